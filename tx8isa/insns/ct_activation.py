@@ -1,0 +1,48 @@
+"""CT activation functions, opcodes 105..110 (semantics.md 6)."""
+
+from __future__ import annotations
+
+from .. import elementary
+from ..vector import unary
+
+_EVIDENCE = "spec; special values proposed"
+
+SATRELU_LIMIT = 6.0  # no operand carries it; proposed
+LEAKY_SLOPE = 0.01  # no operand carries it; proposed
+
+
+@unary(105, _EVIDENCE)
+def tanh(x: float) -> float:
+    """Hyperbolic tangent."""
+    return elementary.tanh(x)
+
+
+@unary(106, _EVIDENCE)
+def sigmoid(x: float) -> float:
+    """1 / (1 + e**-x)."""
+    return elementary.sigmoid(x)
+
+
+@unary(107, _EVIDENCE, single=True)
+def relu(x: float) -> float:
+    """x above zero, otherwise +0; NaN gives +0."""
+    return x if x > 0.0 else 0.0
+
+
+@unary(108, _EVIDENCE + "; limit 6.0 proposed", single=True)
+def satrelu(x: float) -> float:
+    """ReLU with the upper bound 6."""
+    positive = x if x > 0.0 else 0.0
+    return positive if positive < SATRELU_LIMIT else SATRELU_LIMIT
+
+
+@unary(109, _EVIDENCE + "; slope 0.01 proposed")
+def leakyrelu(x: float) -> float:
+    """x from zero up, 0.01 x below it."""
+    return LEAKY_SLOPE * x if x < 0.0 else x
+
+
+@unary(110, _EVIDENCE)
+def softplus(x: float) -> float:
+    """ln(1 + e**x); x itself above 20."""
+    return elementary.softplus(x)

@@ -1,0 +1,114 @@
+"""The vocabulary in which instruction bodies are written.
+
+Each function here has one meaning and two executions: this plain-Python one, which is the definition, and
+a machine-code one that the emulator substitutes by name when it compiles a body. Integers are Python ints
+here and 64-bit machine words there; a body keeps every value inside 64 bits by calling ``u64`` or ``s64``.
+Floats are IEEE binary64 in both; nothing contracts or reorders them, so the bits agree.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+
+_MASK64 = (1 << 64) - 1
+_MASK32 = (1 << 32) - 1
+
+
+def u64(value: int) -> int:
+    """The low 64 bits as an unsigned integer."""
+    return value & _MASK64
+
+
+def s64(value: int) -> int:
+    """The low 64 bits as a two's complement integer."""
+    value &= _MASK64
+    return value - (1 << 64) if value >> 63 else value
+
+
+def u32(value: int) -> int:
+    """The low 32 bits as an unsigned integer."""
+    return value & _MASK32
+
+
+def s32(value: int) -> int:
+    """The low 32 bits as a two's complement integer."""
+    value &= _MASK32
+    return value - (1 << 32) if value >> 31 else value
+
+
+def mulh(a: int, b: int) -> int:
+    """Upper 64 bits of the signed 128-bit product of two signed words."""
+    return s64((a * b) >> 64)
+
+
+def mulhu(a: int, b: int) -> int:
+    """Upper 64 bits of the unsigned product; operands are words of any sign, taken as unsigned."""
+    return s64((u64(a) * u64(b)) >> 64)
+
+
+def mulhsu(a: int, b: int) -> int:
+    """Upper 64 bits of signed ``a`` times unsigned ``b``."""
+    return s64((a * u64(b)) >> 64)
+
+
+def bits64(x: float) -> int:
+    """Bit pattern of a binary64 as a signed 64-bit integer: bit 63, the sign, makes it negative."""
+    return int(struct.unpack("<q", struct.pack("<d", x))[0])
+
+
+def from_bits64(bits: int) -> float:
+    """The binary64 whose pattern is the low 64 bits of ``bits``."""
+    return float(struct.unpack("<d", struct.pack("<Q", bits & _MASK64))[0])
+
+
+def sqrt(x: float) -> float:
+    """Correctly rounded binary64 square root; NaN below zero, -0 of -0."""
+    if x != x or x < 0.0:
+        return math.nan
+    return math.sqrt(x)
+
+
+def divide(a: float, b: float) -> float:
+    """IEEE binary64 quotient: division by zero gives a signed infinity, 0/0 and inf/inf give NaN."""
+    if b == 0.0:
+        if a == 0.0 or a != a:
+            return math.nan
+        return math.copysign(math.inf, a) * math.copysign(1.0, b)
+    return a / b
+
+
+def floor(x: float) -> float:
+    """Largest integer not above ``x``, as a binary64; infinities and NaN come back unchanged."""
+    if x != x or x in (math.inf, -math.inf):
+        return x
+    result = float(math.floor(x))
+    return math.copysign(result, x) if result == 0.0 else result
+
+
+def fma32(a: float, b: float, c: float) -> float:
+    """Fused multiply-add of binary32 values: ``a*b + c`` rounded once to binary32, nearest even.
+
+    The product of two binary32 is exact in binary64. Its sum with ``c`` is rounded to odd there (the error
+    of the addition is known exactly), so that the final rounding to binary32 is the only one.
+    """
+    product = a * b
+    total = product + c
+    if total - total != 0.0:  # infinity or NaN: nothing to correct
+        return f32(total)
+    kept = total - product
+    error = (product - (total - kept)) + (c - kept)
+    if error != 0.0:
+        bits = bits64(total)
+        if bits & 1 == 0:
+            toward_larger = (error > 0.0) == (total > 0.0)
+            total = from_bits64(bits + 1 if toward_larger else bits - 1)
+    return f32(total)
+
+
+def f32(x: float) -> float:
+    """``x`` rounded to binary32, nearest even; overflow gives an infinity."""
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", x))[0])
+    except OverflowError:
+        return math.copysign(math.inf, x)
