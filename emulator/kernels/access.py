@@ -1,0 +1,100 @@
+"""How the moulds read and write the elements of each format, on raw addresses.
+
+Every element is an unsigned pattern in memory, a binary32 after loading (exact for every float format) and a
+binary64 inside a body. LLVM takes the detour back out where it may: ``fptrunc(fadd(fpext a, fpext b))`` is one
+binary32 addition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy import float64
+
+from emulator.native.float32 import (
+    bf16_to_f32,
+    bits_f32,
+    f32_bits,
+    f32_to_bf16,
+    f32_to_fp16,
+    f32_to_fp32,
+    f32_to_tf32,
+    fp16_to_f32,
+    single,
+    tf32_to_f32,
+)
+from emulator.native.memory import view_u8, view_u16, view_u32
+from tx8isa.formats import EXPONENT_BITS, MANTISSA_BITS, Format, narrow
+
+Load = Callable[[int], np.float32]
+Store = Callable[[np.float32], int]
+View = Callable[[int, int], Any]
+
+VIEWS: dict[int, View] = {1: view_u8, 2: view_u16, 4: view_u32}
+"""Array of unsigned elements by their size in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One float format in memory."""
+
+    size: int
+    """Bytes of one element."""
+    view: View
+    load: Load
+    store: Store
+    """From binary32, nearest even, NaN canonical."""
+
+
+ACCESS: dict[Format, Access] = {
+    Format.FP16: Access(2, view_u16, fp16_to_f32, f32_to_fp16),
+    Format.BF16: Access(2, view_u16, bf16_to_f32, f32_to_bf16),
+    Format.FP32: Access(4, view_u32, bits_f32, f32_to_fp32),
+    Format.TF32: Access(4, view_u32, tf32_to_f32, f32_to_tf32),
+}
+
+
+def odd_single(x: float) -> np.float32:
+    """``x`` in binary32, an inexact value moved to the neighbour whose last bit is odd.
+
+    One more rounding to a format with at most 22 significant bits, whose subnormals are at least four times
+    coarser than those of binary32, then gives what one rounding of ``x`` would.
+    """
+    near = single(x)
+    error = x - float64(near)
+    bits = f32_bits(near)
+    if abs(error) > 0.0 and bits & 1 == 0:
+        bits = bits + 1 if (error > 0.0) == (x > 0.0) else bits - 1
+    return bits_f32(bits)
+
+
+def nearest_store(fmt: Format, through_single: bool) -> Callable[[float], int]:
+    """Pattern of a binary64 rounded once to ``fmt``, nearest even.
+
+    ``through_single``: the caller knows that rounding to binary32 first does no harm. TF32 products below the
+    normal range are an exception (they have more bits than binary32 keeps there), so TF32 never does it.
+    """
+    store = ACCESS[fmt].store
+
+    def store_single(x: float) -> int:
+        return store(single(x))
+
+    def store_odd(x: float) -> int:
+        return store(odd_single(x))
+
+    direct = fmt is Format.FP32 or (through_single and fmt is not Format.TF32)
+    return store_single if direct else store_odd
+
+
+def any_store(fmt: Format) -> Callable[[float, int, int], int]:
+    """Pattern of a binary64 rounded once by (value, mode, 52 random bits): ``formats.narrow``."""
+    exponent, mantissa = EXPONENT_BITS[fmt], MANTISSA_BITS[fmt]
+    unused = fmt.bits - 1 - exponent - mantissa
+
+    def store(x: float, mode: int, random: int) -> int:
+        return narrow(x, exponent, mantissa, mode, random) << unused
+
+    return store

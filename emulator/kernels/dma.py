@@ -1,0 +1,49 @@
+"""Moulds of RDMA and WDMA: DDR through three strides, SPM one block after another (semantics.md 13.1, 13.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from emulator.native.memory import view_i64
+from emulator.state import DDR, SIZE, SPM
+from tx8isa.formats import Format
+from tx8isa.meaning import Load
+from tx8isa.record import Instruction
+
+from .rows import copy_rows
+
+Kernel = Callable[[int, int], int]
+
+
+def make_dma(instruction: Instruction, fmt: Format) -> Kernel:
+    """The kernel of rdma or wdma; block and strides in elements of ``fmt``."""
+    loads = isinstance(instruction.meaning, Load)
+    names = [o.name for o in instruction.operands]
+    target_at, source_at, count_at = (names.index(name) for name in ("dst", "src", "n"))
+    loops_at = names.index("stride0")
+    bits, operands = fmt.bits, len(names)
+    move = _read if loads else _write
+    target_memory, source_memory = (SPM, DDR) if loads else (DDR, SPM)
+
+    def kernel(fields: int, state: int) -> int:
+        words, memory = view_i64(fields, operands), view_i64(state, SIZE)
+        target = memory[target_memory] + words[target_at]
+        source = memory[source_memory] + words[source_at]
+        block = (bits * words[count_at] + 7) >> 3
+        rows, pitch = words[loops_at + 1], bits * words[loops_at] >> 3
+        for c in range(words[loops_at + 5]):
+            for b in range(words[loops_at + 3]):
+                at = b * (bits * words[loops_at + 2] >> 3) + c * (bits * words[loops_at + 4] >> 3)
+                done = (c * words[loops_at + 3] + b) * rows * block
+                move(target, source, at, done, pitch, block, rows)
+        return 0
+
+    return kernel
+
+
+def _read(target: int, source: int, at: int, done: int, pitch: int, block: int, rows: int) -> None:
+    copy_rows(target + done, block, source + at, pitch, block, rows)
+
+
+def _write(target: int, source: int, at: int, done: int, pitch: int, block: int, rows: int) -> None:
+    copy_rows(target + at, pitch, source + done, block, block, rows)

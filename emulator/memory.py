@@ -1,0 +1,79 @@
+"""The emulated memories: DDR mapped sparsely, the scratchpads, and working memory for kernels.
+
+All of it is anonymous memory of the host that costs nothing until it is touched.
+"""
+
+from __future__ import annotations
+
+import mmap
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tx8isa.errors import Tx8Error
+from tx8isa.machine import Machine
+
+Bytes = npt.NDArray[np.uint8]
+
+_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)  # in the mmap module from Python 3.13 on
+LINE = 256
+SCRATCH_BYTES = 192 << 20
+_SMALLEST_DDR = 64 << 20
+
+
+class HostMemoryError(Tx8Error):
+    """The host cannot give the memory that the machine description asks for."""
+
+
+def anonymous(size: int) -> Bytes | None:
+    """``size`` zero bytes that are backed by memory as they are touched; None when the host refuses."""
+    try:
+        area = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
+    except (OSError, ValueError):
+        return None
+    return np.frombuffer(area, dtype=np.uint8)
+
+
+def map_ddr(machine: Machine, needed: int) -> Bytes:
+    """DDR, or as much of its beginning as the host's limits allow, at least ``needed`` bytes."""
+    size = machine.ddr.bytes
+    while size >= max(needed, 1):
+        area = anonymous(size)
+        if area is not None:
+            return area
+        if size == needed:
+            break
+        size = max(size // 2, needed) if size > _SMALLEST_DDR else needed
+    raise HostMemoryError(
+        f"the host refuses to map {needed} bytes of DDR that the program needs; raise the memory limit"
+    )
+
+
+@dataclass(frozen=True)
+class Scratchpad:
+    """The SPM of one tile; ``lines[i]`` is 1 when line i (256 bytes) was written."""
+
+    data: Bytes
+    lines: Bytes
+
+    def written(self) -> list[tuple[int, int]]:
+        """Written ranges as (first byte, end), whole lines."""
+        edges = np.diff(np.concatenate(([0], self.lines, [0])).astype(np.int8))
+        starts, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+        return [(int(a) * LINE, int(b) * LINE) for a, b in zip(starts, ends, strict=True)]
+
+    def write(self, address: int, data: Bytes) -> None:
+        """Store bytes and mark their lines."""
+        self.data[address : address + len(data)] = data
+        self.lines[address // LINE : (address + len(data) - 1) // LINE + 1] = 1
+
+
+def make_scratchpad(machine: Machine) -> Scratchpad:
+    """An SPM in its reset state: every byte holds the machine's reset byte."""
+    size = machine.spm.bytes
+    data = anonymous(size)
+    if data is None:
+        raise HostMemoryError(f"the host refuses {size} bytes for a scratchpad; raise the memory limit")
+    data[:] = machine.spm.reset_byte
+    return Scratchpad(data, np.zeros(size // LINE, dtype=np.uint8))

@@ -1,0 +1,101 @@
+"""From a plain Python function to cached machine code.
+
+``compile_kernel`` takes a plain function of 64-bit integers and gives the address of a C function that
+does the same. The first use compiles it with Numba and keeps the object code on disk; later processes load
+that object with llvmlite alone and never import Numba. With ``TX8_JIT=0`` (or ``NUMBA_DISABLE_JIT=1``)
+kernels stay Python functions behind pseudo addresses: slow, and the same results.
+
+What a kernel and the functions it calls must keep to, so that both executions agree:
+
+* Integers are 64-bit. Keep every value inside them with ``s64`` or ``u64``; ``u64`` is the unsigned type,
+  all other primitives give signed values. One signed operand makes ``+ - * // % & | ^`` signed. Write
+  ``u64(a) >> b`` for a logical shift, with a count of 0 to 63, and divide two ``u64`` for an unsigned
+  quotient. Nothing divides by zero.
+* Wrap what is read from an integer view in ``s64`` or ``u64`` before calculating with it.
+* Index with ``u64`` values (``for i in range(u64(n))``): a signed index is tested for being negative and the
+  loop is not vectorised as well. Never index outside a view.
+* Binary32 and binary64 do not mix: constants of binary32 expressions are ``single(0.5)``. A variable has one
+  type. Mixed arithmetic is refused when the kernel is compiled.
+* No exceptions, no recursion, no containers but tuples, no strings. Functions are imported by name; integers
+  may also be read as ``module.NAME``.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from . import interpreted, store
+from .bytecode import KernelError
+from .interpreted import call
+from .keys import generated_key, kernel_key
+
+__all__ = ["KernelError", "call", "compile_generated", "compile_kernel", "jit_enabled", "on_compile"]
+
+on_compile: Callable[[str, float | None], None] | None = None
+"""Called as ``on_compile(name, None)`` before a kernel is compiled, ``on_compile(name, seconds)`` after."""
+
+_loaded: dict[str, int] = {}
+_lock = threading.RLock()
+
+
+def jit_enabled() -> bool:
+    """Whether kernels become machine code in this process."""
+    return os.environ.get("TX8_JIT") != "0" and os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
+
+
+def compile_kernel(function: Callable[..., int], name: str, arguments: int) -> int:
+    """Address of a C function ``int64 f(int64 x arguments)`` that does what ``function`` does.
+
+    ``name`` appears in messages and progress. Raises KernelError when the source breaks the rules above.
+    """
+    if not jit_enabled():
+        return interpreted.register(function)
+    key = kernel_key(function, name, arguments)
+    with _lock:
+        address = _loaded.get(key)
+        if address is None:
+            address = _loaded[key] = _obtain(lambda: function, name, arguments, key)
+        return address
+
+
+def compile_generated(
+    generate: Callable[[], Callable[..., int]], meaning: tuple[Any, ...], name: str, arguments: int
+) -> int:
+    """The same for a function whose source is written by ``generate()``, called only on a cache miss.
+
+    ``meaning`` holds every function and constant the text is made from; with ``generate`` itself it is the key.
+    """
+    if not jit_enabled():
+        return interpreted.register(generate())
+    key = generated_key(generate, meaning, name, arguments)
+    with _lock:
+        address = _loaded.get(key)
+        if address is None:
+            address = _loaded[key] = _obtain(generate, name, arguments, key)
+        return address
+
+
+def _obtain(generate: Callable[[], Callable[..., int]], name: str, arguments: int, key: str) -> int:
+    from .loader import load_object
+
+    kernel = store.load(key)
+    if kernel is None:
+        kernel = _build(generate(), name, arguments)
+        store.save(key, kernel)
+    return load_object(kernel)
+
+
+def _build(function: Callable[..., int], name: str, arguments: int) -> store.Compiled:
+    if on_compile:
+        on_compile(name, None)
+    start = time.perf_counter()
+    from .build import build
+
+    kernel = build(function, name, arguments)
+    if on_compile:
+        on_compile(name, time.perf_counter() - start)
+    return kernel

@@ -1,0 +1,114 @@
+"""Compile a kernel with Numba: the only part of the emulator that imports it, and only on a cache miss."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from types import CellType, FunctionType, ModuleType
+from typing import Any
+
+import llvmlite.binding as llvm
+import numba
+from numba import cfunc, njit, types
+from numba.core.errors import NumbaError
+
+from .bytecode import KernelError, global_value, references
+from .elf import undefined_symbols
+from .keys import describe, describe_constant, is_project_module, module_constants
+from .machine import MACHINE
+from .store import Compiled
+from .typing_rules import check_types
+from .vocabulary import PRIMITIVES
+
+_OPTIONS: Any = {"error_model": "numpy", "boundscheck": False}
+_INNER: Any = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+"""For functions that only compiled code calls: wrappers would cost as much as the functions."""
+_RUNTIME = re.compile(
+    "Py.*|NRT_(Allocate|Free|MemInfo_alloc|MemInfo_call_dtor)"
+    "|numba_(gil_ensure|gil_release|unpickle|do_raise|runtime_build_excinfo_struct)"
+)
+"""What the loader supplies: allocation, and helpers that only a raised exception reaches."""
+
+
+def build(function: Callable[..., int], name: str, arguments: int) -> Compiled:
+    """Machine code of ``function``; KernelError names the kernel and the offending line."""
+    lifter = _Lifter(name)
+    try:
+        entry = lifter.lift(function)
+        compiled = cfunc(types.int64(*[types.int64] * arguments), **_OPTIONS)(_forward(entry, arguments))
+    except NumbaError as error:
+        raise KernelError(f"kernel {name}: {error}") from error
+    for dispatcher in lifter.dispatchers():
+        check_types(dispatcher, name)
+    return _extract(compiled, name)
+
+
+class _Lifter:
+    """Copies of plain functions whose globals are the machine's versions."""
+
+    def __init__(self, kernel: str) -> None:
+        self.kernel = kernel
+        self._lifted: dict[str, Any] = {}
+
+    def dispatchers(self) -> list[Any]:
+        return list(self._lifted.values())
+
+    def lift(self, value: Any) -> Any:
+        """The machine's version of anything a kernel may refer to."""
+        if not isinstance(value, FunctionType):
+            if isinstance(value, tuple):
+                return tuple(self.lift(item) for item in value)
+            describe_constant(value, self.kernel)
+            return value
+        if value in PRIMITIVES:
+            return MACHINE[PRIMITIVES[value]]
+        meaning = describe(value, self.kernel)  # closures made twice from the same parts are compiled once
+        if meaning not in self._lifted:
+            self._lifted[meaning] = None
+            self._lifted[meaning] = self._copy(value)
+        if self._lifted[meaning] is None:
+            raise KernelError(f"kernel {self.kernel}: '{value.__qualname__}' calls itself; use a loop")
+        return self._lifted[meaning]
+
+    def _copy(self, function: FunctionType) -> Any:
+        names: dict[str, Any] = {"__name__": function.__module__}
+        used = references(function.__code__)
+        for name in used.names:
+            value = global_value(function, name, self.kernel)
+            if is_project_module(value):
+                names[name] = ModuleType(value.__name__)
+                vars(names[name]).update(module_constants(value, name, used, self.kernel))
+            else:
+                names[name] = self.lift(value)
+        cells = tuple(CellType(self.lift(cell.cell_contents)) for cell in function.__closure__ or ())
+        copy = FunctionType(function.__code__, names, function.__name__, function.__defaults__, cells)
+        copy.__qualname__ = function.__qualname__
+        compiled: Any = njit(**_INNER)
+        return compiled(copy)
+
+
+def _forward(entry: Any, arguments: int) -> Callable[..., int]:
+    """A function of a fixed number of parameters that calls ``entry``: the C wrapper wants one."""
+    names = ", ".join(f"a{i}" for i in range(arguments))
+    scope: dict[str, Any] = {"entry": entry}
+    exec(f"def kernel({names}):\n    return entry({names})\n", scope)
+    return scope["kernel"]  # type: ignore[no-any-return]
+
+
+def _extract(compiled: Any, name: str) -> Compiled:
+    library = compiled._library
+    if not hasattr(library, "_get_compiled_object"):
+        raise KernelError(
+            f"kernel {name}: Numba {numba.__version__} does not give out its object code; "
+            "install numba==0.68.1"
+        )
+    code = bytes(library._get_compiled_object())
+    runtime = []
+    for symbol in undefined_symbols(code):
+        if _RUNTIME.fullmatch(symbol):
+            runtime.append(symbol)
+        elif symbol.startswith(("NRT_", "numba_")):
+            raise KernelError(f"kernel {name}: allocates ('{symbol}'); no arrays, lists or dictionaries")
+        elif llvm.address_of_symbol(symbol) is None:
+            raise KernelError(f"kernel {name}: its code calls '{symbol}', which no library here defines")
+    return Compiled(compiled.native_name, tuple(runtime), code)

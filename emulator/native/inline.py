@@ -1,0 +1,88 @@
+"""Small functions as expressions: their bodies written into the function that would call them.
+
+Compiling a function costs Numba a tenth of a second however small it is, and the kernel core alone has a
+hundred of them. A body that is one returned expression, or a chain of ``if ...: return ...``, can stand where
+it is used instead.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import textwrap
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+class Names:
+    """The globals of a generated function: every object used gets one name."""
+
+    def __init__(self) -> None:
+        self.scope: dict[str, Any] = {}
+        self._by_identity: dict[int, str] = {}
+
+    def name(self, value: Any) -> str:
+        """The name of an object, made up at first use."""
+        known = self._by_identity.get(id(value))
+        if known is None:
+            hint = getattr(value, "__name__", "constant").rpartition(".")[2]
+            known = self._by_identity[id(value)] = f"{hint}_{len(self.scope)}"
+            self.scope[known] = value
+        return known
+
+    def call(self, function: Callable[..., Any], arguments: Sequence[str]) -> str:
+        """Source of ``function(*arguments)``; arguments are source text free of side effects."""
+        body = _returned(function)
+        if body is None:
+            return f"{self.name(function)}({', '.join(arguments)})"
+        parameters = inspect.signature(function).parameters
+        replaced = dict(zip(parameters, arguments, strict=True))
+        expression = _Substitute(replaced, function, self).visit(body)
+        return f"({ast.unparse(ast.fix_missing_locations(expression))})"
+
+    def function(self, source: str, name: str) -> Callable[..., Any]:
+        """The function ``name`` that ``source`` defines, with these globals."""
+        exec(source, self.scope)
+        made: Callable[..., Any] = self.scope.pop(name)
+        return made
+
+
+class _Substitute(ast.NodeTransformer):
+    def __init__(self, replaced: dict[str, str], function: Any, names: Names) -> None:
+        self.replaced = replaced
+        self.globals = function.__globals__
+        self.names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self.replaced:
+            return ast.parse(self.replaced[node.id], mode="eval").body
+        if node.id in self.globals:
+            return ast.Name(self.names.name(self.globals[node.id]))
+        if hasattr(builtins, node.id):
+            return node
+        raise NameError(f"'{node.id}' is not defined where a body is inlined")
+
+
+def _returned(function: Any) -> ast.expr | None:
+    """The expression a function returns, or None when its body is more than that."""
+    if function.__closure__ or not inspect.isfunction(function):
+        return None
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    if not isinstance(tree, ast.FunctionDef):
+        return None
+    statements = tree.body
+    if ast.get_docstring(tree) is not None:
+        statements = statements[1:]
+    return _choice(statements)
+
+
+def _choice(statements: Sequence[ast.stmt]) -> ast.expr | None:
+    first = statements[0]
+    if isinstance(first, ast.Return):
+        return first.value
+    if isinstance(first, ast.If) and not first.orelse and len(statements) > 1:
+        then, otherwise = _choice(first.body), _choice(statements[1:])
+        if then is not None and otherwise is not None:
+            return ast.IfExp(first.test, then, otherwise)
+    return None

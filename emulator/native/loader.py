@@ -1,0 +1,53 @@
+"""From relocatable machine code to a callable address, with llvmlite alone."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from .store import Compiled
+from .target import target
+
+_engines: list[Any] = []  # an engine owns the memory its code runs in
+
+
+_ALLOCATION = {"NRT_Allocate": "malloc", "NRT_Free": "free"}
+"""Of Numba's run time, code that does not raise uses these alone (a slice copied over itself)."""
+
+
+@cache
+def _initialize() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+@cache
+def _libc(name: str) -> int:
+    return ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value or 0
+
+
+def load_object(kernel: Compiled) -> int:
+    """Address of the kernel's C function.
+
+    Each object gets an engine of its own: Numba numbers its symbols per process, so two objects made by two
+    processes may use one name for different code.
+    """
+    _initialize()
+    for symbol in kernel.runtime:
+        if llvm.address_of_symbol(symbol) is None:
+            llvm.add_symbol(symbol, _libc(_ALLOCATION.get(symbol, "abort")))
+    name, features = target()
+    machine = llvm.Target.from_default_triple().create_target_machine(
+        cpu=name, features=features, opt=0, jit=True
+    )
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    engine.add_object_file(llvm.ObjectFileRef.from_data(kernel.code))
+    engine.finalize_object()
+    address = engine.get_function_address(kernel.entry)
+    if not address:
+        raise RuntimeError(f"the object has no function '{kernel.entry}'")
+    _engines.append(engine)
+    return int(address)

@@ -1,0 +1,9 @@
+"""Machine versions of the primitives, by name. Importing this imports Numba."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import float32, memory, scalar, tile
+
+MACHINE: dict[str, Any] = {**scalar.TABLE, **float32.TABLE, **memory.TABLE, **tile.TABLE}

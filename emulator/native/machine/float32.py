@@ -1,0 +1,145 @@
+"""Format conversions as branch-free LLVM instructions, so that every plain loop over them vectorises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from ..target import has_feature
+from .scalar import F32, I32, I64, is_integer, to_i64
+
+I16, F16 = ir.IntType(16), ir.HalfType()
+
+
+def _word(value: int) -> Any:
+    return ir.Constant(I32, value)
+
+
+def _widening(emit: Any) -> Any:
+    """An intrinsic from a pattern to binary32; ``emit(builder, i32 word)`` gives the float."""
+
+    def conversion(typing: Any, bits: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            word = to_i64(context, builder, values[0], signature.args[0])
+            return emit(builder, builder.trunc(word, I32))
+
+        return (types.float32(bits), generate) if is_integer(bits) else None
+
+    return intrinsic(conversion)
+
+
+def _narrowing(emit: Any) -> Any:
+    """An intrinsic from binary32 to a pattern; ``emit(builder, float)`` gives 16 or 32 bits."""
+
+    def conversion(typing: Any, x: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            return builder.zext(emit(builder, values[0]), I64)
+
+        return (types.int64(types.float32), generate) if x == types.float32 else None
+
+    return intrinsic(conversion)
+
+
+@intrinsic
+def single(typing: Any, x: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return context.cast(builder, values[0], signature.args[0], types.float32)
+
+    return (types.float32(x), generate) if isinstance(x, types.Number) else None
+
+
+def _raw(b: Any, word: Any) -> Any:
+    return b.bitcast(word, F32)
+
+
+def _fp16_by_instruction(b: Any, word: Any) -> Any:
+    return b.fpext(b.bitcast(b.trunc(word, I16), F16), F32)
+
+
+def _fp16_by_integers(b: Any, word: Any) -> Any:
+    """Move exponent and mantissa up, rescale by 2**112 (exact, also below the normals), patch inf and NaN."""
+    magnitude = b.and_(word, _word(0x7FFF))
+    scaled = b.fmul(b.bitcast(b.shl(magnitude, _word(13)), F32), ir.Constant(F32, 2.0**112))
+    finite = b.bitcast(scaled, I32)
+    infinite = b.or_(finite, _word(0x7F800000))
+    quiet = b.or_(infinite, _word(0x7FC00000))
+    result = b.select(b.icmp_unsigned(">=", magnitude, _word(0x7C00)), infinite, finite)
+    result = b.select(b.icmp_unsigned(">", magnitude, _word(0x7C00)), quiet, result)
+    return b.bitcast(b.or_(result, b.shl(b.and_(word, _word(0x8000)), _word(16))), F32)
+
+
+def _bf16(b: Any, word: Any) -> Any:
+    return b.bitcast(b.shl(word, _word(16)), F32)
+
+
+def _tf32(b: Any, word: Any) -> Any:
+    return b.bitcast(b.and_(word, _word(0xFFFFE000)), F32)
+
+
+def _unless_nan(b: Any, x: Any, bits: Any, nan: int) -> Any:
+    return b.select(b.fcmp_unordered("uno", x, x), ir.Constant(bits.type, nan), bits)
+
+
+def _to_fp16_by_instruction(b: Any, x: Any) -> Any:
+    return _unless_nan(b, x, b.bitcast(b.fptrunc(x, F16), I16), 0x7E00)
+
+
+def _to_fp16_by_integers(b: Any, x: Any) -> Any:
+    """Normal results are rounded in the integer; subnormal ones by adding 0.5, whose last bit is 2**-24."""
+    bits = b.bitcast(x, I32)
+    magnitude = b.and_(bits, _word(0x7FFFFFFF))
+    even = b.and_(b.lshr(magnitude, _word(13)), _word(1))
+    normal = b.lshr(b.add(b.sub(magnitude, _word(0x38000000 - 0xFFF)), even), _word(13))
+    shifted = b.fadd(b.bitcast(magnitude, F32), ir.Constant(F32, 0.5))
+    subnormal = b.sub(b.bitcast(shifted, I32), _word(0x3F000000))
+    result = b.select(b.icmp_unsigned("<", magnitude, _word(0x38800000)), subnormal, normal)
+    result = b.select(b.icmp_unsigned(">=", magnitude, _word(0x477FF000)), _word(0x7C00), result)
+    result = b.or_(result, b.and_(b.lshr(bits, _word(16)), _word(0x8000)))
+    return _unless_nan(b, x, b.trunc(result, I16), 0x7E00)
+
+
+def _round_low_bits(b: Any, x: Any, dropped: int) -> Any:
+    """The pattern plus just under half a unit of the last kept bit: a carry rounds it up."""
+    bits = b.bitcast(x, I32)
+    even = b.and_(b.lshr(bits, _word(dropped)), _word(1))
+    return b.add(b.add(bits, _word((1 << (dropped - 1)) - 1)), even)
+
+
+def _to_bf16(b: Any, x: Any) -> Any:
+    rounded = b.lshr(_round_low_bits(b, x, 16), _word(16))
+    return _unless_nan(b, x, b.trunc(rounded, I16), 0x7FC0)
+
+
+def _to_tf32(b: Any, x: Any) -> Any:
+    return _unless_nan(b, x, b.and_(_round_low_bits(b, x, 13), _word(0xFFFFE000)), 0x7FC00000)
+
+
+def _to_fp32(b: Any, x: Any) -> Any:
+    return _unless_nan(b, x, b.bitcast(x, I32), 0x7FC00000)
+
+
+HARDWARE_FP16 = has_feature("f16c")
+"""Without F16C LLVM would call a library function that the process does not have."""
+
+BY_INTEGERS: dict[str, Any] = {
+    "fp16_to_f32": _widening(_fp16_by_integers),
+    "f32_to_fp16": _narrowing(_to_fp16_by_integers),
+}
+BY_INSTRUCTION: dict[str, Any] = {
+    "fp16_to_f32": _widening(_fp16_by_instruction),
+    "f32_to_fp16": _narrowing(_to_fp16_by_instruction),
+}
+TABLE: dict[str, Any] = {
+    "bits_f32": _widening(_raw),
+    "bf16_to_f32": _widening(_bf16),
+    "tf32_to_f32": _widening(_tf32),
+    "single": single,
+    "f32_bits": _narrowing(lambda b, x: b.bitcast(x, I32)),
+    "f32_to_bf16": _narrowing(_to_bf16),
+    "f32_to_tf32": _narrowing(_to_tf32),
+    "f32_to_fp32": _narrowing(_to_fp32),
+    **(BY_INSTRUCTION if HARDWARE_FP16 else BY_INTEGERS),
+}

@@ -1,0 +1,64 @@
+"""Views over raw addresses and indirect calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+from llvmlite import ir
+from numba.core import cgutils as numba_cgutils
+from numba.extending import intrinsic
+from numba.np import arrayobj
+
+from .scalar import I64, is_integer, to_i64
+
+types: Any = numba.types
+cgutils: Any = numba_cgutils
+populate_array: Any = arrayobj.populate_array
+
+
+def _view(kind: Any) -> Any:
+    """A contiguous array over raw memory, as an intrinsic: compiling a function costs far more than this."""
+    result, size = types.Array(kind, 1, "C"), kind.bitwidth // 8
+
+    def view(typing: Any, address: Any, n: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            words = [to_i64(context, builder, v, k) for v, k in zip(values, signature.args, strict=True)]
+            array = context.make_array(result)(context, builder)
+            item = ir.Constant(I64, size)
+            populate_array(
+                array,
+                data=builder.inttoptr(words[0], context.get_data_type(kind).as_pointer()),
+                shape=cgutils.pack_array(builder, [words[1]]),
+                strides=cgutils.pack_array(builder, [item]),
+                itemsize=item,
+                meminfo=None,
+            )
+            return array._getvalue()
+
+        return (result(address, n), generate) if is_integer(address, n) else None
+
+    return intrinsic(view)
+
+
+@intrinsic
+def call_kernel(typing: Any, address: Any, fields: Any, state: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        words = [to_i64(context, builder, v, k) for v, k in zip(values, signature.args, strict=True)]
+        function = ir.FunctionType(I64, [I64, I64]).as_pointer()
+        return builder.call(builder.inttoptr(words[0], function), words[1:])
+
+    known = is_integer(address, fields, state)
+    return (types.int64(address, fields, state), generate) if known else None
+
+
+TABLE: dict[str, Any] = {
+    "view_u8": _view(types.uint8),
+    "view_u16": _view(types.uint16),
+    "view_u32": _view(types.uint32),
+    "view_u64": _view(types.uint64),
+    "view_i64": _view(types.int64),
+    "view_f32": _view(types.float32),
+    "view_f64": _view(types.float64),
+    "call_kernel": call_kernel,
+}

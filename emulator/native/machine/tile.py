@@ -1,0 +1,131 @@
+"""Tiles held in vector registers, written as LLVM vector code.
+
+LLVM keeps the accumulators in registers and picks the instructions; the order of the sums is fixed by the
+data flow: one fused multiply-add per element and step, steps ascending. So the bits do not depend on the
+width of the machine's vectors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils as numba_cgutils
+from numba.extending import intrinsic
+
+from ..tile import TILES, tile_name
+from .scalar import F32, I32, I64, is_integer, to_i64
+
+cgutils: Any = numba_cgutils
+LANES = 16
+VECTOR = ir.VectorType(F32, LANES)
+
+
+def _word(value: int) -> Any:
+    return ir.Constant(I64, value)
+
+
+def _load(b: Any, pointer: Any) -> Any:
+    return b.load(b.bitcast(pointer, VECTOR.as_pointer()), align=4)
+
+
+def _store(b: Any, value: Any, pointer: Any) -> None:
+    b.store(value, b.bitcast(pointer, VECTOR.as_pointer()), align=4)
+
+
+def _shuffle(b: Any, x: Any, y: Any, lanes: list[int]) -> Any:
+    return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, len(lanes)), lanes))
+
+
+def _broadcast(b: Any, scalar: Any) -> Any:
+    undefined = ir.Constant(VECTOR, ir.Undefined)
+    return _shuffle(b, b.insert_element(undefined, scalar, I32(0)), undefined, [0] * LANES)
+
+
+def _fma(b: Any, x: Any, y: Any, z: Any) -> Any:
+    kind = ir.FunctionType(VECTOR, [VECTOR] * 3)
+    return b.call(cgutils.get_or_insert_function(b.module, kind, f"llvm.fma.v{LANES}f32"), [x, y, z])
+
+
+def _emit_tile(b: Any, rows: int, vectors: int, words: list[Any]) -> None:
+    """Load the accumulators, run the loop over k, store them."""
+    index, lda, a, ka, bb, ldb, c, ldc, k = words
+    floats = F32.as_pointer()
+    a, bb, c = (b.inttoptr(address, floats) for address in (a, bb, c))
+    positions = b.inttoptr(index, I64.as_pointer())
+    a_rows = [b.gep(a, [b.mul(b.load(b.gep(positions, [_word(i)])), lda)]) for i in range(rows)]
+    cells = [
+        b.gep(c, [b.add(b.mul(_word(i), ldc), _word(LANES * j))]) for i in range(rows) for j in range(vectors)
+    ]
+    start, before = [_load(b, cell) for cell in cells], b.block
+    loop, done = b.append_basic_block("k"), b.append_basic_block("stored")
+    b.branch(loop)
+    b.position_at_end(loop)
+    step, a_at, b_at = b.phi(I64), b.phi(I64), b.phi(floats)
+    sums = [b.phi(VECTOR) for _ in cells]
+    columns = [_load(b, b.gep(b_at, [_word(LANES * j)])) for j in range(vectors)]
+    scalars = [_broadcast(b, b.load(b.gep(row, [a_at]))) for row in a_rows]
+    ends = [_fma(b, scalars[n // vectors], columns[n % vectors], total) for n, total in enumerate(sums)]
+    following = [b.add(step, _word(1)), b.add(a_at, ka), b.gep(b_at, [ldb])]
+    for phi, first, later in zip(
+        [step, a_at, b_at, *sums], [_word(0), _word(0), bb, *start], [*following, *ends], strict=True
+    ):
+        phi.add_incoming(first, before)
+        phi.add_incoming(later, loop)
+    b.cbranch(b.icmp_signed("<", following[0], k), loop, done)
+    b.position_at_end(done)
+    for end, cell in zip(ends, cells, strict=True):
+        _store(b, end, cell)
+
+
+def _tile(rows: int, columns: int) -> Any:
+    def tile(
+        typing: Any, index: Any, lda: Any, a: Any, ka: Any, b: Any, ldb: Any, c: Any, ldc: Any, k: Any
+    ) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            kinds = signature.args
+            words = [to_i64(context, builder, v, kind) for v, kind in zip(values, kinds, strict=True)]
+            _emit_tile(builder, rows, columns // LANES, words)
+            return _word(0)
+
+        arguments = (index, lda, a, ka, b, ldb, c, ldc, k)
+        return (types.int64(*arguments), generate) if is_integer(*arguments) else None
+
+    return intrinsic(tile)
+
+
+def _transposed(b: Any, rows: list[Any]) -> list[Any]:
+    """Four rounds; round d exchanges blocks of d lanes between rows that are d apart."""
+    for distance in (1, 2, 4, 8):
+        # Lane l of the first row of a pair: its own, or, in the odd blocks, the even block of its partner.
+        low = [lane if not lane & distance else LANES + lane - distance for lane in range(LANES)]
+        high = [lane + distance if not lane & distance else LANES + lane for lane in range(LANES)]
+        result = list(rows)
+        for first in range(LANES):
+            if not first & distance:
+                x, y = rows[first], rows[first + distance]
+                result[first], result[first + distance] = _shuffle(b, x, y, low), _shuffle(b, x, y, high)
+        rows = result
+    return rows
+
+
+@intrinsic
+def transpose_16x16(typing: Any, source: Any, lds: Any, target: Any, ldt: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        b, kinds = builder, signature.args
+        words = [to_i64(context, b, v, kind) for v, kind in zip(values, kinds, strict=True)]
+        s, t = (b.inttoptr(words[i], F32.as_pointer()) for i in (0, 2))
+        rows = [_load(b, b.gep(s, [b.mul(_word(i), words[1])])) for i in range(LANES)]
+        for i, row in enumerate(_transposed(b, rows)):
+            _store(b, row, b.gep(t, [b.mul(_word(i), words[3])]))
+        return _word(0)
+
+    arguments = (source, lds, target, ldt)
+    return (types.int64(*arguments), generate) if is_integer(*arguments) else None
+
+
+TABLE: dict[str, Any] = {
+    **{tile_name(*shape): _tile(*shape) for shape in TILES},
+    "transpose_16x16": transpose_16x16,
+}

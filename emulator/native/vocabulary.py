@@ -1,0 +1,37 @@
+"""Which functions are primitives: those the machine has its own version of.
+
+Everything else a kernel calls is plain Python that is compiled with it. The names are known without Numba, so
+that a cached kernel is found and loaded without importing it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tx8isa import primitives
+
+from . import float32, memory
+from .tile import TILES, tile_name, transpose_16x16
+
+SCALAR = (
+    *("u64", "s64", "u32", "s32", "mulh", "mulhu", "mulhsu"),
+    *("bits64", "from_bits64", "sqrt", "divide", "floor", "fma32", "f32"),
+)
+FLOAT32 = (
+    *("bits_f32", "f32_bits", "single", "fp16_to_f32", "bf16_to_f32", "tf32_to_f32"),
+    *("f32_to_fp16", "f32_to_bf16", "f32_to_tf32", "f32_to_fp32"),
+)
+MEMORY = (
+    *("view_u8", "view_u16", "view_u32", "view_u64", "view_i64", "view_f32", "view_f64"),
+    "call_kernel",
+)
+
+PRIMITIVES: dict[Callable[..., Any], str] = {
+    transpose_16x16: "transpose_16x16",
+    **{tile: tile_name(*shape) for shape, tile in TILES.items()},
+    **{getattr(primitives, name): name for name in SCALAR},
+    **{getattr(float32, name): name for name in FLOAT32},
+    **{getattr(memory, name): name for name in MEMORY},
+}
+"""Plain function -> name of its machine version in ``emulator.native.machine.MACHINE``."""

@@ -1,0 +1,62 @@
+"""The words of one tile that compiled code works on: an int64 array, by position.
+
+Kernels get its address as their second argument. Addresses of memories are host addresses.
+"""
+
+from __future__ import annotations
+
+X = 0
+"""x0..x31."""
+SINK = 32
+"""Where writes to x0 go."""
+PC = 33
+RETIRED = 34
+"""Instructions executed, scalar and engine alike."""
+LIMIT = 35
+"""Value of RETIRED at which the tile gives control back."""
+DETAIL = 36
+"""Four words that explain why the tile stopped; see ``stop``."""
+TILE = 40
+SPM = 41
+"""Host address of the tile's scratchpad."""
+SPM_BYTES = 42
+DDR = 43
+"""Host address of DDR byte 0."""
+DDR_BYTES = 44
+"""Mapped bytes of DDR."""
+SCRATCH = 45
+"""Host address of working memory private to the thread that runs the tile."""
+SCRATCH_BYTES = 46
+LINES = 47
+"""Host address of one byte per 256-byte line of SPM: written or not."""
+SERIAL_MODE = 48
+RANDOM = 49
+"""State of the tile's 32-bit LFSR (stochastic rounding; proposed)."""
+CODE = 50
+"""Host address of the predecoded program, one word for each four bytes."""
+CODE_BASE = 51
+"""Core address of its first word."""
+CODE_WORDS = 52
+KERNELS = 53
+"""Host address of the kernels by slot: code address, address of its lookup table or 0."""
+RECORDS = 54
+"""Host address of the engine records' tables; see ``tables``."""
+COUNTS = 55
+"""Host address of counters by record: executed, bytes read, bytes written, unused."""
+QUEUE = 56
+"""Host address of the instruction queues; see ``queues``."""
+CORE_SPM = 57
+"""Core address of SPM byte 0, weakly ordered; then the strongly ordered one."""
+CORE_SPM_STRONG = 58
+CORE_DDR = 59
+"""Core address of DDR byte 0, cached; then the uncached one."""
+CORE_DDR_UNCACHED = 60
+CORE_WINDOW = 61
+"""Bytes of DDR that the core sees through either."""
+ENGINE_DDR = 62
+"""Address of DDR byte 0 in the engines' view."""
+ISSUE = 63
+"""Address of the compiled issue function; see ``core``."""
+DEPTH = 64
+"""Queue depth by engine code, 8 words."""
+SIZE = 72

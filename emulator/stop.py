@@ -1,0 +1,30 @@
+"""Why compiled code gave control back, and what the four words of ``state.DETAIL`` then hold."""
+
+from __future__ import annotations
+
+LIMIT = 0
+"""``state.RETIRED`` reached ``state.LIMIT``."""
+KERNEL = 1
+"""(slot): a kernel that is not compiled yet is needed; enter again when it is."""
+ILLEGAL = 2
+"""No instruction stands at the program counter."""
+JUMP = 3
+"""(target): the target is not a multiple of 4 or lies outside the program."""
+MEMORY = 4
+"""(address, bytes, is a store): no memory is mapped there for the kernel core."""
+CSR = 5
+"""A CSR instruction, executed outside."""
+SYSTEM = 6
+"""ecall, ebreak and the like, executed outside."""
+CONTROL = 7
+"""(record): a send, wait or barrier whose operands stand in the issue buffer."""
+RANGE = 8
+"""(record, operand, first byte, bytes): an operand's range leaves its memory."""
+ALIGNMENT = 9
+"""(record, operand, address, alignment)."""
+VALUE = 10
+"""(record, operand, value): a register holds a value outside the operand's range."""
+RULE = 11
+"""(record, rule): a condition between operands does not hold."""
+DONE = 12
+"""The queues are empty."""

@@ -1,0 +1,160 @@
+"""The engine records as numbers: what compiled code needs to take an instruction apart and check it.
+
+One int64 array. Record r starts at word ``r * HEADER``; rows of operands, ranges and rules follow all
+headers, each ``ROW`` words. Extents and rules are functions of the records; compiled code reaches them by
+number through a chain of comparisons that is written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tx8isa.encoding import encoder
+from tx8isa.meaning import Control
+from tx8isa.primitives import s64, u64
+from tx8isa.record import Extent, Instruction, Operand, Rule, instructions
+
+from .native.inline import Names
+
+HEADER = 16
+ENGINE, WORDS, OPERANDS, OPERAND_ROWS, RANGES, RANGE_ROWS, RULES, RULE_ROWS = range(8)
+SLOT, FORMAT, ROUNDING, IS_CONTROL = range(8, 12)
+
+ROW = 16
+# operand row
+O_WORDS, O_AT, O_WIDTH, O_LOW, O_HIGH, O_LANES, O_LANE_BOUNDS = range(7)
+O_CHOICES = 14
+"""Bit v set: value v is legal; 0: no choices."""
+O_ZERO_LANES = 15
+"""All lanes zero is legal (an absent packed operand)."""
+# range row
+R_OPERAND, R_SPACE, R_WRITE, R_EXTENT, R_ALIGN, R_ARGUMENTS = range(6)
+# rule row
+U_RULE, U_ARGUMENTS = range(2)
+
+SPACES = {"spm": 0, "ddr": 1, "any": 2}
+CONSTANT, VALUE, LANE, BITS = range(4)
+"""Kinds of an argument word: ``kind | a << 8 | b << 40``."""
+
+SLOTS_PER_RECORD = 32
+"""Kernel variants of a record: 16 formats, each for nearest and for the other rounding modes."""
+
+
+@cache
+def records() -> tuple[Instruction, ...]:
+    """The engine records; their position is the record number."""
+    return instructions()
+
+
+@cache
+def numbers() -> dict[str, int]:
+    """Record number by mnemonic."""
+    return {record.mnemonic: number for number, record in enumerate(records())}
+
+
+def slot_parts(slot: int) -> tuple[Instruction, int, bool]:
+    """(record, format code, nearest) of a kernel slot."""
+    record, variant = divmod(slot, SLOTS_PER_RECORD)
+    return records()[record], variant & 15, variant < 16
+
+
+def _argument(instruction: Instruction, argument: str | int) -> int:
+    if isinstance(argument, int):
+        return CONSTANT | argument << 8
+    if argument.startswith("@"):
+        return BITS | instruction.index(argument[1:]) << 8
+    name, _, lane = argument.partition(".")
+    index = instruction.index(name)
+    if not lane:
+        return VALUE | index << 8
+    lanes = [entry.name for entry in instruction.operands[index].lanes]
+    shift = 16 * (len(lanes) - 1 - lanes.index(lane))
+    return LANE | index << 8 | shift << 40
+
+
+def _operand_row(operand: Operand) -> list[int]:
+    bounds = [bound for lane in operand.lanes for bound in (lane.low, lane.high)]
+    choices = sum(1 << code for _, code in operand.choices) if operand.words else 0
+    high = operand.high if operand.high < 1 << 63 else -1
+    row = [operand.words, operand.at, operand.width, operand.low, high, len(operand.lanes), *bounds]
+    row += [0] * (O_CHOICES - len(row)) + [choices, int(operand.default == 0)]
+    return row
+
+
+def _range_row(instruction: Instruction, index: int, operand: Operand, extent: Extent) -> list[int]:
+    arguments = [_argument(instruction, a) for a in extent.arguments]
+    first = extent.arguments[0]
+    element = arguments[0] if isinstance(first, int) or first.startswith("@") else CONSTANT | 8 << 8
+    write = int(operand.role == "write")
+    row = [index, SPACES[operand.memory], write, extents().index(extent.length), element, *arguments]
+    return row + [0] * (ROW - len(row))
+
+
+def _rule_row(instruction: Instruction, rule: Rule) -> list[int]:
+    row = [rules().index(rule.holds), *(_argument(instruction, a) for a in rule.arguments)]
+    return row + [0] * (ROW - len(row))
+
+
+def _position(instruction: Instruction, name: str) -> int:
+    names = [operand.name for operand in instruction.operands]
+    return names.index(name) if name in names else -1
+
+
+@cache
+def table() -> npt.NDArray[np.int64]:
+    """The whole table; its address goes to ``state.RECORDS``."""
+    headers: list[list[int]] = []
+    rows: list[list[int]] = []
+    first_row = len(records()) * HEADER // ROW
+    for number, record in enumerate(records()):
+        ranges = [(i, o, o.extent) for i, o in enumerate(record.operands) if o.extent]
+        at = first_row + len(rows)
+        rows += [_operand_row(o) for o in record.operands]
+        rows += [_range_row(record, i, o, extent) for i, o, extent in ranges]
+        rows += [_rule_row(record, rule) for rule in record.rules]
+        after_operands = at + len(record.operands)
+        header = [
+            record.engine, encoder(record).length, len(record.operands), at, len(ranges), after_operands,
+            len(record.rules), after_operands + len(ranges), number * SLOTS_PER_RECORD,
+            _position(record, "format"), _position(record, "rnd"), int(isinstance(record.meaning, Control)),
+        ]  # fmt: skip
+        headers.append(header + [0] * (HEADER - len(header)))
+    return np.array(headers + rows, dtype=np.int64).reshape(-1)
+
+
+@cache
+def extents() -> list[Callable[..., int]]:
+    """The distinct extent functions; their position is their number."""
+    return _distinct(o.extent.length for r in records() for o in r.operands if o.extent)
+
+
+@cache
+def rules() -> list[Callable[..., bool]]:
+    """The distinct rule functions."""
+    return _distinct(rule.holds for r in records() for rule in r.rules)
+
+
+def _distinct(functions: Any) -> list[Callable[..., Any]]:
+    found: list[Callable[..., Any]] = []
+    for function in functions:
+        if function not in found:
+            found.append(function)
+    return found
+
+
+def write_dispatcher(functions: list[Callable[..., Any]], scratch: int) -> Callable[[int, Any], int]:
+    """A plain function (number, queues) that calls ``functions[number]`` on the queues' argument scratch."""
+    names = Names()
+    s64_, u64_ = names.name(s64), names.name(u64)
+    lines = ["def dispatch(number, q):"]
+    for number, function in enumerate(functions):
+        count = function.__code__.co_argcount
+        arguments = [f"{s64_}(q[{u64_}({scratch + i})])" for i in range(count)]
+        lines += [f"    if number == {number}:", f"        return int({names.call(function, arguments)})"]
+    lines.append("    return 0")
+    return names.function("\n".join(lines), "dispatch")
