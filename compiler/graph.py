@@ -1,0 +1,140 @@
+"""The typed graph: what every importer produces and every pass reads.
+
+An importer (graph.json, ONNX) fills a :class:`Description`: names, constants and nodes as the file has them.
+:func:`compiler.infer.build_graph` checks it and derives a :class:`Graph`, in which every value has a shape
+and an element type and the nodes stand in an order in which they can be run.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tx8isa.errors import Tx8Error
+
+Shape = tuple[int, ...]
+Array = np.ndarray[Any, np.dtype[Any]]
+AttrValue = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
+
+FLOATS = ("float32", "float16", "bfloat16")
+INTEGERS = ("int8", "uint8", "int32", "int64")
+
+#: Element types a graph may use, by the name that files and messages use.
+DTYPES: dict[str, np.dtype[Any]] = {
+    "float32": np.dtype(np.float32),
+    "float16": np.dtype(np.float16),
+    "bfloat16": np.dtype(ml_dtypes.bfloat16),
+    **{name: np.dtype(name) for name in (*INTEGERS, "bool")},
+}
+
+#: The newest ONNX operator set whose operator definitions were compared with the records (onnx 1.23.2).
+NEWEST_OPSET = 28
+
+
+class GraphError(Tx8Error):
+    """A graph that cannot be used: ``messages`` has every mistake found, ``str()`` the first and a count."""
+
+    def __init__(self, messages: Sequence[str]) -> None:
+        if not messages:
+            raise ValueError("a GraphError needs at least one message")
+        self.messages = tuple(messages)
+        more = len(messages) - 1
+        suffix = f" (and {more} more error{'s' if more > 1 else ''})" if more else ""
+        super().__init__(self.messages[0] + suffix)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """``"; did you mean 'x'?"`` for the nearest known word, or nothing when none is near."""
+    by_folded = {name.casefold(): name for name in known}
+    near = difflib.get_close_matches(word.casefold(), by_folded, n=1, cutoff=0.6)
+    return f"; did you mean '{by_folded[near[0]]}'?" if near else ""
+
+
+def rounded(values: Array, dtype: str) -> Array:
+    """Round binary64 values to a float dtype, nearest even, in one rounding; overflow gives infinity."""
+    wide = np.asarray(values, np.float64)
+    with np.errstate(all="ignore"):
+        if dtype != "bfloat16":
+            return wide.astype(DTYPES[dtype])
+        # ml_dtypes rounds to binary32 first. Rounding to odd there keeps the second rounding honest.
+        single = wide.astype(np.float32)
+        single = np.where(np.abs(single) > np.abs(wide), np.nextafter(single, np.float32(0)), single)
+        inexact = (single != wide) & ~np.isnan(wide)
+        odd: Array = (single.view(np.uint32) | inexact).view(np.float32)
+        return odd.astype(DTYPES[dtype])
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A named value: element type (a key of ``DTYPES``) and static shape; rank 0 is a scalar."""
+
+    name: str
+    dtype: str
+    shape: Shape
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def is_float(self) -> bool:
+        return self.dtype in FLOATS
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operator application. An empty input or output name is an optional one left away, as in ONNX."""
+
+    op: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, AttrValue]
+
+    def __str__(self) -> str:
+        return f"node '{self.name}' ({self.op})"
+
+
+@dataclass(frozen=True)
+class Description:
+    """A graph as an importer read it: nothing inferred, nodes in any order.
+
+    ``source`` is what messages start with, usually the file name. Node names are unique and not empty.
+    """
+
+    source: str
+    name: str
+    opset: int
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[str, ...]
+    constants: Mapping[str, Array]
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A checked graph.
+
+    ``nodes`` are in topological order and their attributes are complete: defaults are filled in.
+    ``tensors`` describes every value by name: inputs, constants and all node outputs.
+    ``constants`` may be memory-mapped and must not be written to.
+    """
+
+    name: str
+    opset: int
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    constants: Mapping[str, Array]
+    nodes: tuple[Node, ...]
+    tensors: Mapping[str, Tensor]

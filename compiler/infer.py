@@ -1,0 +1,272 @@
+"""From a description to a typed graph: names, order, operators, attributes, types, rules, shapes.
+
+Every importer ends here, so a mistake reads the same whatever file it was made in.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from compiler.graph import (
+    AttrValue,
+    Description,
+    Graph,
+    GraphError,
+    Node,
+    Tensor,
+    did_you_mean,
+)
+from compiler.operators import OPERATORS
+from compiler.operators.record import Attribute, Call, Input, Operator, resolve
+
+
+def build_graph(description: Description) -> Graph:
+    """Check a description and infer the shape and dtype of every value.
+
+    Raises GraphError with every mistake of the first level that has any: operators and names, then order,
+    then the nodes one by one (a node whose operands could not be inferred is not looked at).
+    """
+    _stop_at(_unknown_operators(description))
+    _stop_at(f"{description.source}: {problem}" for problem in _name_problems(description))
+    nodes = _sorted_nodes(description)
+    tensors = {tensor.name: tensor for tensor in description.inputs}
+    for name, array in description.constants.items():
+        tensors[name] = Tensor(name, array.dtype.name, array.shape)
+    problems: list[str] = []
+    finished: list[Node] = []
+    for node in nodes:
+        if all(not name or name in tensors for name in node.inputs):
+            try:
+                finished.append(_infer_node(description, node, tensors))
+            except GraphError as error:
+                problems += [f"{description.source}: {node}: {text}" for text in error.messages]
+    _stop_at(problems)
+    return Graph(
+        name=description.name,
+        opset=description.opset,
+        inputs=description.inputs,
+        outputs=tuple(tensors[name] for name in description.outputs),
+        constants=description.constants,
+        nodes=tuple(finished),
+        tensors=tensors,
+    )
+
+
+def _stop_at(problems: Iterator[str] | list[str]) -> None:
+    found = list(problems)
+    if found:
+        raise GraphError(found)
+
+
+def _unknown_operators(description: Description) -> Iterator[str]:
+    for node in description.nodes:
+        if node.op not in OPERATORS:
+            near = did_you_mean(node.op, OPERATORS)
+            yield f"unsupported operator {node.op} (node '{node.name}'){near}"
+
+
+def _name_problems(description: Description) -> Iterator[str]:
+    """Names given twice, names that nothing defines."""
+    for name, count in Counter(node.name for node in description.nodes).items():
+        if count > 1:
+            yield f"{count} nodes are named '{name}'; node names must differ"
+    makers: dict[str, str] = {}
+    for name, maker in _definitions(description):
+        if name in makers:
+            yield f"{maker}: tensor '{name}' is already defined by {makers[name]}"
+        makers.setdefault(name, maker)
+    for node in description.nodes:
+        for name in node.inputs:
+            if name and name not in makers:
+                yield f"{node}: input '{name}' is not defined{did_you_mean(name, makers)}"
+    for name, count in Counter(description.outputs).items():
+        if name not in makers:
+            yield f"output '{name}' is not produced by any node{did_you_mean(name, makers)}"
+        if count > 1:
+            yield f"output '{name}' is listed {count} times"
+
+
+def _definitions(description: Description) -> Iterator[tuple[str, str]]:
+    for tensor in description.inputs:
+        yield tensor.name, "the graph inputs"
+    for name in description.constants:
+        yield name, "the constants"
+    for node in description.nodes:
+        yield from ((name, str(node)) for name in node.outputs if name)
+
+
+def _sorted_nodes(description: Description) -> list[Node]:
+    """The nodes in topological order, as near to the file's order as possible."""
+    nodes = description.nodes
+    producer = {name: index for index, node in enumerate(nodes) for name in node.outputs if name}
+    needs = [{producer[name] for name in node.inputs if name in producer} for node in nodes]
+    users: list[list[int]] = [[] for _ in nodes]
+    for index, sources in enumerate(needs):
+        for source in sources:
+            users[source].append(index)
+    waiting = [len(sources) for sources in needs]
+    ready = [index for index, count in enumerate(waiting) if count == 0]
+    order = []
+    while ready:
+        index = heapq.heappop(ready)
+        order.append(nodes[index])
+        for user in users[index]:
+            waiting[user] -= 1
+            if waiting[user] == 0:
+                heapq.heappush(ready, user)
+    if len(order) < len(nodes):
+        stuck = {index for index, count in enumerate(waiting) if count}
+        raise GraphError([f"{description.source}: {_cycle(nodes, needs, stuck)}"])
+    return order
+
+
+def _cycle(nodes: tuple[Node, ...], needs: list[set[int]], stuck: set[int]) -> str:
+    """One cycle among the stuck nodes, in the direction of the data: each of them needs another stuck one."""
+    path = [min(stuck)]
+    while (before := min(needs[path[-1]] & stuck)) not in path:
+        path.append(before)
+    loop = path[path.index(before) :][::-1]
+    loop = loop[loop.index(min(loop)) :] + loop[: loop.index(min(loop))]
+    names = [f"'{nodes[index].name}'" for index in [*loop, loop[0]]]
+    return f"the nodes form a cycle: {' -> '.join(names)}"
+
+
+def _infer_node(description: Description, node: Node, tensors: dict[str, Tensor]) -> Node:
+    """Check one node, add its outputs to ``tensors``, return it with its attributes complete.
+
+    The messages of a GraphError from here do not name the node yet.
+    """
+    record, opset = OPERATORS[node.op], description.opset
+    if opset < record.since:
+        raise GraphError([f"needs opset {record.since} or newer; the graph declares opset {opset}"])
+    _stop_at(_arity_problems(record, node, opset))
+    attrs = _complete_attributes(record, node, opset)
+    finished = Node(node.op, node.name, node.inputs, node.outputs, attrs)
+    call = resolve(finished, opset, tensors, description.constants, len(record.inputs))
+    _stop_at(_type_problems(record, call))
+    _stop_at(_constant_problems(record, node, call))
+    for rule in record.rules:
+        found = rule.check(call)
+        if found is not None:
+            raise GraphError([f"{rule.text}; found {found}"])
+    for tensor in record.infer(call):
+        tensors[tensor.name] = tensor
+    return finished
+
+
+def _operand(inputs: tuple[Input, ...], index: int) -> Input:
+    """The declaration of the operand at a position; the last one repeats if it is variadic."""
+    return inputs[min(index, len(inputs) - 1)]
+
+
+def _arity_problems(record: Operator, node: Node, opset: int) -> Iterator[str]:
+    inputs = record.inputs_at(opset)
+    most = None if inputs[-1].variadic else len(inputs)
+    least = sum(not item.optional for item in inputs)
+    if len(node.inputs) < least or (most is not None and len(node.inputs) > most):
+        names = ", ".join(("optional " if item.optional else "") + item.name for item in inputs)
+        count = f"{least} or more" if most is None else str(least) if least == most else f"{least} to {most}"
+        plural = "" if count == "1" else "s"
+        yield f"takes {count} input{plural} ({names}) in opset {opset}; found {len(node.inputs)}"
+    else:
+        for index, name in enumerate(node.inputs):
+            if not name and not _operand(inputs, index).optional:
+                yield f"input {index} ({_operand(inputs, index).name}) is required; found an empty name"
+    if not 1 <= len(node.outputs) <= len(record.outputs):
+        names = ", ".join(item.name for item in record.outputs)
+        count = "1" if len(record.outputs) == 1 else f"1 to {len(record.outputs)}"
+        yield f"has {count} output{'' if count == '1' else 's'} ({names}); found {len(node.outputs)}"
+    elif not node.outputs[0]:
+        yield f"output 0 ({record.outputs[0].name}) is required; found an empty name"
+
+
+def _complete_attributes(record: Operator, node: Node, opset: int) -> Mapping[str, AttrValue]:
+    known = {item.name: item for item in record.attributes if item.known_to(opset)}
+    problems = [_unknown_attribute(record, name, opset, known) for name in node.attrs if name not in known]
+    complete: dict[str, AttrValue] = {}
+    for item in known.values():
+        if item.name in node.attrs:
+            value = node.attrs[item.name]
+            problem = _attribute_problem(item, value)
+            if problem is None:
+                complete[item.name] = _stored(item, value)
+            else:
+                problems.append(f"attribute {item.name} must be {problem}; found {_shown(value)}")
+        elif item.required:
+            problems.append(f"attribute {item.name} is required")
+        elif item.default is not None:
+            complete[item.name] = _stored(item, item.default)
+    _stop_at(problems)
+    return complete
+
+
+def _unknown_attribute(record: Operator, name: str, opset: int, known: Mapping[str, Attribute]) -> str:
+    for item in record.attributes:
+        if item.name == name:
+            span = f"since opset {item.since}" if opset < item.since else f"up to opset {item.until}"
+            is_operand = any(operand.name == name for operand in record.inputs_at(opset))
+            hint = "; it is an input now" if is_operand else ""
+            return f"attribute {name} exists {span}; the graph declares opset {opset}{hint}"
+    listed = ", ".join(known) or "none"
+    return f"unknown attribute '{name}'; known are {listed}{did_you_mean(name, known)}"
+
+
+def _attribute_problem(item: Attribute, value: AttrValue) -> str | None:
+    """None if the value fits, else what the attribute must be."""
+    if item.kind == "int":
+        fits, what = isinstance(value, int), "an integer"
+    elif item.kind == "float":
+        fits, what = isinstance(value, int | float) and bool(np.isfinite(_float32(value))), "a float32 number"
+    elif item.kind == "string":
+        fits, what = isinstance(value, str), "a string"
+    else:
+        fits = isinstance(value, tuple) and all(isinstance(element, int) for element in value)
+        what = "a list of integers"
+    if not fits:
+        return what
+    if item.allowed and value not in item.allowed:
+        return f"one of {', '.join(map(str, item.allowed))}"
+    elements = value if isinstance(value, tuple) else (value,)
+    if item.minimum is not None and any(int(element) < item.minimum for element in elements):
+        return f"{what}, at least {item.minimum}"
+    return None
+
+
+def _float32(value: AttrValue) -> np.float32:
+    """An attribute of kind float as ONNX stores it; infinite if it does not fit."""
+    with np.errstate(over="ignore"):
+        return np.float32(float(str(value)))
+
+
+def _stored(item: Attribute, value: AttrValue) -> AttrValue:
+    """The value as an ONNX file would hold it, so that both kinds of file mean the same graph."""
+    return float(_float32(value)) if item.kind == "float" else value
+
+
+def _shown(value: AttrValue) -> str:
+    return str(list(value)) if isinstance(value, tuple) else repr(value)
+
+
+def _type_problems(record: Operator, call: Call) -> Iterator[str]:
+    bound: dict[str, tuple[str, str]] = {}
+    for index, tensor in enumerate(call.inputs):
+        if tensor is None:
+            continue
+        item = _operand(record.inputs, index)
+        label = f"{item.name} ('{tensor.name}')"
+        if tensor.dtype not in item.types.allowed:
+            yield f"input {label} is {tensor.dtype}; allowed are {', '.join(item.types.allowed)}"
+            continue
+        first, dtype = bound.setdefault(item.types.name, (label, tensor.dtype))
+        if dtype != tensor.dtype:
+            yield f"inputs {first} and {label} must have one dtype; found {dtype} and {tensor.dtype}"
+
+
+def _constant_problems(record: Operator, node: Node, call: Call) -> Iterator[str]:
+    for item, name, value in zip(record.inputs, node.inputs, call.values, strict=False):
+        if item.constant and name and value is None:
+            yield f"input {item.name} must be a constant, because it fixes a shape or value; found '{name}'"

@@ -1,0 +1,131 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from compiler.graph import FLOATS, Array, Shape
+from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
+from compiler.operators.types import FLOAT, broadcast_shapes, rank_within
+
+_PRODUCT = Types("T", (*FLOATS, "int32", "int64"))
+
+
+def gemm_sizes(call: Call) -> tuple[tuple[int, int], tuple[int, int]]:
+    """(M, K) of A and (K, N) of B after transA and transB; both operands have rank 2."""
+    (a0, a1), (b0, b1) = call.shape(0), call.shape(1)
+    a = (a1, a0) if call.integer("transA") else (a0, a1)
+    b = (b1, b0) if call.integer("transB") else (b0, b1)
+    return a, b
+
+
+@rule
+def second_operand_is_matrix(call: Call) -> str | None:
+    """B must have rank 2 (a matrix)"""
+    return None if call.tensor(1).rank == 2 else f"shape {list(call.shape(1))}"
+
+
+@rule
+def gemm_inner_sizes_agree(call: Call) -> str | None:
+    """The columns of A must be as many as the rows of B, after transA and transB"""
+    a, b = gemm_sizes(call)
+    return None if a[1] == b[0] else f"{list(a)} and {list(b)}"
+
+
+@rule
+def addend_broadcasts(call: Call) -> str | None:
+    """C must broadcast to the shape [M, N] of the product"""
+    if not call.has(2):
+        return None
+    a, b = gemm_sizes(call)
+    product = (a[0], b[1])
+    found = f"{list(call.shape(2))} with [M, N] = {list(product)}"
+    return None if broadcast_shapes(call.shape(2), product) == product else found
+
+
+def _gemm_shapes(call: Call) -> tuple[Shape, ...]:
+    a, b = gemm_sizes(call)
+    return ((a[0], b[1]),)
+
+
+def _gemm(call: Call, a: Array, b: Array, c: Array | None = None) -> tuple[Array, ...]:
+    left = a.T if call.integer("transA") else a
+    right = b.T if call.integer("transB") else b
+    product = call.number("alpha") * (left @ right)
+    return (product if c is None else product + call.number("beta") * c,)
+
+
+def _as_matrices(a: Shape, b: Shape) -> tuple[Shape, Shape]:
+    """A vector on the left is a row, on the right a column (numpy.matmul, to which ONNX MatMul refers)."""
+    return (1, *a) if len(a) == 1 else a, (*b, 1) if len(b) == 1 else b
+
+
+@rule
+def no_scalars(call: Call) -> str | None:
+    """The operands must have rank 1 or more"""
+    return next((f"scalar '{t.name}'" for t in call.inputs if t is not None and not t.rank), None)
+
+
+@rule
+def matmul_inner_sizes_agree(call: Call) -> str | None:
+    """The last axis of A must be as long as the last but one axis of B (the only one of a vector)"""
+    a, b = _as_matrices(call.shape(0), call.shape(1))
+    return None if a[-1] == b[-2] else f"{list(call.shape(0))} and {list(call.shape(1))}"
+
+
+@rule
+def batches_broadcast(call: Call) -> str | None:
+    """The axes before the last two must broadcast to a common shape"""
+    a, b = _as_matrices(call.shape(0), call.shape(1))
+    found = f"{list(call.shape(0))} and {list(call.shape(1))}"
+    return found if broadcast_shapes(a[:-2], b[:-2]) is None else None
+
+
+def _matmul_shapes(call: Call) -> tuple[Shape, ...]:
+    a, b = _as_matrices(call.shape(0), call.shape(1))
+    batch = broadcast_shapes(a[:-2], b[:-2]) or ()
+    rows = () if call.tensor(0).rank == 1 else a[-2:-1]
+    columns = () if call.tensor(1).rank == 1 else b[-1:]
+    return ((*batch, *rows, *columns),)
+
+
+def _matmul(call: Call, a: Array, b: Array) -> tuple[Array, ...]:
+    return (np.asarray(np.matmul(a, b)),)
+
+
+GEMM = register(
+    Operator(
+        name="Gemm",
+        since=11,
+        summary="alpha * A' @ B' + beta * C with matrices A and B, transposed on demand",
+        inputs=(Input("A", FLOAT), Input("B", FLOAT), Input("C", FLOAT, optional=True)),
+        outputs=(Output("Y", FLOAT),),
+        attributes=(
+            Attribute("alpha", "float", 1.0),
+            Attribute("beta", "float", 1.0),
+            Attribute("transA", "int", 0, allowed=(0, 1)),
+            Attribute("transB", "int", 0, allowed=(0, 1)),
+        ),
+        rules=(
+            rank_within("A", 2, 2, "a matrix"),
+            second_operand_is_matrix,
+            gemm_inner_sizes_agree,
+            addend_broadcasts,
+        ),
+        shapes=_gemm_shapes,
+        reference=_gemm,
+    )
+)
+
+MATMUL = register(
+    Operator(
+        name="MatMul",
+        since=1,
+        summary="Matrix product of the last two axes; the axes before broadcast, vectors are rows or columns",
+        inputs=(Input("A", _PRODUCT), Input("B", _PRODUCT)),
+        outputs=(Output("Y", _PRODUCT),),
+        rules=(no_scalars, matmul_inner_sizes_agree, batches_broadcast),
+        shapes=_matmul_shapes,
+        reference=_matmul,
+    )
+)

@@ -1,0 +1,187 @@
+"""Operators that only move values."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from compiler.graph import Array, Shape
+from compiler.operators.record import Attribute, Call, Input, Operator, Output, register, rule
+from compiler.operators.types import ANY, INT64, axis_in_range, normalized, same_shape
+
+
+def target_shape(call: Call) -> Shape | None:
+    """The shape a Reshape asks for, 0 and -1 resolved; None if there is none with as many elements."""
+    shape, wanted = call.shape(0), call.value_ints(1) or ()
+    copy_zero = not call.integer("allowzero")
+    if copy_zero and any(size == 0 and axis >= len(shape) for axis, size in enumerate(wanted)):
+        return None
+    sizes = [shape[axis] if size == 0 and copy_zero else size for axis, size in enumerate(wanted)]
+    known = math.prod(size for size in sizes if size != -1)
+    if -1 in sizes and (known == 0 or call.tensor(0).size % known):
+        return None
+    resolved = tuple(call.tensor(0).size // known if size == -1 else size for size in sizes)
+    return resolved if math.prod(resolved) == call.tensor(0).size else None
+
+
+@rule
+def shape_is_vector(call: Call) -> str | None:
+    """The operand shape must have rank 1"""
+    return None if call.tensor(1).rank == 1 else f"rank {call.tensor(1).rank}"
+
+
+@rule
+def shape_entries_valid(call: Call) -> str | None:
+    """The entries of shape must be -1 (at most once, not together with an allowed 0), 0 or a size"""
+    wanted = call.value_ints(1) or ()
+    mixed = call.integer("allowzero") and 0 in wanted and -1 in wanted
+    valid = all(size >= -1 for size in wanted) and wanted.count(-1) <= 1 and not mixed
+    return None if valid else f"shape {list(wanted)}"
+
+
+@rule
+def reshape_keeps_elements(call: Call) -> str | None:
+    """The new shape must hold as many elements as data"""
+    wanted = call.value_ints(1) or ()
+    return None if target_shape(call) is not None else f"{list(call.shape(0))} to {list(wanted)}"
+
+
+def _reshape_shapes(call: Call) -> tuple[Shape, ...]:
+    return (target_shape(call) or (),)
+
+
+def _reshape(call: Call, x: Array, shape: Array) -> tuple[Array, ...]:
+    return (x.reshape(_reshape_shapes(call)[0]),)
+
+
+@rule
+def flatten_axis_in_range(call: Call) -> str | None:
+    """axis must lie in [-r, r], r being the rank of input"""
+    axis, rank = call.integer("axis"), call.tensor(0).rank
+    return None if -rank <= axis <= rank else f"axis {axis} with r = {rank}"
+
+
+def _flatten_shapes(call: Call) -> tuple[Shape, ...]:
+    axis = normalized(call.integer("axis"), call.tensor(0).rank)
+    return ((math.prod(call.shape(0)[:axis]), math.prod(call.shape(0)[axis:])),)
+
+
+def _flatten(call: Call, x: Array) -> tuple[Array, ...]:
+    return (x.reshape(_flatten_shapes(call)[0]),)
+
+
+def permutation(call: Call) -> tuple[int, ...]:
+    """Where each axis of a Transpose's result comes from; without perm the axes are reversed."""
+    given = call.integers("perm")
+    return tuple(reversed(range(call.tensor(0).rank))) if given is None else given
+
+
+@rule
+def perm_is_permutation(call: Call) -> str | None:
+    """perm must name every axis of data once, counted from the front"""
+    perm, rank = permutation(call), call.tensor(0).rank
+    return None if sorted(perm) == list(range(rank)) else f"perm {list(perm)} with rank {rank}"
+
+
+def _transpose_shapes(call: Call) -> tuple[Shape, ...]:
+    return (tuple(call.shape(0)[axis] for axis in permutation(call)),)
+
+
+def _transpose(call: Call, x: Array) -> tuple[Array, ...]:
+    return (x.transpose(permutation(call)),)
+
+
+@rule
+def pieces_agree(call: Call) -> str | None:
+    """The operands must have one rank and agree in all sizes but that along axis"""
+    shapes = [tensor.shape for tensor in call.inputs if tensor is not None]
+    axis = normalized(call.integer("axis"), len(shapes[0]))
+    first = (*shapes[0][:axis], *shapes[0][axis + 1 :])
+    for shape in shapes[1:]:
+        if len(shape) != len(shapes[0]) or (*shape[:axis], *shape[axis + 1 :]) != first:
+            return f"{list(shapes[0])} and {list(shape)} with axis {call.integer('axis')}"
+    return None
+
+
+def _concat_shapes(call: Call) -> tuple[Shape, ...]:
+    shapes = [tensor.shape for tensor in call.inputs if tensor is not None]
+    axis = normalized(call.integer("axis"), len(shapes[0]))
+    return ((*shapes[0][:axis], sum(shape[axis] for shape in shapes), *shapes[0][axis + 1 :]),)
+
+
+def _concat(call: Call, *pieces: Array) -> tuple[Array, ...]:
+    return (np.concatenate(pieces, axis=call.integer("axis")),)
+
+
+def _identity(call: Call, x: Array) -> tuple[Array, ...]:
+    return (x,)
+
+
+RESHAPE = register(
+    Operator(
+        name="Reshape",
+        since=5,
+        summary="The same elements in another shape; 0 copies a size, -1 takes what is left",
+        inputs=(Input("data", ANY), Input("shape", INT64, constant=True)),
+        outputs=(Output("reshaped", ANY),),
+        attributes=(Attribute("allowzero", "int", 0, allowed=(0, 1)),),
+        rules=(shape_is_vector, shape_entries_valid, reshape_keeps_elements),
+        shapes=_reshape_shapes,
+        reference=_reshape,
+    )
+)
+
+FLATTEN = register(
+    Operator(
+        name="Flatten",
+        since=1,
+        summary="A matrix: the axes before axis are its rows, the others its columns",
+        inputs=(Input("input", ANY),),
+        outputs=(Output("output", ANY),),
+        attributes=(Attribute("axis", "int", 1),),
+        rules=(flatten_axis_in_range,),
+        shapes=_flatten_shapes,
+        reference=_flatten,
+    )
+)
+
+TRANSPOSE = register(
+    Operator(
+        name="Transpose",
+        since=1,
+        summary="The axes in another order",
+        inputs=(Input("data", ANY),),
+        outputs=(Output("transposed", ANY),),
+        attributes=(Attribute("perm", "ints"),),
+        rules=(perm_is_permutation,),
+        shapes=_transpose_shapes,
+        reference=_transpose,
+    )
+)
+
+CONCAT = register(
+    Operator(
+        name="Concat",
+        since=4,
+        summary="The operands one behind the other along an axis",
+        inputs=(Input("inputs", ANY, variadic=True),),
+        outputs=(Output("concat_result", ANY),),
+        attributes=(Attribute("axis", "int", required=True),),
+        rules=(axis_in_range, pieces_agree),
+        shapes=_concat_shapes,
+        reference=_concat,
+    )
+)
+
+IDENTITY = register(
+    Operator(
+        name="Identity",
+        since=1,
+        summary="The operand",
+        inputs=(Input("input", ANY),),
+        outputs=(Output("output", ANY),),
+        shapes=same_shape,
+        reference=_identity,
+    )
+)

@@ -1,0 +1,158 @@
+"""Normalizations: batch normalization in inference, layer normalization, softmax."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from compiler.graph import FLOATS, Array
+from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
+from compiler.operators.types import (
+    FLOAT,
+    axis_in_range,
+    broadcast_shapes,
+    normalized,
+    only_first_output,
+    rank_within,
+    same_shape,
+)
+
+_PARAMETERS = Types("T1", FLOATS)
+_STATISTICS = Types("T2", FLOATS)
+_STASHED = Types("U", ("float32", "bfloat16"))
+_EPSILON = Attribute("epsilon", "float", 1e-5)
+
+
+@rule
+def inference_only(call: Call) -> str | None:
+    """training_mode must be 0: only inference is supported"""
+    return f"training_mode {call.integer('training_mode')}" if call.integer("training_mode") else None
+
+
+@rule
+def one_parameter_per_channel(call: Call) -> str | None:
+    """scale, B, input_mean and input_var must have one element per channel, shape [C]"""
+    channels = call.shape(0)[1]
+    for tensor in call.inputs[1:]:
+        if tensor is not None and tensor.shape != (channels,):
+            return f"'{tensor.name}' of shape {list(tensor.shape)} with C = {channels}"
+    return None
+
+
+def _batch_norm(call: Call, x: Array, *parameters: Array) -> tuple[Array, ...]:
+    columns = (parameter.reshape(-1, *(1,) * (x.ndim - 2)) for parameter in parameters)
+    scale, shift, mean, variance = columns
+    return ((x - mean) / np.sqrt(variance + call.number("epsilon")) * scale + shift,)
+
+
+def normalized_axes(call: Call) -> tuple[int, ...]:
+    """The axes over which LayerNormalization takes mean and variance: ``axis`` and all behind it."""
+    rank = call.tensor(0).rank
+    return tuple(range(normalized(call.integer("axis"), rank), rank))
+
+
+@rule
+def scale_and_bias_broadcast(call: Call) -> str | None:
+    """Scale and B must broadcast to the shape of X"""
+    shape = call.shape(0)
+    for tensor in call.inputs[1:]:
+        if tensor is not None and broadcast_shapes(tensor.shape, shape) != shape:
+            return f"'{tensor.name}' of shape {list(tensor.shape)} with X of shape {list(shape)}"
+    return None
+
+
+@rule
+def computed_in_float32(call: Call) -> str | None:
+    """stash_type must be 1 (float32)"""
+    return None if call.integer("stash_type") == 1 else f"stash_type {call.integer('stash_type')}"
+
+
+def _layer_norm(call: Call, x: Array, scale: Array, bias: Array | None = None) -> tuple[Array, ...]:
+    axes = normalized_axes(call)
+    centred = x - x.mean(axis=axes, keepdims=True)
+    variance = np.square(centred).mean(axis=axes, keepdims=True)
+    result = centred / np.sqrt(variance + call.number("epsilon")) * scale
+    return (result if bias is None else result + bias,)
+
+
+@rule
+def something_to_normalize(call: Call) -> str | None:
+    """The first operand must have at least one element"""
+    return f"shape {list(call.shape(0))}" if call.tensor(0).size == 0 else None
+
+
+def _softmax(call: Call, x: Array) -> tuple[Array, ...]:
+    axis = call.integer("axis")
+    shifted = np.exp(x - x.max(axis=axis, keepdims=True))
+    return (shifted / shifted.sum(axis=axis, keepdims=True),)
+
+
+BATCH_NORMALIZATION = register(
+    Operator(
+        name="BatchNormalization",
+        since=14,
+        summary="(X - input_mean) / sqrt(input_var + epsilon) * scale + B, per channel (axis 1)",
+        inputs=(
+            Input("X", FLOAT),
+            Input("scale", _PARAMETERS),
+            Input("B", _PARAMETERS),
+            Input("input_mean", _STATISTICS),
+            Input("input_var", _STATISTICS),
+        ),
+        outputs=(
+            Output("Y", FLOAT),
+            Output("running_mean", _STATISTICS, optional=True),
+            Output("running_var", _STATISTICS, optional=True),
+        ),
+        attributes=(
+            _EPSILON,
+            Attribute("momentum", "float", 0.9),
+            Attribute("training_mode", "int", 0, allowed=(0, 1)),
+        ),
+        rules=(
+            inference_only,
+            only_first_output,
+            rank_within("X", 2, None, "batch, channels, ..."),
+            one_parameter_per_channel,
+        ),
+        shapes=same_shape,
+        reference=_batch_norm,
+    )
+)
+
+LAYER_NORMALIZATION = register(
+    Operator(
+        name="LayerNormalization",
+        since=17,
+        summary="(X - mean) / sqrt(variance + epsilon) * Scale + B over axis and the axes behind it",
+        inputs=(Input("X", FLOAT), Input("Scale", FLOAT), Input("B", FLOAT, optional=True)),
+        outputs=(
+            Output("Y", FLOAT),
+            Output("Mean", _STASHED, optional=True),
+            Output("InvStdDev", _STASHED, optional=True),
+        ),
+        attributes=(Attribute("axis", "int", -1), _EPSILON, Attribute("stash_type", "int", 1)),
+        rules=(
+            only_first_output,
+            axis_in_range,
+            computed_in_float32,
+            scale_and_bias_broadcast,
+            something_to_normalize,
+        ),
+        shapes=same_shape,
+        reference=_layer_norm,
+    )
+)
+
+SOFTMAX = register(
+    Operator(
+        name="Softmax",
+        since=13,
+        summary="exp(x) / sum(exp(x)) along one axis",
+        inputs=(Input("input", FLOAT),),
+        outputs=(Output("output", FLOAT),),
+        attributes=(Attribute("axis", "int", -1),),
+        rules=(axis_in_range, something_to_normalize),
+        shapes=same_shape,
+        reference=_softmax,
+    )
+)

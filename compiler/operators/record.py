@@ -1,0 +1,209 @@
+"""What an operator record is made of.
+
+A record states everything the compiler knows about an operator of the ONNX specification: operands, element
+types, attributes, the rules a node must satisfy, the shape of the result and the reference computation.
+Checking, inference, the reference run and the table of supported operators are derived from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from compiler.graph import Array, AttrValue, Graph, Node, Shape, Tensor
+
+Reference = Callable[..., tuple[Array, ...]]
+
+
+@dataclass(frozen=True)
+class Types:
+    """A type constraint. Operands that share a constraint (the same name in one record) share one dtype."""
+
+    name: str
+    allowed: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Input:
+    """An operand. ``constant``: its value must be known at compile time.
+
+    ``variadic``: the last operand, which may come any number of times, but at least once. ``since`` is the
+    first operator set that has the operand.
+    """
+
+    name: str
+    types: Types
+    optional: bool = False
+    variadic: bool = False
+    constant: bool = False
+    since: int = 1
+
+
+@dataclass(frozen=True)
+class Output:
+    """A result; it has the dtype of the inputs that share its constraint, or the only one allowed."""
+
+    name: str
+    types: Types
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """An attribute: ``kind`` is ``int``, ``float``, ``string`` or ``ints``.
+
+    ``allowed`` lists the values of an enumeration, ``minimum`` bounds an integer or every element of a list.
+    The operator sets ``since`` to ``until`` (inclusive) have it. Without default it may be absent.
+    """
+
+    name: str
+    kind: str
+    default: AttrValue | None = None
+    required: bool = False
+    allowed: tuple[int | str, ...] = ()
+    minimum: int | None = None
+    since: int = 1
+    until: int | None = None
+
+    def known_to(self, opset: int) -> bool:
+        return self.since <= opset and (self.until is None or opset <= self.until)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One node with its operands resolved: what rules, shape functions, references and lowerings look at.
+
+    ``inputs`` and ``values`` have an entry per declared operand (None where it was left away; more with a
+    variadic operand); ``values`` holds the arrays of those that are constants. ``outputs`` are names.
+    """
+
+    opset: int
+    attrs: Mapping[str, AttrValue]
+    inputs: tuple[Tensor | None, ...]
+    values: tuple[Array | None, ...]
+    outputs: tuple[str, ...]
+
+    def has(self, index: int) -> bool:
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def tensor(self, index: int) -> Tensor:
+        tensor = self.inputs[index]
+        if tensor is None:
+            raise ValueError(f"operand {index} was left away")
+        return tensor
+
+    def shape(self, index: int) -> Shape:
+        return self.tensor(index).shape
+
+    def value_ints(self, index: int) -> tuple[int, ...] | None:
+        """The elements of a constant integer operand; None if the operand was left away."""
+        value = self.values[index] if index < len(self.values) else None
+        return None if value is None else tuple(int(element) for element in value.reshape(-1))
+
+    def integer(self, name: str) -> int:
+        value = self.attrs[name]
+        if not isinstance(value, int):
+            raise TypeError(f"attribute {name} is not an integer: {value!r}")
+        return value
+
+    def number(self, name: str) -> float:
+        value = self.attrs[name]
+        if not isinstance(value, int | float):
+            raise TypeError(f"attribute {name} is not a number: {value!r}")
+        return float(value)
+
+    def string(self, name: str) -> str:
+        return str(self.attrs[name])
+
+    def integers(self, name: str) -> tuple[int, ...] | None:
+        """The value of an attribute that is a list of integers; None if absent."""
+        value = self.attrs.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, tuple):
+            raise TypeError(f"attribute {name} is not a list: {value!r}")
+        return tuple(int(element) for element in value)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A condition on a call: ``text`` is for users, ``check`` returns None or the offending value as text.
+
+    Rules are checked in order and only up to the first that is violated, so a rule may rely on earlier ones.
+    """
+
+    text: str
+    check: Callable[[Call], str | None]
+
+
+def rule(check: Callable[[Call], str | None]) -> Rule:
+    """Make a rule of a function; its docstring is the text for users."""
+    if not check.__doc__:
+        raise ValueError(f"rule {check.__name__} needs a docstring")
+    return Rule(" ".join(check.__doc__.split()), check)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """The record of one operator.
+
+    ``since`` is the oldest operator set whose meaning the record has. ``shapes`` gives the shape of each
+    output of a call that satisfies the rules. ``reference(call, *arrays)`` computes the outputs; float
+    operands arrive and float results leave as binary64, integers and booleans in their own dtype, and an
+    operand left away is None.
+    """
+
+    name: str
+    since: int
+    summary: str
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    shapes: Callable[[Call], tuple[Shape, ...]]
+    reference: Reference
+    attributes: tuple[Attribute, ...] = ()
+    rules: tuple[Rule, ...] = ()
+
+    def inputs_at(self, opset: int) -> tuple[Input, ...]:
+        """The operands that this operator has in an operator set."""
+        return tuple(item for item in self.inputs if item.since <= opset)
+
+    def infer(self, call: Call) -> tuple[Tensor, ...]:
+        """The wanted outputs of a call that satisfies the rules, with dtype and shape."""
+        named = zip(call.outputs, self.outputs, self.shapes(call), strict=False)
+        return tuple(Tensor(name, self._dtype(call, out), shape) for name, out, shape in named if name)
+
+    def _dtype(self, call: Call, output: Output) -> str:
+        for item, tensor in zip(self.inputs, call.inputs, strict=False):
+            if tensor is not None and item.types.name == output.types.name:
+                return tensor.dtype
+        return output.types.allowed[0]
+
+
+OPERATORS: dict[str, Operator] = {}
+
+
+def register(record: Operator) -> Operator:
+    """Add a record to the registry; a name can be taken once."""
+    if record.name in OPERATORS:
+        raise ValueError(f"operator {record.name} is registered twice")
+    OPERATORS[record.name] = record
+    return record
+
+
+def resolve(
+    node: Node, opset: int, tensors: Mapping[str, Tensor], constants: Mapping[str, Array], operands: int
+) -> Call:
+    """The call of a node whose inputs are all in ``tensors``; padded to ``operands`` entries."""
+    names = node.inputs + ("",) * (operands - len(node.inputs))
+    return Call(
+        opset=opset,
+        attrs=node.attrs,
+        inputs=tuple(tensors[name] if name else None for name in names),
+        values=tuple(constants.get(name) if name else None for name in names),
+        outputs=node.outputs,
+    )
+
+
+def call_of(graph: Graph, node: Node) -> Call:
+    """The call of a node of a checked graph."""
+    return resolve(node, graph.opset, graph.tensors, graph.constants, len(OPERATORS[node.op].inputs))

@@ -1,0 +1,180 @@
+"""Slice and Pad: operators that cut and extend tensors along axes given by constant operands."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from compiler.graph import Array, Shape
+from compiler.operators.record import Attribute, Call, Input, Operator, Output, register, rule
+from compiler.operators.types import ANY, INDEX, INT64, normalized
+
+
+def _chosen_axes(call: Call, index: int, count: int) -> tuple[int, ...]:
+    """The axes that operand ``index`` names, as given; the first ``count`` if it was left away."""
+    given = call.value_ints(index)
+    return tuple(range(count)) if given is None else given
+
+
+def _axes_problem(axes: tuple[int, ...], rank: int) -> str | None:
+    distinct = {normalized(axis, rank) for axis in axes}
+    if len(distinct) == len(axes) and all(0 <= axis < rank for axis in distinct):
+        return None
+    return f"axes {list(axes)} with r = {rank}"
+
+
+def slice_ranges(call: Call) -> tuple[range, ...]:
+    """The indices that a Slice takes along each axis.
+
+    Clamped as ONNX Slice 13 says, which differs from Python in one case: going backwards from a start before
+    the first element begins at the first element, where Python takes nothing.
+    """
+    starts, ends = call.value_ints(1) or (), call.value_ints(2) or ()
+    axes = _chosen_axes(call, 3, len(starts))
+    steps = call.value_ints(4) or (1,) * len(starts)
+    ranges = [range(size) for size in call.shape(0)]
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        size = call.shape(0)[axis]
+        lowest, highest = (0, size) if step > 0 else (-1, size - 1)
+        begin = min(max(start + size if start < 0 else start, 0), highest)
+        stop = min(max(end + size if end < 0 else end, lowest), highest)
+        ranges[axis] = range(begin, stop, step)
+    return tuple(ranges)
+
+
+@rule
+def slice_operands_are_vectors(call: Call) -> str | None:
+    """starts, ends, axes and steps must have rank 1 and one length"""
+    shapes = [tensor.shape for tensor in call.inputs[1:] if tensor is not None]
+    agree = all(len(shape) == 1 and shape == shapes[0] for shape in shapes)
+    return None if agree else "shapes " + ", ".join(str(list(shape)) for shape in shapes)
+
+
+@rule
+def slice_axes_valid(call: Call) -> str | None:
+    """axes must lie in [-r, r-1], r being the rank of data, and must not repeat"""
+    return _axes_problem(_chosen_axes(call, 3, call.shape(1)[0]), call.tensor(0).rank)
+
+
+@rule
+def steps_not_zero(call: Call) -> str | None:
+    """steps must not be 0"""
+    steps = call.value_ints(4) or ()
+    return f"steps {list(steps)}" if 0 in steps else None
+
+
+def _slice_shapes(call: Call) -> tuple[Shape, ...]:
+    return (tuple(len(taken) for taken in slice_ranges(call)),)
+
+
+def _slice(call: Call, x: Array, *_: Array | None) -> tuple[Array, ...]:
+    return (x[np.ix_(*(np.arange(r.start, r.stop, r.step) for r in slice_ranges(call)))],)
+
+
+def pad_widths(call: Call) -> tuple[tuple[int, int], ...]:
+    """Elements that a Pad adds before and behind each axis; negative ones are cut off."""
+    pads = call.value_ints(1) or ()
+    half = len(pads) // 2
+    widths = [(0, 0)] * call.tensor(0).rank
+    for position, axis in enumerate(_chosen_axes(call, 3, half)):
+        widths[axis] = (pads[position], pads[half + position])
+    return tuple(widths)
+
+
+@rule
+def constant_mode(call: Call) -> str | None:
+    """mode must be constant"""
+    return None if call.string("mode") == "constant" else f"mode {call.string('mode')}"
+
+
+@rule
+def pad_axes_valid(call: Call) -> str | None:
+    """axes must lie in [-r, r-1], r being the rank of data, and must not repeat"""
+    return _axes_problem(call.value_ints(3) or (), call.tensor(0).rank)
+
+
+@rule
+def pads_length(call: Call) -> str | None:
+    """pads must have two entries per axis, or per element of axes if given"""
+    count = call.tensor(0).rank if not call.has(3) else call.tensor(3).size
+    return None if call.shape(1) == (2 * count,) else f"shape {list(call.shape(1))} with {count} axes"
+
+
+@rule
+def pad_value_is_scalar(call: Call) -> str | None:
+    """constant_value must have one element"""
+    return f"shape {list(call.shape(2))}" if call.has(2) and call.tensor(2).size != 1 else None
+
+
+@rule
+def cut_leaves_something(call: Call) -> str | None:
+    """Negative pads must not cut off more than there is"""
+    for axis, (begin, end) in enumerate(pad_widths(call)):
+        size = call.shape(0)[axis]
+        if size + min(begin, 0) + min(end, 0) < 0:
+            return f"pads {begin} and {end} on axis {axis} of size {size}"
+    return None
+
+
+def _pad_shapes(call: Call) -> tuple[Shape, ...]:
+    sizes = zip(call.shape(0), pad_widths(call), strict=True)
+    return (tuple(begin + size + end for size, (begin, end) in sizes),)
+
+
+def _pad(
+    call: Call, x: Array, pads: Array, value: Array | None = None, axes: Array | None = None
+) -> tuple[Array, ...]:
+    widths = pad_widths(call)
+    sizes = zip(x.shape, widths, strict=True)
+    kept = x[tuple(slice(max(-begin, 0), size - max(-end, 0)) for size, (begin, end) in sizes)]
+    result = np.full(_pad_shapes(call)[0], 0 if value is None else value.reshape(()), x.dtype)
+    firsts = [max(begin, 0) for begin, _ in widths]
+    inner = zip(firsts, kept.shape, strict=True)
+    result[tuple(slice(first, first + size) for first, size in inner)] = kept
+    return (result,)
+
+
+SLICE = register(
+    Operator(
+        name="Slice",
+        since=10,
+        summary="Every step-th element from start to end (exclusive) along chosen axes",
+        inputs=(
+            Input("data", ANY),
+            Input("starts", INDEX, constant=True),
+            Input("ends", INDEX, constant=True),
+            Input("axes", INDEX, optional=True, constant=True),
+            Input("steps", INDEX, optional=True, constant=True),
+        ),
+        outputs=(Output("output", ANY),),
+        rules=(slice_operands_are_vectors, slice_axes_valid, steps_not_zero),
+        shapes=_slice_shapes,
+        reference=_slice,
+    )
+)
+
+PAD = register(
+    Operator(
+        name="Pad",
+        since=11,
+        summary="A constant before and behind the elements along chosen axes; negative pads cut off",
+        inputs=(
+            Input("data", ANY),
+            Input("pads", INT64, constant=True),
+            Input("constant_value", ANY, optional=True, constant=True),
+            Input("axes", INDEX, optional=True, constant=True, since=18),
+        ),
+        outputs=(Output("output", ANY),),
+        attributes=(
+            Attribute("mode", "string", "constant", allowed=("constant", "reflect", "edge", "wrap")),
+        ),
+        rules=(
+            constant_mode,
+            pad_axes_valid,
+            pads_length,
+            pad_value_is_scalar,
+            cut_leaves_something,
+        ),
+        shapes=_pad_shapes,
+        reference=_pad,
+    )
+)

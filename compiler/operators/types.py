@@ -1,0 +1,64 @@
+"""Type constraints and rules that several families of operators share."""
+
+from __future__ import annotations
+
+from compiler.graph import FLOATS, INTEGERS, Shape
+from compiler.operators.record import Call, Rule, Types, rule
+
+FLOAT = Types("T", FLOATS)
+NUMERIC = Types("T", (*FLOATS, *INTEGERS))
+ANY = Types("T", (*FLOATS, *INTEGERS, "bool"))
+INT64 = Types("int64", ("int64",))
+INDEX = Types("Tind", ("int32", "int64"))
+
+
+def same_shape(call: Call) -> tuple[Shape, ...]:
+    """The only output has the shape of the first operand."""
+    return (call.shape(0),)
+
+
+def normalized(axis: int, rank: int) -> int:
+    """An axis counted from the front; ``axis`` must lie in [-rank, rank-1]."""
+    return axis + rank if axis < 0 else axis
+
+
+@rule
+def only_first_output(call: Call) -> str | None:
+    """Only the first output is supported; leave the optional outputs away"""
+    extra = [name for name in call.outputs[1:] if name]
+    return f"output '{extra[0]}'" if extra else None
+
+
+@rule
+def axis_in_range(call: Call) -> str | None:
+    """axis must lie in [-r, r-1], r being the rank of the first operand"""
+    axis, rank = call.integer("axis"), call.tensor(0).rank
+    return None if -rank <= axis < rank else f"axis {axis} with r = {rank}"
+
+
+def rank_within(operand: str, lowest: int, highest: int | None, meaning: str) -> Rule:
+    """The rule that the first operand has a rank in a range; ``highest`` None is no upper bound."""
+
+    def check(call: Call) -> str | None:
+        rank = call.tensor(0).rank
+        if rank >= lowest and (highest is None or rank <= highest):
+            return None
+        return f"shape {list(call.shape(0))}"
+
+    if highest is None:
+        limits = f"at least {lowest}"
+    else:
+        limits = str(lowest) if lowest == highest else f"{lowest} to {highest}"
+    return Rule(f"{operand} must have rank {limits} ({meaning})", check)
+
+
+def broadcast_shapes(*shapes: Shape) -> Shape | None:
+    """The shape that shapes broadcast to by NumPy's rules, which are ONNX's too; None if they do not."""
+    rank = max(len(shape) for shape in shapes)
+    result = []
+    for column in zip(*((1,) * (rank - len(shape)) + shape for shape in shapes), strict=True):
+        sizes = {size for size in column if size != 1}
+        if len(sizes) > 1:
+            return None
+        result.append(sizes.pop() if sizes else 1)
+    return tuple(result)
