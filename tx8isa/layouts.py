@@ -205,7 +205,7 @@ class Placement:
 
     def _check_index(self, index: Sequence[int]) -> None:
         if len(index) != len(self.shape):
-            found = f"index {_times(index)} has rank {len(index)}"
+            found = f"index {tuple(index)} has rank {len(index)}"
             raise LayoutError(f"{found}: expected {len(self.shape)} in {self}")
         for axis, (i, extent) in enumerate(zip(index, self.shape, strict=True)):
             if not 0 <= i < extent:

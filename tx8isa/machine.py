@@ -246,7 +246,7 @@ class Machine(_Record, frozen=True):
         return chip * self.tiles + tile
 
     def memory_map(self) -> tuple[Window, ...]:
-        """Everything a tile can address, in ascending order; no two windows overlap.
+        """The windows of this description in a tile's address space, ascending and without overlap.
 
         The ``spm`` windows show the same bytes, and so do the ``ddr`` windows (proposed); the core's end
         where the DDR does.

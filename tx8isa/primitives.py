@@ -70,12 +70,13 @@ def sqrt(x: float) -> float:
 
 
 def divide(a: float, b: float) -> float:
-    """IEEE binary64 quotient: division by zero gives a signed infinity, 0/0 and inf/inf give NaN."""
+    """IEEE binary64 quotient: division by zero gives a signed infinity; every NaN result is ``math.nan``."""
     if b == 0.0:
         if a == 0.0 or a != a:
             return math.nan
         return math.copysign(math.inf, a) * math.copysign(1.0, b)
-    return a / b
+    quotient = a / b
+    return quotient if quotient == quotient else math.nan
 
 
 def floor(x: float) -> float:
@@ -89,25 +90,32 @@ def floor(x: float) -> float:
 def fma32(a: float, b: float, c: float) -> float:
     """Fused multiply-add of binary32 values: ``a*b + c`` rounded once to binary32, nearest even.
 
+    The operands are floats that hold binary32 values, or all three ``numpy.float32``; the result is of their
+    type. Every NaN result is the positive quiet NaN without payload.
+
     The product of two binary32 is exact in binary64. Its sum with ``c`` is rounded to odd there (the error
     of the addition is known exactly), so that the final rounding to binary32 is the only one.
     """
-    product = a * b
-    total = product + c
+    kind = type(c)
+    product = float(a) * float(b)
+    addend = float(c)
+    total = product + addend
     if total - total != 0.0:  # infinity or NaN: nothing to correct
-        return f32(total)
+        return kind(total if total == total else math.nan)
     kept = total - product
-    error = (product - (total - kept)) + (c - kept)
+    error = (product - (total - kept)) + (addend - kept)
     if error != 0.0:
         bits = bits64(total)
         if bits & 1 == 0:
             toward_larger = (error > 0.0) == (total > 0.0)
             total = from_bits64(bits + 1 if toward_larger else bits - 1)
-    return f32(total)
+    return kind(f32(total))
 
 
 def f32(x: float) -> float:
-    """``x`` rounded to binary32, nearest even; overflow gives an infinity."""
+    """``x`` rounded to binary32, nearest even; overflow gives an infinity, NaN is ``math.nan``."""
+    if x != x:
+        return math.nan
     try:
         return float(struct.unpack("<f", struct.pack("<f", x))[0])
     except OverflowError:

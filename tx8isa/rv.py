@@ -111,7 +111,7 @@ def _problem(record: Scalar) -> str | None:
     if record.example.partition(" ")[0] != record.mnemonic:
         return f"the example '{record.example}' is not of this instruction"
     if (record.kind in ("load", "store")) != (record.width in (1, 2, 4, 8)):
-        return f"a {record.kind} cannot move {record.width} bytes"
+        return f"kind {record.kind} cannot move {record.width} bytes"
     return None
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .. import elementary
+from ..elementary import sigmoid as sigmoid_of
+from ..elementary import softplus as softplus_of
+from ..elementary import tanh as tanh_of
 from ..vector import unary
 
 _EVIDENCE = "spec; special values proposed"
@@ -14,13 +16,13 @@ LEAKY_SLOPE = 0.01  # no operand carries it; proposed
 @unary(105, _EVIDENCE)
 def tanh(x: float) -> float:
     """Hyperbolic tangent."""
-    return elementary.tanh(x)
+    return tanh_of(x)
 
 
 @unary(106, _EVIDENCE)
 def sigmoid(x: float) -> float:
     """1 / (1 + e**-x)."""
-    return elementary.sigmoid(x)
+    return sigmoid_of(x)
 
 
 @unary(107, _EVIDENCE, single=True)
@@ -45,4 +47,4 @@ def leakyrelu(x: float) -> float:
 @unary(110, _EVIDENCE)
 def softplus(x: float) -> float:
     """ln(1 + e**x); x itself above 20."""
-    return elementary.softplus(x)
+    return softplus_of(x)

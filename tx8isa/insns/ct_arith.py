@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import elementary
+from ..elementary import rsqrt as rsqrt_of
 from ..primitives import divide
 from ..primitives import sqrt as square_root
 from ..vector import binary, unary
@@ -37,7 +37,7 @@ def sqrt(x: float) -> float:
 @unary(4, _EVIDENCE)
 def rsqrt(x: float) -> float:
     """1/sqrt(x); +inf at +0, NaN below zero."""
-    return elementary.rsqrt(x)
+    return rsqrt_of(x)
 
 
 @unary(5, _EVIDENCE, single=True)

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from .. import elementary
+from ..elementary import cos as cos_of
+from ..elementary import exp as exp_of
+from ..elementary import exp_low_precision as exp_low_precision_of
+from ..elementary import ln as ln_of
+from ..elementary import log2 as log2_of
+from ..elementary import pow2 as pow2_of
+from ..elementary import sin as sin_of
 from ..vector import unary
 
 _EVIDENCE = "spec; special values proposed"
@@ -11,40 +17,40 @@ _EVIDENCE = "spec; special values proposed"
 @unary(98, _EVIDENCE)
 def log2(x: float) -> float:
     """Logarithm to base 2; -inf at zero, NaN below it."""
-    return elementary.log2(x)
+    return log2_of(x)
 
 
 @unary(99, _EVIDENCE)
 def ln(x: float) -> float:
     """Natural logarithm; -inf at zero, NaN below it."""
-    return elementary.ln(x)
+    return ln_of(x)
 
 
 @unary(100, _EVIDENCE)
 def pow2(x: float) -> float:
     """2 to the power x."""
-    return elementary.pow2(x)
+    return pow2_of(x)
 
 
 @unary(101, _EVIDENCE)
 def exp(x: float) -> float:
     """e to the power x, the accurate form."""
-    return elementary.exp(x)
+    return exp_of(x)
 
 
 @unary(102, _EVIDENCE + "; accuracy on the board")
 def exp_lp(x: float) -> float:
     """e to the power x as pow2 of one FP32 product x * log2(e)."""
-    return elementary.exp_low_precision(x)
+    return exp_low_precision_of(x)
 
 
 @unary(103, _EVIDENCE)
 def sin(x: float) -> float:
     """Sine of x radians, exact range reduction."""
-    return elementary.sin(x)
+    return sin_of(x)
 
 
 @unary(104, _EVIDENCE)
 def cos(x: float) -> float:
     """Cosine of x radians, exact range reduction."""
-    return elementary.cos(x)
+    return cos_of(x)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ..aligned import reduced, tensor
 from ..fold import MAXIMUM, MEAN, MINIMUM, SUM
 from ..formats import FLOATS
