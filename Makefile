@@ -1,0 +1,63 @@
+# Needs python3 (3.11 or newer) with venv, and make. Everything else is installed into .venv, once.
+# Another interpreter: make test PYTHON=python3.12
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip --disable-pip-version-check --quiet install
+BUILD := build
+
+DIGITS := examples/digits
+KERNEL_TESTS := $(wildcard tests/test_native.py tests/test_*kernel*.py)
+BENCHMARKS := $(wildcard benchmarks/[a-z]*.py)
+
+.PHONY: help demo test long bench coverage clean
+.NOTPARALLEL:  # two installations into one .venv would disturb each other
+
+help:
+	@echo 'make demo      compile a digits network, run it on the emulated chip, score its 360 answers'
+	@echo 'make test      ruff, mypy, pytest; a minute or so'
+	@echo 'make long      the exhaustive tests, minutes each'
+	@echo 'make bench     the benchmarks, each beside its peers'
+	@echo 'make coverage  the kernel tests once as plain Python, with their coverage'
+	@echo 'make clean     remove what builds and tests leave behind ($(VENV) stays)'
+
+demo: $(VENV)/demo.stamp
+	@mkdir -p $(BUILD)/digits
+	@rm -f $(BUILD)/digits/probabilities.npy  # never score the answers of an earlier run
+	$(BIN)/tx8cc $(DIGITS)/digits.json --dtype fp16 --run --input x=$(DIGITS)/test_images.npy \
+		-o $(BUILD)/digits --output-dir $(BUILD)/digits
+	$(BIN)/python $(DIGITS)/score.py $(BUILD)/digits/probabilities.npy --dtype fp16
+
+test: $(VENV)/test.stamp
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pytest -n 2
+
+long: $(VENV)/test.stamp
+	$(BIN)/pytest -m long
+
+bench: $(VENV)/test.stamp
+	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script; done
+
+# Compiled code is invisible to coverage, so the kernels run as the plain Python they are written in.
+coverage: $(VENV)/test.stamp
+	TX8_JIT=0 $(BIN)/coverage run --branch --source=tx8isa,asm,emulator,compiler -m pytest $(KERNEL_TESTS)
+	$(BIN)/coverage report --show-missing
+
+clean:
+	rm -rf $(BUILD) dist tx8.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
+		"tx8 needs Python 3.11 or newer, found " + sys.version.split()[0] + "; try make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
+	$(PIP) -e .
+	@touch $@
+
+$(VENV)/test.stamp: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[test,examples]'
+	@touch $@ $(VENV)/demo.stamp
