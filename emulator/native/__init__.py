@@ -67,7 +67,7 @@ def compile_generated(
 ) -> int:
     """The same for a function whose source is written by ``generate()``, called only on a cache miss.
 
-    ``meaning`` holds every function and constant the text is made from; with ``generate`` itself it is the key.
+    ``meaning`` holds every function and constant the text is made from; it and ``generate`` are the key.
     """
     if not jit_enabled():
         return interpreted.register(generate())

@@ -16,6 +16,7 @@ from .bytecode import KernelError, global_value, references
 from .elf import undefined_symbols
 from .keys import describe, describe_constant, is_project_module, module_constants
 from .machine import MACHINE
+from .one_pass import ENTRY, only_entry
 from .store import Compiled
 from .typing_rules import check_types
 from .vocabulary import PRIMITIVES
@@ -35,7 +36,8 @@ def build(function: Callable[..., int], name: str, arguments: int) -> Compiled:
     lifter = _Lifter(name)
     try:
         entry = lifter.lift(function)
-        compiled = cfunc(types.int64(*[types.int64] * arguments), **_OPTIONS)(_forward(entry, arguments))
+        with only_entry():
+            compiled = cfunc(types.int64(*[types.int64] * arguments), **_OPTIONS)(_forward(entry, arguments))
     except NumbaError as error:
         raise KernelError(f"kernel {name}: {error}") from error
     for dispatcher in lifter.dispatchers():
@@ -91,8 +93,8 @@ def _forward(entry: Any, arguments: int) -> Callable[..., int]:
     """A function of a fixed number of parameters that calls ``entry``: the C wrapper wants one."""
     names = ", ".join(f"a{i}" for i in range(arguments))
     scope: dict[str, Any] = {"entry": entry}
-    exec(f"def kernel({names}):\n    return entry({names})\n", scope)
-    return scope["kernel"]  # type: ignore[no-any-return]
+    exec(f"def {ENTRY}({names}):\n    return entry({names})\n", scope)
+    return scope[ENTRY]  # type: ignore[no-any-return]
 
 
 def _extract(compiled: Any, name: str) -> Compiled:

@@ -63,7 +63,8 @@ def environment() -> str:
     digest = hashlib.sha256()
     for source in sorted(here.glob("machine/*.py")):
         digest.update(source.read_bytes())
-    digest.update((here / "build.py").read_bytes())
+    for name in ("build.py", "one_pass.py"):
+        digest.update((here / name).read_bytes())
     return "\n".join([*parts, digest.hexdigest()])
 
 

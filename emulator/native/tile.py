@@ -19,8 +19,8 @@ def _tile(rows: int, columns: int) -> Tile:
     def tile(index: int, lda: int, a: int, ka: int, b: int, ldb: int, c: int, ldc: int, k: int) -> int:
         """``C[i, j] = fma(A[index[i], p], B[p, j], C[i, j])`` for p = 0 .. k-1 in ascending order, k >= 1.
 
-        Row ``r`` of A starts ``r * lda`` elements behind ``a`` and its elements are ``ka`` apart; ``index`` is
-        the address of one int64 per row of the tile. Rows of B are ``ldb`` apart, those of C ``ldc``.
+        Row ``r`` of A starts ``r * lda`` elements behind ``a`` and its elements are ``ka`` apart; ``index``
+        is the address of one int64 per row of the tile. Rows of B are ``ldb`` apart, those of C ``ldc``.
         """
         positions = view_i64(index, rows)
         for i in range(rows):
@@ -37,9 +37,9 @@ def _tile(rows: int, columns: int) -> Tile:
 
 
 TILES: dict[tuple[int, int], Tile] = {
-    shape: _tile(*shape) for shape in ((4, 64), (4, 48), (4, 32), (4, 16), (6, 16))
+    shape: _tile(*shape) for shape in ((1, 64), (4, 64), (4, 48), (4, 32), (4, 16), (6, 16))
 }
-"""By (rows, columns): what fits the registers of AVX-512 (4 rows), and of AVX2 (6 x 16)."""
+"""By (rows, columns): what fits the registers of AVX-512 (4 rows) and of AVX2 (6 x 16); single rows."""
 
 
 def tile_name(rows: int, columns: int) -> str:

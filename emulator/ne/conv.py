@@ -17,8 +17,20 @@ from tx8isa.aligned import tensor
 from tx8isa.formats import Format
 from tx8isa.layouts import batch_bytes
 
-from .elements import BLOCK, clear, copy, lanes, make_widen, overlap, panel_width, planes, stored_lanes
-from .panels import TRANSPOSE_BYTES, make_transposed_panels, panel_bytes
+from .direct import make_direct
+from .elements import (
+    BLOCK,
+    clear,
+    clobbers,
+    copy,
+    lanes,
+    make_widen_rows,
+    overlap,
+    panel_width,
+    planes,
+    stored_lanes,
+)
+from .panels import TRANSPOSE_BYTES, make_transposed_panel, make_transposed_panels, panel_bytes
 from .product import (
     GROUP,
     GROUP_BYTES,
@@ -42,10 +54,18 @@ def extent(results: int, stride: int, taps: int, dilation: int) -> int:
     return (results - 1) * stride + (taps - 1) * dilation + 1
 
 
-def _lanes_stored(channels: int) -> int:
-    """Stored lanes of all planes."""
+def _pitch(channels: int, plane: int) -> int:
+    """Elements from one position to the next in a widened plane.
+
+    A single plane loses its padding lanes, so that the steps of neighbouring taps follow one another.
+    """
+    return channels if channels <= BLOCK else stored_lanes(channels, plane)
+
+
+def _lanes_widened(channels: int) -> int:
+    """Widened lanes of all planes."""
     last = planes(channels) - 1
-    return last * BLOCK + stored_lanes(channels, last)
+    return last * BLOCK + _pitch(channels, last)
 
 
 def _band_rows(oh: int, row_bytes: int, ky: int, sy: int, dy: int) -> int:
@@ -56,7 +76,7 @@ def _band_rows(oh: int, row_bytes: int, ky: int, sy: int, dy: int) -> int:
 
 def _input_bytes(c: int, oh: int, ow: int, ky: int, kx: int, sy: int, sx: int, dy: int, dx: int) -> int:
     """Widened input of one band."""
-    row = 4 * extent(ow, sx, kx, dx) * _lanes_stored(c)
+    row = 4 * extent(ow, sx, kx, dx) * _lanes_widened(c)
     return row * extent(_band_rows(oh, row, ky, sy, dy), sy, ky, dy)
 
 
@@ -66,24 +86,28 @@ def conv_scratch_bytes(
 ) -> int:  # fmt: skip
     """Bytes of scratch: panels of the weights, a band of input, the result when it overlaps an input."""
     band = _input_bytes(c, oh, ow, ky, kx, sy, sx, dy, dx)
-    return (
-        _FIXED + panel_bytes(ky * kx * c, o) + band + tensor(8 * element_bytes(out_format), batch, oh, ow, o)
-    )
+    return small_scratch_bytes(batch, oh, ow, o, out_format) + panel_bytes(ky * kx * c, o) + band
+
+
+def small_scratch_bytes(batch: int, oh: int, ow: int, o: int, out_format: int) -> int:
+    """Bytes of scratch without which a convolution cannot run: a group, and the result."""
+    return _FIXED + tensor(8 * element_bytes(out_format), batch, oh, ow, o)
 
 
 def make_conv(fmt: Format) -> Callable[..., int]:
     """Convolution of one input format, on addresses and integers.
 
-    ``conv(x, w, out, psum, scratch, batch, h, width, c, oh, ow, o, ky, kx, sy, sx, top, left, dy, dx,
-    out_format, psum_format)``: x [batch, h, width, c] and out [batch, oh, ow, o] are NCx, w [ky, kx, o, c] one
-    Cx volume, psum like out. ``top`` and ``left`` are the pads less what the unpads skip: result (0, 0) reads
-    input rows from ``-top`` on and columns from ``-left`` on, and may be negative. All of the result is
-    written, zeros in padding lanes and up to the next 256-byte line. Returns 0.
+    ``conv(x, w, out, psum, scratch, available, batch, h, width, c, oh, ow, o, ky, kx, sy, sx, top, left, dy,
+    dx, out_format, psum_format)``: x [batch, h, width, c] and out [batch, oh, ow, o] are NCx, w
+    [ky, kx, o, c] one Cx volume, psum like out. ``top`` and ``left`` are the pads less what the unpads skip:
+    result (0, 0) reads input rows from ``-top`` on and columns from ``-left`` on; they may be negative. All
+    of the result is written, zeros in padding lanes and up to the next 256-byte line. With fewer bytes of
+    scratch ``available`` than ``conv_scratch_bytes`` it works element by element, in ``small_scratch_bytes``.
     """
-    band, panels, bits = _make_band(fmt), make_transposed_panels(fmt), fmt.bits
+    images, small, bits = _make_images(fmt), make_direct(fmt), fmt.bits
 
     def conv(
-        x: int, w: int, out: int, psum: int, scratch: int,
+        x: int, w: int, out: int, psum: int, scratch: int, available: int,
         batch: int, h: int, width: int, c: int, oh: int, ow: int, o: int,
         ky: int, kx: int, sy: int, sx: int, top: int, left: int, dy: int, dx: int,
         out_format: int, psum_format: int,
@@ -91,38 +115,77 @@ def make_conv(fmt: Format) -> Callable[..., int]:
         x_bytes = batch_bytes(h * width, c, bits)
         out_bytes = batch_bytes(oh * ow, o, 8 * element_bytes(out_format))
         psum_bytes = batch_bytes(oh * ow, o, 8 * element_bytes(psum_format)) if psum_format >= 0 else 0
-        in_place = psum == out and psum_bytes == out_bytes
-        clash = overlap(out, batch * out_bytes, x, batch * x_bytes)
-        clash = clash or overlap(out, batch * out_bytes, w, batch_bytes(ky * kx * o, c, bits))
-        clash = clash or (not in_place and overlap(out, batch * out_bytes, psum, batch * psum_bytes))
-        weights = scratch + _FIXED
-        rows, target = weights + panel_bytes(ky * kx * c, o), out
-        if clash:
-            target = rows + _input_bytes(c, oh, ow, ky, kx, sy, sx, dy, dx)
-        panels(w, weights, scratch + INDEX_BYTES + GROUP_BYTES, ky * kx, o, c)
-        row_bytes = 4 * extent(ow, sx, kx, dx) * _lanes_stored(c)
-        step = _band_rows(oh, row_bytes, ky, sy, dy)
+        size = batch * out_bytes
+        clash = overlap(out, size, x, batch * x_bytes) or clobbers(out, size, psum, batch * psum_bytes)
+        clash = clash or overlap(out, size, w, batch_bytes(ky * kx * o, c, bits))
+        # Staged results lie at the end of what is needed, so that both ways of working can use the rest.
+        fits = conv_scratch_bytes(batch, c, oh, ow, o, ky, kx, sy, sx, dy, dx, out_format) <= available
+        end = scratch + _FIXED
+        if fits:
+            end += panel_bytes(ky * kx * c, o) + _input_bytes(c, oh, ow, ky, kx, sy, sx, dy, dx)
+        target = end if clash else out
         for i in range(batch):
             clear_gap(target + i * out_bytes, oh * ow, o, element_bytes(out_format))
-            for first in range(0, oh, step):
-                band(
-                    x + i * x_bytes, weights, rows, target + i * out_bytes, psum + i * psum_bytes, scratch,
-                    h, width, c, first, min(step, oh - first), oh, ow, o,
-                    ky, kx, sy, sx, top, left, dy, dx, out_format, psum_format,
+        if fits:
+            images(
+                x, w, target, psum, scratch, batch, x_bytes, out_bytes, psum_bytes, h, width, c, oh, ow, o,
+                ky, kx, sy, sx, top, left, dy, dx, out_format, psum_format,
+            )  # fmt: skip
+        else:
+            for i in range(batch):
+                small(
+                    x + i * x_bytes, w, target + i * out_bytes, psum + i * psum_bytes, scratch + INDEX_BYTES,
+                    h, width, c, oh, ow, o, ky, kx, sy, sx, top, left, dy, dx, out_format, psum_format,
                 )  # fmt: skip
         if clash:
-            copy(out, target, batch * out_bytes)
+            copy(out, target, size)
         return 0
 
     return conv
 
 
+def _make_images(fmt: Format) -> Callable[..., None]:
+    """All images, band after band; the weights are widened once.
+
+    With a single band each panel is widened when it is needed: it is still in the cache then.
+    """
+    band, panels = _make_band(fmt), make_transposed_panels(fmt)
+
+    def images(
+        x: int, w: int, out: int, psum: int, scratch: int,
+        batch: int, x_bytes: int, out_bytes: int, psum_bytes: int,
+        h: int, width: int, c: int, oh: int, ow: int, o: int,
+        ky: int, kx: int, sy: int, sx: int, top: int, left: int, dy: int, dx: int,
+        out_format: int, psum_format: int,
+    ) -> None:  # fmt: skip
+        weights = scratch + _FIXED
+        rows = weights + panel_bytes(ky * kx * c, o)
+        step = _band_rows(oh, 4 * extent(ow, sx, kx, dx) * _lanes_widened(c), ky, sy, dy)
+        if batch > 1 or step < oh:
+            panels(w, weights, scratch + INDEX_BYTES + GROUP_BYTES, ky * kx, o, c)
+            w = 0
+        for i in range(batch):
+            for first in range(0, oh, step):
+                band(
+                    x + i * x_bytes, w, weights, rows, out + i * out_bytes, psum + i * psum_bytes, scratch,
+                    h, width, c, first, min(step, oh - first), oh, ow, o,
+                    ky, kx, sy, sx, top, left, dy, dx, out_format, psum_format,
+                )  # fmt: skip
+
+    return images
+
+
 def _make_band(fmt: Format) -> Callable[..., None]:
-    """Result rows ``first`` .. ``first + count - 1`` of one image."""
-    start, finish, fetch = make_start(), make_finish(fmt), _make_fetch(fmt)
+    """Result rows ``first`` .. ``first + count - 1`` of one image; w is 0 when all panels are widened."""
+    start, finish, fetch, widen_panel = (
+        make_start(),
+        make_finish(fmt),
+        _make_fetch(fmt),
+        make_transposed_panel(fmt),
+    )
 
     def band(
-        x: int, weights: int, rows: int, out: int, psum: int, scratch: int,
+        x: int, w: int, weights: int, rows: int, out: int, psum: int, scratch: int,
         h: int, width: int, c: int, first: int, count: int, oh: int, ow: int, o: int,
         ky: int, kx: int, sy: int, sx: int, top: int, left: int, dy: int, dx: int,
         out_format: int, psum_format: int,
@@ -133,7 +196,11 @@ def _make_band(fmt: Format) -> Callable[..., None]:
         sums = scratch + INDEX_BYTES
         for p in range(planes(o)):
             columns, stored, valid = panel_width(o, p), stored_lanes(o, p), lanes(o, p)
-            panel = weights + 4 * p * BLOCK * ky * kx * c
+            panel = weights
+            if w != 0:
+                widen_panel(w, panel, scratch + INDEX_BYTES + GROUP_BYTES, ky * kx, o, c, p)
+            else:
+                panel += 4 * p * BLOCK * ky * kx * c
             for position in range(0, count * ow, GROUP):
                 group = min(GROUP, count * ow - position)
                 _positions(scratch, group, position, ow, sy * wide, sx)
@@ -161,19 +228,20 @@ def _taps(
     index: int, group: int, rows: int, high: int, wide: int, c: int,
     panel: int, columns: int, sums: int, ky: int, kx: int, dy: int, dx: int,
 ) -> None:  # fmt: skip
-    """All products of a group, ky outer, then kx, then the input channels."""
+    """All products of a group: ky outer, then kx, then input channels; one call per kernel row if it can."""
+    merged = kx if c <= BLOCK and dx == 1 else 1
     for y in range(ky):
-        for x in range(kx):
+        for x in range(0, kx, merged):
             for q in range(planes(c)):
-                stored = stored_lanes(c, q)
-                of = rows + 4 * (q * BLOCK * high * wide + (y * dy * wide + x * dx) * stored)
+                pitch = _pitch(c, q)
+                of = rows + 4 * (q * BLOCK * high * wide + (y * dy * wide + x * dx) * pitch)
                 weights = panel + 4 * ((y * kx + x) * c + q * BLOCK) * columns
-                multiply(index, group, stored, of, 1, weights, columns, sums, lanes(c, q))
+                multiply(index, group, pitch, of, 1, weights, columns, sums, merged * lanes(c, q))
 
 
 def _make_fetch(fmt: Format) -> Callable[..., None]:
     """Widen an input rectangle that may reach beyond the image: zeros there."""
-    widen, size = make_widen(fmt), fmt.bits // 8
+    widen, size = make_widen_rows(fmt), fmt.bits // 8
 
     def fetch(
         x: int, target: int, h: int, width: int, c: int, top: int, high: int, left: int, wide: int
@@ -181,15 +249,15 @@ def _make_fetch(fmt: Format) -> Callable[..., None]:
         before = min(max(0, -left), wide)
         inside = max(0, min(left + wide, width) - max(left, 0))
         for q in range(planes(c)):
-            stored = stored_lanes(c, q)
+            stored, pitch = stored_lanes(c, q), _pitch(c, q)
             for row in range(high):
-                to = target + 4 * (q * BLOCK * high * wide + row * wide * stored)
+                to = target + 4 * (q * BLOCK * high * wide + row * wide * pitch)
                 if top + row < 0 or top + row >= h or inside == 0:
-                    clear(to, 4 * wide * stored)
+                    clear(to, 4 * wide * pitch)
                 else:
                     of = q * BLOCK * h * width + ((top + row) * width + max(left, 0)) * stored
-                    clear(to, 4 * before * stored)
-                    widen(x + size * of, to + 4 * before * stored, inside * stored)
-                    clear(to + 4 * (before + inside) * stored, 4 * (wide - before - inside) * stored)
+                    clear(to, 4 * before * pitch)
+                    widen(x + size * of, stored, to + 4 * before * pitch, pitch, inside)
+                    clear(to + 4 * (before + inside) * pitch, 4 * (wide - before - inside) * pitch)
 
     return fetch

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from emulator.native.float32 import (
     bf16_to_f32,
     bits_f32,
@@ -52,6 +54,36 @@ def make_widen(fmt: Format) -> Run:
     return widen
 
 
+def make_widen_rows(fmt: Format) -> Callable[[int, int, int, int, int], None]:
+    """Rows of stored elements to binary32: ``(source, its pitch, target, lanes to keep, rows)``.
+
+    The kept lanes of the rows follow one another without gaps.
+    """
+    widen, (view, convert) = make_widen(fmt), _WIDEN[fmt]
+
+    def rows(source: int, pitch: int, target: int, kept: int, count: int) -> None:
+        if kept == pitch:
+            widen(source, target, count * pitch)
+        else:
+            stored, wide = view(source, count * pitch), view_f32(target, count * kept)
+            for r in range(u64(count)):
+                for i in range(u64(kept)):
+                    wide[r * u64(kept) + i] = convert(stored[r * u64(pitch) + i])
+
+    return rows
+
+
+def make_load(fmt: Format) -> Callable[[int], np.float32]:
+    """One stored element at an address."""
+    view, convert = _WIDEN[fmt]
+
+    def load(address: int) -> np.float32:
+        value: np.float32 = convert(view(address, 1)[0])
+        return value
+
+    return load
+
+
 def make_narrow(fmt: Format) -> Run:
     """Binary32 to stored elements, nearest even, NaN canonical; source and target are apart."""
     view, convert = _NARROW[fmt]
@@ -81,6 +113,14 @@ def copy(target: int, source: int, size: int) -> None:
 def overlap(a: int, a_bytes: int, b: int, b_bytes: int) -> bool:
     """Whether two ranges share a byte."""
     return a < b + b_bytes and b < a + a_bytes
+
+
+def clobbers(out: int, out_bytes: int, psum: int, psum_bytes: int) -> bool:
+    """Whether writing results may destroy partial sums that are still to be read.
+
+    The very same place is safe: each is read before it is written.
+    """
+    return overlap(out, out_bytes, psum, psum_bytes) and not (out == psum and out_bytes == psum_bytes)
 
 
 def planes(channels: int) -> int:

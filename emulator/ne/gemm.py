@@ -1,8 +1,8 @@
 """GEMM on aligned matrices (semantics.md 12.1).
 
-Each result is ``fma(a[m, k-1], b[k-1, n], ... fma(a[m, 0], b[0, n], start))`` in binary32, start = psum or +0,
-rounded once to the output format; NaN is canonical. Blocks and vectors change the order in which results are
-made, never the order of the sums in one.
+Each result is ``fma(a[m, k-1], b[k-1, n], ... fma(a[m, 0], b[0, n], start))`` in binary32, start = psum or
++0, rounded once to the output format; NaN is canonical. Blocks and vectors change the order in which results
+are made, never the order of the sums in one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tx8isa.aligned import matrices
 from tx8isa.formats import Format
 from tx8isa.layouts import batch_bytes
 
-from .elements import BLOCK, copy, lanes, make_widen, overlap, panel_width, planes, stored_lanes
+from .elements import BLOCK, clobbers, copy, lanes, make_widen, overlap, panel_width, planes, stored_lanes
 from .panels import TRANSPOSE_BYTES, make_direct_panels, make_transposed_panels, panel_bytes
 from .product import (
     GROUP,
@@ -34,7 +34,7 @@ _FIXED = INDEX_BYTES + GROUP_BYTES + TRANSPOSE_BYTES
 
 
 def gemm_scratch_bytes(m: int, k: int, n: int, lb: int, rb: int, out_format: int) -> int:
-    """Bytes of scratch a GEMM needs: panels of B, a group of A, and the results when they overlap an input."""
+    """Bytes of scratch a GEMM needs: panels of B, a group of A, results that overlap an input."""
     group = 4 * GROUP * (k + BLOCK)
     return _FIXED + panel_bytes(k, n) + group + matrices(8 * element_bytes(out_format), max(lb, rb), m, n)
 
@@ -60,10 +60,9 @@ def make_gemm(fmt: Format) -> Gemm:
         out_bytes = batch_bytes(m, n, 8 * element_bytes(out_format))
         psum_bytes = batch_bytes(m, n, 8 * element_bytes(psum_format)) if psum_format >= 0 else 0
         batches, target = max(lb, rb), out
-        in_place = psum == out and psum_bytes == out_bytes
-        clash = overlap(out, batches * out_bytes, a, lb * a_bytes)
-        clash = clash or overlap(out, batches * out_bytes, b, rb * b_bytes)
-        clash = clash or (not in_place and overlap(out, batches * out_bytes, psum, batches * psum_bytes))
+        size = batches * out_bytes
+        clash = overlap(out, size, a, lb * a_bytes) or overlap(out, size, b, rb * b_bytes)
+        clash = clash or clobbers(out, size, psum, batches * psum_bytes)
         rows = panels + panel_bytes(k, n)
         if clash:
             target = rows + 4 * GROUP * (k + BLOCK)
@@ -79,7 +78,7 @@ def make_gemm(fmt: Format) -> Gemm:
                 m, k, n, lt, out_format, psum_format,
             )  # fmt: skip
         if clash:
-            copy(out, target, batches * out_bytes)
+            copy(out, target, size)
         return 0
 
     return gemm

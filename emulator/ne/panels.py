@@ -40,27 +40,35 @@ def make_direct_panels(fmt: Format) -> Callable[[int, int, int, int], None]:
     return panels
 
 
-def make_transposed_panels(fmt: Format) -> Callable[[int, int, int, int, int, int], None]:
-    """Panels of aligned weights [taps * n, k]: rows tap, then k; columns n. One tap is a matrix [n, k].
+def make_transposed_panel(fmt: Format) -> Callable[[int, int, int, int, int, int, int], None]:
+    """Panel ``p`` of aligned weights [taps * n, k]: rows tap, then k; columns n. One tap is a matrix [n, k].
 
     A transposed tile may write up to 15 rows too many: they belong to what is written after it, or to the
     slack at the end.
     """
     widen, size = make_widen(fmt), fmt.bits // 8
 
+    def panel(source: int, target: int, plane: int, taps: int, n: int, k: int, p: int) -> None:
+        width, rows = panel_width(n, p), lanes(n, p)
+        for tap in range(taps):
+            for q in range(planes(k)):
+                stored, valid = stored_lanes(k, q), lanes(k, q)
+                of = q * BLOCK * taps * n + (tap * n + p * BLOCK) * stored
+                to = target + 4 * (tap * k + q * BLOCK) * width
+                widen(source + size * of, plane, rows * stored)
+                for i in range(0, valid, 16):
+                    for j in range(0, rows, 16):
+                        transpose_16x16(plane + 4 * (j * stored + i), stored, to + 4 * (i * width + j), width)
+
+    return panel
+
+
+def make_transposed_panels(fmt: Format) -> Callable[[int, int, int, int, int, int], None]:
+    """All panels of the same weights."""
+    panel = make_transposed_panel(fmt)
+
     def panels(source: int, target: int, plane: int, taps: int, n: int, k: int) -> None:
         for p in range(planes(n)):
-            width, rows = panel_width(n, p), lanes(n, p)
-            for tap in range(taps):
-                for q in range(planes(k)):
-                    stored, valid = stored_lanes(k, q), lanes(k, q)
-                    of = q * BLOCK * taps * n + (tap * n + p * BLOCK) * stored
-                    to = target + 4 * (p * BLOCK * taps * k + (tap * k + q * BLOCK) * width)
-                    widen(source + size * of, plane, rows * stored)
-                    for i in range(0, valid, 16):
-                        for j in range(0, rows, 16):
-                            transpose_16x16(
-                                plane + 4 * (j * stored + i), stored, to + 4 * (i * width + j), width
-                            )
+            panel(source, target + 4 * p * BLOCK * taps * k, plane, taps, n, k, p)
 
     return panels

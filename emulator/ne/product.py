@@ -29,7 +29,8 @@ GROUP_BYTES = 4 * (GROUP + ROWS) * BLOCK
 
 Multiply = Callable[[int, int, int, int, int, int, int, int, int], None]
 
-_4X64, _4X48, _4X32, _4X16, _6X16 = (TILES[s] for s in ((4, 64), (4, 48), (4, 32), (4, 16), (6, 16)))
+_1X64, _4X64, _4X48 = TILES[1, 64], TILES[4, 64], TILES[4, 48]
+_4X32, _4X16, _6X16 = TILES[4, 32], TILES[4, 16], TILES[6, 16]
 
 
 def multiply_wide(
@@ -38,7 +39,9 @@ def multiply_wide(
     """Add ``k`` steps to a group: tiles of 4 rows and all columns of the panel (AVX-512)."""
     for r in range(0, rows, 4):
         at, to = index + 8 * r, c + 4 * r * width
-        if width == 64:
+        if width == 64 and rows == 1:
+            _1X64(at, lda, a, ka, b, width, to, width, k)
+        elif width == 64:
             _4X64(at, lda, a, ka, b, width, to, width, k)
         elif width == 48:
             _4X48(at, lda, a, ka, b, width, to, width, k)
@@ -52,6 +55,9 @@ def multiply_narrow(
     index: int, rows: int, lda: int, a: int, ka: int, b: int, width: int, c: int, k: int
 ) -> None:
     """Add ``k`` steps to a group: tiles of 6 rows and 16 columns (sixteen 256-bit registers)."""
+    if width == 64 and rows == 1:
+        _1X64(index, lda, a, ka, b, width, c, width, k)
+        return
     for j in range(0, width, 16):
         for r in range(0, rows, 6):
             _6X16(index + 8 * r, lda, a, ka, b + 4 * j, width, c + 4 * (r * width + j), width, k)

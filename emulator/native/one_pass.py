@@ -1,0 +1,83 @@
+"""Make Numba optimise and translate a kernel once, not once per function.
+
+Numba turns every function into machine code of its own, with all that it calls inlined, before its caller is
+looked at: a loop five calls deep is optimised five times. Only the last result is wanted here. Inside
+``only_entry`` the other functions stay unoptimised LLVM code, which the entry's module takes in when it is
+linked. This reaches into private methods of the pinned Numba; without them everything works, in twice the
+time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from numba.core import codegen
+
+ENTRY = "tx8_kernel_entry"
+"""Name of the function whose library is optimised and translated."""
+
+
+@contextmanager
+def only_entry() -> Iterator[None]:
+    """Compile functions other than ``ENTRY`` to LLVM code alone; they can be linked, not called."""
+    original = {(owner, name): getattr(owner, name, None) for owner, name, _ in PATCHES}
+    if None in original.values():
+        yield
+        return
+    for owner, name, instead in PATCHES:
+        setattr(owner, name, instead(original[owner, name]))
+    try:
+        yield
+    finally:
+        for (owner, name), method in original.items():
+            setattr(owner, name, method)
+
+
+def _nothing(original: Callable[..., Any]) -> Callable[..., Any]:
+    def optimize(self: Any) -> None:
+        if self.name == ENTRY:
+            original(self)
+
+    return optimize
+
+
+def _finalize(original: Callable[..., Any]) -> Callable[..., Any]:
+    def finalize(self: Any) -> None:
+        if self.name == ENTRY:
+            original(self)
+        else:
+            self._finalize_dynamic_globals()
+            self._finalized = True
+
+    return finalize
+
+
+def _no_address(original: Callable[..., Any]) -> Callable[..., Any]:
+    def pointer(self: Any, name: str) -> int:
+        if self.name == ENTRY:
+            return int(original(self, name))
+        self._ensure_finalized()
+        return 0
+
+    return pointer
+
+
+def _set_env(original: Callable[..., Any]) -> Callable[..., Any]:
+    def set_env(self: Any, env_name: str, env: Any) -> None:
+        if self._engine.get_global_value_address(env_name):
+            original(self, env_name, env)
+
+    return set_env
+
+
+_library: Any = codegen.JITCodeLibrary
+_target: Any = codegen.JITCPUCodegen
+PATCHES: tuple[tuple[Any, str, Any], ...] = (
+    (_library, "_optimize_final_module", _nothing),
+    (_library, "_finalize_final_module", _finalize),
+    (_library, "get_pointer_to_function", _no_address),
+    (_target, "set_env", _set_env),
+)
+"""(class, method, maker of what stands in for it)."""
