@@ -17,7 +17,7 @@ _LN2_LOW = 1.90821492927058770002e-10
 _LOG2_E = 1.4426950408889634
 _LN2 = 0.6931471805599453
 _SQRT_HALF = 0.7071067811865476
-_LOG2_E_FP32 = 1.44269502162933349609375  # FP32 0x3FB8AA3B, the constant of exp_lp (semantics.md 6, board)
+_LOG2_E_FP32 = 1.44269502162933349609375  # FP32 0x3FB8AA3B, of exp_lp (docs/isa.md, Functions, board)
 
 
 def _power_of_two(exponent: float) -> float:
@@ -67,7 +67,7 @@ def pow2(x: float) -> float:
 
 
 def exp_low_precision(x: float) -> float:
-    """pow2 of one FP32 product x * log2(e) (semantics.md 6, board)."""
+    """pow2 of one FP32 product x * log2(e) (docs/isa.md, Functions, board)."""
     return pow2(f32(x * _LOG2_E_FP32))
 
 
@@ -135,7 +135,7 @@ def sigmoid(x: float) -> float:
 
 
 def softplus(x: float) -> float:
-    """ln(1 + e**x); x itself above 20 (semantics.md 6, proposed)."""
+    """ln(1 + e**x); x itself above 20 (docs/isa.md, Functions, proposed)."""
     if x > 20.0:
         return x
     t = exp(x)

@@ -1,6 +1,6 @@
 """Number formats of the chip: codes, widths, and exact conversion between bit patterns and reals.
 
-The codes are those of registers.md 1.2 (spec). The widening and narrowing functions are plain integer and
+The codes are those of docs/isa.md, Formats (spec). The widening and narrowing functions are plain integer and
 binary64 code, so that the emulator compiles them unchanged: they are the definition of every rounding.
 """
 
@@ -89,7 +89,7 @@ MANTISSA_BITS = (0, 0, 10, 7, 0, 23, 10)
 
 
 class Rounding(IntEnum):
-    """``rnd_mode`` (registers.md 1.3, spec); codes 5..15 are illegal (proposed)."""
+    """``rnd_mode`` (docs/isa.md, Rounding modes, spec); codes 5..15 are illegal (proposed)."""
 
     RNE = 0
     RTZ = 1
@@ -103,7 +103,7 @@ _FRACTION64 = (1 << 52) - 1
 
 
 def canonical_nan(exponent_bits: int, mantissa_bits: int) -> int:
-    """The quiet NaN an arithmetic result has (semantics.md 1.8, proposed): sign 0, top mantissa bit 1."""
+    """The quiet NaN of arithmetic (docs/isa.md, Number model, proposed): sign 0, top mantissa bit 1."""
     return ((1 << exponent_bits) - 1) << mantissa_bits | 1 << (mantissa_bits - 1)
 
 

@@ -1,6 +1,6 @@
 """Where each element of a tensor lies in memory: the two compact and the two channel-blocked layouts.
 
-The rules are those of layouts.md sections 1 to 4 (spec, checked against board spans). A blocked batch is
+The rules are those of docs/isa.md, Layouts (spec, checked against board spans). A blocked batch is
 ``full_blocks`` planes of HW x block elements followed by one plane of HW x tail elements; each batch
 starts on a 256-byte line. The module-level functions on ints hold the arithmetic. They use 64-bit
 integers, names of this module and nothing else, so that Numba compiles them unchanged and kernels and
@@ -24,7 +24,7 @@ class LayoutError(Tx8Error):
 
 
 class Layout(IntEnum):
-    """The order of storage, with the vendor library's number (layouts.md 1, spec)."""
+    """The order of storage, with the vendor library's number (docs/isa.md, Layouts, spec)."""
 
     TENSOR = 0
     """Plain row-major, no padding; the name for dimension 0 equal to 1."""
@@ -62,7 +62,7 @@ SMALLEST_TAIL = 4
 
 BLOCKED_FORMATS = tuple(fmt for fmt in Format if fmt is not Format.BOOL and fmt.bits <= 32)
 """Formats with a blocked placement. The vendor leaves BOOL and the 64-bit ones undefined; refusing them
-is our rule (layouts.md 2, proposed)."""
+is our rule (docs/isa.md, Channel split, proposed)."""
 
 
 def block_channels(bits: int) -> int:

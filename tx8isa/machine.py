@@ -22,7 +22,7 @@ TX81 = Path(__file__).parent / "machines" / "tx81.toml"
 """The description that ``load_machine(None)`` reads."""
 
 ADDRESS_LIMIT = 1 << 39
-"""Bit 39 of an address names another card and the tile stands above it (registers.md 9, spec)."""
+"""Bit 39 of an address names another card, the tile is above it (docs/isa.md, Copies between tiles, spec)."""
 
 _Address = Annotated[int, Meta(ge=0, le=ADDRESS_LIMIT - LINE_BYTES, multiple_of=LINE_BYTES)]
 _SpmBytes = Annotated[int, Meta(ge=LINE_BYTES, le=1 << 32, multiple_of=LINE_BYTES)]  # operands have 32 bits
@@ -235,7 +235,7 @@ class Machine(_Record, frozen=True):
         return self.grid.x * self.grid.y
 
     def tile_xy(self, tile: int) -> tuple[int, int]:
-        """Mesh coordinates of a tile, whose id is x * grid.y + y (execution.md 1.1, spec)."""
+        """Mesh coordinates of a tile, whose id is x * grid.y + y (docs/isa.md, Tiles and numbers, spec)."""
         if not 0 <= tile < self.tiles:
             raise MachineError(f"tile {tile}: expected 0..{self.tiles - 1} on machine {self.name}")
         return divmod(tile, self.grid.y)

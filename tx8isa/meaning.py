@@ -14,7 +14,7 @@ from .formats import Format
 
 
 class Form(Enum):
-    """How the second operand of a vector instruction is read (semantics.md 2)."""
+    """How the second operand of a vector instruction is read (docs/isa.md, Vector forms)."""
 
     V = "v"
     VV = "vv"
@@ -32,7 +32,8 @@ class Elementwise:
     error: Callable[[float, float, float], float] | None = None
     """Sign-correct error of the binary64 ``body`` result: what rounding modes other than nearest need."""
     single: bool = False
-    """The body may be evaluated in binary32 for every format: same result after the one rounding."""
+    """The body may be evaluated in binary32: same result after the one rounding. TF32 is excepted: below its
+    normal range its products have more bits than binary32 keeps there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +58,14 @@ class Reduction:
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
-    """A reduction over ``dims`` of an aligned NHWC tensor (semantics.md 7)."""
+    """A reduction over ``dims`` of an aligned NHWC tensor (docs/isa.md, Reductions)."""
 
     fold: Reduction
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A reduction over windows of an aligned NHWC tensor (semantics.md 8.1)."""
+    """A reduction over windows of an aligned NHWC tensor (docs/isa.md, Pooling)."""
 
     fold: Reduction
     outside: bool
@@ -77,8 +78,9 @@ class Move:
 
     ``source(i, j, k, m, N, H, W, C, top, left)`` gives, for the result element at coordinates (i, j, k, m) of
     the result's own stored order, the flat index of the source element in the source's stored order, or -1
-    for a zero. N, H, W, C is the source shape operand. The result's stored extents are ``dst_shape``, but
-    N, C, H, W when the result is NCHW (``channels_first``).
+    for a zero. With an aligned result channel m comes from channel m of one place: for fixed i, j, k the
+    index is a multiple of C plus m for all m, or -1 for all m. N, H, W, C is the source shape operand. The
+    result's stored extents are ``dst_shape``, but N, C, H, W when the result is NCHW (``channels_first``).
     """
 
     source: Callable[..., int]

@@ -1,6 +1,7 @@
 """Loop nests of the DMA engines: extents, rules and the copies themselves, on raw bytes.
 
-Level 0 is the innermost. Sources are read completely before anything is written (semantics.md 1.1, proposed).
+Level 0 is the innermost. Sources are read completely before anything is written (docs/isa.md,
+Number model, proposed).
 """
 
 from __future__ import annotations

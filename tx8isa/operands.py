@@ -1,4 +1,4 @@
-"""Constructors of the operand kinds that records are made of, with the ranges of registers.md 1.6."""
+"""Constructors of the operand kinds that records are made of (docs/isa.md, Packed operands and ranges)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def control(name: str, field: str, at: int, width: int, high: int, default: int 
 
 
 def scalar(name: str, field: str) -> Operand:
-    """Raw bits of one element of the instruction's format (semantics.md 2.1)."""
+    """Raw bits of one element of the instruction's format (docs/isa.md, Vector forms)."""
     return Operand(name, field, 1, 32, 0, (1 << 32) - 1, scalar=True)
 
 
@@ -96,7 +96,7 @@ def rounding(at: int = 12) -> Operand:
 
 
 def dims(names: tuple[tuple[str, int], ...]) -> Operand:
-    """Dimension selector (registers.md 1.4)."""
+    """Dimension selector (docs/isa.md, Packed operands and ranges)."""
     return Operand("dims", "dims", 1, 3, 0, 7, choices=names)
 
 

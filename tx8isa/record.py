@@ -16,7 +16,7 @@ from .formats import Format
 
 
 class Engine(IntEnum):
-    """Units an instruction goes to; the codes are those of ``inter_type`` (registers.md 1.1, spec)."""
+    """Units an instruction goes to, with the codes of ``inter_type`` (docs/isa.md, Packet fields, spec)."""
 
     CT = 0
     NE = 1
@@ -43,7 +43,7 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One 16-bit lane of a packed operand, highest lane first (registers.md 1.5, spec)."""
+    """One 16-bit lane, highest lane first (docs/isa.md, Packed operands and ranges, spec)."""
 
     name: str
     low: int
@@ -60,7 +60,7 @@ class Operand:
 
     name: str
     field: str
-    """Packet field of registers.md it fills."""
+    """The packet field it fills (docs/isa.md, Packet fields)."""
     words: int
     width: int
     """Bits a value may occupy; anything above is unclaimed."""

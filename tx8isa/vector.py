@@ -1,4 +1,4 @@
-"""Families of vector instructions: one body gives the V, VV, VS, VuV and VuV_loop records (semantics.md 2)."""
+"""Families of vector instructions: one body gives the records of all forms (docs/isa.md, Vector forms)."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 """How the moulds read and write the elements of each format, on raw addresses.
 
-Every element is an unsigned pattern in memory, a binary32 after loading (exact for every float format) and a
-binary64 inside a body. LLVM takes the detour back out where it may: ``fptrunc(fadd(fpext a, fpext b))`` is one
-binary32 addition.
+Every element is an unsigned pattern in memory and a binary32 after loading (exact for every float format).
+Bodies work on binary64, or on binary32 where their record says that this changes nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -71,12 +71,8 @@ def odd_single(x: float) -> np.float32:
     return bits_f32(bits)
 
 
-def nearest_store(fmt: Format, through_single: bool) -> Callable[[float], int]:
-    """Pattern of a binary64 rounded once to ``fmt``, nearest even.
-
-    ``through_single``: the caller knows that rounding to binary32 first does no harm. TF32 products below the
-    normal range are an exception (they have more bits than binary32 keeps there), so TF32 never does it.
-    """
+def nearest_store(fmt: Format, exact: bool = False) -> Callable[[float], int]:
+    """Pattern of a binary64 rounded once to ``fmt``, nearest even; ``exact``: binary32 holds every value."""
     store = ACCESS[fmt].store
 
     def store_single(x: float) -> int:
@@ -85,8 +81,7 @@ def nearest_store(fmt: Format, through_single: bool) -> Callable[[float], int]:
     def store_odd(x: float) -> int:
         return store(odd_single(x))
 
-    direct = fmt is Format.FP32 or (through_single and fmt is not Format.TF32)
-    return store_single if direct else store_odd
+    return store_single if exact or fmt is Format.FP32 else store_odd
 
 
 def any_store(fmt: Format) -> Callable[[float, int, int], int]:
@@ -98,3 +93,25 @@ def any_store(fmt: Format) -> Callable[[float, int, int], int]:
         return narrow(x, exponent, mantissa, mode, random) << unused
 
     return store
+
+
+def single_body(body: Callable[..., float]) -> Callable[..., np.float32] | None:
+    """The body with binary32 constants, so that all of it is binary32; None when it calls functions.
+
+    ValueError for a constant that binary32 does not hold: such a body is no ``single`` one.
+    """
+    code = body.__code__
+    named = {name: body.__globals__[name] for name in code.co_names if name in body.__globals__}
+    if any(callable(value) for value in named.values()):
+        return None
+    constants = tuple(_narrowed(value) for value in code.co_consts)
+    scope = {name: _narrowed(value) for name, value in named.items()}
+    return FunctionType(code.replace(co_consts=constants), scope, body.__name__)
+
+
+def _narrowed(value: Any) -> Any:
+    if not isinstance(value, float):
+        return value
+    if float(np.float32(value)) != value:
+        raise ValueError(f"the constant {value!r} is not a binary32 number")
+    return np.float32(value)

@@ -1,4 +1,4 @@
-"""Moulds of RDMA and WDMA: DDR through three strides, SPM one block after another (semantics.md 13.1, 13.2)."""
+"""Mould of RDMA and WDMA: DDR through three strides, SPM block after block (semantics.md 13.1, 13.2)."""
 
 from __future__ import annotations
 
@@ -22,28 +22,22 @@ def make_dma(instruction: Instruction, fmt: Format) -> Kernel:
     target_at, source_at, count_at = (names.index(name) for name in ("dst", "src", "n"))
     loops_at = names.index("stride0")
     bits, operands = fmt.bits, len(names)
-    move = _read if loads else _write
     target_memory, source_memory = (SPM, DDR) if loads else (DDR, SPM)
 
     def kernel(fields: int, state: int) -> int:
         words, memory = view_i64(fields, operands), view_i64(state, SIZE)
         target = memory[target_memory] + words[target_at]
         source = memory[source_memory] + words[source_at]
-        block = (bits * words[count_at] + 7) >> 3
-        rows, pitch = words[loops_at + 1], bits * words[loops_at] >> 3
-        for c in range(words[loops_at + 5]):
-            for b in range(words[loops_at + 3]):
-                at = b * (bits * words[loops_at + 2] >> 3) + c * (bits * words[loops_at + 4] >> 3)
-                done = (c * words[loops_at + 3] + b) * rows * block
-                move(target, source, at, done, pitch, block, rows)
+        block, rows = (bits * words[count_at] + 7) >> 3, words[loops_at + 1]
+        pitch = bits * words[loops_at] >> 3
+        second, third = bits * words[loops_at + 2] >> 3, bits * words[loops_at + 4] >> 3
+        for k in range(words[loops_at + 3] * words[loops_at + 5]):
+            strided = k % words[loops_at + 3] * second + k // words[loops_at + 3] * third
+            compact = k * rows * block
+            to, of = (compact, strided) if loads else (strided, compact)
+            copy_rows(
+                target + to, block if loads else pitch, source + of, pitch if loads else block, block, rows
+            )
         return 0
 
     return kernel
-
-
-def _read(target: int, source: int, at: int, done: int, pitch: int, block: int, rows: int) -> None:
-    copy_rows(target + done, block, source + at, pitch, block, rows)
-
-
-def _write(target: int, source: int, at: int, done: int, pitch: int, block: int, rows: int) -> None:
-    copy_rows(target + at, pitch, source + done, block, block, rows)

@@ -25,7 +25,7 @@ Finish = Callable[[int, int, int, int, int], None]
 def make_fold(fold: Reduction, fmt: Format) -> tuple[Begin, Accumulate, Finish]:
     """The three loops of one reduction on one format."""
     start, step, end, view, load = fold.start, fold.step, fold.finish, ACCESS[fmt].view, ACCESS[fmt].load
-    store = nearest_store(fmt, False)
+    store = nearest_store(fmt)
 
     def begin(accumulators: int, n: int) -> None:
         total = view_f32(accumulators, n)

@@ -11,6 +11,9 @@ from tx8isa.primitives import u64
 SECOND = 1 << 22
 """Offset in scratch of the copy of a second operand; the first lies at 0, each is at most an SPM long."""
 
+SCRATCH_BYTES = 8 << 20
+"""Working memory kernels need, for an SPM of up to SECOND - 64 KiB: the rest holds short pieces and sums."""
+
 
 def overlap(a: int, a_bytes: int, b: int, b_bytes: int) -> bool:
     """Whether two ranges share a byte."""

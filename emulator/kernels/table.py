@@ -59,7 +59,7 @@ def make_table(instruction: Instruction, fmt: Format | None) -> Table | None:
 
 
 def _fill(body: Callable[[float], float], fmt: Format) -> Kernel:
-    load, store = ACCESS[fmt].load, nearest_store(fmt, False)
+    load, store = ACCESS[fmt].load, nearest_store(fmt)
 
     def kernel(table: int, unused: int) -> int:
         to = view_u16(table, PATTERNS)

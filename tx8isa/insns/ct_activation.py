@@ -1,4 +1,4 @@
-"""CT activation functions, opcodes 105..110 (semantics.md 6)."""
+"""CT activation functions, opcodes 105..110 (docs/isa.md, Functions)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CT arithmetic, opcodes 0..29 (semantics.md 3)."""
+"""CT arithmetic, opcodes 0..29 (docs/isa.md, Arithmetic)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CT concatenation, opcode 131 (semantics.md 9.1; aligned operands proposed)."""
+"""CT concatenation, opcode 131 (docs/isa.md, Moves; aligned operands proposed)."""
 
 from __future__ import annotations
 

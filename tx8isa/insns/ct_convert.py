@@ -1,4 +1,4 @@
-"""CT converts, opcodes 139..174 (semantics.md 10): both vectors packed, formats given by the opcode."""
+"""CT converts, opcodes 139..174 (docs/isa.md, Converts): both vectors packed, formats given by the opcode."""
 
 from __future__ import annotations
 

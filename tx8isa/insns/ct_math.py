@@ -1,4 +1,4 @@
-"""CT transcendental functions, opcodes 98..104 (semantics.md 6): within 1 ulp of the format."""
+"""CT transcendental functions, opcodes 98..104 (docs/isa.md, Functions): within 1 ulp of the format."""
 
 from __future__ import annotations
 

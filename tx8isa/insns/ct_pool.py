@@ -1,4 +1,4 @@
-"""CT pooling of an aligned NHWC tensor, opcodes 115..117 (semantics.md 8.1)."""
+"""CT pooling of an aligned NHWC tensor, opcodes 115..117 (docs/isa.md, Pooling)."""
 
 from __future__ import annotations
 

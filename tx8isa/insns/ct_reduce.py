@@ -1,4 +1,4 @@
-"""CT reductions over C, W, H or HW of an aligned NHWC tensor, opcodes 111..114 (semantics.md 7)."""
+"""CT reductions over C, W, H or HW of an aligned NHWC tensor, opcodes 111..114 (docs/isa.md, Reductions)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""RDMA (DDR to SPM) and WDMA (SPM to DDR), three strides on the DDR side (semantics.md 13.1, 13.2).
+"""RDMA (DDR to SPM) and WDMA (SPM to DDR), three strides on the DDR side (docs/isa.md, Loads and stores).
 
 In text and encoding n and the strides are elements and the trip counts plain; the packet holds byte strides
-and trip counts minus 1 (registers.md 5: elements at the setter, inferred).
+and trip counts minus 1 (docs/isa.md, Loads and stores: elements at the setter, inferred).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The matrix engine: GEMM and convolution (semantics.md 12.1, 12.2)."""
+"""The matrix engine: GEMM and convolution (docs/isa.md, GEMM; docs/isa.md, Convolution)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tile-to-tile copies, waits and the barrier (semantics.md 13.3, execution.md 6 and 7)."""
+"""Tile-to-tile copies, waits and the barrier (docs/isa.md, Copies between tiles)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TDMA moves given by shapes: transpose, nchw2nhwc, nhwc2nchw, pad, channelnorm (semantics.md 9.1)."""
+"""TDMA moves given by shapes: transpose, nchw2nhwc, nhwc2nchw, pad, channelnorm (docs/isa.md, Moves)."""
 
 from __future__ import annotations
 

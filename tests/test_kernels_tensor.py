@@ -1,0 +1,348 @@
+"""Tensor instructions, moves, DMA: kernels against the slow reference, byte for byte, and against numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_kernels import RECORDS, Tile, pack, variants
+
+from tx8isa.formats import DMA_FORMATS, FLOATS, MOVE_FORMATS, Format
+from tx8isa.meaning import Move
+from tx8isa.record import Rule
+
+DST, SRC0, SRC1 = 0x8000, 0x0000, 0x4000
+SHAPES = (
+    (1, 3, 5, 3),
+    (2, 2, 3, 64),
+    (1, 4, 3, 65),
+    (2, 3, 2, 100),
+    (1, 2, 2, 200),
+    (3, 1, 1, 1),
+    (1, 1, 7, 130),
+)
+COMPILED = pytest.mark.parametrize("compiled", [False, True], ids=["interpreted", "compiled"])
+
+
+def legal(mnemonic: str, fmt: Format | None, values: dict[str, int]) -> bool:
+    """Whether the record's own rules accept the operands."""
+    instruction = RECORDS[mnemonic]
+
+    def argument(name: str | int) -> int:
+        if isinstance(name, int):
+            return name
+        if name.startswith("@"):
+            assert fmt is not None
+            return fmt.bits
+        operand, _, lane = name.partition(".")
+        default = instruction.operand(operand).default
+        value = values.get(operand, default if isinstance(default, int) else 0)
+        if not lane:
+            return value
+        names = [entry.name for entry in instruction.operand(operand).lanes]
+        return value >> 16 * (len(names) - 1 - names.index(lane)) & 0xFFFF
+
+    def holds(rule: Rule) -> bool:
+        return rule.holds(*map(argument, rule.arguments))
+
+    return all(map(holds, instruction.rules))
+
+
+def check(mnemonic: str, fmt: Format | None, compiled: bool, seed: int = 0, **values: int) -> None:
+    assert legal(mnemonic, fmt, values), f"the test breaks a rule of {mnemonic}: {values}"
+    ordinary = fmt if fmt is not None and fmt.is_float else None
+    Tile(seed, ordinary).check(mnemonic, fmt, compiled, **values)
+
+
+@COMPILED
+@pytest.mark.parametrize("dims", [0, 1, 2, 4])
+@pytest.mark.parametrize("name", ["sum", "avg", "max", "min"])
+def test_reduce(name: str, dims: int, compiled: bool) -> None:
+    for number, shape in enumerate(SHAPES if compiled else SHAPES[:3]):
+        fmt = dict(zip(("sum", "avg", "max", "min"), FLOATS, strict=True))[name]
+        check(f"ct.reduce.{name}", fmt, compiled, number, dst=DST, src0=SRC0, shape=pack(*shape), dims=dims)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("variant", [v for v in variants() if "reduce" in v[0].mnemonic], ids=str)
+def test_every_reduce(variant: Any) -> None:
+    for dims in (0, 1, 2, 4):
+        for shape in (*SHAPES, (1, 2, 70, 4), (1, 3, 30, 66), (1, 20, 20, 5)):
+            check(
+                variant[0].mnemonic, variant[1], True, dims, dst=DST, src0=SRC0, shape=pack(*shape), dims=dims
+            )
+
+
+@COMPILED
+@pytest.mark.parametrize("dims", [0, 4])
+def test_reduce_of_many_positions_and_lanes(dims: int, compiled: bool) -> None:
+    """More positions than one piece of accumulators holds."""
+    shape = pack(1, 2, 70, 5)
+    check("ct.reduce.max", Format.FP32, compiled, dst=DST, src0=SRC0, shape=shape, dims=dims)
+    check("ct.reduce.max", Format.FP32, compiled, dst=DST, src0=SRC0, shape=pack(1, 2, 20, 64), dims=2)
+
+
+def pooled(shape: tuple[int, ...], pad: tuple[int, ...], window: tuple[int, ...]) -> dict[str, int]:
+    n, h, w, c = shape
+    rows = (h + pad[0] + pad[1] - window[1]) // window[3] + 1
+    columns = (w + pad[2] + pad[3] - window[0]) // window[2] + 1
+    result = pack(n, rows, columns, c)
+    return {"shape": pack(*shape), "dst_shape": result, "pad": pack(*pad), "window": pack(*window)}
+
+
+POOLS = (
+    ((1, 4, 4, 64), (0, 0, 0, 0), (2, 2, 2, 2)),
+    ((2, 5, 4, 3), (1, 0, 2, 1), (3, 2, 1, 2)),
+    ((1, 3, 3, 65), (1, 1, 1, 1), (3, 3, 2, 1)),
+    ((1, 2, 2, 100), (3, 3, 3, 3), (2, 2, 3, 3)),
+    ((2, 3, 5, 130), (0, 1, 0, 2), (1, 3, 2, 1)),
+)
+
+
+@COMPILED
+@pytest.mark.parametrize("name", ["avg", "sum", "max"])
+def test_pool(name: str, compiled: bool) -> None:
+    for number, case in enumerate(POOLS):
+        fmt = {"avg": Format.FP16, "sum": Format.BF16, "max": Format.FP32}[name]
+        check(f"ct.pool.{name}", fmt, compiled, number, dst=DST, src0=SRC0, **pooled(*case))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("variant", [v for v in variants() if "pool" in v[0].mnemonic], ids=str)
+def test_every_pool(variant: Any) -> None:
+    for number, case in enumerate(POOLS):
+        check(variant[0].mnemonic, variant[1], True, number, dst=DST, src0=SRC0, **pooled(*case))
+
+
+def moved(mnemonic: str, shape: tuple[int, ...], pad: tuple[int, ...]) -> dict[str, int]:
+    n, h, w, c = shape
+    values = {"dst": DST, "src0": SRC0, "shape": pack(*shape), "dst_shape": pack(*shape)}
+    if mnemonic == "td.transpose":
+        values["dst_shape"] = pack(n, w, h, c)
+    if mnemonic == "td.pad":
+        values["dst_shape"] = pack(n, h + pad[0] + pad[1], w + pad[2] + pad[3], c)
+        values["pad"] = pack(*pad)
+    return values
+
+
+MOVES = [i.mnemonic for i in RECORDS.values() if isinstance(i.meaning, Move)]
+
+
+@COMPILED
+@pytest.mark.parametrize("mnemonic", MOVES)
+def test_moves(mnemonic: str, compiled: bool) -> None:
+    for number, shape in enumerate(SHAPES):
+        fmt = Format.FP16 if compiled else (Format.INT8, Format.FP16, Format.INT32)[number % 3]
+        check(mnemonic, fmt, compiled, number, **moved(mnemonic, shape, (1, 0, 2, 1)))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mnemonic", MOVES)
+@pytest.mark.parametrize("fmt", MOVE_FORMATS)
+def test_every_move(mnemonic: str, fmt: Format) -> None:
+    for number, shape in enumerate((*SHAPES, (1, 40, 35, 1), (2, 10, 1, 40), (1, 5, 9, 70))):
+        check(mnemonic, fmt, True, number, **moved(mnemonic, shape, (0, 1, 1, 2)))
+
+
+@pytest.mark.parametrize("mnemonic", MOVES)
+@given(
+    shape=st.tuples(*[st.integers(1, 5)] * 4),
+    pad=st.tuples(*[st.integers(0, 2)] * 4),
+)
+@settings(max_examples=30, deadline=None)
+def test_channels_of_an_aligned_move_stay_together(
+    mnemonic: str, shape: tuple[int, ...], pad: tuple[int, ...]
+) -> None:
+    """What the mould of aligned results relies on (meaning.Move): channel m comes from channel m."""
+    meaning = RECORDS[mnemonic].meaning
+    if not meaning.aligned_result:
+        assert not meaning.aligned_source
+        return
+    values = moved(mnemonic, shape, pad)
+    _, rows, columns, channels = (values["dst_shape"] >> s & 0xFFFF for s in (48, 32, 16, 0))
+    for j in range(rows):
+        for k in range(columns):
+            row = [meaning.source(0, j, k, m, *shape, pad[0], pad[2]) for m in range(channels)]
+            assert row == [-1] * channels or row == list(range(row[0], row[0] + channels))
+            assert row[0] < 0 or row[0] % channels == 0
+
+
+JOINS = (
+    ((1, 2, 3, 64), {0: 64, 1: 2, 2: 1}),
+    ((2, 3, 2, 3), {0: 2, 1: 1, 2: 4}),
+    ((1, 2, 2, 65), {0: 70, 1: 3, 2: 2}),
+    ((2, 1, 3, 40), {0: 30, 1: 1, 2: 1}),
+    ((1, 2, 1, 100), {0: 129, 1: 1, 2: 1}),
+)
+
+
+@COMPILED
+@pytest.mark.parametrize("dims", [0, 1, 2])
+def test_concat(dims: int, compiled: bool) -> None:
+    for number, (shape, more) in enumerate(JOINS):
+        fmt = Format.FP16 if compiled else (Format.FP16, Format.INT8, Format.FP32)[number % 3]
+        axis = {0: 3, 1: 2, 2: 1}[dims]
+        result = tuple(e + more[dims] if a == axis else e for a, e in enumerate(shape))
+        values = {"shape": pack(*shape), "dst_shape": pack(*result), "dims": dims}
+        check("ct.concat", fmt, compiled, number, dst=DST, src0=SRC0, src1=SRC1, **values)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fmt", MOVE_FORMATS)
+def test_every_concat(fmt: Format) -> None:
+    for dims in (0, 1, 2):
+        for number, (shape, more) in enumerate(JOINS):
+            axis = {0: 3, 1: 2, 2: 1}[dims]
+            result = tuple(e + more[dims] if a == axis else e for a, e in enumerate(shape))
+            values = {"shape": pack(*shape), "dst_shape": pack(*result), "dims": dims}
+            check("ct.concat", fmt, True, number, dst=DST, src0=SRC0, src1=SRC1, **values)
+
+
+OVERLAPS = (0, 256, -256, 2)
+
+
+@pytest.mark.parametrize("shift", OVERLAPS)
+def test_overlapping_tensors_are_a_snapshot(shift: int) -> None:
+    base = 0x2000
+    places = {"src0": base, "dst": base + shift}
+    shape = pack(1, 4, 3, 65)
+    check("ct.reduce.max", Format.FP32, True, shape=shape, dims=1, **places)
+    check("ct.pool.max", Format.FP32, True, **places, **pooled((1, 4, 4, 64), (1, 1, 1, 1), (3, 3, 1, 1)))
+    check("td.transpose", Format.FP16, True, **(moved("td.transpose", (1, 4, 3, 65), ()) | places))
+    check("td.channelnorm", Format.FP16, True, **(moved("td.channelnorm", (1, 4, 3, 65), ()) | places))
+    check("td.pad", Format.FP16, True, **(moved("td.pad", (1, 4, 3, 65), (1, 1, 1, 1)) | places))
+    joined = {"shape": shape, "dst_shape": pack(1, 4, 3, 130), "dims": 0}
+    check("ct.concat", Format.FP16, True, **places, src1=0x8000, **joined)
+    check("ct.concat", Format.FP16, True, src0=0x8000, src1=base, dst=base + shift, **joined)
+
+
+def loops(prefix: str, *pairs: tuple[int, int]) -> dict[str, int]:
+    """Strides and trips of the levels from 0 up."""
+    values = {}
+    for level, (stride, trips) in enumerate(pairs):
+        values |= {f"{prefix}stride{level}": stride, f"{prefix}iter{level}": trips}
+    return values
+
+
+NESTS = (
+    (1, loops("src_", (1, 60)), loops("dst_", (3, 60))),
+    (2, loops("src_", (2, 64)), loops("dst_", (4, 64))),
+    (4, loops("src_", (8, 6), (100, 10)), loops("dst_", (4, 10), (64, 6))),
+    (4, loops("src_", (6, 6), (100, 10)), loops("dst_", (4, 60))),
+    (100, loops("src_", (0, 4), (128, 3)), loops("dst_", (100, 12))),
+    (130, loops("src_", (130, 2), (300, 3), (1000, 2)), loops("dst_", (131, 3), (0, 1), (500, 4))),
+    (8, loops("src_", (8, 5)), loops("dst_", (0, 5))),
+    (16, loops("src_", (16, 12)), loops("dst_", (4, 12))),
+    (64, loops("src_", (64, 10)), loops("dst_", (80, 10))),
+    (77, {}, {}),
+    (64, loops("src_", (0, 1), (64, 5)), loops("dst_", (128, 5))),
+)
+
+
+@COMPILED
+@pytest.mark.parametrize("number", range(len(NESTS)))
+@pytest.mark.parametrize("dst", [0x8001, 0x1001, 0x1000, 0x0FFE], ids=hex)
+def test_gatherscatter(number: int, dst: int, compiled: bool) -> None:
+    """From 0x1000 to a place apart, one byte on, the same place, and just before."""
+    n, source, target = NESTS[number]
+    check("td.gatherscatter", None, compiled, number, dst=dst, src0=0x1000, n=n, **source, **target)
+
+
+def test_a_stream_longer_than_scratch_needs_no_room() -> None:
+    """A source stride of 0 repeats data without limit; here 16 MiB go over one another."""
+    values = loops("src_", (0, 1 << 18)) | loops("dst_", (0, 1 << 18))
+    tile = Tile(1)
+    expected = tile.spm.copy()
+    expected[0x1010:0x1050] = expected[0x1000:0x1040]
+    tile.run("td.gatherscatter", None, True, {"dst": 0x1010, "src0": 0x1000, "n": 64} | values)
+    assert np.array_equal(tile.spm, expected)
+
+
+@COMPILED
+@pytest.mark.parametrize("fmt", MOVE_FORMATS)
+def test_memset(fmt: Format, compiled: bool) -> None:
+    size = fmt.bits // 8
+    for n, nest in ((1, {}), (100, {}), (3, loops("", (16, 5), (100, 4), (500, 2))), (2, loops("", (0, 3)))):
+        values = {"dst": 0x1000 + size, "value": 0x89ABCDEF, "n": n}
+        check("td.memset", fmt, compiled, **values, **nest)
+
+
+DMA_LOOPS: tuple[tuple[int, dict[str, int]], ...] = (
+    (1, {}),
+    (1000, {}),
+    (16, loops("", (32, 9))),
+    (40, loops("", (40, 4), (200, 3))),
+    (24, loops("", (48, 3), (152, 2), (400, 2))),
+    (8, loops("", (0, 5))),
+    (72, loops("", (80, 3), (8, 2))),
+)
+
+
+def check_dma(fmt: Format, compiled: bool) -> None:
+    for number, (n, nest) in enumerate(DMA_LOOPS):
+        check("rdma", fmt, compiled, number, dst=0x1004, src=0x2008, n=n, **nest)
+        check("wdma", fmt, compiled, number, dst=0x2008, src=0x1004, n=n, **nest)
+
+
+@pytest.mark.parametrize("fmt", DMA_FORMATS)
+def test_interpreted_dma(fmt: Format) -> None:
+    check_dma(fmt, False)
+
+
+@pytest.mark.parametrize("fmt", [Format.BOOL, Format.FP16])
+def test_compiled_dma(fmt: Format) -> None:
+    check_dma(fmt, True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fmt", DMA_FORMATS)
+def test_every_dma(fmt: Format) -> None:
+    check_dma(fmt, True)
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 513])
+def test_bool_counts_are_bits(n: int) -> None:
+    tile = Tile(2)
+    expected = tile.spm.copy()
+    size = (n + 7) // 8
+    expected[0x100 : 0x100 + 2 * size] = np.concatenate([tile.ddr[0:size], tile.ddr[128 : 128 + size]])
+    values = {"dst": 0x100, "src": 0, "n": n} | loops("", (1024, 2))
+    tile.run("rdma", Format.BOOL, True, values)
+    assert np.array_equal(tile.spm, expected)
+
+
+def test_pad_against_numpy() -> None:
+    """An oracle that shares nothing: one plane of 64 lanes is a plain array."""
+    tile = Tile(3)
+    image = tile.spm[: 4 * 5 * 128].view(np.uint16).reshape(4, 5, 64).copy()
+    tile.run("td.pad", Format.FP16, True, moved("td.pad", (1, 4, 5, 64), (1, 2, 3, 0)))
+    expected = np.pad(image, ((1, 2), (3, 0), (0, 0)))
+    assert np.array_equal(tile.spm[DST : DST + 7 * 8 * 128].view(np.uint16).reshape(7, 8, 64), expected)
+
+
+@pytest.mark.parametrize(
+    ("mnemonic", "axes"), [("td.nhwc2nchw", (0, 3, 1, 2)), ("td.transpose", (0, 2, 1, 3))]
+)
+def test_transposes_against_numpy(mnemonic: str, axes: tuple[int, ...]) -> None:
+    tile = Tile(4)
+    image = tile.spm[: 2 * 35 * 40 * 3 * 2].view(np.uint16).reshape(2, 35, 40, 3).copy()
+    tile.run(mnemonic, Format.FP16, True, moved(mnemonic, image.shape, ()))
+    found = tile.spm[DST : DST + image.nbytes].view(np.uint16)
+    assert np.array_equal(found, image.transpose(axes).reshape(-1))
+
+
+def test_reduction_against_numpy() -> None:
+    """Small integers add up exactly in any order."""
+    tile = Tile(5)
+    image = tile.rng.integers(-8, 9, (6, 7, 64)).astype(np.float16)
+    tile.spm[: image.nbytes] = image.reshape(-1).view(np.uint8)
+    values = {"dst": DST, "src0": SRC0, "shape": pack(1, 6, 7, 64)}
+    tile.run("ct.reduce.sum", Format.FP16, True, values | {"dims": 4})
+    assert np.array_equal(tile.spm[DST : DST + 128].view(np.float16), image.sum((0, 1), dtype=np.float32))
+    tile.run("ct.reduce.sum", Format.FP16, True, values | {"dims": 0})
+    found = tile.spm[DST : DST + 42 * 8].view(np.float16).reshape(42, 4)
+    assert np.array_equal(found[:, 0], image.sum(2, dtype=np.float32).reshape(-1))
+    assert not found[:, 1:].any()
