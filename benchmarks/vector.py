@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from _report import promise
 
 from emulator import native, state
 from emulator.kernels import kernel_name, make_kernel, make_table
@@ -91,6 +92,9 @@ class Bench:
         name = f"{mnemonic}{'.' + fmt.token if fmt is not None else ''} {note}".strip()
         share = traffic / seconds / self.copy_rate
         goal = f"{GOALS[name]:.0%}" if name in GOALS else ""
+        if name in GOALS:
+            what = f"`{name}` on 1 MiB operands"
+            promise(what, share, "%", at_least=GOALS[name], beside="traffic of a NumPy copy of 1 MiB")
         rate = elements / seconds / 1e9
         print(f"{name:40} {seconds * 1e6:9.1f} {rate:9.2f} {share:8.0%} {goal:>6} {compiled:10.2f} s")
 

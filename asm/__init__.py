@@ -1,0 +1,58 @@
+"""Assembler, disassembler and program image of tx8.
+
+    asm.assemble(text) -> Image        asm.disassemble(image) -> str
+
+What needs the instruction records is imported on first use, so that ``import asm`` costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tx8isa.machine import Machine
+
+    from .image_types import Image
+
+__all__ = ["assemble", "assemble_file", "disassemble"]
+
+
+def assemble(
+    text: str,
+    name: str = "<text>",
+    include_dirs: Sequence[str | Path] = (),
+    defines: Mapping[str, int | str] | None = None,
+    machine: Machine | None = None,
+) -> Image:
+    """Assemble a program.
+
+    ``name`` stands for the text in messages and in the line table; ``include_dirs`` are searched by
+    .include, .incbin and .const; ``defines`` are symbols; ``machine`` None is the TX81.
+    AsmError holds every mistake of the text.
+    """
+    from .assembler import assemble_text
+    from .output import image_of
+
+    return image_of(assemble_text(text, name, include_dirs, defines or {}, machine))
+
+
+def assemble_file(
+    path: str | Path,
+    include_dirs: Sequence[str | Path] = (),
+    defines: Mapping[str, int | str] | None = None,
+    machine: Machine | None = None,
+) -> Image:
+    """As ``assemble``, for a file; Tx8Error when it cannot be read."""
+    from .files import read_text
+
+    return assemble(read_text(path), str(path), include_dirs, defines, machine)
+
+
+def disassemble(image: Image | bytes) -> str:
+    """Text that assembles to the same image; ImageError when the bytes are no image."""
+    from .disassembler import disassemble_image
+    from .image import read_image
+
+    return disassemble_image(read_image(image, "<bytes>") if isinstance(image, bytes) else image)

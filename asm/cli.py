@@ -1,0 +1,163 @@
+"""Command lines: tx8as and tx8dis."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tx8isa.errors import Tx8Error
+
+VERSION = "0.1.0"
+"""As in pyproject.toml; importlib.metadata would cost a quarter of the start-up time."""
+
+_AS_EXAMPLES = """examples:
+  tx8as prog.s                         writes prog.bin beside it
+  tx8as prog.s -o out.bin -l prog.lst  with a listing of addresses, bytes and lines
+  tx8as -I include -D TILES=16 prog.s  an include folder and a symbol
+  tx8dis prog.bin | tx8as -            reads a pipe; writes a.bin here
+
+exit status: 0 assembled, 1 the program is at fault, 2 usage"""
+
+_DIS_EXAMPLES = """examples:
+  tx8dis prog.bin                      the whole program
+  tx8dis prog.bin -s .text             one section
+  tx8dis prog.bin | tx8as - -o q.bin   q.bin has the same bytes as prog.bin
+
+exit status: 0 done, 1 the file is at fault, 2 usage"""
+
+
+def assemble_main(arguments: Sequence[str] | None = None) -> int:
+    """``tx8as``; the exit status."""
+    return _guarded("tx8as", _assemble, _assemble_parser().parse_args(arguments))
+
+
+def disassemble_main(arguments: Sequence[str] | None = None) -> int:
+    """``tx8dis``; the exit status."""
+    return _guarded("tx8dis", _disassemble, _disassemble_parser().parse_args(arguments))
+
+
+def _parser(name: str, description: str, examples: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=name,
+        description=description,
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"{name} {VERSION}")
+    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing but errors")
+    return parser
+
+
+def _assemble_parser() -> argparse.ArgumentParser:
+    parser = _parser("tx8as", "Assemble a TX8 program.", _AS_EXAMPLES)
+    parser.add_argument("file", help="the program; - reads standard input")
+    parser.add_argument(
+        "-o", dest="output", metavar="FILE", help="the image (default: the name with .bin; a.bin for -)"
+    )
+    parser.add_argument(
+        "-I", dest="include", metavar="DIR", action="append", default=[], help="folder of included files"
+    )
+    parser.add_argument(
+        "-D",
+        dest="define",
+        metavar="NAME=EXPR",
+        action="append",
+        default=[],
+        help="define a symbol (1 without =)",
+    )
+    parser.add_argument("-v", "--verbose", action="store_true", help="say where the sections lie")
+    parser.add_argument("-l", dest="listing", metavar="FILE", help="write a listing")
+    parser.add_argument("--machine", metavar="FILE", help="machine description in TOML (default: TX81)")
+    return parser
+
+
+def _disassemble_parser() -> argparse.ArgumentParser:
+    parser = _parser("tx8dis", "Print a program image as assembly that makes the same bytes.", _DIS_EXAMPLES)
+    parser.add_argument("file", help="the image; - reads standard input")
+    parser.add_argument("-s", "--section", metavar="NAME", help="print this section alone")
+    return parser
+
+
+def _guarded(name: str, action: Callable[[argparse.Namespace], None], options: argparse.Namespace) -> int:
+    """Run a command; a mistake of the user is a message and exit status 1."""
+    from .diagnostics import AsmError
+
+    try:
+        action(options)
+        sys.stdout.flush()
+    except AsmError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except Tx8Error as error:
+        print(error if ": error: " in str(error) else f"{name}: error: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader of our output has seen enough
+        sys.stderr.close()
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _assemble(options: argparse.Namespace) -> None:
+    from tx8isa.machine import load_machine
+
+    from .assembler import assemble_text
+    from .files import write_whole
+    from .image import write_image
+    from .output import image_of
+
+    gc.disable()  # nearly everything lives to the end of the process
+    text, name = _input_text(options.file)
+    machine = load_machine(options.machine)
+    defines = dict(_definition(text) for text in options.define)
+    assembler = assemble_text(text, name, options.include, defines, machine, listing=bool(options.listing))
+    image = image_of(assembler)
+    data = write_image(image)
+    output = options.output or _default_output(options.file)
+    if options.listing:
+        from .listing import listing_text
+
+        write_whole(options.listing, listing_text(assembler).encode())
+    write_whole(output, data)
+    if options.verbose:
+        for segment in image.segments:
+            place = f"{segment.address:#x}  {segment.size} bytes, {len(segment.data)} in the file"
+            print(f"tx8as: {segment.section:10} {place}", file=sys.stderr)
+    if options.output is None and not options.quiet:
+        print(f"tx8as: {output}: {len(data)} bytes", file=sys.stderr)
+
+
+def _input_text(file: str) -> tuple[str, str]:
+    from .files import as_text, read_text
+
+    if file == "-":
+        return as_text(sys.stdin.buffer.read(), "<stdin>"), "<stdin>"
+    return read_text(file), file
+
+
+def _default_output(file: str) -> str:
+    if file == "-":
+        return "a.bin"
+    output = Path(file).with_suffix(".bin")
+    if str(output) == file:
+        raise Tx8Error(f"{file}: the image would replace the program; name another file with -o")
+    return str(output)
+
+
+def _definition(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    return name, value if equals else "1"
+
+
+def _disassemble(options: argparse.Namespace) -> None:
+    from .disassembler import disassemble_image
+    from .files import read_bytes
+    from .image import read_image
+
+    name = "<stdin>" if options.file == "-" else options.file
+    data = sys.stdin.buffer.read() if options.file == "-" else read_bytes(options.file)
+    sys.stdout.write(disassemble_image(read_image(data, name), options.section))

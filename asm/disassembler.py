@@ -1,0 +1,265 @@
+"""An image as text that assembles to the same image."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+
+from tx8isa import encoding, rv
+from tx8isa.errors import Tx8Error
+
+from .image_types import ABSOLUTE, Buffer, Image, Segment, Symbol
+from .instruction_text import quote, scalar_text, wide_text
+from .source import SECTION_NAME
+
+_NAME = re.compile(r"[A-Za-z_.$][\w.$]*")
+_FLAGS = {"rx": "ax", "rw": "aw", "r": "a"}
+_KINDS = {"func": "@function", "object": "@object"}
+_WORDS_PER_LINE = 4
+_ZERO_RUN = re.compile(rb"\0{32,}")
+
+
+def disassemble_image(image: Image, section: str | None = None) -> str:
+    """The program text of an image, or of one section of it.
+
+    Tx8Error when a name in it cannot be written in assembly, or there is no such section.
+
+    ``.loc`` and ``.node`` carry the line and node tables, ``.base`` and ``.entry`` the addresses, so that
+    assembling the text gives the same file, byte for byte.
+    """
+    if section is None:
+        lines, segments = [*_head(image)], image.segments
+    else:
+        lines, segments = [], tuple(s for s in image.segments if s.section == section)
+        if not segments:
+            known = " ".join(segment.section for segment in image.segments)
+            raise Tx8Error(f"no section {section}: the image has {known}")
+    for segment in segments:
+        lines += _SegmentText(image, segment).lines()
+    return "\n".join((*lines, ""))
+
+
+def _head(image: Image) -> Iterator[str]:
+    if isinstance(image.machine, str):
+        yield f".machine {quote(image.machine)}"
+    yield from _declarations(image)
+    for buffer in image.buffers:
+        yield _buffer(buffer)
+
+
+def _buffer(buffer: Buffer) -> str:
+    shape = "x".join(map(str, buffer.shape)) or "scalar"
+    parts = (buffer.kind, quote(buffer.name), buffer.format, shape, buffer.layout, buffer.dtype or "-")
+    return f".buffer {', '.join(parts)}, {buffer.address:#x}"
+
+
+def _declarations(image: Image) -> Iterator[str]:
+    """Binding, type, size and the values of symbols that are numbers; in the order of the symbol table."""
+    for name, symbol in image.symbols.items():
+        if not _NAME.fullmatch(name) or name in rv.REGISTERS or name.startswith(".L") or name == ".":
+            raise Tx8Error(f"symbol {name!r} cannot be written in assembly")
+        yield f"{'.globl' if symbol.binding == 'global' else '.local'} {name}"
+        if symbol.kind in _KINDS:
+            yield f".type {name}, {_KINDS[symbol.kind]}"
+        if symbol.size:
+            yield f".size {name}, {symbol.size}"
+        if symbol.section == ABSOLUTE:
+            yield f"{name} = {symbol.address:#x}"
+
+
+class _SegmentText:
+    """The text of one segment."""
+
+    def __init__(self, image: Image, segment: Segment) -> None:
+        self.image, self.segment = image, segment
+        self.start = segment.address
+        self.end = segment.address + len(segment.data)
+        self.file_line: tuple[str, int] | None = None
+        self.node = ""
+        self.marks = self._marks()
+        self.places = sorted(self.marks)
+        self.targets = self._targets() if segment.flags == "rx" else {}
+        self.stops = sorted({*self.marks, *self.targets})
+
+    def _marks(self) -> dict[int, list[str]]:
+        """What stands before an address: labels, entries."""
+        marks: dict[int, list[str]] = defaultdict(list)
+        last = self.start + self.segment.size
+        for name, symbol in self.image.symbols.items():
+            if symbol.section == self.segment.section:
+                at = min(max(symbol.address, self.start), last)
+                marks[at].append(f"{name}:" if at == symbol.address else _beside(name, symbol, at))
+        if self.segment.flags == "rx":
+            if self.start <= self.image.entry < self.end:
+                marks[self.image.entry].append(".entry")
+            for tile, address in self.image.tile_entries.items():
+                if self.start <= address < self.end:
+                    marks[address].append(f".tile {tile}")
+        return marks
+
+    def lines(self) -> list[str]:
+        segment = self.segment
+        if not SECTION_NAME.fullmatch(segment.section):
+            raise Tx8Error(f"section {segment.section!r} cannot be written in assembly")
+        lines = ["", f'.section {segment.section}, "{_FLAGS[segment.flags]}"', f".base {self.start:#x}"]
+        if segment.flags == "rx":
+            lines += [".loc", *self._code()]
+        else:
+            lines += self._data(self.start, self.end)
+        lines += self._tail()
+        if self.node:
+            lines.append('.node ""')
+        return lines
+
+    def _tail(self) -> Iterator[str]:
+        at, last = self.end, self.start + self.segment.size
+        for place in [p for p in self.places if at <= p <= last]:
+            if place > at:
+                yield f"    .zero {place - at}"
+            yield from self.marks[place]
+            at = place
+        if last > at:
+            yield f"    .zero {last - at}"
+
+    def _pieces(self) -> Iterator[tuple[int, int, bool]]:
+        """(start, end, is_data) of the ranges of a code segment, ascending."""
+        at = self.start
+        for start, end in self.image.data_ranges:
+            if self.start <= start < self.end:
+                if start > at:
+                    yield at, start, False
+                yield start, end, True
+                at = end
+        if at < self.end:
+            yield at, self.end, False
+
+    def _targets(self) -> dict[int, str]:
+        """A label for every place that a branch of this segment goes to."""
+        names = {
+            symbol.address: name
+            for name, symbol in self.image.symbols.items()
+            if symbol.section == self.segment.section
+        }
+        found: dict[int, str] = {}
+        for start, end, is_data in self._pieces():
+            for at in range(start, end - 3, 4) if not is_data else ():
+                decoded = rv.decode(self._word(at))
+                if decoded and "target" in decoded[1]:
+                    target = at + decoded[1]["target"]
+                    if self.start <= target < self.end and target % 4 == 0:
+                        found[target] = names.get(target, f".L{target:x}")
+        return found
+
+    def _word(self, at: int) -> int:
+        offset = at - self.start
+        return int.from_bytes(self.segment.data[offset : offset + 4], "little")
+
+    def _code(self) -> Iterator[str]:
+        for start, end, is_data in self._pieces():
+            yield from self._mixed(start, end) if is_data else self._scalars(start, end)
+
+    def _before(self, at: int, instruction: bool = True) -> Iterator[str]:
+        """Labels, and the line and node of an instruction where they change."""
+        yield from self.marks.get(at, ())
+        label = self.targets.get(at, "")
+        if label.startswith(".L"):
+            yield f"{label}:"
+        if not instruction:
+            return
+        node = self.image.nodes.get(at, "")
+        if node != self.node:
+            self.node = node
+            yield f".node {quote(node)}"
+        file_line = self.image.lines.get(at)
+        if file_line != self.file_line:
+            self.file_line = file_line
+            yield f".loc {quote(file_line[0])} {file_line[1]}" if file_line else ".loc"
+
+    def _scalars(self, start: int, end: int) -> Iterator[str]:
+        for at in range(start, end, 4):
+            yield from self._before(at)
+            yield from self._inside(at, 4)
+            word, decoded = self._word(at), rv.decode(self._word(at))
+            if decoded is None:
+                yield f"    .insn {word:#010x}  # illegal: no instruction has this encoding"
+            else:
+                yield "    " + scalar_text(*decoded, at, self.targets)
+
+    def _inside(self, at: int, size: int) -> Iterator[str]:
+        """Names of places within an instruction."""
+        for place in range(at + 1, at + size):
+            names = [mark[:-1] for mark in self.marks.get(place, ()) if mark.endswith(":")]
+            label = self.targets.get(place, "")
+            for name in [*names, label] if label.startswith(".L") else names:
+                yield f"{name} = . + {place - at}"
+
+    def _mixed(self, start: int, end: int) -> Iterator[str]:
+        """Engine instructions and data."""
+        at = plain = start
+        while at < end:
+            decoded = encoding.decode(self.segment.data, at - self.start) if not at % 4 else None
+            following = min(at + 4 - at % 4, end)
+            text = None
+            if isinstance(decoded, encoding.Decoded) and at + decoded.size <= end:
+                text = wide_text(decoded)
+                following = at + decoded.size if text is not None else following
+            if text is not None:
+                yield from self._data(plain, at)
+                yield from self._before(at)
+                yield from self._inside(at, following - at)
+                yield "    " + text
+                plain = following
+            elif isinstance(decoded, encoding.Illegal) and encoding.is_wide(self._word(at)):
+                yield from self._data(plain, at)
+                yield from self._illegal(at, following, decoded.reason)
+                plain = following
+            at = following
+        yield from self._data(plain, end)
+
+    def _illegal(self, at: int, end: int, reason: str) -> Iterator[str]:
+        """The header word of what looks like an engine instruction and is none."""
+        *lines, last = self._data(at, end)
+        yield from lines
+        yield f"{last}  # illegal: {reason}"
+
+    def _data(self, start: int, end: int) -> Iterator[str]:
+        """Words and bytes; broken at every label."""
+        if start == end:
+            return
+        first, last = bisect_right(self.stops, start), bisect_left(self.stops, end)
+        ordered = [start, *self.stops[first:last], end]
+        for at, stop in pairwise(ordered):
+            yield from self._before(at, instruction=False)
+            yield from _dump(self.segment.data[at - self.start : stop - self.start])
+
+
+def _beside(name: str, symbol: Symbol, at: int) -> str:
+    """A symbol that stands outside its section."""
+    return (
+        f"{name} = . + {symbol.address - at}"
+        if symbol.address > at
+        else f"{name} = . - {at - symbol.address}"
+    )
+
+
+def _dump(data: bytes) -> Iterator[str]:
+    """Data directives; a run of zeros is one line."""
+    at = 0
+    for run in _ZERO_RUN.finditer(data):
+        yield from _words(data[at : run.start()])
+        yield f"    .fill {run.end() - run.start()}"
+        at = run.end()
+    yield from _words(data[at:])
+
+
+def _words(data: bytes) -> Iterator[str]:
+    whole = len(data) // 4 * 4
+    step = 4 * _WORDS_PER_LINE
+    for at in range(0, whole, step):
+        words = (data[i : i + 4] for i in range(at, min(at + step, whole), 4))
+        yield "    .word " + ", ".join(f"0x{int.from_bytes(word, 'little'):08x}" for word in words)
+    if data[whole:]:
+        yield "    .byte " + ", ".join(f"0x{byte:02x}" for byte in data[whole:])

@@ -1,0 +1,269 @@
+"""Engine instructions: named operands to templates, with the checks of their records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tx8isa.encoding import WORKERS, argument_values, encoder, value_error
+from tx8isa.formats import EXPONENT_BITS, MANTISSA_BITS, Format, narrow
+from tx8isa.record import Engine, Extent, Instruction, Lane, Rule
+from tx8isa.record import Operand as Field
+from tx8isa.rv import REGISTERS
+
+from .diagnostics import Fault, did_you_mean
+from .expressions import Node, fraction
+from .parse import Lanes, Operand, Operands, Term
+from .template import Limits, Slot, Template
+
+_MASK, _CONTROL, _WORDS = 32, 64, 96
+"""Bit at which the register mask, the control word and the operand words start."""
+_WORKER = 29
+
+
+class _FieldSlot(Slot):
+    """An operand of an engine instruction."""
+
+    def __init__(
+        self, node: Node, shift: int, field: Field, mask: int, fmt: Format | None, decisive: bool
+    ) -> None:
+        super().__init__(node, shift)
+        self.field, self.mask, self.fmt = field, mask, fmt
+        self.decisive = decisive
+        self.choices = dict(field.choices)
+
+    def special(self, text: str, negative: bool) -> int | None:
+        if text in REGISTERS and not negative:
+            if not self.mask:
+                raise Fault(f"operand '{self.field.name}' takes no register, found {text}", self.node.at)
+            return REGISTERS[text] << self.shift | self.mask
+        if text in self.choices and not negative:
+            return self.choices[text] << self.shift
+        number = fraction(text) if self.field.scalar else None
+        return None if number is None else self._fraction(-number if negative else number, text)
+
+    def _fraction(self, number: float, text: str) -> int:
+        if self.fmt is None or not self.fmt.is_float:
+            name = self.fmt.token if self.fmt is not None else "integer"
+            raise Fault(
+                f"operand '{self.field.name}': {text} is a fraction, the format is {name}", self.node.at
+            )
+        exponent, mantissa = EXPONENT_BITS[self.fmt], MANTISSA_BITS[self.fmt]
+        pattern = narrow(number, exponent, mantissa, 0, 0)
+        if self.fmt is Format.TF32:
+            pattern <<= 13  # TF32 stands in the upper bits of an FP32 word
+        return pattern << self.shift
+
+    def bits(self, value: int) -> int:
+        error = value_error(self.field, value)
+        if not error and self.field.scalar and self.fmt is not None and value >> self.fmt.bits:
+            error = f"{value:#x} does not fit the {self.fmt.bits} bits of {self.fmt.token}"
+        if error:
+            raise Fault(f"operand '{self.field.name}': {error}", self.node.at)
+        return value << self.shift
+
+
+class _LaneSlot(Slot):
+    """One number of a packed operand."""
+
+    def __init__(self, node: Node, shift: int, field: Field, lane: Lane) -> None:
+        super().__init__(node, shift)
+        self.field, self.lane = field, lane
+
+    def bits(self, value: int) -> int:
+        if not self.lane.low <= value <= self.lane.high:
+            name, low, high = self.lane.name, self.lane.low, self.lane.high
+            raise Fault(
+                f"operand '{self.field.name}': {name} = {value} is outside {low}..{high}", self.node.at
+            )
+        return value << self.shift
+
+
+class _WorkerSlot(Slot):
+    """``worker=N``."""
+
+    def bits(self, value: int) -> int:
+        if not 0 <= value < WORKERS:
+            raise Fault(f"worker {value} is outside 0..{WORKERS - 1}", self.node.at)
+        return value << self.shift
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Where the operands of a record stand: shift, bits, and the bit that says "register", per operand."""
+
+    shifts: tuple[int, ...]
+    widths: tuple[int, ...]
+    masks: tuple[int, ...]
+
+
+def _layout(instruction: Instruction) -> _Layout:
+    shifts, masks, at, position = [], [], _WORDS, 0
+    for operand in instruction.operands:
+        if operand.words:
+            shifts.append(at)
+            masks.append(1 << _MASK + position)
+            at, position = at + 32 * operand.words, position + 1
+        else:
+            shifts.append(_CONTROL + operand.at)
+            masks.append(0)
+    widths = (32 * operand.words or operand.width for operand in instruction.operands)
+    return _Layout(tuple(shifts), tuple(widths), tuple(masks))
+
+
+class _Checks:
+    """The rules and extents of a record; those that depend on a register are the emulator's."""
+
+    def __init__(self, instruction: Instruction, layout: _Layout, spm_bytes: int) -> None:
+        self.instruction, self.layout, self.spm_bytes = instruction, layout, spm_bytes
+        self.rules = [(rule, self._registers(rule)) for rule in instruction.rules]
+        self.extents = [
+            (index, operand.name, operand.extent, self._registers(operand.extent))
+            for index, operand in enumerate(instruction.operands)
+            if operand.extent is not None and operand.memory == "spm"
+        ]
+
+    def _registers(self, user: Rule | Extent) -> int:
+        """Mask bits of the operands that a rule or an extent looks at."""
+        mask = 0
+        for argument in user.arguments:
+            if isinstance(argument, str):
+                name = argument.removeprefix("@").partition(".")[0]
+                mask |= self.layout.masks[self.instruction.index(name)]
+        return mask
+
+    def limits(self, word: int) -> Limits:
+        """The highest address of every SPM operand; Fault for a broken rule."""
+        values = [
+            word >> shift & (1 << width) - 1
+            for shift, width in zip(self.layout.shifts, self.layout.widths, strict=True)
+        ]
+        for rule, registers in self.rules:
+            arguments = (
+                None if word & registers else argument_values(self.instruction, rule.arguments, values)
+            )
+            if arguments is not None and not rule.holds(*arguments):
+                raise Fault(f"{self.instruction.mnemonic}: {rule.text}; found {self._found(rule, values)}")
+        limits = []
+        for index, name, extent, registers in self.extents:
+            length = (
+                0
+                if word & registers
+                else extent.length(*argument_values(self.instruction, extent.arguments, values))
+            )
+            if length:
+                leave = f"the {length} bytes from there leave the SPM of {self.spm_bytes:#x} bytes"
+                message = f"operand '{name}': {{value:#x}} and {leave}"
+                high = self.spm_bytes - length
+                limits.append((self.layout.shifts[index], high, self.layout.masks[index], message))
+        return tuple(limits)
+
+    def _found(self, rule: Rule, values: list[int]) -> str:
+        names = [a for a in rule.arguments if isinstance(a, str)]
+        found = argument_values(self.instruction, tuple(names), values)
+        return ", ".join(
+            f"{name.removeprefix('@')} = {value}{' bits' if name.startswith('@') else ''}"
+            for name, value in zip(names, found, strict=True)
+        )
+
+
+def engine_template(
+    instruction: Instruction, fmt: Format | None, operands: Operands, spm_bytes: int
+) -> Template:
+    """The template of an engine instruction with these operands; Fault for one that does not belong."""
+    layout = _layout(instruction)
+    code = encoder(instruction)
+    given = _by_name(instruction, operands)
+    base = code.header
+    slots: list[Slot] = []
+    if "worker" in given:
+        slots.append(_WorkerSlot(_node(given.pop("worker")), _WORKER))
+    for index, field in enumerate(instruction.operands):
+        named = given.get(field.name)
+        if named is not None:
+            slots += _slots(instruction, field, named, layout, index, fmt)
+        else:
+            base |= _default(instruction, field, given, fmt) << layout.shifts[index]
+    checks = _Checks(instruction, layout, spm_bytes)
+    check = checks if checks.rules or checks.extents else None
+    return Template(code.size, base, slots, wide=True, check=check)
+
+
+def _by_name(instruction: Instruction, operands: Operands) -> dict[str, Operand]:
+    fields = {field.name: field for field in instruction.visible}
+    has_worker = instruction.engine not in (Engine.DTE,)
+    known = [*fields, "worker"] if has_worker else list(fields)
+    found: dict[str, Operand] = {}
+    for item in operands.items:
+        if not item.name:
+            raise Fault(f"{instruction.mnemonic}: operands are written name=value", item.at, _takes(known))
+        if item.name not in known:
+            message = f"{instruction.mnemonic} has no operand '{item.name}'"
+            raise Fault(message, item.at, did_you_mean(item.name, known) or _takes(known))
+        if item.name in found:
+            raise Fault(f"operand '{item.name}' is given twice", item.at)
+        found[item.name] = item
+    missing = [f.name for f in fields.values() if f.default is None and f.name not in found]
+    if missing:
+        plural = "s" if len(missing) > 1 else ""
+        raise Fault(
+            f"{instruction.mnemonic}: operand{plural} {', '.join(missing)} missing", None, _takes(known)
+        )
+    return found
+
+
+def _takes(names: Sequence[str]) -> str:
+    return f"it takes {', '.join(names)}" if names else "it takes no operand"
+
+
+def _slots(
+    instruction: Instruction, field: Field, item: Operand, layout: _Layout, index: int, fmt: Format | None
+) -> list[Slot]:
+    shift, term = layout.shifts[index], item.term
+    if isinstance(term, Lanes):
+        return _lane_slots(field, term, shift)
+    decisive = not field.is_address or any(field.name in _names(rule) for rule in instruction.rules)
+    return [_FieldSlot(_node(item), shift, field, layout.masks[index], fmt, decisive)]
+
+
+def _names(rule: Rule) -> set[str]:
+    return {a.removeprefix("@").partition(".")[0] for a in rule.arguments if isinstance(a, str)}
+
+
+def _lane_slots(field: Field, term: Lanes, shift: int) -> list[Slot]:
+    if len(term.parts) != len(field.lanes):
+        wanted = f"[{', '.join(lane.name for lane in field.lanes)}]" if field.lanes else "one value"
+        raise Fault(f"operand '{field.name}' takes {wanted}, found {len(term.parts)} numbers", term.at)
+    last = len(field.lanes) - 1
+    return [
+        _LaneSlot(part, shift + 16 * (last - number), field, lane)
+        for number, (part, lane) in enumerate(zip(term.parts, field.lanes, strict=True))
+    ]
+
+
+def _node(item: Operand) -> Node:
+    return expression(item.term, f"operand '{item.name}'")
+
+
+def expression(term: Term, what: str) -> Node:
+    """The term as an expression; Fault when it is something else."""
+    if isinstance(term, Node):
+        return term
+    raise Fault(f"{what}: an expression is expected", term.at)
+
+
+def _default(instruction: Instruction, field: Field, given: dict[str, Operand], fmt: Format | None) -> int:
+    """Value of an operand that the text does not name."""
+    if field.name == "format":
+        if fmt is None:
+            raise TypeError(f"{instruction.mnemonic} has an operand 'format' and no formats")
+        return int(fmt)
+    if field.hidden:
+        return int(
+            any(other.switched_by == field.name and other.name in given for other in instruction.operands)
+        )
+    if isinstance(field.default, str):
+        return _default(instruction, instruction.operand(field.default), given, fmt)
+    if field.default is None:
+        raise TypeError(f"{instruction.mnemonic}: required operand {field.name} has no value")
+    return field.default

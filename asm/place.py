@@ -1,0 +1,263 @@
+"""Sections and symbols while a program is read, and their final addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tx8isa.machine import Machine
+from tx8isa.rv import REGISTERS
+
+from .constants import low12
+from .diagnostics import Fault, did_you_mean
+from .expressions import Address, Node, Unknown, Value, evaluate, number_of
+from .scalar import distance
+from .source import Source
+
+PAGE = 4096
+"""Every section starts on a multiple of this DDR offset; so no alignment in a section can be larger."""
+
+DDR = ".ddr"
+"""Sections of this name, or beginning with it and a dot, are addressed in the engines' view."""
+
+DDR_ZERO = ".ddr.bss"
+"""Inputs and outputs: zeros that need no room in the file, wherever the constants stand in the text."""
+
+LOCAL = "\x02"
+"""Between number and count in the names of numeric labels."""
+
+
+@dataclass(eq=False)
+class Section:
+    """Bytes at one place. ``tail``: zero bytes after ``data`` that need no room in a file."""
+
+    name: str
+    flags: str
+    nobits: bool = False
+    data: bytearray = field(default_factory=bytearray)
+    tail: int = 0
+    base: int | None = None
+    rows: list[int] = field(default_factory=list)
+    """Offsets of the instructions; ``row_lines`` their lines."""
+    row_lines: list[int] = field(default_factory=list)
+    file: str | None = None
+    row_files: list[tuple[int, str | None]] = field(default_factory=list)
+    """(first row, file) at every change of the file; None: the rows have no line."""
+    row_nodes: list[tuple[int, str]] = field(default_factory=list)
+    """(first row, graph node) at every change of the node; an empty name for none."""
+    marks: list[int] = field(default_factory=lambda: [-1, -1])
+    """Start and end of each range that is not RISC-V code, after a pair that is no range."""
+
+    @property
+    def size(self) -> int:
+        return len(self.data) + self.tail
+
+    @property
+    def here(self) -> Address:
+        return Address(self.name, self.size)
+
+    @property
+    def far(self) -> bool:
+        """Whether the engines' addresses are meant."""
+        return self.name == DDR or self.name.startswith(DDR + ".")
+
+    def reserve(self, size: int) -> None:
+        """Append zero bytes."""
+        self.mark_data(size)
+        self.tail += size
+
+    def append(self, data: bytes) -> None:
+        """Append bytes that are no instructions."""
+        if self.nobits and data.count(0) != len(data):
+            raise Fault(f"section {self.name} holds no data", None, "use .space here, or another section")
+        if self.nobits:
+            self.tail += len(data)
+            return
+        self.flatten()
+        self.mark_data(len(data))
+        self.data += data
+
+    def flatten(self) -> None:
+        """Make the reserved bytes at the end real ones."""
+        if self.tail:
+            self.data += bytes(self.tail)
+            self.tail = 0
+
+    def mark_data(self, size: int) -> None:
+        """Say that the next bytes are no RISC-V code."""
+        if self.flags == "rx" and size:
+            here = self.size
+            if self.marks[-1] == here:
+                self.marks[-1] = here + size
+            else:
+                self.marks += (here, here + size)
+
+
+@dataclass(eq=False)
+class Symbol:
+    """A name. ``value`` None: declared only, or the value of ``node`` with ``atoms`` where it was defined."""
+
+    value: Value | None = None
+    node: Node | None = None
+    atoms: Sequence[str] = ()
+    place: Spot | None = None
+    size: int = 0
+    kind: str = "notype"
+    binding: str = "local"
+    variable: bool = False
+    where: str = ""
+    source: Source | None = None
+    index: int = 0
+    """Line of ``source`` that defines it by an expression."""
+    busy: bool = False
+
+    @property
+    def defined(self) -> bool:
+        return self.value is not None or self.node is not None
+
+
+@dataclass(slots=True, eq=False)
+class Spot:
+    """Where a statement stands: the scope of its expressions."""
+
+    program: Program
+    at: Address
+
+    @property
+    def here(self) -> Value:
+        return self.program.settle(self.at)
+
+    def is_far(self, section: str) -> bool:
+        return self.program.sections[section].far
+
+    def value_of(self, name: str, at: int) -> Value:
+        return self.here if name == "." else self.program.lookup(name, at)
+
+    def apply(self, function: str, argument: Value, at: int) -> Value:
+        program = self.program
+        if function not in FUNCTIONS:
+            known = [f"%{name}" for name in FUNCTIONS]
+            help = did_you_mean("%" + function, known) or f"known: {' '.join(known)}"
+            raise Fault(f"unknown function %{function}", at, help)
+        if function.startswith("pcrel_") and not program.closed:
+            raise Unknown("the distance to a symbol", at)
+        if function == "pcrel_hi":
+            return program.keep_distance(number_of(self.here), distance(argument, self.here, 0))
+        value = number_of(argument, at)
+        if function == "pcrel_lo":
+            return low12(program.distance_from(value, at))
+        if function == "hi":
+            return upper20(value, at)
+        return low12(value) if function == "lo" else program.other_view(function, value, at)
+
+
+def upper20(value: int, at: int) -> int:
+    """What lui takes so that a signed 12-bit immediate completes the value; Fault beyond 32 signed bits."""
+    if not -(1 << 31) <= value + 0x800 < 1 << 31:
+        help = "use la, or %pcrel_hi with auipc"
+        raise Fault(f"%hi: {value:#x} is beyond lui, which reaches 32 signed bits", at, help)
+    return value + 0x800 >> 12 & 0xFFFFF
+
+
+FUNCTIONS = ("hi", "lo", "pcrel_hi", "pcrel_lo", "ncc", "core")
+
+
+class Program:
+    """All sections and symbols of a program."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.sections: dict[str, Section] = {".text": Section(".text", "rx")}
+        self.symbols: dict[str, Symbol] = {}
+        self.counts: dict[str, int] = {}
+        self.closed = False
+        """Whether the layout is final."""
+        self._distances: dict[int, int] = {}
+
+    def settle(self, address: Address) -> Value:
+        """A place as a number, once the layout is final."""
+        if not self.closed:
+            return address
+        return (self.sections[address.section].base or 0) + address.offset
+
+    def lookup(self, name: str, at: int | None = None) -> Value:
+        """Value of a symbol; Unknown when it may be defined later, Fault when it never was."""
+        symbol = self.symbols.get(name)
+        if symbol is None or not symbol.defined:
+            shown = (
+                name.split(LOCAL)[1] + ("f" if name.split(LOCAL)[2] != "0" else "b")
+                if LOCAL in name
+                else name
+            )
+            if name in REGISTERS:
+                raise Fault(f"register {name} cannot be used in an expression", at)
+            if not self.closed:
+                raise Unknown(f"{shown}, which is not defined above", at)
+            raise Fault(f"undefined symbol {shown}", at, did_you_mean(name, self.known()))
+        if symbol.value is None:
+            return self._deferred(name, symbol, at)
+        return self.settle(symbol.value) if isinstance(symbol.value, Address) else symbol.value
+
+    def known(self) -> list[str]:
+        """Names that a message may suggest."""
+        return [name for name, symbol in self.symbols.items() if symbol.defined and LOCAL not in name]
+
+    def _deferred(self, name: str, symbol: Symbol, at: int | None) -> Value:
+        try:
+            return self.value_behind(symbol)
+        except Fault as fault:
+            raise Fault(f"symbol {name}: {fault.message}", at, f"defined at {symbol.where}") from None
+
+    def value_behind(self, symbol: Symbol) -> Value:
+        """Value of a symbol that is defined by an expression."""
+        if symbol.busy:
+            raise Fault("defined by itself")
+        assert symbol.node is not None
+        assert symbol.place is not None
+        symbol.busy = True
+        try:
+            value = evaluate(symbol.node, symbol.atoms, symbol.place)
+        finally:
+            symbol.busy = False
+        if self.closed:
+            symbol.value = value
+        return value
+
+    def local_name(self, text: str) -> str:
+        """Unique name of the label that ``1f`` or ``1b`` means here."""
+        number, count = text[:-1], self.counts.get(text[:-1], 0)
+        return f"{LOCAL}{number}{LOCAL}{count + (text[-1] == 'f')}"
+
+    def keep_distance(self, here: int, value: int) -> int:
+        """Remember what %pcrel_hi at ``here`` stands for; its upper part."""
+        self._distances[here] = value
+        return value + 0x800 >> 12 & 0xFFFFF
+
+    def distance_from(self, address: int, at: int) -> int:
+        """What %pcrel_hi at an address stands for."""
+        if address not in self._distances:
+            raise Fault(f"%pcrel_lo: no %pcrel_hi stands at {address:#x}", at, "name the label of the auipc")
+        return self._distances[address]
+
+    def other_view(self, function: str, value: int, at: int) -> int:
+        """The same DDR byte in the engines' view (``ncc``) or the core's (``core``)."""
+        windows, size = self.machine.windows, self.machine.windows.ddr_core_bytes
+        core, ncc = windows.ddr_cached, windows.ddr_engine
+        source, target = (core, ncc) if function == "ncc" else (ncc, core)
+        if not source <= value <= source + size:
+            message = f"%{function}: {value:#x} is outside {source:#x}..{source + size:#x}"
+            raise Fault(message, at)
+        return value - source + target
+
+    def lay_out(self) -> None:
+        """Give every section its address: .text, the others as they came, then what the engines address."""
+        windows, offset = self.machine.windows, 0
+        sections = list(self.sections.values())
+        for section in sorted(sections, key=lambda section: section.far):
+            window = windows.ddr_engine if section.far else windows.ddr_cached
+            if section.base is None:
+                section.base = window + offset
+            if section.size:
+                start = section.base - (windows.ddr_engine if section.base >= windows.ddr_engine else window)
+                offset = -(-(start + section.size) // PAGE) * PAGE
+        self.closed = True

@@ -1,0 +1,69 @@
+"""What the benchmarks promise and reach: one row per figure, for the summary and the README.
+
+A script calls ``promise`` for each figure that a goal was set for. With ``TX8_BENCHMARK_ROWS`` set to a file
+the rows are appended there as JSON lines; ``summary.py`` runs every script so and writes the table.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROWS = "TX8_BENCHMARK_ROWS"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure: ``unit`` follows the number, ``beside`` names what it is compared with in the same run."""
+
+    what: str
+    figure: float
+    unit: str
+    goal: float
+    more_is_better: bool
+    beside: str
+
+    @property
+    def met(self) -> bool:
+        return self.figure >= self.goal if self.more_is_better else self.figure <= self.goal
+
+    def cells(self) -> tuple[str, str, str, str, str]:
+        """What, figure, goal, compared with, verdict."""
+        sign = "≥" if self.more_is_better else "≤"
+        return (
+            self.what,
+            _number(self.figure, self.unit),
+            f"{sign} {_number(self.goal, self.unit)}",
+            self.beside,
+            "yes" if self.met else "no",
+        )
+
+
+def _number(value: float, unit: str) -> str:
+    if unit == "%":
+        return f"{value:.0%}"
+    digits = 0 if value >= 100 else 2
+    return f"{value:,.{digits}f} {unit}"
+
+
+def promise(
+    what: str, figure: float, unit: str, *, at_least: float | None = None, at_most: float | None = None,
+    beside: str = "",
+) -> None:  # fmt: skip
+    """State a figure and the goal it has; exactly one bound. ``%`` figures are ratios: 1.0 is 100 %."""
+    if (at_least is None) == (at_most is None):
+        raise ValueError(f"{what}: give one of at_least and at_most")
+    goal = at_least if at_least is not None else at_most
+    assert goal is not None
+    row = Row(what, figure, unit, goal, at_least is not None, beside)
+    file = os.environ.get(ROWS)
+    if file:
+        with Path(file).open("a") as rows:
+            rows.write(json.dumps(asdict(row)) + "\n")
+
+
+def read_rows(file: Path) -> list[Row]:
+    """The rows that scripts appended."""
+    return [Row(**json.loads(line)) for line in file.read_text().splitlines()]

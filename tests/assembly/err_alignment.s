@@ -1,0 +1,2 @@
+.byte 1
+nop                     # error: must stand on a multiple of 4 bytes # col 1 # help: .align 2

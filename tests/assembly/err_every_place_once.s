@@ -1,0 +1,3 @@
+j nowhere               # error: undefined symbol nowhere
+j nowhere               # error: undefined symbol nowhere
+nop

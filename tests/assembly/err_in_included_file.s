@@ -1,0 +1,3 @@
+nop
+.include "part.inc"
+bogus                   # error: unknown instruction 'bogus'

@@ -1,0 +1,3 @@
+# error: the program has no instruction
+.data
+.word 1

@@ -1,0 +1,2 @@
+.ascii "abc             # error: unexpected character
+nop

@@ -1,0 +1,2 @@
+.const w, int8, 4, tensor, "bytes.dat", 2 # = 02030405
+nop

@@ -1,0 +1,9 @@
+.byte 1, 2              # = 0102
+.half 0x1234, -1        # = 3412ffff
+.2byte 1                # = 0100
+.short 1                # = 0100
+.word 0x12345678        # = 78563412
+.4byte 1                # = 01000000
+.dword 0x123456789abcdef0 # = f0debc9a78563412
+.8byte 1                # = 0100000000000000
+.quad -1                # = ffffffffffffffff

@@ -1,0 +1,2 @@
+.include "part.inc"
+.byte PART              # = 2a

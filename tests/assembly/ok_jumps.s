@@ -1,0 +1,10 @@
+jal target              # = ef004001
+jal t0, target          # = ef020001
+jalr a0                 # = e7000500
+jalr t0, a0             # = e7020500
+jalr t0, 8(a0)          # = e7028500
+target: jalr t0, a0, 8  # = e7028500
+jr a0                   # = 67000500
+jr -4(a0)               # = 6700c5ff
+jr (a0)                 # = 67000500
+ret                     # = 67800000

@@ -1,0 +1,10 @@
+.equ far, 0x12345ffc
+lui a0, %hi(far)        # = 37653412
+addi a0, a0, %lo(far)   # = 1305c5ff
+lw a0, %lo(far+8)(a0)   # = 03254500
+1: auipc a1, %pcrel_hi(word) # = 97150000
+addi a1, a1, %pcrel_lo(1b)   # = 938545ff
+.dword %ncc(word)       # = 0010008002000000
+.dword %core(%ncc(word)) # = 0010008000000000
+.data
+word: .word 1
