@@ -9,7 +9,6 @@ BUILD := build
 
 DIGITS := examples/digits
 KERNEL_TESTS := $(wildcard tests/test_native.py tests/test_*kernel*.py)
-BENCHMARKS := $(wildcard benchmarks/[a-z]*.py)
 
 .PHONY: help demo test long bench coverage clean
 .NOTPARALLEL:  # two installations into one .venv would disturb each other
@@ -18,7 +17,7 @@ help:
 	@echo 'make demo      compile a digits network, run it on the emulated chip, score its 360 answers'
 	@echo 'make test      ruff, mypy, pytest; a minute or so'
 	@echo 'make long      the exhaustive tests, minutes each'
-	@echo 'make bench     the benchmarks, each beside its peers'
+	@echo 'make bench     the benchmarks, each beside its peers; fills the table in README.md'
 	@echo 'make coverage  the kernel tests once as plain Python, with their coverage'
 	@echo 'make clean     remove what builds and tests leave behind ($(VENV) stays)'
 
@@ -38,7 +37,7 @@ long: $(VENV)/test.stamp
 	$(BIN)/pytest -m long
 
 bench: $(VENV)/test.stamp
-	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script; done
+	$(BIN)/python benchmarks/summary.py
 
 # Compiled code is invisible to coverage, so the kernels run as the plain Python they are written in.
 coverage: $(VENV)/test.stamp

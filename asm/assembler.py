@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tx8isa import record
+from tx8isa import registry
 from tx8isa.machine import Machine, load_machine
 from tx8isa.rv import REGISTERS, scalar_by_mnemonic
 
@@ -233,7 +233,7 @@ class Assembler:
 
     def _build(self, name: str, operands: Operands, at: int) -> Template:
         """The template of an instruction by its mnemonic."""
-        found = record.find(name)
+        found = registry.find(name)
         try:
             if found is not None:
                 return engine_template(*found, operands, self.machine.spm.bytes)
@@ -247,15 +247,15 @@ class Assembler:
 
     def _near(self, name: str) -> str:
         formats = [
-            full.removeprefix(name + ".") for full in record.full_mnemonics() if full.startswith(name + ".")
+            full.removeprefix(name + ".") for full in registry.full_mnemonics() if full.startswith(name + ".")
         ]
         if formats:
             return f"it needs a format or form: {' '.join(formats)}"
         base = name.rpartition(".")[0]
-        known = record.by_mnemonic().get(base)
+        known = registry.by_mnemonic().get(base)
         if known is not None and known.formats:
             return f"{base} has the formats {' '.join(fmt.token for fmt in known.formats)}"
-        return did_you_mean(name, [*record.full_mnemonics(), *scalar_by_mnemonic(), *NAMES, *self.macros])
+        return did_you_mean(name, [*registry.full_mnemonics(), *scalar_by_mnemonic(), *NAMES, *self.macros])
 
     def _resolve(
         self,

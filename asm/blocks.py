@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tx8isa import record
+from tx8isa import registry
 from tx8isa.rv import scalar_by_mnemonic
 
 from .diagnostics import Fault
@@ -250,7 +250,7 @@ def _macro(call: Call, end: int) -> None:
     if head is None:
         raise Fault(".macro takes a name and parameters")
     name = head[1]
-    if record.find(name) or name in scalar_by_mnemonic() or name in NAMES:
+    if registry.find(name) or name in scalar_by_mnemonic() or name in NAMES:
         raise Fault(f"{name} is an instruction and cannot be a macro")
     if name in call.assembler.macros:
         raise Fault(f"macro {name} is defined twice")

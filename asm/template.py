@@ -7,6 +7,7 @@ ordinary line costs a few dictionary look-ups.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -29,7 +30,7 @@ class Place(Scope, Protocol):
         """Whether a section is addressed in the engines' view."""
 
 
-class Slot:
+class Slot(ABC):
     """A part of a statement that takes one value.
 
     ``shift``: lowest bit. Subclasses say what may stand there: ``special`` for words such as registers,
@@ -49,9 +50,9 @@ class Slot:
         """Bits of a word that is no number or symbol here, else None."""
         return None
 
+    @abstractmethod
     def bits(self, value: int) -> int:
         """Bits of a number; Fault when it is not allowed."""
-        raise NotImplementedError
 
     def plain(self, text: str, negative: bool) -> int:
         """Bits of a single atom, from its text alone; NotPlain for a symbol."""

@@ -16,7 +16,7 @@ from _report import ROWS, Row, read_rows
 
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
-BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
+BEGIN, END = "<!-- benchmarks -->", "<!-- end of benchmarks -->"
 HEADINGS = ("what", "figure", "goal", "compared with, in the same run", "met")
 
 

@@ -20,7 +20,7 @@ from emulator.kernels import kernel_name, make_kernel, make_table
 from emulator.native.memory import call_kernel, view_i64
 from tx8isa.formats import Format
 from tx8isa.primitives import s64
-from tx8isa.record import by_mnemonic
+from tx8isa.registry import by_mnemonic
 
 MIB = 1 << 20
 RUNS = 15

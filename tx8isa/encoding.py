@@ -1,6 +1,6 @@
 """Wide instructions: how a record's operands stand in the instruction stream.
 
-    word 0   [6:0] 1111111, [11:7] engine, [14:12] 111, [22:15] opcode, [28:23] length in words, [30:29] worker
+    word 0   [6:0] 1111111, [11:7] engine, [14:12] 111, [22:15] opcode, [28:23] words in all, [30:29] worker
     word 1   bit i: the i-th operand word below holds the number of an x register instead of a value
     word 2   control word: the operands with ``words == 0`` at their ``at``
     then     one or two words per operand, low word first; at least 6 words in all, the rest zero
@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 from .formats import STORAGE_BITS, Format
-from .record import Engine, Instruction, Operand, instructions
+from .record import Engine, Instruction, Operand
+from .registry import instructions
 
 MARK = 0x707F
 """The bits of word 0 that say "wide instruction"; all of them are set."""
@@ -87,7 +88,8 @@ class Encoder:
             return Illegal(f"{self.instruction.mnemonic} cut off: {self.size} bytes needed")
         header, mask, control, *rest = self.struct.unpack_from(data, offset)
         if mask >> len(self.words):
-            return Illegal(f"register mask 0x{mask:08x} marks operands that {self.instruction.mnemonic} lacks")
+            name = self.instruction.mnemonic
+            return Illegal(f"register mask 0x{mask:08x} marks operands that {name} lacks")
         values = [0] * len(self.instruction.operands)
         claimed = 0
         for i, operand in self.control:
@@ -115,13 +117,13 @@ class Encoder:
         return Decoded(self.instruction, tuple(values), registers, worker, self.size)
 
 
-@lru_cache(maxsize=None)
+@cache
 def encoder(instruction: Instruction) -> Encoder:
     """The encoder of a record."""
     return Encoder(instruction)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _by_code() -> dict[tuple[int, int], Encoder]:
     return {(i.engine, i.opcode): encoder(i) for i in instructions()}
 

@@ -18,7 +18,8 @@ def prove(table: Iterable[Instruction]) -> None:
     for instruction in table:
         code = (instruction.engine, instruction.opcode)
         if code in codes:
-            raise ProofError(f"{instruction.mnemonic} and {codes[code]} share {instruction.engine.name} {code[1]}")
+            where = f"{instruction.engine.name} {instruction.opcode}"
+            raise ProofError(f"{instruction.mnemonic} and {codes[code]} share {where}")
         codes[code] = instruction.mnemonic
         for fault in faults(instruction):
             raise ProofError(f"{instruction.mnemonic}: {fault}")

@@ -155,40 +155,6 @@ def register(instruction: Instruction) -> Instruction:
     return instruction
 
 
-def instructions() -> tuple[Instruction, ...]:
-    """All engine records, by engine and opcode."""
-    from . import insns  # the records register themselves
-
-    insns.load()
-    return tuple(sorted(_registry.values(), key=lambda i: (i.engine, i.opcode)))
-
-
-def by_mnemonic() -> dict[str, Instruction]:
-    """Records by mnemonic without format suffix."""
-    return {i.mnemonic: i for i in instructions()}
-
-
-def find(mnemonic: str) -> tuple[Instruction, Format | None] | None:
-    """The record and format of a full mnemonic such as ``ct.add.vv.fp16``; None when there is none."""
-    table = _table()
-    if mnemonic in table:
-        return table[mnemonic]
-    return None
-
-
-_full: dict[str, tuple[Instruction, Format | None]] = {}
-
-
-def _table() -> dict[str, tuple[Instruction, Format | None]]:
-    if not _full:
-        for instruction in instructions():
-            if not instruction.formats:
-                _full[instruction.mnemonic] = (instruction, None)
-            for fmt in instruction.formats:
-                _full[f"{instruction.mnemonic}.{fmt.token}"] = (instruction, fmt)
-    return _full
-
-
-def full_mnemonics() -> tuple[str, ...]:
-    """Every mnemonic as assembly spells it, format suffix included."""
-    return tuple(_table())
+def registered() -> tuple[Instruction, ...]:
+    """The records added so far; ``registry.instructions`` loads all of them first."""
+    return tuple(_registry.values())

@@ -51,7 +51,8 @@ register(
         MOVE_FORMATS, Join(),
         "Join src0 (of shape) and src1 along C, W or H; all three are aligned tensors, padding lanes of the "
         "result are zero.",
-        "ct.concat.fp16 dst=0x30000, src0=0x10000, src1=0x20000, shape=[1,2,2,64], dst_shape=[1,2,2,128], dims=c",
+        "ct.concat.fp16 dst=0x30000, src0=0x10000, src1=0x20000, shape=[1,2,2,64], "
+        "dst_shape=[1,2,2,128], dims=c",
         "spec; aligned operands and the second shape proposed; dims HW hangs the board",
         (_joined,),
     )

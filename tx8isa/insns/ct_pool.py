@@ -44,7 +44,8 @@ def _record(opcode: int, name: str, fold: Reduction, outside: bool, text: str) -
     register(
         Instruction(
             Engine.CT, opcode, f"ct.pool.{name}", operands, FLOATS, Pool(fold, outside),
-            f"{text} per channel over windows of an aligned NHWC tensor; padding lanes of the result are zero.",
+            f"{text} per channel over windows of an aligned NHWC tensor; padding lanes of the "
+            f"result are zero.",
             f"ct.pool.{name}.fp16 dst=0x30000, src0=0x10000, shape=[1,4,4,64], dst_shape=[1,2,2,64], "
             "window=[2,2,2,2]",
             "spec; positions outside the input observed or proposed",

@@ -6,7 +6,19 @@ from ..aligned import matrices, tensor
 from ..formats import FLOATS, Format
 from ..layouts import batch_bytes
 from ..meaning import Convolution, Matrix
-from ..operands import control, count, flag, format_choice, format_suffix, lanes, pads, rule, shape, spm, window
+from ..operands import (
+    control,
+    count,
+    flag,
+    format_choice,
+    format_suffix,
+    lanes,
+    pads,
+    rule,
+    shape,
+    spm,
+    window,
+)
 from ..record import Engine, Instruction, Lane, Operand, register
 
 _INPUTS = (Format.FP16, Format.BF16, Format.TF32)
@@ -70,8 +82,10 @@ register(
             count("rb", "gemm_rb", 1, 4096, default=1),
         ),
         _INPUTS, Matrix(),
-        "out[b] = A[b mod lb] x B[b mod rb] (+ psum[b]), FP32 fused multiply-add in ascending k, one rounding to "
-        "out_format. All matrices are aligned; A is [M,K] (lt=1: [K,M]), B is [N,K] (rt=1: [K,N]); padding lanes "
+        "out[b] = A[b mod lb] x B[b mod rb] (+ psum[b]), FP32 fused multiply-add in ascending "
+        "k, one rounding to "
+        "out_format. All matrices are aligned; A is [M,K] (lt=1: [K,M]), B is [N,K] (rt=1: "
+        "[K,N]); padding lanes "
         "of inputs are ignored, of the result zero.",
         "ne.gemm.bf16 a=0x10000, b=0x40000, out=0x80000, m=128, k=256, n=128, rt=1",
         "spec and board; order of accumulation and number of batches proposed",
@@ -98,15 +112,19 @@ def _same_batch(n: int, out_n: int) -> bool:
 @rule("dst_shape.h", "shape.h", "pad.top", "pad.bottom", "window.ky", "dilation.d1", "window.sy",
       "unpad.top", "unpad.bottom")  # fmt: skip
 def _rows(out: int, h: int, top: int, bottom: int, k: int, d: int, s: int, utop: int, ubottom: int) -> bool:
-    """dst_shape.h must be floor((shape.h + top + bottom - (ky-1)*d1 - 1) / sy) + 1 - unpad.top - unpad.bottom"""
+    """dst_shape.h must be floor((shape.h + top + bottom - (ky-1)*d1 - 1) / sy) + 1 - unpad.top
+    - unpad.bottom"""
     span = h + top + bottom - (k - 1) * d - 1
     return span >= 0 and out == span // s + 1 - utop - ubottom
 
 
 @rule("dst_shape.w", "shape.w", "pad.left", "pad.right", "window.kx", "dilation.d0", "window.sx",
       "unpad.left", "unpad.right")  # fmt: skip
-def _columns(out: int, w: int, left: int, right: int, k: int, d: int, s: int, uleft: int, uright: int) -> bool:
-    """dst_shape.w must be floor((shape.w + left + right - (kx-1)*d0 - 1) / sx) + 1 - unpad.left - unpad.right"""
+def _columns(
+    out: int, w: int, left: int, right: int, k: int, d: int, s: int, uleft: int, uright: int
+) -> bool:  # fmt: skip
+    """dst_shape.w must be floor((shape.w + left + right - (kx-1)*d0 - 1) / sx) + 1 - unpad.left
+    - unpad.right"""
     span = w + left + right - (k - 1) * d - 1
     return span >= 0 and out == span // s + 1 - uleft - uright
 
@@ -119,7 +137,8 @@ register(
         (
             *_format_operands(),
             spm("a", "src_a", "read", tensor, "@format", "shape.n", "shape.h", "shape.w", "shape.c"),
-            spm("w", "src_w", "read", _weights, "@format", "window.kx", "window.ky", "dst_shape.c", "shape.c"),
+            spm("w", "src_w", "read", _weights, "@format", "window.kx", "window.ky", "dst_shape.c",
+                "shape.c"),
             spm("out", "out", "write", tensor, "@out_format", *_RESULT),
             spm("psum", "psum", "read", _partial_tensor, "@psum_format", *_RESULT, "inpsum_en",
                 switched_by="inpsum_en"),
@@ -132,7 +151,8 @@ register(
         ),
         _INPUTS, Convolution(),
         "Convolution of an aligned NHWC tensor with weights [Ky,Kx,O,I] stored as one Cx volume; FP32 fused "
-        "multiply-add over ky, kx, i in ascending order, inputs outside the image are 0, one rounding to out_format.",
+        "multiply-add over ky, kx, i in ascending order, inputs outside the image are 0, one "
+        "rounding to out_format.",
         "ne.conv.fp16 a=0x10000, w=0x40000, out=0x80000, shape=[1,8,8,16], dst_shape=[1,8,8,32], "
         "window=[3,3,1,1], pad=[1,1,1,1], out_format=fp32",
         "spec and board; order of accumulation and place of the unpads proposed",

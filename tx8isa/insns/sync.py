@@ -25,7 +25,8 @@ register(
             count("n", "length", 0, (1 << 32) - 1),
         ),
         (), Control(Action.SEND),
-        "Start a copy of n bytes from src of this tile to dst of another tile; DDR addresses mean the shared DDR. "
+        "Start a copy of n bytes from src of this tile to dst of another tile; DDR addresses "
+        "mean the shared DDR. "
         "The copy is complete when dte.wait returns.",
         "dte.unicast dst=0x20000, src=0x10000, tile=3, n=256",
         "spec and board",
@@ -44,7 +45,8 @@ register(
 register(
     Instruction(
         Engine.NCC, 0, "ncc.wait", (), (), Control(Action.WAIT),
-        "Wait until all instructions this tile has issued to its NCC engines are complete; DTE is not included.",
+        "Wait until all instructions this tile has issued to its NCC engines are complete; DTE "
+        "is not included.",
         "ncc.wait", "spec and board: polling TASK_DONE, as one instruction",
     )
 )  # fmt: skip
@@ -54,7 +56,8 @@ register(
         Engine.NCC, 1, "ncc.barrier",
         (Operand("tiles", "tiles", 2, 64, 0, (1 << 64) - 1, default=0),),
         (), Control(Action.BARRIER),
-        "Wait until every tile of the set has reached a barrier with the same set; bit t of tiles is tile t, 0 "
+        "Wait until every tile of the set has reached a barrier with the same set; bit t of "
+        "tiles is tile t, 0 "
         "means all tiles. Engines and DTE must be drained before.",
         "ncc.barrier tiles=0xffff", "proposed: a group barrier for any tile set",
     )

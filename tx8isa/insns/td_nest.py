@@ -46,7 +46,8 @@ register(
         (), Nest(),
         "Read blocks of n bytes through the source loop nest, write the same stream through the destination "
         "loop nest; strides in bytes, level 0 innermost, a source stride of 0 repeats data.",
-        "td.gatherscatter dst=0x30000, src0=0x10000, n=2, src_stride0=2, src_iter0=64, dst_stride0=4, dst_iter0=64",
+        "td.gatherscatter dst=0x30000, src0=0x10000, n=2, src_stride0=2, src_iter0=64, "
+        "dst_stride0=4, dst_iter0=64",
         "spec; equal products inferred",
         (block_not_empty, _same_trips),
     )
@@ -63,7 +64,8 @@ register(
             *_loops(""),
         ),
         MOVE_FORMATS, Fill(),
-        "Write n elements of the raw value contiguously from dst, repeated by the loop nest; strides in bytes.",
+        "Write n elements of the raw value contiguously from dst, repeated by the loop nest; "
+        "strides in bytes.",
         "td.memset.fp16 dst=0x30000, value=0x3c00, n=2048",
         "spec and board; count unit inferred; packet field of the value proposed",
         (block_not_empty,),
