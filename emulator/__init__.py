@@ -1,8 +1,25 @@
-"""The emulator: program images to behaviour, instruction by instruction and byte for byte."""
+"""The emulator: program images to behaviour, instruction by instruction and byte for byte.
+
+    emulator.load("prog.bin").run({"x": array}) -> {"y": array}
+
+The names are imported on first use, so that ``tx8emu --help`` does not wait for NumPy.
+"""
 
 from __future__ import annotations
 
-from .fault import Fault
-from .program import InputError, Program, load
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .fault import Fault
+    from .program import InputError, Program, load
 
 __all__ = ["Fault", "InputError", "Program", "load"]
+
+_HOME = {"Fault": "fault", "InputError": "program", "Program": "program", "load": "program"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'emulator' has no attribute '{name}'")
+    return getattr(import_module(f".{_HOME[name]}", __name__), name)

@@ -2,7 +2,7 @@
 
 The loop executes a tile until something happens that it cannot do itself: it then leaves with a reason of
 ``stop``, the program counter on the instruction concerned. Engine instructions are issued and executed from
-inside.
+inside; after each of them the loop looks at ``state.LIMIT`` again, so that it can be stopped from outside.
 """
 
 from __future__ import annotations
@@ -13,15 +13,11 @@ from typing import Any
 from tx8isa import rv
 from tx8isa.primitives import s64, u64
 
-from . import queues, state, stop, tables
+from . import state, stop
 from .native import compile_generated
 from .native.inline import Names
 from .native.memory import call_kernel, view_i64, view_u8, view_u16, view_u32, view_u64
 from .predecode import ENGINE, FIRST_SCALAR
-from .queues import drain, enqueue, make_room, prepare
-
-_NEVER = 1 << 62
-"""Size of a view whose end nobody needs."""
 
 Run = Callable[[int], int]
 
@@ -44,48 +40,13 @@ def host_address(s: Any, address: int, size: int) -> int:
     return 0
 
 
-def note_store(s: Any, host: int) -> None:
-    """Mark the SPM line of a store."""
+def note_store(s: Any, host: int, size: int) -> None:
+    """Mark the SPM lines of a store."""
     off = u64(host - s64(s[u64(state.SPM)]))
     if off < u64(s[u64(state.SPM_BYTES)]):
-        view_u8(s64(s[u64(state.LINES)]) + s64(off >> 8), 1)[u64(0)] = 1
-
-
-def generate_issue() -> Callable[[int, int], int]:
-    """Write the function (record, state address) that issues the engine instruction at the program counter.
-
-    It gives -1, or a stop reason with the instruction not issued; but when a kernel is missing the
-    instruction may stand in the queue already, and ``DETAIL[1]`` is 1. The wait empties the queues.
-    """
-    extent_length = tables.write_dispatcher(tables.extents(), queues.ARGUMENTS)
-    rule_holds = tables.write_dispatcher(tables.rules(), queues.ARGUMENTS)
-    ncc_wait = tables.numbers()["ncc.wait"]
-
-    def issue(record: int, address: int) -> int:
-        s = view_i64(address, state.SIZE)
-        q = view_i64(s64(s[u64(state.QUEUE)]), queues.WORDS)
-        if record == ncc_wait:
-            return drain(s, q, address)
-        t = view_i64(s64(s[u64(state.RECORDS)]), _NEVER)
-        reason = prepare(s, t, q, record, s64(s[u64(state.PC)]), extent_length, rule_holds)
-        if reason >= 0:
-            return reason
-        enqueue(q)
-        reason = make_room(s, q, address)
-        if reason >= 0:
-            s[u64(state.DETAIL + 1)] = 1
-        return reason
-
-    return issue
-
-
-def issue_kernel() -> int:
-    """Address of the compiled issue function."""
-    meaning = (
-        *tables.extents(), *tables.rules(), tables.numbers()["ncc.wait"],
-        prepare, enqueue, make_room, drain, state.SIZE, queues.WORDS,
-    )  # fmt: skip
-    return compile_generated(generate_issue, meaning, "engine issue", 2)
+        lines = s64(s[u64(state.LINES)])
+        view_u8(lines + s64(off >> 8), 1)[u64(0)] = 1
+        view_u8(lines + (s64(off) + size - 1 >> 8), 1)[u64(0)] = 1
 
 
 _HEAD = """
@@ -98,7 +59,6 @@ def run(address):
     n = s64(s[u64({RETIRED})])
     limit = s64(s[u64({LIMIT})])
     issue = s64(s[u64({ISSUE})])
-    records = s64(s[u64({RECORDS})])
     reason = {stop_limit}
     while n < limit:
         if index >= words:
@@ -117,14 +77,13 @@ def run(address):
 
 _TAIL = """        elif op == {engine}:
             s[u64({PC})] = base + s64(index) * 4
-            s[u64({DETAIL} + 1)] = 0
             reason = call_kernel(issue, imm, address)
-            if reason < 0 or s64(s[u64({DETAIL} + 1)]) == 1:
-                index += u64(view_i64(records + 8 * ({header} * imm + {words}), 1)[u64(0)])
-                n += 1
             if reason >= 0:
                 break
             reason = {stop_limit}
+            limit = s64(s[u64({LIMIT})])
+            index += d
+            n += 1
             continue
         index += u64(1)
         n += 1
@@ -172,10 +131,11 @@ def _statement(record: rv.Scalar, names: Names) -> list[str]:
 
 
 def _memory_access(record: rv.Scalar, names: Names) -> list[str]:
+    """Lines of a load or store. Sizes pass through ``s64``: Numba compiles a function anew for literals."""
     size = record.width
     element = f"{'view_i64' if size == 8 else f'view_u{8 * size}'}(host, 1)[u64(0)]"
     lines = [
-        f"host = host_address(s, a + imm, {size})",
+        f"host = host_address(s, a + imm, s64({size}))",
         "if host == 0:",
         f"    s[u64({state.DETAIL})] = a + imm",
         f"    s[u64({state.DETAIL} + 1)] = {size}",
@@ -185,7 +145,8 @@ def _memory_access(record: rv.Scalar, names: Names) -> list[str]:
     ]
     if record.kind == "load":
         return [*lines, f"s[d] = {names.call(record.body, [f's64({element})'])}"]
-    return [*lines, f"{element} = {names.call(record.body, ['s64(s[t])'])}", "note_store(s, host)"]
+    value = names.call(record.body, ["s64(s[t])"])
+    return [*lines, f"{element} = {value}", f"note_store(s, host, s64({size}))"]
 
 
 _USED = (
@@ -197,12 +158,9 @@ def generate_run() -> Run:
     """Write the loop: a plain function of the state's address."""
     names = Names()
     names.scope.update({function.__name__: function for function in _USED})
-    numbers: dict[str, Any] = {
-        name: getattr(state, name)
-        for name in ("CODE", "CODE_BASE", "CODE_WORDS", "PC", "RETIRED", "LIMIT", "DETAIL", "ISSUE", "RECORDS")
-    }
-    numbers |= {"size": state.SIZE, "engine": ENGINE, "header": tables.HEADER, "words": tables.WORDS}
-    numbers |= {"stop_limit": stop.LIMIT, "stop_illegal": stop.ILLEGAL}
+    used = ("CODE", "CODE_BASE", "CODE_WORDS", "PC", "RETIRED", "LIMIT", "ISSUE")
+    numbers: dict[str, Any] = {name: getattr(state, name) for name in used}
+    numbers |= {"size": state.SIZE, "engine": ENGINE, "stop_limit": stop.LIMIT, "stop_illegal": stop.ILLEGAL}
     text = [_HEAD.format(**numbers)]
     for number, record in enumerate(rv.scalar_instructions()):
         text.append(f"        elif op == {FIRST_SCALAR + number}:\n")
@@ -215,5 +173,5 @@ def run_kernel() -> int:
     """Address of the compiled loop."""
     records = tuple((r.mnemonic, r.kind, r.width, r.body) for r in rv.scalar_instructions())
     constants = tuple(v for k, v in sorted({**vars(state), **vars(stop)}.items()) if k.isupper())
-    meaning = (*records, *_USED, *constants, tables.HEADER, tables.WORDS, ENGINE)
+    meaning = (*records, *_USED, *constants, ENGINE, FIRST_SCALAR)
     return compile_generated(generate_run, meaning, "kernel core", 1)

@@ -1,19 +1,15 @@
-"""What the kernel core does outside the compiled loop: CSRs, environment calls, the NCC's registers.
+"""What the kernel core does outside the compiled loop: CSRs and environment calls.
 
-Each function executes the instruction at the tile's program counter and gives True, or False when there is
-nothing at that place and the caller reports the fault.
+Each function executes the instruction at the tile's program counter.
 """
 
 from __future__ import annotations
 
-import struct
-from typing import Any
+from collections.abc import Callable
 
 from tx8isa import rv
-from tx8isa.machine import Machine
-from tx8isa.record import Engine
+from tx8isa.primitives import s64
 
-from . import state
 from .memory import Bytes
 from .tile import Status, Tile
 
@@ -21,118 +17,68 @@ _EXIT, _EXIT_GROUP, _WRITE = 93, 94, 64
 _NOT_IMPLEMENTED = -38  # ENOSYS, what Linux answers to an unknown call
 _BAD_FILE, _BAD_ADDRESS = -9, -14
 _A0, _A1, _A2, _A7 = 10, 11, 12, 17
+_SCALAR_BYTES = 4
 
-_COUNTERS = ("cycle", "time", "instret", "mcycle", "minstret")
-_READ_ONLY = {"mvendorid": 0, "marchid": 0, "mimpid": 0, "misa": 1 << 63 | 1 << 8 | 1 << 12}
-_EXCEPTION_FIELD = {
-    Engine.SCALAR: 0, Engine.CT: 8, Engine.NE: 16, Engine.RDMA: 24, Engine.WDMA: 32, Engine.TDMA: 40,
+_COUNTERS = {
+    "cycle": "mcycle", "mcycle": "mcycle", "time": "time", "instret": "minstret", "minstret": "minstret",
 }  # fmt: skip
-"""First bit of a unit's field in the exception register (registers.md 8, spec)."""
-
-_STATUS, _EXCEPTION, _PRIORITY, _MASK, _SERIAL = 0x740, 0x750, 0x760, 0x770, 0x780
-_KEEP_LAST, _CLEAR = 48, 49
-
-
-def decode_at(tile: Tile, ddr: Bytes, machine: Machine) -> tuple[rv.Scalar, dict[str, int]]:
-    """The scalar instruction at the program counter."""
-    offset = tile.pc - machine.windows.ddr_cached
-    (word,) = struct.unpack("<I", ddr[offset : offset + 4].tobytes())
-    found = rv.decode(word)
-    if found is None:
-        raise AssertionError("the compiled loop only stops at instructions it knows")
-    return found
+"""The register that holds what a counter was set to."""
+_FIXED = {"mvendorid": 0, "marchid": 0, "mimpid": 0, "misa": 2 << 62 | 1 << 8 | 1 << 12}  # RV64, I and M
+_READ_ONLY = 3
+"""Bits 11:10 of the number of a register that cannot be written."""
 
 
-def csr_instruction(tile: Tile, record: rv.Scalar, values: dict[str, int]) -> bool:
-    """Read and perhaps write a control and status register; False when it does not exist or is read-only."""
+def csr_instruction(tile: Tile, record: rv.Scalar, values: dict[str, int], hart: int) -> bool:
+    """Read and perhaps write a control and status register; False when it does not exist or is read-only.
+
+    ``hart`` is what mhartid reads. A write to misa is ignored, as the RISC-V manual allows.
+    """
     number = values["csr"]
     name = rv.CSR_NAMES.get(number, "")
     if not name:
         return False
-    old = _read_csr(tile, name, number)
+    old = hart if name == "mhartid" else _read(tile, name)
     if record.writes_csr(values):
-        if number >> 10 == 3 or name in _READ_ONLY:
+        if number >> 10 == _READ_ONLY:
             return False
         operand = tile.register(values["rs1"]) if "rs1" in values else values["zimm"]
-        tile.csrs[number] = record.body(old, operand)
+        new = s64(record.body(old, operand))
+        tile.csrs[name] = s64(new - tile.retired - 1) if name in _COUNTERS else new
     tile.set_register(values["rd"], old)
-    tile.advance(4)
+    tile.advance(_SCALAR_BYTES)
     return True
 
 
-def _read_csr(tile: Tile, name: str, number: int) -> int:
-    if name == "mhartid":
-        return tile.number
+def _read(tile: Tile, name: str) -> int:
     if name in _COUNTERS:
         # Functional execution has no clock: every counter counts instructions.
-        return tile.retired + tile.csrs.get(number, 0)
-    value = _READ_ONLY.get(name, tile.csrs.get(number, 0))
-    return value - (1 << 64) if value >> 63 else value
+        return s64(tile.retired + tile.csrs.get(_COUNTERS[name], 0))
+    return s64(_FIXED.get(name, tile.csrs.get(name, 0)))
 
 
-def environment_call(tile: Tile, memory: Any) -> bool:
+def environment_call(tile: Tile, memory: Callable[[int, int], Bytes | None]) -> None:
     """exit and write by their RISC-V Linux numbers; any other call answers ENOSYS.
 
     ``memory(address, size)`` gives bytes as the core sees them, or None.
     """
     call, a0 = tile.register(_A7), tile.register(_A0)
+    tile.advance(_SCALAR_BYTES)
     if call in (_EXIT, _EXIT_GROUP):
         tile.exit_code = a0 & 0xFF
         tile.status = Status.EXITED
-        return True
-    result = _NOT_IMPLEMENTED
-    if call == _WRITE:
-        result = _write(tile, a0, tile.register(_A1), tile.register(_A2), memory)
-    tile.set_register(_A0, result)
-    tile.advance(4)
-    return True
+    elif call == _WRITE:
+        tile.set_register(_A0, _write(tile, a0, tile.register(_A1), tile.register(_A2), memory))
+    else:
+        tile.set_register(_A0, _NOT_IMPLEMENTED)
 
 
-def _write(tile: Tile, file: int, address: int, size: int, memory: Any) -> int:
+def _write(tile: Tile, file: int, address: int, size: int, memory: Callable[[int, int], Bytes | None]) -> int:
     if file not in (1, 2):
         return _BAD_FILE
-    data = memory(address, size) if size > 0 else b""
+    if size == 0:
+        return 0
+    data = memory(address, size)
     if data is None:
         return _BAD_ADDRESS
-    tile.output += bytes(data)
+    tile.output.append((file, data.tobytes()))
     return size
-
-
-def raise_exception(tile: Tile, engine: Engine, bit: int) -> None:
-    """Note an engine's exception: the first is kept, or with mode bit 48 the last."""
-    keep_last = tile.csrs.get(-_MASK, (1 << 48) - 1) >> _KEEP_LAST & 1
-    if tile.exceptions and not keep_last:
-        return
-    tile.exceptions = 1 << (_EXCEPTION_FIELD[engine] + bit)
-
-
-def ncc_register(tile: Tile, offset: int, value: int | None) -> int | None:
-    """Read (``value`` None) or write one register of worker 0's CSR block; None when there is none.
-
-    Reading the status lets the engines finish, as the polling loop of a program expects.
-    """
-    if value is not None:
-        return _write_register(tile, offset, value)
-    if offset == _STATUS:
-        return tile.pending | (1 << 8 if tile.pending == 0 else 0)
-    if offset == _EXCEPTION:
-        return tile.exceptions
-    if offset == _SERIAL:
-        return int(tile.words[state.SERIAL_MODE])
-    if offset in (_PRIORITY, _MASK):
-        return tile.csrs.get(-offset, 0 if offset == _PRIORITY else (1 << 48) - 1)
-    return None
-
-
-def _write_register(tile: Tile, offset: int, value: int) -> int | None:
-    if offset == _SERIAL:
-        tile.words[state.SERIAL_MODE] = value & 1
-    elif offset == _MASK:
-        if value >> _CLEAR & 1:
-            tile.exceptions = 0
-        tile.csrs[-_MASK] = value & ((1 << 49) - 1)
-    elif offset == _PRIORITY:
-        tile.csrs[-_PRIORITY] = value & 0xFF
-    else:
-        return None
-    return value

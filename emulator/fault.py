@@ -5,10 +5,9 @@ from __future__ import annotations
 from asm.image import Image
 from tx8isa.encoding import value_error
 from tx8isa.formats import Format
-from tx8isa.machine import Machine
 from tx8isa.record import Instruction
 
-from . import predecode, stop, tables
+from . import predecode, state, stop, tables
 from .tile import Tile
 
 
@@ -28,32 +27,37 @@ def place(image: Image, tile: Tile, address: int) -> str:
     return f"tile {tile.number} at 0x{address:x}" + (f" ({', '.join(details)})" if details else "")
 
 
-def fault(image: Image, machine: Machine, tile: Tile, reason: int) -> Fault:
+def fault(image: Image, tile: Tile, reason: int) -> Fault:
     """The fault that made a tile stop with ``reason``."""
-    return Fault(f"{place(image, tile, tile.pc)}: {_what(image, machine, tile, reason)}")
+    return Fault(f"{place(image, tile, tile.pc)}: {_what(image, tile, reason)}")
 
 
-def _what(image: Image, machine: Machine, tile: Tile, reason: int) -> str:
-    first, second, third, fourth = tile.detail
+def _what(image: Image, tile: Tile, reason: int) -> str:
+    first, second, third, _ = tile.detail
     if reason == stop.ILLEGAL:
         return f"illegal instruction: {_illegal(image, tile.pc)}"
     if reason == stop.JUMP:
-        if first % 4:
-            return f"misaligned branch to 0x{first:x}: targets are multiples of 4"
-        return f"branch to 0x{first & (1 << 64) - 1:x}, which is outside the program"
+        allowed = "expected a multiple of 4" if first % 4 else "which is outside the program"
+        return f"branch to 0x{first & (1 << 64) - 1:x}, {allowed}"
     if reason == stop.MEMORY:
-        return _memory(machine, first & (1 << 64) - 1, second, bool(third))
+        return _memory(tile, first & (1 << 64) - 1, second, bool(third))
+    return _refused(tile, reason)
+
+
+def _refused(tile: Tile, reason: int) -> str:
+    """Why an engine instruction was not issued."""
+    first, second, third, fourth = tile.detail
     record = tables.records()[first]
     name = _full_name(record, tile)
     if reason == stop.RULE:
-        return f"{name}: {record.rules[second].text}{_operands(record, tile)}"
+        return f"{name}: {tables.checks(record)[second].text}{_operands(record, tile)}"
     operand = record.operands[second]
     if reason == stop.VALUE:
         return f"{name}: operand '{operand.name}' from a register: {value_error(operand, third)}"
     if reason == stop.ALIGNMENT:
         return f"{name}: operand '{operand.name}' = 0x{third:x} must be a multiple of {fourth}"
-    where = _memory_of(machine, tile, operand.memory, third)
     verb = "writes" if operand.role == "write" else "reads"
+    where = _memory_of(tile, operand.memory, third)
     return f"{name}: operand '{operand.name}' {verb} {fourth} bytes from 0x{third:x}, outside {where}"
 
 
@@ -74,17 +78,20 @@ def _operands(record: Instruction, tile: Tile) -> str:
     return f" ({', '.join(shown)})"
 
 
-def _memory_of(machine: Machine, tile: Tile, memory: str, address: int) -> str:
-    windows = machine.windows
-    spm = f"the SPM (0x0..0x{machine.spm.bytes - 1:x})"
-    ddr = f"DDR (0x{windows.ddr_engine:x}..0x{windows.ddr_engine + machine.ddr.bytes - 1:x})"
-    if memory == "spm":
-        return spm
-    if memory == "any" and address < windows.ddr_engine:
-        return spm
-    if windows.ddr_cached <= address < windows.ddr_cached + windows.ddr_core_bytes:
-        return f"{ddr}; it is a kernel-core address: write %ncc(symbol)"
-    return ddr
+def _memory_of(tile: Tile, memory: str, address: int) -> str:
+    base, size = _word(tile, state.ENGINE_DDR), _word(tile, state.DDR_BYTES)
+    if memory == "spm" or (memory == "any" and address < base):
+        where = f"the SPM (0x0..0x{_word(tile, state.SPM_BYTES) - 1:x})"
+    else:
+        where = f"DDR (0x{base:x}..0x{base + size - 1:x})"
+    core = _word(tile, state.CORE_DDR)
+    if memory != "spm" and core <= address < core + _word(tile, state.CORE_WINDOW):
+        return f"{where}; it is a kernel-core address: write %ncc(symbol)"
+    return where
+
+
+def _word(tile: Tile, at: int) -> int:
+    return int(tile.words[at])
 
 
 def _illegal(image: Image, address: int) -> str:
@@ -94,11 +101,11 @@ def _illegal(image: Image, address: int) -> str:
     return "the program counter left the program"
 
 
-def _memory(machine: Machine, address: int, size: int, store: bool) -> str:
-    windows = machine.windows
-    text = f"{'store' if store else 'load'} of {size} bytes at 0x{address:x}, where the kernel core sees no memory"
-    if address < machine.spm.bytes:
-        return f"{text}; it sees SPM byte a at 0x{windows.spm_weak:x} + a"
-    if address >= windows.ddr_engine:
+def _memory(tile: Tile, address: int, size: int, store: bool) -> str:
+    access = f"{'store' if store else 'load'} of {size} bytes at 0x{address:x}"
+    text = f"{access}, where the kernel core sees no memory"
+    if address < _word(tile, state.SPM_BYTES):
+        return f"{text}; it sees SPM byte a at 0x{_word(tile, state.CORE_SPM):x} + a"
+    if address >= _word(tile, state.ENGINE_DDR):
         return f"{text}; that is the engines' view of DDR: write %core(symbol)"
     return text

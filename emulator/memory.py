@@ -19,7 +19,9 @@ Bytes = npt.NDArray[np.uint8]
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)  # in the mmap module from Python 3.13 on
 LINE = 256
 SCRATCH_BYTES = 192 << 20
-_SMALLEST_DDR = 64 << 20
+_PIECE = 64 << 20
+"""Below this a refused mapping is not halved any further."""
+_SMALLEST_DDR = 1 << 16
 
 
 class HostMemoryError(Tx8Error):
@@ -38,15 +40,18 @@ def anonymous(size: int) -> Bytes | None:
 def map_ddr(machine: Machine, needed: int) -> Bytes:
     """DDR, or as much of its beginning as the host's limits allow, at least ``needed`` bytes."""
     size = machine.ddr.bytes
-    while size >= max(needed, 1):
+    if needed > size:
+        raise HostMemoryError(f"the program needs {needed} bytes of DDR, machine {machine.name} has {size}")
+    least = min(max(needed, _SMALLEST_DDR), size)
+    while True:
         area = anonymous(size)
         if area is not None:
             return area
-        if size == needed:
+        if size == least:
             break
-        size = max(size // 2, needed) if size > _SMALLEST_DDR else needed
+        size = max(size // 2, least) if size > _PIECE else least
     raise HostMemoryError(
-        f"the host refuses to map {needed} bytes of DDR that the program needs; raise the memory limit"
+        f"the host refuses to map the {least} bytes of DDR that the program needs; raise the memory limit"
     )
 
 
@@ -63,11 +68,6 @@ class Scratchpad:
         starts, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
         return [(int(a) * LINE, int(b) * LINE) for a, b in zip(starts, ends, strict=True)]
 
-    def write(self, address: int, data: Bytes) -> None:
-        """Store bytes and mark their lines."""
-        self.data[address : address + len(data)] = data
-        self.lines[address // LINE : (address + len(data) - 1) // LINE + 1] = 1
-
 
 def make_scratchpad(machine: Machine) -> Scratchpad:
     """An SPM in its reset state: every byte holds the machine's reset byte."""
@@ -76,4 +76,4 @@ def make_scratchpad(machine: Machine) -> Scratchpad:
     if data is None:
         raise HostMemoryError(f"the host refuses {size} bytes for a scratchpad; raise the memory limit")
     data[:] = machine.spm.reset_byte
-    return Scratchpad(data, np.zeros(size // LINE, dtype=np.uint8))
+    return Scratchpad(data, np.zeros(-(-size // LINE), dtype=np.uint8))

@@ -3,7 +3,8 @@
     [7:0] operation, [15:8] rd (the sink for x0), [23:16] rs1, [31:24] rs2, [63:32] immediate, signed
 
 Operation 0 is "no instruction here": an illegal word, or the inside of a wide instruction. A wide
-instruction is checked completely when it is decoded; its immediate is the record number.
+instruction is checked completely when it is decoded; its immediate is the record number, its rd the length
+in words.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ def predecode(text: bytes) -> Words:
     for at in wide.tolist():
         if at < end:
             continue
-        end = at + _decode_wide(text, int(words[at]), at, decoded)
+        end = at + _decode_wide(text, at, decoded)
     return decoded
 
 
-def _decode_wide(text: bytes, header: int, at: int, decoded: Words) -> int:
-    """Decode the wide instruction at word ``at``; its length in words."""
+def _decode_wide(text: bytes, at: int, decoded: Words) -> int:
+    """Decode the wide instruction at word ``at``; its length in words, 1 when there is none."""
     found = encoding.decode(text, 4 * at)
-    if isinstance(found, encoding.Illegal) or found.worker:
-        decoded[at] = NOTHING
-        return max(header >> 23 & 63, 1)
+    if isinstance(found, encoding.Illegal):
+        return 1
     length = found.size // 4
     decoded[at : at + length] = NOTHING
-    decoded[at] = ENGINE | tables.numbers()[found.instruction.mnemonic] << 32
+    if found.worker == 0:
+        decoded[at] = ENGINE | length << 8 | tables.numbers()[found.instruction.mnemonic] << 32
     return length
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from tx8isa.layouts import Layout, place
 from tx8isa.machine import Machine, load_machine
 from tx8isa.packing import pack, storage_dtype, unpack
 
-from .system import System
+from .system import OnException, Show, System
 
 Array = np.ndarray[Any, Any]
 
@@ -40,18 +40,25 @@ class Program:
 
     def start(
         self, inputs: Mapping[str, Array], *, serial: bool = False, threads: int = 1,
-        show: Callable[[bytes], None] = lambda data: None,
+        on_exception: OnException = "stop", show: Show | None = None,
     ) -> System:  # fmt: skip
-        """A system with the program loaded and the inputs in place; InputError when they do not fit."""
+        """A system with the program loaded and the inputs in place; InputError when they do not fit.
+
+        The options are those of ``System``; without ``show`` what the program writes is thrown away.
+        """
         packed = [(buffer, _packed(buffer, inputs)) for buffer in self.inputs]
         unknown = sorted(set(inputs) - {b.name for b in self.inputs})
         if unknown:
             names = ", ".join(b.name for b in self.inputs) or "none"
             raise InputError(f"the program has no input '{unknown[0]}'; its inputs: {names}")
-        system = System(self.image, self.machine, serial=serial, threads=threads, show=show)
+        shown = {} if show is None else {"show": show}
+        system = System(
+            self.image, self.machine, serial=serial, threads=threads, on_exception=on_exception, **shown
+        )
+        for buffer in self.outputs:
+            self._bytes(buffer, system)
         for buffer, data in packed:
-            at = self._at(buffer)
-            system.ddr[at : at + data.size] = data
+            self._bytes(buffer, system)[:] = data
         return system
 
     def results(self, system: System) -> dict[str, Array]:
@@ -60,24 +67,25 @@ class Program:
 
     def run(
         self, inputs: Mapping[str, Array] | None = None, *, serial: bool = False, threads: int = 1,
-        max_instructions: int | None = None,
+        on_exception: OnException = "stop", max_instructions: int | None = None,
     ) -> dict[str, Array]:  # fmt: skip
         """Run to the end on the given inputs; outputs by name. InputError, or Fault from the program."""
-        system = self.start(inputs or {}, serial=serial, threads=threads)
+        system = self.start(inputs or {}, serial=serial, threads=threads, on_exception=on_exception)
         system.run(max_instructions)
         return self.results(system)
 
-    def _at(self, buffer: Buffer) -> int:
+    def _bytes(self, buffer: Buffer, system: System) -> Array:
+        """The DDR bytes of a buffer; Tx8Error when they are not all mapped."""
         offset = ddr_offset(buffer.address, self.image.windows)
         if offset is None:
             raise AssertionError("an image's addresses were checked when it was read")
-        return offset
+        fmt, layout = Format.parse(buffer.format), Layout.parse(buffer.layout)
+        size = place(fmt, buffer.shape, layout).total_bytes
+        return system.ddr_range(self.machine.windows.ddr_engine + offset, size)
 
     def _unpacked(self, buffer: Buffer, system: System) -> Array:
         fmt, layout = Format.parse(buffer.format), Layout.parse(buffer.layout)
-        at = self._at(buffer)
-        size = place(fmt, buffer.shape or (1,), layout).total_bytes
-        array = unpack(system.ddr[at : at + size], fmt, buffer.shape, layout)
+        array = unpack(self._bytes(buffer, system), fmt, buffer.shape, layout)
         return array.astype(travel_dtype(buffer))
 
 
@@ -86,11 +94,14 @@ def travel_dtype(buffer: Buffer) -> np.dtype[Any]:
 
     NumPy files do not know bfloat16: it travels as float32.
     """
-    if buffer.dtype is not None and buffer.dtype != "bfloat16":
-        return np.dtype(buffer.dtype)
-    if buffer.dtype == "bfloat16" or Format.parse(buffer.format) is Format.BF16:
+    if buffer.dtype == "bfloat16" or (buffer.dtype is None and buffer.format == "bf16"):
         return np.dtype(np.float32)
-    return storage_dtype(Format.parse(buffer.format))
+    if buffer.dtype is None:
+        return storage_dtype(Format.parse(buffer.format))
+    try:
+        return np.dtype(buffer.dtype)
+    except TypeError:
+        raise InputError(f"buffer '{buffer.name}': NumPy has no dtype '{buffer.dtype}'") from None
 
 
 def _packed(buffer: Buffer, inputs: Mapping[str, Array]) -> Array:
@@ -102,7 +113,23 @@ def _packed(buffer: Buffer, inputs: Mapping[str, Array]) -> Array:
     if array.shape != buffer.shape or array.dtype != expected:
         raise InputError(f"input '{buffer.name}' is {_shape(array.shape)} {array.dtype}, expected {wanted}")
     fmt, layout = Format.parse(buffer.format), Layout.parse(buffer.layout)
-    return pack(array.astype(storage_dtype(fmt)), fmt, layout)
+    return pack(_stored(buffer, array, fmt), fmt, layout)
+
+
+def _stored(buffer: Buffer, array: Array, fmt: Format) -> Array:
+    """The array in the dtype of its format; InputError for an integer that the format does not hold."""
+    target = storage_dtype(fmt)
+    if array.dtype.kind in "iu" and target.kind in "iu":
+        limits = np.iinfo(target)
+        outside = (array < limits.min) | (array > limits.max)
+        if outside.any():
+            found = array[outside].flat[0]
+            allowed = f"{limits.min}..{limits.max} ({fmt.token})"
+            raise InputError(f"input '{buffer.name}' holds {found}, expected {allowed}")
+    with np.errstate(
+        over="ignore"
+    ):  # a number too large for its format becomes an infinity, as rounding says
+        return array.astype(target)
 
 
 def _shape(shape: tuple[int, ...]) -> str:

@@ -56,7 +56,9 @@ CORE_WINDOW = 61
 ENGINE_DDR = 62
 """Address of DDR byte 0 in the engines' view."""
 ISSUE = 63
-"""Address of the compiled issue function; see ``core``."""
+"""Address of the compiled issue function; see ``issue``."""
 DEPTH = 64
 """Queue depth by engine code, 8 words."""
-SIZE = 72
+TEXT = 72
+"""Host address of the program text as it was loaded; its first byte is at ``CODE_BASE``."""
+SIZE = 73

@@ -17,7 +17,7 @@ CSR = 5
 SYSTEM = 6
 """ecall, ebreak and the like, executed outside."""
 CONTROL = 7
-"""(record): a send, wait or barrier whose operands stand in the issue buffer."""
+"""(record): a send, wait or barrier whose operands stand in the entry being built."""
 RANGE = 8
 """(record, operand, first byte, bytes): an operand's range leaves its memory."""
 ALIGNMENT = 9
@@ -25,6 +25,4 @@ ALIGNMENT = 9
 VALUE = 10
 """(record, operand, value): a register holds a value outside the operand's range."""
 RULE = 11
-"""(record, rule): a condition between operands does not hold."""
-DONE = 12
-"""The queues are empty."""
+"""(record, index in ``tables.checks``): a condition between operands does not hold."""

@@ -1,55 +1,70 @@
-"""The chip: sixteen tiles run in rounds, and what passes between them.
+"""The chip: its tiles run in rounds, and what the compiled loop leaves to Python.
 
-In a round every tile that can go on runs until it exits, faults, waits for its DTE copies, or reaches a
-barrier. Then the copies that were started are carried out in the order of tiles, and barriers that are
-complete release their tiles. So what tiles send each other does not depend on how many threads ran them.
+In a round every tile that can go on runs until it exits, faults, waits for its DTE copies, reaches a
+barrier, or has used up its time slice, which is counted in instructions. Then the copies that were started
+are carried out and complete barriers release their tiles. So what tiles send each other does not depend on
+how many threads ran them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Literal
 
 import numpy as np
 
-from asm.image import Image, ddr_offset
+from asm.image import Image, ddr_offset, ddr_windows
+from tx8isa import rv
 from tx8isa.encoding import encoder
+from tx8isa.errors import Tx8Error
 from tx8isa.machine import Machine
-from tx8isa.meaning import Action, Control
-from tx8isa.record import Engine
 
-from . import core, environment, native, predecode, queues, state, stop, tables
+from . import core, environment, issue, native, ncc, state, stop, tables
+from .code import load_code
 from .fault import Fault, fault, place
 from .memory import SCRATCH_BYTES, Bytes, HostMemoryError, anonymous, map_ddr
 from .slots import Slots
-from .tile import Send, Status, Tile, make_tile
+from .tile import Status, Tile, make_tile
+from .traffic import Traffic
 
-_SCALAR_BYTES = 4
+_SLICE = 1 << 20
+"""Instructions a tile runs at most in one round: milliseconds."""
+_UNLIMITED = 1 << 62
+
+OnException = Literal["stop", "drop"]
+Show = Callable[[int, bytes], None]
+
+
+def _ignore(file: int, data: bytes) -> None:
+    """What a program writes goes nowhere."""
 
 
 class System:
-    """A loaded program on one chip. ``show`` receives what the program writes to its standard output."""
+    """A loaded program on one chip.
+
+    ``on_exception`` says what happens to an engine instruction that is refused: the run ends (stop), or the
+    exception register shows it, nothing is executed, and the program goes on (drop; docs/isa.md, Exceptions,
+    proposed). ``show`` receives (file, data) that the program writes to files 1 and 2.
+    """
 
     def __init__(
         self, image: Image, machine: Machine, *, serial: bool = False, threads: int = 1,
-        show: Callable[[bytes], None] = lambda data: None,
+        on_exception: OnException = "stop", show: Show = _ignore,
     ) -> None:  # fmt: skip
+        _check_machine(image, machine)
         self.image, self.machine = image, machine
-        self.threads, self.show = threads, show
-        self.ddr = map_ddr(machine, self._needed())
-        self._load()
-        self.tiles = [make_tile(n, machine, self.ddr, serial) for n in range(machine.tiles)]
+        self.threads, self.on_exception, self.show = max(threads, 1), on_exception, show
+        self.code = load_code(image, machine)
+        ends = [self._offset(segment.address) + segment.size for segment in image.segments]
+        self.ddr = map_ddr(machine, max(ends, default=0))
+        for segment in image.segments:
+            at = self._offset(segment.address)
+            self.ddr[at : at + len(segment.data)] = np.frombuffer(segment.data, dtype=np.uint8)
         self.slots = Slots()
-        self._prepare_code()
-        self._run, issue = core.run_kernel(), core.issue_kernel()
-        self._issue = issue
-        for tile in self.tiles:
-            tile.words[state.KERNELS] = self.slots.address
-            tile.words[state.ISSUE] = issue
-            tile.pc = image.tile_entries.get(tile.number, image.entry)
-
-    def _needed(self) -> int:
-        return max((self._offset(s.address) + s.size for s in self.image.segments), default=0)
+        self._run, self._issue = core.run_kernel(), issue.issue_kernel()
+        self.tiles = [self._make_tile(number, serial) for number in range(machine.tiles)]
+        self.traffic = Traffic(image, self.tiles, self.ddr)
 
     def _offset(self, address: int) -> int:
         offset = ddr_offset(address, self.image.windows)
@@ -57,244 +72,198 @@ class System:
             raise AssertionError("an image's addresses were checked when it was read")
         return offset
 
-    def _load(self) -> None:
-        for segment in self.image.segments:
-            at = self._offset(segment.address)
-            self.ddr[at : at + len(segment.data)] = np.frombuffer(segment.data, dtype=np.uint8)
-
-    def _prepare_code(self) -> None:
-        """Decode the executable segments into one array; gaps between them hold no instructions."""
-        code = [s for s in self.image.segments if "x" in s.flags]
-        base = min((s.address for s in code), default=0)
-        end = max((s.address + len(s.data) for s in code), default=0)
-        self.code = np.zeros((end - base + 3) // 4, dtype=np.int64)
-        for segment in code:
-            words = predecode.predecode(segment.data[: len(segment.data) // 4 * 4])
-            first = (segment.address - base) // 4
-            self.code[first : first + len(words)] = words
-        for tile in self.tiles:
-            tile.words[state.CODE] = self.code.ctypes.data
-            tile.words[state.CODE_BASE], tile.words[state.CODE_WORDS] = base, len(self.code)
+    def _make_tile(self, number: int, serial: bool) -> Tile:
+        tile = make_tile(number, self.machine, self.ddr, serial)
+        code, words = self.code, tile.words
+        words[state.CODE], words[state.CODE_WORDS] = code.words.ctypes.data, code.words.size
+        words[state.CODE_BASE], words[state.TEXT] = code.base, code.text.ctypes.data
+        words[state.KERNELS], words[state.ISSUE] = self.slots.address, self._issue
+        tile.pc = self.image.tile_entries.get(number, self.image.entry)
+        return tile
 
     # -- running ---------------------------------------------------------------------------------------
 
     def run(self, max_instructions: int | None = None) -> None:
-        """Run until every tile has exited. Fault: the program faulted, hangs, or ran out of instructions."""
-        limit = max_instructions if max_instructions is not None else 1 << 62
-        for tile in self.tiles:
-            tile.words[state.LIMIT] = limit
-        with ThreadPoolExecutor(max(self.threads, 1)) as pool:
-            scratch = [self._scratch() for _ in range(max(self.threads, 1))]
+        """Run until every tile has exited. Fault: the program faulted, hangs, or ran out of instructions.
+
+        ``max_instructions`` is for each tile. An interrupt (Ctrl-C) stops all tiles.
+        """
+        limit = _UNLIMITED if max_instructions is None else max_instructions
+        with ThreadPoolExecutor(self.threads) as pool:
+            scratch = [_scratch() for _ in range(self.threads)]
             while any(t.status is not Status.EXITED for t in self.tiles):
-                self._round(pool, scratch)
+                self._round(pool, scratch, limit)
 
-    def _scratch(self) -> Bytes:
-        area = anonymous(SCRATCH_BYTES)
-        if area is None:
-            raise HostMemoryError(f"the host refuses {SCRATCH_BYTES} bytes of working memory")
-        return area
-
-    def _round(self, pool: ThreadPoolExecutor, scratch: list[Bytes]) -> None:
+    def _round(self, pool: ThreadPoolExecutor, scratch: list[Bytes], limit: int) -> None:
         runnable = [t for t in self.tiles if t.status is Status.RUNNING]
+        for tile in runnable:
+            tile.words[state.LIMIT] = min(limit, tile.retired + _SLICE)
         groups = [runnable[i :: self.threads] for i in range(self.threads)]
-        jobs = [(group, area) for group, area in zip(groups, scratch, strict=True) if group]
-        if len(jobs) > 1:
-            faults = list(pool.map(lambda job: self._run_tiles(*job), jobs))
-        else:
-            faults = [self._run_tiles(*job) for job in jobs]
+        jobs = [
+            pool.submit(self._run_tiles, *job, limit) for job in zip(groups, scratch, strict=True) if job[0]
+        ]
+        try:
+            faults = [pair for job in jobs for pair in job.result()]
+        except BaseException:
+            for tile in self.tiles:
+                tile.words[state.LIMIT] = 0
+            raise
         self._show_output()
-        found = sorted((f for some in faults for f in some), key=lambda pair: pair[0])
-        if found:
-            raise found[0][1]
-        copied = self._carry_out_sends()
-        released = self._release_barriers()
+        if faults:
+            raise min(faults, key=lambda pair: pair[0])[1]
+        copied, released = self.traffic.carry_out_sends(), self.traffic.release_barriers()
         if not runnable and not copied and not released:
-            raise Fault(self._who_waits())
+            raise self.traffic.deadlock()
 
-    def _run_tiles(self, tiles: list[Tile], scratch: Bytes) -> list[tuple[int, Fault]]:
+    def _run_tiles(self, tiles: list[Tile], scratch: Bytes, limit: int) -> list[tuple[int, Fault]]:
         faults = []
         for tile in tiles:
             tile.words[state.SCRATCH], tile.words[state.SCRATCH_BYTES] = scratch.ctypes.data, scratch.size
             try:
-                self._run_tile(tile)
+                self._run_tile(tile, limit)
             except Fault as error:
+                self.finish_queues(tile)  # what was issued before the fault completes
                 faults.append((tile.number, error))
         return faults
 
-    def _run_tile(self, tile: Tile) -> None:
-        """Run one tile until it exits or waits for others."""
+    def _run_tile(self, tile: Tile, limit: int) -> None:
+        """Run one tile until it exits, waits for others, or has used up its slice."""
         while tile.status is Status.RUNNING:
             reason = native.call(self._run, tile.words.ctypes.data)
+            if reason == stop.LIMIT:
+                if tile.retired >= limit:
+                    raise self._fault(tile, f"stopped after {tile.retired} instructions, the limit given")
+                return
             self._handle(tile, reason)
 
     def _handle(self, tile: Tile, reason: int) -> None:
+        """Do what the compiled loop left at the tile's program counter; Fault when that is not possible."""
         if reason == stop.KERNEL:
             self.slots.fill(tile.detail[0])
         elif reason == stop.CONTROL:
-            self._control(tile)
+            self.traffic.start(tile, tables.records()[tile.detail[0]])
         elif reason == stop.CSR:
-            record, values = environment.decode_at(tile, self.ddr, self.machine)
-            if not environment.csr_instruction(tile, record, values):
-                text = f"illegal instruction: {record.mnemonic} of CSR 0x{values['csr']:x}, which cannot be accessed so"
-                raise Fault(f"{place(self.image, tile, tile.pc)}: {text}")
+            record, values = self._decode(tile)
+            hart = self.machine.hartid(0, tile.number)
+            if not environment.csr_instruction(tile, record, values, hart):
+                name = rv.CSR_NAMES.get(values["csr"], "which does not exist")
+                what = "read" if name not in rv.CSRS else "write"
+                raise self._fault(tile, f"{record.mnemonic}: cannot {what} CSR 0x{values['csr']:x}, {name}")
         elif reason == stop.SYSTEM:
             self._system(tile)
-        elif reason == stop.MEMORY and self._device(tile):
-            pass
-        elif reason == stop.LIMIT:
-            text = f"stopped after {tile.retired} instructions, the limit given by --max-instructions"
-            raise Fault(f"{place(self.image, tile, tile.pc)}: {text}")
-        else:
-            self._engine_exception(tile, reason)
-            raise fault(self.image, self.machine, tile, reason)
+        elif not (reason == stop.MEMORY and self._device(tile)) and not self._dropped(tile, reason):
+            raise fault(self.image, tile, reason)
 
-    def _engine_exception(self, tile: Tile, reason: int) -> None:
-        """Set the CSR bit of a refused engine instruction (registers.md 8.1; NE bits proposed)."""
+    def _fault(self, tile: Tile, text: str) -> Fault:
+        return Fault(f"{place(self.image, tile, tile.pc)}: {text}")
+
+    def _decode(self, tile: Tile) -> tuple[rv.Scalar, dict[str, int]]:
+        found = rv.decode(self.code.word(tile.pc))
+        if found is None:
+            raise AssertionError("the compiled loop only stops at instructions it knows")
+        return found
+
+    def _dropped(self, tile: Tile, reason: int) -> bool:
+        """Raise the exception of a refused engine instruction; whether the program goes on after it."""
         if reason not in (stop.RANGE, stop.ALIGNMENT, stop.VALUE, stop.RULE):
-            return
+            return False
         record = tables.records()[tile.detail[0]]
-        if record.engine in (Engine.DTE, Engine.NCC):
-            return
-        if record.engine in (Engine.RDMA, Engine.WDMA):
-            bit = 3 if reason == stop.RULE else int(record.operands[tile.detail[1]].role == "write")
-        else:
-            bit = int(reason in (stop.RANGE, stop.ALIGNMENT))
-        environment.raise_exception(tile, record.engine, bit)
+        bit = ncc.exception_bit(record, reason, tile.detail[1])
+        if bit is None:
+            return False
+        ncc.raise_exception(tile, bit)
+        if self.on_exception == "drop":
+            tile.advance(encoder(record).size)
+        return self.on_exception == "drop"
 
     def finish_queues(self, tile: Tile) -> None:
         """Let the engines of a tile complete everything that was issued."""
-        record = tables.numbers()["ncc.wait"]
-        while native.call(self._issue, record, tile.words.ctypes.data) == stop.KERNEL:
+        detail = tile.words[state.DETAIL : state.DETAIL + 4]
+        before = detail.copy()
+        while native.call(self._issue, issue.DRAIN, tile.words.ctypes.data) == stop.KERNEL:
             self.slots.fill(tile.detail[0])
+        detail[:] = before
 
     def _system(self, tile: Tile) -> None:
-        record, _ = environment.decode_at(tile, self.ddr, self.machine)
+        record, _ = self._decode(tile)
         if record.mnemonic != "ecall":
-            raise Fault(f"{place(self.image, tile, tile.pc)}: {record.mnemonic} without a debugger")
+            raise self._fault(tile, f"{record.mnemonic}: there is no debugger")
+        pc = tile.pc
         environment.environment_call(tile, lambda address, size: self.core_bytes(tile, address, size))
         if tile.status is Status.EXITED:
             self.finish_queues(tile)
             if tile.exit_code:
                 text = f"the program exited with status {tile.exit_code}"
-                raise Fault(f"{place(self.image, tile, tile.pc)}: {text}")
+                raise Fault(f"{place(self.image, tile, pc)}: {text}")
+
+    # -- memory ----------------------------------------------------------------------------------------
 
     def core_bytes(self, tile: Tile, address: int, size: int) -> Bytes | None:
         """Bytes as the kernel core of a tile sees them, or None where it sees no memory."""
         windows = self.machine.windows
+        ddr = self.ddr[: windows.ddr_core_bytes]
         for base, memory in (
-            (windows.spm_weak, tile.spm.data),
-            (windows.spm_strong, tile.spm.data),
-            (windows.ddr_cached, self.ddr[: windows.ddr_core_bytes]),
-            (windows.ddr_uncached, self.ddr[: windows.ddr_core_bytes]),
-        ):
-            if base <= address and address + size <= base + memory.size:
+            (windows.spm_weak, tile.spm.data), (windows.spm_strong, tile.spm.data),
+            (windows.ddr_cached, ddr), (windows.ddr_uncached, ddr),
+        ):  # fmt: skip
+            if size >= 0 and base <= address and address + size <= base + memory.size:
                 return memory[address - base : address - base + size]
         return None
 
+    def ddr_range(self, address: int, size: int) -> Bytes:
+        """DDR bytes in the engines' view; Tx8Error when they are not all mapped."""
+        base = self.machine.windows.ddr_engine
+        first = address - base
+        if size < 0 or first < 0 or first + size > self.ddr.size:
+            seen = f"0x{base:x}..0x{base + self.ddr.size - 1:x}"
+            raise Tx8Error(f"DDR 0x{address:x}:{size} is outside {seen}, the engines' view")
+        return self.ddr[first : first + size]
+
     def _device(self, tile: Tile) -> bool:
-        """A load or store of the core to a register of the NCC; False when there is none."""
+        """A load or store of the core to a register of the NCC; False when there is none.
+
+        Reading the status lets the engines finish, as the polling loop of a program expects.
+        """
         offset = (tile.detail[0] & (1 << 64) - 1) - self.machine.windows.ncc
-        record, values = environment.decode_at(tile, self.ddr, self.machine)
+        record, values = self._decode(tile)
         if record.kind == "store":
-            value = record.body(tile.register(values["rs2"]))
-            if environment.ncc_register(tile, offset, value) is None:
+            if not ncc.store_register(tile, offset, record.width, record.body(tile.register(values["rs2"]))):
                 return False
         else:
-            if offset == 0x740:
+            if offset == ncc.STATUS:
                 self.finish_queues(tile)
-            raw = environment.ncc_register(tile, offset, None)
+            raw = ncc.load_register(tile, offset, record.width)
             if raw is None:
                 return False
-            tile.set_register(values["rd"], record.body(raw & ((1 << 8 * record.width) - 1)))
-        tile.advance(_SCALAR_BYTES)
+            tile.set_register(values["rd"], record.body(raw))
+        tile.advance(4)
         return True
-
-    # -- what passes between tiles -----------------------------------------------------------------------
-
-    def _control(self, tile: Tile) -> None:
-        record = tables.records()[tile.detail[0]]
-        meaning = record.meaning
-        if not isinstance(meaning, Control):
-            raise AssertionError(f"{record.mnemonic} is executed by a kernel")
-        values = dict(zip((o.name for o in record.operands), tile.fields(len(record.operands)), strict=True))
-        pc = tile.pc
-        tile.advance(encoder(record).size)
-        tile.counts[tables.numbers()[record.mnemonic], 0] += 1
-        if meaning.action is Action.SEND:
-            self._start_send(tile, pc, values)
-        elif meaning.action is Action.SEND_WAIT:
-            if tile.sends:
-                tile.status = Status.SENDING
-        elif meaning.action is Action.BARRIER:
-            everyone = (1 << len(self.tiles)) - 1
-            tile.group = values["tiles"] & (1 << 64) - 1 or everyone
-            if not tile.group >> tile.number & 1 or tile.group & ~everyone:
-                text = f"ncc.barrier tiles=0x{tile.group:x} must contain tile {tile.number} and only tiles that exist"
-                raise Fault(f"{place(self.image, tile, pc)}: {text}")
-            tile.status = Status.BARRIER
-
-    def _start_send(self, tile: Tile, pc: int, values: dict[str, int]) -> None:
-        if values["tile"] >= len(self.tiles):
-            text = f"dte.unicast: tile {values['tile']} does not exist; expected 0..{len(self.tiles) - 1}"
-            raise Fault(f"{place(self.image, tile, pc)}: {text}")
-        first = queues.BUFFER + queues.E_FIRST_RANGE
-        spaces = [int(tile.queue[first + i * queues.RANGE_WORDS]) for i in range(2)]
-        target, source = values["dst"], values["src"]
-        tile.sends.append(Send(pc, source, target, values["tile"], values["n"], spaces[1] == 1, spaces[0] == 1))
-        counts = tile.counts[tables.numbers()["dte.unicast"]]
-        counts[1] += values["n"]
-        counts[2] += values["n"]
-
-    def _carry_out_sends(self) -> bool:
-        done = False
-        for tile in self.tiles:
-            for send in tile.sends:
-                self._copy(tile, send)
-                done = True
-            tile.sends.clear()
-            if tile.status is Status.SENDING:
-                tile.status = Status.RUNNING
-                done = True
-        return done
-
-    def _copy(self, tile: Tile, send: Send) -> None:
-        source = self.ddr if send.source_in_ddr else tile.spm.data
-        data = source[send.source : send.source + send.size].copy()
-        if send.target_in_ddr:
-            self.ddr[send.target : send.target + send.size] = data
-        else:
-            self.tiles[send.tile].spm.write(send.target, data)
-
-    def _release_barriers(self) -> bool:
-        waiting = {t.number: t.group for t in self.tiles if t.status is Status.BARRIER}
-        released = False
-        for group in set(waiting.values()):
-            members = [t for t in self.tiles if group >> t.number & 1]
-            if all(waiting.get(t.number) == group for t in members):
-                released = True
-                for tile in members:
-                    tile.status = Status.RUNNING
-        return released
-
-    def _who_waits(self) -> str:
-        """The report of a program that can never go on."""
-        parts = []
-        for tile in self.tiles:
-            if tile.status is not Status.BARRIER:
-                continue
-            missing = [t for t in self.tiles if tile.group >> t.number & 1 and t is not tile]
-            reasons = [
-                f"tile {t.number} ({'which has exited' if t.status is Status.EXITED else f'at another barrier 0x{t.group:x}'})"
-                for t in missing
-                if t.status is Status.EXITED or t.group != tile.group
-            ]
-            size = encoder(tables.records()[tables.numbers()["ncc.barrier"]]).size
-            where = place(self.image, tile, tile.pc - size)
-            parts.append(f"{where} waits at barrier 0x{tile.group:x} for {', '.join(reasons)}")
-        return "the program can never go on: " + "; ".join(parts)
 
     def _show_output(self) -> None:
         for tile in self.tiles:
-            if tile.output:
-                self.show(bytes(tile.output))
-                tile.output.clear()
+            for file, data in tile.output:
+                self.show(file, data)
+            tile.output.clear()
+
+
+def _check_machine(image: Image, machine: Machine) -> None:
+    """Tx8Error when an image was laid out for another machine."""
+    if tuple(image.windows) != ddr_windows(machine):
+        name = image.machine if isinstance(image.machine, str) else image.machine.get("name")
+        raise Tx8Error(
+            f"the program was made for machine {name}, whose DDR windows are not those of {machine.name}: "
+            "give the machine description it was made with"
+        )
+    beyond = [tile for tile in image.tile_entries if tile >= machine.tiles]
+    if beyond:
+        text = f"the program has an entry for tile {beyond[0]}"
+        raise Tx8Error(f"{text}, machine {machine.name} has {machine.tiles} tiles")
+
+
+def _scratch() -> Bytes:
+    area = anonymous(SCRATCH_BYTES)
+    if area is None:
+        raise HostMemoryError(
+            f"the host refuses {SCRATCH_BYTES} bytes of working memory; raise the memory limit"
+        )
+    return area

@@ -16,10 +16,12 @@ import numpy.typing as npt
 
 from tx8isa.encoding import encoder
 from tx8isa.meaning import Control
-from tx8isa.primitives import s64, u64
-from tx8isa.record import Extent, Instruction, Operand, Rule, instructions
+from tx8isa.operands import rule
+from tx8isa.record import Extent, Instruction, Operand, Rule
+from tx8isa.registry import instructions
 
 from .native.inline import Names
+from .words import get
 
 HEADER = 16
 ENGINE, WORDS, OPERANDS, OPERAND_ROWS, RANGES, RANGE_ROWS, RULES, RULE_ROWS = range(8)
@@ -27,17 +29,18 @@ SLOT, FORMAT, ROUNDING, IS_CONTROL = range(8, 12)
 
 ROW = 16
 # operand row
-O_WORDS, O_AT, O_WIDTH, O_LOW, O_HIGH, O_LANES, O_LANE_BOUNDS = range(7)
+O_WORDS, O_AT, O_MASK, O_LOW, O_HIGH, O_LANES, O_LANE_BOUNDS = range(7)
 O_CHOICES = 14
 """Bit v set: value v is legal; 0: no choices."""
 O_ZERO_LANES = 15
 """All lanes zero is legal (an absent packed operand)."""
 # range row
-R_OPERAND, R_SPACE, R_WRITE, R_EXTENT, R_ALIGN, R_ARGUMENTS = range(6)
+R_OPERAND, R_SPACE, R_WRITE, R_EXTENT, R_ALIGN, R_COUNT, R_ARGUMENTS = range(7)
 # rule row
-U_RULE, U_ARGUMENTS = range(2)
+U_RULE, U_COUNT, U_ARGUMENTS = range(3)
 
-SPACES = {"spm": 0, "ddr": 1, "any": 2}
+SPM, DDR, ANY = range(3)
+_SPACES = {"spm": SPM, "ddr": DDR, "any": ANY}
 CONSTANT, VALUE, LANE, BITS = range(4)
 """Kinds of an argument word: ``kind | a << 8 | b << 40``."""
 
@@ -49,6 +52,27 @@ SLOTS_PER_RECORD = 32
 def records() -> tuple[Instruction, ...]:
     """The engine records; their position is the record number."""
     return instructions()
+
+
+_MOST_BYTES = 1 << 40
+
+
+def _bounded(bits: int, n: int, i0: int, i1: int, i2: int) -> bool:
+    """block bytes times all trip counts must be at most 2**40, the emulator's limit for one instruction"""
+    return i0 * i1 <= _MOST_BYTES // i2 and i0 * i1 * i2 <= _MOST_BYTES // max((bits * n + 7) >> 3, 1)
+
+
+@cache
+def checks(record: Instruction) -> tuple[Rule, ...]:
+    """The rules the emulator checks: those of the record, and before them a bound on loop nests.
+
+    The bound keeps products of trip counts inside 64 bits and an instruction inside a few minutes (proposed).
+    """
+    names = {operand.name for operand in record.operands}
+    block: tuple[str | int, str] = ("@format" if record.formats else 8, "n")
+    sides = [side for side in ("", "src_", "dst_") if f"{side}iter0" in names]
+    bounds = [rule(*block, *(f"{side}iter{level}" for level in range(3)))(_bounded) for side in sides]
+    return (*bounds, *record.rules)
 
 
 @cache
@@ -81,7 +105,8 @@ def _operand_row(operand: Operand) -> list[int]:
     bounds = [bound for lane in operand.lanes for bound in (lane.low, lane.high)]
     choices = sum(1 << code for _, code in operand.choices) if operand.words else 0
     high = operand.high if operand.high < 1 << 63 else -1
-    row = [operand.words, operand.at, operand.width, operand.low, high, len(operand.lanes), *bounds]
+    mask = (1 << min(operand.width, 63)) - 1
+    row = [operand.words, operand.at, mask, operand.low, high, len(operand.lanes), *bounds]
     row += [0] * (O_CHOICES - len(row)) + [choices, int(operand.default == 0)]
     return row
 
@@ -91,12 +116,14 @@ def _range_row(instruction: Instruction, index: int, operand: Operand, extent: E
     first = extent.arguments[0]
     element = arguments[0] if isinstance(first, int) or first.startswith("@") else CONSTANT | 8 << 8
     write = int(operand.role == "write")
-    row = [index, SPACES[operand.memory], write, extents().index(extent.length), element, *arguments]
+    row = [index, _SPACES[operand.memory], write, extents().index(extent.length), element]
+    row += [len(arguments), *arguments]
     return row + [0] * (ROW - len(row))
 
 
-def _rule_row(instruction: Instruction, rule: Rule) -> list[int]:
-    row = [rules().index(rule.holds), *(_argument(instruction, a) for a in rule.arguments)]
+def _rule_row(instruction: Instruction, check: Rule) -> list[int]:
+    arguments = [_argument(instruction, a) for a in check.arguments]
+    row = [rules().index(check.holds), len(arguments), *arguments]
     return row + [0] * (ROW - len(row))
 
 
@@ -116,11 +143,11 @@ def table() -> npt.NDArray[np.int64]:
         at = first_row + len(rows)
         rows += [_operand_row(o) for o in record.operands]
         rows += [_range_row(record, i, o, extent) for i, o, extent in ranges]
-        rows += [_rule_row(record, rule) for rule in record.rules]
+        rows += [_rule_row(record, check) for check in checks(record)]
         after_operands = at + len(record.operands)
         header = [
             record.engine, encoder(record).length, len(record.operands), at, len(ranges), after_operands,
-            len(record.rules), after_operands + len(ranges), number * SLOTS_PER_RECORD,
+            len(checks(record)), after_operands + len(ranges), number * SLOTS_PER_RECORD,
             _position(record, "format"), _position(record, "rnd"), int(isinstance(record.meaning, Control)),
         ]  # fmt: skip
         headers.append(header + [0] * (HEADER - len(header)))
@@ -136,7 +163,7 @@ def extents() -> list[Callable[..., int]]:
 @cache
 def rules() -> list[Callable[..., bool]]:
     """The distinct rule functions."""
-    return _distinct(rule.holds for r in records() for rule in r.rules)
+    return _distinct(check.holds for r in records() for check in checks(r))
 
 
 def _distinct(functions: Any) -> list[Callable[..., Any]]:
@@ -147,14 +174,14 @@ def _distinct(functions: Any) -> list[Callable[..., Any]]:
     return found
 
 
-def write_dispatcher(functions: list[Callable[..., Any]], scratch: int) -> Callable[[int, Any], int]:
+def write_dispatcher(functions: list[Callable[..., Any]], scratch: int) -> Callable[[int, int], int]:
     """A plain function (number, queues) that calls ``functions[number]`` on the queues' argument scratch."""
     names = Names()
-    s64_, u64_ = names.name(s64), names.name(u64)
+    read = names.name(get)
     lines = ["def dispatch(number, q):"]
     for number, function in enumerate(functions):
         count = function.__code__.co_argcount
-        arguments = [f"{s64_}(q[{u64_}({scratch + i})])" for i in range(count)]
+        arguments = [f"{read}(q, {scratch + i})" for i in range(count)]
         lines += [f"    if number == {number}:", f"        return int({names.call(function, arguments)})"]
     lines.append("    return 0")
     return names.function("\n".join(lines), "dispatch")

@@ -27,7 +27,6 @@ class Status(Enum):
 class Send:
     """A DTE copy that was started and not carried out yet; DDR addresses are offsets from its byte 0."""
 
-    pc: int
     source: int
     target: int
     tile: int
@@ -52,10 +51,13 @@ class Tile:
     """The tile set of the barrier it waits at."""
     exit_code: int = 0
     exceptions: int = 0
-    """CSR exception register: one 8-bit field per unit (spec)."""
-    csrs: dict[int, int] = field(default_factory=dict)
-    output: bytearray = field(default_factory=bytearray)
-    """What it wrote to standard output and not yet shown."""
+    """Exception register of the NCC: one 8-bit field per unit (spec)."""
+    ncc: dict[int, int] = field(default_factory=dict)
+    """Registers of the NCC window that were written, by offset."""
+    csrs: dict[str, int] = field(default_factory=dict)
+    """Control and status registers that were written; counters hold what is added to the instructions."""
+    output: list[tuple[int, bytes]] = field(default_factory=list)
+    """(file, data) of what it wrote and nobody has shown yet."""
 
     @property
     def pc(self) -> int:
@@ -89,9 +91,19 @@ class Tile:
         return first, second, third, fourth
 
     def fields(self, count: int) -> list[int]:
-        """Operand values of the instruction in the issue buffer."""
-        values: list[int] = self.queue[queues.FIELDS : queues.FIELDS + count].tolist()
+        """Operand values of the instruction that was refused or is executed outside."""
+        values: list[int] = self.queue[self._entry(queues.E_FIELDS) :][:count].tolist()
         return values
+
+    def range_starts(self, count: int) -> list[int]:
+        """First bytes of its ranges, DDR offsets with ``queues.DDR`` added."""
+        ranges = self.queue[self._entry(queues.E_FIRST_RANGE) :][: count * queues.RANGE_WORDS]
+        starts: list[int] = ranges[queues.R_FIRST :: queues.RANGE_WORDS].tolist()
+        return starts
+
+    def _entry(self, at: int) -> int:
+        """Place of a word of the entry being built."""
+        return queues.entry_at(int(self.queue[queues.NEXT])) + at
 
     @property
     def pending(self) -> int:

@@ -17,7 +17,7 @@ from asm.diagnostics import MOST_SHOWN, AsmError
 from asm.image import write_image
 from asm.listing import listing_text
 from asm.output import image_of
-from tx8isa import encoding, record, rv
+from tx8isa import encoding, registry, rv
 from tx8isa.formats import EXPONENT_BITS, MANTISSA_BITS, Format, widen
 from tx8isa.machine import load_machine
 from tx8isa.record import Engine, Instruction
@@ -154,7 +154,7 @@ def test_bad_defines_are_refused(defines: dict[str, int | str]) -> None:
 # Engine instructions
 
 
-@pytest.mark.parametrize("instruction", record.instructions(), ids=lambda i: i.mnemonic)
+@pytest.mark.parametrize("instruction", registry.instructions(), ids=lambda i: i.mnemonic)
 def test_operands_reach_their_fields(instruction: Instruction) -> None:
     """The text's values are found again by the decoder, which is derived separately from the record."""
     data = code(instruction.example + "\n")
@@ -169,7 +169,7 @@ def test_operands_reach_their_fields(instruction: Instruction) -> None:
         assert value == (choices[text] if text in choices else int(text, 0))
 
 
-WITH_REGISTERS = [i for i in record.instructions() if i.word_operands]
+WITH_REGISTERS = [i for i in registry.instructions() if i.word_operands]
 
 
 @pytest.mark.parametrize("instruction", WITH_REGISTERS, ids=lambda i: i.mnemonic)
@@ -188,7 +188,7 @@ def test_every_word_operand_takes_a_register(instruction: Instruction) -> None:
 
 @pytest.mark.parametrize("worker", range(3))
 def test_worker_is_of_every_ncc_instruction(worker: int) -> None:
-    for instruction in record.instructions():
+    for instruction in registry.instructions():
         if instruction.engine is not Engine.DTE:
             comma = ", " if " " in instruction.example else " "
             decoded = encoding.decode(code(f"{instruction.example}{comma}worker={worker}\n"))
@@ -271,7 +271,7 @@ _MORE = ("li a0, 5", "li t3, -0x123456789", "bne a0, a1, l7", "j 1f", "mv a0, a1
 
 
 def lines_of_every_kind(rng: random.Random) -> str:
-    examples = [i.example for i in record.instructions()] + [i.example for i in rv.scalar_instructions()]
+    examples = [i.example for i in registry.instructions()] + [i.example for i in rv.scalar_instructions()]
     numbers = [lambda m: str(rng.randrange(1, 64)), lambda m: hex(rng.randrange(1, 64))]
     import re
 

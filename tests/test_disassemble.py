@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import asm
 from asm.image import Image, Segment, Symbol, read_image, write_image
-from tx8isa import encoding, record, rv
+from tx8isa import encoding, registry, rv
 from tx8isa.errors import Tx8Error
 from tx8isa.record import Engine, Instruction, Operand
 
-RECORDS = record.instructions()
+RECORDS = registry.instructions()
 
 
 def file_of(text: str) -> bytes:
@@ -225,7 +225,7 @@ def test_targets_are_labels() -> None:
 
 
 def test_illegal_words_say_why() -> None:
-    wide = encoding.encoder(record.by_mnemonic()["ncc.wait"]).encode([])
+    wide = encoding.encoder(registry.by_mnemonic()["ncc.wait"]).encode([])
     broken = (int.from_bytes(wide[:4], "little") | 1 << 31).to_bytes(4, "little") + wide[4:]
     printed = asm.disassemble(text_section(broken, data=True))
     assert re.search(r"\.word 0x[0-9a-f]{8}  # illegal: unclaimed bits", printed)
@@ -241,7 +241,7 @@ def test_illegal_words_say_why() -> None:
     ],
 )
 def test_what_no_text_can_ask_for_stays_data(mnemonic: str, changes: dict[str, int], worker: int) -> None:
-    instruction = record.by_mnemonic()[mnemonic]
+    instruction = registry.by_mnemonic()[mnemonic]
     decoded = encoding.decode(asm.assemble(instruction.example + "\n").segments[0].data)
     assert isinstance(decoded, encoding.Decoded)
     values = list(decoded.values)

@@ -17,7 +17,8 @@ from emulator.kernels.reference import execute
 from emulator.native.keys import kernel_key
 from tx8isa.formats import FLOATS, Format
 from tx8isa.meaning import Control, Convert, Convolution, Elementwise, Matrix
-from tx8isa.record import Instruction, by_mnemonic, instructions
+from tx8isa.record import Instruction
+from tx8isa.registry import by_mnemonic, instructions
 
 RECORDS = by_mnemonic()
 MIB = 1 << 20

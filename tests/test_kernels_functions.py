@@ -49,7 +49,7 @@ LIMITS: dict[str, tuple[Exact | None, ...]] = {
     "rsqrt": ("nan", Fraction(0), "+inf"),
     "leakyrelu": ("-inf", "+inf", Fraction(0)),
 }  # fmt: skip
-"""Results at -inf, +inf and +0 (semantics.md 6); None: ln 2, which the general comparison covers."""
+"""Results at -inf, +inf and +0 (docs/isa.md, Functions); None: ln 2, which the general comparison covers."""
 
 
 def ulps(fmt: Format, pattern: int, true: Any) -> float:

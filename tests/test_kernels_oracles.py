@@ -21,7 +21,7 @@ from tx8isa.formats import FLOATS, Format
 DST, SRC0, SRC1 = 0x8000, 0x1000, 0x4000
 RNE, RTZ, RUP, RDN = range(4)
 LAYOUT = {Format.FP16: (5, 10, 0), Format.BF16: (8, 7, 0), Format.FP32: (8, 23, 0), Format.TF32: (8, 10, 13)}
-"""Exponent bits, mantissa bits, unused low bits (IEEE 754, and registers.md 1.2)."""
+"""Exponent bits, mantissa bits, unused low bits (IEEE 754, and docs/isa.md, Formats)."""
 
 Exact = Fraction | str
 """A finite value, or "nan", "+inf", "-inf", "-0" (a zero whose sign is minus; Fraction(0) is plus)."""

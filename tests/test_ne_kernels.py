@@ -20,7 +20,7 @@ from emulator.ne.product import GROUP, multiply_narrow, multiply_wide
 from tx8isa.formats import Format
 from tx8isa.layouts import Layout, place
 from tx8isa.primitives import fma32
-from tx8isa.record import by_mnemonic
+from tx8isa.registry import by_mnemonic
 
 FP16, BF16, TF32, FP32 = Format.FP16, Format.BF16, Format.TF32, Format.FP32
 INPUTS = (FP16, BF16, TF32)

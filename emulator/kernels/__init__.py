@@ -7,8 +7,8 @@ contents), and the word behind the last operand the address of the table that ``
 addresses byte offsets from DDR byte 0. Ranges, rules and alignment have been checked before: kernels check
 nothing.
 
-Every kernel reads all of its inputs before it writes (semantics.md 1.1, proposed). Operands that overlap the
-result pass through scratch (``SCRATCH_BYTES``).
+Every kernel reads all of its inputs before it writes (docs/isa.md, Number model, proposed). Operands that
+overlap the result pass through scratch (``SCRATCH_BYTES``).
 """
 
 from __future__ import annotations

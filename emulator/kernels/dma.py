@@ -1,4 +1,4 @@
-"""Mould of RDMA and WDMA: DDR through three strides, SPM block after block (semantics.md 13.1, 13.2)."""
+"""Mould of RDMA and WDMA: DDR through three strides, SPM block by block (docs/isa.md, Loads and stores)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mould of concat (semantics.md 9.1): two aligned tensors joined along C, W or H."""
+"""Mould of concat (docs/isa.md, Moves): two aligned tensors joined along C, W or H."""
 
 from __future__ import annotations
 

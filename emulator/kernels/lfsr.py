@@ -1,4 +1,4 @@
-"""The random numbers of stochastic rounding (proposed; the chip has no seed operand, semantics.md 10).
+"""The random numbers of stochastic rounding (proposed; the chip has no seed operand, docs/isa.md, Converts).
 
 Each tile has one 32-bit Galois LFSR, polynomial x^32 + x^22 + x^2 + x + 1 (maximal, period 2**32 - 1). An
 instruction in mode 4 takes one step per element, in element order, and no other instruction takes any.

@@ -1,4 +1,4 @@
-"""Mould of the moves given by shapes (semantics.md 9.1): the record says where each element comes from."""
+"""Mould of the moves given by shapes (docs/isa.md, Moves): the record says where each element comes from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moulds of the loop-nest instructions gatherscatter and memset (semantics.md 9.3, 9.5)."""
+"""Moulds of the loop-nest instructions gatherscatter and memset (docs/isa.md, Loop nests)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mould of the reductions of an aligned NHWC tensor (semantics.md 7)."""
+"""Mould of the reductions of an aligned NHWC tensor (docs/isa.md, Reductions)."""
 
 from __future__ import annotations
 

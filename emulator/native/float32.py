@@ -1,9 +1,9 @@
 """Conversions between stored formats and binary32, the format fast kernels compute in.
 
 A stored number is an unsigned bit pattern (an int), a binary32 is ``numpy.float32``. Widening is exact.
-Narrowing rounds once, nearest even, and every NaN becomes the canonical one (semantics.md 1.8, proposed):
-0x7E00, 0x7FC0, 0x7FC00000. FP16, BF16 and TF32 sums, differences and products computed in binary32 and
-narrowed once are the correctly rounded results, because 24 >= 2*11 + 2 significand bits.
+Narrowing rounds once, nearest even, and every NaN becomes the canonical one, 0x7E00, 0x7FC0 or 0x7FC00000
+(docs/isa.md, Number model, proposed). FP16, BF16 and TF32 sums, differences and products computed in
+binary32 and narrowed once are the correctly rounded results, because 24 >= 2*11 + 2 significand bits.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def bf16_to_f32(bits: int) -> np.float32:
 
 
 def tf32_to_f32(bits: int) -> np.float32:
-    """Read a stored TF32: the low 13 bits are ignored (semantics.md 1.7)."""
+    """Read a stored TF32: the low 13 bits are ignored (docs/isa.md, Number model)."""
     return bits_f32(bits & 0xFFFFE000)
 
 

@@ -1,4 +1,4 @@
-"""Convolution of aligned NHWC tensors (semantics.md 12.2), without unfolding the input.
+"""Convolution of aligned NHWC tensors (docs/isa.md, Convolution), without unfolding the input.
 
 The input rows a band of the result needs are widened into scratch with their borders of zeros; a tap is then
 one offset from every result position, and the sums of a position run over ky, kx, i in ascending order.

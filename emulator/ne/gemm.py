@@ -1,4 +1,4 @@
-"""GEMM on aligned matrices (semantics.md 12.1).
+"""GEMM on aligned matrices (docs/isa.md, GEMM).
 
 Each result is ``fma(a[m, k-1], b[k-1, n], ... fma(a[m, 0], b[0, n], start))`` in binary32, start = psum or
 +0, rounded once to the output format; NaN is canonical. Blocks and vectors change the order in which results

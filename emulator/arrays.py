@@ -1,0 +1,87 @@
+"""Arrays as .npy files, and files written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from tx8isa.errors import Tx8Error
+
+Array = np.ndarray[Any, Any]
+
+_NPY, _ZIP = b"\x93NUMPY", b"PK\x03\x04"
+
+
+class ArrayFileError(Tx8Error):
+    """A file that holds no array, or outputs that cannot become files."""
+
+
+def read_array(file: str) -> Array:
+    """The array in a .npy file; ArrayFileError when it holds none, OSError when it cannot be read."""
+    with Path(file).open("rb") as stream:
+        start = stream.read(len(_NPY))
+        if start.startswith(_ZIP):
+            raise ArrayFileError(f"{file}: an archive of arrays; expected one array in a .npy file")
+        if start != _NPY:
+            raise ArrayFileError(f"{file}: not a .npy file: it starts with {start!r}, expected {_NPY!r}")
+        stream.seek(0)
+        try:
+            return np.lib.format.read_array(stream, allow_pickle=False)
+        except OSError:
+            raise
+        except (
+            Exception
+        ) as error:  # NumPy parses the header as Python source: there is no end of what may go wrong
+            reason = " ".join(str(error).split())
+            raise ArrayFileError(f"{file}: damaged .npy file: {reason}") from None
+
+
+def write_array(file: IO[bytes], array: Array) -> None:
+    """Write one array in .npy form."""
+    np.save(file, array, allow_pickle=False)
+
+
+def file_names(outputs: Iterable[str]) -> dict[str, str]:
+    """Name of the .npy file of each output: anything but ``[A-Za-z0-9_.-]`` becomes ``_``.
+
+    ArrayFileError when two outputs would share a file.
+    """
+    names: dict[str, str] = {}
+    for output in outputs:
+        name = re.sub(r"[^A-Za-z0-9_.-]", "_", output) + ".npy"
+        for other, taken in names.items():
+            if name == taken:
+                raise ArrayFileError(f"outputs '{other}' and '{output}' would both be written to {name}")
+        names[output] = name
+    return names
+
+
+def write_files(files: Mapping[Path, Callable[[IO[bytes]], object]]) -> None:
+    """Write every file under a temporary name, then rename them all: whole files or none."""
+    finished: dict[Path, Path] = {}
+    try:
+        for path, write in files.items():
+            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
+            finished[path] = Path(temporary)
+            with os.fdopen(handle, "wb") as file:
+                write(file)
+            finished[path].chmod(0o666 & ~_umask())
+            if path.is_dir():
+                raise IsADirectoryError(21, "Is a directory", str(path))
+        for path, written in finished.items():
+            written.replace(path)
+    finally:
+        for written in finished.values():
+            written.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,222 @@
+"""tx8emu: run a program image."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .program import Array, Program
+    from .system import System
+
+_EPILOG = """examples:
+  tx8emu prog.bin --input x=images.npy --output-dir out
+  tx8emu prog.bin --stats
+  tx8emu prog.bin --dump-spm --tile 3
+  tx8emu prog.bin --dump-ddr 0x280000000:256
+  tx8emu prog.bin --on-exception drop --max-instructions 1000000
+
+exit status: 0 success; 1 the input was at fault; 2 usage; 3 the program ran and faulted."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tx8emu", description="Run a program image on an emulated TX81 chip.", epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    add = parser.add_argument
+    add("program", help="program image made by tx8as or tx8cc")
+    add("--input", action="append", default=[], metavar="NAME=FILE.npy", help="array for a named input")
+    add("--output-dir", metavar="DIR", help="write one .npy file for each named output")
+    add(
+        "--dump-spm",
+        nargs="?",
+        const="-",
+        metavar="FILE",
+        help="hex dump of the written SPM; with =FILE, the raw bytes of one tile (see --tile)",
+    )
+    add("--dump-ddr", action="append", default=[], metavar="ADDR:LEN", help="hex dump of DDR, engines' view")
+    add("--tile", type=_number, metavar="N", help="the tile --dump-spm shows (all; 0 for a file)")
+    add("--stats", action="store_true", help="print instructions and bytes by engine")
+    add("--max-instructions", type=_number, metavar="N", help="stop a tile after N instructions, exit 3")
+    add("--threads", type=_number, default=1, metavar="N", help="host threads that share the tiles (1)")
+    add("--serial", action="store_true", help="start with serial_mode = 1: one queue, program order")
+    add(
+        "--on-exception",
+        choices=("stop", "drop"),
+        default="stop",
+        help="a refused engine instruction ends the run with exit 3 (stop), or is dropped: the exception "
+        "register shows it and the program goes on",
+    )
+    add("--machine", metavar="FILE.toml", help="machine description (TX81)")
+    add("-q", "--quiet", action="store_true", help="no messages about compiled kernels")
+    add("-v", "--verbose", action="store_true", help="say which kernels are compiled, and how long it took")
+    add("--version", action="version", version="tx8emu 0.1.0")
+    return parser
+
+
+def _number(text: str) -> int:
+    try:
+        value = int(text, 0)
+    except ValueError:
+        value = -1
+    if not 0 <= value < 1 << 62:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number from 0 to 2**62-1")
+    return value
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Entry point; the exit status is that of the table in the help text."""
+    options = _parser().parse_args(arguments)
+    if not 1 <= options.threads <= 256:
+        _parser().error(f"argument --threads: {options.threads} is outside 1..256")
+    from tx8isa.errors import Tx8Error
+
+    try:
+        status = _run(options)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return status
+    except Tx8Error as error:
+        return _report_error(str(error))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone; say nothing
+        return 0
+    except OSError as error:
+        return _report_error(
+            ": ".join(str(part) for part in (error.filename, error.strerror or error) if part)
+        )
+    except KeyboardInterrupt:
+        print("tx8emu: interrupted", file=sys.stderr)
+        return 130
+
+
+def _report_error(text: str) -> int:
+    print(f"tx8emu: error: {text}", file=sys.stderr)
+    return 1
+
+
+def _run(options: argparse.Namespace) -> int:
+    from tx8isa.machine import load_machine
+
+    from . import Fault, native
+    from .program import load
+
+    machine = load_machine(options.machine)
+    if options.tile is not None and options.tile >= machine.tiles:
+        _parser().error(f"argument --tile: {options.tile} is outside 0..{machine.tiles - 1}")
+    ranges = [_ddr_range(text) for text in options.dump_ddr]
+    native.on_compile = None if options.quiet else _announce(options.verbose)
+    program = load(options.program, machine)
+    files = _output_files(options, program)
+    system = program.start(
+        _read_inputs(options.input), serial=options.serial, threads=options.threads,
+        on_exception=options.on_exception, show=_show,
+    )  # fmt: skip
+    for address, size in ranges:
+        system.ddr_range(address, size)
+    status = 0
+    try:
+        system.run(options.max_instructions)
+    except Fault as fault:
+        print(f"{options.program}: fault: {fault}", file=sys.stderr)
+        status = 3
+    if files and status == 0:
+        _write_outputs(files, program.results(system))
+    _report(options, system, ranges)
+    return status
+
+
+def _announce(verbose: bool) -> Callable[[str, float | None], None]:
+    """What to do when a kernel is compiled: with -v say so, else say it once, and only to a person."""
+    said: list[str] = []
+
+    def announce(name: str, seconds: float | None) -> None:
+        if verbose:
+            text = "compiling" if seconds is None else f"compiled in {seconds:.2f} s:"
+            print(f"tx8emu: {text} {name}", file=sys.stderr)
+        elif not said and sys.stderr is not None and sys.stderr.isatty():
+            print("tx8emu: compiling kernels for this machine; later runs find them ready", file=sys.stderr)
+        said.append(name)
+
+    return announce
+
+
+def _show(file: int, data: bytes) -> None:
+    stream = sys.stdout if file == 1 else sys.stderr
+    if stream is not None:
+        stream.flush()
+        stream.buffer.write(data)
+        stream.buffer.flush()
+
+
+def _ddr_range(text: str) -> tuple[int, int]:
+    address, colon, size = text.partition(":")
+    try:
+        if not colon:
+            raise ValueError
+        return int(address, 0), int(size, 0)
+    except ValueError:
+        _parser().error(f"argument --dump-ddr: '{text}' is not ADDR:LEN, for example 0x280000000:256")
+
+
+def _read_inputs(arguments: Iterable[str]) -> dict[str, Array]:
+    from .arrays import read_array
+    from .program import InputError
+
+    inputs: dict[str, Array] = {}
+    for argument in arguments:
+        name, equals, file = argument.partition("=")
+        if not equals or not name or not file:
+            _parser().error(f"argument --input: '{argument}' is not NAME=FILE.npy")
+        if name in inputs:
+            raise InputError(f"input '{name}' is given twice")
+        inputs[name] = read_array(file)
+    return inputs
+
+
+def _output_files(options: argparse.Namespace, program: Program) -> dict[str, Path]:
+    """Where each output goes, in a folder that exists; empty without --output-dir."""
+    from .arrays import file_names
+
+    if not options.output_dir:
+        return {}
+    folder = Path(options.output_dir)
+    names = file_names(buffer.name for buffer in program.outputs)
+    folder.mkdir(parents=True, exist_ok=True)
+    return {output: folder / name for output, name in names.items()}
+
+
+def _write_outputs(files: dict[str, Path], outputs: dict[str, Array]) -> None:
+    from .arrays import write_array, write_files
+
+    def writer(array: Array) -> Callable[[Any], None]:
+        return lambda file: write_array(file, array)
+
+    write_files({files[name]: writer(array) for name, array in outputs.items()})
+
+
+def _report(options: argparse.Namespace, system: System, ranges: list[tuple[int, int]]) -> None:
+    from .arrays import write_files
+    from .dump import dump_scratchpads, hex_dump
+    from .stats import report
+
+    if options.dump_spm == "-":
+        chosen = [t for t in system.tiles if options.tile in (None, t.number)]
+        _print(dump_scratchpads((t.number, t.spm) for t in chosen))
+    elif options.dump_spm:
+        data = system.tiles[options.tile or 0].spm.data
+        write_files({Path(options.dump_spm): lambda file: file.write(data.tobytes())})
+    for address, size in ranges:
+        _print(hex_dump(system.ddr_range(address, size), address))
+    if options.stats:
+        _print(report(system.tiles))
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        print(line)

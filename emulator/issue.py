@@ -1,0 +1,209 @@
+"""Issue of an engine instruction: operands, rules and byte ranges, as plain functions that are compiled.
+
+The entry is built where the queues will hold it. Values come from the program text as it was loaded, which
+predecoding has checked, and from registers, which are checked here. Values that pass keep every extent and
+product below 2**63: see ``tables.checks``.
+
+``s`` is the address of the tile's state, ``t`` that of the records' tables, ``q`` that of the tile's queues;
+``fields`` and ``entry`` are places in the queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tx8isa.formats import STORAGE_BITS
+from tx8isa.primitives import s64, u64
+
+from . import queues, state, stop, tables
+from .native import compile_generated
+from .native.memory import view_u32, view_u64
+from .queues import drain, enqueue, entry_at, fault, make_room
+from .words import get, put
+
+DRAIN = -1
+Dispatch = Callable[[int, int], int]
+"""(number, queues) -> result of that extent or rule; see ``tables.write_dispatcher``."""
+
+
+def gather_arguments(t: int, first: int, count: int, q: int, fields: int) -> None:
+    """Evaluate ``count`` argument words of the tables into the scratch of the queues."""
+    for i in range(count):
+        source = get(t, first + i)
+        kind = source & 255
+        value = source >> 8
+        if kind != tables.CONSTANT:
+            value = get(q, fields + (value & 0xFFFFFFFF))
+            if kind == tables.LANE:
+                value = (value >> (source >> 40)) & 0xFFFF
+            elif kind == tables.BITS:
+                value = STORAGE_BITS[value]
+        put(q, queues.ARGUMENTS + i, value)
+
+
+def legal(t: int, row: int, value: int) -> bool:
+    """Whether a value that came from a register is one its operand allows."""
+    choices = get(t, row + tables.O_CHOICES)
+    if choices != 0:
+        return value >= 0 and value < 63 and (choices >> value) & 1 == 1
+    high = get(t, row + tables.O_HIGH)
+    if high >= 0 and (value < get(t, row + tables.O_LOW) or value > high):
+        return False
+    lanes = get(t, row + tables.O_LANES)
+    if value == 0 and get(t, row + tables.O_ZERO_LANES) == 1:
+        return True
+    for lane in range(lanes):
+        part = (value >> (16 * (lanes - 1 - lane))) & 0xFFFF
+        at = row + tables.O_LANE_BOUNDS + 2 * lane
+        if part < get(t, at) or part > get(t, at + 1):
+            return False
+    return True
+
+
+def read_operands(s: int, t: int, q: int, record: int, fields: int) -> int:
+    """Fill the fields of the entry from the instruction at the program counter; -1 or a stop reason."""
+    header = record * tables.HEADER
+    at = get(s, state.TEXT) + get(s, state.PC) - get(s, state.CODE_BASE)
+    mask = s64(view_u32(at + 4, 1)[u64(0)])
+    control = s64(view_u32(at + 8, 1)[u64(0)])
+    at += 12
+    row = get(t, header + tables.OPERAND_ROWS) * tables.ROW
+    for i in range(get(t, header + tables.OPERANDS)):
+        words = get(t, row + tables.O_WORDS)
+        if words == 0:
+            value = (control >> get(t, row + tables.O_AT)) & get(t, row + tables.O_MASK)
+            put(q, fields + i, value)
+        else:
+            value = s64(view_u32(at, 1)[u64(0)])
+            if mask & 1 != 0:
+                value = get(s, value & 31)
+                put(q, fields + i, value)
+                if not legal(t, row, value):
+                    return fault(s, stop.VALUE, record, i, value, 0)
+            elif words == 2:
+                value = s64(view_u64(at, 1)[u64(0)])
+            put(q, fields + i, value)
+            at += 4 * words
+            mask >>= 1
+        row += tables.ROW
+    return -1
+
+
+def check_rules(s: int, t: int, q: int, record: int, fields: int, rule_holds: Dispatch) -> int:
+    """-1, or the stop reason of the first rule that does not hold."""
+    header = record * tables.HEADER
+    row = get(t, header + tables.RULE_ROWS) * tables.ROW
+    for i in range(get(t, header + tables.RULES)):
+        gather_arguments(t, row + tables.U_ARGUMENTS, get(t, row + tables.U_COUNT), q, fields)
+        if rule_holds(get(t, row + tables.U_RULE), q) == 0:
+            return fault(s, stop.RULE, record, i, 0, 0)
+        row += tables.ROW
+    return -1
+
+
+def find_ranges(s: int, t: int, q: int, record: int, entry: int, extent_length: Dispatch) -> int:
+    """Compute, check and note the byte range of every address operand; DDR addresses become offsets."""
+    header = record * tables.HEADER
+    fields = entry + queues.E_FIELDS
+    row = get(t, header + tables.RANGE_ROWS) * tables.ROW
+    at = entry + queues.E_FIRST_RANGE
+    found = 0
+    for _ in range(get(t, header + tables.RANGES)):
+        gather_arguments(t, row + tables.R_ARGUMENTS, get(t, row + tables.R_COUNT), q, fields)
+        length = extent_length(get(t, row + tables.R_EXTENT), q)
+        if length != 0:
+            operand = get(t, row + tables.R_OPERAND)
+            address = get(q, fields + operand)
+            gather_arguments(t, row + tables.R_ALIGN, 1, q, fields)
+            element = (get(q, queues.ARGUMENTS) + 7) >> 3
+            if address & (element - 1) != 0:
+                return fault(s, stop.ALIGNMENT, record, operand, address, element)
+            space = get(t, row + tables.R_SPACE)
+            base = get(s, state.ENGINE_DDR)
+            first, limit, origin = address, get(s, state.SPM_BYTES), 0
+            if space == tables.DDR or (space == tables.ANY and address >= base):
+                first, limit, origin = address - base, get(s, state.DDR_BYTES), queues.DDR
+                put(q, fields + operand, first)
+            if first < 0 or length < 0 or length > limit or first > limit - length:
+                return fault(s, stop.RANGE, record, operand, address, length)
+            write = get(t, row + tables.R_WRITE)
+            put(q, at + queues.R_FIRST, origin + first)
+            put(q, at + queues.R_REACH, origin + (first + length - 1 | (queues.SPM_LINE - 1) * write))
+            put(q, at + queues.R_WRITE, write)
+            put(q, at + queues.R_BYTES, length)
+            at += queues.RANGE_WORDS
+            found += 1
+        row += tables.ROW
+    put(q, entry + queues.E_RANGES, found)
+    return -1
+
+
+def note_kernel(t: int, q: int, record: int, entry: int) -> None:
+    """Note the kernel variant in the entry: record, format, and whether the rounding mode is nearest even."""
+    header = record * tables.HEADER
+    slot = get(t, header + tables.SLOT)
+    position = get(t, header + tables.FORMAT)
+    if position >= 0:
+        slot += get(q, entry + queues.E_FIELDS + position)
+    position = get(t, header + tables.ROUNDING)
+    if position >= 0 and get(q, entry + queues.E_FIELDS + position) != 0:
+        slot += 16
+    put(q, entry + queues.E_SLOT, slot)
+    put(q, entry + queues.E_RECORD, record)
+
+
+def generate_issue() -> Callable[[int, int], int]:
+    """Write the function (record, state address) that issues the engine instruction at the program counter.
+
+    It gives -1, or a stop reason with the instruction not issued. The wait empties the queues, and so does
+    ``DRAIN`` instead of a record.
+    """
+    extent_length = tables.write_dispatcher(tables.extents(), queues.ARGUMENTS)
+    rule_holds = tables.write_dispatcher(tables.rules(), queues.ARGUMENTS)
+    ncc_wait = tables.numbers()["ncc.wait"]
+
+    def issue(record: int, s: int) -> int:
+        q = get(s, state.QUEUE)
+        if record < 0:
+            return drain(s, q)
+        t = get(s, state.RECORDS)
+        engine = get(t, record * tables.HEADER + tables.ENGINE)
+        reason = -1
+        if engine < queues.ENGINES:
+            reason = make_room(s, q, engine)
+        entry = entry_at(get(q, queues.NEXT))
+        if reason < 0:
+            reason = read_operands(s, t, q, record, entry + queues.E_FIELDS)
+        if reason < 0:
+            reason = check_rules(s, t, q, record, entry + queues.E_FIELDS, rule_holds)
+        if reason < 0:
+            reason = find_ranges(s, t, q, record, entry, extent_length)
+        if record == ncc_wait:
+            reason = drain(s, q)
+        if reason >= 0:
+            return reason
+        if record == ncc_wait:
+            counts = get(s, state.COUNTS) + 32 * record
+            put(counts, 0, get(counts, 0) + 1)
+            return -1
+        if engine >= queues.ENGINES:
+            return fault(s, stop.CONTROL, record, 0, 0, 0)
+        note_kernel(t, q, record, entry)
+        enqueue(q, engine)
+        return -1
+
+    return issue
+
+
+def issue_kernel() -> int:
+    """Address of the compiled issue function."""
+    functions = (
+        gather_arguments, legal, read_operands, check_rules, find_ranges, note_kernel, entry_at, fault,
+        enqueue, make_room, drain, get, put,
+    )  # fmt: skip
+    numbers = (
+        tables.numbers()["ncc.wait"], tables.HEADER, tables.ENGINE, state.QUEUE, state.RECORDS,
+        queues.NEXT, queues.E_FIELDS, queues.ENGINES, queues.ARGUMENTS,
+    )  # fmt: skip
+    meaning = (*tables.extents(), *tables.rules(), *functions, *numbers)
+    return compile_generated(generate_issue, meaning, "engine issue", 2)

@@ -1,0 +1,38 @@
+"""What a run did, counted: instructions and bytes by engine and by instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from tx8isa.record import Engine
+
+from . import tables
+from .tile import Tile
+
+
+def report(tiles: Sequence[Tile]) -> Iterator[str]:
+    """Tables of executed instructions over all tiles. No times: functional execution has none."""
+    counts = np.sum([tile.counts for tile in tiles], axis=0)
+    retired = sum(tile.retired for tile in tiles)
+    engine_total = int(counts[:, 0].sum())
+    yield f"{'tiles':<28}{len(tiles):>16,}"
+    yield f"{'instructions':<28}{retired:>16,}"
+    yield f"{'  kernel core':<28}{retired - engine_total:>16,}"
+    yield f"{'  engines':<28}{engine_total:>16,}"
+    yield ""
+    yield f"{'engine':<28}{'instructions':>16}{'bytes read':>18}{'bytes written':>18}"
+    for engine in Engine:
+        rows = [number for number, record in enumerate(tables.records()) if record.engine is engine]
+        if counts[rows, 0].sum():
+            yield _row(engine.name, counts[rows].sum(axis=0))
+    yield ""
+    yield f"{'instruction':<28}{'instructions':>16}{'bytes read':>18}{'bytes written':>18}"
+    for number in np.argsort(-counts[:, 0], kind="stable"):
+        if counts[number, 0]:
+            yield _row(tables.records()[number].mnemonic, counts[number])
+
+
+def _row(name: str, counts: np.ndarray) -> str:
+    return f"{name:<28}{int(counts[0]):>16,}{int(counts[1]):>18,}{int(counts[2]):>18,}"
