@@ -1,0 +1,36 @@
+"""The compiler: a graph of ONNX operators to tx8 assembly and a program image.
+
+    compiler.compile("graph.json", dtype="fp16") -> Program
+
+xDSL and NumPy are imported on first use, so that ``import compiler`` costs nothing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from compiler.driver import Program
+    from compiler.graph import Graph
+    from tx8isa.machine import Machine
+
+__all__ = ["compile"]
+
+
+def compile(
+    graph: Graph | str | Path,
+    dtype: str | None = None,
+    tiles: int | None = None,
+    machine: Machine | None = None,
+) -> Program:
+    """Compile a graph, or the graph.json at a path.
+
+    ``dtype``: fp32, tf32, fp16 or bf16, by default the graph's own; ``tiles``: how many take part, by default
+    16; ``machine`` None is the TX81. GraphError for a graph that is wrong or cannot be compiled.
+    """
+    from compiler.driver import compile_graph
+    from compiler.graph_json import load_graph
+
+    loaded = load_graph(graph) if isinstance(graph, str | Path) else graph
+    return compile_graph(loaded, dtype, tiles, machine)

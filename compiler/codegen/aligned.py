@@ -1,0 +1,220 @@
+"""Channel-blocked tensors in the scratchpad: loading, storing, and arithmetic with one value per channel.
+
+The aligned layout stores planes of 64 channels and a narrower tail (layouts.py). Whole planes go straight
+between DDR and their place; a tail whose stored width is not its number of channels is repacked by the
+TDMA.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from compiler.graph import Array
+from tx8isa.formats import Format
+from tx8isa.layouts import LINE_BYTES, aligned_channels, batch_bytes, full_blocks, tail_width
+
+from .expr import Address, Value, add, multiply
+from .kernel import Kernel
+from .tensors import DdrTensor, dma_loops
+from .vector import WIDE, Vector, convert, widened
+
+BLOCK = 64
+"""Channels of a plane for elements of 16 and 32 bits."""
+
+MOST_POSITIONS = 16384
+"""A TDMA instruction makes one move per position; more of them run into its time-out."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The positions of a slice: ``height`` rows, at most ``room``, of ``width``."""
+
+    height: Value
+    width: int
+    room: int
+
+    @property
+    def positions(self) -> Value:
+        return multiply(self.height, self.width)
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """A channel-blocked slice in the scratchpad, one batch."""
+
+    base: Value
+    fmt: Format
+    grid: Grid
+    channels: int
+
+    @property
+    def planes(self) -> int:
+        """Whole planes, a folded remainder included."""
+        return full_blocks(self.channels, BLOCK)
+
+    @property
+    def tail(self) -> int:
+        """Stored channels of the tail plane, 0 without one."""
+        return tail_width(self.channels, BLOCK)
+
+    @property
+    def elements(self) -> Value:
+        """Stored elements, padding included."""
+        return multiply(self.grid.positions, aligned_channels(self.channels, BLOCK))
+
+    @property
+    def room(self) -> int:
+        """The largest number of stored elements."""
+        return self.grid.room * self.grid.width * aligned_channels(self.channels, BLOCK)
+
+    @property
+    def shape(self) -> list[Value]:
+        """The packed shape operand."""
+        return [1, self.grid.height, self.grid.width, self.channels]
+
+    def plane(self, index: int) -> Value:
+        """Address of a plane."""
+        return add(self.base, multiply(self.grid.positions, index * BLOCK * self.fmt.bits // 8))
+
+    def at(self, base: Value, fmt: Format) -> Aligned:
+        """The same slice elsewhere, or in another format."""
+        return replace(self, base=base, fmt=fmt)
+
+
+def aligned_bytes(positions: int, channels: int, fmt: Format) -> int:
+    """Room for a slice. A tail plane is written in whole lines from where it begins: one line more."""
+    return batch_bytes(positions, channels, fmt.bits) + LINE_BYTES
+
+
+def slice_buffer(k: Kernel, name: str, fmt: Format, grid: Grid, channels: int) -> Aligned:
+    """A new slice without content."""
+    base = k.buffer(name, aligned_bytes(grid.room * grid.width, channels, fmt))
+    return Aligned(base, fmt, grid, channels)
+
+
+def load_aligned(
+    k: Kernel, name: str, tensor: DdrTensor, first: Value, step: int, grid: Grid, channels: int
+) -> Aligned:
+    """Read a slice; position p begins at element ``first + p * step`` of the tensor."""
+    target = slice_buffer(k, name, tensor.fmt, grid, channels)
+    whole, rest = divmod(channels, BLOCK)
+    positions = grid.positions
+    if whole:
+        loops = dma_loops((BLOCK, step, 1), (whole, positions, BLOCK))
+        k.emit(f"rdma.{tensor.fmt.token}", dst=target.base, src=tensor.at(first), **loops)
+    if rest:
+        source, place = tensor.at(add(first, whole * BLOCK)), target.plane(whole)
+        loops = dma_loops((step, 1), (positions, rest))
+        if rest == _stored_width(target):
+            k.emit(f"rdma.{tensor.fmt.token}", dst=place, src=source, **loops)
+        else:
+            compact = k.buffer(f"{name}_tail", grid.room * grid.width * rest * tensor.bytes_each)
+            k.emit(f"rdma.{tensor.fmt.token}", dst=compact, src=source, **loops)
+            shape: list[Value] = [1, grid.height, grid.width, rest]
+            k.emit(
+                f"td.channelnorm.{tensor.fmt.token}", dst=place, src0=compact, shape=shape, dst_shape=shape
+            )
+    return target
+
+
+def store_aligned(k: Kernel, source: Aligned, tensor: DdrTensor, first: Value, step: int) -> None:
+    """Write a slice; position p begins at element ``first + p * step`` of the tensor."""
+    whole, rest = divmod(source.channels, BLOCK)
+    positions, each = source.grid.positions, tensor.bytes_each
+    if whole:
+        loops = dma_loops((BLOCK, step, 1), (whole, positions, BLOCK))
+        k.emit(f"wdma.{tensor.fmt.token}", dst=tensor.at(first), src=source.base, **loops)
+    if rest:
+        data, width = source.plane(whole), _stored_width(source)
+        if rest != width:
+            compact = k.buffer("compact", source.grid.room * source.grid.width * rest * each)
+            k.emit(
+                "td.gatherscatter", dst=compact, src0=data, n=rest * each,
+                src_stride0=width * each, src_iter0=positions, dst_stride0=rest * each, dst_iter0=positions,
+            )  # fmt: skip
+            data = compact
+        loops = dma_loops((step, 1), (positions, rest))
+        target = tensor.at(add(first, whole * BLOCK))
+        k.emit(f"wdma.{tensor.fmt.token}", dst=target, src=data, **loops)
+
+
+def _stored_width(slice_: Aligned) -> int:
+    """Channels per position in the last plane."""
+    return slice_.tail or BLOCK
+
+
+def widened_slice(k: Kernel, source: Aligned) -> Aligned:
+    """The slice in FP32."""
+    if source.fmt in WIDE:
+        return source.at(source.base, Format.FP32)
+    target = slice_buffer(k, "wide", Format.FP32, source.grid, source.channels)
+    convert(k, target.base, source.base, source.elements, source.fmt, Format.FP32)
+    return target
+
+
+def narrowed_slice(k: Kernel, source: Aligned, fmt: Format) -> Aligned:
+    """An FP32 slice rounded once to ``fmt``."""
+    if fmt is Format.FP32:
+        return source
+    target = slice_buffer(k, "narrow", fmt, source.grid, source.channels)
+    convert(k, target.base, source.base, source.elements, Format.FP32, fmt)
+    return target
+
+
+def per_channel(k: Kernel, name: str, data: Aligned, vector: Value) -> None:
+    """data = data name vector, in place, with one FP32 element of ``vector`` per stored channel.
+
+    The loop form takes a unit of 64 per plane; a single plane or a tail is the form without loop.
+    """
+    positions, token = data.grid.positions, data.fmt.token
+    group = multiply(positions, BLOCK)
+    if data.planes > 1:
+        k.emit(
+            f"ct.{name}.vuv_loop.{token}", dst=data.base, src0=data.base, src1=vector, n=group, unit=BLOCK,
+            full=multiply(group, data.planes), full_unit=BLOCK * data.planes,
+        )  # fmt: skip
+    elif data.planes:
+        Vector(k, data.fmt, group).vuv(name, data.base, data.base, vector, BLOCK)
+    if data.tail:
+        place, unit = data.plane(data.planes), add(vector, data.planes * BLOCK * data.fmt.bits // 8)
+        Vector(k, data.fmt, multiply(positions, data.tail)).vuv(name, place, place, unit, data.tail)
+
+
+@dataclass(frozen=True)
+class ChannelVector:
+    """One value per channel in DDR; ``padded``: FP32 with zeros behind, else of the compute format."""
+
+    tensor: DdrTensor
+    padded: bool
+
+
+def channel_vector(k: Kernel, name: str, tensor: DdrTensor, scale: float = 1.0) -> ChannelVector:
+    """Prepare a vector of one value per channel; a constant keeps the precision of the graph.
+
+    ``scale`` is multiplied in; only a constant may have one other than 1.
+    """
+    if tensor.value is None:
+        if scale != 1.0:
+            raise ValueError("a vector that is computed cannot be scaled here")
+        return ChannelVector(tensor, False)
+    values = np.asarray(tensor.value, np.float64).reshape(-1) * scale
+    data: Array = np.concatenate([values, np.zeros(BLOCK)]).astype(np.float32)
+    symbol = k.constant(name, Format.FP32, data).symbol
+    return ChannelVector(DdrTensor(symbol, Format.FP32, data.shape), True)
+
+
+def load_vector(k: Kernel, name: str, vector: ChannelVector, first: Value, channels: int) -> Address:
+    """Read the values of ``channels`` channels as FP32, padded to the stored channels."""
+    stored = aligned_channels(channels, BLOCK)
+    tensor = vector.tensor
+    target = k.buffer(name, stored * tensor.bytes_each)
+    count = stored
+    if not vector.padded:
+        count = channels
+        k.emit(f"td.memset.{tensor.fmt.token}", dst=target, value=0.0, n=stored)
+    k.emit(f"rdma.{tensor.fmt.token}", dst=target, src=tensor.at(first), n=count)
+    wide = widened(k, target, stored, stored, tensor.fmt)
+    assert isinstance(wide, Address)
+    return wide

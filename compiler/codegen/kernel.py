@@ -1,0 +1,282 @@
+"""The code of one phase: engine instructions from their records, loops, scratchpad buffers, constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
+
+from compiler.graph import Array
+from tx8isa.formats import Format
+from tx8isa.record import Instruction, Operand
+from tx8isa.registry import find
+
+from .emitter import Emitter
+from .expr import Address, Value, Variable, bounds, highest, lanes
+from .registers import TILE, Registers
+from .spm import SpmAllocator, SpmBuffer, SpmOverflow
+
+Argument = Value | float | str | list[Value]
+Prepared = TypeVar("Prepared")
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Data that a phase brings along, in DDR: one-dimensional, in the storage dtype of ``fmt``."""
+
+    symbol: str
+    fmt: Format
+    data: Array
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """DDR bytes that a phase uses for itself."""
+
+    symbol: str
+    size: int
+
+
+@dataclass
+class _Loop:
+    number: int
+    first: int
+    last: int = -1
+
+
+@dataclass(frozen=True)
+class Target:
+    """What code is made for: tiles that take part, and scratchpad bytes of one tile."""
+
+    tiles: int
+    spm_bytes: int
+    compute: Format
+
+
+@dataclass
+class Kernel:
+    """Collects the code of one phase.
+
+    ``prefix`` starts all its symbols. ``budget`` are the scratchpad bytes that the slices of the lowering
+    should stay below together.
+    """
+
+    prefix: str
+    target: Target
+    budget: int
+    out: Emitter = field(default_factory=Emitter)
+    buffers: list[SpmBuffer] = field(default_factory=list)
+    constants: list[Constant] = field(default_factory=list)
+    scratches: list[Scratch] = field(default_factory=list)
+    used: set[str] = field(default_factory=set)
+    _uses: list[tuple[SpmBuffer, int, tuple[int, ...]]] = field(default_factory=list)
+    _loops: list[_Loop] = field(default_factory=list)
+    _scope: tuple[int, ...] = ()
+    _count: int = 0
+    _symbols: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.registers = Registers(self.out)
+
+    @property
+    def tile(self) -> Variable:
+        """Number of the tile that runs the program."""
+        return Variable(TILE, 0, self.target.tiles - 1)
+
+    def buffer(self, name: str, size: int) -> Address:
+        """A new scratchpad buffer of ``size`` bytes, alive from its first use in this scope to its last."""
+        symbol = self._unique(name)
+        self.buffers.append(SpmBuffer(symbol, size, self._scope))
+        return self.buffers[-1].base
+
+    def constant(self, name: str, fmt: Format, data: Array) -> Address:
+        """Data of the phase in DDR; the symbol of its first element."""
+        symbol = self._unique(name)
+        self.constants.append(Constant(symbol, fmt, np.ascontiguousarray(data).reshape(-1)))
+        return Address(symbol)
+
+    def scratch(self, name: str, size: int) -> Address:
+        """``size`` bytes of DDR for results within the phase."""
+        symbol = self._unique(name)
+        self.scratches.append(Scratch(symbol, size))
+        return Address(symbol)
+
+    def _unique(self, name: str) -> str:
+        symbol, number = f"{self.prefix}.{name}", 2
+        while symbol in self._symbols:
+            symbol, number = f"{self.prefix}.{name}{number}", number + 1
+        self._symbols.add(symbol)
+        return symbol
+
+    def emit(self, mnemonic: str, /, **arguments: Argument) -> None:
+        """One engine instruction; its record says which operands there are. ValueError for any other."""
+        found = find(mnemonic)
+        if found is None:
+            raise ValueError(f"no instruction {mnemonic}")
+        record = found[0]
+        _check_names(record, arguments)
+        with self.registers.scope():
+            texts = [f"{name}={self._text(record.operand(name), value)}" for name, value in arguments.items()]
+            self.out.instruction(mnemonic, ", ".join(texts))
+        self._count += 1
+
+    def _text(self, operand: Operand, value: Argument) -> str:
+        if isinstance(value, str):
+            return value
+        if isinstance(value, float):
+            return _decimal(value)
+        if isinstance(value, list):
+            if all(isinstance(part, int) for part in value):
+                return f"[{','.join(map(str, value))}]"
+            value = lanes(value)
+        self._note(value)
+        if isinstance(value, int):
+            return hex(value) if operand.is_address or operand.scalar else str(value)
+        if isinstance(value, Address):
+            return value.text
+        if not operand.words:
+            raise ValueError(f"operand {operand.name} cannot come from a register")
+        return self.registers.compute(value)
+
+    def _note(self, value: Value) -> None:
+        """Remember the symbols and buffers of an expression."""
+        if isinstance(value, Address):
+            self.used.add(value.symbol)
+            if value.buffer is not None:
+                self._uses.append((value.buffer, self._count, self._scope))
+        for part in ("left", "right"):
+            if hasattr(value, part):
+                self._note(getattr(value, part))
+
+    def let(self, value: Value) -> Value:
+        """The value in a register of its own to the end of the scope; constants and variables stay."""
+        if isinstance(value, int | Variable):
+            return value
+        self._note(value)
+        return Variable(self.registers.compute(value), *bounds(value))
+
+    @contextmanager
+    def loop(self, count: Value, start: Value = 0, step: int = 1) -> Iterator[Value]:
+        """For every value from ``start`` to below ``count``; a single one needs no loop."""
+        if count == 1 and start == 0:
+            with self.registers.scope():
+                yield 0
+            return
+        number = len(self._loops)
+        self._loops.append(_Loop(number, self._count))
+        begin, end = f"{self.prefix}.loop{number}", f"{self.prefix}.end{number}"
+        outer = self._scope
+        with self.registers.scope():
+            index = self._counter(start, highest(count))
+            limit = self.registers.compute(count)
+            if bounds(start)[1] >= bounds(count)[0]:
+                self._exit_unless(index.register, limit, end)
+            self.out.label(begin)
+            self._scope = (*outer, number)
+            with self.registers.scope():
+                yield index
+            self._scope = outer
+            self.out.instruction("addi", index.register, index.register, str(step))
+            self._exit_unless(index.register, limit, end)
+            self.out.instruction("j", begin)
+            self.out.label(end)
+        self._loops[number].last = self._count - 1
+
+    def _counter(self, start: Value, end: int) -> Variable:
+        register = self.registers.take()
+        if isinstance(start, int):
+            self.out.instruction("li", register, str(start))
+        else:
+            with self.registers.scope():
+                self.out.instruction("mv", register, self.registers.compute(start))
+        return Variable(register, bounds(start)[0], end - 1)
+
+    def _exit_unless(self, index: str, limit: str, end: str) -> None:
+        """Branches reach 4 KiB, which is a few dozen engine instructions; jumps reach 1 MiB."""
+        self.out.instruction("blt", index, limit, "1f")
+        self.out.instruction("j", end)
+        self.out.label("1")
+
+    @contextmanager
+    def items(self, count: int, first: int = 0) -> Iterator[Value]:
+        """This tile's work items: ``count`` of them are dealt round robin, the first to tile ``first``."""
+        tiles = self.target.tiles
+        shift = -first % tiles
+        start: Value = self.tile if tiles > 1 else 0
+        if shift:
+            start = (self.tile + shift) % tiles
+        with self.loop(count, start, tiles) as item:
+            yield item
+
+    @contextmanager
+    def grouped_items(
+        self, groups: int, size: int, first: int, prepare: Callable[[Value], Prepared]
+    ) -> Iterator[tuple[Value, Value, Prepared]]:
+        """Work items in groups of ``size`` that share what ``prepare`` loads: (group, item, prepared).
+
+        A group large enough for all tiles is prepared once by each of them; otherwise groups are spread over
+        the tiles and prepared for every item.
+        """
+        if size >= self.target.tiles:
+            with self.loop(groups) as group:
+                prepared = prepare(group)
+                with self.items(size, first) as item:
+                    yield group, item, prepared
+            return
+        with self.items(groups * size, first) as item:
+            group = self.let(item // size)
+            yield group, self.let(item % size), prepare(group)
+
+    def synchronize(self) -> None:
+        """Every tile waits until all have written what they were writing."""
+        self.emit("ncc.wait")
+        if self.target.tiles > 1:
+            self.emit("ncc.barrier", tiles=(1 << self.target.tiles) - 1)
+
+    def place_buffers(self) -> None:
+        """Give the buffers their addresses; SpmOverflow when they do not fit.
+
+        First every buffer of a loop gets bytes of its own, so that the load of the next turn, the arithmetic
+        of this one and its store can overlap; if that is too much, bytes are used again after a buffer's last
+        use.
+        """
+        try:
+            self._place(reuse=False)
+        except SpmOverflow:
+            self._place(reuse=True)
+
+    def _place(self, reuse: bool) -> None:
+        for buffer in self.buffers:
+            buffer.first = buffer.last = buffer.address = -1
+        for buffer, position, scope in self._uses:
+            depth = len(buffer.scope) if reuse else 0
+            if len(scope) > depth:
+                loop = self._loops[scope[depth]]
+                buffer.use(loop.first, loop.last)
+            else:
+                buffer.use(position, position)
+        SpmAllocator(self.target.spm_bytes).place(self.buffers)
+
+    def text(self) -> list[str]:
+        """The lines of the phase, once the buffers are placed."""
+        placed = [b for b in self.buffers if b.address >= 0]
+        return [f"        .equ {b.symbol}, {b.address:#x}  # {b.size} bytes" for b in placed] + self.out.lines
+
+
+def _decimal(value: float) -> str:
+    """The shortest decimal fraction of a number, as FP32 if it is one."""
+    with np.errstate(over="ignore"):
+        single = np.float32(value)
+    text = str(single) if float(single) == value else repr(value)
+    return text if set(text) & set(".ein") else f"{text}.0"
+
+
+def _check_names(record: Instruction, arguments: dict[str, Argument]) -> None:
+    fields = {operand.name: operand for operand in record.visible}
+    unknown = [name for name in arguments if name not in fields]
+    missing = [name for name, field in fields.items() if field.default is None and name not in arguments]
+    if unknown or missing:
+        raise ValueError(f"{record.mnemonic}: unknown operands {unknown}, missing operands {missing}")

@@ -1,0 +1,108 @@
+"""The whole program as text: what lies in DDR, the prologue that gives every tile its number, the phases."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from compiler.graph import Array, Shape
+from tx8isa.formats import Format
+
+from .emitter import Emitter
+from .expr import round_up
+from .registers import TILE
+
+CONSTANTS_FILE = "prog.const"
+"""Data of the constants, beside the assembly text that includes it."""
+
+_ALIGNMENT = 64
+
+
+@dataclass
+class Data:
+    """The directives of DDR data and the bytes of the constants' file."""
+
+    out: Emitter = field(default_factory=Emitter)
+    blob: bytearray = field(default_factory=bytearray)
+
+    def interface(self, kind: str, name: str, fmt: Format, shape: Shape, dtype: str) -> None:
+        """A graph input or output under its own name; ``kind`` is input or output."""
+        self.out.directive(f".{kind} {name}, {fmt.token}, {extents(shape)}, {layout_of(shape)}, {dtype}")
+
+    def space(self, symbol: str, size: int) -> None:
+        """Zero bytes for values that the program computes."""
+        self.out.directive(".section .ddr.bss")
+        self.out.directive(".balign 4096")
+        self.out.label(symbol)
+        self.out.directive(f".space {size}")
+
+    def constant(self, symbol: str, fmt: Format, shape: Shape, data: Array) -> None:
+        """Known data, appended to the constants' file."""
+        self.blob += bytes(-len(self.blob) % _ALIGNMENT)
+        offset = len(self.blob)
+        self.blob += data.tobytes()
+        self.out.directive(f'.const {symbol}, {fmt.token}, {extents(shape)}, "{CONSTANTS_FILE}", {offset}')
+
+
+def buffer_record(kind: str, name: str, fmt: Format, shape: Shape, dtype: str, address: int) -> str:
+    """The directive that records an input or output at an address, under any name."""
+    fields = (quoted(name), fmt.token, extents(shape), layout_of(shape), dtype, hex(address))
+    return f"        .buffer {kind}, {', '.join(fields)}"
+
+
+def quoted(text: str) -> str:
+    """A string as assembly spells it."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def layout_of(shape: Shape) -> str:
+    """The name of the compact layout for a shape."""
+    return "ntensor" if len(shape) > 1 and shape[0] > 1 else "tensor"
+
+
+def extents(shape: Shape) -> str:
+    """A shape as assembly spells it."""
+    return "x".join(map(str, shape)) or "scalar"
+
+
+def bytes_of(fmt: Format, shape: Shape) -> int:
+    """Size of a compact tensor."""
+    return round_up(math.prod(shape) * fmt.bits, 8) // 8
+
+
+def prologue(tiles: int, machine_tiles: int) -> list[str]:
+    """Puts the tile's number into its register; tiles beyond the program's end at once."""
+    out = Emitter()
+    out.directive(".text")
+    out.directive(".globl _start")
+    out.label("_start")
+    out.instruction("csrr", TILE, "mhartid")
+    out.instruction("li", "t0", str(machine_tiles))
+    out.instruction("remu", TILE, TILE, "t0")
+    if tiles < machine_tiles:
+        out.instruction("li", "t0", str(tiles))
+        out.instruction("bltu", TILE, "t0", "1f")
+        _exit(out)
+        out.label("1")
+    return out.lines
+
+
+def _exit(out: Emitter) -> None:
+    """End the tile with status 0 (the RISC-V Linux system call exit)."""
+    out.instruction("li", "a0", "0")
+    out.instruction("li", "a7", "93")
+    out.instruction("ecall")
+
+
+def epilogue() -> list[str]:
+    """Waits for the last stores and ends the tile with status 0."""
+    out = Emitter()
+    out.instruction("ncc.wait")
+    _exit(out)
+    return out.lines
+
+
+def phase(node: str, lines: Iterable[str]) -> list[str]:
+    """The code of one graph node."""
+    return ["", f"        .node {quoted(node)}", *lines]

@@ -1,0 +1,80 @@
+"""Scratchpad buffers and their addresses: best fit over the ranges of instructions in which each is
+alive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tx8isa.errors import Tx8Error
+from tx8isa.layouts import LINE_BYTES
+
+from .expr import Address, round_up
+
+
+class SpmOverflow(Tx8Error):
+    """The buffers of one phase do not fit the scratchpad; the lowering must take smaller slices."""
+
+
+@dataclass(eq=False)
+class SpmBuffer:
+    """A range of scratchpad bytes. Engines write whole lines, so its span is rounded up to 256 bytes.
+
+    ``first`` .. ``last`` number the instructions from the first to the last that uses it. ``scope`` are the
+    loops it was declared in: in an inner loop it is alive from the loop's beginning to its end.
+    """
+
+    symbol: str
+    size: int
+    scope: tuple[int, ...] = ()
+    first: int = -1
+    last: int = -1
+    address: int = -1
+
+    @property
+    def span(self) -> int:
+        return round_up(max(self.size, 1), LINE_BYTES)
+
+    @property
+    def base(self) -> Address:
+        """Its first byte, as an expression."""
+        return Address(self.symbol, 0, self)
+
+    def use(self, first: int, last: int) -> None:
+        """Make it alive from instruction ``first`` to ``last`` at least."""
+        self.first = first if self.first < 0 else min(self.first, first)
+        self.last = max(self.last, last)
+
+
+@dataclass
+class SpmAllocator:
+    """Places buffers in ``capacity`` bytes; two that are alive together never overlap."""
+
+    capacity: int
+    placed: list[SpmBuffer] = field(default_factory=list)
+
+    def place(self, buffers: list[SpmBuffer]) -> None:
+        """Give every buffer its address, the largest first; SpmOverflow says which does not fit."""
+        for buffer in sorted(buffers, key=lambda b: (-b.span, b.first)):
+            if buffer.first < 0:
+                continue
+            buffer.address = self._best_gap(buffer)
+            self.placed.append(buffer)
+
+    def _best_gap(self, buffer: SpmBuffer) -> int:
+        """The start of the smallest gap that holds the buffer throughout its life."""
+        alive = [b for b in self.placed if b.first <= buffer.last and buffer.first <= b.last]
+        best: tuple[int, int] | None = None
+        cursor = 0
+        for other in sorted(alive, key=lambda b: b.address):
+            gap = other.address - cursor
+            if gap >= buffer.span and (best is None or gap < best[0]):
+                best = (gap, cursor)
+            cursor = max(cursor, other.address + other.span)
+        gap = self.capacity - cursor
+        if gap >= buffer.span and (best is None or gap < best[0]):
+            best = (gap, cursor)
+        if best is None:
+            raise SpmOverflow(
+                f"buffer {buffer.symbol} of {buffer.span} bytes does not fit the {self.capacity} bytes of SPM"
+            )
+        return best[1]

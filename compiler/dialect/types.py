@@ -1,0 +1,84 @@
+"""Tensor types of the dialect: builtin tensors whose encoding is the order in which they lie in DDR."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    NoneAttr,
+    StringAttr,
+    TensorType,
+    bf16,
+    f16,
+    f32,
+)
+from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
+
+from compiler.graph import Shape
+from compiler.lowering.record import Order
+from tx8isa.formats import Format
+
+
+@irdl_attr_definition
+class TF32Type(ParametrizedAttribute, TypeAttribute):
+    """TF32: an FP32 word of which 10 fraction bits count."""
+
+    name = "tx8be.tf32"
+
+
+_ELEMENTS: dict[Format, Attribute] = {
+    Format.FP16: f16,
+    Format.BF16: bf16,
+    Format.FP32: f32,
+    Format.TF32: TF32Type(),
+}
+_FORMATS = {
+    Float16Type: Format.FP16,
+    BFloat16Type: Format.BF16,
+    Float32Type: Format.FP32,
+    TF32Type: Format.TF32,
+}
+
+#: Formats of the graph's element types.
+DTYPE_FORMATS = {"float32": Format.FP32, "float16": Format.FP16, "bfloat16": Format.BF16}
+
+
+def tensor_type(fmt: Format, shape: Shape, order: Order = Order.PLAIN) -> TensorType[Attribute]:
+    """A tensor of the shape of the specification that lies in DDR in ``order``."""
+    encoding = NoneAttr() if order is Order.PLAIN else StringAttr(order.value)
+    return TensorType(_ELEMENTS[fmt], shape, encoding)
+
+
+def format_of(kind: Attribute) -> Format:
+    """The format of a tensor type's elements; ValueError for one the chip does not compute with."""
+    if isinstance(kind, TensorType):
+        for element, fmt in _FORMATS.items():
+            if isinstance(kind.element_type, element):
+                return fmt
+    raise ValueError(f"{kind} is no tensor of fp32, tf32, fp16 or bf16")
+
+
+def order_of(kind: Attribute) -> Order:
+    """The order of a tensor type; ValueError for an encoding that is none."""
+    encoding = kind.encoding if isinstance(kind, TensorType) else None
+    if isinstance(encoding, NoneAttr):
+        return Order.PLAIN
+    if isinstance(encoding, StringAttr) and encoding.data == Order.CHANNELS_LAST.value:
+        return Order.CHANNELS_LAST
+    raise ValueError(f"{kind} has no known order: plain or {Order.CHANNELS_LAST.value}")
+
+
+def shape_of(kind: Attribute) -> Shape:
+    """The shape of the specification."""
+    if not isinstance(kind, TensorType):
+        raise ValueError(f"{kind} is no tensor")
+    return tuple(kind.get_shape())
+
+
+def storage_permutation(rank: int, order: Order) -> tuple[int, ...]:
+    """Which axis of the specification each axis in DDR is."""
+    if order is Order.CHANNELS_LAST and rank > 2:
+        return (0, *range(2, rank), 1)
+    return tuple(range(rank))

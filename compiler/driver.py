@@ -1,0 +1,139 @@
+"""From a graph to a program: the passes in order, then the text, then the image."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import VerifyException
+
+import asm
+from asm.diagnostics import AsmError
+from asm.files import write_whole
+from asm.image import Image, write_image
+from compiler.codegen.program import CONSTANTS_FILE
+from compiler.graph import Graph, GraphError, did_you_mean
+from compiler.passes import PIPELINE
+from compiler.passes.base import Context
+from compiler.passes.emit import foreign_buffers, program_text
+from compiler.reference import STORAGE
+from tx8isa.formats import Format
+from tx8isa.machine import Machine, load_machine
+
+#: Compute formats by the graph's float dtype, for those who do not choose.
+DEFAULT_DTYPE = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
+DEFAULT_TILES = 16
+_BARRIER_TILES = 64
+"""A barrier names its tiles by the bits of one register."""
+
+AfterPass = Callable[[str, ModuleOp], None]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A compiled graph. ``constants`` are the bytes of the file that the text includes as ``prog.const``."""
+
+    graph: Graph
+    dtype: str
+    tiles: int
+    text: str
+    constants: bytes
+    image: Image
+    machine: Machine
+    timing: dict[str, float] = field(default_factory=dict)
+    """Seconds per pass, and of the assembler."""
+
+    def write(self, folder: Path, text_only: bool = False) -> None:
+        """Write prog.s, prog.const and, unless ``text_only``, prog.bin; each file whole or not at all."""
+        folder.mkdir(parents=True, exist_ok=True)
+        image = None if text_only else write_image(self.image)
+        write_whole(folder / CONSTANTS_FILE, self.constants)
+        write_whole(folder / "prog.s", self.text.encode())
+        if image is not None:
+            write_whole(folder / "prog.bin", image)
+
+
+def compile_graph(
+    graph: Graph,
+    dtype: str | None = None,
+    tiles: int | None = None,
+    machine: Machine | None = None,
+    after_pass: AfterPass | None = None,
+) -> Program:
+    """Compile a checked graph.
+
+    ``dtype`` (fp32, tf32, fp16, bf16) is the format in which floats are stored and computed, by default that
+    of the graph's first float input. ``tiles`` take part in the work: by default 16, or all of a smaller
+    machine. ``after_pass`` sees the module after every pass. GraphError for what cannot be compiled.
+    """
+    machine = machine if machine is not None else load_machine(None)
+    tiles = min(DEFAULT_TILES, machine.tiles) if tiles is None else tiles
+    most = min(machine.tiles, _BARRIER_TILES)
+    if not 1 <= tiles <= most:
+        raise GraphError([f"{tiles} tiles: expected 1 to {most} on machine {machine.name}"])
+    dtype = dtype or default_dtype(graph)
+    context = Context(graph, machine, tiles, compute_format(dtype))
+    timing: dict[str, float] = {}
+    module = _run_passes(context, timing, after_pass)
+    start = time.perf_counter()
+    text, constants = program_text(context, module)
+    image = _assemble(text, constants, machine)
+    records = foreign_buffers(context, module, image)
+    if records:
+        text += records
+        image = _assemble(text, constants, machine)
+    timing["assemble"] = time.perf_counter() - start
+    return Program(graph, dtype, tiles, text, constants, image, machine, timing)
+
+
+def default_dtype(graph: Graph) -> str:
+    """The compute format that loses nothing of the graph's first float tensor."""
+    names = [tensor.dtype for tensor in (*graph.inputs, *graph.outputs) if tensor.is_float]
+    return DEFAULT_DTYPE[names[0]] if names else "fp32"
+
+
+def compute_format(dtype: str) -> Format:
+    """The format of a --dtype; GraphError for one that is not supported."""
+    if dtype == "int8":
+        raise GraphError(
+            ["--dtype int8: quantised graphs are not supported; allowed are " + ", ".join(STORAGE)]
+        )
+    if dtype not in STORAGE:
+        raise GraphError(
+            [f"unknown dtype '{dtype}'; allowed are {', '.join(STORAGE)}{did_you_mean(dtype, STORAGE)}"]
+        )
+    return Format.parse(dtype)
+
+
+def _run_passes(context: Context, timing: dict[str, float], after_pass: AfterPass | None) -> ModuleOp:
+    module = ModuleOp([])
+    for step in PIPELINE:
+        start = time.perf_counter()
+        step.run(context, module)
+        try:
+            module.verify()
+        except VerifyException as error:
+            raise RuntimeError(f"pass {step.name} left an invalid module: {error}") from error
+        timing[step.name] = time.perf_counter() - start
+        if after_pass is not None:
+            after_pass(step.name, module)
+    return module
+
+
+def _assemble(text: str, constants: bytes, machine: Machine) -> Image:
+    with tempfile.TemporaryDirectory(prefix="tx8cc-") as folder:
+        (Path(folder) / CONSTANTS_FILE).write_bytes(constants)
+        try:
+            return asm.assemble(text, "prog.s", [folder], machine=machine)
+        except AsmError as error:
+            first = str(error).partition("\n")[0]
+            raise GraphError([f"internal error: the generated assembly is wrong: {first}"]) from error
+
+
+def pass_names() -> Sequence[str]:
+    """Names of the passes, in order."""
+    return [step.name for step in PIPELINE]

@@ -1,0 +1,16 @@
+"""Lowerings of the graph operators, one family a file; importing this package registers them."""
+
+from __future__ import annotations
+
+from compiler.lowering import (  # noqa: F401  (each module registers its lowerings)
+    batchnorm,
+    convolution,
+    elementwise,
+    matmul,
+    movement,
+    pooling,
+    rowwise,
+)
+from compiler.lowering.record import LOWERINGS, Lowering, Order, Work
+
+__all__ = ["LOWERINGS", "Lowering", "Order", "Work"]

@@ -1,0 +1,224 @@
+"""Operators that fold along axes: reductions, GlobalAveragePool, Softmax, LayerNormalization."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from compiler.codegen.expr import Value, minimum, subtract
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.lanes import WORD, Edit, Folds, Lanes
+from compiler.codegen.tensors import DdrTensor, View, copy_views
+from compiler.codegen.vector import Vector, widened
+from compiler.graph import Shape
+from compiler.lowering.movement import permute
+from compiler.lowering.record import Order, Work, lowering
+from compiler.operators.normalization import normalized_axes
+from compiler.operators.record import Call
+from compiler.operators.reduce import reduced_axes
+from compiler.operators.types import normalized
+from tx8isa.formats import Format
+
+_REDUCTIONS = {"ReduceSum": "sum", "ReduceMean": "sum", "ReduceMax": "max"}
+
+
+@lowering(*_REDUCTIONS)
+def reduction(k: Kernel, work: Work) -> None:
+    """One fold over all reduced axes; if others lie between them they are moved to the end first."""
+    axes, source = reduced_axes(work.spec), work.input(0)
+    if not axes:
+        copy_views(k, (source.size,), View(source, (1,)), View(work.output, (1,)))
+        return
+    source, folds = _contiguous(k, source, axes)
+    _reduce(k, source, folds, work.output, _REDUCTIONS[work.op], mean=work.op == "ReduceMean")
+
+
+@lowering("GlobalAveragePool", order=Order.CHANNELS_LAST)
+def global_average_pool(k: Kernel, work: Work) -> None:
+    """The mean of all positions of each channel."""
+    source = work.input(0)
+    folds = Folds(source.shape[0], math.prod(source.shape[1:-1]), source.shape[-1])
+    _reduce(k, source, folds, work.output, "sum", mean=True)
+
+
+def _contiguous(k: Kernel, source: DdrTensor, axes: tuple[int, ...]) -> tuple[DdrTensor, Folds]:
+    shape = source.shape
+    real = [axis for axis in axes if shape[axis] != 1] or [axes[0]]
+    between = [a for a in range(real[0], real[-1]) if a not in axes and shape[a] != 1]
+    if not between:
+        first, last = real[0], real[-1] + 1
+        return source, Folds(math.prod(shape[:first]), math.prod(shape[first:last]), math.prod(shape[last:]))
+    kept = [axis for axis in range(len(shape)) if axis not in axes]
+    perm = (*kept, *axes)
+    moved = DdrTensor(
+        k.scratch("moved", source.size * source.bytes_each).symbol, source.fmt, tuple(shape[a] for a in perm)
+    )
+    permute(k, source, moved, perm)
+    k.synchronize()
+    return moved, Folds(math.prod(shape[a] for a in kept), math.prod(shape[a] for a in axes), 1)
+
+
+def _reduce(k: Kernel, source: DdrTensor, folds: Folds, target: DdrTensor, name: str, mean: bool) -> None:
+    lanes = Lanes(k, source, folds, 2 * source.bytes_each + 2 * WORD)
+    with lanes.items() as item:
+        total = lanes.accumulator("total")
+        lanes.clear(name, total)
+        with item.sweep() as segment:
+            lanes.combine(name, segment, segment.data, total)
+        if mean:
+            lanes.lane_vector().vs("div", total, total, float(folds.axis))
+        item.store_folded(target, total)
+
+
+@lowering("Softmax")
+def softmax(k: Kernel, work: Work) -> None:
+    """exp(x - max) / sum: the largest is subtracted, so that nothing overflows."""
+    source = work.input(0)
+    axis = normalized(work.spec.integer("axis"), len(source.shape))
+    folds = Folds(math.prod(source.shape[:axis]), source.shape[axis], math.prod(source.shape[axis + 1 :]))
+    lanes = Lanes(k, source, folds, 3 * source.bytes_each + 4 * WORD)
+    with lanes.items() as item:
+        largest, total = lanes.accumulator("largest"), lanes.accumulator("total")
+        lanes.clear("max", largest)
+        with item.sweep() as segment:
+            lanes.combine("max", segment, segment.data, largest)
+        lanes.clear("sum", total)
+        with item.sweep() as segment:
+            _exponential(lanes, segment.data, segment.count, largest)
+            lanes.combine("sum", segment, segment.data, total)
+        lanes.lane_vector().unary("recip", total, total)
+        with item.sweep() as segment:
+            if not lanes.resident:
+                _exponential(lanes, segment.data, segment.count, largest)
+            lanes.vector(segment.count).vuv("mul", segment.data, segment.data, total, lanes.width)
+            item.store(work.output, segment)
+
+
+def _exponential(lanes: Lanes, data: Value, count: Value, largest: Value) -> None:
+    """data = exp(data - largest)."""
+    v = lanes.vector(count)
+    v.vuv("sub", data, data, largest, lanes.width)
+    v.unary("exp", data, data)
+
+
+def _check_layer_norm(call: Call) -> str | None:
+    """Scale and B may only vary along the normalized axes."""
+    axes = len(normalized_axes(call))
+    for tensor in call.inputs[1:]:
+        if tensor is None:
+            continue
+        leading = tensor.shape[: max(tensor.rank - axes, 0)]
+        if any(size != 1 for size in leading):
+            found = f"'{tensor.name}' {list(tensor.shape)}"
+            return f"Scale and B that vary along the normalized axes alone; found {found}"
+    return None
+
+
+@lowering("LayerNormalization", check=_check_layer_norm)
+def layer_normalization(k: Kernel, work: Work) -> None:
+    """Mean, then the mean of the squared differences from it, all in FP32."""
+    source, axes = work.input(0), normalized_axes(work.spec)
+    shape = source.shape[axes[0] :]
+    folds = Folds(math.prod(source.shape[: axes[0]]), math.prod(shape), 1)
+    parameters = [
+        _parameter(k, name, work.input(at), shape)
+        for at, name in ((1, "scale"), (2, "shift"))
+        if work.has(at)
+    ]
+    lanes = Lanes(k, source, folds, 3 * source.bytes_each + 8 * WORD)
+    spread = [_spread(k, lanes, p, 0, folds.axis) for p in parameters] if lanes.resident else []
+    edit = _affine(k, lanes, parameters, spread)
+    with lanes.items() as item:
+        mean, scale = lanes.accumulator("mean"), lanes.accumulator("deviation")
+        lanes.clear("sum", mean)
+        with item.sweep() as segment:
+            lanes.combine("sum", segment, segment.data, mean)
+        lanes.lane_vector().vs("div", mean, mean, float(folds.axis))
+        lanes.clear("sum", scale)
+        with item.sweep() as segment:
+            v = lanes.vector(segment.count)
+            v.vuv("sub", segment.data, segment.data, mean, lanes.width)
+            squares = k.buffer("squares", WORD * lanes.segment * lanes.width)
+            v.unary("square", squares, segment.data)
+            lanes.combine("sum", segment, squares, scale)
+        lane = lanes.lane_vector()
+        lane.vs("div", scale, scale, float(folds.axis))
+        lane.vs("add", scale, scale, work.spec.number("epsilon"))
+        lane.unary("rsqrt", scale, scale)
+        with item.sweep() as segment:
+            v = lanes.vector(segment.count)
+            if not lanes.resident:
+                v.vuv("sub", segment.data, segment.data, mean, lanes.width)
+            v.vuv("mul", segment.data, segment.data, scale, lanes.width)
+            item.store(work.output, segment, edit)
+
+
+@dataclass(frozen=True)
+class _Parameter:
+    name: str
+    tensor: DdrTensor
+    step: int
+
+
+def _parameter(k: Kernel, name: str, tensor: DdrTensor, shape: Shape) -> _Parameter:
+    """Scale or shift along the normalized axes: a vector of FP32 constants, or computed in DDR."""
+    size = math.prod(shape)
+    if tensor.value is not None:
+        values = np.asarray(tensor.value, np.float64)
+        values = values.reshape(values.shape[max(values.ndim - len(shape), 0) :])
+        data = np.broadcast_to(values, shape).astype(np.float32).reshape(-1)
+        symbol = k.constant(f"{name}_data", Format.FP32, data).symbol
+        return _Parameter(name, DdrTensor(symbol, Format.FP32, (size,)), 1)
+    if tensor.size in (1, size):
+        return _Parameter(name, tensor, 0 if tensor.size == 1 else 1)
+    whole_shape = DdrTensor(k.scratch(name, size * tensor.bytes_each).symbol, tensor.fmt, (size,))
+    view = View(tensor, _broadcast_steps(tensor, shape))
+    copy_views(k, shape, view, View(whole_shape, DdrTensor("", tensor.fmt, shape).strides))
+    k.synchronize()
+    return _Parameter(name, whole_shape, 1)
+
+
+def _broadcast_steps(tensor: DdrTensor, shape: Shape) -> tuple[int, ...]:
+    steps = [0 if size == 1 else step for size, step in zip(tensor.shape, tensor.strides, strict=True)]
+    return ((0,) * len(shape) + tuple(steps))[-len(shape) :]
+
+
+def _spread(k: Kernel, lanes: Lanes, parameter: _Parameter, start: Value, count: Value) -> Value:
+    """The parameter as FP32 rows [R, count], the same in every row."""
+    tensor, room = parameter.tensor, lanes.segment * lanes.width
+    data = k.buffer(parameter.name, tensor.bytes_each * room)
+    source = tensor.at(start if parameter.step else 0)
+    if parameter.step:
+        k.emit(f"rdma.{tensor.fmt.token}", dst=data, src=source, n=count, stride0=0, iter0=lanes.width)
+    else:
+        k.emit(
+            f"rdma.{tensor.fmt.token}", dst=data, src=source, n=1,
+            stride0=0, iter0=count, stride1=0, iter1=lanes.width,
+        )  # fmt: skip
+    return widened(k, data, Vector(k, Format.FP32, count).n * lanes.width, room, tensor.fmt)
+
+
+def _affine(k: Kernel, lanes: Lanes, parameters: list[_Parameter], spread: list[Value]) -> Edit | None:
+    """Multiply rows by the scale and add the shift."""
+    if not parameters:
+        return None
+    names = {"scale": "mul", "shift": "add"}
+
+    def edit(rows: Value, start: Value, n: Value) -> None:
+        v = Vector(k, Format.FP32, n)
+        for index, parameter in enumerate(parameters):
+            data = spread[index] if spread else _spread(k, lanes, parameter, start, _count(lanes, start))
+            v.vv(names[parameter.name], rows, rows, data)
+
+    return edit
+
+
+def _count(lanes: Lanes, start: Value) -> Value:
+    """Elements of the segment that begins at ``start``."""
+    return (
+        minimum(lanes.segment, subtract(lanes.folds.axis, start))
+        if not isinstance(start, int)
+        else lanes.segment
+    )

@@ -1,0 +1,133 @@
+"""Pass ``import``: the graph as a module, once every node is known to have a lowering."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    FloatAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    f32,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Region, SSAValue
+
+from compiler.dialect.ops import NODE_OPERATIONS, InputOp, LoadConstOp, OutputOp, SubgraphOp
+from compiler.dialect.types import DTYPE_FORMATS, tensor_type
+from compiler.graph import AttrValue, Graph, GraphError, Node, Tensor
+from compiler.lowering import LOWERINGS
+from compiler.operators import OPERATORS, call_of
+from compiler.passes.base import Context
+
+
+class ImportPass:
+    """Fills an empty module; GraphError for a node that cannot be compiled."""
+
+    name = "import"
+
+    def run(self, context: Context, module: ModuleOp) -> None:
+        graph = context.graph
+        problems = [problem for node in graph.nodes if (problem := _node_problem(graph, node))]
+        made = {name for node in graph.nodes for name in node.outputs}
+        interface = [*graph.inputs, *(tensor for tensor in graph.outputs if tensor.name not in made)]
+        problems += [problem for tensor in interface if (problem := _interface_problem(tensor))]
+        inputs = {tensor.name for tensor in graph.inputs}
+        problems += [
+            f"graph output '{tensor.name}' is also a graph input, which a program image cannot hold"
+            for tensor in graph.outputs
+            if tensor.name in inputs
+        ]
+        if problems:
+            raise GraphError(problems)
+        block = Block()
+        _Importer(context, block).run()
+        subgraph = SubgraphOp.create(regions=[Region(block)], attributes={"graph": StringAttr(graph.name)})
+        module.body.block.add_op(subgraph)
+
+
+class _Importer:
+    def __init__(self, context: Context, block: Block) -> None:
+        self.context, self.graph, self.block = context, context.graph, block
+        self.values: dict[str, SSAValue] = {}
+
+    def run(self) -> None:
+        for tensor in self.graph.inputs:
+            self.values[tensor.name] = self._source(InputOp, tensor)
+        for node in self.graph.nodes:
+            self._node(node)
+        for tensor in self.graph.outputs:
+            attributes: dict[str, Attribute] = {"node": StringAttr(tensor.name)}
+            self.block.add_op(OutputOp.create(operands=[self._value(tensor.name)], attributes=attributes))
+
+    def _source(self, kind: type[InputOp] | type[LoadConstOp], tensor: Tensor) -> SSAValue:
+        made = kind.create(result_types=[_type(tensor)], attributes={"node": StringAttr(tensor.name)})
+        self.block.add_op(made)
+        return made.results[0]
+
+    def _value(self, name: str) -> SSAValue:
+        if name not in self.values:
+            self.context.constants[name] = self.graph.constants[name]
+            self.values[name] = self._source(LoadConstOp, self.graph.tensors[name])
+        return self.values[name]
+
+    def _node(self, node: Node) -> None:
+        runtime = [(at, name) for at, name in enumerate(node.inputs) if name and not _is_known(node, at)]
+        attributes: dict[str, Attribute] = {
+            "node": StringAttr(node.name),
+            "onnx": DictionaryAttr({name: _attribute(value) for name, value in node.attrs.items()}),
+            "operands_at": DenseArrayBase.from_list(i64, [at for at, _ in runtime]),
+        }
+        made = NODE_OPERATIONS[node.op].create(
+            operands=[self._value(name) for _, name in runtime],
+            result_types=[_type(self.graph.tensors[node.outputs[0]])],
+            attributes=attributes,
+        )
+        self.block.add_op(made)
+        self.values[node.outputs[0]] = made.results[0]
+
+
+def _is_known(node: Node, position: int) -> bool:
+    """Whether the operator's record wants this operand when compiling."""
+    inputs = OPERATORS[node.op].inputs
+    return inputs[min(position, len(inputs) - 1)].constant
+
+
+def _type(tensor: Tensor) -> Attribute:
+    return tensor_type(DTYPE_FORMATS[tensor.dtype], tensor.shape)
+
+
+def _attribute(value: AttrValue) -> Attribute:
+    if isinstance(value, int):
+        return IntegerAttr(value, i64)
+    if isinstance(value, float):
+        return FloatAttr(value, f32)
+    if isinstance(value, str):
+        return StringAttr(value)
+    return ArrayAttr([_attribute(element) for element in value])
+
+
+def _node_problem(graph: Graph, node: Node) -> str | None:
+    """Why a node cannot be compiled; None when it can."""
+    head = f"unsupported operator {node.op} (node '{node.name}')"
+    entry = LOWERINGS.get(node.op)
+    if entry is None:
+        return head
+    computed = [name for at, name in enumerate(node.inputs) if name and not _is_known(node, at)]
+    for name in (*computed, node.outputs[0]):
+        tensor = graph.tensors[name]
+        if not tensor.is_float:
+            return f"{head} on {tensor.dtype}: only float tensors are computed; found '{name}'"
+        if not tensor.size:
+            return f"{head}: tensors without elements are not supported; found '{name}' {list(tensor.shape)}"
+    found = entry.check(call_of(graph, node)) if entry.check else None
+    return f"{head}: {found}" if found else None
+
+
+def _interface_problem(tensor: Tensor) -> str | None:
+    if tensor.is_float and tensor.size:
+        return None
+    what = "a tensor without elements" if tensor.is_float else tensor.dtype
+    return f"unsupported graph input or output '{tensor.name}': {what}; only float tensors are computed"

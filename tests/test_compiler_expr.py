@@ -1,0 +1,206 @@
+"""Integer expressions: what the emitted instructions compute against Python's integers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compiler.codegen.emitter import Emitter
+from compiler.codegen.expr import (
+    Address,
+    Operation,
+    Value,
+    Variable,
+    add,
+    bounds,
+    constant,
+    lanes,
+    maximum,
+    minimum,
+    multiply,
+    quotient,
+    remainder,
+    subtract,
+)
+from compiler.codegen.registers import _POOL, OutOfRegisters, Registers
+
+VARIABLES = {"s0": (0, 15), "s1": (-40, 90), "s2": (1, 4096), "s3": (0, 1 << 20)}
+_MASK = (1 << 64) - 1
+
+
+def interpret(lines: list[str], registers: dict[str, int]) -> None:
+    """Execute the handful of instructions that expressions compile to, on 64-bit two's complement."""
+    at, labels = 0, {i: line for i, line in enumerate(lines) if line.endswith(":")}
+    while at < len(lines):
+        if at not in labels:
+            mnemonic, *rest = lines[at].replace(",", " ").split()
+            if mnemonic == "ble":
+                if registers[rest[0]] <= registers[rest[1]]:
+                    at = min(i for i in labels if i > at)
+            else:
+                registers[rest[0]] = signed(
+                    OPERATIONS[mnemonic](*(number(text, registers) for text in rest[1:]))
+                )
+        at += 1
+
+
+def number(text: str, registers: dict[str, int]) -> int:
+    return registers[text] if text in registers else int(text, 0)
+
+
+def signed(value: int) -> int:
+    value &= _MASK
+    return value - (1 << 64) if value >> 63 else value
+
+
+OPERATIONS: dict[str, Callable[..., int]] = {
+    "li": lambda a: a, "mv": lambda a: a, "add": lambda a, b: a + b, "addi": lambda a, b: a + b,
+    "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "slli": lambda a, b: a << b,
+    "srli": lambda a, b: (a & _MASK) >> b, "andi": lambda a, b: a & b, "or": lambda a, b: a | b,
+    "ori": lambda a, b: a | b, "divu": lambda a, b: (a & _MASK) // (b & _MASK),
+    "remu": lambda a, b: (a & _MASK) % (b & _MASK),
+}  # fmt: skip
+
+Pair = tuple[Value, Callable[[dict[str, int]], int]]
+
+
+def leaves() -> st.SearchStrategy[Pair]:
+    variables = [
+        (Variable(name, *limits), (lambda env, name=name: env[name])) for name, limits in VARIABLES.items()
+    ]
+    literals = st.integers(-5000, 5000).map(lambda n: (n, lambda env: n))
+    return st.one_of(st.sampled_from(variables), literals)
+
+
+def combine(children: st.SearchStrategy[Pair]) -> st.SearchStrategy[Pair]:
+    rules: list[tuple[Callable[[Value, Value], Value], Callable[[int, int], int]]] = [
+        (add, lambda a, b: a + b), (subtract, lambda a, b: a - b), (multiply, lambda a, b: a * b),
+        (minimum, min), (maximum, max),
+    ]  # fmt: skip
+
+    def build(rule: object, a: Pair, b: Pair) -> Pair:
+        make, meaning = rule  # type: ignore[misc]
+        return make(a[0], b[0]), lambda env: meaning(a[1](env), b[1](env))
+
+    def divide(divisor: int, a: Pair, rest: bool) -> Pair:
+        positive = maximum(a[0], 0)
+        if rest:
+            return remainder(positive, divisor), lambda env: max(a[1](env), 0) % divisor
+        return quotient(positive, divisor), lambda env: max(a[1](env), 0) // divisor
+
+    return st.one_of(
+        st.builds(build, st.sampled_from(rules), children, children),
+        st.builds(divide, st.integers(1, 300), children, st.booleans()),
+    )
+
+
+EXPRESSIONS = st.recursive(leaves(), combine, max_leaves=6)
+ENVIRONMENTS = st.fixed_dictionaries({name: st.integers(*limits) for name, limits in VARIABLES.items()})
+
+
+@given(EXPRESSIONS, ENVIRONMENTS)
+def test_emitted_code_computes_what_python_does(pair: Pair, environment: dict[str, int]) -> None:
+    value, meaning = pair
+    expected = meaning(environment)
+    low, high = bounds(value)
+    assert low <= expected <= high
+    out = Emitter()
+    registers = Registers(out)
+    registers._free = [name for name in _POOL if name not in VARIABLES]
+    state = dict(environment)
+    result = registers.compute(value)
+    interpret(out.lines, state)
+    assert state[result] == expected
+    assert {name: state[name] for name in VARIABLES} == environment, "variables keep their values"
+
+
+@given(EXPRESSIONS)
+def test_temporaries_are_given_back(pair: Pair) -> None:
+    registers = Registers(Emitter())
+    registers._free = [name for name in _POOL if name not in VARIABLES]
+    before = len(registers._free)
+    registers.compute(pair[0])
+    assert len(registers._free) >= before - 1
+
+
+@given(
+    st.lists(st.integers(0, 0xFFFF), min_size=4, max_size=4), st.lists(st.booleans(), min_size=4, max_size=4)
+)
+def test_lanes_are_packed_like_the_encoder_packs_them(parts: list[int], dynamic: list[bool]) -> None:
+    names = ("s0", "s1", "s2", "s3")
+    values: list[Value] = [
+        Variable(name, 0, 0xFFFF) if known else part
+        for name, part, known in zip(names, parts, dynamic, strict=True)
+    ]
+    out = Emitter()
+    registers = Registers(out)
+    registers._free = [name for name in _POOL if name not in names]
+    state = dict(zip(names, parts, strict=True))
+    result = registers.compute(lanes(values))
+    interpret(out.lines, state)
+    assert state[result] & _MASK == int("".join(f"{part:04x}" for part in parts), 16)
+
+
+def test_what_the_range_decides_needs_no_code() -> None:
+    index = Variable("s0", 0, 15)
+    assert minimum(index, 15) is index
+    assert maximum(index, 0) is index
+    assert quotient(index, 16) == 0
+    assert remainder(index, 16) is index
+    assert multiply(index, 0) == 0
+    assert constant(add(2, 3)) == 5
+
+
+def test_offsets_of_a_symbol_are_left_to_the_assembler() -> None:
+    place = add(add(Address("x"), 8), 24)
+    assert isinstance(place, Address)
+    assert place.text == "x+32"
+
+
+@pytest.mark.parametrize("value", [Variable("s0", -1, 5), -1])
+def test_division_of_what_may_be_negative_is_refused(value: Value) -> None:
+    with pytest.raises(ValueError, match="only 0 and above by 1 and above"):
+        quotient(value, 4)
+    with pytest.raises(ValueError, match="only 0 and above by 1 and above"):
+        remainder(value, 4)
+
+
+def test_division_by_zero_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"division of \(0, 3\) by 0"):
+        quotient(Variable("s0", 0, 3), 0)
+
+
+def test_a_range_beyond_64_bits_is_refused() -> None:
+    wide = Variable("s0", 0, 1 << 40)
+    with pytest.raises(ValueError, match="leaves 64 bits"):
+        multiply(wide, wide)
+
+
+@pytest.mark.parametrize("part", [-1, 0x10000])
+def test_a_lane_that_may_not_fit_is_refused(part: int) -> None:
+    with pytest.raises(ValueError, match="a lane has 16 bits"):
+        lanes([1, part, 3, 4])
+    with pytest.raises(ValueError, match="a lane has 16 bits"):
+        lanes([1, Variable("s0", min(part, 0), max(part, 5)), 3, 4])
+
+
+def test_an_unknown_value_is_no_constant() -> None:
+    with pytest.raises(ValueError, match="known when compiling"):
+        constant(Variable("s0", 0, 1))
+
+
+def test_too_many_live_values_are_an_error() -> None:
+    registers = Registers(Emitter())
+    for _ in _POOL:
+        registers.take()
+    with pytest.raises(OutOfRegisters, match="all 26 registers hold values"):
+        registers.compute(7)
+
+
+def test_operations_print_in_the_order_they_run() -> None:
+    out = Emitter()
+    Registers(out).compute(Operation("add", Variable("s0", 0, 9), 5, 5, 14))
+    assert [line.split() for line in out.lines] == [["addi", "t0,", "s0,", "5"]]
