@@ -5,6 +5,7 @@ All of it is anonymous memory of the host that costs nothing until it is touched
 
 from __future__ import annotations
 
+import gc
 import mmap
 from dataclasses import dataclass
 
@@ -29,12 +30,20 @@ class HostMemoryError(Tx8Error):
 
 
 def anonymous(size: int) -> Bytes | None:
-    """``size`` zero bytes that are backed by memory as they are touched; None when the host refuses."""
-    try:
-        area = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
-    except (OSError, ValueError):
-        return None
-    return np.frombuffer(area, dtype=np.uint8)
+    """``size`` zero bytes that are backed by memory as they are touched; None when the host refuses.
+
+    A refusal is tried once more after a garbage collection: machines that are no longer in use may still
+    hold the address space.
+    """
+    for last in (False, True):
+        try:
+            area = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
+        except (OSError, ValueError):
+            if not last:
+                gc.collect()
+            continue
+        return np.frombuffer(area, dtype=np.uint8)
+    return None
 
 
 def map_ddr(machine: Machine, needed: int) -> Bytes:

@@ -110,12 +110,13 @@ class System:
             raise
         self._show_output()
         if faults:
-            raise min(faults, key=lambda pair: pair[0])[1]
+            raise Fault(min(faults)[1])
         copied, released = self.traffic.carry_out_sends(), self.traffic.release_barriers()
         if not runnable and not copied and not released:
             raise self.traffic.deadlock()
 
-    def _run_tiles(self, tiles: list[Tile], scratch: Bytes, limit: int) -> list[tuple[int, Fault]]:
+    def _run_tiles(self, tiles: list[Tile], scratch: Bytes, limit: int) -> list[tuple[int, str]]:
+        """Faults as (tile, text): an exception kept here would keep the machine's memory alive."""
         faults = []
         for tile in tiles:
             tile.words[state.SCRATCH], tile.words[state.SCRATCH_BYTES] = scratch.ctypes.data, scratch.size
@@ -123,7 +124,7 @@ class System:
                 self._run_tile(tile, limit)
             except Fault as error:
                 self.finish_queues(tile)  # what was issued before the fault completes
-                faults.append((tile.number, error))
+                faults.append((tile.number, str(error)))
         return faults
 
     def _run_tile(self, tile: Tile, limit: int) -> None:

@@ -664,6 +664,35 @@ def test_undefined_symbols_against_pyelftools(own_cache):
     assert kernel.entry in [s.name for s in table.iter_symbols()]
 
 
+_NUMBA_AFTERWARDS = """
+from emulator import native
+from tests_kernel import sums
+native.compile_kernel(sums, "sums", 2)
+import numba, numpy as np, sys
+square = numba.njit(lambda x: x * x)
+assert square(3) == 9 and square(np.arange(3.0))[2] == 4.0
+first = numba.vectorize(["float32(uint16)"])(lambda x: np.float32(x))
+assert first(np.arange(3, dtype=np.uint16)).sum() == 3
+"""
+_KERNEL_MODULE = """
+from emulator.native.memory import view_i64
+def sums(a, n):
+    v = view_i64(a, n)
+    v[:n] = v
+    return n
+"""
+
+
+@needs_jit
+def test_numba_still_works_in_a_process_that_loaded_kernels(own_cache, tmp_path):
+    """The helpers supplied to kernels must not stand in for those that Numba supplies to its own code."""
+    (tmp_path / "tests_kernel.py").write_text(_KERNEL_MODULE)
+    path = os.pathsep.join([str(tmp_path), str(Path(native.__file__).parents[2])])
+    environment = {**os.environ, "PYTHONPATH": path}
+    for _ in ("compiled here", "loaded from the cache"):
+        subprocess.run([sys.executable, "-c", _NUMBA_AFTERWARDS], check=True, env=environment)
+
+
 @needs_jit
 @pytest.mark.parametrize("usable", [True, False])
 def test_compiling_in_one_pass_leaves_numba_as_it_was(own_cache, monkeypatch, usable):

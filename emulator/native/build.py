@@ -13,7 +13,7 @@ from numba import cfunc, njit, types
 from numba.core.errors import NumbaError
 
 from .bytecode import KernelError, global_value, references
-from .elf import undefined_symbols
+from .elf import renamed, undefined_symbols
 from .keys import describe, describe_constant, is_project_module, module_constants
 from .machine import MACHINE
 from .one_pass import ENTRY, only_entry
@@ -113,4 +113,14 @@ def _extract(compiled: Any, name: str) -> Compiled:
             raise KernelError(f"kernel {name}: allocates ('{symbol}'); no arrays, lists or dictionaries")
         elif llvm.address_of_symbol(symbol) is None:
             raise KernelError(f"kernel {name}: its code calls '{symbol}', which no library here defines")
-    return Compiled(compiled.native_name, tuple(runtime), code)
+    own = {symbol: own_name(symbol) for symbol in runtime}
+    return Compiled(compiled.native_name, tuple(own.values()), renamed(code, own))
+
+
+def own_name(symbol: str) -> str:
+    """The name under which the loader supplies a helper of Numba's or Python's.
+
+    Numba supplies the real ones to LLVM only where the name is still free: taking it would break every
+    function that the process compiles with Numba later.
+    """
+    return f"tx8{symbol[3:]}"

@@ -1,4 +1,4 @@
-"""The undefined symbols of a relocatable ELF64 object."""
+"""The undefined symbols of a relocatable ELF64 object: their names, and other names for them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,29 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 
 def undefined_symbols(data: bytes) -> list[str]:
     """Names the object refers to and does not define, in the order of its symbol table."""
+    return [data[start : data.index(b"\0", start)].decode() for start in _undefined(data)]
+
+
+def renamed(data: bytes, names: dict[str, str]) -> bytes:
+    """The object with undefined symbols called by other names of the same length."""
+    changed = bytearray(data)
+    for start in _undefined(data):
+        old = data[start : data.index(b"\0", start)].decode()
+        new = names.get(old, old).encode()
+        if len(new) != len(old):
+            raise ValueError(f"'{old}' cannot become '{new.decode()}': the lengths differ")
+        changed[start : start + len(new)] = new
+    return bytes(changed)
+
+
+def _undefined(data: bytes) -> list[int]:
+    """Where the names of undefined symbols stand in the object."""
     if data[:6] != b"\x7fELF\x02\x01":
         raise ValueError("not a little-endian ELF64 object")
     offset = struct.unpack_from("<Q", data, 40)[0]
     size, count = struct.unpack_from("<HH", data, 58)
     sections = [_SECTION.unpack_from(data, offset + i * size) for i in range(count)]
-    names = []
+    places = []
     for section in sections:
         if section[1] != _SYMTAB:
             continue
@@ -24,6 +41,5 @@ def undefined_symbols(data: bytes) -> list[str]:
         for at in range(table, table + length, _SYMBOL.size):
             name, _, _, defined_in, _, _ = _SYMBOL.unpack_from(data, at)
             if name and not defined_in:
-                start = strings + name
-                names.append(data[start : data.index(b"\0", start)].decode())
-    return names
+                places.append(strings + name)
+    return places

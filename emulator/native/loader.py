@@ -14,8 +14,9 @@ from .target import target
 _engines: list[Any] = []  # an engine owns the memory its code runs in
 
 
-_ALLOCATION = {"NRT_Allocate": "malloc", "NRT_Free": "free"}
-"""Of Numba's run time, code that does not raise uses these alone (a slice copied over itself)."""
+_ALLOCATION = {"tx8_Allocate": "malloc", "tx8_Free": "free"}
+"""Of Numba's run time, code that does not raise uses these alone (a slice copied over itself); the names are
+those of ``build.own_name``. Everything else stands behind a raised exception and aborts."""
 
 
 @cache
