@@ -59,6 +59,7 @@ class Assembler:
         self.node = ""
         self.listing: list[ListingRow] | None = None
         self.macros: dict[str, Macro] = {}
+        self.files: dict[Path, bytes] = {}
         self.expansions = 0
         self.ended = False
 

@@ -342,7 +342,7 @@ def _include(call: Call) -> None:
             f"files included within each other {_DEEPEST} deep", None, "does one of them include itself?"
         )
     try:
-        text = read_bytes(path).decode()
+        text = read_bytes(outer, path).decode()
     except UnicodeDecodeError as error:
         raise Fault(f"{path} is not UTF-8 text: byte {error.start}") from None
     notes = (f"note: included at {source.where(call.index)}", *source.notes)

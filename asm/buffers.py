@@ -114,7 +114,7 @@ def _constant(call: Call) -> None:
     if len(rest) > 1:
         raise Fault(f".const: {', '.join(rest)!r} after the file: expected a byte offset")
     offset = _number(rest[0], ".const: byte offset") if rest else 0
-    data = read_bytes(path)
+    data = read_bytes(call.assembler, path)
     if offset + made.size > len(data) or (not rest and made.size != len(data)):
         found = f"{path} has {len(data)} bytes"
         raise Fault(f".const {name}: {found}, bytes {offset}..{offset + made.size} are needed")

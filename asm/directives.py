@@ -334,7 +334,7 @@ def _incbin(call: Call) -> None:
     numbers = [
         number_of(evaluate(expression(i.term, ".incbin"), items.atoms, call.spot)) for i in items.items[1:]
     ]
-    data = read_bytes(path)
+    data = read_bytes(call.assembler, path)
     skip, count = (*numbers, *(0, len(data))[len(numbers) :])
     count = min(count, len(data) - skip) if len(numbers) < 2 else count
     if skip < 0 or count < 0 or skip + count > len(data):
@@ -353,11 +353,14 @@ def find_file(call: Call, name: str) -> Path:
     raise Fault(f"file {name} not found in {searched}", None, "name its folder with -I")
 
 
-def read_bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise Fault(f"cannot read {path}: {error.strerror}") from None
+def read_bytes(assembler: Assembler, path: Path) -> bytes:
+    """The bytes of a file, read once: constants of a network are many pieces of one file."""
+    if path not in assembler.files:
+        try:
+            assembler.files[path] = path.read_bytes()
+        except OSError as error:
+            raise Fault(f"cannot read {path}: {error.strerror}") from None
+    return assembler.files[path]
 
 
 def section_of(call: Call, name: str, flags: str, nobits: bool) -> Section:
