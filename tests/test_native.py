@@ -803,3 +803,28 @@ def test_views_reach_exactly_their_length():
         view[3]
     view_f32(buffer.ctypes.data, 4)[3] = 1.0
     assert buffer[3] == 0x3F800000
+
+
+def _copier():
+    from emulator.native.memory import copy_bytes
+
+    def copier(arguments, size):
+        a = view_i64(arguments, 2)
+        copy_bytes(a[0], a[1], size)
+        return size
+
+    return copier
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 63, 64, 65, 4096, 100_003])
+@pytest.mark.parametrize("shift", [-33, 0, 33, 200_000])
+def test_copy_bytes_reads_everything_before_it_writes(size, shift):
+    """Against NumPy's copy of a copy, for ranges that overlap either way and ranges apart."""
+    memory = np.random.default_rng(size).integers(0, 256, 500_000, dtype=np.uint8)
+    expected = memory.copy()
+    expected[50_000 + shift : 50_000 + shift + size] = memory[50_000 : 50_000 + size].copy()
+    base = memory.ctypes.data + 50_000
+    arguments = np.array([base + shift, base], np.int64)
+    kernel = native.compile_kernel(_copier(), "copier", 2)
+    assert native.call(kernel, arguments.ctypes.data, size) == size
+    assert (memory == expected).all()

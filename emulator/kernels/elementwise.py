@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from numpy import float64
 
-from emulator.native.memory import view_i64
+from emulator.native.memory import copy_bytes, view_i64
 from emulator.state import RANDOM, SCRATCH, SIZE, SPM
 from tx8isa.formats import Format, round_to_odd
 from tx8isa.meaning import Elementwise, Form
@@ -21,7 +21,7 @@ from tx8isa.record import Instruction
 
 from .access import ACCESS, any_store, nearest_store, single_body
 from .lfsr import random_bits, step
-from .rows import SECOND, copy, overlap
+from .rows import SECOND, overlap
 
 Kernel = Callable[[int, int], int]
 Element = Callable[[int, int, int, int], int]
@@ -113,7 +113,7 @@ def _one_vector(instruction: Instruction, element: Element, fmt: Format, mode_at
             m = min(n - at, piece)
             a = first + at * size
             if staged:
-                copy(memory[SCRATCH], a, m * size)
+                copy_bytes(memory[SCRATCH], a, m * size)
                 a = memory[SCRATCH]
             to, of = view(target + at * size, m), view(a, m)
             for i in range(u64(m)):
@@ -144,10 +144,10 @@ def _two_vectors(instruction: Instruction, element: Element, fmt: Format, mode_a
             m = min(n - at, piece)
             a, b = first + at * size, second + at * size
             if first_staged:
-                copy(memory[SCRATCH], a, m * size)
+                copy_bytes(memory[SCRATCH], a, m * size)
                 a = memory[SCRATCH]
             if second_staged:
-                copy(memory[SCRATCH] + SECOND, b, m * size)
+                copy_bytes(memory[SCRATCH] + SECOND, b, m * size)
                 b = memory[SCRATCH] + SECOND
             to, of, by = view(target + at * size, m), view(a, m), view(b, m)
             for i in range(u64(m)):
@@ -176,9 +176,9 @@ def _unit_vector(instruction: Instruction, element: Element, fmt: Format, mode_a
         spare, units = memory[SCRATCH], memory[SCRATCH] + SECOND
         in_place = target == first
         if not in_place and overlap(first, total * size, target, total * size):
-            copy(spare, first, total * size)
+            copy_bytes(spare, first, total * size)
             first = spare
-        copy(units, memory[SPM] + words[second_at], words[units_at] * size)
+        copy_bytes(units, memory[SPM] + words[second_at], words[units_at] * size)
         pattern = units + words[units_at] * size
         piece = min(n, _PATTERN // unit * unit)
         by = view(pattern, piece)
@@ -193,7 +193,7 @@ def _unit_vector(instruction: Instruction, element: Element, fmt: Format, mode_a
                 m = min(end - at, piece)
                 a = first + at * size
                 if in_place:
-                    copy(spare, a, m * size)
+                    copy_bytes(spare, a, m * size)
                     a = spare
                 to, of = view(target + at * size, m), view(a, m)
                 for i in range(u64(m)):

@@ -5,7 +5,7 @@ A source and its destination must not overlap; ``apart`` sees to that.
 
 from __future__ import annotations
 
-from emulator.native.memory import view_u8, view_u16, view_u32, view_u64
+from emulator.native.memory import copy_bytes, view_u8, view_u16, view_u32, view_u64
 from tx8isa.primitives import u64
 
 SECOND = 1 << 22
@@ -20,17 +20,10 @@ def overlap(a: int, a_bytes: int, b: int, b_bytes: int) -> bool:
     return a < b + b_bytes and b < a + a_bytes
 
 
-def copy(target: int, source: int, size: int) -> None:
-    """``size`` bytes."""
-    to, of = view_u8(target, size), view_u8(source, size)
-    for i in range(u64(size)):
-        to[i] = of[i]
-
-
 def apart(source: int, source_bytes: int, target: int, target_bytes: int, spare: int) -> int:
     """The address to read the source from: its copy at ``spare`` when the target overlaps it."""
     if overlap(source, source_bytes, target, target_bytes):
-        copy(spare, source, source_bytes)
+        copy_bytes(spare, source, source_bytes)
         return spare
     return source
 
@@ -45,14 +38,14 @@ def clear(target: int, size: int) -> None:
 def copy_rows(target: int, target_pitch: int, source: int, source_pitch: int, size: int, rows: int) -> None:
     """``rows`` rows of ``size`` bytes, in order; pitches are the bytes from one row to the next."""
     if target_pitch == size and source_pitch == size:
-        copy(target, source, size * rows)
+        copy_bytes(target, source, size * rows)
     elif size == 2 and target_pitch & 1 == 0 and source_pitch & 1 == 0:
         _copy_column_u16(target, target_pitch >> 1, source, source_pitch >> 1, rows)
     elif size == 4 and target_pitch & 3 == 0 and source_pitch & 3 == 0:
         _copy_column_u32(target, target_pitch >> 2, source, source_pitch >> 2, rows)
     elif size < 64:
         for row in range(rows):
-            copy(target + row * target_pitch, source + row * source_pitch, size)
+            copy_bytes(target + row * target_pitch, source + row * source_pitch, size)
     else:
         for row in range(rows):
             _copy_long_row(target + row * target_pitch, source + row * source_pitch, size)

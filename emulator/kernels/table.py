@@ -13,7 +13,7 @@ import numpy.typing as npt
 from numpy import float64
 
 from emulator.native import call, compile_kernel
-from emulator.native.memory import view_i64, view_u16
+from emulator.native.memory import copy_bytes, view_i64, view_u16
 from emulator.state import SCRATCH, SIZE, SPM
 from tx8isa.formats import Format
 from tx8isa.meaning import Elementwise, Form
@@ -21,7 +21,7 @@ from tx8isa.primitives import u64
 from tx8isa.record import Instruction
 
 from .access import ACCESS, nearest_store
-from .rows import copy, overlap
+from .rows import overlap
 
 Kernel = Callable[[int, int], int]
 Table = npt.NDArray[np.uint16]
@@ -80,7 +80,7 @@ def make_lookup(instruction: Instruction) -> Kernel:
         words, memory = view_i64(fields, operands + 1), view_i64(state, SIZE)
         n, target, source = words[count_at], memory[SPM] + words[target_at], memory[SPM] + words[source_at]
         if target != source and overlap(source, 2 * n, target, 2 * n):
-            copy(memory[SCRATCH], source, 2 * n)
+            copy_bytes(memory[SCRATCH], source, 2 * n)
             source = memory[SCRATCH]
         to, of, table = view_u16(target, n), view_u16(source, n), view_u16(words[operands], PATTERNS)
         for i in range(u64(n)):

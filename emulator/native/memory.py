@@ -76,6 +76,11 @@ def view_f64(address: int, n: int) -> Array:
     return _bytes(address, 8 * n).view(np.float64)
 
 
+def copy_bytes(target: int, source: int, size: int) -> None:
+    """Copy ``size`` bytes between addresses, as if all were read before any is written."""
+    ctypes.memmove(target, source, size)
+
+
 def call_kernel(address: int, fields: int, state: int) -> int:
     """Result of the two-argument kernel at ``address``, called from inside another kernel."""
     return interpreted.call(address, fields, state)

@@ -24,7 +24,7 @@ FLOAT32 = (
 )
 MEMORY = (
     *("view_u8", "view_u16", "view_u32", "view_u64", "view_i64", "view_f32", "view_f64"),
-    "call_kernel",
+    *("copy_bytes", "call_kernel"),
 )
 
 PRIMITIVES: dict[Callable[..., Any], str] = {

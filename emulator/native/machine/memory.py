@@ -42,6 +42,21 @@ def _view(kind: Any) -> Any:
 
 
 @intrinsic
+def copy_bytes(typing: Any, target: Any, source: Any, size: Any) -> Any:
+    """A call of the C library's memmove: it picks the widest moves this processor has."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        words = [to_i64(context, builder, v, k) for v, k in zip(values, signature.args, strict=True)]
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(I64, [I64, I64, I64]), "memmove"
+        )
+        builder.call(function, words)
+        return context.get_dummy_value()
+
+    return (types.void(target, source, size), generate) if is_integer(target, source, size) else None
+
+
+@intrinsic
 def call_kernel(typing: Any, address: Any, fields: Any, state: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         words = [to_i64(context, builder, v, k) for v, k in zip(values, signature.args, strict=True)]
@@ -60,5 +75,6 @@ TABLE: dict[str, Any] = {
     "view_i64": _view(types.int64),
     "view_f32": _view(types.float32),
     "view_f64": _view(types.float64),
+    "copy_bytes": copy_bytes,
     "call_kernel": call_kernel,
 }
