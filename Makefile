@@ -34,7 +34,7 @@ test: $(VENV)/test.stamp
 	$(BIN)/pytest -n 2
 
 long: $(VENV)/test.stamp
-	$(BIN)/pytest -m long
+	$(BIN)/pytest -n 2 -m long
 
 bench: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/summary.py

@@ -93,10 +93,6 @@ _TAIL = """        elif op == {engine}:
 """
 
 
-def _leave(reason: int) -> list[str]:
-    return [f"reason = {reason}", "break"]
-
-
 def _jump(target: str) -> list[str]:
     """Go to a core address, after checking it."""
     return [

@@ -148,6 +148,11 @@ def _same(found: np.ndarray[Any, Any], expected: bytearray, what: str) -> None:
 NOT_HERE = (Matrix, Convolution, Control)
 
 
+def kernel_ident(variant: tuple[Instruction, Format | None, bool]) -> str:
+    instruction, fmt, nearest = variant
+    return f"{instruction.mnemonic}-{fmt.token if fmt else ''}-{'rne' if nearest else 'modes'}"
+
+
 def variants() -> list[tuple[Instruction, Format | None, bool]]:
     """Every kernel there is."""
     found = []

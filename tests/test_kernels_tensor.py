@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_kernels import RECORDS, Tile, pack, variants
+from test_kernels import RECORDS, Tile, kernel_ident, pack, variants
 
 from tx8isa.formats import DMA_FORMATS, FLOATS, MOVE_FORMATS, Format
 from tx8isa.meaning import Move
@@ -67,7 +67,7 @@ def test_reduce(name: str, dims: int, compiled: bool) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("variant", [v for v in variants() if "reduce" in v[0].mnemonic], ids=str)
+@pytest.mark.parametrize("variant", [v for v in variants() if "reduce" in v[0].mnemonic], ids=kernel_ident)
 def test_every_reduce(variant: Any) -> None:
     for dims in (0, 1, 2, 4):
         for shape in (*SHAPES, (1, 2, 70, 4), (1, 3, 30, 66), (1, 20, 20, 5)):
@@ -111,7 +111,7 @@ def test_pool(name: str, compiled: bool) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("variant", [v for v in variants() if "pool" in v[0].mnemonic], ids=str)
+@pytest.mark.parametrize("variant", [v for v in variants() if "pool" in v[0].mnemonic], ids=kernel_ident)
 def test_every_pool(variant: Any) -> None:
     for number, case in enumerate(POOLS):
         check(variant[0].mnemonic, variant[1], True, number, dst=DST, src0=SRC0, **pooled(*case))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from test_kernels import RECORDS, Tile, variants
+from test_kernels import RECORDS, Tile, kernel_ident, variants
 
 from emulator import state
 from tx8isa.formats import FLOATS, Format
@@ -21,11 +21,6 @@ ELEMENTWISE = [i for i in RECORDS.values() if isinstance(i.meaning, Elementwise)
 
 def ident(value: Any) -> str:
     return kernel_ident(value) if isinstance(value, tuple) else str(value)
-
-
-def kernel_ident(variant: tuple[Instruction, Format | None, bool]) -> str:
-    instruction, fmt, nearest = variant
-    return f"{instruction.mnemonic}-{fmt.token if fmt else ''}-{'rne' if nearest else 'modes'}"
 
 
 def operands(instruction: Instruction, n: int, mode: int) -> dict[str, int]:

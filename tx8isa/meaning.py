@@ -96,7 +96,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """Blocks read through one loop nest and written through another (``nest.gather``, ``nest.scatter``)."""
+    """Blocks read through one loop nest and written in the same order through another."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,12 @@
-"""Loop nests of the DMA engines: extents, rules and the copies themselves, on raw bytes.
+"""Loop nests of the DMA engines: extents and rules. Level 0 is the innermost.
 
-Level 0 is the innermost. Sources are read completely before anything is written (docs/isa.md,
+Sources are read completely before anything is written (docs/isa.md,
 Number model, proposed).
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from .operands import rule
-
-Bytes = Any  # an array of uint8 over a whole memory, or over scratch
 
 
 def span(block: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int) -> int:
@@ -32,34 +28,6 @@ def element_stream(bits: int, n: int, i0: int, i1: int, i2: int) -> int:
 def fill_span(bits: int, n: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int) -> int:
     """A fill: block in elements, strides in bytes."""
     return span((bits * n + 7) >> 3, s0, i0, s1, i1, s2, i2)
-
-
-def gather(
-    memory: Bytes, source: int, stream: Bytes, block: int,
-    s0: int, i0: int, s1: int, i1: int, s2: int, i2: int,
-) -> None:  # fmt: skip
-    """Append the blocks of a nest to ``stream``; strides in bytes."""
-    k = 0
-    for c in range(i2):
-        for b in range(i1):
-            for a in range(i0):
-                at = source + a * s0 + b * s1 + c * s2
-                stream[k : k + block] = memory[at : at + block]
-                k += block
-
-
-def scatter(
-    stream: Bytes, memory: Bytes, target: int, block: int,
-    s0: int, i0: int, s1: int, i1: int, s2: int, i2: int,
-) -> None:  # fmt: skip
-    """Write the blocks of ``stream`` to a nest; with a stride of 0 the last write wins (proposed)."""
-    k = 0
-    for c in range(i2):
-        for b in range(i1):
-            for a in range(i0):
-                at = target + a * s0 + b * s1 + c * s2
-                memory[at : at + block] = stream[k : k + block]
-                k += block
 
 
 @rule("n")

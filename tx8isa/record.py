@@ -120,10 +120,6 @@ class Instruction:
     evidence: str
     rules: tuple[Rule, ...] = ()
 
-    @property
-    def name(self) -> str:
-        return self.mnemonic
-
     def operand(self, name: str) -> Operand:
         """The operand spelt ``name``; KeyError when there is none."""
         return self.operands[self.index(name)]
