@@ -23,6 +23,7 @@ _EXAMPLES = """examples:
   tx8cc graph.json --dtype fp16 -o build --run      runs it on random inputs, compares with the reference
   tx8cc graph.json --run --input x=x.npy --output-dir out
   tx8cc graph.json --print-ir-after layout -S
+  tx8cc examples/batchnorm/*.json --run --dtype fp16
 
 exit status: 0 done, and every output within its tolerance; 1 the input is at fault; 2 usage;
 3 the program faulted, or an output is wrong"""
@@ -36,9 +37,9 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     add = parser.add_argument
-    add("graph", help="the graph (docs/graph_json.md)")
+    add("graphs", metavar="graph", nargs="+", help="the graph (docs/graph_json.md), or several")
     add("-o", dest="output", metavar="DIR", help="folder of prog.s, prog.const and prog.bin (default: the "
-        "graph's name without suffix, beside it)")  # fmt: skip
+        "graph's name without suffix, beside it); with several graphs, of a folder for each")  # fmt: skip
     add("--dtype", help="fp32, tf32, fp16 or bf16: how floats are stored and computed (default: the graph's)")
     add("--tiles", type=int, metavar="N", help="tiles that take part (default: 16)")
     add("--machine", metavar="FILE.toml", help="machine description (default: TX81)")
@@ -52,7 +53,9 @@ def _parser() -> argparse.ArgumentParser:
         help="input for --run (default: random)",
     )
     add("--seed", type=int, default=0, metavar="N", help="of random inputs (default: 0)")
-    add("--output-dir", metavar="DIR", help="with --run, write one .npy file per output")
+    add("--output-dir", metavar="DIR",
+        help="with --run, write one .npy file per output; with several "
+        "graphs, into a folder for each")  # fmt: skip
     add("--print-ir-after", metavar="PASS", help="print the module after a pass, or after all of them")
     add("--timing", action="store_true", help="print the seconds every pass took")
     add("-q", "--quiet", action="store_true", help="say nothing but errors and what was asked for")
@@ -67,14 +70,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     _check_usage(parser, options)
     try:
-        return _run(options, parser)
+        return max(_one_graph(options, Path(graph)) for graph in options.graphs)
+    except KeyboardInterrupt:
+        print("tx8cc: interrupted", file=sys.stderr)
+        return 130
+
+
+def _one_graph(options: argparse.Namespace, graph: Path) -> int:
+    """Exit status of one graph; the others are compiled whatever it is."""
+    try:
+        return _run(options, graph)
     except Tx8Error as error:
         return _fail(str(error))
     except OSError as error:
         return _fail(": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
-    except KeyboardInterrupt:
-        print("tx8cc: interrupted", file=sys.stderr)
-        return 130
 
 
 def _fail(text: str) -> int:
@@ -83,6 +92,16 @@ def _fail(text: str) -> int:
 
 
 def _check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    stems = [Path(graph).stem for graph in options.graphs]
+    if len(set(stems)) < len(stems) and (options.output or options.output_dir):
+        parser.error("graphs of one name cannot share the folder of -o or --output-dir")
+    if options.print_ir_after not in (None, "all"):
+        from compiler.driver import pass_names
+
+        names = pass_names()
+        if options.print_ir_after not in names:
+            wrong = f"'{options.print_ir_after}' is not all or one of {' '.join(names)}"
+            parser.error(f"argument --print-ir-after: {wrong}")
     if not options.run and (options.input or options.output_dir):
         parser.error("--input and --output-dir need --run")
     if options.run and options.text_only:
@@ -93,26 +112,26 @@ def _check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) -
             parser.error(f"argument --input: '{argument}' is not NAME=FILE.npy")
 
 
-def _run(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
-    from compiler.driver import compile_graph, pass_names
+def _run(options: argparse.Namespace, path: Path) -> int:
+    from compiler.driver import compile_graph
     from compiler.graph_json import load_graph
     from tx8isa.machine import load_machine
 
-    names = pass_names()
-    if options.print_ir_after not in (None, "all", *names):
-        parser.error(
-            f"argument --print-ir-after: '{options.print_ir_after}' is not all or one of {' '.join(names)}"
-        )
     machine = load_machine(options.machine)
-    graph = load_graph(options.graph)
+    graph = load_graph(path)
     program = compile_graph(graph, options.dtype, options.tiles, machine, _observer(options))
-    folder = Path(options.output) if options.output else Path(options.graph).with_suffix("")
+    folder = _folder(options, options.output, path) if options.output else path.with_suffix("")
     program.write(folder, text_only=options.text_only)
     if not options.quiet:
         print(_summary(program, folder))
     if options.timing:
         print(_timing(program))
-    return _execute(options, program) if options.run else 0
+    return _execute(options, program, path) if options.run else 0
+
+
+def _folder(options: argparse.Namespace, given: str, graph: Path) -> Path:
+    """A folder the user named; each of several graphs gets its own in it."""
+    return Path(given) / graph.stem if len(options.graphs) > 1 else Path(given)
 
 
 def _observer(options: argparse.Namespace) -> Callable[[str, ModuleOp], None] | None:
@@ -143,7 +162,7 @@ def _timing(program: Program) -> str:
     return "\n".join([*rows, f"{'total':<12}{1000 * sum(program.timing.values()):>10.1f} ms"])
 
 
-def _execute(options: argparse.Namespace, program: Program) -> int:
+def _execute(options: argparse.Namespace, program: Program, graph: Path) -> int:
     from compiler import run
 
     if not options.quiet:
@@ -159,7 +178,7 @@ def _execute(options: argparse.Namespace, program: Program) -> int:
         print(f"tx8cc: fault: {fault}", file=sys.stderr)
         return RUN_FAILED
     if options.output_dir:
-        run.write_outputs(Path(options.output_dir), outcome.outputs)
+        run.write_outputs(_folder(options, options.output_dir, graph), outcome.outputs)
     print(run.table(outcome))
     return 0 if outcome.ok else RUN_FAILED
 
