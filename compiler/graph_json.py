@@ -6,6 +6,7 @@ read by :mod:`compiler.graph_constants`, meaning is checked by :mod:`compiler.in
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Iterator
@@ -106,9 +107,21 @@ def schema_text() -> str:
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "tx8 graph.json",
-        **msgspec.json.schema(GraphRecord),
+        **_clean(msgspec.json.schema(GraphRecord)),
     }
     return json.dumps(schema, indent=1) + "\n"
+
+
+def _clean(part: Any) -> Any:
+    """Descriptions without the indentation of docstrings, which Python keeps or drops by its version."""
+    if isinstance(part, list):
+        return [_clean(item) for item in part]
+    if not isinstance(part, dict):
+        return part
+    return {
+        key: inspect.cleandoc(value) if key == "description" and isinstance(value, str) else _clean(value)
+        for key, value in part.items()
+    }
 
 
 def _constants(record: GraphRecord, source: str, directory: Path) -> dict[str, Array]:

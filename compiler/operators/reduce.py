@@ -66,12 +66,12 @@ def _shapes(call: Call) -> tuple[Shape, ...]:
 
 
 def _sum(call: Call, x: Array, axes: Array | None = None) -> tuple[Array, ...]:
-    keep = bool(call.integer("keepdims"))
-    return (np.asarray(np.sum(x, axis=reduced_axes(call), keepdims=keep, dtype=x.dtype)),)
+    total = np.sum(x, axis=reduced_axes(call), dtype=x.dtype)
+    return (np.asarray(total).reshape(_shapes(call)[0]),)
 
 
 def _mean(call: Call, x: Array, axes: Array | None = None) -> tuple[Array, ...]:
-    return (np.asarray(np.mean(x, axis=reduced_axes(call), keepdims=bool(call.integer("keepdims")))),)
+    return (np.asarray(np.mean(x, axis=reduced_axes(call))).reshape(_shapes(call)[0]),)
 
 
 def _lowest(x: Array) -> float | int | bool:
@@ -82,8 +82,8 @@ def _lowest(x: Array) -> float | int | bool:
 
 
 def _max(call: Call, x: Array, axes: Array | None = None) -> tuple[Array, ...]:
-    keep = bool(call.integer("keepdims"))
-    return (np.asarray(np.max(x, axis=reduced_axes(call), keepdims=keep, initial=_lowest(x))),)
+    largest = np.max(x, axis=reduced_axes(call), initial=_lowest(x))
+    return (np.asarray(largest).reshape(_shapes(call)[0]),)
 
 
 def _reduction(
