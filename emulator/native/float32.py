@@ -2,8 +2,10 @@
 
 A stored number is an unsigned bit pattern (an int), a binary32 is ``numpy.float32``. Widening is exact.
 Narrowing rounds once, nearest even, and every NaN becomes the canonical one, 0x7E00, 0x7FC0 or 0x7FC00000
-(docs/isa.md, Number model, proposed). FP16, BF16 and TF32 sums, differences and products computed in
-binary32 and narrowed once are the correctly rounded results, because 24 >= 2*11 + 2 significand bits.
+(docs/isa.md, Number model, proposed). FP16 and BF16 sums, differences and products computed in binary32
+and narrowed once are the correctly rounded results, because 24 >= 2*11 + 2 significand bits. TF32 has the
+exponent range of binary32 and 11 significand bits, so its products below the normal range would be rounded
+twice: its kernels compute in binary64.
 """
 
 from __future__ import annotations
