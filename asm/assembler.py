@@ -108,6 +108,7 @@ class Assembler:
                 marks[-1] = here + len(code)
             else:
                 marks += (here, here + len(code))
+        if template.wide or len(code) == _ALIGNMENT:
             section.rows.append(here)
             section.row_lines.append(line)
         else:

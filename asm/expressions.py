@@ -94,7 +94,7 @@ def literal(text: str, at: int = 0) -> int | None:
     first = text[0]
     if first == "'":
         return _character(text, at)
-    if not first.isdigit() or _LOCAL.fullmatch(text):
+    if not first.isdigit() or (text[-1] in "fb" and _LOCAL.fullmatch(text)):
         return None
     if not _NUMBER.fullmatch(text):
         if _FLOAT.fullmatch(text):

@@ -8,6 +8,7 @@ from zlib import crc32
 from . import image_elf as elf
 from .image_check import ddr_offset, problem
 from .image_note import SegmentNote, check_version, decode_note, encode_note, image_of
+from .image_plain import plain_image
 from .image_symbols import SYMBOL_BYTES, SymbolReader, SymbolTable, pack_symbols
 from .image_types import (
     ABSOLUTE,
@@ -78,9 +79,15 @@ def _sealed(parts: list[bytes], note: bytes) -> bytes:
 
 
 def read_image(data: bytes, name: str) -> Image:
-    """The image in the bytes of the file ``name``; ImageError says what is wrong with the file."""
+    """The image in the bytes of the file ``name``; ImageError says what is wrong with the file.
+
+    An executable without our note, such as GCC's, is a program without buffers (``image_plain``).
+    """
     file = elf.ElfFile(data, name)
-    descriptor = _descriptor(file)
+    notes = {type_: (descriptor, offset) for type_, descriptor, offset in file.notes(_OWNER)}
+    if not notes:
+        return plain_image(file)
+    descriptor = _descriptor(file, notes)
     note = decode_note(descriptor, name)
     programs = _loadable(file)
     if len(programs) != len(note.segments):
@@ -140,14 +147,10 @@ def _section(segment: Segment) -> elf.Section:
     )
 
 
-def _descriptor(file: elf.ElfFile) -> bytes:
+def _descriptor(file: elf.ElfFile, notes: dict[int, tuple[bytes, int]]) -> bytes:
     """The JSON note, once the file has been found to be as it was written."""
-    notes = {type_: (descriptor, offset) for type_, descriptor, offset in file.notes(_OWNER)}
     if _NOTE_JSON not in notes:
-        raise ImageError(
-            f"{file.name}: not a program image: the ELF file has no '{_OWNER}' note; "
-            "make one with tx8as or tx8cc"
-        )
+        raise ImageError(f"{file.name}: corrupted image: of the '{_OWNER}' notes the JSON one is missing")
     descriptor, _ = notes[_NOTE_JSON]
     check_version(descriptor, file.name)
     stored, offset = notes.get(_NOTE_CRC32, (b"", 0))

@@ -138,6 +138,7 @@ class ElfFile:
         self.name = name
         header = self._identify()
         self.entry = header[4]
+        self.flags, self.names_section = header[7], header[13]
         program_at, section_at = header[5], header[6]
         program_size, programs, section_size, sections = header[9:13]
         self.programs = [

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tx8isa.encoding import Decoded, unpack_lanes
 from tx8isa.record import Engine, Operand
-from tx8isa.rv import CSR_NAMES, REGISTER_NAMES, Scalar
+from tx8isa.rv import CSR_NAMES, FLOAT_REGISTER_NAMES, REGISTER_NAMES, ROUNDING_MODES, Scalar
 
 
 def quote(text: str) -> str:
@@ -24,13 +24,18 @@ def scalar_text(record: Scalar, values: Mapping[str, int], at: int, labels: Mapp
     operands = []
     for operand in record.operands:
         name, _, base = operand.rstrip(")").partition("(")
-        operands.append(f"{texts[name]}({texts[base]})" if base else texts[name])
+        if operand != "rm" or values["rm"] != record.rounding:
+            operands.append(f"{texts[name]}({texts[base]})" if base else texts[name])
     return f"{record.mnemonic} {', '.join(operands)}".rstrip()
 
 
 def _field(name: str, kind: str, value: int) -> str:
     if kind == "register":
         return REGISTER_NAMES[value]
+    if kind == "float":
+        return FLOAT_REGISTER_NAMES[value]
+    if kind == "rounding":
+        return next(mode for mode, code in ROUNDING_MODES.items() if code == value)
     if kind == "csr":
         return CSR_NAMES.get(value, f"{value:#x}")
     if kind == "order":

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
+from operator import or_
+from typing import TypeVar
 
-from tx8isa.encoding import WORKERS, argument_values, encoder, value_error
-from tx8isa.formats import EXPONENT_BITS, MANTISSA_BITS, Format, narrow
+from tx8isa.encoding import WORKERS, encoder, value_error
+from tx8isa.formats import EXPONENT_BITS, MANTISSA_BITS, STORAGE_BITS, Format, narrow
 from tx8isa.record import Engine, Extent, Instruction, Lane, Rule
 from tx8isa.record import Operand as Field
 from tx8isa.rv import REGISTERS
@@ -19,6 +22,7 @@ from .template import Limits, Slot, Template
 _MASK, _CONTROL, _WORDS = 32, 64, 96
 """Bit at which the register mask, the control word and the operand words start."""
 _WORKER = 29
+_NO_LIMITS: Limits = ()
 
 
 class _FieldSlot(Slot):
@@ -33,12 +37,12 @@ class _FieldSlot(Slot):
         self.choices = dict(field.choices)
 
     def special(self, text: str, negative: bool) -> int | None:
+        if text in self.choices and not negative:
+            return self.choices[text] << self.shift
         if text in REGISTERS and not negative:
             if not self.mask:
                 raise Fault(f"operand '{self.field.name}' takes no register, found {text}", self.node.at)
             return REGISTERS[text] << self.shift | self.mask
-        if text in self.choices and not negative:
-            return self.choices[text] << self.shift
         number = fraction(text) if self.field.scalar else None
         return None if number is None else self._fraction(-number if negative else number, text)
 
@@ -111,59 +115,97 @@ def _layout(instruction: Instruction) -> _Layout:
     return _Layout(tuple(shifts), tuple(widths), tuple(masks))
 
 
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where an argument of a rule or an extent stands in a statement.
+
+    ``stored``: it is the storage bits of the format there. ``fixed``: the value of a constant.
+    """
+
+    shift: int
+    mask: int
+    register: int = 0
+    stored: bool = False
+    fixed: int = 0
+
+    def value(self, word: int) -> int:
+        found = word >> self.shift & self.mask
+        return STORAGE_BITS[found] if self.stored else found | self.fixed
+
+
+def _source(instruction: Instruction, layout: _Layout, argument: str | int) -> _Source:
+    if isinstance(argument, int):
+        return _Source(0, 0, fixed=argument)
+    name, _, part = argument.removeprefix("@").partition(".")
+    index = instruction.index(name)
+    shift, mask = layout.shifts[index], (1 << layout.widths[index]) - 1
+    if part:
+        lanes = [lane.name for lane in instruction.operands[index].lanes]
+        shift, mask = shift + 16 * (len(lanes) - 1 - lanes.index(part)), 0xFFFF
+    return _Source(shift, mask, layout.masks[index], argument.startswith("@"))
+
+
+Answer = TypeVar("Answer")
+
+
+class _Answers(dict[int, Answer]):
+    """What a rule or an extent says, remembered for the ``bits`` of a statement that it depends on."""
+
+    def __init__(self, ask: Callable[..., Answer], sources: Sequence[_Source], unknown: Answer) -> None:
+        super().__init__()
+        self._ask, self._sources, self._unknown = ask, sources, unknown
+        self._registers = reduce(or_, (source.register for source in sources), 0)
+        self.bits = reduce(or_, (source.mask << source.shift for source in sources), self._registers)
+
+    def __missing__(self, key: int) -> Answer:
+        known = not key & self._registers
+        self[key] = self._ask(*[s.value(key) for s in self._sources]) if known else self._unknown
+        return self[key]
+
+
 class _Checks:
-    """The rules and extents of a record; those that depend on a register are the emulator's."""
+    """The rules and extents of a record; those that depend on a register are the emulator's.
+
+    All lines of a shape share them: a line whose numbers were not seen together before asks for nothing that
+    an earlier line has answered.
+    """
 
     def __init__(self, instruction: Instruction, layout: _Layout, spm_bytes: int) -> None:
         self.instruction, self.layout, self.spm_bytes = instruction, layout, spm_bytes
-        self.rules = [(rule, self._registers(rule)) for rule in instruction.rules]
+        self.rules = [(rule, _Answers(rule.holds, self._sources(rule), True)) for rule in instruction.rules]
         self.extents = [
-            (index, operand.name, operand.extent, self._registers(operand.extent))
+            _Answers(partial(self._limit, index, operand.extent), self._sources(operand.extent), _NO_LIMITS)
             for index, operand in enumerate(instruction.operands)
             if operand.extent is not None and operand.memory == "spm"
         ]
 
-    def _registers(self, user: Rule | Extent) -> int:
-        """Mask bits of the operands that a rule or an extent looks at."""
-        mask = 0
-        for argument in user.arguments:
-            if isinstance(argument, str):
-                name = argument.removeprefix("@").partition(".")[0]
-                mask |= self.layout.masks[self.instruction.index(name)]
-        return mask
+    def _sources(self, user: Rule | Extent) -> list[_Source]:
+        return [_source(self.instruction, self.layout, argument) for argument in user.arguments]
 
     def limits(self, word: int) -> Limits:
         """The highest address of every SPM operand; Fault for a broken rule."""
-        values = [
-            word >> shift & (1 << width) - 1
-            for shift, width in zip(self.layout.shifts, self.layout.widths, strict=True)
-        ]
-        for rule, registers in self.rules:
-            arguments = (
-                None if word & registers else argument_values(self.instruction, rule.arguments, values)
-            )
-            if arguments is not None and not rule.holds(*arguments):
-                raise Fault(f"{self.instruction.mnemonic}: {rule.text}; found {self._found(rule, values)}")
-        limits = []
-        for index, name, extent, registers in self.extents:
-            length = (
-                0
-                if word & registers
-                else extent.length(*argument_values(self.instruction, extent.arguments, values))
-            )
-            if length:
-                leave = f"the {length} bytes from there leave the SPM of {self.spm_bytes:#x} bytes"
-                message = f"operand '{name}': {{value:#x}} and {leave}"
-                high = self.spm_bytes - length
-                limits.append((self.layout.shifts[index], high, self.layout.masks[index], message))
-        return tuple(limits)
+        for rule, holds in self.rules:
+            if not holds[word & holds.bits]:
+                raise Fault(f"{self.instruction.mnemonic}: {rule.text}; found {self._found(rule, word)}")
+        limits = _NO_LIMITS
+        for extent in self.extents:
+            limits += extent[word & extent.bits]
+        return limits
 
-    def _found(self, rule: Rule, values: list[int]) -> str:
-        names = [a for a in rule.arguments if isinstance(a, str)]
-        found = argument_values(self.instruction, tuple(names), values)
+    def _limit(self, index: int, extent: Extent, *arguments: int) -> Limits:
+        """The highest address of one operand; none when it touches nothing."""
+        length = extent.length(*arguments)
+        if not length:
+            return _NO_LIMITS
+        leave = f"the {length} bytes from there leave the SPM of {self.spm_bytes:#x} bytes"
+        message = f"operand '{self.instruction.operands[index].name}': {{value:#x}} and {leave}"
+        return ((self.layout.shifts[index], self.spm_bytes - length, self.layout.masks[index], message),)
+
+    def _found(self, rule: Rule, word: int) -> str:
         return ", ".join(
-            f"{name.removeprefix('@')} = {value}{' bits' if name.startswith('@') else ''}"
-            for name, value in zip(names, found, strict=True)
+            f"{name.removeprefix('@')} = {source.value(word)}{' bits' if name.startswith('@') else ''}"
+            for name, source in zip(rule.arguments, self._sources(rule), strict=True)
+            if isinstance(name, str)
         )
 
 
@@ -180,6 +222,8 @@ def engine_template(
         slots.append(_WorkerSlot(_node(given.pop("worker")), _WORKER))
     for index, field in enumerate(instruction.operands):
         named = given.get(field.name)
+        if named is None and isinstance(field.default, str):
+            named = given.get(field.default)
         if named is not None:
             slots += _slots(instruction, field, named, layout, index, fmt)
         else:

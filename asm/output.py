@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise, repeat
 
 from .assembler import Assembler
 from .diagnostics import AsmError, Diagnostic
@@ -39,8 +39,8 @@ def image_of(assembler: Assembler) -> Image:
             replace(buffer, address=_final(at, bases)) if at is not None else buffer
             for buffer, at in assembler.buffers
         ),
-        lines=dict(pair for section in code for pair in _lines(section)),
-        nodes=dict(pair for section in code for pair in _nodes(section)),
+        lines=dict(chain.from_iterable(_lines(section) for section in code)),
+        nodes=dict(chain.from_iterable(_nodes(section) for section in code)),
         machine=assembler.machine.name,
         windows=ddr_windows(assembler.machine),
     )
@@ -67,17 +67,26 @@ def _data_ranges(section: Section) -> Iterator[tuple[int, int]]:
 
 
 def _lines(section: Section) -> Iterator[tuple[int, tuple[str, int]]]:
-    base, rows, lines = section.base or 0, section.rows, section.row_lines
-    for (start, file), (end, _) in pairwise([*section.row_files, (len(rows), None)]):
-        if file is not None:
-            yield from ((base + rows[i], (file, lines[i])) for i in range(start, end))
+    addresses, lines = _addresses(section), section.row_lines
+    ranges = pairwise([*section.row_files, (len(addresses), None)])
+    return chain.from_iterable(
+        zip(addresses[start:end], zip(repeat(file), lines[start:end]), strict=False)
+        for (start, file), (end, _) in ranges
+        if file is not None
+    )
 
 
 def _nodes(section: Section) -> Iterator[tuple[int, str]]:
-    base, rows = section.base or 0, section.rows
-    for (start, name), (end, _) in pairwise([*section.row_nodes, (len(rows), "")]):
-        if name:
-            yield from ((base + row, name) for row in rows[start:end])
+    addresses = _addresses(section)
+    ranges = pairwise([*section.row_nodes, (len(addresses), "")])
+    return chain.from_iterable(
+        zip(addresses[start:end], repeat(name)) for (start, name), (end, _) in ranges if name
+    )
+
+
+def _addresses(section: Section) -> list[int]:
+    base = section.base or 0
+    return [base + row for row in section.rows]
 
 
 def _symbols(assembler: Assembler) -> Iterator[tuple[str, Symbol]]:

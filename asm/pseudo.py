@@ -44,6 +44,26 @@ SIMPLE: dict[str, tuple[str, ...]] = {
     "bgtu": ("bltu $1 $0 $2",),
     "bleu": ("bgeu $1 $0 $2",),
     "j": ("jal zero $0",),
+    **{
+        f"{name}.{size}": (f"{real}.{size} $0 $1 $1",)
+        for size in "sd"
+        for name, real in (("fmv", "fsgnj"), ("fabs", "fsgnjx"), ("fneg", "fsgnjn"))
+    },
+    **{
+        f"{name}.{size}": (f"{real}.{size} $0 $2 $1",)
+        for size in "sd"
+        for name, real in (("fgt", "flt"), ("fge", "fle"))
+    },
+    "fmv.x.s": ("fmv.x.w $0 $1",),
+    "fmv.s.x": ("fmv.w.x $0 $1",),
+    "frcsr": ("csrrs $0 fcsr zero",),
+    "frrm": ("csrrs $0 frm zero",),
+    "frflags": ("csrrs $0 fflags zero",),
+    "fscsr": ("csrrw $0 fcsr $1",),
+    "fsrm": ("csrrw $0 frm $1",),
+    "fsflags": ("csrrw $0 fflags $1",),
+    "fsrmi": ("csrrwi $0 frm $1",),
+    "fsflagsi": ("csrrwi $0 fflags $1",),
     "rdcycle": ("csrrs $0 cycle zero",),
     "rdtime": ("csrrs $0 time zero",),
     "rdinstret": ("csrrs $0 instret zero",),
@@ -60,6 +80,11 @@ SIMPLE: dict[str, tuple[str, ...]] = {
 SHORTER: dict[tuple[str, int], str] = {
     ("jal", 1): "jal ra $0",
     ("fence", 0): "fence iorw iorw",
+    ("fscsr", 1): "csrrw zero fcsr $0",
+    ("fsrm", 1): "csrrw zero frm $0",
+    ("fsflags", 1): "csrrw zero fflags $0",
+    ("fsrmi", 1): "csrrwi zero frm $0",
+    ("fsflagsi", 1): "csrrwi zero fflags $0",
 }
 """Instructions that may be written with fewer operands."""
 
@@ -75,10 +100,10 @@ def scalar_or_pseudo(mnemonic: str, operands: Operands) -> Template | None:
     if record is None and mnemonic not in NAMES:
         return None
     terms = positional(mnemonic, operands.items)
-    if mnemonic in SIMPLE:
-        return _simple(mnemonic, SIMPLE[mnemonic], terms)
     if (mnemonic, len(terms)) in SHORTER:
         return _simple(mnemonic, (SHORTER[mnemonic, len(terms)],), terms)
+    if mnemonic in SIMPLE:
+        return _simple(mnemonic, SIMPLE[mnemonic], terms)
     if mnemonic == "ret":
         return _return(terms)
     if mnemonic in ("jr", "jalr"):
@@ -176,7 +201,12 @@ def _far_jump(mnemonic: str, target: Node) -> Template:
 
 
 def _at_symbol(record: Scalar, terms: Sequence[Term]) -> Template | None:
-    """``lw rd, symbol`` and ``sw rs2, symbol, rt``; None for the ordinary forms."""
+    """``lw rd, symbol``, ``flw rd, symbol, rt`` and ``sw rs2, symbol, rt``; None for the ordinary forms."""
+    if record.kind == "load" and record.field("rd").kind == "float":
+        if len(terms) != 3:
+            return None
+        target, through = expression(terms[1], record.mnemonic), expression(terms[2], "rt")
+        return _pair(through, target, record, {"rd": expression(terms[0], "rd")})
     if record.kind == "load" and len(terms) == 2 and not isinstance(terms[1], Based | Paren):
         rd = expression(terms[0], "rd")
         return _pair(rd, expression(terms[1], record.mnemonic), record, {"rd": rd})

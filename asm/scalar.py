@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tx8isa.rv import CSRS, REGISTERS, Field, Scalar
+from tx8isa.rv import CSRS, FLOAT_REGISTERS, REGISTERS, ROUNDING_MODES, Field, Scalar
 
 from .diagnostics import Fault
 from .expressions import Address, Atom, Node, Paren, Value, evaluate, number_of
@@ -52,6 +52,34 @@ class RegisterSlot(FieldSlot):
 
     def number(self, atoms: Sequence[str], place: Place) -> int:
         raise Fault("an x register is expected, found an expression", self.node.at, _REGISTERS)
+
+
+_FLOAT_REGISTERS = "registers: f0..f31, or ft0..ft11 fs0..fs11 fa0..fa7"
+
+
+class FloatSlot(FieldSlot):
+    """An f register."""
+
+    def special(self, text: str, negative: bool) -> int | None:
+        if text not in FLOAT_REGISTERS or negative:
+            raise Fault(f"{text} is not an f register", self.node.at, _FLOAT_REGISTERS)
+        return self.field.insert(FLOAT_REGISTERS[text]) << self.shift
+
+    def number(self, atoms: Sequence[str], place: Place) -> int:
+        raise Fault("an f register is expected, found an expression", self.node.at, _FLOAT_REGISTERS)
+
+
+class RoundingSlot(FieldSlot):
+    """A rounding mode by name."""
+
+    def special(self, text: str, negative: bool) -> int | None:
+        if text not in ROUNDING_MODES or negative:
+            modes = " ".join(ROUNDING_MODES)
+            raise Fault(f"{text} is not a rounding mode", self.node.at, f"rounding modes: {modes}")
+        return self.field.insert(ROUNDING_MODES[text]) << self.shift
+
+    def number(self, atoms: Sequence[str], place: Place) -> int:
+        raise Fault("a rounding mode is expected, found an expression", self.node.at)
 
 
 class CsrSlot(FieldSlot):
@@ -114,6 +142,8 @@ def scalar_template(record: Scalar, given: Sequence[Given]) -> Template:
 
 def place_scalar(record: Scalar, given: Sequence[Given], shift: int) -> tuple[int, list[Slot]]:
     """Bits and slots of an instruction that stands ``shift`` bits into a statement."""
+    if record.operands[-1:] == ("rm",) and len(given) == len(record.operands) - 1:
+        given = [*given, Constant(rounding_name(record.rounding))]
     if len(given) != len(record.operands):
         takes = f"it takes {record.syntax}" if record.syntax else "it takes no operand"
         raise Fault(f"{record.mnemonic}: {_count(len(given))}", None, f"{takes}, as in '{record.example}'")
@@ -136,6 +166,11 @@ def place_fields(record: Scalar, parts: Mapping[str, Node | Constant], shift: in
     return base, slots
 
 
+def rounding_name(code: int) -> str:
+    """A rounding mode as it is written."""
+    return next(name for name, number in ROUNDING_MODES.items() if number == code)
+
+
 def _count(number: int) -> str:
     return f"{number} operand{'s' if number != 1 else ''} found"
 
@@ -154,7 +189,13 @@ def _parts(record: Scalar, wanted: str, term: Given) -> list[tuple[str, Node | C
 
 
 _NOWHERE = Atom(0, 0)
-_SLOTS = {"register": RegisterSlot, "csr": CsrSlot, "order": OrderSlot}
+_SLOTS = {
+    "register": RegisterSlot,
+    "float": FloatSlot,
+    "rounding": RoundingSlot,
+    "csr": CsrSlot,
+    "order": OrderSlot,
+}
 
 
 def _slot(record: Scalar, field: Field, part: Node | Constant, shift: int) -> Slot:

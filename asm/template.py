@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import getitem, itemgetter, or_
 from typing import Protocol
 
 from .diagnostics import Fault
@@ -165,9 +167,7 @@ def not_plain(atoms: Sequence[str]) -> bytes:
 
 def _plain_encoder(base: int, size: int, tables: list[_Bits]) -> Encode:
     def encode(atoms: Sequence[str]) -> bytes:
-        word = base
-        for table, atom in zip(tables, atoms, strict=True):
-            word |= table[atom]
+        word = reduce(or_, map(getitem, tables, atoms), base)
         return word.to_bytes(size, "little")
 
     return encode
@@ -175,13 +175,12 @@ def _plain_encoder(base: int, size: int, tables: list[_Bits]) -> Encode:
 
 def _checked_encoder(base: int, size: int, tables: list[_Bits], decisive: list[int], check: Check) -> Encode:
     """As above; what the checks say is remembered per text of the ``decisive`` atoms."""
-    known: dict[tuple[str, ...], Limits] = {}
+    known: dict[str | tuple[str, ...], Limits] = {}
+    decided_by = itemgetter(*decisive) if decisive else _nothing
 
     def encode(atoms: Sequence[str]) -> bytes:
-        word = base
-        for table, atom in zip(tables, atoms, strict=True):
-            word |= table[atom]
-        key = tuple([atoms[index] for index in decisive])
+        word = reduce(or_, map(getitem, tables, atoms), base)
+        key = decided_by(atoms)
         limits = known.get(key)
         if limits is None:
             limits = known[key] = check.limits(word)
@@ -191,6 +190,11 @@ def _checked_encoder(base: int, size: int, tables: list[_Bits], decisive: list[i
         return word.to_bytes(size, "little")
 
     return encode
+
+
+def _nothing(atoms: Sequence[str]) -> tuple[str, ...]:
+    """The key of a shape whose checks look at no atom."""
+    return ()
 
 
 def verify(word: int, limits: Limits) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -67,3 +68,11 @@ def promise(
 def read_rows(file: Path) -> list[Row]:
     """The rows that scripts appended."""
     return [Row(**json.loads(line)) for line in file.read_text().splitlines()]
+
+
+def machine() -> str:
+    """The processor and the Python that figures were taken with."""
+    info = Path("/proc/cpuinfo")
+    names = [line for line in info.read_text().splitlines() if "model name" in line] if info.exists() else []
+    name = names[0].partition(":")[2].strip() if names else platform.machine()
+    return f"{name}, {os.cpu_count()} cores, Python {platform.python_version()}"

@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from _report import ROWS, Row, read_rows
+from _report import ROWS, Row, machine, read_rows
 
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
@@ -24,14 +23,7 @@ def table(rows: list[Row]) -> str:
     """A Markdown table of the rows and a line about the machine."""
     lines = [f"| {' | '.join(HEADINGS)} |", "|" + "---|" * len(HEADINGS)]
     lines += [f"| {' | '.join(row.cells())} |" for row in rows]
-    return "\n".join([*lines, "", f"Measured on: {_machine()}."])
-
-
-def _machine() -> str:
-    info = Path("/proc/cpuinfo")
-    names = [line for line in info.read_text().splitlines() if "model name" in line] if info.exists() else []
-    name = names[0].partition(":")[2].strip() if names else platform.machine()
-    return f"{name}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    return "\n".join([*lines, "", f"Measured on: {machine()}."])
 
 
 def update_readme(text: str, new: str) -> str:

@@ -19,8 +19,19 @@ _EPILOG = """examples:
   tx8emu prog.bin --dump-spm --tile 3
   tx8emu prog.bin --dump-ddr 0x280000000:256
   tx8emu prog.bin --on-exception drop --max-instructions 1000000
+  tx8emu --instructions ct.add.vv
 
 exit status: 0 success; 1 the input was at fault; 2 usage; 3 the program ran and faulted."""
+
+
+class _Instructions(argparse.Action):
+    """Like ``--help``: print and leave, whatever else there is."""
+
+    def __call__(self, parser: argparse.ArgumentParser, _: Any, values: Any, option: Any = None) -> None:
+        from .manual import show
+
+        show(values)
+        parser.exit()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -45,6 +56,24 @@ def _parser() -> argparse.ArgumentParser:
     add("--max-instructions", type=_number, metavar="N", help="stop a tile after N instructions, exit 3")
     add("--threads", type=_number, default=1, metavar="N", help="host threads that share the tiles (1)")
     add("--serial", action="store_true", help="start with serial_mode = 1: one queue, program order")
+    _add_rules(parser)
+    add("-q", "--quiet", action="store_true", help="no messages about compiled kernels")
+    add("-v", "--verbose", action="store_true", help="say which kernels are compiled, and how long it took")
+    add(
+        "--instructions",
+        action=_Instructions,
+        nargs="?",
+        metavar="NAME",
+        help="print the manual of all instructions and exit, or of those whose mnemonic is NAME or matches "
+        "it as a pattern, such as 'ct.add.*'",
+    )
+    add("--version", action="version", version="tx8emu 0.1.0")
+    return parser
+
+
+def _add_rules(parser: argparse.ArgumentParser) -> None:
+    """Options that choose between rules of the machine."""
+    add = parser.add_argument
     add(
         "--on-exception",
         choices=("stop", "drop"),
@@ -52,11 +81,21 @@ def _parser() -> argparse.ArgumentParser:
         help="a refused engine instruction ends the run with exit 3 (stop), or is dropped: the exception "
         "register shows it and the program goes on",
     )
+    add(
+        "--write-span",
+        choices=("exact", "hostile"),
+        default="exact",
+        help="what CT and NE write behind a result, up to the end of its 256-byte line: nothing (exact), or "
+        "a poison value that shows a program that keeps data there (hostile)",
+    )
+    add(
+        "--ne-post",
+        choices=("ignore", "proposed"),
+        default="ignore",
+        help="bias, scale and activation of the matrix engine in float formats: without effect, as on the "
+        "board (ignore), or computed (proposed)",
+    )
     add("--machine", metavar="FILE.toml", help="machine description (TX81)")
-    add("-q", "--quiet", action="store_true", help="no messages about compiled kernels")
-    add("-v", "--verbose", action="store_true", help="say which kernels are compiled, and how long it took")
-    add("--version", action="version", version="tx8emu 0.1.0")
-    return parser
 
 
 def _number(text: str) -> int:
@@ -71,12 +110,12 @@ def _number(text: str) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     """Entry point; the exit status is that of the table in the help text."""
-    options = _parser().parse_args(arguments)
-    if not 1 <= options.threads <= 256:
-        _parser().error(f"argument --threads: {options.threads} is outside 1..256")
     from tx8isa.errors import Tx8Error
 
     try:
+        options = _parser().parse_args(arguments)
+        if not 1 <= options.threads <= 256:
+            _parser().error(f"argument --threads: {options.threads} is outside 1..256")
         status = _run(options)
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -115,7 +154,8 @@ def _run(options: argparse.Namespace) -> int:
     files = _output_files(options, program)
     system = program.start(
         _read_inputs(options.input), serial=options.serial, threads=options.threads,
-        on_exception=options.on_exception, show=_show,
+        on_exception=options.on_exception, write_span=options.write_span, show=_show,
+        ne_post=options.ne_post,
     )  # fmt: skip
     for address, size in ranges:
         system.ddr_range(address, size)

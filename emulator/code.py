@@ -1,20 +1,25 @@
-"""The program text as the kernel core runs it: the bytes as loaded, and their decoded words.
+"""The program text as the kernel core runs it: the bytes as fetched, and their decoded words.
 
-Both are copies: what a program writes over its own text in DDR is not executed (there is no fence.i).
+Both are copies: what a program writes over its own text in DDR is executed after a fence.i of that tile.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from asm.image import Image, Segment
+from tx8isa import rv
 from tx8isa.errors import Tx8Error
 from tx8isa.machine import Machine
 
+from . import state
+from .float_unit import unit_kernel
 from .memory import Bytes, anonymous
-from .predecode import Words, predecode
+from .predecode import Words, float_operations, predecode
+from .translate import Translation
 
 _LARGEST = 1 << 30
 
@@ -25,16 +30,45 @@ class CodeError(Tx8Error):
 
 @dataclass(frozen=True)
 class Code:
-    """``words[i]`` belongs to the four bytes of ``text`` at core address ``base + 4*i``."""
+    """``words[i]`` belongs to the four bytes of ``text`` at core address ``base + 4*i``.
+
+    Behind the last stands one more word that is no instruction: the loop looks for no end.
+    """
 
     base: int
     text: Bytes
     words: Words
+    spans: tuple[tuple[int, int], ...]
+    """(address, bytes) of the executable segments; the gaps between them hold no instructions."""
+    translation: Translation = field(init=False)
 
-    def word(self, address: int) -> int:
-        """The undecoded word at a core address inside the text."""
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "translation", Translation(self.words))
+
+    def word(self, address: int) -> int | None:
+        """The undecoded word at a core address, None outside the text."""
         at = address - self.base
-        return int.from_bytes(self.text[at : at + 4].tobytes(), "little")
+        inside = 0 <= at < self.text.size
+        return int.from_bytes(self.text[at : at + 4].tobytes(), "little") if inside else None
+
+    def scalar(self, address: int) -> tuple[rv.Scalar, dict[str, int]]:
+        """The scalar instruction that the compiled loop stopped at, and its field values."""
+        word = self.word(address)
+        found = None if word is None else rv.decode(word)
+        if found is None:
+            raise AssertionError("the compiled loop only stops at instructions it knows")
+        return found
+
+    def has_floats(self) -> bool:
+        """Whether the floating-point unit is needed."""
+        return bool(np.isin(self.words & 0xFF, float_operations()).any())
+
+    def install(self, words: Words) -> None:
+        """Let a tile run this, by the words of its state."""
+        words[state.PLAIN], words[state.CODE_WORDS] = self.words.ctypes.data, self.words.size - 1
+        words[state.CODE] = self.translation.dispatch.ctypes.data
+        words[state.CODE_BASE], words[state.TEXT] = self.base, self.text.ctypes.data
+        words[state.FLOAT_UNIT] = unit_kernel() if self.has_floats() else 0
 
 
 def load_code(image: Image, machine: Machine) -> Code:
@@ -48,13 +82,28 @@ def load_code(image: Image, machine: Machine) -> Code:
     base = min((s.address for s in segments), default=0) & ~3
     size = max((s.address + len(s.data) for s in segments), default=0) + 3 - base & ~3
     text = anonymous(max(size, 4)) if size <= _LARGEST else None
-    words = anonymous(max(2 * size, 8)) if size <= _LARGEST else None
+    words = anonymous(max(2 * size, 8) + 8) if size <= _LARGEST else None
     if text is None or words is None:
         raise CodeError(f"the code is spread over {size} bytes, which the host refuses or exceeds {_LARGEST}")
-    code = Code(base, text, words.view(np.int64))
+    spans = tuple((segment.address, len(segment.data)) for segment in segments)
+    code = Code(base, text, words.view(np.int64), spans)
     for segment in segments:
-        _fill(code, segment)
+        _fill(code, segment.address, segment.data)
     return code
+
+
+def fetch_again(code: Code, read: Callable[[int, int], Bytes | None]) -> Code:
+    """The code as memory holds it now, the same object when nothing has changed.
+
+    ``read(address, size)`` gives bytes as the kernel core sees them.
+    """
+    fresh = Code(code.base, code.text.copy(), np.zeros_like(code.words), code.spans)
+    for address, size in code.spans:
+        data = read(address, size)
+        if data is None:
+            raise AssertionError("an executable segment lies in memory, or it could not be loaded")
+        _fill(fresh, address, data.tobytes())
+    return code if np.array_equal(fresh.text, code.text) else fresh
 
 
 def _check_window(segment: Segment, machine: Machine) -> None:
@@ -69,10 +118,10 @@ def _check_window(segment: Segment, machine: Machine) -> None:
         )
 
 
-def _fill(code: Code, segment: Segment) -> None:
+def _fill(code: Code, address: int, data: bytes) -> None:
     """Copy and decode a segment; words that it does not fill are no instructions."""
-    at = segment.address - code.base
-    code.text[at : at + len(segment.data)] = np.frombuffer(segment.data, dtype=np.uint8)
-    first, end = (at + 3) // 4, (at + len(segment.data)) // 4
+    at = address - code.base
+    code.text[at : at + len(data)] = np.frombuffer(data, dtype=np.uint8)
+    first, end = (at + 3) // 4, (at + len(data)) // 4
     if first < end:
         code.words[first:end] = predecode(code.text[4 * first : 4 * end].tobytes())

@@ -3,21 +3,31 @@
 The loop executes a tile until something happens that it cannot do itself: it then leaves with a reason of
 ``stop``, the program counter on the instruction concerned. Engine instructions are issued and executed from
 inside; after each of them the loop looks at ``state.LIMIT`` again, so that it can be stopped from outside.
+
+``loop`` holds what is frequent and calls nothing else: every value that lives across a call costs all other
+instructions a register. ``run`` calls it (from more than one place, so that LLVM does not write it into
+``run``: a quarter slower), translated code (``translate``), the floating-point unit, and the registers of the
+NCC.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tx8isa import rv
-from tx8isa.primitives import s64, u64
+from tx8isa.primitives import bits64, divide, fma32, fma64, from_bits64, s32, s64, sqrt, u64
+from tx8isa.rv_float import NX, RNE
 
 from . import state, stop
+from .float_unit import ON_HOST, float_records, host_groups, normal32, normal64
 from .native import compile_generated
+from .native.float32 import bits_f32, f32_bits, single
 from .native.inline import Names
 from .native.memory import call_kernel, view_i64, view_u8, view_u16, view_u32, view_u64
-from .predecode import ENGINE, FIRST_SCALAR
+from .predecode import ENGINE, FIRST_SCALAR, FLOAT, TRANSLATED
+from .window import window_address
 
 Run = Callable[[int], int]
 
@@ -49,55 +59,110 @@ def note_store(s: Any, host: int, size: int) -> None:
         view_u8(lines + (s64(off) + size - 1 >> 8), 1)[u64(0)] = 1
 
 
-_HEAD = """
-def run(address):
+_LOOP_HEAD = """
+def loop(address):
     s = view_i64(address, {size})
     words = u64(s[u64({CODE_WORDS})])
-    code = view_i64(s64(s[u64({CODE})]), words)
-    base = s64(s[u64({CODE_BASE})])
-    index = u64(s64(s[u64({PC})]) - base) >> 2
+    code = view_i64(s64(s[u64({CODE})]), words + u64(1))
+    index = u64(s64(s[u64({PC})]) - s64(s[u64({CODE_BASE})])) >> 2
     n = s64(s[u64({RETIRED})])
     limit = s64(s[u64({LIMIT})])
-    issue = s64(s[u64({ISSUE})])
     reason = {stop_limit}
+    if index >= words:
+        return {stop_illegal}
     while n < limit:
-        if index >= words:
-            reason = {stop_illegal}
-            break
         w = code[index]
         op = w & 255
-        d = u64(w >> 8) & u64(63)
-        a = s64(s[u64(w >> 16) & u64(31)])
-        t = u64(w >> 24) & u64(31)
+        d = u64(w >> 8) & u64(255)
+        a = s64(s[u64(w >> 16) & u64(255)])
+        t = u64(w >> 24) & u64(255)
         imm = w >> 32
         if op == 0:
-            reason = {stop_illegal}
             break
 """
 
-_TAIL = """        elif op == {engine}:
-            s[u64({PC})] = base + s64(index) * 4
-            reason = call_kernel(issue, imm, address)
-            if reason >= 0:
-                break
-            reason = {stop_limit}
-            limit = s64(s[u64({LIMIT})])
-            index += d
-            n += 1
-            continue
+_ENGINE = """
+s[u64({PC})] = s64(s[u64({CODE_BASE})]) + s64(index) * 4
+reason = call_kernel(s64(s[u64({ISSUE})]), imm, address)
+if reason >= 0:
+    break
+reason = {stop_limit}
+limit = s64(s[u64({LIMIT})])
+index += d
+n += 1
+continue
+"""
+
+_LOOP_TAIL = """        elif op == {float}:
+            break
+        elif op == {translated}:
+            break
         index += u64(1)
         n += 1
-    s[u64({PC})] = base + s64(index) * 4
+    s[u64({PC})] = s64(s[u64({CODE_BASE})]) + s64(index) * 4
     s[u64({RETIRED})] = n
+    if n < limit and reason == {stop_limit}:
+        return leave(s64(code[index]) & 255)
     return reason
 """
+
+_LEAVE_HEAD = """
+def leave(op):
+    if op == 0:
+        return {stop_illegal}
+    if op == {translated}:
+        return {stop_translated}
+"""
+
+_RUN = """
+def run(address):
+    s = view_i64(address, {size})
+    while True:
+        reason = loop(address)
+        while reason == {stop_translated} or reason == {stop_near}:
+            code = s64(s[u64({CODE})])
+            if reason == {stop_near}:
+                s[u64({CODE})] = s64(s[u64({PLAIN})])
+                reason = loop(address)
+                s[u64({CODE})] = code
+            else:
+                place = u64(s64(s[u64({PC})]) - s64(s[u64({CODE_BASE})])) >> 2
+                w = s64(view_i64(code, u64(s[u64({CODE_WORDS})]) + u64(1))[place])
+                if w & 255 == {translated}:
+                    reason = call_kernel(w >> 8, s64(place), address)
+                else:
+                    reason = loop(address)
+        if reason != {stop_float} and reason != {stop_memory}:
+            return reason
+        place = u64(s64(s[u64({PC})]) - s64(s[u64({CODE_BASE})])) >> 2
+        w = s64(view_i64(s64(s[u64({PLAIN})]), u64(s[u64({CODE_WORDS})]))[place])
+        if reason == {stop_float}:
+            if call_kernel(s64(s[u64({FLOAT_UNIT})]), w, address) != 0:
+                return {stop_illegal}
+        else:
+            host = window_address(s, s64(s[u64({DETAIL})]), s64(s[u64({DETAIL}) + u64(1)]))
+            if host == 0 or access(s, w, host) == 0:
+                return {stop_memory}
+        s[u64({PC})] = s64(s[u64({PC})]) + 4
+        s[u64({RETIRED})] = s64(s[u64({RETIRED})]) + 1
+"""
+
+_ACCESS_HEAD = """
+def access(s, w, host):
+    op = w & 255
+    d = u64(w >> 8) & u64(127)
+    t = u64(w >> 24) & u64(127)
+"""
+
+
+_BASE = f"s64(s[u64({state.CODE_BASE})])"
 
 
 def _jump(target: str) -> list[str]:
     """Go to a core address, after checking it."""
     return [
         f"next = {target}",
-        "off = u64(next - base)",
+        f"off = u64(next - {_BASE})",
         "if (off & u64(3)) != u64(0) or (off >> 2) >= words:",
         f"    s[u64({state.DETAIL})] = next",
         f"    reason = {stop.JUMP}",
@@ -105,16 +170,19 @@ def _jump(target: str) -> list[str]:
     ]
 
 
-def _statement(record: rv.Scalar, names: Names) -> list[str]:
+def statement(record: rv.Scalar, names: Names) -> list[str]:
     """Lines of one operation; ``index`` still points at it."""
     second = "s64(s[t])" if any(field.name == "rs2" for field in record.fields) else "imm"
-    pc = "(base + s64(index) * 4)"
+    # Read where it is used: kept in a register, these bases cost every other instruction more.
+    pc = f"({_BASE} + s64(index) * 4)"
     if record.kind == "alu":
         return [f"s[d] = {names.call(record.body, ['a', second])}"]
     if record.kind == "upper":
         return [f"s[d] = {names.call(record.body, [pc, 'imm'])}"]
     if record.kind in ("load", "store"):
         return _memory_access(record, names)
+    if record.kind == "float":
+        return _on_host(host_groups()[record.mnemonic])
     if record.kind == "branch":
         taken = [*_jump(f"{pc} + imm"), "index = off >> 2", "n += 1", "continue"]
         return [f"if {names.call(record.body, ['a', second])}:", *(f"    {line}" for line in taken)]
@@ -123,13 +191,17 @@ def _statement(record: rv.Scalar, names: Names) -> list[str]:
         return [*_jump(target), f"s[d] = {pc} + 4", "index = off >> 2", "n += 1", "continue"]
     if record.kind == "fence":
         return ["pass"]
-    return [f"reason = {stop.CSR if record.kind == 'csr' else stop.SYSTEM}", "break"]
+    return ["break"]
+
+
+_LEAVE = {"csr": stop.CSR, "fence.i": stop.FENCE_I, "system": stop.SYSTEM, "float": stop.FLOAT}
+"""Why the loop is left, by kind of instruction. It is found out afterwards: the constants would be put into
+registers before every instruction."""
 
 
 def _memory_access(record: rv.Scalar, names: Names) -> list[str]:
     """Lines of a load or store. Sizes pass through ``s64``: Numba compiles a function anew for literals."""
     size = record.width
-    element = f"{'view_i64' if size == 8 else f'view_u{8 * size}'}(host, 1)[u64(0)]"
     lines = [
         f"host = host_address(s, a + imm, s64({size}))",
         "if host == 0:",
@@ -138,36 +210,104 @@ def _memory_access(record: rv.Scalar, names: Names) -> list[str]:
         f"    s[u64({state.DETAIL} + 2)] = {int(record.kind == 'store')}",
         f"    reason = {stop.MEMORY}",
         "    break",
+        _move(record, names),
     ]
+    return lines if record.kind == "load" else [*lines, f"note_store(s, host, s64({size}))"]
+
+
+def _move(record: rv.Scalar, names: Names) -> str:
+    """The line that loads from a host address, or stores there."""
+    size = record.width
+    element = f"{'view_i64' if size == 8 else f'view_u{8 * size}'}(host, 1)[u64(0)]"
     if record.kind == "load":
-        return [*lines, f"s[d] = {names.call(record.body, [f's64({element})'])}"]
-    value = names.call(record.body, ["s64(s[t])"])
-    return [*lines, f"{element} = {value}", f"note_store(s, host, s64({size}))"]
+        return f"s[d] = {names.call(record.body, [f's64({element})'])}"
+    return f"{element} = {names.call(record.body, ['s64(s[t])'])}"
 
 
-_USED = (
-    view_i64, view_u8, view_u16, view_u32, view_u64, s64, u64, host_address, note_store, call_kernel,
-)  # fmt: skip
+def _on_host(group: Sequence[str]) -> list[str]:
+    """The host's operation where it is right, else the floating-point unit's; for all of ``host_groups``."""
+    host = ON_HOST[group[0]]
+    numbers = {record.mnemonic: number for number, record in enumerate(float_records())}
+    text = " ".join((host.right, *(ON_HOST[mnemonic].found for mnemonic in group)))
+    guards = []
+    if host.inexact:
+        mask = NX | (0b111 << 5 if host.mode == RNE else 0)  # frm counts when the mode is dynamic
+        guards.append(f"s64(s[u64({state.FCSR})]) & {mask} == {NX}")
+    if host.boxed:
+        guards.append("(a & b & c) >> 32 == -1")
+    names, widen = ("pqr", "bits_f32") if host.boxed else ("xyz", "from_bits64")
+    used = [k for k in range(3) if re.search(rf"\b{names[k]}\b", text)]
+    lines = [f"{names[k]} = {widen}({'abc'[k]})" for k in used]
+    for mnemonic in group[1:]:
+        lines.append(f"{'elif' if len(lines) > len(used) else 'if'} imm & 255 == {numbers[mnemonic]}:")
+        lines.append(f"    found = {ON_HOST[mnemonic].found}")
+    lines += ["else:", f"    found = {host.found}"] if len(group) > 1 else [f"found = {host.found}"]
+    return [
+        "b = s64(s[t])",
+        "c = s64(s[u64(w >> 48) & u64(255)])",
+        "done = False",
+        f"if {' and '.join(guards) or 'True'}:",
+        *(f"    {line}" for line in lines),
+        f"    if {host.right}:",
+        f"        s[d] = {host.value}",
+        "        done = True",
+        "if not done:",
+        "    break",
+    ]
+
+
+USED = (
+    *(view_i64, view_u8, view_u16, view_u32, view_u64, s32, s64, u64, host_address, note_store, call_kernel),
+    *(bits64, from_bits64, divide, sqrt, fma64, bits_f32, f32_bits, single, fma32, normal64, normal32),
+    window_address,
+)
+
+
+def _numbers() -> dict[str, int]:
+    """What stands in braces in the texts above."""
+    used = ("CODE", "PLAIN", "CODE_BASE", "CODE_WORDS", "PC", "RETIRED", "LIMIT", "ISSUE", "FLOAT_UNIT")
+    numbers = {name: getattr(state, name) for name in (*used, "DETAIL")}
+    numbers |= {"size": state.SIZE, "engine": ENGINE, "float": FLOAT, "translated": TRANSLATED}
+    stops = ("LIMIT", "ILLEGAL", "FLOAT", "MEMORY", "TRANSLATED")
+    numbers |= {f"stop_{name.lower()}": getattr(stop, name) for name in stops}
+    return numbers | {"stop_near": stop.NEAR_LIMIT}
+
+
+def engine_source() -> str:
+    """Lines that issue an engine instruction."""
+    return _ENGINE.strip().format(**_numbers())
 
 
 def generate_run() -> Run:
     """Write the loop: a plain function of the state's address."""
+    numbers = _numbers()
     names = Names()
-    names.scope.update({function.__name__: function for function in _USED})
-    used = ("CODE", "CODE_BASE", "CODE_WORDS", "PC", "RETIRED", "LIMIT", "ISSUE")
-    numbers: dict[str, Any] = {name: getattr(state, name) for name in used}
-    numbers |= {"size": state.SIZE, "engine": ENGINE, "stop_limit": stop.LIMIT, "stop_illegal": stop.ILLEGAL}
-    text = [_HEAD.format(**numbers)]
+    names.scope.update({function.__name__: function for function in USED})
+    loop, access, leave = [_LOOP_HEAD.format(**numbers)], [_ACCESS_HEAD], [_LEAVE_HEAD.format(**numbers)]
     for number, record in enumerate(rv.scalar_instructions()):
-        text.append(f"        elif op == {FIRST_SCALAR + number}:\n")
-        text += [f"            {line}\n" for line in _statement(record, names)]
-    text.append(_TAIL.format(**numbers))
-    return names.function("".join(text), "run")
+        if record.kind == "float" and host_groups().get(record.mnemonic, ("",))[0] != record.mnemonic:
+            continue
+        loop.append(f"        elif op == {FIRST_SCALAR + number}:\n")
+        loop += [f"            {line}\n" for line in statement(record, names)]
+        if record.kind in _LEAVE:
+            leave.append(f"    if op == {FIRST_SCALAR + number}:\n        return {_LEAVE[record.kind]}\n")
+        if record.width >= 4 and not any(field.kind == "float" for field in record.fields):
+            access.append(f"    if op == {FIRST_SCALAR + number}:\n        {_move(record, names)}\n")
+            access.append("        return 1\n")
+    loop.append(f"        elif op == {ENGINE}:\n")
+    loop += [f"            {line}\n" for line in engine_source().splitlines()]
+    loop.append(_LOOP_TAIL.format(**numbers))
+    leave.append(f"    return {stop.FLOAT}\n")
+    names.scope["leave"] = names.function("".join(leave), "leave")
+    names.scope["loop"] = names.function("".join(loop), "loop")
+    access.append("    return 0\n")
+    names.scope["access"] = names.function("".join(access), "access")
+    return names.function(_RUN.format(**numbers), "run")
 
 
 def run_kernel() -> int:
     """Address of the compiled loop."""
     records = tuple((r.mnemonic, r.kind, r.width, r.body) for r in rv.scalar_instructions())
     constants = tuple(v for k, v in sorted({**vars(state), **vars(stop)}.items()) if k.isupper())
-    meaning = (*records, *_USED, *constants, ENGINE, FIRST_SCALAR)
-    return compile_generated(generate_run, meaning, "kernel core", 1)
+    own = (ENGINE, FLOAT, TRANSLATED, FIRST_SCALAR, NX, RNE, *ON_HOST.items())
+    return compile_generated(generate_run, (*records, *USED, *constants, *own), "kernel core", 1)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from tx8isa import rv
 from tx8isa.primitives import s64
 
+from . import state, trap
 from .memory import Bytes
 from .tile import Status, Tile
 
@@ -18,12 +19,25 @@ _NOT_IMPLEMENTED = -38  # ENOSYS, what Linux answers to an unknown call
 _BAD_FILE, _BAD_ADDRESS = -9, -14
 _A0, _A1, _A2, _A7 = 10, 11, 12, 17
 _SCALAR_BYTES = 4
+_MOST_OUTPUT, _MOST_CALLS = 1 << 24, 256
+"""Bytes that one call writes, as write may, and bytes and calls that are kept until they are shown."""
 
 _COUNTERS = {
     "cycle": "mcycle", "mcycle": "mcycle", "time": "time", "instret": "minstret", "minstret": "minstret",
 }  # fmt: skip
 """The register that holds what a counter was set to."""
-_FIXED = {"mvendorid": 0, "marchid": 0, "mimpid": 0, "misa": 2 << 62 | 1 << 8 | 1 << 12}  # RV64, I and M
+_RV64 = 2 << 62
+_MISA = _RV64 | sum(1 << ord(letter) - ord("A") for letter in "IMFD")
+_MSTATUS = 1 << 63 | 3 << 13 | 3 << 11
+"""Bits of mstatus that never change: floating point on (SD, FS; proposed), machine mode only (MPP)."""
+_HPM = tuple(name for name in rv.CSRS if "hpm" in name)
+_WRITABLE = {
+    **dict.fromkeys(("misa", "mip", "mcountinhibit", *_HPM), 0),
+    "mstatus": trap.MIE | trap.MPIE, "mie": 0x888, "mtvec": ~2, "mepc": ~3,
+}  # fmt: skip
+"""Bits that a write reaches, where these are not all: the manual lets an implementation choose."""
+_FLOAT = {"fflags": (0, 0x1F), "frm": (5, 0x7), "fcsr": (0, 0xFF)}
+"""Lowest bit and mask, in ``state.FCSR``, of the registers that are parts of it."""
 _READ_ONLY = 3
 """Bits 11:10 of the number of a register that cannot be written."""
 
@@ -31,7 +45,7 @@ _READ_ONLY = 3
 def csr_instruction(tile: Tile, record: rv.Scalar, values: dict[str, int], hart: int) -> bool:
     """Read and perhaps write a control and status register; False when it does not exist or is read-only.
 
-    ``hart`` is what mhartid reads. A write to misa is ignored, as the RISC-V manual allows.
+    ``hart`` is what mhartid reads.
     """
     number = values["csr"]
     name = rv.CSR_NAMES.get(number, "")
@@ -43,17 +57,37 @@ def csr_instruction(tile: Tile, record: rv.Scalar, values: dict[str, int], hart:
             return False
         operand = tile.register(values["rs1"]) if "rs1" in values else values["zimm"]
         new = s64(record.body(old, operand))
-        tile.csrs[name] = s64(new - tile.retired - 1) if name in _COUNTERS else new
+        _write_csr(tile, name, new)
     tile.set_register(values["rd"], old)
     tile.advance(_SCALAR_BYTES)
     return True
+
+
+def _write_csr(tile: Tile, name: str, value: int) -> None:
+    if name in _COUNTERS:
+        tile.csrs[name] = s64(value - tile.retired - 1)
+    elif name in _FLOAT:
+        lowest, mask = _FLOAT[name]
+        kept = int(tile.words[state.FCSR]) & ~(mask << lowest)
+        tile.words[state.FCSR] = kept | (value & mask) << lowest
+    else:
+        tile.csrs[name] = value & _WRITABLE.get(name, -1)
 
 
 def _read(tile: Tile, name: str) -> int:
     if name in _COUNTERS:
         # Functional execution has no clock: every counter counts instructions.
         return s64(tile.retired + tile.csrs.get(_COUNTERS[name], 0))
-    return s64(_FIXED.get(name, tile.csrs.get(name, 0)))
+    if name in _FLOAT:
+        lowest, mask = _FLOAT[name]
+        return int(tile.words[state.FCSR]) >> lowest & mask
+    fixed = {"misa": _MISA, "mstatus": _MSTATUS}.get(name, 0)
+    return s64(fixed | tile.csrs.get(name, 0))
+
+
+def knows_call(tile: Tile) -> bool:
+    """Whether an ecall is one that the environment serves even when the program handles traps (proposed)."""
+    return tile.register(_A7) in (_EXIT, _EXIT_GROUP, _WRITE)
 
 
 def environment_call(tile: Tile, memory: Callable[[int, int], Bytes | None]) -> None:
@@ -80,5 +114,8 @@ def _write(tile: Tile, file: int, address: int, size: int, memory: Callable[[int
     data = memory(address, size)
     if data is None:
         return _BAD_ADDRESS
+    data = data[:_MOST_OUTPUT]
     tile.output.append((file, data.tobytes()))
-    return size
+    if sum(len(text) for _, text in tile.output) >= _MOST_OUTPUT or len(tile.output) >= _MOST_CALLS:
+        tile.words[state.LIMIT] = 0  # the round ends, and what was written is shown
+    return data.size

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
+
 from asm.image import Image
+from tx8isa import rv
 from tx8isa.encoding import value_error
 from tx8isa.formats import Format
-from tx8isa.record import Instruction
+from tx8isa.record import Engine, Instruction
 
 from . import predecode, state, stop, tables
 from .tile import Tile
@@ -35,12 +38,19 @@ def fault(image: Image, tile: Tile, reason: int) -> Fault:
 def _what(image: Image, tile: Tile, reason: int) -> str:
     first, second, third, _ = tile.detail
     if reason == stop.ILLEGAL:
-        return f"illegal instruction: {_illegal(image, tile.pc)}"
+        return f"illegal instruction: {_illegal(image, tile)}"
     if reason == stop.JUMP:
         allowed = "expected a multiple of 4" if first % 4 else "which is outside the program"
         return f"branch to 0x{first & (1 << 64) - 1:x}, {allowed}"
     if reason == stop.MEMORY:
         return _memory(tile, first & (1 << 64) - 1, second, bool(third))
+    if reason == stop.WORKER:
+        return f"worker {first}, the machine has {second}"
+    if reason == stop.OPCODE:
+        return f"{Engine(first).name} has no instruction with opcode {second}"
+    if reason == stop.EXCEPTION:
+        text = f"instruction {third} of worker {first} raised an exception that is not masked"
+        return f"{text}: bits 0x{second:x}, and the machine is set to stop then"
     return _refused(tile, reason)
 
 
@@ -52,12 +62,17 @@ def _refused(tile: Tile, reason: int) -> str:
     if reason == stop.RULE:
         return f"{name}: {tables.checks(record)[second].text}{_operands(record, tile)}"
     operand = record.operands[second]
+    if reason == stop.STRIDE:
+        text = f"{name}: register '{operand.field}' = {third} is no multiple of"
+        return f"{text} the {fourth} bytes of an element"
+    if reason == stop.END:
+        return f"{name}: the end of '{operand.field}' is 0x{third:x}, its last byte is 0x{fourth:x}"
     if reason == stop.VALUE:
         return f"{name}: operand '{operand.name}' from a register: {value_error(operand, third)}"
     if reason == stop.ALIGNMENT:
         return f"{name}: operand '{operand.name}' = 0x{third:x} must be a multiple of {fourth}"
     verb = "writes" if operand.role == "write" else "reads"
-    where = _memory_of(tile, operand.memory, third)
+    where = memory_of(tile, operand.memory, third)
     return f"{name}: operand '{operand.name}' {verb} {fourth} bytes from 0x{third:x}, outside {where}"
 
 
@@ -65,7 +80,8 @@ def _full_name(record: Instruction, tile: Tile) -> str:
     if not record.formats:
         return record.mnemonic
     code = tile.fields(len(record.operands))[record.index("format")]
-    return f"{record.mnemonic}.{Format(code).token}"
+    named = any(code == choice for _, choice in record.operand("format").choices)
+    return f"{record.mnemonic}.{Format(code).token}" if named else record.mnemonic
 
 
 def _operands(record: Instruction, tile: Tile) -> str:
@@ -78,7 +94,8 @@ def _operands(record: Instruction, tile: Tile) -> str:
     return f" ({', '.join(shown)})"
 
 
-def _memory_of(tile: Tile, memory: str, address: int) -> str:
+def memory_of(tile: Tile, memory: str, address: int) -> str:
+    """The memory (``spm``, ``ddr`` or ``any``) that an address should lie in, with its bounds and a hint."""
     base, size = _word(tile, state.ENGINE_DDR), _word(tile, state.DDR_BYTES)
     if memory == "spm" or (memory == "any" and address < base):
         where = f"the SPM (0x0..0x{_word(tile, state.SPM_BYTES) - 1:x})"
@@ -87,6 +104,8 @@ def _memory_of(tile: Tile, memory: str, address: int) -> str:
     core = _word(tile, state.CORE_DDR)
     if memory != "spm" and core <= address < core + _word(tile, state.CORE_WINDOW):
         return f"{where}; it is a kernel-core address: write %ncc(symbol)"
+    if memory == "any" and address >> 39 & 1:
+        return f"{where}; bit 39 means another card, and one chip is emulated"
     return where
 
 
@@ -94,10 +113,20 @@ def _word(tile: Tile, at: int) -> int:
     return int(tile.words[at])
 
 
-def _illegal(image: Image, address: int) -> str:
+def _illegal(image: Image, tile: Tile) -> str:
+    address = tile.pc
     for segment in image.segments:
         if "x" in segment.flags and segment.address <= address < segment.address + len(segment.data):
-            return predecode.explain(segment.data, address - segment.address)
+            at, base = _word(tile, state.TEXT), _word(tile, state.CODE_BASE)
+            text = ctypes.string_at(at + segment.address - base, len(segment.data))
+            word = text[address - segment.address :][:4]
+            if len(word) < 4:
+                return f"{segment.section} ends after {len(word)} of its 4 bytes"
+            found = rv.decode(int.from_bytes(word, "little"))
+            if found is not None:
+                mode = _word(tile, state.FCSR) >> 5
+                return f"{found[0].mnemonic} with the rounding mode {mode} in frm, expected 0..4"
+            return predecode.explain(text, address - segment.address)
     return "the program counter left the program"
 
 

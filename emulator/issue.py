@@ -1,10 +1,11 @@
 """Issue of an engine instruction: operands, rules and byte ranges, as plain functions that are compiled.
 
 The entry is built where the queues will hold it. Values come from the program text as it was loaded, which
-predecoding has checked, and from registers, which are checked here. Values that pass keep every extent and
-product below 2**63: see ``tables.checks``.
+predecoding has checked, and from registers, which are checked here; or they stand in the entry already, put
+there and checked by ``window``. Values that pass keep every extent and product below 2**63: see
+``tables.checks``.
 
-``s`` is the address of the tile's state, ``t`` that of the records' tables, ``q`` that of the tile's queues;
+``s`` is the address of the tile's state, ``t`` that of the records' tables, ``q`` that of a worker's queues;
 ``fields`` and ``entry`` are places in the queues.
 """
 
@@ -13,15 +14,22 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tx8isa.formats import STORAGE_BITS
+from tx8isa.packets import SC_PARAM, WRITE_BACK
 from tx8isa.primitives import s64, u64
 
 from . import queues, state, stop, tables
 from .native import compile_generated
 from .native.memory import view_u32, view_u64
-from .queues import drain, enqueue, entry_at, fault, make_room
+from .queues import advance, enqueue, entry_at, fault, make_room, run_entry
+from .window import PLACE
 from .words import get, put
 
-DRAIN = -1
+TEXT, CHECK, TAKE, DRAIN, STEP = range(5)
+"""What the issue function does: issue the instruction at the program counter; check the one whose operands
+stand in the entry being built; then take it into its queue; execute all entries of a worker; execute one."""
+_WORKER, _KIND = tables.WORKER_SHIFT, tables.WORKER_SHIFT + 4
+_SCALAR_RESULT = (SC_PARAM.field("dst").register - WRITE_BACK[0].register) // PLACE
+"""Where SCALAR's result register lies, in words from the write-back registers."""
 Dispatch = Callable[[int, int], int]
 """(number, queues) -> result of that extent or rule; see ``tables.write_dispatcher``."""
 
@@ -107,15 +115,16 @@ def find_ranges(s: int, t: int, q: int, record: int, entry: int, extent_length: 
     fields = entry + queues.E_FIELDS
     row = get(t, header + tables.RANGE_ROWS) * tables.ROW
     at = entry + queues.E_FIRST_RANGE
-    found = 0
+    found, length, element = 0, 0, 0
     for _ in range(get(t, header + tables.RANGES)):
-        gather_arguments(t, row + tables.R_ARGUMENTS, get(t, row + tables.R_COUNT), q, fields)
-        length = extent_length(get(t, row + tables.R_EXTENT), q)
+        if get(t, row + tables.R_AGAIN) == 0:
+            gather_arguments(t, row + tables.R_ARGUMENTS, get(t, row + tables.R_COUNT), q, fields)
+            length = extent_length(get(t, row + tables.R_EXTENT), q)
+            gather_arguments(t, row + tables.R_ALIGN, 1, q, fields)
+            element = (get(q, queues.ARGUMENTS) + 7) >> 3
         if length != 0:
             operand = get(t, row + tables.R_OPERAND)
             address = get(q, fields + operand)
-            gather_arguments(t, row + tables.R_ALIGN, 1, q, fields)
-            element = (get(q, queues.ARGUMENTS) + 7) >> 3
             if address & (element - 1) != 0:
                 return fault(s, stop.ALIGNMENT, record, operand, address, element)
             space = get(t, row + tables.R_SPACE)
@@ -147,50 +156,90 @@ def note_kernel(t: int, q: int, record: int, entry: int) -> None:
         slot += get(q, entry + queues.E_FIELDS + position)
     position = get(t, header + tables.ROUNDING)
     if position >= 0 and get(q, entry + queues.E_FIELDS + position) != 0:
-        slot += 16
+        slot += tables.ROUNDED
     put(q, entry + queues.E_SLOT, slot)
     put(q, entry + queues.E_RECORD, record)
+    put(q, entry + queues.E_ENGINE, get(t, header + tables.ENGINE))
+    if get(t, header + tables.RETURNS) == 1:
+        put(get(q, queues.RETURNED), 0, 0)
+        put(get(q, queues.RETURNED), 1, 0)
+
+
+def take(s: int, t: int, q: int, record: int, entry: int, engine: int) -> int:
+    """Take the entry that was built and checked: into its queue, or, SCALAR's, execute it at once.
+
+    ``stop.CONTROL`` for what is neither.
+    """
+    if engine > queues.ENGINES:
+        return fault(s, stop.CONTROL, record, 0, 0, 0)
+    note_kernel(t, q, record, entry)
+    if engine == queues.ENGINES:
+        reason = run_entry(s, q, get(q, queues.NEXT), engine)
+        if reason != stop.KERNEL:
+            put(get(q, queues.RETURNED), _SCALAR_RESULT, get(s, state.ANSWER))
+        return reason
+    enqueue(q, engine)
+    return -1
+
+
+def check_entry(
+    s: int, t: int, q: int, record: int, entry: int, extent_length: Dispatch, rule_holds: Dispatch
+) -> int:
+    """Check rules and ranges of the entry being built; -1 or a stop reason."""
+    reason = -1
+    if get(t, record * tables.HEADER + tables.RULES) != 0:
+        reason = check_rules(s, t, q, record, entry + queues.E_FIELDS, rule_holds)
+    if reason < 0:
+        reason = find_ranges(s, t, q, record, entry, extent_length)
+    return reason
+
+
+def work_off(s: int, q: int, once: bool) -> int:
+    """Execute everything the worker has queued, or one instruction; -1 or a stop reason."""
+    while get(q, queues.PENDING) > 0:
+        reason = advance(s, q)
+        if reason >= 0 or once:
+            return reason
+    return -1
 
 
 def generate_issue() -> Callable[[int, int], int]:
-    """Write the function (record, state address) that issues the engine instruction at the program counter.
+    """Write the function (command, state address) that issues an engine instruction.
 
-    It gives -1, or a stop reason with the instruction not issued. The wait empties the queues, and so does
-    ``DRAIN`` instead of a record.
+    The command is ``tables.WORKER_SHIFT`` bits of record number, the worker, and what to do (``TEXT`` ...).
+    The result is -1, or a stop reason with the instruction not issued.
     """
     extent_length = tables.write_dispatcher(tables.extents(), queues.ARGUMENTS)
     rule_holds = tables.write_dispatcher(tables.rules(), queues.ARGUMENTS)
     ncc_wait = tables.numbers()["ncc.wait"]
 
-    def issue(record: int, s: int) -> int:
-        q = get(s, state.QUEUE)
-        if record < 0:
-            return drain(s, q)
-        t = get(s, state.RECORDS)
+    def issue(command: int, s: int) -> int:
+        record = command & ((1 << _WORKER) - 1)
+        worker, kind = (command >> _WORKER) & 15, command >> _KIND
+        q = get(s, state.QUEUE) + 8 * queues.WORDS * worker
+        if worker >= get(s, state.WORKERS):
+            return fault(s, stop.WORKER, worker, get(s, state.WORKERS), 0, 0)
+        if kind >= DRAIN or record == ncc_wait:
+            reason = work_off(s, q, kind == STEP)
+            if reason < 0 and kind == TEXT:
+                counts = get(s, state.COUNTS) + 32 * record
+                put(counts, 0, get(counts, 0) + 1)
+            return reason
+        if worker != 0:
+            put(s, state.SEVERAL, 1)
+        put(s, state.WORKER, worker)
+        t, entry = get(s, state.RECORDS), entry_at(get(q, queues.NEXT))
         engine = get(t, record * tables.HEADER + tables.ENGINE)
-        reason = -1
-        if engine < queues.ENGINES:
-            reason = make_room(s, q, engine)
-        entry = entry_at(get(q, queues.NEXT))
-        if reason < 0:
+        if kind == TAKE:
+            return take(s, t, q, record, entry, engine)
+        reason = make_room(s, q, engine) if engine < queues.ENGINES else -1
+        if reason < 0 and kind == TEXT:
             reason = read_operands(s, t, q, record, entry + queues.E_FIELDS)
         if reason < 0:
-            reason = check_rules(s, t, q, record, entry + queues.E_FIELDS, rule_holds)
-        if reason < 0:
-            reason = find_ranges(s, t, q, record, entry, extent_length)
-        if record == ncc_wait:
-            reason = drain(s, q)
-        if reason >= 0:
+            reason = check_entry(s, t, q, record, entry, extent_length, rule_holds)
+        if reason >= 0 or kind == CHECK:
             return reason
-        if record == ncc_wait:
-            counts = get(s, state.COUNTS) + 32 * record
-            put(counts, 0, get(counts, 0) + 1)
-            return -1
-        if engine >= queues.ENGINES:
-            return fault(s, stop.CONTROL, record, 0, 0, 0)
-        note_kernel(t, q, record, entry)
-        enqueue(q, engine)
-        return -1
+        return take(s, t, q, record, entry, engine)
 
     return issue
 
@@ -198,12 +247,19 @@ def generate_issue() -> Callable[[int, int], int]:
 def issue_kernel() -> int:
     """Address of the compiled issue function."""
     functions = (
-        gather_arguments, legal, read_operands, check_rules, find_ranges, note_kernel, entry_at, fault,
-        enqueue, make_room, drain, get, put,
+        gather_arguments, legal, read_operands, check_entry, work_off, take, entry_at, fault, make_room,
+        advance, get, put,
     )  # fmt: skip
     numbers = (
-        tables.numbers()["ncc.wait"], tables.HEADER, tables.ENGINE, state.QUEUE, state.RECORDS,
-        queues.NEXT, queues.E_FIELDS, queues.ENGINES, queues.ARGUMENTS,
+        tables.numbers()["ncc.wait"], TEXT, CHECK, TAKE, DRAIN, STEP, _WORKER, _KIND, tables.HEADER,
+        tables.ENGINE, state.QUEUE, state.RECORDS, state.COUNTS, state.WORKER, state.WORKERS, state.SEVERAL,
+        stop.WORKER, queues.NEXT, queues.PENDING, queues.WORDS, queues.E_FIELDS, queues.ENGINES,
+        queues.ARGUMENTS,
     )  # fmt: skip
     meaning = (*tables.extents(), *tables.rules(), *functions, *numbers)
     return compile_generated(generate_issue, meaning, "engine issue", 2)
+
+
+def command(kind: int, worker: int, record: int = 0) -> int:
+    """The first argument of the issue function."""
+    return record | worker << _WORKER | kind << _KIND

@@ -15,11 +15,15 @@ import numpy.typing as npt
 from tx8isa.errors import Tx8Error
 from tx8isa.machine import Machine
 
+from .kernels.rows import SECOND
+
 Bytes = npt.NDArray[np.uint8]
 
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)  # in the mmap module from Python 3.13 on
 LINE = 256
 SCRATCH_BYTES = 192 << 20
+LARGEST_SPM = SECOND - (64 << 10)
+"""The kernels keep a copy of an operand in front of ``SECOND``, and behind it small pieces."""
 _PIECE = 64 << 20
 """Below this a refused mapping is not halved any further."""
 _SMALLEST_DDR = 1 << 16
@@ -81,6 +85,11 @@ class Scratchpad:
 def make_scratchpad(machine: Machine) -> Scratchpad:
     """An SPM in its reset state: every byte holds the machine's reset byte."""
     size = machine.spm.bytes
+    if size > LARGEST_SPM:
+        raise Tx8Error(
+            f"machine {machine.name} has {size} bytes of SPM, the emulator's working memory is made for "
+            f"at most {LARGEST_SPM}"
+        )
     data = anonymous(size)
     if data is None:
         raise HostMemoryError(f"the host refuses {size} bytes for a scratchpad; raise the memory limit")

@@ -1,20 +1,32 @@
-"""Worker 0's control registers and the exceptions of its engines (docs/isa.md, Registers of the NCC)."""
+"""The registers of the NCC that are not plain memory, and the exceptions of its engines.
+
+docs/isa.md, Registers of the NCC and Exceptions.
+"""
 
 from __future__ import annotations
 
+from tx8isa.machine import Machine
+from tx8isa.packets import PACKETS, WRITE_BACK
 from tx8isa.record import Engine, Instruction
 
-from . import state, stop
+from . import queues, state, stop, tables
+from .engines import Engines
 from .tile import Tile
+from .window import PLACE
 
 STATUS, EXCEPTION, PRIORITY, MASK, SERIAL = 0x740, 0x750, 0x760, 0x770, 0x780
-_TASK_DONE = 1 << 8
-_KEEP_LAST, _CLEAR = 48, 49
-_MASK_RESET = (1 << 48) - 1
-_WRITABLE = {PRIORITY: 0xFF, MASK: (1 << 49) - 1, SERIAL: 1}
+TASK_DONE = 1 << 8
+_CLEAR = 49
+_WRITABLE = {PRIORITY: 0xFF, MASK: (1 << queues.KEEP_LAST + 1) - 1, SERIAL: 1}
 """Bits that a store reaches, by register."""
+_WORD = {EXCEPTION: queues.EXCEPTION, PRIORITY: queues.PRIORITY, MASK: queues.MASK, SERIAL: queues.SERIAL}
+"""Where a register is kept, in the header of the worker's queues."""
+_CONTROL = {packet.control: packet for packet in PACKETS.values()}
+_RETURNED = {field.register for field in WRITE_BACK}
 
-_FIELD = {Engine.CT: 8, Engine.NE: 16, Engine.RDMA: 24, Engine.WDMA: 32, Engine.TDMA: 40}
+FIELD = {
+    Engine.SCALAR: 0, Engine.CT: 8, Engine.NE: 16, Engine.RDMA: 24, Engine.WDMA: 32, Engine.TDMA: 40,
+}  # fmt: skip
 """First bit of a unit's field in the exception register (spec)."""
 ILLEGAL, BEYOND_SPM = 0, 1
 """CT, TDMA (spec) and NE (proposed): illegal configuration, address beyond the SPM."""
@@ -22,71 +34,98 @@ AXI_READ, AXI_WRITE, ILLEGAL_DMA = 0, 1, 3
 """RDMA and WDMA: a response that is not OK on reading, on writing, and an illegal instruction (spec)."""
 
 
-def exception_bit(record: Instruction, reason: int, operand: int) -> int | None:
-    """Bit of the exception register for a refused engine instruction; None when the unit has no field there.
+def refused_engine(reason: int, detail: tuple[int, int, int, int]) -> Engine | None:
+    """The engine whose instruction a stop is about; None when the reason is another."""
+    if reason == stop.OPCODE:
+        return Engine(detail[0])
+    if reason in (stop.RANGE, stop.ALIGNMENT, stop.VALUE, stop.RULE, stop.STRIDE, stop.END):
+        return tables.records()[detail[0]].engine
+    return None
 
-    ``operand`` is that of ``stop.RANGE``, ``ALIGNMENT`` and ``VALUE``. An address that is out of range counts
-    as one beyond the memory, whether its range or the address itself was refused; everything else is an
-    illegal instruction (docs/isa.md, Exceptions; proposed where no cause is known).
+
+def exception_bit(engine: Engine, reason: int, detail: tuple[int, int, int, int]) -> int | None:
+    """Bit of the exception register for a refused instruction; None when the unit has none for that.
+
+    An address that is out of range counts as one beyond the memory, whether its range or the address itself
+    was refused; everything else is an illegal instruction (docs/isa.md, Exceptions; proposed where no cause
+    is known).
     """
-    if record.engine not in _FIELD:
+    if engine not in FIELD or engine is Engine.SCALAR:
         return None
-    refused = record.operands[operand] if reason in (stop.RANGE, stop.VALUE) else None
-    beyond = refused is not None and refused.is_address
-    if record.engine in (Engine.RDMA, Engine.WDMA):
-        bit = ILLEGAL_DMA
-        if refused is not None and beyond:
-            bit = AXI_WRITE if refused.role == "write" else AXI_READ
+    role = _address_role(tables.records()[detail[0]], detail[1]) if reason in (stop.RANGE, stop.VALUE) else ""
+    if engine in (Engine.RDMA, Engine.WDMA):
+        bit = {"": ILLEGAL_DMA, "write": AXI_WRITE}.get(role, AXI_READ)
     else:
-        bit = BEYOND_SPM if beyond else ILLEGAL
-    return _FIELD[record.engine] + bit
+        bit = BEYOND_SPM if role else ILLEGAL
+    return FIELD[engine] + bit
 
 
-def raise_exception(tile: Tile, bit: int) -> None:
-    """Note an exception: the first is kept, or with mode bit 48 the last.
-
-    The mask only decides about interrupts, which the emulator does not have (proposed).
-    """
-    if tile.exceptions and not tile.ncc.get(MASK, _MASK_RESET) >> _KEEP_LAST & 1:
-        return
-    tile.exceptions = 1 << bit
+def _address_role(record: Instruction, operand: int) -> str:
+    return record.operands[operand].role
 
 
-def load_register(tile: Tile, offset: int, size: int) -> int | None:
-    """``size`` bytes at ``offset`` of the window; None where there is no register or it is read otherwise.
+class NccWindows:
+    """The device behind the windows of all workers."""
 
-    Registers are 64 bits wide (spec); either half may be accessed by itself (proposed).
-    """
-    value = _value(tile, offset & ~7)
-    if value is None or size < 4 or offset % size:
+    def __init__(self, machine: Machine, engines: Engines) -> None:
+        self.base, self.stride = machine.windows.ncc, machine.windows.ncc_stride
+        self.size = self.stride * machine.tile.workers
+        self.engines = engines
+
+    def load(self, tile: Tile, offset: int, size: int) -> int | None:
+        """``size`` bytes at ``offset``; None where there is no register or it is read otherwise.
+
+        Registers are 64 bits wide (spec); either half may be accessed by itself (proposed). Reading the
+        status or a write-back register lets time pass: one instruction is executed, after the number of
+        those left was taken and before a returned value is.
+        """
+        worker, inside = divmod(offset, self.stride)
+        if size < 4 or offset % size:
+            return None
+        if inside & ~7 in _RETURNED:
+            self.engines.step(tile, worker)
+        value = self._value(tile, worker, inside & ~7)
+        if value is not None and inside == STATUS:
+            self.engines.step(tile, worker)
+        return None if value is None else value >> 8 * (inside & 7) & (1 << 8 * size) - 1
+
+    def store(self, tile: Tile, offset: int, size: int, value: int) -> bool:
+        """Write ``size`` bytes at ``offset``; False where that cannot be done.
+
+        ``window.Refused`` when a control register is told to start an instruction that is not legal.
+        """
+        worker, inside = divmod(offset, self.stride)
+        register, shift = inside & ~7, 8 * (inside & 7)
+        if size < 4 or offset % size or not (register in _WRITABLE or register in _CONTROL):
+            return False
+        kept = ~((1 << 8 * size) - 1 << shift)
+        new = (self._value(tile, worker, register) or 0) & kept | value << shift
+        if register in _CONTROL:
+            self._control(tile, worker, register, new)
+            return True
+        block = tile.block(worker)
+        if register == MASK and value << shift >> _CLEAR & 1:
+            block[queues.EXCEPTION] = 0
+            tile.words[state.FIRST_EXCEPTION] &= ~(1 << worker)
+        block[_WORD[register]] = new & _WRITABLE[register]
+        return True
+
+    def _control(self, tile: Tile, worker: int, register: int, value: int) -> None:
+        """Keep a control word without its valid bit, and start the instruction when that is set."""
+        packet = _CONTROL[register]
+        valid = 1 << packet.valid_bit
+        word = value & (1 << 63) - 1 & ~valid
+        tile.registers(worker)[register // PLACE] = word
+        if value & valid:
+            self.engines.submit(tile, worker, packet)
+
+    def _value(self, tile: Tile, worker: int, register: int) -> int | None:
+        block = tile.block(worker)
+        if register == STATUS:
+            pending = int(block[queues.PENDING])
+            return pending | (TASK_DONE if pending == 0 else 0)
+        if register in _WORD:
+            return int(block[_WORD[register]])
+        if register in _CONTROL or register in _RETURNED:
+            return int(tile.registers(worker)[register // PLACE]) & (1 << 64) - 1
         return None
-    return value >> 8 * (offset & 7) & (1 << 8 * size) - 1
-
-
-def store_register(tile: Tile, offset: int, size: int, value: int) -> bool:
-    """Write ``size`` bytes at ``offset`` of the window; False where that cannot be done."""
-    register = offset & ~7
-    if register not in _WRITABLE or size < 4 or offset % size:
-        return False
-    shift = 8 * (offset & 7)
-    if register == MASK and value << shift >> _CLEAR & 1:
-        tile.exceptions = 0
-    old = _value(tile, register) or 0
-    new = (old & ~((1 << 8 * size) - 1 << shift) | value << shift) & _WRITABLE[register]
-    if register == SERIAL:
-        tile.words[state.SERIAL_MODE] = new
-    else:
-        tile.ncc[register] = new
-    return True
-
-
-def _value(tile: Tile, register: int) -> int | None:
-    if register == STATUS:
-        return tile.pending | (_TASK_DONE if tile.pending == 0 else 0)
-    if register == EXCEPTION:
-        return tile.exceptions
-    if register == SERIAL:
-        return int(tile.words[state.SERIAL_MODE])
-    if register == PRIORITY:
-        return tile.ncc.get(PRIORITY, 0)
-    return tile.ncc.get(MASK, _MASK_RESET) if register == MASK else None

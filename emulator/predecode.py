@@ -2,23 +2,34 @@
 
     [7:0] operation, [15:8] rd (the sink for x0), [23:16] rs1, [31:24] rs2, [63:32] immediate, signed
 
+Registers are places in ``state``. All operations of the floating-point unit are FLOAT; their immediate is
+[7:0] number in ``float_unit``, [10:8] rounding mode, [22:16] rs3.
+
 Operation 0 is "no instruction here": an illegal word, or the inside of a wide instruction. A wide
-instruction is checked completely when it is decoded; its immediate is the record number, its rd the length
-in words.
+instruction is checked completely when it is decoded; its immediate is the record number and the worker
+(``tables.WORKER_SHIFT``), its rd the length in words.
 """
 
 from __future__ import annotations
+
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
 from tx8isa import encoding, rv
+from tx8isa.insns.rv_format import RESERVED_ROUNDING
 from tx8isa.record import Instruction
+from tx8isa.rv_float import DYN
 
 from . import state, tables
+from .float_unit import float_records, host_groups, on_host
 
 NOTHING = 0
 FIRST_SCALAR = 1
+TRANSLATED = 253
+"""An entrance: all bits above hold the address of the code; see ``translate``."""
+FLOAT = 254
 ENGINE = 255
 
 Words = npt.NDArray[np.int64]
@@ -44,30 +55,72 @@ def _decode_wide(text: bytes, at: int, decoded: Words) -> int:
         return 1
     length = found.size // 4
     decoded[at : at + length] = NOTHING
-    if found.worker == 0:
-        decoded[at] = ENGINE | length << 8 | tables.numbers()[found.instruction.mnemonic] << 32
+    record = tables.numbers()[found.instruction.mnemonic] | found.worker << tables.WORKER_SHIFT
+    decoded[at] = ENGINE | length << 8 | record << 32
     return length
 
 
 def _scalars(words: Words) -> Words:
     decoded = np.zeros(len(words), dtype=np.int64)
+    floats = {record.mnemonic: number for number, record in enumerate(float_records())}
     for number, record in enumerate(rv.scalar_instructions()):
         places = np.flatnonzero(words & record.mask == record.match)
-        if len(places):
+        if len(places) and record.mnemonic in floats:
+            decoded[places] = _pack_float(floats[record.mnemonic], record, words[places])
+        elif len(places):
             decoded[places] = _pack(FIRST_SCALAR + number, record, words[places])
     return decoded
 
 
+@cache
+def host_operation(mnemonic: str) -> int:
+    """The operation of the loop that an instruction shares with the first of its group; FLOAT for others."""
+    names = [record.mnemonic for record in rv.scalar_instructions()]
+    return FIRST_SCALAR + names.index(host_groups()[mnemonic][0]) if mnemonic in host_groups() else FLOAT
+
+
+def float_operations() -> list[int]:
+    """The operations of which the loop may leave something to the floating-point unit."""
+    return sorted({FLOAT, *(host_operation(record.mnemonic) for record in float_records())})
+
+
 def _pack(operation: int, record: rv.Scalar, words: Words) -> Words:
-    fields = {field.name: _extract(field, words) for field in record.fields}
+    fields = _fields(record, words)
     zero = np.zeros(len(words), dtype=np.int64)
-    rd = fields.get("rd", zero)
-    rd = np.where(rd == 0, state.SINK, rd)
     immediate = zero
     for name in ("imm", "target", "shamt", "csr"):
         immediate = fields.get(name, immediate)
     second = fields.get("rs2", fields.get("zimm", zero))
-    return operation | rd << 8 | fields.get("rs1", zero) << 16 | second << 24 | immediate << 32
+    rd, rs1 = fields.get("rd", zero + state.SINK), fields.get("rs1", zero)
+    return operation | rd << 8 | rs1 << 16 | second << 24 | immediate << 32
+
+
+def _pack_float(number: int, record: rv.Scalar, words: Words) -> Words:
+    """FLOAT, or an operation of the loop where that may be all there is to do.
+
+    Operands that do not exist are the first: it does not matter then whether they are NaN-boxed.
+    """
+    fields = _fields(record, words)
+    rs2, rs3 = (fields.get(name, fields["rs1"]) for name in ("rs2", "rs3"))
+    mode = fields.get("rm", np.zeros(len(words), dtype=np.int64))
+    operation = host_operation(record.mnemonic)
+    in_loop = [code for code in range(DYN + 1) if on_host(record, code)]
+    packed = np.where(np.isin(mode, in_loop), operation, FLOAT)
+    packed |= fields["rd"] << 8 | fields["rs1"] << 16 | rs2 << 24 | number << 32 | mode << 40 | rs3 << 48
+    return np.where(np.isin(mode, RESERVED_ROUNDING), NOTHING, packed)
+
+
+def _fields(record: rv.Scalar, words: Words) -> dict[str, Words]:
+    """Field values by name; registers as places in the state, where writes to x0 have their own."""
+    fields = {}
+    for field in record.fields:
+        values = _extract(field, words)
+        if field.kind == "float":
+            values = values + state.F
+        elif field.name == "rd":
+            values = np.where(values == 0, state.SINK, values + state.X)
+        fields[field.name] = values
+    return fields
 
 
 def _extract(field: rv.Field, words: Words) -> Words:
@@ -84,8 +137,6 @@ def explain(text: bytes, offset: int) -> str:
         found = encoding.decode(text, offset)
         if isinstance(found, encoding.Illegal):
             return found.reason
-        if found.worker:
-            return f"worker {found.worker} is not emulated; expected worker 0"
     inside = _surrounding(text, offset)
     if inside:
         return f"0x{word:08x} lies inside the wide instruction {inside.mnemonic}"

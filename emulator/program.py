@@ -15,7 +15,7 @@ from tx8isa.layouts import Layout, place
 from tx8isa.machine import Machine, load_machine
 from tx8isa.packing import pack, storage_dtype, unpack
 
-from .system import OnException, Show, System
+from .system import NePost, OnException, Show, System, WriteSpan, ignore
 
 Array = np.ndarray[Any, Any]
 
@@ -40,7 +40,8 @@ class Program:
 
     def start(
         self, inputs: Mapping[str, Array], *, serial: bool = False, threads: int = 1,
-        on_exception: OnException = "stop", show: Show | None = None,
+        on_exception: OnException = "stop", show: Show | None = None, write_span: WriteSpan = "exact",
+        ne_post: NePost = "ignore",
     ) -> System:  # fmt: skip
         """A system with the program loaded and the inputs in place; InputError when they do not fit.
 
@@ -51,10 +52,10 @@ class Program:
         if unknown:
             names = ", ".join(b.name for b in self.inputs) or "none"
             raise InputError(f"the program has no input '{unknown[0]}'; its inputs: {names}")
-        shown = {} if show is None else {"show": show}
         system = System(
-            self.image, self.machine, serial=serial, threads=threads, on_exception=on_exception, **shown
-        )
+            self.image, self.machine, serial=serial, threads=threads, on_exception=on_exception,
+            show=show or ignore, write_span=write_span, ne_post=ne_post,
+        )  # fmt: skip
         for buffer in self.outputs:
             self._bytes(buffer, system)
         for buffer, data in packed:
@@ -67,10 +68,14 @@ class Program:
 
     def run(
         self, inputs: Mapping[str, Array] | None = None, *, serial: bool = False, threads: int = 1,
-        on_exception: OnException = "stop", max_instructions: int | None = None,
+        on_exception: OnException = "stop", write_span: WriteSpan = "exact", ne_post: NePost = "ignore",
+        max_instructions: int | None = None,
     ) -> dict[str, Array]:  # fmt: skip
         """Run to the end on the given inputs; outputs by name. InputError, or Fault from the program."""
-        system = self.start(inputs or {}, serial=serial, threads=threads, on_exception=on_exception)
+        system = self.start(
+            inputs or {}, serial=serial, threads=threads, on_exception=on_exception, write_span=write_span,
+            ne_post=ne_post,
+        )  # fmt: skip
         system.run(max_instructions)
         return self.results(system)
 

@@ -15,9 +15,13 @@ from . import kernels, native, tables
 
 
 class Slots:
-    """Kernel and lookup-table addresses by slot; one for the whole system, shared by its threads."""
+    """Kernel and lookup-table addresses by slot; one for the whole system, shared by its threads.
 
-    def __init__(self) -> None:
+    ``ne_post``: bias, scale and activation of the matrix engine take part (proposed).
+    """
+
+    def __init__(self, ne_post: bool = False) -> None:
+        self.ne_post = ne_post
         self.words = np.zeros((len(tables.records()) * tables.SLOTS_PER_RECORD, 2), dtype=np.int64)
         self._lookup_tables: list[Any] = []  # kept alive: the words hold their addresses
         self._lock = threading.Lock()
@@ -31,19 +35,21 @@ class Slots:
         with self._lock:
             if self.words[slot, 0]:
                 return
-            instruction, code, nearest = tables.slot_parts(slot)
+            instruction, code, nearest, checked = tables.slot_parts(slot)
             fmt = Format(code) if instruction.formats else None
-            lookup = kernels.make_table(instruction, fmt) if nearest else None
+            lookup = kernels.make_table(instruction, fmt) if nearest and not checked else None
             if lookup is not None:
                 self._lookup_tables.append(lookup)
                 self.words[slot, 1] = lookup.ctypes.data
-            self.words[slot, 0] = _compiled(instruction, fmt, nearest)
+            self.words[slot, 0] = _compiled(instruction, fmt, nearest, checked, self.ne_post)
 
 
-def _compiled(instruction: Instruction, fmt: Format | None, nearest: bool) -> int:
-    name = kernels.kernel_name(instruction, fmt, nearest)
+def _compiled(
+    instruction: Instruction, fmt: Format | None, nearest: bool, checked: bool, ne_post: bool
+) -> int:
+    name = kernels.kernel_name(instruction, fmt, nearest, checked)
     if isinstance(instruction.meaning, Matrix | Convolution):
         from . import ne
 
-        return native.compile_kernel(ne.make_kernel(instruction, fmt), name, 2)
-    return native.compile_kernel(kernels.make_kernel(instruction, fmt, nearest), name, 2)
+        return native.compile_kernel(ne.make_kernel(instruction, fmt, ne_post), name, 2)
+    return native.compile_kernel(kernels.make_kernel(instruction, fmt, nearest, checked), name, 2)

@@ -29,11 +29,12 @@ SCRATCH = 45
 SCRATCH_BYTES = 46
 LINES = 47
 """Host address of one byte per 256-byte line of SPM: written or not."""
-SERIAL_MODE = 48
+SEVERAL = 48
+"""1 when a worker other than 0 was given an instruction."""
 RANDOM = 49
 """State of the tile's 32-bit LFSR (stochastic rounding; proposed)."""
 CODE = 50
-"""Host address of the predecoded program, one word for each four bytes."""
+"""Host address of the predecoded program, one word for each four bytes, perhaps with entrances."""
 CODE_BASE = 51
 """Core address of its first word."""
 CODE_WORDS = 52
@@ -44,7 +45,7 @@ RECORDS = 54
 COUNTS = 55
 """Host address of counters by record: executed, bytes read, bytes written, unused."""
 QUEUE = 56
-"""Host address of the instruction queues; see ``queues``."""
+"""Host address of the instruction queues of worker 0; see ``queues``."""
 CORE_SPM = 57
 """Core address of SPM byte 0, weakly ordered; then the strongly ordered one."""
 CORE_SPM_STRONG = 58
@@ -61,4 +62,43 @@ DEPTH = 64
 """Queue depth by engine code, 8 words."""
 TEXT = 72
 """Host address of the program text as it was loaded; its first byte is at ``CODE_BASE``."""
-SIZE = 73
+WRITE_BACK = 73
+"""Host address of wb_data0 and wb_data1 of the worker whose queued instruction executes."""
+NUMERIC = 74
+"""Kernels set bits of their unit's field of the exception register here; 0 between instructions."""
+TURN = 75
+"""Engine served last."""
+WORKERS = 76
+WORKER = 77
+"""Worker of the instruction issued last."""
+WRITE_SPAN = 78
+"""What is written behind results: ``queues.EXACT`` or ``HOSTILE``."""
+FLOAT_UNIT = 79
+"""Address of the compiled floating-point unit, 0 when the program has no use for it."""
+F = 80
+"""f0..f31, raw bits; single precision is NaN-boxed."""
+FCSR = 112
+"""Rounding mode in bits 7:5, accrued exceptions in 4:0."""
+FIRST_EXCEPTION = 113
+"""One bit: the worker that raised the first exception."""
+STOP_ON_EXCEPTION = 114
+"""1: an exception that is not masked stops the tile."""
+NCC = 115
+"""Core address of the NCC window of worker 0; then the distance to the next one."""
+NCC_STRIDE = 116
+REGISTERS = 117
+"""Host address of the operand registers of worker 0; see ``window``."""
+REGISTER_MAP = 118
+"""Host address of a byte for every register place of a window: 1 where a store is a plain write."""
+TRAPPED = 119
+"""Value of RETIRED at the last trap of the core, plus one."""
+SERVED = 120
+"""By engine, 5 words: the worker served last."""
+ANSWER = 125
+"""What SCALAR computed last."""
+PLAIN = 126
+"""Host address of the predecoded program without entrances to translations; see ``translate``."""
+SIZE = 128
+ROOM = 256
+"""Words that are there, the last ones unused: the loop reads the places that bytes of a decoded word name
+before it looks at the operation, and the word of a translation or of an engine instruction names any."""

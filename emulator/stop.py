@@ -26,3 +26,21 @@ VALUE = 10
 """(record, operand, value): a register holds a value outside the operand's range."""
 RULE = 11
 """(record, index in ``tables.checks``): a condition between operands does not hold."""
+OPCODE = 12
+"""(engine, opcode): a control register of the NCC asks for an instruction that does not exist."""
+STRIDE = 13
+"""(record, operand, bytes, element): a byte stride in a register is no number of elements."""
+END = 14
+"""(record, operand, end, expected): an end register contradicts the other registers."""
+EXCEPTION = 15
+"""(worker, bits, instruction): an exception that is not masked, and the machine stops at exceptions."""
+FENCE_I = 16
+"""The program text is to be fetched again."""
+WORKER = 17
+"""(worker, workers): an instruction is given to a worker the machine does not have."""
+FLOAT = 18
+"""An operation of the floating-point unit; never seen outside compiled code."""
+TRANSLATED = 19
+"""Control reached or left translated code; never seen outside compiled code."""
+NEAR_LIMIT = 20
+"""Translated code has no block short enough; never seen outside compiled code."""

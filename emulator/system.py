@@ -16,27 +16,35 @@ import numpy as np
 
 from asm.image import Image, ddr_offset, ddr_windows
 from tx8isa import rv
-from tx8isa.encoding import encoder
+from tx8isa.encoding import Decoded, decode
 from tx8isa.errors import Tx8Error
 from tx8isa.machine import Machine
 
-from . import core, environment, issue, native, ncc, state, stop, tables
-from .code import load_code
+from . import core, environment, native, ncc, pmu, queues, state, stop, tables, trap
+from .code import fetch_again, load_code
+from .device import Device
+from .engines import Engines
 from .fault import Fault, fault, place
 from .memory import SCRATCH_BYTES, Bytes, HostMemoryError, anonymous, map_ddr
-from .slots import Slots
 from .tile import Status, Tile, make_tile
 from .traffic import Traffic
+from .translate import enabled as translation_enabled
+from .window import Refused
 
 _SLICE = 1 << 20
 """Instructions a tile runs at most in one round: milliseconds."""
 _UNLIMITED = 1 << 62
+_SCALAR_BYTES = 4
+_LONGEST = 4 * 63
+"""Bytes of the longest instruction the encoding allows."""
 
 OnException = Literal["stop", "drop"]
+WriteSpan = Literal["exact", "hostile"]
+NePost = Literal["ignore", "proposed"]
 Show = Callable[[int, bytes], None]
 
 
-def _ignore(file: int, data: bytes) -> None:
+def ignore(file: int, data: bytes) -> None:
     """What a program writes goes nowhere."""
 
 
@@ -45,12 +53,17 @@ class System:
 
     ``on_exception`` says what happens to an engine instruction that is refused: the run ends (stop), or the
     exception register shows it, nothing is executed, and the program goes on (drop; docs/isa.md, Exceptions,
-    proposed). ``show`` receives (file, data) that the program writes to files 1 and 2.
+    proposed). ``show`` receives (file, data) that the program writes to files 1 and 2. ``write_span`` hostile
+    spoils the rest of the last line of every CT and NE result (docs/isa.md, Memories and addresses). With
+    ``ne_post`` proposed the matrix engine's bias, scale and activation of float formats take part; by default
+    they change nothing, as on the board (docs/isa.md, Post-processing). ``translate`` turns frequent parts of
+    the program into machine code: faster, and nothing else.
     """
 
     def __init__(
         self, image: Image, machine: Machine, *, serial: bool = False, threads: int = 1,
-        on_exception: OnException = "stop", show: Show = _ignore,
+        on_exception: OnException = "stop", show: Show = ignore, write_span: WriteSpan = "exact",
+        ne_post: NePost = "ignore", translate: bool = True,
     ) -> None:  # fmt: skip
         _check_machine(image, machine)
         self.image, self.machine = image, machine
@@ -61,23 +74,32 @@ class System:
         for segment in image.segments:
             at = self._offset(segment.address)
             self.ddr[at : at + len(segment.data)] = np.frombuffer(segment.data, dtype=np.uint8)
-        self.slots = Slots()
-        self._run, self._issue = core.run_kernel(), issue.issue_kernel()
+        self.engines = Engines()
+        self.engines.slots.ne_post = ne_post == "proposed"
+        self.slots, self._run = self.engines.slots, core.run_kernel()
+        self._translates = translate and translation_enabled()
+        self._write_span = queues.HOSTILE if write_span == "hostile" else queues.EXACT
+        self.codes = [self.code] * machine.tiles
         self.tiles = [self._make_tile(number, serial) for number in range(machine.tiles)]
         self.traffic = Traffic(image, self.tiles, self.ddr)
+        self.devices: list[Device] = [
+            ncc.NccWindows(machine, self.engines), pmu.NccPmu(machine, len(self.tiles)),
+            *self.traffic.devices(machine),
+        ]  # fmt: skip
 
     def _offset(self, address: int) -> int:
         offset = ddr_offset(address, self.image.windows)
         if offset is None:
-            raise AssertionError("an image's addresses were checked when it was read")
+            windows = " ".join(f"0x{w.address:x}..0x{w.address + w.size - 1:x}" for w in self.image.windows)
+            raise Tx8Error(f"segment at 0x{address:x}: lies in no DDR window, expected {windows}")
         return offset
 
     def _make_tile(self, number: int, serial: bool) -> Tile:
         tile = make_tile(number, self.machine, self.ddr, serial)
-        code, words = self.code, tile.words
-        words[state.CODE], words[state.CODE_WORDS] = code.words.ctypes.data, code.words.size
-        words[state.CODE_BASE], words[state.TEXT] = code.base, code.text.ctypes.data
-        words[state.KERNELS], words[state.ISSUE] = self.slots.address, self._issue
+        words = tile.words
+        self.code.install(words)
+        words[state.KERNELS], words[state.ISSUE] = self.slots.address, self.engines.issue
+        words[state.WRITE_SPAN] = self._write_span
         tile.pc = self.image.tile_entries.get(number, self.image.entry)
         return tile
 
@@ -123,7 +145,7 @@ class System:
             try:
                 self._run_tile(tile, limit)
             except Fault as error:
-                self.finish_queues(tile)  # what was issued before the fault completes
+                self.engines.finish(tile)  # what was issued before the fault completes
                 faults.append((tile.number, str(error)))
         return faults
 
@@ -133,9 +155,18 @@ class System:
             reason = native.call(self._run, tile.words.ctypes.data)
             if reason == stop.LIMIT:
                 if tile.retired >= limit:
-                    raise self._fault(tile, f"stopped after {tile.retired} instructions, the limit given")
+                    text = f"stopped after {tile.retired} instructions, the limit given"
+                    raise self._fault(tile, text + self.traffic.looking_for(tile))
+                if self._translates:
+                    self.codes[tile.number].translation.slice_ended(tile.words)
                 return
-            self._handle(tile, reason)
+            try:
+                self._handle(tile, reason)
+            except Refused as refused:
+                self._refuse(tile, refused.reason)
+            except Fault:
+                if not trap.take(tile, self.codes[tile.number], reason):
+                    raise
 
     def _handle(self, tile: Tile, reason: int) -> None:
         """Do what the compiled loop left at the tile's program counter; Fault when that is not possible."""
@@ -152,47 +183,56 @@ class System:
                 raise self._fault(tile, f"{record.mnemonic}: cannot {what} CSR 0x{values['csr']:x}, {name}")
         elif reason == stop.SYSTEM:
             self._system(tile)
-        elif not (reason == stop.MEMORY and self._device(tile)) and not self._dropped(tile, reason):
-            raise fault(self.image, tile, reason)
+        elif reason == stop.FENCE_I:
+            self._fetch_again(tile)
+        elif reason == stop.MEMORY:
+            self._device(tile)
+        else:
+            self._refuse(tile, reason)
 
     def _fault(self, tile: Tile, text: str) -> Fault:
         return Fault(f"{place(self.image, tile, tile.pc)}: {text}")
 
     def _decode(self, tile: Tile) -> tuple[rv.Scalar, dict[str, int]]:
-        found = rv.decode(self.code.word(tile.pc))
-        if found is None:
-            raise AssertionError("the compiled loop only stops at instructions it knows")
-        return found
+        return self.codes[tile.number].scalar(tile.pc)
 
-    def _dropped(self, tile: Tile, reason: int) -> bool:
-        """Raise the exception of a refused engine instruction; whether the program goes on after it."""
-        if reason not in (stop.RANGE, stop.ALIGNMENT, stop.VALUE, stop.RULE):
-            return False
-        record = tables.records()[tile.detail[0]]
-        bit = ncc.exception_bit(record, reason, tile.detail[1])
-        if bit is None:
-            return False
-        ncc.raise_exception(tile, bit)
-        if self.on_exception == "drop":
-            tile.advance(encoder(record).size)
-        return self.on_exception == "drop"
+    def _fetch_again(self, tile: Tile) -> None:
+        """Execute fence.i: the tile runs the text that DDR holds now."""
+        code = fetch_again(self.codes[tile.number], lambda at, size: self.core_bytes(tile, at, size))
+        self.codes[tile.number] = code
+        code.install(tile.words)
+        tile.advance(_SCALAR_BYTES)
 
-    def finish_queues(self, tile: Tile) -> None:
-        """Let the engines of a tile complete everything that was issued."""
-        detail = tile.words[state.DETAIL : state.DETAIL + 4]
-        before = detail.copy()
-        while native.call(self._issue, issue.DRAIN, tile.words.ctypes.data) == stop.KERNEL:
-            self.slots.fill(tile.detail[0])
-        detail[:] = before
+    def _refuse(self, tile: Tile, reason: int) -> None:
+        """Raise the exception of a refused engine instruction and go on behind it, or Fault."""
+        refusal = fault(self.image, tile, reason)
+        engine = ncc.refused_engine(reason, tile.detail)
+        bit = None if engine is None else ncc.exception_bit(engine, reason, tile.detail)
+        if engine is None or bit is None:
+            raise refusal
+        stops = pmu.notes_exceptions(tile, engine) and self.engines.note_exception(tile, 1 << bit)
+        if stops or self.on_exception == "stop":
+            raise refusal
+        code = self.codes[tile.number]
+        at = tile.pc - code.base
+        found = decode(code.text[at : at + _LONGEST].tobytes())
+        tile.advance(found.size if isinstance(found, Decoded) else _SCALAR_BYTES)
 
     def _system(self, tile: Tile) -> None:
         record, _ = self._decode(tile)
+        if record.mnemonic == "mret":
+            trap.leave(tile)
+            return
         if record.mnemonic != "ecall":
             raise self._fault(tile, f"{record.mnemonic}: there is no debugger")
+        if trap.has_handler(tile) and not environment.knows_call(tile):
+            raise self._fault(tile, "ecall: the environment has no such call, and the program handles traps")
         pc = tile.pc
         environment.environment_call(tile, lambda address, size: self.core_bytes(tile, address, size))
         if tile.status is Status.EXITED:
-            self.finish_queues(tile)
+            reason = self.engines.finish(tile)
+            if reason >= 0:
+                raise fault(self.image, tile, reason)
             if tile.exit_code:
                 text = f"the program exited with status {tile.exit_code}"
                 raise Fault(f"{place(self.image, tile, pc)}: {text}")
@@ -220,25 +260,25 @@ class System:
             raise Tx8Error(f"DDR 0x{address:x}:{size} is outside {seen}, the engines' view")
         return self.ddr[first : first + size]
 
-    def _device(self, tile: Tile) -> bool:
-        """A load or store of the core to a register of the NCC; False when there is none.
-
-        Reading the status lets the engines finish, as the polling loop of a program expects.
-        """
-        offset = (tile.detail[0] & (1 << 64) - 1) - self.machine.windows.ncc
+    def _device(self, tile: Tile) -> None:
+        """A load or store of the core to a register of a device; Fault when there is none."""
+        address = tile.detail[0] & (1 << 64) - 1
+        device = next((d for d in self.devices if d.base <= address < d.base + d.size), None)
         record, values = self._decode(tile)
-        if record.kind == "store":
-            if not ncc.store_register(tile, offset, record.width, record.body(tile.register(values["rs2"]))):
-                return False
+        done = False
+        if device is None or any(field.kind == "float" for field in record.fields):
+            pass  # registers of devices answer loads and stores of x registers only (proposed)
+        elif record.kind == "store":
+            value = int(record.body(tile.register(values["rs2"])))
+            done = device.store(tile, address - device.base, record.width, value)
         else:
-            if offset == ncc.STATUS:
-                self.finish_queues(tile)
-            raw = ncc.load_register(tile, offset, record.width)
-            if raw is None:
-                return False
-            tile.set_register(values["rd"], record.body(raw))
-        tile.advance(4)
-        return True
+            raw = device.load(tile, address - device.base, record.width)
+            done = raw is not None
+            if raw is not None:
+                tile.set_register(values["rd"], record.body(raw))
+        if not done:
+            raise fault(self.image, tile, stop.MEMORY)
+        tile.advance(_SCALAR_BYTES)
 
     def _show_output(self) -> None:
         for tile in self.tiles:

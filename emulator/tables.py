@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tx8isa.encoding import encoder
-from tx8isa.meaning import Control
+from tx8isa.meaning import Control, Convolution, Direction
 from tx8isa.operands import rule
-from tx8isa.record import Extent, Instruction, Operand, Rule
+from tx8isa.record import Engine, Extent, Instruction, Operand, Rule
 from tx8isa.registry import instructions
 
 from .native.inline import Names
@@ -25,7 +25,7 @@ from .words import get
 
 HEADER = 16
 ENGINE, WORDS, OPERANDS, OPERAND_ROWS, RANGES, RANGE_ROWS, RULES, RULE_ROWS = range(8)
-SLOT, FORMAT, ROUNDING, IS_CONTROL = range(8, 12)
+SLOT, FORMAT, ROUNDING, IS_CONTROL, RETURNS = range(8, 13)
 
 ROW = 16
 # operand row
@@ -35,7 +35,9 @@ O_CHOICES = 14
 O_ZERO_LANES = 15
 """All lanes zero is legal (an absent packed operand)."""
 # range row
-R_OPERAND, R_SPACE, R_WRITE, R_EXTENT, R_ALIGN, R_COUNT, R_ARGUMENTS = range(7)
+R_OPERAND, R_SPACE, R_WRITE, R_EXTENT, R_ALIGN, R_AGAIN, R_COUNT, R_ARGUMENTS = range(8)
+"""R_AGAIN is 1 when the extent is that of the row before: its length and alignment hold here too, because no
+extent depends on an address, which issue may have changed in between."""
 # rule row
 U_RULE, U_COUNT, U_ARGUMENTS = range(3)
 
@@ -44,8 +46,15 @@ _SPACES = {"spm": SPM, "ddr": DDR, "any": ANY}
 CONSTANT, VALUE, LANE, BITS = range(4)
 """Kinds of an argument word: ``kind | a << 8 | b << 40``."""
 
-SLOTS_PER_RECORD = 32
-"""Kernel variants of a record: 16 formats, each for nearest and for the other rounding modes."""
+WORKER_SHIFT = 16
+"""Bit at which the worker stands behind a record number, in predecoded words and commands to ``issue``."""
+_RETURNING = range(175, 179)
+"""Opcodes of the CT instructions that leave results in the write-back registers (spec)."""
+
+ROUNDED, CHECKED = 16, 32
+"""Added to the number of a kernel variant: other rounding modes than nearest; numeric exceptions noted."""
+SLOTS_PER_RECORD = 64
+"""Kernel variants of a record: 16 formats, each with and without these two."""
 
 
 @cache
@@ -54,25 +63,51 @@ def records() -> tuple[Instruction, ...]:
     return instructions()
 
 
-_MOST_BYTES = 1 << 40
+MOST_BYTES = 1 << 32
+_MOST_PRODUCTS = 1 << 36
 
 
 def _bounded(bits: int, n: int, i0: int, i1: int, i2: int) -> bool:
-    """block bytes times all trip counts must be at most 2**40, the emulator's limit for one instruction"""
-    return i0 * i1 <= _MOST_BYTES // i2 and i0 * i1 * i2 <= _MOST_BYTES // max((bits * n + 7) >> 3, 1)
+    """block bytes times all trip counts must be at most 2**32, the emulator's limit for one instruction"""
+    return i0 * i1 <= MOST_BYTES // i2 and i0 * i1 * i2 <= MOST_BYTES // max((bits * n + 7) >> 3, 1)
+
+
+@rule("dst_shape.n", "dst_shape.h", "dst_shape.w", "dst_shape.c", "window.kx", "window.ky", "shape.c")
+def _few_products(n: int, h: int, w: int, c: int, kx: int, ky: int, channels: int) -> bool:
+    """elements of the result times kx * ky * shape.c must be at most 2**36, the emulator's limit for one
+    instruction"""
+    return n * h * w * c <= _MOST_PRODUCTS // max(kx * ky * channels, 1)
+
+
+@rule("dst_shape.n", "dst_shape.h", "dst_shape.w", "dst_shape.c", "shape.n", "shape.h", "shape.w",
+      "pad.top", "pad.bottom", "pad.left", "pad.right", "window.sx", "window.sy")  # fmt: skip
+def _few_gradients(
+    ky: int, kx: int, maps: int, channels: int, n: int, h: int, w: int,
+    top: int, bottom: int, left: int, right: int, sx: int, sy: int,
+) -> bool:  # fmt: skip
+    """elements of the result times shape.n * ((h + top + bottom) / sy + 1) * ((w + left + right) / sx + 1)
+    must be at most 2**36, the emulator's limit for one instruction"""
+    positions = n * ((h + top + bottom) // max(sy, 1) + 1) * ((w + left + right) // max(sx, 1) + 1)
+    return ky * kx * maps * channels <= _MOST_PRODUCTS // max(positions, 1)
+
+
+_LIMITS = {Direction.FORWARD: (_few_products,), Direction.BACKWARD: (_few_gradients,)}
 
 
 @cache
 def checks(record: Instruction) -> tuple[Rule, ...]:
-    """The rules the emulator checks: those of the record, and before them a bound on loop nests.
+    """The rules the emulator checks: those of the record, and before them a bound on its work.
 
-    The bound keeps products of trip counts inside 64 bits and an instruction inside a few minutes (proposed).
+    The bounds keep products of trip counts inside 64 bits and an instruction inside a minute: nothing ends
+    one that has begun, not even Ctrl-C (proposed).
     """
     names = {operand.name for operand in record.operands}
     block: tuple[str | int, str] = ("@format" if record.formats else 8, "n")
-    sides = [side for side in ("", "src_", "dst_") if f"{side}iter0" in names]
+    sides = [side for side in ("", "src_", "dst_") if f"{side}iter2" in names]
     bounds = [rule(*block, *(f"{side}iter{level}" for level in range(3)))(_bounded) for side in sides]
-    return (*bounds, *record.rules)
+    meaning = record.meaning
+    limits = _LIMITS.get(meaning.direction, ()) if isinstance(meaning, Convolution) else ()
+    return (*bounds, *limits, *record.rules)
 
 
 @cache
@@ -81,10 +116,10 @@ def numbers() -> dict[str, int]:
     return {record.mnemonic: number for number, record in enumerate(records())}
 
 
-def slot_parts(slot: int) -> tuple[Instruction, int, bool]:
-    """(record, format code, nearest) of a kernel slot."""
+def slot_parts(slot: int) -> tuple[Instruction, int, bool, bool]:
+    """(record, format code, nearest, checked) of a kernel slot."""
     record, variant = divmod(slot, SLOTS_PER_RECORD)
-    return records()[record], variant & 15, variant < 16
+    return records()[record], variant & 15, variant & ROUNDED == 0, variant & CHECKED != 0
 
 
 def _argument(instruction: Instruction, argument: str | int) -> int:
@@ -111,13 +146,15 @@ def _operand_row(operand: Operand) -> list[int]:
     return row
 
 
-def _range_row(instruction: Instruction, index: int, operand: Operand, extent: Extent) -> list[int]:
+def _range_row(
+    instruction: Instruction, index: int, operand: Operand, extent: Extent, before: Extent | None
+) -> list[int]:
     arguments = [_argument(instruction, a) for a in extent.arguments]
     first = extent.arguments[0]
     element = arguments[0] if isinstance(first, int) or first.startswith("@") else CONSTANT | 8 << 8
     write = int(operand.role == "write")
     row = [index, _SPACES[operand.memory], write, extents().index(extent.length), element]
-    row += [len(arguments), *arguments]
+    row += [int(extent == before), len(arguments), *arguments]
     return row + [0] * (ROW - len(row))
 
 
@@ -142,13 +179,15 @@ def table() -> npt.NDArray[np.int64]:
         ranges = [(i, o, o.extent) for i, o in enumerate(record.operands) if o.extent]
         at = first_row + len(rows)
         rows += [_operand_row(o) for o in record.operands]
-        rows += [_range_row(record, i, o, extent) for i, o, extent in ranges]
+        before = [None, *(extent for _, _, extent in ranges)]
+        rows += [_range_row(record, *found, b) for found, b in zip(ranges, before, strict=False)]
         rows += [_rule_row(record, check) for check in checks(record)]
         after_operands = at + len(record.operands)
         header = [
             record.engine, encoder(record).length, len(record.operands), at, len(ranges), after_operands,
             len(checks(record)), after_operands + len(ranges), number * SLOTS_PER_RECORD,
             _position(record, "format"), _position(record, "rnd"), int(isinstance(record.meaning, Control)),
+            int(record.engine is Engine.CT and record.opcode in _RETURNING),
         ]  # fmt: skip
         headers.append(header + [0] * (HEADER - len(header)))
     return np.array(headers + rows, dtype=np.int64).reshape(-1)

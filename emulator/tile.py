@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 import numpy as np
 
 from tx8isa.machine import Machine
+from tx8isa.packets import WRITE_BACK
+from tx8isa.primitives import s64
 from tx8isa.record import Engine
 
 from . import queues, state, tables
 from .memory import Bytes, Scratchpad, make_scratchpad
+from .window import PLACE, PLACES, register_map
+
+MASK_RESET = (1 << 48) - 1
+"""Every exception is masked after a reset (spec)."""
 
 
 class Status(Enum):
@@ -23,18 +30,6 @@ class Status(Enum):
     EXITED = "exited"
 
 
-@dataclass(frozen=True)
-class Send:
-    """A DTE copy that was started and not carried out yet; DDR addresses are offsets from its byte 0."""
-
-    source: int
-    target: int
-    tile: int
-    size: int
-    source_in_ddr: bool
-    target_in_ddr: bool
-
-
 @dataclass
 class Tile:
     """A tile and what the scheduler knows about it."""
@@ -43,17 +38,17 @@ class Tile:
     spm: Scratchpad
     words: np.ndarray
     queue: np.ndarray
+    """The queues of the workers, one behind the other."""
+    window: np.ndarray
+    """The operand registers of the workers, one behind the other, and the map of ``window``."""
     counts: np.ndarray
     """By record: executed, bytes read, bytes written, unused."""
     status: Status = Status.RUNNING
-    sends: list[Send] = field(default_factory=list)
     group: int = 0
     """The tile set of the barrier it waits at."""
     exit_code: int = 0
-    exceptions: int = 0
-    """Exception register of the NCC: one 8-bit field per unit (spec)."""
-    ncc: dict[int, int] = field(default_factory=dict)
-    """Registers of the NCC window that were written, by offset."""
+    pmu: dict[int, int] = field(default_factory=dict)
+    """Registers of the PMU that were written, by offset."""
     csrs: dict[str, int] = field(default_factory=dict)
     """Control and status registers that were written; counters hold what is added to the instructions."""
     output: list[tuple[int, bytes]] = field(default_factory=list)
@@ -95,6 +90,11 @@ class Tile:
         values: list[int] = self.queue[self._entry(queues.E_FIELDS) :][:count].tolist()
         return values
 
+    def set_fields(self, values: Sequence[int]) -> None:
+        """Put operand values into the entry being built."""
+        at = self._entry(queues.E_FIELDS)
+        self.queue[at : at + len(values)] = [s64(value) for value in values]
+
     def range_starts(self, count: int) -> list[int]:
         """First bytes of its ranges, DDR offsets with ``queues.DDR`` added."""
         ranges = self.queue[self._entry(queues.E_FIRST_RANGE) :][: count * queues.RANGE_WORDS]
@@ -102,30 +102,40 @@ class Tile:
         return starts
 
     def _entry(self, at: int) -> int:
-        """Place of a word of the entry being built."""
-        return queues.entry_at(int(self.queue[queues.NEXT])) + at
+        """Place of a word of the entry being built, by the worker that issued last."""
+        block = int(self.words[state.WORKER]) * queues.WORDS
+        return block + queues.entry_at(int(self.queue[block + queues.NEXT])) + at
 
     @property
+    def workers(self) -> int:
+        return int(self.words[state.WORKERS])
+
+    def block(self, worker: int) -> np.ndarray:
+        """The queues of one worker; see ``queues``."""
+        return self.queue[worker * queues.WORDS : (worker + 1) * queues.WORDS]
+
+    def registers(self, worker: int) -> np.ndarray:
+        """The operand registers of one worker; see ``window``."""
+        return self.window[worker * PLACES : (worker + 1) * PLACES]
+
     def pending(self) -> int:
-        """Instructions in the queues."""
-        return int(self.queue[queues.PENDING])
+        """Instructions in the queues of all workers."""
+        return int(self.queue[queues.PENDING :: queues.WORDS].sum())
 
 
 def make_tile(number: int, machine: Machine, ddr: Bytes, serial: bool) -> Tile:
     """A tile in its reset state."""
     spm = make_scratchpad(machine)
-    words = np.zeros(state.SIZE, dtype=np.int64)
-    queue = np.zeros(queues.WORDS, dtype=np.int64)
+    words = np.zeros(state.ROOM, dtype=np.int64)
     counts = np.zeros((len(tables.records()), 4), dtype=np.int64)
     windows = machine.windows
     words[state.TILE] = number
     words[state.SPM], words[state.SPM_BYTES] = spm.data.ctypes.data, spm.data.size
     words[state.DDR], words[state.DDR_BYTES] = ddr.ctypes.data, ddr.size
     words[state.LINES] = spm.lines.ctypes.data
-    words[state.SERIAL_MODE] = int(serial)
     words[state.RANDOM] = number + 1  # any non-zero seed will do; the same in every run
     words[state.RECORDS] = tables.table().ctypes.data
-    words[state.COUNTS], words[state.QUEUE] = counts.ctypes.data, queue.ctypes.data
+    words[state.COUNTS] = counts.ctypes.data
     words[state.CORE_SPM], words[state.CORE_SPM_STRONG] = windows.spm_weak, windows.spm_strong
     words[state.CORE_DDR], words[state.CORE_DDR_UNCACHED] = windows.ddr_cached, windows.ddr_uncached
     words[state.CORE_WINDOW] = min(windows.ddr_core_bytes, ddr.size)
@@ -134,4 +144,24 @@ def make_tile(number: int, machine: Machine, ddr: Bytes, serial: bool) -> Tile:
         words[state.DEPTH + engine] = getattr(machine.queues, engine.name.lower())
     # The stack grows down through the part of SPM that is kept for the core's runtime (proposed).
     words[state.X + 2] = windows.spm_weak + machine.spm.bytes
-    return Tile(number, spm, words, queue, counts)
+    return Tile(number, spm, words, *_make_workers(machine, words, serial), counts)
+
+
+def _make_workers(machine: Machine, words: np.ndarray, serial: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The queues and the registers of the workers in their reset state."""
+    workers = machine.tile.workers
+    queue = np.zeros(workers * queues.WORDS, dtype=np.int64)
+    registers = np.zeros(workers * PLACES + PLACES // 8, dtype=np.int64)
+    registers[workers * PLACES :] = register_map().view(np.int64)
+    words[state.NCC], words[state.NCC_STRIDE] = machine.windows.ncc, machine.windows.ncc_stride
+    words[state.WORKERS], words[state.QUEUE] = workers, queue.ctypes.data
+    words[state.REGISTERS] = registers.ctypes.data
+    words[state.REGISTER_MAP] = registers[workers * PLACES :].ctypes.data
+    for worker in range(workers):
+        block = queue[worker * queues.WORDS :]
+        block[queues.SERIAL] = int(serial)
+        block[queues.MASK] = MASK_RESET
+        place = worker * PLACES + WRITE_BACK[0].register // PLACE
+        block[queues.RETURNED] = registers[place:].ctypes.data
+    words[state.WRITE_BACK] = queue[queues.RETURNED]
+    return queue, registers

@@ -1,25 +1,30 @@
 """What passes between tiles: DTE copies, waits for them, and barriers.
 
 Nothing here happens while tiles run: copies that were started are carried out between two rounds, in the
-order of tiles, and barriers that are complete release their tiles then.
+order of tiles and in each tile in the order of the program, and barriers that are complete release their
+tiles then. While a round runs, a tile touches only what is its own here.
 """
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from asm.image import Image
 from tx8isa.encoding import encoder
+from tx8isa.machine import Machine
 from tx8isa.meaning import Action, Control
 from tx8isa.record import Instruction
 
-from . import queues, tables
+from . import queues, state, tables
+from .dte import Dte, instruction_copy
+from .dte_window import DteWindow
 from .fault import Fault, place
-from .memory import LINE, Bytes
-from .tile import Send, Status, Tile
+from .memory import Bytes
+from .stream import PacketUpdates, StreamWindow
+from .tile import Status, Tile
 
 _MASK = (1 << 64) - 1
+_MOST_STARTED = 4096
 
 
 class Traffic:
@@ -28,6 +33,16 @@ class Traffic:
     def __init__(self, image: Image, tiles: Sequence[Tile], ddr: Bytes) -> None:
         self.image, self.tiles, self.ddr = image, tiles, ddr
         self.everyone = (1 << len(tiles)) - 1
+        self.dte = Dte(tiles, ddr)
+        self.started: list[list[Callable[[], None]]] = [[] for _ in tiles]
+        """By tile: the copies and packet counter updates of this round."""
+        self.polls = [""] * len(tiles)
+        """By tile: the register it looked at last, if that may have been in vain."""
+
+    def devices(self, machine: Machine) -> list[DteWindow | StreamWindow | PacketUpdates]:
+        """The registers of a tile that have to do with other tiles."""
+        own, remote = PacketUpdates(self, remote=False), PacketUpdates(self, remote=True)
+        return [DteWindow(self, machine), StreamWindow(self.dte.streams, self), own, remote]
 
     def start(self, tile: Tile, record: Instruction) -> None:
         """Execute the send, wait or barrier at a tile's program counter; Fault when it makes no sense."""
@@ -36,53 +51,83 @@ class Traffic:
             raise AssertionError(f"{record.mnemonic} is executed by a kernel")
         names = (operand.name for operand in record.operands)
         values = dict(zip(names, tile.fields(len(record.operands)), strict=True))
-        if meaning.action is Action.SEND:
-            self._send(tile, record, values)
-        elif meaning.action is Action.SEND_WAIT and tile.sends:
+        if meaning.action in (Action.SEND, Action.SCATTER):
+            self._send(tile, record, values, meaning.action is Action.SCATTER)
+        elif meaning.action is Action.SEND_WAIT and self.started[tile.number]:
             tile.status = Status.SENDING
         elif meaning.action is Action.BARRIER:
             self._enter_barrier(tile, values["tiles"] & _MASK or self.everyone)
         tile.advance(encoder(record).size)
         tile.counts[tables.numbers()[record.mnemonic], 0] += 1
 
-    def _send(self, tile: Tile, record: Instruction, values: dict[str, int]) -> None:
-        if values["tile"] >= len(self.tiles):
-            text = f"dte.unicast: operand 'tile' = {values['tile']}, expected 0..{len(self.tiles) - 1}"
-            raise Fault(f"{place(self.image, tile, tile.pc)}: {text}")
-        starts = dict(zip((operand.name for operand in record.operands), tile.range_starts(2), strict=False))
-        source, target = (starts[name] >= queues.DDR for name in ("src", "dst"))
-        tile.sends.append(Send(values["src"], values["dst"], values["tile"], values["n"], source, target))
+    def _send(self, tile: Tile, record: Instruction, values: dict[str, int], scatter: bool) -> None:
+        destinations = self._destinations(tile, record, values)
+        starts = zip(("dst", "src"), tile.range_starts(2), strict=True)
+        in_ddr = {name: start >= queues.DDR for name, start in starts}
+        copy = instruction_copy(values, in_ddr, destinations, scatter)
+        self.later(tile, lambda: self.dte.carry_out(tile, copy))
         counts = tile.counts[tables.numbers()[record.mnemonic]]
-        counts[1:3] += values["n"]
+        counts[1:3] += copy.bytes_read, copy.bytes_written
+
+    def _destinations(self, tile: Tile, record: Instruction, values: dict[str, int]) -> list[int]:
+        """The tiles a copy goes to, this one when it names none; Fault when the chip has no such tile."""
+        if "tiles" in values:
+            members = values["tiles"]
+            if members & ~self.everyone:
+                text = f"operand 'tiles' = 0x{members:x}, expected a set inside 0x{self.everyone:x}"
+                raise self.fault(tile, f"{record.mnemonic}: {text}")
+            return [t.number for t in self.tiles if members >> t.number & 1]
+        number = values.get("tile", tile.number)
+        if number >= len(self.tiles):
+            text = f"operand 'tile' = {number}, expected 0..{len(self.tiles) - 1}"
+            raise self.fault(tile, f"{record.mnemonic}: {text}")
+        return [number]
+
+    def later(self, tile: Tile, work: Callable[[], None]) -> None:
+        """Carry out what a tile has started between this round and the next.
+
+        A tile that has started much ends its round, so that it cannot fill the host's memory.
+        """
+        self.started[tile.number].append(work)
+        if len(self.started[tile.number]) >= _MOST_STARTED:
+            tile.words[state.LIMIT] = 0
+
+    def poll(self, tile: Tile, what: str, found: bool) -> None:
+        """Note that a program looked at a register that others change.
+
+        If it may not have found what it waits for, its slice ends: others have their turn first.
+        """
+        self.polls[tile.number] = "" if found else what
+        if not found:
+            tile.words[state.LIMIT] = 0
+
+    def looking_for(self, tile: Tile) -> str:
+        """For messages: what a tile polled last, if that was in vain."""
+        what = self.polls[tile.number]
+        return f"; its last poll was of {what}" if what else ""
+
+    def fault(self, tile: Tile, text: str) -> Fault:
+        """A fault of the instruction that a tile is at."""
+        return Fault(f"{place(self.image, tile, tile.pc)}: {text}")
 
     def _enter_barrier(self, tile: Tile, group: int) -> None:
         if not group >> tile.number & 1 or group & ~self.everyone:
             text = f"ncc.barrier: operand 'tiles' = 0x{group:x}, expected a set with this tile's bit"
             text += f" 0x{1 << tile.number:x}, inside 0x{self.everyone:x}"
-            raise Fault(f"{place(self.image, tile, tile.pc)}: {text}")
+            raise self.fault(tile, text)
         tile.group = group
         tile.status = Status.BARRIER
 
     def carry_out_sends(self) -> bool:
         """Carry out the copies that were started; whether there was anything to do."""
-        done = False
-        for tile in self.tiles:
-            for send in tile.sends:
-                self._copy(tile, send)
-                done = True
-            tile.sends.clear()
+        done = any(self.started)
+        for tile, started in zip(self.tiles, self.started, strict=True):
+            for work in started:
+                work()
+            started.clear()
             if tile.status is Status.SENDING:
                 tile.status = Status.RUNNING
         return done
-
-    def _copy(self, tile: Tile, send: Send) -> None:
-        """One copy, as if everything were read before anything is written."""
-        target_spm = self.tiles[send.tile].spm
-        source = self.ddr if send.source_in_ddr else tile.spm.data
-        target = self.ddr if send.target_in_ddr else target_spm.data
-        ctypes.memmove(target.ctypes.data + send.target, source.ctypes.data + send.source, send.size)
-        if not send.target_in_ddr:
-            target_spm.lines[send.target // LINE : (send.target + send.size - 1) // LINE + 1] = 1
 
     def release_barriers(self) -> bool:
         """Release the tiles of complete barriers; whether there was one."""

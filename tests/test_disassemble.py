@@ -237,7 +237,7 @@ def test_illegal_words_say_why() -> None:
     [
         ("dte.wait", {}, 1),  # a worker where there are none
         ("ne.gemm", {"psum": 5}, 0),  # a partial sum that is not switched on
-        ("ne.gemm", {"format": 0}, 0),  # a format the mnemonic does not have
+        ("ne.gemm", {"format": 1}, 0),  # a format the mnemonic does not have
     ],
 )
 def test_what_no_text_can_ask_for_stays_data(mnemonic: str, changes: dict[str, int], worker: int) -> None:

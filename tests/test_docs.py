@@ -33,9 +33,11 @@ from tx8isa.machine import load_machine
 from tx8isa.record import Engine
 from tx8isa.registry import instructions
 
+MANUAL = sorted((ROOT / "docs/isa").glob("*.md"))
 DOCUMENTS = [
     *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")),
     *sorted((ROOT / "docs").glob("*.md")),
+    *MANUAL,
     ROOT / "examples/assembly/README.md",
 ]
 
@@ -77,36 +79,57 @@ def generate() -> ModuleType:
 
 
 def test_manual_is_what_the_records_say(generate: ModuleType) -> None:
-    assert read("docs/instructions.md") == generate.page(), "run python docs/generate.py"
+    here = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs/isa").iterdir()}
+    assert here == generate.pages(), "run python docs/generate.py"
 
 
 def test_check_notices_a_stale_manual(
     generate: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(generate, "TARGET", tmp_path / "instructions.md")
-    assert generate.main(["--check"]) == 1
-    assert "run python docs/generate.py" in capsys.readouterr().err
+    pages = {"README.md": "first\n", "other.md": "second\n"}
+    monkeypatch.setattr(generate, "TARGET", tmp_path / "isa")
+    monkeypatch.setattr(generate, "pages", lambda: pages)
+
+    def complaints() -> list[str]:
+        assert generate.main(["--check"]) == 1
+        return [line.partition(":")[0] for line in capsys.readouterr().err.splitlines()]
+
+    assert complaints() == [f"isa/{name} is not what the records say" for name in sorted(pages)]
     assert generate.main([]) == 0
     assert generate.main(["--check"]) == 0
+    (tmp_path / "isa/other.md").write_text("second, but edited\n")
+    assert complaints() == ["isa/other.md is not what the records say"]
+    pages["other.md"] = "second, but edited\n"
+    (tmp_path / "isa/old.md").write_text("of a family that is gone\n")
+    assert complaints() == ["isa/old.md is a page too many"]
+    assert generate.main([]) == 0
+    assert sorted(path.name for path in (tmp_path / "isa").iterdir()) == ["README.md", "other.md"]
     assert generate.main(["--chek"]) == 2
 
 
 def sections() -> dict[str, list[str]]:
     """Lines of each instruction's section of the manual."""
-    parts = re.split(r"^### (\S+)$", read("docs/instructions.md"), flags=re.MULTILINE)
-    return {name: body.splitlines() for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+    found: dict[str, list[str]] = {}
+    for path in MANUAL:
+        parts = re.split(r"^## ([a-z]\S+)$", read(document_name(path)), flags=re.MULTILINE)
+        found |= {name: body.splitlines() for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+    return found
 
 
 def test_manual_has_every_instruction() -> None:
-    assert {i.mnemonic for i in instructions()} <= set(sections())
-    text = read("docs/instructions.md")
-    assert [r.mnemonic for r in rv.scalar_instructions() if f"| `{r.mnemonic}" not in text] == []
+    assert {i.mnemonic for i in instructions()} == set(sections())
+    index, core = read("docs/isa/README.md"), read("docs/isa/core.md")
+    assert [i.mnemonic for i in instructions() if f"[`{i.mnemonic}`](" not in index] == []
+    scalar = [r.mnemonic for r in rv.scalar_instructions()]
+    assert [name for name in scalar if f" `{name}` " not in index] == []
+    assert [name for name in scalar if not re.search(rf"(?m)^\| `{re.escape(name)}[ `]", core)] == []
 
 
 def test_manual_says_where_operands_stand() -> None:
     """The words and bits of each table, read in the words of the example, give the decoder's values."""
+    found = sections()
     for instruction in instructions():
-        lines = sections()[instruction.mnemonic]
+        lines = found[instruction.mnemonic]
         (shown,) = (re.findall(r"[0-9a-f]{8}", line) for line in lines if line.startswith("  is `"))
         words = [int(word, 16) for word in shown]
         data = b"".join(word.to_bytes(4, "little") for word in words)

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 import asm
 from asm.image import Image, Segment
+from emulator import state
 from emulator.fault import Fault
 from emulator.system import System
 from tx8isa import rv
@@ -79,6 +80,7 @@ class Reference:
         self.words, self.pc = words, CODE
         self.x = [registers.get(i, 0) for i in range(32)]
         self.x[0] = 0
+        self.f = [0] * 32
         self.memory: dict[tuple[str, int], int] = {}
         data = words_image(words).segments[1].data
         self.memory.update({("ddr", DATA - CODE + i): byte for i, byte in enumerate(data)})
@@ -106,7 +108,10 @@ class Reference:
     def step(self, record: rv.Scalar, v: dict[str, int]) -> None:
         following, result = self.pc + 4, None
         a = self.x[v["rs1"]] if "rs1" in v else 0
+        floats = {field.name for field in record.fields if field.kind == "float"}
         b = self.x[v["rs2"]] if "rs2" in v else v.get("imm", v.get("shamt", 0))
+        if "rs2" in floats:
+            b = self.f[v["rs2"]]
         if record.kind == "alu":
             result = record.body(a, b)
         elif record.kind == "upper":
@@ -129,7 +134,9 @@ class Reference:
             )
         else:
             assert record.kind == "fence"
-        if result is not None and v["rd"] != 0:
+        if result is not None and "rd" in floats:
+            self.f[v["rd"]] = s64(result)
+        elif result is not None and v["rd"] != 0:
             self.x[v["rd"]] = s64(result)
         self.pc = following
 
@@ -143,6 +150,7 @@ def compare(words: list[int], registers: dict[int, int]) -> None:
     assert "ebreak" in fault
     assert tile.pc == reference.pc
     assert [tile.register(i) for i in range(32)] == reference.x
+    assert tile.words[state.F : state.F + 32].tolist() == reference.f
     for (space, at), byte in reference.memory.items():
         found = tile.spm.data[at] if space == "spm" else system.ddr[at]
         assert found == byte, f"{space} byte {at:#x}"
@@ -341,7 +349,7 @@ def test_running_off_the_end() -> None:
 
 
 def test_text_is_executed_as_it_was_loaded() -> None:
-    """A program that overwrites its text goes on as before: there is no fence.i."""
+    """A program that overwrites its text goes on as before, until a fence.i."""
     words = [
         word("sw", rs1=6, rs2=0, imm=8),
         word("addi", rd=5, rs1=0, imm=1),
@@ -367,7 +375,7 @@ def test_mhartid_and_identity() -> None:
     with pytest.raises(Fault):
         system.run()
     assert [t.register(10) for t in system.tiles] == [0, 1, 2]
-    misa = 2 << 62 | 1 << ord("I") - ord("A") | 1 << ord("M") - ord("A")
+    misa = 2 << 62 | sum(1 << ord(letter) - ord("A") for letter in "IMFD")
     assert {t.register(n) & M64 for t in system.tiles for n in (11, 12)} == {misa}
     assert system.tiles[0].register(13) == 0
 

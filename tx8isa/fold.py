@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from .formats import sum_error
 from .meaning import Reduction
 from .primitives import divide, f32
 
 
 def _add(total: float, x: float) -> float:
-    """One step of an FP32 running sum."""
-    return f32(total + x)
+    return total + x
 
 
 def _larger(best: float, x: float) -> float:
@@ -20,17 +20,18 @@ def _smaller(best: float, x: float) -> float:
     return x if x < best or best != best else best
 
 
-def _as_is(total: float, elements: float) -> float:
-    return total
-
-
 def _mean(total: float, elements: float) -> float:
     return divide(total, elements)
 
 
+def _divides(total: float, elements: float) -> bool:
+    """The product of 24 bits and the number of elements is exact in binary64."""
+    return f32(divide(total, elements)) * elements == total
+
+
 _NAN = float("nan")
 
-SUM = Reduction(0.0, _add, _as_is)
-MEAN = Reduction(0.0, _add, _mean)
-MAXIMUM = Reduction(_NAN, _larger, _as_is)
-MINIMUM = Reduction(_NAN, _smaller, _as_is)
+SUM = Reduction(0.0, _add, None, sum_error)
+MEAN = Reduction(0.0, _add, _mean, sum_error, _divides)
+MAXIMUM = Reduction(_NAN, _larger)
+MINIMUM = Reduction(_NAN, _smaller)

@@ -166,7 +166,8 @@ def narrow(x: float, exponent_bits: int, mantissa_bits: int, mode: int, random: 
         drop += 1 - target
         target = 1
     if drop > 54:
-        significand = 1 if significand else 0
+        # Below a quarter of the smallest number: only "not zero" and the chance of mode 4 are left.
+        significand = (significand >> min(drop - 54, 63)) | (1 if significand else 0)
         drop = 54
     kept = significand >> drop
     rest = significand & ((1 << drop) - 1)
@@ -181,19 +182,22 @@ def narrow(x: float, exponent_bits: int, mantissa_bits: int, mode: int, random: 
     return sign | result
 
 
+def sum_error(a: float, b: float, total: float) -> float:
+    """Exact rounding error of the binary64 sum ``total`` of two numbers (two-sum)."""
+    kept = total - a
+    return (a - (total - kept)) + (b - kept)
+
+
 def round_to_odd(x: float, error: float) -> float:
     """``x`` moved to the odd neighbour when the exact result is ``x + error`` with a non-zero error.
 
     ``x`` is the nearest binary64 and ``error`` has the sign of what it leaves out. An odd last bit keeps
     "not exact" through one more rounding to a narrower format, in every mode.
     """
-    if error == 0.0 or x - x != 0.0:
-        return x
     pattern = bits64(x)
-    if pattern & 1 == 1:
-        return x
-    away = (error > 0.0) == (x > 0.0)
-    return from_bits64(pattern + 1 if away else pattern - 1)
+    away = 1 if (error > 0.0) == (x > 0.0) else -1
+    moves = (error != 0.0) & (x - x == 0.0) & (pattern & 1 == 0)
+    return from_bits64(pattern + away) if moves else x
 
 
 def integer_from(x: float, mode: int, low: int, high: int, random: int) -> int:

@@ -79,14 +79,6 @@ def divide(a: float, b: float) -> float:
     return quotient if quotient == quotient else math.nan
 
 
-def floor(x: float) -> float:
-    """Largest integer not above ``x``, as a binary64; infinities and NaN come back unchanged."""
-    if x != x or x in (math.inf, -math.inf):
-        return x
-    result = float(math.floor(x))
-    return math.copysign(result, x) if result == 0.0 else result
-
-
 def fma32(a: float, b: float, c: float) -> float:
     """Fused multiply-add of binary32 values: ``a*b + c`` rounded once to binary32, nearest even.
 
@@ -112,6 +104,23 @@ def fma32(a: float, b: float, c: float) -> float:
     return kind(f32(total))
 
 
+def fma64(a: float, b: float, c: float) -> float:
+    """Fused multiply-add: ``a*b + c`` rounded once, nearest even; NaN results are ``math.nan``."""
+    plain = a * b + c
+    if math.isfinite(a) and math.isfinite(b) and not math.isfinite(c):
+        return c if c == c else math.nan  # the rounded product may be an infinity that the exact one is not
+    if not (math.isfinite(a) and math.isfinite(b)):
+        return plain if plain == plain else math.nan
+    (p, q), (r, s), (t, u) = a.as_integer_ratio(), b.as_integer_ratio(), c.as_integer_ratio()
+    exact = p * r * u + t * q * s
+    if exact == 0:
+        return plain  # the product is exact then, and the sum has the sign of a zero sum
+    try:
+        return exact / (q * s * u)  # the quotient of two integers is correctly rounded
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
 def f32(x: float) -> float:
     """``x`` rounded to binary32, nearest even; overflow gives an infinity, NaN is ``math.nan``."""
     if x != x:
@@ -120,3 +129,23 @@ def f32(x: float) -> float:
         return float(struct.unpack("<f", struct.pack("<f", x))[0])
     except OverflowError:
         return math.copysign(math.inf, x)
+
+
+def add32(a: float, b: float) -> float:
+    """Binary32 sum of two binary32 numbers, all held by binary64; which NaN a NaN result is stays open."""
+    return f32(a + b)
+
+
+def mul32(a: float, b: float) -> float:
+    """Binary32 product, as ``add32``."""
+    return f32(a * b)
+
+
+def bits32(x: float) -> int:
+    """Bit pattern, 32 bits unsigned, of a binary32 number held by binary64."""
+    return int(struct.unpack("<I", struct.pack("<f", x))[0])
+
+
+def from_bits32(bits: int) -> float:
+    """The binary32 whose pattern is the low 32 bits of ``bits``, held by binary64."""
+    return float(struct.unpack("<f", struct.pack("<I", bits & _MASK32))[0])

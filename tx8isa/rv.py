@@ -1,4 +1,4 @@
-"""The scalar instruction set of the kernel core: RV64I, M and Zicsr in their standard encodings.
+"""The scalar instruction set of the kernel core: RV64IMFD, Zicsr, Zifencei in their standard encodings.
 
 Importing this module proves the instruction table; see ``prove``.
 """
@@ -9,14 +9,18 @@ from collections.abc import Sequence
 from itertools import combinations
 from types import ModuleType
 
-from .insns import rv_i, rv_m, rv_w, rv_zicsr
+from .insns import rv_d, rv_f, rv_i, rv_m, rv_priv, rv_w, rv_zicsr, rv_zifencei
 from .insns.rv_format import EncodingError, Field, FieldKind, Kind, Scalar, TableError, scalar
+from .rv_float import DYN, RDN, RMM, RNE, RTZ, RUP
 
 __all__ = [
     "CSRS",
     "CSR_NAMES",
+    "FLOAT_REGISTERS",
+    "FLOAT_REGISTER_NAMES",
     "REGISTERS",
     "REGISTER_NAMES",
+    "ROUNDING_MODES",
     "EncodingError",
     "Field",
     "FieldKind",
@@ -45,11 +49,37 @@ REGISTERS: dict[str, int] = {
 }
 """Register number by any accepted name: x0..x31, the ABI names, and fp for s0."""
 
+FLOAT_REGISTER_NAMES: tuple[str, ...] = (
+    *(f"ft{number}" for number in range(8)),
+    *("fs0", "fs1"),
+    *(f"fa{number}" for number in range(8)),
+    *(f"fs{number}" for number in range(2, 12)),
+    *("ft8", "ft9", "ft10", "ft11"),
+)
+"""ABI name by register number (RISC-V ELF psABI, spec)."""
+
+FLOAT_REGISTERS: dict[str, int] = {
+    **{f"f{number}": number for number in range(32)},
+    **{name: number for number, name in enumerate(FLOAT_REGISTER_NAMES)},
+}
+"""Register number by any accepted name: f0..f31 and the ABI names."""
+
+ROUNDING_MODES: dict[str, int] = {"rne": RNE, "rtz": RTZ, "rdn": RDN, "rup": RUP, "rmm": RMM, "dyn": DYN}
+"""Code by name of the rounding modes."""
+
+_HPM = range(3, 32)
+"""Numbers of the hardware performance counters."""
+
 CSRS: dict[str, int] = {
+    "fflags": 0x001,
+    "frm": 0x002,
+    "fcsr": 0x003,
     "mstatus": 0x300,
     "misa": 0x301,
     "mie": 0x304,
     "mtvec": 0x305,
+    "mcountinhibit": 0x320,
+    **{f"mhpmevent{number}": 0x320 + number for number in _HPM},
     "mscratch": 0x340,
     "mepc": 0x341,
     "mcause": 0x342,
@@ -57,9 +87,11 @@ CSRS: dict[str, int] = {
     "mip": 0x344,
     "mcycle": 0xB00,
     "minstret": 0xB02,
+    **{f"mhpmcounter{number}": 0xB00 + number for number in _HPM},
     "cycle": 0xC00,
     "time": 0xC01,
     "instret": 0xC02,
+    **{f"hpmcounter{number}": 0xC00 + number for number in _HPM},
     "mvendorid": 0xF11,
     "marchid": 0xF12,
     "mimpid": 0xF13,
@@ -116,7 +148,10 @@ def _problem(record: Scalar) -> str | None:
 
 
 def _records_of(*modules: ModuleType) -> tuple[Scalar, ...]:
-    return tuple(value for module in modules for value in vars(module).values() if isinstance(value, Scalar))
+    """The records in the order of their definition; those that a module makes together are a tuple."""
+    values = (value for module in modules for value in vars(module).values())
+    records = (record for value in values for record in (value if isinstance(value, tuple) else (value,)))
+    return tuple(record for record in records if isinstance(record, Scalar))
 
 
 def _index(records: Sequence[Scalar]) -> dict[int, tuple[Scalar, ...]]:
@@ -130,7 +165,7 @@ def _index(records: Sequence[Scalar]) -> dict[int, tuple[Scalar, ...]]:
     return {key: tuple(found) for key, found in table.items()}
 
 
-_RECORDS = _records_of(rv_i, rv_w, rv_m, rv_zicsr)
+_RECORDS = _records_of(rv_i, rv_w, rv_m, rv_f, rv_d, rv_zicsr, rv_zifencei, rv_priv)
 prove(_RECORDS)
 _BY_MNEMONIC = {record.mnemonic: record for record in _RECORDS}
 _BY_OPCODE = _index(_RECORDS)

@@ -17,19 +17,56 @@ from collections.abc import Callable
 from typing import Any
 
 from tx8isa.formats import Format
-from tx8isa.meaning import Convert, Elementwise, Fill, Join, Load, Move, Nest, Pool, Reduce, Store
+from tx8isa.meaning import (
+    Bitwise,
+    Compress,
+    Convert,
+    CountBits,
+    CountNonZero,
+    Dropout,
+    Elementwise,
+    Extreme,
+    Fill,
+    Gather,
+    Join,
+    Load,
+    MaskedCopy,
+    Move,
+    Nest,
+    Pool,
+    Reduce,
+    Relation,
+    Resize,
+    ScalarFunction,
+    Split,
+    Store,
+    Unfold,
+    Uniform,
+    Unpack,
+    Unpool,
+)
 from tx8isa.record import Instruction
 
+from .bilinear import make_resize
+from .bitwise import make_bitwise, make_unpack
+from .checked_fold import watched_fold
 from .convert import make_convert
 from .dma import make_dma
 from .elementwise import make_elementwise
+from .gather import make_compress, make_gather, make_masked_copy
 from .join import make_join
 from .move import make_move
 from .nest import make_gatherscatter, make_memset
+from .peripheral import make_count, make_count_bits, make_extreme, make_split
 from .pool import make_pool
+from .random import make_dropout, make_uniform
 from .reduce import make_reduce
+from .relation import make_relation
 from .rows import SCRATCH_BYTES
+from .scalar_unit import make_scalar
 from .table import make_lookup, make_table, uses_table
+from .unfold import make_unfold
+from .unpool import make_unpool
 
 __all__ = ["SCRATCH_BYTES", "Kernel", "kernel_name", "make_kernel", "make_table"]
 
@@ -39,49 +76,80 @@ _OF_FORMAT: dict[type, Callable[[Instruction, Format], Kernel]] = {
     Reduce: make_reduce,
     Pool: make_pool,
     Move: make_move,
+    Unfold: make_unfold,
+    Unpool: make_unpool,
+    Resize: make_resize,
     Join: make_join,
     Fill: make_memset,
     Load: make_dma,
     Store: make_dma,
+    Relation: make_relation,
+    Unpack: make_unpack,
+    MaskedCopy: make_masked_copy,
+    Compress: make_compress,
+    CountNonZero: make_count,
+    Extreme: make_extreme,
+    Uniform: make_uniform,
+    ScalarFunction: make_scalar,
 }
 
-_MOVEMENT = (Move, Join, Fill, Load, Store)
+_WITHOUT_FORMAT: dict[type, Callable[[Instruction], Kernel]] = {CountBits: make_count_bits, Split: make_split}
+
+CHECKED = (Elementwise, Convert, Reduce, Pool)
+"""Meanings whose kernels have a variant that notes numeric exceptions."""
+
+_MOVEMENT = (Move, Unfold, Join, Fill, Load, Store, Gather, Compress)
 
 
-def make_kernel(instruction: Instruction, fmt: Format | None, nearest: bool) -> Kernel:
+def make_kernel(instruction: Instruction, fmt: Format | None, nearest: bool, checked: bool = False) -> Kernel:
     """The kernel of a record for one of its formats.
 
     ``nearest`` False is the variant for every rounding mode but nearest even, which it reads from the
-    operand ``rnd``; records without that operand have one variant. ValueError for a format the record does
-    not have, and for records that no mould here covers (matrix engine, control).
+    operand ``rnd``; records without that operand have one variant. ``checked`` is the variant that notes
+    numeric exceptions; meanings beyond ``CHECKED`` have none. ValueError for a format the record does not
+    have, and for records that no mould here covers (matrix engine, control).
     """
     if fmt not in (instruction.formats or (None,)):
         raise ValueError(f"{instruction.mnemonic} has no format {fmt!r}")
     meaning: Any = instruction.meaning
     if isinstance(meaning, Convert):
-        return make_convert(instruction, nearest)
+        return make_convert(instruction, nearest, checked)
     if isinstance(meaning, Nest):
         return make_gatherscatter(instruction)
+    if isinstance(meaning, Bitwise):
+        return make_bitwise(instruction)
+    if isinstance(meaning, Gather):
+        return make_gather(instruction, fmt)
+    if type(meaning) in _WITHOUT_FORMAT:
+        return _WITHOUT_FORMAT[type(meaning)](instruction)
+    if isinstance(meaning, Dropout) and fmt is not None:
+        return make_dropout(instruction, fmt, nearest)
     if fmt is None or type(meaning) not in (Elementwise, *_OF_FORMAT):
         raise ValueError(f"{instruction.mnemonic}: no mould for {type(meaning).__name__}")
-    if uses_table(instruction, fmt):
+    if uses_table(instruction, fmt) and not checked:
         return make_lookup(instruction)
     if isinstance(meaning, Elementwise):
-        return make_elementwise(instruction, fmt, nearest)
-    return _OF_FORMAT[type(meaning)](instruction, fmt)
+        return make_elementwise(instruction, fmt, nearest, checked)
+    kernel = _OF_FORMAT[type(meaning)](instruction, fmt)
+    if checked and isinstance(meaning, Reduce | Pool):
+        return watched_fold(instruction, fmt, kernel)
+    return kernel
 
 
-def kernel_name(instruction: Instruction, fmt: Format | None, nearest: bool) -> str:
+def kernel_name(instruction: Instruction, fmt: Format | None, nearest: bool, checked: bool = False) -> str:
     """The name of a kernel in messages and in the cache: ``ct.add.vv.fp16``, ``ct.add.vv.fp16.rounded``.
 
     Kernels with the same code share a name, so that they are compiled once: data movement is named after the
     size of its elements (``td.pad.16bit``), and all functions that read a table are ``ct.lookup.v``.
     """
-    if uses_table(instruction, fmt):
+    checked = checked and isinstance(instruction.meaning, CHECKED)
+    if uses_table(instruction, fmt) and not checked:
         return "ct.lookup.v"
     parts = [instruction.mnemonic]
     if fmt is not None:
         parts.append(f"{fmt.bits}bit" if isinstance(instruction.meaning, _MOVEMENT) else fmt.token)
     if not nearest:
         parts.append("rounded")
+    if checked:
+        parts.append("checked")
     return ".".join(parts)

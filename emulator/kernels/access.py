@@ -66,9 +66,8 @@ def odd_single(x: float) -> np.float32:
     near = single(x)
     error = x - float64(near)
     bits = f32_bits(near)
-    if abs(error) > 0.0 and bits & 1 == 0:
-        bits = bits + 1 if (error > 0.0) == (x > 0.0) else bits - 1
-    return bits_f32(bits)
+    away = 1 if (error > 0.0) == (x > 0.0) else -1
+    return bits_f32(bits + away if (abs(error) > 0.0) & (bits & 1 == 0) else bits)
 
 
 def nearest_store(fmt: Format, exact: bool = False) -> Callable[[float], int]:
@@ -93,6 +92,32 @@ def any_store(fmt: Format) -> Callable[[float, int, int], int]:
         return narrow(x, exponent, mantissa, mode, random) << unused
 
     return store
+
+
+def directed_store(fmt: Format, mode: int) -> Callable[[float], int]:
+    """Pattern of a binary64 rounded once to ``fmt`` toward zero (1), up (2) or down (3), without branches.
+
+    It is rounded to nearest first; where that lies on the wrong side, the neighbour is the right result. A
+    step of one is a step of the magnitude, from a zero to the smallest number and to and from infinity too.
+    """
+    load, store = ACCESS[fmt].load, nearest_store(fmt)
+    unit, sign = 1 << (fmt.bits - 1 - EXPONENT_BITS[fmt] - MANTISSA_BITS[fmt]), fmt.bits - 1
+
+    def toward_zero(x: float) -> int:
+        near = store(x)
+        return near - unit if abs(float64(load(near))) > abs(x) else near
+
+    def upward(x: float) -> int:
+        near = store(x)
+        away = near - unit if near >> sign == 1 else near + unit
+        return away if float64(load(near)) < x else near
+
+    def downward(x: float) -> int:
+        near = store(x)
+        away = near + unit if near >> sign == 1 else near - unit
+        return away if float64(load(near)) > x else near
+
+    return {1: toward_zero, 2: upward, 3: downward}[mode]
 
 
 def single_body(body: Callable[..., float]) -> Callable[..., np.float32] | None:

@@ -8,22 +8,22 @@ from emulator.native.memory import view_i64
 from emulator.state import SCRATCH, SIZE, SPM
 from tx8isa.formats import Format
 from tx8isa.layouts import block_channels
-from tx8isa.primitives import s64, u64
+from tx8isa.primitives import s64
 from tx8isa.record import Instruction
 
-from .access import VIEWS
-from .planes import LANE, C, H, N, W, batch_size, planes, stored_lanes
-from .rows import SECOND, apart, clear
+from .planes import LANE, C, H, N, W, batch_size, clear_gap, clear_padding, planes, stored_lanes
+from .rows import SECOND, apart, copy_rows
 
 Kernel = Callable[[int, int], int]
 
 
 def make_join(instruction: Instruction, fmt: Format) -> Kernel:
-    """The kernel of concat: the result is cleared, then each source copied to its place."""
+    """The kernel of concat: each source is copied to its place, what is left of the result is cleared."""
     block, size, part = block_channels(fmt.bits), fmt.bits // 8, _part(fmt)
     names = [o.name for o in instruction.operands]
-    target_at, first_at, second_at = (names.index(k) for k in ("dst", "src0", "src1"))
-    shape_at, result_at, dims_at = (names.index(k) for k in ("shape", "dst_shape", "dims"))
+    target_at, first_at, second_at, shape_at, result_at, dims_at = (
+        names.index(k) for k in ("dst", "src0", "src1", "shape", "dst_shape", "dims")
+    )
     operands = len(names)
 
     def kernel(fields: int, state: int) -> int:
@@ -38,14 +38,14 @@ def make_join(instruction: Instruction, fmt: Format) -> Kernel:
         read, more = batch_size(h * w, c, block, size), batch_size(more_h * more_w, more_c, block, size)
         first = apart(first, n * read, target, n * written, memory[SCRATCH])
         second = apart(second, n * more, target, n * written, memory[SCRATCH] + SECOND)
-        clear(target, n * written)
-        for k in range(2 * n):
-            i, to = k >> 1, target + (k >> 1) * written
-            if k & 1 == 0:
-                part(to, rows, columns, channels, first + i * read, h, w, c, s64(0), s64(0), s64(0))
-            else:
-                of = second + i * more
-                part(to, rows, columns, channels, of, more_h, more_w, more_c, from_h, from_w, from_c)
+        for i in range(n):
+            to, of, also_of = target + i * written, first + i * read, second + i * more
+            part(to, rows, columns, channels, of, h, w, c, s64(0), s64(0), s64(0))
+            part(to, rows, columns, channels, also_of, more_h, more_w, more_c, from_h, from_w, from_c)
+            for b in range(planes(channels, block)):
+                plane, stored = to + b * rows * columns * block * size, stored_lanes(channels, block, b)
+                clear_padding(plane, rows * columns, stored, channels - b * block, size)
+            clear_gap(to, rows * columns, channels, block, size)
         return 0
 
     return kernel
@@ -56,26 +56,25 @@ def _part(fmt: Format) -> Callable[..., None]:
 
     The channels of a source plane lie in at most two planes of the result, a run of lanes in each.
     """
-    block, size, view = block_channels(fmt.bits), fmt.bits // 8, VIEWS[fmt.bits // 8]
+    block, size = block_channels(fmt.bits), fmt.bits // 8
 
     def copy_part(
         target: int, rows: int, columns: int, channels: int, source: int, h: int, w: int, c: int,
         from_h: int, from_w: int, from_c: int,
     ) -> None:  # fmt: skip
-        last = planes(channels, block) - 1
-        done = 0
+        last, done = planes(channels, block) - 1, 0
+        # Rows as wide as the result's lie behind one another: one long row.
+        high, long = (1, h * w) if w == columns else (h, w)
         while done < c:
             b, plane = done // block, min((from_c + done) // block, last)
             start = from_c + done - plane * block
             stored, wide = stored_lanes(c, block, b), stored_lanes(channels, block, plane)
             run = min(min(c, b * block + stored) - done, wide - start)
-            for p in range(h * w):
-                at = (from_h + p // w) * columns + from_w + p % w
-                of = source + (b * h * w * block + p * stored + done - b * block) * size
-                to = target + (plane * rows * columns * block + at * wide + start) * size
-                result, lanes = view(to, run), view(of, run)
-                for k in range(u64(run)):
-                    result[k] = lanes[k]
+            of = source + (b * h * w * block + done - b * block) * size
+            to = target + (plane * rows * columns * block + (from_h * columns + from_w) * wide + start) * size
+            for row in range(high):
+                at, read = to + row * columns * wide * size, of + row * w * stored * size
+                copy_rows(at, wide * size, read, stored * size, run * size, long)
             done += run
 
     return copy_part

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tx8isa.layouts import LINE_BYTES, full_blocks, tail_width
 
-from .rows import clear
+from .rows import clear, clear_rows
 
 N, H, W, C = 48, 32, 16, 0
 """Position of each extent in a packed nhwc shape; pads and windows have their lanes at the same places."""
@@ -35,5 +35,21 @@ def stored_lanes(channels: int, block: int, b: int) -> int:
 def clear_padding(plane: int, positions: int, stored: int, valid: int, size: int) -> None:
     """Zero the lanes from ``valid`` on at every position of a plane, for elements of ``size`` bytes."""
     if valid < stored:
-        for p in range(positions):
-            clear(plane + (p * stored + valid) * size, (stored - valid) * size)
+        clear_rows(plane + valid * size, stored * size, (stored - valid) * size, positions)
+
+
+def clear_gap(batch: int, positions: int, channels: int, block: int, size: int) -> None:
+    """Zero the bytes between the last plane of a batch and the next batch."""
+    lanes = full_blocks(channels, block) * block + tail_width(channels, block)
+    used = positions * lanes * size
+    clear(batch + used, batch_size(positions, channels, block, size) - used)
+
+
+def first_inside(left: int, step: int, count: int) -> int:
+    """The first of ``count`` positions left, left + step ... that is not negative; ``count`` when none is."""
+    return min((max(-left, 0) + step - 1) // step, count)
+
+
+def end_inside(left: int, step: int, extent: int, count: int) -> int:
+    """One more than the last of them below ``extent``; not less than ``first_inside``."""
+    return max(min((max(extent - left, 0) + step - 1) // step, count), first_inside(left, step, count))

@@ -4,32 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from emulator.native.memory import view_i64
+from emulator.native.memory import view_i64, view_u32
 from emulator.state import SCRATCH, SIZE, SPM
 from tx8isa.formats import Format
 from tx8isa.layouts import block_channels
 from tx8isa.meaning import Pool
-from tx8isa.primitives import s64
+from tx8isa.primitives import s64, u64
 from tx8isa.record import Instruction
 
+from .access import VIEWS
 from .fold import make_fold
-from .planes import LANE, C, H, N, W, batch_size, clear_padding, planes, stored_lanes
-from .rows import SECOND, apart, clear
+from .planes import (
+    LANE,
+    C,
+    H,
+    N,
+    W,
+    batch_size,
+    clear_gap,
+    clear_padding,
+    end_inside,
+    first_inside,
+    planes,
+    stored_lanes,
+)
+from .rows import SECOND, apart, clear, copy_rows
 
 Kernel = Callable[[int, int], int]
 
-_ZEROS = 512
-"""Bytes of the row of zeros behind the accumulators, and of the accumulators: 128 lanes of binary32."""
+_LANES = 2048
+"""Accumulators at a time: they stay in the first-level cache."""
+_INDICES, _GATHERED, _ZEROS = 4 * _LANES, 8 * _LANES, 12 * _LANES
+"""Behind the accumulators: their indices, elements that were apart, zeros; 4 bytes for each accumulator."""
+_NARROW = 32
+"""Below so many lanes at a position, positions that are not neighbours are gathered first."""
 
 
 def make_pool(instruction: Instruction, fmt: Format) -> Kernel:
-    """The kernel of one pooling: a row of accumulators per result position, one lane per channel."""
-    window = _window(instruction.meaning, fmt)
+    """The kernel of one pooling: a row of accumulators per row of the result."""
+    fold_row, block, size = _row(instruction.meaning, fmt), block_channels(fmt.bits), fmt.bits // 8
     names = [o.name for o in instruction.operands]
     target_at, source_at, shape_at, result_at, pad_at, window_at = (
         names.index(k) for k in ("dst", "src0", "shape", "dst_shape", "pad", "window")
     )
-    block, size, operands = block_channels(fmt.bits), fmt.bits // 8, len(names)
+    index_at = names.index("dst1") if instruction.meaning.indexed else target_at
+    operands = len(names)
 
     def kernel(fields: int, state: int) -> int:
         words, memory = view_i64(fields, operands), view_i64(state, SIZE)
@@ -38,43 +57,83 @@ def make_pool(instruction: Instruction, fmt: Format) -> Kernel:
         rows, columns = result >> H & LANE, result >> W & LANE
         read, written = batch_size(h * w, c, block, size), batch_size(rows * columns, c, block, size)
         target, source = memory[SPM] + words[target_at], memory[SPM] + words[source_at]
+        indices = memory[SPM] + words[index_at] - target
         source = apart(source, n * read, target, n * written, memory[SCRATCH])
-        spare = memory[SCRATCH] + SECOND
-        clear(target, n * written)
-        clear(spare + _ZEROS, s64(_ZEROS))
+        source = apart(source, n * read, target + indices, n * written, memory[SCRATCH])
+        clear(memory[SCRATCH] + SECOND + _ZEROS, s64(4 * _LANES))
         for i in range(n):
             for b in range(planes(c, block)):
-                stored = stored_lanes(c, block, b)
-                of, to = source + i * read + b * h * w * block * size, target + i * written
-                to += b * rows * columns * block * size
-                for p in range(rows * columns):
-                    place, pad, shape_of_window = to + p * stored * size, words[pad_at], words[window_at]
-                    window(place, of, p // columns, p % columns, h, w, stored, pad, shape_of_window, spare)
+                stored, of = stored_lanes(c, block, b), source + i * read + b * h * w * block * size
+                to = target + i * written + b * rows * columns * block * size
+                for row in range(rows):
+                    fold_row(
+                        to + row * columns * stored * size, indices, of, row, columns, h, w, stored,
+                        words[pad_at], words[window_at], memory[SCRATCH] + SECOND,
+                    )  # fmt: skip
                 clear_padding(to, rows * columns, stored, c - b * block, size)
+                clear_padding(to + indices, rows * columns, stored, c - b * block, size)
+            clear_gap(target + i * written, rows * columns, c, block, size)
+            clear_gap(target + indices + i * written, rows * columns, c, block, size)
         return 0
 
     return kernel
 
 
-def _window(meaning: Pool, fmt: Format) -> Callable[..., None]:
-    """One result position: fold the rows of lanes of its window, ky outer, kx inner."""
-    begin, accumulate, finish = make_fold(meaning.fold, fmt)
-    outside, size = meaning.outside, fmt.bits // 8
+def _row(meaning: Pool, fmt: Format) -> Callable[..., None]:
+    """One row of the result: fold the rows of lanes of its windows, ky outer, kx inner."""
+    fold, size = make_fold(meaning.fold, fmt), fmt.bits // 8
+    begin, finish, outside, indexed = fold.begin, fold.finish, meaning.outside, meaning.indexed
+    fold_place, view = _place(meaning, fmt), VIEWS[size]
 
-    def fold(
-        target: int, plane: int, row: int, column: int, h: int, w: int, stored: int,
+    def fold_row(
+        target: int, indices: int, plane: int, row: int, columns: int, h: int, w: int, stored: int,
         pad: int, window: int, spare: int,
     ) -> None:  # fmt: skip
-        begin(spare, stored)
-        kx, ky = window >> N & LANE, window >> H & LANE
-        top = row * (window >> C & LANE) - (pad >> N & LANE)
-        left = column * (window >> W & LANE) - (pad >> W & LANE)
-        for k in range(kx * ky):
-            y, x = top + k // kx, left + k % kx
-            inside = y >= 0 and y < h and x >= 0 and x < w
-            if inside or outside:
-                of = plane + (y * w + x) * stored * size if inside else spare + _ZEROS
-                accumulate(spare, of, s64(1), stored)
-        finish(spare, target, s64(1), stored, kx * ky)
+        """``indices`` is the distance of the second result from the first."""
+        kx, ky, step = window >> N & LANE, window >> H & LANE, window >> W & LANE
+        top, wide = row * (window >> C & LANE) - (pad >> N & LANE), _LANES // stored
+        for at in range(0, columns, wide):
+            m, to = min(wide, columns - at), target + at * stored * size
+            begin(spare, m * stored)
+            if indexed:
+                clear(spare + _INDICES, 4 * m * stored)
+            for place in range(kx * ky):
+                y, left = top + place // kx, at * step + place % kx - (pad >> W & LANE)
+                first, end = first_inside(left, step, m), end_inside(left, step, w, m)
+                if y < 0 or y >= h:
+                    first = end = m
+                of = plane + (y * w + left + first * step) * stored * size
+                fold_place(spare, place, of, first * stored, end - first, step, stored)
+                if outside:
+                    fold_place(spare, place, spare + _ZEROS, s64(0), first, s64(1), stored)
+                    fold_place(spare, place, spare + _ZEROS, end * stored, m - end, s64(1), stored)
+            finish(spare, to, s64(1), m * stored, kx * ky)
+            if indexed:
+                found, where = view(to + indices, m * stored), view_u32(spare + _INDICES, m * stored)
+                for i in range(u64(m * stored)):
+                    found[i] = where[i]
 
-    return fold
+    return fold_row
+
+
+def _place(meaning: Pool, fmt: Format) -> Callable[..., None]:
+    """One place of the windows of neighbouring results: their positions are ``step`` apart in the source."""
+    fold, size, indexed = make_fold(meaning.fold, fmt), fmt.bits // 8, meaning.indexed
+    add, add_indexed = fold.add, fold.add_indexed
+
+    def fold_place(spare: int, place: int, of: int, lane: int, m: int, step: int, stored: int) -> None:
+        """Into the accumulators from ``lane`` on."""
+        run, rows = m * stored, 1
+        if step > 1 and stored < _NARROW:
+            copy_rows(spare + _GATHERED, stored * size, of, step * stored * size, stored * size, m)
+            of = spare + _GATHERED
+        elif step > 1:
+            run, rows = stored, m
+        for row in range(rows):
+            to, elements = spare + 4 * (lane + row * stored), of + row * step * stored * size
+            if indexed:
+                add_indexed(to, to + _INDICES, place, elements, run)
+            else:
+                add(to, elements, run)
+
+    return fold_place

@@ -35,34 +35,119 @@ def clear(target: int, size: int) -> None:
         to[i] = 0
 
 
+def clear_rows(target: int, pitch: int, size: int, rows: int) -> None:
+    """Zero ``rows`` rows of ``size`` bytes, ``pitch`` bytes from one to the next."""
+    if size >= 8:
+        for row in range(rows):
+            at = target + row * pitch
+            for word in range(size >> 3):
+                view_u64(at + 8 * word, 1)[u64(0)] = 0
+            view_u64(at + size - 8, 1)[u64(0)] = 0
+    else:
+        for row in range(rows):
+            clear(target + row * pitch, size)
+
+
 def copy_rows(target: int, target_pitch: int, source: int, source_pitch: int, size: int, rows: int) -> None:
-    """``rows`` rows of ``size`` bytes, in order; pitches are the bytes from one row to the next."""
+    """``rows`` rows of ``size`` bytes, in order; pitches are the bytes from one row to the next.
+
+    Short rows are copied as their first and their last 2, 4, 8, 16 or 32 bytes, which may overlap.
+    """
     if target_pitch == size and source_pitch == size:
         copy_bytes(target, source, size * rows)
-    elif size == 2 and target_pitch & 1 == 0 and source_pitch & 1 == 0:
-        _copy_column_u16(target, target_pitch >> 1, source, source_pitch >> 1, rows)
-    elif size == 4 and target_pitch & 3 == 0 and source_pitch & 3 == 0:
-        _copy_column_u32(target, target_pitch >> 2, source, source_pitch >> 2, rows)
+    elif size == 2:
+        _copy_column_u16(target, target_pitch, source, source_pitch, rows)
+    elif size == 4:
+        _copy_column_u32(target, target_pitch, source, source_pitch, rows)
+    elif size == 8:
+        _copy_column_u64(target, target_pitch, source, source_pitch, rows)
+    elif size < 8:
+        _copy_short_rows(target, target_pitch, source, source_pitch, size, rows)
+    elif size < 16:
+        for row in range(rows):
+            to, of = target + row * target_pitch, source + row * source_pitch
+            _copy_ends_u64(to, of, size)
+    elif size < 32:
+        for row in range(rows):
+            to, of = target + row * target_pitch, source + row * source_pitch
+            _copy_16(to, of)
+            _copy_16(to + size - 16, of + size - 16)
     elif size < 64:
         for row in range(rows):
-            copy_bytes(target + row * target_pitch, source + row * source_pitch, size)
+            to, of = target + row * target_pitch, source + row * source_pitch
+            _copy_32(to, of)
+            _copy_32(to + size - 32, of + size - 32)
     else:
         for row in range(rows):
             _copy_long_row(target + row * target_pitch, source + row * source_pitch, size)
 
 
-def _copy_column_u16(target: int, target_step: int, source: int, source_step: int, rows: int) -> None:
-    """Single 16-bit elements, steps in elements."""
-    to, of = view_u16(target, target_step * rows + 1), view_u16(source, source_step * rows + 1)
-    for i in range(u64(rows)):
-        to[i * u64(target_step)] = of[i * u64(source_step)]
+def _copy_column_u16(target: int, target_pitch: int, source: int, source_pitch: int, rows: int) -> None:
+    """Rows of one 16-bit number."""
+    to, of = target, source
+    for _ in range(rows):
+        view_u16(to, 1)[u64(0)] = view_u16(of, 1)[u64(0)]
+        to, of = to + target_pitch, of + source_pitch
 
 
-def _copy_column_u32(target: int, target_step: int, source: int, source_step: int, rows: int) -> None:
-    """Single 32-bit elements, steps in elements."""
-    to, of = view_u32(target, target_step * rows + 1), view_u32(source, source_step * rows + 1)
-    for i in range(u64(rows)):
-        to[i * u64(target_step)] = of[i * u64(source_step)]
+def _copy_column_u32(target: int, target_pitch: int, source: int, source_pitch: int, rows: int) -> None:
+    """Rows of one 32-bit number."""
+    to, of = target, source
+    for _ in range(rows):
+        view_u32(to, 1)[u64(0)] = view_u32(of, 1)[u64(0)]
+        to, of = to + target_pitch, of + source_pitch
+
+
+def _copy_column_u64(target: int, target_pitch: int, source: int, source_pitch: int, rows: int) -> None:
+    """Rows of one 64-bit number."""
+    to, of = target, source
+    for _ in range(rows):
+        view_u64(to, 1)[u64(0)] = view_u64(of, 1)[u64(0)]
+        to, of = to + target_pitch, of + source_pitch
+
+
+def _copy_short_rows(
+    target: int, target_pitch: int, source: int, source_pitch: int, size: int, rows: int
+) -> None:
+    """Rows of 1 to 7 bytes."""
+    for row in range(rows):
+        to, of = target + row * target_pitch, source + row * source_pitch
+        if size >= 4:
+            _copy_ends_u32(to, of, size)
+        elif size >= 2:
+            _copy_ends_u16(to, of, size)
+        else:
+            view_u8(to, 1)[u64(0)] = view_u8(of, 1)[u64(0)]
+
+
+def _copy_ends_u16(target: int, source: int, size: int) -> None:
+    a, b = view_u16(source, 1)[u64(0)], view_u16(source + size - 2, 1)[u64(0)]
+    view_u16(target, 1)[u64(0)] = a
+    view_u16(target + size - 2, 1)[u64(0)] = b
+
+
+def _copy_ends_u32(target: int, source: int, size: int) -> None:
+    a, b = view_u32(source, 1)[u64(0)], view_u32(source + size - 4, 1)[u64(0)]
+    view_u32(target, 1)[u64(0)] = a
+    view_u32(target + size - 4, 1)[u64(0)] = b
+
+
+def _copy_ends_u64(target: int, source: int, size: int) -> None:
+    a, b = view_u64(source, 1)[u64(0)], view_u64(source + size - 8, 1)[u64(0)]
+    view_u64(target, 1)[u64(0)] = a
+    view_u64(target + size - 8, 1)[u64(0)] = b
+
+
+def _copy_16(target: int, source: int) -> None:
+    to, of = view_u64(target, 2), view_u64(source, 2)
+    a, b = of[0], of[1]
+    to[0], to[1] = a, b
+
+
+def _copy_32(target: int, source: int) -> None:
+    to, of = view_u64(target, 4), view_u64(source, 4)
+    a, b, c, d = of[0], of[1], of[2], of[3]
+    to[0], to[1], to[2], to[3] = a, b, c, d
 
 
 def _copy_long_row(target: int, source: int, size: int) -> None:

@@ -31,7 +31,7 @@ from typing import Any
 from . import interpreted, store
 from .bytecode import KernelError
 from .interpreted import call
-from .keys import generated_key, kernel_key
+from .keys import compiler_is_the_same, generated_key, kernel_key
 
 __all__ = ["KernelError", "call", "compile_generated", "compile_kernel", "jit_enabled", "on_compile"]
 
@@ -85,7 +85,8 @@ def _obtain(generate: Callable[[], Callable[..., int]], name: str, arguments: in
     kernel = store.load(key)
     if kernel is None:
         kernel = _build(generate(), name, arguments)
-        store.save(key, kernel)
+        if compiler_is_the_same():
+            store.save(key, kernel)
     return load_object(kernel)
 
 

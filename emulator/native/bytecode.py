@@ -62,6 +62,8 @@ def _read(code: CodeType) -> References:
             names.update(dict.fromkeys(inner.names))
             attributes |= inner.attributes
             constants.append(inner.text)
+        elif isinstance(constant, frozenset):  # in another order in each process
+            constants.append(repr(sorted(map(repr, constant))))
         else:
             constants.append(repr(constant))
     shape = (code.co_argcount, code.co_flags, code.co_freevars, code.co_names, code.co_code.hex())

@@ -9,10 +9,17 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copy
 import inspect
 import textwrap
 from collections.abc import Callable, Sequence
+from types import CodeType, FunctionType
 from typing import Any
+
+from .bytecode import references
+
+_FUTURE = annotations.compiler_flag
+"""The flag of ``from __future__ import annotations``, which a function keeps from its module."""
 
 
 class Names:
@@ -68,13 +75,38 @@ def _returned(function: Any) -> ast.expr | None:
     """The expression a function returns, or None when its body is more than that."""
     if function.__closure__ or not inspect.isfunction(function):
         return None
-    tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
-    if not isinstance(tree, ast.FunctionDef):
+    tree = definition(function)
+    if tree is None:
         return None
     statements = tree.body
     if ast.get_docstring(tree) is not None:
         statements = statements[1:]
     return _choice(statements)
+
+
+def definition(function: FunctionType) -> ast.FunctionDef | None:
+    """The text of a function; None when that is no definition, or not the one this process has imported.
+
+    The text is read from the file, which may have been edited since: other lines may stand there now.
+    """
+    try:
+        module = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, SyntaxError):
+        return None
+    tree, known = module.body[0], function.__code__
+    if not isinstance(tree, ast.FunctionDef):
+        return None
+    plain = ast.Module([_without_decorators(tree)], [])
+    compiled = compile(plain, "", "exec", known.co_flags & _FUTURE, dont_inherit=True)
+    found = [code for code in compiled.co_consts if isinstance(code, CodeType)]
+    same = any(references(code.replace(co_flags=known.co_flags)) == references(known) for code in found)
+    return tree if same else None
+
+
+def _without_decorators(tree: ast.FunctionDef) -> ast.FunctionDef:
+    bare = copy.copy(tree)
+    bare.decorator_list = []
+    return bare
 
 
 def _choice(statements: Sequence[ast.stmt]) -> ast.expr | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import sys
 from collections.abc import Callable
 from enum import Enum
 from functools import cache
@@ -37,10 +38,11 @@ def kernel_key(function: Callable[..., int], name: str, arguments: int) -> str:
 def generated_key(generate: Callable[[], Any], meaning: tuple[Any, ...], name: str, arguments: int) -> str:
     """The same for a kernel whose source ``generate`` writes from what is in ``meaning``.
 
-    What is in ``meaning`` counts by its code; the writer by the whole source file it stands in.
+    What is in ``meaning`` counts by its code; the writer by its module and those of the emulator it uses. All
+    of it is taken as this process imported it: the files may have been edited since, and machine code of
+    the old text must not be kept under the name of the new one.
     """
-    writer = hashlib.sha256(Path(generate.__code__.co_filename).read_bytes()).hexdigest()
-    parts = [environment(), name, str(arguments), writer]
+    parts = [environment(), name, str(arguments), *_writers(generate)]
     seen: dict[int, int] = {}
     for value in meaning:
         _describe(value, name, parts, seen)
@@ -59,13 +61,65 @@ def environment() -> str:
     """Versions, processor and primitives: what every kernel of this process depends on."""
     parts = [platform.python_version(), version("numba"), version("llvmlite"), np.__version__, *target()]
     parts += [f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith("NUMBA_")]
+    return "\n".join([*parts, _compiler()])
+
+
+def compiler_is_the_same() -> bool:
+    """Whether the files of the compiler are those of ``environment``.
+
+    They are imported when the first kernel is missing. If they have changed by then, nothing that this
+    process compiles may be kept: its name tells of the files before.
+    """
+    return environment().endswith(_compiler())
+
+
+def _compiler() -> str:
+    """Digest of the files that turn kernels into machine code."""
     here = Path(__file__).parent
     digest = hashlib.sha256()
     for source in sorted(here.glob("machine/*.py")):
         digest.update(source.read_bytes())
     for name in ("build.py", "one_pass.py"):
         digest.update((here / name).read_bytes())
-    return "\n".join([*parts, digest.hexdigest()])
+    return digest.hexdigest()
+
+
+def _writers(generate: Callable[..., Any]) -> list[str]:
+    """Text of the module in which a writer of source stands, and of those of the emulator it names."""
+    scope: dict[str, Any] = generate.__globals__
+    used = [scope.get(name) for name in references(generate.__code__).names]
+    names = {value.__name__ if isinstance(value, ModuleType) else _home(value) for value in used}
+    package = __name__.partition(".")[0]
+    modules = sorted(name for name in names if name.partition(".")[0] == package and name in sys.modules)
+    return [_text(scope), *(_text(vars(sys.modules[name])) for name in modules)]
+
+
+def _home(value: Any) -> str:
+    return str(getattr(value, "__module__", ""))
+
+
+def _text(scope: dict[str, Any]) -> str:
+    """The functions of a module and its plain constants."""
+    parts = []
+    for name, value in scope.items():
+        if isinstance(value, FunctionType):
+            if _home(value) == scope["__name__"]:
+                parts.append(f"{name}: {references(value.__code__).text}")
+        elif isinstance(value, type):
+            if _home(value) == scope["__name__"]:
+                parts.append(f"class {name}: {_text({**vars(value), '__name__': scope['__name__']})}")
+        elif not name.startswith("__") and _is_plain(value):
+            parts.append(f"{name} = {value!r}")
+    return "\n".join(parts)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether the text of a value is the same in every process."""
+    if isinstance(value, dict):
+        return all(_is_plain(item) for pair in value.items() for item in pair)
+    if isinstance(value, tuple | list):
+        return all(_is_plain(item) for item in value)
+    return isinstance(value, str | bytes | int | float | None)
 
 
 def module_constants(module: ModuleType, name: str, used: References, kernel: str) -> dict[str, int]:

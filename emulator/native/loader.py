@@ -20,7 +20,8 @@ those of ``build.own_name``. Everything else stands behind a raised exception an
 
 
 @cache
-def _initialize() -> None:
+def initialize() -> None:
+    """Make LLVM ready to produce and load code for this host."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
 
@@ -36,7 +37,7 @@ def load_object(kernel: Compiled) -> int:
     Each object gets an engine of its own: Numba numbers its symbols per process, so two objects made by two
     processes may use one name for different code.
     """
-    _initialize()
+    initialize()
     for symbol in kernel.runtime:
         if llvm.address_of_symbol(symbol) is None:
             llvm.add_symbol(symbol, _libc(_ALLOCATION.get(symbol, "abort")))

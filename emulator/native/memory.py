@@ -76,6 +76,16 @@ def view_f64(address: int, n: int) -> Array:
     return _bytes(address, 8 * n).view(np.float64)
 
 
+def load_word(table: int, at: int) -> int:
+    """Signed 64-bit word ``at`` of the table at an address."""
+    return ctypes.c_int64.from_address(table + 8 * at).value
+
+
+def store_word(table: int, at: int, value: int) -> None:
+    """Set word ``at`` of the table at an address."""
+    ctypes.c_int64.from_address(table + 8 * at).value = value
+
+
 def copy_bytes(target: int, source: int, size: int) -> None:
     """Copy ``size`` bytes between addresses, as if all were read before any is written."""
     ctypes.memmove(target, source, size)

@@ -12,11 +12,15 @@ from typing import Any
 from tx8isa import primitives
 
 from . import float32, memory
-from .tile import TILES, tile_name, transpose_16x16
+from .blocks import BLOCKS, block_name
+from .flags import pack_flags, spread_flags
+from .int8 import BYTES, HALVES, bytes_name, halves_name, interleave_bytes, interleave_halves, requantize
+from .tile import TILES, taps_f32, taps_i32, tile_name, transpose_16x16
 
 SCALAR = (
     *("u64", "s64", "u32", "s32", "mulh", "mulhu", "mulhsu"),
-    *("bits64", "from_bits64", "sqrt", "divide", "floor", "fma32", "f32"),
+    *("bits64", "from_bits64", "sqrt", "divide", "fma32", "fma64", "f32"),
+    *("add32", "mul32", "bits32", "from_bits32"),
 )
 FLOAT32 = (
     *("bits_f32", "f32_bits", "single", "fp16_to_f32", "bf16_to_f32", "tf32_to_f32"),
@@ -24,12 +28,22 @@ FLOAT32 = (
 )
 MEMORY = (
     *("view_u8", "view_u16", "view_u32", "view_u64", "view_i64", "view_f32", "view_f64"),
-    *("copy_bytes", "call_kernel"),
+    *("load_word", "store_word", "copy_bytes", "call_kernel"),
 )
 
 PRIMITIVES: dict[Callable[..., Any], str] = {
     transpose_16x16: "transpose_16x16",
+    pack_flags: "pack_flags",
+    spread_flags: "spread_flags",
+    **{block: block_name(size) for size, block in BLOCKS.items()},
     **{tile: tile_name(*shape) for shape, tile in TILES.items()},
+    **{tile: bytes_name(*shape) for shape, tile in BYTES.items()},
+    **{tile: halves_name(*shape) for shape, tile in HALVES.items()},
+    taps_f32: "taps_f32",
+    taps_i32: "taps_i32",
+    interleave_bytes: "interleave_bytes",
+    interleave_halves: "interleave_halves",
+    requantize: "requantize",
     **{getattr(primitives, name): name for name in SCALAR},
     **{getattr(float32, name): name for name in FLOAT32},
     **{getattr(memory, name): name for name in MEMORY},

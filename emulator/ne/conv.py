@@ -1,142 +1,115 @@
 """Convolution of aligned NHWC tensors (docs/isa.md, Convolution), without unfolding the input.
 
-The input rows a band of the result needs are widened into scratch with their borders of zeros; a tap is then
-one offset from every result position, and the sums of a position run over ky, kx, i in ascending order.
+The input rows a band of the result needs go into scratch with their borders; a tap is then one offset from
+every result position, and the sums of a position run over ky, kx, i in ascending order.
 
 Inputs outside the image are the number +0 and take part like any other: their products are added, so a weight
 that is infinite or NaN makes NaN there, and a start value of -0 becomes +0 (proposed; the literal reading of
-"inputs outside the image are 0"). Padding lanes never take part.
+"inputs outside the image are 0"). In INT8 they are the zero point. Padding lanes never take part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from emulator.native.memory import view_i64
 from tx8isa.aligned import tensor
-from tx8isa.formats import Format
 from tx8isa.layouts import batch_bytes
 
-from .direct import make_direct
+from .arithmetic import Arithmetic, Function
 from .elements import (
     BLOCK,
-    clear,
-    clobbers,
+    clear_gap,
     copy,
-    lanes,
-    make_widen_rows,
+    element_bytes,
     overlap,
+    panel_columns,
     panel_width,
     planes,
-    stored_lanes,
 )
-from .panels import TRANSPOSE_BYTES, make_transposed_panel, make_transposed_panels, panel_bytes
-from .product import (
-    GROUP,
-    GROUP_BYTES,
-    INDEX_BYTES,
-    clear_gap,
-    element_bytes,
-    make_finish,
-    make_start,
-    multiply,
-    repeat_last,
-)
-
-_FIXED = INDEX_BYTES + GROUP_BYTES + TRANSPOSE_BYTES
-
-BAND_BYTES = 1 << 20
-"""Widened input a band aims at: it should stay in the second-level cache."""
+from .gathered import gathered_bytes, make_gathered
+from .groups import FIXED, GROUP, PLANE, SLACK, SUMS
+from .image import band_rows, extent, make_fetch, positions
 
 
-def extent(results: int, stride: int, taps: int, dilation: int) -> int:
-    """Input positions that ``results`` neighbouring results reach over."""
-    return (results - 1) * stride + (taps - 1) * dilation + 1
+def panel_bytes(taps: int, words: int, extra: int, o: int) -> int:
+    """Scratch of all panels of the weights."""
+    return 4 * (taps * words + extra) * panel_columns(o) + SLACK
 
 
-def _pitch(channels: int, plane: int) -> int:
-    """Elements from one position to the next in a widened plane.
-
-    A single plane loses its padding lanes, so that the steps of neighbouring taps follow one another.
-    """
-    return channels if channels <= BLOCK else stored_lanes(channels, plane)
+def _input_bytes(words: int, oh: int, ow: int, ky: int, kx: int, sy: int, sx: int, dy: int, dx: int) -> int:
+    """The input of one band."""
+    row = 4 * extent(ow, sx, kx, dx) * words
+    return row * extent(band_rows(oh, row, ky, sy, dy), sy, ky, dy) + SLACK
 
 
-def _lanes_widened(channels: int) -> int:
-    """Widened lanes of all planes."""
-    last = planes(channels) - 1
-    return last * BLOCK + _pitch(channels, last)
-
-
-def _band_rows(oh: int, row_bytes: int, ky: int, sy: int, dy: int) -> int:
-    """Result rows of a band: as many as the input of fits ``BAND_BYTES``, at least one."""
-    rows = (BAND_BYTES // row_bytes - (ky - 1) * dy - 1) // sy + 1
-    return max(1, min(oh, rows))
-
-
-def _input_bytes(c: int, oh: int, ow: int, ky: int, kx: int, sy: int, sx: int, dy: int, dx: int) -> int:
-    """Widened input of one band."""
-    row = 4 * extent(ow, sx, kx, dx) * _lanes_widened(c)
-    return row * extent(_band_rows(oh, row, ky, sy, dy), sy, ky, dy)
+def _conv_bytes(
+    words: int, extra: int, oh: int, ow: int, o: int, ky: int, kx: int, sy: int, sx: int, dy: int, dx: int
+) -> int:  # fmt: skip
+    """Scratch without staged results: panels of the weights, a band of input."""
+    band = _input_bytes(words, oh, ow, ky, kx, sy, sx, dy, dx)
+    return FIXED + panel_bytes(ky * kx, words, extra, o) + band
 
 
 def conv_scratch_bytes(
-    batch: int, c: int, oh: int, ow: int, o: int,
+    arithmetic: Arithmetic, batch: int, c: int, oh: int, ow: int, o: int,
     ky: int, kx: int, sy: int, sx: int, dy: int, dx: int, out_format: int,
 ) -> int:  # fmt: skip
-    """Bytes of scratch: panels of the weights, a band of input, the result when it overlaps an input."""
-    band = _input_bytes(c, oh, ow, ky, kx, sy, sx, dy, dx)
-    return small_scratch_bytes(batch, oh, ow, o, out_format) + panel_bytes(ky * kx * c, o) + band
+    """Bytes of scratch with which bands of input are kept."""
+    needed = _conv_bytes(arithmetic.steps(c), arithmetic.extra, oh, ow, o, ky, kx, sy, sx, dy, dx)
+    return needed + tensor(8 * element_bytes(out_format), batch, oh, ow, o)
 
 
-def small_scratch_bytes(batch: int, oh: int, ow: int, o: int, out_format: int) -> int:
-    """Bytes of scratch without which a convolution cannot run: a group, and the result."""
-    return _FIXED + tensor(8 * element_bytes(out_format), batch, oh, ow, o)
+def small_scratch_bytes(
+    arithmetic: Arithmetic, batch: int, c: int, oh: int, ow: int, o: int, ky: int, kx: int, out_format: int
+) -> int:
+    """Bytes of scratch without which a convolution cannot run: panels, a group of inputs, the result."""
+    steps = arithmetic.steps(c)
+    needed = FIXED + panel_bytes(ky * kx, steps, arithmetic.extra, o) + gathered_bytes(steps)
+    return needed + tensor(8 * element_bytes(out_format), batch, oh, ow, o)
 
 
-def make_conv(fmt: Format) -> Callable[..., int]:
+def make_conv(arithmetic: Arithmetic) -> Function:
     """Convolution of one input format, on addresses and integers.
 
     ``conv(x, w, out, psum, scratch, available, batch, h, width, c, oh, ow, o, ky, kx, sy, sx, top, left, dy,
-    dx, out_format, psum_format)``: x [batch, h, width, c] and out [batch, oh, ow, o] are NCx, w
+    dx, out_format, psum_format, options)``: x [batch, h, width, c] and out [batch, oh, ow, o] are NCx, w
     [ky, kx, o, c] one Cx volume, psum like out. ``top`` and ``left`` are the pads less what the unpads skip:
     result (0, 0) reads input rows from ``-top`` on and columns from ``-left`` on; they may be negative. All
     of the result is written, zeros in padding lanes and up to the next 256-byte line. With fewer bytes of
-    scratch ``available`` than ``conv_scratch_bytes`` it works element by element, in ``small_scratch_bytes``.
+    scratch ``available`` than ``conv_scratch_bytes`` it collects the input of one tap at a time, in
+    ``small_scratch_bytes``.
     """
-    images, small, bits = _make_images(fmt), make_direct(fmt), fmt.bits
+    images, small, bits = _make_images(arithmetic), make_gathered(arithmetic), arithmetic.bits
+    grain, extra = arithmetic.grain, arithmetic.extra
 
     def conv(
         x: int, w: int, out: int, psum: int, scratch: int, available: int,
         batch: int, h: int, width: int, c: int, oh: int, ow: int, o: int,
         ky: int, kx: int, sy: int, sx: int, top: int, left: int, dy: int, dx: int,
-        out_format: int, psum_format: int,
+        out_format: int, psum_format: int, options: int,
     ) -> int:  # fmt: skip
+        words = (c + grain - 1) // grain
         x_bytes = batch_bytes(h * width, c, bits)
         out_bytes = batch_bytes(oh * ow, o, 8 * element_bytes(out_format))
-        psum_bytes = batch_bytes(oh * ow, o, 8 * element_bytes(psum_format)) if psum_format >= 0 else 0
+        psum_bytes = batch_bytes(oh * ow, o, 8 * element_bytes(psum_format))
         size = batch * out_bytes
-        clash = overlap(out, size, x, batch * x_bytes) or clobbers(out, size, psum, batch * psum_bytes)
+        clash = overlap(out, size, x, batch * x_bytes)
         clash = clash or overlap(out, size, w, batch_bytes(ky * kx * o, c, bits))
-        # Staged results lie at the end of what is needed, so that both ways of working can use the rest.
-        fits = conv_scratch_bytes(batch, c, oh, ow, o, ky, kx, sy, sx, dy, dx, out_format) <= available
-        end = scratch + _FIXED
-        if fits:
-            end += panel_bytes(ky * kx * c, o) + _input_bytes(c, oh, ow, ky, kx, sy, sx, dy, dx)
-        target = end if clash else out
+        needed = _conv_bytes(words, extra, oh, ow, o, ky, kx, sy, sx, dy, dx)
+        fits = needed + size <= available
+        if not fits:
+            needed = FIXED + panel_bytes(ky * kx, words, extra, o) + gathered_bytes(words)
+        target = scratch + needed if clash else out
         for i in range(batch):
             clear_gap(target + i * out_bytes, oh * ow, o, element_bytes(out_format))
         if fits:
             images(
                 x, w, target, psum, scratch, batch, x_bytes, out_bytes, psum_bytes, h, width, c, oh, ow, o,
-                ky, kx, sy, sx, top, left, dy, dx, out_format, psum_format,
+                ky, kx, sy, sx, top, left, dy, dx, out_format, psum_format, options,
             )  # fmt: skip
         else:
-            for i in range(batch):
-                small(
-                    x + i * x_bytes, w, target + i * out_bytes, psum + i * psum_bytes, scratch + INDEX_BYTES,
-                    h, width, c, oh, ow, o, ky, kx, sy, sx, top, left, dy, dx, out_format, psum_format,
-                )  # fmt: skip
+            small(
+                x, w, target, psum, scratch, batch, x_bytes, out_bytes, psum_bytes, h, width, c, oh, ow, o,
+                ky, kx, sy, sx, top, left, dy, dx, out_format, psum_format, options,
+            )  # fmt: skip
         if clash:
             copy(out, target, size)
         return 0
@@ -144,120 +117,92 @@ def make_conv(fmt: Format) -> Callable[..., int]:
     return conv
 
 
-def _make_images(fmt: Format) -> Callable[..., None]:
+def _make_images(arithmetic: Arithmetic) -> Function:
     """All images, band after band; the weights are widened once.
 
     With a single band each panel is widened when it is needed: it is still in the cache then.
     """
-    band, panels = _make_band(fmt), make_transposed_panels(fmt)
+    band, widen_panel = _make_band(arithmetic), arithmetic.panel
+    grain, extra = arithmetic.grain, arithmetic.extra
 
     def images(
         x: int, w: int, out: int, psum: int, scratch: int,
         batch: int, x_bytes: int, out_bytes: int, psum_bytes: int,
         h: int, width: int, c: int, oh: int, ow: int, o: int,
         ky: int, kx: int, sy: int, sx: int, top: int, left: int, dy: int, dx: int,
-        out_format: int, psum_format: int,
+        out_format: int, psum_format: int, options: int,
     ) -> None:  # fmt: skip
-        weights = scratch + _FIXED
-        rows = weights + panel_bytes(ky * kx * c, o)
-        step = _band_rows(oh, 4 * extent(ow, sx, kx, dx) * _lanes_widened(c), ky, sy, dy)
+        weights, words = scratch + FIXED, (c + grain - 1) // grain
+        rows = weights + panel_bytes(ky * kx, words, extra, o)
+        step = band_rows(oh, 4 * extent(ow, sx, kx, dx) * words, ky, sy, dy)
         if batch > 1 or step < oh:
-            panels(w, weights, scratch + INDEX_BYTES + GROUP_BYTES, ky * kx, o, c)
+            for p in range(planes(o)):
+                to = weights + 4 * p * BLOCK * (ky * kx * words + extra)
+                widen_panel(w, to, scratch + PLANE, ky * kx, o, c, p, options)
             w = 0
         for i in range(batch):
             for first in range(0, oh, step):
                 band(
                     x + i * x_bytes, w, weights, rows, out + i * out_bytes, psum + i * psum_bytes, scratch,
                     h, width, c, first, min(step, oh - first), oh, ow, o,
-                    ky, kx, sy, sx, top, left, dy, dx, out_format, psum_format,
+                    ky, kx, sy, sx, top, left, dy, dx, out_format, psum_format, options,
                 )  # fmt: skip
 
     return images
 
 
-def _make_band(fmt: Format) -> Callable[..., None]:
+def _make_band(arithmetic: Arithmetic) -> Function:
     """Result rows ``first`` .. ``first + count - 1`` of one image; w is 0 when all panels are widened."""
-    start, finish, fetch, widen_panel = (
-        make_start(),
-        make_finish(fmt),
-        _make_fetch(fmt),
-        make_transposed_panel(fmt),
+    start, finish, fetch, taps = (
+        arithmetic.start,
+        arithmetic.finish,
+        make_fetch(arithmetic),
+        _make_taps(arithmetic),
     )
+    widen_panel, grain, extra = arithmetic.panel, arithmetic.grain, arithmetic.extra
 
     def band(
         x: int, w: int, weights: int, rows: int, out: int, psum: int, scratch: int,
         h: int, width: int, c: int, first: int, count: int, oh: int, ow: int, o: int,
         ky: int, kx: int, sy: int, sx: int, top: int, left: int, dy: int, dx: int,
-        out_format: int, psum_format: int,
+        out_format: int, psum_format: int, options: int,
     ) -> None:  # fmt: skip
         high, wide = extent(count, sy, ky, dy), extent(ow, sx, kx, dx)
-        out_size, psum_size = element_bytes(out_format), element_bytes(psum_format)
-        fetch(x, rows, h, width, c, first * sy - top, high, -left, wide)
-        sums = scratch + INDEX_BYTES
+        fetch(x, rows, h, width, c, first * sy - top, high, -left, wide, options)
+        sums, steps = scratch + SUMS, ky * kx * ((c + grain - 1) // grain)
         for p in range(planes(o)):
-            columns, stored, valid = panel_width(o, p), stored_lanes(o, p), lanes(o, p)
-            panel = weights
+            columns, panel = panel_width(o, p), weights
             if w != 0:
-                widen_panel(w, panel, scratch + INDEX_BYTES + GROUP_BYTES, ky * kx, o, c, p)
+                widen_panel(w, panel, scratch + PLANE, ky * kx, o, c, p, options)
             else:
-                panel += 4 * p * BLOCK * ky * kx * c
+                panel += 4 * p * BLOCK * (steps + extra)
+            begin = panel + 4 * steps * columns
             for position in range(0, count * ow, GROUP):
-                group = min(GROUP, count * ow - position)
-                _positions(scratch, group, position, ow, sy * wide, sx)
-                at = p * BLOCK * oh * ow + (first * ow + position) * stored
-                start(sums, group, columns, psum + at * psum_size, psum_format, stored, valid)
-                _taps(scratch, group, rows, high, wide, c, panel, columns, sums, ky, kx, dy, dx)
-                finish(sums, group, columns, out + at * out_size, out_format, stored, valid)
+                group, at = min(GROUP, count * ow - position), first * ow + position
+                positions(scratch, group, position, ow, sy * wide, sx)
+                start(sums, group, columns, psum, psum_format, oh * ow, at, o, p, begin, 0, options)
+                taps(scratch, group, rows, high, wide, c, panel, columns, sums, ky, kx, dy, dx)
+                finish(sums, group, columns, out, out_format, oh * ow, at, o, p, options)
 
     return band
 
 
-def _positions(index: int, group: int, position: int, ow: int, down: int, right: int) -> None:
-    """Where the results from number ``position`` of a band on start in the widened input."""
-    view = view_i64(index, group)
-    row, column = position // ow, position % ow
-    for r in range(group):
-        view[r] = row * down + column * right
-        column += 1
-        if column == ow:
-            row, column = row + 1, 0
-    repeat_last(index, group)
+def _make_taps(arithmetic: Arithmetic) -> Function:
+    """All products of a group; ky outer, then kx, then input channels; one call per kernel row if it can."""
+    multiply, grain, block = arithmetic.multiply, arithmetic.grain, arithmetic.block
 
+    def taps(
+        index: int, group: int, rows: int, high: int, wide: int, c: int,
+        panel: int, columns: int, sums: int, ky: int, kx: int, dy: int, dx: int,
+    ) -> None:  # fmt: skip
+        words = (c + grain - 1) // grain
+        merged = kx if words <= block and dx == 1 else 1
+        for y in range(ky):
+            for x in range(0, kx, merged):
+                for q in range((words + block - 1) // block):
+                    pitch = min(block, words - q * block)
+                    of = rows + 4 * (q * block * high * wide + (y * dy * wide + x * dx) * pitch)
+                    weights = panel + 4 * ((y * kx + x) * words + q * block) * columns
+                    multiply(index, group, pitch, of, 1, weights, columns, sums, merged * pitch)
 
-def _taps(
-    index: int, group: int, rows: int, high: int, wide: int, c: int,
-    panel: int, columns: int, sums: int, ky: int, kx: int, dy: int, dx: int,
-) -> None:  # fmt: skip
-    """All products of a group: ky outer, then kx, then input channels; one call per kernel row if it can."""
-    merged = kx if c <= BLOCK and dx == 1 else 1
-    for y in range(ky):
-        for x in range(0, kx, merged):
-            for q in range(planes(c)):
-                pitch = _pitch(c, q)
-                of = rows + 4 * (q * BLOCK * high * wide + (y * dy * wide + x * dx) * pitch)
-                weights = panel + 4 * ((y * kx + x) * c + q * BLOCK) * columns
-                multiply(index, group, pitch, of, 1, weights, columns, sums, merged * lanes(c, q))
-
-
-def _make_fetch(fmt: Format) -> Callable[..., None]:
-    """Widen an input rectangle that may reach beyond the image: zeros there."""
-    widen, size = make_widen_rows(fmt), fmt.bits // 8
-
-    def fetch(
-        x: int, target: int, h: int, width: int, c: int, top: int, high: int, left: int, wide: int
-    ) -> None:
-        before = min(max(0, -left), wide)
-        inside = max(0, min(left + wide, width) - max(left, 0))
-        for q in range(planes(c)):
-            stored, pitch = stored_lanes(c, q), _pitch(c, q)
-            for row in range(high):
-                to = target + 4 * (q * BLOCK * high * wide + row * wide * pitch)
-                if top + row < 0 or top + row >= h or inside == 0:
-                    clear(to, 4 * wide * pitch)
-                else:
-                    of = q * BLOCK * h * width + ((top + row) * width + max(left, 0)) * stored
-                    clear(to, 4 * before * pitch)
-                    widen(x + size * of, stored, to + 4 * before * pitch, pitch, inside)
-                    clear(to + 4 * (before + inside) * pitch, 4 * (wide - before - inside) * pitch)
-
-    return fetch
+    return taps

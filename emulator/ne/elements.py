@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from emulator.native.float32 import (
     bf16_to_f32,
     bits_f32,
@@ -19,14 +17,17 @@ from emulator.native.float32 import (
 )
 from emulator.native.memory import view_f32, view_u8, view_u16, view_u32
 from tx8isa.formats import Format
-from tx8isa.layouts import full_blocks, tail_width
+from tx8isa.layouts import batch_bytes, block_channels, full_blocks, tail_width, used_bytes
 from tx8isa.primitives import u64
 
 Run = Callable[[int, int, int], None]
 """(source address, target address, elements)."""
 
 BLOCK = 64
-"""Channels of a whole plane of every format the engine takes."""
+"""Channels of a panel, and of a whole plane of every format but INT8."""
+
+INT8_BLOCK = block_channels(8)
+"""Channels of a whole plane of INT8."""
 
 _WIDEN: dict[Format, tuple[Any, Any]] = {
     Format.FP16: (view_u16, fp16_to_f32),
@@ -54,14 +55,14 @@ def make_widen(fmt: Format) -> Run:
     return widen
 
 
-def make_widen_rows(fmt: Format) -> Callable[[int, int, int, int, int], None]:
-    """Rows of stored elements to binary32: ``(source, its pitch, target, lanes to keep, rows)``.
+def make_widen_rows(fmt: Format) -> Callable[[int, int, int, int, int, int], None]:
+    """Rows of stored elements to binary32: ``(source, its pitch, target, lanes to keep, rows, options)``.
 
     The kept lanes of the rows follow one another without gaps.
     """
     widen, (view, convert) = make_widen(fmt), _WIDEN[fmt]
 
-    def rows(source: int, pitch: int, target: int, kept: int, count: int) -> None:
+    def rows(source: int, pitch: int, target: int, kept: int, count: int, options: int) -> None:
         if kept == pitch:
             widen(source, target, count * pitch)
         else:
@@ -71,17 +72,6 @@ def make_widen_rows(fmt: Format) -> Callable[[int, int, int, int, int], None]:
                     wide[r * u64(kept) + i] = convert(stored[r * u64(pitch) + i])
 
     return rows
-
-
-def make_load(fmt: Format) -> Callable[[int], np.float32]:
-    """One stored element at an address."""
-    view, convert = _WIDEN[fmt]
-
-    def load(address: int) -> np.float32:
-        value: np.float32 = convert(view(address, 1)[0])
-        return value
-
-    return load
 
 
 def make_narrow(fmt: Format) -> Run:
@@ -115,14 +105,6 @@ def overlap(a: int, a_bytes: int, b: int, b_bytes: int) -> bool:
     return a < b + b_bytes and b < a + a_bytes
 
 
-def clobbers(out: int, out_bytes: int, psum: int, psum_bytes: int) -> bool:
-    """Whether writing results may destroy partial sums that are still to be read.
-
-    The very same place is safe: each is read before it is written.
-    """
-    return overlap(out, out_bytes, psum, psum_bytes) and not (out == psum and out_bytes == psum_bytes)
-
-
 def planes(channels: int) -> int:
     """Planes of an aligned tensor, the narrow tail plane included."""
     return (channels + BLOCK - 1) // BLOCK
@@ -146,3 +128,21 @@ def panel_width(channels: int, plane: int) -> int:
 def panel_columns(channels: int) -> int:
     """Columns of all planes in scratch."""
     return (channels + 15) // 16 * 16
+
+
+def stored(channels: int, plane: int, block: int) -> int:
+    """Channels stored by a plane when whole planes have ``block``."""
+    return block if plane < full_blocks(channels, block) else tail_width(channels, block)
+
+
+def element_bytes(fmt: int) -> int:
+    """Stored bytes of one element by format code."""
+    if fmt == Format.INT8:
+        return 1
+    return 2 if fmt == Format.FP16 or fmt == Format.BF16 else 4
+
+
+def clear_gap(out: int, rows: int, channels: int, size: int) -> None:
+    """Zero what lies between the last row of an aligned matrix and the next 256-byte line."""
+    used = used_bytes(rows, channels, 8 * size)
+    clear(out + used, batch_bytes(rows, channels, 8 * size) - used)

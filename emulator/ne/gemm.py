@@ -2,80 +2,82 @@
 
 Each result is ``fma(a[m, k-1], b[k-1, n], ... fma(a[m, 0], b[0, n], start))`` in binary32, start = psum or
 +0, rounded once to the output format; NaN is canonical. Blocks and vectors change the order in which results
-are made, never the order of the sums in one.
+are made, never the order of the sums in one. INT8 sums are exact modulo 2**32.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from emulator.native.memory import view_i64
 from tx8isa.aligned import matrices
-from tx8isa.formats import Format
 from tx8isa.layouts import batch_bytes
 
-from .elements import BLOCK, clobbers, copy, lanes, make_widen, overlap, panel_width, planes, stored_lanes
-from .panels import TRANSPOSE_BYTES, make_direct_panels, make_transposed_panels, panel_bytes
-from .product import (
-    GROUP,
-    GROUP_BYTES,
-    INDEX_BYTES,
+from .arithmetic import Arithmetic, Function
+from .elements import (
+    BLOCK,
     clear_gap,
+    copy,
     element_bytes,
-    make_finish,
-    make_start,
-    multiply,
-    repeat_last,
+    overlap,
+    panel_columns,
+    panel_width,
+    planes,
+    stored,
 )
+from .groups import EDGE, FIXED, GROUP, PLANE, SLACK, SUMS, count_up
 
-Gemm = Callable[..., int]
-
-_FIXED = INDEX_BYTES + GROUP_BYTES + TRANSPOSE_BYTES
+Group = Function
 
 
-def gemm_scratch_bytes(m: int, k: int, n: int, lb: int, rb: int, out_format: int) -> int:
+def gemm_scratch_bytes(
+    arithmetic: Arithmetic, m: int, k: int, n: int, lb: int, rb: int, out_format: int
+) -> int:
     """Bytes of scratch a GEMM needs: panels of B, a group of A, results that overlap an input."""
-    group = 4 * GROUP * (k + BLOCK)
-    return _FIXED + panel_bytes(k, n) + group + matrices(8 * element_bytes(out_format), max(lb, rb), m, n)
+    steps = arithmetic.steps(k)
+    group, result = (
+        4 * GROUP * (steps + arithmetic.block),
+        matrices(8 * element_bytes(out_format), max(lb, rb), m, n),
+    )
+    return FIXED + _panel_bytes(steps + arithmetic.extra, n) + group + result
 
 
-def make_gemm(fmt: Format) -> Gemm:
+def _panel_bytes(rows: int, columns: int) -> int:
+    """Scratch that the panels of a [rows, columns] matrix take."""
+    return 4 * rows * panel_columns(columns) + SLACK
+
+
+def make_gemm(arithmetic: Arithmetic) -> Function:
     """GEMM of one input format, on addresses and integers.
 
-    ``gemm(a, b, out, psum, scratch, m, k, n, lt, rt, lb, rb, out_format, psum_format)``: A is [m, k], with lt
-    [k, m]; B is [n, k], with rt [k, n]; lb and rb matrices of them, equal or one of them 1. ``out_format`` is
-    ``fmt`` or FP32, ``psum_format`` a float format or -1. All results are written, zeros in the padding lanes
-    and up to the next 256-byte line. Returns 0.
+    ``gemm(a, b, out, psum, scratch, m, k, n, lt, rt, lb, rb, out_format, psum_format, options)``: A is
+    [m, k], with lt [k, m]; B is [n, k], with rt [k, n]; lb and rb matrices of them, equal or one of them 1.
+    ``psum_format`` is -1 without partial sums, which are where the results go or apart from them. All results
+    are written, zeros in the padding lanes and up to the next 256-byte line. Returns 0.
     """
-    batch, bits = _make_batch(fmt), fmt.bits
-    direct, transposed = make_direct_panels(fmt), make_transposed_panels(fmt)
+    batch, bits = _make_batch(arithmetic), arithmetic.bits
+    panels_of = _make_panels(arithmetic)
+    grain, block, extra = arithmetic.grain, arithmetic.block, arithmetic.extra
 
     def gemm(
         a: int, b: int, out: int, psum: int, scratch: int, m: int, k: int, n: int,
-        lt: int, rt: int, lb: int, rb: int, out_format: int, psum_format: int,
+        lt: int, rt: int, lb: int, rb: int, out_format: int, psum_format: int, options: int,
     ) -> int:  # fmt: skip
-        plane, panels = scratch + INDEX_BYTES + GROUP_BYTES, scratch + _FIXED
+        panels, steps = scratch + FIXED, (k + grain - 1) // grain
         a_bytes = batch_bytes(k, m, bits) if lt else batch_bytes(m, k, bits)
         b_bytes = batch_bytes(k, n, bits) if rt else batch_bytes(n, k, bits)
         out_bytes = batch_bytes(m, n, 8 * element_bytes(out_format))
-        psum_bytes = batch_bytes(m, n, 8 * element_bytes(psum_format)) if psum_format >= 0 else 0
+        psum_bytes = batch_bytes(m, n, 8 * element_bytes(psum_format))
         batches, target = max(lb, rb), out
         size = batches * out_bytes
         clash = overlap(out, size, a, lb * a_bytes) or overlap(out, size, b, rb * b_bytes)
-        clash = clash or clobbers(out, size, psum, batches * psum_bytes)
-        rows = panels + panel_bytes(k, n)
+        rows = panels + _panel_bytes(steps + extra, n)
         if clash:
-            target = rows + 4 * GROUP * (k + BLOCK)
+            target = rows + 4 * GROUP * (steps + block)
         for i in range(batches):
             if i < rb:
-                if rt:
-                    direct(b + i * b_bytes, panels, k, n)
-                else:
-                    transposed(b + i * b_bytes, panels, plane, 1, n, k)
+                panels_of(b + i * b_bytes, panels, scratch + PLANE, k, n, rt, options)
             left = a + (i if lb > 1 else 0) * a_bytes
             batch(
                 left, panels, rows, target + i * out_bytes, psum + i * psum_bytes, scratch,
-                m, k, n, lt, out_format, psum_format,
+                m, k, n, lt, out_format, psum_format, options,
             )  # fmt: skip
         if clash:
             copy(out, target, size)
@@ -84,69 +86,110 @@ def make_gemm(fmt: Format) -> Gemm:
     return gemm
 
 
-def _make_batch(fmt: Format) -> Callable[..., None]:
+def _make_panels(arithmetic: Arithmetic) -> Function:
+    """All panels of one B; panel ``p`` starts ``p * 64 * its rows`` words behind the first."""
+    direct, transposed = arithmetic.direct_panel, arithmetic.panel
+    grain, extra = arithmetic.grain, arithmetic.extra
+
+    def panels(source: int, target: int, plane: int, k: int, n: int, rt: int, options: int) -> None:
+        rows = (k + grain - 1) // grain + extra
+        for p in range(planes(n)):
+            to = target + 4 * p * BLOCK * rows
+            if rt:
+                direct(source, to, plane, k, n, p, options)
+            else:
+                transposed(source, to, plane, 1, n, k, p, options)
+
+    return panels
+
+
+def _make_batch(arithmetic: Arithmetic) -> Function:
     """One matrix product, group after group of result rows."""
-    start, finish = make_start(), make_finish(fmt)
-    upright, transposed = _make_rows(fmt), _make_columns(fmt)
+    start, finish, product = arithmetic.start, arithmetic.finish, _make_product(arithmetic)
+    upright, transposed = _make_rows(arithmetic), _make_columns(arithmetic)
+    grain, extra = arithmetic.grain, arithmetic.extra
 
     def batch(
         a: int, panels: int, rows: int, out: int, psum: int, scratch: int,
-        m: int, k: int, n: int, lt: int, out_format: int, psum_format: int,
+        m: int, k: int, n: int, lt: int, out_format: int, psum_format: int, options: int,
     ) -> None:  # fmt: skip
-        c, out_size, psum_size = scratch + INDEX_BYTES, element_bytes(out_format), element_bytes(psum_format)
-        clear_gap(out, m, n, out_size)
+        c, steps = scratch + SUMS, (k + grain - 1) // grain
+        clear_gap(out, m, n, element_bytes(out_format))
         first = 0
         while first < m:
             count = min(m - first, BLOCK if lt else GROUP)
             if lt:
-                transposed(a, rows, scratch, m, k, first, count)
+                transposed(a, rows, scratch, m, k, first, count, options)
             else:
-                upright(a, rows, scratch, m, k, first, count)
+                upright(a, rows, scratch, m, k, first, count, options)
             for p in range(planes(n)):
-                width, stored, valid = panel_width(n, p), stored_lanes(n, p), lanes(n, p)
-                at = p * BLOCK * m + first * stored
-                start(c, count, width, psum + at * psum_size, psum_format, stored, valid)
-                panel = panels + 4 * p * BLOCK * k
-                if lt:
-                    multiply(scratch, count, 1, rows, stored_lanes(m, first // BLOCK), panel, width, c, k)
-                else:
-                    for q in range(planes(k)):
-                        of, steps = rows + 4 * q * BLOCK * count, lanes(k, q)
-                        panel_q = panel + 4 * q * BLOCK * width
-                        multiply(scratch, count, stored_lanes(k, q), of, 1, panel_q, width, c, steps)
-                finish(c, count, width, out + at * out_size, out_format, stored, valid)
+                width, panel = panel_width(n, p), panels + 4 * p * BLOCK * (steps + extra)
+                start(
+                    c, count, width, psum, psum_format, m, first, n, p,
+                    panel + 4 * steps * width, scratch + EDGE, options,
+                )  # fmt: skip
+                product(scratch, count, rows, panel, width, m, k, lt, first)
+                finish(c, count, width, out, out_format, m, first, n, p, options)
             first += count
 
     return batch
 
 
-def _make_rows(fmt: Format) -> Callable[..., None]:
-    """A group of rows of A [m, k]: planes of 64 steps, the rows of a plane one after another."""
-    widen, size = make_widen(fmt), fmt.bits // 8
+def _make_product(arithmetic: Arithmetic) -> Function:
+    """All products of a group and a panel."""
+    multiply, pitch = arithmetic.multiply, arithmetic.column_pitch
+    grain, block = arithmetic.grain, arithmetic.block
 
-    def group(a: int, target: int, index: int, m: int, k: int, first: int, count: int) -> None:
-        positions = view_i64(index, count)
-        for r in range(count):
-            positions[r] = r
-        repeat_last(index, count)
-        for q in range(planes(k)):
-            stored = stored_lanes(k, q)
-            of = a + size * (q * BLOCK * m + first * stored)
-            widen(of, target + 4 * q * BLOCK * count, count * stored)
+    def product(
+        scratch: int, count: int, rows: int, panel: int, width: int, m: int, k: int, lt: int, first: int
+    ) -> None:
+        c, steps = scratch + SUMS, (k + grain - 1) // grain
+        if lt:
+            multiply(scratch, count, 1, rows, pitch(m, first // BLOCK), panel, width, c, steps)
+        else:
+            for q in range((steps + block - 1) // block):
+                of, of_panel = rows + 4 * q * block * count, panel + 4 * q * block * width
+                lda = stored(k, q, block * grain) // grain
+                multiply(scratch, count, lda, of, 1, of_panel, width, c, min(block, steps - q * block))
+
+    return product
+
+
+def _make_rows(arithmetic: Arithmetic) -> Group:
+    """A group of rows of A [m, k]: plane after plane, the rows of a plane one after another."""
+    widen, edge, size = arithmetic.rows, arithmetic.edge, arithmetic.bits // 8
+    grain, block = arithmetic.grain, arithmetic.block
+
+    def group(
+        a: int, target: int, scratch: int, m: int, k: int, first: int, count: int, options: int
+    ) -> None:
+        count_up(scratch, count)
+        steps = (k + grain - 1) // grain
+        for q in range((steps + block - 1) // block):
+            pitch, to = stored(k, q, block * grain), target + 4 * q * block * count
+            of = a + size * (q * block * grain * m + first * pitch)
+            widen(of, pitch, to, pitch // grain, count, options)
+            words = min(block, steps - q * block)
+            edge(scratch + EDGE, scratch, count, pitch // grain, to, 1, words, k, q * block, options)
 
     return group
 
 
-def _make_columns(fmt: Format) -> Callable[..., None]:
-    """A group of columns of A [k, m]: all of one plane, which is 64 columns or the tail."""
-    widen, size = make_widen(fmt), fmt.bits // 8
+def _make_columns(arithmetic: Arithmetic) -> Group:
+    """A group of columns of A [k, m]: at most 64."""
+    columns, edge, pitch, grain = (
+        arithmetic.columns,
+        arithmetic.edge,
+        arithmetic.column_pitch,
+        arithmetic.grain,
+    )
 
-    def group(a: int, target: int, index: int, m: int, k: int, first: int, count: int) -> None:
-        positions = view_i64(index, count)
-        for r in range(count):
-            positions[r] = r
-        repeat_last(index, count)
-        stored = stored_lanes(m, first // BLOCK)
-        widen(a + size * first * k, target, k * stored)
+    def group(
+        a: int, target: int, scratch: int, m: int, k: int, first: int, count: int, options: int
+    ) -> None:
+        count_up(scratch, count)
+        chunk, steps = first // BLOCK, (k + grain - 1) // grain
+        columns(a, target, scratch + PLANE, k, m, chunk, options)
+        edge(scratch + EDGE, scratch, count, 1, target, pitch(m, chunk), steps, k, 0, options)
 
     return group

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..elementary import sigmoid as sigmoid_of
 from ..elementary import softplus as softplus_of
 from ..elementary import tanh as tanh_of
+from ..exact import at_zero, nowhere, where_hundredth
 from ..vector import unary
 
 _EVIDENCE = "spec; special values proposed"
@@ -13,13 +14,13 @@ SATRELU_LIMIT = 6.0  # no operand carries it; proposed
 LEAKY_SLOPE = 0.01  # no operand carries it; proposed
 
 
-@unary(105, _EVIDENCE)
+@unary(105, _EVIDENCE, exact=at_zero)
 def tanh(x: float) -> float:
     """Hyperbolic tangent."""
     return tanh_of(x)
 
 
-@unary(106, _EVIDENCE)
+@unary(106, _EVIDENCE, exact=at_zero)
 def sigmoid(x: float) -> float:
     """1 / (1 + e**-x)."""
     return sigmoid_of(x)
@@ -38,13 +39,13 @@ def satrelu(x: float) -> float:
     return positive if positive < SATRELU_LIMIT else SATRELU_LIMIT
 
 
-@unary(109, _EVIDENCE + "; slope 0.01 proposed")
+@unary(109, _EVIDENCE + "; slope 0.01 proposed", exact=where_hundredth)
 def leakyrelu(x: float) -> float:
     """x from zero up, 0.01 x below it."""
     return LEAKY_SLOPE * x if x < 0.0 else x
 
 
-@unary(110, _EVIDENCE)
+@unary(110, _EVIDENCE, exact=nowhere)
 def softplus(x: float) -> float:
     """ln(1 + e**x); x itself above 20."""
     return softplus_of(x)

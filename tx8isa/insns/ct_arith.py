@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from ..elementary import rsqrt as rsqrt_of
+from ..exact import at_powers_of_four, at_powers_of_two, at_squares
+from ..formats import sum_error
 from ..primitives import divide
 from ..primitives import sqrt as square_root
 from ..vector import binary, unary
@@ -16,7 +18,7 @@ def abs_(x: float) -> float:
     return abs(x)
 
 
-@unary(1, _EVIDENCE)
+@unary(1, _EVIDENCE, exact=at_powers_of_two)
 def recip(x: float) -> float:
     """Reciprocal 1/x; a signed infinity at a zero."""
     return divide(1.0, x)
@@ -28,13 +30,13 @@ def square(x: float) -> float:
     return x * x
 
 
-@unary(3, _EVIDENCE)
+@unary(3, _EVIDENCE, exact=at_squares)
 def sqrt(x: float) -> float:
     """Correctly rounded square root; NaN below zero."""
     return square_root(x)
 
 
-@unary(4, _EVIDENCE)
+@unary(4, _EVIDENCE, exact=at_powers_of_four)
 def rsqrt(x: float) -> float:
     """1/sqrt(x); +inf at +0, NaN below zero."""
     return rsqrt_of(x)
@@ -70,14 +72,8 @@ def min_(a: float, b: float) -> float:
     return a if a < b else b
 
 
-def _sum_error(a: float, b: float, total: float) -> float:
-    """Exact rounding error of a binary64 sum (two-sum)."""
-    kept = total - a
-    return (a - (total - kept)) + (b - kept)
-
-
 def _difference_error(a: float, b: float, total: float) -> float:
-    return _sum_error(a, -b, total)
+    return sum_error(a, -b, total)
 
 
 def _product_error(a: float, b: float, product: float) -> float:
@@ -90,23 +86,32 @@ _SPLITTER = 134217729.0  # 2**27 + 1
 
 def _quotient_error(a: float, b: float, quotient: float) -> float:
     """Sign of a/b - quotient, from the exact remainder: quotient * b as a two-part product."""
-    if b == 0.0 or b - b != 0.0:
-        return 0.0
     shifted = quotient * _SPLITTER
     high = shifted - (shifted - quotient)
     low = quotient - high
     product = quotient * b  # b has 24 significant bits: high * b and low * b are exact
     remainder = (a - product) - ((high * b - product) + low * b)
-    return remainder if b > 0.0 else -remainder
+    signed = remainder if b > 0.0 else -remainder
+    return signed if signed == signed else 0.0  # NaN: a zero, an infinity or a NaN took part
 
 
-@binary(14, _EVIDENCE, error=_sum_error, single=True)
+def _sum_down(a: float, b: float) -> float:
+    """a + b, but -0 where numbers of unlike sign cancel: the zero of ``rdn`` (IEEE 754)."""
+    return -(-a - b)
+
+
+def _difference_down(a: float, b: float) -> float:
+    """a - b, but -0 where numbers of like sign cancel."""
+    return -(b - a)
+
+
+@binary(14, _EVIDENCE, error=sum_error, single=True, down=_sum_down)
 def add(a: float, b: float) -> float:
     """Sum a + b, rounded by rnd."""
     return a + b
 
 
-@binary(18, _EVIDENCE, error=_difference_error, single=True)
+@binary(18, _EVIDENCE, error=_difference_error, single=True, down=_difference_down)
 def sub(a: float, b: float) -> float:
     """Difference a - b, rounded by rnd."""
     return a - b

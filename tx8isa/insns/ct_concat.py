@@ -8,14 +8,12 @@ from ..meaning import Join
 from ..operands import dims, format_suffix, rule, shape, spm
 from ..record import Engine, Instruction, register
 
-_DIMS = (("c", 0), ("w", 1), ("h", 2))
+_DIMS = (("c", 0), ("w", 1), ("h", 2), ("hw", 4))
 _FIRST = tuple(f"shape.{lane}" for lane in "nhwc")
 _RESULT = tuple(f"dst_shape.{lane}" for lane in "nhwc")
 
 
-def _second(
-    bits: int, n: int, h: int, w: int, c: int, rh: int, rw: int, rc: int, dims: int
-) -> int:
+def _second(bits: int, n: int, h: int, w: int, c: int, rh: int, rw: int, rc: int, dims: int) -> int:
     """The second source is what the result has beyond the first along the joined dimension."""
     if dims == 0:
         return tensor(bits, n, h, w, rc - c)
@@ -24,10 +22,14 @@ def _second(
     return tensor(bits, n, rh - h, w, c)
 
 
+@rule("dims")
+def _not_hw(dims: int) -> bool:
+    """dims must not be hw: joining over H and W hangs the chip (board)"""
+    return dims != 4
+
+
 @rule(*_FIRST, *_RESULT, "dims")
-def _joined(
-    n: int, h: int, w: int, c: int, rn: int, rh: int, rw: int, rc: int, dims: int
-) -> bool:
+def _joined(n: int, h: int, w: int, c: int, rn: int, rh: int, rw: int, rc: int, dims: int) -> bool:
     """dst_shape must equal shape, but be larger along dims"""
     if dims == 0:
         return rn == n and rh == h and rw == w and rc > c
@@ -53,7 +55,7 @@ register(
         "result are zero.",
         "ct.concat.fp16 dst=0x30000, src0=0x10000, src1=0x20000, shape=[1,2,2,64], "
         "dst_shape=[1,2,2,128], dims=c",
-        "spec; aligned operands and the second shape proposed; dims HW hangs the board",
-        (_joined,),
+        "spec; aligned operands and the second shape proposed; dims hw hangs the chip (board)",
+        (_not_hw, _joined),
     )
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..elementary import NEAR, cos_near, sin_near
 from ..elementary import cos as cos_of
 from ..elementary import exp as exp_of
 from ..elementary import exp_low_precision as exp_low_precision_of
@@ -9,48 +10,49 @@ from ..elementary import ln as ln_of
 from ..elementary import log2 as log2_of
 from ..elementary import pow2 as pow2_of
 from ..elementary import sin as sin_of
+from ..exact import at_integers, at_one, at_powers_of_two, at_zero
 from ..vector import unary
 
 _EVIDENCE = "spec; special values proposed"
 
 
-@unary(98, _EVIDENCE)
+@unary(98, _EVIDENCE, exact=at_powers_of_two)
 def log2(x: float) -> float:
     """Logarithm to base 2; -inf at zero, NaN below it."""
     return log2_of(x)
 
 
-@unary(99, _EVIDENCE)
+@unary(99, _EVIDENCE, exact=at_one)
 def ln(x: float) -> float:
     """Natural logarithm; -inf at zero, NaN below it."""
     return ln_of(x)
 
 
-@unary(100, _EVIDENCE)
+@unary(100, _EVIDENCE, binary32=True, exact=at_integers)
 def pow2(x: float) -> float:
     """2 to the power x."""
     return pow2_of(x)
 
 
-@unary(101, _EVIDENCE)
+@unary(101, _EVIDENCE, binary32=True, exact=at_zero)
 def exp(x: float) -> float:
     """e to the power x, the accurate form."""
     return exp_of(x)
 
 
-@unary(102, _EVIDENCE + "; accuracy on the board")
+@unary(102, _EVIDENCE + "; accuracy on the board", binary32=True, exact=at_zero)
 def exp_lp(x: float) -> float:
     """e to the power x as pow2 of one FP32 product x * log2(e)."""
     return exp_low_precision_of(x)
 
 
-@unary(103, _EVIDENCE)
+@unary(103, _EVIDENCE, usual=sin_near, seldom=NEAR, exact=at_zero)
 def sin(x: float) -> float:
     """Sine of x radians, exact range reduction."""
     return sin_of(x)
 
 
-@unary(104, _EVIDENCE)
+@unary(104, _EVIDENCE, usual=cos_near, seldom=NEAR, exact=at_zero)
 def cos(x: float) -> float:
     """Cosine of x radians, exact range reduction."""
     return cos_of(x)

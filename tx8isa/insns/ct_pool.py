@@ -1,41 +1,34 @@
-"""CT pooling of an aligned NHWC tensor, opcodes 115..117 (docs/isa.md, Pooling)."""
+"""CT pooling of an aligned NHWC tensor, opcodes 115..120 (docs/isa.md, Pooling)."""
 
 from __future__ import annotations
 
 from ..aligned import tensor
-from ..fold import MAXIMUM, MEAN, SUM
+from ..fold import MAXIMUM, MEAN, MINIMUM, SUM
 from ..formats import FLOATS
 from ..meaning import Pool, Reduction
 from ..operands import format_suffix, pads, rule, shape, spm, window
 from ..record import Engine, Instruction, register
+from ..windows import columns, rows, same_planes
+
+_SOURCE = tuple(f"shape.{lane}" for lane in "nhwc")
+_RESULT = tuple(f"dst_shape.{lane}" for lane in "nhwc")
 
 
-@rule("dst_shape.h", "shape.h", "pad.top", "pad.bottom", "window.ky", "window.sy")
-def _rows(out: int, rows: int, top: int, bottom: int, ky: int, sy: int) -> bool:
-    """dst_shape.h must be floor((shape.h + top + bottom - ky) / sy) + 1"""
-    return rows + top + bottom >= ky and out == (rows + top + bottom - ky) // sy + 1
+@rule("dst", "dst1", "@format", *_RESULT)
+def _two_results(dst: int, dst1: int, bits: int, n: int, h: int, w: int, c: int) -> bool:
+    """dst and dst1 must not overlap"""
+    size = tensor(bits, n, h, w, c)
+    return dst1 >= dst + size or dst >= dst1 + size
 
 
-@rule("dst_shape.w", "shape.w", "pad.left", "pad.right", "window.kx", "window.sx")
-def _columns(out: int, columns: int, left: int, right: int, kx: int, sx: int) -> bool:
-    """dst_shape.w must be floor((shape.w + left + right - kx) / sx) + 1"""
-    return columns + left + right >= kx and out == (columns + left + right - kx) // sx + 1
-
-
-@rule("dst_shape.n", "shape.n", "dst_shape.c", "shape.c")
-def _same_planes(out_n: int, n: int, out_c: int, c: int) -> bool:
-    """dst_shape must have the n and c of shape"""
-    return out_n == n and out_c == c
-
-
-def _record(opcode: int, name: str, fold: Reduction, outside: bool, text: str) -> None:
-    def lanes(operand: str) -> tuple[str, ...]:
-        return tuple(f"{operand}.{lane}" for lane in "nhwc")
-
+def _record(opcode: int, name: str, fold: Reduction, outside: bool, text: str, evidence: str) -> None:
+    indexed = name.endswith("_idx")
+    result = spm("dst", "dst0", "write", tensor, "@format", *_RESULT)
+    indices = spm("dst1", "dst1", "write", tensor, "@format", *_RESULT)
     operands = (
         format_suffix(FLOATS),
-        spm("dst", "dst0", "write", tensor, "@format", *lanes("dst_shape")),
-        spm("src0", "src0", "read", tensor, "@format", *lanes("shape")),
+        *((result, indices) if indexed else (result,)),
+        spm("src0", "src0", "read", tensor, "@format", *_SOURCE),
         shape("shape", "src0_tfr"),
         shape("dst_shape", "dst_tfr"),
         pads("pad", "pdr"),
@@ -43,17 +36,27 @@ def _record(opcode: int, name: str, fold: Reduction, outside: bool, text: str) -
     )
     register(
         Instruction(
-            Engine.CT, opcode, f"ct.pool.{name}", operands, FLOATS, Pool(fold, outside),
+            Engine.CT, opcode, f"ct.pool.{name}", operands, FLOATS, Pool(fold, outside, indexed),
             f"{text} per channel over windows of an aligned NHWC tensor; padding lanes of the "
             f"result are zero.",
-            f"ct.pool.{name}.fp16 dst=0x30000, src0=0x10000, shape=[1,4,4,64], dst_shape=[1,2,2,64], "
-            "window=[2,2,2,2]",
-            "spec; positions outside the input observed or proposed",
-            (_same_planes, _rows, _columns),
+            f"ct.pool.{name}.fp16 dst=0x30000, {'dst1=0x40000, ' if indexed else ''}src0=0x10000, "
+            "shape=[1,4,4,64], dst_shape=[1,2,2,64], window=[2,2,2,2]",
+            evidence,
+            (same_planes, rows, columns, *((_two_results,) if indexed else ())),
         )
     )  # fmt: skip
 
 
-_record(115, "avg", MEAN, True, "Mean over Kx*Ky positions, those outside the input counting as zero,")
-_record(116, "sum", SUM, True, "Sum, accumulated in FP32 in scan order,")
-_record(117, "max", MAXIMUM, False, "Maximum, positions outside the input ignored,")
+_EVIDENCE = "spec; positions outside the input observed or proposed"
+_INDEX_EVIDENCE = "spec; max of 2x2 windows exact on the board; ties, NaN and positions outside proposed"
+_IGNORED = "positions outside the input ignored,"
+_INDEX = (
+    f"{_IGNORED} to dst and its place ky*Kx+kx in the window, an integer as wide as the data, to dst1, the "
+    "first of equal ones, 0 when there is no number,"
+)
+_record(115, "avg", MEAN, True, "Mean over Kx*Ky positions, those outside the input as zeros,", _EVIDENCE)
+_record(116, "sum", SUM, True, "Sum, accumulated in FP32 in scan order,", _EVIDENCE)
+_record(117, "max", MAXIMUM, False, f"Maximum, {_IGNORED}", _EVIDENCE)
+_record(118, "max_idx", MAXIMUM, False, f"Maximum, {_INDEX}", _INDEX_EVIDENCE)
+_record(119, "min", MINIMUM, False, f"Minimum, {_IGNORED}", _EVIDENCE)
+_record(120, "min_idx", MINIMUM, False, f"Minimum, {_INDEX}", _INDEX_EVIDENCE)

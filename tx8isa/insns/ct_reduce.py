@@ -6,10 +6,16 @@ from ..aligned import reduced, tensor
 from ..fold import MAXIMUM, MEAN, MINIMUM, SUM
 from ..formats import FLOATS
 from ..meaning import Reduce, Reduction
-from ..operands import dims, format_suffix, shape, spm
+from ..operands import dims, format_suffix, rule, shape, spm
 from ..record import Engine, Instruction, register
 
-_DIMS = (("c", 0), ("w", 1), ("h", 2), ("hw", 4))
+_DIMS = (("c", 0), ("w", 1), ("h", 2), ("n", 3), ("hw", 4))
+
+
+@rule("dims")
+def _not_n(dims: int) -> bool:
+    """dims must not be n: a reduction over N times out on the chip (board)"""
+    return dims != 3
 
 
 def _record(opcode: int, name: str, fold: Reduction, text: str) -> None:
@@ -27,7 +33,9 @@ def _record(opcode: int, name: str, fold: Reduction, text: str) -> None:
             f"{text} over C, W, H or HW of an aligned NHWC tensor; the reduced extent becomes 1 and the "
             "result is aligned again, its padding lanes zero.",
             f"ct.reduce.{name}.fp16 dst=0x30000, src0=0x10000, shape=[1,2,8,64], dims=c",
-            "spec; logical values on the board; accumulation order and width proposed",
+            "spec; logical values on the board; accumulation order and width proposed; dims n times out on "
+            "the chip (board)",
+            (_not_n,),
         )
     )  # fmt: skip
 

@@ -14,23 +14,30 @@ from typing import Any, Literal
 
 from ..errors import Tx8Error
 
-FieldKind = Literal["register", "signed", "unsigned", "target", "csr", "order"]
+FieldKind = Literal["register", "float", "signed", "unsigned", "target", "csr", "order", "rounding"]
 """How the value of a field is read and written in assembly.
 
-``register``: number of an x register. ``target``: distance in bytes from the instruction to a label.
-``csr``: number of a control and status register. ``order``: set of ``iorw`` as bits 3..0 of a fence.
+``register``: number of an x register. ``float``: number of an f register. ``target``: distance in bytes from
+the instruction to a label. ``csr``: number of a control and status register. ``order``: set of ``iorw`` as
+bits 3..0 of a fence.
+``rounding``: rounding mode of a float operation; 5 and 6 are reserved.
 """
 
-Kind = Literal["alu", "upper", "load", "store", "branch", "jal", "jalr", "csr", "fence", "system"]
+Kind = Literal[
+    "alu", "upper", "load", "store", "branch", "jal", "jalr", "float", "csr", "fence", "fence.i", "system"
+]  # fmt: skip
 """What an instruction does with its body; every value is a signed 64-bit integer unless stated.
 
 ``alu``: rd = body(x[rs1], b), b = x[rs2], imm or shamt. ``upper``: rd = body(pc, imm).
 ``load``: rd = body(raw), raw = the ``width`` bytes at x[rs1] + imm, little endian, unsigned.
-``store``: body(x[rs2]) = the unsigned value of the ``width`` bytes written at x[rs1] + imm.
+``store``: body(rs2) = the unsigned value of the ``width`` bytes written at x[rs1] + imm.
 ``branch``: body(x[rs1], x[rs2]) says whether pc + target comes next.
 ``jal``: next pc = body(pc, target); ``jalr``: next pc = body(x[rs1], imm); both set rd = pc + 4.
+``float``: rd, flags = body(source registers and rm, as written); an f register counts as its raw 64 bits.
+The flags are added to fflags. rm is never DYN here: the mode in frm was put in its place.
 ``csr``: csr = body(old, operand), operand = x[rs1] or zimm, rd = old; see ``Scalar.writes_csr``.
-``fence``: no effect in an in-order core. ``system``: the environment acts. Both bodies are empty.
+``fence``: no effect in an in-order core. ``fence.i``: the program text is fetched again. ``system``: the
+environment acts. Their bodies are empty.
 """
 
 SEGMENTS: dict[str, tuple[str, FieldKind, str]] = {
@@ -48,6 +55,11 @@ SEGMENTS: dict[str, tuple[str, FieldKind, str]] = {
     "shamt5": ("shamt", "unsigned", "4:0"),
     "csr": ("csr", "csr", "11:0"),
     "zimm": ("zimm", "unsigned", "4:0"),
+    "fd": ("rd", "float", "4:0"),
+    "fs1": ("rs1", "float", "4:0"),
+    "fs2": ("rs2", "float", "4:0"),
+    "fs3": ("rs3", "float", "4:0"),
+    "rm": ("rm", "rounding", "2:0"),
     "pred": ("pred", "order", "3:0"),
     "succ": ("succ", "order", "3:0"),
 }
@@ -55,6 +67,10 @@ SEGMENTS: dict[str, tuple[str, FieldKind, str]] = {
 
 ``imm_u`` is the 20-bit number written in assembly, that is imm[31:12] of the manual.
 """
+
+
+RESERVED_ROUNDING = (5, 6)
+"""Codes that no rounding mode has; an instruction that holds one is illegal."""
 
 
 class TableError(Exception):
@@ -102,6 +118,8 @@ class Field:
             return f"{self.name} = {value} is outside {self.minimum}..{self.maximum}"
         if value % self.unit:
             return f"{self.name} = {value} is not a multiple of {self.unit}"
+        if self.kind == "rounding" and value in RESERVED_ROUNDING:
+            return f"{self.name} = {value} is reserved"
         return None
 
 
@@ -110,7 +128,8 @@ class Scalar:
     """One scalar instruction: name, operands as written, encoding and meaning.
 
     ``operands`` are the comma-separated operands of ``syntax``; each is a field name or ``imm(rs1)``.
-    ``width`` is the number of bytes a load or store moves, 0 for every other kind.
+    ``width`` is the number of bytes a load or store moves, 0 for every other kind. ``rounding`` is the code
+    of the rounding mode when none is written.
     """
 
     mnemonic: str
@@ -122,6 +141,7 @@ class Scalar:
     fields: tuple[Field, ...]
     kind: Kind
     width: int
+    rounding: int
     example: str
     doc: str
     body: Callable[..., Any]
@@ -148,7 +168,8 @@ class Scalar:
         """Field values of a 32-bit word, or None when it is another instruction."""
         if word & self.mask != self.match or word >> 32:
             return None
-        return {field.name: field.extract(word) for field in self.fields}
+        values = {field.name: field.extract(word) for field in self.fields}
+        return None if values.get("rm") in RESERVED_ROUNDING else values
 
     def field(self, name: str) -> Field:
         """The field called ``name``; KeyError when the encoding has none."""
@@ -171,12 +192,12 @@ class Scalar:
 
 
 def scalar(
-    syntax: str, pattern: str, *, example: str, kind: Kind = "alu", width: int = 0
+    syntax: str, pattern: str, *, example: str, kind: Kind = "alu", width: int = 0, rounding: int = 7
 ) -> Callable[[Callable[..., Any]], Scalar]:
     """Make a record of a body; its docstring is the manual's text.
 
-    ``syntax`` is the mnemonic and its operands as written in assembly, ``pattern`` the 32 bits from bit 31
-    down. TableError when the pattern is not an encoding.
+    ``syntax`` is the mnemonic and its operands as written in assembly, of which a last ``rm`` may be left
+    out; ``pattern`` the 32 bits from bit 31 down. TableError when the pattern is not an encoding.
     """
     mnemonic, _, operands = syntax.partition(" ")
 
@@ -192,6 +213,7 @@ def scalar(
             fields=fields,
             kind=kind,
             width=width,
+            rounding=rounding,
             example=example,
             doc=body.__doc__ or "",
             body=body,

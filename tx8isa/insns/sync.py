@@ -1,52 +1,15 @@
-"""Tile-to-tile copies, waits and the barrier (docs/isa.md, Copies between tiles)."""
+"""The wait for the engines and the barrier (docs/isa.md, Copies between tiles)."""
 
 from __future__ import annotations
 
 from ..meaning import Action, Control
-from ..nest import block_not_empty
-from ..operands import count, linear
-from ..record import Engine, Extent, Instruction, Operand, register
-
-
-def _anywhere(name: str, field: str, role: str) -> Operand:
-    """A byte address in the SPM or, engines' view, in DDR."""
-    return Operand(
-        name, field, 2, 40, 0, (1 << 40) - 1, memory="any", role=role, extent=Extent(linear, (8, "n"))
-    )
-
-
-register(
-    Instruction(
-        Engine.DTE, 0, "dte.unicast",
-        (
-            _anywhere("dst", "dst 0", "write"),
-            _anywhere("src", "src", "read"),
-            count("tile", "dst 0", 0, 0xFFFF),
-            count("n", "length", 0, (1 << 32) - 1),
-        ),
-        (), Control(Action.SEND),
-        "Start a copy of n bytes from src of this tile to dst of another tile; DDR addresses "
-        "mean the shared DDR. "
-        "The copy is complete when dte.wait returns.",
-        "dte.unicast dst=0x20000, src=0x10000, tile=3, n=256",
-        "spec and board",
-        (block_not_empty,),
-    )
-)  # fmt: skip
-
-register(
-    Instruction(
-        Engine.DTE, 1, "dte.wait", (), (), Control(Action.SEND_WAIT),
-        "Wait until every copy this tile has started is complete.",
-        "dte.wait", "inferred: the polling loop over dma_status as one instruction",
-    )
-)  # fmt: skip
+from ..record import Engine, Instruction, Operand, register
 
 register(
     Instruction(
         Engine.NCC, 0, "ncc.wait", (), (), Control(Action.WAIT),
-        "Wait until all instructions this tile has issued to its NCC engines are complete; DTE "
-        "is not included.",
+        "Wait until all instructions this tile has issued to its NCC engines through the worker are "
+        "complete; other workers and DTE are not included.",
         "ncc.wait", "spec and board: polling TASK_DONE, as one instruction",
     )
 )  # fmt: skip

@@ -65,7 +65,7 @@ register(
         ),
         MOVE_FORMATS, Fill(),
         "Write n elements of the raw value contiguously from dst, repeated by the loop nest; "
-        "strides in bytes.",
+        "strides in bytes. It has no bool, which hangs the chip (board): fill bits as int8.",
         "td.memset.fp16 dst=0x30000, value=0x3c00, n=2048",
         "spec and board; count unit inferred; packet field of the value proposed",
         (block_not_empty,),

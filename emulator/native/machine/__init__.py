@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import float32, memory, scalar, tile
+from . import blocks, flags, float32, int8, memory, scalar, tile
 
-MACHINE: dict[str, Any] = {**scalar.TABLE, **float32.TABLE, **memory.TABLE, **tile.TABLE}
+MACHINE: dict[str, Any] = {
+    **scalar.TABLE,
+    **float32.TABLE,
+    **memory.TABLE,
+    **tile.TABLE,
+    **int8.TABLE,
+    **blocks.TABLE,
+    **flags.TABLE,
+}

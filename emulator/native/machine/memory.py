@@ -67,6 +67,30 @@ def call_kernel(typing: Any, address: Any, fields: Any, state: Any) -> Any:
     return (types.int64(address, fields, state), generate) if known else None
 
 
+def _word(builder: Any, table: Any, at: Any) -> Any:
+    """Pointer to word ``at`` of the table."""
+    return builder.gep(builder.inttoptr(table, I64.as_pointer()), [at])
+
+
+@intrinsic
+def load_word(typing: Any, table: Any, at: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        words = [to_i64(context, builder, v, k) for v, k in zip(values, signature.args, strict=True)]
+        return builder.load(_word(builder, *words))
+
+    return (types.int64(table, at), generate) if is_integer(table, at) else None
+
+
+@intrinsic
+def store_word(typing: Any, table: Any, at: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        words = [to_i64(context, builder, v, k) for v, k in zip(values, signature.args, strict=True)]
+        builder.store(words[2], _word(builder, *words[:2]))
+        return context.get_dummy_value()
+
+    return (types.void(table, at, value), generate) if is_integer(table, at, value) else None
+
+
 TABLE: dict[str, Any] = {
     "view_u8": _view(types.uint8),
     "view_u16": _view(types.uint16),
@@ -75,6 +99,8 @@ TABLE: dict[str, Any] = {
     "view_i64": _view(types.int64),
     "view_f32": _view(types.float32),
     "view_f64": _view(types.float64),
+    "load_word": load_word,
+    "store_word": store_word,
     "copy_bytes": copy_bytes,
     "call_kernel": call_kernel,
 }

@@ -108,15 +108,6 @@ def divide(typing: Any, a: Any, b: Any) -> Any:
 
 
 @intrinsic
-def floor(typing: Any, x: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        result = _call(builder, "llvm.floor.f64", values[0])
-        return builder.select(builder.fcmp_unordered("uno", values[0], values[0]), values[0], result)
-
-    return (types.float64(types.float64), generate) if x == types.float64 else None
-
-
-@intrinsic
 def fma32(typing: Any, a: Any, b: Any, c: Any) -> Any:
     """All three binary32, or all three binary64 that hold binary32 values."""
 
@@ -128,6 +119,15 @@ def fma32(typing: Any, a: Any, b: Any, c: Any) -> Any:
 
     known = a == b == c and a in (types.float32, types.float64)
     return (a(a, b, c), generate) if known else None
+
+
+@intrinsic
+def fma64(typing: Any, a: Any, b: Any, c: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return canonical(builder, _call(builder, "llvm.fma.f64", *values))
+
+    known = a == b == c == types.float64
+    return (types.float64(types.float64, types.float64, types.float64), generate) if known else None
 
 
 def _round_to_single(b: Any, x: Any) -> Any:
@@ -142,6 +142,36 @@ def f32(typing: Any, x: Any) -> Any:
     return (types.float64(types.float64), generate) if x == types.float64 else None
 
 
+def _singles(emit: str) -> Any:
+    """An operation on two binary32 that binary64 holds; LLVM leaves out the widening between two of them."""
+
+    def operation(typing: Any, a: Any, b: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            x, y = (builder.fptrunc(value, F32) for value in values)
+            return builder.fpext(getattr(builder, emit)(x, y), F64)
+
+        return (types.float64(a, b), generate) if a == b == types.float64 else None
+
+    return intrinsic(operation)
+
+
+@intrinsic
+def bits32(typing: Any, x: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.zext(builder.bitcast(builder.fptrunc(values[0], F32), I32), I64)
+
+    return (types.int64(types.float64), generate) if x == types.float64 else None
+
+
+@intrinsic
+def from_bits32(typing: Any, bits: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        word = to_i64(context, builder, values[0], signature.args[0])
+        return builder.fpext(builder.bitcast(builder.trunc(word, I32), F32), F64)
+
+    return (types.float64(bits), generate) if is_integer(bits) else None
+
+
 TABLE: dict[str, Any] = {
     "u64": _integers(types.uint64, lambda b, a: a, 1),
     "s64": _integers(types.int64, lambda b, a: a, 1),
@@ -154,7 +184,11 @@ TABLE: dict[str, Any] = {
     "from_bits64": from_bits64,
     "sqrt": sqrt,
     "divide": divide,
-    "floor": floor,
     "fma32": fma32,
+    "fma64": fma64,
     "f32": f32,
+    "add32": _singles("fadd"),
+    "mul32": _singles("fmul"),
+    "bits32": bits32,
+    "from_bits32": from_bits32,
 }

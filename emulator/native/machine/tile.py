@@ -7,6 +7,7 @@ width of the machine's vectors.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -14,24 +15,27 @@ from numba import types
 from numba.core import cgutils as numba_cgutils
 from numba.extending import intrinsic
 
-from ..tile import TILES, tile_name
+from ..tile import TAP_ROWS, TILES, tile_name
 from .scalar import F32, I32, I64, is_integer, to_i64
 
 cgutils: Any = numba_cgutils
 LANES = 16
 VECTOR = ir.VectorType(F32, LANES)
+INTEGERS = ir.VectorType(I32, LANES)
+Step = Callable[[Any, Any, Any, Any], Any]
+"""(builder, vector of A, vector of B, sums) -> sums."""
 
 
 def _word(value: int) -> Any:
     return ir.Constant(I64, value)
 
 
-def _load(b: Any, pointer: Any) -> Any:
-    return b.load(b.bitcast(pointer, VECTOR.as_pointer()), align=4)
+def _load(b: Any, pointer: Any, kind: Any = VECTOR) -> Any:
+    return b.load(b.bitcast(pointer, kind.as_pointer()), align=4)
 
 
 def _store(b: Any, value: Any, pointer: Any) -> None:
-    b.store(value, b.bitcast(pointer, VECTOR.as_pointer()), align=4)
+    b.store(value, b.bitcast(pointer, value.type.as_pointer()), align=4)
 
 
 def _shuffle(b: Any, x: Any, y: Any, lanes: list[int]) -> Any:
@@ -39,7 +43,7 @@ def _shuffle(b: Any, x: Any, y: Any, lanes: list[int]) -> Any:
 
 
 def _broadcast(b: Any, scalar: Any) -> Any:
-    undefined = ir.Constant(VECTOR, ir.Undefined)
+    undefined = ir.Constant(ir.VectorType(scalar.type, LANES), ir.Undefined)
     return _shuffle(b, b.insert_element(undefined, scalar, I32(0)), undefined, [0] * LANES)
 
 
@@ -48,25 +52,30 @@ def _fma(b: Any, x: Any, y: Any, z: Any) -> Any:
     return b.call(cgutils.get_or_insert_function(b.module, kind, f"llvm.fma.v{LANES}f32"), [x, y, z])
 
 
-def _emit_tile(b: Any, rows: int, vectors: int, words: list[Any]) -> None:
+def multiply_add(b: Any, x: Any, y: Any, z: Any) -> Any:
+    """Modulo 2**32."""
+    return b.add(b.mul(x, y), z)
+
+
+def _emit_tile(b: Any, rows: int, vectors: int, words: list[Any], kind: Any, advance: Step) -> None:
     """Load the accumulators, run the loop over k, store them."""
     index, lda, a, ka, bb, ldb, c, ldc, k = words
-    floats = F32.as_pointer()
-    a, bb, c = (b.inttoptr(address, floats) for address in (a, bb, c))
+    pointer = kind.element.as_pointer()
+    a, bb, c = (b.inttoptr(address, pointer) for address in (a, bb, c))
     positions = b.inttoptr(index, I64.as_pointer())
     a_rows = [b.gep(a, [b.mul(b.load(b.gep(positions, [_word(i)])), lda)]) for i in range(rows)]
     cells = [
         b.gep(c, [b.add(b.mul(_word(i), ldc), _word(LANES * j))]) for i in range(rows) for j in range(vectors)
     ]
-    start, before = [_load(b, cell) for cell in cells], b.block
+    start, before = [_load(b, cell, kind) for cell in cells], b.block
     loop, done = b.append_basic_block("k"), b.append_basic_block("stored")
     b.branch(loop)
     b.position_at_end(loop)
-    step, a_at, b_at = b.phi(I64), b.phi(I64), b.phi(floats)
-    sums = [b.phi(VECTOR) for _ in cells]
-    columns = [_load(b, b.gep(b_at, [_word(LANES * j)])) for j in range(vectors)]
-    scalars = [_broadcast(b, b.load(b.gep(row, [a_at]))) for row in a_rows]
-    ends = [_fma(b, scalars[n // vectors], columns[n % vectors], total) for n, total in enumerate(sums)]
+    step, a_at, b_at = b.phi(I64), b.phi(I64), b.phi(pointer)
+    sums = [b.phi(kind) for _ in cells]
+    columns = [_load(b, b.gep(b_at, [_word(LANES * j)]), kind) for j in range(vectors)]
+    scalars = [_broadcast(b, b.load(b.gep(row, [a_at]), align=4)) for row in a_rows]
+    ends = [advance(b, scalars[n // vectors], columns[n % vectors], total) for n, total in enumerate(sums)]
     following = [b.add(step, _word(1)), b.add(a_at, ka), b.gep(b_at, [ldb])]
     for phi, first, later in zip(
         [step, a_at, b_at, *sums], [_word(0), _word(0), bb, *start], [*following, *ends], strict=True
@@ -79,20 +88,67 @@ def _emit_tile(b: Any, rows: int, vectors: int, words: list[Any]) -> None:
         _store(b, end, cell)
 
 
-def _tile(rows: int, columns: int) -> Any:
+def make_tile(rows: int, columns: int, kind: Any, advance: Step) -> Any:
+    """The intrinsic of one tile; ``kind`` is the vector type of its sums."""
+
     def tile(
         typing: Any, index: Any, lda: Any, a: Any, ka: Any, b: Any, ldb: Any, c: Any, ldc: Any, k: Any
     ) -> Any:
         def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             kinds = signature.args
-            words = [to_i64(context, builder, v, kind) for v, kind in zip(values, kinds, strict=True)]
-            _emit_tile(builder, rows, columns // LANES, words)
+            words = [to_i64(context, builder, v, k) for v, k in zip(values, kinds, strict=True)]
+            _emit_tile(builder, rows, columns // LANES, words, kind, advance)
             return _word(0)
 
         arguments = (index, lda, a, ka, b, ldb, c, ldc, k)
         return (types.int64(*arguments), generate) if is_integer(*arguments) else None
 
     return intrinsic(tile)
+
+
+def _emit_taps(b: Any, words: list[Any], kind: Any, advance: Step) -> None:
+    """Four rows of sums in registers, one tap after another."""
+    index, x, offsets, w, ldw, c, ldc, taps = words
+    pointer = kind.element.as_pointer()
+    x, w, c = (b.inttoptr(address, pointer) for address in (x, w, c))
+    positions, moves = (b.inttoptr(address, I64.as_pointer()) for address in (index, offsets))
+    rows = [b.gep(x, [b.load(b.gep(positions, [_word(i)]))]) for i in range(TAP_ROWS)]
+    cells = [b.gep(c, [b.mul(_word(i), ldc)]) for i in range(TAP_ROWS)]
+    start, before = [_load(b, cell, kind) for cell in cells], b.block
+    loop, done = b.append_basic_block("tap"), b.append_basic_block("stored")
+    b.branch(loop)
+    b.position_at_end(loop)
+    step, w_at = b.phi(I64), b.phi(pointer)
+    sums = [b.phi(kind) for _ in cells]
+    weights, move = _load(b, w_at, kind), b.load(b.gep(moves, [step]))
+    values = [_load(b, b.gep(row, [move]), kind) for row in rows]
+    ends = [advance(b, value, weights, total) for value, total in zip(values, sums, strict=True)]
+    following = [b.add(step, _word(1)), b.gep(w_at, [ldw])]
+    for phi, first, later in zip(
+        [step, w_at, *sums], [_word(0), w, *start], [*following, *ends], strict=True
+    ):
+        phi.add_incoming(first, before)
+        phi.add_incoming(later, loop)
+    b.cbranch(b.icmp_signed("<", following[0], taps), loop, done)
+    b.position_at_end(done)
+    for end, cell in zip(ends, cells, strict=True):
+        _store(b, end, cell)
+
+
+def _make_taps(kind: Any, advance: Step) -> Any:
+    def taps(
+        typing: Any, index: Any, x: Any, offsets: Any, w: Any, ldw: Any, c: Any, ldc: Any, taps: Any
+    ) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            kinds = signature.args
+            words = [to_i64(context, builder, v, k) for v, k in zip(values, kinds, strict=True)]
+            _emit_taps(builder, words, kind, advance)
+            return _word(0)
+
+        arguments = (index, x, offsets, w, ldw, c, ldc, taps)
+        return (types.int64(*arguments), generate) if is_integer(*arguments) else None
+
+    return intrinsic(taps)
 
 
 def _transposed(b: Any, rows: list[Any]) -> list[Any]:
@@ -126,6 +182,8 @@ def transpose_16x16(typing: Any, source: Any, lds: Any, target: Any, ldt: Any) -
 
 
 TABLE: dict[str, Any] = {
-    **{tile_name(*shape): _tile(*shape) for shape in TILES},
+    **{tile_name(*shape): make_tile(*shape, VECTOR, _fma) for shape in TILES},
+    "taps_f32": _make_taps(VECTOR, _fma),
+    "taps_i32": _make_taps(INTEGERS, multiply_add),
     "transpose_16x16": transpose_16x16,
 }

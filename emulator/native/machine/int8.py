@@ -1,0 +1,126 @@
+"""INT8 products as LLVM vector code.
+
+Every version gives the same exact integers. The byte products are one instruction each and exist where the
+processor has AVX-512 VNNI; the 16-bit ones are written so that LLVM finds the multiply-and-add-pairs
+instruction of whatever vectors the processor has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from ..int8 import BYTES, HALVES, bytes_name, halves_name
+from .scalar import I32, I64, cgutils, is_integer, to_i64
+from .tile import INTEGERS, LANES, Step, make_tile
+
+I8, I16 = ir.IntType(8), ir.IntType(16)
+QUADS = ir.VectorType(I8, 4 * LANES)
+PAIRS = ir.VectorType(I16, 2 * LANES)
+
+
+def _lanes(numbers: Any) -> Any:
+    numbers = list(numbers)
+    return ir.Constant(ir.VectorType(I32, len(numbers)), numbers)
+
+
+def _add_byte_products(b: Any, x: Any, y: Any, total: Any) -> Any:
+    kind = ir.FunctionType(INTEGERS, [INTEGERS, QUADS, QUADS])
+    dot = cgutils.get_or_insert_function(b.module, kind, "llvm.x86.avx512.vpdpbusd.512")
+    return b.call(dot, [total, b.bitcast(x, QUADS), b.bitcast(y, QUADS)])
+
+
+def _add_half_products(b: Any, x: Any, y: Any, total: Any) -> Any:
+    wide = ir.VectorType(I32, 2 * LANES)
+    left, right = (b.sext(b.bitcast(v, PAIRS), wide) for v in (x, y))
+    products = b.mul(left, right, flags=("nsw",))
+    low, high = (b.shuffle_vector(products, products, _lanes(range(i, 2 * LANES, 2))) for i in (0, 1))
+    return b.add(total, b.add(low, high))
+
+
+def _intrinsic(parameters: int, emit: Any) -> Any:
+    """An intrinsic of 64-bit words; ``emit(builder, *words)`` gives 64 bits."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        words = [to_i64(context, builder, v, k) for v, k in zip(values, signature.args, strict=True)]
+        return emit(builder, *words)
+
+    def four(typing: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+        return (types.int64(a, b, c, d), generate) if is_integer(a, b, c, d) else None
+
+    def six(typing: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> Any:
+        return (types.int64(a, b, c, d, e, f), generate) if is_integer(a, b, c, d, e, f) else None
+
+    return intrinsic(four if parameters == 4 else six)
+
+
+def _splat(b: Any, word: Any) -> Any:
+    narrow = b.trunc(word, I32)
+    undefined = ir.Constant(INTEGERS, ir.Undefined)
+    return b.shuffle_vector(b.insert_element(undefined, narrow, I32(0)), undefined, _lanes([0] * LANES))
+
+
+def _load_row(b: Any, source: Any, pitch: Any, row: int) -> Any:
+    address = b.add(source, b.mul(pitch, ir.Constant(I64, row)))
+    return b.load(b.inttoptr(address, ir.VectorType(I8, LANES).as_pointer()), align=1)
+
+
+def _store_words(b: Any, value: Any, target: Any) -> Any:
+    b.store(value, b.inttoptr(target, INTEGERS.as_pointer()), align=4)
+    return ir.Constant(I64, 0)
+
+
+def _interleave_bytes(b: Any, source: Any, pitch: Any, target: Any, flip: Any) -> Any:
+    rows = [_load_row(b, source, pitch, r) for r in range(4)]
+    pairs = [
+        b.shuffle_vector(x, y, _lanes(lane for i in range(LANES) for lane in (i, i + LANES)))
+        for x, y in (rows[:2], rows[2:])
+    ]
+    quads = b.shuffle_vector(
+        *pairs,
+        _lanes(lane for i in range(0, 2 * LANES, 2) for lane in (i, i + 1, i + 2 * LANES, i + 2 * LANES + 1)),
+    )
+    return _store_words(b, b.xor(b.bitcast(quads, INTEGERS), _splat(b, flip)), target)
+
+
+def _interleave_halves(b: Any, source: Any, pitch: Any, target: Any, zero: Any) -> Any:
+    rows = [_load_row(b, source, pitch, r) for r in range(2)]
+    bytes_ = b.shuffle_vector(*rows, _lanes(lane for i in range(LANES) for lane in (i, i + LANES)))
+    zeros = b.bitcast(
+        _splat(b, b.mul(b.and_(zero, ir.Constant(I64, 0xFFFF)), ir.Constant(I64, 0x10001))), PAIRS
+    )
+    return _store_words(b, b.bitcast(b.sub(b.sext(bytes_, PAIRS), zeros), INTEGERS), target)
+
+
+def _clip(b: Any, value: Any, low: int, high: int) -> Any:
+    value = b.select(b.icmp_signed("<", value, I32(low)), I32(low), value)
+    return b.select(b.icmp_signed(">", value, I32(high)), I32(high), value)
+
+
+def _requantize(b: Any, o32: Any, q1: Any, s16: Any, q0: Any, relu: Any, zero: Any) -> Any:
+    o16 = _clip(b, b.ashr(b.trunc(o32, I32), b.trunc(q1, I32)), -32768, 32767)
+    scale = b.sext(b.trunc(s16, I16), I32)
+    o9 = _clip(b, b.ashr(b.mul(o16, scale), b.trunc(q0, I32)), -256, 255)
+    negative = b.icmp_signed("<", o9, I32(0))
+    cut = b.and_(negative, b.icmp_signed("!=", relu, ir.Constant(I64, 0)))
+    o9 = b.select(cut, I32(0), o9)
+    return b.sext(_clip(b, b.add(o9, b.trunc(zero, I32)), -128, 127), I64)
+
+
+def _tiles(
+    shapes: Iterable[tuple[int, int]], name: Callable[[int, int], str], advance: Step
+) -> dict[str, Any]:
+    return {name(*shape): make_tile(*shape, INTEGERS, advance) for shape in shapes}
+
+
+TABLE: dict[str, Any] = {
+    **_tiles(BYTES, bytes_name, _add_byte_products),
+    **_tiles(HALVES, halves_name, _add_half_products),
+    "interleave_bytes": _intrinsic(4, _interleave_bytes),
+    "interleave_halves": _intrinsic(4, _interleave_halves),
+    "requantize": _intrinsic(6, _requantize),
+}
