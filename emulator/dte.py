@@ -116,8 +116,8 @@ class Dte:
         self.streams = [Fsm() for _ in tiles]
         self.counters = [Counters() for _ in tiles]
 
-    def carry_out(self, tile: Tile, copy: Copy, channel: Channel | None = None) -> None:
-        """Do a copy that a tile has started. A transport error moves nothing (proposed)."""
+    def carry_out(self, tile: Tile, copy: Copy, channel: Channel | None = None) -> bool:
+        """Do a copy that a tile has started. False: a transport error, which moves nothing (proposed)."""
         error = self._refused(copy)
         if not error:
             self._move(tile, copy)
@@ -127,6 +127,7 @@ class Dte:
         if channel:
             channel.busy = False
             channel.status = FINISHED | (ERROR if error else 0)
+        return not error
 
     def _refused(self, copy: Copy) -> bool:
         """Whether a stream does not take what the copy sends it."""

@@ -89,9 +89,11 @@ class DteWindow:
         if register == CMD_VALID:
             return 0
         if register == DMA_STATUS:
-            self.traffic.poll(
-                tile, f"dma_status of DTE block {channel.block}", bool(channel.status & FINISHED)
-            )
+            finished = bool(channel.status & FINISHED)
+            self.traffic.poll(tile, f"dma_status of DTE block {channel.block}", finished)
+            if finished:
+                for observer in self.traffic.observers:
+                    observer.copies_awaited(tile)
             return channel.status
         return channel.registers.get(register, _RESET.get(register, 0)) if register in _REGISTERS else None
 
@@ -130,7 +132,7 @@ class DteWindow:
             raise self.traffic.fault(tile, f"DTE block {channel.block}: {text}")
         copy = _Description(self, tile, channel).copy()
         channel.busy, channel.status = True, 0
-        self.traffic.later(tile, lambda: self.traffic.dte.carry_out(tile, copy, channel))
+        self.traffic.start_copy(tile, copy, channel)
 
 
 class _Description:

@@ -20,6 +20,7 @@ from tx8isa.primitives import s64, u64
 from . import queues, state, stop, tables
 from .native import compile_generated
 from .native.memory import view_u32, view_u64
+from .observer import notify
 from .queues import advance, enqueue, entry_at, fault, make_room, run_entry
 from .window import PLACE
 from .words import get, put
@@ -173,13 +174,16 @@ def take(s: int, t: int, q: int, record: int, entry: int, engine: int) -> int:
     if engine > queues.ENGINES:
         return fault(s, stop.CONTROL, record, 0, 0, 0)
     note_kernel(t, q, record, entry)
+    reason = -1
     if engine == queues.ENGINES:
         reason = run_entry(s, q, get(q, queues.NEXT), engine)
         if reason != stop.KERNEL:
             put(get(q, queues.RETURNED), _SCALAR_RESULT, get(s, state.ANSWER))
-        return reason
-    enqueue(q, engine)
-    return -1
+    else:
+        enqueue(q, engine)
+    if reason < 0:
+        notify(s, q + 8 * entry)
+    return reason
 
 
 def check_entry(
@@ -224,6 +228,7 @@ def generate_issue() -> Callable[[int, int], int]:
             if reason < 0 and kind == TEXT:
                 counts = get(s, state.COUNTS) + 32 * record
                 put(counts, 0, get(counts, 0) + 1)
+                notify(s, worker)
             return reason
         if worker != 0:
             put(s, state.SEVERAL, 1)
@@ -248,7 +253,7 @@ def issue_kernel() -> int:
     """Address of the compiled issue function."""
     functions = (
         gather_arguments, legal, read_operands, check_entry, work_off, take, entry_at, fault, make_room,
-        advance, get, put,
+        advance, notify, get, put,
     )  # fmt: skip
     numbers = (
         tables.numbers()["ncc.wait"], TEXT, CHECK, TAKE, DRAIN, STEP, _WORKER, _KIND, tables.HEADER,

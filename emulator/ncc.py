@@ -11,6 +11,7 @@ from tx8isa.record import Engine, Instruction
 
 from . import queues, state, stop, tables
 from .engines import Engines
+from .observer import Observer
 from .tile import Tile
 from .window import PLACE
 
@@ -71,6 +72,7 @@ class NccWindows:
         self.base, self.stride = machine.windows.ncc, machine.windows.ncc_stride
         self.size = self.stride * machine.tile.workers
         self.engines = engines
+        self.observers: list[Observer] = []
 
     def load(self, tile: Tile, offset: int, size: int) -> int | None:
         """``size`` bytes at ``offset``; None where there is no register or it is read otherwise.
@@ -87,6 +89,9 @@ class NccWindows:
         value = self._value(tile, worker, inside & ~7)
         if value is not None and inside == STATUS:
             self.engines.step(tile, worker)
+            if value & TASK_DONE:
+                for observer in self.observers:
+                    observer.waited(tile, worker)
         return None if value is None else value >> 8 * (inside & 7) & (1 << 8 * size) - 1
 
     def store(self, tile: Tile, offset: int, size: int, value: int) -> bool:

@@ -98,7 +98,15 @@ ANSWER = 125
 """What SCALAR computed last."""
 PLAIN = 126
 """Host address of the predecoded program without entrances to translations; see ``translate``."""
-SIZE = 128
+TIMING_HOOK = 127
+"""Address of the function that notes what simulated time is computed from, or 0; see ``observer``."""
+TIMING = 128
+"""Host address of what that function works on."""
+SANITIZER_HOOK = 129
+"""Address of the sanitizer's function, or 0; see ``observer``."""
+SANITIZER = 130
+"""Host address of what that function works on."""
+SIZE = 136
 ROOM = 256
 """Words that are there, the last ones unused: the loop reads the places that bytes of a decoded word name
 before it looks at the operation, and the word of a translation or of an engine instruction names any."""

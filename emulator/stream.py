@@ -113,20 +113,30 @@ class StreamWindow:
         if _STATUS <= offset < _STATUS + 8:
             value = fsm.status() >> 8 * (offset - _STATUS) & _WORD
             self.traffic.poll(tile, "STREAM_STA", found=False)
+            for stream in (n for n, ready in enumerate(fsm.ready) if ready):
+                self._seen(tile, stream)
             return value
         if _READY <= offset < _READY + 4 * STREAMS:
             stream = offset - _READY >> 2
             self.traffic.poll(
                 tile, f"PACKET_STA of stream {stream}", fsm.ready[stream] == fsm.all_ready(stream)
             )
+            if fsm.ready[stream]:
+                self._seen(tile, stream)
             return fsm.ready[stream]
         if _COUNTS <= offset < _END:
             stream, packet = divmod(offset - _COUNTS >> 2, PACKETS)
             count = fsm.counts[stream][packet]
             what = f"PACKET_CNT of stream {stream}, packet {packet}"
             self.traffic.poll(tile, what, count == fsm.length(stream))
+            if count:
+                self._seen(tile, stream)
             return count
         return self._configured(fsm, offset)
+
+    def _seen(self, tile: Tile, stream: int) -> None:
+        for observer in self.traffic.observers:
+            observer.arrival_seen(tile, stream)
 
     def _configured(self, fsm: Fsm, offset: int) -> int | None:
         if _CONFIG <= offset < _CONFIG + 4 * STREAMS:
@@ -203,6 +213,8 @@ class PacketUpdates:
         packet = Packet(value >> 12 & 63, value >> 4 & 31)
         text = f"packet counter update: stream {packet.stream} of tile {number} has no packet {packet.number}"
         refusal = self.traffic.fault(tile, text)
+        for observer in self.traffic.observers:
+            observer.update_sent(tile, number, packet)
         self.traffic.later(tile, lambda: _update(self.traffic.dte.streams[number], packet, refusal))
         return True
 

@@ -26,6 +26,7 @@ from .device import Device
 from .engines import Engines
 from .fault import Fault, fault, place
 from .memory import SCRATCH_BYTES, Bytes, HostMemoryError, anonymous, map_ddr
+from .observer import Observer
 from .tile import Status, Tile, make_tile
 from .traffic import Traffic
 from .translate import enabled as translation_enabled
@@ -82,8 +83,11 @@ class System:
         self.codes = [self.code] * machine.tiles
         self.tiles = [self._make_tile(number, serial) for number in range(machine.tiles)]
         self.traffic = Traffic(image, self.tiles, self.ddr)
+        windows = ncc.NccWindows(machine, self.engines)
+        self.observers: list[Observer] = []
+        self.traffic.observers = windows.observers = self.observers
         self.devices: list[Device] = [
-            ncc.NccWindows(machine, self.engines), pmu.NccPmu(machine, len(self.tiles)),
+            windows, pmu.NccPmu(machine, len(self.tiles)),
             *self.traffic.devices(machine),
         ]  # fmt: skip
 
@@ -113,8 +117,12 @@ class System:
         limit = _UNLIMITED if max_instructions is None else max_instructions
         with ThreadPoolExecutor(self.threads) as pool:
             scratch = [_scratch() for _ in range(self.threads)]
-            while any(t.status is not Status.EXITED for t in self.tiles):
-                self._round(pool, scratch, limit)
+            try:
+                while any(t.status is not Status.EXITED for t in self.tiles):
+                    self._round(pool, scratch, limit)
+            finally:
+                for observer in self.observers:
+                    observer.run_ended(self.tiles)
 
     def _round(self, pool: ThreadPoolExecutor, scratch: list[Bytes], limit: int) -> None:
         runnable = [t for t in self.tiles if t.status is Status.RUNNING]
@@ -134,6 +142,8 @@ class System:
         if faults:
             raise Fault(min(faults)[1])
         copied, released = self.traffic.carry_out_sends(), self.traffic.release_barriers()
+        for observer in self.observers:
+            observer.round_ended(self.tiles)
         if not runnable and not copied and not released:
             raise self.traffic.deadlock()
 
@@ -233,6 +243,8 @@ class System:
             reason = self.engines.finish(tile)
             if reason >= 0:
                 raise fault(self.image, tile, reason)
+            for observer in self.observers:
+                observer.exited(tile)
             if tile.exit_code:
                 text = f"the program exited with status {tile.exit_code}"
                 raise Fault(f"{place(self.image, tile, pc)}: {text}")

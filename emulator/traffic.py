@@ -16,10 +16,11 @@ from tx8isa.meaning import Action, Control
 from tx8isa.record import Instruction
 
 from . import queues, state, tables
-from .dte import Dte, instruction_copy
+from .dte import Channel, Copy, Dte, instruction_copy
 from .dte_window import DteWindow
 from .fault import Fault, place
 from .memory import Bytes
+from .observer import Observer
 from .stream import PacketUpdates, StreamWindow
 from .tile import Status, Tile
 
@@ -36,6 +37,7 @@ class Traffic:
         self.dte = Dte(tiles, ddr)
         self.started: list[list[Callable[[], None]]] = [[] for _ in tiles]
         """By tile: the copies and packet counter updates of this round."""
+        self.observers: list[Observer] = []
         self.polls = [""] * len(tiles)
         """By tile: the register it looked at last, if that may have been in vain."""
 
@@ -53,8 +55,11 @@ class Traffic:
         values = dict(zip(names, tile.fields(len(record.operands)), strict=True))
         if meaning.action in (Action.SEND, Action.SCATTER):
             self._send(tile, record, values, meaning.action is Action.SCATTER)
-        elif meaning.action is Action.SEND_WAIT and self.started[tile.number]:
-            tile.status = Status.SENDING
+        elif meaning.action is Action.SEND_WAIT:
+            if self.started[tile.number]:
+                tile.status = Status.SENDING
+            for observer in self.observers:
+                observer.copies_awaited(tile)
         elif meaning.action is Action.BARRIER:
             self._enter_barrier(tile, values["tiles"] & _MASK or self.everyone)
         tile.advance(encoder(record).size)
@@ -65,9 +70,20 @@ class Traffic:
         starts = zip(("dst", "src"), tile.range_starts(2), strict=True)
         in_ddr = {name: start >= queues.DDR for name, start in starts}
         copy = instruction_copy(values, in_ddr, destinations, scatter)
-        self.later(tile, lambda: self.dte.carry_out(tile, copy))
+        self.start_copy(tile, copy)
         counts = tile.counts[tables.numbers()[record.mnemonic]]
         counts[1:3] += copy.bytes_read, copy.bytes_written
+
+    def start_copy(self, tile: Tile, copy: Copy, channel: Channel | None = None) -> None:
+        """Start a copy, which is carried out after this round."""
+        for observer in self.observers:
+            observer.copy_started(tile, copy, channel.block if channel else None)
+        self.later(tile, lambda: self._carry_out(tile, copy, channel))
+
+    def _carry_out(self, tile: Tile, copy: Copy, channel: Channel | None) -> None:
+        moved = self.dte.carry_out(tile, copy, channel)
+        for observer in self.observers:
+            observer.copy_done(tile, copy, not moved)
 
     def _destinations(self, tile: Tile, record: Instruction, values: dict[str, int]) -> list[int]:
         """The tiles a copy goes to, this one when it names none; Fault when the chip has no such tile."""
@@ -117,6 +133,8 @@ class Traffic:
             raise self.fault(tile, text)
         tile.group = group
         tile.status = Status.BARRIER
+        for observer in self.observers:
+            observer.barrier_entered(tile, group)
 
     def carry_out_sends(self) -> bool:
         """Carry out the copies that were started; whether there was anything to do."""
@@ -133,12 +151,14 @@ class Traffic:
         """Release the tiles of complete barriers; whether there was one."""
         waiting = {t.number: t.group for t in self.tiles if t.status is Status.BARRIER}
         released = False
-        for group in set(waiting.values()):
+        for group in sorted(set(waiting.values())):
             members = [t for t in self.tiles if group >> t.number & 1]
             if all(waiting.get(t.number) == group for t in members):
                 released = True
                 for tile in members:
                     tile.status = Status.RUNNING
+                for observer in self.observers:
+                    observer.barrier_released(group)
         return released
 
     def deadlock(self) -> Fault:

@@ -1,0 +1,98 @@
+"""What the simulation of time tells: one row for each stretch of time in which something was busy.
+
+Statistics, traces and reports are computed from these rows alone. Times are ticks, of which a cycle has
+``TICKS``; every tile counts from the same origin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+TICKS = 1000
+"""Ticks of a cycle: coefficients have fractions, and sums of integers are the same on every machine."""
+
+
+class Track(IntEnum):
+    """What was busy. The first seven are the engines' codes (``tx8isa.record.Engine``)."""
+
+    CT = 0
+    NE = 1
+    RDMA = 2
+    WDMA = 3
+    TDMA = 4
+    SCALAR = 5
+    DTE = 6
+    CORE = 7
+    """The kernel core waits: for room in a queue, at a wait, for copies, arrivals, or at a barrier."""
+
+
+class Cause(IntEnum):
+    """Why an instruction could not start when its engine was free, or what the core waited for."""
+
+    NOTHING = 0
+    QUEUE = 1
+    """Core: the engine's queue is full."""
+    DEPENDENCY = 2
+    """Engine: an older instruction has not ended; core: ``ncc.wait``."""
+    BANK = 3
+    """Engine: the scratchpad banks it needs, or the path CT and TDMA share, are taken."""
+    DDR = 4
+    """Engine: its data take longer than on an idle chip, because other tiles use the DDR."""
+    NOC = 5
+    """DTE: the links of its way are taken."""
+    DTE = 6
+    """Core: copies it has started are not done."""
+    ARRIVAL = 7
+    """Core: packets that others send have not arrived."""
+    BARRIER = 8
+    """Core: other tiles are not there."""
+
+
+SLICE = np.dtype([
+    ("tile", "i2"), ("worker", "i1"), ("track", "i1"),
+    ("record", "i2"),     # number of the record (``tables.records()``), -1 when it is no instruction
+    ("cause", "i1"),      # Cause of ``blocked``
+    ("sources", "i1"),    # ranges of the instruction that are noted in ``Batch.ranges``
+    ("number", "i8"),     # of the instruction on its tile, from 0, in program order; core: of the next one
+    ("pc", "i8"),         # core address of the instruction, or of the store that started it
+    ("issued", "i8"),     # the core has submitted it
+    ("started", "i8"),    # the engine begins; core: the wait begins
+    ("ended", "i8"),      # all its effects are there; core: the wait ends
+    ("blocked", "i8"),    # ticks between the engine being free and ``started``, or, for BANK, DDR and NOC,
+                          # ticks that the instruction took longer
+    ("blocker", "i8"),    # number of the instruction of the same tile that caused it, -1 when there is none
+    ("target", "i4"),     # DTE: the tile that gets the data (one slice per target); else -1
+    ("spm_read", "i8"), ("spm_written", "i8"), ("ddr_read", "i8"), ("ddr_written", "i8"),  # bytes
+    ("operations", "i8"),  # NE: multiply-adds times 2; CT: elements computed; else 0
+])  # fmt: skip
+"""One slice. Rows of CORE: ``blocked`` is ``ended`` - ``started``; ``pc`` is the instruction that waits."""
+
+MOST_RANGES = 8
+
+
+class Batch(NamedTuple):
+    """Slices that have become final, and what belongs to each row."""
+
+    slices: npt.NDArray[np.void]
+    """Of ``SLICE``, in the order of ``ended`` for each tile and track."""
+    ranges: npt.NDArray[np.int64]
+    """[row, k, 3]: first byte, bytes, 1 when written; DDR offsets with ``queues.DDR`` added. Zero beyond
+    ``sources``."""
+    fields: npt.NDArray[np.int64]
+    """[row, field]: values of the instruction's operands, in the order of its record; zero beyond them. DDR
+    addresses are offsets."""
+
+
+class Sink(Protocol):
+    """Something that looks at slices while a program runs. It must not keep them all."""
+
+    def take(self, batch: Batch) -> None:
+        """Look at slices that have become final."""
+
+    def close(self, ends: Sequence[int]) -> None:
+        """The run is over; ``ends`` is the time in ticks at which each tile exited or was stopped."""
