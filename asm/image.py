@@ -6,6 +6,7 @@ import struct
 from zlib import crc32
 
 from . import image_elf as elf
+from .dwarf import debug_sections
 from .image_check import ddr_offset, problem
 from .image_note import SegmentNote, check_version, decode_note, encode_note, image_of
 from .image_plain import plain_image
@@ -52,6 +53,7 @@ def write_image(image: Image) -> bytes:
     try:
         table = pack_symbols(image)
         descriptor = encode_note(image)
+        debug = debug_sections(image)
     except UnicodeEncodeError as error:
         raise ImageError(f"a name is not valid Unicode: {error.object!r}") from None
     note = elf.note(_OWNER, _NOTE_JSON, descriptor) + elf.note(_OWNER, _NOTE_CRC32, bytes(_CHECKSUM.size))
@@ -66,7 +68,8 @@ def write_image(image: Image) -> bytes:
         for index, segment in enumerate(image.segments)
     ]
     loadables.append(elf.Loadable(elf.PT_NOTE, elf.FLAG_BITS["r"], 0, len(note), len(image.segments)))
-    return _sealed(elf.build(image.entry, _sections(image, note, table), loadables), note)
+    sections = _sections(image, note, debug, table)
+    return _sealed(elf.build(image.entry, sections, loadables), note)
 
 
 def _sealed(parts: list[bytes], note: bytes) -> bytes:
@@ -111,9 +114,11 @@ def read_image(data: bytes, name: str) -> Image:
     return image
 
 
-def _sections(image: Image, note: bytes, table: SymbolTable) -> list[elf.Section]:
+def _sections(
+    image: Image, note: bytes, debug: list[elf.Section], table: SymbolTable
+) -> list[elf.Section]:
     sections = [_section(segment) for segment in image.segments]
-    sections.append(elf.Section(".note.tx8", elf.NOTE, note, alignment=4))
+    sections += (elf.Section(".note.tx8", elf.NOTE, note, alignment=4), *debug)
     strings = len(sections) + 2  # sections count from 1, and .symtab comes first
     sections.append(
         elf.Section(

@@ -9,11 +9,12 @@ from tx8isa.errors import Tx8Error
 from tx8isa.formats import Format
 from tx8isa.layouts import Layout
 
+from .dwarf import SECTIONS as DEBUG_SECTIONS
 from .image_types import VERSION, Buffer, Image, Segment, Window
 
 FLAGS = ("rx", "rw", "r")
 KINDS = ("input", "output", "constant")
-OWN_SECTIONS = (".note.tx8", ".symtab", ".strtab", ".shstrtab")
+OWN_SECTIONS = (".note.tx8", ".symtab", ".strtab", ".shstrtab", *DEBUG_SECTIONS)
 _MAX_SEGMENTS = 4096
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tx8isa.command_line import with_value
 from tx8isa.errors import Tx8Error
 
 if TYPE_CHECKING:
@@ -52,6 +53,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME=FILE.npy",
         help="input for --run (default: random)",
     )
+    add(
+        "--stats",
+        nargs="?",
+        const="text",
+        choices=("text", "json"),
+        help="with --run, print where the time went, in simulated cycles; with =json for machines",
+    )
     add("--seed", type=int, default=0, metavar="N", help="of random inputs (default: 0)")
     add("--output-dir", metavar="DIR",
         help="with --run, write one .npy file per output; with several "
@@ -67,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; the exit status is that of the help text."""
     parser = _parser()
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(with_value(arguments, "--stats", "text"))
     _check_usage(parser, options)
     try:
         return max(_one_graph(options, Path(graph)) for graph in options.graphs)
@@ -102,8 +110,8 @@ def _check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) -
         if options.print_ir_after not in names:
             wrong = f"'{options.print_ir_after}' is not all or one of {' '.join(names)}"
             parser.error(f"argument --print-ir-after: {wrong}")
-    if not options.run and (options.input or options.output_dir):
-        parser.error("--input and --output-dir need --run")
+    if not options.run and (options.input or options.output_dir or options.stats):
+        parser.error("--input, --output-dir and --stats need --run")
     if options.run and options.text_only:
         parser.error("-S makes no image that --run could run")
     for argument in options.input:
@@ -123,10 +131,15 @@ def _run(options: argparse.Namespace, path: Path) -> int:
     folder = _folder(options, options.output, path) if options.output else path.with_suffix("")
     program.write(folder, text_only=options.text_only)
     if not options.quiet:
-        print(_summary(program, folder))
+        _say(options, _summary(program, folder))
     if options.timing:
         print(_timing(program))
     return _execute(options, program, path) if options.run else 0
+
+
+def _say(options: argparse.Namespace, text: str) -> None:
+    """Print for people: on standard error when standard output is for a machine."""
+    print(text, file=sys.stderr if options.stats == "json" else sys.stdout)
 
 
 def _folder(options: argparse.Namespace, given: str, graph: Path) -> Path:
@@ -171,15 +184,17 @@ def _execute(options: argparse.Namespace, program: Program, graph: Path) -> int:
     inputs = run.random_inputs(program.graph, given, options.seed)
     missing = [tensor.name for tensor in program.graph.inputs if tensor.name not in given]
     if missing and not options.quiet:
-        print(f"random inputs (seed {options.seed}): {', '.join(missing)}")
+        _say(options, f"random inputs (seed {options.seed}): {', '.join(missing)}")
     try:
-        outcome = run.check(program, inputs)
+        outcome = run.check(program, inputs, run.Watch(True, options.stats, not options.quiet))
     except run.RunFault as fault:
         print(f"tx8cc: fault: {fault}", file=sys.stderr)
         return RUN_FAILED
     if options.output_dir:
         run.write_outputs(_folder(options, options.output_dir, graph), outcome.outputs)
-    print(run.table(outcome))
+    _say(options, run.table(outcome))
+    for line in outcome.statistics:
+        print(line)
     return 0 if outcome.ok else RUN_FAILED
 
 

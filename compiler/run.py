@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 import numpy as np
 
@@ -27,14 +27,28 @@ class RunFault(Exception):
     """The program stopped: the text says where and why."""
 
 
+class Watch(NamedTuple):
+    """What to watch of a run: simulated time; statistics as ``text`` or ``json``; progress on a terminal."""
+
+    timed: bool = False
+    statistics: str | None = None
+    progress: bool = False
+
+
 @dataclass(frozen=True)
 class Outcome:
-    """What a run gave: outputs by name, what they should be, and the instructions executed on all tiles."""
+    """What a run gave: outputs by name, what they should be, and what was asked for in ``Watch``.
+
+    ``instructions``: executed on all tiles; ``cycles``: simulated, None when no time was simulated.
+    """
 
     outputs: Mapping[str, Array]
     expected: Mapping[str, Array]
     verdicts: Mapping[str, Verdict]
     instructions: int
+    cycles: int | None = None
+    statistics: tuple[str, ...] = ()
+    """Lines of the statistics (docs/stats.md)."""
 
     @property
     def ok(self) -> bool:
@@ -43,21 +57,41 @@ class Outcome:
 
 def execute(program: Program, inputs: Mapping[str, Array], threads: int = 1) -> tuple[dict[str, Array], int]:
     """Outputs by name and the instructions that all tiles executed; RunFault when the program stops."""
+    done = _run(program, inputs, threads, Watch())
+    return done.outputs, done.instructions
+
+
+class _Run(NamedTuple):
+    outputs: dict[str, Array]
+    instructions: int
+    cycles: int | None
+    statistics: tuple[str, ...]
+
+
+def _run(program: Program, inputs: Mapping[str, Array], threads: int, watch: Watch) -> _Run:
     import emulator
+    from emulator.progress import show_progress
+    from emulator.stats.output import lines
+    from emulator.stats.sink import Statistics
 
     image = read_image(write_image(program.image), "prog.bin")
     loaded = emulator.Program(image, program.machine)
-    system = loaded.start(inputs, threads=threads)
+    sinks = [Statistics(image, program.machine)] if watch.statistics else []
+    system = loaded.start(inputs, threads=threads, timed=watch.timed or None, sinks=sinks)
+    if watch.progress:
+        show_progress(system, sys.stderr)
     try:
         system.run(None)
     except emulator.Fault as fault:
         raise RunFault(str(fault)) from None
-    return loaded.results(system), sum(tile.retired for tile in system.tiles)
+    found = (line for sink in sinks for line in lines(sink, system.tiles, watch.statistics == "json"))
+    instructions = sum(tile.retired for tile in system.tiles)
+    return _Run(loaded.results(system), instructions, system.cycles, tuple(found))
 
 
-def check(program: Program, inputs: Mapping[str, Array]) -> Outcome:
+def check(program: Program, inputs: Mapping[str, Array], watch: Watch | None = None) -> Outcome:
     """Run a program and judge every output against the reference on inputs rounded to the compute format."""
-    outputs, instructions = execute(program, inputs)
+    outputs, instructions, cycles, statistics = _run(program, inputs, 1, watch or Watch())
     expected = run_reference(program.graph, inputs, storage=program.dtype)
     kind = kind_of(program.graph)
     verdicts = {
@@ -66,7 +100,7 @@ def check(program: Program, inputs: Mapping[str, Array]) -> Outcome:
         )
         for tensor in program.graph.outputs
     }
-    return Outcome(outputs, expected, verdicts, instructions)
+    return Outcome(outputs, expected, verdicts, instructions, cycles, statistics)
 
 
 def kind_of(graph: Graph) -> Kind:
@@ -131,13 +165,15 @@ def announce_compilation(program: str) -> None:
 
 
 def table(outcome: Outcome) -> str:
-    """One row per output, and the instructions executed."""
+    """One row per output, with the cycles of the run if time was simulated, and the instructions executed."""
     width = max(len("output"), *(len(name) for name in outcome.verdicts))
-    lines = [f"{'output':<{width}}  {'shape':<16} {'max abs error':>14} {'cosine':>11}  verdict"]
+    time = "" if outcome.cycles is None else f"{outcome.cycles:>14,}"
+    head = f"{'output':<{width}}  {'shape':<16} {'max abs error':>14} {'cosine':>11}"
+    lines = [f"{head}{'cycles':>{len(time)}}  verdict" if time else f"{head}  verdict"]
     for name, verdict in outcome.verdicts.items():
         shape = "x".join(map(str, outcome.outputs[name].shape)) or "scalar"
         error, cosine = f"{verdict.max_abs_error:.3g}", f"{verdict.cosine:.7f}"
         text = "pass" if verdict.ok else f"FAIL: {verdict.text}"
-        lines.append(f"{name:<{width}}  {shape:<16} {error:>14} {cosine:>11}  {text}")
+        lines.append(f"{name:<{width}}  {shape:<16} {error:>14} {cosine:>11}{time}  {text}")
     lines.append(f"{outcome.instructions:,} instructions executed on all tiles")
     return "\n".join(lines)

@@ -5,20 +5,29 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .program import Array, Program
+    from .report.file import PageFile
+    from .snapshot.commands import Saver
+    from .stats.sink import Statistics
     from .system import System
+    from .timing.slices import Sink
 
 _EPILOG = """examples:
   tx8emu prog.bin --input x=images.npy --output-dir out
   tx8emu prog.bin --stats
+  tx8emu prog.bin --trace run.json.gz
+  tx8emu prog.bin --report run.html
   tx8emu prog.bin --dump-spm --tile 3
   tx8emu prog.bin --dump-ddr 0x280000000:256
+  tx8emu prog.bin --save-state half.state --at 1000000
+  tx8emu prog.bin --load-state half.state --output-dir out
   tx8emu prog.bin --on-exception drop --max-instructions 1000000
+  tx8emu prog.bin --gdb 5555
   tx8emu --instructions ct.add.vv
 
 exit status: 0 success; 1 the input was at fault; 2 usage; 3 the program ran and faulted."""
@@ -52,11 +61,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--dump-ddr", action="append", default=[], metavar="ADDR:LEN", help="hex dump of DDR, engines' view")
     add("--tile", type=_number, metavar="N", help="the tile --dump-spm shows (all; 0 for a file)")
-    add("--stats", action="store_true", help="print instructions and bytes by engine")
+    _add_views(parser)
     add("--max-instructions", type=_number, metavar="N", help="stop a tile after N instructions, exit 3")
     add("--threads", type=_number, default=1, metavar="N", help="host threads that share the tiles (1)")
     add("--serial", action="store_true", help="start with serial_mode = 1: one queue, program order")
     _add_rules(parser)
+    _add_states(parser)
+    add("--gdb", type=_port, metavar="PORT", help="run as a debugger says that connects to PORT (0: any)")
     add("-q", "--quiet", action="store_true", help="no messages about compiled kernels")
     add("-v", "--verbose", action="store_true", help="say which kernels are compiled, and how long it took")
     add(
@@ -69,6 +80,34 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--version", action="version", version="tx8emu 0.1.0")
     return parser
+
+
+def _add_views(parser: argparse.ArgumentParser) -> None:
+    """Options that show what the run did."""
+    add = parser.add_argument
+    add(
+        "--stats",
+        nargs="?",
+        const="text",
+        choices=("text", "json"),
+        help="print where the time went, in simulated cycles, and what was executed; with =json for machines",
+    )
+    add("--timed", action="store_true", help="simulate time beside the run: programs that read it see cycles")
+    add("--trace", metavar="FILE", help="write what each engine did when, for Perfetto; .gz: compressed")
+    add("--report", metavar="FILE.html", help="write a page for a browser: what took how long, and why")
+
+
+def _add_states(parser: argparse.ArgumentParser) -> None:
+    """Options about saved states."""
+    add = parser.add_argument
+    add("--save-state", metavar="FILE", help="run as far as --at says, write the state to FILE and stop")
+    add(
+        "--at",
+        metavar="N|LABEL",
+        help="where: after N instructions of a tile, or when the first tile comes to LABEL; without it where "
+        "--max-instructions stops the run",
+    )
+    add("--load-state", metavar="FILE", help="go on from a saved state of the program; inputs are part of it")
 
 
 def _add_rules(parser: argparse.ArgumentParser) -> None:
@@ -95,6 +134,9 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
         help="bias, scale and activation of the matrix engine in float formats: without effect, as on the "
         "board (ignore), or computed (proposed)",
     )
+    add("--explore", type=_number, default=0, metavar="N", help="run N other orders; exit 3 if one differs")
+    add("--seed", type=_number, default=1, metavar="S", help="which orders --explore runs (1)")
+    add("--strict", action="store_true", help="look for hazards (docs/strict.md); exit 3 when there are any")
     add("--machine", metavar="FILE.toml", help="machine description (TX81)")
 
 
@@ -108,12 +150,19 @@ def _number(text: str) -> int:
     return value
 
 
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a port from 0 to 65535")
+    return int(text)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Entry point; the exit status is that of the table in the help text."""
+    from tx8isa.command_line import with_value
     from tx8isa.errors import Tx8Error
 
     try:
-        options = _parser().parse_args(arguments)
+        options = _parser().parse_args(with_value(arguments, "--stats", "text"))
         if not 1 <= options.threads <= 256:
             _parser().error(f"argument --threads: {options.threads} is outside 1..256")
         status = _run(options)
@@ -142,9 +191,12 @@ def _report_error(text: str) -> int:
 def _run(options: argparse.Namespace) -> int:
     from tx8isa.machine import load_machine
 
-    from . import Fault, native
+    from . import native
     from .program import load
+    from .snapshot import commands as snapshots
+    from .trace.option import open_trace
 
+    snapshots.check_options(_parser(), options)
     machine = load_machine(options.machine)
     if options.tile is not None and options.tile >= machine.tiles:
         _parser().error(f"argument --tile: {options.tile} is outside 0..{machine.tiles - 1}")
@@ -152,23 +204,105 @@ def _run(options: argparse.Namespace) -> int:
     native.on_compile = None if options.quiet else _announce(options.verbose)
     program = load(options.program, machine)
     files = _output_files(options, program)
-    system = program.start(
+    saver = snapshots.saver(options, program.image)
+    statistics = _statistics(options, program)
+    page = _page(options, statistics)
+    with open_trace(options.trace, program, options.program) as trace:
+        sinks = [sink for sink in (trace, statistics, page and page.sink) if sink]
+        system = _start(options, program, sinks)
+        for address, size in ranges:
+            system.ddr_range(address, size)
+        fault = _execute(system, options, saver)
+        status = 3 if fault else 0
+        if files and status == 0 and not system.slices:
+            _write_outputs(files, program.results(system))
+        if saver:
+            status = saver.status(status)
+        if _hazards(options, program, system):
+            status = 3
+        _report(options, system, ranges, statistics)
+        if page:
+            status = max(status, page.finish(system, fault))
+        if trace and trace.error:
+            status = max(status, _report_error(trace.error))
+    return status
+
+
+def _start(options: argparse.Namespace, program: Program, sinks: Sequence[Sink]) -> System:
+    """The machine with the program, at its beginning or in a saved state."""
+    from .snapshot.commands import saved_state
+
+    return program.start(
         _read_inputs(options.input), serial=options.serial, threads=options.threads,
         on_exception=options.on_exception, write_span=options.write_span, show=_show,
-        ne_post=options.ne_post,
+        ne_post=options.ne_post, timed=options.timed or None, sinks=sinks, strict=options.strict,
+        snapshot=saved_state(options),
     )  # fmt: skip
-    for address, size in ranges:
-        system.ddr_range(address, size)
-    status = 0
+
+
+def _hazards(options: argparse.Namespace, program: Program, system: System) -> bool:
+    """Print what ``--strict`` and ``--explore`` find; whether there was anything."""
+    from .explore import show_orders
+    from .strict.hazards import show_hazards
+
+    found = system.sanitizer is not None and show_hazards(system.sanitizer, options.program)
+    if not options.explore:
+        return found
+    inputs = _read_inputs(options.input)
+
+    def start(serial: bool, strict: bool) -> System:
+        return program.start(
+            inputs, serial=serial or options.serial, on_exception=options.on_exception, strict=strict,
+            write_span=options.write_span, ne_post=options.ne_post,
+        )  # fmt: skip
+
+    orders = options.explore, options.seed, options.max_instructions
+    return show_orders(start, *orders, options.program) or found
+
+
+def _statistics(options: argparse.Namespace, program: Program) -> Statistics | None:
+    if not options.stats and not options.report:
+        return None
+    from .stats.sink import Statistics
+
+    return Statistics(program.image, program.machine)
+
+
+def _page(options: argparse.Namespace, statistics: Statistics | None) -> PageFile | None:
+    """The page that was asked for; Tx8Error when it cannot be written."""
+    if not options.report or statistics is None:
+        return None
+    from .report.file import PageFile
+
+    return PageFile(options.report, statistics, options.program)
+
+
+def _execute(system: System, options: argparse.Namespace, saver: Saver | None) -> str:
+    """Run the program, or let a debugger run it. The fault, which is shown, or nothing."""
+    from .fault import Fault
+
     try:
-        system.run(options.max_instructions)
+        _run_or_debug(system, options, saver)
     except Fault as fault:
         print(f"{options.program}: fault: {fault}", file=sys.stderr)
-        status = 3
-    if files and status == 0:
-        _write_outputs(files, program.results(system))
-    _report(options, system, ranges)
-    return status
+        return str(fault)
+    return ""
+
+
+def _run_or_debug(system: System, options: argparse.Namespace, saver: Saver | None) -> None:
+    if options.gdb is None:
+        if not options.quiet:
+            from .progress import show_progress
+
+            show_progress(system, sys.stderr)
+        if saver:
+            saver.run(system)
+        else:
+            system.run(options.max_instructions)
+    else:
+        from .gdb import debug
+
+        debug(system, options.gdb, options.max_instructions)
 
 
 def _announce(verbose: bool) -> Callable[[str, float | None], None]:
@@ -240,10 +374,11 @@ def _write_outputs(files: dict[str, Path], outputs: dict[str, Array]) -> None:
     write_files({files[name]: writer(array) for name, array in outputs.items()})
 
 
-def _report(options: argparse.Namespace, system: System, ranges: list[tuple[int, int]]) -> None:
+def _report(
+    options: argparse.Namespace, system: System, ranges: list[tuple[int, int]], statistics: Statistics | None
+) -> None:
     from .arrays import write_files
     from .dump import dump_scratchpads, hex_dump
-    from .stats import report
 
     if options.dump_spm == "-":
         chosen = [t for t in system.tiles if options.tile in (None, t.number)]
@@ -253,8 +388,10 @@ def _report(options: argparse.Namespace, system: System, ranges: list[tuple[int,
         write_files({Path(options.dump_spm): lambda file: file.write(data.tobytes())})
     for address, size in ranges:
         _print(hex_dump(system.ddr_range(address, size), address))
-    if options.stats:
-        _print(report(system.tiles))
+    if statistics and options.stats:
+        from .stats.output import lines
+
+        _print(lines(statistics, system.tiles, as_json=options.stats == "json"))
 
 
 def _print(lines: Iterable[str]) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from asm.image import Image, Segment
+from asm.image import Image, Segment, ddr_windows
 from tx8isa import rv
 from tx8isa.errors import Tx8Error
 from tx8isa.machine import Machine
@@ -69,6 +69,20 @@ class Code:
         words[state.CODE] = self.translation.dispatch.ctypes.data
         words[state.CODE_BASE], words[state.TEXT] = self.base, self.text.ctypes.data
         words[state.FLOAT_UNIT] = unit_kernel() if self.has_floats() else 0
+
+
+def check_machine(image: Image, machine: Machine) -> None:
+    """Tx8Error when an image was laid out for another machine."""
+    if tuple(image.windows) != ddr_windows(machine):
+        name = image.machine if isinstance(image.machine, str) else image.machine.get("name")
+        raise Tx8Error(
+            f"the program was made for machine {name}, whose DDR windows are not those of {machine.name}: "
+            "give the machine description it was made with"
+        )
+    beyond = [tile for tile in image.tile_entries if tile >= machine.tiles]
+    if beyond:
+        text = f"the program has an entry for tile {beyond[0]}"
+        raise Tx8Error(f"{text}, machine {machine.name} has {machine.tiles} tiles")
 
 
 def load_code(image: Image, machine: Machine) -> Code:

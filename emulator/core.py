@@ -27,6 +27,7 @@ from .native.float32 import bits_f32, f32_bits, single
 from .native.inline import Names
 from .native.memory import call_kernel, view_i64, view_u8, view_u16, view_u32, view_u64
 from .predecode import ENGINE, FIRST_SCALAR, FLOAT, TRANSLATED
+from .strict.known import known_access
 from .window import window_address
 
 Run = Callable[[int], int]
@@ -59,6 +60,11 @@ def note_store(s: Any, host: int, size: int) -> None:
         view_u8(lines + (s64(off) + size - 1 >> 8), 1)[u64(0)] = 1
 
 
+def call_check(check: int, what: int, address: int) -> int:
+    """Call the check of a load or store, which looks at no register and changes none."""
+    return call_kernel(check, what, address)
+
+
 _LOOP_HEAD = """
 def loop(address):
     s = view_i64(address, {size})
@@ -83,6 +89,7 @@ def loop(address):
 
 _ENGINE = """
 s[u64({PC})] = s64(s[u64({CODE_BASE})]) + s64(index) * 4
+s[u64({RETIRED})] = n
 reason = call_kernel(s64(s[u64({ISSUE})]), imm, address)
 if reason >= 0:
     break
@@ -170,8 +177,8 @@ def _jump(target: str) -> list[str]:
     ]
 
 
-def statement(record: rv.Scalar, names: Names) -> list[str]:
-    """Lines of one operation; ``index`` still points at it."""
+def statement(record: rv.Scalar, names: Names, checked: bool = False) -> list[str]:
+    """Lines of one operation; ``index`` still points at it. ``checked``: see ``generate_run``."""
     second = "s64(s[t])" if any(field.name == "rs2" for field in record.fields) else "imm"
     # Read where it is used: kept in a register, these bases cost every other instruction more.
     pc = f"({_BASE} + s64(index) * 4)"
@@ -180,7 +187,7 @@ def statement(record: rv.Scalar, names: Names) -> list[str]:
     if record.kind == "upper":
         return [f"s[d] = {names.call(record.body, [pc, 'imm'])}"]
     if record.kind in ("load", "store"):
-        return _memory_access(record, names)
+        return _memory_access(record, names, checked)
     if record.kind == "float":
         return _on_host(host_groups()[record.mnemonic])
     if record.kind == "branch":
@@ -199,9 +206,15 @@ _LEAVE = {"csr": stop.CSR, "fence.i": stop.FENCE_I, "system": stop.SYSTEM, "floa
 registers before every instruction."""
 
 
-def _memory_access(record: rv.Scalar, names: Names) -> list[str]:
+def _memory_access(record: rv.Scalar, names: Names, checked: bool) -> list[str]:
     """Lines of a load or store. Sizes pass through ``s64``: Numba compiles a function anew for literals."""
-    size = record.width
+    size, what = record.width, record.width << 1 | int(record.kind == "store")
+    check = [
+        f"if known_access(s, host, s64({what}), s64(index)) == 0:",
+        f"    s[u64({state.DETAIL})] = host",
+        f"    s[u64({state.DETAIL} + 1)] = a + imm",
+        f"    call_check(s64(s[u64({state.CORE_CHECK})]), s64(index) << 8 | {what}, address)",
+    ]
     lines = [
         f"host = host_address(s, a + imm, s64({size}))",
         "if host == 0:",
@@ -210,6 +223,7 @@ def _memory_access(record: rv.Scalar, names: Names) -> list[str]:
         f"    s[u64({state.DETAIL} + 2)] = {int(record.kind == 'store')}",
         f"    reason = {stop.MEMORY}",
         "    break",
+        *(check if checked else ()),
         _move(record, names),
     ]
     return lines if record.kind == "load" else [*lines, f"note_store(s, host, s64({size}))"]
@@ -258,6 +272,7 @@ def _on_host(group: Sequence[str]) -> list[str]:
 
 USED = (
     *(view_i64, view_u8, view_u16, view_u32, view_u64, s32, s64, u64, host_address, note_store, call_kernel),
+    *(call_check, known_access),
     *(bits64, from_bits64, divide, sqrt, fma64, bits_f32, f32_bits, single, fma32, normal64, normal32),
     window_address,
 )
@@ -278,8 +293,11 @@ def engine_source() -> str:
     return _ENGINE.strip().format(**_numbers())
 
 
-def generate_run() -> Run:
-    """Write the loop: a plain function of the state's address."""
+def generate_run(checked: bool = False) -> Run:
+    """Write the loop: a plain function of the state's address.
+
+    ``checked``: before each load and store in memory it calls the function at ``state.CORE_CHECK``.
+    """
     numbers = _numbers()
     names = Names()
     names.scope.update({function.__name__: function for function in USED})
@@ -288,7 +306,7 @@ def generate_run() -> Run:
         if record.kind == "float" and host_groups().get(record.mnemonic, ("",))[0] != record.mnemonic:
             continue
         loop.append(f"        elif op == {FIRST_SCALAR + number}:\n")
-        loop += [f"            {line}\n" for line in statement(record, names)]
+        loop += [f"            {line}\n" for line in statement(record, names, checked)]
         if record.kind in _LEAVE:
             leave.append(f"    if op == {FIRST_SCALAR + number}:\n        return {_LEAVE[record.kind]}\n")
         if record.width >= 4 and not any(field.kind == "float" for field in record.fields):
@@ -305,9 +323,17 @@ def generate_run() -> Run:
     return names.function(_RUN.format(**numbers), "run")
 
 
-def run_kernel() -> int:
-    """Address of the compiled loop."""
+def generate_checked_run() -> Run:
+    """The loop whose loads and stores are checked."""
+    return generate_run(checked=True)
+
+
+def run_kernel(checked: bool = False) -> int:
+    """Address of the compiled loop; ``checked`` as in ``generate_run``."""
     records = tuple((r.mnemonic, r.kind, r.width, r.body) for r in rv.scalar_instructions())
     constants = tuple(v for k, v in sorted({**vars(state), **vars(stop)}.items()) if k.isupper())
     own = (ENGINE, FLOAT, TRANSLATED, FIRST_SCALAR, NX, RNE, *ON_HOST.items())
-    return compile_generated(generate_run, (*records, *USED, *constants, *own), "kernel core", 1)
+    meaning = (*records, *USED, *constants, *own)
+    if checked:
+        return compile_generated(generate_checked_run, meaning, "checked kernel core", 1)
+    return compile_generated(generate_run, meaning, "kernel core", 1)

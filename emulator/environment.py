@@ -26,6 +26,8 @@ _COUNTERS = {
     "cycle": "mcycle", "mcycle": "mcycle", "time": "time", "instret": "minstret", "minstret": "minstret",
 }  # fmt: skip
 """The register that holds what a counter was set to."""
+CLOCKS = frozenset(number for number, name in rv.CSR_NAMES.items() if name in ("cycle", "mcycle", "time"))
+"""Numbers of the registers that read simulated time: cycles, also ``time`` (proposed)."""
 _RV64 = 2 << 62
 _MISA = _RV64 | sum(1 << ord(letter) - ord("A") for letter in "IMFD")
 _MSTATUS = 1 << 63 | 3 << 13 | 3 << 11
@@ -51,21 +53,23 @@ def csr_instruction(tile: Tile, record: rv.Scalar, values: dict[str, int], hart:
     name = rv.CSR_NAMES.get(number, "")
     if not name:
         return False
-    old = hart if name == "mhartid" else _read(tile, name)
+    old = hart if name == "mhartid" else read_csr(tile, name)
     if record.writes_csr(values):
         if number >> 10 == _READ_ONLY:
             return False
         operand = tile.register(values["rs1"]) if "rs1" in values else values["zimm"]
         new = s64(record.body(old, operand))
-        _write_csr(tile, name, new)
+        write_csr(tile, name, new)
     tile.set_register(values["rd"], old)
     tile.advance(_SCALAR_BYTES)
     return True
 
 
-def _write_csr(tile: Tile, name: str, value: int) -> None:
+def write_csr(tile: Tile, name: str, value: int) -> None:
+    """Give a register a value; bits that cannot be written keep theirs."""
     if name in _COUNTERS:
-        tile.csrs[name] = s64(value - tile.retired - 1)
+        instructions = 0 if _is_clock(tile, name) else 1
+        tile.csrs[name] = s64(value - _count(tile, name) - instructions)
     elif name in _FLOAT:
         lowest, mask = _FLOAT[name]
         kept = int(tile.words[state.FCSR]) & ~(mask << lowest)
@@ -74,10 +78,19 @@ def _write_csr(tile: Tile, name: str, value: int) -> None:
         tile.csrs[name] = value & _WRITABLE.get(name, -1)
 
 
-def _read(tile: Tile, name: str) -> int:
+def _is_clock(tile: Tile, name: str) -> bool:
+    return name not in ("instret", "minstret") and tile.moment is not None
+
+
+def _count(tile: Tile, name: str) -> int:
+    """A counter as if it had never been written. Without simulated time every one counts instructions."""
+    return tile.moment.cycles if tile.moment and _is_clock(tile, name) else tile.retired
+
+
+def read_csr(tile: Tile, name: str) -> int:
+    """Value of any register but mhartid, signed."""
     if name in _COUNTERS:
-        # Functional execution has no clock: every counter counts instructions.
-        return s64(tile.retired + tile.csrs.get(_COUNTERS[name], 0))
+        return s64(_count(tile, name) + tile.csrs.get(_COUNTERS[name], 0))
     if name in _FLOAT:
         lowest, mask = _FLOAT[name]
         return int(tile.words[state.FCSR]) >> lowest & mask

@@ -21,7 +21,7 @@ from . import queues, state, stop, tables
 from .native import compile_generated
 from .native.memory import view_u32, view_u64
 from .observer import notify
-from .queues import advance, enqueue, entry_at, fault, make_room, run_entry
+from .queues import advance, enqueue, entry_at, fault, haste, make_room, run_entry
 from .window import PLACE
 from .words import get, put
 
@@ -47,6 +47,8 @@ def gather_arguments(t: int, first: int, count: int, q: int, fields: int) -> Non
                 value = (value >> (source >> 40)) & 0xFFFF
             elif kind == tables.BITS:
                 value = STORAGE_BITS[value]
+            elif kind == tables.CHOSEN:
+                value = get(t, (source >> 40) + value)
         put(q, queues.ARGUMENTS + i, value)
 
 
@@ -174,6 +176,7 @@ def take(s: int, t: int, q: int, record: int, entry: int, engine: int) -> int:
     if engine > queues.ENGINES:
         return fault(s, stop.CONTROL, record, 0, 0, 0)
     note_kernel(t, q, record, entry)
+    put(q, entry + queues.E_PC, get(s, state.PC))
     reason = -1
     if engine == queues.ENGINES:
         reason = run_entry(s, q, get(q, queues.NEXT), engine)
@@ -183,6 +186,8 @@ def take(s: int, t: int, q: int, record: int, entry: int, engine: int) -> int:
         enqueue(q, engine)
     if reason < 0:
         notify(s, q + 8 * entry)
+        if get(s, state.ORDER) != 0:
+            haste(s, q)
     return reason
 
 

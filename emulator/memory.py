@@ -68,6 +68,16 @@ def map_ddr(machine: Machine, needed: int) -> Bytes:
     )
 
 
+def scratch_memory() -> Bytes:
+    """Working memory for the kernels of one thread; HostMemoryError when the host refuses it."""
+    area = anonymous(SCRATCH_BYTES)
+    if area is None:
+        raise HostMemoryError(
+            f"the host refuses {SCRATCH_BYTES} bytes of working memory; raise the memory limit"
+        )
+    return area
+
+
 @dataclass(frozen=True)
 class Scratchpad:
     """The SPM of one tile; ``lines[i]`` is 1 when line i (256 bytes) was written."""

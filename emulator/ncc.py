@@ -6,7 +6,7 @@ docs/isa.md, Registers of the NCC and Exceptions.
 from __future__ import annotations
 
 from tx8isa.machine import Machine
-from tx8isa.packets import PACKETS, WRITE_BACK
+from tx8isa.packets import PACKETS, VALID_DATA_BIT, WRITE_BACK
 from tx8isa.record import Engine, Instruction
 
 from . import queues, state, stop, tables
@@ -89,10 +89,19 @@ class NccWindows:
         value = self._value(tile, worker, inside & ~7)
         if value is not None and inside == STATUS:
             self.engines.step(tile, worker)
-            if value & TASK_DONE:
-                for observer in self.observers:
-                    observer.waited(tile, worker)
+        if value is not None:
+            self._tell(tile, worker, inside & ~7, value)
         return None if value is None else value >> 8 * (inside & 7) & (1 << 8 * size) - 1
+
+    def _tell(self, tile: Tile, worker: int, register: int, value: int) -> None:
+        """Tell the observers what a program finds in a register that engines change."""
+        for observer in self.observers:
+            if register == STATUS and value & TASK_DONE:
+                observer.waited(tile, worker)
+            elif register in _RETURNED and value >> VALID_DATA_BIT & 1:
+                observer.result_read(tile, worker)
+            elif register == STATUS or register in _RETURNED:
+                observer.polled(tile)
 
     def store(self, tile: Tile, offset: int, size: int, value: int) -> bool:
         """Write ``size`` bytes at ``offset``; False where that cannot be done.

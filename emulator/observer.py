@@ -42,6 +42,12 @@ class Observer:
     def waited(self, tile: Tile, worker: int) -> None:
         """A program has seen in a status register that a worker has nothing left."""
 
+    def result_read(self, tile: Tile, worker: int) -> None:
+        """A program has found what an instruction of a worker has returned in its write-back registers."""
+
+    def polled(self, tile: Tile) -> None:
+        """A program has looked into a register of a unit for something that is not there yet."""
+
     def copy_started(self, tile: Tile, copy: Copy, block: int | None) -> None:
         """The DTE was told to copy, by an instruction (block None) or through a register block."""
 
@@ -65,6 +71,9 @@ class Observer:
 
     def barrier_released(self, group: int) -> None:
         """Between rounds: all tiles of the set were there."""
+
+    def never_goes_on(self, tiles: Sequence[Tile]) -> None:
+        """Between rounds: no tile can ever go on; a fault follows."""
 
     def round_ended(self, tiles: Sequence[Tile]) -> None:
         """Between rounds: the last thing in a round."""

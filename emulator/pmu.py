@@ -1,6 +1,6 @@
 """The performance counters of the NCC (docs/isa.md, Performance counters).
 
-There is no simulated time yet: the counters of busy and of blocked time read 0.
+Busy and blocked times are those of simulated time, in whole cycles; without it only the instructions count.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tx8isa.cost import TICKS
 from tx8isa.machine import Machine
 from tx8isa.record import Engine
 
@@ -23,6 +24,8 @@ UNITS = (Engine.CT, Engine.NE, Engine.RDMA, Engine.WDMA, Engine.TDMA, Engine.SCA
 _PER_WORKER = 0x30
 _BUSY = range(0x13C, 0x174, 4)
 """Busy times: of any unit and of each one, 64 bits each."""
+_BUSY_UNITS = (7, 0, 1, 2, 3, 4, 5)
+"""Their places in ``Moment.busy``."""
 FIRST_WORKER = 0x1F8
 EXCEPTIONS = 0x1FC
 """By worker eight words: raw status, status, mask, command id, low half first (their order is proposed)."""
@@ -31,8 +34,9 @@ STOP = 0x284
 COMPUTE_TIMEOUT, LSU_TIMEOUT = 0x288, 0x28C
 UNIT_ENABLES = {Engine.RDMA: 0x298, Engine.WDMA: 0x29C, Engine.TDMA: 0x2A0}
 """0: exceptions of the unit are not noted (their effect is proposed)."""
+LSU_TIMEOUT_RESET = 0xFFFF
 _RESET = {
-    ENABLE: 0, WINDOW: 0, STOP: 0, COMPUTE_TIMEOUT: 0xFFFFFFFF, LSU_TIMEOUT: 0xFFFF,
+    ENABLE: 0, WINDOW: 0, STOP: 0, COMPUTE_TIMEOUT: 0xFFFFFFFF, LSU_TIMEOUT: LSU_TIMEOUT_RESET,
     **dict.fromkeys(UNIT_ENABLES.values(), 1),
 }  # fmt: skip
 """Registers that keep what is stored; the time-outs are the spec's, the others proposed."""
@@ -46,12 +50,13 @@ def notes_exceptions(tile: Tile, engine: Engine) -> bool:
 
 
 Counts = npt.NDArray[np.int64]
-"""Instructions executed, [worker, unit]."""
+"""All that a tile counts: instructions executed [worker, unit], blocked ticks [worker, unit], then busy ticks
+as in ``Moment.busy``."""
 
 
 @dataclass
 class _Counters:
-    """What one tile has counted, and the executed instructions when counting began."""
+    """What one tile has counted, and what there was when counting began."""
 
     counted: Counts
     begun: Counts
@@ -62,8 +67,12 @@ class NccPmu:
 
     def __init__(self, machine: Machine, tiles: int) -> None:
         self.base, self.size = machine.windows.pmu, machine.windows.pmu_bytes
-        none = np.zeros((machine.tile.workers, len(UNITS)), np.int64)
+        none = np.zeros(2 * machine.tile.workers * len(UNITS) + len(_NO_TIME), np.int64)
         self._counters = [_Counters(none, none) for _ in range(tiles)]
+
+    def counters(self, tile: Tile) -> _Counters:
+        """What a tile has counted."""
+        return self._counters[tile.number]
 
     def load(self, tile: Tile, offset: int, size: int) -> int | None:
         """A register, or None where there is none or it is read otherwise."""
@@ -76,24 +85,38 @@ class NccPmu:
         workers = tile.workers
         if EXECUTED <= offset < EXECUTED + workers * _PER_WORKER:
             worker, place = divmod((offset - EXECUTED) // 4, _PER_WORKER // 4)
-            return int(self._counts(tile)[worker, place]) & 0xFFFFFFFF if place < len(UNITS) else 0
+            what, unit = divmod(place, len(UNITS))
+            count = int(self._counts(tile)[(what * workers + worker) * len(UNITS) + unit])
+            return (count // TICKS if what else count) & 0xFFFFFFFF
         if EXCEPTIONS <= offset < EXCEPTIONS + 4 * _EXCEPTION_WORDS * workers:
             worker, place = divmod((offset - EXCEPTIONS) // 4, _EXCEPTION_WORDS)
             return _exception_word(tile, worker, place)
-        return 0 if offset in _BUSY else None
+        if offset not in _BUSY:
+            return None
+        place, high = divmod((offset - _BUSY.start) // 4, 2)
+        cycles = int(self._counts(tile)[2 * workers * len(UNITS) + _BUSY_UNITS[place]]) // TICKS
+        return cycles >> 32 * high & 0xFFFFFFFF
+
+    def needs_time(self, tile: Tile, offset: int, store: bool) -> bool:
+        """Whether an access needs the tile's ``moment``: counters of time, and where counting begins."""
+        if store:
+            return offset in (ENABLE, CLEAR)
+        worker, place = divmod(offset - EXECUTED, _PER_WORKER)
+        return offset in _BUSY or (0 <= worker < tile.workers and place >= 4 * len(UNITS))
 
     def store(self, tile: Tile, offset: int, size: int, value: int) -> bool:
         """Write a register; False where that cannot be done."""
         if size != 4 or offset % 4 or not (offset in _RESET or offset == CLEAR):
             return False
         value &= _WRITABLE.get(offset, 0xFFFFFFFF)
-        counters, now = self._counters[tile.number], _executed(tile)
+        counters, now = self._counters[tile.number], _totals(tile)
         if offset == CLEAR:
             counters.counted, counters.begun = np.zeros_like(now), now
             return True
         if offset == ENABLE:
             counters.counted, counters.begun = self._counts(tile), now
         tile.pmu[offset] = value
+        tile.words[state.LSU_TIMEOUT] = tile.pmu.get(LSU_TIMEOUT, _RESET[LSU_TIMEOUT])
         tile.words[state.STOP_ON_EXCEPTION] = tile.pmu.get(STOP, _RESET[STOP])
         return True
 
@@ -101,13 +124,19 @@ class NccPmu:
         counters = self._counters[tile.number]
         if tile.pmu.get(ENABLE, _RESET[ENABLE]) == 0:
             return counters.counted
-        return counters.counted + _executed(tile) - counters.begun
+        return counters.counted + _totals(tile) - counters.begun
 
 
-def _executed(tile: Tile) -> Counts:
+_NO_TIME = np.zeros(8, np.int64)
+"""``Moment.busy`` without simulated time."""
+
+
+def _totals(tile: Tile) -> Counts:
     """Since the reset."""
-    first = queues.EXECUTED
-    return np.array([tile.block(worker)[first : first + len(UNITS)] for worker in range(tile.workers)])
+    first, moment = queues.EXECUTED, tile.moment
+    executed = [tile.block(worker)[first : first + len(UNITS)] for worker in range(tile.workers)]
+    blocked = moment.blocked.ravel() if moment else np.zeros(tile.workers * len(UNITS), np.int64)
+    return np.concatenate([*executed, blocked, moment.busy if moment else _NO_TIME])
 
 
 def _exception_word(tile: Tile, worker: int, place: int) -> int:

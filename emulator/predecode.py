@@ -130,6 +130,14 @@ def _extract(field: rv.Field, words: Words) -> Words:
     return np.where(value > field.maximum, value - 2 * (field.maximum + field.unit), value)
 
 
+def reads_csr(decoded: Words, numbers: frozenset[int]) -> bool:
+    """Whether decoded words access one of some control and status registers."""
+    kinds = [record.kind for record in rv.scalar_instructions()]
+    operations = [FIRST_SCALAR + number for number, kind in enumerate(kinds) if kind == "csr"]
+    found = decoded[np.isin(decoded & 0xFF, operations)] >> 32
+    return bool(np.isin(found & 0xFFF, list(numbers)).any())
+
+
 def explain(text: bytes, offset: int) -> str:
     """Why there is no instruction at a byte offset of the text."""
     word = int.from_bytes(text[offset : offset + 4], "little")

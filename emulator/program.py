@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,12 @@ from tx8isa.layouts import Layout, place
 from tx8isa.machine import Machine, load_machine
 from tx8isa.packing import pack, storage_dtype, unpack
 
+from .strict.hazards import Hazard
 from .system import NePost, OnException, Show, System, WriteSpan, ignore
+
+if TYPE_CHECKING:
+    from .snapshot.types import Snapshot
+    from .timing.slices import Sink
 
 Array = np.ndarray[Any, Any]
 
@@ -29,6 +34,8 @@ class Program:
 
     def __init__(self, image: Image, machine: Machine) -> None:
         self.image, self.machine = image, machine
+        self.hazards: tuple[Hazard, ...] = ()
+        """What the last strict ``run`` found (docs/strict.md)."""
 
     @property
     def inputs(self) -> tuple[Buffer, ...]:
@@ -41,12 +48,17 @@ class Program:
     def start(
         self, inputs: Mapping[str, Array], *, serial: bool = False, threads: int = 1,
         on_exception: OnException = "stop", show: Show | None = None, write_span: WriteSpan = "exact",
-        ne_post: NePost = "ignore",
+        ne_post: NePost = "ignore", strict: bool = False, timed: bool | None = None,
+        sinks: Sequence[Sink] = (), snapshot: Snapshot | None = None,
     ) -> System:  # fmt: skip
         """A system with the program loaded and the inputs in place; InputError when they do not fit.
 
-        The options are those of ``System``; without ``show`` what the program writes is thrown away.
+        The options are those of ``System``; without ``show`` what the program writes is thrown away. With
+        ``snapshot`` the system goes on from there: inputs and the rules of the machine are those of the saved
+        run; SnapshotError when it was one of another program or machine.
         """
+        if snapshot is not None:
+            return self._resume(snapshot, threads, show or ignore, timed, sinks)
         packed = [(buffer, _packed(buffer, inputs)) for buffer in self.inputs]
         unknown = sorted(set(inputs) - {b.name for b in self.inputs})
         if unknown:
@@ -54,12 +66,29 @@ class Program:
             raise InputError(f"the program has no input '{unknown[0]}'; its inputs: {names}")
         system = System(
             self.image, self.machine, serial=serial, threads=threads, on_exception=on_exception,
-            show=show or ignore, write_span=write_span, ne_post=ne_post,
+            show=show or ignore, write_span=write_span, ne_post=ne_post, strict=strict,
+            timed=timed, sinks=sinks,
         )  # fmt: skip
         for buffer in self.outputs:
             self._bytes(buffer, system)
         for buffer, data in packed:
             self._bytes(buffer, system)[:] = data
+            if system.sanitizer:
+                system.sanitizer.loaded(self._offset(buffer), data.size)
+        return system
+
+    def _resume(
+        self, snapshot: Snapshot, threads: int, show: Show, timed: bool | None, sinks: Sequence[Sink]
+    ) -> System:
+        from .snapshot.chip import check, restore
+
+        check(snapshot, self.image, self.machine)
+        rules = snapshot.options
+        system = System(
+            self.image, self.machine, threads=threads, on_exception=rules.on_exception, show=show,
+            write_span=rules.write_span, ne_post=rules.ne_post, timed=timed, sinks=sinks,
+        )  # fmt: skip
+        restore(system, snapshot)
         return system
 
     def results(self, system: System) -> dict[str, Array]:
@@ -69,24 +98,36 @@ class Program:
     def run(
         self, inputs: Mapping[str, Array] | None = None, *, serial: bool = False, threads: int = 1,
         on_exception: OnException = "stop", write_span: WriteSpan = "exact", ne_post: NePost = "ignore",
-        max_instructions: int | None = None,
+        max_instructions: int | None = None, timed: bool | None = None, sinks: Sequence[Sink] = (),
+        strict: bool = False,
     ) -> dict[str, Array]:  # fmt: skip
-        """Run to the end on the given inputs; outputs by name. InputError, or Fault from the program."""
+        """Run to the end on the given inputs; outputs by name. InputError, or Fault from the program.
+
+        With ``strict``, ``hazards`` holds afterwards what was found, after a Fault too.
+        """
+        self.hazards = ()
         system = self.start(
             inputs or {}, serial=serial, threads=threads, on_exception=on_exception, write_span=write_span,
-            ne_post=ne_post,
+            ne_post=ne_post, timed=timed, sinks=sinks, strict=strict,
         )  # fmt: skip
-        system.run(max_instructions)
+        try:
+            system.run(max_instructions)
+        finally:
+            if system.sanitizer:
+                self.hazards = system.sanitizer.hazards()
         return self.results(system)
 
     def _bytes(self, buffer: Buffer, system: System) -> Array:
         """The DDR bytes of a buffer; Tx8Error when they are not all mapped."""
+        fmt, layout = Format.parse(buffer.format), Layout.parse(buffer.layout)
+        size = place(fmt, buffer.shape, layout).total_bytes
+        return system.ddr_range(self.machine.windows.ddr_engine + self._offset(buffer), size)
+
+    def _offset(self, buffer: Buffer) -> int:
         offset = ddr_offset(buffer.address, self.image.windows)
         if offset is None:
             raise AssertionError("an image's addresses were checked when it was read")
-        fmt, layout = Format.parse(buffer.format), Layout.parse(buffer.layout)
-        size = place(fmt, buffer.shape, layout).total_bytes
-        return system.ddr_range(self.machine.windows.ddr_engine + offset, size)
+        return offset
 
     def _unpacked(self, buffer: Buffer, system: System) -> Array:
         fmt, layout = Format.parse(buffer.format), Layout.parse(buffer.layout)

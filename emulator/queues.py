@@ -16,7 +16,7 @@ lie one behind the other, those of worker 0 at ``state.QUEUE``.
 
 from __future__ import annotations
 
-from tx8isa.primitives import u64
+from tx8isa.primitives import s64, u64
 
 from . import state, stop, tables
 from .kernels.checked import NUMERIC_BITS
@@ -44,6 +44,8 @@ RANGE_WORDS = 4
 R_FIRST, R_REACH, R_WRITE, R_BYTES = range(4)
 """Words of a range: first byte, last one that takes part in the dependency check, whether written, bytes."""
 MAX_RANGES = 8
+E_PC = 38
+"""Core address of the instruction, or of the store that started it."""
 DDR = 1 << 45
 """Added to DDR offsets in ranges, so that one comparison tells the memories apart too."""
 E_FIELDS = 40
@@ -57,6 +59,9 @@ _NUMERIC = NUMERIC_BITS << 8
 SPM_LINE = 256
 KEEP_LAST = 48
 """Bit of the mask register: the last exception is kept instead of the first (spec)."""
+X_SEED, X_LIMIT, X_COUNT, X_PC, X_RECORD, X_WORKER = range(6)
+"""Words at ``state.ORDER``: the seed, how many decisions chance makes, how many were made, and which
+instruction the last one executed."""
 EXACT, HOSTILE = 0, 1
 """Values of ``state.WRITE_SPAN``."""
 POISON = 0xFE
@@ -169,8 +174,72 @@ def arbitrate(s: int) -> int:
     return -1
 
 
+def mixed(seed: int, number: int) -> int:
+    """A number of 31 bits that looks like chance: splitmix64."""
+    x = u64(u64(seed) + u64(number) * u64(0x9E3779B97F4A7C15))
+    x = u64((x ^ (x >> 30)) * u64(0xBF58476D1CE4E5B9))
+    x = u64((x ^ (x >> 27)) * u64(0x94D049BB133111EB))
+    return s64((x ^ (x >> 31)) >> 33)
+
+
+def explore(s: int, q: int) -> int:
+    """``advance`` by chance: any entry of any worker that may begin; -1 or a stop reason.
+
+    From the decision ``X_LIMIT`` on as usual. Like everything here it does not depend on which kernels are
+    compiled: a decision that cannot be carried out yet is not counted.
+    """
+    order, first, workers = get(s, state.ORDER), get(s, state.QUEUE), get(s, state.WORKERS)
+    number = get(order, X_COUNT)
+    if number >= get(order, X_LIMIT):
+        return usual(s, q)
+    ready_ones = 0
+    for place in range(workers * ENGINES):
+        ready_ones += 1 if may_begin(first + 8 * WORDS * (place // ENGINES), place % ENGINES) else 0
+    left = mixed(get(order, X_SEED), number) % max(ready_ones, 1)
+    for place in range(workers * ENGINES):
+        worker, engine = place // ENGINES, place % ENGINES
+        block = first + 8 * WORDS * worker
+        if may_begin(block, engine):
+            if left == 0:
+                return carry_out(s, block, worker, engine)
+            left -= 1
+    return -1
+
+
+def carry_out(s: int, q: int, worker: int, engine: int) -> int:
+    """Execute what chance has chosen; -1 or a stop reason."""
+    order, number = get(s, state.ORDER), get(q, HEADS + engine)
+    pc, record = get(q, entry_at(number) + E_PC), get(q, entry_at(number) + E_RECORD)
+    put(s, state.WRITE_BACK, get(q, RETURNED))
+    reason = execute(s, q, number)
+    if reason != stop.KERNEL:
+        put(s, state.SERVED + engine, worker)
+        put(order, X_COUNT, get(order, X_COUNT) + 1)
+        put(order, X_PC, pc)
+        put(order, X_RECORD, record)
+        put(order, X_WORKER, worker)
+    return reason
+
+
+def haste(s: int, q: int) -> None:
+    """By chance, execute entries before anything asks for it: as early as the chip may."""
+    order = get(s, state.ORDER)
+    while get(q, PENDING) > 0 and get(order, X_COUNT) < get(order, X_LIMIT):
+        number = get(order, X_COUNT)
+        if mixed(get(order, X_SEED) + 1, number) & 1 == 0:
+            put(order, X_COUNT, number + 1)
+            return
+        if explore(s, q) >= 0:
+            return
+
+
 def advance(s: int, q: int) -> int:
     """Execute one entry; with several workers in use it may be another's. -1 or a stop reason."""
+    return usual(s, q) if get(s, state.ORDER) == 0 else explore(s, q)
+
+
+def usual(s: int, q: int) -> int:
+    """``advance`` in the usual order."""
     if get(s, state.SEVERAL) == 0:
         return execute(s, q, choose(s, q))
     return arbitrate(s)

@@ -106,6 +106,12 @@ SANITIZER_HOOK = 129
 """Address of the sanitizer's function, or 0; see ``observer``."""
 SANITIZER = 130
 """Host address of what that function works on."""
+CORE_CHECK = 131
+"""Address of the function that the checked loop of the core calls before a load or store, or 0."""
+ORDER = 132
+"""Host address of what another order than the usual one is chosen by, or 0; see ``queues.explore``."""
+LSU_TIMEOUT = 133
+"""Cycles that a command of RDMA, WDMA or TDMA may take; only the sanitizer looks at it."""
 SIZE = 136
 ROOM = 256
 """Words that are there, the last ones unused: the loop reads the places that bytes of a decoded word name

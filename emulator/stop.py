@@ -42,5 +42,7 @@ FLOAT = 18
 """An operation of the floating-point unit; never seen outside compiled code."""
 TRANSLATED = 19
 """Control reached or left translated code; never seen outside compiled code."""
+LOG_FULL = 21
+"""The log of simulated time has to be worked off (``Simulator.advance``) before the tile can go on."""
 NEAR_LIMIT = 20
 """Translated code has no block short enough; never seen outside compiled code."""

@@ -8,6 +8,7 @@ update.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from .fault import Fault
@@ -43,6 +44,22 @@ class Packet(NamedTuple):
 def stream_packet(user_id: int) -> Packet | None:
     """The packet a copy with this user id belongs to; None when it is no stream transaction."""
     return Packet(user_id & 63, user_id >> 10 & 31) if user_id & _TRANSACTION else None
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A packet counter update that was sent; ``refusal`` is the fault if the target has no such packet."""
+
+    target: int
+    packet: Packet
+    refusal: str
+
+    def arrive(self, streams: Sequence[Fsm]) -> None:
+        """Take effect; one of a packet that is not there is a fault of the program (proposed)."""
+        fsm = streams[self.target]
+        if not fsm.has(self.packet):
+            raise Fault(self.refusal)
+        fsm.update(self.packet)
 
 
 class Fsm:
@@ -212,15 +229,8 @@ class PacketUpdates:
             raise self.traffic.fault(tile, f"{found}, expected 1 | packet << 4 | stream << 12")
         packet = Packet(value >> 12 & 63, value >> 4 & 31)
         text = f"packet counter update: stream {packet.stream} of tile {number} has no packet {packet.number}"
-        refusal = self.traffic.fault(tile, text)
+        refusal = str(self.traffic.fault(tile, text))
         for observer in self.traffic.observers:
             observer.update_sent(tile, number, packet)
-        self.traffic.later(tile, lambda: _update(self.traffic.dte.streams[number], packet, refusal))
+        self.traffic.later(tile, Update(number, packet, refusal))
         return True
-
-
-def _update(fsm: Fsm, packet: Packet, refusal: Fault) -> None:
-    """An update that arrives; one of a packet that is not there is a fault of the program (proposed)."""
-    if not fsm.has(packet):
-        raise refusal
-    fsm.update(packet)

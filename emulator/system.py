@@ -8,33 +8,40 @@ how many threads ran them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from asm.image import Image, ddr_offset, ddr_windows
+from asm.image import Image, ddr_offset
 from tx8isa import rv
 from tx8isa.encoding import Decoded, decode
 from tx8isa.errors import Tx8Error
 from tx8isa.machine import Machine
 
 from . import core, environment, native, ncc, pmu, queues, state, stop, tables, trap
-from .code import fetch_again, load_code
+from .access import access_register
+from .clock import look_at_time, watch_time
+from .code import check_machine, fetch_again, load_code
 from .device import Device
 from .engines import Engines
 from .fault import Fault, fault, place
-from .memory import SCRATCH_BYTES, Bytes, HostMemoryError, anonymous, map_ddr
+from .memory import Bytes, map_ddr, scratch_memory
 from .observer import Observer
+from .pause import UNLIMITED, Marks, Pause
+from .strict.ends import note_wrong_end
+from .strict.sanitizer import Sanitizer
 from .tile import Status, Tile, make_tile
 from .traffic import Traffic
 from .translate import enabled as translation_enabled
 from .window import Refused
 
+if TYPE_CHECKING:
+    from .timing.slices import Sink
+
 _SLICE = 1 << 20
 """Instructions a tile runs at most in one round: milliseconds."""
-_UNLIMITED = 1 << 62
 _SCALAR_BYTES = 4
 _LONGEST = 4 * 63
 """Bytes of the longest instruction the encoding allows."""
@@ -58,26 +65,29 @@ class System:
     spoils the rest of the last line of every CT and NE result (docs/isa.md, Memories and addresses). With
     ``ne_post`` proposed the matrix engine's bias, scale and activation of float formats take part; by default
     they change nothing, as on the board (docs/isa.md, Post-processing). ``translate`` turns frequent parts of
-    the program into machine code: faster, and nothing else.
+    the program into machine code: faster, and nothing else. ``strict`` looks for hazards (docs/strict.md) and
+    runs the tiles on one host thread, whatever ``threads`` says. ``timed`` simulates time beside the run
+    (docs/timing.md) and gives the slices to ``sinks``; None: when there are sinks or the text reads the time.
     """
 
     def __init__(
         self, image: Image, machine: Machine, *, serial: bool = False, threads: int = 1,
         on_exception: OnException = "stop", show: Show = ignore, write_span: WriteSpan = "exact",
-        ne_post: NePost = "ignore", translate: bool = True,
+        ne_post: NePost = "ignore", translate: bool = True, strict: bool = False,
+        timed: bool | None = None, sinks: Sequence[Sink] = (),
     ) -> None:  # fmt: skip
-        _check_machine(image, machine)
+        check_machine(image, machine)
         self.image, self.machine = image, machine
-        self.threads, self.on_exception, self.show = max(threads, 1), on_exception, show
+        self.threads, self.on_exception, self.show = 1 if strict else max(threads, 1), on_exception, show
         self.code = load_code(image, machine)
-        ends = [self._offset(segment.address) + segment.size for segment in image.segments]
+        ends = [self.offset(segment.address) + segment.size for segment in image.segments]
         self.ddr = map_ddr(machine, max(ends, default=0))
         for segment in image.segments:
-            at = self._offset(segment.address)
+            at = self.offset(segment.address)
             self.ddr[at : at + len(segment.data)] = np.frombuffer(segment.data, dtype=np.uint8)
         self.engines = Engines()
         self.engines.slots.ne_post = ne_post == "proposed"
-        self.slots, self._run = self.engines.slots, core.run_kernel()
+        self.slots, self.loop = self.engines.slots, core.run_kernel(strict)
         self._translates = translate and translation_enabled()
         self._write_span = queues.HOSTILE if write_span == "hostile" else queues.EXACT
         self.codes = [self.code] * machine.tiles
@@ -86,12 +96,22 @@ class System:
         windows = ncc.NccWindows(machine, self.engines)
         self.observers: list[Observer] = []
         self.traffic.observers = windows.observers = self.observers
+        self._interrupted: set[int] = set()
+        """Numbers of the tiles whose slice was interrupted, and which go on in the same round."""
+        self.pmu = pmu.NccPmu(machine, len(self.tiles))
         self.devices: list[Device] = [
-            windows, pmu.NccPmu(machine, len(self.tiles)),
+            windows, self.pmu,
             *self.traffic.devices(machine),
         ]  # fmt: skip
+        self.sanitizer = Sanitizer(self) if strict else None
+        self.simulator = watch_time(self, timed, sinks)
+        self.slices: dict[int, int] = {}
+        """Of a round that was interrupted: by tile that has a part in it still, where its slice ends."""
+        self._pause = Pause()
+        self._marks = Marks(())
 
-    def _offset(self, address: int) -> int:
+    def offset(self, address: int) -> int:
+        """Offset in DDR of a core address; Tx8Error outside DDR."""
         offset = ddr_offset(address, self.image.windows)
         if offset is None:
             windows = " ".join(f"0x{w.address:x}..0x{w.address + w.size - 1:x}" for w in self.image.windows)
@@ -107,45 +127,114 @@ class System:
         tile.pc = self.image.tile_entries.get(number, self.image.entry)
         return tile
 
+    @property
+    def cycles(self) -> int | None:
+        """Simulated cycles so far, those of the whole run after it; None without simulated time."""
+        return self.simulator.cycles if self.simulator else None
+
     # -- running ---------------------------------------------------------------------------------------
 
-    def run(self, max_instructions: int | None = None) -> None:
+    def run(self, max_instructions: int | None = None, pause: Pause | None = None) -> bool:
         """Run until every tile has exited. Fault: the program faulted, hangs, or ran out of instructions.
 
-        ``max_instructions`` is for each tile. An interrupt (Ctrl-C) stops all tiles.
+        ``max_instructions`` is for each tile. An interrupt (Ctrl-C) stops all tiles. True when the run was
+        interrupted by ``pause``: another ``run`` goes on from there.
         """
-        limit = _UNLIMITED if max_instructions is None else max_instructions
+        limit = UNLIMITED if max_instructions is None else max_instructions
         with ThreadPoolExecutor(self.threads) as pool:
-            scratch = [_scratch() for _ in range(self.threads)]
+            scratch = [scratch_memory() for _ in range(self.threads)]
+            paused = False
             try:
-                while any(t.status is not Status.EXITED for t in self.tiles):
-                    self._round(pool, scratch, limit)
+                self._begin_pause(pause or Pause())
+                while not paused and any(t.status is not Status.EXITED for t in self.tiles):
+                    paused = self._round(pool, scratch, limit)
             finally:
-                for observer in self.observers:
-                    observer.run_ended(self.tiles)
+                self._begin_pause(Pause())
+                if not paused:
+                    self.ended()
+        return paused
 
-    def _round(self, pool: ThreadPoolExecutor, scratch: list[Bytes], limit: int) -> None:
+    def _begin_pause(self, pause: Pause) -> None:
+        """Run from now on with the marks of ``pause``."""
+        before, self._pause, self._marks = self._marks, pause, Marks(pause.addresses)
+        for tile in self.tiles:
+            code = self._marks.marked(before.plain(self.codes[tile.number]))
+            if code is not self.codes[tile.number]:
+                self.codes[tile.number] = code
+                code.install(tile.words)
+
+    def ended(self) -> None:
+        """Tell the observers that no tile will run any more."""
+        for observer in self.observers:
+            observer.run_ended(self.tiles)
+
+    def _round(self, pool: ThreadPoolExecutor, scratch: list[Bytes], limit: int) -> bool:
+        """Run tiles for their slices, or the rest of a round that was interrupted; whether it was again."""
         runnable = [t for t in self.tiles if t.status is Status.RUNNING]
+        slices = self.slices or {t.number: self.slice_end(t, UNLIMITED) for t in runnable}
+        runnable = [t for t in runnable if t.number in slices]
         for tile in runnable:
-            tile.words[state.LIMIT] = min(limit, tile.retired + _SLICE)
-        groups = [runnable[i :: self.threads] for i in range(self.threads)]
-        jobs = [
-            pool.submit(self._run_tiles, *job, limit) for job in zip(groups, scratch, strict=True) if job[0]
-        ]
-        try:
-            faults = [pair for job in jobs for pair in job.result()]
-        except BaseException:
-            for tile in self.tiles:
-                tile.words[state.LIMIT] = 0
-            raise
-        self._show_output()
+            tile.words[state.LIMIT] = min(slices[tile.number], limit, self._pause.instructions)
+        faults = self._run_slices(pool, scratch, runnable, limit)
+        self.slices = {t.number: slices[t.number] for t in runnable if self._held(t, slices[t.number])}
+        if self.slices and not faults:
+            return True
+        self.show_output()
         if faults:
             raise Fault(min(faults)[1])
+        moved = self.end_round()
+        if not moved and not self.serve_time() and (not runnable or self._repeats()):
+            raise self.traffic.deadlock()
+        return False
+
+    def _repeats(self) -> bool:
+        """Whether a strict run has come back to where it was before: then it goes on like that for ever."""
+        return self.sanitizer is not None and self.sanitizer.repeats()
+
+    def _run_slices(
+        self, pool: ThreadPoolExecutor, scratch: list[Bytes], tiles: list[Tile], limit: int
+    ) -> list[tuple[int, str]]:
+        """Run the slices of some tiles; faults as ``_run_tiles`` gives them.
+
+        A tile whose log of simulated time is full waits until all have stopped, and goes on when the logs are
+        worked off: the simulation needs what all of them have done.
+        """
+        faults: list[tuple[int, str]] = []
+        groups = [tiles[i :: self.threads] for i in range(self.threads)]
+        while any(groups):
+            pairs = zip(groups, scratch, strict=True)
+            jobs = [pool.submit(self._run_tiles, *job, limit) for job in pairs if job[0]]
+            try:
+                faults += [pair for job in jobs for pair in job.result()]
+            except BaseException:
+                for tile in self.tiles:
+                    tile.words[state.LIMIT] = 0
+                raise
+            groups = [[tile for tile in group if tile.number in self._interrupted] for group in groups]
+            if self._interrupted and self.simulator:
+                self._interrupted.clear()
+                self.simulator.advance()
+        return faults
+
+    def serve_time(self) -> bool:
+        """When nobody can go on but tiles that wait for simulated time, let it reach the first of them."""
+        busy = any(t.status is Status.RUNNING and t.words[state.LIMIT] != 0 for t in self.tiles)
+        return self.simulator is not None and not busy and self.simulator.serve_first()
+
+    def _held(self, tile: Tile, end: int) -> bool:
+        """Whether a tile could go on in this round: its slice is neither used up nor given up."""
+        return tile.status is Status.RUNNING and tile.words[state.LIMIT] != 0 and tile.retired < end
+
+    def end_round(self) -> bool:
+        """What happens between two rounds; False when nothing did. Without it no tile goes on that waits."""
         copied, released = self.traffic.carry_out_sends(), self.traffic.release_barriers()
         for observer in self.observers:
             observer.round_ended(self.tiles)
-        if not runnable and not copied and not released:
-            raise self.traffic.deadlock()
+        return copied or released
+
+    def slice_end(self, tile: Tile, limit: int) -> int:
+        """Instructions after which the slice ends that a tile has in a round."""
+        return min(limit, tile.retired + _SLICE)
 
     def _run_tiles(self, tiles: list[Tile], scratch: Bytes, limit: int) -> list[tuple[int, str]]:
         """Faults as (tile, text): an exception kept here would keep the machine's memory alive."""
@@ -162,21 +251,42 @@ class System:
     def _run_tile(self, tile: Tile, limit: int) -> None:
         """Run one tile until it exits, waits for others, or has used up its slice."""
         while tile.status is Status.RUNNING:
-            reason = native.call(self._run, tile.words.ctypes.data)
+            reason = self.enter(tile)
+            if reason == stop.LOG_FULL:
+                self._interrupted.add(tile.number)
+                return
+            if reason == stop.ILLEGAL and tile.pc in self._pause.addresses:
+                return
             if reason == stop.LIMIT:
-                if tile.retired >= limit:
-                    text = f"stopped after {tile.retired} instructions, the limit given"
-                    raise self._fault(tile, text + self.traffic.looking_for(tile))
+                if tile.retired < self._pause.instructions:
+                    self.check_limit(tile, limit)
                 if self._translates:
                     self.codes[tile.number].translation.slice_ended(tile.words)
                 return
-            try:
-                self._handle(tile, reason)
-            except Refused as refused:
-                self._refuse(tile, refused.reason)
-            except Fault:
-                if not trap.take(tile, self.codes[tile.number], reason):
-                    raise
+            self.serve(tile, reason)
+
+    def enter(self, tile: Tile) -> int:
+        """Let compiled code run a tile until its ``state.LIMIT``, or what only Python can do: a ``stop``."""
+        reason = native.call(self.loop, tile.words.ctypes.data)
+        if reason == stop.LIMIT and self.simulator and self.simulator.interrupted(tile):
+            return stop.LOG_FULL
+        return reason
+
+    def check_limit(self, tile: Tile, limit: int) -> None:
+        """Fault for a tile that has executed as many instructions as it may."""
+        if tile.retired >= limit:
+            text = f"stopped after {tile.retired} instructions, the limit given"
+            raise self._fault(tile, text + self.traffic.looking_for(tile))
+
+    def serve(self, tile: Tile, reason: int) -> None:
+        """Do what ``enter`` came back for, or enter the program's trap handler; Fault when it has none."""
+        try:
+            self._handle(tile, reason)
+        except Refused as refused:
+            self._refuse(tile, refused.reason)
+        except Fault:
+            if not trap.take(tile, self.codes[tile.number], reason):
+                raise
 
     def _handle(self, tile: Tile, reason: int) -> None:
         """Do what the compiled loop left at the tile's program counter; Fault when that is not possible."""
@@ -186,6 +296,8 @@ class System:
             self.traffic.start(tile, tables.records()[tile.detail[0]])
         elif reason == stop.CSR:
             record, values = self._decode(tile)
+            if values["csr"] in environment.CLOCKS and not look_at_time(self.simulator, tile, register=False):
+                return
             hart = self.machine.hartid(0, tile.number)
             if not environment.csr_instruction(tile, record, values, hart):
                 name = rv.CSR_NAMES.get(values["csr"], "which does not exist")
@@ -196,7 +308,9 @@ class System:
         elif reason == stop.FENCE_I:
             self._fetch_again(tile)
         elif reason == stop.MEMORY:
-            self._device(tile)
+            access_register(self, tile)
+        elif reason == stop.LOG_FULL and self.simulator:
+            self.simulator.advance()
         else:
             self._refuse(tile, reason)
 
@@ -209,13 +323,15 @@ class System:
     def _fetch_again(self, tile: Tile) -> None:
         """Execute fence.i: the tile runs the text that DDR holds now."""
         code = fetch_again(self.codes[tile.number], lambda at, size: self.core_bytes(tile, at, size))
-        self.codes[tile.number] = code
+        code = self.codes[tile.number] = self._marks.marked(code)
         code.install(tile.words)
         tile.advance(_SCALAR_BYTES)
 
     def _refuse(self, tile: Tile, reason: int) -> None:
         """Raise the exception of a refused engine instruction and go on behind it, or Fault."""
         refusal = fault(self.image, tile, reason)
+        if self.sanitizer and reason == stop.END:
+            note_wrong_end(self.sanitizer, tile)
         engine = ncc.refused_engine(reason, tile.detail)
         bit = None if engine is None else ncc.exception_bit(engine, reason, tile.detail)
         if engine is None or bit is None:
@@ -272,51 +388,9 @@ class System:
             raise Tx8Error(f"DDR 0x{address:x}:{size} is outside {seen}, the engines' view")
         return self.ddr[first : first + size]
 
-    def _device(self, tile: Tile) -> None:
-        """A load or store of the core to a register of a device; Fault when there is none."""
-        address = tile.detail[0] & (1 << 64) - 1
-        device = next((d for d in self.devices if d.base <= address < d.base + d.size), None)
-        record, values = self._decode(tile)
-        done = False
-        if device is None or any(field.kind == "float" for field in record.fields):
-            pass  # registers of devices answer loads and stores of x registers only (proposed)
-        elif record.kind == "store":
-            value = int(record.body(tile.register(values["rs2"])))
-            done = device.store(tile, address - device.base, record.width, value)
-        else:
-            raw = device.load(tile, address - device.base, record.width)
-            done = raw is not None
-            if raw is not None:
-                tile.set_register(values["rd"], record.body(raw))
-        if not done:
-            raise fault(self.image, tile, stop.MEMORY)
-        tile.advance(_SCALAR_BYTES)
-
-    def _show_output(self) -> None:
+    def show_output(self) -> None:
+        """Show what the tiles have written since the last time, in their order."""
         for tile in self.tiles:
             for file, data in tile.output:
                 self.show(file, data)
             tile.output.clear()
-
-
-def _check_machine(image: Image, machine: Machine) -> None:
-    """Tx8Error when an image was laid out for another machine."""
-    if tuple(image.windows) != ddr_windows(machine):
-        name = image.machine if isinstance(image.machine, str) else image.machine.get("name")
-        raise Tx8Error(
-            f"the program was made for machine {name}, whose DDR windows are not those of {machine.name}: "
-            "give the machine description it was made with"
-        )
-    beyond = [tile for tile in image.tile_entries if tile >= machine.tiles]
-    if beyond:
-        text = f"the program has an entry for tile {beyond[0]}"
-        raise Tx8Error(f"{text}, machine {machine.name} has {machine.tiles} tiles")
-
-
-def _scratch() -> Bytes:
-    area = anonymous(SCRATCH_BYTES)
-    if area is None:
-        raise HostMemoryError(
-            f"the host refuses {SCRATCH_BYTES} bytes of working memory; raise the memory limit"
-        )
-    return area

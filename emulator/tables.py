@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tx8isa import cost
 from tx8isa.encoding import encoder
+from tx8isa.machine import Machine
 from tx8isa.meaning import Control, Convolution, Direction
 from tx8isa.operands import rule
 from tx8isa.record import Engine, Extent, Instruction, Operand, Rule
@@ -41,10 +43,19 @@ extent depends on an address, which issue may have changed in between."""
 # rule row
 U_RULE, U_COUNT, U_ARGUMENTS = range(3)
 
+COSTS = 64
+"""Words of a record in the table of costs, which stands apart because it depends on the machine."""
+C_FIXED, C_EXCLUSIVE, C_DATA, C_OPERATIONS, C_DATA_COUNT, C_OPERATIONS_COUNT = range(6)
+"""Ticks of the command alone; 1 when the data phase needs the path of CT and TDMA; places of both functions
+in ``cost.FUNCTIONS``; counts of their argument words, which begin at the next two."""
+C_DATA_ARGUMENTS, C_OPERATIONS_ARGUMENTS, C_PRICES = 16, 32, 48
+"""``C_PRICES``: what an argument chooses from by the format."""
+
 SPM, DDR, ANY = range(3)
 _SPACES = {"spm": SPM, "ddr": DDR, "any": ANY}
-CONSTANT, VALUE, LANE, BITS = range(4)
-"""Kinds of an argument word: ``kind | a << 8 | b << 40``."""
+CONSTANT, VALUE, LANE, BITS, CHOSEN = range(5)
+"""Kinds of an argument word: ``kind | a << 8 | b << 40``. ``CHOSEN``, of costs alone: operand a chooses from
+the words at b of the table."""
 
 WORKER_SHIFT = 16
 """Bit at which the worker stands behind a record number, in predecoded words and commands to ``issue``."""
@@ -191,6 +202,37 @@ def table() -> npt.NDArray[np.int64]:
         ]  # fmt: skip
         headers.append(header + [0] * (HEADER - len(header)))
     return np.array(headers + rows, dtype=np.int64).reshape(-1)
+
+
+@cache
+def costs(machine: Machine) -> npt.NDArray[np.int64]:
+    """The table of costs: record r starts at word ``r * COSTS``.
+
+    Compiled code evaluates a term with ``issue.gather_arguments`` on this table and calls the function by its
+    number, through ``write_dispatcher(list(cost.FUNCTIONS), queues.ARGUMENTS)``. Only the table depends on
+    the machine.
+    """
+    table = np.zeros((len(records()), COSTS), dtype=np.int64)
+    for number, record in enumerate(records()):
+        found = cost.cost(record, machine)
+        table[number, [C_FIXED, C_EXCLUSIVE]] = found.fixed, found.exclusive
+        for term, function, count, first in (
+            (found.data, C_DATA, C_DATA_COUNT, C_DATA_ARGUMENTS),
+            (found.operations, C_OPERATIONS, C_OPERATIONS_COUNT, C_OPERATIONS_ARGUMENTS),
+        ):
+            words = [_cost_argument(record, argument, number) for argument in term.arguments]
+            table[number, [function, count]] = cost.FUNCTIONS.index(term.function), len(words)
+            table[number, first : first + len(words)] = words
+            for argument in term.arguments:
+                if isinstance(argument, tuple):
+                    table[number, C_PRICES : C_PRICES + cost.FORMATS] = argument
+    return table.reshape(-1)
+
+
+def _cost_argument(record: Instruction, argument: cost.Argument, number: int) -> int:
+    if isinstance(argument, tuple):
+        return CHOSEN | record.index("format") << 8 | (number * COSTS + C_PRICES) << 40
+    return _argument(record, argument)
 
 
 @cache

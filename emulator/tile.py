@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from . import queues, state, tables
 from .memory import Bytes, Scratchpad, make_scratchpad
 from .window import PLACE, PLACES, register_map
 
+if TYPE_CHECKING:
+    from .timing.moment import Moment
+
 MASK_RESET = (1 << 48) - 1
 """Every exception is masked after a reset (spec)."""
 
@@ -27,6 +31,7 @@ class Status(Enum):
     RUNNING = "running"
     SENDING = "waiting for its DTE copies"
     BARRIER = "waiting at a barrier"
+    TIMING = "waiting until simulated time has reached it"
     EXITED = "exited"
 
 
@@ -44,6 +49,8 @@ class Tile:
     counts: np.ndarray
     """By record: executed, bytes read, bytes written, unused."""
     status: Status = Status.RUNNING
+    moment: Moment | None = None
+    """Simulated time, while an instruction is executed that asks for it; None without simulated time."""
     group: int = 0
     """The tile set of the barrier it waits at."""
     exit_code: int = 0

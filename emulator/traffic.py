@@ -7,7 +7,8 @@ tiles then. While a round runs, a tile touches only what is its own here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from asm.image import Image
 from tx8isa.encoding import encoder
@@ -21,11 +22,19 @@ from .dte_window import DteWindow
 from .fault import Fault, place
 from .memory import Bytes
 from .observer import Observer
-from .stream import PacketUpdates, StreamWindow
+from .stream import PacketUpdates, StreamWindow, Update
 from .tile import Status, Tile
 
 _MASK = (1 << 64) - 1
 _MOST_STARTED = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A copy that was started, by the registers of ``channel`` or, None, by an instruction."""
+
+    copy: Copy
+    channel: Channel | None
 
 
 class Traffic:
@@ -35,7 +44,7 @@ class Traffic:
         self.image, self.tiles, self.ddr = image, tiles, ddr
         self.everyone = (1 << len(tiles)) - 1
         self.dte = Dte(tiles, ddr)
-        self.started: list[list[Callable[[], None]]] = [[] for _ in tiles]
+        self.started: list[list[Sent | Update]] = [[] for _ in tiles]
         """By tile: the copies and packet counter updates of this round."""
         self.observers: list[Observer] = []
         self.polls = [""] * len(tiles)
@@ -78,12 +87,15 @@ class Traffic:
         """Start a copy, which is carried out after this round."""
         for observer in self.observers:
             observer.copy_started(tile, copy, channel.block if channel else None)
-        self.later(tile, lambda: self._carry_out(tile, copy, channel))
+        self.later(tile, Sent(copy, channel))
 
-    def _carry_out(self, tile: Tile, copy: Copy, channel: Channel | None) -> None:
-        moved = self.dte.carry_out(tile, copy, channel)
+    def _carry_out(self, tile: Tile, work: Sent | Update) -> None:
+        if isinstance(work, Update):
+            work.arrive(self.dte.streams)
+            return
+        moved = self.dte.carry_out(tile, work.copy, work.channel)
         for observer in self.observers:
-            observer.copy_done(tile, copy, not moved)
+            observer.copy_done(tile, work.copy, not moved)
 
     def _destinations(self, tile: Tile, record: Instruction, values: dict[str, int]) -> list[int]:
         """The tiles a copy goes to, this one when it names none; Fault when the chip has no such tile."""
@@ -99,7 +111,7 @@ class Traffic:
             raise self.fault(tile, f"{record.mnemonic}: {text}")
         return [number]
 
-    def later(self, tile: Tile, work: Callable[[], None]) -> None:
+    def later(self, tile: Tile, work: Sent | Update) -> None:
         """Carry out what a tile has started between this round and the next.
 
         A tile that has started much ends its round, so that it cannot fill the host's memory.
@@ -116,6 +128,8 @@ class Traffic:
         self.polls[tile.number] = "" if found else what
         if not found:
             tile.words[state.LIMIT] = 0
+            for observer in self.observers:
+                observer.polled(tile)
 
     def looking_for(self, tile: Tile) -> str:
         """For messages: what a tile polled last, if that was in vain."""
@@ -141,7 +155,7 @@ class Traffic:
         done = any(self.started)
         for tile, started in zip(self.tiles, self.started, strict=True):
             for work in started:
-                work()
+                self._carry_out(tile, work)
             started.clear()
             if tile.status is Status.SENDING:
                 tile.status = Status.RUNNING
@@ -163,18 +177,28 @@ class Traffic:
 
     def deadlock(self) -> Fault:
         """The report of a program that can never go on: who waits where, and for whom."""
-        waiting = [self._waits(t) for t in self.tiles if t.status is Status.BARRIER]
-        return Fault("the program can never go on: " + "; ".join(waiting))
+        texts = [self._waits(t) for t in self.tiles if t.status is not Status.EXITED]
+        for observer in self.observers:
+            observer.never_goes_on(self.tiles)
+        return Fault("the program can never go on: " + "; ".join(texts))
 
     def _waits(self, tile: Tile) -> str:
+        size = 0
+        if tile.status is Status.BARRIER:
+            size = encoder(tables.records()[tables.numbers()["ncc.barrier"]]).size
+        return f"{place(self.image, tile, tile.pc - size)} {self.waits_for(tile)}"
+
+    def waits_for(self, tile: Tile) -> str:
+        """What a tile that can never go on does."""
+        if tile.status is not Status.BARRIER:
+            what = self.polls[tile.number]
+            return f"polls {what}, which nobody changes any more" if what else "goes round for ever"
         absent = [
             f"tile {other.number} ({_instead(other)})"
             for other in self.tiles
             if tile.group >> other.number & 1 and not _is_at(other, tile.group)
         ]
-        size = encoder(tables.records()[tables.numbers()["ncc.barrier"]]).size
-        where = place(self.image, tile, tile.pc - size)
-        return f"{where} waits at barrier 0x{tile.group:x} for {', '.join(absent)}"
+        return f"waits at barrier 0x{tile.group:x} for {', '.join(absent)}"
 
 
 def _is_at(tile: Tile, group: int) -> bool:
@@ -182,4 +206,6 @@ def _is_at(tile: Tile, group: int) -> bool:
 
 
 def _instead(tile: Tile) -> str:
-    return "exited" if tile.status is Status.EXITED else f"at barrier 0x{tile.group:x}"
+    if tile.status is Status.BARRIER:
+        return f"at barrier 0x{tile.group:x}"
+    return "exited" if tile.status is Status.EXITED else "which goes round for ever"

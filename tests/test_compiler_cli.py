@@ -93,8 +93,10 @@ def test_run_prints_a_table(tiny: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert main([str(tiny), "--run", "--dtype", "fp16", "--tiles", "2"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "random inputs (seed 0): x"
-    assert lines[2].split() == ["output", "shape", "max", "abs", "error", "cosine", "verdict"]
-    assert lines[3].split() == ["y", "3x5", "0", "1.0000000", "pass"]
+    assert lines[2].split() == ["output", "shape", "max", "abs", "error", "cosine", "cycles", "verdict"]
+    *numbers, cycles, verdict = lines[3].split()
+    assert (numbers, verdict) == (["y", "3x5", "0", "1.0000000"], "pass")
+    assert int(cycles.replace(",", "")) > 0
     assert lines[4].endswith("instructions executed on all tiles")
 
 

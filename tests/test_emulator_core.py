@@ -380,7 +380,7 @@ def test_mhartid_and_identity() -> None:
     assert system.tiles[0].register(13) == 0
 
 
-def test_counters_count_instructions() -> None:
+def test_counters_count_instructions_and_cycles() -> None:
     words = [
         csr("csrrs", 0xC02, 5, 0),
         csr("csrrs", 0xC00, 6, 0),
@@ -395,8 +395,10 @@ def test_counters_count_instructions() -> None:
     ]
     system, _ = run_words([*words, EBREAK], {8: 1000})
     x = system.tiles[0].register
-    assert [x(5), x(6), x(7)] == [0, 1, 2]
-    assert [x(28), x(29), x(30)] == [1000, 1001, 7]
+    core = TX81.timing.core
+    step, read = core.instruction.value, core.csr_read.value
+    assert [x(5), x(6), x(7)] == [0, step, step + read]
+    assert [x(28), x(29), x(30)] == [1000, 1001, 5 * step + 2 * read]
 
 
 def test_scratch_register_and_all_six_instructions() -> None:

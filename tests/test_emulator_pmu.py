@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
+import numpy as np
 import pytest
 from test_emulator_core import ONE, W, build
 
 from emulator.fault import Fault
 from emulator.system import System
+from emulator.timing.slices import TICKS, Batch
 
 PMU = W.pmu
 WORK = {
@@ -93,11 +97,73 @@ def test_nothing_counts_after_a_reset() -> None:
     assert found(run(f"{issue('CT', 0)} ncc.wait\n{reads(ENABLE, 0x010)}"), 2) == [0, 0]
 
 
-def test_times_read_zero() -> None:
-    blocked = [0x028 + 0x30 * w + 4 * u for w in range(3) for u in range(6)]
-    busy = range(0x13C, 0x174, 4)
-    text = f"sw t1, 0(t0)\n{issue('CT', 0)} ncc.wait\n{reads(*blocked, *busy)}"
-    assert found(run(text), 18 + 14) == [0] * 32
+BLOCKED = [0x028 + 0x30 * w + 4 * u for w in range(3) for u in range(6)]
+BUSY = range(0x13C, 0x174, 4)
+
+
+@pytest.mark.parametrize("at", [*BLOCKED[::5], *BUSY[::3]])
+def test_counters_of_time_need_simulated_time(at: int) -> None:
+    system = build(build_text(f"lw t3, {at}(t0)"))
+    with pytest.raises(Fault, match="the counter counts time: run with --timed"):
+        system.run()
+
+
+def test_nothing_is_busy_while_nothing_counts() -> None:
+    text = f"{issue('CT', 0)} ncc.wait\n{reads(*BLOCKED, *BUSY)}"
+    assert found(run(text, timed=True), 18 + 14) == [0] * 32
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_busy_times_are_those_of_the_slices(unit: str) -> None:
+    slices = Slices()
+    text = f"sw t1, 0(t0)\n{issue(unit, 0, 3)}{issue(unit, 1, 2)}{DRAIN}{reads(*BUSY, *BLOCKED)}"
+    words = found(run(text, sinks=[slices]), 14 + 18)
+    busy = [low | high << 32 for low, high in zip(words[0:14:2], words[1:14:2], strict=True)]
+    ticks = slices.busy(UNITS.index(unit))
+    assert ticks > 0
+    expected = [ticks // TICKS * (at in (0, 1 + UNITS.index(unit))) for at in range(7)]
+    expected[0] *= unit != "SCALAR"  # which is none of the queued engines
+    assert busy == expected
+    blocked = [[slices.blocked(u, w) // TICKS for u in range(6)] for w in range(3)]
+    assert words[14:] == [ticks for row in blocked for ticks in row]
+
+
+def test_counting_of_time_begins_with_enable_and_with_clear() -> None:
+    work = f"{issue('NE', 0, 2)} ncc.wait\n"
+    slices = Slices()
+    text = f"{work} sw t1, 0(t0)\n{work} sw zero, 0(t0)\n{work} sw t1, 0(t0)\n{work}{reads(0x14C)}"
+    system = run(text, sinks=[slices])
+    assert found(system, 1) == [slices.busy(1) // 2 // TICKS]
+    text = f"sw t1, 0(t0)\n{work} sw t1, 4(t0)\n{reads(0x14C, 0x010 + 4)}"
+    assert found(run(text, timed=True), 2) == [0, 0]
+
+
+def test_busy_time_of_an_instruction_at_work() -> None:
+    text = f"sw t1, 0(t0)\n{issue('RDMA', 0)} {reads(0x154)} ncc.wait\n"
+    busy = found(run(text, timed=True), 1)[0]
+    assert 0 < busy < 100  # RDMA takes more than 200 cycles, the core is there earlier
+
+
+class Slices:
+    """Sums up what the registers should say."""
+
+    def __init__(self) -> None:
+        self.rows: list[np.ndarray] = []
+
+    def take(self, batch: Batch) -> None:
+        self.rows.append(batch.slices)
+
+    def close(self, ends: Sequence[int]) -> None:
+        pass
+
+    def busy(self, track: int) -> int:
+        rows = np.concatenate(self.rows)
+        rows = rows[rows["track"] == track]
+        return int((rows["ended"] - rows["started"]).sum())
+
+    def blocked(self, track: int, worker: int) -> int:
+        rows = np.concatenate(self.rows)
+        return int(rows["blocked"][(rows["track"] == track) & (rows["worker"] == worker)].sum())
 
 
 def test_counters_are_those_of_the_tile() -> None:

@@ -557,9 +557,9 @@ def test_an_interrupt_of_the_run_ends_translated_code_at_its_slice() -> None:
     translate_all(system)
     tile = system.tiles[0]
     tile.words[state.LIMIT] = 1000
-    assert native.call(system._run, tile.words.ctypes.data) == stop.LIMIT and tile.retired == 1000
+    assert native.call(system.loop, tile.words.ctypes.data) == stop.LIMIT and tile.retired == 1000
     tile.words[state.LIMIT] = 0
-    assert native.call(system._run, tile.words.ctypes.data) == stop.LIMIT and tile.retired == 1000
+    assert native.call(system.loop, tile.words.ctypes.data) == stop.LIMIT and tile.retired == 1000
 
 
 # -- regions ---------------------------------------------------------------------------------------------

@@ -194,9 +194,20 @@ def test_registers_that_read_zero(name: str) -> None:
     assert run(f"li a0, -1\nli s0, 5\n{write}csrr s0, {name}\nebreak").tiles[0].register(8) == 0
 
 
-def test_counters_agree_while_there_is_no_clock() -> None:
-    system = run("nop\nrdinstret s0\nrdcycle s1\nrdtime s2\ncsrr s3, mcycle\ncsrr s4, minstret\nebreak")
+COUNTERS = "nop\nrdinstret s0\nrdcycle s1\nrdtime s2\ncsrr s3, mcycle\ncsrr s4, minstret\nebreak"
+
+
+def test_counters_agree_without_a_clock() -> None:
+    system = run(COUNTERS, timed=False)
     assert [system.tiles[0].register(n) for n in (8, 9, 18, 19, 20)] == [1, 2, 3, 4, 5]
+
+
+def test_a_program_that_reads_the_time_gets_a_clock() -> None:
+    system = run(COUNTERS)
+    step, read = (getattr(TX81.timing.core, name).value for name in ("instruction", "csr_read"))
+    first = 2 * step
+    assert [system.tiles[0].register(n) for n in (9, 18, 19)] == [first, first + read, first + 2 * read]
+    assert [system.tiles[0].register(n) for n in (8, 20)] == [1, 5]
 
 
 def test_a_trap_retires_nothing_and_mret_one() -> None:

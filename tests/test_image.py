@@ -538,7 +538,7 @@ def test_symbol_tables_that_make_no_sense(data: bytes, message: str | None) -> N
     [
         (4, b"\3", "0 symbol tables, expected 1"),
         (32, b"\xbf", ".symtab of 191 bytes, 24 per symbol"),
-        (40, b"\x63", "section 99 of 9"),
+        (40, b"\x63", "section 99 of 12"),
     ],
 )
 def test_headers_of_the_symbol_table(offset: int, value: bytes, message: str) -> None:

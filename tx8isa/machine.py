@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, NamedTuple, get_args
 
 import msgspec
 from msgspec import Meta
 
 from .errors import Tx8Error
+from .figures import Bandwidth, ElementRate, Frequency, OperationRate, PortWidth, Record
 from .layouts import LINE_BYTES
+from .machine_timing import Timing
 
 TX81 = Path(__file__).parent / "machines" / "tx81.toml"
 """The description that ``load_machine(None)`` reads."""
@@ -33,68 +35,21 @@ class MachineError(Tx8Error):
     """A machine description that cannot be read or contradicts itself, or a tile it does not have."""
 
 
-class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    pass
-
-
-class _Coefficient(_Record, frozen=True):
-    value: Annotated[float, Meta(ge=1e-6, le=1e18, description="The figure, in the stated unit.")]
-    unit: str
-    source: Annotated[str, Meta(min_length=1, description="Where the figure was published.")]
-    evidence: Annotated[
-        Literal["spec", "board", "inferred", "assumed"],
-        Meta(
-            description="spec: vendor figure; board: measured; inferred: arithmetic on those; "
-            "assumed: chosen or stated without proof."
-        ),
-    ]
-
-
-class Frequency(_Coefficient, frozen=True):
-    """A clock."""
-
-    unit: Literal["Hz"]
-
-
-class OperationRate(_Coefficient, frozen=True):
-    """A peak of arithmetic; a multiply-add counts as two operations."""
-
-    unit: Literal["op/s"]
-
-
-class ElementRate(_Coefficient, frozen=True):
-    """A peak of elementwise work."""
-
-    unit: Literal["element/cycle"]
-
-
-class Bandwidth(_Coefficient, frozen=True):
-    """A peak of data movement."""
-
-    unit: Literal["byte/s"]
-
-
-class PortWidth(_Coefficient, frozen=True):
-    """What a memory port moves in one clock cycle."""
-
-    unit: Literal["byte/cycle"]
-
-
-class Grid(_Record, frozen=True):
+class Grid(Record, frozen=True):
     """The mesh of tiles on a chip."""
 
     x: Annotated[int, Meta(ge=1, le=256, description="Columns; a coordinate has 8 bits.")]
     y: Annotated[int, Meta(ge=1, le=256, description="Rows; a coordinate has 8 bits.")]
 
 
-class Tile(_Record, frozen=True):
+class Tile(Record, frozen=True):
     """What one tile has besides its memory."""
 
     workers: Annotated[int, Meta(ge=1, le=3, description="Register windows of the NCC.")]
     dte_blocks: Annotated[int, Meta(ge=1, le=4, description="Register blocks of the DTE.")]
 
 
-class Spm(_Record, frozen=True):
+class Spm(Record, frozen=True):
     """The scratchpad of one tile."""
 
     bytes: Annotated[_SpmBytes, Meta(description="Size.")]
@@ -108,7 +63,7 @@ class Spm(_Record, frozen=True):
     engine_rate: Annotated[PortWidth, Meta(description="The path of one NCC engine to the scratchpad.")]
 
 
-class Ddr(_Record, frozen=True):
+class Ddr(Record, frozen=True):
     """The memory that all tiles of a chip share."""
 
     bytes: Annotated[_DdrBytes, Meta(description="Size.")]
@@ -117,7 +72,7 @@ class Ddr(_Record, frozen=True):
     nominal: Annotated[Bandwidth, Meta(description="Operating point of the chip, all tiles together.")]
 
 
-class Windows(_Record, frozen=True):
+class Windows(Record, frozen=True):
     """Where the units lie in a tile's address space; the scratchpad itself starts at 0."""
 
     spm_weak: Annotated[_Address, Meta(description="As the core sees it, weakly ordered.")]
@@ -144,7 +99,7 @@ class Windows(_Record, frozen=True):
 _Depth = Annotated[int, Meta(ge=1, le=255, description="Pending instructions per worker.")]
 
 
-class Queues(_Record, frozen=True):
+class Queues(Record, frozen=True):
     """Depth of the instruction queues."""
 
     ct: _Depth
@@ -154,7 +109,7 @@ class Queues(_Record, frozen=True):
     tdma: _Depth
 
 
-class CtRates(_Record, frozen=True):
+class CtRates(Record, frozen=True):
     """Peak of the vector engine of one tile, by element format."""
 
     fp16: ElementRate
@@ -162,7 +117,7 @@ class CtRates(_Record, frozen=True):
     fp32: ElementRate
 
 
-class NeRates(_Record, frozen=True):
+class NeRates(Record, frozen=True):
     """Peak of the matrix engine of one tile, by element format."""
 
     int8: OperationRate
@@ -175,7 +130,7 @@ class NeRates(_Record, frozen=True):
 _Step = Annotated[int, Meta(ge=1, le=4096, description="Extent of one matrix product of the array.")]
 
 
-class NeArray(_Record, frozen=True):
+class NeArray(Record, frozen=True):
     """The product the processing elements take at once: m x k times k x n."""
 
     m: _Step
@@ -183,7 +138,7 @@ class NeArray(_Record, frozen=True):
     n: _Step
 
 
-class Engines(_Record, frozen=True):
+class Engines(Record, frozen=True):
     """Clock and peak rates of the engines of one tile."""
 
     clock: Frequency
@@ -192,14 +147,14 @@ class Engines(_Record, frozen=True):
     ne_array: NeArray
 
 
-class Noc(_Record, frozen=True):
+class Noc(Record, frozen=True):
     """The network between neighbouring tiles."""
 
     link_out: Annotated[Bandwidth, Meta(description="One of a tile's four directions, leaving it.")]
     link_in: Annotated[Bandwidth, Meta(description="One of a tile's four directions, entering it.")]
 
 
-class Card(_Record, frozen=True):
+class Card(Record, frozen=True):
     """What leaves the chip."""
 
     c2c_out: Annotated[Bandwidth, Meta(description="One of four directions to other cards, leaving.")]
@@ -215,7 +170,7 @@ class Window(NamedTuple):
     size: int
 
 
-class Machine(_Record, frozen=True):
+class Machine(Record, frozen=True):
     """A chip and its tiles; immutable and hashable."""
 
     name: Annotated[str, Meta(min_length=1, description="What images and reports call this machine.")]
@@ -228,6 +183,7 @@ class Machine(_Record, frozen=True):
     engines: Engines
     noc: Noc
     card: Card
+    timing: Timing
 
     @property
     def tiles(self) -> int:
@@ -333,6 +289,7 @@ def _contradictions(machine: Machine) -> Iterator[str]:
     if machine.ddr.nominal.value > machine.ddr.peak.value:
         allowed = f"at most {machine.ddr.peak.value!r} (ddr.peak.value)"
         yield f"key ddr.nominal.value: found {machine.ddr.nominal.value!r}, expected {allowed}"
+    yield from _too_fast(machine)
     placed = machine.memory_map()
     for window in placed:
         if window.base + window.size > ADDRESS_LIMIT:
@@ -342,6 +299,26 @@ def _contradictions(machine: Machine) -> Iterator[str]:
         if low.base + low.size > high.base:
             found = f"key windows.{high.name}: found {_range(high)}"
             yield f"{found}, expected it apart from {low.name} at {_range(low)}"
+
+
+def _too_fast(machine: Machine) -> Iterator[str]:
+    """Rates of the model of time that no engine's path or peak allows, and a cold start that is none."""
+    timing, path = machine.timing, machine.spm.engine_rate.value
+    limits = [
+        ("rdma.rate", timing.rdma.rate.value, path, "spm.engine_rate.value"),
+        ("wdma.rate", timing.wdma.rate.value, path, "spm.engine_rate.value"),
+        ("tdma.rate", timing.tdma.rate.value, path, "spm.engine_rate.value"),
+        ("tdma.fill_rate", timing.tdma.fill_rate.value, path, "spm.engine_rate.value"),
+        ("core.issue", timing.core.issue.value, timing.core.issue_cold.value, "timing.core.issue_cold.value"),
+    ]
+    for name in ("fp16", "bf16", "fp32"):
+        peak = getattr(machine.engines.ct, name).value
+        limits.append(
+            (f"ct.rates.{name}", getattr(timing.ct.rates, name).value, peak, f"engines.ct.{name}.value")
+        )
+    for key, value, limit, other in limits:
+        if value > limit:
+            yield f"key timing.{key}.value: found {value!r}, expected at most {limit!r} ({other})"
 
 
 def _range(window: Window) -> str:

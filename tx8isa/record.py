@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum, IntEnum
 from typing import Any
 
 from .formats import Format
@@ -26,6 +26,15 @@ class Engine(IntEnum):
     SCALAR = 5
     DTE = 6
     NCC = 7
+
+
+class Work(Enum):
+    """What the vector engine does with an element, as far as it may differ in speed (``cost``)."""
+
+    ARITHMETIC = "arithmetic"
+    DIVISION = "division"
+    EXPONENTIAL = "exponential"
+    TRANSCENDENTAL = "transcendental"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +128,8 @@ class Instruction:
     example: str
     evidence: str
     rules: tuple[Rule, ...] = ()
+    work: Work = Work.ARITHMETIC
+    """Of a function of elements; for other meanings their kind says it."""
 
     def operand(self, name: str) -> Operand:
         """The operand spelt ``name``; KeyError when there is none."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from .formats import FLOATS
 from .meaning import Bitwise, Elementwise, Form, Relation
 from .operands import count, format_suffix, linear, rounding, rule, scalar, spm
-from .record import Engine, Instruction, Operand, register
+from .record import Engine, Instruction, Operand, Work, register
 
 Body = Callable[..., float]
 Error = Callable[[float, float, float], float]
@@ -88,7 +88,7 @@ LOOP_RULES = (_some, _unit_is_64, _n_in_units, _full_in_groups, _full_unit_in_un
 
 def unary(
     opcode: int, evidence: str, *, single: bool = False, usual: Body | None = None, seldom: float = 0.0,
-    binary32: bool = False, exact: Callable[[float], bool] | None = None,
+    binary32: bool = False, exact: Callable[[float], bool] | None = None, work: Work = Work.ARITHMETIC,
 ) -> Callable[[Body], Body]:  # fmt: skip
     """Decorator: the V_V record of a body of one element; see ``Elementwise``."""
 
@@ -99,7 +99,7 @@ def unary(
                 Engine.CT, opcode, f"ct.{name}.v", _unary_operands(), FLOATS,
                 Elementwise(body, Form.V, None, single, usual, seldom, binary32, exact),
                 f"{body.__doc__} dst[i] is the result for x = src0[i].",
-                f"ct.{name}.v.fp16 dst=0x30000, src0=0x10000, n=128", evidence,
+                f"ct.{name}.v.fp16 dst=0x30000, src0=0x10000, n=128", evidence, work=work,
             )
         )  # fmt: skip
         return body
@@ -108,8 +108,9 @@ def unary(
 
 
 def binary(
-    opcode: int, evidence: str, *, error: Error | None = None, single: bool = False, down: Body | None = None
-) -> Callable[[Body], Body]:
+    opcode: int, evidence: str, *, error: Error | None = None, single: bool = False,
+    down: Body | None = None, work: Work = Work.ARITHMETIC,
+) -> Callable[[Body], Body]:  # fmt: skip
     """Decorator: the four records of a body of two elements, at opcode .. opcode + 3.
 
     ``error`` (sign of what the binary64 result leaves out) gives the records a rounding mode; ``down`` is the
@@ -126,7 +127,7 @@ def binary(
                     Elementwise(body, form, error, single, down=down),
                     f"{body.__doc__} a = src0[i], b = {_SECOND[form]}.",
                     f"{mnemonic}.fp16 {_EXAMPLE[form]}", evidence,
-                    LOOP_RULES if form is Form.VUV_LOOP else (),
+                    LOOP_RULES if form is Form.VUV_LOOP else (), work,
                 )
             )  # fmt: skip
         return body

@@ -13,8 +13,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-TICKS = 1000
-"""Ticks of a cycle: coefficients have fractions, and sums of integers are the same on every machine."""
+from tx8isa.cost import TICKS
+
+__all__ = ["MOST_RANGES", "SLICE", "TICKS", "Batch", "Cause", "Sink", "Track"]
 
 
 class Track(IntEnum):
@@ -38,9 +39,9 @@ class Cause(IntEnum):
     QUEUE = 1
     """Core: the engine's queue is full."""
     DEPENDENCY = 2
-    """Engine: an older instruction has not ended; core: ``ncc.wait``."""
+    """Engine: an older instruction has not ended, or has the path of CT and TDMA; core: ``ncc.wait``."""
     BANK = 3
-    """Engine: the scratchpad banks it needs, or the path CT and TDMA share, are taken."""
+    """Engine: its data take longer because another engine uses the same scratchpad banks."""
     DDR = 4
     """Engine: its data take longer than on an idle chip, because other tiles use the DDR."""
     NOC = 5

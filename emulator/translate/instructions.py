@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 from tx8isa import rv
 
@@ -19,7 +20,7 @@ from .expressions import Environment
 from .frame import FLUSH, RELOAD, Frame, is_register
 from .region import Layout
 from .statements import Statements, parsed
-from .values import Known, State, Untranslatable, Value, typed
+from .values import Known, Operand, State, Untranslatable, Value, typed
 from .vocabulary import as_kind, integer
 
 _STATE = Value("i", "%state")
@@ -33,13 +34,13 @@ def _names() -> Names:
 
 
 @cache
-def source_of(operation: int) -> str:
-    """What the loop executes for an operation."""
+def source_of(operation: int, checked: bool = False) -> str:
+    """What the loop executes for an operation; ``checked`` as in ``core.generate_run``."""
     if operation == FLOAT:
         return "break"
     if operation == ENGINE:
         return core.engine_source()
-    return "\n".join(core.statement(rv.scalar_instructions()[operation - FIRST_SCALAR], _names()))
+    return "\n".join(core.statement(rv.scalar_instructions()[operation - FIRST_SCALAR], _names(), checked))
 
 
 @cache
@@ -48,7 +49,7 @@ def translates(operation: int) -> bool:
     word = operation | 5 << 8 | 6 << 16 | 7 << 24 | 8 << 32
     layout = Layout([word, 0], ["nothing", "nothing"], frozenset(), {})
     try:
-        Region(layout, {0: [0]}, {state.CODE_BASE: 0}).text()
+        Region(layout, {0: [0]}, {state.CODE_BASE: 0, state.CORE_CHECK: 0}).text()
     except Untranslatable:
         return False
     return True
@@ -95,6 +96,14 @@ class Region(Statements):
         result = self._emit("i", f"call i64 {code.name}({typed(fields)}, {typed(state)})")
         self.writer.lines.append(RELOAD)
         return result
+
+    def inline(self, function: Any, arguments: list[Operand]) -> Operand:
+        """A call that leaves the registers alone needs none of them in the state."""
+        if function is not core.call_check:
+            return super().inline(function, arguments)
+        check, what, address = (typed(argument) for argument in arguments)
+        code = self._emit("i", f"inttoptr {check} to ptr")
+        return self._emit("i", f"call i64 {code.name}({what}, {address})")
 
     def _place(self, place: int) -> str:
         return self._emit("i", f"getelementptr i64, ptr %s, i64 {place}").name
@@ -174,6 +183,15 @@ class Region(Statements):
         self._count(len(block))
         self._go_to(block[-1] + 1)
 
+    def _source(self, operation: int) -> str:
+        return source_of(operation, checked=True) if self.known[state.CORE_CHECK] else source_of(operation)
+
+    def _retired(self, operation: int) -> Known:
+        """Instructions before this one; only the source of engine instructions uses it."""
+        if operation != ENGINE:
+            return 0
+        return self._emit("i", f"add i64 %before{self._block}, {self._done}")
+
     def _write_instruction(self) -> bool:
         """Write the instruction at ``_index``; False when none follows it in this block."""
         word = self.layout.words[self._index]
@@ -181,9 +199,9 @@ class Region(Statements):
         names: Environment = {
             "s": State(), "address": _STATE, "w": word, "d": word >> 8 & 255, "t": word >> 24 & 255,
             "a": as_kind("i", self.load_word(word >> 16 & 255)), "imm": word >> 32, "index": self._index,
-            "n": 0, "words": len(self.layout.words) - 1, "reason": stop.LIMIT,
+            "n": self._retired(word & 255), "words": len(self.layout.words) - 1, "reason": stop.LIMIT,
         }  # fmt: skip
-        found = self.run(parsed(source_of(word & 255)), names, _names().scope)
+        found = self.run(parsed(self._source(word & 255)), names, _names().scope)
         if self._behind:
             if found is not None:
                 self.writer.jump(self._behind)

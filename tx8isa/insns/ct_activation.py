@@ -6,6 +6,7 @@ from ..elementary import sigmoid as sigmoid_of
 from ..elementary import softplus as softplus_of
 from ..elementary import tanh as tanh_of
 from ..exact import at_zero, nowhere, where_hundredth
+from ..record import Work
 from ..vector import unary
 
 _EVIDENCE = "spec; special values proposed"
@@ -14,13 +15,13 @@ SATRELU_LIMIT = 6.0  # no operand carries it; proposed
 LEAKY_SLOPE = 0.01  # no operand carries it; proposed
 
 
-@unary(105, _EVIDENCE, exact=at_zero)
+@unary(105, _EVIDENCE, exact=at_zero, work=Work.TRANSCENDENTAL)
 def tanh(x: float) -> float:
     """Hyperbolic tangent."""
     return tanh_of(x)
 
 
-@unary(106, _EVIDENCE, exact=at_zero)
+@unary(106, _EVIDENCE, exact=at_zero, work=Work.TRANSCENDENTAL)
 def sigmoid(x: float) -> float:
     """1 / (1 + e**-x)."""
     return sigmoid_of(x)
@@ -45,7 +46,7 @@ def leakyrelu(x: float) -> float:
     return LEAKY_SLOPE * x if x < 0.0 else x
 
 
-@unary(110, _EVIDENCE, exact=nowhere)
+@unary(110, _EVIDENCE, exact=nowhere, work=Work.TRANSCENDENTAL)
 def softplus(x: float) -> float:
     """ln(1 + e**x); x itself above 20."""
     return softplus_of(x)

@@ -7,6 +7,7 @@ from ..exact import at_powers_of_four, at_powers_of_two, at_squares
 from ..formats import sum_error
 from ..primitives import divide
 from ..primitives import sqrt as square_root
+from ..record import Work
 from ..vector import binary, unary
 
 _EVIDENCE = "spec; FP16, BF16 and FP32 on the board; special values proposed"
@@ -18,7 +19,7 @@ def abs_(x: float) -> float:
     return abs(x)
 
 
-@unary(1, _EVIDENCE, exact=at_powers_of_two)
+@unary(1, _EVIDENCE, exact=at_powers_of_two, work=Work.DIVISION)
 def recip(x: float) -> float:
     """Reciprocal 1/x; a signed infinity at a zero."""
     return divide(1.0, x)
@@ -30,13 +31,13 @@ def square(x: float) -> float:
     return x * x
 
 
-@unary(3, _EVIDENCE, exact=at_squares)
+@unary(3, _EVIDENCE, exact=at_squares, work=Work.DIVISION)
 def sqrt(x: float) -> float:
     """Correctly rounded square root; NaN below zero."""
     return square_root(x)
 
 
-@unary(4, _EVIDENCE, exact=at_powers_of_four)
+@unary(4, _EVIDENCE, exact=at_powers_of_four, work=Work.DIVISION)
 def rsqrt(x: float) -> float:
     """1/sqrt(x); +inf at +0, NaN below zero."""
     return rsqrt_of(x)
@@ -123,7 +124,12 @@ def mul(a: float, b: float) -> float:
     return a * b
 
 
-@binary(26, _EVIDENCE + "; native FP32 results near 1e-3 relative on the board", error=_quotient_error)
+@binary(
+    26,
+    _EVIDENCE + "; native FP32 results near 1e-3 relative on the board",
+    error=_quotient_error,
+    work=Work.DIVISION,
+)
 def div(a: float, b: float) -> float:
     """Quotient a / b, rounded by rnd; x/0 is a signed infinity, 0/0 NaN."""
     return divide(a, b)

@@ -21,13 +21,13 @@ def _extent(size: int, before: int, after: int, k: int, d: int, s: int, unpads: 
     return span // s + 1 - unpads if span >= 0 else 0
 
 
-def _high(shape: int, pad: int, window: int, dilation: int, unpad: int) -> int:
+def forward_rows(shape: int, pad: int, window: int, dilation: int, unpad: int) -> int:
     """Rows of the forward result."""
     k, s, d = _lane(window, 2), _lane(window, 0), _lane(dilation, 0)
     return _extent(_lane(shape, 2), _lane(pad, 3), _lane(pad, 2), k, d, s, _lane(unpad, 3) + _lane(unpad, 2))
 
 
-def _wide(shape: int, pad: int, window: int, dilation: int, unpad: int) -> int:
+def forward_columns(shape: int, pad: int, window: int, dilation: int, unpad: int) -> int:
     """Columns of the forward result."""
     k, s, d = _lane(window, 3), _lane(window, 1), _lane(dilation, 1)
     return _extent(_lane(shape, 1), _lane(pad, 1), _lane(pad, 0), k, d, s, _lane(unpad, 1) + _lane(unpad, 0))
@@ -35,7 +35,10 @@ def _wide(shape: int, pad: int, window: int, dilation: int, unpad: int) -> int:
 
 def _gradient(bits: int, shape: int, pad: int, window: int, dilation: int, unpad: int, maps: int) -> int:
     """dY: an aligned NHWC tensor of the shape of the forward result."""
-    high, wide = _high(shape, pad, window, dilation, unpad), _wide(shape, pad, window, dilation, unpad)
+    high, wide = (
+        forward_rows(shape, pad, window, dilation, unpad),
+        forward_columns(shape, pad, window, dilation, unpad),
+    )
     return tensor(bits, _lane(shape, 3), high, wide, maps)
 
 
@@ -58,7 +61,10 @@ def _weight_shape(ky: int, kx: int, channels: int, window_ky: int, window_kx: in
 def _some_result(shape: int, pad: int, window: int, dilation: int, unpad: int) -> bool:
     """the forward convolution must have a result: floor((h + top + bottom - (ky-1)*d1 - 1) / sy) + 1
     - unpad.top - unpad.bottom must be at least 1, and so along w"""
-    return _high(shape, pad, window, dilation, unpad) >= 1 and _wide(shape, pad, window, dilation, unpad) >= 1
+    return (
+        forward_rows(shape, pad, window, dilation, unpad) >= 1
+        and forward_columns(shape, pad, window, dilation, unpad) >= 1
+    )
 
 
 _RESULT = tuple(f"dst_shape.{lane}" for lane in "nhwc")

@@ -1,19 +1,34 @@
-"""What a run did, counted: instructions and bytes by engine and by instruction."""
+"""What ``--stats`` prints: where the time of a run went, and what was executed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
 import numpy as np
 
 from tx8isa.record import Engine
 
-from . import tables
-from .tile import Tile
+from .. import tables
+from ..tile import Tile
+from .result import make_report
+from .sink import Statistics
+from .text import describe
 
 
-def report(tiles: Sequence[Tile]) -> Iterator[str]:
-    """Tables of executed instructions over all tiles. No times: functional execution has none."""
+def lines(statistics: Statistics, tiles: Sequence[Tile], as_json: bool = False) -> Iterator[str]:
+    """The lines about a run that is over; as JSON a ``types.Report``."""
+    report = make_report(statistics, tiles)
+    if as_json:
+        yield msgspec.json.format(msgspec.json.encode(report)).decode()
+        return
+    yield from describe(report)
+    yield ""
+    yield from executed(tiles)
+
+
+def executed(tiles: Sequence[Tile]) -> Iterator[str]:
+    """Tables of executed instructions over all tiles."""
     counts = np.sum([tile.counts for tile in tiles], axis=0)
     retired = sum(tile.retired for tile in tiles)
     engine_total = int(counts[:, 0].sum())

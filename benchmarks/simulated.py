@@ -1,0 +1,112 @@
+"""What simulated time costs the run: large programs, and many small engine instructions.
+
+    python benchmarks/simulated.py
+
+Each program with and without simulated time, without a sink and with one that only counts. Times are those
+of the processor, all host threads together, the best of several runs.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from _report import promise
+
+import asm
+from emulator import load
+from emulator.program import Program, travel_dtype
+from emulator.timing.slices import Batch
+from tx8isa.machine import load_machine
+
+ROUNDS = 5
+COUNT = 100_000
+DIGITS = Path(__file__).parent.parent / "examples" / "digits" / "digits.json"
+LEAVE = "9: li a7, 93\n li a0, 0\n ecall\n"
+ADD = "ct.add.vv.fp16 dst=0x3000, src0=0x1000, src1=0x2000, n=64"
+FOUR = """rdma.fp32 dst=0x1000, src=0x280200000, n=64
+    rdma.fp32 dst=0x2000, src=0x280201000, n=64
+    ct.add.vv.fp32 dst=0x3000, src0=0x1000, src1=0x2000, n=64
+    wdma.fp32 dst=0x280202000, src=0x3000, n=64"""
+GEMM = f"""_start: csrr s0, mhartid
+    slli s1, s0, 20
+    li s2, 0x290000000
+    add s2, s2, s1
+    li t1, 60
+1:  rdma.fp16 dst=0x10000, src=s2, n=65536
+    rdma.fp16 dst=0x40000, src=s2, n=65536
+    ne.gemm.fp16 a=0x10000, b=0x40000, out=0x80000, m=256, k=256, n=256
+    ct.add.vv.fp16 dst=0x80000, src0=0x80000, src1=0x10000, n=65536
+    wdma.fp16 dst=s2, src=0x80000, n=65536
+    addi t1, t1, -1
+    bnez t1, 1b
+    ncc.wait
+{LEAVE}"""
+
+
+class Count:
+    """A sink that counts slices."""
+
+    def __init__(self) -> None:
+        self.slices = 0
+
+    def take(self, batch: Batch) -> None:
+        self.slices += len(batch.slices)
+
+    def close(self, ends: Sequence[int]) -> None:
+        pass
+
+
+def loop(body: str, turns: int) -> Program:
+    """A program in which one tile repeats some instructions."""
+    text = f"_start: csrr t0, mhartid\n bnez t0, 9f\n li t1, {turns}\n1: {body}\n"
+    text += f" addi t1, t1, -1\n bnez t1, 1b\n ncc.wait\n{LEAVE}"
+    return Program(asm.assemble(text), load_machine(None))
+
+
+def seconds(program: Program, how: str) -> float:
+    """Least processor time of a run ``off``, with the ``clock`` alone, or with a ``sink``."""
+    inputs = {b.name: np.zeros(b.shape, travel_dtype(b)) for b in program.inputs}
+    times = []
+    for _ in range(ROUNDS + 1):
+        sinks = [Count()] if how == "sink" else []
+        system = program.start(inputs, timed=how != "off", sinks=sinks)
+        start = time.process_time()
+        system.run()
+        times.append(time.process_time() - start)
+    return min(times[1:])  # the first run compiles kernels
+
+
+def compare(what: str, program: Program, instructions: int) -> None:
+    """Print a program's times; its goal is per instruction when it is only made of small ones."""
+    off, clock, sink = (seconds(program, how) for how in ("off", "clock", "sink"))
+    print(f"{what:44} {1e3 * off:9.1f} ms without, {clock / off - 1:6.1%} clock, {sink / off - 1:6.1%} sink")
+    if instructions:
+        each = 1e6 * (sink - off) / instructions
+        promise(f"{what}, time simulated, each", each, "us", at_most=1.0)
+    else:
+        promise(f"{what}, time simulated", sink / off - 1, "%", at_most=0.3)
+
+
+def digits(folder: Path) -> Program:
+    """The digits example, compiled."""
+    command = Path(sys.executable).with_name("tx8cc")
+    subprocess.run([command, "-q", DIGITS, "--dtype", "fp16", "-o", folder], check=True)
+    return load(folder / "prog.bin")
+
+
+def main() -> None:
+    compare(f"{COUNT:,} ct.add.vv.fp16 of 64 elements", loop(ADD, COUNT), COUNT)
+    compare(f"{COUNT:,} of load, load, add, store", loop(FOUR, COUNT // 4), COUNT)
+    with tempfile.TemporaryDirectory() as folder:
+        compare("digits, 16 tiles", digits(Path(folder)), 0)
+    compare("16 tiles, 960 GEMM of 256 x 256 x 256", Program(asm.assemble(GEMM), load_machine(None)), 0)
+
+
+if __name__ == "__main__":
+    main()

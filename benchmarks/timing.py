@@ -1,0 +1,180 @@
+"""The model of time beside the published measurements of the chip, each by a real program.
+
+    python benchmarks/timing.py            print the table
+    python benchmarks/timing.py --write    put it into docs/timing.md
+
+The programs and the figures they are compared with: ``_timing_rows.py``. Nothing here depends on the host.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+from _report import promise
+from _timing_rows import GAPS, MARKS, Row, Run, all_rows, program
+
+import asm
+from emulator.program import Program
+from emulator.system import System
+from emulator.timing.slices import SLICE, Batch
+from tx8isa.machine import Machine, load_machine
+
+PAGE = Path(__file__).parent.parent / "docs" / "timing.md"
+BEGIN, END = "<!-- benchmark -->", "<!-- end of benchmark -->"
+FAR = 0.15
+"""Rows with a larger error are listed with a reason."""
+GOAL = 0.05
+"""Of the median error."""
+
+
+class Collector:
+    """A sink that keeps the slices; these programs are short."""
+
+    def __init__(self) -> None:
+        self.batches: list[np.ndarray] = []
+
+    def take(self, batch: Batch) -> None:
+        """Keep a copy."""
+        self.batches.append(batch.slices.copy())
+
+    def close(self, ends: Sequence[int]) -> None:
+        """Nothing more to do."""
+
+    def slices(self) -> np.ndarray:
+        """All of them."""
+        return np.concatenate([np.zeros(0, SLICE), *self.batches])
+
+
+@dataclass(frozen=True)
+class Result:
+    """A row and what the model says, in the row's unit."""
+
+    row: Row
+    model: float
+
+    @property
+    def error(self) -> float | None:
+        """Relative to the measurement; 1 for a zero that is missed; None for bounds."""
+        if self.row.lower_bound:
+            return None
+        if self.row.measured == 0:
+            return float(self.model != 0)
+        return self.model / self.row.measured - 1
+
+    @property
+    def holds(self) -> bool:
+        """Of a lower bound: whether the model keeps it."""
+        return self.model >= self.row.measured
+
+    @property
+    def far(self) -> bool:
+        """Whether it needs a reason."""
+        return not self.holds if self.error is None else abs(self.error) > FAR
+
+    def cells(self) -> tuple[str, ...]:
+        row = self.row
+        digits = 2 if row.unit == "us" else 0
+        samples = " / ".join(f"{sample:,g}" for sample in row.samples)
+        fitted = "fitted" if row.fitted else ""
+        if row.lower_bound:
+            samples = f"at least {samples}"
+        return row.topic, row.what, f"{samples} {row.unit}", f"{self.model:,.{digits}f}", self.verdict, fitted
+
+    @property
+    def verdict(self) -> str:
+        """The error, or whether a bound or a zero holds."""
+        if self.error is None:
+            return "holds" if self.holds else "fails"
+        if self.row.measured == 0:
+            return "not 0" if self.error else "+0.0%"
+        return f"{self.error:+.1%}"
+
+
+def run(row: Row, machine: Machine) -> Run:
+    """Run a row's program in simulated time."""
+    collector = Collector()
+    loaded = Program(asm.assemble(program(row)), machine)
+    system = System(loaded.image, machine, timed=True, sinks=[collector])
+    system.run()
+    words = np.ascontiguousarray(loaded.results(system)["marks"]).view(np.int64)
+    return Run(collector.slices(), words.reshape(16, MARKS))
+
+
+def results(machine: Machine | None = None) -> list[Result]:
+    """All rows; a program that several share runs once."""
+    machine = machine or load_machine(None)
+    runs: dict[str, Run] = {}
+    found = []
+    for row in all_rows():
+        text = program(row)
+        if text not in runs:
+            runs[text] = run(row, machine)
+        found.append(Result(row, row.figure(runs[text]) / row.scale))
+    return found
+
+
+def middle(found: list[Result], fitted: tuple[bool, ...] = (True, False)) -> float:
+    """Median of the errors that rows with a figure have; of those that were fitted, or were not, or all."""
+    return median(abs(r.error) for r in found if r.error is not None and r.row.fitted in fitted)
+
+
+def unexplained(found: list[Result]) -> Iterator[str]:
+    """Rows beyond ``FAR`` without a reason, and reasons of rows that need none."""
+    for result in found:
+        if result.far != bool(result.row.reason):
+            kind = "no reason is given" if result.far else "needs no reason"
+            yield f"{result.row.topic}, {result.row.what}: {result.verdict}, {kind}"
+
+
+def table(found: list[Result]) -> str:
+    """The page's part in Markdown."""
+    figures, bounds = [r for r in found if not r.row.lower_bound], [r for r in found if r.row.lower_bound]
+    far = [r for r in found if r.far]
+    free = sum(not r.row.fitted for r in figures)
+    lines = [
+        f"Median error of {len(figures)} figures: {middle(found):.1%}; of the {free} that no coefficient was "
+        f"fitted to: {middle(found, (False,)):.1%}. Beyond {FAR:.0%}: {len(far)}. "
+        f"Bounds that hold: {sum(r.holds for r in bounds)} of {len(bounds)}.",
+        "", "| topic | what | measured | model | error | |", "| --- | --- | --- | --- | --- | --- |",
+        *(f"| {' | '.join(r.cells())} |" for r in found),
+        "", f"Rows beyond {FAR:.0%}, and why:", "",
+        *(f"- {r.row.topic}, {r.row.what} ({r.verdict}): {r.row.reason}." for r in far),
+        "", "Published figures without a row, and why:", "",
+        *(f"- {gap.topic}, {gap.what}: {gap.why}." for gap in GAPS),
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def updated(page: str, new: str) -> str:
+    """The page with its marked part replaced."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise SystemExit(f"{PAGE.name} has no region {BEGIN} ... {END}")
+    return f"{before}{BEGIN}\n\n{new}\n\n{END}{after}"
+
+
+def main(arguments: Sequence[str] = ()) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--write", action="store_true", help=f"put the table into {PAGE.name}")
+    options = parser.parse_args(list(arguments))
+    found = results()
+    text = table(found)
+    print(text)
+    promise("simulated time, median error against the chip's measurements", middle(found), "%", at_most=GOAL)
+    if options.write:
+        PAGE.write_text(updated(PAGE.read_text(encoding="utf-8"), text), encoding="utf-8")
+    missing = list(unexplained(found))
+    for line in missing:
+        print(line, file=sys.stderr)
+    return int(bool(missing))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,168 @@
+"""Watchpoints: who touches some bytes of SPM or DDR - the kernel core, an engine, or the DTE.
+
+The core's accesses are seen before they happen, at the instruction. An engine instruction counts when it is
+executed, not when it is issued: what was pending before and no longer is. A copy counts when it is carried
+out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+from .. import native, queues
+from ..dte import Copy, Side
+from ..fault import place
+from ..observer import Observer
+from ..system import System
+from ..tile import Tile
+from .entries import Entry, Range, describe, is_pending, pending
+from .marks import Marks, operations
+from .places import place_of
+from .skip import Skip
+from .stops import Stop
+
+
+class Kind(IntEnum):
+    """Numbers of the watchpoints in the protocol."""
+
+    WRITE = 2
+    READ = 3
+    ACCESS = 4
+
+
+_NAMES = {Kind.WRITE: "watch", Kind.READ: "rwatch", Kind.ACCESS: "awatch"}
+
+
+@dataclass(frozen=True)
+class Watch:
+    """A watched range. ``first`` .. ``last`` are places (``places.place_of``); each tile has an SPM."""
+
+    kind: Kind
+    address: int
+    first: int
+    last: int
+
+    def sees(self, touched: Range) -> bool:
+        """Whether it is about an access."""
+        wanted = self.kind is Kind.ACCESS or touched.written == (self.kind is Kind.WRITE)
+        return wanted and touched.first <= self.last and self.first <= touched.last
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Who started a copy that is under way."""
+
+    tile: int
+    pc: int
+    copy: Copy
+
+
+class Watches(Observer):
+    """The watchpoints of a debugger. It observes the system for the copies."""
+
+    def __init__(self, system: System, marks: Marks) -> None:
+        self.system, self.marks = system, marks
+        self.copies: dict[int, Origin] = {}
+        """Copies under way, by identity."""
+        self._watches: list[Watch] = []
+        self._copied: list[Stop] = []
+        self.skip: Skip | None = None
+        """Runs over what touches nothing watched; None without watchpoints, and without compiled code."""
+
+    def add(self, kind: Kind, tile: Tile, address: int, size: int) -> bool:
+        """Watch a range of the selected tile's memory; False where it has none."""
+        first = place_of(self.system, tile, address, size)
+        if first is None or size < 1:
+            return False
+        self._watches.append(Watch(kind, address, first, first + size - 1))
+        self._hide()
+        return True
+
+    def remove(self, kind: Kind, address: int) -> None:
+        """Forget a watchpoint, if it is there."""
+        self._watches = [w for w in self._watches if (w.kind, w.address) != (kind, address)]
+        self._hide()
+
+    def _hide(self) -> None:
+        kinds = {watch.kind for watch in self._watches}
+        self.marks.hide(loads=bool(kinds - {Kind.WRITE}), stores=bool(kinds - {Kind.READ}))
+        ranges = [(w.first, w.last, w.kind is not Kind.WRITE, w.kind is not Kind.READ) for w in self._watches]
+        self.skip = Skip(self.system.loop, ranges) if ranges and native.jit_enabled() else None
+
+    def _seen(self, touched: Sequence[Range]) -> Watch | None:
+        return next((w for w in self._watches for one in touched if w.sees(one)), None)
+
+    # -- the kernel core -------------------------------------------------------------------------------
+
+    def core_access(self, tile: Tile) -> Stop | None:
+        """The stop before the load or store at a tile's program counter, when it is watched."""
+        if not self._watches:
+            return None
+        code = self.system.codes[tile.number]
+        word = int(code.words[tile.pc - code.base >> 2])
+        stores = operations("store")
+        record = stores.get(word & 0xFF) or operations("load").get(word & 0xFF)
+        if record is None:
+            return None
+        address = int(tile.words[word >> 16 & 0xFF]) + (word >> 32)
+        first = place_of(self.system, tile, address, record.width)
+        if first is None:
+            return None
+        watch = self._seen([Range(first, first + record.width - 1, word & 0xFF in stores)])
+        return None if watch is None else Stop(tile.number, watch=_name(watch))
+
+    # -- the engines -----------------------------------------------------------------------------------
+
+    def pending(self, tile: Tile) -> list[tuple[Entry, Watch]]:
+        """The instructions in the queues of a tile that will touch something watched."""
+        if not self._watches:
+            return []
+        seen = ((entry, self._seen(entry.ranges)) for entry in pending(tile))
+        return [(entry, watch) for entry, watch in seen if watch is not None]
+
+    def executed(self, tile: Tile, before: list[tuple[Entry, Watch]]) -> Stop | None:
+        """The stop after those of ``pending`` that have been executed."""
+        done = [(entry, watch) for entry, watch in before if not is_pending(tile, entry)]
+        if not done:
+            return None
+        image = self.system.image
+        texts = [f"{place(image, tile, entry.pc)}: executed {describe(tile, entry)}" for entry, _ in done]
+        return Stop(tile.number, text="\n".join(texts), watch=_name(done[-1][1]), done=True)
+
+    # -- copies between tiles --------------------------------------------------------------------------
+
+    def copy_started(self, tile: Tile, copy: Copy, block: int | None) -> None:
+        self.copies[id(copy)] = Origin(tile.number, tile.pc, copy)
+
+    def copy_done(self, tile: Tile, copy: Copy, error: bool) -> None:
+        origin = self.copies.pop(id(copy), None)
+        if error or origin is None or not self._watches:
+            return
+        sides = [(tile.number, side, False) for side in copy.sources]
+        sides += [(target.tile, target.side, True) for target in copy.targets]
+        for number, side, written in sides:
+            watch = self._seen([_side_range(side, copy.pieces.span, written)])
+            if watch is not None:
+                verb = "wrote to" if written else "read from"
+                memory = "DDR" if side.in_ddr else f"the SPM of tile {number}"
+                where = place(self.system.image, tile, origin.pc)
+                text = f"{where}: its copy {verb} {memory}"
+                self._copied.append(Stop(number, text=text, watch=_name(watch), done=True))
+
+    def copied(self) -> Stop | None:
+        """The stop after the copies that were carried out since the last call; the last one's watchpoint."""
+        stops, self._copied = self._copied, []
+        if not stops:
+            return None
+        return replace(stops[-1], text="\n".join(stop.text for stop in stops))
+
+
+def _name(watch: Watch) -> str:
+    return f"{_NAMES[watch.kind]}:{watch.address:x}"
+
+
+def _side_range(side: Side, span: Callable[[tuple[int, int, int]], int], written: bool) -> Range:
+    first = side.start + (queues.DDR if side.in_ddr else 0)
+    return Range(first, first + span(side.strides) - 1, written)

@@ -1,0 +1,160 @@
+"""What a snapshot holds, as plain records that can be written to a file."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from tx8isa.errors import Tx8Error
+
+
+class SnapshotError(Tx8Error):
+    """A file that is no whole snapshot, or one that does not belong to this program, machine or emulator."""
+
+
+class _Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    pass
+
+
+class Blocks(_Record, frozen=True):
+    """The pieces of a memory that are not as they were after loading."""
+
+    numbers: bytes
+    """int64: position of each piece, in pieces."""
+    data: bytes
+
+
+class Entry(_Record, frozen=True):
+    """An instruction in a queue: its sequence number and its words, see ``queues``."""
+
+    number: int
+    head: bytes
+    fields: bytes
+
+
+class Worker(_Record, frozen=True):
+    """The queues and registers of one worker."""
+
+    header: bytes
+    entries: list[Entry]
+    registers: bytes
+
+
+class Channel(_Record, frozen=True):
+    """A DTE register block that was used."""
+
+    block: int
+    busy: bool
+    status: int
+    registers: dict[int, int]
+
+
+class Stream(_Record, frozen=True):
+    """A stream that was used."""
+
+    number: int
+    config: int
+    base: int
+    ready: int
+    counts: list[int]
+
+
+class DteCounters(_Record, frozen=True):
+    """Performance counters of the DTE."""
+
+    enabled: bool
+    successes: list[int]
+    bytes: list[int]
+    failures: int
+
+
+class Side(_Record, frozen=True):
+    """One side of a copy; see ``dte.Side``."""
+
+    in_ddr: bool
+    start: int
+    strides: tuple[int, int, int]
+
+
+class Target(_Record, frozen=True):
+    """A side that is written; see ``dte.Target``."""
+
+    tile: int
+    side: Side
+    user_id: int
+
+
+class Copy(_Record, frozen=True, tag=True):
+    """A copy that was started but not carried out; ``block`` None: by an instruction."""
+
+    size: int
+    trips: tuple[int, int, int]
+    sources: list[Side]
+    targets: list[Target]
+    block: int | None
+
+
+class Update(_Record, frozen=True, tag=True):
+    """A packet counter update that is on its way; see ``stream.Update``."""
+
+    target: int
+    stream: int
+    packet: int
+    refusal: str
+
+
+class TileState(_Record, frozen=True):
+    """Everything of a tile that the rest of a run depends on."""
+
+    words: bytes
+    """int64: the words of ``state`` that are kept."""
+    write_back: int
+    """The worker whose write-back registers the next result goes to."""
+    workers: list[Worker]
+    counts: bytes
+    lines: bytes
+    spm: Blocks
+    status: str
+    group: int
+    exit_code: int
+    pmu: dict[int, int]
+    counted: bytes
+    begun: bytes
+    csrs: dict[str, int]
+    output: list[tuple[int, bytes]]
+    code: bytes | None
+    """The program text, when it is not the image's since a fence.i."""
+    poll: str
+    slice_end: int | None
+    """Of a tile that has a part in an interrupted round still."""
+    checked: int
+    """The streams whose addresses are checked, as bits."""
+    streams: list[Stream]
+    channels: list[Channel]
+    dte: DteCounters
+    started: list[Copy | Update]
+
+
+class Options(_Record, frozen=True):
+    """The rules of the machine that the run was started with; see ``System``."""
+
+    on_exception: Literal["stop", "drop"]
+    write_span: Literal["exact", "hostile"]
+    ne_post: Literal["ignore", "proposed"]
+
+
+class Snapshot(_Record, frozen=True):
+    """The state of a whole chip between two instructions of each tile."""
+
+    program: str
+    """Digest of what is loaded and where tiles start."""
+    machine: str
+    """Digest of the machine description, behind its name."""
+    emulator: int
+    """Checksum of the numbers by which records and words of the state are known."""
+    options: Options
+    tiles: list[TileState]
+    ddr: Blocks
+    simulated: dict[str, Any] | None
+    """The state of simulated time, None when it was off."""

@@ -1,0 +1,1 @@
+"""What a run did and how long it took: ``--stats``."""

@@ -1,0 +1,71 @@
+"""Program counters and instruction numbers as small indices: what statistics are counted by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+
+NO_NODE = 0
+"""Index of what was made for no graph node."""
+
+
+class Places:
+    """Rows for program counters, in the order in which they are first asked for, and their graph nodes."""
+
+    def __init__(self, nodes: Mapping[int, str]) -> None:
+        self._nodes = nodes
+        self.names = [""]
+        """Graph nodes by index; the first is none."""
+        self._numbers = {"": NO_NODE}
+        self._sorted = np.zeros(0, dtype=np.int64)
+        self._row = np.zeros(0, dtype=np.int64)
+        self.pcs = np.zeros(0, dtype=np.int64)
+        self.node = np.zeros(0, dtype=np.int64)
+        """By row: program counter, index of the node."""
+
+    def rows(self, pcs: Ints) -> Ints:
+        """The row of each program counter; those that are new get one."""
+        at = np.searchsorted(self._sorted, pcs)
+        known = np.minimum(at, max(len(self._sorted) - 1, 0))
+        if not len(self._sorted) or not (self._sorted[known] == pcs).all():
+            self._learn(np.setdiff1d(pcs, self._sorted))
+            at = np.searchsorted(self._sorted, pcs)
+        return self._row[at]
+
+    def _learn(self, pcs: Ints) -> None:
+        nodes = [self._number(self._nodes.get(pc, "")) for pc in pcs.tolist()]
+        self.pcs = np.concatenate([self.pcs, pcs])
+        self.node = np.concatenate([self.node, np.array(nodes, dtype=np.int64)])
+        self._row = np.argsort(self.pcs, kind="stable")
+        self._sorted = self.pcs[self._row]
+
+    def _number(self, name: str) -> int:
+        if name not in self._numbers:
+            self._numbers[name] = len(self.names)
+            self.names.append(name)
+        return self._numbers[name]
+
+
+class Recent:
+    """The track of the instructions seen last, by tile and number: what held somebody is found here.
+
+    ``REMEMBERED`` is twice what is noted at once, so that nothing of one call is overwritten by it.
+    """
+
+    REMEMBERED = 1 << 16
+
+    def __init__(self, tiles: int) -> None:
+        self._known = np.zeros((tiles, self.REMEMBERED), dtype=np.int64)
+
+    def note(self, tile: Ints, number: Ints, track: Ints) -> None:
+        """Remember the tracks of instructions."""
+        self._known[tile, number % self.REMEMBERED] = (number + 1) << 4 | track
+
+    def tracks(self, tile: Ints, number: Ints) -> Ints:
+        """The track of each instruction, -1 for what is not remembered."""
+        known = self._known[tile, number % self.REMEMBERED]
+        return np.where((number >= 0) & (known >> 4 == number + 1), known & 15, -1)

@@ -1,0 +1,252 @@
+"""What tells the shadow of the accesses of engines and copies, compiled.
+
+The hook is called for every engine instruction when it is issued and for every ``ncc.wait``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from tx8isa import footprint
+from tx8isa.cost import FUNCTIONS, TICKS
+from tx8isa.cost import cost as cost_of
+from tx8isa.machine import load_machine
+from tx8isa.meaning import Elementwise
+from tx8isa.record import Engine, Instruction
+
+from .. import queues, state, tables
+from ..issue import gather_arguments
+from ..native import compile_generated, compile_kernel
+from ..native.inline import Names
+from ..observer import MOST_WORKERS
+from ..words import get, put
+from .access import begin, found, new_access, widen
+from .layout import (
+    DDR_SHADOW,
+    FULL,
+    IN_DDR,
+    IN_PLACE,
+    NUMBER,
+    OVERDUE,
+    PIECE,
+    SPACE,
+    T_AGENT,
+    T_CONTEXT,
+    T_COSTS,
+    T_IN_PLACE,
+    T_SPM,
+    T_TILE,
+)  # fmt: skip
+from .order import join, tick
+from .shadow import spoil, touch_nest
+
+Hook = Callable[[int, int], int]
+Cost = Callable[[int, int], int]
+"""(number of a function of ``tx8isa.cost``, queues) -> ticks"""
+TDMA = int(Engine.TDMA)
+Loops = Callable[[int, int, int, int], None]
+"""(number of the extent, queues, whether it is written, where to write the loops of its footprint)"""
+_COPY_LOOPS = 6
+"""Where the loops of a side stand in the words of ``copy_side``."""
+
+
+# -- copies of the DTE -------------------------------------------------------------------------------------
+
+
+def copy_side(words: int, c: int) -> int:
+    """What a copy reads or writes: agent, access, whether it writes, space, shadow, first byte, loops."""
+    begin(c, get(words, 0), get(words, 1), get(words, 2))
+    put(c, SPACE, get(words, 3))
+    touch_nest(c, get(words, 4), get(words, 5), words + 8 * _COPY_LOOPS, 3)
+    return 0
+
+
+# -- engines -----------------------------------------------------------------------------------------------
+
+
+def touch_loops(c: int, tile: int, first: int) -> None:
+    """Access what the loops at ``PIECE`` say, from a byte on as the ranges of an entry count them."""
+    shadow, at = get(tile, T_SPM), c + 8 * PIECE
+    put(c, SPACE, get(tile, T_TILE))
+    if first >= queues.DDR:
+        shadow = get(c, DDR_SHADOW)
+        put(c, SPACE, IN_DDR)
+        first -= queues.DDR
+    touch_nest(c, shadow, first, at, 3)
+    if get(at, footprint.SECOND) != 0:
+        touch_nest(c, shadow, first + get(at, footprint.SECOND - 1), at + 8 * footprint.SECOND, 2)
+
+
+def touch_ranges(s: int, q: int, entry: int, write: int, loops: Loops) -> None:
+    """Access what an entry reads, or what it writes."""
+    tile, t = get(s, state.SANITIZER), get(s, state.RECORDS)
+    c = get(tile, T_CONTEXT)
+    header = get(q, entry + queues.E_RECORD) * tables.HEADER
+    row = get(t, header + tables.RANGE_ROWS) * tables.ROW
+    at = entry + queues.E_FIRST_RANGE
+    end = at + get(q, entry + queues.E_RANGES) * queues.RANGE_WORDS
+    for _ in range(get(t, header + tables.RANGES)):
+        gather_arguments(
+            t, row + tables.R_ARGUMENTS, get(t, row + tables.R_COUNT), q, entry + queues.E_FIELDS
+        )
+        loops(get(t, row + tables.R_EXTENT), q, get(t, row + tables.R_WRITE), c + 8 * PIECE)
+        empty = get(c, PIECE) == 0 and get(c, PIECE + footprint.SECOND) == 0
+        if not empty and at < end:
+            if get(t, row + tables.R_WRITE) == write:
+                touch_loops(c, tile, get(q, at + queues.R_FIRST))
+            at += queues.RANGE_WORDS
+        row += tables.ROW
+
+
+def spoil_rests(s: int, q: int, entry: int) -> None:
+    """Note what lies behind the results of CT and NE, up to the end of their last lines."""
+    tile = get(s, state.SANITIZER)
+    for i in range(get(q, entry + queues.E_RANGES)):
+        at = entry + queues.E_FIRST_RANGE + i * queues.RANGE_WORDS
+        first, end = (
+            get(q, at + queues.R_FIRST) + get(q, at + queues.R_BYTES),
+            get(q, at + queues.R_REACH) + 1,
+        )
+        if get(q, at + queues.R_WRITE) == 1 and first < end:
+            spoil(get(tile, T_CONTEXT), get(tile, T_SPM), first, min(end, get(s, state.SPM_BYTES)))
+
+
+def replaces(tile: int, q: int, entry: int) -> bool:
+    """Whether an entry works element by element, and puts each result where its operand was."""
+    operands = get(tile, T_IN_PLACE) + 16 * get(q, entry + queues.E_RECORD)
+    fields = entry + queues.E_FIELDS
+    return get(operands, 0) >= 0 and get(q, fields + get(operands, 0)) == get(q, fields + get(operands, 1))
+
+
+def in_place_operands() -> npt.NDArray[np.int64]:
+    """By record: the operands ``dst`` and ``src0`` of what works element by element, else -1 twice."""
+    found = np.full((len(tables.records()), 2), -1, np.int64)
+    for number, record in enumerate(tables.records()):
+        if isinstance(record.meaning, Elementwise):
+            found[number] = record.index("dst"), record.index("src0")
+    return found
+
+
+def check_time(s: int, q: int, entry: int, cost: Cost) -> None:
+    """Note a TDMA command that takes longer than the watchdog allows."""
+    tile = get(s, state.SANITIZER)
+    c, t, record = get(tile, T_CONTEXT), get(tile, T_COSTS), get(q, entry + queues.E_RECORD) * tables.COSTS
+    first, count = record + tables.C_DATA_ARGUMENTS, get(t, record + tables.C_DATA_COUNT)
+    gather_arguments(t, first, count, q, entry + queues.E_FIELDS)
+    ticks = get(t, record + tables.C_FIXED) + cost(get(t, record + tables.C_DATA), q)
+    if ticks > TICKS * get(s, state.LSU_TIMEOUT):
+        put(c, SPACE, get(tile, T_TILE))
+        pair = found(c, OVERDUE, 0)
+        widen(pair, (ticks + TICKS - 1) // TICKS, get(s, state.LSU_TIMEOUT))
+
+
+def new_step(s: int, c: int, worker: int, record: int) -> int:
+    """A worker is given an instruction: the number of its access, 0 when the table is full."""
+    core = get(get(s, state.SANITIZER), T_AGENT)
+    agent = core + 1 + worker
+    join(c, agent, core)
+    tick(c, core)
+    return new_access(c, agent, tick(c, agent), get(s, state.PC), record)
+
+
+def generate_hook() -> Hook:
+    """Write the hook (what, state); see ``observer.notify``."""
+    loops, cost = write_footprints(), write_costs()
+
+    def hook(what: int, s: int) -> int:
+        tile = get(s, state.SANITIZER)
+        c = get(tile, T_CONTEXT)
+        if get(c, FULL) != 0:
+            return 0
+        if what < MOST_WORKERS:
+            join(c, get(tile, T_AGENT), get(tile, T_AGENT) + 1 + what)
+            return 0
+        worker = get(s, state.WORKER)
+        q = get(s, state.QUEUE) + 8 * queues.WORDS * worker
+        entry = (what - q) >> 3
+        number = new_step(s, c, worker, get(q, entry + queues.E_RECORD))
+        if number == 0:
+            return 0
+        put(c, IN_PLACE, 1 if replaces(tile, q, entry) else 0)
+        for write in range(2):
+            begin(c, get(tile, T_AGENT) + 1 + worker, number, write)
+            touch_ranges(s, q, entry, write, loops)
+        put(c, IN_PLACE, 0)
+        if get(q, entry + queues.E_ENGINE) <= queues.NE:
+            spoil_rests(s, q, entry)
+        if get(q, entry + queues.E_ENGINE) == TDMA:
+            check_time(s, q, entry, cost)
+        return 0
+
+    return hook
+
+
+def put_loops(at: int, loops: footprint.Loops) -> None:
+    """Write a footprint."""
+    for i in range(footprint.WORDS):
+        put(at, i, loops[i])
+
+
+def write_footprints() -> Loops:
+    """A plain function that writes the footprint of an extent by its number, with the queues' arguments."""
+    names = Names()
+    read, write = names.name(get), names.name(put_loops)
+    lines = ["def loops(number, q, write, at):"]
+    for number, length in enumerate(tables.extents()):
+        count = length.__code__.co_argcount
+        arguments = [f"{read}(q, {queues.ARGUMENTS + i})" for i in range(count)]
+        lines += [f"    if number == {number}:", f"        {write}(at, {_source(names, length, arguments)})"]
+    return names.function("\n".join(lines), "loops")
+
+
+def write_costs() -> Cost:
+    """A plain function that calls one of ``cost.FUNCTIONS`` by its number; those of TDMA alone."""
+    used = {cost_terms(record) for record in tables.records() if record.engine is Engine.TDMA}
+    names = Names()
+    read = names.name(get)
+    lines = ["def cost(number, q):"]
+    for function in sorted(used, key=FUNCTIONS.index):
+        arguments = [f"{read}(q, {queues.ARGUMENTS + i})" for i in range(function.__code__.co_argcount)]
+        lines.append(f"    if number == {FUNCTIONS.index(function)}:")
+        lines.append(f"        return {names.call(function, arguments)}")
+    lines.append("    return 0")
+    return names.function("\n".join(lines), "cost")
+
+
+def cost_terms(record: Instruction) -> Callable[..., int]:
+    """The function of a record's data phase; which one it is does not depend on the machine."""
+    return cost_of(record, load_machine(None)).data.function
+
+
+def _source(names: Names, length: Callable[..., int], arguments: list[str]) -> str:
+    """The call that gives a footprint."""
+    plan = footprint.plan(length)
+    if plan.loops is not None:
+        return f"{names.name(plan.loops)}({', '.join(arguments)})"
+    if plan.facts is not None:
+        facts = names.call(plan.facts, arguments)
+        return f"{names.name(footprint.aligned)}({facts}, {arguments[0]}, write)"
+    return f"{names.name(footprint.one_run)}({names.call(length, arguments)})"
+
+
+def hook_kernel() -> int:
+    """Address of the compiled hook."""
+    plans = [footprint.plan(length) for length in tables.extents()]
+    written = [function for plan in plans for function in plan if function is not None]
+    functions = (
+        *tables.extents(), *written, footprint.aligned, footprint.one_run, put_loops, touch_ranges,
+        spoil_rests, replaces, put, new_step, join, begin, get, check_time, *FUNCTIONS,
+    )  # fmt: skip
+    numbers = (
+        state.SANITIZER, state.WORKER, state.QUEUE, T_CONTEXT, T_AGENT, FULL, IN_PLACE, NUMBER, MOST_WORKERS,
+        queues.WORDS, queues.E_RECORD, queues.E_ENGINE, queues.NE, queues.ARGUMENTS, TDMA,
+    )  # fmt: skip
+    return compile_generated(generate_hook, (*functions, *numbers), "sanitizer of the engines", 2)
+
+
+def copy_kernel() -> int:
+    """Address of the compiled check of copies."""
+    return compile_kernel(copy_side, "sanitizer of copies", 2)

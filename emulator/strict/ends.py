@@ -1,0 +1,59 @@
+"""A packet whose end register says less than the instruction touches: what the detection would not see."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tx8isa.record import Operand
+
+from .. import queues, state, tables
+from ..tile import Tile
+from .hazards import HIDDEN_END, Hazard, Site, make_site
+
+if TYPE_CHECKING:
+    from .sanitizer import Sanitizer
+
+
+def note_wrong_end(sanitizer: Sanitizer, tile: Tile) -> None:
+    """Note the instructions of its worker that a refused packet meets in bytes that its end leaves out.
+
+    The packet's operands stand in the entry being built, why it was refused in the tile's details.
+    """
+    number, index, given, expected = tile.detail
+    record = tables.records()[number]
+    operand = record.operands[index]
+    first = tile.fields(len(record.operands))[index]
+    worker = int(tile.words[state.WORKER])
+    hidden = range(max(given + 1, first), expected + 1)
+    at = make_site(sanitizer.system.image, tile.number, tile.pc, record.mnemonic, worker)
+    for other in _met(sanitizer, tile, worker, operand, hidden):
+        where = f"0x{hidden.start:x}..0x{expected:x} of the SPM of tile {tile.number}"
+        what = (
+            f"the end of '{operand.field}', 0x{given:x}, hides that it {operand.role}s {where}, which "
+            f"{other.text} may still be using"
+        )
+        fix = f"make the end 0x{expected:x}, its last byte, or 0"
+        memory = f"SPM of tile {tile.number}"
+        sanitizer.note(Hazard(HIDDEN_END, at, other, memory, hidden.start, expected, what, fix))
+
+
+def _met(sanitizer: Sanitizer, tile: Tile, worker: int, operand: Operand, hidden: range) -> list[Site]:
+    """Instructions in the queues that would have to be waited for because of the hidden bytes."""
+    block, found = tile.block(worker), []
+    for sequence in range(int(block[queues.OLDEST]), int(block[queues.NEXT])):
+        entry = block[queues.entry_at(sequence) :][: queues.ENTRY]
+        if entry[queues.E_LIVE] and _overlaps(entry.tolist(), operand.role == "write", hidden):
+            name = tables.records()[int(entry[queues.E_RECORD])].mnemonic
+            pc = int(entry[queues.E_PC])
+            found.append(make_site(sanitizer.system.image, tile.number, pc, name, worker))
+    return found
+
+
+def _overlaps(entry: list[int], writes: bool, hidden: range) -> bool:
+    """Whether an entry touches some of the bytes, one side writing."""
+    for number in range(entry[queues.E_RANGES]):
+        at = queues.E_FIRST_RANGE + number * queues.RANGE_WORDS
+        meets = entry[at + queues.R_FIRST] < hidden.stop and entry[at + queues.R_REACH] >= hidden.start
+        if meets and (writes or entry[at + queues.R_WRITE]):
+            return True
+    return False

@@ -1,0 +1,273 @@
+"""The sanitizer: its memories, and what orders the agents of a chip (``layout``): waits, copies, barriers.
+
+What is ordered is told by vector clocks. An engine instruction comes after what its core did before it was
+issued; a core comes after what a worker did once it has waited for it, or has seen in the status register
+that nothing is left; a copy comes after what its core did before it was started, and before what follows
+``dte.wait``, the end of the copy seen in dma_status, or its arrival seen by the receiving tile. A barrier
+orders its tiles. Inside one worker the detection of conflicts orders what needs to be, so its instructions
+count as one after another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tx8isa.encoding import encoder
+
+from .. import native, queues, state, tables
+from ..memory import Bytes, HostMemoryError, anonymous
+from ..observer import Observer
+from ..pmu import LSU_TIMEOUT_RESET
+from ..stream import stream_packet
+from ..tile import Status, Tile
+from . import access, checks, core_checks, layout
+from .hazards import ENDLESS, Hazard, make_site, pair_hazards
+
+if TYPE_CHECKING:
+    from ..dte import Copy, Side
+    from ..stream import Packet
+    from ..system import System
+
+Words = np.ndarray
+_INSTRUCTIONS = 0
+"""The DTE block that stands for the copies that instructions start: programs cannot use the real one."""
+
+
+class Sanitizer(Observer):
+    """Watches a system; it must be there before anything of the system runs."""
+
+    def __init__(self, system: System) -> None:
+        self.system, self.machine, self.tiles = system, system.machine, system.tiles
+        tile = system.machine.tile
+        self.workers = tile.workers
+        self.per_tile = 1 + tile.workers + tile.dte_blocks
+        self._memories: list[Bytes] = []
+        self.context = np.zeros(layout.CONTEXT_WORDS, np.int64)
+        agents = self.per_tile * len(system.tiles)
+        self.vectors = np.zeros((agents, agents), np.int64)
+        np.fill_diagonal(self.vectors, 1)
+        self.pairs = np.zeros((layout.MOST_PAIRS, layout.PAIR_WORDS), np.int64)
+        self._index = np.zeros(layout.INDEX_WORDS, np.int64)
+        self._make_context(system)
+        self._in_place = checks.in_place_operands()
+        self.blocks = [self._watch(tile, system) for tile in system.tiles]
+        self._copy_side = checks.copy_kernel()
+        self._arrivals: dict[tuple[int, int], Words] = {}
+        """What a program has seen who sees what came through a stream of a tile: a vector."""
+        self._on_the_way: list[tuple[int, Words, tuple[tuple[int, int], ...]]] = []
+        """Of this round: agent of the core or DTE block, its vector, the streams that will count it."""
+        self._done: dict[int, Words] = {}
+        """Vectors of register blocks whose copies were carried out."""
+        self._other: list[tuple[int, Hazard]] = []
+        self._states: set[bytes] = set()
+        """What the tiles were after rounds since anything happened between tiles."""
+        for segment in system.image.segments:
+            self.loaded(system.offset(segment.address), segment.size)
+        system.observers.append(self)
+
+    def _make_context(self, system: System) -> None:
+        context = self.context
+        context[layout.ACCESSES] = self._table(8 * layout.ACCESS_WORDS * layout.MOST_ACCESSES)
+        context[layout.NODES] = self._table(8 * layout.MOST_NODES)
+        context[layout.BLOCKS] = self._table(layout.BLOCK_BYTES * layout.MOST_BLOCKS)
+        context[layout.DDR_SHADOW] = self._table(8 * (system.ddr.size // layout.GRANULE + 1))
+        context[layout.ACCESS_COUNT], context[layout.NODE_COUNT], context[layout.BLOCK_COUNT] = 1, 0, 1
+        context[layout.VECTORS], context[layout.AGENTS] = self.vectors.ctypes.data, len(self.vectors)
+        self._released = np.zeros((len(self.tiles), len(self.vectors)), np.int64)
+        context[layout.RELEASED], context[layout.PER_TILE] = self._released.ctypes.data, self.per_tile
+        context[layout.FIRST_COPY] = 1 + self.workers
+        context[layout.PAIRS] = self.pairs.ctypes.data
+        context[layout.PAIR_INDEX] = self._index.ctypes.data
+        access.new_access(self._c, 0, 0, 0, layout.HOST)
+
+    def _table(self, size: int) -> int:
+        area = anonymous(size)
+        if area is None:
+            raise HostMemoryError(
+                f"the host refuses {size} bytes of address space for the sanitizer; raise the memory limit, "
+                "or describe a machine with less DDR"
+            )
+        self._memories.append(area)
+        return int(area.ctypes.data)
+
+    @property
+    def _c(self) -> int:
+        return int(self.context.ctypes.data)
+
+    def _watch(self, tile: Tile, system: System) -> Words:
+        """Let the compiled code of a tile call the checks."""
+        block = np.zeros(layout.TILE_WORDS, np.int64)
+        sites = self._table(8 * layout.SITE_WORDS * int(tile.words[state.CODE_WORDS] + 1))
+        block[layout.T_CONTEXT], block[layout.T_TILE] = self._c, tile.number
+        block[layout.T_SPM] = self._table(8 * (system.machine.spm.bytes // layout.GRANULE + 1))
+        block[layout.T_CODE], block[layout.T_AGENT] = sites, self.core(tile.number)
+        block[layout.T_CLOCK] = self.vectors[self.core(tile.number), self.core(tile.number) :].ctypes.data
+        block[layout.T_DDR], block[layout.T_BLOCKS] = self.context[[layout.DDR_SHADOW, layout.BLOCKS]]
+        block[layout.T_IN_PLACE] = self._in_place.ctypes.data
+        block[layout.T_COSTS] = tables.costs(system.machine).ctypes.data
+        tile.words[state.LSU_TIMEOUT] = LSU_TIMEOUT_RESET
+        tile.words[state.SANITIZER] = block.ctypes.data
+        tile.words[state.SANITIZER_HOOK] = checks.hook_kernel()
+        tile.words[state.CORE_CHECK] = core_checks.check_kernel()
+        return block
+
+    def core(self, tile: int) -> int:
+        """The agent that is a tile's core."""
+        return tile * self.per_tile
+
+    def dte(self, tile: int, block: int | None) -> int:
+        """The agent that is a register block of a tile's DTE."""
+        return tile * self.per_tile + 1 + self.workers + (_INSTRUCTIONS if block is None else block)
+
+    def loaded(self, offset: int, size: int) -> None:
+        """DDR bytes were there before the program began."""
+        self._access(0, layout.LOADED, True, layout.IN_DDR, offset, [size, 0, 1, 0, 1, 0, 1])
+
+    def _access(
+        self, agent: int, number: int, write: bool, space: int, first: int, loops: Sequence[int]
+    ) -> None:
+        """Pieces of one memory are read or written by an access."""
+        in_ddr = space == layout.IN_DDR
+        at = self.context[layout.DDR_SHADOW] if in_ddr else self.blocks[space][layout.T_SPM]
+        words = np.array([agent, number, int(write), space, at, first, *loops], np.int64)
+        native.call(self._copy_side, words.ctypes.data, self._c)
+
+    def hazards(self) -> tuple[Hazard, ...]:
+        """What was found so far, by tile and in the order of its program."""
+        found = [*pair_hazards(self), *self._other]
+        return tuple(hazard for _, hazard in sorted(found, key=lambda pair: (pair[1].at.tile, pair[0])))
+
+    @property
+    def more(self) -> int:
+        """Findings that no hazard was kept for, because there were too many."""
+        return int(self.context[layout.LOST])
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether the tables were full, so that the rest of the run was not looked at."""
+        return bool(self.context[layout.FULL])
+
+    def note(self, hazard: Hazard) -> None:
+        """Add a hazard that was not found in the shadow."""
+        self.context[layout.SEQUENCE] += 1
+        self._other.append((int(self.context[layout.SEQUENCE]), hazard))
+
+    # -- what orders -----------------------------------------------------------------------------------
+
+    def _see(self, agent: int, vector: Words) -> None:
+        """An agent has seen what one with this vector has done."""
+        np.maximum(self.vectors[agent], vector, out=self.vectors[agent])
+
+    def _step(self, agent: int) -> None:
+        self.vectors[agent, agent] += 1
+
+    def waited(self, tile: Tile, worker: int) -> None:
+        core = self.core(tile.number)
+        self._see(core, self.vectors[core + 1 + worker])
+
+    def copy_started(self, tile: Tile, copy: Copy, block: int | None) -> None:
+        if self.context[layout.FULL]:
+            return
+        core, agent = self.core(tile.number), self.dte(tile.number, block)
+        self._see(agent, self.vectors[core])
+        self._step(core)
+        self._step(agent)
+        clock, pc = int(self.vectors[agent, agent]), tile.pc
+        record = layout.COPY if block is not None else tile.detail[0]
+        number = access.new_access(self._c, agent, clock, pc, record)
+        if number:
+            for source in copy.sources:
+                self._side(agent, number, False, tile.number, source, copy)
+            for target in copy.targets:
+                self._side(agent, number, True, target.tile, target.side, copy)
+        packets = [(target.tile, stream_packet(target.user_id)) for target in copy.targets]
+        streams = tuple((to, packet.stream) for to, packet in packets if packet is not None)
+        self._on_the_way.append((agent, self.vectors[agent].copy(), streams))
+
+    def _side(self, agent: int, number: int, write: bool, tile: int, side: Side, copy: Copy) -> None:
+        pieces = copy.pieces
+        loops = [pieces.size]
+        for stride, trips in zip(side.strides, pieces.trips, strict=True):
+            loops += [stride, trips]
+        space = layout.IN_DDR if side.in_ddr else tile
+        self._access(agent, number, write, space, side.start, loops)
+
+    def copies_awaited(self, tile: Tile) -> None:
+        core = self.core(tile.number)
+        for block in range(self.machine.tile.dte_blocks):
+            agent = self.dte(tile.number, block)
+            vector = self.vectors[agent] if tile.status is Status.SENDING else self._done.get(agent)
+            if vector is not None:
+                self._see(core, vector)
+
+    def update_sent(self, tile: Tile, target: int, packet: Packet) -> None:
+        core = self.core(tile.number)
+        self._on_the_way.append((core, self.vectors[core].copy(), ((target, packet.stream),)))
+        self._step(core)
+
+    def arrival_seen(self, tile: Tile, stream: int) -> None:
+        vector = self._arrivals.get((tile.number, stream))
+        if vector is not None:
+            self._see(self.core(tile.number), vector)
+
+    def barrier_released(self, group: int) -> None:
+        cores = [self.core(tile.number) for tile in self.tiles if group >> tile.number & 1]
+        self._states.clear()
+        self.vectors[cores] = self.vectors[cores].max(axis=0)
+        for core in cores:
+            self._step(core)
+
+    def copy_done(self, tile: Tile, copy: Copy, error: bool) -> None:
+        self._states.clear()
+
+    def repeats(self) -> bool:
+        """Whether all tiles are as they were after an earlier round, with nothing between tiles since then.
+
+        What a tile has stored and executed is part of what it is, as counts, so memory is the same too.
+        """
+        state = hashlib.sha256()
+        for tile in self.tiles:
+            state.update(snapshot(tile, self.blocks[tile.number]))
+        repeated = state.digest() in self._states
+        self._states.add(state.digest())
+        return repeated
+
+    def never_goes_on(self, tiles: Sequence[Tile]) -> None:
+        for tile in tiles:
+            if tile.status is not Status.EXITED:
+                self.note(self._endless(tile))
+
+    def _endless(self, tile: Tile) -> Hazard:
+        """What a tile does that can never go on."""
+        place, name = tile.pc, "loop"
+        if tile.status is Status.BARRIER:
+            name = "ncc.barrier"
+            place -= encoder(tables.records()[tables.numbers()[name]]).size
+        site = make_site(self.system.image, tile.number, place, name)
+        fix = "see to it that what it waits for happens"
+        return Hazard(ENDLESS, site, None, "", 0, -1, self.system.traffic.waits_for(tile), fix)
+
+    def round_ended(self, tiles: Sequence[Tile]) -> None:
+        if self._on_the_way:
+            self._states.clear()
+        for agent, vector, streams in self._on_the_way:
+            self._done[agent] = vector
+            for place in streams:
+                before = self._arrivals.get(place, vector)
+                self._arrivals[place] = np.maximum(before, vector)
+        self._on_the_way.clear()
+
+
+def snapshot(tile: Tile, block: Words) -> bytes:
+    """All that decides how a tile goes on, memory as counts of what was stored and executed."""
+    words = tile.words
+    parts = [
+        words[state.X : state.X + 32], words[state.F : state.FCSR + 1], words[[state.PC, state.RANDOM]],
+        block[[layout.T_STORES]], tile.window, tile.counts[:, 0], tile.queue[queues.PENDING :: queues.WORDS],
+    ]  # fmt: skip
+    rest = repr((tile.status, tile.group, sorted(tile.csrs.items()), sorted(tile.pmu.items())))
+    return b"".join(part.tobytes() for part in parts) + rest.encode()

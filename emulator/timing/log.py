@@ -1,0 +1,198 @@
+"""The log of a tile: what simulated time is computed from, in the order of its program.
+
+Compiled code appends engine instructions and waits through the hook that ``observer.notify`` calls; Python
+appends everything else (``TileLog``). A log that is nearly full interrupts the tile's time slice, so that the
+simulation can work it off before the tile goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tx8isa import cost
+
+from .. import queues, state, tables
+from ..issue import gather_arguments
+from ..memory import HostMemoryError, anonymous
+from ..native import compile_generated
+from ..observer import MOST_WORKERS
+from ..tile import Tile
+from ..words import get, put
+from . import layout as a
+
+
+def interrupt(s: int, g: int, used: int) -> None:
+    """Note how many words are used, and interrupt the time slice when too few are left."""
+    put(g, a.T_AT, used)
+    if used > get(g, a.T_SIZE) - a.LOG_MARGIN and get(s, state.LIMIT) != 0:
+        put(g, a.T_FULL, get(s, state.LIMIT))
+        put(s, state.LIMIT, 0)
+
+
+def log_instruction(s: int, g: int, row: int, what: int) -> int:
+    """Write the row of an engine instruction, but for its costs; words used."""
+    q = get(s, state.QUEUE) + 8 * queues.WORDS * get(s, state.WORKER)
+    record, ranges = get(what, queues.E_RECORD), get(what, queues.E_RANGES)
+    fields = get(get(s, state.RECORDS), record * tables.HEADER + tables.OPERANDS)
+    put(row, a.L_WORKER, get(s, state.WORKER))
+    put(row, a.L_RECORD, record)
+    put(row, a.L_ENGINE, get(what, queues.E_ENGINE))
+    put(row, a.L_SERIAL, get(q, queues.SERIAL))
+    put(row, a.L_PRIORITY, get(q, queues.PRIORITY))
+    put(row, a.L_RANGES, ranges)
+    put(row, a.L_FIELDS, fields)
+    at = a.L_PAYLOAD
+    for i in range(ranges * queues.RANGE_WORDS):
+        put(row, at, get(what, queues.E_FIRST_RANGE + i))
+        at += 1
+    for i in range(fields):
+        put(row, at, get(what, queues.E_FIELDS + i))
+        at += 1
+    return at
+
+
+def generate_log() -> Callable[[int, int], int]:
+    """Write the hook: (what ``notify`` tells, state address) -> 0."""
+    evaluate = tables.write_dispatcher(list(cost.FUNCTIONS), queues.ARGUMENTS)
+
+    def log(what: int, s: int) -> int:
+        g = get(s, state.TIMING)
+        at = get(g, a.T_AT)
+        row = get(g, a.T_LOG) + 8 * at
+        put(row, a.L_RETIRED, get(s, state.RETIRED) - get(g, a.T_SKIPPED))
+        put(row, a.L_PC, get(s, state.PC))
+        if what >= 0 and what < MOST_WORKERS:
+            put(row, a.L_KIND, a.WAIT | a.SHORT_ROW << a.LENGTH_SHIFT)
+            put(row, a.L_WORKER, what)
+            put(row, a.L_COST, get(g, a.T_JOIN))
+            interrupt(s, g, at + a.SHORT_ROW)
+            return 0
+        size = log_instruction(s, g, row, what)
+        put(row, a.L_KIND, a.ENGINE | size << a.LENGTH_SHIFT)
+        q = get(s, state.QUEUE) + 8 * queues.WORDS * get(s, state.WORKER)
+        t, record = get(g, a.T_COSTS), get(row, a.L_RECORD) * tables.COSTS
+        fields = (what - q) // 8 + queues.E_FIELDS
+        put(row, a.L_FIXED, get(t, record + tables.C_FIXED))
+        put(row, a.L_EXCLUSIVE, get(t, record + tables.C_EXCLUSIVE))
+        gather_arguments(t, record + tables.C_DATA_ARGUMENTS, get(t, record + tables.C_DATA_COUNT), q, fields)
+        put(row, a.L_DATA, evaluate(get(t, record + tables.C_DATA), q))
+        count = get(t, record + tables.C_OPERATIONS_COUNT)
+        gather_arguments(t, record + tables.C_OPERATIONS_ARGUMENTS, count, q, fields)
+        put(row, a.L_OPERATIONS, evaluate(get(t, record + tables.C_OPERATIONS), q))
+        interrupt(s, g, at + size)
+        return 0
+
+    return log
+
+
+def log_kernel() -> int:
+    """Address of the compiled hook."""
+    functions = (*cost.FUNCTIONS, log_instruction, interrupt, gather_arguments, get, put)
+    layout = tuple(value for name, value in sorted(vars(a).items()) if name.isupper())
+    numbers = (
+        MOST_WORKERS, tables.COSTS, tables.C_FIXED, tables.C_EXCLUSIVE, tables.C_DATA, tables.C_DATA_COUNT,
+        tables.C_DATA_ARGUMENTS, tables.C_OPERATIONS, tables.C_OPERATIONS_COUNT,
+        tables.C_OPERATIONS_ARGUMENTS, state.TIMING, state.RETIRED, state.PC, state.QUEUE, state.WORKER,
+        queues.WORDS, queues.E_FIELDS, queues.ARGUMENTS,
+    )  # fmt: skip
+    return compile_generated(generate_log, (*functions, *layout, *numbers), "log of simulated time", 2)
+
+
+class TileLog:
+    """The log of one tile, and rows that Python appends."""
+
+    def __init__(self, tile: Tile, costs: np.ndarray, join: int) -> None:
+        area = anonymous(8 * a.LOG_WORDS)
+        if area is None:
+            raise HostMemoryError(f"the host refuses {8 * a.LOG_WORDS} bytes for the log of simulated time")
+        self.tile, self.rows = tile, area.view(np.int64)
+        self.dropped = self.progress = 0
+        """Words that were worked off, and words of rows that only tell of progress."""
+        self.noted = -1
+        """Instructions before the last row that Python has written."""
+        self.head = np.zeros(a.T_WORDS, dtype=np.int64)
+        self.head[[a.T_LOG, a.T_SIZE]] = self.rows.ctypes.data, self.rows.size
+        self.head[[a.T_COSTS, a.T_JOIN]] = costs.ctypes.data, join
+
+    def watch(self, hook: int) -> None:
+        """Let the tile call the hook."""
+        words = self.tile.words
+        words[state.TIMING_HOOK], words[state.TIMING] = hook, self.head.ctypes.data
+
+    @property
+    def used(self) -> int:
+        """Words of the log that are filled."""
+        return int(self.head[a.T_AT])
+
+    @property
+    def written(self) -> int:
+        """Words that have ever been written, those that only tell of progress left out."""
+        return self.dropped + self.used - self.progress
+
+    def append(self, kind: int, *values: int, worker: int = 0, retired: int | None = None) -> None:
+        """Append a row; ``values`` are its words from ``L_COST`` on."""
+        size = max(a.L_COST + len(values), a.SHORT_ROW)
+        at = self.used
+        if retired is None:
+            retired = self.tile.retired
+        self.noted = retired
+        row = self.rows[at : at + size]
+        row[:4] = kind | size << a.LENGTH_SHIFT, retired - int(self.head[a.T_SKIPPED]), self.tile.pc, worker
+        row[4 : 4 + len(values)] = values
+        if kind == a.PROGRESS:  # between rounds, when there is no slice to interrupt
+            self.progress += size
+            self.head[a.T_AT] = at + size
+        else:
+            interrupt(self.tile.words.ctypes.data, self.head.ctypes.data, at + size)
+
+    def is_half_full(self) -> bool:
+        """Whether less than half of the words are left that the tile may fill."""
+        return 2 * self.used > self.rows.size - a.LOG_MARGIN
+
+    def skip(self, instructions: int) -> None:
+        """Instructions that are behind do not count: they only looked for something that was not there."""
+        self.head[a.T_SKIPPED] += instructions
+
+    def interrupted(self) -> bool:
+        """Whether the time slice ended before its time because the log was full; its limit is put back."""
+        limit = int(self.head[a.T_FULL])
+        if limit == 0:
+            return False
+        self.head[a.T_FULL] = 0
+        self.tile.words[state.LIMIT] = limit
+        return self.tile.retired < limit
+
+    def drop(self, words: int) -> None:
+        """Forget rows that were worked off; the others move to the front."""
+        if words == 0:
+            return
+        left = self.used - words
+        if left:
+            self.rows[:left] = self.rows[words : words + left].copy()
+        self.head[a.T_AT] = left
+        self.dropped += words
+
+    def save(self) -> dict[str, Any]:
+        """The rows that are left, and what was counted."""
+        return {
+            "rows": self.rows[: self.used].copy(), "skipped": int(self.head[a.T_SKIPPED]),
+            "dropped": self.dropped, "progress": self.progress,
+        }  # fmt: skip
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Go on from what ``save`` gave."""
+        rows = saved["rows"]
+        self.rows[: len(rows)] = rows
+        self.head[[a.T_AT, a.T_SKIPPED, a.T_FULL]] = len(rows), saved["skipped"], 0
+        self.dropped, self.progress = saved["dropped"], saved["progress"]
+
+
+def copy_payload(ranges: Sequence[tuple[int, int, int]], fields: Sequence[int]) -> list[int]:
+    """Ranges (first, bytes, written) and operands as a row holds them."""
+    words: list[int] = []
+    for first, size, written in ranges:
+        words += [first, first + size - 1, written, size]
+    return [*words, *fields]

@@ -1,0 +1,294 @@
+"""Simulated time beside a run: watches it, works off what the tiles have logged, tells the sinks.
+
+The run executes late and in an order of its own; time comes from the logs alone. Between two rounds, and
+whenever a log is full, ``advance`` simulates as far as the logs allow. Results never depend on it, but for
+programs that read time: a tile that does waits until the simulation has reached its point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tx8isa.cost import TICKS, ticks
+from tx8isa.machine import Machine
+
+from .. import native, queues, tables
+from ..observer import Observer
+from ..stream import stream_packet
+from ..tile import Status, Tile
+from . import layout as a
+from .chip import make_chip
+from .log import TileLog, copy_payload, log_kernel
+from .moment import Moment, read_moment
+from .polling import Polls
+from .simulate import HELD, simulate_kernel
+from .slices import MOST_RANGES, SLICE, Batch, Sink
+
+if TYPE_CHECKING:
+    from ..dte import Copy, Side
+    from ..stream import Packet
+
+
+class Simulator(Observer):
+    """Simulated time of one run. ``sinks`` get every slice; without them only the clocks are kept."""
+
+    def __init__(self, tiles: Sequence[Tile], machine: Machine, sinks: Sequence[Sink] = ()) -> None:
+        self.tiles, self.sinks = tiles, list(sinks)
+        self.chip = make_chip(machine)
+        self._out = np.zeros((a.OUT_ROWS, a.OUT_WORDS), dtype=np.int64)
+        self._simulate = simulate_kernel()
+        costs, core = tables.costs(machine), machine.timing.core
+        join = int(costs[tables.numbers()["ncc.wait"] * tables.COSTS + tables.C_FIXED])
+        self._poll_cost, self._csr_cost = ticks(core.register_read.value), ticks(core.csr_read.value)
+        self._send_cost = ticks(machine.timing.dte.issue.value)
+        self._step_cost = ticks(core.instruction.value)
+        self.logs = [TileLog(tile, costs, join) for tile in tiles]
+        hook = log_kernel()
+        for log in self.logs:
+            log.watch(hook)
+        self.polls = [Polls() for _ in tiles]
+        self.sent = np.zeros(len(tiles), dtype=np.int64)
+        """By tile: messages of copies that it has started; then those of them that were carried out."""
+        self.carried = np.zeros(len(tiles), dtype=np.int64)
+        self.arrived = np.zeros((len(tiles), a.STREAMS), dtype=np.int64)
+        """By tile and stream: what has arrived."""
+        self.seen = np.zeros((len(tiles), a.STREAMS), dtype=np.int64)
+        """What of it the tile's program has waited for."""
+        self._coming: list[list[tuple[int, int]]] = [[] for _ in tiles]
+        self._moments: list[Moment | None] = [None] * len(tiles)
+        self.ends: list[int] = []
+        """When the run is over: the time in ticks at which each tile exited or was stopped."""
+        numbers = np.arange(len(tiles), dtype=np.int64)
+        self._places = self.chip[a.H_TILE_AT] + numbers * self.chip[a.H_TILE_WORDS]
+        """Of the tiles in ``chip``."""
+        self._address = int(self.chip.ctypes.data)
+        self._attach()
+
+    # -- what the tiles do; by the threads that run them -------------------------------------------------
+
+    def waited(self, tile: Tile, worker: int) -> None:
+        self._found(tile)
+        self.logs[tile.number].append(a.SEEN, self._poll_cost, worker=worker)
+
+    def result_read(self, tile: Tile, worker: int) -> None:
+        self._found(tile)
+        self.logs[tile.number].append(a.RESULT, self._poll_cost, worker=worker)
+
+    def polled(self, tile: Tile) -> None:
+        self.polls[tile.number].in_vain(tile.pc, tile.retired, self.logs[tile.number].written)
+
+    def _found(self, tile: Tile) -> None:
+        """A program has found what it looked for: that it looked before does not count."""
+        log = self.logs[tile.number]
+        log.skip(self.polls[tile.number].found(tile.pc, tile.retired, log.written))
+
+    def copy_started(self, tile: Tile, copy: Copy, block: int | None) -> None:
+        number = tile.number
+        record, fields = -1, []
+        if block is None:
+            record = tile.detail[0]
+            fields = tile.fields(len(tables.records()[record].operands))
+        for index, target in enumerate(copy.targets):
+            packet = stream_packet(target.user_id)
+            stream = packet.stream if packet else -1
+            if packet:
+                self._coming[number].append((target.tile, stream))
+            source = copy.sources[copy.source_of(index)]
+            ranges = [_range(copy, source, 0), _range(copy, target.side, 1)]
+            sides = a.SOURCE_IN_DDR * source.in_ddr | a.TARGET_IN_DDR * target.side.in_ddr
+            last = int(index == len(copy.targets) - 1)
+            self.logs[number].append(
+                a.COPY, 0 if index else self._send_cost, target.tile, stream, copy.pieces.total, sides, last,
+                record, 0, len(ranges), len(fields), *copy_payload(ranges, fields),
+            )  # fmt: skip
+        self.sent[number] += len(copy.targets)
+
+    def copies_awaited(self, tile: Tile) -> None:
+        """``dte.wait`` is for all copies; a status register that says done, for those carried out."""
+        polling = tile.status is not Status.SENDING
+        count = self.carried[tile.number] if polling else self.sent[tile.number]
+        if polling:
+            self._found(tile)
+        self.logs[tile.number].append(a.AWAIT, self._poll_cost if polling else self._step_cost, int(count))
+
+    def update_sent(self, tile: Tile, target: int, packet: Packet) -> None:
+        self._coming[tile.number].append((target, packet.stream))
+        self.logs[tile.number].append(a.UPDATE, 0, target, packet.stream)
+
+    def arrival_seen(self, tile: Tile, stream: int) -> None:
+        arrived = int(self.arrived[tile.number, stream])
+        if arrived > self.seen[tile.number, stream]:  # else it is still waiting for the rest
+            self.seen[tile.number, stream] = arrived
+            self._found(tile)
+            self.logs[tile.number].append(a.ARRIVAL, self._poll_cost, stream, arrived)
+
+    def barrier_entered(self, tile: Tile, group: int) -> None:
+        self.logs[tile.number].append(a.BARRIER, 0, group)
+
+    def exited(self, tile: Tile) -> None:
+        self.logs[tile.number].append(a.EXIT)
+
+    def moment(self, tile: Tile, register: bool) -> Moment | None:
+        """Simulated time at a tile's program counter; None while it is not known.
+
+        Then the tile waits (``Status.TIMING``) and asks again when it goes on. ``register``: a register is
+        read, not a CSR.
+        """
+        found = self._moments[tile.number]
+        if found is None:
+            cost = self._poll_cost if register else self._csr_cost
+            self.logs[tile.number].append(a.READ, cost)
+            tile.status = Status.TIMING
+        self._moments[tile.number] = None
+        return found
+
+    def interrupted(self, tile: Tile) -> bool:
+        """Whether a tile's slice was interrupted by its full log; it has to go on after ``advance``."""
+        return self.logs[tile.number].interrupted()
+
+    # -- between rounds ----------------------------------------------------------------------------------
+
+    def round_ended(self, tiles: Sequence[Tile]) -> None:
+        for coming in self._coming:
+            for target, stream in coming:
+                self.arrived[target, stream] += 1
+            coming.clear()
+        self.carried[:] = self.sent
+        self.advance()
+
+    def advance(self) -> None:
+        """Simulate as far as the logs allow."""
+        for tile, log, polls in zip(self.tiles, self.logs, self.polls, strict=True):
+            log.head[a.T_FULL] = 0
+            if tile.status is Status.RUNNING and tile.retired > log.noted + 1:
+                log.append(a.PROGRESS, retired=polls.since(log.written, tile.retired))
+        self._work_off()
+        for number, log in enumerate(self.logs):
+            while log.is_half_full():
+                self._make_room(number)
+        self._hand_out_moments()
+
+    def serve_first(self) -> bool:
+        """Let time pass for the first of the tiles that wait for it, whatever the others may still do.
+
+        False when none waits.
+        """
+        waiting = [t.number for t in self.tiles if t.status is Status.TIMING]
+        if not waiting:
+            return False
+        self._let_pass(min(waiting, key=lambda number: int(self.chip[self._places[number] + a.P_DUE])))
+        self._work_off()
+        self._hand_out_moments()
+        return True
+
+    def _make_room(self, number: int) -> None:
+        """Work off a log that is nearly full, whatever tiles may still do that have nothing to tell yet."""
+        before = self.logs[number].dropped
+        self._let_pass(number)
+        self._work_off()
+        if self.logs[number].dropped == before:
+            raise AssertionError(f"simulated time: tile {number} cannot go on, and its log is full")
+
+    def _let_pass(self, number: int) -> None:
+        """Let no other tile hold back a tile."""
+        self.chip[np.delete(self._places, number) + a.P_HOLD] = a.HUGE
+
+    def _work_off(self) -> None:
+        self.chip[a.H_EMIT] = bool(self.sinks)
+        self.chip[self._places + a.P_LOG_END] = [log.used for log in self.logs]
+        while native.call(self._simulate, self._address) != HELD:
+            self._deliver()
+        for log, words in zip(self.logs, self.chip[self._places + a.P_LOG_AT].tolist(), strict=True):
+            log.drop(words)
+        self.chip[self._places + a.P_LOG_AT] = 0
+
+    def _deliver(self) -> None:
+        """Give the sinks the slices that were found."""
+        count = int(self.chip[a.H_OUT_ROWS])
+        self.chip[a.H_OUT_ROWS] = 0
+        if count == 0:
+            return
+        batch = make_batch(self._out[:count])
+        for sink in self.sinks:
+            sink.take(batch)
+
+    def _hand_out_moments(self) -> None:
+        for tile, place in zip(self.tiles, self._places.tolist(), strict=True):
+            if tile.status is Status.TIMING and self.chip[place + a.P_READS] != 0:
+                self.chip[place + a.P_READS] = 0
+                self._moments[tile.number] = read_moment(self.chip[place + a.P_SNAPSHOT :], tile.workers)
+                tile.status = Status.RUNNING
+
+    def run_ended(self, tiles: Sequence[Tile]) -> None:
+        """Simulate the rest: what was issued ends, and nothing more comes."""
+        self.advance()
+        self.chip[a.H_OVER] = 1
+        self._work_off()
+        self._deliver()
+        self.ends = self._ends()
+        for sink in self.sinks:
+            sink.close(self.ends)
+
+    @property
+    def cycles(self) -> int:
+        """Simulated cycles until the last tile was done, so far."""
+        return max(self._ends()) // TICKS
+
+    def _ends(self) -> list[int]:
+        """By tile: the time until which its core and its engines have something to do, as far as is known."""
+        chip, places = self.chip, self._places
+        ends: list[int] = np.maximum(chip[places + a.P_CLOCK], chip[places + a.P_LAST_END]).tolist()
+        return ends
+
+    # -- snapshots ---------------------------------------------------------------------------------------
+
+    def save(self) -> dict[str, Any]:
+        """Everything that is known, as arrays and plain values; no tile may be running.
+
+        Slices that are final go to the sinks before.
+        """
+        self._deliver()
+        return {
+            "chip": self.chip.copy(), "sent": self.sent.copy(), "carried": self.carried.copy(),
+            "arrived": self.arrived.copy(), "seen": self.seen.copy(),
+            "logs": [log.save() for log in self.logs], "polls": [polls.save() for polls in self.polls],
+            "moments": list(self._moments), "coming": [list(coming) for coming in self._coming],
+        }  # fmt: skip
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Go on from what ``save`` gave, on the same machine."""
+        for name in ("chip", "sent", "carried", "arrived", "seen"):
+            getattr(self, name)[:] = saved[name]
+        for log, rows in zip(self.logs, saved["logs"], strict=True):
+            log.restore(rows)
+        for polls, places in zip(self.polls, saved["polls"], strict=True):
+            polls.restore(places)
+        self._moments = list(saved["moments"])
+        self._coming = [[(target, stream) for target, stream in coming] for coming in saved["coming"]]
+        self._attach()
+
+    def _attach(self) -> None:
+        """Give the simulation the host addresses that it needs."""
+        self.chip[[a.H_OUT, a.H_OUT_SIZE]] = self._out.ctypes.data, a.OUT_ROWS
+        self.chip[self._places + a.P_LOG] = [log.rows.ctypes.data for log in self.logs]
+
+
+def make_batch(rows: npt.NDArray[np.int64]) -> Batch:
+    """Slices as sinks get them, from the rows of the simulation."""
+    slices = np.empty(len(rows), dtype=SLICE)
+    names = SLICE.names
+    assert names is not None
+    for column, name in enumerate(names):
+        slices[name] = rows[:, column]
+    ranges = rows[:, a.O_RANGES : a.O_FIELDS].reshape(-1, MOST_RANGES, 3).copy()
+    return Batch(slices, ranges, rows[:, a.O_FIELDS :].copy())
+
+
+def _range(copy: Copy, side: Side, written: int) -> tuple[int, int, int]:
+    """First byte and bytes of one side of a copy."""
+    first = side.start + (queues.DDR if side.in_ddr else 0)
+    return first, copy.pieces.total, written

@@ -1,0 +1,141 @@
+"""The coefficients of the model of time, as tables ``[timing.*]`` of the machine description.
+
+What they mean together: docs/timing.md. ``cost`` makes the costs of the engine instructions from them; the
+rest (core, DTE, barrier, banks) is for who simulates. A cycle is one of ``engines.clock``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from .figures import (
+    BytesPerCycle,
+    Cycles,
+    Efficiency,
+    ElementsPerCycle,
+    Record,
+    Share,
+    Slowness,
+    StepsPerCycle,
+)
+
+
+class CtTimingRates(Record, frozen=True):
+    """Arithmetic of the vector engine by element format; ``bool`` is packed bits."""
+
+    int8: ElementsPerCycle
+    int16: ElementsPerCycle
+    fp16: ElementsPerCycle
+    bf16: ElementsPerCycle
+    int32: ElementsPerCycle
+    fp32: ElementsPerCycle
+    tf32: ElementsPerCycle
+    bool: ElementsPerCycle
+
+
+class CtTimingWork(Record, frozen=True):
+    """How much longer than arithmetic on the same data the other work of the vector engine takes."""
+
+    division: Annotated[Slowness, Meta(description="div, recip, sqrt, rsqrt.")]
+    exponential: Annotated[Slowness, Meta(description="exp, the accurate form.")]
+    transcendental: Annotated[Slowness, Meta(description="The other functions that are no arithmetic.")]
+    conversion: Annotated[Slowness, Meta(description="Between formats, and from bits.")]
+    lookup: Annotated[Slowness, Meta(description="Tables, gathers and masked moves.")]
+    reduction: Annotated[Slowness, Meta(description="Reductions, counts and extremes, by what they read.")]
+    window: Annotated[Slowness, Meta(description="Pooling: results times places of the window.")]
+    interpolation: Annotated[Slowness, Meta(description="Bilinear resize, by what it writes.")]
+    random: Annotated[Slowness, Meta(description="Random numbers and drop-out.")]
+
+
+class CtTiming(Record, frozen=True):
+    """The vector engine: fixed + whole lines of data (+ misaligned)."""
+
+    fixed: Annotated[Cycles, Meta(description="One command, whatever its size.")]
+    misaligned: Annotated[Cycles, Meta(description="More when a base is off a line of spm.engine_rate.")]
+    rates: CtTimingRates
+    work: CtTimingWork
+
+
+class NeTiming(Record, frozen=True):
+    """The matrix engine: fixed + whole steps of engines.ne_array."""
+
+    fixed: Annotated[Cycles, Meta(description="One command, whatever its size.")]
+    steps: Annotated[StepsPerCycle, Meta(description="Steps at once, FP16; others by their peaks.")]
+    efficiency: Annotated[Efficiency, Meta(description="The part of that rate that is reached.")]
+
+
+class DmaTiming(Record, frozen=True):
+    """RDMA or WDMA: fixed + for each contiguous run in DDR its bytes at the rate, but at least ``run``."""
+
+    fixed: Annotated[Cycles, Meta(description="One command, the latency of DDR included.")]
+    rate: Annotated[BytesPerCycle, Meta(description="One tile, contiguous.")]
+    run: Annotated[Cycles, Meta(description="One contiguous run of DDR at least.")]
+
+
+class TdmaTiming(Record, frozen=True):
+    """TDMA: moves are fixed + rows + transfers, fills fixed + whole lines of data."""
+
+    fixed: Annotated[Cycles, Meta(description="One move, whatever its size.")]
+    row: Annotated[Cycles, Meta(description="Each step of the loops outside the innermost one.")]
+    transfer: Annotated[Cycles, Meta(description="One block of the innermost loop at least.")]
+    rate: Annotated[BytesPerCycle, Meta(description="Long blocks.")]
+    fill_fixed: Annotated[Cycles, Meta(description="One fill, whatever its size.")]
+    fill_rate: Annotated[BytesPerCycle, Meta(description="A fill.")]
+
+
+class ScalarTiming(Record, frozen=True):
+    """The scalar function unit."""
+
+    fixed: Annotated[Cycles, Meta(description="From issue to the result.")]
+
+
+class SpmTiming(Record, frozen=True):
+    """What engines cost each other at the scratchpad."""
+
+    collision: Annotated[
+        Share, Meta(description="Of a data phase, lost to another engine on the same bank at the same time.")
+    ]
+
+
+class DteTiming(Record, frozen=True):
+    """Copies between tiles; bytes take noc.link_out and noc.link_in."""
+
+    issue: Annotated[Cycles, Meta(description="Of the core, to prepare and start a copy.")]
+    fixed: Annotated[Cycles, Meta(description="From there to the completion, without the bytes.")]
+    first: Annotated[Cycles, Meta(description="More for the first copy of a tile.")]
+    hop: Annotated[Cycles, Meta(description="Each link on the way.")]
+
+
+class CoreTiming(Record, frozen=True):
+    """The kernel core of a tile."""
+
+    instruction: Annotated[Cycles, Meta(description="An instruction of its own.")]
+    issue: Annotated[Cycles, Meta(description="To submit an engine instruction.")]
+    issue_cold: Annotated[Cycles, Meta(description="The same, the first of a tile.")]
+    register_read: Annotated[Cycles, Meta(description="A read of a unit's register, uncached.")]
+    csr_read: Annotated[Cycles, Meta(description="A read of a control and status register.")]
+    join: Annotated[Cycles, Meta(description="A wait for workers that are done.")]
+    join_worker: Annotated[Cycles, Meta(description="More for each worker of the wait.")]
+
+
+class BarrierTiming(Record, frozen=True):
+    """The barrier of a set of tiles."""
+
+    fixed: Annotated[Cycles, Meta(description="From the arrival of the last tile to the going on of all.")]
+
+
+class Timing(Record, frozen=True):
+    """All coefficients of the model of time."""
+
+    ct: CtTiming
+    ne: NeTiming
+    rdma: DmaTiming
+    wdma: DmaTiming
+    tdma: TdmaTiming
+    scalar: ScalarTiming
+    spm: SpmTiming
+    dte: DteTiming
+    core: CoreTiming
+    barrier: BarrierTiming
