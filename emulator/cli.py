@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .options import ddr_range, make_parser
+
 if TYPE_CHECKING:
     from .program import Array, Program
     from .report.file import PageFile
@@ -17,154 +19,17 @@ if TYPE_CHECKING:
     from .system import System
     from .timing.slices import Sink
 
-_EPILOG = """examples:
-  tx8emu prog.bin --input x=images.npy --output-dir out
-  tx8emu prog.bin --stats
-  tx8emu prog.bin --trace run.json.gz
-  tx8emu prog.bin --report run.html
-  tx8emu prog.bin --dump-spm --tile 3
-  tx8emu prog.bin --dump-ddr 0x280000000:256
-  tx8emu prog.bin --save-state half.state --at 1000000
-  tx8emu prog.bin --load-state half.state --output-dir out
-  tx8emu prog.bin --on-exception drop --max-instructions 1000000
-  tx8emu prog.bin --gdb 5555
-  tx8emu --instructions ct.add.vv
-
-exit status: 0 success; 1 the input was at fault; 2 usage; 3 the program ran and faulted."""
-
-
-class _Instructions(argparse.Action):
-    """Like ``--help``: print and leave, whatever else there is."""
-
-    def __call__(self, parser: argparse.ArgumentParser, _: Any, values: Any, option: Any = None) -> None:
-        from .manual import show
-
-        show(values)
-        parser.exit()
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="tx8emu", description="Run a program image on an emulated TX81 chip.", epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    add = parser.add_argument
-    add("program", help="program image made by tx8as or tx8cc")
-    add("--input", action="append", default=[], metavar="NAME=FILE.npy", help="array for a named input")
-    add("--output-dir", metavar="DIR", help="write one .npy file for each named output")
-    add(
-        "--dump-spm",
-        nargs="?",
-        const="-",
-        metavar="FILE",
-        help="hex dump of the written SPM; with =FILE, the raw bytes of one tile (see --tile)",
-    )
-    add("--dump-ddr", action="append", default=[], metavar="ADDR:LEN", help="hex dump of DDR, engines' view")
-    add("--tile", type=_number, metavar="N", help="the tile --dump-spm shows (all; 0 for a file)")
-    _add_views(parser)
-    add("--max-instructions", type=_number, metavar="N", help="stop a tile after N instructions, exit 3")
-    add("--threads", type=_number, default=1, metavar="N", help="host threads that share the tiles (1)")
-    add("--serial", action="store_true", help="start with serial_mode = 1: one queue, program order")
-    _add_rules(parser)
-    _add_states(parser)
-    add("--gdb", type=_port, metavar="PORT", help="run as a debugger says that connects to PORT (0: any)")
-    add("-q", "--quiet", action="store_true", help="no messages about compiled kernels")
-    add("-v", "--verbose", action="store_true", help="say which kernels are compiled, and how long it took")
-    add(
-        "--instructions",
-        action=_Instructions,
-        nargs="?",
-        metavar="NAME",
-        help="print the manual of all instructions and exit, or of those whose mnemonic is NAME or matches "
-        "it as a pattern, such as 'ct.add.*'",
-    )
-    add("--version", action="version", version="tx8emu 0.1.0")
-    return parser
-
-
-def _add_views(parser: argparse.ArgumentParser) -> None:
-    """Options that show what the run did."""
-    add = parser.add_argument
-    add(
-        "--stats",
-        nargs="?",
-        const="text",
-        choices=("text", "json"),
-        help="print where the time went, in simulated cycles, and what was executed; with =json for machines",
-    )
-    add("--timed", action="store_true", help="simulate time beside the run: programs that read it see cycles")
-    add("--trace", metavar="FILE", help="write what each engine did when, for Perfetto; .gz: compressed")
-    add("--report", metavar="FILE.html", help="write a page for a browser: what took how long, and why")
-
-
-def _add_states(parser: argparse.ArgumentParser) -> None:
-    """Options about saved states."""
-    add = parser.add_argument
-    add("--save-state", metavar="FILE", help="run as far as --at says, write the state to FILE and stop")
-    add(
-        "--at",
-        metavar="N|LABEL",
-        help="where: after N instructions of a tile, or when the first tile comes to LABEL; without it where "
-        "--max-instructions stops the run",
-    )
-    add("--load-state", metavar="FILE", help="go on from a saved state of the program; inputs are part of it")
-
-
-def _add_rules(parser: argparse.ArgumentParser) -> None:
-    """Options that choose between rules of the machine."""
-    add = parser.add_argument
-    add(
-        "--on-exception",
-        choices=("stop", "drop"),
-        default="stop",
-        help="a refused engine instruction ends the run with exit 3 (stop), or is dropped: the exception "
-        "register shows it and the program goes on",
-    )
-    add(
-        "--write-span",
-        choices=("exact", "hostile"),
-        default="exact",
-        help="what CT and NE write behind a result, up to the end of its 256-byte line: nothing (exact), or "
-        "a poison value that shows a program that keeps data there (hostile)",
-    )
-    add(
-        "--ne-post",
-        choices=("ignore", "proposed"),
-        default="ignore",
-        help="bias, scale and activation of the matrix engine in float formats: without effect, as on the "
-        "board (ignore), or computed (proposed)",
-    )
-    add("--explore", type=_number, default=0, metavar="N", help="run N other orders; exit 3 if one differs")
-    add("--seed", type=_number, default=1, metavar="S", help="which orders --explore runs (1)")
-    add("--strict", action="store_true", help="look for hazards (docs/strict.md); exit 3 when there are any")
-    add("--machine", metavar="FILE.toml", help="machine description (TX81)")
-
-
-def _number(text: str) -> int:
-    try:
-        value = int(text, 0)
-    except ValueError:
-        value = -1
-    if not 0 <= value < 1 << 62:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number from 0 to 2**62-1")
-    return value
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a port from 0 to 65535")
-    return int(text)
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Entry point; the exit status is that of the table in the help text."""
     from tx8isa.command_line import with_value
     from tx8isa.errors import Tx8Error
 
     try:
-        options = _parser().parse_args(with_value(arguments, "--stats", "text"))
+        options = make_parser().parse_args(with_value(arguments, "--stats", "text"))
         if not 1 <= options.threads <= 256:
-            _parser().error(f"argument --threads: {options.threads} is outside 1..256")
+            make_parser().error(f"argument --threads: {options.threads} is outside 1..256")
+        if options.load_state and (options.strict or options.explore):
+            make_parser().error("--strict and --explore watch a run from its start: not with --load-state")
         status = _run(options)
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -196,11 +61,11 @@ def _run(options: argparse.Namespace) -> int:
     from .snapshot import commands as snapshots
     from .trace.option import open_trace
 
-    snapshots.check_options(_parser(), options)
+    snapshots.check_options(make_parser(), options)
     machine = load_machine(options.machine)
     if options.tile is not None and options.tile >= machine.tiles:
-        _parser().error(f"argument --tile: {options.tile} is outside 0..{machine.tiles - 1}")
-    ranges = [_ddr_range(text) for text in options.dump_ddr]
+        make_parser().error(f"argument --tile: {options.tile} is outside 0..{machine.tiles - 1}")
+    ranges = [ddr_range(text) for text in options.dump_ddr]
     native.on_compile = None if options.quiet else _announce(options.verbose)
     program = load(options.program, machine)
     files = _output_files(options, program)
@@ -328,16 +193,6 @@ def _show(file: int, data: bytes) -> None:
         stream.buffer.flush()
 
 
-def _ddr_range(text: str) -> tuple[int, int]:
-    address, colon, size = text.partition(":")
-    try:
-        if not colon:
-            raise ValueError
-        return int(address, 0), int(size, 0)
-    except ValueError:
-        _parser().error(f"argument --dump-ddr: '{text}' is not ADDR:LEN, for example 0x280000000:256")
-
-
 def _read_inputs(arguments: Iterable[str]) -> dict[str, Array]:
     from .arrays import read_array
     from .program import InputError
@@ -346,7 +201,7 @@ def _read_inputs(arguments: Iterable[str]) -> dict[str, Array]:
     for argument in arguments:
         name, equals, file = argument.partition("=")
         if not equals or not name or not file:
-            _parser().error(f"argument --input: '{argument}' is not NAME=FILE.npy")
+            make_parser().error(f"argument --input: '{argument}' is not NAME=FILE.npy")
         if name in inputs:
             raise InputError(f"input '{name}' is given twice")
         inputs[name] = read_array(file)

@@ -254,6 +254,13 @@ def test_the_command_prints_hazards_writes_outputs_and_exits_with_3(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize("option", [["--strict"], ["--explore", "3"]])
+def test_a_run_is_watched_from_its_start(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["program.bin", "--load-state", "half.state", *option])
+    assert left.value.code == 2 and "from its start" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("name", "fix"),
     [
