@@ -33,14 +33,14 @@ EDGES = {"core": "#a55050", "RDMA": "#3b6ea5", "NE": "#c8a24a", "TDMA": "#6a9a5b
 Event = dict[str, Any]
 
 
-def trace() -> list[Event]:
-    """The events of the example, run on matrices of zeros."""
+def trace(path: str = PROGRAM) -> list[Event]:
+    """The events of a program for fp16, by default the example, run on matrices of zeros."""
     machine = load_machine(None)
-    program = Program(assemble((DOCS.parent / PROGRAM).read_text(encoding="utf-8"), PROGRAM), machine)
+    program = Program(assemble((DOCS.parent / path).read_text(encoding="utf-8"), path), machine)
     inputs = {buffer.name: np.zeros(buffer.shape, dtype=np.float16) for buffer in program.inputs}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "trace.json")
-        sink = Trace(file, program.image, machine, PROGRAM)
+        sink = Trace(file, program.image, machine, path)
         program.start(inputs, sinks=[sink]).run()
         sink.finish()
         events: list[Event] = json.loads(file.read_text(encoding="utf-8"))["traceEvents"]

@@ -42,9 +42,9 @@ def zeros(shape: Any, dtype: Any = float) -> np.ndarray:
 
 def install() -> None:
     """From now on every ``System`` is made of such memory."""
-    from emulator import code, dte, memory, slots, system, tile
+    from emulator import code, dte, memory, slots, tile
 
-    for module in (code, dte, memory, system):
+    for module in (code, dte, memory):
         assert hasattr(module, "anonymous")
         module.anonymous = guarded  # type: ignore[attr-defined]
     numpy = types.SimpleNamespace(**{**vars(np), "zeros": zeros})

@@ -184,13 +184,13 @@ def test_one_write_of_all_memory_is_a_short_one() -> None:
 def test_many_writes_are_shown_before_more_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """One round would collect all of them."""
     kept: list[int] = []
-    collect = System._show_output
+    collect = System.show_output
 
     def watch(system: System) -> None:
         kept.append(len(system.tiles[0].output))
         collect(system)
 
-    monkeypatch.setattr(System, "_show_output", watch)
+    monkeypatch.setattr(System, "show_output", watch)
     text = "li a1, 0x80000000\n li a2, 1\n li a7, 64\n1: li a0, 1\n ecall\n j 1b"
     assert len(list(shown(text, 3000))) == 999
     assert max(kept) == environment._MOST_CALLS < 999

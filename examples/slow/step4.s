@@ -1,7 +1,7 @@
 # step4.s: the same as step3.s, with C cut into squares instead of rows.
 #
-# A tile that computes 64 x 64 numbers of C needs 64 rows of A and 64 columns of B: half the bytes of 16 rows of A and all
-# columns of B.
+# A tile that computes 64 x 64 numbers of C needs 64 rows of A and 64 columns of B: half the bytes of 16 rows of A
+# and all columns of B.
 #
 # A is 256 x 2048, B is 2048 x 256, both fp16 and row-major in DDR; C is 256 x 256. C is 4 x 4 squares; tile t
 # computes square t / 4 from the top, t mod 4 from the left. A step takes 256 columns of A and 256 rows of B.

@@ -832,14 +832,14 @@ static inline int64_t tx8_bytes_ne_bwconv_extent(int64_t size, int64_t before, i
     return ((span >= 0) ? (((span / s) + 1) - unpads) : 0);
 }
 
-static inline int64_t tx8_bytes_ne_bwconv_high(int64_t shape, int64_t pad, int64_t window, int64_t dilation, int64_t unpad) {
+static inline int64_t tx8_bytes_ne_bwconv_forward_rows(int64_t shape, int64_t pad, int64_t window, int64_t dilation, int64_t unpad) {
     int64_t k = tx8_bytes_ne_bwconv_lane(window, 2);
     int64_t s = tx8_bytes_ne_bwconv_lane(window, 0);
     int64_t d = tx8_bytes_ne_bwconv_lane(dilation, 0);
     return tx8_bytes_ne_bwconv_extent(tx8_bytes_ne_bwconv_lane(shape, 2), tx8_bytes_ne_bwconv_lane(pad, 3), tx8_bytes_ne_bwconv_lane(pad, 2), k, d, s, (tx8_bytes_ne_bwconv_lane(unpad, 3) + tx8_bytes_ne_bwconv_lane(unpad, 2)));
 }
 
-static inline int64_t tx8_bytes_ne_bwconv_wide(int64_t shape, int64_t pad, int64_t window, int64_t dilation, int64_t unpad) {
+static inline int64_t tx8_bytes_ne_bwconv_forward_columns(int64_t shape, int64_t pad, int64_t window, int64_t dilation, int64_t unpad) {
     int64_t k = tx8_bytes_ne_bwconv_lane(window, 3);
     int64_t s = tx8_bytes_ne_bwconv_lane(window, 1);
     int64_t d = tx8_bytes_ne_bwconv_lane(dilation, 1);
@@ -847,8 +847,8 @@ static inline int64_t tx8_bytes_ne_bwconv_wide(int64_t shape, int64_t pad, int64
 }
 
 static inline int64_t tx8_bytes_ne_bwconv_gradient(int64_t bits, int64_t shape, int64_t pad, int64_t window, int64_t dilation, int64_t unpad, int64_t maps) {
-    int64_t high = tx8_bytes_ne_bwconv_high(shape, pad, window, dilation, unpad);
-    int64_t wide = tx8_bytes_ne_bwconv_wide(shape, pad, window, dilation, unpad);
+    int64_t high = tx8_bytes_ne_bwconv_forward_rows(shape, pad, window, dilation, unpad);
+    int64_t wide = tx8_bytes_ne_bwconv_forward_columns(shape, pad, window, dilation, unpad);
     return tx8_bytes_aligned_tensor(bits, tx8_bytes_ne_bwconv_lane(shape, 3), high, wide, maps);
 }
 
