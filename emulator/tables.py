@@ -45,10 +45,12 @@ U_RULE, U_COUNT, U_ARGUMENTS = range(3)
 
 COSTS = 64
 """Words of a record in the table of costs, which stands apart because it depends on the machine."""
-C_FIXED, C_EXCLUSIVE, C_DATA, C_OPERATIONS, C_DATA_COUNT, C_OPERATIONS_COUNT = range(6)
-"""Ticks of the command alone; 1 when the data phase needs the path of CT and TDMA; places of both functions
-in ``cost.FUNCTIONS``; counts of their argument words, which begin at the next two."""
-C_DATA_ARGUMENTS, C_OPERATIONS_ARGUMENTS, C_PRICES = 16, 32, 48
+C_FIXED, C_EXCLUSIVE, C_DATA, C_OPERATIONS, C_MOVED = range(5)
+C_DATA_COUNT, C_OPERATIONS_COUNT, C_MOVED_COUNT = range(5, 8)
+"""Ticks of the command alone; 1 when the data phase needs the path of CT and TDMA; places of the three
+functions in ``cost.FUNCTIONS``; counts of their argument words, which begin at the next three. Without
+arguments of ``C_MOVED`` the bytes that move are those of the ranges."""
+C_MOVED_ARGUMENTS, C_DATA_ARGUMENTS, C_OPERATIONS_ARGUMENTS, C_PRICES = 8, 16, 32, 48
 """``C_PRICES``: what an argument chooses from by the format."""
 
 SPM, DDR, ANY = range(3)
@@ -219,7 +221,10 @@ def costs(machine: Machine) -> npt.NDArray[np.int64]:
         for term, function, count, first in (
             (found.data, C_DATA, C_DATA_COUNT, C_DATA_ARGUMENTS),
             (found.operations, C_OPERATIONS, C_OPERATIONS_COUNT, C_OPERATIONS_ARGUMENTS),
+            (found.moved, C_MOVED, C_MOVED_COUNT, C_MOVED_ARGUMENTS),
         ):
+            if term is None:
+                continue
             words = [_cost_argument(record, argument, number) for argument in term.arguments]
             table[number, [function, count]] = cost.FUNCTIONS.index(term.function), len(words)
             table[number, first : first + len(words)] = words

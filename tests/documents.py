@@ -4,6 +4,11 @@ A code block is run according to its language. ``console``: lines that begin wit
 shell, the others what they print, standard error included. ``...`` stands for any lines, in a line for any
 characters; ``[3]`` is the exit status. A file shown with ``$ cat`` that is not there yet is made with what is
 shown. ``asm``: a program that assembles. ``python``: a program that runs.
+
+    python tests/documents.py docs/stats.md ...
+
+writes what commands print now in place of what they do not print any more. Output that still matches stays as
+it is, with its dots.
 """
 
 from __future__ import annotations
@@ -12,6 +17,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,8 +86,8 @@ def same_line(expected: str, found: str) -> bool:
     return re.fullmatch(pattern, found) is not None
 
 
-def run_command(command: Command, folder: Path) -> None:
-    """Run a command; AssertionError when it prints or returns something else."""
+def carried_out(command: Command, folder: Path) -> tuple[list[str], int]:
+    """What a command prints, by lines, and its exit status."""
     name = command.text.removeprefix("cat ")
     if name != command.text and re.fullmatch(r"[\w.]+", name) and not (folder / name).exists():
         (folder / name).write_text("\n".join(command.output) + "\n", encoding="utf-8")
@@ -91,9 +97,15 @@ def run_command(command: Command, folder: Path) -> None:
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False,
     )  # fmt: skip
     printed = [line.rstrip() for line in done.stdout.splitlines() if not line.startswith(_PASSING)]
+    return printed, done.returncode
+
+
+def run_command(command: Command, folder: Path) -> None:
+    """Run a command; AssertionError when it prints or returns something else."""
+    printed, status = carried_out(command, folder)
     shown = "\n".join(printed)
     assert matches([line.rstrip() for line in command.output], printed), f"$ {command.text}\n{shown}"
-    assert done.returncode == command.status, f"$ {command.text}\n{shown}\nexit status {done.returncode}"
+    assert status == command.status, f"$ {command.text}\n{shown}\nexit status {status}"
 
 
 def run_block(block: Block, folder: Path) -> None:
@@ -120,3 +132,40 @@ def anchors(document: str) -> set[str]:
     """Targets of links into a document, as GitHub makes them from its headings."""
     headings = re.findall(r"^#+ (.*)$", _FENCE.sub("", document), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def as_it_is(command: Command, folder: Path) -> str:
+    """A command and what it prints, as a console block has them."""
+    printed, status = carried_out(command, folder)
+    output = command.output if matches([line.rstrip() for line in command.output], printed) else printed
+    ending = [f"[{status}]"] if status else []
+    return "".join(f"{line}\n" for line in [f"$ {command.text}", *output, *ending])
+
+
+def updated(document: str, folder: Path) -> str:
+    """The document with what its commands print in ``folder`` now; its other code blocks are run too."""
+    parts, end = [], 0
+    for match, block in zip(_FENCE.finditer(document), blocks(document), strict=True):
+        if block.language != "console":
+            run_block(block, folder)
+            continue
+        parts += [document[end : match.start(2)], *(as_it_is(c, folder) for c in commands(block.text))]
+        end = match.end(2)
+    return "".join(parts) + document[end:]
+
+
+def main(names: list[str]) -> int:
+    """Update documents; exit status."""
+    for name in names:
+        path = Path(name)
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "examples").symlink_to(ROOT / "examples")
+            before = path.read_text(encoding="utf-8")
+            after = updated(before, Path(folder))
+        print(f"{name}: {'as it was' if after == before else 'changed'}")
+        path.write_text(after, encoding="utf-8")
+    return 0 if names else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

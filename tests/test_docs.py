@@ -21,6 +21,7 @@ from documents import (
     matches,
     run_block,
     run_command,
+    updated,
 )
 
 import asm.assembler
@@ -63,6 +64,19 @@ def test_listings_run(path: Path, tmp_path: Path) -> None:
 def test_documents_have_listings_of_every_kind() -> None:
     found = {block.language for path in DOCUMENTS for block in blocks(path.read_text(encoding="utf-8"))}
     assert {"console", "asm", "python"} <= found
+
+
+def test_a_document_is_updated_where_it_is_wrong(tmp_path: Path) -> None:
+    """What still matches keeps its dots; a file that an earlier command wrote is there for a later one."""
+    before = "a\n```console\n$ echo one > f\n$ echo two; echo 3\n...\n3\n$ cat ./f; exit 4\nzero\n```\nb\n"
+    after = before.replace("zero\n", "one\n[4]\n")
+    assert updated(before, tmp_path) == after
+    assert updated(after, tmp_path) == after
+
+
+def test_updating_refuses_a_broken_program(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="SyntaxError"):
+        updated("```python\n1 +\n```\n", tmp_path)
 
 
 # --- the generated manual -----------------------------------------------------------------

@@ -249,8 +249,8 @@ next:   sw      t5, 0(t1)
         rounds = Rounds(system, 1 << 40)
         everyone = {tile.number: Action() for tile in system.tiles}
         stops = 0
-        while not isinstance(found := rounds.resume(everyone, lambda: True), Ended):
-            rounds._chunk = chunk
+        while not isinstance(found := rounds.resume(everyone, lambda: True, lambda: None), Ended):
+            rounds.steps.chunk = chunk
             stops += 1
         assert found.code == 0 and stops > 16
         system.ended()
@@ -263,8 +263,8 @@ def test_leaving_in_the_middle_of_a_round_changes_nothing(image: Path) -> None:
     plain, left = loaded.start({}), loaded.start({})
     plain.run()
     rounds = Rounds(left, 1 << 40)
-    rounds.resume({5: Action(steps=True)}, lambda: False)
-    rounds.resume({tile.number: Action() for tile in left.tiles}, lambda: True)
+    rounds.resume({5: Action(steps=True)}, lambda: False, lambda: None)
+    rounds.resume({tile.number: Action() for tile in left.tiles}, lambda: True, lambda: None)
     rounds.leave()
     left.run()
     assert [t.retired for t in left.tiles] == [t.retired for t in plain.tiles]

@@ -10,6 +10,8 @@ import pytest
 from c_tools import compile_object, make, needs_gcc
 from gdb_tools import assembled, gdb, needs_gdb, serving
 
+from emulator import cli
+
 DOUBLE = """\
         .input  x, fp32, 4
         .output y, fp32, 4
@@ -323,3 +325,42 @@ def test_a_c_variable_is_watched_and_changed(c_program: Path) -> None:
     )  # fmt: skip
     in_order(printed, "main () at", "Old value = 0", "New value = 11", "Old value = 11", "New value = 33")
     assert (status, out) == (0, "total 1000\n")
+
+
+@needs_gdb
+def test_watchpoints_on_ddr_see_engines_and_copies(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = assembled(
+        tmp_path,
+        """\
+        .output y, int32, 4
+        csrr    t0, mhartid
+        bnez    t0, done
+        la      a1, y
+        li      t1, 0x30420000
+        li      t2, 7
+        sw      t2, 0(t1)
+        ncc.wait
+        wdma.int32 dst=a1, src=0x20000, n=1
+        ncc.wait
+        li      t2, 8
+        sw      t2, 0(t1)
+        dte.unicast dst=a1, src=0x20000, tile=0, n=4
+        dte.wait
+done:   seqz    a0, t0
+        slli    a0, a0, 2
+        li      a7, 93
+        ecall
+""",
+    )
+    printed, status, _, messages = session(
+        program, "watch *(int *)0x280001000", "continue", "continue", "delete", "continue"
+    )
+    in_order(
+        printed, "(prog.s:9): executed wdma.int32", "Old value = 0", "New value = 7",
+        "(prog.s:13): its copy wrote to DDR", "Old value = 7", "New value = 8", "exited with code 04",
+    )  # fmt: skip
+    assert status == cli.main([str(program), "-q"]) == 3
+    plain = capsys.readouterr().err
+    assert messages.partition("fault: ")[2] == plain.partition("fault: ")[2] != "", "as without a debugger"

@@ -188,6 +188,18 @@ def test_the_heat_map_follows_the_time_shown(browser: Any) -> None:
     until(browser, lambda: 0 < value(browser, total) < everything)
 
 
+@pytest.mark.parametrize(("link", "across"), [([0, 4], True), ([0, 1], False)])
+def test_links_lie_as_the_tiles_do(browser: Any, link: list[int], across: bool) -> None:
+    """Tile 4 is drawn to the right of tile 0, tile 1 below it, where y is down."""
+    at = f"tx8.data.links.findIndex(([a, b]) => a === {link[0]} && b === {link[1]})"
+    found = "(({x0, x1, y0, y1}) => [x0[i], x1[i], y0[i], y1[i]])(tx8.models.links.data)"
+    x0, x1, y0, y1 = browser.execute_script(f"const i = {at}; return {found}")
+    assert (x1 - x0 > 0.4, y1 - y0 > 0.4) == (across, not across)
+    assert (y0 == y1 if across else x0 == x1) and max(map(abs, (x0, y0))) < 0.5
+    ends = value(browser, "[tx8.models.links.data.text.length, tx8.models.mesh.y_range.end]")
+    assert ends[0] == 48 and ends[1] < 0
+
+
 def test_filters_of_tile_and_engine(browser: Any) -> None:
     rows = len(value(browser, "tx8.lanes"))
     find(browser, "#tile option[value='2']").click()

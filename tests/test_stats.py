@@ -166,9 +166,8 @@ def test_instructions_bytes_and_operations(random_run: tuple[Slices, list[Batch]
         node = made.image.nodes[row["pc"]]
         if row["track"] != Track.CORE:
             instructions[node, row["tile"], row["track"]].add(row["number"])
-        if row["track"] != Track.TDMA:
-            for name in ("spm_read", "spm_written", "ddr_read", "ddr_written"):
-                moved[node, row["track"], name] += row[name]
+        for name in ("spm_read", "spm_written", "ddr_read", "ddr_written"):
+            moved[node, row["track"], name] += row[name]
         operations[node] += row["operations"]
         if row["track"] == Track.DTE:
             sent[row["tile"], row["target"]] += row["spm_written"] + row["ddr_written"]
@@ -177,39 +176,11 @@ def test_instructions_bytes_and_operations(random_run: tuple[Slices, list[Batch]
         for tile, track in np.ndindex(*found.instructions.shape[1:]):
             assert found.instructions[number, tile, track] == len(instructions[node, tile, track])
         for column, name in enumerate(("spm_read", "spm_written", "ddr_read", "ddr_written")):
-            for track in set(Track) - {Track.TDMA}:
+            for track in Track:
                 assert found.moved[number, :, track, column].sum() == moved[node, track, name]
     for (tile, target), size in sent.items():
         assert found.sent[:, tile, target].sum() == size
     assert found.sent.sum() == sum(sent.values()) > 0
-
-
-def test_loops_of_tdma_count_what_they_move_and_not_the_gaps() -> None:
-    fill = {"format": Format.FP16, "n": 8, "stride0": 1000, "iter0": 3, "iter1": 2, "iter2": 1}
-    gather = {
-        "n": 5,
-        "src_iter0": 1,
-        "src_iter1": 1,
-        "src_iter2": 12,
-        "dst_iter0": 4,
-        "dst_iter1": 3,
-        "dst_iter2": 1,
-    }
-    rows = [
-        one(mnemonic="td.memset", spm_written=2016, fields=fill),
-        one(
-            mnemonic="td.gatherscatter",
-            started=20,
-            ended=30,
-            number=1,
-            spm_read=777,
-            spm_written=99,
-            fields=gather,
-        ),
-        one(mnemonic="td.transpose", started=40, ended=50, number=2, spm_read=64, spm_written=128),
-    ]
-    moved = counted(image({}), [batch(*rows)], [60 * TICKS]).moved[0, 0, Track.TDMA]
-    assert moved.tolist() == [60 + 64, 8 * 6 * 2 + 60 + 128, 0, 0]
 
 
 def finish_by_hand(made: Slices, batches: Sequence[Batch], tile: int) -> Counter[str]:
@@ -614,17 +585,6 @@ def test_threads_do_not_change_a_digit(program: list[str], capsys: Capture) -> N
         assert main([*program, "--stats", "--threads", str(threads)]) == 0
         texts.append(capsys.readouterr().out)
     assert texts[0] == texts[1] == texts[2] and texts[0].startswith("time ")
-
-
-def test_strides_are_not_traffic(tmp_path: Path) -> None:
-    """Rows of 256 bytes, 8 KiB apart: what moves is the rows."""
-    text = ".input x, fp16, 64x4096\n_start: csrr t0, mhartid\n bnez t0, 1f\n"
-    text += "rdma.fp16 dst=0x10000, src=x, n=128, stride0=4096, iter0=64\n"
-    text += "1: ncc.wait\n li a0, 0\n li a7, 93\n ecall\n"
-    program = emulator.Program(asm.assemble(text, name="p.s"), MACHINE)
-    found = Statistics(program.image, MACHINE)
-    program.run({"x": np.zeros((64, 4096), dtype=np.float16)}, sinks=[found])
-    assert found.moved[:, :, Track.RDMA].sum(axis=(0, 1)).tolist() == [0, 64 * 256, 64 * 256, 0]
 
 
 def test_stats_may_stand_before_the_program(program: list[str], capsys: Capture) -> None:

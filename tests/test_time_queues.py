@@ -249,6 +249,28 @@ def test_slices_tell_bytes_ranges_and_operands() -> None:
     assert not sink.fields[1][len(names) :].any()
 
 
+@pytest.mark.parametrize(
+    ("text", "moved"),
+    [
+        ("td.memset.fp16 dst=0x1000, value=0, n=8, stride0=1000, iter0=3, stride1=64, iter1=2",
+         {"spm_written": 2 * 8 * 6}),
+        ("td.gatherscatter dst=0x1000, src0=0x8000, n=5, src_iter2=12, dst_stride0=32, dst_iter0=4, "
+         "dst_stride1=512, dst_iter1=3", {"spm_read": 60, "spm_written": 60}),
+        (f"rdma.fp16 dst=0x1000, src={DDR}, n=128, stride0=4096, iter0=64",
+         {"ddr_read": 64 * 256, "spm_written": 64 * 256}),
+        (f"wdma.bool dst={DDR}, src=0x1000, n=9, stride0=64, iter0=7, stride2=8192, iter2=2",
+         {"spm_read": 2 * 7 * 2, "ddr_written": 2 * 7 * 2}),
+    ],
+)  # fmt: skip
+def test_the_gaps_of_strides_are_not_moved(text: str, moved: dict[str, int]) -> None:
+    _, sink = run(text)
+    (row,) = sink.of()
+    ways = ("spm_read", "spm_written", "ddr_read", "ddr_written")
+    assert {way: row[way] for way in ways if row[way]} == moved
+    spans = sink.ranges[0]
+    assert spans[spans[:, 0] != 0, 1].max() > max(moved.values())
+
+
 def test_every_record_fits_into_a_slice() -> None:
     from emulator.timing.layout import MOST_FIELDS
     from emulator.timing.slices import MOST_RANGES

@@ -64,9 +64,9 @@ def test_barriers_of_pairs_do_not_wait_for_each_other() -> None:
 # -- DDR ---------------------------------------------------------------------------------------------------
 
 
-def transfer(tiles: int, n: int) -> list[float]:
-    """Cycles of one RDMA of n fp16 elements on so many tiles at once."""
-    load = f"rdma.fp16 dst=0, src={DDR}, n={n}\n ncc.wait"
+def transfer(tiles: int, n: int, loops: str = "") -> list[float]:
+    """Cycles of one RDMA of blocks of n fp16 elements on so many tiles at once."""
+    load = f"rdma.fp16 dst=0, src={DDR}, n={n}{loops}\n ncc.wait"
     text = f"csrr s0, mhartid\n li t2, {tiles}\n bge s0, t2, 9f\n {load}"
     _, sink = run(text, SIXTEEN)
     rows = [sink.of(tile)[0] for tile in range(tiles)]
@@ -81,6 +81,22 @@ def test_tiles_share_the_card_rate(tiles: int) -> None:
     each = min(rate, card / tiles)
     for cycles in transfer(tiles, n):
         assert cycles == pytest.approx(SIXTEEN.timing.rdma.fixed.value + 2 * n / each, rel=1e-3)
+
+
+@pytest.mark.parametrize("tiles", [1, 16])
+def test_gaps_between_rows_take_nothing_from_the_card(tiles: int) -> None:
+    """512 rows of 16 bytes, 128 apart: each as long as its run, all tiles together 32 bytes a cycle."""
+    timing = SIXTEEN.timing.rdma
+    assert 16 / timing.rate.value < timing.run.value
+    for cycles in transfer(tiles, 8, ", stride0=64, iter0=512"):
+        assert cycles == pytest.approx(timing.fixed.value + 512 * timing.run.value, abs=0.001)
+
+
+def test_long_rows_share_the_card_rate() -> None:
+    """64 rows of 2 KiB, 4 KiB apart: what the card has to move is 128 KiB for each tile."""
+    each = SIXTEEN.ddr.nominal.value / 1e9 / 16
+    for cycles in transfer(16, 1024, ", stride0=2048, iter0=64"):
+        assert cycles == pytest.approx(SIXTEEN.timing.rdma.fixed.value + 131072 / each, rel=1e-3)
 
 
 def test_a_short_transfer_leaves_the_rate_to_the_long_ones() -> None:

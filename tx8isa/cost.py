@@ -5,6 +5,8 @@
 * ``fixed``: ticks that a command takes by itself;
 * ``data``: a plain integer function for the ticks of its data phase. The engine is busy for both together;
 * ``operations``: the same for the work that is done, in operations as engines count them;
+* ``moved``: the same for the bytes that a nest of loops reads, writes or both; None where they are those of
+  the operands' extents, which of loops have the gaps of strides too;
 * ``exclusive``: whether the data phase needs the path that CT and TDMA share, so that one waits for another.
 
 A cycle has ``TICKS`` ticks: coefficients have fractions, and sums of integers are the same everywhere. A rate
@@ -33,6 +35,7 @@ from .formats import Format
 from .machine import Machine
 from .machine_timing import DmaTiming
 from .meaning import Action, Direction, Form
+from .nest import element_stream
 from .record import Engine, Instruction, Work
 
 __all__ = ["FUNCTIONS", "TICKS", "UNITS", "Argument", "Cost", "Term", "cost", "evaluate"]
@@ -63,6 +66,7 @@ class Cost:
     fixed: int
     data: Term
     operations: Term
+    moved: Term | None
     exclusive: bool
 
 
@@ -78,7 +82,7 @@ _GEOMETRY = ("shape", "pad", "window", "dilation", "unpad", *_WINDOW, "dst_shape
 def cost(record: Instruction, machine: Machine) -> Cost:
     """Time and work of a record's instructions on a machine."""
     fixed, data, operations = _FAMILIES[type(record.meaning)](record, machine)
-    return Cost(fixed, data, operations, record.engine in SHARED_PATH)
+    return Cost(fixed, data, operations, _moved(record), record.engine in SHARED_PATH)
 
 
 _Terms = tuple[int, Term, Term]
@@ -219,6 +223,15 @@ def _dma(record: Instruction, machine: Machine) -> _Terms:
     rest = (price(timing.rate.value), ticks(timing.run.value))
     data = Term(terms.dma_ticks, ("@format", "n", *_nest_operands(""), *rest))
     return ticks(timing.fixed.value), data, _NOTHING
+
+
+def _moved(record: Instruction) -> Term | None:
+    """Bytes of all blocks of a nest; both sides of a record with two have as many."""
+    if not isinstance(record.meaning, m.Load | m.Store | m.Nest | m.Fill):
+        return None
+    side = "dst_" if isinstance(record.meaning, m.Nest) else ""
+    bits: Argument = "@format" if record.formats else 8
+    return Term(element_stream, (bits, "n", *(f"{side}iter{level}" for level in range(3))))
 
 
 def _transfers(machine: Machine) -> tuple[int, int, int]:

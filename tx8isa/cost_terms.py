@@ -11,6 +11,7 @@ from collections.abc import Callable
 from .aligned import tensor
 from .insns.ne_bwconv import forward_columns, forward_rows
 from .layouts import block_channels
+from .nest import element_stream
 
 UNITS = 1024
 """Prices are those of this many units."""
@@ -198,5 +199,6 @@ FUNCTIONS: tuple[Callable[..., int], ...] = (
     nothing, vector_ticks, elements, tensor_ticks, tensor_elements, gemm_ticks, gemm_operations,
     convolution_ticks, convolution_operations, depthwise_ticks, gradient_ticks, gradient_operations,
     dma_ticks, fill_ticks, nest_ticks, move_ticks, unfold_ticks, copy_ticks, scatter_ticks,
+    element_stream,
 )  # fmt: skip
 """Every function of a ``Term``; compiled code knows them by their place here."""

@@ -73,10 +73,10 @@ class Monitor:
         return f"  {place(self.system.image, tile, entry.pc)}: {describe(tile, entry)}"
 
     def _copy(self, origin: Origin) -> str:
-        tile, copy = self.system.tiles[origin.tile], origin.copy
+        copy = origin.copy
         sources = ", ".join(_side(side, origin.tile) for side in copy.sources)
         targets = ", ".join(_side(target.side, target.tile) for target in copy.targets)
-        where = place(self.system.image, tile, origin.pc)
+        where = origin.where(self.system)
         return f"{where}: DTE copies {copy.pieces.total} bytes from {sources} to {targets}"
 
     def _spm(self, arguments: Sequence[str]) -> Iterator[str]:

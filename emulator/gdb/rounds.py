@@ -7,26 +7,21 @@ that is stepped comes first. Tiles that the debugger holds have no part in a rou
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from .. import predecode, queues, state, stop, tables, trap
-from ..fault import Fault, place
-from ..memory import scratch_memory
+from .. import state, stop
+from ..fault import Fault
 from ..pause import UNLIMITED
 from ..system import System
 from ..tile import Status, Tile
-from ..window import Refused
-from .marks import Marks
+from .history import Position, Schedule
+from .output import Output
+from .steps import Steps
 from .stops import Ended, Signal, Stop, fault_signal
-from .watch import Watches
 
-_FIRST, _MOST = 1 << 8, 1 << 20
-"""Instructions between two looks at whether the user wants to stop, at first and at most."""
-_SHORT, _LONG = 0.005, 0.02
-"""Seconds that should pass between them."""
-_SCALAR_BYTES = 4
+_FREE = Position(UNLIMITED, 0, 0)
+"""Nobody comes to this end."""
 
 
 @dataclass(frozen=True)
@@ -43,39 +38,50 @@ class Rounds:
 
     def __init__(self, system: System, limit: int) -> None:
         self.system, self.limit = system, limit
-        self.marks = Marks()
-        self.watches = Watches(system, self.marks)
-        system.observers.append(self.watches)
-        self._scratch = scratch_memory()
-        for tile in system.tiles:
-            tile.words[state.SCRATCH] = self._scratch.ctypes.data
-            tile.words[state.SCRATCH_BYTES] = self._scratch.size
-        self._chunk = _FIRST
-        self._reason = stop.LIMIT
-        self._breaks: dict[int, int] = {}
-        """By tile: the ebreak it has stopped at, which is not executed again."""
-        self._last: Stop | None = None
-        self._passing: dict[int, int] = {}
-        """By tile: instructions executed when it stopped before a watched access, which it makes next."""
+        self.steps = Steps(system)
+        self.output = Output(system)
+        system.observers.append(self.steps.watches)
         self._slices, system.slices = system.slices, {}
         """By tile that has a part in this round still: where its slice ends."""
-        self._full: set[int] = set()
-        """Tiles whose log of simulated time is full, as ``System._run_slices`` treats them."""
+        self._last: Stop | None = None
         self._ran = bool(self._slices)
+        self._bound = _FREE
+        """No tile goes on beyond."""
+        self.milestone = UNLIMITED
+        """Instructions of all tiles after which a piece ends."""
+        self._most: dict[int, int] = {}
+        """By tile that stops early: instructions after which it does."""
+        for number, end in self._slices.items():
+            system.tiles[number].words[state.LIMIT] = end
         if not self._slices:
             self._begin(range(len(system.tiles)))
 
-    def resume(self, actions: Mapping[int, Action], interrupted: Callable[[], bool]) -> Stop | Ended:
-        """Go on until something happens. ``actions`` are those of the tiles that may run."""
+    def resume(
+        self, actions: Mapping[int, Action], interrupted: Callable[[], bool], look: Callable[[], None]
+    ) -> Stop | Ended:
+        """Go on until something happens. ``actions`` are those of the tiles that may run.
+
+        ``look`` is called now and then, while no tile runs.
+        """
         found = self._seen_step(actions)
         while found is None:
             tile = self._next(actions)
             found = self._turn(actions) if tile is None else self._advance(tile, actions[tile.number])
             if found is None and interrupted():
                 found = Stop(tile.number if tile else min(actions), Signal.INT)
-        self.system.show_output()
-        self._last = found if isinstance(found, Stop) else None
+            look()
+        self.stopped(found)
         return found
+
+    def stopped(self, found: Stop | Ended) -> None:
+        """Show what the program has written, and note why it does not run."""
+        self.output.show()
+        self._last = found if isinstance(found, Stop) else None
+
+    @property
+    def faulted(self) -> bool:
+        """Whether the last stop was at an instruction that cannot be executed."""
+        return self._last is not None and self._last.fatal
 
     def _seen_step(self, actions: Mapping[int, Action]) -> Stop | Ended | None:
         """The end of a step that has happened before it was asked for.
@@ -87,21 +93,80 @@ class Rounds:
         if last is None or not last.watch:
             return None
         if not last.done:
-            self._passing[last.tile] = self.system.tiles[last.tile].retired
+            self.steps.passing[last.tile] = self.system.tiles[last.tile].retired
             return None
         action = actions.get(last.tile)
         return Stop(last.tile) if action is not None and action.steps else None
 
     def leave(self) -> None:
         """Hand the rest of the round over to ``System.run``, which goes on from here without a debugger."""
-        self.system.observers.remove(self.watches)
+        self.system.observers.remove(self.steps.watches)
         for tile in self.system.tiles:
-            self._pass_break(tile)
+            self.steps.pass_break(tile)
             self.system.codes[tile.number].install(tile.words)
-        self.system.show_output()
+        self.output.show()
         self.system.slices = dict(self._slices)
         if not self._slices:
             self.system.end_round()
+
+    # -- doing it again --------------------------------------------------------------------------------
+
+    def schedule(self) -> Schedule | None:
+        """The state of the scheduler; None where it cannot be kept, which is soon over."""
+        if self.steps.full:
+            return None
+        limits = tuple(int(tile.words[state.LIMIT]) for tile in self.system.tiles)
+        return Schedule(
+            self.steps.rounds, self._ran, dict(self._slices), limits, self.output.written(),
+            self.steps.watches.origins(),
+        )  # fmt: skip
+
+    def set_schedule(self, schedule: Schedule) -> None:
+        """Make the scheduler what it was; the system has been put back already."""
+        self.steps.forget()
+        self.steps.rounds, self._ran, self._slices = schedule.rounds, schedule.ran, dict(schedule.slices)
+        for tile, limit in zip(self.system.tiles, schedule.limits, strict=True):
+            tile.words[state.LIMIT] = limit
+        self.steps.watches.set_origins(schedule.origins)
+        self.output.go_back(schedule.written)
+        self._last = None
+
+    def repeat(
+        self, actions: Mapping[int, Action], end: Position, most: Mapping[int, int],
+        look: Callable[[Stop | None], bool],
+    ) -> bool:  # fmt: skip
+        """Go on as before to ``end``; whether it ended before that.
+
+        It does where a tile has executed as many instructions as ``most`` says, and where ``look``, called
+        after each piece with the stop there, says so.
+        """
+        self._bound, self._most = end, dict(most)
+        last: Stop | None = None
+        inside = False
+        ended = self._is_done(most)
+        while not ended and (here := self.steps.position()) < end:
+            tile = self._next(actions)
+            found: Stop | Ended | None
+            over = tile is not None and last is not None and not last.watch and tile.number == last.tile
+            if tile is None:
+                found = self._turn(actions)
+            elif here[:2] != end[:2]:
+                found = self._attempt(tile, self.steps.one if over else self._go)
+            elif not over and not inside and self.steps.is_marked(tile):
+                found = Stop(tile.number)
+            else:
+                found, inside = self._attempt(tile, self.steps.inch), True
+            last = found if isinstance(found, Stop) else None
+            if last and last.fatal:
+                break  # only the end of a piece of history faults
+            if last and last.watch and not last.done:
+                self.steps.passing[last.tile] = self.system.tiles[last.tile].retired
+            ended = look(last) or self._is_done(most)
+        self._bound, self._most = _FREE, {}
+        return ended
+
+    def _is_done(self, most: Mapping[int, int]) -> bool:
+        return any(self.system.tiles[number].retired >= count for number, count in most.items())
 
     # -- rounds ----------------------------------------------------------------------------------------
 
@@ -110,21 +175,23 @@ class Rounds:
         for number in numbers:
             tile = self.system.tiles[number]
             if tile.status is Status.RUNNING:
-                self._slices[number] = self.system.slice_end(tile, UNLIMITED)
+                self._slices[number] = tile.words[state.LIMIT] = self.system.slice_end(tile, UNLIMITED)
                 self._ran = True
 
     def _next(self, actions: Mapping[int, Action]) -> Tile | None:
         """The tile whose turn it is; None when the round is over for those that may run."""
-        free = [n for n in sorted(self._slices) if n in actions and n not in self._full]
+        free = [n for n in sorted(self._slices) if n in actions and n not in self.steps.full]
         stepped = [number for number in free if actions[number].steps]
         return self.system.tiles[(stepped or free)[0]] if free else None
 
     def _turn(self, actions: Mapping[int, Action]) -> Stop | Ended | None:
         """End a round and begin the next one."""
-        if self._full and self.system.simulator:
-            self._full.clear()
+        if self.steps.full and self.system.simulator:
+            self.steps.full.clear()
             self.system.simulator.advance()
             return None
+        self.steps.before = self.steps.position()
+        self.steps.rounds += 1
         ran, self._ran = self._ran, False
         moved = self.system.end_round()
         if all(tile.status is Status.EXITED for tile in self.system.tiles):
@@ -132,7 +199,7 @@ class Rounds:
         if not moved and not self.system.serve_time() and not ran:
             return self._stuck(actions)
         self._begin(actions)
-        return self.watches.copied()
+        return self.steps.watches.copied()
 
     def _stuck(self, actions: Mapping[int, Action]) -> Stop:
         held = [t.number for t in self.system.tiles if t.number not in actions and t.status is Status.RUNNING]
@@ -144,13 +211,13 @@ class Rounds:
 
     def _close(self, tile: Tile) -> None:
         """Take a tile out of the round where its slice ends: used up, or given up by waiting for others."""
-        if tile.number in self._full:
+        if tile.number in self.steps.full:
             return
         used = tile.words[state.LIMIT] == 0 or tile.retired >= self._end(tile)
         if used or tile.status is not Status.RUNNING:
             del self._slices[tile.number]
         if used and tile.status is Status.RUNNING:
-            self._reason = stop.LIMIT
+            self.steps.reason = stop.LIMIT
             self.system.check_limit(tile, self.limit)
 
     def _end(self, tile: Tile) -> int:
@@ -161,120 +228,32 @@ class Rounds:
 
     def _advance(self, tile: Tile, action: Action) -> Stop | Ended | None:
         """Run a tile for a while, or one instruction of it."""
-        self._ran = True
-        try:
-            found = self._one(tile) if action.steps else self._go(tile)
-            self._close(tile)
-        except Fault as fault:
-            if tile.status is Status.EXITED:
-                return Ended(tile.exit_code, str(fault))
-            return Stop(tile.number, fault_signal(self._reason), str(fault), fatal=True)
+        found = self._attempt(tile, self.steps.one if action.steps else self._go)
         if found is None and action.steps and self._has_stepped(tile, action):
             return Stop(tile.number)
         return found
 
-    def _has_stepped(self, tile: Tile, action: Action) -> bool:
-        inside = action.first <= tile.pc < action.end and tile.pc not in self.marks.addresses
-        return not inside and tile.status is not Status.EXITED
+    def _attempt(self, tile: Tile, run: Callable[[Tile], Stop | None]) -> Stop | Ended | None:
+        """Let a tile do something; a fault is a stop too."""
+        self._ran = True
+        try:
+            found = run(tile)
+            self._close(tile)
+        except Fault as fault:
+            if tile.status is Status.EXITED:
+                return Ended(tile.exit_code, str(fault))
+            return Stop(tile.number, fault_signal(self.steps.reason), str(fault), fatal=True)
+        return found
 
     def _go(self, tile: Tile) -> Stop | None:
-        """Run a tile to a breakpoint, to something only Python can do, or for the time between two looks."""
-        self._pass_break(tile)
-        code = self.system.codes[tile.number]
-        words = self.marks.words(code)
-        tile.words[state.CODE] = words.ctypes.data
-        limit = min(self._end(tile), tile.retired + self._chunk)
-        reason = self._enter(tile, limit, words)
-        if reason in (stop.LIMIT, stop.LOG_FULL):
-            return None
-        if reason == stop.ILLEGAL:
-            if tile.pc in self.marks.addresses:
-                return Stop(tile.number)
-            at = tile.pc - code.base >> 2
-            if 0 <= at < code.words.size and int(code.words[at]) & 0xFF != predecode.NOTHING:
-                return self._one(tile)
-        return self._serve(tile, reason)
+        limit = min(self._end(tile), self._most.get(tile.number, UNLIMITED))
+        retired = sum(one.retired for one in self.system.tiles)
+        if self._bound.rounds == self.steps.rounds:
+            limit = min(limit, tile.retired + self._bound.retired - retired)
+        if retired < self.milestone:
+            limit = min(limit, tile.retired + self.milestone - retired)
+        return self.steps.go(tile, limit)
 
-    def _one(self, tile: Tile) -> Stop | None:
-        """Execute the instruction at a tile's program counter, whatever marks it has."""
-        if self._pass_break(tile):
-            return None
-        found = self._drained(tile)
-        if found is not None:
-            return found
-        access = self.watches.core_access(tile)
-        if access is not None and self._passing.get(tile.number) != tile.retired:
-            return access
-        before = self.watches.pending(tile)
-        tile.words[state.CODE] = tile.words[state.PLAIN]
-        reason = stop.KERNEL
-        while reason == stop.KERNEL:
-            reason = self._enter(tile, tile.retired + 1)
-            if reason not in (stop.LIMIT, stop.LOG_FULL, stop.KERNEL):
-                return self._serve(tile, reason)
-            if reason == stop.KERNEL:
-                self.system.serve(tile, reason)
-        return self.watches.executed(tile, before)
-
-    def _drained(self, tile: Tile) -> Stop | None:
-        """At a wait: execute what it waits for, up to an instruction that touches something watched."""
-        code = self.system.codes[tile.number]
-        at = tile.pc - code.base >> 2
-        if not self.watches.pending(tile) or not 0 <= at < code.words.size:
-            return None
-        word = int(code.words[at])
-        record, worker = word >> 32 & (1 << tables.WORKER_SHIFT) - 1, word >> 32 + tables.WORKER_SHIFT
-        waits = word & 0xFF == predecode.ENGINE and record == tables.numbers()["ncc.wait"]
-        if not waits or worker >= tile.workers:
-            return None
-        while tile.block(worker)[queues.PENDING]:
-            before = self.watches.pending(tile)
-            try:
-                self.system.engines.step(tile, worker)
-            except Refused as refused:
-                self._reason = refused.reason
-                self.system.serve(tile, refused.reason)
-            found = self.watches.executed(tile, before)
-            if found is not None:
-                return found
-        return None
-
-    def _serve(self, tile: Tile, reason: int) -> Stop | None:
-        """Do what the compiled loop came back for."""
-        if reason == stop.SYSTEM and not trap.has_handler(tile):
-            record, _ = self.system.codes[tile.number].scalar(tile.pc)
-            if record.mnemonic == "ebreak":
-                self._breaks[tile.number] = tile.pc
-                return Stop(tile.number, text=f"{place(self.system.image, tile, tile.pc)}: ebreak")
-        before = self.watches.pending(tile)
-        self.system.serve(tile, reason)
-        return self.watches.executed(tile, before)
-
-    def _pass_break(self, tile: Tile) -> bool:
-        """Go past the ebreak that a tile has stopped at; False when it is somewhere else."""
-        passed = self._breaks.pop(tile.number, None) == tile.pc
-        if passed:
-            tile.advance(_SCALAR_BYTES)
-        return passed
-
-    def _enter(self, tile: Tile, limit: int, armed: predecode.Words | None = None) -> int:
-        """Run a tile up to a number of instructions; the distance of looks follows the time that took.
-
-        ``armed``: its words with marks, which may be run over where they are of no interest.
-        """
-        tile.words[state.LIMIT] = limit
-        start = time.perf_counter()
-        skip = self.watches.skip
-        if skip is None or armed is None:
-            self._reason = self.system.enter(tile)
-        else:
-            self._reason = skip.enter(tile, armed)
-        taken = time.perf_counter() - start
-        if self._reason == stop.LOG_FULL:
-            self._full.add(tile.number)
-            tile.words[state.LIMIT] = limit
-        if taken > _LONG:
-            self._chunk = max(self._chunk // 2, 1)
-        elif taken < _SHORT and self._reason == stop.LIMIT:
-            self._chunk = min(2 * self._chunk, _MOST)
-        return self._reason
+    def _has_stepped(self, tile: Tile, action: Action) -> bool:
+        inside = action.first <= tile.pc < action.end and tile.pc not in self.steps.marks.addresses
+        return not inside and tile.status is not Status.EXITED

@@ -11,6 +11,7 @@ from ..fault import Fault
 from ..pause import UNLIMITED
 from ..system import System
 from .link import ClientLost, Link, warn
+from .past import Past
 from .rounds import Rounds
 from .session import Ending, Session
 
@@ -47,7 +48,8 @@ def _listen(port: int) -> socket.socket:
 
 def _serve(rounds: Rounds, link: Link) -> None:
     """Talk to the client, and bring the round to its end when it has gone. Fault as in ``System.run``."""
-    session = Session(rounds, link)
+    past = Past(rounds)
+    session = Session(past, link)
     try:
         ending = session.run()
     except ClientLost as lost:
@@ -55,7 +57,8 @@ def _serve(rounds: Rounds, link: Link) -> None:
         ending = Ending.DETACHED
     if ending is Ending.KILLED:
         raise Fault("killed by the debugger")
-    if session.ended is None:
+    ended = session.ended or past.catch_up()
+    if ended is None:
         rounds.leave()
-    elif session.ended.fault:
-        raise Fault(session.ended.fault)
+    elif ended.fault:
+        raise Fault(ended.fault)

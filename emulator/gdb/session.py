@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from xml.sax.saxutils import quoteattr
 
 from ..tile import Tile
 from . import places, registers
 from .link import PACKET_BYTES, Link, warn
 from .monitor import Monitor, status
-from .rounds import Action, Rounds
+from .past import Past
+from .rounds import Action
 from .stops import Ended, Stop
 from .watch import Kind
 
@@ -19,7 +21,7 @@ _NO_MEMORY = b"E0e"
 """EFAULT; also for device registers, see ``places``. GDB takes no text as the answer to a read."""
 _FEATURES = (
     f"PacketSize={PACKET_BYTES:x}", "QStartNoAckMode+", "vContSupported+", "qXfer:features:read+",
-    "qXfer:threads:read+", "swbreak+", "hwbreak+",
+    "qXfer:threads:read+", "swbreak+", "hwbreak+", "ReverseStep+", "ReverseContinue+",
 )  # fmt: skip
 _BREAKPOINTS = ("0", "1")
 _ANY_THREAD = ("0", "-1")
@@ -42,11 +44,14 @@ class Malformed(Exception):
 class Session:
     """The state of a conversation: the selected tile, and the last stop."""
 
-    def __init__(self, rounds: Rounds, link: Link) -> None:
-        self.rounds, self.link, self.system = rounds, link, rounds.system
-        self.monitor = Monitor(self.system, lambda: rounds.watches.copies.values())
+    def __init__(self, past: Past, link: Link) -> None:
+        self.past, self.link, self.system = past, link, past.system
+        self._marks, self._watches = past.steps.marks, past.steps.watches
+        self.monitor = Monitor(self.system, self._watches.copies.values)
         self.ended: Ended | None = None
         self._tile = self.system.tiles[0]
+        self._going: Tile | None = None
+        """The only one that goes on with ``c`` and ``s``; None: all do."""
         self._last = Stop(0)
         self._ending: Ending | None = None
         self._commands: dict[str, Callable[[str, bytes], bytes]] = {
@@ -54,8 +59,11 @@ class Session:
             "H": self._select, "T": self._alive, "g": self._read_registers, "G": self._write_registers,
             "p": self._read_register, "P": self._write_register, "m": self._read_memory,
             "M": self._write_memory, "X": self._write_binary, "Z": self._insert, "z": self._remove,
+            "b": self._back,
             "v": self._verbose, "q": self._query, "Q": self._set, "D": self._detach, "k": self._kill,
         }  # fmt: skip
+        for kind in ("c", "C", "s", "S"):
+            self._commands[kind] = partial(self._plain, kind)
 
     def run(self) -> Ending:
         """Serve the client until it leaves or the program ends. ClientLost."""
@@ -83,8 +91,11 @@ class Session:
         return self.system.tiles[number - 1]
 
     def _select(self, text: str, data: bytes) -> bytes:
-        if text[1:] not in _ANY_THREAD and text[:1] == "g":
-            self._tile = self._thread(text[1:])
+        tile = None if text[1:] in _ANY_THREAD else self._thread(text[1:])
+        if text[:1] == "c":
+            self._going = tile
+        elif tile is not None:
+            self._tile = tile
         return _OK
 
     def _alive(self, text: str, data: bytes) -> bytes:
@@ -129,9 +140,11 @@ class Session:
         if len(value) != registers.size(number):
             size = registers.size(number)
             raise Malformed(f"{len(value)} bytes for register {number}, which has {size}")
-        wrong = registers.write(self._tile, number, value)
+        tile = self._tile
+        wrong = registers.write(tile, number, value)
         if wrong:
             raise Malformed(wrong)
+        self.past.changed(lambda: registers.write(tile, number, value))
 
     def _read_memory(self, text: str, data: bytes) -> bytes:
         address, size = _pair(text)
@@ -150,8 +163,11 @@ class Session:
         address, size = _pair(head)
         if size != len(values):
             raise Malformed(f"{len(values)} bytes follow, {size} were announced")
-        done = places.store(self.system, self._tile, address, values)
-        return _OK if done else _NO_MEMORY
+        system, tile = self.system, self._tile
+        if not places.store(system, tile, address, values):
+            return _NO_MEMORY
+        self.past.changed(lambda: places.store(system, tile, address, values))
+        return _OK
 
     # -- breakpoints and watchpoints -------------------------------------------------------------------
 
@@ -161,17 +177,17 @@ class Session:
             code = self.system.codes[self._tile.number]
             if address % 4 or not 0 <= address - code.base < code.text.size:
                 return _error(f"no instruction at 0x{address:x}")
-            self.rounds.marks.set(address)
+            self._marks.set(address)
             return _OK
-        added = self.rounds.watches.add(Kind(int(kind)), self._tile, address, size)
+        added = self._watches.add(Kind(int(kind)), self._tile, address, size)
         return _OK if added else _NO_MEMORY
 
     def _remove(self, text: str, data: bytes) -> bytes:
         kind, address, _ = _point(text)
         if kind in _BREAKPOINTS:
-            self.rounds.marks.clear(address)
+            self._marks.clear(address)
         else:
-            self.rounds.watches.remove(Kind(int(kind)), address)
+            self._watches.remove(Kind(int(kind)), address)
         return _OK
 
     # -- going on --------------------------------------------------------------------------------------
@@ -184,6 +200,28 @@ class Session:
             return _OK
         return self._go(_split(text)) if text.startswith("Cont;") else _UNKNOWN
 
+    def _plain(self, kind: str, text: str, data: bytes) -> bytes:
+        """The packets before vCont: ``c [addr]``, ``C sig[;addr]``, and the same with ``s``.
+
+        They are for the thread that ``Hc`` chose; else for all, of which the last one to stop is stepped.
+        """
+        signal, _, address = text.partition(";") if kind in "CS" else ("", "", text)
+        tile = self._going or self.system.tiles[self._last.tile]
+        action = kind + signal
+        _action(action)
+        if address:
+            self._tile = tile
+            self._write_one(registers.PC, _hex(address).to_bytes(8, "little"))
+        parts = [(action, f"{tile.number + 1:x}")]
+        return self._go(parts if self._going else [*parts, ("c", "")])
+
+    def _back(self, text: str, data: bytes) -> bytes:
+        """``bs`` and ``bc``."""
+        tile = self._going or self.system.tiles[self._last.tile]
+        if text == "s":
+            return self._stopped(self.past.step_back(tile))
+        return self._stopped(self.past.go_back(tile, self.link.interrupted)) if text == "c" else _UNKNOWN
+
     def _go(self, parts: list[tuple[str, str]]) -> bytes:
         """Carry out the parts of a vCont packet: for each tile the first one that names it."""
         actions: dict[int, Action] = {}
@@ -194,11 +232,14 @@ class Session:
                 return b"X%02x" % self._last.signal
             for tile in named:
                 actions.setdefault(tile.number, _action(what))
-        found = self.rounds.resume(actions, self.link.interrupted)
+        found = self.past.resume(actions, self.link.interrupted)
         if isinstance(found, Ended):
             self.ended, self._ending = found, Ending.FINISHED
             self._show(found.fault)
             return b"W%02x" % found.code
+        return self._stopped(found)
+
+    def _stopped(self, found: Stop) -> bytes:
         self._last, self._tile = found, self.system.tiles[found.tile]
         self._show(found.text)
         return self._stop_reply(found)
@@ -208,9 +249,9 @@ class Session:
         return what[:1] in ("C", "S") and self._last.fatal and _hex(what[1:]) == self._last.signal
 
     def _stop_reply(self, last: Stop) -> bytes:
-        watch = f"{last.watch};" if last.watch else ""
+        why = "replaylog:begin;" if last.oldest else f"{last.watch};" if last.watch else ""
         pc = registers.read(self.system, self.system.tiles[last.tile], registers.PC).hex()
-        return f"T{last.signal:02x}{watch}{registers.PC:02x}:{pc};thread:{last.tile + 1:x};".encode()
+        return f"T{last.signal:02x}{why}{registers.PC:02x}:{pc};thread:{last.tile + 1:x};".encode()
 
     def _show(self, text: str) -> None:
         """Let GDB print something."""

@@ -6,18 +6,19 @@ A plain function that is compiled. ``Skip`` fills the words it works on.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
+from tx8isa import rv
 from tx8isa.primitives import s64, u64
 
 from .. import native, queues, state, stop
 from ..core import host_address
 from ..native.memory import call_kernel, view_i64
-from ..predecode import Words
+from ..predecode import FIRST_SCALAR, Words
 from ..tile import Tile
 from ..words import get
-from .marks import operations
 
 RUN, ARMED, COUNT, KINDS = range(4)
 """Words of the block: address of the loop, of the program with marks, watches; then kinds by operation."""
@@ -26,6 +27,13 @@ WATCHES = KINDS + 256
 WATCH = 4
 STORE = 1 << 8
 """Of a kind: it is a store; below it the bytes of the access."""
+
+
+@cache
+def operations(kind: rv.Kind) -> dict[int, rv.Scalar]:
+    """The records of a kind, by their operation in a decoded word."""
+    records = enumerate(rv.scalar_instructions())
+    return {FIRST_SCALAR + number: record for number, record in records if record.kind == kind}
 
 
 def misses(b: int, s: int, host: int, kind: int) -> bool:

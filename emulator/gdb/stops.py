@@ -47,6 +47,8 @@ class Stop:
     """The watched access has happened; without it, it happens when the tile goes on."""
     fatal: bool = False
     """The program ends when it is continued with the signal, as a process would."""
+    oldest: bool = False
+    """There is nothing further back to return to."""
 
 
 @dataclass(frozen=True)

@@ -10,17 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from itertools import zip_longest
 
 from .. import native, queues
 from ..dte import Copy, Side
 from ..fault import place
 from ..observer import Observer
+from ..pause import Marks
+from ..predecode import ENGINE
 from ..system import System
 from ..tile import Tile
+from ..traffic import Sent
 from .entries import Entry, Range, describe, is_pending, pending
-from .marks import Marks, operations
 from .places import place_of
-from .skip import Skip
+from .skip import Skip, operations
 from .stops import Stop
 
 
@@ -55,8 +58,15 @@ class Origin:
     """Who started a copy that is under way."""
 
     tile: int
-    pc: int
+    pc: int | None
+    """None: before the state was saved that the run began with."""
     copy: Copy
+
+    def where(self, system: System) -> str:
+        """Tile, address and line of what started it."""
+        if self.pc is None:
+            return f"tile {self.tile}, before its state was saved"
+        return place(system.image, system.tiles[self.tile], self.pc)
 
 
 class Watches(Observer):
@@ -68,8 +78,13 @@ class Watches(Observer):
         """Copies under way, by identity."""
         self._watches: list[Watch] = []
         self._copied: list[Stop] = []
+        self.set_origins([[] for _ in system.tiles])
         self.skip: Skip | None = None
         """Runs over what touches nothing watched; None without watchpoints, and without compiled code."""
+
+    @property
+    def watching(self) -> bool:
+        return bool(self._watches)
 
     def add(self, kind: Kind, tile: Tile, address: int, size: int) -> bool:
         """Watch a range of the selected tile's memory; False where it has none."""
@@ -87,7 +102,9 @@ class Watches(Observer):
 
     def _hide(self) -> None:
         kinds = {watch.kind for watch in self._watches}
-        self.marks.hide(loads=bool(kinds - {Kind.WRITE}), stores=bool(kinds - {Kind.READ}))
+        hidden = [*(operations("load") if kinds - {Kind.WRITE} else ())]
+        hidden += [*(operations("store") if kinds - {Kind.READ} else ())]
+        self.marks.hide([*hidden, ENGINE] if hidden else ())
         ranges = [(w.first, w.last, w.kind is not Kind.WRITE, w.kind is not Kind.READ) for w in self._watches]
         self.skip = Skip(self.system.loop, ranges) if ranges and native.jit_enabled() else None
 
@@ -147,9 +164,24 @@ class Watches(Observer):
             if watch is not None:
                 verb = "wrote to" if written else "read from"
                 memory = "DDR" if side.in_ddr else f"the SPM of tile {number}"
-                where = place(self.system.image, tile, origin.pc)
-                text = f"{where}: its copy {verb} {memory}"
+                text = f"{origin.where(self.system)}: its copy {verb} {memory}"
                 self._copied.append(Stop(number, text=text, watch=_name(watch), done=True))
+
+    def origins(self) -> list[list[int | None]]:
+        """By tile: where the copies were started that are under way, in their order."""
+        return [
+            [self.copies[id(work.copy)].pc for work in started if isinstance(work, Sent)]
+            for started in self.system.traffic.started
+        ]
+
+    def set_origins(self, origins: Sequence[Sequence[int | None]]) -> None:
+        """Take over the copies that are under way in a state that was put back; unknown origins are None."""
+        self.copies.clear()
+        self._copied = []
+        for number, started in enumerate(self.system.traffic.started):
+            copies = [work.copy for work in started if isinstance(work, Sent)]
+            for copy, pc in zip_longest(copies, origins[number][: len(copies)]):
+                self.copies[id(copy)] = Origin(number, pc, copy)
 
     def copied(self) -> Stop | None:
         """The stop after the copies that were carried out since the last call; the last one's watchpoint."""

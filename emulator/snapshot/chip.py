@@ -31,18 +31,19 @@ from .types import Options, Snapshot, SnapshotError, TileState
 
 _S = TypeVar("_S", bound=Sized)
 
-__all__ = ["Snapshot", "SnapshotError", "read", "restore", "save", "write"]
+__all__ = ["Snapshot", "SnapshotError", "put_back", "read", "restore", "save", "write"]
 
 
-def save(system: System) -> Snapshot:
+def save(system: System, earlier: Snapshot | None = None) -> Snapshot:
     """The state of a system that does not run at the moment: loaded, interrupted by a pause, or ended.
 
+    ``earlier`` is one of the same system, which spares the work of finding out what program it runs.
     HostMemoryError when the host does not say which pages of DDR were touched.
     """
     return Snapshot(
-        program=_program(system.image),
-        machine=_machine(system.machine),
-        emulator=_emulator(),
+        program=earlier.program if earlier else _program(system.image),
+        machine=earlier.machine if earlier else _machine(system.machine),
+        emulator=earlier.emulator if earlier else _emulator(),
         options=_options(system),
         tiles=[_save_tile(system, tile) for tile in system.tiles],
         ddr=saved_memory.save_ddr(system),
@@ -58,6 +59,11 @@ def restore(system: System, snapshot: Snapshot) -> None:
     check(snapshot, system.image, system.machine)
     if snapshot.options != _options(system):
         raise SnapshotError(f"the state was saved with {snapshot.options}, this run has {_options(system)}")
+    put_back(system, snapshot)
+
+
+def put_back(system: System, snapshot: Snapshot) -> None:
+    """Put a system into a state that this very system was saved in."""
     saved_memory.restore_ddr(system, snapshot.ddr)
     codes: dict[bytes, Code] = {}
     for tile, saved in zip(system.tiles, snapshot.tiles, strict=True):

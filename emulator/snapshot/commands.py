@@ -31,7 +31,7 @@ def check_options(parser: argparse.ArgumentParser, options: argparse.Namespace) 
         parser.error("argument --save-state: where? give --at N|LABEL, or --max-instructions N")
     for option, others, why in (
         ("save_state", _WHOLE_RUNS, "looks at whole runs"),
-        ("load_state", _WHOLE_RUNS, "looks at whole runs"),
+        ("load_state", ("strict", "explore"), "looks at whole runs"),
         ("load_state", _PART_OF_THE_STATE, "is part of the state"),
     ):
         given = [name for name in others if getattr(options, name) != parser.get_default(name)]

@@ -13,10 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asm.image import Image
-from tx8isa.formats import STORAGE_BITS
 from tx8isa.machine import Machine
-from tx8isa.meaning import Fill, Nest
-from tx8isa.record import Engine, Instruction
 
 from .. import tables
 from ..timing.slices import Batch, Cause, Track
@@ -31,7 +28,6 @@ STRETCHED = (Cause.BANK, Cause.DDR, Cause.NOC)
 MOVED = ("spm_read", "spm_written", "ddr_read", "ddr_written")
 _TOGETHER = Recent.REMEMBERED // 2
 """Slices that are counted in one go; fewer wait for others."""
-_BITS = np.array(STORAGE_BITS)
 
 
 class _Rows(NamedTuple):
@@ -54,24 +50,6 @@ class _Rows(NamedTuple):
     ddr_written: Ints
     operations: Ints
     format: Ints
-
-
-_COUNTS = ("n", *(f"{side}iter{level}" for side in ("", "dst_") for level in range(3)))
-
-
-class _Loops(NamedTuple):
-    """Where an instruction of nested loops has its format (-1: bytes) and the counts of its blocks."""
-
-    format: int
-    counts: list[int]
-
-
-def _loops(record: Instruction) -> _Loops | None:
-    if record.engine is not Engine.TDMA or not isinstance(record.meaning, Nest | Fill):
-        return None
-    names = [operand.name for operand in record.operands]
-    counts = [index for index, name in enumerate(names) if name in _COUNTS]
-    return _Loops(names.index("format") if "format" in names else -1, counts)
 
 
 class Statistics:
@@ -113,7 +91,6 @@ class Statistics:
         self._rows = 0
         headers = tables.table()[: len(tables.records()) * tables.HEADER].reshape(-1, tables.HEADER)
         self._format_field = np.append(headers[:, tables.FORMAT], -1)  # record -1 is the last
-        self._loops = {n: loops for n, r in enumerate(tables.records()) if (loops := _loops(r)) is not None}
         self._classes = np.vstack([roofline.classes(), np.full((1, 16), roofline.CLASSES - 1)])
 
     # -- the sink --------------------------------------------------------------------------------------
@@ -130,20 +107,9 @@ class Statistics:
             for name, column in zip(_Rows._fields[:-1], rows, strict=False):
                 column[:] = batch.slices[name][part]
             rows.format[:] = formats[part]
-            self._shorten(rows, batch.fields[part])
             self._rows, at = here.stop, part.stop
             if self._rows == _TOGETHER:
                 self._count()
-
-    def _shorten(self, rows: _Rows, fields: Ints) -> None:
-        """Let TDMA's loops count the bytes they move: their ranges also have the gaps of strides."""
-        for record, loops in self._loops.items():
-            some = np.flatnonzero(rows.record == record)
-            if len(some):
-                bits = _BITS[fields[some, loops.format]] if loops.format >= 0 else 8
-                size = (bits * fields[some][:, loops.counts].prod(axis=1) + 7) // 8
-                for moved in (rows.spm_read, rows.spm_written):
-                    moved[some] = np.where(moved[some] > 0, size, 0)
 
     def close(self, ends: Sequence[int]) -> None:
         """The run is over; ``ends`` in ticks, by tile."""

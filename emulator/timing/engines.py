@@ -206,16 +206,6 @@ def collide(c: int, p: int, engine: int, slot: int) -> None:
     put(c, slot + a.S_DATA, get(c, slot + a.S_DATA) + more)
 
 
-def ddr_bytes(c: int, slot: int) -> int:
-    """Bytes that RDMA or WDMA moves through DDR: its other side has them without the gaps of strides."""
-    size = 0
-    for i in range(get(c, slot + a.S_RANGES)):
-        at = slot + a.S_PAYLOAD + i * _RANGE
-        if get(c, at + queues.R_FIRST) < queues.DDR:
-            size += get(c, at + queues.R_BYTES)
-    return size
-
-
 def work(c: int, p: int, engine: int) -> bool:
     """An engine's event; whether its instruction has ended."""
     e = engine_at(p, engine)
@@ -230,7 +220,7 @@ def work(c: int, p: int, engine: int) -> bool:
     put(c, e + a.E_PHASE, a.FLOWING)
     put(c, e + a.E_FLOWING, get(c, a.H_NOW))
     put(c, e + a.E_EVENT, a.HUGE)
-    begin_flow(c, p, engine, ddr_bytes(c, slot), get(c, slot + a.S_DATA))
+    begin_flow(c, p, engine, get(c, slot + a.S_MOVED), get(c, slot + a.S_DATA))
     return False
 
 

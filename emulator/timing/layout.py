@@ -14,11 +14,11 @@ from .slices import MOST_RANGES as MOST_RANGES
 HUGE = 1 << 62
 """A time that never comes."""
 
-# -- the head of a tile's log, an array of its own that ``state.TIMING`` points to
-T_LOG, T_AT, T_SIZE, T_FULL, T_SKIPPED, T_COSTS, T_JOIN = range(7)
+# -- the head of a tile's log, a row of an array of the tiles, that ``state.TIMING`` points to
+T_LOG, T_AT, T_SIZE, T_FULL, T_SKIPPED, T_COSTS, T_JOIN, T_DROPPED = range(8)
 """Host address of the rows, words used, words there are; the limit of the time slice that a full log has
 interrupted, or 0; instructions that do not count because they only polled; host address of the costs; ticks
-of ``ncc.wait``."""
+of ``ncc.wait``; words that were worked off."""
 T_WORDS = 8
 LOG_WORDS = 1 << 21
 """Words of a log: 16 MiB, of which memory is used as far as it is filled."""
@@ -33,10 +33,10 @@ seen; a barrier; time was read; nothing but instructions of the core; the end of
 L_KIND, L_RETIRED, L_PC, L_WORKER = range(4)
 """First words of a row: ``kind | words << 8``; instructions before this one, pc, worker."""
 LENGTH_SHIFT = 8
-L_RECORD, L_ENGINE, L_FIXED, L_DATA, L_OPERATIONS, L_EXCLUSIVE, L_SERIAL, L_PRIORITY = range(4, 12)
-L_RANGES, L_FIELDS, L_PAYLOAD = 12, 13, 14
-"""ENGINE: as the cost says; whether the worker is in serial mode and its priority; then the ranges (of
-``queues.RANGE_WORDS`` words) and the operands."""
+L_RECORD, L_ENGINE, L_FIXED, L_DATA, L_OPERATIONS, L_MOVED, L_EXCLUSIVE, L_SERIAL, L_PRIORITY = range(4, 13)
+L_RANGES, L_FIELDS, L_PAYLOAD = 13, 14, 15
+"""ENGINE: as the cost says, but -1 moved when the ranges are the bytes; whether the worker is in serial mode
+and its priority; then the ranges (of ``queues.RANGE_WORDS`` words) and the operands."""
 L_COST, L_FIRST, L_SECOND = 4, 5, 6
 """Other rows: ticks that the core needs; then SEEN: nothing; AWAIT: targets that must be done; ARRIVAL:
 stream and arrivals that must be there; BARRIER: set of tiles; UPDATE: target and stream."""
@@ -120,11 +120,11 @@ W_PENDING, W_HEADS, W_TAILS, W_BLOCKED = 2, 8, 14, 20
 """By engine: entries that have not begun, place of the first and the last one; ticks blocked, by unit."""
 W_SLOTS = 26
 SLOTS = 62
-(S_PC, S_WORKER, S_RECORD, S_ENGINE, S_FIXED, S_DATA, S_OPERATIONS, S_EXCLUSIVE, S_SERIAL, S_PRIORITY,
- S_RANGES, S_FIELDS) = range(12)  # fmt: skip
+(S_PC, S_WORKER, S_RECORD, S_ENGINE, S_FIXED, S_DATA, S_OPERATIONS, S_MOVED, S_EXCLUSIVE, S_SERIAL,
+ S_PRIORITY, S_RANGES, S_FIELDS) = range(13)  # fmt: skip
 """As in the log from ``L_PC`` on."""
 (S_NUMBER, S_ISSUED, S_STARTED, S_DEPENDS, S_RELEASED, S_FOLLOWER, S_BLOCKED, S_CAUSE, S_BLOCKER,
- S_PAYLOAD) = range(12, 22)  # fmt: skip
+ S_PAYLOAD) = range(13, 23)  # fmt: skip
 """Number; times; slots of older instructions it depends on; number of the one that ended last of these;
 place of the next entry of the queue; what was lost, why, and by whom."""
 SLOT_WORDS = S_PAYLOAD + PAYLOAD

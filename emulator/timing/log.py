@@ -8,9 +8,11 @@ simulation can work it off before the tile goes on.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from struct import pack_into
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tx8isa import cost
 
@@ -82,6 +84,11 @@ def generate_log() -> Callable[[int, int], int]:
         count = get(t, record + tables.C_OPERATIONS_COUNT)
         gather_arguments(t, record + tables.C_OPERATIONS_ARGUMENTS, count, q, fields)
         put(row, a.L_OPERATIONS, evaluate(get(t, record + tables.C_OPERATIONS), q))
+        put(row, a.L_MOVED, -1)
+        count = get(t, record + tables.C_MOVED_COUNT)
+        if count != 0:
+            gather_arguments(t, record + tables.C_MOVED_ARGUMENTS, count, q, fields)
+            put(row, a.L_MOVED, evaluate(get(t, record + tables.C_MOVED), q))
         interrupt(s, g, at + size)
         return 0
 
@@ -95,7 +102,8 @@ def log_kernel() -> int:
     numbers = (
         MOST_WORKERS, tables.COSTS, tables.C_FIXED, tables.C_EXCLUSIVE, tables.C_DATA, tables.C_DATA_COUNT,
         tables.C_DATA_ARGUMENTS, tables.C_OPERATIONS, tables.C_OPERATIONS_COUNT,
-        tables.C_OPERATIONS_ARGUMENTS, state.TIMING, state.RETIRED, state.PC, state.QUEUE, state.WORKER,
+        tables.C_OPERATIONS_ARGUMENTS, tables.C_MOVED, tables.C_MOVED_COUNT, tables.C_MOVED_ARGUMENTS,
+        state.TIMING, state.RETIRED, state.PC, state.QUEUE, state.WORKER,
         queues.WORDS, queues.E_FIELDS, queues.ARGUMENTS,
     )  # fmt: skip
     return compile_generated(generate_log, (*functions, *layout, *numbers), "log of simulated time", 2)
@@ -104,16 +112,16 @@ def log_kernel() -> int:
 class TileLog:
     """The log of one tile, and rows that Python appends."""
 
-    def __init__(self, tile: Tile, costs: np.ndarray, join: int) -> None:
+    def __init__(self, tile: Tile, head: npt.NDArray[np.int64], costs: np.ndarray, join: int) -> None:
         area = anonymous(8 * a.LOG_WORDS)
         if area is None:
             raise HostMemoryError(f"the host refuses {8 * a.LOG_WORDS} bytes for the log of simulated time")
-        self.tile, self.rows = tile, area.view(np.int64)
-        self.dropped = self.progress = 0
-        """Words that were worked off, and words of rows that only tell of progress."""
+        self.tile, self.head, self.rows = tile, head, area.view(np.int64)
+        self.progress = 0
+        """Words of rows that only tell of progress."""
         self.noted = -1
         """Instructions before the last row that Python has written."""
-        self.head = np.zeros(a.T_WORDS, dtype=np.int64)
+        self._margin = self.rows.size - a.LOG_MARGIN
         self.head[[a.T_LOG, a.T_SIZE]] = self.rows.ctypes.data, self.rows.size
         self.head[[a.T_COSTS, a.T_JOIN]] = costs.ctypes.data, join
 
@@ -130,7 +138,7 @@ class TileLog:
     @property
     def written(self) -> int:
         """Words that have ever been written, those that only tell of progress left out."""
-        return self.dropped + self.used - self.progress
+        return int(self.head[a.T_DROPPED]) + self.used - self.progress
 
     def append(self, kind: int, *values: int, worker: int = 0, retired: int | None = None) -> None:
         """Append a row; ``values`` are its words from ``L_COST`` on."""
@@ -139,18 +147,13 @@ class TileLog:
         if retired is None:
             retired = self.tile.retired
         self.noted = retired
-        row = self.rows[at : at + size]
-        row[:4] = kind | size << a.LENGTH_SHIFT, retired - int(self.head[a.T_SKIPPED]), self.tile.pc, worker
-        row[4 : 4 + len(values)] = values
+        begin = kind | size << a.LENGTH_SHIFT, retired - int(self.head[a.T_SKIPPED]), self.tile.pc, worker
+        pack_into(f"{a.L_COST + len(values)}q", self.rows.data, 8 * at, *begin, *values)
+        self.head[a.T_AT] = used = at + size
         if kind == a.PROGRESS:  # between rounds, when there is no slice to interrupt
             self.progress += size
-            self.head[a.T_AT] = at + size
-        else:
-            interrupt(self.tile.words.ctypes.data, self.head.ctypes.data, at + size)
-
-    def is_half_full(self) -> bool:
-        """Whether less than half of the words are left that the tile may fill."""
-        return 2 * self.used > self.rows.size - a.LOG_MARGIN
+        elif used > self._margin:
+            interrupt(self.tile.words.ctypes.data, self.head.ctypes.data, used)
 
     def skip(self, instructions: int) -> None:
         """Instructions that are behind do not count: they only looked for something that was not there."""
@@ -165,21 +168,11 @@ class TileLog:
         self.tile.words[state.LIMIT] = limit
         return self.tile.retired < limit
 
-    def drop(self, words: int) -> None:
-        """Forget rows that were worked off; the others move to the front."""
-        if words == 0:
-            return
-        left = self.used - words
-        if left:
-            self.rows[:left] = self.rows[words : words + left].copy()
-        self.head[a.T_AT] = left
-        self.dropped += words
-
     def save(self) -> dict[str, Any]:
         """The rows that are left, and what was counted."""
         return {
             "rows": self.rows[: self.used].copy(), "skipped": int(self.head[a.T_SKIPPED]),
-            "dropped": self.dropped, "progress": self.progress,
+            "dropped": int(self.head[a.T_DROPPED]), "progress": self.progress,
         }  # fmt: skip
 
     def restore(self, saved: dict[str, Any]) -> None:
@@ -187,7 +180,23 @@ class TileLog:
         rows = saved["rows"]
         self.rows[: len(rows)] = rows
         self.head[[a.T_AT, a.T_SKIPPED, a.T_FULL]] = len(rows), saved["skipped"], 0
-        self.dropped, self.progress = saved["dropped"], saved["progress"]
+        self.head[a.T_DROPPED], self.progress = saved["dropped"], saved["progress"]
+
+
+def half_full(heads: npt.NDArray[np.int64]) -> list[int]:
+    """The tiles whose logs have less than half of the words left that they may fill; heads by tile."""
+    found: list[int] = np.flatnonzero(2 * heads[:, a.T_AT] > heads[:, a.T_SIZE] - a.LOG_MARGIN).tolist()
+    return found
+
+
+def drop(logs: Sequence[TileLog], heads: npt.NDArray[np.int64], words: npt.NDArray[np.int64]) -> None:
+    """Forget rows that were worked off, so many words by tile; the others move to the front."""
+    left = heads[:, a.T_AT] - words
+    for number in np.flatnonzero((words > 0) & (left > 0)).tolist():
+        rows, first = logs[number].rows, words[number]
+        rows[: left[number]] = rows[first : first + left[number]].copy()
+    heads[:, a.T_AT] = left
+    heads[:, a.T_DROPPED] += words
 
 
 def copy_payload(ranges: Sequence[tuple[int, int, int]], fields: Sequence[int]) -> list[int]:

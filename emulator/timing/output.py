@@ -11,8 +11,6 @@ from . import layout as a
 from .slices import Cause, Track
 
 _CORE, _DTE, _NOTHING = int(Track.CORE), int(Track.DTE), int(Cause.NOTHING)
-_RDMA, _WDMA = int(Track.RDMA), int(Track.WDMA)
-_MOST = a.MOST_RANGES
 
 
 def new_row(c: int, p: int) -> int:
@@ -26,8 +24,8 @@ def new_row(c: int, p: int) -> int:
     return row
 
 
-def note_ranges(c: int, row: int, payload: int, ranges: int, fields: int) -> None:
-    """Copy ranges and operands behind a slice, and sum up the bytes."""
+def note_ranges(c: int, row: int, payload: int, ranges: int, fields: int, moved: int) -> None:
+    """Copy ranges and operands behind a slice, and sum up the bytes: of each range ``moved``, -1: all."""
     at = a.O_RANGES
     for i in range(ranges):
         source = payload + i * queues.RANGE_WORDS
@@ -38,7 +36,7 @@ def note_ranges(c: int, row: int, payload: int, ranges: int, fields: int) -> Non
         put(row, at + 2, written)
         at += 3
         column = (a.O_DDR_READ if first >= queues.DDR else a.O_SPM_READ) + written
-        put(row, column, get(row, column) + size)
+        put(row, column, get(row, column) + (size if moved < 0 else moved))
     for column in range(at, a.O_FIELDS):
         put(row, column, 0)
     put(row, a.O_SOURCES, ranges)
@@ -66,12 +64,8 @@ def emit_instruction(c: int, p: int, slot: int, ended: int) -> None:
     put(row, a.O_BLOCKED, get(c, slot + a.S_BLOCKED))
     put(row, a.O_BLOCKER, get(c, slot + a.S_BLOCKER))
     put(row, a.O_OPERATIONS, get(c, slot + a.S_OPERATIONS))
-    note_ranges(c, row, slot + a.S_PAYLOAD, get(c, slot + a.S_RANGES), get(c, slot + a.S_FIELDS))
-    # In DDR the range has the gaps of strides; the bytes that move are those of the other side.
-    if get(c, slot + a.S_ENGINE) == _RDMA:
-        put(row, a.O_DDR_READ, get(row, a.O_SPM_WRITTEN))
-    if get(c, slot + a.S_ENGINE) == _WDMA:
-        put(row, a.O_DDR_WRITTEN, get(row, a.O_SPM_READ))
+    moved, ranges, fields = get(c, slot + a.S_MOVED), get(c, slot + a.S_RANGES), get(c, slot + a.S_FIELDS)
+    note_ranges(c, row, slot + a.S_PAYLOAD, ranges, fields, moved)
 
 
 def emit_copy(c: int, p: int, m: int, ended: int) -> None:
@@ -91,7 +85,7 @@ def emit_copy(c: int, p: int, m: int, ended: int) -> None:
     put(row, a.O_BLOCKED, get(c, m + a.M_BLOCKED))
     put(row, a.O_BLOCKER, -1)
     put(row, a.O_TARGET, get(c, m + a.M_TARGET))
-    note_ranges(c, row, m + a.M_PAYLOAD, get(c, m + a.M_RANGES), get(c, m + a.M_FIELDS))
+    note_ranges(c, row, m + a.M_PAYLOAD, get(c, m + a.M_RANGES), get(c, m + a.M_FIELDS), -1)
 
 
 def emit_wait(c: int, p: int, cause: int, worker: int, pc: int) -> None:
@@ -111,4 +105,4 @@ def emit_wait(c: int, p: int, cause: int, worker: int, pc: int) -> None:
     put(row, a.O_ENDED, now)
     put(row, a.O_BLOCKED, now - since)
     put(row, a.O_BLOCKER, get(c, p + a.P_FREED))
-    note_ranges(c, row, 0, 0, 0)
+    note_ranges(c, row, 0, 0, 0, -1)

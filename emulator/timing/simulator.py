@@ -22,7 +22,7 @@ from ..stream import stream_packet
 from ..tile import Status, Tile
 from . import layout as a
 from .chip import make_chip
-from .log import TileLog, copy_payload, log_kernel
+from .log import TileLog, copy_payload, drop, half_full, log_kernel
 from .moment import Moment, read_moment
 from .polling import Polls
 from .simulate import HELD, simulate_kernel
@@ -46,7 +46,8 @@ class Simulator(Observer):
         self._poll_cost, self._csr_cost = ticks(core.register_read.value), ticks(core.csr_read.value)
         self._send_cost = ticks(machine.timing.dte.issue.value)
         self._step_cost = ticks(core.instruction.value)
-        self.logs = [TileLog(tile, costs, join) for tile in tiles]
+        self._heads = np.zeros((len(tiles), a.T_WORDS), dtype=np.int64)
+        self.logs = [TileLog(tile, head, costs, join) for tile, head in zip(tiles, self._heads, strict=True)]
         hook = log_kernel()
         for log in self.logs:
             log.watch(hook)
@@ -153,7 +154,7 @@ class Simulator(Observer):
     # -- between rounds ----------------------------------------------------------------------------------
 
     def round_ended(self, tiles: Sequence[Tile]) -> None:
-        for coming in self._coming:
+        for coming in filter(None, self._coming):
             for target, stream in coming:
                 self.arrived[target, stream] += 1
             coming.clear()
@@ -162,14 +163,13 @@ class Simulator(Observer):
 
     def advance(self) -> None:
         """Simulate as far as the logs allow."""
+        self._heads[:, a.T_FULL] = 0
         for tile, log, polls in zip(self.tiles, self.logs, self.polls, strict=True):
-            log.head[a.T_FULL] = 0
             if tile.status is Status.RUNNING and tile.retired > log.noted + 1:
                 log.append(a.PROGRESS, retired=polls.since(log.written, tile.retired))
         self._work_off()
-        for number, log in enumerate(self.logs):
-            while log.is_half_full():
-                self._make_room(number)
+        while full := half_full(self._heads):
+            self._make_room(full[0])
         self._hand_out_moments()
 
     def serve_first(self) -> bool:
@@ -187,10 +187,10 @@ class Simulator(Observer):
 
     def _make_room(self, number: int) -> None:
         """Work off a log that is nearly full, whatever tiles may still do that have nothing to tell yet."""
-        before = self.logs[number].dropped
+        before = int(self._heads[number, a.T_DROPPED])
         self._let_pass(number)
         self._work_off()
-        if self.logs[number].dropped == before:
+        if self._heads[number, a.T_DROPPED] == before:
             raise AssertionError(f"simulated time: tile {number} cannot go on, and its log is full")
 
     def _let_pass(self, number: int) -> None:
@@ -199,11 +199,10 @@ class Simulator(Observer):
 
     def _work_off(self) -> None:
         self.chip[a.H_EMIT] = bool(self.sinks)
-        self.chip[self._places + a.P_LOG_END] = [log.used for log in self.logs]
+        self.chip[self._places + a.P_LOG_END] = self._heads[:, a.T_AT]
         while native.call(self._simulate, self._address) != HELD:
             self._deliver()
-        for log, words in zip(self.logs, self.chip[self._places + a.P_LOG_AT].tolist(), strict=True):
-            log.drop(words)
+        drop(self.logs, self._heads, self.chip[self._places + a.P_LOG_AT])
         self.chip[self._places + a.P_LOG_AT] = 0
 
     def _deliver(self) -> None:

@@ -7,13 +7,13 @@ origin has not come yet waits for some time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from ..timing.slices import TICKS, Batch, Track
 from .axis import Integers
+from .file import SEPARATOR
 
 REMEMBERED = 4096
 """Instructions of a tile whose place is known; and arrows of the chip that may wait."""
@@ -42,8 +42,8 @@ class Arrows:
         self._next = 0
         self.lost = 0
 
-    def dependencies(self, batch: Batch, threads: Integers) -> Iterator[str]:
-        """Events of the arrows between slices of one tile."""
+    def dependencies(self, batch: Batch, threads: Integers) -> list[str]:
+        """The arrows between slices of one tile, each with both its events."""
         slices = batch.slices
         engines = np.flatnonzero(slices["track"] != Track.CORE)
         tiles, numbers = slices["tile"][engines], slices["number"][engines]
@@ -58,16 +58,17 @@ class Arrows:
         )  # fmt: skip
         ends = Ends(*map(np.concatenate, zip(self._waiting, fresh, strict=True)))
         origin = self._recent[ends.tile, ends.blocker % REMEMBERED]
-        yield from self._between(ends, origin, origin[:, _NUMBER] == ends.blocker)
+        arrows = self._between(ends, origin, origin[:, _NUMBER] == ends.blocker)
         late = np.flatnonzero(origin[:, _NUMBER] < ends.blocker)
         self.lost += int((origin[:, _NUMBER] > ends.blocker).sum()) + max(len(late) - REMEMBERED, 0)
         self._waiting = Ends(*(column[late[-REMEMBERED:]] for column in ends))
+        return arrows
 
     def end(self) -> None:
         """No more slices come: what waits is lost."""
         self.lost += len(self._waiting.tile)
 
-    def _between(self, ends: Ends, origin: Integers, known: Integers) -> Iterator[str]:
+    def _between(self, ends: Ends, origin: Integers, known: Integers) -> list[str]:
         """An arrow leaves shortly before the end of its slice and arrives at the start of the other one.
 
         When both run at once it is drawn where they begin to, or for a wait of the core where that ends.
@@ -82,28 +83,26 @@ class Arrows:
         chosen = np.flatnonzero(known & (leave <= last) & (arrive <= ends.ended))
         pid, thread = ends.tile[chosen] + 1, origin[chosen, _THREAD]
         to = ends.thread[chosen]
-        yield from self._events("dependency", pid, thread, leave[chosen], pid, to, arrive[chosen])
+        return self._events("dependency", pid, thread, leave[chosen], pid, to, arrive[chosen])
 
     def copies(
         self, tile: Integers, thread: Integers, to: Integers, there: Integers, at: Integers
-    ) -> Iterator[str]:
-        """Events of the arrows from senders (``tile``, ``thread``) to the copies' slices at their targets."""
+    ) -> list[str]:
+        """The arrows from senders (``tile``, ``thread``) to the copies' slices at their targets."""
         return self._events("copy", tile + 1, thread, at, to + 1, there, at)
 
     def _events(
         self, name: str, pid: Integers, tid: Integers, ts: Integers,
         to_pid: Integers, to_tid: Integers, to_ts: Integers,
-    ) -> Iterator[str]:  # fmt: skip
+    ) -> list[str]:  # fmt: skip
         head = f'"cat":"{name}","name":"{name}"'
         numbers = range(self._next, self._next + len(pid))
         self._next += len(pid)
-        begins = zip(numbers, pid.tolist(), tid.tolist(), self._times(ts), strict=True)
-        ends = zip(numbers, to_pid.tolist(), to_tid.tolist(), self._times(to_ts), strict=True)
         begin = f'{{"ph":"s",{head},"id":%d,"pid":%d,"tid":%d,"ts":%.6f}}'
         end = f'{{"ph":"f","bp":"e",{head},"id":%d,"pid":%d,"tid":%d,"ts":%.6f}}'
-        for one, other in zip(begins, ends, strict=True):
-            yield begin % one
-            yield end % other
-
-    def _times(self, ticks: Integers) -> list[float]:
-        return [float(time) for time in ticks * self._microseconds]
+        columns = (
+            numbers, pid.tolist(), tid.tolist(), (ts * self._microseconds).tolist(),
+            numbers, to_pid.tolist(), to_tid.tolist(), (to_ts * self._microseconds).tolist(),
+        )  # fmt: skip
+        template = begin + SEPARATOR + end
+        return [template % row for row in zip(*columns, strict=True)]

@@ -15,6 +15,8 @@ from typing import Any, BinaryIO
 
 from tx8isa.errors import Tx8Error
 
+SEPARATOR = ",\n"
+"""Between two events."""
 _LEVEL = 3
 """Of compression: a trace shrinks to a twentieth, and higher levels take longer than everything else."""
 
@@ -49,17 +51,17 @@ class TraceFile:
         return os.fdopen(os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666), "wb")
 
     def add(self, events: Iterable[str]) -> None:
-        """Append events, each the text of a JSON object."""
-        text = ",\n".join(events)
+        """Append events, each the text of a JSON object, or of several with ``SEPARATOR`` between them."""
+        text = SEPARATOR.join(events)
         if text:
             self._write(self._before + text)
-            self._before = ",\n"
+            self._before = SEPARATOR
 
     def finish(self, summary: Mapping[str, Any]) -> None:
         """Complete the file, with a summary of the run, and give it its name. The second time: nothing."""
         if not self._open_now:
             return
-        before = self._before.removesuffix(",\n")
+        before = self._before.removesuffix(SEPARATOR)
         self._write(f'{before}\n],"otherData":{json.dumps(summary, ensure_ascii=False)}}}\n')
         if not self._open_now:
             return
