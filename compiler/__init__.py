@@ -1,6 +1,6 @@
 """The compiler: a graph of ONNX operators to tx8 assembly and a program image.
 
-    compiler.compile("graph.json", dtype="fp16") -> Program
+    compiler.compile("model.onnx", dtype="fp16") -> Program
 
 xDSL and NumPy are imported on first use, so that ``import compiler`` costs nothing.
 """
@@ -24,13 +24,13 @@ def compile(
     tiles: int | None = None,
     machine: Machine | None = None,
 ) -> Program:
-    """Compile a graph, or the graph.json at a path.
+    """Compile a graph, or the ONNX model or graph.json at a path.
 
     ``dtype``: fp32, tf32, fp16 or bf16, by default the graph's own; ``tiles``: how many take part, by default
     16; ``machine`` None is the TX81. GraphError for a graph that is wrong or cannot be compiled.
     """
     from compiler.driver import compile_graph
-    from compiler.graph_json import load_graph
+    from compiler.frontend import load
 
-    loaded = load_graph(graph) if isinstance(graph, str | Path) else graph
+    loaded = load(graph) if isinstance(graph, str | Path) else graph
     return compile_graph(loaded, dtype, tiles, machine)

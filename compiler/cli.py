@@ -21,7 +21,7 @@ VERSION = "0.1.0"
 
 _EXAMPLES = """examples:
   tx8cc graph.json                                  writes graph/prog.s and graph/prog.bin beside it
-  tx8cc graph.json --dtype fp16 -o build --run      runs it on random inputs, compares with the reference
+  tx8cc model.onnx --dtype fp16 -o build --run      runs it on random inputs, compares with the reference
   tx8cc graph.json --run --input x=x.npy --output-dir out
   tx8cc graph.json --print-ir-after layout -S
   tx8cc examples/batchnorm/*.json --run --dtype fp16
@@ -38,7 +38,8 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     add = parser.add_argument
-    add("graphs", metavar="graph", nargs="+", help="the graph (docs/graph_json.md), or several")
+    add("graphs", metavar="graph", nargs="+", help="an ONNX model (docs/onnx.md) or a graph "
+        "(docs/graph_json.md), or several")  # fmt: skip
     add("-o", dest="output", metavar="DIR", help="folder of prog.s, prog.const and prog.bin (default: the "
         "graph's name without suffix, beside it); with several graphs, of a folder for each")  # fmt: skip
     add("--dtype", help="fp32, tf32, fp16 or bf16: how floats are stored and computed (default: the graph's)")
@@ -122,11 +123,11 @@ def _check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) -
 
 def _run(options: argparse.Namespace, path: Path) -> int:
     from compiler.driver import compile_graph
-    from compiler.graph_json import load_graph
+    from compiler.frontend import load
     from tx8isa.machine import load_machine
 
     machine = load_machine(options.machine)
-    graph = load_graph(path)
+    graph = load(path)
     program = compile_graph(graph, options.dtype, options.tiles, machine, _observer(options))
     folder = _folder(options, options.output, path) if options.output else path.with_suffix("")
     program.write(folder, text_only=options.text_only)

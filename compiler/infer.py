@@ -31,8 +31,7 @@ def build_graph(description: Description) -> Graph:
     then the nodes one by one (a node whose operands could not be inferred is not looked at).
     """
     _stop_at(_unknown_operators(description))
-    _stop_at(f"{description.source}: {problem}" for problem in _name_problems(description))
-    nodes = _sorted_nodes(description)
+    nodes = ordered_nodes(description)
     tensors = {tensor.name: tensor for tensor in description.inputs}
     for name, array in description.constants.items():
         tensors[name] = Tensor(name, array.dtype.name, array.shape)
@@ -41,7 +40,7 @@ def build_graph(description: Description) -> Graph:
     for node in nodes:
         if all(not name or name in tensors for name in node.inputs):
             try:
-                finished.append(_infer_node(description, node, tensors))
+                finished.append(infer_node(description, node, tensors))
             except GraphError as error:
                 problems += [f"{description.source}: {node}: {text}" for text in error.messages]
     _stop_at(problems)
@@ -56,6 +55,12 @@ def build_graph(description: Description) -> Graph:
     )
 
 
+def ordered_nodes(description: Description) -> list[Node]:
+    """The nodes in an order in which they can be run; GraphError for wrong names and cycles."""
+    _stop_at(f"{description.source}: {problem}" for problem in _name_problems(description))
+    return _sorted_nodes(description)
+
+
 def _stop_at(problems: Iterator[str] | list[str]) -> None:
     found = list(problems)
     if found:
@@ -64,8 +69,8 @@ def _stop_at(problems: Iterator[str] | list[str]) -> None:
 
 def _unknown_operators(description: Description) -> Iterator[str]:
     for node in description.nodes:
-        if node.op not in OPERATORS:
-            near = did_you_mean(node.op, OPERATORS)
+        if node.op not in OPERATORS or OPERATORS[node.op].internal:
+            near = did_you_mean(node.op, (name for name in OPERATORS if not OPERATORS[name].internal))
             yield f"unsupported operator {node.op} (node '{node.name}'){near}"
 
 
@@ -135,7 +140,7 @@ def _cycle(nodes: tuple[Node, ...], needs: list[set[int]], stuck: set[int]) -> s
     return f"the nodes form a cycle: {' -> '.join(names)}"
 
 
-def _infer_node(description: Description, node: Node, tensors: dict[str, Tensor]) -> Node:
+def infer_node(description: Description, node: Node, tensors: dict[str, Tensor]) -> Node:
     """Check one node, add its outputs to ``tensors``, return it with its attributes complete.
 
     The messages of a GraphError from here do not name the node yet.
@@ -176,7 +181,7 @@ def _arity_problems(record: Operator, node: Node, opset: int) -> Iterator[str]:
         for index, name in enumerate(node.inputs):
             if not name and not _operand(inputs, index).optional:
                 yield f"input {index} ({_operand(inputs, index).name}) is required; found an empty name"
-    if not 1 <= len(node.outputs) <= len(record.outputs):
+    if not node.outputs or (len(node.outputs) > len(record.outputs) and not record.outputs[-1].variadic):
         names = ", ".join(item.name for item in record.outputs)
         count = "1" if len(record.outputs) == 1 else f"1 to {len(record.outputs)}"
         yield f"has {count} output{'' if count == '1' else 's'} ({names}); found {len(node.outputs)}"
@@ -223,6 +228,9 @@ def _attribute_problem(item: Attribute, value: AttrValue) -> str | None:
         fits, what = isinstance(value, int | float) and bool(np.isfinite(_float32(value))), "a float32 number"
     elif item.kind == "string":
         fits, what = isinstance(value, str), "a string"
+    elif item.kind == "floats":
+        fits = isinstance(value, tuple) and all(isinstance(element, int | float) for element in value)
+        what = "a list of numbers"
     else:
         fits = isinstance(value, tuple) and all(isinstance(element, int) for element in value)
         what = "a list of integers"

@@ -15,7 +15,7 @@ from compiler.infer import build_graph
 
 @dataclass
 class Refusal:
-    """One node. An input is a shape (float32), a (dtype, shape) pair, a list (constant) or None."""
+    """One node. An input is a float32 shape, a (dtype, shape) pair, a constant (list, array) or None."""
 
     op: str
     inputs: list[Any]
@@ -29,7 +29,9 @@ class Refusal:
         for index, item in enumerate(self.inputs):
             name = "" if item is None else f"i{index}"
             names.append(name)
-            if isinstance(item, list):
+            if isinstance(item, np.ndarray):
+                constants[name] = item
+            elif isinstance(item, list):
                 constants[name] = np.array(item, np.int64)
             elif item is not None:
                 dtype, shape = item if item and isinstance(item[0], str) else ("float32", item)

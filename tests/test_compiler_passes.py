@@ -52,7 +52,8 @@ def names(rows: list[tuple[str, str]]) -> list[str]:
 
 
 def test_every_operator_has_a_lowering_and_an_operation() -> None:
-    assert set(OPERATORS) <= set(LOWERINGS)
+    expanded = {name for name, record in OPERATORS.items() if record.expansion is not None}
+    assert set(OPERATORS) <= set(LOWERINGS) | expanded
     assert set(NODE_OPERATIONS) == set(OPERATORS)
 
 
@@ -186,7 +187,7 @@ def test_types_know_format_and_order() -> None:
     kind = tensor_type(Format.TF32, (1, 2, 3), Order.CHANNELS_LAST)
     assert format_of(kind) is Format.TF32
     assert order_of(kind) is Order.CHANNELS_LAST
-    with pytest.raises(ValueError, match="is no tensor of fp32, tf32, fp16 or bf16"):
+    with pytest.raises(ValueError, match="is no tensor of fp16, bf16, fp32, tf32, int8, uint8, int32, int64"):
         format_of(f16)
 
 
@@ -222,31 +223,20 @@ def test_an_operation_cannot_have_more_operands_than_the_operator() -> None:
         made.verify()
 
 
-def test_a_cast_cannot_make_integers() -> None:
-    from xdsl.dialects.builtin import TensorType
+def test_a_cast_cannot_make_other_integers() -> None:
+    from xdsl.dialects.builtin import IntegerType, TensorType
 
     source = value()
     made = CastOp.create(
-        operands=source.results, result_types=[TensorType(i64, [2, 3])], attributes={"node": StringAttr("n")}
+        operands=source.results,
+        result_types=[TensorType(IntegerType(16), [2, 3])],
+        attributes={"node": StringAttr("n")},
     )
-    with pytest.raises(VerifyException, match="is no tensor of fp32"):
+    with pytest.raises(VerifyException, match="is no tensor of fp16"):
         made.verify()
 
 
-def integer_graph() -> Graph:
-    node = Node("Add", "n0", ("x", "x"), ("y",), {})
-    return build_graph(Description("d", "d", 20, (Tensor("x", "int64", (3,)),), ("y",), {}, (node,)))
-
-
 REFUSED = [
-    (
-        one("MaxPool", [(1, 2, 9, 9)], kernel_shape=(2, 2), dilations=(2, 2)),
-        "unsupported operator MaxPool (node 'n0'): dilations of 1; found [2, 2]",
-    ),
-    (
-        one("Slice", [(9,)], {"s": ints(8), "e": ints(0), "axes": ints(0), "t": ints(-2)}),
-        "unsupported operator Slice (node 'n0'): negative steps; found -2",
-    ),
     (
         one("Conv", [(1, 2, 5, 5)], {"w": draw(3, 2, 3, 3)}, pads=(3, 0, 0, 0)),
         "unsupported operator Conv (node 'n0'): pads smaller than the dilated kernel; found 3 and 0 with 3",
@@ -262,12 +252,7 @@ REFUSED = [
     ),
     (
         one("Slice", [(9,)], {"s": ints(3), "e": ints(3)}),
-        "unsupported operator Slice (node 'n0'): tensors without elements are not supported; found 'y' [0]",
-    ),
-    (
-        integer_graph(),
-        "unsupported operator Add (node 'n0') on int64: only float tensors are computed; found 'x' "
-        "(and 1 more error)",
+        "unsupported graph input or output 'y': a tensor without elements",
     ),
 ]  # fmt: skip
 

@@ -247,8 +247,11 @@ def test_all_mistakes_of_a_level_are_kept() -> None:
     document["nodes"][0]["op"] = "Foo"
     document["nodes"][1]["op"] = "Bar"
     error = refused(document)
-    assert error.messages == ("unsupported operator Foo (node 'r')", "unsupported operator Bar (node 'n3')")
-    assert str(error) == "unsupported operator Foo (node 'r') (and 1 more error)"
+    assert error.messages == (
+        "unsupported operator Foo (node 'r'); did you mean 'Floor'?",
+        "unsupported operator Bar (node 'n3')",
+    )
+    assert str(error) == "unsupported operator Foo (node 'r'); did you mean 'Floor'? (and 1 more error)"
 
 
 def test_a_longer_cycle_is_named_in_the_direction_of_the_data() -> None:

@@ -74,7 +74,7 @@ class Address(Expr):
     @property
     def text(self) -> str:
         """As assembly spells it."""
-        return f"{self.symbol}+{self.offset}" if self.offset else self.symbol
+        return f"{self.symbol}{self.offset:+}" if self.offset else self.symbol
 
 
 @dataclass(frozen=True, eq=False)

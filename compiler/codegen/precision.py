@@ -38,6 +38,8 @@ PRODUCTS = ((0, 0), (0, 1), (1, 0))
 
 def stored(data: Array, fmt: Format) -> Array:
     """Values rounded to a format, in the dtype whose elements hold its bits."""
+    if not fmt.is_float:
+        return np.asarray(data).astype(storage_dtype(fmt))
     if fmt is Format.TF32:
         return round_to_tf32(data).astype(np.float32)
     return np.asarray(STORAGE[fmt.token](np.asarray(data)), np.float64).astype(storage_dtype(fmt))

@@ -216,8 +216,26 @@ def store_slab(k: Kernel, view: View, slab: Slab, source: Value) -> None:
     k.emit(f"wdma.{tensor.fmt.token}", dst=tensor.at(slab.first(view)), src=source, **loops)
 
 
+def in_dma_elements(shape: Shape, views: Sequence[View]) -> tuple[Shape, list[View]]:
+    """The same bytes in a format that the DMA moves: INT64 as pairs of INT32, UINT8 as INT8."""
+    fmt = views[0].tensor.fmt
+    if fmt is Format.UINT8:
+        return shape, [replace(v, tensor=replace(v.tensor, fmt=Format.INT8)) for v in views]
+    if fmt is not Format.INT64:
+        return shape, list(views)
+    return (*shape, 2), [
+        View(
+            replace(v.tensor, fmt=Format.INT32, shape=(*v.tensor.shape, 2)),
+            (*(2 * step for step in v.strides), 1),
+            2 * v.offset,
+        )
+        for v in views
+    ]
+
+
 def copy_views(k: Kernel, shape: Shape, source: View, target: View) -> None:
-    """Move the elements of one view to another of the same index space."""
+    """Move the elements of one view to another of the same index space and element type."""
+    shape, (source, target) = in_dma_elements(shape, (source, target))
     space = collapse(shape, (source, target))
     capacity = k.budget // (2 * source.tensor.bytes_each)
     plan = plan_slabs(space.sizes, capacity, k.target.tiles)

@@ -145,7 +145,9 @@ def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
-_OPERATOR_NAMES = {f"tx8be.{_snake(name)}": name for name in OPERATORS}
+#: Names that operations of the dialect's own have taken.
+_RENAMED = {"Cast": "convert"}
+_OPERATOR_NAMES = {f"tx8be.{_RENAMED.get(name, _snake(name))}": name for name in OPERATORS}
 
 
 def _operation(name: str, operator: str) -> type[NodeOperation]:

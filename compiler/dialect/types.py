@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import (
-    BFloat16Type,
-    Float16Type,
-    Float32Type,
+    IntegerType,
     NoneAttr,
+    Signedness,
     StringAttr,
     TensorType,
     bf16,
@@ -33,16 +32,24 @@ _ELEMENTS: dict[Format, Attribute] = {
     Format.BF16: bf16,
     Format.FP32: f32,
     Format.TF32: TF32Type(),
+    Format.INT8: IntegerType(8),
+    Format.UINT8: IntegerType(8, Signedness.UNSIGNED),
+    Format.INT32: IntegerType(32),
+    Format.INT64: IntegerType(64),
 }
-_FORMATS = {
-    Float16Type: Format.FP16,
-    BFloat16Type: Format.BF16,
-    Float32Type: Format.FP32,
-    TF32Type: Format.TF32,
-}
+_FORMATS = {element: fmt for fmt, element in _ELEMENTS.items()}
 
-#: Formats of the graph's element types.
-DTYPE_FORMATS = {"float32": Format.FP32, "float16": Format.FP16, "bfloat16": Format.BF16}
+#: Formats of the graph's element types. A truth value is a byte, 0 or 1, as in NumPy's files.
+DTYPE_FORMATS = {
+    "float32": Format.FP32,
+    "float16": Format.FP16,
+    "bfloat16": Format.BF16,
+    "int8": Format.INT8,
+    "uint8": Format.UINT8,
+    "int32": Format.INT32,
+    "int64": Format.INT64,
+    "bool": Format.INT8,
+}
 
 
 def tensor_type(fmt: Format, shape: Shape, order: Order = Order.PLAIN) -> TensorType[Attribute]:
@@ -53,11 +60,9 @@ def tensor_type(fmt: Format, shape: Shape, order: Order = Order.PLAIN) -> Tensor
 
 def format_of(kind: Attribute) -> Format:
     """The format of a tensor type's elements; ValueError for one the chip does not compute with."""
-    if isinstance(kind, TensorType):
-        for element, fmt in _FORMATS.items():
-            if isinstance(kind.element_type, element):
-                return fmt
-    raise ValueError(f"{kind} is no tensor of fp32, tf32, fp16 or bf16")
+    if isinstance(kind, TensorType) and kind.element_type in _FORMATS:
+        return _FORMATS[kind.element_type]
+    raise ValueError(f"{kind} is no tensor of " + ", ".join(fmt.token for fmt in _ELEMENTS))
 
 
 def order_of(kind: Attribute) -> Order:

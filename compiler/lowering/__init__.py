@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from compiler.lowering import (  # noqa: F401  (each module registers its lowerings)
+    arcs,
     batchnorm,
     convolution,
+    core,
     elementwise,
+    formulas,
+    indexing,
     matmul,
     movement,
     pooling,

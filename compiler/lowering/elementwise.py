@@ -26,6 +26,8 @@ from compiler.codegen.tensors import (
     whole,
 )
 from compiler.codegen.vector import WIDE, Vector, narrowed, widened
+from compiler.graph import FLOATS, INTEGERS
+from compiler.lowering import core
 from compiler.lowering.record import Order, Work, lowering
 from tx8isa.formats import Format
 
@@ -167,8 +169,8 @@ def _half_of_one_plus(v: Vector, x: Value, e: Value) -> None:
     v.vv("mul", x, x, e)
 
 
-_BINARY = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Max": "max", "Min": "min"}
-_COMMUTATIVE = ("Add", "Mul", "Max", "Min")
+_BINARY = {"Add": "add", "Sum": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Max": "max", "Min": "min"}
+_COMMUTATIVE = ("Add", "Sum", "Mul", "Max", "Min")
 
 
 @dataclass(frozen=True)
@@ -180,9 +182,12 @@ class _Operand:
     unit: int = 0
 
 
-@lowering(*_BINARY, order=Order.FOLLOW)
+@lowering(*_BINARY, order=Order.FOLLOW, types=(*FLOATS, *INTEGERS))
 def arithmetic(k: Kernel, work: Work) -> None:
-    """A chain of a binary instruction over all operands."""
+    """A chain of a binary instruction over all operands; integers are left to the kernel core."""
+    if not work.output.fmt.is_float:
+        core.arithmetic(k, work)
+        return
     tensors = [tensor for tensor in work.inputs if tensor is not None]
     views = [broadcast_view(tensor, work.output.shape) for tensor in tensors]
     space = collapse(work.output.shape, (*views, whole(work.output)))

@@ -49,7 +49,8 @@ from compiler.codegen.tensors import (
     whole,
 )
 from compiler.codegen.vector import Vector
-from compiler.graph import Array
+from compiler.graph import FLOATS, Array
+from compiler.lowering import core
 from compiler.lowering.movement import permute
 from compiler.lowering.record import Work, lowering
 from tx8isa.formats import Format
@@ -105,10 +106,13 @@ class Epilogue:
         return self.alpha == 1.0 and self.vector is None and self.matrix is None
 
 
-@lowering("MatMul")
+@lowering("MatMul", types=(*FLOATS, "int32", "int64"))
 def matmul(k: Kernel, work: Work) -> None:
     """Batches broadcast; a vector is a row on the left and a column on the right."""
     a, b = work.input(0), work.input(1)
+    if not work.output.fmt.is_float:
+        core.matmul(k, work)
+        return
     transposed = len(b.shape) == 1
     left = a.viewed(1, *a.shape) if len(a.shape) == 1 else a
     right = b.viewed(1, *b.shape) if transposed else b

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from compiler.codegen import core
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.tensors import (
     DdrTensor,
@@ -15,7 +16,7 @@ from compiler.codegen.tensors import (
     whole,
 )
 from compiler.codegen.vector import convert
-from compiler.lowering.record import Work, alias, lowering
+from compiler.lowering.record import EVERY_TYPE, Work, alias, lowering
 from compiler.operators.movement import permutation
 from compiler.operators.record import Call
 from compiler.operators.slicing import pad_widths, slice_ranges
@@ -31,7 +32,7 @@ def permute(k: Kernel, source: DdrTensor, target: DdrTensor, perm: tuple[int, ..
     copy_views(k, target.shape, View(source, strides), whole(target))
 
 
-@lowering("Transpose")
+@lowering("Transpose", types=EVERY_TYPE)
 def transpose(k: Kernel, work: Work) -> None:
     """Strided reads, consecutive writes."""
     permute(k, work.input(0), work.output, permutation(work.spec))
@@ -47,7 +48,7 @@ def reorder(k: Kernel, work: Work) -> None:
 def cast(k: Kernel, work: Work) -> None:
     """The same values in another format, or a copy."""
     source, target = work.input(0), work.output
-    if source.fmt is target.fmt:
+    if source.fmt is target.fmt or {source.fmt, target.fmt} == {Format.INT8, Format.UINT8}:
         copy_views(k, (source.size,), View(source, (1,)), View(target, (1,)))
         return
     space = collapse((source.size,), (View(source, (1,)), View(target, (1,))))
@@ -61,21 +62,16 @@ def cast(k: Kernel, work: Work) -> None:
         store_slab(k, space.views[1], slab, after)
 
 
-def _backward_slice(call: Call) -> str | None:
-    steps = [taken.step for taken in slice_ranges(call)]
-    return f"negative steps; found {min(steps)}" if min(steps, default=1) < 0 else None
-
-
-@lowering("Slice", check=_backward_slice)
+@lowering("Slice", types=EVERY_TYPE)
 def slice_(k: Kernel, work: Work) -> None:
-    """Reads with the steps as strides."""
+    """Reads with the steps as strides, which an expansion has made positive."""
     source, ranges = work.input(0), slice_ranges(work.spec)
     strides = tuple(step * taken.step for step, taken in zip(source.strides, ranges, strict=True))
     offset = sum(step * taken.start for step, taken in zip(source.strides, ranges, strict=True))
     copy_views(k, work.output.shape, View(source, strides, offset), whole(work.output))
 
 
-@lowering("Concat")
+@lowering("Concat", types=EVERY_TYPE)
 def concat(k: Kernel, work: Work) -> None:
     """Each piece is written to its place in the result."""
     axis = normalized(work.spec.integer("axis"), len(work.output.shape))
@@ -86,7 +82,14 @@ def concat(k: Kernel, work: Work) -> None:
             begin += tensor.shape[axis]
 
 
-@lowering("Pad")
+def _computed_fill(call: Call) -> str | None:
+    computed = call.has(2) and call.values[2] is None
+    return (
+        f"a constant_value that is known when compiling; found '{call.tensor(2).name}'" if computed else None
+    )
+
+
+@lowering("Pad", types=EVERY_TYPE, check=_computed_fill)
 def pad(k: Kernel, work: Work) -> None:
     """The kept part is copied; the border is written as boxes that do not overlap it or each other."""
     source, target = work.input(0), work.output
@@ -116,6 +119,9 @@ def _offset(tensor: DdrTensor, index: list[int]) -> int:
 def _fill(k: Kernel, view: View, shape: tuple[int, ...], number: float) -> None:
     """Write one value to every element of a view."""
     if 0 in shape:
+        return
+    if not view.tensor.fmt.is_float:
+        core.fill(k, shape, view, int(number))
         return
     space = collapse(shape, (view,))
     each = view.tensor.bytes_each

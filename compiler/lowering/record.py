@@ -9,6 +9,7 @@ from typing import Any
 
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.tensors import DdrTensor
+from compiler.graph import DTYPES, FLOATS
 from compiler.operators.record import Call
 
 
@@ -55,6 +56,8 @@ class Work:
         return index < len(self.inputs) and self.inputs[index] is not None
 
 
+EVERY_TYPE = tuple(DTYPES)
+
 Check = Callable[[Call], str | None]
 """None if the lowering can take a call, else what it cannot, with the value found."""
 
@@ -67,19 +70,21 @@ class Lowering:
     lower: Callable[[Kernel, Work], None] | None
     order: Order
     check: Check | None = None
+    types: tuple[str, ...] = FLOATS
+    """Element types of the operands and results it takes."""
 
 
 LOWERINGS: dict[str, Lowering] = {}
 
 
 def lowering(
-    *ops: str, order: Order = Order.PLAIN, check: Check | None = None
+    *ops: str, order: Order = Order.PLAIN, check: Check | None = None, types: tuple[str, ...] = FLOATS
 ) -> Callable[[Callable[[Kernel, Work], None]], Callable[[Kernel, Work], None]]:
     """Decorator: the function lowers these operators."""
 
     def register(function: Callable[[Kernel, Work], None]) -> Callable[[Kernel, Work], None]:
         for op in ops:
-            _add(Lowering(op, function, order, check))
+            _add(Lowering(op, function, order, check, types))
         return function
 
     return register
@@ -88,7 +93,7 @@ def lowering(
 def alias(*ops: str) -> None:
     """These operators give their first operand another shape and need no code."""
     for op in ops:
-        _add(Lowering(op, None, Order.PLAIN))
+        _add(Lowering(op, None, Order.PLAIN, types=EVERY_TYPE))
 
 
 def _add(entry: Lowering) -> None:

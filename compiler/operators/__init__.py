@@ -8,13 +8,26 @@ from __future__ import annotations
 
 from compiler.graph import Node
 from compiler.operators import (  # noqa: F401  (each module registers its records)
+    casting,
+    comparison,
+    composite_math,
+    composite_norm,
+    composite_rearrange,
+    composite_reduce,
+    composite_shapes,
+    composite_slicing,
+    composite_windows,
     conv,
     elementwise,
+    indexing,
     matmul,
     movement,
     normalization,
+    pointwise,
     pool,
+    quantization,
     reduce,
+    resize,
     slicing,
 )
 from compiler.operators.record import OPERATORS, Attribute, Call, Input, Operator, Rule, call_of
@@ -27,7 +40,7 @@ OLDEST_JSON_OPSET = 17
 
 def support_table() -> str:
     """The supported operators as Markdown, one section each; docs/graph_json.md ends with this text."""
-    return "\n".join(_section(OPERATORS[name]) for name in sorted(OPERATORS))
+    return "\n".join(_section(OPERATORS[name]) for name in sorted(OPERATORS) if not OPERATORS[name].internal)
 
 
 def _section(record: Operator) -> str:

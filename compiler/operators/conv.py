@@ -105,7 +105,7 @@ CONV = register(
             STRIDES,
         ),
         rules=(
-            rank_within("X", 3, 4, "1-D and 2-D convolution"),
+            rank_within("X", 3, 5, "1-D to 3-D convolution"),
             weight_rank,
             weights_not_empty,
             channels_match,

@@ -103,7 +103,8 @@ def operands_broadcast(call: Call) -> str | None:
     return " and ".join(str(list(shape)) for shape in shapes)
 
 
-def _broadcast(call: Call) -> tuple[Shape, ...]:
+def broadcast_result(call: Call) -> tuple[Shape, ...]:
+    """The shape that all operands broadcast to."""
     shape = broadcast_shapes(*(tensor.shape for tensor in call.inputs if tensor is not None))
     if shape is None:
         raise ValueError("operands do not broadcast; the rule operands_broadcast was not checked")
@@ -137,22 +138,22 @@ def _arithmetic(name: str, since: int, summary: str, reference: Reference) -> Op
             inputs=(Input("A", NUMERIC), Input("B", NUMERIC)),
             outputs=(Output("C", NUMERIC),),
             rules=(operands_broadcast,),
-            shapes=_broadcast,
+            shapes=broadcast_result,
             reference=reference,
         )
     )
 
 
-def _extremum(name: str, summary: str, reference: Reference) -> Operator:
+def _variadic(name: str, summary: str, reference: Reference, types: Types = NUMERIC) -> Operator:
     return register(
         Operator(
             name=name,
             since=8,
             summary=summary,
-            inputs=(Input("data_0", NUMERIC, variadic=True),),
-            outputs=(Output(name.lower(), NUMERIC),),
+            inputs=(Input("data_0", types, variadic=True),),
+            outputs=(Output(name.lower(), types),),
             rules=(operands_broadcast,),
-            shapes=_broadcast,
+            shapes=broadcast_result,
             reference=reference,
         )
     )
@@ -162,5 +163,6 @@ ADD = _arithmetic("Add", 7, "a + b with broadcasting", _chain(np.add))
 SUB = _arithmetic("Sub", 7, "a - b with broadcasting", _chain(np.subtract))
 MUL = _arithmetic("Mul", 7, "a * b with broadcasting", _chain(np.multiply))
 DIV = _arithmetic("Div", 7, "a / b with broadcasting; integers round toward zero", _divide)
-MAX = _extremum("Max", "Largest of any number of operands, with broadcasting", _chain(np.maximum))
-MIN = _extremum("Min", "Smallest of any number of operands, with broadcasting", _chain(np.minimum))
+SUM = _variadic("Sum", "Sum of any number of operands, with broadcasting", _chain(np.add), FLOAT)
+MAX = _variadic("Max", "Largest of any number of operands, with broadcasting", _chain(np.maximum))
+MIN = _variadic("Min", "Smallest of any number of operands, with broadcasting", _chain(np.minimum))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.graph import FLOATS, Array
+from compiler.graph import FLOATS, Array, Shape
+from compiler.operators.expansion import Builder
+from compiler.operators.parts import normalized as normalized_parts
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
 from compiler.operators.types import (
     FLOAT,
@@ -71,7 +73,26 @@ def _layer_norm(call: Call, x: Array, scale: Array, bias: Array | None = None) -
     centred = x - x.mean(axis=axes, keepdims=True)
     variance = np.square(centred).mean(axis=axes, keepdims=True)
     result = centred / np.sqrt(variance + call.number("epsilon")) * scale
-    return (result if bias is None else result + bias,)
+    statistics = (x.mean(axis=axes, keepdims=True), 1 / np.sqrt(variance + call.number("epsilon")))
+    return (result if bias is None else result + bias, *statistics)
+
+
+def _layer_norm_shapes(call: Call) -> tuple[Shape, ...]:
+    axes = normalized_axes(call)
+    folded = tuple(1 if axis in axes else size for axis, size in enumerate(call.shape(0)))
+    return call.shape(0), folded, folded
+
+
+def _layer_norm_parts(b: Builder, call: Call) -> tuple[str, ...] | None:
+    """The lowering gives the first result; the statistics are computed apart."""
+    if not call.wants(1) and not call.wants(2):
+        return None
+    x = call.tensor(0).name
+    operands = [tensor.name for tensor in call.inputs if tensor is not None]
+    attrs = {name: call.attrs[name] for name in ("axis", "epsilon", "stash_type")}
+    y = b("LayerNormalization", *operands, **attrs)
+    _, mean, factor = normalized_parts(b, x, normalized_axes(call), call.number("epsilon"))
+    return (y, *(b("Cast", name, to=1) for name in (mean, factor)))
 
 
 @rule
@@ -132,13 +153,13 @@ LAYER_NORMALIZATION = register(
         ),
         attributes=(Attribute("axis", "int", -1), _EPSILON, Attribute("stash_type", "int", 1)),
         rules=(
-            only_first_output,
             axis_in_range,
             computed_in_float32,
             scale_and_bias_broadcast,
             something_to_normalize,
         ),
-        shapes=same_shape,
+        shapes=_layer_norm_shapes,
+        expansion=_layer_norm_parts,
         reference=_layer_norm,
     )
 )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from compiler.graph import FLOATS, Array, Shape
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
-from compiler.operators.types import FLOAT, INT64, only_first_output, rank_within
+from compiler.operators.types import FLOAT, INT64, rank_within
 from compiler.operators.window import (
     AUTO_PAD,
     CEIL_MODE,
@@ -24,7 +26,7 @@ from compiler.operators.window import (
 _POOLED = Types("T", (*FLOATS, "int8", "uint8"))
 _KERNEL_SHAPE = Attribute("kernel_shape", "ints", required=True, minimum=1)
 _RULES = (
-    rank_within("X", 3, 4, "1-D and 2-D pooling"),
+    rank_within("X", 3, 5, "1-D to 3-D pooling"),
     lengths_match,
     pads_or_auto_pad,
 )
@@ -39,7 +41,8 @@ _GEOMETRY = (window_fits(pool_window), windows_touch_image(pool_window))
 
 
 def _shapes(call: Call) -> tuple[Shape, ...]:
-    return ((*call.shape(0)[:2], *pool_window(call).output),)
+    shape = (*call.shape(0)[:2], *pool_window(call).output)
+    return shape, shape
 
 
 def _max_pool(call: Call, x: Array) -> tuple[Array, ...]:
@@ -49,7 +52,17 @@ def _max_pool(call: Call, x: Array) -> tuple[Array, ...]:
     result = np.full((*x.shape[:2], *window.output), lowest, x.dtype)
     for places in window.taps():
         np.maximum(result, image[places], out=result)
-    return (result,)
+    if not call.wants(1):
+        return (result,)
+    numbers: Array = np.arange(math.prod(window.image), dtype=np.int64)
+    row_major = not call.integer("storage_order")
+    numbers = numbers.reshape(window.image) if row_major else numbers.reshape(window.image[::-1]).T
+    planes = np.arange(math.prod(x.shape[:2])).reshape(*x.shape[:2], *(1,) * len(window.image))
+    found, spread = np.zeros(result.shape, np.int64), window.padded(numbers[None, None], 0)
+    for places in reversed(list(window.taps())):
+        index = spread[places] + planes * numbers.size
+        found = np.where(image[places] == result, index, found)
+    return (result, found)
 
 
 def _average_pool(call: Call, x: Array) -> tuple[Array, ...]:
@@ -105,7 +118,7 @@ MAX_POOL = register(
             Attribute("storage_order", "int", 0, allowed=(0, 1)),
             STRIDES,
         ),
-        rules=(only_first_output, *_RULES, *_GEOMETRY),
+        rules=(*_RULES, *_GEOMETRY),
         shapes=_shapes,
         reference=_max_pool,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from compiler.graph import Array, AttrValue, Graph, Node, Shape, Tensor
 
@@ -21,6 +22,10 @@ class Types:
 
     name: str
     allowed: tuple[str, ...]
+
+    def named(self, name: str) -> Types:
+        """The same types under another name."""
+        return Types(name, self.allowed)
 
 
 @dataclass(frozen=True)
@@ -41,16 +46,20 @@ class Input:
 
 @dataclass(frozen=True)
 class Output:
-    """A result; it has the dtype of the inputs that share its constraint, or the only one allowed."""
+    """A result; it has the dtype of the inputs that share its constraint, or the only one allowed.
+
+    ``variadic``: the last result, which may come any number of times.
+    """
 
     name: str
     types: Types
     optional: bool = False
+    variadic: bool = False
 
 
 @dataclass(frozen=True)
 class Attribute:
-    """An attribute: ``kind`` is ``int``, ``float``, ``string`` or ``ints``.
+    """An attribute: ``kind`` is ``int``, ``float``, ``string``, ``ints`` or ``floats``.
 
     ``allowed`` lists the values of an enumeration, ``minimum`` bounds an integer or every element of a list.
     The operator sets ``since`` to ``until`` (inclusive) have it. Without default it may be absent.
@@ -124,6 +133,15 @@ class Call:
             raise TypeError(f"attribute {name} is not a list: {value!r}")
         return tuple(int(element) for element in value)
 
+    def numbers(self, name: str) -> tuple[float, ...] | None:
+        """The value of an attribute that is a list of numbers; None if absent."""
+        value = self.attrs.get(name)
+        return None if value is None else tuple(float(element) for element in value)  # type: ignore[union-attr]
+
+    def wants(self, output: int) -> bool:
+        """Whether an optional result is asked for."""
+        return output < len(self.outputs) and bool(self.outputs[output])
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -150,7 +168,10 @@ class Operator:
     ``since`` is the oldest operator set whose meaning the record has. ``shapes`` gives the shape of each
     output of a call that satisfies the rules. ``reference(call, *arrays)`` computes the outputs; float
     operands arrive and float results leave as binary64, integers and booleans in their own dtype, and an
-    operand left away is None.
+    operand left away is None. ``dtypes`` gives the dtypes of the outputs where the constraints do not.
+
+    ``expansion`` writes a call in terms of other operators (:mod:`compiler.operators.expansion`); it returns
+    None for a call that the operator's own lowering takes. ``internal``: only expansions use the operator.
     """
 
     name: str
@@ -162,6 +183,9 @@ class Operator:
     reference: Reference
     attributes: tuple[Attribute, ...] = ()
     rules: tuple[Rule, ...] = ()
+    dtypes: Callable[[Call], tuple[str, ...]] | None = None
+    expansion: Callable[[Any, Call], tuple[str, ...] | None] | None = None
+    internal: bool = False
 
     def inputs_at(self, opset: int) -> tuple[Input, ...]:
         """The operands that this operator has in an operator set."""
@@ -169,8 +193,11 @@ class Operator:
 
     def infer(self, call: Call) -> tuple[Tensor, ...]:
         """The wanted outputs of a call that satisfies the rules, with dtype and shape."""
-        named = zip(call.outputs, self.outputs, self.shapes(call), strict=False)
-        return tuple(Tensor(name, self._dtype(call, out), shape) for name, out, shape in named if name)
+        shapes = self.shapes(call)
+        declared = [self.outputs[min(at, len(self.outputs) - 1)] for at in range(len(shapes))]
+        dtypes = self.dtypes(call) if self.dtypes else [self._dtype(call, out) for out in declared]
+        named = zip(call.outputs, dtypes, shapes, strict=False)
+        return tuple(Tensor(name, dtype, shape) for name, dtype, shape in named if name)
 
     def _dtype(self, call: Call, output: Output) -> str:
         for item, tensor in zip(self.inputs, call.inputs, strict=False):

@@ -81,12 +81,6 @@ def pad_widths(call: Call) -> tuple[tuple[int, int], ...]:
 
 
 @rule
-def constant_mode(call: Call) -> str | None:
-    """mode must be constant"""
-    return None if call.string("mode") == "constant" else f"mode {call.string('mode')}"
-
-
-@rule
 def pad_axes_valid(call: Call) -> str | None:
     """axes must lie in [-r, r-1], r being the rank of data, and must not repeat"""
     return _axes_problem(call.value_ints(3) or (), call.tensor(0).rank)
@@ -115,6 +109,15 @@ def cut_leaves_something(call: Call) -> str | None:
     return None
 
 
+@rule
+def something_to_repeat(call: Call) -> str | None:
+    """Only mode constant pads a tensor that has, after the cuts, no elements"""
+    widths = zip(call.shape(0), pad_widths(call), strict=True)
+    left = [size + min(begin, 0) + min(end, 0) for size, (begin, end) in widths]
+    empty = call.string("mode") != "constant" and 0 in left
+    return f"mode {call.string('mode')}, sizes {left}" if empty else None
+
+
 def _pad_shapes(call: Call) -> tuple[Shape, ...]:
     sizes = zip(call.shape(0), pad_widths(call), strict=True)
     return (tuple(begin + size + end for size, (begin, end) in sizes),)
@@ -126,6 +129,9 @@ def _pad(
     widths = pad_widths(call)
     sizes = zip(x.shape, widths, strict=True)
     kept = x[tuple(slice(max(-begin, 0), size - max(-end, 0)) for size, (begin, end) in sizes)]
+    if call.string("mode") != "constant" and widths:
+        added = [(max(begin, 0), max(end, 0)) for begin, end in widths]
+        return (np.pad(kept, added, mode=call.string("mode")),)  # type: ignore[call-overload]
     result = np.full(_pad_shapes(call)[0], 0 if value is None else value.reshape(()), x.dtype)
     firsts = [max(begin, 0) for begin, _ in widths]
     inner = zip(firsts, kept.shape, strict=True)
@@ -160,7 +166,7 @@ PAD = register(
         inputs=(
             Input("data", ANY),
             Input("pads", INT64, constant=True),
-            Input("constant_value", ANY, optional=True, constant=True),
+            Input("constant_value", ANY, optional=True),
             Input("axes", INDEX, optional=True, constant=True, since=18),
         ),
         outputs=(Output("output", ANY),),
@@ -168,11 +174,11 @@ PAD = register(
             Attribute("mode", "string", "constant", allowed=("constant", "reflect", "edge", "wrap")),
         ),
         rules=(
-            constant_mode,
             pad_axes_valid,
             pads_length,
             pad_value_is_scalar,
             cut_leaves_something,
+            something_to_repeat,
         ),
         shapes=_pad_shapes,
         reference=_pad,

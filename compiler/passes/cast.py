@@ -30,7 +30,7 @@ class CastPass:
 
 def _after_input(operation: InputOp, compute: Format) -> None:
     value = operation.results[0]
-    if format_of(value.type) is not compute:
+    if format_of(value.type).is_float and format_of(value.type) is not compute:
         made = _cast(operation, value, compute)
         Rewriter().insert_op(made, InsertPoint.after(operation))
         value.replace_uses_with_if(made.results[0], lambda use: use.operation is not made)
@@ -52,4 +52,6 @@ def _cast(near: TensorOperation, value: SSAValue, fmt: Format) -> CastOp:
 
 
 def _retype(value: SSAValue, fmt: Format) -> None:
+    if not format_of(value.type).is_float:
+        return
     Rewriter.replace_value_with_new_type(value, tensor_type(fmt, shape_of(value.type), order_of(value.type)))

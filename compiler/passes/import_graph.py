@@ -20,6 +20,7 @@ from compiler.dialect.types import DTYPE_FORMATS, tensor_type
 from compiler.graph import AttrValue, Graph, GraphError, Node, Tensor
 from compiler.lowering import LOWERINGS
 from compiler.operators import OPERATORS, call_of
+from compiler.operators.expansion import expand_graph
 from compiler.passes.base import Context
 
 
@@ -29,11 +30,13 @@ class ImportPass:
     name = "import"
 
     def run(self, context: Context, module: ModuleOp) -> None:
-        graph = context.graph
+        graph = context.graph = expand_graph(context.graph)
         problems = [problem for node in graph.nodes if (problem := _node_problem(graph, node))]
-        made = {name for node in graph.nodes for name in node.outputs}
-        interface = [*graph.inputs, *(tensor for tensor in graph.outputs if tensor.name not in made)]
-        problems += [problem for tensor in interface if (problem := _interface_problem(tensor))]
+        problems += [
+            f"unsupported graph input or output '{tensor.name}': a tensor without elements"
+            for tensor in (*graph.inputs, *graph.outputs)
+            if not tensor.size
+        ]
         inputs = {tensor.name for tensor in graph.inputs}
         problems += [
             f"graph output '{tensor.name}' is also a graph input, which a program image cannot hold"
@@ -118,16 +121,10 @@ def _node_problem(graph: Graph, node: Node) -> str | None:
     computed = [name for at, name in enumerate(node.inputs) if name and not _is_known(node, at)]
     for name in (*computed, node.outputs[0]):
         tensor = graph.tensors[name]
-        if not tensor.is_float:
-            return f"{head} on {tensor.dtype}: only float tensors are computed; found '{name}'"
+        if tensor.dtype not in entry.types:
+            allowed = ", ".join(entry.types)
+            return f"{head} on {tensor.dtype}: computed are {allowed}; found '{name}'"
         if not tensor.size:
             return f"{head}: tensors without elements are not supported; found '{name}' {list(tensor.shape)}"
     found = entry.check(call_of(graph, node)) if entry.check else None
     return f"{head}: {found}" if found else None
-
-
-def _interface_problem(tensor: Tensor) -> str | None:
-    if tensor.is_float and tensor.size:
-        return None
-    what = "a tensor without elements" if tensor.is_float else tensor.dtype
-    return f"unsupported graph input or output '{tensor.name}': {what}; only float tensors are computed"

@@ -1,0 +1,1 @@
+"""Reading ONNX models: the file, old operator sets, function bodies, constant folding."""

@@ -1,0 +1,161 @@
+"""Control flow whose course is known: If as the branch it takes, Loop and Scan step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from onnx import GraphProto, NodeProto
+
+from compiler.frontend.onnx.model import array_of, attribute, made, plain
+from compiler.frontend.onnx.scope import Scope, Unsupported
+
+if TYPE_CHECKING:
+    from compiler.frontend.onnx.calls import Walk
+
+_MOST_STEPS = 1000
+"""Each step is code of its own."""
+
+
+def written_out(walk: Walk, node: NodeProto, opset: int, scope: Scope, depth: int) -> bool:
+    """Whether the node was control flow and its results are in the graph now.
+
+    ``scope`` is that of the names which the node's subgraphs read of the graph around them.
+    """
+    if node.op_type not in _WAYS:
+        return False
+    _WAYS[node.op_type](_Flow(walk, node, opset, scope, depth))
+    return True
+
+
+class _Flow:
+    """A node with subgraphs, and how often one of them was written out."""
+
+    def __init__(self, walk: Walk, node: NodeProto, opset: int, scope: Scope, depth: int) -> None:
+        self.walk, self.node, self.opset, self.scope, self.depth = walk, node, opset, scope, depth
+        self.times = 0
+
+    def graph(self, name: str) -> GraphProto:
+        item = attribute(self.node, name)
+        if item is None:
+            raise Unsupported(f"has no {name}")
+        return item.g
+
+    def results(self, graph: GraphProto, operands: Sequence[str]) -> list[str]:
+        """Write a subgraph out on operands; the names of its results."""
+        if len(graph.input) != len(operands):
+            raise Unsupported(f"its body takes {len(graph.input)} values, {len(operands)} are given")
+        prefix = f"{self.node.name}/{self.times}/"
+        self.times += 1
+        inner = Scope(dict(self.scope.names), prefix)
+        inner.names |= {item.name: name for item, name in zip(graph.input, operands, strict=True)}
+        for item in graph.initializer:
+            inner.names[item.name] = prefix + item.name
+            self.walk.define(prefix + item.name, array_of(item, self.walk.path, f"initializer '{item.name}'"))
+        for index, part in enumerate(graph.node):
+            name = prefix + (part.name or f"{part.op_type}_{index}")
+            self.walk.node(part, name, self.opset, inner, self.depth + 1)
+        return [inner.inner(item.name) for item in graph.output]
+
+    def place(self, op: str, inputs: Sequence[str], **attrs: int) -> str:
+        """The result of one more node."""
+        name = self.walk.fresh()
+        node = made(op, inputs, [name], f"{self.node.name}/{name}", **attrs)
+        self.walk.place(node, self.opset, Scope(), self.depth)
+        return name
+
+    def collected(self, slices: Sequence[str], axis: int) -> str:
+        """Slices of the same shape along a new axis."""
+        if not slices:
+            raise Unsupported("no step is taken, so the shape of a result is not known")
+        at = self.walk.constant(np.array([axis], np.int64))
+        return self.place("Concat", [self.place("Unsqueeze", [name, at]) for name in slices], axis=axis)
+
+    def finish(self, values: Sequence[str]) -> None:
+        """The node's results are those values."""
+        if len(values) < len(self.node.output):
+            raise Unsupported(f"its body gives {len(values)} of {len(self.node.output)} results")
+        for name, value in zip(self.node.output, values, strict=False):
+            if name:
+                self.walk.same(name, value, self.node.name)
+
+
+def _if(flow: _Flow) -> None:
+    condition = flow.walk.value(flow.node.input[0])
+    if condition is None:
+        raise Unsupported("its condition is not known when compiling")
+    flow.finish(flow.results(flow.graph("then_branch" if bool(np.all(condition)) else "else_branch"), []))
+
+
+def _loop(flow: _Flow) -> None:
+    body, walk = flow.graph("body"), flow.walk
+    limit, condition, *carried = flow.node.input
+    count = walk.value(limit) if limit else None
+    if limit and count is None:
+        raise Unsupported("its number of steps is not known when compiling")
+    most = _MOST_STEPS + 1 if count is None else int(count.reshape(-1)[0])
+    state = condition or walk.constant(np.array(True))
+    collected: list[list[str]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
+    for step in range(most):
+        goes_on = walk.value(state)
+        if goes_on is None:
+            raise Unsupported("its condition is not known when compiling")
+        if not bool(np.all(goes_on)):
+            break
+        _check_steps(step + 1)
+        state, *values = flow.results(body, [walk.constant(np.array(step)), state, *carried])
+        carried = values[: len(carried)]
+        for parts, value in zip(collected, values[len(carried) :], strict=True):
+            parts.append(value)
+    flow.finish([*carried, *(flow.collected(parts, 0) for parts in collected)])
+
+
+def _scan(flow: _Flow) -> None:
+    if flow.opset < 9:
+        raise Unsupported(f"as opset {flow.opset} has it, with a batch")
+    body, node = flow.graph("body"), flow.node
+    scanned = plain(node, "num_scan_inputs", 0)
+    assert isinstance(scanned, int)
+    states = len(node.input) - scanned
+    carried, sources = list(node.input[:states]), list(node.input[states:])
+    outputs = len(body.output) - len(carried)
+    axes = _each(flow, "scan_input_axes", scanned)
+    backward, results_backward = (
+        _each(flow, name, count)
+        for name, count in (("scan_input_directions", scanned), ("scan_output_directions", outputs))
+    )
+    shapes = [flow.walk.tensor(name).shape for name in sources]
+    steps = {shape[axis] for shape, axis in zip(shapes, axes, strict=True)}
+    if len(steps) != 1:
+        raise Unsupported(f"its operands have {sorted(steps)} steps")
+    (count,) = steps
+    _check_steps(count)
+    collected: list[list[str]] = [[] for _ in range(outputs)]
+    for step in range(count):
+        at = [flow.walk.constant(np.array(count - 1 - step if back else step)) for back in backward]
+        given = zip(sources, at, axes, strict=True)
+        slices = [flow.place("Gather", [name, place], axis=axis) for name, place, axis in given]
+        values = flow.results(body, [*carried, *slices])
+        carried = values[: len(carried)]
+        for parts, value in zip(collected, values[len(carried) :], strict=True):
+            parts.append(value)
+    ends = zip(collected, results_backward, _each(flow, "scan_output_axes", outputs), strict=True)
+    whole = [flow.collected(parts[::-1] if back else parts, axis) for parts, back, axis in ends]
+    flow.finish([*carried, *whole])
+
+
+def _each(flow: _Flow, name: str, count: int) -> tuple[int, ...]:
+    """An attribute with an entry for each scanned operand or result; zeros if it was left away."""
+    values = plain(flow.node, name, (0,) * count)
+    if not isinstance(values, tuple) or len(values) != count:
+        raise Unsupported(f"{name} has other than {count} entries")
+    return tuple(int(value) for value in values)
+
+
+def _check_steps(count: int) -> None:
+    if count > _MOST_STEPS:
+        raise Unsupported(f"{count} or more steps; at most {_MOST_STEPS} are written out")
+
+
+_WAYS = {"If": _if, "Loop": _loop, "Scan": _scan}

@@ -1,0 +1,131 @@
+"""From an ONNX model to the typed graph: node by node, with shapes and constants known as far as the walk is.
+
+Each node is written as the newest operator set has it, computed at once when its operands are known, taken as
+it is when a record and a lowering exist, else written out by the function that ONNX defines it by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+from onnx import GraphProto, NodeProto, TensorProto
+
+from compiler.folding import needed, only
+from compiler.frontend.onnx.calls import Walk
+from compiler.frontend.onnx.model import ONNX_DOMAINS, array_of, input_of, opset_of, read_model
+from compiler.frontend.onnx.scope import Scope
+from compiler.graph import DTYPES, NEWEST_OPSET, Array, Description, Graph, GraphError, Node, Tensor
+from compiler.infer import build_graph, ordered_nodes
+
+
+def load_onnx(path: Path | str) -> Graph:
+    """Read and check an ONNX model. GraphError names the file, or the operator that is not supported."""
+    return build_graph(describe(Path(path)))
+
+
+def describe(path: Path) -> Description:
+    """The model as a description of the newest operator set: folded, without what no output needs."""
+    model = read_model(path)
+    graph, opset = model.graph, opset_of(model, path)
+    initializers = {item.name: item for item in graph.initializer}
+    infos = [info for info in graph.input if info.name not in initializers]
+    inputs = tuple(input_of(info, path) for info in infos)
+    outputs = tuple(info.name for info in graph.output)
+    protos, reads = _reachable(path, graph, inputs, initializers, outputs)
+    walk = Walk(path, inputs, _arrays(path, initializers, reads))
+    scope = Scope({t.name: walk.constant(np.zeros(t.shape, DTYPES[t.dtype])) for t in inputs if not t.size})
+    for name, proto in protos:
+        walk.node(proto, name, opset, scope)
+    return _description(path, graph.name, walk, scope, inputs, outputs)
+
+
+def _reachable(
+    path: Path, graph: GraphProto, inputs: tuple[Tensor, ...], initializers: Mapping[str, TensorProto],
+    outputs: tuple[str, ...],
+) -> tuple[list[tuple[str, NodeProto]], set[str]]:  # fmt: skip
+    """The nodes that the outputs need, named, in an order in which they can be run; the names they read."""
+    names = node_names(graph.node)
+    by_name = dict(zip(names, graph.node, strict=True))
+    outline = Description(
+        source=str(path),
+        name=graph.name,
+        opset=NEWEST_OPSET,
+        inputs=inputs,
+        outputs=outputs,
+        constants=dict.fromkeys(initializers, np.zeros(0)),
+        nodes=tuple(_outline(name, proto) for name, proto in by_name.items()),
+    )
+    nodes, reads = needed(ordered_nodes(outline), outputs)
+    return [(node.name, by_name[node.name]) for node in nodes], reads
+
+
+def _outline(name: str, proto: NodeProto) -> Node:
+    """What a node reads, with what its subgraphs read of the graph around them, and what it makes."""
+    op = proto.op_type if proto.domain in ONNX_DOMAINS else f"{proto.domain}.{proto.op_type}"
+    return Node(op, name, (*proto.input, *captured(proto)), tuple(proto.output), {})
+
+
+def captured(proto: NodeProto) -> list[str]:
+    """The names of outside that the subgraphs of a node read."""
+    found: list[str] = []
+    for item in proto.attribute:
+        for graph in (item.g, *item.graphs):
+            own = {v.name for v in graph.input} | {v.name for v in graph.initializer}
+            own |= {name for node in graph.node for name in node.output}
+            reads = [name for node in graph.node for name in (*node.input, *captured(node))]
+            reads += [v.name for v in graph.output]
+            found += [name for name in reads if name and name not in own]
+    return list(dict.fromkeys(found))
+
+
+def node_names(nodes: Iterable[NodeProto]) -> list[str]:
+    """A name of its own for each node: the given one, else operator and position."""
+    names: list[str] = []
+    taken = {node.name for node in nodes if node.name}
+    used: set[str] = set()
+    for index, node in enumerate(nodes):
+        name = node.name or f"{node.op_type}_{index}"
+        while name in used or (not node.name and name in taken):
+            name += "_"
+        used.add(name)
+        names.append(name)
+    return names
+
+
+def _arrays(path: Path, initializers: Mapping[str, TensorProto], reads: set[str]) -> dict[str, Array]:
+    wanted = {name: item for name, item in initializers.items() if name in reads}
+    return {name: array_of(item, path, f"initializer '{name}'") for name, item in wanted.items()}
+
+
+def _description(
+    path: Path, name: str, walk: Walk, scope: Scope, inputs: tuple[Tensor, ...], outputs: tuple[str, ...]
+) -> Description:
+    nodes, reads = needed(walk.nodes, (scope.inner(name) for name in outputs))
+    constants = only(walk.constants, reads)
+    for made in outputs:
+        inner = scope.inner(made)
+        if inner != made:  # written out of a function, or a constant under another name
+            if inner in walk.constants:
+                constants[made] = walk.constants[inner]
+            else:
+                nodes.append(Node("Identity", f"output {made}", (inner,), (made,), {}))
+    _check_types(path, walk, reads)
+    return Description(
+        source=str(path),
+        name=name or path.stem,
+        opset=NEWEST_OPSET,
+        inputs=inputs,
+        outputs=outputs,
+        constants=constants,
+        nodes=tuple(nodes),
+    )
+
+
+def _check_types(path: Path, walk: Walk, names: set[str]) -> None:
+    """What is left when nothing more can be folded must have types that a graph may have."""
+    for name in sorted(names):
+        dtype = walk.tensors[name].dtype
+        if dtype not in DTYPES:
+            raise GraphError([f"{path}: tensor '{name}' is {dtype}; supported are {', '.join(DTYPES)}"])

@@ -1,0 +1,189 @@
+"""An ONNX file as far as the file alone tells: parsed, of a known version, its tensors as arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import (
+    AttributeProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+    helper,
+    numpy_helper,
+)
+
+from compiler.graph import DTYPES, NEWEST_OPSET, Array, AttrValue, GraphError, Tensor
+
+#: Operators as older sets had them are not read: then, Reshape had its shape as an attribute.
+OLDEST_OPSET = 6
+
+ONNX_DOMAINS = ("", "ai.onnx")
+
+#: Of one tensor: as much as the chip's DDR holds.
+MOST_BYTES = 1 << 32
+
+
+def read_model(path: Path) -> ModelProto:
+    """Parse a file; GraphError for one that is no ONNX model of the operator sets known.
+
+    External data is not read here: :func:`array_of` does it for the tensors that are needed.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise GraphError([f"{path}: cannot be read: {error.strerror}"]) from None
+    model = ModelProto()
+    try:
+        model.ParseFromString(data)
+    except DecodeError:
+        found = f"{len(data)} bytes that are no protobuf message"
+        raise GraphError([f"{path}: not an ONNX model, or a damaged one: {found}"]) from None
+    if not model.HasField("graph") or not model.graph.output:
+        raise GraphError([f"{path}: not an ONNX model, or a damaged one: it has no graph with outputs"])
+    if model.graph.sparse_initializer:
+        name = model.graph.sparse_initializer[0].values.name
+        raise GraphError([f"{path}: sparse initializer '{name}': sparse tensors are not supported"])
+    if any(isinstance(text, bytes) for text in _names(model.graph)):
+        raise GraphError([f"{path}: a damaged ONNX model: a name in it is not UTF-8 text"])
+    opset_of(model, path)
+    return _without_local_functions(model, path)
+
+
+def _names(graph: GraphProto) -> Iterator[str | bytes]:
+    """Every name in a graph. Protobuf gives bytes for one that is not UTF-8."""
+    yield graph.name
+    yield from (item.name for items in (graph.input, graph.output, graph.initializer) for item in items)
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        for item in node.attribute:
+            yield from (item.name, item.ref_attr_name)
+            for inner in (item.g, *item.graphs):
+                yield from _names(inner)
+
+
+def opset_of(model: ModelProto, path: Path) -> int:
+    """The version of the ONNX operator set that a model declares."""
+    versions = [item.version for item in model.opset_import if item.domain in ONNX_DOMAINS]
+    if not versions:
+        raise GraphError([f"{path}: declares no opset of ONNX's own operators (opset_import)"])
+    if not 1 <= versions[0] <= NEWEST_OPSET:
+        found = f"opset {versions[0]}; supported are {OLDEST_OPSET} to {NEWEST_OPSET}"
+        raise GraphError([f"{path}: declares {found}"])
+    return int(versions[0])
+
+
+def _without_local_functions(model: ModelProto, path: Path) -> ModelProto:
+    """The model with the functions it defines itself written out."""
+    if not model.functions:
+        return model
+    from onnx import inliner
+
+    try:
+        return inliner.inline_local_functions(model)
+    except Exception as error:  # whatever the C++ code throws: there is no common class
+        raise GraphError([f"{path}: its functions cannot be written out: {first_line(error)}"]) from None
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text that says something."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    return next((line for line in lines if line), type(error).__name__)
+
+
+def input_of(info: ValueInfoProto, source: Path) -> Tensor:
+    """A graph input; GraphError unless it is a tensor of a known type and static shape."""
+    head = f"{source}: input '{info.name}'"
+    if info.type.WhichOneof("value") != "tensor_type":
+        found = info.type.WhichOneof("value") or "of no type"
+        raise GraphError([f"{head} is {found.removesuffix('_type')}; only tensors are supported"])
+    kind = info.type.tensor_type
+    dtype = dtype_name(kind.elem_type)
+    if dtype not in DTYPES:
+        raise GraphError([f"{head} is {dtype}; supported are {', '.join(DTYPES)}"])
+    if not kind.HasField("shape"):
+        raise GraphError([f"{head} declares no shape; shapes must be static"])
+    shape = []
+    for axis, dim in enumerate(kind.shape.dim):
+        if not dim.HasField("dim_value") or dim.dim_value < 0:
+            found = f"'{dim.dim_param}'" if dim.dim_param else "unknown"
+            raise GraphError([f"{head}: axis {axis} is {found}; shapes must be static, give it a number"])
+        shape.append(int(dim.dim_value))
+    size = math.prod(shape) * DTYPES[dtype].itemsize
+    if size > MOST_BYTES:
+        raise GraphError([f"{head} takes {size} bytes; at most {MOST_BYTES} are supported"])
+    return Tensor(info.name, dtype, tuple(shape))
+
+
+def dtype_name(elem_type: int) -> str:
+    """The name of an ONNX element type as messages use it: ``float32``, ``int64``, ``string``."""
+    try:
+        dtype = helper.tensor_dtype_to_np_dtype(elem_type)
+    except KeyError:
+        return f"of unknown element type {elem_type}"
+    return "string" if elem_type == TensorProto.STRING else str(dtype.name)
+
+
+def array_of(tensor: TensorProto, source: Path, what: str) -> Array:
+    """The values of a tensor, from the file or from external data beside it; ``what`` is for messages."""
+    head = f"{source}: {what}"
+    try:
+        array = numpy_helper.to_array(tensor, str(source.parent))
+    except (OSError, ValueError, TypeError, KeyError, onnx.checker.ValidationError) as error:
+        external = tensor.data_location == TensorProto.EXTERNAL
+        problem = "external data cannot be read" if external else "damaged tensor"
+        raise GraphError([f"{head}: {problem}: {first_line(error)}"]) from None
+    if array.shape != tuple(tensor.dims):
+        raise GraphError([f"{head}: has {list(array.shape)} values, declares {list(tensor.dims)}"])
+    return array
+
+
+def attributes_of(node: NodeProto) -> dict[str, AttrValue]:
+    """The attributes that are numbers, strings or lists of them; :func:`other_attributes` names the rest."""
+    return {item.name: _value(item) for item in node.attribute if item.type in _PLAIN}
+
+
+def other_attributes(node: NodeProto) -> list[str]:
+    """Names of attributes that are tensors, graphs, types."""
+    return [item.name for item in node.attribute if item.type not in _PLAIN]
+
+
+_PLAIN = (
+    AttributeProto.INT,
+    AttributeProto.FLOAT,
+    AttributeProto.STRING,
+    AttributeProto.INTS,
+    AttributeProto.FLOATS,
+    AttributeProto.STRINGS,
+)
+
+
+def _value(item: AttributeProto) -> AttrValue:
+    value = helper.get_attribute_value(item)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", errors="replace")
+    if isinstance(value, int | float):
+        return value
+    return tuple(v.decode("utf-8", errors="replace") if isinstance(v, bytes) else v for v in value)
+
+
+def attribute(node: NodeProto, name: str) -> AttributeProto | None:
+    """The attribute of a name."""
+    return next((item for item in node.attribute if item.name == name), None)
+
+
+def plain(node: NodeProto, name: str, default: AttrValue) -> AttrValue:
+    """The value of a plain attribute, or the default."""
+    return attributes_of(node).get(name, default)
+
+
+def made(op: str, inputs: Iterable[str], outputs: Iterable[str], name: str, **attrs: Any) -> NodeProto:
+    """A node of ONNX's own operators."""
+    return helper.make_node(op, list(inputs), list(outputs), name=name, **attrs)

@@ -1,0 +1,183 @@
+"""Gathers, scatters and the largest elements of an axis, on the kernel core: addresses depend on data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from compiler.codegen.core import Core, offset_of
+from compiler.codegen.expr import Value, add, multiply
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.tensors import (
+    copy_views,
+    unravel,
+    whole,
+)
+from compiler.lowering.core import ARITHMETIC, words_like
+from compiler.lowering.movement import cast as cast_floats
+from compiler.lowering.record import EVERY_TYPE, Work, lowering
+from compiler.operators.types import normalized
+from tx8isa.formats import Format
+
+
+@lowering("Gather", types=EVERY_TYPE)
+def gather(k: Kernel, work: Work) -> None:
+    """Element by element: the core reads the index."""
+    data, indices, target = work.input(0), work.input(1), work.output
+    axis = normalized(work.spec.integer("axis"), len(data.shape))
+    inner, count = math.prod(data.shape[axis + 1 :]), indices.size
+    core = Core(k)
+    with core.elements(target.size) as number:
+        outer, which, rest = unravel(number, (math.prod(data.shape[:axis]), count, inner))
+        index = core.index(core.load(indices, which), data.shape[axis])
+        place = add(multiply(add(multiply(outer, data.shape[axis]), index), inner), rest)
+        core.store(target, number, core.load(data, place))
+
+
+@lowering("GatherElements", types=EVERY_TYPE)
+def gather_elements(k: Kernel, work: Work) -> None:
+    """Every element of the result has an index of its own."""
+    data, indices, target = work.input(0), work.input(1), work.output
+    axis = normalized(work.spec.integer("axis"), len(data.shape))
+    core = Core(k)
+    with core.elements(target.size) as number:
+        place = unravel(number, target.shape)
+        place[axis] = core.index(core.load(indices, number), data.shape[axis])
+        core.store(target, number, core.load(data, offset_of(place, data.strides)))
+
+
+@lowering("GatherND", types=EVERY_TYPE)
+def gather_nd(k: Kernel, work: Work) -> None:
+    """Rows of indices name places of slices."""
+    data, indices, target = work.input(0), work.input(1), work.output
+    batch, depth = work.spec.integer("batch_dims"), indices.shape[-1]
+    inner = math.prod(data.shape[batch + depth :])
+    batches = math.prod(data.shape[:batch])
+    rows = indices.size // depth // batches
+    core = Core(k)
+    with core.elements(target.size) as number:
+        b, row, rest = unravel(number, (batches, rows, inner))
+        place: Value = add(multiply(b, math.prod(data.shape[batch:])), rest)
+        first = multiply(add(multiply(b, rows), row), depth)
+        for at in range(depth):
+            index = core.index(core.load(indices, add(first, at)), data.shape[batch + at])
+            place = add(place, multiply(index, data.strides[batch + at]))
+        core.store(target, number, core.load(data, place))
+
+
+_SCATTER_STEPS = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
+
+
+def _scatter(core: Core, work: Work, place: Value, update: str) -> None:
+    """Store an update, or what it and the element there make together."""
+    reduction = work.spec.string("reduction")
+    if reduction != "none":
+        before = core.load(work.output, place)
+        if work.output.fmt.is_float:
+            core.emit("fmv.w.x", "ft0", before)
+            core.emit("fmv.w.x", "ft1", update)
+            core.emit(f"f{reduction}.s", "ft0", "ft0", "ft1")
+            core.emit("fmv.x.w", update, "ft0")
+        else:
+            update = ARITHMETIC[_SCATTER_STEPS[reduction]](core, [before, update])
+    core.store(work.output, place, update)
+
+
+def _in_words(k: Kernel, work: Work, lower: Callable[[Kernel, Work], None]) -> bool:
+    """Whether a reduction of 16-bit floats was done in FP32, in which the core computes."""
+    if work.spec.string("reduction") == "none" or not work.output.fmt.is_float or work.output.bytes_each == 4:
+        return False
+    data, updates, result = (words_like(k, tensor) for tensor in (work.input(0), work.input(2), work.output))
+    for narrow, wide in ((work.input(0), data), (work.input(2), updates)):
+        cast_floats(k, Work("", "tx8be.cast", None, (narrow,), wide))
+    k.synchronize()
+    lower(k, replace(work, inputs=(data, work.input(1), updates), output=result))
+    k.synchronize()
+    cast_floats(k, Work("", "tx8be.cast", None, (result,), work.output))
+    return True
+
+
+@lowering("ScatterElements", types=EVERY_TYPE)
+def scatter_elements(k: Kernel, work: Work) -> None:
+    """A copy, then the updates one after the other: a place may be named twice."""
+    if _in_words(k, work, scatter_elements):
+        return
+    data, indices, updates = work.input(0), work.input(1), work.input(2)
+    axis = normalized(work.spec.integer("axis"), len(data.shape))
+    copy_views(k, data.shape, whole(data), whole(work.output))
+    k.synchronize()
+    core = Core(k)
+    with core.elements(updates.size, updates.size) as number:
+        place = unravel(number, updates.shape)
+        place[axis] = core.index(core.load(indices, number), data.shape[axis])
+        _scatter(core, work, offset_of(place, data.strides), core.load(updates, number))
+
+
+@lowering("ScatterND", types=EVERY_TYPE)
+def scatter_nd(k: Kernel, work: Work) -> None:
+    """A copy, then the updates one after the other."""
+    if _in_words(k, work, scatter_nd):
+        return
+    data, indices, updates = work.input(0), work.input(1), work.input(2)
+    depth = indices.shape[-1]
+    inner = math.prod(data.shape[depth:])
+    copy_views(k, data.shape, whole(data), whole(work.output))
+    k.synchronize()
+    core = Core(k)
+    with core.elements(updates.size, updates.size) as number:
+        row, place = number // inner, number % inner
+        for at in range(depth):
+            index = core.index(core.load(indices, add(multiply(row, depth), at)), data.shape[at])
+            place = add(place, multiply(index, data.strides[at]))
+        _scatter(core, work, place, core.load(updates, number))
+
+
+@lowering("TopIndices", types=EVERY_TYPE)
+def top_indices(k: Kernel, work: Work) -> None:
+    """The k-th index is that of the best element behind the one before: k sweeps over the axis."""
+    source, target = work.input(0), work.output
+    axis = normalized(work.spec.integer("axis"), len(source.shape))
+    extent, inner = source.shape[axis], math.prod(source.shape[axis + 1 :])
+    wanted, core = target.shape[axis], Core(k)
+    largest, last = bool(work.spec.integer("largest")), bool(work.spec.integer("last"))
+    with core.elements(source.size // extent, 1) as number:
+        fold = k.let(number // inner), k.let(number % inner)
+        start = k.let(add(multiply(fold[0], extent * inner), fold[1]))
+        out = k.let(add(multiply(fold[0], wanted * inner), fold[1]))
+        bound, previous = core.number(0), core.number(-1)
+        with k.loop(wanted) as place:
+            best, chosen = core.number(0), core.number(-1)
+            with k.loop(extent) as at:
+                key = core.load(source, add(start, multiply(at, inner)))
+                _sortable(core, key, source.fmt, largest)
+                where = _register(core, at)
+                core.emit("bltz", previous, "2f")
+                core.emit("bgt", key, bound, "9f")
+                core.emit("blt", key, bound, "2f")
+                core.emit("ble", where, previous, "9f")
+                core.k.out.label("2")
+                core.emit("bltz", chosen, "3f")
+                core.emit("blt" if last else "ble", key, best, "9f")
+                core.k.out.label("3")
+                core.emit("mv", best, key)
+                core.emit("mv", chosen, where)
+                core.k.out.label("9")
+            core.store(target, add(out, multiply(place, inner)), chosen)
+            core.emit("mv", bound, best)
+            core.emit("mv", previous, chosen)
+
+
+def _register(core: Core, value: Value) -> str:
+    return core.k.registers.compute(value)
+
+
+def _sortable(core: Core, key: str, fmt: Format, largest: bool) -> None:
+    """Bits that compare as integers like the elements; the other way round for the smallest."""
+    if fmt.is_float:
+        core.emit("bgez", key, "1f")
+        flip = core.number((1 << (fmt.bits - 1)) - 1)
+        core.emit("xor", key, key, flip)
+        core.k.out.label("1")
+    if not largest:
+        core.emit("not", key, key)

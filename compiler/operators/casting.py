@@ -1,0 +1,70 @@
+"""Cast and CastLike."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from compiler.graph import DTYPES, FLOATS, Array, rounded
+from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
+from compiler.operators.types import same_shape
+
+#: Numbers of the element types in ONNX files (TensorProto.DataType).
+NUMBERS = {
+    1: "float32",
+    2: "uint8",
+    3: "int8",
+    6: "int32",
+    7: "int64",
+    9: "bool",
+    10: "float16",
+    16: "bfloat16",
+}
+CAST_NUMBERS = {name: number for number, name in NUMBERS.items()}
+_BEFORE = Types("T1", tuple(DTYPES))
+_LIKE = Types("T2", tuple(DTYPES))
+_SATURATE = Attribute("saturate", "int", 1, allowed=(0, 1), since=19)
+_ROUND_MODE = Attribute("round_mode", "string", "up", allowed=("up", "down", "nearest"), since=24)
+
+
+def cast_dtype(call: Call) -> str:
+    """The element type after a Cast or CastLike."""
+    return call.tensor(1).dtype if "to" not in call.attrs else NUMBERS[call.integer("to")]
+
+
+@rule
+def known_type(call: Call) -> str | None:
+    """to must be the number of float32, float16, bfloat16, int8, uint8, int32, int64 or bool"""
+    return None if call.integer("to") in NUMBERS else f"to {call.integer('to')}"
+
+
+def converted(x: Array, dtype: str) -> Array:
+    """Values as another type; floats become integers toward zero, and are rounded to the precision."""
+    if dtype in FLOATS:
+        return rounded(x, dtype).astype(np.float64)
+    if dtype == "bool" or x.dtype.kind != "f":
+        return np.asarray(x.astype(dtype))
+    return np.asarray(np.trunc(np.nan_to_num(x)).astype(np.int64).astype(dtype))
+
+
+def _cast(call: Call, x: Array, like: Array | None = None) -> tuple[Array, ...]:
+    return (converted(x, cast_dtype(call)),)
+
+
+def _dtypes(call: Call) -> tuple[str, ...]:
+    return (cast_dtype(call),)
+
+
+CAST = register(
+    Operator(
+        name="Cast",
+        since=6,
+        summary="The values in another element type; floats become integers toward zero",
+        inputs=(Input("input", _BEFORE),),
+        outputs=(Output("output", _LIKE),),
+        attributes=(Attribute("to", "int", required=True), _SATURATE, _ROUND_MODE),
+        rules=(known_type,),
+        shapes=same_shape,
+        reference=_cast,
+        dtypes=_dtypes,
+    )
+)

@@ -1,0 +1,257 @@
+"""Gather, scatter and their like, whose indices may be computed; the largest elements of an axis."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from compiler.graph import Array, Shape
+from compiler.operators.record import Attribute, Call, Input, Operator, Output, register, rule
+from compiler.operators.types import (
+    ANY,
+    INDEX,
+    INT64,
+    axis_in_range,
+    broadcast_shapes,
+    normalized,
+    same_shape,
+)
+
+_AXIS = Attribute("axis", "int", 0)
+
+
+def _axis(call: Call) -> int:
+    return normalized(call.integer("axis"), call.tensor(0).rank)
+
+
+def _gather_shapes(call: Call) -> tuple[Shape, ...]:
+    axis, data = _axis(call), call.shape(0)
+    return ((*data[:axis], *call.shape(1), *data[axis + 1 :]),)
+
+
+def _gather(call: Call, x: Array, indices: Array) -> tuple[Array, ...]:
+    return (np.take(x, indices, axis=_axis(call)),)
+
+
+register(
+    Operator(
+        name="Gather",
+        since=1,
+        summary="Slices along an axis, chosen by indices",
+        inputs=(Input("data", ANY), Input("indices", INDEX)),
+        outputs=(Output("output", ANY),),
+        attributes=(_AXIS,),
+        rules=(axis_in_range,),
+        shapes=_gather_shapes,
+        reference=_gather,
+    )
+)
+
+
+@rule
+def indices_have_the_rank(call: Call) -> str | None:
+    """indices must have the rank of data and be no larger along the other axes"""
+    axis, data, indices = _axis(call), call.shape(0), call.shape(1)
+    others = zip(indices, data, strict=False)
+    fits = len(data) == len(indices) and all(i <= d for a, (i, d) in enumerate(others) if a != axis)
+    return None if fits else f"{list(indices)} with data {list(data)}"
+
+
+def _index_shape(call: Call) -> tuple[Shape, ...]:
+    return (call.shape(1),)
+
+
+def _places(call: Call, indices: Array) -> tuple[Array, ...]:
+    """Index arrays of the elements that a GatherElements or ScatterElements names."""
+    axis = _axis(call)
+    grid: list[Array] = list(np.indices(indices.shape))
+    grid[axis] = np.where(indices < 0, indices + call.shape(0)[axis], indices)
+    return tuple(grid)
+
+
+def _gather_elements(call: Call, x: Array, indices: Array) -> tuple[Array, ...]:
+    return (x[_places(call, indices)],)
+
+
+register(
+    Operator(
+        name="GatherElements",
+        since=11,
+        summary="Elements along an axis, each chosen by an index of its own",
+        inputs=(Input("data", ANY), Input("indices", INDEX)),
+        outputs=(Output("output", ANY),),
+        attributes=(_AXIS,),
+        rules=(axis_in_range, indices_have_the_rank),
+        shapes=_index_shape,
+        reference=_gather_elements,
+    )
+)
+
+
+@rule
+def index_rows_fit(call: Call) -> str | None:
+    """The last axis of indices must be 1 to r - batch_dims, and the first batch_dims axes those of data"""
+    batch, data, indices = call.attrs.get("batch_dims", 0), call.shape(0), call.shape(1)
+    assert isinstance(batch, int)
+    fits = len(indices) > batch and data[:batch] == indices[:batch] and 1 <= indices[-1] <= len(data) - batch
+    return None if fits else f"{list(indices)} with data {list(data)}, batch_dims {batch}"
+
+
+def _gather_nd_shapes(call: Call) -> tuple[Shape, ...]:
+    depth = call.integer("batch_dims") + call.shape(1)[-1]
+    return ((*call.shape(1)[:-1], *call.shape(0)[depth:]),)
+
+
+def _gather_nd(call: Call, x: Array, indices: Array) -> tuple[Array, ...]:
+    batch = call.integer("batch_dims")
+    rows = np.indices(indices.shape[:-1])[:batch]
+    return (x[(*rows, *np.moveaxis(indices, -1, 0))],)
+
+
+register(
+    Operator(
+        name="GatherND",
+        since=11,
+        summary="Slices of data, each chosen by a row of indices",
+        inputs=(Input("data", ANY), Input("indices", INT64)),
+        outputs=(Output("output", ANY),),
+        attributes=(Attribute("batch_dims", "int", 0, minimum=0, since=12),),
+        rules=(index_rows_fit,),
+        shapes=_gather_nd_shapes,
+        reference=_gather_nd,
+    )
+)
+
+_REDUCTION = Attribute("reduction", "string", "none", allowed=("none", "add", "mul", "max", "min"), since=16)
+_UFUNCS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def _scattered(call: Call, x: Array, places: tuple[Array, ...], updates: Array) -> tuple[Array, ...]:
+    result, reduction = x.copy(), call.string("reduction")
+    if reduction == "none":
+        result[places] = updates
+    else:
+        _UFUNCS[reduction].at(result, places, updates)
+    return (result,)
+
+
+def _scatter_elements(call: Call, x: Array, indices: Array, updates: Array) -> tuple[Array, ...]:
+    return _scattered(call, x, _places(call, indices), updates)
+
+
+def _scatter_nd(call: Call, x: Array, indices: Array, updates: Array) -> tuple[Array, ...]:
+    return _scattered(call, x, tuple(np.moveaxis(indices, -1, 0)), updates)
+
+
+@rule
+def updates_match_indices(call: Call) -> str | None:
+    """updates must have the shape of indices"""
+    return None if call.shape(2) == call.shape(1) else f"{list(call.shape(2))} and {list(call.shape(1))}"
+
+
+@rule
+def updates_are_slices(call: Call) -> str | None:
+    """updates must have one slice of data per row of indices"""
+    wanted = (*call.shape(1)[:-1], *call.shape(0)[call.shape(1)[-1] :])
+    return None if call.shape(2) == wanted else f"{list(call.shape(2))}, needed {list(wanted)}"
+
+
+register(
+    Operator(
+        name="ScatterElements",
+        since=11,
+        summary="data with elements along an axis replaced, each at an index of its own",
+        inputs=(Input("data", ANY), Input("indices", INDEX), Input("updates", ANY)),
+        outputs=(Output("output", ANY),),
+        attributes=(_AXIS, _REDUCTION),
+        rules=(axis_in_range, indices_have_the_rank, updates_match_indices),
+        shapes=same_shape,
+        reference=_scatter_elements,
+    )
+)
+register(
+    Operator(
+        name="ScatterND",
+        since=11,
+        summary="data with slices replaced, each at the place that a row of indices names",
+        inputs=(Input("data", ANY), Input("indices", INT64), Input("updates", ANY)),
+        outputs=(Output("output", ANY),),
+        attributes=(_REDUCTION,),
+        rules=(index_rows_fit, updates_are_slices),
+        shapes=same_shape,
+        reference=_scatter_nd,
+    )
+)
+
+
+def _top_shapes(call: Call) -> tuple[Shape, ...]:
+    axis, shape = _axis(call), call.shape(0)
+    return ((*shape[:axis], call.integer("count"), *shape[axis + 1 :]),)
+
+
+def _top_indices(call: Call, x: Array) -> tuple[Array, ...]:
+    """Stable sort by value; ``last`` prefers the last of equal elements."""
+    axis = _axis(call)
+    lanes = np.moveaxis(x, axis, -1)
+    size = lanes.shape[-1]
+    order = np.empty(lanes.shape, np.int64)
+    for place in itertools.product(*(range(n) for n in lanes.shape[:-1])):
+        sign = -1 if call.integer("last") else 1
+        values = lanes[place]
+        ranked = np.lexsort((sign * np.arange(size), -values if call.integer("largest") else values))
+        order[place] = ranked
+    return (np.ascontiguousarray(np.moveaxis(order[..., : call.integer("count")], -1, axis)),)
+
+
+register(
+    Operator(
+        name="TopIndices",
+        since=1,
+        summary="Indices of the largest or smallest elements along an axis",
+        inputs=(Input("X", ANY),),
+        outputs=(Output("Y", INT64),),
+        attributes=(
+            Attribute("axis", "int", -1),
+            Attribute("count", "int", 1),
+            Attribute("largest", "int", 1),
+            Attribute("last", "int", 0),
+        ),
+        shapes=_top_shapes,
+        reference=_top_indices,
+        internal=True,
+    )
+)
+
+
+@rule
+def shape_broadcasts(call: Call) -> str | None:
+    """shape must broadcast with the shape of input"""
+    wanted = call.value_ints(1) or ()
+    return (
+        None
+        if min(wanted, default=0) >= 0 and broadcast_shapes(call.shape(0), wanted) is not None
+        else f"{list(call.shape(0))}, {list(wanted)}"
+    )
+
+
+def _expand_shapes(call: Call) -> tuple[Shape, ...]:
+    return (broadcast_shapes(call.shape(0), call.value_ints(1) or ()) or (),)
+
+
+def _expand(call: Call, x: Array, shape: Array) -> tuple[Array, ...]:
+    return (np.broadcast_to(x, _expand_shapes(call)[0]).copy(),)
+
+
+register(
+    Operator(
+        name="Expand",
+        since=8,
+        summary="The operand repeated along its axes of size 1",
+        inputs=(Input("input", ANY), Input("shape", INT64, constant=True)),
+        outputs=(Output("output", ANY),),
+        rules=(shape_broadcasts,),
+        shapes=_expand_shapes,
+        reference=_expand,
+    )
+)
