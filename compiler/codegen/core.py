@@ -31,7 +31,7 @@ _LOADS = {
 }
 _STORES = {8: "sb", 16: "sh", 32: "sw", 64: "sd"}
 _ENGINE_VIEW = 0x280000000 - 0x80000000
-"""From DDR as the kernel core sees it to DDR as engines see it (docs/isa.md, Memory)."""
+"""From DDR as the kernel core sees it to DDR as engines see it (docs/isa.md, Memories and addresses)."""
 _UNKNOWN = 1 << 31
 """Bound of values of which nothing is known when compiling; they are not used in index arithmetic."""
 
