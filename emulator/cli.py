@@ -107,6 +107,8 @@ def _start(options: argparse.Namespace, program: Program, sinks: Sequence[Sink])
 
 def _hazards(options: argparse.Namespace, program: Program, system: System) -> bool:
     """Print what ``--strict`` and ``--explore`` find; whether there was anything."""
+    if not options.strict and not options.explore:
+        return False
     from .explore import show_orders
     from .strict.hazards import show_hazards
 

@@ -15,11 +15,11 @@ from tx8isa.layouts import Layout, place
 from tx8isa.machine import Machine, load_machine
 from tx8isa.packing import pack, storage_dtype, unpack
 
-from .strict.hazards import Hazard
 from .system import NePost, OnException, Show, System, WriteSpan, ignore
 
 if TYPE_CHECKING:
     from .snapshot.types import Snapshot
+    from .strict.hazards import Hazard
     from .timing.slices import Sink
 
 Array = np.ndarray[Any, Any]

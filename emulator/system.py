@@ -30,8 +30,6 @@ from .fault import Fault, fault, place
 from .memory import Bytes, map_ddr, scratch_memory
 from .observer import Observer
 from .pause import UNLIMITED, Marks, Pause
-from .strict.ends import note_wrong_end
-from .strict.sanitizer import Sanitizer
 from .tile import Status, Tile, make_tile
 from .traffic import Traffic
 from .translate import enabled as translation_enabled
@@ -103,6 +101,8 @@ class System:
             windows, self.pmu,
             *self.traffic.devices(machine),
         ]  # fmt: skip
+        if strict:  # imported here because most runs do without
+            from .strict.sanitizer import Sanitizer
         self.sanitizer = Sanitizer(self) if strict else None
         self.simulator = watch_time(self, timed, sinks)
         self.slices: dict[int, int] = {}
@@ -331,6 +331,8 @@ class System:
         """Raise the exception of a refused engine instruction and go on behind it, or Fault."""
         refusal = fault(self.image, tile, reason)
         if self.sanitizer and reason == stop.END:
+            from .strict.ends import note_wrong_end
+
             note_wrong_end(self.sanitizer, tile)
         engine = ncc.refused_engine(reason, tile.detail)
         bit = None if engine is None else ncc.exception_bit(engine, reason, tile.detail)

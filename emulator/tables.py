@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tx8isa import cost
 from tx8isa.encoding import encoder
 from tx8isa.machine import Machine
 from tx8isa.meaning import Control, Convolution, Direction
@@ -24,6 +23,9 @@ from tx8isa.registry import instructions
 
 from .native.inline import Names
 from .words import get
+
+if TYPE_CHECKING:
+    from tx8isa import cost
 
 HEADER = 16
 ENGINE, WORDS, OPERANDS, OPERAND_ROWS, RANGES, RANGE_ROWS, RULES, RULE_ROWS = range(8)
@@ -214,6 +216,8 @@ def costs(machine: Machine) -> npt.NDArray[np.int64]:
     number, through ``write_dispatcher(list(cost.FUNCTIONS), queues.ARGUMENTS)``. Only the table depends on
     the machine.
     """
+    from tx8isa import cost  # here and not above: most runs have no time
+
     table = np.zeros((len(records()), COSTS), dtype=np.int64)
     for number, record in enumerate(records()):
         found = cost.cost(record, machine)
