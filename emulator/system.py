@@ -97,10 +97,7 @@ class System:
         self._interrupted: set[int] = set()
         """Numbers of the tiles whose slice was interrupted, and which go on in the same round."""
         self.pmu = pmu.NccPmu(machine, len(self.tiles))
-        self.devices: list[Device] = [
-            windows, self.pmu,
-            *self.traffic.devices(machine),
-        ]  # fmt: skip
+        self.devices: list[Device] = [windows, self.pmu, *self.traffic.devices(machine)]
         if strict:  # imported here because most runs do without
             from .strict.sanitizer import Sanitizer
         self.sanitizer = Sanitizer(self) if strict else None
