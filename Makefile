@@ -15,7 +15,7 @@ KERNEL_TESTS := $(wildcard tests/test_native.py tests/test_*kernel*.py)
 
 help:
 	@echo 'make demo      compile a digits network, run it on the emulated chip, score its 360 answers'
-	@echo 'make test      ruff, mypy, pytest; a minute or so'
+	@echo 'make test      ruff, mypy, pytest; about ten minutes'
 	@echo 'make long      the exhaustive tests, minutes each'
 	@echo 'make bench     the benchmarks, each beside its peers; fills the table in README.md'
 	@echo 'make coverage  the kernel tests once as plain Python, with their coverage'

@@ -5,7 +5,8 @@ from __future__ import annotations
 ENABLE, CLEAR = 0x00, 0x04
 _SUCCESSES, _FAILURES, _BYTES = (0x14, 0x18), 0x1C, (0x20, 0x28)
 _TIMES = (0x0C, 0x10, *range(0x40, 0x68, 4))
-"""Clock, idle and execution times: 0, because the emulator has no time."""
+"""Clock, idle and execution times: 0, with simulated time too. On the board the execution time is not
+monotonic, so it is not known what it counts."""
 _CHANNELS = 2
 _WORD = (1 << 32) - 1
 
