@@ -93,22 +93,37 @@ def test_a_buffer_used_in_a_loop_lives_through_it() -> None:
     assert a.address != b.address, "the next turn of the loop still reads the first one"
 
 
-def stages(k: Kernel) -> set[int]:
-    """Addresses of three buffers of a loop, each alive for two of its instructions."""
+def stages(k: Kernel) -> list[tuple[int, int]]:
+    """Addresses of four buffers of a loop and of their copies, each alive for two of its instructions."""
     with k.loop(3):
         names = [k.buffer(name, 256) for name in ("x", "y", "z")]
         for source, target in zip(names, [*names[1:], k.buffer("out", 256)], strict=True):
             k.emit("ct.neg.v.fp32", dst=target, src0=source, n=4)
     k.place_buffers()
-    return {buffer.address for buffer in k.buffers}
+    return [(buffer.address, buffer.second) for buffer in k.buffers]
 
 
-def test_the_stages_of_a_loop_are_apart_when_there_is_room() -> None:
-    assert len(stages(kernel(1024))) == 4
+def test_the_stages_of_a_loop_and_their_copies_are_apart_when_there_is_room() -> None:
+    assert len({address for both in stages(kernel(2048)) for address in both}) == 8
 
 
-def test_the_stages_of_a_loop_share_when_there_is_none() -> None:
-    assert len(stages(kernel(512))) == 2
+def test_copies_are_apart_when_stages_share() -> None:
+    """Neighbouring turns overlap more when each has its own bytes than when each stage has."""
+    for first, second in zip(*[iter(stages(kernel(1024)))] * 2, strict=True):
+        assert len({*first, *second}) == 4
+
+
+def test_the_stages_of_a_loop_share_when_there_is_no_room() -> None:
+    found = stages(kernel(512))
+    assert len({address for address, _ in found}) == 2
+    assert {second for _, second in found} == {-1}
+
+
+def test_what_a_loop_runs_once_has_one_copy() -> None:
+    k = kernel()
+    with k.items(2):
+        k.emit("td.memset.fp32", dst=k.buffer("x", 256), value=0.0, n=4)
+    assert k.buffers[0].turn is None
 
 
 def test_buffers_that_fit_neither_way_are_an_overflow() -> None:

@@ -15,7 +15,7 @@ from compiler.graph import Array
 from tx8isa.formats import Format
 from tx8isa.layouts import LINE_BYTES, aligned_channels, batch_bytes, full_blocks, tail_width
 
-from .expr import Address, Value, add, multiply
+from .expr import Value, add, multiply
 from .kernel import Kernel
 from .tensors import DdrTensor, dma_loops
 from .vector import WIDE, Vector, convert, widened
@@ -205,7 +205,7 @@ def channel_vector(k: Kernel, name: str, tensor: DdrTensor, scale: float = 1.0) 
     return ChannelVector(DdrTensor(symbol, Format.FP32, data.shape), True)
 
 
-def load_vector(k: Kernel, name: str, vector: ChannelVector, first: Value, channels: int) -> Address:
+def load_vector(k: Kernel, name: str, vector: ChannelVector, first: Value, channels: int) -> Value:
     """Read the values of ``channels`` channels as FP32, padded to the stored channels."""
     stored = aligned_channels(channels, BLOCK)
     tensor = vector.tensor
@@ -215,6 +215,4 @@ def load_vector(k: Kernel, name: str, vector: ChannelVector, first: Value, chann
         count = channels
         k.emit(f"td.memset.{tensor.fmt.token}", dst=target, value=0.0, n=stored)
     k.emit(f"rdma.{tensor.fmt.token}", dst=target, src=tensor.at(first), n=count)
-    wide = widened(k, target, stored, stored, tensor.fmt)
-    assert isinstance(wide, Address)
-    return wide
+    return widened(k, target, stored, stored, tensor.fmt)

@@ -8,6 +8,8 @@ class Emitter:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.instructions = 0
+        """How many instructions there are so far."""
 
     def label(self, name: str) -> None:
         self.lines.append(f"{name}:")
@@ -19,4 +21,5 @@ class Emitter:
         self.lines.append(f"        {text}")
 
     def instruction(self, mnemonic: str, *operands: str) -> None:
+        self.instructions += 1
         self.lines.append(f"        {mnemonic:<23} {', '.join(operands)}".rstrip())

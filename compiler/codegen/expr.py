@@ -78,6 +78,19 @@ class Address(Expr):
 
 
 @dataclass(frozen=True, eq=False)
+class Slot(Expr):
+    """How far the copy of a buffer that a turn of a loop uses is from the first one.
+
+    ``turn`` is 0 or all ones, by turns; the distance is 0 when the buffer has one copy.
+    """
+
+    buffer: SpmBuffer
+    turn: Variable
+    low: int = -(1 << 40)
+    high: int = 1 << 40
+
+
+@dataclass(frozen=True, eq=False)
 class Operation(Expr):
     """``left op right``; ``op`` is one of add sub mul div rem min max shl or."""
 
@@ -128,13 +141,11 @@ def add(left: Value, right: Value) -> Value:
         return left
     if isinstance(right, int) and isinstance(left, Address):
         return Address(left.symbol, left.offset + right, left.buffer)
-    if (
-        isinstance(right, int)
-        and isinstance(left, Operation)
-        and left.op == "add"
-        and isinstance(left.right, int)
-    ):
-        return add(left.left, left.right + right)
+    if isinstance(right, int) and isinstance(left, Operation) and left.op == "add":
+        if isinstance(left.right, int):
+            return add(left.left, left.right + right)
+        if isinstance(left.left, Address):
+            return add(add(left.left, right), left.right)
     return _operation("add", left, right, _corners(left, right, lambda a, b: a + b))
 
 

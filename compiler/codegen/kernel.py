@@ -15,11 +15,13 @@ from tx8isa.record import Instruction, Operand
 from tx8isa.registry import find
 
 from .emitter import Emitter
-from .expr import Address, Value, Variable, bounds, highest, lanes
+from .expr import Address, Value, Variable, bounds, ceil_div, highest, lanes
 from .registers import TILE, Registers
 from .spm import SpmAllocator, SpmBuffer, SpmOverflow
+from .tree import Argument, Issue, Item, Let, Loop
 
-Argument = Value | float | str | list[Value]
+__all__ = ["Argument", "Constant", "Kernel", "Scratch", "Target"]
+
 Prepared = TypeVar("Prepared")
 
 
@@ -41,10 +43,13 @@ class Scratch:
 
 
 @dataclass
-class _Loop:
+class _Span:
+    """A loop: the engine instructions from its first to its last, and what chooses copies in it."""
+
     number: int
     first: int
     last: int = -1
+    turn: Variable | None = None
 
 
 @dataclass(frozen=True)
@@ -61,35 +66,43 @@ class Kernel:
     """Collects the code of one phase.
 
     ``prefix`` starts all its symbols. ``budget`` are the scratchpad bytes that the slices of the lowering
-    should stay below together.
+    should stay below together. ``synchronized``: the phase uses what other tiles wrote, so it must wait for
+    them (``begin``). With ``turns`` the buffers of a loop have two copies, used in turns, if there is room.
     """
 
     prefix: str
     target: Target
     budget: int
+    synchronized: bool = False
+    turns: bool = True
     out: Emitter = field(default_factory=Emitter)
+    tree: list[Item] = field(default_factory=list)
     buffers: list[SpmBuffer] = field(default_factory=list)
     constants: list[Constant] = field(default_factory=list)
     scratches: list[Scratch] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
     _uses: list[tuple[SpmBuffer, int, tuple[int, ...]]] = field(default_factory=list)
-    _loops: list[_Loop] = field(default_factory=list)
+    _loops: list[_Span] = field(default_factory=list)
     _scope: tuple[int, ...] = ()
     _count: int = 0
+    _core: int = 0
     _symbols: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.registers = Registers(self.out)
-
-    @property
-    def tile(self) -> Variable:
+        self._body = self.tree
+        self.tile = Variable(TILE, 0, self.target.tiles - 1)
         """Number of the tile that runs the program."""
-        return Variable(TILE, 0, self.target.tiles - 1)
 
-    def buffer(self, name: str, size: int) -> Address:
-        """A new scratchpad buffer of ``size`` bytes, alive from its first use in this scope to its last."""
+    def buffer(self, name: str, size: int) -> Value:
+        """A new scratchpad buffer of ``size`` bytes, alive from its first use in this scope to its last.
+
+        A loop works on its two copies in turns: so a load of the next turn need not wait until this one's
+        arithmetic has read its operands. What shall outlive a turn is to be declared outside.
+        """
         symbol = self._unique(name)
-        self.buffers.append(SpmBuffer(symbol, size, self._scope))
+        turn = self._loops[self._scope[-1]].turn if self._scope else None
+        self.buffers.append(SpmBuffer(symbol, size, self._scope, turn=turn))
         return self.buffers[-1].base
 
     def constant(self, name: str, fmt: Format, data: Array) -> Address:
@@ -121,7 +134,13 @@ class Kernel:
         with self.registers.scope():
             texts = [f"{name}={self._text(record.operand(name), value)}" for name, value in arguments.items()]
             self.out.instruction(mnemonic, ", ".join(texts))
+        self._body.append(Issue(record, mnemonic, arguments, self._core_instructions() - 1))
         self._count += 1
+
+    def _core_instructions(self) -> int:
+        """Instructions since the last time this was asked."""
+        since, self._core = self.out.instructions - self._core, self.out.instructions
+        return since
 
     def _text(self, operand: Operand, value: Argument) -> str:
         if isinstance(value, str):
@@ -156,7 +175,9 @@ class Kernel:
         if isinstance(value, int | Variable):
             return value
         self._note(value)
-        return Variable(self.registers.compute(value), *bounds(value))
+        variable = Variable(self.registers.compute(value), *bounds(value))
+        self._body.append(Let(variable, value))
+        return variable
 
     @contextmanager
     def loop(self, count: Value, start: Value = 0, step: int = 1) -> Iterator[Value]:
@@ -166,24 +187,44 @@ class Kernel:
                 yield 0
             return
         number = len(self._loops)
-        self._loops.append(_Loop(number, self._count))
         begin, end = f"{self.prefix}.loop{number}", f"{self.prefix}.end{number}"
-        outer = self._scope
         with self.registers.scope():
             index = self._counter(start, highest(count))
             limit = self.registers.compute(count)
+            turn = self._turn(ceil_div(highest(count) - bounds(start)[0], step))
+            self._loops.append(_Span(number, self._count, turn=turn))
             if bounds(start)[1] >= bounds(count)[0]:
                 self._exit_unless(index.register, limit, end)
             self.out.label(begin)
-            self._scope = (*outer, number)
-            with self.registers.scope():
+            loop = Loop(index, start, count, step, turn)
+            with self._inside(loop, number):
                 yield index
-            self._scope = outer
+            if turn is not None:
+                self.out.instruction("not", turn.register, turn.register)
             self.out.instruction("addi", index.register, index.register, str(step))
             self._exit_unless(index.register, limit, end)
             self.out.instruction("j", begin)
             self.out.label(end)
+            loop.core = self._core_instructions()
         self._loops[number].last = self._count - 1
+
+    @contextmanager
+    def _inside(self, loop: Loop, number: int) -> Iterator[None]:
+        """The body of a loop: a scope of its own for buffers, registers and the tree."""
+        scope, body = self._scope, self._body
+        body.append(loop)
+        self._scope, self._body = (*scope, number), loop.body
+        with self.registers.scope():
+            yield
+        self._scope, self._body = scope, body
+
+    def _turn(self, most: int) -> Variable | None:
+        """What chooses between two copies of buffers; None in a loop of at most one turn."""
+        if most < 2 or not self.turns:
+            return None
+        register = self.registers.take()
+        self.out.instruction("li", register, "0")
+        return Variable(register, -1, 0)
 
     def _counter(self, start: Value, end: int) -> Variable:
         register = self.registers.take()
@@ -230,6 +271,16 @@ class Kernel:
             group = self.let(item // size)
             yield group, self.let(item % size), prepare(group)
 
+    def begin(self) -> None:
+        """Wait, if the phase has to, until all tiles have written what earlier phases compute.
+
+        A lowering that is registered with ``prefetch`` calls it before it touches any such data, and may
+        load constants earlier.
+        """
+        if self.synchronized:
+            self.synchronized = False
+            self.synchronize()
+
     def synchronize(self) -> None:
         """Every tile waits until all have written what they were writing."""
         self.emit("ncc.wait")
@@ -239,18 +290,21 @@ class Kernel:
     def place_buffers(self) -> None:
         """Give the buffers their addresses; SpmOverflow when they do not fit.
 
-        First every buffer of a loop gets bytes of its own, so that the load of the next turn, the arithmetic
-        of this one and its store can overlap; if that is too much, bytes are used again after a buffer's last
-        use.
+        First every buffer of a loop gets bytes of its own, and a second copy if the loop uses them in turns,
+        so that the load of the next turn, the arithmetic of this one and its store can overlap; if that is
+        too much, without copies; at last bytes are used again after a buffer's last use.
         """
-        try:
-            self._place(reuse=False)
-        except SpmOverflow:
-            self._place(reuse=True)
+        for reuse, twice in ((False, True), (True, True), (False, False)):
+            try:
+                self._place(reuse, twice)
+                return
+            except SpmOverflow:
+                continue
+        self._place(reuse=True, twice=False)
 
-    def _place(self, reuse: bool) -> None:
+    def _place(self, reuse: bool, twice: bool) -> None:
         for buffer in self.buffers:
-            buffer.first = buffer.last = buffer.address = -1
+            buffer.first = buffer.last = buffer.address = buffer.second = -1
         for buffer, position, scope in self._uses:
             depth = len(buffer.scope) if reuse else 0
             if len(scope) > depth:
@@ -258,12 +312,23 @@ class Kernel:
                 buffer.use(loop.first, loop.last)
             else:
                 buffer.use(position, position)
-        SpmAllocator(self.target.spm_bytes).place(self.buffers)
+        allocator = SpmAllocator(self.target.spm_bytes)
+        if twice:
+            allocator.place_twice(self.buffers)
+        else:
+            allocator.place(self.buffers)
+
+    @property
+    def spm_bytes(self) -> int:
+        """Scratchpad bytes up to the end of the last buffer."""
+        return max((max(b.address, b.second) + b.span for b in self.buffers if b.address >= 0), default=0)
 
     def text(self) -> list[str]:
         """The lines of the phase, once the buffers are placed."""
         placed = [b for b in self.buffers if b.address >= 0]
-        return [f"        .equ {b.symbol}, {b.address:#x}  # {b.size} bytes" for b in placed] + self.out.lines
+        equations = [f"        .equ {b.symbol}, {b.address:#x}  # {b.size} bytes" for b in placed]
+        equations += [f"        .equ {b.distance_symbol}, {b.distance}" for b in placed if b.turn is not None]
+        return equations + self.out.lines
 
 
 def _decimal(value: float) -> str:

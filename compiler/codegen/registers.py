@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from .emitter import Emitter
-from .expr import Address, Operation, Value, Variable
+from .expr import Address, Operation, Slot, Value, Variable
 
 TILE = "s11"
 """Holds the tile number throughout the program."""
@@ -54,6 +54,10 @@ class Registers:
             return self._load("li", str(value) if -4096 < value < 4096 else hex(value))
         if isinstance(value, Address):
             return self._load("li" if value.buffer else "la", value.text)
+        if isinstance(value, Slot):
+            target = self._load("li", value.buffer.distance_symbol)
+            self._out.instruction("and", target, target, value.turn.register)
+            return target
         if isinstance(value, Operation):
             return self._operation(value)
         raise TypeError(f"{value!r} is no expression")

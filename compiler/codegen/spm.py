@@ -3,12 +3,12 @@ alive."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tx8isa.errors import Tx8Error
 from tx8isa.layouts import LINE_BYTES
 
-from .expr import Address, round_up
+from .expr import Address, Slot, Value, Variable, add, round_up
 
 
 class SpmOverflow(Tx8Error):
@@ -20,7 +20,9 @@ class SpmBuffer:
     """A range of scratchpad bytes. Engines write whole lines, so its span is rounded up to 256 bytes.
 
     ``first`` .. ``last`` number the instructions from the first to the last that uses it. ``scope`` are the
-    loops it was declared in: in an inner loop it is alive from the loop's beginning to its end.
+    loops it was declared in: in an inner loop it is alive from the loop's beginning to its end. ``turn`` is
+    what chooses between its copies, if its loop uses copies in turns; ``second`` is the address of the other
+    copy, when there was room for one.
     """
 
     symbol: str
@@ -29,15 +31,28 @@ class SpmBuffer:
     first: int = -1
     last: int = -1
     address: int = -1
+    turn: Variable | None = None
+    second: int = -1
 
     @property
     def span(self) -> int:
         return round_up(max(self.size, 1), LINE_BYTES)
 
     @property
-    def base(self) -> Address:
-        """Its first byte, as an expression."""
-        return Address(self.symbol, 0, self)
+    def base(self) -> Value:
+        """Its first byte, as an expression: of the copy whose turn it is."""
+        first = Address(self.symbol, 0, self)
+        return first if self.turn is None else add(first, Slot(self, self.turn))
+
+    @property
+    def distance_symbol(self) -> str:
+        """Symbol of ``distance``."""
+        return f"{self.symbol}.second"
+
+    @property
+    def distance(self) -> int:
+        """Bytes from its first copy to its second, negative or positive; 0 without a second."""
+        return self.second - self.address if self.second >= 0 else 0
 
     def use(self, first: int, last: int) -> None:
         """Make it alive from instruction ``first`` to ``last`` at least."""
@@ -59,6 +74,14 @@ class SpmAllocator:
                 continue
             buffer.address = self._best_gap(buffer)
             self.placed.append(buffer)
+
+    def place_twice(self, buffers: list[SpmBuffer]) -> None:
+        """Give every buffer that is used in turns a second address too."""
+        copies = [replace(b, turn=None) for b in buffers if b.turn is not None and b.first >= 0]
+        self.place([*buffers, *copies])
+        turned = (b for b in buffers if b.turn is not None and b.first >= 0)
+        for buffer, copy in zip(turned, copies, strict=True):
+            buffer.second = copy.address
 
     def _best_gap(self, buffer: SpmBuffer) -> int:
         """The start of the smallest gap that holds the buffer throughout its life."""

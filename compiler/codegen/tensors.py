@@ -19,12 +19,16 @@ LEVELS = 3
 
 @dataclass(frozen=True)
 class DdrTensor:
-    """A compact tensor in DDR. ``shape`` is in the order of storage; ``value`` has the data of a constant."""
+    """A tensor in DDR. ``shape`` is in the order of storage; ``value`` has the data of a constant.
+
+    ``blocked``: it lies in planes of channels (NCx, ``shape`` is [N, ..., C]); otherwise it is compact.
+    """
 
     symbol: str
     fmt: Format
     shape: Shape
     value: Array | None = None
+    blocked: bool = False
 
     @property
     def size(self) -> int:

@@ -70,9 +70,10 @@ def order_of(kind: Attribute) -> Order:
     encoding = kind.encoding if isinstance(kind, TensorType) else None
     if isinstance(encoding, NoneAttr):
         return Order.PLAIN
-    if isinstance(encoding, StringAttr) and encoding.data == Order.CHANNELS_LAST.value:
-        return Order.CHANNELS_LAST
-    raise ValueError(f"{kind} has no known order: plain or {Order.CHANNELS_LAST.value}")
+    stored = {order.value: order for order in (Order.CHANNELS_LAST, Order.BLOCKED)}
+    if isinstance(encoding, StringAttr) and encoding.data in stored:
+        return stored[encoding.data]
+    raise ValueError(f"{kind} has no known order: plain, {', '.join(stored)}")
 
 
 def shape_of(kind: Attribute) -> Shape:
@@ -84,6 +85,6 @@ def shape_of(kind: Attribute) -> Shape:
 
 def storage_permutation(rank: int, order: Order) -> tuple[int, ...]:
     """Which axis of the specification each axis in DDR is."""
-    if order is Order.CHANNELS_LAST and rank > 2:
+    if order in (Order.CHANNELS_LAST, Order.BLOCKED) and rank > 2:
         return (0, *range(2, rank), 1)
     return tuple(range(rank))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from compiler.codegen.kernel import Kernel
+from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.tensors import DdrTensor
 from compiler.graph import DTYPES, FLOATS
 from compiler.operators.record import Call
@@ -20,16 +20,74 @@ class Order(Enum):
     """As ONNX has them."""
     CHANNELS_LAST = "channels_last"
     """Axis 1 of the first operand and of the result behind all others; the other operands plain."""
+    BLOCKED = "cx"
+    """As CHANNELS_LAST, and in DDR as the engines have it: planes of 64 channels and a narrower tail
+    (``tx8isa.layouts``, NCx); what lies between two batches or behind the last channel is nobody's."""
     FOLLOW = "follow"
     """Whatever order the operands have, if they have one in common."""
 
 
 @dataclass(frozen=True)
+class Axis:
+    """A dimension of a group's work that can be dealt to tiles and cut into slices.
+
+    ``grain``: slices begin at multiples of it. ``reduce``: slices of it are summed up, never dealt to tiles
+    unless the group says how their sums come together.
+    """
+
+    name: str
+    extent: int
+    grain: int = 1
+    reduce: bool = False
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How a group's work is divided, by names of its axes.
+
+    ``tiles``: in how many parts an axis is dealt (the product is at most the number of tiles; 1 where the
+    name is missing). ``sizes``: the extent of a slice in time. ``choices``: what else the group's lowering
+    can do in several ways.
+    """
+
+    tiles: tuple[tuple[str, int], ...] = ()
+    sizes: tuple[tuple[str, int], ...] = ()
+    choices: tuple[tuple[str, str], ...] = ()
+
+    def parts(self, axis: str) -> int:
+        return dict(self.tiles).get(axis, 1)
+
+    def size(self, axis: str) -> int:
+        return dict(self.sizes)[axis]
+
+    def choice(self, name: str, otherwise: str) -> str:
+        return dict(self.choices).get(name, otherwise)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A pointwise operator that a group applies to the result of its anchor, before that leaves the SPM.
+
+    ``operands`` has the other tensors at their positions in the call, None where the running value stands
+    (and where the call has no operand).
+    """
+
+    name: str
+    op: str
+    call: Call
+    operands: tuple[DdrTensor | None, ...]
+    running: tuple[int, ...]
+    """Positions of the running value."""
+
+
+@dataclass(frozen=True)
 class Work:
-    """An operator application as its lowering sees it.
+    """An operator application, or a group of them, as its lowering sees it.
 
     ``call`` has the shapes and attributes of the specification (None for operations that a pass inserted,
-    whose parameters are in ``extra``); the tensors are as they lie in DDR.
+    whose parameters are in ``extra``); the tensors are as they lie in DDR. ``steps`` are applied to the
+    result before it is stored: ``output`` is that of the last one. ``cut`` is what the search decided; None
+    leaves it to the lowering's rule.
     """
 
     name: str
@@ -39,6 +97,8 @@ class Work:
     output: DdrTensor
     channels_last: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
+    steps: tuple[Step, ...] = ()
+    cut: Cut | None = None
 
     @property
     def spec(self) -> Call:
@@ -58,6 +118,9 @@ class Work:
 
 EVERY_TYPE = tuple(DTYPES)
 
+Cuts = Callable[[Target, Work], Iterable[Cut]]
+"""The ways in which a lowering can divide its work, promising ones first; not all of them need to fit."""
+
 Check = Callable[[Call], str | None]
 """None if the lowering can take a call, else what it cannot, with the value found."""
 
@@ -72,19 +135,30 @@ class Lowering:
     check: Check | None = None
     types: tuple[str, ...] = FLOATS
     """Element types of the operands and results it takes."""
+    cuts: Cuts | None = None
+    anchor: bool = False
+    """Whether it applies the steps of a group."""
+    blocked: bool = False
+    """Whether an operator of order CHANNELS_LAST takes and gives BLOCKED tensors as well."""
 
 
 LOWERINGS: dict[str, Lowering] = {}
 
 
 def lowering(
-    *ops: str, order: Order = Order.PLAIN, check: Check | None = None, types: tuple[str, ...] = FLOATS
+    *ops: str,
+    order: Order = Order.PLAIN,
+    check: Check | None = None,
+    types: tuple[str, ...] = FLOATS,
+    cuts: Cuts | None = None,
+    anchor: bool = False,
+    blocked: bool = False,
 ) -> Callable[[Callable[[Kernel, Work], None]], Callable[[Kernel, Work], None]]:
     """Decorator: the function lowers these operators."""
 
     def register(function: Callable[[Kernel, Work], None]) -> Callable[[Kernel, Work], None]:
         for op in ops:
-            _add(Lowering(op, function, order, check, types))
+            _add(Lowering(op, function, order, check, types, cuts, anchor, blocked))
         return function
 
     return register
