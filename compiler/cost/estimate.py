@@ -36,7 +36,7 @@ class Estimate:
 def estimate(kernel: Kernel, machine: Machine, pricing: Pricing | None = None) -> Estimate:
     """What a phase takes, whose buffers have been placed. Prices may be shared between estimates."""
     tiles = _tiles_at_work(kernel)
-    walk = _Walk(kernel, Timeline(machine, tiles), pricing or Pricing(machine))
+    walk = _Walk(kernel, Timeline(machine, _sharing(kernel, tiles)), pricing or Pricing(machine))
     walk.run(0)
     line = walk.line
     engines = {engine.name: ticks // TICKS for engine, ticks in sorted(line.busy.items())}
@@ -53,6 +53,24 @@ def _tiles_at_work(kernel: Kernel) -> int:
         else:
             high = middle - 1
     return low
+
+
+def _sharing(kernel: Kernel, tiles: int) -> float:
+    """How many tiles use DDR at the same time, on average: those with fewer turns than tile 0 end earlier."""
+    turns = [_turns(kernel, tile) for tile in range(tiles)]
+    return min(sum(turns) / turns[0], tiles) if turns[0] else tiles
+
+
+def _turns(kernel: Kernel, tile: int) -> int:
+    """Turns of the loops of a phase that are in no other."""
+    registers, turns = {kernel.tile.register: tile}, 0
+    for item in kernel.tree:
+        if isinstance(item, Let):
+            registers[item.variable.register] = value_of(item.value, registers)
+        elif isinstance(item, Loop):
+            start, count = value_of(item.start, registers), value_of(item.count, registers)
+            turns += len(range(start, count, item.step))
+    return turns
 
 
 def _has_work(items: list[Item], registers: Registers) -> bool:

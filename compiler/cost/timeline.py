@@ -28,7 +28,7 @@ class Timeline:
     """Times in ticks from the beginning of the phase; ``sharing``: tiles that use DDR at the same time."""
 
     machine: Machine
-    sharing: int
+    sharing: float
     core: int = 0
     ddr: int = 0
     link: int = 0
