@@ -24,6 +24,9 @@ __all__ = ["Argument", "Constant", "Kernel", "Scratch", "Target"]
 
 Prepared = TypeVar("Prepared")
 
+_NEVER_AGAIN = 1 << 60
+"""Step of a loop that has one turn at most."""
+
 
 @dataclass(frozen=True)
 class Constant:
@@ -101,9 +104,13 @@ class Kernel:
         arithmetic has read its operands. What shall outlive a turn is to be declared outside.
         """
         symbol = self._unique(name)
-        turn = self._loops[self._scope[-1]].turn if self._scope else None
-        self.buffers.append(SpmBuffer(symbol, size, self._scope, turn=turn))
+        self.buffers.append(SpmBuffer(symbol, size, self._scope, turn=self._current_turn))
         return self.buffers[-1].base
+
+    @property
+    def _current_turn(self) -> Variable | None:
+        """What chooses between copies here."""
+        return self._loops[self._scope[-1]].turn if self._scope else None
 
     def constant(self, name: str, fmt: Format, data: Array) -> Address:
         """Data of the phase in DDR; the symbol of its first element."""
@@ -209,6 +216,25 @@ class Kernel:
         self._loops[number].last = self._count - 1
 
     @contextmanager
+    def when(self, index: Value, below: Value) -> Iterator[None]:
+        """What follows is done only if ``index`` < ``below``; at once where that is known."""
+        if bounds(index)[1] < bounds(below)[0]:
+            with self.registers.scope():
+                yield
+            return
+        number = len(self._loops)
+        self._loops.append(_Span(number, self._count, turn=self._current_turn))
+        end = f"{self.prefix}.end{number}"
+        with self.registers.scope():
+            register = self.registers.compute(index)
+            self._exit_unless(register, self.registers.compute(below), end)
+            loop = Loop(Variable(register, *bounds(index)), index, below, _NEVER_AGAIN)
+            with self._inside(loop, number):
+                yield
+            self.out.label(end)
+        self._loops[number].last = self._count - 1
+
+    @contextmanager
     def _inside(self, loop: Loop, number: int) -> Iterator[None]:
         """The body of a loop: a scope of its own for buffers, registers and the tree."""
         scope, body = self._scope, self._body
@@ -291,18 +317,30 @@ class Kernel:
         """Give the buffers their addresses; SpmOverflow when they do not fit.
 
         First every buffer of a loop gets bytes of its own, and a second copy if the loop uses them in turns,
-        so that the load of the next turn, the arithmetic of this one and its store can overlap; if that is
-        too much, without copies; at last bytes are used again after a buffer's last use.
+        so that the load of the next turn, the arithmetic of this one and its store can overlap. If that is
+        too much, outer loops do without copies; then bytes are used again after a buffer's last use, and the
+        largest copies are given up, one after the other.
         """
-        for reuse, twice in ((False, True), (True, True), (False, False)):
+        for reuse, copied in self._ways_to_place():
             try:
-                self._place(reuse, twice)
+                self._place(reuse, copied)
                 return
             except SpmOverflow:
                 continue
-        self._place(reuse=True, twice=False)
+        self._place(True, [])
 
-    def _place(self, reuse: bool, twice: bool) -> None:
+    def _ways_to_place(self) -> Iterator[tuple[bool, list[SpmBuffer]]]:
+        """Whether bytes are used again, and the buffers with copies; the best way first."""
+        turned = [buffer for buffer in self.buffers if buffer.turn is not None]
+        for depth in sorted({len(buffer.scope) for buffer in turned}):
+            turned = [buffer for buffer in turned if len(buffer.scope) >= depth]
+            yield False, turned
+        yield True, turned
+        for most in sorted({buffer.span for buffer in turned}, reverse=True):
+            yield True, [buffer for buffer in turned if buffer.span < most]
+        yield False, []
+
+    def _place(self, reuse: bool, copied: list[SpmBuffer]) -> None:
         for buffer in self.buffers:
             buffer.first = buffer.last = buffer.address = buffer.second = -1
         for buffer, position, scope in self._uses:
@@ -312,11 +350,7 @@ class Kernel:
                 buffer.use(loop.first, loop.last)
             else:
                 buffer.use(position, position)
-        allocator = SpmAllocator(self.target.spm_bytes)
-        if twice:
-            allocator.place_twice(self.buffers)
-        else:
-            allocator.place(self.buffers)
+        SpmAllocator(self.target.spm_bytes).place(self.buffers, copied)
 
     @property
     def spm_bytes(self) -> int:

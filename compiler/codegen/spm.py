@@ -3,6 +3,7 @@ alive."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tx8isa.errors import Tx8Error
@@ -67,19 +68,17 @@ class SpmAllocator:
     capacity: int
     placed: list[SpmBuffer] = field(default_factory=list)
 
-    def place(self, buffers: list[SpmBuffer]) -> None:
-        """Give every buffer its address, the largest first; SpmOverflow says which does not fit."""
-        for buffer in sorted(buffers, key=lambda b: (-b.span, b.first)):
-            if buffer.first < 0:
-                continue
+    def place(self, buffers: Sequence[SpmBuffer], copied: Sequence[SpmBuffer] = ()) -> None:
+        """Give every buffer its address, the largest first; SpmOverflow says which does not fit.
+
+        The ``copied`` ones get a second address too.
+        """
+        turned = [b for b in copied if b.first >= 0]
+        copies = [replace(b, turn=None) for b in turned]
+        used = [b for b in buffers if b.first >= 0]
+        for buffer in sorted([*used, *copies], key=lambda b: (-b.span, b.first)):
             buffer.address = self._best_gap(buffer)
             self.placed.append(buffer)
-
-    def place_twice(self, buffers: list[SpmBuffer]) -> None:
-        """Give every buffer that is used in turns a second address too."""
-        copies = [replace(b, turn=None) for b in buffers if b.turn is not None and b.first >= 0]
-        self.place([*buffers, *copies])
-        turned = (b for b in buffers if b.turn is not None and b.first >= 0)
         for buffer, copy in zip(turned, copies, strict=True):
             buffer.second = copy.address
 

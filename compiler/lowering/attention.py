@@ -1,0 +1,392 @@
+"""Attention with online softmax: scores never leave the scratchpad.
+
+A tile takes whole heads, or blocks of queries of one. Scores are computed transposed, [keys, queries], so
+that what belongs to a query is one value per channel: the maximum is a reduction over positions, the
+subtraction a VuV instruction, and the result, [E, queries] too, is divided the same way. A product with the
+identity transposes it in the end, which is exact.
+
+When all keys do not fit they are swept in blocks, and sums and result are scaled by exp(old maximum - new
+one) (Milakov, Gimelshein 2018: Online normalizer calculation for softmax; Dao et al. 2022: FlashAttention).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from compiler.codegen.aligned import (
+    Aligned,
+    Grid,
+    aligned_bytes,
+    load_aligned,
+    narrowed_slice,
+    per_channel,
+    slice_buffer,
+    store_aligned,
+)
+from compiler.codegen.expr import Value, add, ceil_div, maximum, minimum, multiply, round_up, subtract
+from compiler.codegen.kernel import Argument, Kernel, Target
+from compiler.codegen.precision import constant_parts, engine_format, multiply_parts, part_count, split
+from compiler.codegen.tensors import DdrTensor, Stretch, View, broadcast_view, stretches, unravel
+from compiler.codegen.vector import Vector
+from compiler.lowering.record import Cut, Work, lowering
+from compiler.operators.record import Call
+from tx8isa.formats import Format
+from tx8isa.layouts import LINE_BYTES, SMALLEST_TAIL, Layout, aligned_channels
+from tx8isa.packing import pack, storage_dtype
+
+_LOWEST = -3.0e38
+"""What a maximum begins with: finite, so that its difference from itself is 0."""
+_LEAST_MASK = {Format.FP16: -6.0e4}
+_LEAST_OF_WIDER = -1.0e30
+"""Masks are brought above this: an infinity times the zeros of the identity would be NaN."""
+_BLOCK = 64
+_MOST_QUERIES, _MOST_KEYS = 256, 2048
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """``heads`` matrices; scores of ``queries`` x ``keys`` at a time, which is all keys if that fits."""
+
+    work: Work
+    heads: int
+    m: int
+    n: int
+    d: int
+    e: int
+    queries: int
+    keys: int
+
+    @property
+    def fmt(self) -> Format:
+        return self.work.output.fmt
+
+    @property
+    def mask(self) -> DdrTensor | None:
+        """The mask, of rank 2 or more; None also when it is equal for all keys: it changes no softmax."""
+        if not self.work.has(3):
+            return None
+        mask = self.work.input(3)
+        mask = mask.viewed(*(1,) * (2 - len(mask.shape)), *mask.shape)
+        return mask if mask.shape[-1] > 1 or self.n == 1 else None
+
+
+def _check(call: Call) -> str | None:
+    """The engine's packed operands."""
+    widest = max(call.shape(0)[-1], call.shape(2)[-1])
+    return f"heads of at most 4096 channels; found {widest}" if widest > 4096 else None
+
+
+def _cuts(target: Target, work: Work) -> Iterator[Cut]:
+    """Blocks of queries and of keys; lists with few of either first."""
+    m, n = work.input(0).shape[-2], work.input(1).shape[-2]
+    for keys in sorted({min(size, n) for size in (_MOST_KEYS, 1024, 512, 256)}, reverse=True):
+        for queries in sorted({min(size, m) for size in (64, 128, 256, 512)}):
+            yield Cut(sizes=(("queries", queries), ("keys", keys)))
+
+
+@lowering("FusedAttention", check=_check, cuts=_cuts)
+def attention(k: Kernel, work: Work) -> None:
+    """Heads are dealt first, then blocks of queries; each tile has a contiguous share."""
+    p = _problem(k, work)
+    tables = _tables(k, p)
+    for stretch in stretches(p.m, p.queries):
+        by_heads, by_blocks = _shares(k.target.tiles, p.heads, stretch.count)
+        heads = _share(k, k.tile // by_blocks if by_heads > 1 else 0, by_heads, p.heads)
+        blocks = _share(k, k.tile % by_blocks if by_blocks > 1 else 0, by_blocks, stretch.count)
+        stages = _Stages(k, p, tables, stretch)
+        with k.loop(heads[1], heads[0]) as head:
+            if p.keys == p.n:
+                _pipelined(stages, head, blocks)
+            else:
+                _online(stages, head, blocks)
+
+
+def _shares(tiles: int, heads: int, blocks: int) -> tuple[int, int]:
+    """In how many parts heads and blocks of queries are dealt: few steps for the busiest tile."""
+    ways = [(by, tiles // by) for by in range(1, tiles + 1) if tiles % by == 0]
+    return min(ways, key=lambda way: (ceil_div(heads, way[0]) * ceil_div(blocks, way[1]), -way[0]))
+
+
+def _share(k: Kernel, part: Value, parts: int, count: int) -> tuple[Value, Value]:
+    """The contiguous range of ``count`` things that belongs to a part."""
+    each = ceil_div(count, parts)
+    first = k.let(multiply(part, each))
+    return first, k.let(minimum(add(first, each), count))
+
+
+def _problem(k: Kernel, work: Work) -> _Problem:
+    """All keys, if that leaves room for 64 queries; else many queries, as they share keys."""
+    (m, d), (n, e) = work.input(0).shape[-2:], work.input(2).shape[-2:]
+    p = _Problem(work, math.prod(work.input(0).shape[:-2]), m, n, d, e, min(_MOST_QUERIES, m), n)
+    if work.cut is not None:
+        return replace(p, queries=min(work.cut.size("queries"), m), keys=min(work.cut.size("keys"), n))
+    while p.heads * ceil_div(m, p.queries) < k.target.tiles and p.queries > _BLOCK:
+        p = replace(p, queries=_halved(p.queries))
+    whole = p
+    while _bytes(whole) > k.budget and whole.queries > _BLOCK:
+        whole = replace(whole, queries=_halved(whole.queries))
+    if n <= _MOST_KEYS and _bytes(whole) <= k.budget:
+        return whole
+    p = replace(p, keys=min(_MOST_KEYS, n))
+    while _bytes(p) > k.budget and max(p.queries, p.keys) > SMALLEST_TAIL:
+        if p.keys >= p.queries:
+            p = replace(p, keys=_halved(p.keys))
+        else:
+            p = replace(p, queries=_halved(p.queries))
+    return replace(p, queries=min(p.queries, m), keys=min(p.keys, n))
+
+
+def _halved(extent: int) -> int:
+    return max(round_up(ceil_div(extent, 2), _BLOCK if extent > _BLOCK else SMALLEST_TAIL), SMALLEST_TAIL)
+
+
+def _bytes(p: _Problem) -> int:
+    """Scratchpad bytes of what must be there at once, and of scores and weights twice."""
+    queries, keys = p.queries, p.keys
+    copies = 3 if part_count(p.fmt) > 1 else 1
+    wide = aligned_bytes(keys, queries, Format.FP32)
+    weights = copies * aligned_bytes(keys, queries, p.fmt)
+    matrices = copies * (aligned_bytes(keys, p.d, p.fmt) + aligned_bytes(keys, p.e, p.fmt))
+    ours = copies * aligned_bytes(queries, p.d, p.fmt) + 4 * aligned_bytes(p.e, queries, Format.FP32)
+    tables = aligned_bytes(p.e, p.e, p.fmt) + 16 * aligned_bytes(1, max(queries, keys), Format.FP32)
+    if p.mask is not None:
+        tables += 2 * aligned_bytes(queries, keys, p.fmt) + aligned_bytes(queries, queries, p.fmt)
+    return 2 * (wide + weights) + matrices + ours + tables
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """What a tile loads once: the identity that transposes results, and ones that sum up weights."""
+
+    identity: Value
+    ones: Value
+
+
+def _tables(k: Kernel, p: _Problem) -> _Tables:
+    fmt = engine_format(p.fmt)
+    longest = max(p.keys, p.queries)
+    ones = k.buffer("ones", aligned_bytes(1, longest, fmt))
+    k.emit(f"td.memset.{fmt.token}", dst=ones, value=1.0, n=aligned_channels(longest, _BLOCK))
+    return _Tables(_identity(k, p, p.e), ones)
+
+
+def _identity(k: Kernel, p: _Problem, size: int) -> Value:
+    fmt = engine_format(p.fmt)
+    image = pack(constant_parts(np.eye(size), p.fmt)[0], fmt, Layout.CX).view(storage_dtype(fmt))
+    buffer = k.buffer("identity", image.nbytes)
+    k.emit(f"rdma.{fmt.token}", dst=buffer, src=k.constant("identity_data", fmt, image), n=image.size)
+    return buffer
+
+
+class _Turned:
+    """A slice with two copies, of which neighbouring blocks use one each."""
+
+    def __init__(self, k: Kernel, name: str, like: Aligned) -> None:
+        room = aligned_bytes(like.grid.room * like.grid.width, like.channels, like.fmt)
+        self.span = round_up(room, LINE_BYTES)
+        self.like, self.base = like, k.buffer(name, 2 * self.span)
+
+    def at(self, block: Value) -> Aligned:
+        return self.like.at(add(self.base, multiply(block % 2, self.span)), self.like.fmt)
+
+
+class _Stages:
+    """The stages of a block of queries; blocks have the size of ``stretch``."""
+
+    def __init__(self, k: Kernel, p: _Problem, tables: _Tables, stretch: Stretch) -> None:
+        self.k, self.p, self.tables, self.stretch = k, p, tables, stretch
+        self.engine = engine_format(p.fmt)
+        self.spreads: Value = tables.ones
+        """What transposes a mask, or spreads its one row."""
+        if p.mask is not None and p.mask.shape[-2] > 1:
+            self.spreads = _identity(k, p, stretch.size)
+
+    @property
+    def queries(self) -> int:
+        return self.stretch.size
+
+    def slice(self, positions: int, channels: int) -> Aligned:
+        """The shape of an FP32 slice."""
+        return Aligned(0, Format.FP32, Grid(positions, 1, positions), channels)
+
+    def matrix(self, index: int, head: Value, begin: Value, rows: int) -> list[Aligned]:
+        """Rows of a head of operand ``index``, as the matrix engine takes them."""
+        return split(self.k, self._rows("kv"[index - 1], self.p.work.input(index), head, begin, rows))
+
+    def _rows(self, name: str, tensor: DdrTensor, head: Value, begin: Value, rows: int) -> Aligned:
+        length, channels = tensor.shape[-2:]
+        first = multiply(add(multiply(head, length), begin), channels)
+        return load_aligned(self.k, name, tensor, first, channels, Grid(rows, 1, rows), channels)
+
+    def query(self, head: Value, block: Value) -> list[Aligned]:
+        """A block of queries times the scale."""
+        begin = add(multiply(block, self.stretch.size), self.stretch.start)
+        rows = self._rows("q", self.p.work.input(0), head, begin, self.queries)
+        scale = self.p.work.spec.number("scale")
+        if scale != 1.0:
+            Vector(self.k, rows.fmt, rows.elements).vs("mul", rows.base, rows.base, scale)
+        return split(self.k, rows)
+
+    def scores(self, keys: list[Aligned], query: list[Aligned], mask: list[Aligned], target: Aligned) -> None:
+        """target [keys, queries] = K Q' + mask'."""
+        if mask:
+            inner = mask[0].grid.height
+            for step, part in enumerate(mask):
+                psum: dict[str, Value] = {"psum": target.base} if step else {}
+                self.k.emit(
+                    f"ne.gemm.{self.engine.token}", a=part.base, b=self.spreads, out=target.base, lt=1, rt=1,
+                    m=target.grid.height, k=inner, n=self.queries, out_format="fp32", **psum,
+                )  # fmt: skip
+        sizes = {"m": target.grid.height, "k": self.p.d, "n": self.queries, "out_format": "fp32"}
+        self._multiply(keys, query, target, bool(mask), sizes)
+
+    def _multiply(
+        self,
+        a: list[Aligned],
+        b: list[Aligned],
+        out: Aligned,
+        accumulate: bool,
+        sizes: Mapping[str, Argument],
+    ) -> None:
+        left, right = ("a", [part.base for part in a]), ("b", [part.base for part in b])
+        multiply_parts(
+            self.k, f"ne.gemm.{self.engine.token}", left, right, out.base, accumulate, dict(sizes)
+        )  # fmt: skip
+
+    def mask(self, head: Value, block: Value, begin: Value, keys: int) -> list[Aligned]:
+        """The mask of a block of queries, [queries or 1, keys]; nothing without a mask."""
+        tensor, k = self.p.mask, self.k
+        if tensor is None:
+            return []
+        rows = self.queries if tensor.shape[-2] > 1 else 1
+        row = add(multiply(block, self.stretch.size), self.stretch.start) if rows > 1 else 0
+        first = add(self._mask_origin(tensor, head), add(multiply(row, self.p.n), begin))
+        data = load_aligned(k, "mask", tensor, first, self.p.n, Grid(rows, 1, rows), keys)
+        least = _LEAST_MASK.get(tensor.fmt, _LEAST_OF_WIDER)
+        Vector(k, data.fmt, data.elements).vs("max", data.base, data.base, least)
+        return split(k, data)
+
+    def _mask_origin(self, tensor: DdrTensor, head: Value) -> Value:
+        """First element of a head's mask."""
+        leading = self.p.work.input(0).shape[:-2]
+        matrix = tensor.shape[-2] * tensor.shape[-1]
+        view: View = broadcast_view(tensor.viewed(*tensor.shape[:-2]), leading)
+        element: Value = 0
+        for index, step in zip(unravel(head, leading), view.strides, strict=True):
+            element = add(element, multiply(index, step * matrix))
+        return element
+
+    def largest(self, scores: Aligned, target: Value) -> None:
+        """The largest score of each query."""
+        self.k.emit("ct.reduce.max.fp32", dst=target, src0=scores.base, shape=scores.shape, dims="h")
+
+    def exponentials(self, scores: Aligned, largest: Value) -> list[Aligned]:
+        """exp(scores - largest), the scores' own bytes overwritten, as the matrix engine takes them."""
+        k = self.k
+        per_channel(k, "sub", scores, largest)
+        weights = narrowed_slice(k, scores, self.p.fmt)
+        Vector(k, weights.fmt, weights.elements).unary("exp_lp", weights.base, weights.base)
+        return split(k, weights)
+
+    def weigh(
+        self, values: list[Aligned], weights: list[Aligned], total: Value, result: Aligned, accumulate: bool
+    ) -> None:
+        """result [E, queries] = V' weights, total = their sums; ``accumulate``: added to what is there."""
+        rows, n = values[0].grid.height, self.queries
+        sizes: dict[str, Argument] = {"k": rows, "n": n, "lt": 1, "rt": 1, "out_format": "fp32"}
+        for step, part in enumerate(weights):
+            psum: dict[str, Value] = {"psum": total} if accumulate or step else {}
+            self.k.emit(
+                f"ne.gemm.{self.engine.token}", a=self.tables.ones, b=part.base, out=total, m=1, k=rows, n=n,
+                rt=1, out_format="fp32", **psum,
+            )  # fmt: skip
+        self._multiply(values, weights, result, accumulate, {"m": self.p.e, **sizes})
+
+    def finish(self, head: Value, block: Value, total: Value, result: Aligned) -> None:
+        """Divide by the sums, transpose, store."""
+        k, p = self.k, self.p
+        Vector(k, Format.FP32, aligned_channels(self.queries, _BLOCK)).unary("recip", total, total)
+        per_channel(k, "mul", result, total)
+        parts = split(k, narrowed_slice(k, result, p.fmt))
+        fmt = p.fmt if len(parts) == 1 else Format.FP32
+        rows = slice_buffer(k, "y", fmt, Grid(self.queries, 1, self.queries), p.e)
+        for step, part in enumerate(parts):
+            psum: dict[str, Value] = {"psum": rows.base} if step else {}
+            k.emit(
+                f"ne.gemm.{self.engine.token}", a=part.base, b=self.tables.identity, out=rows.base,
+                lt=1, rt=1, m=self.queries, k=p.e, n=p.e, out_format=fmt.token, **psum,
+            )  # fmt: skip
+        row = add(multiply(head, p.m), add(multiply(block, self.stretch.size), self.stretch.start))
+        store_aligned(k, rows, p.work.output, multiply(row, p.e), p.e)
+
+
+def _pipelined(stages: _Stages, head: Value, blocks: tuple[Value, Value]) -> None:
+    """All keys at once. Scores of the next block and the end of the last surround a block's softmax.
+
+    Each engine works in order, so it must find its next work issued before what waits for another engine.
+    """
+    k, p, (first, end) = stages.k, stages.p, blocks
+    keys, values = stages.matrix(1, head, 0, p.n), stages.matrix(2, head, 0, p.n)
+    scores = _Turned(k, "scores", stages.slice(p.n, stages.queries))
+    results = _Turned(k, "result", stages.slice(p.e, stages.queries))
+    totals = _Turned(k, "total", stages.slice(1, stages.queries))
+
+    def prepare(block: Value) -> None:
+        mask = stages.mask(head, block, 0, p.n)
+        stages.scores(keys, stages.query(head, block), mask, scores.at(block))
+
+    def finish(block: Value) -> None:
+        stages.finish(head, block, totals.at(block).base, results.at(block))
+
+    with k.when(first, end):
+        prepare(first)
+    with k.loop(end, first) as block:
+        following = k.let(add(block, 1))
+        with k.when(following, end):
+            prepare(following)
+        largest = k.buffer("largest", aligned_bytes(1, stages.queries, Format.FP32))
+        stages.largest(scores.at(block), largest)
+        weights = stages.exponentials(scores.at(block), largest)
+        with k.when(first, block):
+            finish(k.let(maximum(subtract(block, 1), 0)))
+        stages.weigh(values, weights, totals.at(block).base, results.at(block), False)
+    with k.when(first, end):
+        finish(k.let(maximum(subtract(end, 1), 0)))
+
+
+def _online(stages: _Stages, head: Value, blocks: tuple[Value, Value]) -> None:
+    """Keys in blocks, with a running maximum."""
+    k, p, (first, end) = stages.k, stages.p, blocks
+    size = aligned_bytes(1, stages.queries, Format.FP32)
+    vector = Vector(k, Format.FP32, aligned_channels(stages.queries, _BLOCK))
+    with k.loop(end, first) as block:
+        query = stages.query(head, block)
+        result = slice_buffer(k, "result", Format.FP32, stages.slice(p.e, 1).grid, stages.queries)
+        total, largest, factor = (k.buffer(name, size) for name in ("total", "largest", "factor"))
+        for start, value in ((largest, _LOWEST), (total, 0.0)):
+            k.emit("td.memset.fp32", dst=start, value=value, n=vector.n)
+        k.emit("td.memset.fp32", dst=result.base, value=0.0, n=result.elements)
+        for stretch in stretches(p.n, p.keys):
+            with k.loop(stretch.count) as step:
+                begin = k.let(add(multiply(step, stretch.size), stretch.start))
+                keys = stages.matrix(1, head, begin, stretch.size)
+                values = stages.matrix(2, head, begin, stretch.size)
+                scores = slice_buffer(
+                    k, "scores", Format.FP32, stages.slice(stretch.size, 1).grid, stages.queries
+                )
+                stages.scores(keys, query, stages.mask(head, block, begin, stretch.size), scores)
+                newest = k.buffer("newest", size)
+                stages.largest(scores, newest)
+                vector.vv("max", newest, newest, largest)
+                vector.vv("sub", factor, largest, newest)
+                vector.unary("exp_lp", factor, factor)
+                vector.vs("add", largest, newest, 0.0)
+                weights = stages.exponentials(scores, newest)
+                vector.vv("mul", total, total, factor)
+                per_channel(k, "mul", result, factor)
+                stages.weigh(values, weights, total, result, True)
+        stages.finish(head, block, total, result)
