@@ -9,12 +9,15 @@ transposes. An axis that does not fit is swept in segments, and loaded again for
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from tx8isa.formats import Format
 
+from .aligned import Grid, load_aligned
+from .engine_transpose import LaneTurner
 from .expr import Expr, Value, add, ceil_div, highest, minimum, multiply
 from .kernel import Kernel
 from .tensors import DdrTensor, dma_loops
@@ -27,8 +30,15 @@ _MOST_MOVES = 16384
 """Moves of one gatherscatter before it runs into the TDMA's time-out."""
 WORD = 4
 
-Edit = Callable[[Value, Value, Value], None]
-"""Changes FP32 rows [r, segment] before they are stored: data, first element of the axis, elements."""
+
+class Edit(Protocol):
+    """What is done to FP32 rows before they are stored."""
+
+    def rows(self, data: Value, start: Value, n: Value) -> None:
+        """Change compact rows [r, segment] that begin at element ``start`` of the axis; n elements."""
+
+    def lanes(self, data: Value) -> None:
+        """Change FP32 lanes [axis, R]."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +69,16 @@ class Lanes:
     bytes_each: int
     width: int = field(init=False)
     segment: int = field(init=False)
+    table: Value = field(init=False)
+    turner: LaneTurner = field(init=False)
 
     def __post_init__(self) -> None:
         self.width = self._width()
         fit = max(1, (self.k.budget - 8192) // (self.width * self.bytes_each))
         self.segment = min(self.folds.axis, _LONGEST_SEGMENT, fit)
+        if self.by_engine:
+            self.turner = LaneTurner(self.k, self.folds.axis, self.width)
+            return
         table = self.k.buffer("lanes", WORD * self.segment * self.width)
         self.table = table
         if self.rows % self.width:  # lanes that no fold uses are computed too: they must hold something
@@ -83,6 +98,11 @@ class Lanes:
     def resident(self) -> bool:
         """Whether the whole axis is in the scratchpad."""
         return self.segment == self.folds.axis
+
+    @property
+    def by_engine(self) -> bool:
+        """Whether the matrix engine transposes rows; four bytes would take it longer than the TDMA."""
+        return self.folds.inner == 1 and self.resident and self.source.bytes_each < WORD
 
     @property
     def _spread(self) -> bool:
@@ -109,6 +129,8 @@ class Lanes:
         with self.k.items(blocks * others) as number:
             begin = self.k.let(multiply(number % blocks, self.width))
             count = self.k.let(minimum(self.width, self.rows - begin))
+            if self.by_engine:
+                self.table = self.k.buffer("lanes", WORD * self.segment * self.width)
             yield Item(self, self.k.let(number // blocks), begin, count)
 
     def vector(self, count: Value) -> Vector:
@@ -175,7 +197,12 @@ class Item:
         return add(add(multiply(self.outer, f.axis * f.inner), multiply(axis_start, f.inner)), self.begin)
 
     def _load(self, start: Value, count: Value) -> None:
-        if self.lanes.folds.inner == 1:
+        if self.lanes.by_engine:
+            lanes = self.lanes
+            grid, axis = Grid(self.count, 1, lanes.width), lanes.folds.axis
+            rows = load_aligned(lanes.k, "rows", lanes.source, self._first(0), axis, grid, axis)
+            lanes.turner.to_lanes(rows, lanes.table)
+        elif self.lanes.folds.inner == 1:
             self._load_rows(start, count)
         else:
             self._load_neighbours(start, count)
@@ -211,7 +238,11 @@ class Item:
 
     def store(self, target: DdrTensor, segment: Segment, edit: Edit | None = None) -> None:
         """Write a segment of every lane to the same place of a tensor of the source's shape."""
-        if self.lanes.folds.inner == 1:
+        if self.lanes.by_engine:
+            if edit is not None:
+                edit.lanes(segment.data)
+            self.lanes.turner.store(segment.data, self.count, target, self._first(0))
+        elif self.lanes.folds.inner == 1:
             self._store_rows(target, segment, edit)
         else:
             self._store_neighbours(target, segment)
@@ -222,7 +253,7 @@ class Item:
         rows: Value = k.buffer("result", WORD * room)
         for_each_block(k, segment.count, lanes, self.count, segment.data, rows, to_lanes=False)
         if edit is not None:
-            edit(rows, segment.start, n)
+            edit.rows(rows, segment.start, n)
         rows = narrowed(k, rows, n, room, target.fmt)
         loops = dma_loops((lanes.folds.axis, 1), (self.count, segment.count))
         k.emit(f"wdma.{target.fmt.token}", dst=target.at(self._first(segment.start)), src=rows, **loops)

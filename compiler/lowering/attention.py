@@ -15,8 +15,6 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from compiler.codegen.aligned import (
     Aligned,
     Grid,
@@ -27,16 +25,16 @@ from compiler.codegen.aligned import (
     slice_buffer,
     store_aligned,
 )
+from compiler.codegen.engine_transpose import identity
 from compiler.codegen.expr import Value, add, ceil_div, maximum, minimum, multiply, round_up, subtract
 from compiler.codegen.kernel import Argument, Kernel, Target
-from compiler.codegen.precision import constant_parts, engine_format, multiply_parts, part_count, split
+from compiler.codegen.precision import engine_format, multiply_parts, part_count, split
 from compiler.codegen.tensors import DdrTensor, Stretch, View, broadcast_view, stretches, unravel
 from compiler.codegen.vector import Vector
 from compiler.lowering.record import Cut, Work, lowering
 from compiler.operators.record import Call
 from tx8isa.formats import Format
-from tx8isa.layouts import LINE_BYTES, SMALLEST_TAIL, Layout, aligned_channels
-from tx8isa.packing import pack, storage_dtype
+from tx8isa.layouts import LINE_BYTES, SMALLEST_TAIL, aligned_channels
 
 _LOWEST = -3.0e38
 """What a maximum begins with: finite, so that its difference from itself is 0."""
@@ -171,15 +169,7 @@ def _tables(k: Kernel, p: _Problem) -> _Tables:
     longest = max(p.keys, p.queries)
     ones = k.buffer("ones", aligned_bytes(1, longest, fmt))
     k.emit(f"td.memset.{fmt.token}", dst=ones, value=1.0, n=aligned_channels(longest, _BLOCK))
-    return _Tables(_identity(k, p, p.e), ones)
-
-
-def _identity(k: Kernel, p: _Problem, size: int) -> Value:
-    fmt = engine_format(p.fmt)
-    image = pack(constant_parts(np.eye(size), p.fmt)[0], fmt, Layout.CX).view(storage_dtype(fmt))
-    buffer = k.buffer("identity", image.nbytes)
-    k.emit(f"rdma.{fmt.token}", dst=buffer, src=k.constant("identity_data", fmt, image), n=image.size)
-    return buffer
+    return _Tables(identity(k, p.e, engine_format(p.fmt)), ones)
 
 
 class _Turned:
@@ -203,7 +193,7 @@ class _Stages:
         self.spreads: Value = tables.ones
         """What transposes a mask, or spreads its one row."""
         if p.mask is not None and p.mask.shape[-2] > 1:
-            self.spreads = _identity(k, p, stretch.size)
+            self.spreads = identity(k, stretch.size, self.engine)
 
     @property
     def queries(self) -> int:

@@ -1,4 +1,4 @@
-"""Operators that fold along axes: reductions, GlobalAveragePool, Softmax, LayerNormalization."""
+"""Operators that fold along axes: reductions, Softmax, LayerNormalization."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from compiler.codegen.engine_transpose import spread_over_lanes
 from compiler.codegen.expr import Value, minimum, subtract
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.lanes import WORD, Edit, Folds, Lanes
-from compiler.codegen.tensors import DdrTensor, View, copy_views
+from compiler.codegen.lanes import WORD, Folds, Lanes
+from compiler.codegen.tensors import DdrTensor, View, copy_views, dma_loops
 from compiler.codegen.vector import Vector, widened
 from compiler.graph import Shape
 from compiler.lowering.movement import permute
-from compiler.lowering.record import Order, Work, lowering
+from compiler.lowering.record import Work, lowering
 from compiler.operators.normalization import normalized_axes
 from compiler.operators.record import Call
 from compiler.operators.reduce import reduced_axes
@@ -33,14 +34,6 @@ def reduction(k: Kernel, work: Work) -> None:
         return
     source, folds = _contiguous(k, source, axes)
     _reduce(k, source, folds, work.output, _REDUCTIONS[work.op], mean=work.op == "ReduceMean")
-
-
-@lowering("GlobalAveragePool", order=Order.CHANNELS_LAST)
-def global_average_pool(k: Kernel, work: Work) -> None:
-    """The mean of all positions of each channel."""
-    source = work.input(0)
-    folds = Folds(source.shape[0], math.prod(source.shape[1:-1]), source.shape[-1])
-    _reduce(k, source, folds, work.output, "sum", mean=True)
 
 
 def _contiguous(k: Kernel, source: DdrTensor, axes: tuple[int, ...]) -> tuple[DdrTensor, Folds]:
@@ -100,7 +93,7 @@ def _exponential(lanes: Lanes, data: Value, count: Value, largest: Value) -> Non
     """data = exp(data - largest)."""
     v = lanes.vector(count)
     v.vuv("sub", data, data, largest, lanes.width)
-    v.unary("exp", data, data)
+    v.unary("exp_lp", data, data)
 
 
 def _check_layer_norm(call: Call) -> str | None:
@@ -128,8 +121,7 @@ def layer_normalization(k: Kernel, work: Work) -> None:
         if work.has(at)
     ]
     lanes = Lanes(k, source, folds, 3 * source.bytes_each + 8 * WORD)
-    spread = [_spread(k, lanes, p, 0, folds.axis) for p in parameters] if lanes.resident else []
-    edit = _affine(k, lanes, parameters, spread)
+    edit = _Affine(k, lanes, parameters) if parameters else None
     with lanes.items() as item:
         mean, scale = lanes.accumulator("mean"), lanes.accumulator("deviation")
         lanes.clear("sum", mean)
@@ -200,19 +192,42 @@ def _spread(k: Kernel, lanes: Lanes, parameter: _Parameter, start: Value, count:
     return widened(k, data, Vector(k, Format.FP32, count).n * lanes.width, room, tensor.fmt)
 
 
-def _affine(k: Kernel, lanes: Lanes, parameters: list[_Parameter], spread: list[Value]) -> Edit | None:
+class _Affine:
     """Multiply rows by the scale and add the shift."""
-    if not parameters:
-        return None
-    names = {"scale": "mul", "shift": "add"}
 
-    def edit(rows: Value, start: Value, n: Value) -> None:
-        v = Vector(k, Format.FP32, n)
-        for index, parameter in enumerate(parameters):
-            data = spread[index] if spread else _spread(k, lanes, parameter, start, _count(lanes, start))
-            v.vv(names[parameter.name], rows, rows, data)
+    def __init__(self, k: Kernel, lanes: Lanes, parameters: list[_Parameter]) -> None:
+        self.k, self.slices, self.parameters = k, lanes, parameters
+        axis = lanes.folds.axis
+        self.tables = [self._table(p) for p in parameters] if lanes.by_engine else []
+        spread = lanes.resident and not lanes.by_engine
+        self.spread = [_spread(k, lanes, p, 0, axis) for p in parameters] if spread else []
 
-    return edit
+    def _table(self, parameter: _Parameter) -> Value:
+        """The parameter in all lanes."""
+        k, tensor, axis = self.k, parameter.tensor, self.slices.folds.axis
+        data = k.buffer(parameter.name, tensor.bytes_each * axis)
+        k.emit(
+            f"rdma.{tensor.fmt.token}", dst=data, src=tensor.at(0), **dma_loops((parameter.step,), (axis,))
+        )
+        wide = widened(k, data, axis, axis, tensor.fmt)
+        return spread_over_lanes(k, f"{parameter.name}s", wide, axis, self.slices.width)
+
+    def rows(self, data: Value, start: Value, n: Value) -> None:
+        v = Vector(self.k, Format.FP32, n)
+        for index, parameter in enumerate(self.parameters):
+            count = _count(self.slices, start)
+            other = (
+                self.spread[index] if self.spread else _spread(self.k, self.slices, parameter, start, count)
+            )
+            v.vv(_AFFINE[parameter.name], data, data, other)
+
+    def lanes(self, data: Value) -> None:
+        v = self.slices.vector(self.slices.folds.axis)
+        for table, parameter in zip(self.tables, self.parameters, strict=True):
+            v.vv(_AFFINE[parameter.name], data, data, table)
+
+
+_AFFINE = {"scale": "mul", "shift": "add"}
 
 
 def _count(lanes: Lanes, start: Value) -> Value:
