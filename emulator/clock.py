@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from . import environment
-from .predecode import reads_csr
 from .tile import Tile
 
 if TYPE_CHECKING:
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 def watch_time(system: System, timed: bool | None, sinks: Sequence[Sink]) -> Simulator | None:
     """The simulation of a system's time, which watches it; None without. Options as for ``System``."""
     if timed is None:
-        timed = bool(sinks) or reads_csr(system.code.words, environment.CLOCKS)
+        timed = bool(sinks) or system.code.reads_clock
     if not timed:
         return None
     from .timing.simulator import Simulator

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from tx8isa.machine import Machine
 from . import state
 from .float_unit import unit_kernel
 from .memory import Bytes, anonymous
-from .predecode import Words, float_operations, predecode
+from .predecode import Words, float_operations, predecode, reads_clock
 from .translate import Translation
 
 _LARGEST = 1 << 30
@@ -59,16 +60,22 @@ class Code:
             raise AssertionError("the compiled loop only stops at instructions it knows")
         return found
 
-    def has_floats(self) -> bool:
-        """Whether the floating-point unit is needed."""
-        return bool(np.isin(self.words & 0xFF, float_operations()).any())
+    @cached_property
+    def float_unit(self) -> int:
+        """Address of the floating-point unit, 0 when no instruction needs it."""
+        return unit_kernel() if np.isin(self.words & 0xFF, float_operations()).any() else 0
+
+    @cached_property
+    def reads_clock(self) -> bool:
+        """Whether an instruction reads simulated time."""
+        return reads_clock(self.words)
 
     def install(self, words: Words) -> None:
         """Let a tile run this, by the words of its state."""
         words[state.PLAIN], words[state.CODE_WORDS] = self.words.ctypes.data, self.words.size - 1
         words[state.CODE] = self.translation.dispatch.ctypes.data
         words[state.CODE_BASE], words[state.TEXT] = self.base, self.text.ctypes.data
-        words[state.FLOAT_UNIT] = unit_kernel() if self.has_floats() else 0
+        words[state.FLOAT_UNIT] = self.float_unit
 
 
 def check_machine(image: Image, machine: Machine) -> None:

@@ -22,6 +22,7 @@ from tx8isa.rv_float import NX, RNE
 
 from . import state, stop
 from .float_unit import ON_HOST, float_records, host_groups, normal32, normal64
+from .memory import GRANULE_SHIFT
 from .native import compile_generated
 from .native.float32 import bits_f32, f32_bits, single
 from .native.inline import Names
@@ -52,12 +53,17 @@ def host_address(s: Any, address: int, size: int) -> int:
 
 
 def note_store(s: Any, host: int, size: int) -> None:
-    """Mark the SPM lines of a store."""
+    """Mark the SPM lines of a store, or the granules of DDR."""
     off = u64(host - s64(s[u64(state.SPM)]))
     if off < u64(s[u64(state.SPM_BYTES)]):
         lines = s64(s[u64(state.LINES)])
         view_u8(lines + s64(off >> 8), 1)[u64(0)] = 1
         view_u8(lines + (s64(off) + size - 1 >> 8), 1)[u64(0)] = 1
+    else:
+        marks = s64(s[u64(state.DDR_MARKS)])
+        place = host - s64(s[u64(state.DDR)])
+        view_u8(marks + (place >> GRANULE_SHIFT), 1)[u64(0)] = 1
+        view_u8(marks + (place + size - 1 >> GRANULE_SHIFT), 1)[u64(0)] = 1
 
 
 def call_check(check: int, what: int, address: int) -> int:
@@ -332,7 +338,7 @@ def run_kernel(checked: bool = False) -> int:
     """Address of the compiled loop; ``checked`` as in ``generate_run``."""
     records = tuple((r.mnemonic, r.kind, r.width, r.body) for r in rv.scalar_instructions())
     constants = tuple(v for k, v in sorted({**vars(state), **vars(stop)}.items()) if k.isupper())
-    own = (ENGINE, FLOAT, TRANSLATED, FIRST_SCALAR, NX, RNE, *ON_HOST.items())
+    own = (ENGINE, FLOAT, TRANSLATED, FIRST_SCALAR, GRANULE_SHIFT, NX, RNE, *ON_HOST.items())
     meaning = (*records, *USED, *constants, *own)
     if checked:
         return compile_generated(generate_checked_run, meaning, "checked kernel core", 1)

@@ -16,6 +16,7 @@ import numpy as np
 from . import native, state
 from .dte_pmu import Counters
 from .kernels.rows import copy_rows, overlap
+from .memories import Memories
 from .memory import LINE, Bytes, HostMemoryError, anonymous
 from .native.memory import view_i64
 from .stream import Fsm, Packet, stream_packet
@@ -55,7 +56,8 @@ class Pieces:
 
     def span(self, strides: Levels) -> int:
         """Bytes from the first to the last that is touched."""
-        return self.size + sum((n - 1) * stride for n, stride in zip(self.trips, strides, strict=True))
+        (n, m, k), (first, second, third) = self.trips, strides
+        return self.size + (n - 1) * first + (m - 1) * second + (k - 1) * third
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +113,8 @@ class Channel:
 class Dte:
     """The copy engines of all tiles, with the streams that count what arrives."""
 
-    def __init__(self, tiles: Sequence[Tile], ddr: Bytes) -> None:
-        self.tiles, self.ddr = tiles, ddr
+    def __init__(self, tiles: Sequence[Tile], memories: Memories) -> None:
+        self.tiles, self.memories = tiles, memories
         self.streams = [Fsm() for _ in tiles]
         self.counters = [Counters() for _ in tiles]
 
@@ -153,6 +155,8 @@ class Dte:
         if not side.in_ddr:
             last = side.start + copy.pieces.span(side.strides) - 1
             self.tiles[target.tile].spm.lines[side.start // LINE : last // LINE + 1] = 1
+        else:
+            self.memories.written(side.start, copy.pieces.span(side.strides))
         packet = stream_packet(target.user_id)
         if packet is not None:
             self.streams[target.tile].receive(packet, copy.pieces.total)
@@ -167,8 +171,7 @@ class Dte:
             _copy(pieces, address, strides, *sources[copy.source_of(number)])
 
     def _host(self, tile: Tile, side: Side) -> int:
-        memory = self.ddr if side.in_ddr else tile.spm.data
-        return int(memory.ctypes.data) + side.start
+        return int(tile.words[state.DDR if side.in_ddr else state.SPM]) + side.start
 
 
 Host = tuple[int, Levels]

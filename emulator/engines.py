@@ -11,10 +11,10 @@ from .tile import Tile
 
 
 class Engines:
-    """One for the whole system, shared by its threads."""
+    """One for the whole system, shared by its threads; ``ne_post`` as in ``Slots``."""
 
-    def __init__(self) -> None:
-        self.slots = Slots()
+    def __init__(self, ne_post: bool = False) -> None:
+        self.slots = Slots(ne_post)
         self.issue = issue.issue_kernel()
         """Address of the issue function."""
 

@@ -26,8 +26,6 @@ _COUNTERS = {
     "cycle": "mcycle", "mcycle": "mcycle", "time": "time", "instret": "minstret", "minstret": "minstret",
 }  # fmt: skip
 """The register that holds what a counter was set to."""
-CLOCKS = frozenset(number for number, name in rv.CSR_NAMES.items() if name in ("cycle", "mcycle", "time"))
-"""Numbers of the registers that read simulated time: cycles, also ``time`` (proposed)."""
 _RV64 = 2 << 62
 _MISA = _RV64 | sum(1 << ord(letter) - ord("A") for letter in "IMFD")
 _MSTATUS = 1 << 63 | 3 << 13 | 3 << 11

@@ -21,6 +21,8 @@ Bytes = npt.NDArray[np.uint8]
 
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)  # in the mmap module from Python 3.13 on
 LINE = 256
+GRANULE_SHIFT = 16
+"""Bytes of DDR that have a mark in common, as a power of two."""
 SCRATCH_BYTES = 192 << 20
 LARGEST_SPM = SECOND - (64 << 10)
 """The kernels keep a copy of an operand in front of ``SECOND``, and behind it small pieces."""

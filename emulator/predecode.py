@@ -34,6 +34,9 @@ ENGINE = 255
 
 Words = npt.NDArray[np.int64]
 
+CLOCKS = frozenset(number for number, name in rv.CSR_NAMES.items() if name in ("cycle", "mcycle", "time"))
+"""Numbers of the registers that read simulated time: cycles, also ``time`` (proposed)."""
+
 
 def predecode(text: bytes) -> Words:
     """Decoded words of a stretch of program text; its length is a multiple of 4."""
@@ -130,12 +133,12 @@ def _extract(field: rv.Field, words: Words) -> Words:
     return np.where(value > field.maximum, value - 2 * (field.maximum + field.unit), value)
 
 
-def reads_csr(decoded: Words, numbers: frozenset[int]) -> bool:
-    """Whether decoded words access one of some control and status registers."""
+def reads_clock(decoded: Words) -> bool:
+    """Whether decoded words access one of ``CLOCKS``."""
     kinds = [record.kind for record in rv.scalar_instructions()]
     operations = [FIRST_SCALAR + number for number, kind in enumerate(kinds) if kind == "csr"]
     found = decoded[np.isin(decoded & 0xFF, operations)] >> 32
-    return bool(np.isin(found & 0xFFF, list(numbers)).any())
+    return bool(np.isin(found & 0xFFF, list(CLOCKS)).any())
 
 
 def explain(text: bytes, offset: int) -> str:

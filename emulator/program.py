@@ -15,6 +15,7 @@ from tx8isa.layouts import Layout, place
 from tx8isa.machine import Machine, load_machine
 from tx8isa.packing import pack, storage_dtype, unpack
 
+from .memories import Memories, Pool
 from .system import NePost, OnException, Show, System, WriteSpan, ignore
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Program:
 
     def __init__(self, image: Image, machine: Machine) -> None:
         self.image, self.machine = image, machine
+        self._pool = Pool(lambda: Memories(image, machine))
         self.hazards: tuple[Hazard, ...] = ()
         """What the last strict ``run`` found (docs/strict.md)."""
 
@@ -49,13 +51,13 @@ class Program:
         self, inputs: Mapping[str, Array], *, serial: bool = False, threads: int = 1,
         on_exception: OnException = "stop", show: Show | None = None, write_span: WriteSpan = "exact",
         ne_post: NePost = "ignore", strict: bool = False, timed: bool | None = None,
-        sinks: Sequence[Sink] = (), snapshot: Snapshot | None = None,
+        sinks: Sequence[Sink] = (), snapshot: Snapshot | None = None, memories: Memories | None = None,
     ) -> System:  # fmt: skip
         """A system with the program loaded and the inputs in place; InputError when they do not fit.
 
         The options are those of ``System``; without ``show`` what the program writes is thrown away. With
         ``snapshot`` the system goes on from there: inputs and the rules of the machine are those of the saved
-        run; SnapshotError when it was one of another program or machine.
+        run; SnapshotError when it was one of another program or machine. ``memories``: see ``System``.
         """
         if snapshot is not None:
             return self._resume(snapshot, threads, show or ignore, timed, sinks)
@@ -67,12 +69,13 @@ class Program:
         system = System(
             self.image, self.machine, serial=serial, threads=threads, on_exception=on_exception,
             show=show or ignore, write_span=write_span, ne_post=ne_post, strict=strict,
-            timed=timed, sinks=sinks,
+            timed=timed, sinks=sinks, memories=memories,
         )  # fmt: skip
         for buffer in self.outputs:
             self._bytes(buffer, system)
         for buffer, data in packed:
             self._bytes(buffer, system)[:] = data
+            system.memories.written(self._offset(buffer), data.size)
             if system.sanitizer:
                 system.sanitizer.loaded(self._offset(buffer), data.size)
         return system
@@ -106,16 +109,20 @@ class Program:
         With ``strict``, ``hazards`` holds afterwards what was found, after a Fault too.
         """
         self.hazards = ()
+        memories = None if strict or sinks else self._pool.take()
         system = self.start(
             inputs or {}, serial=serial, threads=threads, on_exception=on_exception, write_span=write_span,
-            ne_post=ne_post, timed=timed, sinks=sinks, strict=strict,
+            ne_post=ne_post, timed=timed, sinks=sinks, strict=strict, memories=memories,
         )  # fmt: skip
         try:
             system.run(max_instructions)
         finally:
             if system.sanitizer:
                 self.hazards = system.sanitizer.hazards()
-        return self.results(system)
+        results = self.results(system)
+        if memories:
+            self._pool.give_back(memories)
+        return results
 
     def _bytes(self, buffer: Buffer, system: System) -> Array:
         """The DDR bytes of a buffer; Tx8Error when they are not all mapped."""

@@ -20,6 +20,7 @@ from tx8isa.primitives import s64, u64
 
 from . import state, stop, tables
 from .kernels.checked import NUMERIC_BITS
+from .memory import GRANULE_SHIFT
 from .native.memory import call_kernel, view_u8
 from .words import get, put
 
@@ -299,7 +300,7 @@ def raise_exception(s: int, q: int, bits: int, number: int) -> int:
 
 
 def account(s: int, q: int, entry: int, engine: int) -> None:
-    """Count the instruction and its bytes, and mark the SPM lines it wrote."""
+    """Count the instruction and its bytes, and mark the lines of SPM and granules of DDR it wrote."""
     put(q, EXECUTED + engine, get(q, EXECUTED + engine) + 1)
     counts = get(s, state.COUNTS) + 32 * get(q, entry + E_RECORD)
     put(counts, 0, get(counts, 0) + 1)
@@ -308,14 +309,20 @@ def account(s: int, q: int, entry: int, engine: int) -> None:
         write = get(q, at + R_WRITE)
         put(counts, 1 + write, get(counts, 1 + write) + get(q, at + R_BYTES))
         first = get(q, at + R_FIRST)
-        if write == 1 and first < DDR:
-            begin = first >> 8
-            count = (get(q, at + R_REACH) >> 8) - begin + 1
-            lines = view_u8(get(s, state.LINES) + begin, count)
-            for line in range(u64(count)):
-                lines[line] = 1
+        if write == 1 and first >= DDR:
+            last = get(q, at + R_REACH) - DDR >> GRANULE_SHIFT
+            mark(get(s, state.DDR_MARKS), first - DDR >> GRANULE_SHIFT, last)
+        elif write == 1:
+            mark(get(s, state.LINES), first >> 8, get(q, at + R_REACH) >> 8)
             if get(s, state.WRITE_SPAN) == HOSTILE and engine <= NE:
                 spoil(s, first + get(q, at + R_BYTES), get(q, at + R_REACH) + 1)
+
+
+def mark(marks: int, first: int, last: int) -> None:
+    """Set the bytes ``first`` .. ``last`` of those at an address."""
+    view = view_u8(marks + first, last - first + 1)
+    for i in range(u64(last - first + 1)):
+        view[i] = 1
 
 
 def spoil(s: int, first: int, end: int) -> None:

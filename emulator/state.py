@@ -112,6 +112,8 @@ ORDER = 132
 """Host address of what another order than the usual one is chosen by, or 0; see ``queues.explore``."""
 LSU_TIMEOUT = 133
 """Cycles that a command of RDMA, WDMA or TDMA may take; only the sanitizer looks at it."""
+DDR_MARKS = 134
+"""Host address of one byte per granule of DDR: written or not; see ``memories``."""
 SIZE = 136
 ROOM = 256
 """Words that are there, the last ones unused: the loop reads the places that bytes of a decoded word name

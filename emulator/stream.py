@@ -71,7 +71,8 @@ class Fsm:
         """Bit s: the addresses of stream s are checked."""
         self.bases = [0] * STREAMS
         self.ready = [0] * STREAMS
-        self.counts = [[0] * PACKETS for _ in range(STREAMS)]
+        self.counts = [0] * (STREAMS * PACKETS)
+        """Bytes of packet p of stream s at ``s * PACKETS + p``: one list, as most runs never look at it."""
 
     def length(self, stream: int) -> int:
         """Bytes of a packet."""
@@ -88,7 +89,7 @@ class Fsm:
 
     def has_room(self, packet: Packet, size: int) -> bool:
         """Whether ``size`` more bytes of a packet may arrive: no more than its length (proposed)."""
-        received = self.counts[packet.stream][packet.number]
+        received = self.counts[packet.stream * PACKETS + packet.number]
         return self.has(packet) and received + size <= self.length(packet.stream)
 
     def covers(self, stream: int, address: int, size: int) -> bool:
@@ -101,9 +102,9 @@ class Fsm:
 
     def receive(self, packet: Packet, size: int) -> None:
         """Count bytes that have arrived. A packet in the SPM that is complete becomes ready (proposed)."""
-        counts = self.counts[packet.stream]
-        counts[packet.number] += size
-        if packet.stream >= FIRST_SRAM_STREAM and counts[packet.number] == self.length(packet.stream):
+        at = packet.stream * PACKETS + packet.number
+        self.counts[at] += size
+        if packet.stream >= FIRST_SRAM_STREAM and self.counts[at] == self.length(packet.stream):
             self.ready[packet.stream] |= 1 << packet.number
 
     def update(self, packet: Packet) -> None:
@@ -143,7 +144,7 @@ class StreamWindow:
             return fsm.ready[stream]
         if _COUNTS <= offset < _END:
             stream, packet = divmod(offset - _COUNTS >> 2, PACKETS)
-            count = fsm.counts[stream][packet]
+            count = fsm.counts[stream * PACKETS + packet]
             what = f"PACKET_CNT of stream {stream}, packet {packet}"
             self.traffic.poll(tile, what, count == fsm.length(stream))
             if count:
@@ -184,7 +185,7 @@ class StreamWindow:
             if value not in (_WORD, _COUNT_MASK):
                 found = f"PACKET_CNT of stream {stream}, packet {packet}: found 0x{value:x}"
                 raise self.traffic.fault(tile, f"{found}, expected all ones, which clear it")
-            fsm.counts[stream][packet] = 0
+            fsm.counts[stream * PACKETS + packet] = 0
         else:
             return False
         return True

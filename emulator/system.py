@@ -12,24 +12,24 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
-from asm.image import Image, ddr_offset
+from asm.image import Image
 from tx8isa import rv
 from tx8isa.encoding import Decoded, decode
 from tx8isa.errors import Tx8Error
 from tx8isa.machine import Machine
 
-from . import core, environment, native, ncc, pmu, queues, state, stop, tables, trap
+from . import environment, native, ncc, pmu, queues, state, stop, tables, trap
 from .access import access_register
 from .clock import look_at_time, watch_time
-from .code import check_machine, fetch_again, load_code
+from .code import fetch_again
+from .crew import Crew
 from .device import Device
-from .engines import Engines
 from .fault import Fault, fault, place
-from .memory import Bytes, map_ddr, scratch_memory
+from .memories import Memories
+from .memory import Bytes
 from .observer import Observer
 from .pause import UNLIMITED, Marks, Pause
+from .predecode import CLOCKS
 from .tile import Status, Tile, make_tile
 from .traffic import Traffic
 from .translate import enabled as translation_enabled
@@ -66,34 +66,32 @@ class System:
     the program into machine code: faster, and nothing else. ``strict`` looks for hazards (docs/strict.md) and
     runs the tiles on one host thread, whatever ``threads`` says. ``timed`` simulates time beside the run
     (docs/timing.md) and gives the slices to ``sinks``; None: when there are sinks or the text reads the time.
+    ``memories`` are those of an earlier system with the same program, reset; without them new ones are made.
     """
 
     def __init__(
         self, image: Image, machine: Machine, *, serial: bool = False, threads: int = 1,
         on_exception: OnException = "stop", show: Show = ignore, write_span: WriteSpan = "exact",
         ne_post: NePost = "ignore", translate: bool = True, strict: bool = False,
-        timed: bool | None = None, sinks: Sequence[Sink] = (),
+        timed: bool | None = None, sinks: Sequence[Sink] = (), memories: Memories | None = None,
     ) -> None:  # fmt: skip
-        check_machine(image, machine)
+        self.memories = memories or Memories(image, machine)
         self.image, self.machine = image, machine
-        self.threads, self.on_exception, self.show = 1 if strict else max(threads, 1), on_exception, show
-        self.code = load_code(image, machine)
-        ends = [self.offset(segment.address) + segment.size for segment in image.segments]
-        self.ddr = map_ddr(machine, max(ends, default=0))
-        for segment in image.segments:
-            at = self.offset(segment.address)
-            self.ddr[at : at + len(segment.data)] = np.frombuffer(segment.data, dtype=np.uint8)
-        self.engines = Engines()
-        self.engines.slots.ne_post = ne_post == "proposed"
-        self.slots, self.loop = self.engines.slots, core.run_kernel(strict)
+        # Without machine code one word cannot be changed by two threads at once.
+        self._threads = 1 if strict or not native.jit_enabled() else min(max(threads, 1), machine.tiles)
+        self.on_exception, self.show = on_exception, show
+        self.code, self.ddr = self.memories.code, self.memories.ddr
+        self.engines = self.memories.engines(ne_post == "proposed")
+        self.slots, self.loop = self.engines.slots, self.memories.loop(strict)
         self._translates = translate and translation_enabled()
         self._write_span = queues.HOSTILE if write_span == "hostile" else queues.EXACT
         self.codes = [self.code] * machine.tiles
         self.tiles = [self._make_tile(number, serial) for number in range(machine.tiles)]
-        self.traffic = Traffic(image, self.tiles, self.ddr)
+        self.traffic = Traffic(image, self.tiles, self.memories)
         windows = ncc.NccWindows(machine, self.engines)
         self.observers: list[Observer] = []
         self.traffic.observers = windows.observers = self.observers
+        self._crew = Crew(self.tiles, self.memories.rounds, self.loop, _SLICE)
         self._interrupted: set[int] = set()
         """Numbers of the tiles whose slice was interrupted, and which go on in the same round."""
         self.pmu = pmu.NccPmu(machine, len(self.tiles))
@@ -109,14 +107,10 @@ class System:
 
     def offset(self, address: int) -> int:
         """Offset in DDR of a core address; Tx8Error outside DDR."""
-        offset = ddr_offset(address, self.image.windows)
-        if offset is None:
-            windows = " ".join(f"0x{w.address:x}..0x{w.address + w.size - 1:x}" for w in self.image.windows)
-            raise Tx8Error(f"segment at 0x{address:x}: lies in no DDR window, expected {windows}")
-        return offset
+        return self.memories.offset(address)
 
     def _make_tile(self, number: int, serial: bool) -> Tile:
-        tile = make_tile(number, self.machine, self.ddr, serial)
+        tile = make_tile(number, self.machine, self.memories, serial)
         words = tile.words
         self.code.install(words)
         words[state.KERNELS], words[state.ISSUE] = self.slots.address, self.engines.issue
@@ -138,8 +132,8 @@ class System:
         interrupted by ``pause``: another ``run`` goes on from there.
         """
         limit = UNLIMITED if max_instructions is None else max_instructions
-        with ThreadPoolExecutor(self.threads) as pool:
-            scratch = [scratch_memory() for _ in range(self.threads)]
+        with ThreadPoolExecutor(self._threads) as pool:
+            scratch = self.memories.scratch(self._threads)
             paused = False
             try:
                 self._begin_pause(pause or Pause())
@@ -197,17 +191,19 @@ class System:
         worked off: the simulation needs what all of them have done.
         """
         faults: list[tuple[int, str]] = []
-        groups = [tiles[i :: self.threads] for i in range(self.threads)]
-        while any(groups):
-            pairs = zip(groups, scratch, strict=True)
-            jobs = [pool.submit(self._run_tiles, *job, limit) for job in pairs if job[0]]
+        alone = not self.observers and self._pause == Pause()
+        while tiles:
+            self._crew.begin(tiles, len(scratch), min(limit, self._pause.instructions), alone)
+            jobs = [pool.submit(self._run_tiles, area, limit) for area in scratch]
             try:
                 faults += [pair for job in jobs for pair in job.result()]
             except BaseException:
+                self._crew.want_python()
                 for tile in self.tiles:
                     tile.words[state.LIMIT] = 0
                 raise
-            groups = [[tile for tile in group if tile.number in self._interrupted] for group in groups]
+            self._crew.end()
+            tiles = [tile for tile in tiles if tile.number in self._interrupted]
             if self._interrupted and self.simulator:
                 self._interrupted.clear()
                 self.simulator.advance()
@@ -233,38 +229,45 @@ class System:
         """Instructions after which the slice ends that a tile has in a round."""
         return min(limit, tile.retired + _SLICE)
 
-    def _run_tiles(self, tiles: list[Tile], scratch: Bytes, limit: int) -> list[tuple[int, str]]:
-        """Faults as (tile, text): an exception kept here would keep the machine's memory alive."""
+    def _run_tiles(self, scratch: Bytes, limit: int) -> list[tuple[int, str]]:
+        """One thread's part. Faults as (tile, text): an exception would keep the machine's memory alive."""
         faults = []
-        for tile in tiles:
-            tile.words[state.SCRATCH], tile.words[state.SCRATCH_BYTES] = scratch.ctypes.data, scratch.size
+
+        def go_on(tile: Tile, reason: int) -> bool:
             try:
-                self._run_tile(tile, limit)
+                return self._go_on(tile, self._reason(tile, reason), limit)
             except Fault as error:
                 self.engines.finish(tile)  # what was issued before the fault completes
                 faults.append((tile.number, str(error)))
+                return False
+
+        self._crew.share(scratch, go_on)
         return faults
 
-    def _run_tile(self, tile: Tile, limit: int) -> None:
-        """Run one tile until it exits, waits for others, or has used up its slice."""
-        while tile.status is Status.RUNNING:
-            reason = self.enter(tile)
-            if reason == stop.LOG_FULL:
-                self._interrupted.add(tile.number)
-                return
-            if reason == stop.ILLEGAL and tile.pc in self._pause.addresses:
-                return
-            if reason == stop.LIMIT:
-                if tile.retired < self._pause.instructions:
-                    self.check_limit(tile, limit)
-                if self._translates:
-                    self.codes[tile.number].translation.slice_ended(tile.words)
-                return
-            self.serve(tile, reason)
+    def _go_on(self, tile: Tile, reason: int, limit: int) -> bool:
+        """Do what a tile has stopped for; False when its part in the round ends there."""
+        if reason not in (stop.KERNEL, stop.CSR):
+            self._crew.want_python()
+        if reason == stop.LOG_FULL:
+            self._interrupted.add(tile.number)
+            return False
+        if reason == stop.ILLEGAL and tile.pc in self._pause.addresses:
+            return False
+        if reason == stop.LIMIT:
+            if tile.retired < self._pause.instructions:
+                self.check_limit(tile, limit)
+            if self._translates:
+                self.codes[tile.number].translation.slice_ended(tile.words)
+            return False
+        self.serve(tile, reason)
+        return tile.status is Status.RUNNING
 
     def enter(self, tile: Tile) -> int:
         """Let compiled code run a tile until its ``state.LIMIT``, or what only Python can do: a ``stop``."""
-        reason = native.call(self.loop, tile.words.ctypes.data)
+        return self._reason(tile, native.call(self.loop, tile.words.ctypes.data))
+
+    def _reason(self, tile: Tile, reason: int) -> int:
+        """Why a tile has stopped: a log that is full stops it by the limit."""
         if reason == stop.LIMIT and self.simulator and self.simulator.interrupted(tile):
             return stop.LOG_FULL
         return reason
@@ -293,7 +296,7 @@ class System:
             self.traffic.start(tile, tables.records()[tile.detail[0]])
         elif reason == stop.CSR:
             record, values = self._decode(tile)
-            if values["csr"] in environment.CLOCKS and not look_at_time(self.simulator, tile, register=False):
+            if values["csr"] in CLOCKS and not look_at_time(self.simulator, tile, register=False):
                 return
             hart = self.machine.hartid(0, tile.number)
             if not environment.csr_instruction(tile, record, values, hart):

@@ -15,10 +15,11 @@ from tx8isa.primitives import s64
 from tx8isa.record import Engine
 
 from . import queues, state, tables
-from .memory import Bytes, Scratchpad, make_scratchpad
+from .memory import Scratchpad
 from .window import PLACE, PLACES, register_map
 
 if TYPE_CHECKING:
+    from .memories import Memories
     from .timing.moment import Moment
 
 MASK_RESET = (1 << 48) - 1
@@ -130,16 +131,16 @@ class Tile:
         return int(self.queue[queues.PENDING :: queues.WORDS].sum())
 
 
-def make_tile(number: int, machine: Machine, ddr: Bytes, serial: bool) -> Tile:
+def make_tile(number: int, machine: Machine, memories: Memories, serial: bool) -> Tile:
     """A tile in its reset state."""
-    spm = make_scratchpad(machine)
+    spm, ddr = memories.spm[number], memories.ddr
     words = np.zeros(state.ROOM, dtype=np.int64)
     counts = np.zeros((len(tables.records()), 4), dtype=np.int64)
     windows = machine.windows
     words[state.TILE] = number
     words[state.SPM], words[state.SPM_BYTES] = spm.data.ctypes.data, spm.data.size
     words[state.DDR], words[state.DDR_BYTES] = ddr.ctypes.data, ddr.size
-    words[state.LINES] = spm.lines.ctypes.data
+    words[state.LINES], words[state.DDR_MARKS] = spm.lines.ctypes.data, memories.marks.ctypes.data
     words[state.RANDOM] = number + 1  # any non-zero seed will do; the same in every run
     words[state.RECORDS] = tables.table().ctypes.data
     words[state.COUNTS] = counts.ctypes.data

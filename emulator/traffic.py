@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from asm.image import Image
 from tx8isa.encoding import encoder
@@ -20,7 +21,7 @@ from . import queues, state, tables
 from .dte import Channel, Copy, Dte, instruction_copy
 from .dte_window import DteWindow
 from .fault import Fault, place
-from .memory import Bytes
+from .memories import Memories
 from .observer import Observer
 from .stream import PacketUpdates, StreamWindow, Update
 from .tile import Status, Tile
@@ -37,13 +38,21 @@ class Sent:
     channel: Channel | None
 
 
+@cache
+def _facts(mnemonic: str) -> tuple[tuple[str, ...], int, int]:
+    """Of a record: its operands' names, the bytes of an instruction, and its number."""
+    number = tables.numbers()[mnemonic]
+    record = tables.records()[number]
+    return tuple(operand.name for operand in record.operands), encoder(record).size, number
+
+
 class Traffic:
     """The tiles of a chip, seen from what connects them."""
 
-    def __init__(self, image: Image, tiles: Sequence[Tile], ddr: Bytes) -> None:
-        self.image, self.tiles, self.ddr = image, tiles, ddr
+    def __init__(self, image: Image, tiles: Sequence[Tile], memories: Memories) -> None:
+        self.image, self.tiles, self.ddr = image, tiles, memories.ddr
         self.everyone = (1 << len(tiles)) - 1
-        self.dte = Dte(tiles, ddr)
+        self.dte = Dte(tiles, memories)
         self.started: list[list[Sent | Update]] = [[] for _ in tiles]
         """By tile: the copies and packet counter updates of this round."""
         self.observers: list[Observer] = []
@@ -60,8 +69,8 @@ class Traffic:
         meaning = record.meaning
         if not isinstance(meaning, Control):
             raise AssertionError(f"{record.mnemonic} is executed by a kernel")
-        names = (operand.name for operand in record.operands)
-        values = dict(zip(names, tile.fields(len(record.operands)), strict=True))
+        names, size, number = _facts(record.mnemonic)
+        values = dict(zip(names, tile.fields(len(names)), strict=True))
         if meaning.action in (Action.SEND, Action.SCATTER):
             self._send(tile, record, values, meaning.action is Action.SCATTER)
         elif meaning.action is Action.SEND_WAIT:
@@ -71,8 +80,8 @@ class Traffic:
                 observer.copies_awaited(tile)
         elif meaning.action is Action.BARRIER:
             self._enter_barrier(tile, values["tiles"] & _MASK or self.everyone)
-        tile.advance(encoder(record).size)
-        tile.counts[tables.numbers()[record.mnemonic], 0] += 1
+        tile.advance(size)
+        tile.counts[number, 0] += 1
 
     def _send(self, tile: Tile, record: Instruction, values: dict[str, int], scatter: bool) -> None:
         destinations = self._destinations(tile, record, values)

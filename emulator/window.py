@@ -62,6 +62,7 @@ def window_address(s: Any, address: int, size: int) -> int:
     return s64(s[u64(state.REGISTERS)]) + s64(worker) * (8 * PLACES) + (inside >> 4) * 8 + (inside & 7)
 
 
+@cache
 def register_map() -> npt.NDArray[np.uint8]:
     """By place: 1 for an operand register. Control and write-back registers are reached another way."""
     places = np.zeros(PLACES, np.uint8)

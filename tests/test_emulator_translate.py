@@ -82,6 +82,7 @@ pytestmark = pytest.mark.skipif(not native.jit_enabled(), reason="translations a
 SAME = [n for n in range(state.SIZE) if n not in (
     state.SINK, state.SPM, state.DDR, state.SCRATCH, state.LINES, state.CODE, state.PLAIN, state.KERNELS,
     state.COUNTS, state.QUEUE, state.TEXT, state.WRITE_BACK, state.REGISTERS, state.REGISTER_MAP,
+    state.DDR_MARKS,
 )]  # fmt: skip
 """Words of the state that hold no host address, and are not where writes to x0 go."""
 

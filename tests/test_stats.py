@@ -19,7 +19,7 @@ from asm.image import Image, write_image
 from compiler.cli import main as compile_main
 from emulator import tables
 from emulator.cli import main
-from emulator.memory import map_ddr
+from emulator.memories import Memories
 from emulator.queues import MAX_FIELDS
 from emulator.stats import output, roofline
 from emulator.stats.result import make_report
@@ -37,8 +37,8 @@ STRETCHED = (Cause.BANK, Cause.DDR, Cause.NOC)
 
 
 def tiles(status: Status = Status.EXITED) -> list[Tile]:
-    ddr = map_ddr(MACHINE, 0)
-    made = [make_tile(number, MACHINE, ddr, False) for number in range(MACHINE.tiles)]
+    memories = Memories(asm.assemble("nop", machine=MACHINE), MACHINE)
+    made = [make_tile(number, MACHINE, memories, False) for number in range(MACHINE.tiles)]
     for tile in made:
         tile.status = status
     return made

@@ -91,6 +91,11 @@ def copy_bytes(target: int, source: int, size: int) -> None:
     ctypes.memmove(target, source, size)
 
 
+def call_loop(address: int, state: int) -> int:
+    """Result of the one-argument kernel at ``address``, the loop of the kernel core, called from another."""
+    return interpreted.call(address, state)
+
+
 def call_kernel(address: int, fields: int, state: int) -> int:
     """Result of the two-argument kernel at ``address``, called from inside another kernel."""
     return interpreted.call(address, fields, state)

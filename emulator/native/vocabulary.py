@@ -15,6 +15,7 @@ from . import float32, memory
 from .blocks import BLOCKS, block_name
 from .flags import pack_flags, spread_flags
 from .int8 import BYTES, HALVES, bytes_name, halves_name, interleave_bytes, interleave_halves, requantize
+from .threads import atomic_add, atomic_load, relax
 from .tile import TILES, taps_f32, taps_i32, tile_name, transpose_16x16
 
 SCALAR = (
@@ -28,7 +29,7 @@ FLOAT32 = (
 )
 MEMORY = (
     *("view_u8", "view_u16", "view_u32", "view_u64", "view_i64", "view_f32", "view_f64"),
-    *("load_word", "store_word", "copy_bytes", "call_kernel"),
+    *("load_word", "store_word", "copy_bytes", "call_kernel", "call_loop"),
 )
 
 PRIMITIVES: dict[Callable[..., Any], str] = {
@@ -44,6 +45,9 @@ PRIMITIVES: dict[Callable[..., Any], str] = {
     interleave_bytes: "interleave_bytes",
     interleave_halves: "interleave_halves",
     requantize: "requantize",
+    atomic_add: "atomic_add",
+    atomic_load: "atomic_load",
+    relax: "relax",
     **{getattr(primitives, name): name for name in SCALAR},
     **{getattr(float32, name): name for name in FLOAT32},
     **{getattr(memory, name): name for name in MEMORY},

@@ -15,11 +15,12 @@ Started = Copy | Update
 
 def save_streams(fsm: Fsm) -> tuple[int, list[Stream]]:
     """The streams whose addresses are checked, and those that are not as after a reset."""
-    rows = zip(range(STREAMS), fsm.config, fsm.bases, fsm.ready, fsm.counts, strict=True)
+    counts = [fsm.counts[at : at + PACKETS] for at in range(0, STREAMS * PACKETS, PACKETS)]
+    rows = zip(range(STREAMS), fsm.config, fsm.bases, fsm.ready, counts, strict=True)
     return fsm.check, [
-        Stream(number, config, base, ready, list(counts))
-        for number, config, base, ready, counts in rows
-        if config or base or ready or any(counts)
+        Stream(number, config, base, ready, received)
+        for number, config, base, ready, received in rows
+        if config or base or ready or any(received)
     ]
 
 
@@ -27,12 +28,13 @@ def restore_streams(fsm: Fsm, checked: int, streams: list[Stream]) -> None:
     """The contrary of ``save_streams``."""
     fsm.check = checked
     fsm.config, fsm.bases, fsm.ready = ([0] * STREAMS for _ in range(3))
-    fsm.counts = [[0] * PACKETS for _ in range(STREAMS)]
+    fsm.counts = [0] * (STREAMS * PACKETS)
     for one in streams:
         if not 0 <= one.number < STREAMS or len(one.counts) != PACKETS:
             raise SnapshotError(f"the saved state has a stream {one.number} of {len(one.counts)} packets")
         fsm.config[one.number], fsm.bases[one.number] = one.config, one.base
-        fsm.ready[one.number], fsm.counts[one.number] = one.ready, list(one.counts)
+        fsm.ready[one.number] = one.ready
+        fsm.counts[one.number * PACKETS : (one.number + 1) * PACKETS] = one.counts
 
 
 def save_counters(counters: Counters) -> DteCounters:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from tx8isa.cost import TICKS, ticks
 from tx8isa.machine import Machine
+from tx8isa.primitives import s64
 
 from .. import native, queues, tables
 from ..observer import Observer
@@ -128,7 +129,7 @@ class Simulator(Observer):
             self.logs[tile.number].append(a.ARRIVAL, self._poll_cost, stream, arrived)
 
     def barrier_entered(self, tile: Tile, group: int) -> None:
-        self.logs[tile.number].append(a.BARRIER, 0, group)
+        self.logs[tile.number].append(a.BARRIER, 0, s64(group))
 
     def exited(self, tile: Tile) -> None:
         self.logs[tile.number].append(a.EXIT)

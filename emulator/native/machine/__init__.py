@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import blocks, flags, float32, int8, memory, scalar, tile
+from . import blocks, flags, float32, int8, memory, scalar, threads, tile
 
 MACHINE: dict[str, Any] = {
     **scalar.TABLE,
@@ -14,4 +14,5 @@ MACHINE: dict[str, Any] = {
     **int8.TABLE,
     **blocks.TABLE,
     **flags.TABLE,
+    **threads.TABLE,
 }

@@ -67,6 +67,16 @@ def call_kernel(typing: Any, address: Any, fields: Any, state: Any) -> Any:
     return (types.int64(address, fields, state), generate) if known else None
 
 
+@intrinsic
+def call_loop(typing: Any, address: Any, state: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        words = [to_i64(context, builder, v, k) for v, k in zip(values, signature.args, strict=True)]
+        function = ir.FunctionType(I64, [I64]).as_pointer()
+        return builder.call(builder.inttoptr(words[0], function), words[1:])
+
+    return (types.int64(address, state), generate) if is_integer(address, state) else None
+
+
 def _word(builder: Any, table: Any, at: Any) -> Any:
     """Pointer to word ``at`` of the table."""
     return builder.gep(builder.inttoptr(table, I64.as_pointer()), [at])
@@ -103,4 +113,5 @@ TABLE: dict[str, Any] = {
     "store_word": store_word,
     "copy_bytes": copy_bytes,
     "call_kernel": call_kernel,
+    "call_loop": call_loop,
 }

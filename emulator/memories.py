@@ -1,0 +1,145 @@
+"""What a run needs that the next one of the same program can have again: memories, decoded text, kernels.
+
+A run leaves marks where it writes: one byte for each line of SPM (``Scratchpad.lines``) and for each
+granule of DDR (``memory.GRANULE_SHIFT``). ``Memories.reset`` makes what is marked as it was after loading;
+all else still is.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+
+from asm.image import Image, ddr_offset
+from tx8isa.errors import Tx8Error
+from tx8isa.machine import Machine
+
+from .code import check_machine, load_code
+from .core import run_kernel
+from .crew import rounds_kernel
+from .engines import Engines
+from .memory import (
+    GRANULE_SHIFT,
+    LINE,
+    Bytes,
+    HostMemoryError,
+    Scratchpad,
+    anonymous,
+    make_scratchpad,
+    map_ddr,
+    scratch_memory,
+)
+
+
+class Memories:
+    """The memories of one chip with a program loaded, for one system at a time."""
+
+    def __init__(self, image: Image, machine: Machine) -> None:
+        check_machine(image, machine)
+        self.image, self.machine = image, machine
+        self.code = load_code(image, machine)
+        ends = [self.offset(segment.address) + segment.size for segment in image.segments]
+        self.ddr = map_ddr(machine, max(ends, default=0))
+        self.marks = _marks(self.ddr.size)
+        self.spm = [make_scratchpad(machine) for _ in range(machine.tiles)]
+        self._load(0, self.ddr.size)
+        self._engines: dict[bool, Engines] = {}
+        self._loops: dict[bool, int] = {}
+        self._scratch: list[Bytes] = []
+
+    def offset(self, address: int) -> int:
+        """Offset in DDR of a core address; Tx8Error outside DDR."""
+        offset = ddr_offset(address, self.image.windows)
+        if offset is None:
+            windows = " ".join(f"0x{w.address:x}..0x{w.address + w.size - 1:x}" for w in self.image.windows)
+            raise Tx8Error(f"segment at 0x{address:x}: lies in no DDR window, expected {windows}")
+        return offset
+
+    def engines(self, ne_post: bool) -> Engines:
+        """The compiled functions of the engines; ``ne_post`` as in ``Slots``."""
+        if ne_post not in self._engines:
+            self._engines[ne_post] = Engines(ne_post)
+        return self._engines[ne_post]
+
+    def loop(self, checked: bool) -> int:
+        """Address of the kernel core's loop; ``checked`` as in ``core.generate_run``."""
+        if checked not in self._loops:
+            self._loops[checked] = run_kernel(checked)
+        return self._loops[checked]
+
+    @cached_property
+    def rounds(self) -> int:
+        """Address of the function that runs rounds of tiles; see ``crew``."""
+        return rounds_kernel()
+
+    def scratch(self, threads: int) -> list[Bytes]:
+        """Working memory for each of so many host threads. What it holds does not matter."""
+        while len(self._scratch) < threads:
+            self._scratch.append(scratch_memory())
+        return self._scratch[:threads]
+
+    def written(self, start: int, size: int) -> None:
+        """Mark a range of DDR that Python writes."""
+        if size > 0:
+            self.marks[start >> GRANULE_SHIFT : (start + size - 1 >> GRANULE_SHIFT) + 1] = 1
+
+    def reset(self) -> None:
+        """Make the memories what they were after loading."""
+        for spm in self.spm:
+            _reset_scratchpad(spm, self.machine.spm.reset_byte)
+        words = np.flatnonzero(self.marks.view(np.uint64))
+        marked = (words[:, None] * 8 + np.arange(8)).ravel()
+        marked = marked[self.marks[marked] != 0]
+        for run in np.split(marked, np.flatnonzero(np.diff(marked) != 1) + 1):
+            if run.size:
+                first, end = int(run[0]) << GRANULE_SHIFT, (int(run[-1]) + 1) << GRANULE_SHIFT
+                self.ddr[first:end] = 0
+                self._load(first, end)
+        self.marks[marked] = 0
+
+    def _load(self, start: int, end: int) -> None:
+        """Put what the program's file holds into a range of DDR."""
+        for segment in self.image.segments:
+            at = self.offset(segment.address)
+            first, last = max(at, start), min(at + len(segment.data), end)
+            if first < last:
+                data = np.frombuffer(segment.data, dtype=np.uint8)
+                self.ddr[first:last] = data[first - at : last - at]
+
+
+def _marks(size: int) -> Bytes:
+    count = ((size >> GRANULE_SHIFT) + 8) & -8
+    marks = anonymous(count)
+    if marks is None:
+        raise HostMemoryError(f"the host refuses {count} bytes of marks; raise the memory limit")
+    return marks
+
+
+def _reset_scratchpad(spm: Scratchpad, byte: int) -> None:
+    for first, end in spm.written():
+        spm.data[first:end] = byte
+        spm.lines[first // LINE : end // LINE] = 0
+
+
+class Pool:
+    """Memories that no run uses at the moment: at most one, ready for the next."""
+
+    def __init__(self, make: Callable[[], Memories]) -> None:
+        self._make, self._idle = make, list[Memories]()
+        self._lock = threading.Lock()
+
+    def take(self) -> Memories:
+        """Memories as after loading, for the caller alone."""
+        with self._lock:
+            found = self._idle.pop() if self._idle else None
+        return found or self._make()
+
+    def give_back(self, memories: Memories) -> None:
+        """Keep memories of a run that has ended, and that nobody looks at any more."""
+        memories.reset()
+        with self._lock:
+            if not self._idle:
+                self._idle.append(memories)

@@ -1,0 +1,202 @@
+"""Rounds of tiles that go on without Python, by any number of threads, against rounds that Python ends.
+
+A run with simulated time has an observer, and then Python sees the end of every round.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_emulator_core import W, build, chip
+
+from emulator import native, state
+from emulator.fault import Fault
+from emulator.native.memory import view_i64
+from emulator.native.threads import atomic_add, atomic_load, relax
+from emulator.pause import Pause
+from emulator.system import System
+
+FOUR, MANY = chip(4, 0x4000), chip(64, 0x1000)
+EXIT = "\n li a0, 0\n li a7, 93\n ecall\n"
+OWN = "_start: csrr s0, mhartid\n"
+needs_jit = pytest.mark.skipif(not native.jit_enabled(), reason="one thread, and rounds as Python runs them")
+
+
+def run(text: str, machine: Any = FOUR, **options: Any) -> System:
+    system = build(text + EXIT, machine, **options)
+    system.run()
+    return system
+
+
+def outcome(system: System) -> list[tuple[object, ...]]:
+    """Everything of the tiles that a program can see or that is reported of them."""
+    return [
+        (
+            tile.words[state.X : state.X + 32].tolist(), tile.pc, tile.retired, tile.status,
+            tile.counts.tolist(), tile.spm.data.tobytes(), tile.spm.lines.tobytes(),
+        )
+        for tile in system.tiles
+    ]  # fmt: skip
+
+
+def python_rounds(monkeypatch: pytest.MonkeyPatch, text: str, **options: Any) -> int:
+    """How many rounds of a program Python ends."""
+    ended, end_round = [], System.end_round
+
+    def count(system: System) -> bool:
+        ended.append(0)
+        return end_round(system)
+
+    monkeypatch.setattr(System, "end_round", count)
+    run(text, **options)
+    return len(ended)
+
+
+LOOP = f"{OWN} li s1, 100\n1: ncc.barrier\n addi s1, s1, -1\n bnez s1, 1b"
+
+
+@needs_jit
+def test_barriers_need_no_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert python_rounds(monkeypatch, LOOP) < 5
+    assert python_rounds(monkeypatch, LOOP, threads=3) < 5
+
+
+def test_python_ends_every_round_for_observers(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert python_rounds(monkeypatch, LOOP, timed=True) > 100
+
+
+def schedule(groups: list[int], tiles: int) -> str:
+    """Each tile passes the barriers of the sets it is in, in order, and sends the next tile a sum between."""
+    lines = [OWN, " li s1, 1"]
+    for number, group in enumerate(groups):
+        lines += [
+            f" li t0, {group}", " srl t1, t0, s0", " andi t1, t1, 1", f" beqz t1, {number + 10}f",
+            " ncc.barrier tiles=t0", f" li t2, {W.spm_weak}", " lw t3, 0x104(t2)", " add s1, s1, t3",
+            " sw s1, 0x100(t2)", f" addi t4, s0, 1\n li t5, {tiles}\n rem t4, t4, t5",
+        ]  # fmt: skip
+        if number % 3 == 2:
+            lines.append(" dte.unicast dst=0x104, src=0x100, tile=t4, n=4\n dte.wait")
+        lines.append(f"{number + 10}:")
+    return "\n".join(lines)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.integers(1, 15), min_size=1, max_size=12), st.integers(1, 4))
+def test_any_sets_of_tiles_as_with_an_observer(groups: list[int], threads: int) -> None:
+    text = schedule(groups, 4)
+    assert outcome(run(text, threads=threads)) == outcome(run(text, timed=True))
+
+
+def test_sixty_four_tiles() -> None:
+    groups = [(1 << 64) - 1, 1 << 63 | 1, (1 << 64) - 1]
+    text = schedule(groups, 64)
+    one = outcome(run(text, MANY))
+    assert one == outcome(run(text, MANY, threads=2)) == outcome(run(text, MANY, timed=True))
+
+
+def message(text: str, limit: int | None = None, **options: Any) -> str:
+    system = build(text + EXIT, FOUR, **options)
+    with pytest.raises(Fault) as fault:
+        system.run(limit)
+    return str(fault.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "expected"),
+    [
+        (f"{OWN} beqz s0, 9f\n ncc.barrier\n9:", None, "tile 1 .* waits at barrier 0xf for tile 0 .*exited"),
+        (f"{OWN} ncc.barrier\n li t0, 3\n beqz s0, 1f\n li t0, 6\n1: ncc.barrier tiles=t0", None,
+         "'tiles' = 0x6, expected a set with"),
+        (f"{OWN} ncc.barrier\n li t0, 1\n ncc.barrier tiles=t0", None, "'tiles' = 0x1, expected a set with"),
+        (f"{OWN} ncc.barrier\n ebreak", None, "ebreak"),
+        (f"{OWN}1: ncc.barrier\n j 1b", 1000, "stopped after 1000 instructions"),
+    ],
+)  # fmt: skip
+def test_faults_are_those_with_an_observer(text: str, limit: int | None, expected: str) -> None:
+    first = message(text, limit)
+    assert re.search(expected, first)
+    assert first == message(text, limit, threads=3) == message(text, limit, timed=True)
+
+
+def test_a_pause_stops_in_the_round_that_it_always_did() -> None:
+    text = schedule([15] * 6, 4)
+    plain, watched = build(text + EXIT, FOUR), build(text + EXIT, FOUR, timed=True)
+    assert plain.run(pause=Pause(40)) and watched.run(pause=Pause(40))
+    assert outcome(plain) == outcome(watched) and plain.slices == watched.slices
+    plain.run()
+    assert outcome(plain) == outcome(run(text))
+
+
+def test_an_interrupt_ends_rounds_that_would_go_on_for_ever() -> None:
+    class Stop(Exception):
+        """What the signal handler raises."""
+
+    def stop(number: int, frame: object) -> None:
+        raise Stop
+
+    system = build(f"{OWN}1: ncc.barrier\n j 1b{EXIT}", FOUR, threads=2)
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(Stop):
+            system.run()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+@needs_jit
+def test_a_defect_in_one_thread_leaves_no_other_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(system: System, *of: object) -> bool:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(System, "_go_on", broken)
+    with pytest.raises(ZeroDivisionError):
+        run(LOOP, threads=3)
+
+
+# -- words that several threads change -----------------------------------------------------------------------
+
+
+def count(address: int, times: int) -> int:
+    for _ in range(times):
+        atomic_add(address, 3)
+    return atomic_load(address)
+
+
+def patience(first: int, last: int) -> int:
+    total = 0
+    for looks in range(first, last):
+        total += relax(looks)
+    return total
+
+
+@needs_jit
+def test_no_addition_is_lost() -> None:
+    kernel, word = native.compile_kernel(count, "atomic count", 2), np.zeros(1, np.int64)
+    each = 200_000
+    threads = [threading.Thread(target=native.call, args=(kernel, word.ctypes.data, each)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert word[0] == 3 * 4 * each
+
+
+def test_the_plain_meaning_of_additions() -> None:
+    word = np.int64([5])
+    assert (atomic_add(word.ctypes.data, -7), atomic_load(word.ctypes.data)) == (5, -2)
+    assert view_i64(word.ctypes.data, 1)[0] == -2
+    assert native.call(native.compile_kernel(count, "atomic count", 2), word.ctypes.data, 4) == 10
+
+
+@needs_jit
+def test_waiting_gives_nothing_at_any_length() -> None:
+    kernel = native.compile_kernel(patience, "patience", 2)
+    assert native.call(kernel, 0, 2200) == 0 == patience(0, 2)
