@@ -28,13 +28,14 @@ demo: $(VENV)/demo.stamp
 		-o $(BUILD)/digits --output-dir $(BUILD)/digits
 	$(BIN)/python $(DIGITS)/score.py $(BUILD)/digits/probabilities.npy --dtype fp16
 
+# Neighbouring tests need the same kernels: in one process each of them is compiled once.
 test: $(VENV)/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 long: $(VENV)/test.stamp
-	$(BIN)/pytest -n 2 -m long
+	$(BIN)/pytest -n 2 --dist worksteal -m long
 
 bench: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/summary.py

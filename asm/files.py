@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tx8isa.errors import Tx8Error
@@ -37,23 +38,41 @@ def as_text(data: bytes, name: str) -> str:
 
 def write_whole(path: str | Path, data: bytes) -> None:
     """Write a file under a temporary name and rename it; Tx8Error when that fails."""
-    target = Path(path)
-    if target.exists() and not target.is_file():  # a device or pipe cannot be replaced
-        _write_through(target, data)
-        return
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    write_together({Path(path): data})
+
+
+def write_together(files: Mapping[Path, bytes]) -> None:
+    """Write several files under temporary names and rename them when all are whole.
+
+    Tx8Error for what cannot be written. That and an interrupt leave nothing behind.
+    """
+    finished: dict[Path, Path] = {}
     try:
-        with temporary.open("xb") as file:
-            file.write(data)
-        temporary.replace(target)
+        for target, data in files.items():
+            if target.exists() and not target.is_file():  # a device or pipe cannot be replaced
+                _write_through(target, data)
+                continue
+            temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+            with _failure_named(target), temporary.open("xb") as file:
+                finished[target] = temporary
+                file.write(data)
+        for target, temporary in finished.items():
+            with _failure_named(target):
+                temporary.replace(target)
+    finally:
+        for temporary in finished.values():
+            with suppress(OSError):
+                temporary.unlink()
+
+
+@contextmanager
+def _failure_named(target: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
-        raise Tx8Error(f"{path}: cannot be written: {error.strerror}") from None
+        raise Tx8Error(f"{target}: cannot be written: {error.strerror}") from None
 
 
 def _write_through(target: Path, data: bytes) -> None:
-    try:
+    with _failure_named(target):
         target.write_bytes(data)
-    except OSError as error:
-        raise Tx8Error(f"{target}: cannot be written: {error.strerror}") from None

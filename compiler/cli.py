@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import compiler.cache  # noqa: F401  (first: it notes when the process began)
+from compiler.progress import Stages, timing_table
 from tx8isa.command_line import with_value
 from tx8isa.errors import Tx8Error
 
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from compiler.driver import Program
+    from compiler.graph import Array, Graph
+    from compiler.run import Watch
+    from tx8isa.machine import Machine
 
 VERSION = "0.1.0"
 """As in pyproject.toml; importlib.metadata would cost start-up time."""
@@ -38,21 +43,43 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     add = parser.add_argument
-    add("graphs", metavar="graph", nargs="+", help="an ONNX model (docs/onnx.md) or a graph "
-        "(docs/graph_json.md), or several")  # fmt: skip
+    add("graphs", metavar="graph", nargs="+", help="an ONNX model (docs/onnx.md), a graph "
+        "(docs/graph_json.md), a program of torch.export, or several")  # fmt: skip
     add("-o", dest="output", metavar="DIR", help="folder of prog.s, prog.const and prog.bin (default: the "
         "graph's name without suffix, beside it); with several graphs, of a folder for each")  # fmt: skip
     add("--dtype", help="fp32, tf32, fp16 or bf16: how floats are stored and computed (default: the graph's)")
     add("--tiles", type=int, metavar="N", help="tiles that take part (default: 16)")
     add("--machine", metavar="FILE.toml", help="machine description (default: TX81)")
     add("-S", dest="text_only", action="store_true", help="write the assembly text and no image")
+    _add_run_options(parser)
+    add("--search", default="fast", choices=("off", "fast", "full"), help="how many ways of "
+        "dividing the work among tiles and in time are tried (default: fast)")  # fmt: skip
+    add("--patterns", default="default", metavar="SET", help="which operators run in one phase: default, "
+        "none or FILE.toml (docs/compiler.md)")  # fmt: skip
+    add("--plan", metavar="FILE.json", help="divide the work as --save-plan wrote it, without search")
+    add("--save-plan", metavar="FILE.json", help="write how the work was divided")
+    add("--report", metavar="FILE.json", help="write groups, divisions, memory maps and cycles, "
+        "with --run also simulated ones; - for standard output")  # fmt: skip
+    add("--print-ir-after", metavar="PASS", help="print the module after a pass, or after all of them")
+    add("--timing", action="store_true", help="print how long every pass took")
+    add("--no-cache", action="store_true", help="compile again what was compiled before, and keep nothing")
+    add("-q", "--quiet", action="store_true", help="say nothing but errors and what was asked for")
+    add("-v", "--verbose", action="store_true", help="say what every pass did to the size of the module")
+    add("--version", action="version", version=f"tx8cc {VERSION}")
+    return parser
+
+
+def _add_run_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     add("--run", action="store_true", help="run the program and compare its outputs with the reference")
+    add("--verify-nodes", action="store_true", help="run it so that every value can be seen, compare each "
+        "node with its reference, and write the first that differs as a graph of its own")  # fmt: skip
     add(
         "--input",
         action="append",
         default=[],
         metavar="NAME=FILE.npy",
-        help="input for --run (default: random)",
+        help="input for --run and --verify-nodes (default: random)",
     )
     add(
         "--stats",
@@ -65,12 +92,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--output-dir", metavar="DIR",
         help="with --run, write one .npy file per output; with several "
         "graphs, into a folder for each")  # fmt: skip
-    add("--print-ir-after", metavar="PASS", help="print the module after a pass, or after all of them")
-    add("--timing", action="store_true", help="print the seconds every pass took")
-    add("-q", "--quiet", action="store_true", help="say nothing but errors and what was asked for")
-    add("-v", "--verbose", action="store_true", help="say what every pass did to the size of the module")
-    add("--version", action="version", version=f"tx8cc {VERSION}")
-    return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -111,10 +132,17 @@ def _check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) -
         if options.print_ir_after not in names:
             wrong = f"'{options.print_ir_after}' is not all or one of {' '.join(names)}"
             parser.error(f"argument --print-ir-after: {wrong}")
-    if not options.run and (options.input or options.output_dir or options.stats):
-        parser.error("--input, --output-dir and --stats need --run")
-    if options.run and options.text_only:
-        parser.error("-S makes no image that --run could run")
+    if not options.run and (options.output_dir or options.stats):
+        parser.error("--output-dir and --stats need --run")
+    if options.input and not (options.run or options.verify_nodes):
+        parser.error("--input needs --run or --verify-nodes")
+    if len(stems) > 1 and (options.plan or options.save_plan or options.report):
+        parser.error("--plan, --save-plan and --report are for a single graph")
+    if options.text_only and (options.run or options.verify_nodes):
+        wanted = "--run" if options.run else "--verify-nodes"
+        parser.error(f"-S makes no image that {wanted} could run")
+    if options.quiet and options.verbose:
+        parser.error("-q and -v: say nothing, or say more")
     for argument in options.input:
         name, _, file = argument.partition("=")
         if not name or not file:
@@ -122,25 +150,55 @@ def _check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) -
 
 
 def _run(options: argparse.Namespace, path: Path) -> int:
-    from compiler.driver import compile_graph
     from compiler.frontend import load
     from tx8isa.machine import load_machine
 
     machine = load_machine(options.machine)
     graph = load(path)
-    program = compile_graph(graph, options.dtype, options.tiles, machine, _observer(options))
+    program = _compiled(options, graph, machine)
     folder = _folder(options, options.output, path) if options.output else path.with_suffix("")
     program.write(folder, text_only=options.text_only)
     if not options.quiet:
         _say(options, _summary(program, folder))
     if options.timing:
-        print(_timing(program))
-    return _execute(options, program, path) if options.run else 0
+        print(timing_table(program.timing))
+    if options.save_plan:
+        _write_plan(options, program)
+    status = _execute(options, program, path) if options.run else 0
+    if options.report and not options.run:
+        _write_report(options, program, None)
+    return max(status, _verify(options, program, folder)) if options.verify_nodes else status
+
+
+def _compiled(options: argparse.Namespace, graph: Graph, machine: Machine) -> Program:
+    """The program, from the cache unless the passes are to be watched."""
+    from compiler.cache import compile_cached
+    from compiler.driver import compile_graph, pass_names
+
+    chosen = _options_of(options)
+    with Stages(graph.name, pass_names(), None if options.quiet else sys.stderr) as stages:
+        observer = _observer(options, stages)
+        if options.no_cache:
+            return compile_graph(graph, machine=machine, after_pass=observer, **chosen)
+
+        def say(text: str) -> None:
+            if options.verbose:
+                print(f"tx8cc: {text}", file=sys.stderr)
+
+        watched = options.timing or options.print_ir_after or options.report or options.save_plan
+        return compile_cached(graph, machine, chosen, observer, say, look=not watched)
+
+
+def _options_of(options: argparse.Namespace) -> dict[str, Any]:
+    """What ``compile_graph`` is told; all of it, with the files it names, is the name of a cached program."""
+    plan = Path(options.plan) if options.plan else None
+    return {"dtype": options.dtype, "tiles": options.tiles, "patterns": options.patterns,
+            "search": options.search, "plan": plan}  # fmt: skip
 
 
 def _say(options: argparse.Namespace, text: str) -> None:
     """Print for people: on standard error when standard output is for a machine."""
-    print(text, file=sys.stderr if options.stats == "json" else sys.stdout)
+    print(text, file=sys.stderr if options.stats == "json" or options.report == "-" else sys.stdout)
 
 
 def _folder(options: argparse.Namespace, given: str, graph: Path) -> Path:
@@ -148,13 +206,14 @@ def _folder(options: argparse.Namespace, given: str, graph: Path) -> Path:
     return Path(given) / graph.stem if len(options.graphs) > 1 else Path(given)
 
 
-def _observer(options: argparse.Namespace) -> Callable[[str, ModuleOp], None] | None:
+def _observer(options: argparse.Namespace, stages: Stages) -> Callable[[str, ModuleOp], None]:
     """What to do after each pass."""
     wanted = options.print_ir_after
-    if wanted is None and not options.verbose:
-        return None
 
     def after(name: str, module: ModuleOp) -> None:
+        stages.after_pass(name, module)
+        if options.verbose or wanted in (name, "all"):
+            stages.clear()
         if options.verbose:
             print(f"tx8cc: pass {name}: {sum(1 for _ in module.walk())} operations", file=sys.stderr)
         if wanted in (name, "all"):
@@ -171,23 +230,12 @@ def _summary(program: Program, folder: Path) -> str:
     )
 
 
-def _timing(program: Program) -> str:
-    rows = [f"{name:<12}{1000 * seconds:>10.1f} ms" for name, seconds in program.timing.items()]
-    return "\n".join([*rows, f"{'total':<12}{1000 * sum(program.timing.values()):>10.1f} ms"])
-
-
 def _execute(options: argparse.Namespace, program: Program, graph: Path) -> int:
     from compiler import run
 
-    if not options.quiet:
-        run.announce_compilation("tx8cc")
-    given = run.read_inputs(_pair(argument) for argument in options.input)
-    inputs = run.random_inputs(program.graph, given, options.seed)
-    missing = [tensor.name for tensor in program.graph.inputs if tensor.name not in given]
-    if missing and not options.quiet:
-        _say(options, f"random inputs (seed {options.seed}): {', '.join(missing)}")
+    inputs = _inputs(options, program)
     try:
-        outcome = run.check(program, inputs, run.Watch(True, options.stats, not options.quiet))
+        outcome = run.check(program, inputs, _watch(options))
     except run.RunFault as fault:
         print(f"tx8cc: fault: {fault}", file=sys.stderr)
         return RUN_FAILED
@@ -196,7 +244,76 @@ def _execute(options: argparse.Namespace, program: Program, graph: Path) -> int:
     _say(options, run.table(outcome))
     for line in outcome.statistics:
         print(line)
+    if options.report:
+        _write_report(options, program, outcome.phases)
     return 0 if outcome.ok else RUN_FAILED
+
+
+def _watch(options: argparse.Namespace) -> Watch:
+    from compiler.run import Watch
+
+    return Watch(True, options.stats, not options.quiet, bool(options.report))
+
+
+def _write_plan(options: argparse.Namespace, program: Program) -> None:
+    from asm.files import write_whole
+    from compiler.search.plan import plan_text
+
+    assert program.report is not None
+    write_whole(Path(options.save_plan), plan_text(program.report.plan).encode())
+
+
+def _write_report(options: argparse.Namespace, program: Program, cycles: Mapping[str, float] | None) -> None:
+    """The report with the simulated cycles of the phases, if there was a run."""
+    from asm.files import write_whole
+
+    assert program.report is not None
+    report = program.report if cycles is None else program.report.with_cycles(cycles)
+    if options.report == "-":
+        print(report.json(), end="")
+    else:
+        write_whole(Path(options.report), report.json().encode())
+
+
+def _inputs(options: argparse.Namespace, program: Program) -> dict[str, Array]:
+    """The arrays of --input, and random ones for the other inputs."""
+    from compiler import run
+
+    if not options.quiet:
+        run.announce_compilation("tx8cc")
+    given = run.read_inputs(_pair(argument) for argument in options.input)
+    missing = [tensor.name for tensor in program.graph.inputs if tensor.name not in given]
+    if missing and not options.quiet:
+        _say(options, f"random inputs (seed {options.seed}): {', '.join(missing)}")
+    return run.random_inputs(program.graph, given, options.seed)
+
+
+def _verify(options: argparse.Namespace, program: Program, folder: Path) -> int:
+    """Compare node by node; the first that differs is written to the folder ``wrong`` beside the program."""
+    from compiler import run, verify
+    from compiler.driver import compile_graph
+    from compiler.excerpt import write_excerpt
+
+    chosen = _options_of(options) | {"dtype": program.dtype, "plan": None}
+    try:
+        found = verify.verify(
+            program.graph,
+            _inputs(options, program),
+            lambda graph: compile_graph(graph, machine=program.machine, **chosen),
+        )
+    except run.RunFault as fault:
+        print(f"tx8cc: fault: {fault}", file=sys.stderr)
+        return RUN_FAILED
+    _say(options, verify.table(found))
+    if found.part is not None:
+        files = write_excerpt(folder / "wrong", found.part.graph, found.part.inputs)
+        given = "".join(f" --input {file.stem}={file}" for file in files)
+        machine = f" --machine {options.machine}" if options.machine else ""
+        what = f"--dtype {program.dtype} --tiles {program.tiles}{machine} --run{given}"
+        _say(options, f"to see it alone: tx8cc {folder / 'wrong' / 'graph.json'} {what}")
+    elif found.at is not None:
+        _say(options, "no smaller graph shows it")
+    return 0 if found.ok else RUN_FAILED
 
 
 def _pair(argument: str) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
@@ -13,20 +13,24 @@ from xdsl.utils.exceptions import VerifyException
 
 import asm
 from asm.diagnostics import AsmError
-from asm.files import write_whole
+from asm.files import write_together
 from asm.image import Image, write_image
 from compiler.codegen.program import CONSTANTS_FILE
 from compiler.graph import Graph, GraphError, did_you_mean
 from compiler.passes import PIPELINE
 from compiler.passes.base import Context
 from compiler.passes.emit import foreign_buffers, program_text
+from compiler.patterns import load_patterns
 from compiler.reference import STORAGE
+from compiler.report import Report, report_of
+from compiler.search import EFFORTS, read_plan
 from tx8isa.formats import Format
 from tx8isa.machine import Machine, load_machine
 
 #: Compute formats by the graph's float dtype, for those who do not choose.
 DEFAULT_DTYPE = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 DEFAULT_TILES = 16
+DEFAULT_SEARCH = "fast"
 _BARRIER_TILES = 64
 """A barrier names its tiles by the bits of one register."""
 
@@ -46,15 +50,16 @@ class Program:
     machine: Machine
     timing: dict[str, float] = field(default_factory=dict)
     """Seconds per pass, and of the assembler."""
+    report: Report | None = None
+    """What was decided; None for a program from the cache."""
 
     def write(self, folder: Path, text_only: bool = False) -> None:
-        """Write prog.s, prog.const and, unless ``text_only``, prog.bin; each file whole or not at all."""
+        """Write prog.s, prog.const and, unless ``text_only``, prog.bin: all of them whole, or none."""
         folder.mkdir(parents=True, exist_ok=True)
-        image = None if text_only else write_image(self.image)
-        write_whole(folder / CONSTANTS_FILE, self.constants)
-        write_whole(folder / "prog.s", self.text.encode())
-        if image is not None:
-            write_whole(folder / "prog.bin", image)
+        files = {folder / CONSTANTS_FILE: self.constants, folder / "prog.s": self.text.encode()}
+        if not text_only:
+            files[folder / "prog.bin"] = write_image(self.image)
+        write_together(files)
 
 
 def compile_graph(
@@ -63,20 +68,22 @@ def compile_graph(
     tiles: int | None = None,
     machine: Machine | None = None,
     after_pass: AfterPass | None = None,
+    patterns: str = "default",
+    search: str = DEFAULT_SEARCH,
+    plan: Path | None = None,
 ) -> Program:
     """Compile a checked graph.
 
     ``dtype`` (fp32, tf32, fp16, bf16) is the format in which floats are stored and computed, by default that
     of the graph's first float input. ``tiles`` take part in the work: by default 16, or all of a smaller
-    machine. ``after_pass`` sees the module after every pass. GraphError for what cannot be compiled.
+    machine. ``after_pass`` sees the module after every pass. ``patterns`` names a set of patterns or
+    a file of them (docs/compiler.md); ``none`` keeps operations apart. ``search`` (off, fast,
+    full) says how many ways of dividing the work are tried; a ``plan`` of an earlier compilation takes
+    its place. GraphError for what cannot be compiled.
     """
-    machine = machine if machine is not None else load_machine(None)
-    tiles = min(DEFAULT_TILES, machine.tiles) if tiles is None else tiles
-    most = min(machine.tiles, _BARRIER_TILES)
-    if not 1 <= tiles <= most:
-        raise GraphError([f"{tiles} tiles: expected 1 to {most} on machine {machine.name}"])
     dtype = dtype or default_dtype(graph)
-    context = Context(graph, machine, tiles, compute_format(dtype))
+    context = context_of(graph, dtype, tiles, machine, patterns, search, plan)
+    machine, tiles = context.machine, context.tiles
     timing: dict[str, float] = {}
     module = _run_passes(context, timing, after_pass)
     start = time.perf_counter()
@@ -84,10 +91,38 @@ def compile_graph(
     image = _assemble(text, constants, machine)
     records = foreign_buffers(context, module, image)
     if records:
+        # Records place nothing, so the rest stays as it is; a program needs an instruction.
         text += records
-        image = _assemble(text, constants, machine)
+        recorded = _assemble(f"        ecall\n{records}", b"", machine).buffers
+        image = replace(image, buffers=(*image.buffers, *recorded))
     timing["assemble"] = time.perf_counter() - start
-    return Program(graph, dtype, tiles, text, constants, image, machine, timing)
+    report = report_of(context, module, image)
+    return Program(graph, dtype, tiles, text, constants, image, machine, timing, report)
+
+
+def context_of(
+    graph: Graph,
+    dtype: str | None,
+    tiles: int | None,
+    machine: Machine | None,
+    patterns: str = "default",
+    search: str = DEFAULT_SEARCH,
+    plan: Path | None = None,
+) -> Context:
+    """What the passes begin with; the arguments are those of :func:`compile_graph`."""
+    machine = machine if machine is not None else load_machine(None)
+    tiles = min(DEFAULT_TILES, machine.tiles) if tiles is None else tiles
+    most = min(machine.tiles, _BARRIER_TILES)
+    if not 1 <= tiles <= most:
+        raise GraphError([f"{tiles} tiles: expected 1 to {most} on machine {machine.name}"])
+    if search not in EFFORTS:
+        near = did_you_mean(search, EFFORTS)
+        raise GraphError([f"unknown search '{search}'; allowed are {', '.join(EFFORTS)}{near}"])
+    compute = compute_format(dtype or default_dtype(graph))
+    return Context(
+        graph, machine, tiles, compute, patterns=load_patterns(patterns), effort=EFFORTS[search],
+        plan=None if plan is None else read_plan(plan),
+    )  # fmt: skip
 
 
 def default_dtype(graph: Graph) -> str:

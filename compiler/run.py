@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -28,11 +28,13 @@ class RunFault(Exception):
 
 
 class Watch(NamedTuple):
-    """What to watch of a run: simulated time; statistics as ``text`` or ``json``; progress on a terminal."""
+    """What to watch of a run: simulated time; statistics as ``text`` or ``json``; progress on a terminal; the
+    cycles of each phase."""
 
     timed: bool = False
     statistics: str | None = None
     progress: bool = False
+    phases: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class Outcome:
     cycles: int | None = None
     statistics: tuple[str, ...] = ()
     """Lines of the statistics (docs/stats.md)."""
+    phases: Mapping[str, float] = field(default_factory=dict)
+    """Simulated cycles by phase."""
 
     @property
     def ok(self) -> bool:
@@ -66,17 +70,19 @@ class _Run(NamedTuple):
     instructions: int
     cycles: int | None
     statistics: tuple[str, ...]
+    phases: dict[str, float]
 
 
 def _run(program: Program, inputs: Mapping[str, Array], threads: int, watch: Watch) -> _Run:
     import emulator
     from emulator.progress import show_progress
     from emulator.stats.output import lines
+    from emulator.stats.result import make_report
     from emulator.stats.sink import Statistics
 
     image = read_image(write_image(program.image), "prog.bin")
     loaded = emulator.Program(image, program.machine)
-    sinks = [Statistics(image, program.machine)] if watch.statistics else []
+    sinks = [Statistics(image, program.machine)] if watch.statistics or watch.phases else []
     system = loaded.start(inputs, threads=threads, timed=watch.timed or None, sinks=sinks)
     if watch.progress:
         show_progress(system, sys.stderr)
@@ -84,23 +90,27 @@ def _run(program: Program, inputs: Mapping[str, Array], threads: int, watch: Wat
         system.run(None)
     except emulator.Fault as fault:
         raise RunFault(str(fault)) from None
-    found = (line for sink in sinks for line in lines(sink, system.tiles, watch.statistics == "json"))
+    told = sinks if watch.statistics else []
+    found = (line for sink in told for line in lines(sink, system.tiles, watch.statistics == "json"))
+    phases = {node.name: node.cycles for sink in sinks for node in make_report(sink, system.tiles).nodes}
     instructions = sum(tile.retired for tile in system.tiles)
-    return _Run(loaded.results(system), instructions, system.cycles, tuple(found))
+    return _Run(loaded.results(system), instructions, system.cycles, tuple(found), phases)
 
 
 def check(program: Program, inputs: Mapping[str, Array], watch: Watch | None = None) -> Outcome:
     """Run a program and judge every output against the reference on inputs rounded to the compute format."""
-    outputs, instructions, cycles, statistics = _run(program, inputs, 1, watch or Watch())
+    done = _run(program, inputs, 1, watch or Watch())
     expected = run_reference(program.graph, inputs, storage=program.dtype)
     kind = kind_of(program.graph)
     verdicts = {
         tensor.name: judge(
-            kind, program.dtype, outputs[tensor.name], expected[tensor.name], declared=tensor.dtype
+            kind, program.dtype, done.outputs[tensor.name], expected[tensor.name], declared=tensor.dtype
         )
         for tensor in program.graph.outputs
     }
-    return Outcome(outputs, expected, verdicts, instructions, cycles, statistics)
+    return Outcome(
+        done.outputs, expected, verdicts, done.instructions, done.cycles, done.statistics, done.phases
+    )
 
 
 def kind_of(graph: Graph) -> Kind:

@@ -97,6 +97,26 @@ def test_manual_is_what_the_records_say(generate: ModuleType) -> None:
     assert here == generate.pages(), "run python docs/generate.py"
 
 
+def test_the_page_of_operators_is_what_the_records_say(generate: ModuleType) -> None:
+    assert read("docs/operators.md") == generate.operators_page(), "run python docs/generate.py"
+
+
+def test_check_notices_a_stale_page_of_operators(
+    generate: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(generate, "OPERATORS", tmp_path / "operators.md")
+    monkeypatch.setattr(generate, "pages", lambda: {path.name: path.read_text() for path in MANUAL})
+    assert generate.main(["--check"]) == 1
+    generate.OPERATORS.write_text(generate.operators_page(), encoding="utf-8")
+    assert generate.main(["--check"]) == 0
+    with generate.OPERATORS.open("a") as page:
+        page.write("### Another\n")
+    capsys.readouterr()
+    assert generate.main(["--check"]) == 1
+    said = "operators.md is not what the records say: run python docs/generate.py\n"
+    assert capsys.readouterr().err == said
+
+
 def test_check_notices_a_stale_manual(
     generate: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

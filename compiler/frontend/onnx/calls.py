@@ -6,13 +6,12 @@ import math
 from pathlib import Path
 
 import numpy as np
-from onnx import AttributeProto, NodeProto, checker, defs, helper
+from onnx import AttributeProto, NodeProto, TensorProto, checker, defs, helper
 
 from compiler.folding import CannotFold, evaluated, is_determined
 from compiler.frontend.onnx.control import written_out
 from compiler.frontend.onnx.functions import body_of
 from compiler.frontend.onnx.model import (
-    MOST_BYTES,
     OLDEST_OPSET,
     ONNX_DOMAINS,
     array_of,
@@ -24,7 +23,7 @@ from compiler.frontend.onnx.model import (
 )
 from compiler.frontend.onnx.scope import Scope, Unsupported
 from compiler.frontend.onnx.versions import adapted
-from compiler.graph import DTYPES, NEWEST_OPSET, Array, Description, GraphError, Node, Tensor
+from compiler.graph import MOST_BYTES, NEWEST_OPSET, Array, Description, GraphError, Node, Tensor
 from compiler.infer import infer_node
 from compiler.lowering import LOWERINGS
 from compiler.operators import OPERATORS
@@ -88,6 +87,8 @@ class Walk:
         local = NodeProto()
         local.CopyFrom(proto)
         local.name, local.domain = name, ""
+        if depth:
+            _doubles_as_floats(local)
         local.input[:] = [scope.inner(item) for item in proto.input]
         for item in local.input:
             if item and item not in self.tensors:
@@ -204,10 +205,6 @@ class Walk:
             return error.messages[0]
         except (MemoryError, OverflowError) as error:
             return f"its sizes are out of all bounds: {first_line(error)}"
-        for name in outputs:
-            size = tensors[name].size * np.dtype(DTYPES[tensors[name].dtype]).itemsize if name else 0
-            if size > MOST_BYTES:
-                return f"its result takes {size} bytes; at most {MOST_BYTES} are supported"
         call = resolve(finished, NEWEST_OPSET, tensors, self.constants, len(record.inputs))
         results = [tensors[name] for name in outputs if name]
         problem = _lowering_problem(finished, call, results)
@@ -246,6 +243,13 @@ class Walk:
             if name:
                 self.same(name, scope.inner(inner), node.name)
         return None
+
+
+def _doubles_as_floats(part: NodeProto) -> None:
+    """What ONNX's own functions compute in double is computed in FP32, if their operands are no doubles."""
+    for item in part.attribute:
+        if part.op_type == "Cast" and item.name == "to" and item.i == TensorProto.DOUBLE:
+            item.i = TensorProto.FLOAT
 
 
 def _described(name: str, array: Array) -> Tensor:

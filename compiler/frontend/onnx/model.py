@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,9 +25,6 @@ from compiler.graph import DTYPES, NEWEST_OPSET, Array, AttrValue, GraphError, T
 OLDEST_OPSET = 6
 
 ONNX_DOMAINS = ("", "ai.onnx")
-
-#: Of one tensor: as much as the chip's DDR holds.
-MOST_BYTES = 1 << 32
 
 
 def read_model(path: Path) -> ModelProto:
@@ -116,10 +112,10 @@ def input_of(info: ValueInfoProto, source: Path) -> Tensor:
             found = f"'{dim.dim_param}'" if dim.dim_param else "unknown"
             raise GraphError([f"{head}: axis {axis} is {found}; shapes must be static, give it a number"])
         shape.append(int(dim.dim_value))
-    size = math.prod(shape) * DTYPES[dtype].itemsize
-    if size > MOST_BYTES:
-        raise GraphError([f"{head} takes {size} bytes; at most {MOST_BYTES} are supported"])
-    return Tensor(info.name, dtype, tuple(shape))
+    tensor = Tensor(info.name, dtype, tuple(shape))
+    if tensor.excess:
+        raise GraphError([f"{head} {tensor.excess}"])
+    return tensor
 
 
 def dtype_name(elem_type: int) -> str:

@@ -232,6 +232,15 @@ def _grid_sample(node: NodeProto, opset: int, known: Known) -> list[NodeProto]:
     return [copy]
 
 
+def _roi_align(node: NodeProto, opset: int, known: Known) -> list[NodeProto]:
+    """Before 16 the middle of an element was at a whole number."""
+    if opset >= 16:
+        return [node]
+    copy = _without(node)
+    copy.attribute.add(name="coordinate_transformation_mode", s=b"output_half_pixel", type=3)
+    return [copy]
+
+
 def _concat(node: NodeProto, opset: int, known: Known) -> list[NodeProto]:
     """Operands without elements add nothing."""
     full = [name for name in node.input if known.tensor(name).size]
@@ -263,6 +272,7 @@ _ADAPTERS: dict[str, Adapter] = {
     "GridSample": _grid_sample,
     "GroupNormalization": _group_normalization,
     "Resize": _resize,
+    "RoiAlign": _roi_align,
     "Scatter": _scatter,
     "Split": _split,
     "Upsample": _upsample,

@@ -1,0 +1,106 @@
+"""Programs of ``torch.export``, brought to ONNX by PyTorch's own exporter and read from there.
+
+PyTorch is not a dependency of tx8: ``pip install 'tx8[torch]'``.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from compiler.graph import Graph, GraphError
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+
+def load_pt2(path: Path | str) -> Graph:
+    """Read and check what ``torch.export.save`` wrote.
+
+    GraphError names the file, or the operator that is not supported. The file is unpickled by PyTorch: do not
+    read one that you do not trust.
+    """
+    path = Path(path)
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise GraphError([f"{path}: cannot be read: {error.strerror}"]) from None
+    torch = _torch(str(path))
+    try:
+        with _silence():
+            program = torch.export.load(path)
+    except Exception as error:  # PyTorch raises errors of many kinds for a damaged file
+        raise GraphError([f"{path}: not a program of torch.export: {_first_line(error)}"]) from None
+    return from_exported(program, str(path), path.stem)
+
+
+def from_exported(program: ExportedProgram, source: str = "torch.export", name: str = "torch") -> Graph:
+    """The graph of a program that ``torch.export.export`` made of a module and sample inputs.
+
+    Its inputs have the shapes of the samples; ``source`` is what messages start with. GraphError for what
+    PyTorch cannot write as ONNX and for what is not supported.
+    """
+    from compiler.frontend.onnx.importer import load_onnx
+
+    torch = _torch(source)
+    with tempfile.TemporaryDirectory(prefix="tx8cc-") as folder:
+        file = Path(folder) / "torch.onnx"
+        try:
+            with _silence():
+                exported = torch.onnx.export(program, dynamo=True, verbose=False)
+                exported.save(file, external_data=True)
+        except Exception as error:  # of whatever kind: the exporter runs code of many operators
+            raise GraphError([f"{source}: PyTorch cannot write it as ONNX: {_cause(error)}"]) from None
+        try:
+            return replace(load_onnx(file), name=name)
+        except GraphError as error:
+            raise GraphError([text.replace(str(file), source) for text in error.messages]) from None
+
+
+def _torch(source: str) -> Any:
+    """PyTorch; GraphError with the way to get it."""
+    try:
+        import onnxscript  # noqa: F401  (PyTorch's exporter is written in it)
+        import torch
+        import torch.export
+        import torch.onnx
+    except ImportError as error:
+        wanted = (
+            f"reading it needs PyTorch: pip install 'tx8[torch]' ({error.name or error} is not installed)"
+        )
+        raise GraphError([f"{source}: {wanted}"]) from None
+    return torch
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Keep what PyTorch says about itself off the terminal."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
+
+
+def _cause(error: BaseException) -> str:
+    """What the innermost error says: the outer ones describe the exporter's steps."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return _first_line(error)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines()]
+    return next((line for line in lines if line), type(error).__name__)

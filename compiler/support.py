@@ -1,0 +1,163 @@
+"""The table of supported operators, from their records and lowerings: docs/operators.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from types import CodeType, FunctionType
+from typing import Any
+
+from compiler.graph import FLOATS
+from compiler.lowering import LOWERINGS
+from compiler.lowering.record import EVERY_TYPE, Lowering
+from compiler.operators import OPERATORS, Attribute, Input, Operator
+
+#: Operator sets up to this one are not told apart: graph.json cannot ask for older ones.
+OLDEST_JSON_OPSET = 17
+
+_CORE = "kernel core, element by element"
+_VECTOR_OR_CORE = "vector engine for floats and truth values, kernel core for integers"
+
+#: What does the work, by the module of the lowering.
+_UNITS = {
+    "attention": "matrix and vector engines",
+    "batchnorm": "vector engine",
+    "chain": "vector engine",
+    "convolution": "matrix engine",
+    "core": _VECTOR_OR_CORE,
+    "elementwise": _VECTOR_OR_CORE,
+    "indexing": _CORE,
+    "matmul": "matrix engine; integers on the kernel core",
+    "movement": "DMA engines",
+    "pieces": "DMA engines",
+    "pooling": "vector engine",
+    "rowwise": "vector engine",
+}
+
+#: Operators that differ from the others of their module.
+_UNITS_OF = {"BitCast": "DMA engines", "Expand": "DMA engines", "Gemm": "matrix engine"}
+
+
+def support_table() -> str:
+    """All operators that a graph may use as Markdown: a table of them, then a section each."""
+    names = sorted(name for name, record in OPERATORS.items() if not record.internal)
+    lines = ["| operator | since | computed by |", "|---|---|---|"]
+    lines += [
+        f"| [{n}](#{n.lower()}) | {OPERATORS[n].since} | {'; '.join(_ways(OPERATORS[n]))} |" for n in names
+    ]
+    return "\n".join([*lines, "", *(_section(OPERATORS[name]) for name in names)])
+
+
+def _section(record: Operator) -> str:
+    lines = [f"### {record.name}", "", f"{record.summary}. Since opset {record.since}.", ""]
+    lines += [f"- input `{item.name}`: {_input_text(item)}" for item in record.inputs]
+    lines += [f"- attribute `{item.name}`: {_attribute_text(item)}" for item in record.attributes]
+    lines += [f"- rule: {item.text}." for item in record.rules]
+    lines += [f"- computed by: {way}." for way in _ways(record)]
+    lines += [f"- refused: {text}." for text in _refusals(record)]
+    return "\n".join(lines) + "\n"
+
+
+def _input_text(item: Input) -> str:
+    words = [", ".join(item.types.allowed)]
+    words += ["optional"] * item.optional + ["one or more"] * item.variadic + ["a constant"] * item.constant
+    words += [f"since opset {item.since}"] * (item.since > OLDEST_JSON_OPSET)
+    return "; ".join(words)
+
+
+def _attribute_text(item: Attribute) -> str:
+    words = ["list of integers" if item.kind == "ints" else {"int": "integer"}.get(item.kind, item.kind)]
+    if item.allowed:
+        words.append("one of " + ", ".join(map(str, item.allowed)))
+    if item.minimum is not None:
+        words.append(f"at least {item.minimum}")
+    if item.required:
+        words.append("required")
+    elif item.default is not None:
+        words.append(f"default {item.default}")
+    words += [f"since opset {item.since}"] * (item.since > OLDEST_JSON_OPSET)
+    words += [f"up to opset {item.until}"] * (item.until is not None)
+    return "; ".join(words)
+
+
+def _ways(record: Operator) -> Iterator[str]:
+    """What computes an operator: units of the chip, other operators, or nothing."""
+    entry = LOWERINGS.get(record.name)
+    if entry is not None:
+        yield _unit(entry)
+    if record.expansion is not None:
+        parts = ", ".join(sorted(_parts(record))) or "constants alone"
+        yield f"{'some calls ' if entry is not None else ''}in terms of {parts}"
+
+
+def _unit(entry: Lowering) -> str:
+    if entry.lower is None:
+        return "no code: the same bytes in another shape"
+    module = entry.lower.__module__.rpartition(".")[2]
+    unit = _UNITS_OF.get(entry.op) or _UNITS.get(module)
+    if unit is None:
+        raise ValueError(f"_UNITS of {__name__} does not say what lowerings of module {module} compute with")
+    if unit == _VECTOR_OR_CORE and not set(FLOATS) & set(entry.types):
+        return _CORE
+    return unit
+
+
+def _parts(record: Operator) -> set[str]:
+    """The operators that an expansion may use.
+
+    Expansions come to an end: of two operators that name each other one only shares code with the other.
+    """
+    parts = _named_by(record.name)
+    return {name for name in parts if record.name not in _named_by(name) or _is_base(name, record.name)}
+
+
+def _is_base(name: str, other: str) -> bool:
+    return name in LOWERINGS and other not in LOWERINGS
+
+
+@cache
+def _named_by(name: str) -> frozenset[str]:
+    """The operators whose names the code of an expansion has, with the functions it uses."""
+    found: set[str] = set()
+    _collect(OPERATORS[name].expansion, found, set())
+    return frozenset(found - {name})
+
+
+def _collect(value: Any, found: set[str], seen: set[int]) -> None:
+    """Add the operators that a function names, directly or through other functions of the records."""
+    if isinstance(value, str):
+        found |= {value} & set(OPERATORS)
+    elif isinstance(value, tuple | list | frozenset):
+        for item in value:
+            _collect(item, found, seen)
+    elif isinstance(value, FunctionType) and id(value) not in seen:
+        seen.add(id(value))
+        if value.__module__.startswith("compiler.operators."):
+            _collect_code(value.__code__, value, found, seen)
+            for cell in value.__closure__ or ():
+                _collect(cell.cell_contents, found, seen)
+
+
+def _collect_code(code: CodeType, function: Callable[..., Any], found: set[str], seen: set[int]) -> None:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            _collect_code(constant, function, found, seen)
+        elif constant != function.__doc__:
+            _collect(constant, found, seen)
+    for name in code.co_names:
+        value = function.__globals__.get(name)
+        if isinstance(value, FunctionType):
+            _collect(value, found, seen)
+
+
+def _refusals(record: Operator) -> Iterator[str]:
+    """What the records allow and the chip's programs do not do."""
+    entry = LOWERINGS.get(record.name)
+    if entry is None or record.expansion is not None:
+        return
+    allowed = {dtype for item in record.inputs if not item.constant for dtype in item.types.allowed}
+    missing = [dtype for dtype in EVERY_TYPE if dtype in allowed and dtype not in entry.types]
+    if missing:
+        yield f"{', '.join(missing)}, unless the operands are constants"
+    if entry.check is not None and entry.check.__doc__:
+        yield f"where this is not so: {entry.check.__doc__.strip().rstrip('.')}"
