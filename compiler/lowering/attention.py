@@ -11,9 +11,8 @@ one) (Milakov, Gimelshein 2018: Online normalizer calculation for softmax; Dao e
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from compiler.codegen.aligned import (
     Aligned,
@@ -25,16 +24,17 @@ from compiler.codegen.aligned import (
     slice_buffer,
     store_aligned,
 )
-from compiler.codegen.engine_transpose import identity
 from compiler.codegen.expr import Value, add, ceil_div, maximum, minimum, multiply, round_up, subtract
-from compiler.codegen.kernel import Argument, Kernel, Target
-from compiler.codegen.precision import engine_format, multiply_parts, part_count, split
+from compiler.codegen.kernel import Argument, Kernel
+from compiler.codegen.lane_turner import identity
+from compiler.codegen.precision import engine_format, multiply_parts, split
 from compiler.codegen.tensors import DdrTensor, Stretch, View, broadcast_view, stretches, unravel
-from compiler.codegen.vector import Vector
-from compiler.lowering.record import Cut, Work, lowering
+from compiler.codegen.vector import Vector, convert
+from compiler.lowering.attention_plan import Problem, cuts, problem_of
+from compiler.lowering.record import Work, lowering
 from compiler.operators.record import Call
 from tx8isa.formats import Format
-from tx8isa.layouts import LINE_BYTES, SMALLEST_TAIL, aligned_channels
+from tx8isa.layouts import LINE_BYTES, aligned_channels
 
 _LOWEST = -3.0e38
 """What a maximum begins with: finite, so that its difference from itself is 0."""
@@ -42,34 +42,6 @@ _LEAST_MASK = {Format.FP16: -6.0e4}
 _LEAST_OF_WIDER = -1.0e30
 """Masks are brought above this: an infinity times the zeros of the identity would be NaN."""
 _BLOCK = 64
-_MOST_QUERIES, _MOST_KEYS = 256, 2048
-
-
-@dataclass(frozen=True)
-class _Problem:
-    """``heads`` matrices; scores of ``queries`` x ``keys`` at a time, which is all keys if that fits."""
-
-    work: Work
-    heads: int
-    m: int
-    n: int
-    d: int
-    e: int
-    queries: int
-    keys: int
-
-    @property
-    def fmt(self) -> Format:
-        return self.work.output.fmt
-
-    @property
-    def mask(self) -> DdrTensor | None:
-        """The mask, of rank 2 or more; None also when it is equal for all keys: it changes no softmax."""
-        if not self.work.has(3):
-            return None
-        mask = self.work.input(3)
-        mask = mask.viewed(*(1,) * (2 - len(mask.shape)), *mask.shape)
-        return mask if mask.shape[-1] > 1 or self.n == 1 else None
 
 
 def _check(call: Call) -> str | None:
@@ -78,18 +50,10 @@ def _check(call: Call) -> str | None:
     return f"heads of at most 4096 channels; found {widest}" if widest > 4096 else None
 
 
-def _cuts(target: Target, work: Work) -> Iterator[Cut]:
-    """Blocks of queries and of keys; lists with few of either first."""
-    m, n = work.input(0).shape[-2], work.input(1).shape[-2]
-    for keys in sorted({min(size, n) for size in (_MOST_KEYS, 1024, 512, 256)}, reverse=True):
-        for queries in sorted({min(size, m) for size in (64, 128, 256, 512)}):
-            yield Cut(sizes=(("queries", queries), ("keys", keys)))
-
-
-@lowering("FusedAttention", check=_check, cuts=_cuts)
+@lowering("FusedAttention", check=_check, cuts=cuts, rounds=True)
 def attention(k: Kernel, work: Work) -> None:
     """Heads are dealt first, then blocks of queries; each tile has a contiguous share."""
-    p = _problem(k, work)
+    p = problem_of(k, work)
     tables = _tables(k, p)
     for stretch in stretches(p.m, p.queries):
         by_heads, by_blocks = _shares(k.target.tiles, p.heads, stretch.count)
@@ -116,46 +80,6 @@ def _share(k: Kernel, part: Value, parts: int, count: int) -> tuple[Value, Value
     return first, k.let(minimum(add(first, each), count))
 
 
-def _problem(k: Kernel, work: Work) -> _Problem:
-    """All keys, if that leaves room for 64 queries; else many queries, as they share keys."""
-    (m, d), (n, e) = work.input(0).shape[-2:], work.input(2).shape[-2:]
-    p = _Problem(work, math.prod(work.input(0).shape[:-2]), m, n, d, e, min(_MOST_QUERIES, m), n)
-    if work.cut is not None:
-        return replace(p, queries=min(work.cut.size("queries"), m), keys=min(work.cut.size("keys"), n))
-    while p.heads * ceil_div(m, p.queries) < k.target.tiles and p.queries > _BLOCK:
-        p = replace(p, queries=_halved(p.queries))
-    whole = p
-    while _bytes(whole) > k.budget and whole.queries > _BLOCK:
-        whole = replace(whole, queries=_halved(whole.queries))
-    if n <= _MOST_KEYS and _bytes(whole) <= k.budget:
-        return whole
-    p = replace(p, keys=min(_MOST_KEYS, n))
-    while _bytes(p) > k.budget and max(p.queries, p.keys) > SMALLEST_TAIL:
-        if p.keys >= p.queries:
-            p = replace(p, keys=_halved(p.keys))
-        else:
-            p = replace(p, queries=_halved(p.queries))
-    return replace(p, queries=min(p.queries, m), keys=min(p.keys, n))
-
-
-def _halved(extent: int) -> int:
-    return max(round_up(ceil_div(extent, 2), _BLOCK if extent > _BLOCK else SMALLEST_TAIL), SMALLEST_TAIL)
-
-
-def _bytes(p: _Problem) -> int:
-    """Scratchpad bytes of what must be there at once, and of scores and weights twice."""
-    queries, keys = p.queries, p.keys
-    copies = 3 if part_count(p.fmt) > 1 else 1
-    wide = aligned_bytes(keys, queries, Format.FP32)
-    weights = copies * aligned_bytes(keys, queries, p.fmt)
-    matrices = copies * (aligned_bytes(keys, p.d, p.fmt) + aligned_bytes(keys, p.e, p.fmt))
-    ours = copies * aligned_bytes(queries, p.d, p.fmt) + 4 * aligned_bytes(p.e, queries, Format.FP32)
-    tables = aligned_bytes(p.e, p.e, p.fmt) + 16 * aligned_bytes(1, max(queries, keys), Format.FP32)
-    if p.mask is not None:
-        tables += 2 * aligned_bytes(queries, keys, p.fmt) + aligned_bytes(queries, queries, p.fmt)
-    return 2 * (wide + weights) + matrices + ours + tables
-
-
 @dataclass(frozen=True)
 class _Tables:
     """What a tile loads once: the identity that transposes results, and ones that sum up weights."""
@@ -164,7 +88,7 @@ class _Tables:
     ones: Value
 
 
-def _tables(k: Kernel, p: _Problem) -> _Tables:
+def _tables(k: Kernel, p: Problem) -> _Tables:
     fmt = engine_format(p.fmt)
     longest = max(p.keys, p.queries)
     ones = k.buffer("ones", aligned_bytes(1, longest, fmt))
@@ -187,7 +111,7 @@ class _Turned:
 class _Stages:
     """The stages of a block of queries; blocks have the size of ``stretch``."""
 
-    def __init__(self, k: Kernel, p: _Problem, tables: _Tables, stretch: Stretch) -> None:
+    def __init__(self, k: Kernel, p: Problem, tables: _Tables, stretch: Stretch) -> None:
         self.k, self.p, self.tables, self.stretch = k, p, tables, stretch
         self.engine = engine_format(p.fmt)
         self.spreads: Value = tables.ones
@@ -203,14 +127,36 @@ class _Stages:
         """The shape of an FP32 slice."""
         return Aligned(0, Format.FP32, Grid(positions, 1, positions), channels)
 
-    def matrix(self, index: int, head: Value, begin: Value, rows: int) -> list[Aligned]:
-        """Rows of a head of operand ``index``, as the matrix engine takes them."""
-        return split(self.k, self._rows("kv"[index - 1], self.p.work.input(index), head, begin, rows))
+    def matrix(
+        self, index: int, head: Value, begin: Value, rows: int, stage: Value | None = None
+    ) -> list[Aligned]:
+        """Rows of a head of operand ``index``, as the matrix engine takes them.
+
+        ``stage``: FP32 words for 64 channels of the rows, where those are that must be rounded first.
+        """
+        name, tensor = "kv"[index - 1], self.p.work.input(index)
+        if stage is None or tensor.fmt is self.p.fmt or tensor.shape[-1] % _BLOCK or self.queries < _BLOCK:
+            return split(self.k, self._rows(name, tensor, head, begin, rows))
+        return [self._rounded_planes(name, tensor, head, rows, stage)]
+
+    def _first(self, tensor: DdrTensor, head: Value, begin: Value) -> Value:
+        length, channels = tensor.shape[-2:]
+        return multiply(add(multiply(head, length), begin), channels)
 
     def _rows(self, name: str, tensor: DdrTensor, head: Value, begin: Value, rows: int) -> Aligned:
-        length, channels = tensor.shape[-2:]
-        first = multiply(add(multiply(head, length), begin), channels)
-        return load_aligned(self.k, name, tensor, first, channels, Grid(rows, 1, rows), channels)
+        channels, first = tensor.shape[-1], self._first(tensor, head, begin)
+        data = load_aligned(self.k, name, tensor, first, channels, Grid(rows, 1, rows), channels)
+        return data if tensor.fmt is self.p.fmt else narrowed_slice(self.k, data, self.p.fmt)
+
+    def _rounded_planes(self, name: str, tensor: DdrTensor, head: Value, rows: int, stage: Value) -> Aligned:
+        """All rows of a head, FP32 in DDR, a plane at a time."""
+        k, channels = self.k, tensor.shape[-1]
+        target = slice_buffer(k, name, self.p.fmt, Grid(rows, 1, rows), channels)
+        for plane in range(channels // _BLOCK):
+            source = tensor.at(add(self._first(tensor, head, 0), plane * _BLOCK))
+            k.emit("rdma.fp32", dst=stage, src=source, n=_BLOCK, stride0=channels, iter0=rows)
+            convert(k, target.plane(plane), stage, rows * _BLOCK, Format.FP32, self.p.fmt)
+        return target
 
     def query(self, head: Value, block: Value) -> list[Aligned]:
         """A block of queries times the scale."""
@@ -256,7 +202,8 @@ class _Stages:
         row = add(multiply(block, self.stretch.size), self.stretch.start) if rows > 1 else 0
         first = add(self._mask_origin(tensor, head), add(multiply(row, self.p.n), begin))
         data = load_aligned(k, "mask", tensor, first, self.p.n, Grid(rows, 1, rows), keys)
-        least = _LEAST_MASK.get(tensor.fmt, _LEAST_OF_WIDER)
+        data = data if data.fmt is self.p.fmt else narrowed_slice(k, data, self.p.fmt)
+        least = _LEAST_MASK.get(data.fmt, _LEAST_OF_WIDER)
         Vector(k, data.fmt, data.elements).vs("max", data.base, data.base, least)
         return split(k, data)
 
@@ -302,7 +249,7 @@ class _Stages:
         Vector(k, Format.FP32, aligned_channels(self.queries, _BLOCK)).unary("recip", total, total)
         per_channel(k, "mul", result, total)
         parts = split(k, narrowed_slice(k, result, p.fmt))
-        fmt = p.fmt if len(parts) == 1 else Format.FP32
+        fmt = p.work.output.fmt
         rows = slice_buffer(k, "y", fmt, Grid(self.queries, 1, self.queries), p.e)
         for step, part in enumerate(parts):
             psum: dict[str, Value] = {"psum": rows.base} if step else {}
@@ -320,8 +267,9 @@ def _pipelined(stages: _Stages, head: Value, blocks: tuple[Value, Value]) -> Non
     Each engine works in order, so it must find its next work issued before what waits for another engine.
     """
     k, p, (first, end) = stages.k, stages.p, blocks
-    keys, values = stages.matrix(1, head, 0, p.n), stages.matrix(2, head, 0, p.n)
     scores = _Turned(k, "scores", stages.slice(p.n, stages.queries))
+    keys = stages.matrix(1, head, 0, p.n, scores.at(0).base)
+    values = stages.matrix(2, head, 0, p.n, scores.at(1).base)
     results = _Turned(k, "result", stages.slice(p.e, stages.queries))
     totals = _Turned(k, "total", stages.slice(1, stages.queries))
 
