@@ -23,14 +23,17 @@ def compile(
     dtype: str | None = None,
     tiles: int | None = None,
     machine: Machine | None = None,
+    patterns: str = "default",
+    search: str = "fast",
 ) -> Program:
     """Compile a graph, or the ONNX model or graph.json at a path.
 
     ``dtype``: fp32, tf32, fp16 or bf16, by default the graph's own; ``tiles``: how many take part, by default
-    16; ``machine`` None is the TX81. GraphError for a graph that is wrong or cannot be compiled.
+    16; ``machine`` None is the TX81. ``patterns`` and ``search`` as the options of tx8cc (docs/groups.md).
+    GraphError for a graph that is wrong or cannot be compiled.
     """
     from compiler.driver import compile_graph
     from compiler.frontend import load
 
     loaded = load(graph) if isinstance(graph, str | Path) else graph
-    return compile_graph(loaded, dtype, tiles, machine)
+    return compile_graph(loaded, dtype, tiles, machine, patterns=patterns, search=search)

@@ -1,12 +1,13 @@
 """Channel-blocked tensors in the scratchpad: loading, storing, and arithmetic with one value per channel.
 
-The aligned layout stores planes of 64 channels and a narrower tail (layouts.py). Whole planes go straight
-between DDR and their place; a tail whose stored width is not its number of channels is repacked by the
-TDMA.
+The aligned layout stores planes of 64 channels and a narrower tail (layouts.py). Blocked tensors lie so in
+DDR too, and their slices are copied in long runs. Of compact ones whole planes go straight between DDR and
+their place; a tail whose stored width is not its number of channels is repacked by the TDMA.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,8 +16,8 @@ from compiler.graph import Array
 from tx8isa.formats import Format
 from tx8isa.layouts import LINE_BYTES, aligned_channels, batch_bytes, full_blocks, tail_width
 
-from .expr import Value, add, multiply
-from .kernel import Kernel
+from .expr import Value, add, multiply, quotient, remainder
+from .kernel import Argument, Kernel
 from .tensors import DdrTensor, dma_loops
 from .vector import WIDE, Vector, convert, widened
 
@@ -94,19 +95,108 @@ def slice_buffer(k: Kernel, name: str, fmt: Format, grid: Grid, channels: int) -
     return Aligned(base, fmt, grid, channels)
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a slice of a tensor [N, ..., C] begins: image, position in it, channel.
+
+    A ``row_step`` above 1 takes every so-many-th row of the image only. Of a blocked tensor a slice begins
+    with a plane and ends with one or with the last channel; or it is 4, 8, 16 or 32 channels within a plane,
+    a whole number of slices from its beginning, and the tensor has whole planes only.
+    """
+
+    image: Value
+    position: Value
+    lane: Value = 0
+    row_step: int = 1
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one DMA instruction moves: ``planes`` of the slice, ``width`` channels of each position.
+
+    ``plane`` is the first of them in the slice; ``first`` its first element in the tensor.
+    """
+
+    plane: int
+    first: Value
+    loops: dict[str, Argument]
+
+
+def blocked_runs(tensor: DdrTensor, at: Place, grid: Grid, channels: int) -> list[Run]:
+    """The parts of a slice of a blocked tensor: whole planes, and the tail or the part of a plane."""
+    hw, all_channels = math.prod(tensor.shape[1:-1]), tensor.shape[-1]
+    start = multiply(at.image, batch_bytes(hw, all_channels, tensor.fmt.bits) // tensor.bytes_each)
+    whole, tail = full_blocks(channels, BLOCK), tail_width(channels, BLOCK)
+    if tail and all_channels % BLOCK == 0:
+        first = add(multiply(quotient(at.lane, BLOCK), hw * BLOCK), remainder(at.lane, BLOCK))
+        place = add(start, add(first, multiply(at.position, BLOCK)))
+        return [Run(0, place, _rows(at, grid, BLOCK, tail, []))]
+    start = add(start, multiply(at.lane, hw))
+    runs = []
+    if whole:
+        place = add(start, multiply(at.position, BLOCK))
+        runs.append(Run(0, place, _rows(at, grid, BLOCK, BLOCK, [(whole, hw * BLOCK)])))
+    if tail:
+        place = add(start, add(whole * BLOCK * hw, multiply(at.position, tail)))
+        runs.append(Run(whole, place, _rows(at, grid, tail, tail, [])))
+    return runs
+
+
+def _rows(
+    at: Place, grid: Grid, step: int, width: int, outer: list[tuple[Value, int]]
+) -> dict[str, Argument]:
+    """Loops over ``outer`` (extent, stride) and positions ``step`` apart, of each ``width`` elements."""
+    if at.row_step == 1:
+        inner = [(grid.positions, step), (width, 1)]
+    else:
+        inner = [(grid.height, at.row_step * grid.width * step), (grid.width, step), (width, 1)]
+    return dma_loops([stride for _, stride in outer + inner], [extent for extent, _ in outer + inner])
+
+
+def load_slice(k: Kernel, name: str, tensor: DdrTensor, at: Place, grid: Grid, channels: int) -> Aligned:
+    """Read ``channels`` channels of a grid of positions of a tensor [N, ..., C], blocked or compact."""
+    if not tensor.blocked:
+        first, step = _first(tensor, at), tensor.shape[-1]
+        return load_aligned(k, name, tensor, first, step, grid, channels, at.row_step)
+    target = slice_buffer(k, name, tensor.fmt, grid, channels)
+    for run in blocked_runs(tensor, at, grid, channels):
+        k.emit(f"rdma.{tensor.fmt.token}", dst=target.plane(run.plane), src=tensor.at(run.first), **run.loops)
+    return target
+
+
+def store_slice(k: Kernel, source: Aligned, tensor: DdrTensor, at: Place) -> None:
+    """Write a slice to its place in a tensor [N, ..., C], blocked or compact; whole rows of it."""
+    if not tensor.blocked:
+        store_aligned(k, source, tensor, _first(tensor, at), tensor.shape[-1])
+        return
+    for run in blocked_runs(tensor, at, source.grid, source.channels):
+        place = source.plane(run.plane)
+        k.emit(f"wdma.{tensor.fmt.token}", dst=tensor.at(run.first), src=place, **run.loops)
+
+
+def _first(tensor: DdrTensor, at: Place) -> Value:
+    """First element of a slice of a compact tensor."""
+    position = add(multiply(at.image, math.prod(tensor.shape[1:-1])), at.position)
+    return add(multiply(position, tensor.shape[-1]), at.lane)
+
+
 def load_aligned(
-    k: Kernel, name: str, tensor: DdrTensor, first: Value, step: int, grid: Grid, channels: int
-) -> Aligned:
-    """Read a slice; position p begins at element ``first + p * step`` of the tensor."""
+    k: Kernel, name: str, tensor: DdrTensor, first: Value, step: int, grid: Grid, channels: int,
+    row_step: int = 1,
+) -> Aligned:  # fmt: skip
+    """Read a slice; position p begins at element ``first + p * step`` of the tensor.
+
+    Rows of the slice are ``row_step`` rows apart.
+    """
     target = slice_buffer(k, name, tensor.fmt, grid, channels)
     whole, rest = divmod(channels, BLOCK)
-    positions = grid.positions
+    at = Place(0, 0, row_step=row_step)
     if whole:
-        loops = dma_loops((BLOCK, step, 1), (whole, positions, BLOCK))
+        loops = _rows(at, grid, step, BLOCK, [(whole, BLOCK)])
         k.emit(f"rdma.{tensor.fmt.token}", dst=target.base, src=tensor.at(first), **loops)
     if rest:
         source, place = tensor.at(add(first, whole * BLOCK)), target.plane(whole)
-        loops = dma_loops((step, 1), (positions, rest))
+        loops = _rows(at, grid, step, rest, [])
         if rest == _stored_width(target):
             k.emit(f"rdma.{tensor.fmt.token}", dst=place, src=source, **loops)
         else:
@@ -182,6 +272,25 @@ def per_channel(k: Kernel, name: str, data: Aligned, vector: Value) -> None:
         Vector(k, data.fmt, multiply(positions, data.tail)).vuv(name, place, place, unit, data.tail)
 
 
+def spread(k: Kernel, target: Aligned, vector: Value) -> None:
+    """Write FP32 ``vector``, one element per stored channel, to every position of a slice."""
+    together = max(1, MOST_POSITIONS // (target.grid.room * target.grid.width))
+    for first in range(0, target.planes, together):
+        planes = min(together, target.planes - first)
+        _spread(k, target, first, planes, BLOCK, vector)
+    if target.tail:
+        _spread(k, target, target.planes, 1, target.tail, vector)
+
+
+def _spread(k: Kernel, target: Aligned, first: int, planes: int, width: int, vector: Value) -> None:
+    size, positions = 4 * width, target.grid.positions
+    k.emit(
+        "td.gatherscatter", dst=target.plane(first), src0=add(vector, 4 * BLOCK * first), n=size,
+        src_stride0=0, src_iter0=positions, src_stride1=size, src_iter1=planes,
+        dst_stride0=size, dst_iter0=multiply(positions, planes),
+    )  # fmt: skip
+
+
 @dataclass(frozen=True)
 class ChannelVector:
     """One value per channel in DDR; ``padded``: FP32 with zeros behind, else of the compute format."""
@@ -216,3 +325,15 @@ def load_vector(k: Kernel, name: str, vector: ChannelVector, first: Value, chann
         k.emit(f"td.memset.{tensor.fmt.token}", dst=target, value=0.0, n=stored)
     k.emit(f"rdma.{tensor.fmt.token}", dst=target, src=tensor.at(first), n=count)
     return widened(k, target, stored, stored, tensor.fmt)
+
+
+def stored_elements(tensor: DdrTensor) -> int:
+    """Elements of an image of a blocked tensor, padding lanes included, the gap behind it not."""
+    return math.prod(tensor.shape[1:-1]) * aligned_channels(tensor.shape[-1], BLOCK)
+
+
+def within_plane(channels: int, part: int) -> bool:
+    """Whether equal parts of the channels are slices of a blocked tensor (see ``Place``)."""
+    if part % BLOCK == 0:
+        return True
+    return channels % BLOCK == 0 and part in (4, 8, 16, 32)

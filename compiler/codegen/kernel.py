@@ -16,6 +16,7 @@ from tx8isa.registry import find
 
 from .emitter import Emitter
 from .expr import Address, Value, Variable, bounds, ceil_div, highest, lanes
+from .phase import Constant, Scratch, Target
 from .registers import TILE, Registers
 from .spm import SpmAllocator, SpmBuffer, SpmOverflow
 from .tree import Argument, Issue, Item, Let, Loop
@@ -28,23 +29,6 @@ _NEVER_AGAIN = 1 << 60
 """Step of a loop that has one turn at most."""
 
 
-@dataclass(frozen=True)
-class Constant:
-    """Data that a phase brings along, in DDR: one-dimensional, in the storage dtype of ``fmt``."""
-
-    symbol: str
-    fmt: Format
-    data: Array
-
-
-@dataclass(frozen=True)
-class Scratch:
-    """DDR bytes that a phase uses for itself."""
-
-    symbol: str
-    size: int
-
-
 @dataclass
 class _Span:
     """A loop: the engine instructions from its first to its last, and what chooses copies in it."""
@@ -53,15 +37,6 @@ class _Span:
     first: int
     last: int = -1
     turn: Variable | None = None
-
-
-@dataclass(frozen=True)
-class Target:
-    """What code is made for: tiles that take part, and scratchpad bytes of one tile."""
-
-    tiles: int
-    spm_bytes: int
-    compute: Format
 
 
 @dataclass
@@ -114,8 +89,12 @@ class Kernel:
 
     def constant(self, name: str, fmt: Format, data: Array) -> Address:
         """Data of the phase in DDR; the symbol of its first element."""
+        return self.constant_made(name, fmt, data.size, lambda: data)
+
+    def constant_made(self, name: str, fmt: Format, size: int, make: Callable[[], Array]) -> Address:
+        """The same for ``size`` elements that take time to make: only a program that is kept has them."""
         symbol = self._unique(name)
-        self.constants.append(Constant(symbol, fmt, np.ascontiguousarray(data).reshape(-1)))
+        self.constants.append(Constant(symbol, fmt, size, make))
         return Address(symbol)
 
     def scratch(self, name: str, size: int) -> Address:
@@ -176,6 +155,10 @@ class Kernel:
         for part in ("left", "right"):
             if hasattr(value, part):
                 self._note(getattr(value, part))
+
+    def claim(self, value: Value) -> None:
+        """Give the buffers of an address bytes of their own from here on: other tiles may write there."""
+        self._note(value)
 
     def let(self, value: Value) -> Value:
         """The value in a register of its own to the end of the scope; constants and variables stay."""
@@ -351,6 +334,17 @@ class Kernel:
             else:
                 buffer.use(position, position)
         SpmAllocator(self.target.spm_bytes).place(self.buffers, copied)
+
+    def mirror(self) -> None:
+        """Count the addresses of the buffers from the end of the scratchpad.
+
+        When every other phase does, the first loads of a phase do not wait for the last buffers of another.
+        """
+        for buffer in self.buffers:
+            if buffer.address >= 0:
+                end = self.target.spm_bytes - buffer.span
+                buffer.address = end - buffer.address
+                buffer.second = end - buffer.second if buffer.second >= 0 else -1
 
     @property
     def spm_bytes(self) -> int:

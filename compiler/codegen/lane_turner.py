@@ -11,9 +11,9 @@ from tx8isa.packing import pack, storage_dtype
 from .aligned import BLOCK, Aligned
 from .expr import Value, add, multiply
 from .kernel import Kernel
+from .matrix_transpose import ByteTransposer, stored_width
 from .precision import stored
 from .tensors import DdrTensor, dma_loops
-from .transpose import ByteTransposer, stored_width
 from .vector import convert
 
 _EACH = 2

@@ -17,9 +17,9 @@ from typing import Protocol
 from tx8isa.formats import Format
 
 from .aligned import Grid, load_aligned
-from .engine_transpose import LaneTurner
 from .expr import Expr, Value, add, ceil_div, highest, minimum, multiply
 from .kernel import Kernel
+from .lane_turner import LaneTurner
 from .tensors import DdrTensor, dma_loops
 from .vector import Vector, narrowed, widened
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from compiler.graph import Array, Shape
 from tx8isa.formats import Format
 
@@ -25,6 +27,11 @@ class Data:
 
     out: Emitter = field(default_factory=Emitter)
     blob: bytearray = field(default_factory=bytearray)
+    bank: int = 4096
+    """Bytes of a DDR bank, where variables and large constants begin."""
+    large: int = 4096
+    """Bytes from which a constant is large."""
+    _known: dict[tuple[Format, bytes], list[tuple[str, Array]]] = field(default_factory=dict)
 
     def interface(self, kind: str, name: str, fmt: Format, shape: Shape, dtype: str) -> None:
         """A graph input or output under its own name; ``kind`` is input or output."""
@@ -33,16 +40,46 @@ class Data:
     def space(self, symbol: str, size: int) -> None:
         """Zero bytes for values that the program computes."""
         self.out.directive(".section .ddr.bss")
-        self.out.directive(".balign 4096")
+        self.out.directive(f".balign {self.bank}")
         self.out.label(symbol)
         self.out.directive(f".space {size}")
 
+    def part(self, symbol: str, base: str, offset: int) -> None:
+        """A symbol for bytes behind another."""
+        self.out.directive(f".equ {symbol}, {base}{offset:+#x}")
+
     def constant(self, symbol: str, fmt: Format, shape: Shape, data: Array) -> None:
-        """Known data, appended to the constants' file."""
+        """Known data, appended to the constants' file unless they are there already."""
+        alike = self._known.setdefault((fmt, sample(data)), [])
+        first = next((other for other, known in alike if same_bits(known, data)), None)
+        if first is not None:
+            self.part(symbol, first, 0)
+            return
+        alike.append((symbol, data))
+        if data.nbytes >= self.large:
+            self.out.directive(".section .ddr")
+            self.out.directive(f".balign {self.bank}")
         self.blob += bytes(-len(self.blob) % _ALIGNMENT)
         offset = len(self.blob)
         self.blob += data.tobytes()
         self.out.directive(f'.const {symbol}, {fmt.token}, {extents(shape)}, "{CONSTANTS_FILE}", {offset}')
+
+
+_SAMPLES = 64
+
+
+def sample(data: Array) -> bytes:
+    """Equal for equal arrays, and seldom for others: dtype, size and some of the elements."""
+    flat = data.reshape(-1)
+    some = flat[:: max(1, flat.size // _SAMPLES)]
+    return f"{data.dtype.str} {flat.size} ".encode() + np.ascontiguousarray(some).tobytes()
+
+
+def same_bits(one: Array, other: Array) -> bool:
+    """Whether two arrays have the same elements bit by bit, in whatever shape."""
+    bits = np.dtype(f"u{one.dtype.itemsize}")
+    flat = [np.ascontiguousarray(array).reshape(-1).view(bits) for array in (one, other)]
+    return one.dtype == other.dtype and np.array_equal(flat[0], flat[1])
 
 
 def buffer_record(kind: str, name: str, fmt: Format, shape: Shape, dtype: str, address: int) -> str:

@@ -9,12 +9,16 @@ from dataclasses import dataclass, replace
 
 from compiler.graph import Array, Shape
 from tx8isa.formats import Format
+from tx8isa.layouts import SMALLEST_TAIL, aligned_channels, batch_bytes, block_channels, tail_width
 
 from .expr import Address, Value, add, ceil_div, minimum, multiply, round_up
 from .kernel import Argument, Kernel
 
 LEVELS = 3
 """Strides of a DMA instruction."""
+
+_BLOCK = block_channels(16)
+"""Channels of a plane for elements of 16 and 32 bits."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,10 @@ class Space:
     sizes: tuple[int, ...]
     views: tuple[View, ...]
 
+    @property
+    def elements(self) -> int:
+        return math.prod(self.sizes)
+
 
 def collapse(shape: Shape, views: Sequence[View]) -> Space:
     """Merge the axes of an index space as far as all views step through them evenly."""
@@ -95,6 +103,70 @@ def collapse(shape: Shape, views: Sequence[View]) -> Space:
     axes = axes or [(1, (1,) * len(views))]
     merged = [replace(view, strides=tuple(steps[i] for _, steps in axes)) for i, view in enumerate(views)]
     return Space(tuple(size for size, _ in axes), tuple(merged))
+
+
+def element_spaces(operands: Sequence[DdrTensor], target: DdrTensor) -> list[Space]:
+    """The elements of the target and, for each, that of every operand; the target's view is the last.
+
+    One space, except for a blocked target with operands that broadcast or are compact: the planes of whole
+    blocks, and the channels that are left.
+    """
+    tensors = (*operands, target)
+    if not target.blocked:
+        return [collapse(target.shape, [broadcast_view(tensor, target.shape) for tensor in tensors])]
+    flat = _flat_space(tensors, target)
+    return [flat] if flat is not None else _plane_spaces(tensors, target)
+
+
+def _flat_space(tensors: Sequence[DdrTensor], target: DdrTensor) -> Space | None:
+    """All stored elements in their order, if all tensors have the same ones or a single one."""
+    whole = [tensor for tensor in tensors if tensor.size > 1 or tensor is target]
+    if any(not t.blocked or t.shape != target.shape or _batch(t) != _batch(target) for t in whole):
+        return None
+    views = [View(tensor, (int(tensor in whole),)) for tensor in tensors]
+    used = math.prod(target.shape[1:-1]) * aligned_channels(target.shape[-1], _BLOCK)
+    return Space(((target.shape[0] - 1) * _batch(target) + used,), tuple(views))
+
+
+def _plane_spaces(tensors: Sequence[DdrTensor], target: DdrTensor) -> list[Space]:
+    channels = target.shape[-1]
+    blocks, rest = divmod(channels, _BLOCK)
+    spaces = []
+    if blocks:
+        sizes = (target.shape[0], blocks, *target.shape[1:-1], _BLOCK)
+        spaces.append(collapse(sizes, [_plane_view(t, target, 0, _BLOCK) for t in tensors]))
+    if rest:
+        compact = any(not tensor.blocked and tensor.size > 1 for tensor in tensors)
+        width = tail_width(channels, _BLOCK) or _BLOCK
+        sizes = (target.shape[0], 1, *target.shape[1:-1], rest if compact else width)
+        spaces.append(collapse(sizes, [_plane_view(t, target, blocks, width) for t in tensors]))
+    return spaces
+
+
+def _plane_view(tensor: DdrTensor, target: DdrTensor, first: int, width: int) -> View:
+    """A tensor in the space [N, planes, positions ..., lanes], of the planes from ``first`` on.
+
+    They are ``width`` lanes wide where the tensor has as many channels as the target.
+    """
+    rank = len(target.shape)
+    shape = (1,) * (rank - len(tensor.shape)) + tensor.shape
+    steps = DdrTensor(tensor.symbol, tensor.fmt, (1, *shape[1:-1])).strides
+    lanes = int(shape[-1] > 1 or target.shape[-1] == 1)
+    if not tensor.blocked:
+        compact = broadcast_view(tensor, target.shape).strides
+        return View(tensor, (compact[0], _BLOCK * lanes, *compact[1:]), first * _BLOCK * lanes)
+    positions = math.prod(shape[1:-1])
+    stored = width if lanes else SMALLEST_TAIL
+    inner = [step * stored if size > 1 else 0 for step, size in zip(steps[1:], shape[1:-1], strict=False)]
+    batch = _batch(tensor) if shape[0] > 1 else 0
+    plane = positions * _BLOCK * lanes
+    return View(tensor, (batch, plane, *inner, lanes), first * plane)
+
+
+def _batch(tensor: DdrTensor) -> int:
+    """Stored elements of a batch of a blocked tensor, the gap at its end included."""
+    positions = math.prod(tensor.shape[1:-1])
+    return batch_bytes(positions, tensor.shape[-1], tensor.fmt.bits) // tensor.bytes_each
 
 
 @dataclass(frozen=True)
@@ -169,9 +241,9 @@ class Slab:
 
 
 @contextmanager
-def slabs(k: Kernel, space: Space, plan: SlabPlan) -> Iterator[Slab]:
-    """The slabs of this tile, one after another."""
-    with k.items(plan.items) as item:
+def slabs(k: Kernel, space: Space, plan: SlabPlan, first: int = 0) -> Iterator[Slab]:
+    """The slabs of this tile, one after another; the first of all is dealt to tile ``first``."""
+    with k.items(plan.items, first) as item:
         outer, block = item // plan.blocks, item % plan.blocks
         axis = len(space.sizes) - plan.depth
         begin = k.let(multiply(block, plan.rows))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tx8isa.formats import Format
 
-from .expr import Value
+from .expr import Value, add
 from .kernel import Kernel
 
 WIDE = (Format.FP32, Format.TF32)
@@ -62,3 +62,22 @@ def narrowed(k: Kernel, src: Value, n: Value, room: int, fmt: Format) -> Value:
     narrow = k.buffer("narrow", fmt.bits // 8 * room)
     convert(k, narrow, src, n, Format.FP32, fmt)
     return narrow
+
+
+MOST_MOVES = 16384
+"""A TDMA instruction that makes more moves runs into its time-out."""
+
+
+def spread_rows(k: Kernel, dst: Value, src: Value, rows: Value, columns: int, size: int) -> None:
+    """Every element of ``src``, ``size`` bytes each, ``columns`` times in a row: first once, then doubled.
+
+    One for each row (at most MOST_MOVES); the DMA would take a run of its own for each copy.
+    """
+    step, done = columns * size, 0
+    while done < columns:
+        source, count, stride = (src, 1, size) if not done else (dst, min(done, columns - done), step)
+        k.emit(
+            "td.gatherscatter", dst=add(dst, done * size), src0=source, n=count * size,
+            src_stride0=stride, src_iter0=rows, dst_stride0=step, dst_iter0=rows,
+        )  # fmt: skip
+        done += count

@@ -1,4 +1,4 @@
-"""Sliding windows in blocks of output rows: which image rows each needs, and what of its window is
+"""Sliding windows over blocks of output rows: which image rows a block needs, and what of its window is
 padding."""
 
 from __future__ import annotations
@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from compiler.operators.window import Window
 
-from .aligned import MOST_POSITIONS, Grid
-from .expr import Value, Variable, add, ceil_div, maximum, minimum, multiply, subtract
+from .aligned import MOST_POSITIONS, Grid, Place
+from .dealing import within
+from .expr import Value, add, maximum, minimum, multiply, subtract
 from .kernel import Kernel
-from .spm import SpmOverflow
 
 _LARGEST_KERNEL, _LARGEST_STEP, _LARGEST_EXTENT = 255, 1023, 4096
 
@@ -32,7 +32,11 @@ def limits(window: Window) -> str | None:
 
 @dataclass(frozen=True)
 class Geometry:
-    """A window over an image of rows and columns; one of one axis has one column."""
+    """A window over an image of rows and columns; one of one axis has one column.
+
+    The rows of the image are every ``row_step``-th that there are. ``whole``: blocks of output rows have the
+    whole image, not only what they need of it.
+    """
 
     height: int
     width: int
@@ -42,6 +46,8 @@ class Geometry:
     begin: tuple[int, int]
     rows: int
     columns: int
+    row_step: int = 1
+    whole: bool = False
 
     @property
     def extent(self) -> tuple[int, int]:
@@ -56,7 +62,9 @@ class Geometry:
         return max(reach - self.width - self.begin[1], 0)
 
     def input_rows(self, rows: int) -> int:
-        """Image rows that ``rows`` output rows need, at most."""
+        """Image rows that a block of ``rows`` output rows has, at most."""
+        if self.whole:
+            return self.height
         return min((rows - 1) * self.strides[0] + self.extent[0], self.height)
 
 
@@ -73,51 +81,65 @@ def geometry(window: Window) -> Geometry:
     )  # fmt: skip
 
 
+def skipping(g: Geometry) -> Geometry:
+    """The same windows over the rows that they touch, if they are one row high."""
+    if g.kernel[0] > 1 or g.strides[0] == 1:
+        return g
+    return replace(g, height=g.rows, strides=(1, g.strides[1]), row_step=g.strides[0])
+
+
+def flattened(g: Geometry, images: int) -> Geometry | None:
+    """The positions of ``images`` images as rows of one column; None if windows are more than a position."""
+    if g.kernel != (1, 1) or g.strides != (1, 1) or g.row_step > 1:
+        return None
+    positions = images * g.height * g.width
+    return replace(g, height=positions, width=1, rows=positions, columns=1)
+
+
 @dataclass(frozen=True)
 class RowBlock:
-    """A block of output rows and the image rows it needs."""
+    """A block of output rows and the image rows it needs: in both the first row, and a grid of positions."""
 
     begin: Value
     output: Grid
     first: Value
     input: Grid
     pad: list[Value]
+    row_step: int
+
+    def source(self, image: Value, lane: Value = 0) -> Place:
+        """Where its part of an image begins."""
+        position = multiply(self.first, self.row_step * self.input.width)
+        return Place(image, position, lane, self.row_step)
+
+    def target(self, image: Value, lane: Value = 0) -> Place:
+        """Where its part of the result begins."""
+        return Place(image, multiply(self.begin, self.output.width), lane)
 
 
-def row_block(k: Kernel, g: Geometry, block: Value, rows: int) -> RowBlock:
-    """Output rows block*rows ..., at most ``rows``; what of their window is no image row is padding."""
-    begin = k.let(multiply(block, rows))
-    count = k.let(minimum(rows, subtract(g.rows, begin)))
+def row_block(k: Kernel, g: Geometry, begin: Value, count: Value, rows: int) -> RowBlock:
+    """Output rows begin .. begin + count - 1, at most ``rows``; what of their window is no image row is
+    padding."""
     top_edge = subtract(multiply(begin, g.strides[0]), g.begin[0])
     reach = add(multiply(subtract(count, 1), g.strides[0]), g.extent[0])
     end = add(top_edge, reach)
-    first = k.let(minimum(maximum(top_edge, 0), g.height - 1))
-    last = maximum(minimum(end, g.height), add(first, 1))
-    height = k.let(subtract(last, first))
-    top = k.let(maximum(subtract(first, top_edge), 0))
-    bottom = k.let(maximum(subtract(end, g.height), 0))
+    first = 0 if g.whole else k.let(minimum(maximum(top_edge, 0), g.height - 1))
+    last = g.height if g.whole else maximum(minimum(end, g.height), add(first, 1))
     room = g.input_rows(rows)
-    if not isinstance(height, int):
-        height = _within(height, 1, room)
-    top, bottom = _within(top, 0, g.extent[0]), _within(bottom, 0, g.extent[0] + g.strides[0])
+    height = within(k.let(subtract(last, first)), 1, room)
+    top = within(maximum(subtract(first, top_edge), 0), 0, g.extent[0])
+    bottom = within(maximum(subtract(end, g.height), 0), 0, g.extent[0] + g.strides[0])
     pad = [top, bottom, g.begin[1], g.right]
-    return RowBlock(begin, Grid(count, g.columns, rows), first, Grid(height, g.width, room), pad)
+    output, image = Grid(count, g.columns, rows), Grid(height, g.width, room)
+    return RowBlock(begin, output, first, image, pad, g.row_step)
 
 
-def _within(value: Value, low: int, high: int) -> Value:
-    """The same value with a range that the geometry guarantees and interval arithmetic cannot see."""
-    return value if not isinstance(value, Variable) else replace(value, low=low, high=min(high, value.high))
-
-
-def rows_per_block(k: Kernel, g: Geometry, per_row_out: int, per_row_in: int, fixed: int, items: int) -> int:
-    """Output rows of a slice: as many as fit, fewer where the tiles would have nothing to do."""
-    rows = min(g.rows, max(1, ceil_div(g.rows * items, k.target.tiles)))
+def most_rows(g: Geometry) -> int:
+    """Output rows beyond which a block has more rows or positions than instructions take."""
+    rows = g.rows
     while rows > 1 and (
-        rows * per_row_out + g.input_rows(rows) * per_row_in + fixed > k.budget
-        or max(rows * g.columns, g.input_rows(rows) * g.width) > MOST_POSITIONS
-        or max(rows, g.input_rows(rows)) > _LARGEST_EXTENT
+        max(rows * g.columns, g.input_rows(rows) * g.width) > MOST_POSITIONS
+        or (max(g.columns, g.width) > 1 and max(rows, g.input_rows(rows)) > _LARGEST_EXTENT)
     ):
-        rows -= max(1, rows // 8)
-    if rows * per_row_out + g.input_rows(rows) * per_row_in + fixed > k.target.spm_bytes:
-        raise SpmOverflow(f"one row of output and {g.input_rows(rows)} of input do not fit the SPM")
+        rows -= max(1, rows // 16)
     return rows

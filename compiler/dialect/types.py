@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from xdsl.dialects.builtin import (
     IntegerType,
     NoneAttr,
@@ -18,6 +20,7 @@ from xdsl.irdl import irdl_attr_definition
 from compiler.graph import Shape
 from compiler.lowering.record import Order
 from tx8isa.formats import Format
+from tx8isa.layouts import Layout, place
 
 
 @irdl_attr_definition
@@ -88,3 +91,53 @@ def storage_permutation(rank: int, order: Order) -> tuple[int, ...]:
     if order in (Order.CHANNELS_LAST, Order.BLOCKED) and rank > 2:
         return (0, *range(2, rank), 1)
     return tuple(range(rank))
+
+
+def blockable(kind: Attribute) -> bool:
+    """Whether a tensor can lie in planes of channels: floats with a batch, channels and positions."""
+    return format_of(kind).is_float and len(shape_of(kind)) > 2
+
+
+def stored_shape(kind: Attribute) -> Shape:
+    """The shape with its axes in the order in which they lie in DDR."""
+    shape = shape_of(kind)
+    return tuple(shape[axis] for axis in storage_permutation(len(shape), order_of(kind)))
+
+
+def stored_bytes(kind: Attribute) -> int:
+    """Bytes from the first to the last of a tensor in DDR, the padding of planes of channels included."""
+    if order_of(kind) is Order.BLOCKED:
+        placement = place(format_of(kind), stored_shape(kind), Layout.NCX)
+        return (placement.batches - 1) * placement.batch_stride + placement.used_bytes
+    return -(-math.prod(shape_of(kind)) * format_of(kind).bits // 8)
+
+
+def lies_alike(before: Attribute, after: Attribute) -> bool:
+    """Whether a tensor of type ``before`` can be read as the type ``after`` without a change.
+
+    Both have one shape and format. What ``after`` has and ``before`` has not, even padding, makes it False;
+    padding behind the last element that only ``before`` has does not matter.
+    """
+    if format_of(before) is not format_of(after):
+        return False
+    orders = {order_of(before), order_of(after)}
+    if not _same_order(shape_of(before), orders):
+        return False
+    if Order.BLOCKED not in orders or len(orders) == 1:
+        return True
+    batches, *image, channels = stored_shape(before if order_of(before) is Order.BLOCKED else after)
+    placement = place(format_of(before), (batches, *image, channels), Layout.NCX)
+    one_plane = channels == placement.split.aligned and channels <= placement.split.block
+    if math.prod(image) > 1 and not one_plane:
+        return False
+    if batches > 1:
+        return placement.total_bytes == placement.logical_bytes
+    return placement.used_bytes == placement.logical_bytes or order_of(before) is Order.BLOCKED
+
+
+def _same_order(shape: Shape, orders: set[Order]) -> bool:
+    """Whether the axes that are longer than 1 stand in one order in all of these."""
+    found = set()
+    for order in orders:
+        found.add(tuple(axis for axis in storage_permutation(len(shape), order) if shape[axis] != 1))
+    return len(found) == 1

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from compiler.lowering import (  # noqa: F401  (each module registers its lowerings)
     arcs,
+    attention,
     batchnorm,
+    channelnorm,
     convolution,
     core,
     elementwise,
@@ -12,6 +14,7 @@ from compiler.lowering import (  # noqa: F401  (each module registers its loweri
     indexing,
     matmul,
     movement,
+    pieces,
     pooling,
     rowwise,
 )

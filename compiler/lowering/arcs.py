@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from compiler.codegen.expr import Value
-from compiler.lowering.formulas import Formula, formula
+from compiler.lowering.formulas import formula
+from compiler.lowering.pointwise import Formula
 from compiler.operators.record import Call
 
 # Abramowitz & Stegun, Handbook of Mathematical Functions, 4.4.49: |error| <= 2e-8 for |x| <= 1.

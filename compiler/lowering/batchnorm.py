@@ -1,4 +1,4 @@
-"""BatchNormalization on channels-last slices, as the TX8 overview describes it.
+"""BatchNormalization on channel-blocked slices, as the TX8 overview describes it.
 
 Convert to FP32, subtract the mean, multiply by 1 / sqrt(variance + epsilon), scale, shift, convert back.
 The parameters are per channel: whole channel blocks take the loop form of the vector instructions, tails
@@ -14,20 +14,23 @@ from compiler.codegen.aligned import (
     MOST_POSITIONS,
     ChannelVector,
     Grid,
+    Place,
     aligned_bytes,
     channel_vector,
-    load_aligned,
+    load_slice,
     load_vector,
     narrowed_slice,
     per_channel,
-    store_aligned,
+    store_slice,
     widened_slice,
 )
-from compiler.codegen.expr import Value, add, ceil_div, minimum, multiply, round_up
+from compiler.codegen.dealing import coordinates, dealt, share, slices
+from compiler.codegen.expr import Value, add, ceil_div, multiply, round_up
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.tensors import Stretch, stretches
 from compiler.codegen.vector import Vector
+from compiler.lowering.pointwise import apply_steps, step_bytes
 from compiler.lowering.record import Order, Work, lowering
+from compiler.lowering.region import SliceRegion
 from tx8isa.formats import Format
 from tx8isa.layouts import aligned_channels
 
@@ -36,31 +39,37 @@ _COLUMNS = 4096
 """Extent of one lane of a packed shape."""
 
 
-@lowering("BatchNormalization", order=Order.CHANNELS_LAST)
+@lowering("BatchNormalization", order=Order.CHANNELS_LAST, anchor=True, blocked=True)
 def batch_normalization(k: Kernel, work: Work) -> None:
-    """All positions of all batches are one row of positions: the parameters only depend on the channel."""
-    source, target = work.input(0), work.output
-    channels = source.shape[-1]
-    positions = math.prod(source.shape[:-1])
+    """The parameters only depend on the channel: positions of compact images are one row of positions."""
+    source = work.input(0)
+    channels, positions = source.shape[-1], math.prod(source.shape[1:-1])
+    batch = source.shape[0]
+    if not source.blocked:
+        batch, positions = 1, batch * positions
     vectors = {name: channel_vector(k, f"{name}_data", work.input(at)) for name, at in _OPERANDS.items()}
-    dealt = 0
-    for stretch in stretches(channels, _channels_per_slice(k, channels, source.fmt)):
-        rows = _positions_per_slice(k, positions, stretch.size, source.fmt)
+    taken = _channels_per_slice(k, work, channels)
+    images = math.gcd(batch, k.target.tiles)
+    parts = k.target.tiles // images
+    image, row = coordinates(k, (images, parts))
+    own_images = share(batch, images, image, 1)
+    for stretch, own in dealt(channels, taken, 1, 0):
+        rows = share(positions, parts, row, _positions_per_slice(k, work, positions, stretch.size))
+        with slices(k, own) as (block, _):
+            lane = k.let(add(multiply(block, stretch.size), stretch.start))
+            parameters = _parameters(k, work, vectors, lane, stretch.size)
+            with slices(k, own_images) as (n, _), slices(k, rows) as (begin, count):
+                at = Place(n, begin, lane)
+                _normalize(k, work, at, Grid(count, 1, rows.size), stretch.size, parameters)
 
-        def prepare(block: Value, stretch: Stretch = stretch) -> tuple[Value, list[Value]]:
-            channel = k.let(add(multiply(block, stretch.size), stretch.start))
-            return channel, _parameters(k, work, vectors, channel, stretch.size)
 
-        slices = ceil_div(positions, rows)
-        with k.grouped_items(stretch.count, slices, dealt, prepare) as (_, item, (channel, parameters)):
-            begin = k.let(multiply(item, rows))
-            grid = Grid(k.let(minimum(rows, positions - begin)), 1, rows)
-            first = k.let(add(multiply(begin, channels), channel))
-            data = widened_slice(k, load_aligned(k, "x", source, first, channels, grid, stretch.size))
-            for name, parameter in zip(("sub", "mul", "mul", "add"), parameters, strict=True):
-                per_channel(k, name, data, parameter)
-            store_aligned(k, narrowed_slice(k, data, target.fmt), target, first, channels)
-        dealt += stretch.count * slices
+def _normalize(k: Kernel, work: Work, at: Place, grid: Grid, channels: int, parameters: list[Value]) -> None:
+    """One slice from its place in the operand to the same place in the result."""
+    data = widened_slice(k, load_slice(k, "x", work.input(0), at, grid, channels))
+    for name, parameter in zip(("sub", "mul", "mul", "add"), parameters, strict=True):
+        per_channel(k, name, data, parameter)
+    apply_steps(SliceRegion(k, data, at), data.base, work.steps)
+    store_slice(k, narrowed_slice(k, data, work.output.fmt), work.output, at)
 
 
 def _parameters(
@@ -74,10 +83,12 @@ def _parameters(
     return [loaded["mean"], loaded["variance"], loaded["scale"], loaded["shift"]]
 
 
-def _bytes_per_position(channels: int, fmt: Format) -> int:
-    """Scratchpad bytes of a position: the slice before, in FP32 and after, and its tail twice."""
+def _bytes_per_position(work: Work, channels: int) -> int:
+    """Scratchpad bytes of a position: the slice before, in FP32 and after, its tail twice, the steps."""
+    fmt = work.input(0).fmt
     each = 2 * aligned_bytes(BLOCK, channels, fmt) + aligned_bytes(BLOCK, channels, Format.FP32)
-    return each // BLOCK + 2 * (channels % BLOCK) * fmt.bits // 8
+    steps = step_bytes(work.steps, Format.FP32) * aligned_channels(channels, BLOCK)
+    return each // BLOCK + 2 * (channels % BLOCK) * fmt.bits // 8 + steps
 
 
 def _parameter_bytes(channels: int) -> int:
@@ -85,15 +96,15 @@ def _parameter_bytes(channels: int) -> int:
     return 8 * aligned_channels(channels, BLOCK) * 4 + 4096
 
 
-def _channels_per_slice(k: Kernel, channels: int, fmt: Format) -> int:
+def _channels_per_slice(k: Kernel, work: Work, channels: int) -> int:
     """All of them, or as many whole blocks as fit with one position."""
     taken = channels
-    while taken > BLOCK and _parameter_bytes(taken) + _bytes_per_position(taken, fmt) > k.budget:
+    while taken > BLOCK and _parameter_bytes(taken) + _bytes_per_position(work, taken) > k.budget:
         taken = round_up(ceil_div(taken, 2), BLOCK)
     return taken
 
 
-def _positions_per_slice(k: Kernel, positions: int, channels: int, fmt: Format) -> int:
+def _positions_per_slice(k: Kernel, work: Work, positions: int, channels: int) -> int:
     """An even share for every tile, or what fits."""
-    fit = max(1, (k.budget - _parameter_bytes(channels)) // max(_bytes_per_position(channels, fmt), 1))
+    fit = max(1, (k.budget - _parameter_bytes(channels)) // max(_bytes_per_position(work, channels), 1))
     return min(fit, ceil_div(positions, k.target.tiles), _COLUMNS, MOST_POSITIONS)

@@ -6,14 +6,16 @@ Slow beside the engines; the last resort for what they cannot do.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from compiler.codegen.core import Core, element_of, offset_of
-from compiler.codegen.expr import Value, add, multiply
+from compiler.codegen.expr import add, multiply
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.tensors import (
     DdrTensor,
+    View,
     broadcast_view,
     collapse,
     copy_views,
@@ -22,6 +24,7 @@ from compiler.codegen.tensors import (
 )
 from compiler.graph import FLOATS, INTEGERS
 from compiler.lowering import formulas
+from compiler.lowering.chain import lower_single
 from compiler.lowering.movement import cast as cast_floats
 from compiler.lowering.record import EVERY_TYPE, Order, Work, lowering
 from tx8isa.formats import Format
@@ -85,15 +88,22 @@ ARITHMETIC: dict[str, Step] = {
 }
 
 
+_AT_ONCE = 6
+"""Operands that have registers at the same time."""
+
+
 def arithmetic(k: Kernel, work: Work) -> None:
-    """A chain of an integer instruction over all operands; results wrap."""
+    """A chain of an integer instruction over all operands, some at a time; results wrap."""
 
     def chain(core: Core, values: list[str]) -> str:
         for other in values[1:]:
             ARITHMETIC[work.op](core, [values[0], other])
         return values[0]
 
-    evaluate(k, [tensor for tensor in work.inputs if tensor is not None], work.output, chain)
+    operands = [tensor for tensor in work.inputs if tensor is not None]
+    evaluate(k, operands[:_AT_ONCE], work.output, chain)
+    for at in range(_AT_ONCE, len(operands), _AT_ONCE):  # each tile goes on with its own elements
+        evaluate(k, [work.output, *operands[at : at + _AT_ONCE]], work.output, chain)
 
 
 @lowering("BitwiseAnd", "BitwiseOr", "BitwiseXor", order=Order.FOLLOW, types=INTEGERS)
@@ -113,18 +123,51 @@ def bitwise_not(k: Kernel, work: Work) -> None:
     evaluate(k, [work.input(0)], work.output, step)
 
 
-@lowering("BitShift", order=Order.FOLLOW, types=("uint8",))
+@lowering("BitShift", order=Order.FOLLOW, types=INTEGERS)
 def bit_shift(k: Kernel, work: Work) -> None:
-    """Shift by as many bits as the second operand says."""
-    mnemonic = "sll" if work.spec.string("direction") == "LEFT" else "srl"
-    evaluate(k, [work.input(0), work.input(1)], work.output, _simple(mnemonic))
+    """Shift by as many bits as the second operand says; outside the width only signs are left."""
+    left = work.spec.string("direction") == "LEFT"
+
+    def step(core: Core, values: list[str]) -> str:
+        x, count = values
+        core.emit("bltu", count, core.number(work.output.fmt.bits), "1f")  # as unsigned, negatives are large
+        core.emit("li", *((x, "0") if left else (count, "63")))
+        core.k.out.label("1")
+        core.emit("sll" if left else "sra", x, x, count)
+        return x
+
+    evaluate(k, [work.input(0), work.input(1)], work.output, step)
+
+
+@lowering("BitCast", order=Order.FOLLOW, types=EVERY_TYPE)
+def bit_cast(k: Kernel, work: Work) -> None:
+    """The bytes as they are; floats in their own format, whatever they are computed in."""
+    from compiler.dialect.types import DTYPE_FORMATS
+
+    source, target = work.input(0), work.output
+    before = DTYPE_FORMATS[work.spec.tensor(0).dtype]
+    after = DTYPE_FORMATS[_dtype_after(work)]
+    bits = source if source.fmt is before else DdrTensor(_room(k, source, before), before, source.shape)
+    if bits is not source:
+        cast_floats(k, Work("", "tx8be.cast", None, (source,), bits))
+        k.synchronize()
+    result = target if target.fmt is after else DdrTensor(_room(k, target, after), after, target.shape)
+    shared = replace(bits, fmt=after)
+    copy_views(k, (target.size,), View(shared, (1,)), View(result, (1,)))
+    if result is not target:
+        k.synchronize()
+        cast_floats(k, Work("", "tx8be.cast", None, (result,), target))
+
+
+def _room(k: Kernel, like: DdrTensor, fmt: Format) -> str:
+    return k.scratch("bits", like.size * fmt.bits // 8).symbol
 
 
 @lowering("Mod", order=Order.FOLLOW, types=NUMERIC_TYPES)
 def modulus(k: Kernel, work: Work) -> None:
-    """fmod = 1: the sign of the dividend, else (integers only) that of the divisor."""
+    """fmod = 1: the sign of the dividend, else that of the divisor."""
     if work.output.fmt.is_float:
-        formulas.remainder(k, work)
+        lower_single(k, work)
         return
     step = _simple("rem") if work.spec.integer("fmod") else _python_modulus
     evaluate(k, [work.input(0), work.input(1)], work.output, step)
@@ -152,14 +195,14 @@ def relation(k: Kernel, work: Work) -> None:
     if tensor.dtype in INTEGERS:
         evaluate(k, [work.input(0), work.input(1)], work.output, _relation(work.op))
     else:
-        formulas.relation(k, work)
+        lower_single(k, work)
 
 
 @lowering("Where", order=Order.FOLLOW, types=EVERY_TYPE)
 def where(k: Kernel, work: Work) -> None:
     """Floats by a masked move, anything else by the core."""
     if work.output.fmt.is_float:
-        formulas.choice(k, work)
+        lower_single(k, work)
         return
 
     def step(core: Core, values: list[str]) -> str:
@@ -169,12 +212,6 @@ def where(k: Kernel, work: Work) -> None:
         return values[1]
 
     evaluate(k, [work.input(0), work.input(1), work.input(2)], work.output, step)
-
-
-@lowering("FloatPow", order=Order.FOLLOW, types=FLOATS)
-def pow_(k: Kernel, work: Work) -> None:
-    """Both operands floats."""
-    formulas.power(k, work)
 
 
 @lowering("IntegerPow", order=Order.FOLLOW, types=INTEGERS)
@@ -232,12 +269,7 @@ def words_like(k: Kernel, like: DdrTensor) -> DdrTensor:
 
 def _truth(k: Kernel, source: DdrTensor, target: DdrTensor) -> None:
     if source.fmt.is_float:
-
-        def body(f: formulas.Formula, data: list[Value]) -> Value:
-            f.v.vs("ne", data[0], data[0], 0.0)
-            return data[0]
-
-        formulas.evaluate(k, [source], target, body, 0)
+        lower_single(k, Work("", "Cast", None, (source,), target))
         return
 
     def step(core: Core, values: list[str]) -> str:

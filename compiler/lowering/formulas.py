@@ -1,131 +1,34 @@
 """Element-wise formulas in FP32: functions of one operand, relations, logic, choice.
 
-Every operand is spread over the slab by the strides of the DMA and widened to FP32; a truth value is 1.0 or
-0.0 there. The result is rounded once to its own format. Integers are left to the kernel core (core.py).
+Integers are left to the kernel core (core.py), which registers the operators that take both.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from compiler.codegen.expr import Value
-from compiler.codegen.kernel import Kernel
-from compiler.codegen.tensors import (
-    DdrTensor,
-    Slab,
-    View,
-    broadcast_view,
-    collapse,
-    load_slab,
-    plan_slabs,
-    slabs,
-    store_slab,
-    whole,
-)
-from compiler.codegen.vector import Vector, convert, narrowed, widened
-from compiler.graph import FLOATS
-from compiler.lowering.record import Order, Work, lowering
+from compiler.lowering.chain import operator
+from compiler.lowering.pointwise import Formula, Operand, Pointwise, define
 from compiler.operators.record import Call
-from tx8isa.formats import Format
-
-FLOATS_AND_BOOL = (*FLOATS, "bool")
-
-
-@dataclass(frozen=True)
-class Formula:
-    """Emits a formula over FP32 data in place; ``temporary`` makes a buffer of the slab's size."""
-
-    v: Vector
-    temporary: Callable[[str], Value]
-
-    def fill(self, dst: Value, value: float) -> None:
-        self.v.k.emit("td.memset.fp32", dst=dst, value=value, n=self.v.n)
-
-    def copy(self, dst: Value, src: Value) -> None:
-        self.v.vs("max", dst, src, -math.inf)
-
-    def choose(self, dst: Value, mask: Value, src: Value) -> None:
-        """dst = src where the mask is 1."""
-        self.v.k.emit("ct.maskmove.fp32", dst=dst, src0=src, src1=mask, n=self.v.n)
-
-    def whole_numbers(self, x: Value, rounding: str) -> None:
-        """x = x rounded to an integer: 1.5 * 2**23 added and taken away leaves no fraction below 2**22."""
-        k, n = self.v.k, self.v.n
-        small, result = self.temporary("small"), self.temporary("whole")
-        self.v.unary("abs", small, x)
-        self.v.vs("lt", small, small, 4194304.0)
-        k.emit("ct.add.vs.fp32", dst=result, src0=x, src1=12582912.0, n=n, rnd=rounding)
-        self.v.vs("sub", result, result, 12582912.0)
-        self.choose(x, small, result)
-
-
-Body = Callable[[Formula, list[Value]], Value]
-"""Computes a result from FP32 operands, which it may overwrite, and says where it is."""
-
-
-def evaluate(k: Kernel, operands: list[DdrTensor], target: DdrTensor, body: Body, temporaries: int) -> None:
-    """The formula over the elements of ``target``, to which the operands broadcast."""
-    views = [broadcast_view(tensor, target.shape) for tensor in operands]
-    space = collapse(target.shape, (*views, whole(target)))
-    each = sum(4 + tensor.bytes_each for tensor in operands) + 4 * temporaries + 4 + target.bytes_each
-    plan = plan_slabs(space.sizes, max(k.budget // each - 512, 1), k.target.tiles)
-    with slabs(k, space, plan) as slab:
-        v = Vector(k, Format.FP32, slab.elements)
-        data = [_loaded(k, view, slab, plan.elements) for view in space.views[:-1]]
-        formula = Formula(v, lambda name: k.buffer(name, 4 * plan.elements))
-        result = body(formula, data)
-        store_slab(k, space.views[-1], slab, _stored(k, result, slab, plan.elements, target.fmt))
-
-
-def _loaded(k: Kernel, view: View, slab: Slab, room: int) -> Value:
-    fmt = view.tensor.fmt
-    data = k.buffer("x", room * view.tensor.bytes_each)
-    load_slab(k, view, slab, data)
-    if fmt is not Format.INT8:
-        return widened(k, data, slab.elements, room, fmt)
-    wide = k.buffer("wide", 4 * room)
-    convert(k, wide, data, slab.elements, fmt, Format.FP32)
-    return wide
-
-
-def _stored(k: Kernel, data: Value, slab: Slab, room: int, fmt: Format) -> Value:
-    if fmt is not Format.INT8:
-        return narrowed(k, data, slab.elements, room, fmt)
-    narrow = k.buffer("narrow", room)
-    convert(k, narrow, data, slab.elements, Format.FP32, fmt)
-    return narrow
 
 
 def formula(op: str, temporaries: int, body: Callable[[Formula, Value, Call], Value]) -> None:
-    """Register an operator of one float operand."""
+    """Register an operator of one operand, which the body may overwrite."""
 
-    @lowering(op, order=Order.FOLLOW, types=FLOATS_AND_BOOL)
-    def lower(k: Kernel, work: Work) -> None:
-        def apply(f: Formula, data: list[Value]) -> Value:
-            return body(f, data[0], work.spec)
+    def apply(f: Formula, operands: list[Operand], call: Call) -> Value:
+        return body(f, f.own(operands[0]), call)
 
-        evaluate(k, [work.input(0)], work.output, apply, temporaries)
+    operator(Pointwise(op, apply, temporaries, wide=True))
 
 
-def _unary(instruction: str) -> Callable[[Formula, Value, Call], Value]:
-    def body(f: Formula, x: Value, call: Call) -> Value:
-        f.v.unary(instruction, x, x)
-        return x
-
-    return body
+def _not(f: Formula, x: Value, call: Call) -> Value:
+    f.v.unary("not", x, x)
+    return x
 
 
-for _op, _instruction in (
-    ("Reciprocal", "recip"),
-    ("Log", "ln"),
-    ("Sin", "sin"),
-    ("Cos", "cos"),
-    ("Softplus", "softplus"),
-    ("Not", "not"),
-):
-    formula(_op, 0, _unary(_instruction))
+formula("Not", 0, _not)
 
 
 def _rounded(rounding: str) -> Callable[[Formula, Value, Call], Value]:
@@ -162,12 +65,15 @@ formula("IsInf", 0, _infinite)
 
 
 def _exponential_below(f: Formula, x: Value, inner: float, outer: float) -> Value:
-    """outer * (exp(min(x, 0) / inner) - 1) in a new buffer."""
+    """outer * (exp(min(x, 0) / inner) - 1) in a new buffer.
+
+    The quick exponential is off by |x| e**x 6e-8, far below the rounding of the difference.
+    """
     below = f.temporary("below")
     f.v.vs("min", below, x, 0.0)
     if inner != 1.0:
         f.v.vs("mul", below, below, 1.0 / inner)
-    f.v.unary("exp", below, below)
+    f.v.unary("exp_lp", below, below)
     f.v.vs("sub", below, below, 1.0)
     f.v.vs("mul", below, below, outer)
     return below
@@ -198,23 +104,22 @@ formula("Celu", 1, _celu)
 formula("Selu", 1, _selu)
 
 
-def _clipped_line(f: Formula, x: Value, slope: float, shift: float) -> None:
-    """x = slope x + shift between 0 and 1."""
-    f.v.vs("mul", x, x, slope)
-    f.v.vs("add", x, x, shift)
-    f.v.vs("max", x, x, 0.0)
-    f.v.vs("min", x, x, 1.0)
+def _clipped_line(f: Formula, dst: Value, x: Value, slope: float, shift: float) -> None:
+    """dst = slope x + shift between 0 and 1."""
+    f.v.vs("mul", dst, x, slope)
+    f.v.vs("add", dst, dst, shift)
+    f.v.vs("max", dst, dst, 0.0)
+    f.v.vs("min", dst, dst, 1.0)
 
 
 def _hard_sigmoid(f: Formula, x: Value, call: Call) -> Value:
-    _clipped_line(f, x, call.number("alpha"), call.number("beta"))
+    _clipped_line(f, x, x, call.number("alpha"), call.number("beta"))
     return x
 
 
 def _hard_swish(f: Formula, x: Value, call: Call) -> Value:
     gate = f.temporary("gate")
-    f.copy(gate, x)
-    _clipped_line(f, gate, 1.0 / 6.0, 0.5)
+    _clipped_line(f, gate, x, 1.0 / 6.0, 0.5)
     f.v.vv("mul", x, x, gate)
     return x
 
@@ -306,8 +211,6 @@ formula("Tan", 1, _tan)
 formula("Sinh", 1, _hyperbolic("sub"))
 formula("Cosh", 1, _hyperbolic("add"))
 formula("Sign", 1, _sign)
-formula("Abs", 0, _unary("abs"))
-formula("Neg", 0, _unary("neg"))
 
 RELATIONS = {
     "Equal": "eq",
@@ -321,56 +224,59 @@ RELATIONS = {
 }
 
 
-def relation(k: Kernel, work: Work) -> None:
-    """A relation of floats or the logic of truth values: 1.0 or 0.0, stored as a byte."""
+def _relation(op: str, name: str) -> None:
+    """A relation of floats or the logic of truth values."""
 
-    def body(f: Formula, data: list[Value]) -> Value:
-        f.v.vv(RELATIONS[work.op], data[0], data[0], data[1])
-        return data[0]
-
-    evaluate(k, [work.input(0), work.input(1)], work.output, body, 0)
-
-
-def choice(k: Kernel, work: Work) -> None:
-    """Where of floats: the second operand, replaced by the first where the condition holds."""
-
-    def body(f: Formula, data: list[Value]) -> Value:
-        f.choose(data[2], data[0], data[1])
-        return data[2]
-
-    evaluate(k, [work.input(0), work.input(1), work.input(2)], work.output, body, 0)
-
-
-def power(k: Kernel, work: Work) -> None:
-    """|x|**y as exp(y ln |x|); below zero only whole exponents have a value, and odd ones a sign."""
-
-    def body(f: Formula, data: list[Value]) -> Value:
-        (x, y), v = data, f.v
-        result, mask, half = f.temporary("result"), f.temporary("mask"), f.temporary("half")
-        v.unary("abs", result, x)
-        v.unary("log2", result, result)
-        v.vv("mul", result, result, y)
-        v.unary("pow2", result, result)
-        f.copy(half, y)
-        f.whole_numbers(half, "rdn")
-        v.vv("ne", mask, half, y)
-        _where_negative(f, mask, x, half)
-        f.fill(half, math.nan)
-        f.choose(result, mask, half)
-        v.vs("mul", half, y, 0.5)
-        f.whole_numbers(half, "rdn")
-        v.vs("mul", half, half, 2.0)
-        v.vv("sub", half, y, half)
-        v.vs("eq", mask, half, 1.0)
-        _where_negative(f, mask, x, half)
-        v.unary("neg", half, result)
-        f.choose(result, mask, half)
-        v.vs("eq", mask, y, 0.0)
-        f.fill(half, 1.0)
-        f.choose(result, mask, half)
+    def body(f: Formula, operands: list[Operand], call: Call) -> Value:
+        a, b = operands
+        result = f.place(a, b)
+        f.v.vv(name, result, f.data(a), f.data(b))
         return result
 
-    evaluate(k, [work.input(0), work.input(1)], work.output, body, 6)
+    define(Pointwise(op, body, wide=True))
+
+
+for _op, _name in RELATIONS.items():
+    _relation(_op, _name)
+
+
+def _where(f: Formula, operands: list[Operand], call: Call) -> Value:
+    """The third operand, replaced by the second where the condition holds."""
+    condition, chosen, otherwise = operands
+    result = f.own(otherwise)
+    f.choose(result, f.data(condition), f.data(chosen))
+    return result
+
+
+define(Pointwise("Where", _where, wide=True))
+
+
+def _power(f: Formula, operands: list[Operand], call: Call) -> Value:
+    """|x|**y as exp(y ln |x|); below zero only whole exponents have a value, and odd ones a sign."""
+    (x, y), v = (f.data(operand) for operand in operands), f.v
+    result, mask, half = f.temporary("result"), f.temporary("mask"), f.temporary("half")
+    v.unary("abs", result, x)
+    v.unary("log2", result, result)
+    v.vv("mul", result, result, y)
+    v.unary("pow2", result, result)
+    f.copy(half, y)
+    f.whole_numbers(half, "rdn")
+    v.vv("ne", mask, half, y)
+    _where_negative(f, mask, x, half)
+    f.fill(half, math.nan)
+    f.choose(result, mask, half)
+    v.vs("mul", half, y, 0.5)
+    f.whole_numbers(half, "rdn")
+    v.vs("mul", half, half, 2.0)
+    v.vv("sub", half, y, half)
+    v.vs("eq", mask, half, 1.0)
+    _where_negative(f, mask, x, half)
+    v.unary("neg", half, result)
+    f.choose(result, mask, half)
+    v.vs("eq", mask, y, 0.0)
+    f.fill(half, 1.0)
+    f.choose(result, mask, half)
+    return result
 
 
 def _where_negative(f: Formula, mask: Value, x: Value, scratch: Value) -> None:
@@ -379,16 +285,44 @@ def _where_negative(f: Formula, mask: Value, x: Value, scratch: Value) -> None:
     f.v.vv("mul", mask, mask, scratch)
 
 
-def remainder(k: Kernel, work: Work) -> None:
-    """Mod of floats with fmod = 1: x - y trunc(x / y), with the sign of x."""
+operator(Pointwise("FloatPow", _power, 8, wide=True))
 
-    def body(f: Formula, data: list[Value]) -> Value:
-        (x, y), v = data, f.v
-        quotient = f.temporary("quotient")
-        v.vv("div", quotient, x, y)
-        f.whole_numbers(quotient, "rtz")
-        v.vv("mul", quotient, quotient, y)
-        v.vv("sub", x, x, quotient)
-        return x
 
-    evaluate(k, [work.input(0), work.input(1)], work.output, body, 3)
+def _remainder(f: Formula, operands: list[Operand], call: Call) -> Value:
+    """Mod: with fmod the sign is that of the dividend, else that of the divisor."""
+    (x, y), v, fmod = (f.own(operand) for operand in operands), f.v, bool(call.integer("fmod"))
+    down, below, mask, other = (f.temporary(name) for name in ("down", "below", "mask", "other"))
+    v.vs("lt", down, x, 0.0)
+    v.vs("lt", below, y, 0.0)
+    v.unary("abs", x, x)
+    v.unary("abs", y, y)
+    _magnitude_left(f, x, y, mask, other)
+    if not fmod:
+        v.vv("ne", down, down, below)
+        v.vs("ne", mask, x, 0.0)
+        v.vv("mul", mask, mask, down)
+        v.vv("sub", other, y, x)
+        f.choose(x, mask, other)
+    v.unary("neg", other, x)
+    f.choose(x, down if fmod else below, other)
+    return x
+
+
+def _magnitude_left(f: Formula, x: Value, y: Value, mask: Value, other: Value) -> None:
+    """x = what is left of x >= 0 after whole multiples of y >= 0; all of it if only y is infinite."""
+    v, quotient = f.v, f.temporary("quotient")
+    f.copy(other, x)
+    v.vv("div", quotient, x, y)
+    f.whole_numbers(quotient, "rtz")
+    v.vv("mul", quotient, quotient, y)
+    v.vv("sub", x, x, quotient)
+    v.vs("eq", mask, y, math.inf)
+    v.vs("ne", quotient, other, math.inf)
+    v.vv("mul", mask, mask, quotient)
+    f.choose(x, mask, other)
+    v.vs("lt", mask, x, 0.0)  # the quotient was rounded up
+    v.vv("add", other, x, y)
+    f.choose(x, mask, other)
+
+
+define(Pointwise("Mod", _remainder, 9, wide=True))

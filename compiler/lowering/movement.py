@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from compiler.codegen import core
 from compiler.codegen.kernel import Kernel
+from compiler.codegen.matrix_transpose import Side
+from compiler.codegen.matrix_transpose import transpose as matrix_transpose
 from compiler.codegen.tensors import (
     DdrTensor,
+    Space,
     View,
     collapse,
     copy_views,
+    element_spaces,
     load_slab,
     plan_slabs,
     slabs,
@@ -19,8 +23,7 @@ from compiler.codegen.vector import convert
 from compiler.lowering.record import EVERY_TYPE, Work, alias, lowering
 from compiler.operators.movement import permutation
 from compiler.operators.record import Call
-from compiler.operators.slicing import pad_widths, slice_ranges
-from compiler.operators.types import normalized
+from compiler.operators.slicing import pad_widths
 from tx8isa.formats import Format
 
 alias("Reshape", "Flatten", "Identity")
@@ -28,30 +31,57 @@ alias("Reshape", "Flatten", "Identity")
 
 def permute(k: Kernel, source: DdrTensor, target: DdrTensor, perm: tuple[int, ...]) -> None:
     """Axis i of the target is axis perm[i] of the source."""
-    strides = tuple(source.strides[axis] for axis in perm)
-    copy_views(k, target.shape, View(source, strides), whole(target))
+    view = View(source, tuple(source.strides[axis] for axis in perm))
+    space = collapse(target.shape, (view, whole(target)))
+    if not _transposed(k, space):
+        copy_views(k, target.shape, view, whole(target))
+
+
+_WIDTHS = (16, 32)
+"""Bits of the elements that the matrix engine transposes."""
+_FEWEST_COLUMNS = 16
+_SMALL = 256
+"""Elements of a tile below which strided reads take less time than to prepare the matrix engine."""
+
+
+def _transposed(k: Kernel, space: Space) -> bool:
+    """Transpose the matrices of a space (source, target), if neighbours are others then and it pays."""
+    source, target = space.views
+    inner = source.strides.index(1) if 1 in source.strides else -1
+    last = len(space.sizes) - 1
+    small = space.elements < _SMALL * k.target.tiles
+    if inner in (-1, last) or source.tensor.fmt.bits not in _WIDTHS or small:
+        return False
+    if space.sizes[inner] < _FEWEST_COLUMNS:
+        return False
+    others = [axis for axis in range(last) if axis != inner]
+    outer = tuple(space.sizes[axis] for axis in others)
+    before = Side(source.tensor, tuple(source.strides[axis] for axis in others), source.strides[last])
+    after = Side(target.tensor, tuple(target.strides[axis] for axis in others), target.strides[inner])
+    matrix_transpose(k, before, after, outer, space.sizes[last], space.sizes[inner])
+    return True
 
 
 @lowering("Transpose", types=EVERY_TYPE)
 def transpose(k: Kernel, work: Work) -> None:
-    """Strided reads, consecutive writes."""
+    """Strided reads, or products where neighbours are not neighbours any more."""
     permute(k, work.input(0), work.output, permutation(work.spec))
-
-
-@lowering("tx8be.reorder")
-def reorder(k: Kernel, work: Work) -> None:
-    """A change of order that the layout pass inserted."""
-    permute(k, work.input(0), work.output, work.extra["perm"])
 
 
 @lowering("tx8be.cast")
 def cast(k: Kernel, work: Work) -> None:
     """The same values in another format, or a copy."""
     source, target = work.input(0), work.output
-    if source.fmt is target.fmt or {source.fmt, target.fmt} == {Format.INT8, Format.UINT8}:
-        copy_views(k, (source.size,), View(source, (1,)), View(target, (1,)))
-        return
-    space = collapse((source.size,), (View(source, (1,)), View(target, (1,))))
+    for space in element_spaces([source], target):
+        if source.fmt is target.fmt or {source.fmt, target.fmt} == {Format.INT8, Format.UINT8}:
+            copy_views(k, space.sizes, *space.views)
+        else:
+            _convert_views(k, space)
+
+
+def _convert_views(k: Kernel, space: Space) -> None:
+    """Move the elements of one view to another of another format."""
+    source, target = (view.tensor for view in space.views)
     each = source.bytes_each + target.bytes_each + 4
     plan = plan_slabs(space.sizes, k.budget // each, k.target.tiles)
     with slabs(k, space, plan) as slab:
@@ -60,26 +90,6 @@ def cast(k: Kernel, work: Work) -> None:
         load_slab(k, space.views[0], slab, before)
         convert(k, after, before, slab.elements, source.fmt, target.fmt)
         store_slab(k, space.views[1], slab, after)
-
-
-@lowering("Slice", types=EVERY_TYPE)
-def slice_(k: Kernel, work: Work) -> None:
-    """Reads with the steps as strides, which an expansion has made positive."""
-    source, ranges = work.input(0), slice_ranges(work.spec)
-    strides = tuple(step * taken.step for step, taken in zip(source.strides, ranges, strict=True))
-    offset = sum(step * taken.start for step, taken in zip(source.strides, ranges, strict=True))
-    copy_views(k, work.output.shape, View(source, strides, offset), whole(work.output))
-
-
-@lowering("Concat", types=EVERY_TYPE)
-def concat(k: Kernel, work: Work) -> None:
-    """Each piece is written to its place in the result."""
-    axis = normalized(work.spec.integer("axis"), len(work.output.shape))
-    step, begin = work.output.strides[axis], 0
-    for tensor in work.inputs:
-        if tensor is not None and tensor.size:
-            copy_views(k, tensor.shape, whole(tensor), View(work.output, work.output.strides, begin * step))
-            begin += tensor.shape[axis]
 
 
 def _computed_fill(call: Call) -> str | None:

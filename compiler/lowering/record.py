@@ -140,6 +140,11 @@ class Lowering:
     """Whether it applies the steps of a group."""
     blocked: bool = False
     """Whether an operator of order CHANNELS_LAST takes and gives BLOCKED tensors as well."""
+    prefetch: bool = False
+    """Whether it calls ``Kernel.begin`` itself, before it touches what other phases wrote."""
+    rounds: bool = False
+    """Whether operands and result may be FP32 in DDR whatever the format of the arithmetic is, which
+    ``work.extra["compute"]`` says."""
 
 
 LOWERINGS: dict[str, Lowering] = {}
@@ -153,12 +158,14 @@ def lowering(
     cuts: Cuts | None = None,
     anchor: bool = False,
     blocked: bool = False,
+    prefetch: bool = False,
+    rounds: bool = False,
 ) -> Callable[[Callable[[Kernel, Work], None]], Callable[[Kernel, Work], None]]:
     """Decorator: the function lowers these operators."""
 
     def register(function: Callable[[Kernel, Work], None]) -> Callable[[Kernel, Work], None]:
         for op in ops:
-            _add(Lowering(op, function, order, check, types, cuts, anchor, blocked))
+            _add(Lowering(op, function, order, check, types, cuts, anchor, blocked, prefetch, rounds))
         return function
 
     return register

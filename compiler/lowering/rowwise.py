@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.codegen.engine_transpose import spread_over_lanes
 from compiler.codegen.expr import Value, minimum, subtract
 from compiler.codegen.kernel import Kernel
+from compiler.codegen.lane_turner import spread_over_lanes
 from compiler.codegen.lanes import WORD, Folds, Lanes
 from compiler.codegen.tensors import DdrTensor, View, copy_views, dma_loops
 from compiler.codegen.vector import Vector, widened

@@ -16,7 +16,7 @@ from compiler.graph import Array
 from compiler.lowering.record import Work
 from compiler.operators.record import Call
 from tx8isa.formats import Format
-from tx8isa.layouts import Layout
+from tx8isa.layouts import Layout, place
 from tx8isa.packing import pack
 
 _MOST_MERGED = 64
@@ -60,62 +60,111 @@ Weights = Callable[[Volume], list[Value]]
 """Loads a volume: one address per part."""
 
 
+@dataclass(frozen=True)
+class PackedWeights:
+    """Volumes that were laid out when compiling, behind each other; by the stretch of channels, per part."""
+
+    k: Kernel
+    maps: Stretch
+    packed: dict[int, list[DdrTensor]]
+
+    def runs(self, volume: Volume) -> list[tuple[DdrTensor, Value]]:
+        """Where the parts of a volume lie: a tensor of its size, and its first element."""
+        number = add(multiply(volume.group, self.maps.count), volume.block)
+        number = add(multiply(number, volume.channels.count), volume.step)
+        return [(t, multiply(number, t.size)) for t in self.packed[volume.channels.start]]
+
+    def __call__(self, volume: Volume) -> list[Value]:
+        addresses = self.buffers(volume)
+        self.load(volume, addresses)
+        return addresses
+
+    def buffers(self, volume: Volume) -> list[Value]:
+        """Room for the parts of a volume."""
+        return [self.k.buffer("w", t.size * t.bytes_each) for t, _ in self.runs(volume)]
+
+    def load(self, volume: Volume, addresses: list[Value]) -> None:
+        """Load the parts of a volume to their places."""
+        for (tensor, first), address in zip(self.runs(volume), addresses, strict=True):
+            self.k.emit(f"rdma.{tensor.fmt.token}", dst=address, src=tensor.at(first), n=tensor.size)
+
+
 def weights_of(k: Kernel, work: Work, groups: Groups, maps: Stretch, channels: int) -> Weights:
     """How the weights of a stretch of maps get into the scratchpad, ``channels`` inputs at a time."""
     source = work.input(1)
-    if source.value is not None:
-        return _constant(k, _dense(np.asarray(source.value), groups), work.output.fmt, maps, channels)
-    return _computed(k, source, groups, maps)
+    if source.value is None:
+        return _computed(k, source, groups, maps)
+    values, compute = np.asarray(source.value), work.output.fmt
+    taps = values.size // (values.shape[0] * values.shape[1])
+    packed = {}
+    for stretch in stretches(groups.channels, channels):
+        count = groups.count * maps.count * stretch.count
+
+        def volumes(stretch: Stretch = stretch) -> Array:
+            return _volumes(_dense(values, groups), maps, stretch)
+
+        shape = (count, taps * maps.size, stretch.size)
+        packed[stretch.start] = _packed(k, compute, shape, volumes)
+    return PackedWeights(k, maps, packed)
+
+
+def windows_of(k: Kernel, work: Work, maps: Stretch) -> Weights:
+    """How the windows of a depthwise convolution get there: constants [C, 1, (Ky,) Kx], maps are channels."""
+    values = np.asarray(work.input(1).value)
+    windows = values.reshape(values.shape[0], -1)
+    shape = (maps.count, windows.shape[1], maps.size)
+
+    def volumes() -> Array:
+        return _stretch(windows, maps).transpose(0, 2, 1)
+
+    return PackedWeights(k, maps, {0: _packed(k, work.output.fmt, shape, volumes)})
+
+
+def _packed(
+    k: Kernel, compute: Format, shape: tuple[int, int, int], make: Callable[[], Array]
+) -> list[DdrTensor]:
+    """Volumes [count, rows, channels] behind each other as constants, one for each part."""
+    fmt, size = engine_format(compute), place(engine_format(compute), shape, Layout.NCX).total_bytes
+    found = []
+    for part in range(part_count(compute)):
+
+        def image(part: int = part) -> Array:
+            data = constant_parts(make(), compute)[part]
+            return pack(np.ascontiguousarray(data), fmt, Layout.NCX).view(data.dtype)
+
+        symbol = k.constant_made("weights", fmt, size * 8 // fmt.bits, image).symbol
+        found.append(DdrTensor(symbol, fmt, (size * 8 // fmt.bits // shape[0],)))
+    return found
 
 
 def _dense(weights: Array, groups: Groups) -> Array:
-    """Weights [M, I, (Ky,) Kx] as [group, maps, channels, ky, kx], merged groups side by side with zeros."""
+    """Weights [M, I, (Ky,) Kx] as [group, maps, channels, taps], merged groups side by side with zeros."""
     maps, channels = groups.maps // groups.merged, groups.channels // groups.merged
-    taps = weights.shape[2:] if weights.ndim == 4 else (*weights.shape[2:], 1)
-    source = weights.reshape(groups.count, groups.merged, maps, channels, *taps)
-    result = np.zeros((groups.count, groups.merged, maps, groups.merged, channels, *taps), weights.dtype)
+    source = weights.reshape(groups.count, groups.merged, maps, channels, -1)
+    if groups.merged == 1:
+        return source[:, 0]
+    shape = (groups.count, groups.merged, maps, groups.merged, channels, source.shape[-1])
+    result = np.zeros(shape, weights.dtype)
     for index in range(groups.merged):
         result[:, index, :, index] = source[:, index]
-    return result.reshape(groups.count, groups.maps, groups.channels, *taps)
+    return result.reshape(groups.count, groups.maps, groups.channels, -1)
 
 
-def _constant(k: Kernel, dense: Array, compute: Format, maps: Stretch, channels: int) -> Weights:
-    """Volumes laid out when compiling, in the order group, block of maps, block of channels."""
-    fmt = engine_format(compute)
-    packed: dict[int, list[DdrTensor]] = {}
-    for stretch in stretches(dense.shape[2], channels):
-        parts: list[list[Array]] = [[] for _ in range(part_count(compute))]
-        for piece in _pieces(dense, maps, stretch):
-            for images, data in zip(parts, constant_parts(piece, compute), strict=True):
-                images.append(pack(np.ascontiguousarray(data), fmt, Layout.CX).view(data.dtype))
-        shape = (parts[0][0].size,)
-        symbols = [k.constant("weights", fmt, np.concatenate(images)).symbol for images in parts]
-        packed[stretch.start] = [DdrTensor(symbol, fmt, shape) for symbol in symbols]
-
-    def load(volume: Volume) -> list[Value]:
-        number = add(multiply(volume.group, maps.count), volume.block)
-        number = add(multiply(number, volume.channels.count), volume.step)
-        addresses: list[Value] = []
-        for tensor in packed[volume.channels.start]:
-            addresses.append(k.buffer("w", tensor.size * tensor.bytes_each))
-            source = tensor.at(multiply(number, tensor.size))
-            k.emit(f"rdma.{fmt.token}", dst=addresses[-1], src=source, n=tensor.size)
-        return addresses
-
-    return load
+def _stretch(data: Array, blocks: Stretch) -> Array:
+    """A stretch of the first axis as blocks."""
+    return data[blocks.start :][: blocks.count * blocks.size].reshape(
+        blocks.count, blocks.size, *data.shape[1:]
+    )
 
 
-def _pieces(dense: Array, maps: Stretch, channels: Stretch) -> list[Array]:
-    """The volumes [ky, kx, maps, channels] of all groups, blocks of maps and blocks of channels."""
+def _volumes(dense: Array, maps: Stretch, channels: Stretch) -> Array:
+    """Volumes [taps * maps, channels] in the order group, block of maps, block of channels."""
     found = []
     for group in dense:
-        for block in range(maps.count):
-            first = maps.start + block * maps.size
-            rows = group[first : first + maps.size]
-            for step in range(channels.count):
-                lane = channels.start + step * channels.size
-                found.append(rows[:, lane : lane + channels.size].transpose(2, 3, 0, 1))
-    return found
+        rows = _stretch(group, maps)[:, :, channels.start :][:, :, : channels.count * channels.size]
+        parts = rows.reshape(maps.count, maps.size, channels.count, channels.size, -1)
+        found.append(parts.transpose(0, 2, 4, 1, 3))
+    return np.concatenate(found).reshape(-1, dense.shape[-1] * maps.size, channels.size)
 
 
 def _computed(k: Kernel, source: DdrTensor, groups: Groups, maps: Stretch) -> Weights:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -10,11 +10,22 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.codegen.kernel import Constant, Scratch
-from compiler.dialect.ops import NodeOperation, SubgraphOp, TensorOperation
-from compiler.dialect.types import order_of, shape_of, storage_permutation
-from compiler.graph import Array, Graph, Node
+from compiler.dialect.ops import (
+    CastOp,
+    ChannelNormOp,
+    InputOp,
+    LoadConstOp,
+    NodeOperation,
+    OutputOp,
+    SubgraphOp,
+    TensorOperation,
+)
+from compiler.dialect.types import lies_alike, order_of, storage_permutation
+from compiler.graph import Array, Graph
 from compiler.lowering import LOWERINGS
 from compiler.lowering.record import Order
+from compiler.patterns import Trie
+from compiler.search import EFFORTS, Effort, Found, Plan, Template
 from tx8isa.formats import Format
 from tx8isa.machine import Machine
 
@@ -36,11 +47,14 @@ class Context:
     data: list[Constant | Scratch] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
     """Symbols that the phases refer to."""
-
-    def node(self, operation: TensorOperation) -> Node:
-        """The graph node an operation stands for."""
-        name = operation.node.data
-        return next(node for node in self.graph.nodes if node.name == name)
+    patterns: Trie | None = None
+    """What shall run in one phase; None: every operation in its own."""
+    effort: Effort = EFFORTS["off"]
+    plan: Plan | None = None
+    """Decisions that take the place of the search."""
+    templates: list[Template] = field(default_factory=list)
+    found: list[Found] = field(default_factory=list)
+    """What was decided for each template; empty without search."""
 
 
 class Pass(Protocol):
@@ -60,13 +74,25 @@ def operations(module: ModuleOp) -> Iterator[TensorOperation]:
 
 def is_alias(operation: TensorOperation) -> bool:
     """Whether the result of an operation has the bytes of its first operand."""
-    if operation.perm is not None:
-        before = operation.operands[0].type
-        order = storage_permutation(len(shape_of(before)), order_of(before))
-        shape = [shape_of(before)[axis] for axis in order]
-        moved = [axis for axis in operation.perm.get_values() if shape[axis] != 1]
-        return moved == sorted(moved)
+    if operation.dev_info is not None and "in_place" in operation.dev_info.data:
+        return True
+    if isinstance(operation, ChannelNormOp):
+        return lies_alike(operation.operands[0].type, operation.results[0].type)
+    if operation.op == "Transpose" and order_of(operation.operands[0].type) is not order_of(
+        operation.results[0].type
+    ):
+        return True  # the orders differ by what it moves
     return isinstance(operation, NodeOperation) and LOWERINGS[operation.op].lower is None
+
+
+def computes(operation: TensorOperation) -> bool:
+    """Whether an operation needs code."""
+    return not isinstance(operation, InputOp | LoadConstOp | OutputOp) and not is_alias(operation)
+
+
+def main_member(members: Sequence[TensorOperation]) -> TensorOperation:
+    """The member that gives a group its name and its lowering: the first that is no cast."""
+    return next((member for member in members if not isinstance(member, CastOp)), members[0])
 
 
 def in_storage_order(array: Array, order: Order) -> Array:

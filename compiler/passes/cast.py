@@ -1,4 +1,7 @@
-"""Pass ``cast``: inside the graph floats have the compute format; inputs and outputs keep their own."""
+"""Pass ``cast``: inside the graph floats have the compute format; inputs and outputs keep their own.
+
+The nodes that the graph calls precise (:class:`compiler.graph.Graph`) compute in FP32.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +9,61 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from compiler.dialect.ops import CastOp, InputOp, OutputOp, TensorOperation
+from compiler.dialect.ops import CastOp, InputOp, LoadConstOp, OutputOp, TensorOperation
 from compiler.dialect.types import DTYPE_FORMATS, format_of, order_of, shape_of, tensor_type
 from compiler.passes.base import Context, operations
 from tx8isa.formats import Format
 
 
 class CastPass:
-    """Retypes every value and puts casts behind inputs and before outputs whose dtype is another."""
+    """Retypes every value and puts casts where the format that is wanted is another."""
 
     name = "cast"
 
     def run(self, context: Context, module: ModuleOp) -> None:
         declared = {tensor.name: DTYPE_FORMATS[tensor.dtype] for tensor in context.graph.outputs}
+        casts = _Casts(context)
         for operation in operations(module):
             if isinstance(operation, InputOp):
                 _after_input(operation, context.compute)
             elif isinstance(operation, OutputOp):
-                _before_output(operation, declared[operation.node.data])
+                casts.want(operation, 0, declared[operation.node.data])
+            elif isinstance(operation, LoadConstOp):
+                _retype(operation.results[0], casts.of_constant(operation))
             else:
-                _retype(operation.results[0], context.compute)
+                fmt = casts.of(operation)
+                for index in range(len(operation.operands)):
+                    casts.want(operation, index, fmt)
+                _retype(operation.results[0], fmt)
+
+
+class _Casts:
+    """The format of each operation, and one cast per value and format."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.made: dict[tuple[SSAValue, Format], SSAValue] = {}
+
+    def of(self, operation: TensorOperation) -> Format:
+        precise = operation.node.data in self.context.graph.precise
+        return Format.FP32 if precise else self.context.compute
+
+    def of_constant(self, operation: LoadConstOp) -> Format:
+        """FP32 if it serves precise operations alone: it keeps its digits."""
+        users = [use.operation for use in operation.results[0].uses]
+        formats = {self.of(user) for user in users if isinstance(user, TensorOperation)}
+        return Format.FP32 if formats == {Format.FP32} else self.context.compute
+
+    def want(self, operation: TensorOperation, index: int, fmt: Format) -> None:
+        """Let an operand be a float of this format, or no float."""
+        value = operation.operands[index]
+        if format_of(value.type) is fmt or not format_of(value.type).is_float:
+            return
+        if (value, fmt) not in self.made:
+            made = _cast(operation, value, fmt)
+            Rewriter().insert_op(made, InsertPoint.before(operation))
+            self.made[value, fmt] = made.results[0]
+        operation.operands[index] = self.made[value, fmt]
 
 
 def _after_input(operation: InputOp, compute: Format) -> None:
@@ -34,14 +72,6 @@ def _after_input(operation: InputOp, compute: Format) -> None:
         made = _cast(operation, value, compute)
         Rewriter().insert_op(made, InsertPoint.after(operation))
         value.replace_uses_with_if(made.results[0], lambda use: use.operation is not made)
-
-
-def _before_output(operation: OutputOp, declared: Format) -> None:
-    value = operation.operands[0]
-    if format_of(value.type) is not declared:
-        made = _cast(operation, value, declared)
-        Rewriter().insert_op(made, InsertPoint.before(operation))
-        operation.operands[0] = made.results[0]
 
 
 def _cast(near: TensorOperation, value: SSAValue, fmt: Format) -> CastOp:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import ModuleOp
 
 from asm.image import Image
@@ -9,9 +11,15 @@ from compiler.codegen import program
 from compiler.codegen.kernel import Constant, Scratch
 from compiler.codegen.precision import stored
 from compiler.dialect.ops import InputOp, LoadConstOp, OutputOp, TensorOperation
-from compiler.dialect.types import DTYPE_FORMATS, format_of, order_of, shape_of
+from compiler.dialect.types import DTYPE_FORMATS, format_of, order_of
 from compiler.graph import Tensor
-from compiler.passes.base import Context, in_storage_order, is_alias, operations
+from compiler.lowering import Order
+from compiler.passes.base import Context, in_storage_order, operations
+from compiler.passes.ddr_range import place_of
+from compiler.passes.ddr_reorder import is_plain_name
+from compiler.passes.move_const import bank_threshold
+from tx8isa.layouts import Layout
+from tx8isa.packing import pack
 
 Interface = list[tuple[str, Tensor, str]]
 """Graph inputs and outputs: kind, tensor, symbol."""
@@ -19,22 +27,20 @@ Interface = list[tuple[str, Tensor, str]]
 
 def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
     """The assembly text and the bytes of the constants' file that it includes."""
-    data = program.Data()
+    data = program.Data(bank=context.machine.ddr.bank_bytes, large=bank_threshold(context))
     sources = [operation for operation in operations(module) if operation.results]
+    used = {place_of(operation).symbol for operation in sources if operation.symbol in context.used}
     # What has content comes first: the zeros behind it need no room in the file.
     for operation in sources:
-        if isinstance(operation, LoadConstOp) and operation.symbol in context.used:
+        if isinstance(operation, LoadConstOp) and operation.symbol in used:
             _constant(context, data, operation)
     for entry in context.data:
         if isinstance(entry, Constant):
             data.constant(entry.symbol, entry.fmt, entry.data.shape, entry.data)
-    declared: set[str] = set()
-    interface = interface_of(context, module)
-    for operation in sources:
-        symbol = operation.symbol
-        if not isinstance(operation, LoadConstOp) and symbol not in declared and not is_alias(operation):
-            declared.add(symbol)
-            _declare(interface, data, operation, symbol)
+    _declare(interface_of(context, module), data, sources)
+    for kind, tensor, symbol in empty_interface(context):
+        if symbol == tensor.name:
+            data.interface(kind, symbol, DTYPE_FORMATS[tensor.dtype], tensor.shape, tensor.dtype)
     for entry in context.data:
         if isinstance(entry, Scratch):
             data.space(entry.symbol, entry.size)
@@ -47,21 +53,33 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
 
 
 def _constant(context: Context, data: program.Data, operation: LoadConstOp) -> None:
-    value = operation.results[0]
-    fmt, order = format_of(value.type), order_of(value.type)
-    array = in_storage_order(context.constants[operation.node.data], order)
-    data.constant(operation.symbol, fmt, array.shape, stored(array, fmt))
+    kind = operation.results[0].type
+    fmt, order = format_of(kind), order_of(kind)
+    array = stored(in_storage_order(context.constants[operation.node.data], order), fmt)
+    if order is Order.BLOCKED:
+        array = pack(array, fmt, Layout.NCX).view(array.dtype)
+    data.constant(operation.symbol, fmt, array.shape, array)
 
 
-def _declare(interface: Interface, data: program.Data, operation: TensorOperation, symbol: str) -> None:
-    """The directive for the tensor that an operation makes."""
-    value = operation.results[0]
-    fmt, shape = format_of(value.type), shape_of(value.type)
-    for kind, tensor, owner in interface:
-        if owner == tensor.name == symbol:
-            data.interface(kind, symbol, fmt, tensor.shape, tensor.dtype)
-            return
-    data.space(symbol, program.bytes_of(fmt, shape))
+def _declare(interface: Interface, data: program.Data, sources: Sequence[TensorOperation]) -> None:
+    """The directives for the memory of all that is computed, and the symbols of what lies there."""
+    sizes: dict[str, int] = {}
+    constants = {operation.symbol for operation in sources if isinstance(operation, LoadConstOp)}
+    for operation in sources:
+        place = place_of(operation)
+        if place.symbol not in constants:
+            sizes[place.symbol] = max(sizes.get(place.symbol, 0), place.end)
+    named = {symbol: (kind, tensor) for kind, tensor, symbol in interface if symbol == tensor.name}
+    for symbol, size in sizes.items():
+        if symbol in named:
+            kind, tensor = named[symbol]
+            data.interface(kind, symbol, DTYPE_FORMATS[tensor.dtype], tensor.shape, tensor.dtype)
+        else:
+            data.space(symbol, size)
+    for operation in sources:
+        place = place_of(operation)
+        if operation.symbol != place.symbol:
+            data.part(operation.symbol, place.symbol, place.begin)
 
 
 def interface_of(context: Context, module: ModuleOp) -> Interface:
@@ -76,11 +94,28 @@ def interface_of(context: Context, module: ModuleOp) -> Interface:
     return found
 
 
+def empty_interface(context: Context) -> Interface:
+    """Graph inputs and outputs without elements. No operation stands for them; those with names that assembly
+    cannot spell have no symbol."""
+    inputs, outputs = context.graph.inputs, context.graph.outputs
+    taken = {tensor.name for tensor in inputs}
+    found = []
+    for kind, tensors in (("input", inputs), ("output", outputs)):
+        for tensor in tensors:
+            if not tensor.size:
+                own = is_plain_name(tensor.name) and (kind == "input" or tensor.name not in taken)
+                found.append((kind, tensor, tensor.name if own else ""))
+    return found
+
+
 def foreign_buffers(context: Context, module: ModuleOp, image: Image) -> str:
     """Records of inputs and outputs with names that assembly cannot spell; ``image`` has the addresses."""
     lines = []
-    for kind, tensor, symbol in interface_of(context, module):
+    for kind, tensor, symbol in (*interface_of(context, module), *empty_interface(context)):
         if symbol != tensor.name:
-            fmt, address = DTYPE_FORMATS[tensor.dtype], image.symbols[symbol].address
+            fmt, address = (
+                DTYPE_FORMATS[tensor.dtype],
+                image.symbols[symbol].address if symbol else image.entry,
+            )
             lines.append(program.buffer_record(kind, tensor.name, fmt, tensor.shape, tensor.dtype, address))
     return "".join(f"{line}\n" for line in lines)

@@ -6,22 +6,22 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
     DictionaryAttr,
-    FloatAttr,
     IntegerAttr,
     ModuleOp,
     StringAttr,
-    f32,
     i64,
 )
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
+from compiler.dialect.attributes import encoded, encoded_array
 from compiler.dialect.ops import NODE_OPERATIONS, InputOp, LoadConstOp, OutputOp, SubgraphOp
 from compiler.dialect.types import DTYPE_FORMATS, tensor_type
-from compiler.graph import AttrValue, Graph, GraphError, Node, Tensor
+from compiler.graph import Graph, GraphError, Node, Tensor
 from compiler.lowering import LOWERINGS
 from compiler.operators import OPERATORS, call_of
 from compiler.operators.expansion import expand_graph
 from compiler.passes.base import Context
+from compiler.rewrite import REWRITES, Rewriting
 
 
 class ImportPass:
@@ -30,25 +30,21 @@ class ImportPass:
     name = "import"
 
     def run(self, context: Context, module: ModuleOp) -> None:
-        graph = context.graph = expand_graph(context.graph)
+        rewriting = Rewriting(context.graph)
+        graph = context.graph = expand_graph(rewriting.run(REWRITES))
         problems = [problem for node in graph.nodes if (problem := _node_problem(graph, node))]
-        problems += [
-            f"unsupported graph input or output '{tensor.name}': a tensor without elements"
-            for tensor in (*graph.inputs, *graph.outputs)
-            if not tensor.size
-        ]
-        inputs = {tensor.name for tensor in graph.inputs}
-        problems += [
-            f"graph output '{tensor.name}' is also a graph input, which a program image cannot hold"
-            for tensor in graph.outputs
-            if tensor.name in inputs
-        ]
         if problems:
             raise GraphError(problems)
         block = Block()
         _Importer(context, block).run()
-        subgraph = SubgraphOp.create(regions=[Region(block)], attributes={"graph": StringAttr(graph.name)})
-        module.body.block.add_op(subgraph)
+        attributes: dict[str, Attribute] = {
+            "graph": StringAttr(graph.name),
+            "opset": IntegerAttr(graph.opset, i64),
+        }
+        if rewriting.applied:
+            lines = [StringAttr(f"{name}: {node}") for name, node in rewriting.applied]
+            attributes["rewrites"] = ArrayAttr(lines)
+        module.body.block.add_op(SubgraphOp.create(regions=[Region(block)], attributes=attributes))
 
 
 class _Importer:
@@ -57,13 +53,17 @@ class _Importer:
         self.values: dict[str, SSAValue] = {}
 
     def run(self) -> None:
+        """Inputs and outputs without elements need no operation; the program only declares them."""
         for tensor in self.graph.inputs:
-            self.values[tensor.name] = self._source(InputOp, tensor)
+            if tensor.size:
+                self.values[tensor.name] = self._source(InputOp, tensor)
         for node in self.graph.nodes:
             self._node(node)
         for tensor in self.graph.outputs:
-            attributes: dict[str, Attribute] = {"node": StringAttr(tensor.name)}
-            self.block.add_op(OutputOp.create(operands=[self._value(tensor.name)], attributes=attributes))
+            if tensor.size:
+                attributes: dict[str, Attribute] = {"node": StringAttr(tensor.name)}
+                made = OutputOp.create(operands=[self._value(tensor.name)], attributes=attributes)
+                self.block.add_op(made)
 
     def _source(self, kind: type[InputOp] | type[LoadConstOp], tensor: Tensor) -> SSAValue:
         made = kind.create(result_types=[_type(tensor)], attributes={"node": StringAttr(tensor.name)})
@@ -80,9 +80,12 @@ class _Importer:
         runtime = [(at, name) for at, name in enumerate(node.inputs) if name and not _is_known(node, at)]
         attributes: dict[str, Attribute] = {
             "node": StringAttr(node.name),
-            "onnx": DictionaryAttr({name: _attribute(value) for name, value in node.attrs.items()}),
+            "onnx": DictionaryAttr({name: encoded(value) for name, value in node.attrs.items()}),
             "operands_at": DenseArrayBase.from_list(i64, [at for at, _ in runtime]),
+            "dtypes": self._dtypes(node),
         }
+        if known := self._known(node):
+            attributes["known"] = known
         made = NODE_OPERATIONS[node.op].create(
             operands=[self._value(name) for _, name in runtime],
             result_types=[_type(self.graph.tensors[node.outputs[0]])],
@@ -90,6 +93,20 @@ class _Importer:
         )
         self.block.add_op(made)
         self.values[node.outputs[0]] = made.results[0]
+
+    def _dtypes(self, node: Node) -> ArrayAttr[StringAttr]:
+        """Element types of the operands and of the result in the specification."""
+        names = (*node.inputs, node.outputs[0])
+        return ArrayAttr([StringAttr(self.graph.tensors[name].dtype if name else "") for name in names])
+
+    def _known(self, node: Node) -> DictionaryAttr | None:
+        """The values of the operands that are no operands of the operation, by position."""
+        values: dict[str, Attribute] = {
+            str(at): encoded_array(self.graph.constants[name])
+            for at, name in enumerate(node.inputs)
+            if name and _is_known(node, at)
+        }
+        return DictionaryAttr(values) if values else None
 
 
 def _is_known(node: Node, position: int) -> bool:
@@ -100,16 +117,6 @@ def _is_known(node: Node, position: int) -> bool:
 
 def _type(tensor: Tensor) -> Attribute:
     return tensor_type(DTYPE_FORMATS[tensor.dtype], tensor.shape)
-
-
-def _attribute(value: AttrValue) -> Attribute:
-    if isinstance(value, int):
-        return IntegerAttr(value, i64)
-    if isinstance(value, float):
-        return FloatAttr(value, f32)
-    if isinstance(value, str):
-        return StringAttr(value)
-    return ArrayAttr([_attribute(element) for element in value])
 
 
 def _node_problem(graph: Graph, node: Node) -> str | None:

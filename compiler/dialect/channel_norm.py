@@ -1,0 +1,30 @@
+"""The operation between two orders in which a tensor lies in DDR."""
+
+from __future__ import annotations
+
+from xdsl.irdl import irdl_op_definition
+
+from compiler.dialect.tensor import TensorOperation
+from compiler.dialect.types import blockable, format_of, order_of, shape_of
+from compiler.lowering.record import Order
+
+
+@irdl_op_definition
+class ChannelNormOp(TensorOperation):
+    """The same values in another order in DDR, in another float format, or both; the types say which."""
+
+    name = "tx8be.channel_norm"
+
+    def verify_(self) -> None:
+        super().verify_()
+        if len(self.operands) != 1 or len(self.results) != 1:
+            raise self.refuse(f"{len(self.operands)} operands and {len(self.results)} results, has 1 of each")
+        before, after = self.operands[0].type, self.results[0].type
+        if shape_of(before) != shape_of(after):
+            raise self.refuse(f"shape {list(shape_of(before))} becomes {list(shape_of(after))}")
+        formats = format_of(before), format_of(after)
+        if formats[0] is not formats[1] and not all(fmt.is_float for fmt in formats):
+            raise self.refuse(f"{formats[0].token} becomes {formats[1].token}: only floats are converted")
+        for kind in (before, after):
+            if order_of(kind) is Order.BLOCKED and not blockable(kind):
+                raise self.refuse(f"{kind} cannot lie in planes of channels")

@@ -1,0 +1,167 @@
+"""Groups: operations that run in one phase, between their loads from DDR and the store of their result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr
+from xdsl.ir import Block, BlockArgument, Region, SSAValue
+from xdsl.irdl import irdl_op_definition, opt_attr_def, region_def, traits_def
+from xdsl.traits import IsolatedFromAbove, NoTerminator
+
+from compiler.dialect.tensor import TensorOperation
+
+
+@irdl_op_definition
+class LoadVarOp(TensorOperation):
+    """A tensor that another phase computed, or a graph input, from DDR to the scratchpad."""
+
+    name = "tx8be.load_var"
+
+    def verify_(self) -> None:
+        super().verify_()
+        _check_move(self, results=1)
+
+
+@irdl_op_definition
+class LoadConstOp(TensorOperation):
+    """A constant of the graph; ``node`` is its name. In a group, with an operand: from DDR to the
+    scratchpad."""
+
+    name = "tx8be.load_const"
+
+    def verify_(self) -> None:
+        super().verify_()
+        if self.operands:
+            _check_move(self, results=1)
+
+
+@irdl_op_definition
+class StoreVarOp(TensorOperation):
+    """The result of a group, from the scratchpad to DDR."""
+
+    name = "tx8be.store_var"
+
+    def verify_(self) -> None:
+        super().verify_()
+        _check_move(self, results=0)
+
+
+def _check_move(operation: TensorOperation, results: int) -> None:
+    if not isinstance(operation.parent_op(), GroupOp):
+        raise operation.refuse("moves to and from the scratchpad belong into a group")
+    if len(operation.operands) != 1 or len(operation.results) != results:
+        raise operation.refuse(f"needs 1 operand and {results} results")
+    if results and not isinstance(operation.operands[0], BlockArgument):
+        raise operation.refuse("loads an operand of its group; found a value computed there")
+    if results and operation.operands[0].type != operation.results[0].type:
+        raise operation.refuse("changes the type of what it loads")
+
+
+Move = LoadVarOp | LoadConstOp | StoreVarOp
+
+
+@irdl_op_definition
+class GroupOp(TensorOperation):
+    """Operations that one phase runs: an anchor with pointwise steps, pointwise operations, or a single one.
+
+    The region has an argument per operand and sees nothing else. Members stand in order; all but the last
+    are used inside only. ``node`` is that of the first member that is no cast, the anchor if there is one.
+    ``tag`` names the pattern that made the group, ``template`` is a number that equal groups share. ``cut``
+    says how the work is divided (tiles, sizes, choices), ``estimate`` the cycles this should take,
+    ``spm_size`` the scratchpad bytes.
+    """
+
+    name = "tx8be.group"
+    body = region_def("single_block")
+    tag = opt_attr_def(StringAttr)
+    template = opt_attr_def(IntegerAttr)
+    spm_size = opt_attr_def(IntegerAttr)
+    cut = opt_attr_def(DictionaryAttr)
+    estimate = opt_attr_def(IntegerAttr)
+    traits = traits_def(NoTerminator(), IsolatedFromAbove())
+
+    @property
+    def members(self) -> list[TensorOperation]:
+        """The operations between loads and store."""
+        return [op for op in tensor_operations(self.body.block) if not isinstance(op, Move)]
+
+    @property
+    def last(self) -> TensorOperation:
+        """The member whose result is the group's."""
+        return self.members[-1]
+
+    def outer(self, value: SSAValue) -> SSAValue | None:
+        """The operand of the group that a value inside stands for; None for what a member computed."""
+        if isinstance(value.owner, LoadVarOp | LoadConstOp):
+            value = value.owner.operands[0]
+        if isinstance(value, BlockArgument) and value.owner is self.body.block:
+            return self.operands[value.index]
+        return None
+
+    def verify_(self) -> None:
+        super().verify_()
+        if isinstance(self.parent_op(), GroupOp):
+            raise self.refuse("a group inside a group")
+        given, wanted = [value.type for value in self.operands], [a.type for a in self.body.block.args]
+        if given != wanted:
+            raise self.refuse(f"{len(given)} operands do not match the {len(wanted)} arguments of its region")
+        if not self.members:
+            raise self.refuse("no member")
+        self._check_members()
+        self._check_store()
+        for name, attribute in (("template", self.template), ("spm_size", self.spm_size)):
+            if attribute is not None and attribute.value.data < 0:
+                raise self.refuse(f"{name} {attribute.value.data} is negative")
+        if self.cut is not None:
+            _check_cut(self, self.cut)
+
+    def _check_members(self) -> None:
+        for op in self.body.block.ops:
+            if not isinstance(op, TensorOperation):
+                raise self.refuse(f"{op.name} cannot be a member")
+        for member in self.members[:-1]:
+            if not any(result.uses for result in member.results):
+                raise self.refuse(f"the result of member '{member.node.data}' is not used")
+        if [result.type for result in self.results] != [result.type for result in self.last.results]:
+            raise self.refuse(f"its results do not have the types of its last member '{self.last.node.data}'")
+
+    def _check_store(self) -> None:
+        stores = [op for op in self.body.block.ops if isinstance(op, StoreVarOp)]
+        if len(stores) > len(self.results):
+            raise self.refuse(f"{len(stores)} stores for {len(self.results)} results")
+        stored = [store.operands[0] for store in stores]
+        if stores and stored != list(self.last.results):
+            raise self.refuse(
+                f"stores something else than what its last member '{self.last.node.data}' gives"
+            )
+
+
+def _check_cut(group: GroupOp, cut: DictionaryAttr) -> None:
+    for name, part in cut.data.items():
+        if name not in ("tiles", "sizes", "choices") or not isinstance(part, DictionaryAttr):
+            raise group.refuse(f"cut has the parts tiles, sizes and choices; found {name}")
+        kind = StringAttr if name == "choices" else IntegerAttr
+        for axis, entry in part.data.items():
+            if not isinstance(entry, kind) or (isinstance(entry, IntegerAttr) and entry.value.data < 1):
+                raise group.refuse(f"cut: {name} of '{axis}' cannot be {entry}")
+
+
+def tensor_operations(block: Block) -> Iterator[TensorOperation]:
+    """The operations on tensors of a block, in order; the block may be changed while it is walked."""
+    yield from [op for op in block.ops if isinstance(op, TensorOperation)]
+
+
+def new_group(members: list[TensorOperation], node: StringAttr, tag: str, outside: list[SSAValue]) -> GroupOp:
+    """A group of detached ``members``, in which ``outside`` are its operands; not inserted anywhere yet."""
+    block = Block(arg_types=[value.type for value in outside])
+    inside = dict(zip(outside, block.args, strict=True))
+    for member in members:
+        member.operands = [inside.get(value, value) for value in member.operands]
+        block.add_op(member)
+    return GroupOp.create(
+        operands=outside,
+        result_types=[result.type for result in members[-1].results],
+        attributes={"node": node, "tag": StringAttr(tag)},
+        regions=[Region(block)],
+    )

@@ -1,0 +1,55 @@
+"""What all operations of the dialect that work on tensors share."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, StringAttr, UnitAttr
+from xdsl.irdl import IRDLOperation, attr_def, opt_attr_def, var_operand_def, var_result_def
+from xdsl.utils.exceptions import VerifyException
+
+from compiler.dialect.types import format_of, order_of
+
+
+class TensorOperation(IRDLOperation):
+    """``node`` names the graph node an operation stands for; the passes fill in the attributes from
+    ``layout_str`` on. With ``barrier`` the phase waits until all tiles have come so far."""
+
+    arguments = var_operand_def()
+    products = var_result_def()
+    node = attr_def(StringAttr)
+    operands_at = opt_attr_def(DenseArrayBase)
+    attributes_of_node = opt_attr_def(DictionaryAttr, attr_name="onnx")
+    layout_str = opt_attr_def(StringAttr)
+    tile_parallel = opt_attr_def(IntegerAttr)
+    chip_parallel = opt_attr_def(IntegerAttr)
+    dev_info = opt_attr_def(DictionaryAttr)
+    barrier = opt_attr_def(UnitAttr)
+
+    @property
+    def op(self) -> str:
+        """Key of the operation's lowering."""
+        return self.name
+
+    @property
+    def symbol(self) -> str:
+        """Where the result lies in DDR; ValueError before the ddr pass."""
+        symbol = self.dev_info.data.get("ddr") if self.dev_info is not None else None
+        if not isinstance(symbol, StringAttr):
+            raise ValueError(f"{self.name} of node '{self.node.data}' has no place in DDR yet")
+        return symbol.data
+
+    def refuse(self, problem: str) -> VerifyException:
+        """What a verifier raises: the problem, with the operation that has it."""
+        return VerifyException(f"{self.name} of node '{self.node.data}': {problem}")
+
+    def verify_(self) -> None:
+        for value in (*self.operands, *self.results):
+            try:
+                format_of(value.type)
+                order_of(value.type)
+            except ValueError as error:
+                raise self.refuse(str(error)) from None
+        positions = self.operands_at
+        if positions is not None and len(positions.get_values()) != len(self.operands):
+            raise self.refuse(
+                f"{len(self.operands)} operands, operands_at names {len(positions.get_values())}"
+            )

@@ -1,0 +1,40 @@
+"""Pass ``const_norm``: the order and the format of a constant are changed here, not when the program runs."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from compiler.dialect.channel_norm import ChannelNormOp
+from compiler.dialect.ops import CastOp, LoadConstOp
+from compiler.dialect.types import order_of
+from compiler.passes.base import Context, operations
+
+
+class ConstNormPass:
+    """Replaces every channel_norm and cast of a constant by the constant in the type it gives.
+
+    The data of a constant keep the shape and the digits of the graph; its type says how they are stored. So
+    all users of one order share one constant.
+    """
+
+    name = "const_norm"
+
+    def run(self, context: Context, module: ModuleOp) -> None:
+        for operation in operations(module):
+            if not isinstance(operation, ChannelNormOp | CastOp):
+                continue
+            source = operation.operands[0].owner
+            if isinstance(source, LoadConstOp):
+                _fold(operation, source)
+
+
+def _fold(change: ChannelNormOp | CastOp, source: LoadConstOp) -> None:
+    kind = change.results[0].type
+    attributes = {"node": source.node, "layout_str": StringAttr(order_of(kind).value)}
+    made = LoadConstOp.create(result_types=[kind], attributes=attributes)
+    Rewriter().insert_op(made, InsertPoint.after(source))
+    change.results[0].replace_all_uses_with(made.results[0])
+    Rewriter.erase_op(change)
+    if not source.results[0].uses:
+        Rewriter.erase_op(source)

@@ -1,0 +1,48 @@
+"""Pass ``group_load_store``: what a group reads and writes in DDR gets operations of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Attribute, SSAValue, Use
+
+from compiler.dialect.ops import GroupOp, LoadConstOp, LoadVarOp, StoreVarOp, TensorOperation
+from compiler.passes.base import Context, operations
+
+
+class GroupLoadStorePass:
+    """Inserts load_var and load_const before the members of every group, and store_var behind them."""
+
+    name = "group_load_store"
+
+    def run(self, context: Context, module: ModuleOp) -> None:
+        for operation in operations(module):
+            if isinstance(operation, GroupOp):
+                _load(operation)
+                _store(operation)
+
+
+def _load(group: GroupOp) -> None:
+    block, first = group.body.block, group.members[0]
+    for argument, value in zip(list(block.args), group.operands, strict=True):
+        kind = LoadConstOp if isinstance(value.owner, LoadConstOp) else LoadVarOp
+        made = kind.create(operands=[argument], result_types=[value.type], attributes=_named(value))
+        argument.replace_uses_with_if(made.results[0], _others(made))
+        block.insert_op_before(made, first)
+
+
+def _others(made: TensorOperation) -> Callable[[Use], bool]:
+    return lambda use: use.operation is not made
+
+
+def _store(group: GroupOp) -> None:
+    last = group.last
+    made = StoreVarOp.create(operands=[last.results[0]], attributes={"node": last.node})
+    group.body.block.add_op(made)
+
+
+def _named(value: SSAValue) -> dict[str, Attribute]:
+    """The name of what makes a value."""
+    owner = value.owner
+    return {"node": owner.node if isinstance(owner, TensorOperation) else StringAttr("")}

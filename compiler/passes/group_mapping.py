@@ -1,0 +1,50 @@
+"""Pass ``group_mapping``: groups that differ in names and constants' values only get one template number.
+
+The lowering of a group is that of its first member if that applies steps, ``Chain`` for several pointwise
+operations.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.ir import SSAValue
+
+from compiler.dialect.ops import GroupOp
+from compiler.passes.base import Context, operations
+from compiler.passes.work import target_of, work_of
+from compiler.search import Template, signature, template_key
+
+
+class GroupMappingPass:
+    """Writes template numbers, and leaves the templates in the context."""
+
+    name = "group_mapping"
+
+    def run(self, context: Context, module: ModuleOp) -> None:
+        numbers: dict[str, int] = {}
+        counts: list[int] = []
+        context.templates = []
+        for operation in operations(module):
+            if isinstance(operation, GroupOp):
+                template = template_of(context, operation)
+                number = numbers.setdefault(template.key, len(numbers))
+                if number == len(context.templates):
+                    context.templates.append(template)
+                    counts.append(0)
+                counts[number] += 1
+                operation.attributes["template"] = IntegerAttr(number, i64)
+        context.templates = [
+            Template(t.key, t.work, t.target, count)
+            for t, count in zip(context.templates, counts, strict=True)
+        ]
+
+
+def template_of(context: Context, group: GroupOp) -> Template:
+    """A group as a template, its tensors named by their places."""
+    names: dict[SSAValue, str] = {}
+
+    def symbol(value: SSAValue) -> str:
+        return names.setdefault(value, f"v.{len(names)}")
+
+    work, target = work_of(context, group, symbol), target_of(context, group)
+    return Template(template_key(signature(work, target)), work, target)

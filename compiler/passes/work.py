@@ -1,0 +1,199 @@
+"""Operations and groups as their lowerings see them: a ``Work``, from what the module says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, i64
+from xdsl.ir import SSAValue
+
+from compiler.codegen.kernel import Target
+from compiler.codegen.tensors import DdrTensor
+from compiler.dialect.attributes import decoded, decoded_array
+from compiler.dialect.ops import CastOp, GroupOp, LoadConstOp, NodeOperation, SubgraphOp, TensorOperation
+from compiler.dialect.types import format_of, order_of, shape_of, storage_permutation
+from compiler.graph import Array, Tensor
+from compiler.lowering import LOWERINGS
+from compiler.lowering.chain import ChainNode
+from compiler.lowering.record import Cut, Order, Step, Work
+from compiler.operators import OPERATORS
+from compiler.operators.record import Call
+from compiler.passes.base import Context, in_storage_order
+from tx8isa.formats import Format
+
+Symbols = Callable[[SSAValue], str]
+"""The symbol of a value in DDR."""
+
+
+def symbol_of(value: SSAValue) -> str:
+    """The symbol that the ddr pass gave a value."""
+    assert isinstance(value.owner, TensorOperation)
+    return value.owner.symbol
+
+
+def work_of(context: Context, operation: TensorOperation, symbols: Symbols = symbol_of) -> Work:
+    """A group, or an operation outside of groups, as its lowering sees it."""
+    builder = _Builder(context, operation, symbols)
+    if isinstance(operation, GroupOp):
+        return builder.group(operation)
+    return builder.single(operation)
+
+
+def target_of(context: Context, operation: TensorOperation) -> Target:
+    """What the code of an operation is made for."""
+    assert operation.tile_parallel is not None
+    spm = min(context.machine.spm.reserved, context.machine.spm.bytes)
+    return Target(operation.tile_parallel.value.data, spm, context.compute)
+
+
+class _Builder:
+    def __init__(self, context: Context, operation: TensorOperation, symbols: Symbols) -> None:
+        self.context, self.operation, self.symbols = context, operation, symbols
+
+    def group(self, group: GroupOp) -> Work:
+        """An anchor with its steps, or a chain of pointwise operations.
+
+        A cast behind an anchor is no step: it is the format of the output.
+        """
+        first, *others = group.members
+        cut = cut_of(group)
+        if others and not LOWERINGS[first.op].anchor:
+            return self._chain(group, cut)
+        steps, running = [], first.results[0]
+        for member in others:
+            if not isinstance(member, CastOp):
+                steps.append(self._step(member, running))
+                running = member.results[0]
+        return self.single(first, tuple(steps), group.results[0], cut)
+
+    def _chain(self, group: GroupOp, cut: Cut | None) -> Work:
+        """Pointwise operations of which each may read any input of the group and any earlier one."""
+        inputs = list(group.operands)
+        numbers = {value: at for at, value in enumerate(inputs)}
+        nodes = []
+        for member in group.members:
+            operands: list[int | None] = [None] * (max(operand_positions(member)) + 1)
+            for at, value in zip(operand_positions(member), member.operands, strict=True):
+                operands[at] = numbers[self.outer(value) or value]
+            call = call_of(self.context, member, self.outer) if isinstance(member, NodeOperation) else None
+            nodes.append(ChainNode(member.op, call, tuple(operands), format_of(member.results[0].type)))
+            numbers[member.results[0]] = len(inputs) + len(nodes) - 1
+        tensors = tuple(self.tensor(value) for value in inputs)
+        output = self.tensor(group.results[0])
+        return Work(group.node.data, "Chain", None, tensors, output, extra={"nodes": nodes}, cut=cut)
+
+    def single(
+        self,
+        operation: TensorOperation,
+        steps: tuple[Step, ...] = (),
+        result: SSAValue | None = None,
+        cut: Cut | None = None,
+    ) -> Work:
+        """One operation; ``result`` is that of the last step."""
+        name = operation.node.data
+        output = self.tensor(operation.results[0] if result is None else result)
+        if not isinstance(operation, NodeOperation):
+            extra = {"orders": tuple(order_of(v.type) for v in (*operation.operands, *operation.results))}
+            inputs = tuple(self.tensor(self.outer(value) or value) for value in operation.operands)
+            return Work(name, operation.op, None, inputs, output, extra=extra, steps=steps, cut=cut)
+        call = call_of(self.context, operation, self.outer)
+        last = order_of(operation.results[0].type) in (Order.CHANNELS_LAST, Order.BLOCKED)
+        operands = tuple(self._operands(operation, call))
+        compute = Format.FP32 if name in self.context.graph.precise else self.context.compute
+        return Work(name, operation.op, call, operands, output, last, {"compute": compute}, steps, cut)
+
+    def _step(self, member: TensorOperation, running: SSAValue) -> Step:
+        assert isinstance(member, NodeOperation)
+        call = call_of(self.context, member, self.outer)
+        positions = operand_positions(member)
+        at = tuple(i for i, value in zip(positions, member.operands, strict=True) if value is running)
+        return Step(member.node.data, member.op, call, tuple(self._operands(member, call)), at)
+
+    def _operands(self, operation: NodeOperation, call: Call) -> Iterator[DdrTensor | None]:
+        """A tensor per operand of the call; None for one known when compiling, left away, or in the SPM."""
+        present = dict(zip(operand_positions(operation), operation.operands, strict=True))
+        for at in range(len(call.inputs)):
+            value = self.outer(present[at]) if at in present else None
+            yield None if value is None else self.tensor(value)
+
+    def outer(self, value: SSAValue) -> SSAValue | None:
+        """What a value is outside of the group; None when it does not leave the scratchpad."""
+        return self.operation.outer(value) if isinstance(self.operation, GroupOp) else value
+
+    def tensor(self, value: SSAValue) -> DdrTensor:
+        return tensor_of(self.context, value, self.symbols(value))
+
+
+def tensor_of(context: Context, value: SSAValue, symbol: str) -> DdrTensor:
+    """A value as it lies in DDR, with its data if it is a constant."""
+    order, shape = order_of(value.type), shape_of(value.type)
+    stored = tuple(shape[axis] for axis in storage_permutation(len(shape), order))
+    data = None
+    if isinstance(value.owner, LoadConstOp):
+        data = in_storage_order(context.constants[value.owner.node.data], order)
+    return DdrTensor(symbol, format_of(value.type), stored, data, order is Order.BLOCKED)
+
+
+def operand_positions(operation: TensorOperation) -> list[int]:
+    """Which operands of the specification the operands of an operation are."""
+    if operation.operands_at is None:
+        return list(range(len(operation.operands)))
+    return [int(at) for at in operation.operands_at.get_values()]
+
+
+Outer = Callable[[SSAValue], SSAValue | None]
+"""What a value in a group is outside of it."""
+
+
+def call_of(context: Context, operation: NodeOperation, outer: Outer = lambda value: value) -> Call:
+    """The call of the specification, from the operation alone and the values of constants."""
+    dtypes = [text.data for text in (operation.dtypes or ArrayAttr([]))]
+    count = max(len(dtypes) - 1, len(OPERATORS[operation.operator].inputs))
+    inputs: list[Tensor | None] = [None] * count
+    values: list[Array | None] = [None] * count
+    for at, value in zip(operand_positions(operation), operation.operands, strict=True):
+        source = outer(value)
+        name = _name(source if source is not None else value)
+        inputs[at] = Tensor(name, dtypes[at], shape_of(value.type))
+        if source is not None and isinstance(source.owner, LoadConstOp):
+            values[at] = context.constants[source.owner.node.data]
+    for key, attribute in (operation.known.data if operation.known is not None else {}).items():
+        array = values[int(key)] = decoded_array(attribute)
+        inputs[int(key)] = Tensor(key, dtypes[int(key)], array.shape)
+    attributes = operation.attributes_of_node or DictionaryAttr({})
+    attrs = {name: decoded(attribute) for name, attribute in attributes.data.items()}
+    return Call(_opset(operation), attrs, tuple(inputs), tuple(values), (operation.node.data,))
+
+
+def _name(value: SSAValue) -> str:
+    owner = value.owner
+    return owner.node.data if isinstance(owner, TensorOperation) else ""
+
+
+def _opset(operation: TensorOperation) -> int:
+    """The operator set of the subgraph around an operation."""
+    parent = operation.parent_op()
+    while parent is not None and not isinstance(parent, SubgraphOp):
+        parent = parent.parent_op()
+    if parent is None or parent.opset is None:
+        raise ValueError(f"{operation.name} of node '{operation.node.data}' is in no subgraph with an opset")
+    return parent.opset.value.data
+
+
+def cut_of(group: GroupOp) -> Cut | None:
+    """What the search has decided for a group."""
+    if group.cut is None:
+        return None
+    parts = {name: tuple((key, decoded(entry)) for key, entry in part.data.items())
+             for name, part in group.cut.data.items() if isinstance(part, DictionaryAttr)}  # fmt: skip
+    return Cut(parts.get("tiles", ()), parts.get("sizes", ()), parts.get("choices", ()))
+
+
+def cut_attribute(cut: Cut) -> DictionaryAttr:
+    """A cut as the attribute of a group."""
+    numbers = {"tiles": cut.tiles, "sizes": cut.sizes}
+    parts = {name: DictionaryAttr({key: IntegerAttr(n, i64) for key, n in part})
+             for name, part in numbers.items() if part}  # fmt: skip
+    if cut.choices:
+        parts["choices"] = DictionaryAttr({key: StringAttr(text) for key, text in cut.choices})
+    return DictionaryAttr(parts)

@@ -1,0 +1,117 @@
+"""Patterns: sequences of operators that shall run in one phase, as named sets or from files.
+
+A set is a TOML file with tables ``[[pattern]]`` of a tag, a sequence and a priority.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from compiler.graph import did_you_mean
+from compiler.operators import OPERATORS
+from tx8isa.errors import Tx8Error
+
+NONE = "none"
+"""The set that groups nothing: every operation runs in a phase of its own."""
+
+ANY = "*"
+_KEYS = ("tag", "sequence", "priority")
+_FOLDER = Path(__file__).parent
+
+
+class PatternError(Tx8Error):
+    """A set of patterns that cannot be used; the text says where and why."""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """``sequence`` has the operators allowed at each place; ANY allows all."""
+
+    tag: str
+    sequence: tuple[tuple[str, ...], ...]
+    priority: int = 0
+
+
+@dataclass
+class Trie:
+    """Patterns by their beginnings: ``pattern`` ends here, ``following`` go on with an operator or ANY."""
+
+    pattern: Pattern | None = None
+    following: dict[str, Trie] = field(default_factory=dict)
+
+    def add(self, pattern: Pattern, place: int = 0) -> None:
+        """Insert a pattern from a place on; of two with the same sequence the higher priority stays."""
+        if place == len(pattern.sequence):
+            if self.pattern is None or self.pattern.priority < pattern.priority:
+                self.pattern = pattern
+            return
+        for operator in pattern.sequence[place]:
+            self.following.setdefault(operator, Trie()).add(pattern, place + 1)
+
+    def after(self, operator: str) -> list[Trie]:
+        """Where an operator leads."""
+        return [self.following[key] for key in (operator, ANY) if key in self.following]
+
+
+def named_sets() -> list[str]:
+    """The sets that need no file."""
+    return sorted([NONE, *(path.stem for path in _FOLDER.glob("*.toml"))])
+
+
+def load_patterns(name: str) -> Trie | None:
+    """A named set, or one from a file whose name ends in .toml; None for the set that groups nothing."""
+    if name == NONE:
+        return None
+    if name not in named_sets() and not name.endswith(".toml"):
+        allowed = ", ".join(named_sets())
+        raise PatternError(
+            f"unknown patterns '{name}'; allowed are {allowed} or a file FILE.toml"
+            f"{did_you_mean(name, named_sets())}"
+        )
+    trie = Trie()
+    for pattern in _read(_FOLDER / f"{name}.toml" if name in named_sets() else Path(name)):
+        trie.add(pattern)
+    return trie
+
+
+def _read(path: Path) -> list[Pattern]:
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise PatternError(f"{path}: {error}") from None
+    unknown = [key for key in content if key != "pattern"]
+    if unknown or not isinstance(content.get("pattern"), list):
+        found = f"'{unknown[0]}'" if unknown else "none"
+        raise PatternError(f"{path}: expected tables [[pattern]] and nothing else; found {found}")
+    return [_pattern(f"{path}: pattern {at}", table) for at, table in enumerate(content["pattern"], 1)]
+
+
+def _pattern(where: str, table: Any) -> Pattern:
+    """A checked pattern; ``where`` starts the messages."""
+    if not isinstance(table, dict):
+        raise PatternError(f"{where}: expected a table; found {table!r}")
+    for key in table:
+        if key not in _KEYS:
+            raise PatternError(f"{where}: unknown key '{key}'; allowed are {', '.join(_KEYS)}")
+    tag, sequence = table.get("tag"), table.get("sequence")
+    if not isinstance(tag, str) or not tag:
+        raise PatternError(f"{where}: tag must be a text; found {tag!r}")
+    if not isinstance(sequence, list) or len(sequence) < 2:
+        raise PatternError(f"{where} ('{tag}'): sequence must list 2 or more operators; found {sequence!r}")
+    priority = table.get("priority", 0)
+    if not isinstance(priority, int) or isinstance(priority, bool):
+        raise PatternError(f"{where} ('{tag}'): priority must be an integer; found {priority!r}")
+    return Pattern(tag, tuple(_place(f"{where} ('{tag}')", place) for place in sequence), priority)
+
+
+def _place(where: str, text: Any) -> tuple[str, ...]:
+    """The operators that one place of a sequence allows."""
+    operators = tuple(text.split("|")) if isinstance(text, str) else (repr(text),)
+    for operator in operators:
+        if operator != ANY and operator not in OPERATORS:
+            near = did_you_mean(operator, OPERATORS)
+            raise PatternError(f"{where}: unknown operator '{operator}'{near}")
+    return operators

@@ -1,0 +1,85 @@
+"""What a template is: everything about a work that its code's speed depends on.
+
+That is the operators with their attributes, shapes and formats, which operands are constants, and the values
+that are no tensors at run time; neither names nor the values of constants.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from compiler.codegen.kernel import Target
+from compiler.codegen.tensors import DdrTensor
+from compiler.lowering.record import Step, Work
+from compiler.operators.record import Call
+
+Signature = tuple[Any, ...]
+
+
+def signature(work: Work, target: Target) -> Signature:
+    """Equal for works that differ in names and values of constants only; made of plain values."""
+    names: dict[str, int] = {}
+    return (
+        work.op,
+        _call(work.call, work.inputs),
+        tuple(_tensor(tensor, names) for tensor in work.inputs),
+        _tensor(work.output, names),
+        work.channels_last,
+        tuple((name, _plain(value)) for name, value in sorted(work.extra.items())),
+        tuple(_step(step, names) for step in work.steps),
+        (target.tiles, target.spm_bytes, target.compute.token),
+    )
+
+
+def template_key(found: Signature) -> str:
+    """The signature as a short text, the same in every run."""
+    return hashlib.sha256(repr(found).encode()).hexdigest()[:32]
+
+
+def _step(step: Step, names: dict[str, int]) -> Signature:
+    operands = tuple(_tensor(tensor, names) for tensor in step.operands)
+    return (step.op, _call(step.call, step.operands), operands, step.running)
+
+
+def _tensor(tensor: DdrTensor | None, names: dict[str, int]) -> Signature:
+    """A tensor by its place among those of the work: the same one twice is not the same as two alike."""
+    if tensor is None:
+        return ()
+    number = names.setdefault(tensor.symbol, len(names))
+    return (number, tensor.fmt.token, tensor.shape, tensor.value is not None, tensor.blocked)
+
+
+def _call(call: Call | None, tensors: tuple[DdrTensor | None, ...]) -> Signature:
+    """Attributes, types, shapes, and the values of operands that are no tensors."""
+    if call is None:
+        return ()
+    values = [
+        _plain(value) if value is not None and (at >= len(tensors) or tensors[at] is None) else None
+        for at, value in enumerate(call.values)
+    ]
+    inputs = [None if t is None else (t.dtype, t.shape) for t in call.inputs]
+    return (call.opset, _plain(dict(call.attrs)), _plain(inputs), tuple(values))
+
+
+def _plain(value: Any) -> Any:
+    """A value as something whose text tells all of it."""
+    if isinstance(value, np.ndarray):
+        return (value.dtype.name, value.shape, value.tobytes().hex())
+    if isinstance(value, Call):
+        return _call(value, ())
+    if isinstance(value, enum.Enum):
+        return value.name
+    if dataclasses.is_dataclass(value):
+        return tuple((f.name, _plain(getattr(value, f.name))) for f in dataclasses.fields(value))
+    if isinstance(value, dict):
+        return tuple(sorted((name, _plain(entry)) for name, entry in value.items()))
+    if isinstance(value, list | tuple):
+        return tuple(_plain(entry) for entry in value)
+    if value is None or isinstance(value, bool | int | float | str | bytes):
+        return value
+    raise TypeError(f"a work cannot be compared by {value!r}")
