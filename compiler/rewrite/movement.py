@@ -1,0 +1,67 @@
+"""Operators that change nothing or undo each other: copies, shapes of shapes, transposes of transposes."""
+
+from __future__ import annotations
+
+from compiler.graph import Node
+from compiler.operators.casting import cast_dtype
+from compiler.operators.movement import permutation
+from compiler.operators.parts import reshaped
+from compiler.rewrite.engine import Replacement, Rewrite, Rewriting, made
+
+_SHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+
+
+def _copy(g: Rewriting, node: Node) -> Replacement | None:
+    """An Identity remains where an output of the graph needs a node of its own."""
+    if node.op == "Identity" and node.outputs[0] in g.outputs:
+        return None
+    if node.op == "Cast" and cast_dtype(g.call(node)) != g.tensor(node.inputs[0]).dtype:
+        return None
+    return Replacement((), node.inputs[0])
+
+
+def _neutral(g: Rewriting, node: Node) -> Replacement | None:
+    """Times 1, divided by 1, plus 0, minus 0."""
+    neutral = 1.0 if node.op in ("Mul", "Div") else 0.0
+    x, other = node.inputs
+    if node.op in ("Mul", "Add") and g.number(x) is not None:
+        x, other = other, x
+    if g.number(other) != neutral or g.shape(x) != g.shape(node.outputs[0]):
+        return None
+    return Replacement((), x)
+
+
+def _shape(g: Rewriting, node: Node) -> Replacement | None:
+    """The last of several shapes is the one that counts."""
+    x, shape = node.inputs[0], g.shape(node.outputs[0])
+    if g.shape(x) == shape:
+        return Replacement((), x)
+    inner = g.maker(x, *_SHAPES)
+    if inner is None:
+        return None
+    b = g.builder(node)
+    return made(b, reshaped(b, inner.inputs[0], *shape))
+
+
+def _transpose(g: Rewriting, node: Node) -> Replacement | None:
+    """Transposes in a row are one, or none, or a change of shape."""
+    perm, x = permutation(g.call(node)), node.inputs[0]
+    inner = g.maker(x, "Transpose")
+    before = permutation(g.call(inner)) if inner is not None else None
+    if inner is not None and before is not None:
+        perm, x = tuple(before[axis] for axis in perm), inner.inputs[0]
+    if perm == tuple(range(len(perm))):
+        return Replacement((), x)
+    b = g.builder(node)
+    moved = [axis for axis in perm if g.shape(x)[axis] != 1]
+    if moved == sorted(moved):
+        return made(b, reshaped(b, x, *g.shape(node.outputs[0])))
+    return made(b, b("Transpose", x, perm=perm)) if inner is not None else None
+
+
+REWRITES = (
+    Rewrite("copy", ("Identity", "Dropout", "Cast"), _copy),
+    Rewrite("neutral", ("Mul", "Div", "Add", "Sub"), _neutral),
+    Rewrite("shape", _SHAPES, _shape),
+    Rewrite("transpose", ("Transpose",), _transpose),
+)

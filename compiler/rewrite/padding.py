@@ -1,0 +1,36 @@
+"""Zeros that a Pad puts around images become pads of the convolution that reads them."""
+
+from __future__ import annotations
+
+from compiler.graph import Node
+from compiler.operators.slicing import pad_widths
+from compiler.rewrite.engine import Replacement, Rewrite, Rewriting, can_be_compiled, made
+
+
+def _widths(g: Rewriting, pad: Node) -> tuple[tuple[int, int], ...] | None:
+    """Zeros before and behind each spatial axis, if a Pad adds nothing else."""
+    call = g.call(pad)
+    value = call.values[2] if call.has(2) else None
+    if call.string("mode") != "constant" or (call.has(2) and (value is None or value.any())):
+        return None
+    widths = pad_widths(call)
+    cut = any(width < 0 for pair in widths for width in pair)
+    return None if cut or any(map(any, widths[:2])) else widths[2:]
+
+
+def _padded(g: Rewriting, node: Node) -> Replacement | None:
+    pad = g.sole(node.inputs[0], "Pad")
+    widths = _widths(g, pad) if pad is not None else None
+    call = g.call(node)
+    if pad is None or widths is None or call.string("auto_pad") not in ("NOTSET", "VALID"):
+        return None
+    given = call.integers("pads") or (0,) * (2 * len(widths))
+    begins = (given[at] + before for at, (before, _) in enumerate(widths))
+    ends = (given[len(widths) + at] + behind for at, (_, behind) in enumerate(widths))
+    b = g.builder(node)
+    attrs = {**dict(node.attrs), "auto_pad": "NOTSET", "pads": (*begins, *ends)}
+    result = b("Conv", pad.inputs[0], *node.inputs[1:], **attrs)
+    return made(b, result) if can_be_compiled(b) else None
+
+
+REWRITES = (Rewrite("pad-into-convolution", ("Conv",), _padded),)

@@ -1,0 +1,49 @@
+"""Products of matrices: transposes of their operands, and the addend of a Gemm."""
+
+from __future__ import annotations
+
+from compiler.graph import Node
+from compiler.operators.movement import permutation
+from compiler.rewrite.engine import Replacement, Rewrite, Rewriting, made
+
+_TURNED = ("transA", "transB")
+
+
+def _transposed(g: Rewriting, node: Node) -> Replacement | None:
+    """A product of matrices of which one is transposed is a Gemm that reads it as it lies."""
+    operands, call = list(node.inputs), g.call(node)
+    if any(len(g.shape(name)) != 2 for name in operands[:2]) or not g.tensor(operands[0]).is_float:
+        return None
+    turned = [call.integer(name) if node.op == "Gemm" else 0 for name in _TURNED]
+    found = False
+    for at in (0, 1):
+        inner = g.maker(operands[at], "Transpose")
+        if inner is not None and permutation(g.call(inner)) == (1, 0):
+            operands[at], turned[at], found = inner.inputs[0], 1 - turned[at], True
+    if not found:
+        return None
+    b = g.builder(node)
+    attrs = {**dict(node.attrs), **dict(zip(_TURNED, turned, strict=True))}
+    return made(b, b("Gemm", *operands, **attrs))
+
+
+def _added(g: Rewriting, node: Node) -> Replacement | None:
+    """A vector added to the rows of a product of matrices is the addend of a Gemm."""
+    for x, vector in (node.inputs, node.inputs[::-1]):
+        product = g.sole(x, "MatMul", "Gemm")
+        if product is None or len(product.inputs) > 2 or not g.tensor(x).is_float:
+            continue
+        rank = {len(g.shape(name)) for name in (*product.inputs, *node.outputs)}
+        if rank != {2} or g.shape(vector) not in (g.shape(x)[1:], (1, g.shape(x)[1])):
+            continue
+        if g.shape(x) != g.shape(node.outputs[0]):
+            continue
+        b = g.builder(node)
+        return made(b, b("Gemm", *product.inputs, vector, **dict(product.attrs)))
+    return None
+
+
+REWRITES = (
+    Rewrite("transpose-into-product", ("MatMul", "Gemm"), _transposed),
+    Rewrite("addend-into-product", ("Add",), _added),
+)
