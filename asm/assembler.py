@@ -133,8 +133,8 @@ class Assembler:
 
     def add_buffer(self, buffer: Buffer, at: Address | None) -> None:
         """Record a buffer; ``at``: where it stands, None when its address is final."""
-        if any(other.name == buffer.name for other, _ in self.buffers):
-            raise Fault(f"buffer {buffer.name} is declared twice")
+        if any((other.kind, other.name) == (buffer.kind, buffer.name) for other, _ in self.buffers):
+            raise Fault(f"{buffer.kind} buffer {buffer.name} is declared twice")
         self.buffers.append((buffer, at))
 
     def append_instruction(self, call: Call, code: bytes) -> None:

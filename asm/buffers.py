@@ -11,7 +11,7 @@ from tx8isa.layouts import Layout, place
 
 from .diagnostics import Fault
 from .directives import Call, emit, find_file, handler, read_bytes, reserve, section_of
-from .expressions import literal
+from .expressions import literal, unescape
 from .image_types import Buffer
 from .place import DDR, DDR_ZERO, PAGE
 
@@ -134,6 +134,7 @@ def _buffer(call: Call) -> None:
     kind, name, fmt, shape, layout, dtype, address = fields
     made = tensor(fmt, shape, layout)
     where = _number(address, ".buffer: address")
-    name = name.strip('"')
+    if name.startswith('"'):
+        name = unescape(name[1:-1]).decode("utf-8", "surrogateescape")
     buffer = Buffer(name, kind, where, made.format, made.shape, made.layout, None if dtype == "-" else dtype)
     call.assembler.add_buffer(buffer, None)

@@ -43,7 +43,8 @@ def _problems(image: Image) -> Iterator[str]:
     yield from _entry_problems(image)
     for buffer in image.buffers:
         yield from _buffer_problems(buffer, image.windows)
-    yield from _name_problems("buffers", [buffer.name for buffer in image.buffers])
+    for kind in KINDS:  # an input and an output may share a name, as in a graph that hands one on
+        yield from _name_problems(f"{kind} buffers", [b.name for b in image.buffers if b.kind == kind])
 
 
 def _name_problems(what: str, names: list[str]) -> Iterator[str]:
@@ -106,10 +107,14 @@ def _buffer_problems(buffer: Buffer, windows: Sequence[Window]) -> Iterator[str]
     if ddr_offset(buffer.address, windows) is None:
         yield f"{where}: address {buffer.address:#x} lies in no DDR window"
     for extent in buffer.shape:
-        if not 0 < extent < 1 << 63:
-            yield f"{where}: extent {extent} of shape {list(buffer.shape)}, expected at least 1"
+        if not 0 <= extent < 1 << 63:
+            yield f"{where}: extent {extent} of shape {list(buffer.shape)}, expected 0 or more"
     try:
         Format.parse(buffer.format)
-        Layout.parse(buffer.layout)
+        blocked = Layout.parse(buffer.layout).blocked
     except Tx8Error as error:
         yield f"{where}: {error}"
+    else:
+        if blocked and 0 in buffer.shape:
+            found = f"shape {list(buffer.shape)} in layout {buffer.layout}"
+            yield f"{where}: {found}, expected extents of 1 or more"

@@ -44,7 +44,7 @@ class BufferNote(_Record, frozen=True):
     kind: str
     address: _Unsigned
     format: str
-    shape: tuple[_Positive, ...]
+    shape: tuple[_Unsigned, ...]
     layout: str
     dtype: str | None
 

@@ -33,6 +33,9 @@ DTYPES: dict[str, np.dtype[Any]] = {
     **{name: np.dtype(name) for name in (*INTEGERS, "bool")},
 }
 
+#: Bytes that one tensor may take. Larger ones come of mistakes; they are refused before anything makes them.
+MOST_BYTES = 1 << 32
+
 #: The newest ONNX operator set whose operator definitions were compared with the records (onnx 1.23.2).
 NEWEST_OPSET = 28
 
@@ -91,6 +94,12 @@ class Tensor:
     def is_float(self) -> bool:
         return self.dtype in FLOATS
 
+    @property
+    def excess(self) -> str | None:
+        """None for a tensor of a size that is allowed, else what to say."""
+        size = self.size * DTYPES[self.dtype].itemsize
+        return f"takes {size} bytes; at most {MOST_BYTES} are supported" if size > MOST_BYTES else None
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -138,3 +147,5 @@ class Graph:
     constants: Mapping[str, Array]
     nodes: tuple[Node, ...]
     tensors: Mapping[str, Tensor]
+    precise: frozenset[str] = frozenset()
+    """Names of the nodes that are computed in FP32 whatever the compute type of the rest."""

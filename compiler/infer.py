@@ -48,7 +48,7 @@ def build_graph(description: Description) -> Graph:
         name=description.name,
         opset=description.opset,
         inputs=description.inputs,
-        outputs=tuple(tensors[name] for name in description.outputs),
+        outputs=tuple(tensors[name] for name in dict.fromkeys(description.outputs)),
         constants=description.constants,
         nodes=tuple(finished),
         tensors=tensors,
@@ -72,6 +72,13 @@ def _unknown_operators(description: Description) -> Iterator[str]:
         if node.op not in OPERATORS or OPERATORS[node.op].internal:
             near = did_you_mean(node.op, (name for name in OPERATORS if not OPERATORS[name].internal))
             yield f"unsupported operator {node.op} (node '{node.name}'){near}"
+        elif description.opset < OPERATORS[node.op].since:
+            reason = _too_old(node.op, description.opset)
+            yield f"unsupported operator {node.op} (node '{node.name}'): {reason}"
+
+
+def _too_old(op: str, opset: int) -> str:
+    return f"needs opset {OPERATORS[op].since} or newer; the graph declares opset {opset}"
 
 
 def _name_problems(description: Description) -> Iterator[str]:
@@ -88,11 +95,9 @@ def _name_problems(description: Description) -> Iterator[str]:
         for name in node.inputs:
             if name and name not in makers:
                 yield f"{node}: input '{name}' is not defined{did_you_mean(name, makers)}"
-    for name, count in Counter(description.outputs).items():
+    for name in dict.fromkeys(description.outputs):
         if name not in makers:
             yield f"output '{name}' is not produced by any node{did_you_mean(name, makers)}"
-        if count > 1:
-            yield f"output '{name}' is listed {count} times"
 
 
 def _definitions(description: Description) -> Iterator[tuple[str, str]]:
@@ -147,7 +152,7 @@ def infer_node(description: Description, node: Node, tensors: dict[str, Tensor])
     """
     record, opset = OPERATORS[node.op], description.opset
     if opset < record.since:
-        raise GraphError([f"needs opset {record.since} or newer; the graph declares opset {opset}"])
+        raise GraphError([_too_old(node.op, opset)])
     _stop_at(_arity_problems(record, node, opset))
     attrs = _complete_attributes(record, node, opset)
     finished = Node(node.op, node.name, node.inputs, node.outputs, attrs)
@@ -159,6 +164,8 @@ def infer_node(description: Description, node: Node, tensors: dict[str, Tensor])
         if found is not None:
             raise GraphError([f"{rule.text}; found {found}"])
     for tensor in record.infer(call):
+        if tensor.excess:
+            raise GraphError([f"its result {tensor.excess}"])
         tensors[tensor.name] = tensor
     return finished
 
@@ -185,7 +192,7 @@ def _arity_problems(record: Operator, node: Node, opset: int) -> Iterator[str]:
         names = ", ".join(item.name for item in record.outputs)
         count = "1" if len(record.outputs) == 1 else f"1 to {len(record.outputs)}"
         yield f"has {count} output{'' if count == '1' else 's'} ({names}); found {len(node.outputs)}"
-    elif not node.outputs[0]:
+    elif not node.outputs[0] and not record.outputs[0].optional:
         yield f"output 0 ({record.outputs[0].name}) is required; found an empty name"
 
 
@@ -231,6 +238,9 @@ def _attribute_problem(item: Attribute, value: AttrValue) -> str | None:
     elif item.kind == "floats":
         fits = isinstance(value, tuple) and all(isinstance(element, int | float) for element in value)
         what = "a list of numbers"
+    elif item.kind == "strings":
+        fits = isinstance(value, tuple) and all(isinstance(element, str) for element in value)
+        what = "a list of strings"
     else:
         fits = isinstance(value, tuple) and all(isinstance(element, int) for element in value)
         what = "a list of integers"

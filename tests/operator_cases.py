@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from onnx_oracle import Case, run_evaluator
+from operator_draws import MORE, Draw, Random
 
 import compiler
 from compiler import run
@@ -25,8 +26,6 @@ from compiler.reference import STORAGE
 from compiler.tolerance import judge
 
 KEPT = Path("build/operator_cases")
-Random = np.random.Generator
-Draw = Callable[[Random], tuple[dict[str, Array], dict[str, Any]]]
 
 _UNIT = ("Asin", "Acos", "Atanh")
 _POSITIVE = ("Log", "Sqrt", "Reciprocal")
@@ -77,7 +76,22 @@ _REDUCTIONS = [
     "ReduceSumSquare",
     "ReduceLogSumExp",
 ]
-_MOVEMENT = ("Gather", "Split", "Tile", "Trilu", "Slice", "Pad", "Expand", "Unsqueeze", "GatherElements")
+_MOVEMENT = (
+    *(
+        "Gather",
+        "Split",
+        "Tile",
+        "Trilu",
+        "Slice",
+        "Pad",
+        "Expand",
+        "Unsqueeze",
+        "GatherElements",
+        "GatherND",
+    ),
+    *("ScatterElements", "ScatterND", "ReverseSequence", "TensorScatter", "MaxUnpool"),
+)
+_QUANTISING = ("QuantizeLinear", "DynamicQuantizeLinear")
 
 
 def _shape(rng: Random, lowest: int = 1, highest: int = 4) -> tuple[int, ...]:
@@ -187,6 +201,7 @@ DRAWS: dict[str, Draw] = {
     "ReduceProd": _product,
     "Where": _where,
     "ConvTranspose": _transposed,
+    **MORE,
 }
 
 
@@ -197,20 +212,24 @@ class Drawn:
     name: str
     op: str
     dtype: str
-    operands: dict[str, Array]
+    operands: Mapping[str, Array | None]
+    """In order; None is one left away."""
     attrs: dict[str, Any] = field(default_factory=dict)
 
     def case(self) -> Case:
-        return Case(self.op, self.operands, self.attrs, opset=max(OPERATORS[self.op].since, 22))
+        """With floats rounded to the compute type."""
+        rounded = {n: self._rounded(a) for n, a in self.operands.items() if a is not None}
+        names = [name if array is not None else "" for name, array in self.operands.items()]
+        return Case(self.op, rounded, self.attrs, max(OPERATORS[self.op].since, 22), names)
 
     def problem(self) -> str | None:
-        """None when the chip computes what ONNX does; the operands are rounded to the compute type first."""
-        rounded = {n: self._rounded(a) for n, a in self.operands.items()}
-        case = Case(self.op, rounded, self.attrs, self.case().opset)
+        """None when the chip computes what ONNX does."""
+        case = self.case()
         expected = run_evaluator(case.model(), case.fed())
         graph = case.graph()
         got = run.execute(compiler.compile(graph, self.dtype), case.fed())[0]["out"]
-        kind: Any = "movement" if self.op in _MOVEMENT else "operator"
+        kind: Any = "quantising" if self.op in _QUANTISING else "operator"
+        kind = "movement" if self.op in _MOVEMENT else kind
         verdict = judge(kind, self.dtype, got, np.asarray(expected))
         return None if verdict.ok else verdict.text
 
@@ -221,9 +240,12 @@ class Drawn:
         """Write the case to be run again by its name."""
         KEPT.mkdir(parents=True, exist_ok=True)
         (KEPT / f"{self.name}.json").write_text(
-            json.dumps({"op": self.op, "dtype": self.dtype, "attrs": self.attrs})
+            json.dumps(
+                {"op": self.op, "dtype": self.dtype, "attrs": self.attrs, "operands": list(self.operands)}
+            )
         )
-        np.savez(KEPT / f"{self.name}.npz", **self.operands)  # type: ignore[arg-type]
+        given = {name: array for name, array in self.operands.items() if array is not None}
+        np.savez(KEPT / f"{self.name}.npz", **given)  # type: ignore[arg-type]
 
 
 def drawn(op: str, dtype: str, seed: int) -> Drawn:
@@ -237,7 +259,8 @@ def kept(name: str) -> Drawn:
     head = json.loads((KEPT / f"{name}.json").read_text())
     attrs = {key: tuple(value) if isinstance(value, list) else value for key, value in head["attrs"].items()}
     with np.load(KEPT / f"{name}.npz") as data:
-        return Drawn(name, head["op"], head["dtype"], dict(data), attrs)
+        operands = {key: data.get(key) for key in head["operands"]}
+    return Drawn(name, head["op"], head["dtype"], operands, attrs)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from node_refusal import Refusal
+from node_refusal import Refusal, W, X
 
 MORE_REFUSALS = [
     Refusal(
@@ -12,7 +12,6 @@ MORE_REFUSALS = [
         {"to": 11},
         "to must be the number of float32, float16, bfloat16, int8, uint8, int32, int64 or bool; found to 11",
     ),
-    Refusal("Mod", [(2, 3), (3,)], {}, "fmod must be 1 for floats; found fmod 0 on float32"),
     Refusal(
         "Split",
         [(2, 3), [1, 2]],
@@ -84,12 +83,6 @@ MORE_REFUSALS = [
         "axis must be one number in [-r, r-1], r being the rank of x; found axis [2] with r = 2",
     ),
     Refusal("Clip", [(2, 3), (1,)], {}, "min and max must have one element and rank 0; found 'i1' [1]"),
-    Refusal(
-        "Pow",
-        [("int32", (2,)), (2,)],
-        {},
-        "The exponent of an integer must be an integer type; found Y is float32",
-    ),
     Refusal("PRelu", [(2, 3), (4, 3)], {}, "slope must broadcast to the shape of X; found [4, 3] to [2, 3]"),
     Refusal("TopK", [(2, 3), [4]], {}, "K must be 1 to the size of the axis; found K = 4 of 3"),
     Refusal(
@@ -172,13 +165,6 @@ MORE_REFUSALS = [
         "Expand", [(2, 3), [2, 4]], {}, "shape must broadcast with the shape of input; found [2, 3], [2, 4]"
     ),
     Refusal(
-        "QuantizeLinear",
-        [(2, 4), (2, 2)],
-        {"block_size": 2},
-        "block_size must be 0; found block_size 2",
-        opset=21,
-    ),
-    Refusal(
         "Resize",
         [(1, 1, 4), None, None, [2, 3]],
         {},
@@ -218,4 +204,280 @@ MORE_REFUSALS = [
         "found mode edge, sizes [0, 2]",
     ),
     Refusal("ArgMax", [(2, 0)], {"axis": 1}, "The axis must have an element; found shape [2, 0] with axis 1"),
+    Refusal(
+        "BitCast",
+        [(2, 3)],
+        {"to": 7},
+        "The elements before and after must have the same number of bits; found float32 to int64",
+        opset=26,
+    ),
+    Refusal(
+        "Range",
+        [np.array(0.0, np.float32), np.array(np.inf, np.float32), np.array(1.0, np.float32)],
+        {},
+        "start, limit and delta must be finite; found [0.0, inf, 1.0]",
+    ),
+    Refusal(
+        "GridSample",
+        [(1, 4), (1, 4)],
+        {},
+        "X must have rank 3 to 5 ([N, C, *image]); found shape [1, 4]",
+    ),
+    Refusal(
+        "GridSample",
+        [(1, 1, 4, 4), (1, 2, 2, 3)],
+        {},
+        "grid must be [N, *output, r - 2], r being the rank of X [N, C, *image]; found grid [1, 2, 2, "
+        "3] for X [1, 1, 4, 4]",
+    ),
+    Refusal(
+        "GridSample",
+        [(1, 1, 2, 4, 4), (1, 2, 2, 2, 3)],
+        {"mode": "cubic"},
+        "mode cubic needs images of one or two axes; found X [1, 1, 2, 4, 4]",
+    ),
+    Refusal(
+        "GridSample",
+        [(1, 1, 5000, 5000), (1, 2, 2, 2)],
+        {},
+        "The spatial axes of X must have 1 to 2**24 positions together; found X [1, 1, 5000, 5000]",
+    ),
+    Refusal(
+        "RoiAlign",
+        [(1, 4, 4), (1, 4), ("int64", (1,))],
+        {},
+        "X must have rank 4 ([N, C, H, W]); found shape [1, 4, 4]",
+    ),
+    Refusal(
+        "RoiAlign",
+        [X, (2, 4), ("int64", (1,))],
+        {},
+        "rois must be [R, 4] and batch_indices [R]; found rois [2, 4], batch_indices [1]",
+    ),
+    Refusal(
+        "RoiAlign",
+        [X, (1, 4), ("int64", (1,))],
+        {},
+        "sampling_ratio must be above 0: with 0 the number of samples depends on the regions; found "
+        "sampling_ratio 0",
+    ),
+    Refusal(
+        "DeformConv",
+        [X, W, (1, 18, 5, 6)],
+        {},
+        "offset must be [N, 2 offset_group taps, *output], mask [N, offset_group taps, *output], B "
+        "one element per map, and offset_group must divide the channels; found offset [1, 18, 5, 6], "
+        "needed [1, 18, 6, 6]",
+    ),
+    Refusal(
+        "QuantizeLinear",
+        [(2, 4), (3,)],
+        {},
+        "The scale must be one value, one per element of axis, or with block_size one per block of "
+        "axis, and the zero point must have its shape; found [3] for [2, 4], axis 1, block_size 0",
+    ),
+    Refusal(
+        "QLinearMatMul",
+        [("uint8", (2, 3)), (), ("uint8", ()), ("uint8", (2, 3)), (), ("uint8", ()), (), ("uint8", ())],
+        {},
+        "The last axis of a and the last but one of b must agree, and the others broadcast; found [2, "
+        "3] and [2, 3]",
+    ),
+    Refusal(
+        "ConvInteger",
+        [("uint8", (1, 1, 20, 20)), ("uint8", (1, 1, 17, 17))],
+        {},
+        "The kernel must have at most 256 positions; found W [1, 1, 17, 17]",
+    ),
+    Refusal(
+        "Einsum",
+        [(2, 3), (4, 5)],
+        {"equation": "ij,jk->ik"},
+        "equation must have one term of letters and at most one ellipsis per operand, a label per "
+        "axis, sizes that agree, and a result of labels that occur; found label 'j' of size 3 and 4 "
+        "in 'ij,jk->ik'",
+    ),
+    Refusal(
+        "Einsum",
+        [(2, 3)],
+        {"equation": "ij,jk"},
+        "equation must have one term of letters and at most one ellipsis per operand, a label per "
+        "axis, sizes that agree, and a result of labels that occur; found 2 terms for 1 operands in "
+        "'ij,jk'",
+    ),
+    Refusal(
+        "Einsum",
+        [(2, 3)],
+        {"equation": "ijk"},
+        "equation must have one term of letters and at most one ellipsis per operand, a label per "
+        "axis, sizes that agree, and a result of labels that occur; found term 'ijk' for an operand "
+        "of rank 2 in 'ijk'",
+    ),
+    Refusal(
+        "Einsum",
+        [(2, 3)],
+        {"equation": "i1"},
+        "equation must have one term of letters and at most one ellipsis per operand, a label per "
+        "axis, sizes that agree, and a result of labels that occur; found term 'i1' in 'i1'",
+    ),
+    Refusal(
+        "Einsum",
+        [(2, 3)],
+        {"equation": "ij->k"},
+        "equation must have one term of letters and at most one ellipsis per operand, a label per "
+        "axis, sizes that agree, and a result of labels that occur; found result 'k' in 'ij->k'",
+    ),
+    Refusal(
+        "Det",
+        [(3,)],
+        {},
+        "X must have rank at least 2 (matrices); found shape [3]",
+    ),
+    Refusal(
+        "Det",
+        [(2, 3)],
+        {},
+        "The last two axes must be equal, 1 to 64; found shape [2, 3]",
+    ),
+    Refusal(
+        "LRN",
+        [(1, 10000, 2)],
+        {"size": 3},
+        "There must be at most 8192 channels: which ones are neighbours is a matrix; found X [1, 10000, 2]",
+    ),
+    Refusal(
+        "MaxUnpool",
+        [(1, 1, 2, 2), ("int64", (1, 1, 2, 1))],
+        {"kernel_shape": (2, 2)},
+        "I must have the shape of X; found [1, 1, 2, 1] and [1, 1, 2, 2]",
+    ),
+    Refusal(
+        "MaxUnpool",
+        [(1, 1, 2, 2), ("int64", (1, 1, 2, 2)), [1, 1, 3, 2]],
+        {"kernel_shape": (2, 2)},
+        "The image must have elements, and output_shape, if given, must be no smaller on any axis; "
+        "found image [1, 1, 3, 3], output_shape [1, 1, 3, 2]",
+    ),
+    Refusal(
+        "Col2Im",
+        [(1, 2000, 1), [50, 40], [50, 40]],
+        {},
+        "A block must have at most 1024 elements; found block_shape [50, 40]",
+    ),
+    Refusal(
+        "Col2Im",
+        [(1, 5, 4), [5, 5], [1, 5]],
+        {},
+        "input must be [N, C times the block's size, positions], for 1-D to 3-D images whose blocks, "
+        "with strides, dilations and pads, have as many positions; found input [1, 5, 4], image_shape "
+        "[5, 5], block_shape [1, 5], positions [5, 1]",
+    ),
+    Refusal(
+        "RNN",
+        [(2, 1, 3), (1, 4, 2), (1, 4, 4)],
+        {},
+        "The operands must be X [steps, batch, input], W [directions, gates hidden, input], R "
+        "[directions, gates hidden, hidden] and have sizes that agree; found W [1, 4, 2], needed [1, "
+        "4, 3]",
+    ),
+    Refusal(
+        "LSTM",
+        [(2, 1, 3), (1, 16, 3), (1, 16, 4), None, ("int32", (2,))],
+        {},
+        "The operands must be X [steps, batch, input], W [directions, gates hidden, input], R "
+        "[directions, gates hidden, hidden] and have sizes that agree; found sequence_lens [2], "
+        "needed [1]",
+    ),
+    Refusal(
+        "GRU",
+        [(2, 1, 3), (1, 12, 3), (1, 12, 4)],
+        {"hidden_size": 5},
+        "The operands must be X [steps, batch, input], W [directions, gates hidden, input], R "
+        "[directions, gates hidden, hidden] and have sizes that agree; found hidden_size 5, R [1, 12, "
+        "4]",
+    ),
+    Refusal(
+        "RNN",
+        [(1001, 1, 3), (1, 4, 3), (1, 4, 4)],
+        {},
+        "The sequence must have 1 to 1000 steps, each of which is code of its own; found 1001 steps",
+    ),
+    Refusal(
+        "RNN",
+        [(2, 1, 3), (1, 4, 3), (1, 4, 4)],
+        {"activations": ("Cosh",)},
+        "There must be 1 activation per direction, out of Affine, Elu, HardSigmoid, LeakyRelu, Relu, "
+        "ScaledTanh, Sigmoid, Softplus, Softsign, Tanh, ThresholdedRelu; found Cosh with direction "
+        "forward",
+    ),
+    Refusal(
+        "GRU",
+        [(2, 1, 3), (1, 12, 3), (1, 12, 4)],
+        {"activations": ("Tanh",)},
+        "There must be 2 activations per direction, out of Affine, Elu, HardSigmoid, LeakyRelu, Relu, "
+        "ScaledTanh, Sigmoid, Softplus, Softsign, Tanh, ThresholdedRelu; found Tanh with direction "
+        "forward",
+    ),
+    Refusal(
+        "LSTM",
+        [(2, 1, 3), (1, 16, 3), (1, 16, 4)],
+        {"activations": ("Tanh", "Tanh")},
+        "There must be 3 activations per direction, out of Affine, Elu, HardSigmoid, LeakyRelu, Relu, "
+        "ScaledTanh, Sigmoid, Softplus, Softsign, Tanh, ThresholdedRelu; found Tanh, Tanh with "
+        "direction forward",
+    ),
+    Refusal(
+        "ReverseSequence",
+        [(4,), ("int64", (4,))],
+        {},
+        "input must have rank at least 2 ([time, batch, ...]); found shape [4]",
+    ),
+    Refusal(
+        "ReverseSequence",
+        [(4, 2), ("int64", (4,))],
+        {},
+        "batch_axis and time_axis must be 0 and 1 or 1 and 0, and sequence_lens have one length per "
+        "batch; found sequence_lens [4] for [4, 2]",
+    ),
+    Refusal(
+        "ReverseSequence",
+        [(4, 2), [5, 1]],
+        {},
+        "Known lengths must lie in 0 to the size of time_axis; found [5, 1] of 4",
+    ),
+    Refusal(
+        "TensorScatter",
+        [(4,), (2,)],
+        {},
+        "past_cache must have rank at least 2 ([batch, ...]); found shape [4]",
+        opset=24,
+    ),
+    Refusal(
+        "TensorScatter",
+        [(1, 4, 2), (1, 5, 2)],
+        {},
+        "axis must not be the batch, update no longer than past_cache along it and equal along the "
+        "others, and write_indices one number per batch; found past_cache [1, 4, 2], update [1, 5, "
+        "2], axis -2",
+        opset=24,
+    ),
+    Refusal(
+        "Resize",
+        [(1, 1, 4, 4), None, None, [1, 1, 100000000, 4]],
+        {"mode": "linear"},
+        "Along an axis that is interpolated, old size times new size must be at most 2**26, and "
+        "scales with antialias at least 1/1024; found axis 2 from 4 to 100000000, scale 2.5e+07",
+    ),
+    Refusal(
+        "Tile",
+        [(2, 3), [10**9, 1]],
+        {},
+        "is computed with Expand: its result takes 24000000000 bytes; at most 4294967296 are supported",
+    ),
+    Refusal(
+        "OneHot",
+        [("int64", (2,)), np.array(10**10), (2,)],
+        {},
+        "its result takes 80000000000 bytes; at most 4294967296 are supported",
+    ),
 ]

@@ -356,9 +356,9 @@ UNWRITABLE = [
     ),
     (
         replace(SAMPLE, buffers=(replace(SAMPLE.buffers[0], shape=(4, 0)),)),
-        "buffer x: extent 0 of shape [4, 0], expected at least 1",
+        "buffer x: shape [4, 0] in layout cx, expected extents of 1 or more",
     ),
-    (replace(SAMPLE, buffers=SAMPLE.buffers[:1] * 2), "two buffers x"),
+    (replace(SAMPLE, buffers=SAMPLE.buffers[:1] * 2), "two input buffers x"),
     (
         replace(SAMPLE, symbols={"s": Symbol(0, section=".bss")}),
         f"symbol s: section '.bss', {CODE}",
@@ -449,7 +449,7 @@ NOT_IMAGES = [
     ),
     (
         edited_note('"shape":[4,8]', '"shape":[4,0]'),
-        "corrupted image: note .note.tx8: Expected `int` >= 1 - at `$.buffers[0].shape[1]`",
+        "buffer x: shape [4, 0] in layout cx, expected extents of 1 or more",
     ),
     (
         sealed(patched(64 + 24, b"\4")),

@@ -325,7 +325,7 @@ def test_formats_without_blocked_placement(token: str, layout: Layout) -> None:
         ((), Layout.NCX, "shape () has rank 0: layout ncx needs rank 2 or more"),
         ((5,), Layout.NCX, "shape 5 has rank 1: layout ncx needs rank 2 or more"),
         ((2, 0, 3), Layout.NCX, "shape 2x0x3: extent 0 of dimension 1, expected at least 1"),
-        ((2, -4), Layout.TENSOR, "shape 2x-4: extent -4 of dimension 1, expected at least 1"),
+        ((2, -4), Layout.TENSOR, "shape 2x-4: extent -4 of dimension 1, expected at least 0"),
         ((0,), Layout.CX, "shape 0: extent 0 of dimension 0"),
         ((2, 1.5), Layout.NTENSOR, "shape 2x1.5: expected integer extents"),
     ],
@@ -358,7 +358,15 @@ def test_pack_refuses_another_dtype_and_an_empty_array() -> None:
     with refused("array of dtype uint8 packed as bool: expected bool"):
         pack(np.zeros((2, 3), np.uint8), Format.BOOL, Layout.TENSOR)
     with refused("shape 0x3: extent 0 of dimension 0"):
-        pack(np.zeros((0, 3), np.float16), Format.FP16, Layout.TENSOR)
+        pack(np.zeros((0, 3), np.float16), Format.FP16, Layout.NCX)
+
+
+@pytest.mark.parametrize("layout", [Layout.TENSOR, Layout.NTENSOR])
+def test_compact_tensors_may_be_empty(layout: Layout) -> None:
+    p = place(Format.INT64, (2, 0, 3), layout)
+    assert (p.shape, p.total_bytes, p.used_bytes) == ((2, 0, 3), 0, 0)
+    packed = pack(np.zeros((2, 0, 3), np.int64), Format.INT64, layout)
+    assert packed.size == 0 and unpack(packed, Format.INT64, (2, 0, 3), layout).shape == (2, 0, 3)
 
 
 @pytest.mark.parametrize("data", [np.zeros(255, np.uint8), np.zeros(257, np.uint8), np.zeros(256, np.int8)])

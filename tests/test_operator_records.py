@@ -28,11 +28,15 @@ def test_newest_opset_is_that_of_the_onnx_package() -> None:
     assert onnx.defs.onnx_opset_version() == NEWEST_OPSET
 
 
+REWORDED = ("GridSample",)
+"""Operators whose records begin with the set that gave the values of an attribute other names."""
+
+
 @pytest.mark.parametrize("name", PUBLIC)
 def test_oldest_opset_is_not_older_than_the_operator(name: str) -> None:
     record = OPERATORS[name]
     assert onnx.defs.has(name, record.since, "")
-    if record.since > 17:
+    if record.since > 17 and name not in REWORDED:
         assert not onnx.defs.has(name, record.since - 1, "")
 
 
@@ -53,7 +57,9 @@ def attributes_of(record: Operator, opset: int) -> dict[str, tuple[str, bool, ob
     found = {}
     for item in record.attributes:
         if item.known_to(opset):
-            default = np.float32(item.default) if item.kind == "float" else item.default
+            default: object = item.default
+            if item.kind == "float" and item.default is not None:
+                default = np.float32(item.default)
             found[item.name] = (item.kind.upper(), item.required, default)
     return found
 
@@ -67,7 +73,8 @@ def onnx_attributes(schema: Any) -> dict[str, tuple[str, bool, object]]:
             default = default.decode()
         if isinstance(default, float):
             default = np.float32(default)
-        default = tuple(default) if isinstance(default, list) else default
+        if isinstance(default, list):
+            default = tuple(v.decode() if isinstance(v, bytes) else v for v in default)
         found[name] = (item.type.name, item.required, default)
     return found
 
@@ -92,14 +99,10 @@ def grouped(inputs: tuple[Input, ...], item: Input) -> set[int]:
 
 REFUSED = {
     "BatchNormalization": "training_mode must be 0",
-    "BitShift": "allowed are uint8",
+    "BitCast": "to must be the number of",
     "Cast": "to must be the number of",
-    "DequantizeLinear": "block_size must be 0",
     "Dropout": "training_mode must be false",
-    "OneHot": "is bfloat16",
     "EyeLike": "dtype must be the number of",
-    "Mod": "fmod must be 1 for floats",
-    "Pow": "The exponent of an integer must be an integer type",
     "QuantizeLinear": "must be",
 }
 
@@ -128,7 +131,9 @@ def named_inputs(test: Any) -> dict[str, Any] | None:
 
 def without_optional_outputs(node: Node) -> Node:
     declared = OPERATORS[node.op].outputs
-    kept = len(node.outputs) if declared[-1].variadic else sum(not item.optional for item in declared)
+    first = next(at for at, name in enumerate(node.outputs) if name)
+    kept = max(first + 1, sum(not item.optional for item in declared))
+    kept = len(node.outputs) if declared[-1].variadic else kept
     return Node(node.op, node.name, node.inputs, node.outputs[:kept], node.attrs)
 
 
@@ -161,13 +166,9 @@ def is_beyond_the_rules(test: Any) -> bool:
     """Node tests that are rightly refused, told by their names: training, blocks, types the chip has not."""
     words = (
         "training",
-        "bitshift",
-        "blocked",
-        "fmod_0",
         "with_dtype",
-        "pow_types_int",
+        "blocked_symmetric",
         "cast_",
-        "onehot_with_bfloat16",
         "empty_set_expanded",
     )
     return any(word in test.name for word in words)

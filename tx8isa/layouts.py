@@ -247,10 +247,11 @@ def _checked_shape(shape: Sequence[int], layout: Layout) -> tuple[int, ...]:
     if len(extents) < least:
         found = f"shape {_times(extents)} has rank {len(extents)}"
         raise LayoutError(f"{found}: layout {layout.token} needs rank {least} or more")
+    lowest = 1 if layout.blocked else 0
     for axis, extent in enumerate(extents):
-        if extent < 1:
+        if extent < lowest:
             raise LayoutError(
-                f"shape {_times(extents)}: extent {extent} of dimension {axis}, expected at least 1"
+                f"shape {_times(extents)}: extent {extent} of dimension {axis}, expected at least {lowest}"
             )
     return extents
 

@@ -54,6 +54,35 @@ def _dtypes(call: Call) -> tuple[str, ...]:
     return (cast_dtype(call),)
 
 
+@rule
+def same_width(call: Call) -> str | None:
+    """The elements before and after must have the same number of bits"""
+    before, after = (np.dtype(DTYPES[name]) for name in (call.tensor(0).dtype, cast_dtype(call)))
+    return None if before.itemsize == after.itemsize else f"{before.name} to {after.name}"
+
+
+def _bit_cast(call: Call, x: Array) -> tuple[Array, ...]:
+    before, after = DTYPES[call.tensor(0).dtype], DTYPES[cast_dtype(call)]
+    bits = rounded(x, before.name) if before.name in FLOATS else x
+    made = np.ascontiguousarray(bits).view(after).reshape(bits.shape)
+    return (made.astype(np.float64) if after.name in FLOATS else np.asarray(made),)
+
+
+register(
+    Operator(
+        name="BitCast",
+        since=26,
+        summary="The same bits as another element type",
+        inputs=(Input("input", _BEFORE),),
+        outputs=(Output("output", _LIKE),),
+        attributes=(Attribute("to", "int", required=True),),
+        rules=(known_type, same_width),
+        shapes=same_shape,
+        reference=_bit_cast,
+        dtypes=_dtypes,
+    )
+)
+
 CAST = register(
     Operator(
         name="Cast",

@@ -8,7 +8,7 @@ import numpy as np
 
 from compiler.graph import INTEGERS, Array
 from compiler.operators.elementwise import broadcast_result, operands_broadcast
-from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
+from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register
 from compiler.operators.types import ANY, FLOAT, NUMERIC
 
 BOOL = Types("B", ("bool",))
@@ -56,8 +56,12 @@ _binary("BitwiseXor", 18, "Exclusive or, bit by bit, with broadcasting", np.bitw
 
 
 def _shift(call: Call, a: Array, b: Array) -> tuple[Array, ...]:
-    function = np.left_shift if call.string("direction") == "LEFT" else np.right_shift
-    return (np.asarray(function(a, b)),)
+    """Outside the width nothing is left but copies of the sign."""
+    width = a.dtype.itemsize * 8
+    inside = (b >= 0) & (b < width)
+    if call.string("direction") == "LEFT":
+        return (np.asarray(np.where(inside, np.left_shift(a, np.where(inside, b, 0)), 0).astype(a.dtype)),)
+    return (np.asarray(np.right_shift(a, np.where(inside, b, width - 1)).astype(a.dtype)),)
 
 
 register(
@@ -65,22 +69,14 @@ register(
         name="BitShift",
         since=11,
         summary="The bits of X moved by Y places, with broadcasting",
-        inputs=(Input("X", Types("T", ("uint8",))), Input("Y", Types("T", ("uint8",)))),
-        outputs=(Output("Z", Types("T", ("uint8",))),),
+        inputs=(Input("X", _WHOLE), Input("Y", _WHOLE)),
+        outputs=(Output("Z", _WHOLE),),
         attributes=(Attribute("direction", "string", required=True, allowed=("LEFT", "RIGHT")),),
         rules=(operands_broadcast,),
         shapes=broadcast_result,
         reference=_shift,
     )
 )
-
-
-@rule
-def fmod_for_floats(call: Call) -> str | None:
-    """fmod must be 1 for floats"""
-    return (
-        None if call.integer("fmod") or not call.tensor(0).is_float else f"fmod 0 on {call.tensor(0).dtype}"
-    )
 
 
 def _mod(call: Call, a: Array, b: Array) -> tuple[Array, ...]:
@@ -95,7 +91,7 @@ register(
         inputs=(Input("A", NUMERIC), Input("B", NUMERIC)),
         outputs=(Output("C", NUMERIC),),
         attributes=(Attribute("fmod", "int", 0, allowed=(0, 1)),),
-        rules=(fmod_for_floats, operands_broadcast),
+        rules=(operands_broadcast,),
         shapes=broadcast_result,
         reference=_mod,
     )

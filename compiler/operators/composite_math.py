@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.graph import FLOATS, INTEGERS
+from compiler.graph import FLOATS, INTEGERS, Array
 from compiler.operators.casting import CAST_NUMBERS
 from compiler.operators.composite_shapes import _operator, name_of
 from compiler.operators.elementwise import operands_broadcast
 from compiler.operators.expansion import Builder, Expansion
 from compiler.operators.parts import reshaped
-from compiler.operators.record import Attribute, Call, Input, Output, Types, rule
+from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
 from compiler.operators.types import (
     FLOAT,
     INT64,
     NUMERIC,
     axis_in_range,
     broadcast_shapes,
+    same_shape,
 )
 from compiler.operators.types import normalized as from_front
 
@@ -48,8 +49,18 @@ _operator(
 )
 
 
+def _pow_of_integers(b: Builder, call: Call) -> str:
+    """With an exponent of floats. A whole result may be computed as a little less: 2**-20 is added."""
+    b.precise = True
+    number = CAST_NUMBERS["float32"]
+    power = b("FloatPow", *(b("Cast", name_of(call, at), to=number) for at in (0, 1)))
+    return b("Cast", b("Mul", power, b.like(power, 1 + 2.0**-20)), to=CAST_NUMBERS[call.tensor(0).dtype])
+
+
 def _pow(b: Builder, call: Call) -> tuple[str, ...]:
     x, y = name_of(call, 0), name_of(call, 1)
+    if not call.tensor(0).is_float and call.tensor(1).is_float:
+        return (_pow_of_integers(b, call),)
     if not call.tensor(0).is_float:
         return (b("IntegerPow", x, b("Cast", y, to=CAST_NUMBERS[call.tensor(0).dtype])),)
     exponent = call.values[1]
@@ -62,12 +73,6 @@ def _pow(b: Builder, call: Call) -> tuple[str, ...]:
     return (b("FloatPow", x, b("Cast", y, to=CAST_NUMBERS[call.tensor(0).dtype])),)
 
 
-@rule
-def whole_exponents_of_integers(call: Call) -> str | None:
-    """The exponent of an integer must be an integer type"""
-    return f"Y is {call.tensor(1).dtype}" if not call.tensor(0).is_float and call.tensor(1).is_float else None
-
-
 _BASE = Types("T", (*FLOATS, "int32", "int64"))
 _operator(
     "Pow",
@@ -76,12 +81,15 @@ _operator(
     (Input("X", _BASE), Input("Y", Types("T1", (*FLOATS, *INTEGERS)))),
     (Output("Z", _BASE),),
     _pow,
-    rules=(operands_broadcast, whole_exponents_of_integers),
+    rules=(operands_broadcast,),
 )
 
 
-def _prelu(b: Builder, call: Call) -> tuple[str, ...]:
+def _prelu(b: Builder, call: Call) -> tuple[str, ...] | None:
+    """Of integers; floats have a lowering."""
     x = name_of(call, 0)
+    if call.tensor(0).is_float:
+        return None
     zero = b.like(x, 0)
     return (b("Add", b("Max", x, zero), b("Mul", b("Min", x, zero), name_of(call, 1))),)
 
@@ -93,17 +101,23 @@ def slope_broadcasts(call: Call) -> str | None:
     return None if fits else f"{list(call.shape(1))} to {list(call.shape(0))}"
 
 
-_operator(
-    "PRelu",
-    7,
-    "x, or slope x below zero",
-    (
-        Input("X", Types("T", (*FLOATS, "int32", "int64"))),
-        Input("slope", Types("T", (*FLOATS, "int32", "int64"))),
-    ),
-    (Output("Y", Types("T", (*FLOATS, "int32", "int64"))),),
-    _prelu,
-    rules=(slope_broadcasts,),
+def _sloped(call: Call, x: Array, slope: Array) -> tuple[Array, ...]:
+    return (np.where(x < 0, slope * x, x),)
+
+
+_SLOPED = Types("T", (*FLOATS, "int32", "int64"))
+register(
+    Operator(
+        name="PRelu",
+        since=7,
+        summary="x, or slope x below zero",
+        inputs=(Input("X", _SLOPED), Input("slope", _SLOPED)),
+        outputs=(Output("Y", _SLOPED),),
+        rules=(slope_broadcasts,),
+        shapes=same_shape,
+        reference=_sloped,
+        expansion=_prelu,
+    )
 )
 
 

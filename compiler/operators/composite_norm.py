@@ -122,6 +122,12 @@ _operator(
 )
 
 
+@rule
+def channels_are_few(call: Call) -> str | None:
+    """There must be at most 8192 channels: which ones are neighbours is a matrix"""
+    return None if call.shape(0)[1] <= 8192 else f"X {list(call.shape(0))}"
+
+
 def _lrn(b: Builder, call: Call) -> tuple[str, ...]:
     """The sum of squares over neighbouring channels is a product with a band matrix."""
     x, shape, size = name_of(call, 0), call.shape(0), call.integer("size")
@@ -153,7 +159,7 @@ _operator(
         Attribute("bias", "float", 1.0),
         Attribute("size", "int", required=True, minimum=1),
     ),
-    (rank_within("X", 3, None, "[N, C, ...]"),),
+    (rank_within("X", 3, None, "[N, C, ...]"), channels_are_few),
 )
 
 

@@ -59,11 +59,20 @@ _operator(
 
 
 _NOT_BFLOAT = ("float32", "float16", *INTEGERS)
-_VALUES = Types("T3", (*_NOT_BFLOAT, "bool"))
+_VALUES = Types("T3", (*FLOATS, *INTEGERS, "bool"))
+
+
+def _depth(call: Call) -> int:
+    return int(call.values[1].reshape(())) if call.values[1] is not None else 0
+
+
+def _one_hot_result(call: Call) -> tuple[str, Shape]:
+    shape, axis = call.shape(0), normalized(call.integer("axis"), call.tensor(0).rank + 1)
+    return call.tensor(2).dtype, (*shape[:axis], max(_depth(call), 0), *shape[axis:])
 
 
 def _one_hot(b: Builder, call: Call) -> tuple[str, ...]:
-    depth = int(call.values[1].reshape(())) if call.values[1] is not None else 0
+    depth = max(_depth(call), 0)
     rank = call.tensor(0).rank
     axis = normalized(call.integer("axis"), rank + 1)
     indices = b("Cast", name_of(call, 0), to=CAST_NUMBERS["int64"])
@@ -106,6 +115,7 @@ _operator(
     _one_hot,
     (Attribute("axis", "int", -1),),
     (single_values(1), two_values, one_hot_axis),
+    result=_one_hot_result,
 )
 
 _BLOCK = Attribute("blocksize", "int", required=True, minimum=1)

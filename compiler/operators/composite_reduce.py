@@ -126,7 +126,7 @@ _SUMMED = Types("T", (*FLOATS, "int32", "int64"))
 _COMPARED = Types("T", (*FLOATS, *INTEGERS, "bool"))
 
 
-def _register(name: str, summary: str, types: Types, body: Body) -> None:
+def _register(name: str, summary: str, types: Types, body: Body, precise: bool = False) -> None:
     _operator(
         name,
         1,
@@ -140,12 +140,13 @@ def _register(name: str, summary: str, types: Types, body: Body) -> None:
             Attribute("noop_with_empty_axes", "int", 0, allowed=(0, 1), since=18),
         ),
         (axes_is_vector, axes_valid),
+        precise,
     )
 
 
 _FLOATING = Types("T", FLOATS)
 _register("ReduceMin", "Minimum over axes", _COMPARED, _min)
-_register("ReduceProd", "Product over axes", _SUMMED, _halves("Mul"))
+_register("ReduceProd", "Product over axes", _SUMMED, _halves("Mul"), precise=True)
 _register("ReduceL1", "Sum of magnitudes over axes", _SUMMED, _l1)
 _register("ReduceL2", "Root of the sum of squares over axes", _FLOATING, _l2)
 _register("ReduceSumSquare", "Sum of squares over axes", _SUMMED, _sum_square)

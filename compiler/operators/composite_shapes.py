@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
-from compiler.graph import DTYPES, FLOATS
+from compiler.graph import DTYPES, FLOATS, Shape
 from compiler.operators.casting import CAST_NUMBERS, NUMBERS
 from compiler.operators.expansion import Builder, Expansion, composite, not_computed, not_inferred
 from compiler.operators.parts import cut, reshaped
@@ -27,7 +28,10 @@ def _operator(
     expansion: Expansion,
     attributes: tuple[Attribute, ...] = (),
     rules: tuple[Rule, ...] = (),
+    precise: bool = False,
+    result: Callable[[Call], tuple[str, Shape]] | None = None,
 ) -> Operator:
+    """``result``: dtype and shape of the only result, known before anything is expanded."""
     return composite(
         Operator(
             name=name,
@@ -35,11 +39,13 @@ def _operator(
             summary=summary,
             inputs=inputs,
             outputs=outputs,
-            shapes=not_inferred,
+            shapes=not_inferred if result is None else lambda call: (result(call)[1],),
+            dtypes=None if result is None else lambda call: (result(call)[0],),
             reference=not_computed,
             attributes=attributes,
             rules=rules,
             expansion=expansion,
+            precise=precise,
         )
     )
 
@@ -225,10 +231,22 @@ def delta_not_zero(call: Call) -> str | None:
     return "delta 0" if delta is not None and not delta.any() else None
 
 
-def _range(b: Builder, call: Call) -> tuple[str, ...]:
+@rule
+def range_is_finite(call: Call) -> str | None:
+    """start, limit and delta must be finite"""
+    numbers = [float(v.reshape(())) for v in call.values[:3] if v is not None]
+    return None if all(map(math.isfinite, numbers)) else f"{numbers}"
+
+
+def _range_result(call: Call) -> tuple[str, Shape]:
     start, limit, delta = (float(v.reshape(())) for v in call.values[:3] if v is not None)
-    count = max(math.ceil((limit - start) / delta), 0)
-    return (b.constant(start + delta * np.arange(count), call.tensor(0).dtype),)
+    return call.tensor(0).dtype, (max(math.ceil((limit - start) / delta), 0),)
+
+
+def _range(b: Builder, call: Call) -> tuple[str, ...]:
+    start, _, delta = (float(v.reshape(())) for v in call.values[:3] if v is not None)
+    dtype, (count,) = _range_result(call)
+    return (b.constant(start + delta * np.arange(count), dtype),)
 
 
 _RANGE = Types("T", ("float32", "float16", "bfloat16", "int32", "int64"))
@@ -240,7 +258,8 @@ _operator(
     (Output("output", _RANGE),),
     _range,
     (Attribute("stash_type", "int", 1, since=27),),
-    (single_values(0, 1, 2), delta_not_zero),
+    (single_values(0, 1, 2), delta_not_zero, range_is_finite),
+    result=_range_result,
 )
 
 

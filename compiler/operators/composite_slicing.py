@@ -36,7 +36,7 @@ def _pad(b: Builder, call: Call) -> tuple[str, ...] | None:
             kept = np.arange(size)[max(-begin, 0) : size - max(-end, 0)]
             widths = (max(begin, 0), max(end, 0))
             chosen = np.pad(kept, widths, mode=mode)  # type: ignore[call-overload]
-            x = taken(b, x, axis, chosen.tolist())
+            x = taken(b, x, axis, chosen)
     return (x,)
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from compiler.graph import GraphError
 from compiler.operators.composite_shapes import _operator, name_of
 from compiler.operators.conv import conv_window
 from compiler.operators.expansion import Builder
@@ -31,8 +32,13 @@ def padded(b: Builder, x: str, window: Window, fill: float) -> str:
     return b("Pad", x, b.ints(*pads), b.like(x, fill))
 
 
+_MOST_TAPS = 16384
+
+
 def taps(b: Builder, image: str, window: Window) -> list[str]:
     """For each position in the kernel the part of a padded image that meets it."""
+    if math.prod(window.kernel) > _MOST_TAPS:
+        raise GraphError([f"is computed tap by tap, at most {_MOST_TAPS} of them; found {window.kernel}"])
     axes = b.ints(*range(2, 2 + len(window.image)))
     found = []
     for places in window.taps():
@@ -48,9 +54,28 @@ def _max_pool(b: Builder, call: Call) -> tuple[str, ...] | None:
     if plain and not call.wants(1):
         return None
     lowest = -math.inf if call.tensor(0).is_float else float(np.iinfo(call.tensor(0).dtype).min)
-    parts = taps(b, padded(b, x, window, lowest), window)
+    image = padded(b, x, window, lowest)
+    if not call.wants(1):
+        return (_largest(b, image, window), "")
+    parts = taps(b, image, window)
     best = b("Max", *parts)
-    return (best, _places(b, call, window, parts, best) if call.wants(1) else "")
+    return (best, _places(b, call, window, parts, best))
+
+
+def _largest(b: Builder, image: str, window: Window) -> str:
+    """The largest element of each window over a padded image, one axis after the other."""
+    rank = len(window.image)
+    for axis in range(rank):
+        sizes = b.shape(image)[2:]
+        alone = replace(
+            window,
+            image=sizes,
+            kernel=tuple(window.kernel[at] if at == axis else 1 for at in range(rank)),
+            strides=tuple(window.strides[at] if at == axis else 1 for at in range(rank)),
+            output=tuple(window.output[at] if at == axis else sizes[at] for at in range(rank)),
+        )
+        image = b("Max", *taps(b, image, alone))
+    return image
 
 
 def _places(b: Builder, call: Call, window: Window, parts: list[str], best: str) -> str:
@@ -92,11 +117,21 @@ def _average_pool(b: Builder, call: Call) -> tuple[str, ...] | None:
     return (b("Mul", total, b.constant(1 / count, call.tensor(0).dtype)),)
 
 
+def _conv_of_padded(b: Builder, call: Call, window: Window) -> tuple[str, ...] | None:
+    """Padding that a window can lie in as a whole is made beforehand."""
+    pads = zip(window.extents, window.pads_begin, window.pads_end, strict=True)
+    if all(max(before, behind) < extent for extent, before, behind in pads):
+        return None
+    x, rest = padded(b, name_of(call, 0), window, 0.0), [name_of(call, at) for at in (1, 2) if call.has(at)]
+    group = call.integer("group")
+    return (b("Conv", x, *rest, strides=window.strides, dilations=window.dilations, group=group),)
+
+
 def _conv(b: Builder, call: Call) -> tuple[str, ...] | None:
     """Over a volume: the sum over the depth of the kernel of convolutions over its slices."""
     window = conv_window(call)
     if len(window.image) < 3:
-        return None
+        return _conv_of_padded(b, call, window)
     depth, height, width = window.output
     flat = tuple(value for pair in ((window.pads_begin[1:]), (window.pads_end[1:])) for value in pair)
     deep = replace(
@@ -186,7 +221,7 @@ def _conv_transpose(b: Builder, call: Call) -> tuple[str, ...]:
     x = b("Pad", x, b.ints(0, 0, *before, 0, 0, *behind))
     for axis, size in enumerate(kernel):
         if size > 1:
-            weights = taken(b, weights, 2 + axis, list(reversed(range(size))))
+            weights = taken(b, weights, 2 + axis, np.arange(size)[::-1])
     weights = reshaped(b, weights, group, channels // group, maps, *kernel)
     weights = permuted(b, weights, 0, 2, 1, *range(3, 3 + len(kernel)))
     weights = reshaped(b, weights, group * maps, channels // group, *kernel)

@@ -13,6 +13,7 @@ import numpy as np
 
 from compiler.graph import DTYPES, FLOATS, Array, AttrValue, Graph, GraphError, Node, Shape, Tensor, rounded
 from compiler.operators.record import OPERATORS, Call, Operator, call_of, register, resolve
+from compiler.operators.spelled_out import put_together
 
 
 @dataclass
@@ -29,6 +30,8 @@ class Builder:
     nodes: list[Node] = field(default_factory=list)
     fold: bool = True
     """Compute operators whose operands are all constants at once."""
+    precise: bool = False
+    """Whether this call is computed in FP32, as all calls of an operator are whose record says so."""
     made: int = 0
 
     def shape(self, name: str) -> Shape:
@@ -70,6 +73,8 @@ class Builder:
             if found is not None:
                 raise GraphError([f"is computed with {op}: {item.text}; found {found}"])
         for tensor in record.infer(call):
+            if tensor.excess:
+                raise GraphError([f"is computed with {op}: its result {tensor.excess}"])
             self.tensors[tensor.name] = tensor
         if self.fold and all(not name or name in self.constants for name in inputs):
             self.constants |= computed(node, call, self.constants)
@@ -103,7 +108,10 @@ def expansion_of(call: Call, expansion: Expansion, fold: bool = False) -> tuple[
     tensors = {tensor.name: tensor for tensor in call.inputs if tensor is not None}
     known = zip(call.inputs, call.values, strict=False)
     constants = {t.name: value for t, value in known if t is not None and value is not None}
-    builder = Builder("part", call.opset, tensors, constants, fold=fold)
+    prefix = "part"
+    while any(name.startswith(f"{prefix}.") for name in tensors):  # a call that is itself a part
+        prefix += "+"
+    builder = Builder(prefix, call.opset, tensors, constants, fold=fold)
     results = expansion(builder, call)
     if results is None:
         raise ValueError("an operator without a lowering must be expanded")
@@ -111,15 +119,23 @@ def expansion_of(call: Call, expansion: Expansion, fold: bool = False) -> tuple[
 
 
 def composite(record: Operator) -> Operator:
-    """Register an operator whose shapes, dtypes and reference are those of its expansion."""
+    """Register an operator whose reference is that of its expansion, shapes and dtypes too if it has none.
+
+    An operator whose expansion makes arrays that its operands do not bound must have both: they are asked
+    before the size of the result is checked.
+    """
     expansion = record.expansion
     assert expansion is not None
 
     def shapes(call: Call) -> tuple[Shape, ...]:
+        if record.shapes is not not_inferred:
+            return record.shapes(call)
         builder, results = expansion_of(call, expansion)
         return tuple(builder.shape(name) if name else () for name in results)
 
     def dtypes(call: Call) -> tuple[str, ...]:
+        if record.dtypes is not None:
+            return record.dtypes(call)
         builder, results = expansion_of(call, expansion)
         return tuple(builder.dtype(name) if name else "" for name in results)
 
@@ -154,10 +170,17 @@ def expand_graph(graph: Graph) -> Graph:
 
     The parts of node ``n`` are named ``n.1``, ``n.2`` and so on.
     """
+    graph = put_together(graph)
     expander = _Expander(graph)
     for node in graph.nodes:
         expander.node(node)
-    return replace(graph, nodes=tuple(expander.nodes), tensors=expander.tensors, constants=expander.constants)
+    return replace(
+        graph,
+        nodes=tuple(expander.nodes),
+        tensors=expander.tensors,
+        constants=expander.constants,
+        precise=graph.precise | expander.precise,
+    )
 
 
 class _Expander:
@@ -166,8 +189,10 @@ class _Expander:
         self.nodes: list[Node] = []
         self.tensors = dict(graph.tensors)
         self.constants = dict(graph.constants)
+        self.precise: set[str] = set()
 
-    def node(self, node: Node) -> None:
+    def node(self, node: Node, precise: bool = False) -> None:
+        """Take a node apart. Parts of a precise node are precise."""
         record = OPERATORS[node.op]
         state = replace(self.graph, tensors=self.tensors, constants=self.constants)
         call = call_of(state, node)
@@ -179,14 +204,26 @@ class _Expander:
             self.constants |= {tensor.name: np.zeros(tensor.shape, DTYPES[tensor.dtype]) for tensor in made}
             return
         builder = Builder(node.name, self.graph.opset, self.tensors, self.constants)
-        results = record.expansion(builder, call) if record.expansion else None
+        try:
+            results = record.expansion(builder, call) if record.expansion else None
+        except GraphError as error:
+            head = f"unsupported operator {node.op} (node '{node.name}')"
+            raise GraphError([f"{head}: {text}" for text in error.messages]) from None
         if results is None:
-            self.nodes.append(node)
+            self._keep(node, precise)
             return
+        precise = precise or record.precise or builder.precise
         for part in builder.nodes:
-            self.node(part)
+            self.node(part, precise)
         for name, result in zip(node.outputs, results, strict=False):
             if name and result in self.constants:
                 self.constants[name] = self.constants[result]
             elif name:
-                self.nodes.append(Node("Identity", f"{node.name}/{name}", (result,), (name,), {}))
+                self._keep(Node("Identity", f"{node.name}/{name}", (result,), (name,), {}), precise)
+
+    def _keep(self, node: Node, precise: bool) -> None:
+        """Arithmetic of single numbers is precise too: shorter formats would save nothing there."""
+        self.nodes.append(node)
+        floats = [self.tensors[n] for n in (*node.inputs, *node.outputs) if n and self.tensors[n].is_float]
+        if precise or all(tensor.size == 1 for tensor in floats):
+            self.precise.add(node.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.graph import Shape
+from compiler.graph import Array, Shape
 from compiler.operators.expansion import Builder
 
 
@@ -30,17 +30,13 @@ def cut(b: Builder, x: str, axis: int, start: int, end: int, step: int = 1) -> s
     return b("Slice", x, b.ints(start), b.ints(end), b.ints(axis), b.ints(step))
 
 
-def taken(b: Builder, x: str, axis: int, indices: list[int]) -> str:
+def taken(b: Builder, x: str, axis: int, indices: Array) -> str:
     """Elements of one axis by known indices; runs of neighbours are moved together."""
-    runs: list[list[int]] = []
-    for index in indices:
-        if runs and index == runs[-1][-1] + 1:
-            runs[-1].append(index)
-        else:
-            runs.append([index])
-    if len(runs) > _MOST_RUNS:
-        return b("Gather", x, b.constant(np.array(indices), "int64"), axis=axis)
-    pieces = [cut(b, x, axis, run[0], run[-1] + 1) for run in runs]
+    breaks = np.flatnonzero(np.diff(indices) != 1) + 1
+    if len(breaks) >= _MOST_RUNS:
+        return b("Gather", x, b.constant(indices, "int64"), axis=axis)
+    runs = np.split(indices, breaks)
+    pieces = [cut(b, x, axis, int(run[0]), int(run[-1]) + 1) for run in runs]
     return pieces[0] if len(pieces) == 1 else b("Concat", *pieces, axis=axis)
 
 

@@ -1,29 +1,40 @@
-"""Quantisation: floats to integers of 8 bits and back, products of integers."""
+"""Quantisation: floats to integers of 8 bits and back."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from compiler.operators.casting import CAST_NUMBERS
+from compiler.graph import FLOATS, Shape
+from compiler.operators.casting import CAST_NUMBERS, NUMBERS
 from compiler.operators.composite_shapes import _operator, name_of
 from compiler.operators.expansion import Builder
-from compiler.operators.matmul import matmul_inner_sizes_agree
-from compiler.operators.parts import reshaped
+from compiler.operators.parts import broadcast, cut, reshaped
 from compiler.operators.record import Attribute, Call, Input, Output, Types, rule
 from compiler.operators.types import FLOAT, normalized
 
-_BYTES = ("int8", "uint8")
-_SCALE = Types("S", ("float32", "float16", "bfloat16"))
+BYTES = ("int8", "uint8")
+SCALE = Types("S", ("float32", "float16", "bfloat16"))
 _FLOAT32 = CAST_NUMBERS["float32"]
-_INT32 = CAST_NUMBERS["int32"]
 
 
 def _along(b: Builder, call: Call, name: str) -> str:
-    """A scale or zero point of one value per slice, so that it broadcasts along axis."""
+    """A scale or zero point of one value per slice or block, so that it broadcasts along axis."""
+    size = call.attrs.get("block_size")
+    if isinstance(size, int) and size:
+        return _repeated(b, name, normalized(call.integer("axis"), call.tensor(0).rank), size, call.shape(0))
     if not b.shape(name) or b.shape(name) == (1,) or len(b.shape(name)) > 1:
         return reshaped(b, name) if b.shape(name) == (1,) else name
     rank = call.tensor(0).rank
     return reshaped(b, name, -1, *(1,) * (rank - normalized(call.integer("axis"), rank) - 1))
+
+
+def _repeated(b: Builder, name: str, axis: int, size: int, shape: Shape) -> str:
+    """One value per block of ``size`` elements of an axis as one per element; the last may be shorter."""
+    blocks = b.shape(name)
+    apart = reshaped(b, name, *blocks[: axis + 1], 1, *blocks[axis + 1 :])
+    wide = broadcast(b, apart, (*blocks[: axis + 1], size, *blocks[axis + 1 :]))
+    flat = reshaped(b, wide, *blocks[:axis], blocks[axis] * size, *blocks[axis + 1 :])
+    return cut(b, flat, axis, 0, shape[axis])
 
 
 def quantized(b: Builder, x: str, zero: str, dtype: str) -> str:
@@ -37,9 +48,29 @@ def quantized(b: Builder, x: str, zero: str, dtype: str) -> str:
 
 
 @rule
-def whole_slices(call: Call) -> str | None:
-    """block_size must be 0"""
-    return f"block_size {call.attrs['block_size']}" if call.attrs.get("block_size") else None
+def scales_fit(call: Call) -> str | None:
+    """The scale must be one value, one per element of axis, or with block_size one per block of axis, and the
+    zero point must have its shape"""
+    rank, shape, scale = call.tensor(0).rank, call.shape(0), call.shape(1)
+    axis, size = call.integer("axis"), call.attrs.get("block_size", 0)
+    found = f"{list(scale)} for {list(shape)}, axis {axis}, block_size {size}"
+    if call.has(2) and call.tensor(2).size != call.tensor(1).size:
+        return f"{list(scale)} and {list(call.shape(2))}"
+    if scale in ((), (1,)):
+        return found if size else None
+    if not -rank <= axis < rank or not isinstance(size, int) or size < 0:
+        return found
+    axis = normalized(axis, rank)
+    if size:
+        blocks = (*shape[:axis], -(-shape[axis] // size), *shape[axis + 1 :])
+        return None if scale == blocks else found
+    return None if scale == (shape[axis],) else found
+
+
+def _wanted(call: Call, default: int) -> int:
+    """The number of the element type that output_dtype asks for."""
+    given = call.attrs.get("output_dtype")
+    return given if isinstance(given, int) and given else default
 
 
 def _quantize(b: Builder, call: Call) -> tuple[str, ...]:
@@ -47,30 +78,33 @@ def _quantize(b: Builder, call: Call) -> tuple[str, ...]:
     if b.dtype(scale) != call.tensor(0).dtype:
         scale = b("Cast", scale, to=CAST_NUMBERS[call.tensor(0).dtype])
     zero = _along(b, call, name_of(call, 2)) if call.has(2) else ""
-    return (quantized(b, b("Div", name_of(call, 0), scale), zero, b.dtype(zero) if zero else "uint8"),)
+    dtype = b.dtype(zero) if zero else NUMBERS[_wanted(call, CAST_NUMBERS["uint8"])]
+    return (quantized(b, b("Div", name_of(call, 0), scale), zero, dtype),)
 
 
 _AXIS, _BLOCK = Attribute("axis", "int", 1), Attribute("block_size", "int", 0, since=21)
-_OUTPUT_DTYPE = Attribute("output_dtype", "int", 0, allowed=(0,), since=21)
+_OUTPUT_DTYPE = Attribute("output_dtype", "int", 0, allowed=(0, *(CAST_NUMBERS[t] for t in BYTES)), since=21)
+_FLOAT_DTYPE = Attribute("output_dtype", "int", 0, allowed=(0, *(CAST_NUMBERS[t] for t in FLOATS)), since=23)
 _operator(
     "QuantizeLinear",
     13,
     "round(x / y_scale) + y_zero_point, within the range of the type",
     (
         Input("x", FLOAT.named("T1")),
-        Input("y_scale", _SCALE.named("T2"), constant=False),
-        Input("y_zero_point", Types("T3", _BYTES), optional=True),
+        Input("y_scale", SCALE.named("T2"), constant=False),
+        Input("y_zero_point", Types("T3", BYTES), optional=True),
     ),
-    (Output("y", Types("T3", _BYTES)),),
+    (Output("y", Types("T3", BYTES)),),
     _quantize,
     (
         _AXIS,
         _BLOCK,
         _OUTPUT_DTYPE,
-        Attribute("precision", "int", 0, allowed=(0,), since=23),
+        Attribute("precision", "int", 0, allowed=(0, _FLOAT32), since=23),
         Attribute("saturate", "int", 1, allowed=(0, 1), since=19),
     ),
-    (whole_slices,),
+    (scales_fit,),
+    precise=True,
 )
 
 
@@ -80,7 +114,8 @@ def _dequantize(b: Builder, call: Call) -> tuple[str, ...]:
     x = b("Cast", name_of(call, 0), to=number)
     if call.has(2):
         x = b("Sub", x, b("Cast", _along(b, call, name_of(call, 2)), to=number))
-    return (b("Mul", x, scale),)
+    made, wanted = b("Mul", x, scale), _wanted(call, number)
+    return (made if wanted == number else b("Cast", made, to=wanted),)
 
 
 _operator(
@@ -88,14 +123,14 @@ _operator(
     13,
     "(x - x_zero_point) x_scale",
     (
-        Input("x", Types("T1", (*_BYTES, "int32"))),
-        Input("x_scale", _SCALE.named("T2")),
-        Input("x_zero_point", Types("T1", (*_BYTES, "int32")), optional=True),
+        Input("x", Types("T1", (*BYTES, "int32"))),
+        Input("x_scale", SCALE.named("T2")),
+        Input("x_zero_point", Types("T1", (*BYTES, "int32")), optional=True),
     ),
-    (Output("y", _SCALE.named("T2")),),
+    (Output("y", SCALE.named("T2")),),
     _dequantize,
-    (_AXIS, _BLOCK, Attribute("output_dtype", "int", 0, allowed=(0,), since=23)),
-    (whole_slices,),
+    (_AXIS, _BLOCK, _FLOAT_DTYPE),
+    (scales_fit,),
 )
 
 
@@ -120,62 +155,5 @@ _operator(
         Output("y_zero_point", Types("T2", ("uint8",))),
     ),
     _dynamic,
-)
-
-
-def _centred(b: Builder, name: str, zero: str) -> str:
-    """Integers of 32 bits, less a zero point."""
-    wide = b("Cast", name, to=_INT32)
-    return b("Sub", wide, b("Cast", zero, to=_INT32)) if zero else wide
-
-
-def _matmul_integer(b: Builder, call: Call) -> tuple[str, ...]:
-    a_zero, b_zero = name_of(call, 2), name_of(call, 3)
-    if a_zero and len(b.shape(a_zero)) == 1 and b.shape(a_zero) != (1,):
-        a_zero = reshaped(b, a_zero, -1, 1)
-    return (b("MatMul", _centred(b, name_of(call, 0), a_zero), _centred(b, name_of(call, 1), b_zero)),)
-
-
-_A, _B = Types("T1", _BYTES), Types("T2", _BYTES)
-_operator(
-    "MatMulInteger",
-    10,
-    "Matrix product of integers less their zero points, in int32",
-    (
-        Input("A", _A),
-        Input("B", _B),
-        Input("a_zero_point", _A, optional=True),
-        Input("b_zero_point", _B, optional=True),
-    ),
-    (Output("Y", Types("T3", ("int32",))),),
-    _matmul_integer,
-    rules=(matmul_inner_sizes_agree,),
-)
-
-
-def _qlinear_matmul(b: Builder, call: Call) -> tuple[str, ...]:
-    names = [name_of(call, at) for at in range(8)]
-    product = b("MatMul", _centred(b, names[0], names[2]), _centred(b, names[3], names[5]))
-    kind = b.dtype(names[1])
-    scale = b("Div", b("Mul", names[1], names[4]), names[6])
-    scaled = b("Mul", b("Cast", product, to=CAST_NUMBERS[kind]), scale)
-    return (quantized(b, scaled, names[7], b.dtype(names[7])),)
-
-
-_operator(
-    "QLinearMatMul",
-    10,
-    "Matrix product of quantised operands, quantised",
-    (
-        Input("a", _A),
-        Input("a_scale", _SCALE),
-        Input("a_zero_point", _A),
-        Input("b", _B),
-        Input("b_scale", _SCALE),
-        Input("b_zero_point", _B),
-        Input("y_scale", _SCALE),
-        Input("y_zero_point", Types("T3", _BYTES)),
-    ),
-    (Output("y", Types("T3", _BYTES)),),
-    _qlinear_matmul,
+    precise=True,
 )

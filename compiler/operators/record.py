@@ -59,7 +59,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Attribute:
-    """An attribute: ``kind`` is ``int``, ``float``, ``string``, ``ints`` or ``floats``.
+    """An attribute: ``kind`` is ``int``, ``float``, ``string``, ``ints``, ``floats`` or ``strings``.
 
     ``allowed`` lists the values of an enumeration, ``minimum`` bounds an integer or every element of a list.
     The operator sets ``since`` to ``until`` (inclusive) have it. Without default it may be absent.
@@ -172,6 +172,8 @@ class Operator:
 
     ``expansion`` writes a call in terms of other operators (:mod:`compiler.operators.expansion`); it returns
     None for a call that the operator's own lowering takes. ``internal``: only expansions use the operator.
+    ``precise``: the expansion is computed in FP32 whatever the compute type, because its intermediate results
+    leave the range or the precision of shorter formats.
     """
 
     name: str
@@ -186,6 +188,7 @@ class Operator:
     dtypes: Callable[[Call], tuple[str, ...]] | None = None
     expansion: Callable[[Any, Call], tuple[str, ...] | None] | None = None
     internal: bool = False
+    precise: bool = False
 
     def inputs_at(self, opset: int) -> tuple[Input, ...]:
         """The operands that this operator has in an operator set."""

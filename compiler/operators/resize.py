@@ -7,12 +7,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from compiler.graph import Array
+from compiler.graph import Array, Shape
 from compiler.operators.composite_shapes import _operator, name_of
 from compiler.operators.expansion import Builder
 from compiler.operators.parts import swapped, taken
 from compiler.operators.record import Attribute, Call, Input, Output, Types, rule
 from compiler.operators.types import ANY, INT64, normalized
+
+_MOST_WEIGHTS = 1 << 26
+"""Of an axis, for which they are a matrix."""
 
 
 def _chosen(call: Call) -> tuple[int, ...]:
@@ -80,14 +83,22 @@ def _weights(call: Call, size: int, places: Array, scale: float) -> Array:
     """The matrix [size, new size] of weights; elements beyond the edge are those at the edge, or left out."""
     narrowing = min(scale, 1.0) if call.attrs.get("antialias") else 1.0
     reach = math.ceil(2 / narrowing) + 1
+    near = np.floor(places)[:, None] + np.arange(-reach, reach + 2)
+    values = _kernel(call, (near - places[:, None]) * narrowing)
+    if call.integer("exclude_outside"):
+        values = np.where((near < 0) | (near >= size), 0, values)
     matrix = np.zeros((size, len(places)))
-    for column, place in enumerate(places):
-        near = np.arange(math.floor(place) - reach, math.floor(place) + reach + 2)
-        values = _kernel(call, (near - place) * narrowing)
-        if call.integer("exclude_outside"):
-            values = np.where((near < 0) | (near >= size), 0, values)
-        np.add.at(matrix[:, column], np.clip(near, 0, size - 1), values / values.sum())
+    columns = np.broadcast_to(np.arange(len(places))[:, None], near.shape)
+    rows = np.clip(near, 0, size - 1).astype(np.int64)
+    np.add.at(matrix, (rows, columns), values / values.sum(1, keepdims=True))
     return matrix
+
+
+def _result(call: Call) -> tuple[str, Shape]:
+    shape = list(call.shape(0))
+    for axis, (_, count) in _scales(call).items():
+        shape[axis] = count
+    return call.tensor(0).dtype, tuple(shape)
 
 
 def _resize(b: Builder, call: Call) -> tuple[str, ...]:
@@ -107,7 +118,7 @@ def _resize(b: Builder, call: Call) -> tuple[str, ...]:
             )
         if call.string("mode") == "nearest":
             chosen = np.clip(_ROUNDINGS[call.string("nearest_mode")](places), 0, size - 1)
-            x = taken(b, x, axis, [int(index) for index in chosen])
+            x = taken(b, x, axis, chosen.astype(np.int64))
         else:
             matrix = b.constant(_weights(call, size, places, scale), b.dtype(x))
             x = swapped(b, b("MatMul", swapped(b, x, axis), matrix), axis)
@@ -133,11 +144,23 @@ def sizes_are_positive(call: Call) -> str | None:
         call.values[2] if len(call.values) > 2 else None,
         call.values[1] if len(call.values) > 1 else None,
     )
-    if 0 in call.shape(0) or (scales is not None and not (scales > 0).all()):
+    if 0 in call.shape(0) or (scales is not None and not ((scales > 0) & np.isfinite(scales)).all()):
         return f"X {list(call.shape(0))}"
     if any(size <= 0 for _, size in _scales(call).values()):
         return f"sizes {[size for _, size in _scales(call).values()]}"
     return f"roi of {roi.size}" if roi is not None and roi.size not in (0, 2 * len(_chosen(call))) else None
+
+
+@rule
+def weights_are_few(call: Call) -> str | None:
+    """Along an axis that is interpolated, old size times new size must be at most 2**26, and scales with
+    antialias at least 1/1024"""
+    if call.string("mode") == "nearest":
+        return None
+    for axis, (scale, count) in _scales(call).items():
+        if call.shape(0)[axis] * count > _MOST_WEIGHTS or (call.attrs.get("antialias") and scale < 1 / 1024):
+            return f"axis {axis} from {call.shape(0)[axis]} to {count}, scale {scale:g}"
+    return None
 
 
 @rule
@@ -185,5 +208,6 @@ _operator(
             since=18,
         ),
     ),
-    (scales_or_sizes, sizes_are_positive, weights_need_floats),
+    (scales_or_sizes, sizes_are_positive, weights_need_floats, weights_are_few),
+    result=_result,
 )

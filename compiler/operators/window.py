@@ -48,13 +48,19 @@ class Window:
         """Elements from the first to the last tap of the dilated kernel."""
         return _extents(self.kernel, self.dilations)
 
-    def touches(self, axis: int) -> Iterator[bool]:
-        """For each output position along a spatial axis: does its window hold an element of the image?"""
-        dilation = self.dilations[axis]
-        for position in range(self.output[axis]):
-            start = position * self.strides[axis] - self.pads_begin[axis]
-            taps = range(start, start + self.kernel[axis] * dilation, dilation)
-            yield any(0 <= tap < self.image[axis] for tap in taps)
+    def bare(self, axis: int) -> int | None:
+        """The first output position along a spatial axis whose window holds no element of the image.
+
+        A window that begins in the image holds one, one that begins behind it none. Before the image, what
+        the taps step over repeats after as many positions as the dilation has elements.
+        """
+        dilation, step, pad = self.dilations[axis], self.strides[axis], self.pads_begin[axis]
+        positions = np.append(np.arange(dilation + 1), -(-(self.image[axis] + pad) // step))
+        positions = np.sort(positions[positions < self.output[axis]])
+        start = positions * step - pad
+        first = np.maximum(-(start // dilation), 0)
+        holds = (first < self.kernel[axis]) & (start + first * dilation < self.image[axis])
+        return None if holds.all() else int(positions[~holds][0])
 
     def padded(self, x: Array, fill: float | int) -> Array:
         """``x`` [N, C, *image] with its padding, as far as the last window reaches."""
@@ -150,9 +156,9 @@ def windows_touch_image(geometry: Callable[[Call], Window]) -> Rule:
     def check(call: Call) -> str | None:
         window = geometry(call)
         for axis in range(len(window.image)):
-            bare = [position for position, held in enumerate(window.touches(axis)) if not held]
-            if bare:
-                return f"output position {bare[0]} of spatial axis {axis}"
+            bare = window.bare(axis)
+            if bare is not None:
+                return f"output position {bare} of spatial axis {axis}"
         return None
 
     return Rule("Every window must hold at least one element that is not padding", check)
