@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compiler.codegen.expr import Variable
+from compiler.codegen.expr import Expr, Variable, round_up
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.tree import Issue, Item, Let, Loop
 from tx8isa.cost import TICKS
+from tx8isa.layouts import LINE_BYTES
 from tx8isa.machine import Machine
 from tx8isa.meaning import Action, Control
 from tx8isa.record import Engine
 
-from .pricing import Pricing
+from .pricing import Pricing, scratchpad_operands
 from .timeline import Timeline, Touched
-from .values import Registers, buffers_in, value_of
+from .values import Registers, value_of
 
 _FIRST_TURNS = 3
 _WALKED = _FIRST_TURNS + 3
@@ -120,14 +121,16 @@ class _Walk:
             else:
                 line.send(self.pricing.price(issue, self.registers))
             return
+        price = self.pricing.price(issue, self.registers)
         reads: list[Touched] = []
         writes: list[Touched] = []
-        for operand in issue.record.operands:
-            if operand.is_address and operand.name in issue.arguments:
-                side = reads if operand.role == "read" else writes
-                for buffer, second in buffers_in(issue.arguments[operand.name], self.registers):
-                    side.append((buffer.symbol, second))
-        line.issue(issue.record.engine, self.pricing.price(issue, self.registers), reads, writes)
+        for operand, length in zip(scratchpad_operands(issue.record), price.lengths, strict=True):
+            given = issue.arguments.get(operand.name)
+            if isinstance(given, Expr):
+                first = value_of(given, self.registers)
+                side, grain = (reads, 1) if operand.role == "read" else (writes, LINE_BYTES)
+                side.append((first, first + round_up(length, grain)))
+        self.line.issue(issue.record.engine, price, reads, writes)
 
     def _loop(self, loop: Loop) -> None:
         start, count = value_of(loop.start, self.registers), value_of(loop.count, self.registers)

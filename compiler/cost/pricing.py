@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from compiler.codegen.expr import lanes
 from compiler.codegen.tree import Argument, Issue
-from tx8isa.cost import Cost, Term, cost, evaluate
+from tx8isa.cost import Cost, cost, evaluate
+from tx8isa.encoding import argument_values
 from tx8isa.machine import Machine
-from tx8isa.record import Engine, Instruction
+from tx8isa.record import Engine, Instruction, Operand
 from tx8isa.registry import find
 
-from .values import Registers, buffers_in, value_of
+from .values import Registers, in_scratchpad, value_of
 
 _SIDES = ("", "src_", "dst_")
 _COPY_OPERANDS = ("n", "tiles", *(f"{side}iter{level}" for side in _SIDES for level in range(3)))
 
 
 class Price(NamedTuple):
-    """Of one instruction: ticks of its engine, bytes of DDR, bytes that leave the tile by the mesh."""
+    """Of one instruction: ticks of its engine, bytes of DDR, bytes that leave the tile by the mesh.
+
+    ``lengths``: bytes of the scratchpad that each of its address operands touches, in their order.
+    """
 
     ticks: int
     ddr_bytes: int
     link_bytes: int
+    lengths: tuple[int, ...] = ()
 
 
 class Pricing:
@@ -40,7 +46,7 @@ class Pricing:
         for index in needed:
             operand = issue.record.operands[index]
             given = issue.arguments.get(operand.name, operand.default)
-            values[index] = fmt if operand.name == "format" else _number(given, registers)
+            values[index] = fmt if operand.name == "format" else _number(operand, given, fmt, registers)
         from_ddr = issue.record.engine is Engine.DTE and _reads_ddr(issue)
         key = (issue.mnemonic, from_ddr, tuple(values))
         if key not in self._known:
@@ -66,26 +72,45 @@ class Pricing:
         moved = 0
         if record.engine in (Engine.RDMA, Engine.WDMA) and of_record.moved is not None:
             moved = evaluate(of_record.moved, record, values)
-        return Price(ticks, moved, 0)
+        return Price(ticks, moved, 0, _lengths(record, values))
+
+
+def scratchpad_operands(record: Instruction) -> Iterator[Operand]:
+    """The operands that are addresses in the scratchpad."""
+    return (operand for operand in record.operands if operand.memory == "spm")
+
+
+def _lengths(record: Instruction, values: tuple[int, ...]) -> tuple[int, ...]:
+    extents = (operand.extent for operand in scratchpad_operands(record))
+    return tuple(
+        int(extent.length(*argument_values(record, extent.arguments, values)))
+        for extent in extents if extent is not None
+    )  # fmt: skip
 
 
 def _operands(record: Instruction, of_record: Cost) -> tuple[int, ...]:
     """Which operands the costs depend on."""
     names = set(_COPY_OPERANDS) if record.engine is Engine.DTE else set()
     for term in (of_record.data, of_record.moved):
-        names |= _names(term) if term is not None else set()
+        names |= _names(term.arguments) if term is not None else set()
+    for operand in scratchpad_operands(record):
+        names |= _names(operand.extent.arguments) if operand.extent is not None else set()
     return tuple(index for index, operand in enumerate(record.operands) if operand.name in names)
 
 
-def _names(term: Term) -> set[str]:
-    found = {text.removeprefix("@").partition(".")[0] for text in term.arguments if isinstance(text, str)}
-    return found | ({"format"} if any(isinstance(a, tuple) for a in term.arguments) else set())
+def _names(arguments: Sequence[object]) -> set[str]:
+    """The operands that arguments of a term or an extent stand for."""
+    found = {text.removeprefix("@").partition(".")[0] for text in arguments if isinstance(text, str)}
+    return found | ({"format"} if any(isinstance(a, tuple) for a in arguments) else set())
 
 
-def _number(given: Argument | None, registers: Registers) -> int:
+def _number(operand: Operand, given: Argument | None, fmt: int, registers: Registers) -> int:
+    """An operand's value; texts are names of choices, or of the operand whose value this one takes."""
     if isinstance(given, list):
         return value_of(lanes(given), registers)
-    return 0 if given is None or isinstance(given, str | float) else value_of(given, registers)
+    if isinstance(given, str):
+        return fmt if given == "format" else dict(operand.choices).get(given, 0)
+    return 0 if given is None or isinstance(given, float) else value_of(given, registers)
 
 
 def _sent(record: Instruction, values: tuple[int, ...]) -> int:
@@ -99,4 +124,4 @@ def _sent(record: Instruction, values: tuple[int, ...]) -> int:
 
 
 def _reads_ddr(issue: Issue) -> bool:
-    return "src" in issue.arguments and not any(buffers_in(issue.arguments["src"], {}))
+    return "src" in issue.arguments and not in_scratchpad(issue.arguments["src"])

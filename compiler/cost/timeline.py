@@ -2,13 +2,14 @@
 
 The core issues in order; each engine works off its queue in order; an instruction waits for older ones that
 wrote what it reads, or touch what it writes. DDR is a resource that all tiles which work share evenly: so a
-transfer takes as long as its engine needs, or as its share of DDR needs. A buffer counts as one thing.
+transfer takes as long as its engine needs, or as its share of DDR needs.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tx8isa.cost import TICKS
 from tx8isa.machine import Machine
@@ -16,8 +17,23 @@ from tx8isa.record import Engine
 
 from .pricing import Price
 
-Touched = tuple[str, bool]
-"""A buffer's symbol, and whether it is the second copy."""
+Touched = tuple[int, int]
+"""A range of the scratchpad: its first byte and the first behind it."""
+
+
+class _Access(NamedTuple):
+    """What an instruction does to a range, and when it has ended."""
+
+    first: int
+    last: int
+    end: int
+    writes: bool
+
+    def conflicts(self, reads: list[Touched], writes: list[Touched]) -> bool:
+        """Whether an instruction with these ranges has to wait for its end."""
+        ranges = [*reads, *writes] if self.writes else writes
+        return any(first < self.last and self.first < last for first, last in ranges)
+
 
 _DEPTH = {Engine.TDMA: 4}
 _USUAL_DEPTH = 6
@@ -36,8 +52,8 @@ class Timeline:
     """When the last copy to another tile is complete."""
     free: dict[Engine, int] = field(default_factory=dict)
     busy: dict[Engine, int] = field(default_factory=dict)
-    written: dict[Touched, int] = field(default_factory=dict)
-    read: dict[Touched, int] = field(default_factory=dict)
+    accesses: list[_Access] = field(default_factory=list)
+    """Those that may not have ended yet."""
     starts: dict[Engine, deque[int]] = field(default_factory=dict)
     ddr_bytes: int = 0
 
@@ -68,10 +84,10 @@ class Timeline:
         if len(queue) == queue.maxlen:
             self.core = max(self.core, queue[0])
         start = max(self.core, self.free.get(engine, 0))
-        for touched in reads:
-            start = max(start, self.written.get(touched, 0))
-        for touched in writes:
-            start = max(start, self.written.get(touched, 0), self.read.get(touched, 0))
+        self.accesses = [access for access in self.accesses if access.end > self.core]
+        for access in self.accesses:
+            if access.end > start and access.conflicts(reads, writes):
+                start = access.end
         end = start + price.ticks
         if price.ddr_bytes:
             self.ddr = max(self.ddr, start) + round(price.ddr_bytes * self.sharing * self._ddr_byte)
@@ -80,10 +96,8 @@ class Timeline:
         queue.append(start)
         self.free[engine] = end
         self.busy[engine] = self.busy.get(engine, 0) + end - start
-        for touched in reads:
-            self.read[touched] = max(self.read.get(touched, 0), end)
-        for touched in writes:
-            self.written[touched] = end
+        self.accesses += [_Access(*touched, end, False) for touched in reads]
+        self.accesses += [_Access(*touched, end, True) for touched in writes]
 
     def send(self, price: Price) -> None:
         """A copy to other tiles: complete when its bytes have left by the link and gone through DDR."""
@@ -121,9 +135,8 @@ class Timeline:
         shift = turns * period
         self.core, self.ddr, self.link = self.core + shift, self.ddr + shift, self.link + shift
         self.sent = self.sent + shift if self.sent else 0
-        for times in (self.free, self.written, self.read):
-            for key in times:
-                times[key] += shift  # type: ignore[index]
+        self.free = {engine: end + shift for engine, end in self.free.items()}
+        self.accesses = [access._replace(end=access.end + shift) for access in self.accesses]
         for engine, queue in self.starts.items():
             self.starts[engine] = deque((start + shift for start in queue), maxlen=queue.maxlen)
         for engine, ticks in self.busy.items():

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from compiler.codegen.expr import Address, Operation, Slot, Value, Variable
-from compiler.codegen.spm import SpmBuffer
 
 Registers = dict[str, int]
 """What the registers hold, as far as it is known."""
@@ -33,13 +32,8 @@ def value_of(value: Value, registers: Registers) -> int:
     raise TypeError(f"{value!r} is no expression")
 
 
-def buffers_in(value: object, registers: Registers) -> Iterator[tuple[SpmBuffer, bool]]:
-    """The scratchpad buffers an address lies in; and whether in the second copy."""
+def in_scratchpad(value: object) -> bool:
+    """Whether an address is one of the scratchpad."""
     if isinstance(value, Operation):
-        second = isinstance(value.right, Slot) and value.right.buffer.second >= 0
-        for buffer, _ in buffers_in(value.left, registers):
-            yield buffer, second and value_of(value.right, registers) != 0
-        if not isinstance(value.right, Slot):
-            yield from buffers_in(value.right, registers)
-    elif isinstance(value, Address) and value.buffer is not None:
-        yield value.buffer, False
+        return in_scratchpad(value.left) or in_scratchpad(value.right)
+    return isinstance(value, Address) and value.buffer is not None
