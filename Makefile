@@ -8,13 +8,14 @@ PIP := $(BIN)/pip --disable-pip-version-check --quiet install
 BUILD := build
 
 DIGITS := examples/digits
+NETWORKS := examples/networks
 KERNEL_TESTS := $(wildcard tests/test_native.py tests/test_*kernel*.py)
 
 .PHONY: help demo test long bench coverage clean
 .NOTPARALLEL:  # two installations into one .venv would disturb each other
 
 help:
-	@echo 'make demo      compile a digits network, run it on the emulated chip, score its 360 answers'
+	@echo 'make demo      compile a digits network and SqueezeNet, run them on the emulated chip, judge the answers'
 	@echo 'make test      ruff, mypy, pytest; about ten minutes'
 	@echo 'make long      the exhaustive tests, minutes each'
 	@echo 'make bench     the benchmarks, each beside its peers; fills the table in README.md'
@@ -27,6 +28,12 @@ demo: $(VENV)/demo.stamp
 	$(BIN)/tx8cc $(DIGITS)/digits.json --dtype fp16 --run --input x=$(DIGITS)/test_images.npy \
 		-o $(BUILD)/digits --output-dir $(BUILD)/digits
 	$(BIN)/python $(DIGITS)/score.py $(BUILD)/digits/probabilities.npy --dtype fp16
+	@rm -f $(BUILD)/squeezenet/softmaxout_1.npy
+	$(BIN)/python $(NETWORKS)/make.py squeezenet $(BUILD)/squeezenet
+	$(BIN)/tx8cc $(BUILD)/squeezenet/squeezenet.onnx --dtype fp16 --run \
+		--input data_0=$(BUILD)/squeezenet/image.npy -o $(BUILD)/squeezenet --output-dir $(BUILD)/squeezenet
+	$(BIN)/python $(NETWORKS)/compare.py $(BUILD)/squeezenet/squeezenet.onnx $(BUILD)/squeezenet/image.npy \
+		$(BUILD)/squeezenet/softmaxout_1.npy --dtype fp16
 
 # Neighbouring tests need the same kernels: in one process each of them is compiled once.
 test: $(VENV)/test.stamp

@@ -1,6 +1,6 @@
 """Whole networks: compiled, run on the emulated chip beside onnxruntime, and what the chip takes for them.
 
-    python benchmarks/networks.py [squeezenet] [resnet50]
+    python benchmarks/networks.py [squeezenet] [resnet50] [gemm4096] [attention]
 
 Compilation is that of a process of its own with nothing cached; memory is the most that process had. Run
 times are those of ``Program.run`` from the second run on, with two threads, and of onnxruntime in binary32
@@ -9,7 +9,6 @@ with two threads; they take turns, and the least of each counts: what else the m
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from _light import NAMES, image, light_model
+from _graphs import ATTENTION, GEMM, NAMES, Case, cases
 from _report import promise
 
 from emulator import load
@@ -33,7 +32,6 @@ from emulator.stats.sink import Statistics
 THREADS = 2
 SECONDS = 4.0
 """How long the two sides take turns."""
-DTYPES = ("fp16", "bf16")
 
 Array = np.ndarray[Any, Any]
 Inputs = dict[str, Array]
@@ -42,29 +40,51 @@ Peer = Callable[[], dict[str, Array]]
 
 @dataclass(frozen=True)
 class Goals:
-    """``ratio``: time of a run by that of onnxruntime; ``seconds``: of compilation; ``reached``: share of the
-    roofline, None where none was set."""
+    """What was set as a goal, None where nothing was. ``ratio``: time of a run by that of onnxruntime;
+    ``seconds``, ``unsearched``: of compilation, with the default search and with none; ``reached``: share of
+    the roofline; ``code``: bytes of prog.bin without the constants; ``first``: cycles of the first version,
+    which ran every operator by itself, of which half are the goal."""
 
-    ratio: float
-    seconds: float
+    first: int
+    ratio: float | None = None
+    seconds: float | None = None
+    unsearched: float | None = None
     reached: float | None = None
+    code: float | None = None
 
 
-GOALS = {"squeezenet": Goals(4.0, 3.0), "resnet50": Goals(2.0, 20.0, 0.4)}
+GOALS = {
+    "squeezenet": Goals(2_186_887, ratio=4.0, seconds=3.0, unsearched=1.0),
+    "resnet50": Goals(3_346_899, ratio=2.0, seconds=20.0, unsearched=5.0, reached=0.4, code=2e6),
+    GEMM: Goals(10_823_786, reached=0.6),
+    ATTENTION: Goals(27_392_027, reached=0.5),
+}
+FEWER = 2.0
+"""How many times the cycles of the first version shall be those of this one."""
 MEMORY = 6.0, 1e9
 """Most memory of a compilation: so many times the model's size, and so many bytes."""
 
 
-def compiled(model: Path, dtype: str, folder: Path) -> tuple[float, float]:
+_WATCH = """
+import resource, subprocess, sys, time
+start = time.perf_counter()
+status = subprocess.run(sys.argv[1:]).returncode
+print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+sys.exit(status)
+"""
+"""Runs a command in a small process: the memory of a child counts from that of its parent."""
+
+
+def compiled(model: Path, dtype: str, folder: Path, *options: str) -> tuple[float, float]:
     """Compile a model into ``folder``: seconds, and bytes of memory at the most."""
     tool = str(Path(sys.executable).with_name("tx8cc"))
-    start = time.perf_counter()
-    process = subprocess.Popen([tool, "-q", "--no-cache", model, "--dtype", dtype, "-o", folder])
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"tx8cc {model.name} --dtype {dtype}: exit status {process.returncode}")
-    return time.perf_counter() - start, usage.ru_maxrss * 1024.0
+    command = [tool, "-q", "--no-cache", str(model), "--dtype", dtype, "-o", str(folder), *options]
+    watch = [sys.executable, "-c", _WATCH, *command]
+    done = subprocess.run(watch, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"tx8cc {model.name} --dtype {dtype}: exit status {done.returncode}")
+    seconds, kilobytes = done.stdout.split()
+    return float(seconds), float(kilobytes) * 1024.0
 
 
 def onnxruntime_case(model: onnx.ModelProto, inputs: Inputs) -> Peer:
@@ -78,23 +98,23 @@ def onnxruntime_case(model: onnx.ModelProto, inputs: Inputs) -> Peer:
     return lambda: dict(zip(names, session.run(names, inputs), strict=True))
 
 
-def least(*cases: Callable[[], object]) -> list[float]:
+def least(*runs: Callable[[], object]) -> list[float]:
     """Least seconds of each; they take turns, after a first run that does not count."""
-    best = [float("inf")] * len(cases)
-    for case in cases:
-        case()
+    best = [float("inf")] * len(runs)
+    for run in runs:
+        run()
     end = time.perf_counter() + SECONDS
     while time.perf_counter() < end:
-        for number, case in enumerate(cases):
+        for number, run in enumerate(runs):
             start = time.perf_counter()
-            case()
+            run()
             best[number] = min(best[number], time.perf_counter() - start)
     return best
 
 
 def cosine(found: dict[str, Array], wanted: dict[str, Array]) -> float:
     """The least over all outputs."""
-    pairs = [(found[name].ravel().astype(float), wanted[name].ravel()) for name in wanted]
+    pairs = [(found[name].ravel().astype(float), wanted[name].ravel().astype(float)) for name in wanted]
     return min(float(a @ b / np.linalg.norm(a) / np.linalg.norm(b)) for a, b in pairs)
 
 
@@ -109,27 +129,32 @@ def simulated(program: Program, inputs: Inputs) -> tuple[float, str, float]:
 
 @dataclass(frozen=True)
 class Figures:
-    """What was measured of one network in one format; seconds, and bytes of memory."""
+    """What was measured of one model in one format; seconds, and bytes of memory and of code."""
 
     ours: float
     theirs: float
     alike: float
     compilation: float
+    unsearched: float
     memory: float
+    code: int
     cycles: float
     bound: str
     reached: float
 
 
-def measured(path: Path, dtype: str, inputs: Inputs, peer: Peer) -> Figures:
-    """Compile a model beside its file, and run it."""
-    target = path.with_suffix(f".{dtype}")
-    compilation, memory = compiled(path, dtype, target)
+def measured(path: Path, case: Case) -> Figures:
+    """Compile a model beside its file, with and without search, and run what the search found."""
+    target = path.with_suffix(f".{case.dtype}")
+    unsearched, _ = compiled(path, case.dtype, target, "--search", "off")
+    compilation, memory = compiled(path, case.dtype, target)
+    code = (target / "prog.bin").stat().st_size - (target / "prog.const").stat().st_size
     program = load(target / "prog.bin")
-    run = partial(program.run, inputs, threads=THREADS)
+    run, peer = partial(program.run, case.inputs, threads=THREADS), onnxruntime_case(case.single, case.inputs)
     ours, theirs = least(run, peer)
     alike = cosine(run(), peer())
-    return Figures(ours, theirs, alike, compilation, memory, *simulated(program, inputs))
+    times = simulated(program, case.inputs)
+    return Figures(ours, theirs, alike, compilation, unsearched, memory, code, *times)
 
 
 def state(what: str, found: Figures, goals: Goals, size: int) -> None:
@@ -137,39 +162,45 @@ def state(what: str, found: Figures, goals: Goals, size: int) -> None:
     print(
         f"{what:16} run {1e3 * found.ours:7.1f} ms, onnxruntime {1e3 * found.theirs:6.1f} ms, "
         f"ratio {found.ours / found.theirs:.2f}, cosine {found.alike:.6f}; "
-        f"compiled in {found.compilation:5.2f} s, {found.memory / 1e6:5.0f} MB; "
+        f"compiled in {found.compilation:5.2f} s, without search {found.unsearched:5.2f} s, "
+        f"{found.memory / 1e6:5.0f} MB, {found.code / 1e3:,.0f} kB of code; "
         f"{found.cycles:12,.0f} cycles, {found.reached:.0%} of the bound ({found.bound})",
         flush=True,
     )
-    beside = "onnxruntime fp32, two threads each"
-    promise(f"{what}: a warm run", found.ours / found.theirs, "times", at_most=goals.ratio, beside=beside)
-    promise(f"{what}: compiled, cold cache", found.compilation, "s", at_most=goals.seconds)
     most = MEMORY[0] * size + MEMORY[1]
-    promise(f"{what}: memory of the compiler", found.memory / 1e6, "MB", at_most=most / 1e6)
+    beside = "onnxruntime fp32, two threads each"
+    rows = [
+        (f"{what}: a warm run", found.ours / found.theirs, "times", goals.ratio, beside),
+        (f"{what}: compiled, cold cache", found.compilation, "s", goals.seconds, ""),
+        (f"{what}: compiled, without search", found.unsearched, "s", goals.unsearched, ""),
+        (f"{what}: memory of the compiler", found.memory / 1e6, "MB", most / 1e6, ""),
+        (f"{what}: prog.bin without constants", found.code / 1e6, "MB", goals.code and goals.code / 1e6, ""),
+    ]
+    for name, figure, unit, goal, beside in rows:
+        if goal is not None:
+            promise(name, figure, unit, at_most=goal, beside=beside)
     if goals.reached is not None:
         beside = f"its bound, {found.bound}"
-        promise(
-            f"{what}: simulated, of the roofline", found.reached, "%", at_least=goals.reached, beside=beside
-        )
+        promise(f"{what}: of the roofline", found.reached, "%", at_least=goals.reached, beside=beside)
+    beside = f"cycles of the first version: {goals.first:,}"
+    promise(f"{what}: cycles saved", goals.first / found.cycles, "times", at_least=FEWER, beside=beside)
 
 
-def network(name: str, folder: Path) -> None:
-    """Every figure of one network, in each format."""
-    model, path = light_model(name), folder / f"{name}.onnx"
-    onnx.save(model, path)
-    inputs = image(model)
-    peer = onnxruntime_case(model, inputs)
-    for dtype in DTYPES:
-        state(f"{name} {dtype}", measured(path, dtype, inputs, peer), GOALS[name], path.stat().st_size)
+def benchmark(name: str, folder: Path) -> None:
+    """Every figure of one model, in each of its forms."""
+    for case in cases(name):
+        path = folder / f"{name}.onnx"
+        onnx.save(case.model, path)
+        state(f"{case.name} {case.dtype}", measured(path, case), GOALS[name], path.stat().st_size)
 
 
 def main(names: list[str]) -> None:
     unknown = sorted(set(names) - set(NAMES))
     if unknown:
-        raise SystemExit(f"no network '{unknown[0]}'; there are: {', '.join(NAMES)}")
+        raise SystemExit(f"no model '{unknown[0]}'; there are: {', '.join(NAMES)}")
     with tempfile.TemporaryDirectory() as folder:
         for name in names or NAMES:
-            network(name, Path(folder))
+            benchmark(name, Path(folder))
 
 
 if __name__ == "__main__":

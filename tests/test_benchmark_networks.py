@@ -10,10 +10,9 @@ from types import SimpleNamespace
 import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper
 
 ROOT = Path(__file__).resolve().parent.parent
-MODULES = ("_report", "_light", "networks")
+MODULES = ("_report", "_graphs", "networks")
 
 
 @pytest.fixture(scope="module")
@@ -28,37 +27,38 @@ def benchmark() -> Iterator[SimpleNamespace]:
             sys.modules.pop(name)
 
 
-@pytest.fixture(scope="module")
-def squeezenet(benchmark: SimpleNamespace) -> onnx.ModelProto:
-    model: onnx.ModelProto = benchmark.light.light_model("squeezenet")
-    return model
-
-
-def test_a_model_is_the_same_every_time(benchmark: SimpleNamespace, squeezenet: onnx.ModelProto) -> None:
-    again = benchmark.light.light_model("squeezenet")
-    assert again.SerializeToString(deterministic=True) == squeezenet.SerializeToString(deterministic=True)
-    first, second = (benchmark.light.image(model)["data_0"] for model in (again, squeezenet))
-    assert first.dtype == np.float32 and first.shape == (1, 3, 224, 224)
-    assert first.tobytes() == second.tobytes()
-
-
-def test_every_weight_is_there_and_none_like_another(squeezenet: onnx.ModelProto) -> None:
-    weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in squeezenet.graph.initializer}
-    convolutions = [node for node in squeezenet.graph.node if node.op_type == "Conv"]
-    assert len(convolutions) == 26
-    assert all(weights[name].std() > 0 for node in convolutions for name in node.input[1:])
-    assert len({array.tobytes() for array in weights.values()}) == len(weights)
-
-
-def test_the_model_says_something(benchmark: SimpleNamespace, squeezenet: onnx.ModelProto) -> None:
-    outputs = benchmark.networks.onnxruntime_case(squeezenet, benchmark.light.image(squeezenet))()
-    (chances,) = outputs.values()
-    assert chances.shape == (1, 1000, 1, 1) and abs(chances.sum() - 1) < 1e-5
-    assert 0.002 < chances.max() < 0.99
-
-
 def test_every_goal_is_of_a_model(benchmark: SimpleNamespace) -> None:
-    assert set(benchmark.networks.GOALS) == set(benchmark.light.NAMES)
+    assert set(benchmark.networks.GOALS) == set(benchmark.graphs.NAMES)
+
+
+@pytest.mark.parametrize("kind", [onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16])
+def test_the_product_is_that_of_matrices(benchmark: SimpleNamespace, kind: int) -> None:
+    model = benchmark.graphs.gemm(kind, 8)
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(kind)
+    a, b = (np.arange(64, dtype=dtype).reshape(8, 8) / 64 + shift for shift in (0, 1))
+    (found,) = benchmark.networks.onnxruntime_case(model, {"a": a, "b": b})().values()
+    assert found.dtype == dtype
+    assert np.allclose(found, a @ b, rtol=1e-2)
+
+
+def test_the_attention_is_that_of_the_specification(benchmark: SimpleNamespace) -> None:
+    """Rows of shares that add up to one choose among the rows of v."""
+    model = benchmark.graphs.attention(onnx.TensorProto.FLOAT, (2, 4, 16))
+    q, k, v = np.random.default_rng(0).standard_normal((3, 1, 2, 4, 16)).astype(np.float32)
+    (found,) = benchmark.networks.onnxruntime_case(model, {"q": q, "k": k, "v": v})().values()
+    shares = np.exp(np.einsum("bhid,bhjd->bhij", q, k) / 4)
+    shares /= shares.sum(-1, keepdims=True)
+    assert np.allclose(found, shares @ v, atol=1e-5)
+
+
+def test_inputs_are_numbers_that_the_declared_type_has(benchmark: SimpleNamespace) -> None:
+    first, second = benchmark.graphs.cases("attention")
+    kinds = [case.model.graph.input[0].type.tensor_type.elem_type for case in (first, second)]
+    assert kinds == [onnx.TensorProto.BFLOAT16, onnx.TensorProto.FLOAT]
+    assert first.single is second.single is second.model
+    for name, array in first.inputs.items():
+        assert array.dtype == np.float32 and array.shape == (1, 16, 2048, 128), name
+        assert np.array_equal(array.view(np.uint32) & 0xFFFF, np.zeros(array.shape)), name
 
 
 def test_the_cosine_is_that_of_the_worst_output(benchmark: SimpleNamespace) -> None:
@@ -68,7 +68,9 @@ def test_the_cosine_is_that_of_the_worst_output(benchmark: SimpleNamespace) -> N
 
 
 def test_a_network_that_is_not_there_is_one_line(benchmark: SimpleNamespace) -> None:
-    with pytest.raises(SystemExit, match="no network 'alexnet'; there are: squeezenet, resnet50"):
+    with pytest.raises(
+        SystemExit, match="no model 'alexnet'; there are: squeezenet, resnet50, gemm4096, attention"
+    ):
         benchmark.networks.main(["squeezenet", "alexnet"])
 
 

@@ -27,6 +27,7 @@ from documents import (
 import asm.assembler
 import asm.directives
 import asm.pseudo
+from compiler.passes import PIPELINE
 from tx8isa import encoding, rv
 from tx8isa.errors import Tx8Error
 from tx8isa.formats import Format
@@ -115,6 +116,50 @@ def test_check_notices_a_stale_page_of_operators(
     assert generate.main(["--check"]) == 1
     said = "operators.md is not what the records say: run python docs/generate.py\n"
     assert capsys.readouterr().err == said
+
+
+def test_check_notices_a_stale_table_of_passes(
+    generate: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = read("docs/compiler.md")
+    copy = tmp_path / "compiler.md"
+    copy.write_text(page.replace("| `barrier_opt` |", "| `barrier` |"), encoding="utf-8")
+    monkeypatch.setattr(generate, "COMPILER", copy)
+    monkeypatch.setattr(generate, "TARGET", tmp_path / "isa")
+    monkeypatch.setattr(generate, "pages", dict)
+    assert generate.main(["--check"]) == 1
+    said = "compiler.md has other passes than the compiler: run python docs/generate.py\n"
+    assert capsys.readouterr().err == said
+    assert generate.main([]) == 0
+    assert generate.main(["--check"]) == 0
+    assert copy.read_text(encoding="utf-8") == page
+    with pytest.raises(ValueError, match=r"compiler\.md has no region <!-- passes -->"):
+        generate.with_passes("a page without a table")
+
+
+def test_a_pass_says_what_it_does(generate: ModuleType) -> None:
+    """The file of every pass begins with its name, and what follows is a row of the table."""
+    for step in PIPELINE:
+        assert f"| `{step.name}` | {generate.pass_summary(step)} |" in read("docs/compiler.md")
+    with pytest.raises(ValueError, match=r"does not begin with 'Pass ``other``: \.\.\.'"):
+        generate.pass_summary(_NamelessPass())
+
+
+class _NamelessPass:
+    name = "other"
+
+
+def test_the_walk_comes_to_every_pass() -> None:
+    """ARCHITECTURE.md names each pass, in the order of the pipeline, and shows its module."""
+    walk = read("ARCHITECTURE.md").split("first block, pass by pass\n")[1]
+    visited = [
+        name
+        for names in re.findall(r"^\*\*(\w[\w, ]*)\.\*\*", walk, re.MULTILINE)
+        for name in names.split(", ")
+    ]
+    assert visited == [step.name for step in PIPELINE]
+    shown = " ".join(re.findall(r"^\$ (?:sh show\.sh|for pass in) (.*)$", walk, re.MULTILINE))
+    assert [step.name for step in PIPELINE if not re.search(rf"\b{step.name}\b", shown)] == []
 
 
 def test_check_notices_a_stale_manual(

@@ -1,0 +1,64 @@
+"""Writes a network with seeded weights as ONNX, and an image for it.
+
+    python examples/networks/make.py NAME FOLDER
+
+NAME is squeezenet, resnet50, or block: the first convolution of ResNet-50 with its pool, and the first
+bottleneck. FOLDER gets NAME.onnx and image.npy, float32 [1, 3, 224, 224].
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import onnx
+from light import NAMES, image, light_model
+from onnx.shape_inference import infer_shapes
+from onnx.utils import Extractor
+
+BLOCK = "block"
+_BLOCK_END = "r15"
+_BLOCK_NODES = (
+    "conv1", "conv1_norm", "conv1_relu", "pool", "reduce", "reduce_norm", "reduce_relu", "spatial",
+    "spatial_norm", "spatial_relu", "expand", "expand_norm", "shortcut", "shortcut_norm", "sum", "sum_relu",
+)  # fmt: skip
+"""Names for the nodes of the block, which are numbered in the model."""
+
+
+def resnet_block() -> onnx.ModelProto:
+    """The nodes of ResNet-50 up to the end of its first bottleneck; its output is ``y``."""
+    whole = infer_shapes(light_model("resnet50"))
+    (start,) = (value.name for value in whole.graph.input)
+    model = Extractor(whole).extract_model([start], [_BLOCK_END])
+    del model.graph.value_info[:]
+    model.graph.name = BLOCK
+    for node, name in zip(model.graph.node, _BLOCK_NODES, strict=True):
+        node.name = name
+    _rename(model, {start: "image", _BLOCK_END: "y"})
+    onnx.checker.check_model(model)
+    return model
+
+
+def _rename(model: onnx.ModelProto, names: dict[str, str]) -> None:
+    for node in model.graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [names.get(name, name) for name in node.output]
+    for value in (*model.graph.input, *model.graph.output):
+        value.name = names.get(value.name, value.name)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("name", choices=(*NAMES, BLOCK), help="which network")
+    parser.add_argument("folder", type=Path, help="where to write; made if it is not there")
+    arguments = parser.parse_args()
+    model = resnet_block() if arguments.name == BLOCK else light_model(arguments.name)
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    onnx.save(model, arguments.folder / f"{arguments.name}.onnx")
+    (pixels,) = image(model).values()
+    np.save(arguments.folder / "image.npy", pixels)
+
+
+if __name__ == "__main__":
+    main()
