@@ -52,8 +52,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--machine", metavar="FILE.toml", help="machine description (default: TX81)")
     add("-S", dest="text_only", action="store_true", help="write the assembly text and no image")
     _add_run_options(parser)
-    add("--search", default="fast", choices=("off", "fast", "full"), help="how many ways of "
-        "dividing the work among tiles and in time are tried (default: fast)")  # fmt: skip
+    add("--search", default="fast", metavar="EFFORT", help="how many ways of dividing the work among "
+        "tiles and in time are tried: off, fast or full (default: fast)")  # fmt: skip
     add("--patterns", default="default", metavar="SET", help="which operators run in one phase: default, "
         "none or FILE.toml (docs/compiler.md)")  # fmt: skip
     add("--plan", metavar="FILE.json", help="divide the work as --save-plan wrote it, without search")

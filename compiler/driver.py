@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from asm.diagnostics import AsmError
 from asm.files import write_together
 from asm.image import Image, write_image
 from compiler.codegen.program import CONSTANTS_FILE
+from compiler.dialect.verifier import Verifier
 from compiler.graph import Graph, GraphError, did_you_mean
 from compiler.passes import PIPELINE
 from compiler.passes.base import Context
@@ -145,12 +145,15 @@ def compute_format(dtype: str) -> Format:
 
 
 def _run_passes(context: Context, timing: dict[str, float], after_pass: AfterPass | None) -> ModuleOp:
-    module = ModuleOp([])
+    module, verifier = ModuleOp([]), Verifier()
     for step in PIPELINE:
         start = time.perf_counter()
         step.run(context, module)
         try:
-            module.verify()
+            if step is PIPELINE[-1]:
+                module.verify()
+            else:
+                verifier.verify(module)
         except VerifyException as error:
             raise RuntimeError(f"pass {step.name} left an invalid module: {error}") from error
         timing[step.name] = time.perf_counter() - start
@@ -160,13 +163,11 @@ def _run_passes(context: Context, timing: dict[str, float], after_pass: AfterPas
 
 
 def _assemble(text: str, constants: bytes, machine: Machine) -> Image:
-    with tempfile.TemporaryDirectory(prefix="tx8cc-") as folder:
-        (Path(folder) / CONSTANTS_FILE).write_bytes(constants)
-        try:
-            return asm.assemble(text, "prog.s", [folder], machine=machine)
-        except AsmError as error:
-            first = str(error).partition("\n")[0]
-            raise GraphError([f"internal error: the generated assembly is wrong: {first}"]) from error
+    try:
+        return asm.assemble(text, "prog.s", machine=machine, given={CONSTANTS_FILE: constants})
+    except AsmError as error:
+        first = str(error).partition("\n")[0]
+        raise GraphError([f"internal error: the generated assembly is wrong: {first}"]) from error
 
 
 def pass_names() -> Sequence[str]:

@@ -67,6 +67,8 @@ class Lanes:
     source: DdrTensor
     folds: Folds
     bytes_each: int
+    short: bool = True
+    """Whether results that are stored as rows have fewer bytes than FP32."""
     width: int = field(init=False)
     segment: int = field(init=False)
     table: Value = field(init=False)
@@ -102,7 +104,7 @@ class Lanes:
     @property
     def by_engine(self) -> bool:
         """Whether the matrix engine transposes rows; four bytes would take it longer than the TDMA."""
-        return self.folds.inner == 1 and self.resident and self.source.bytes_each < WORD
+        return self.folds.inner == 1 and self.resident and self.source.bytes_each < WORD and self.short
 
     @property
     def _spread(self) -> bool:

@@ -14,6 +14,7 @@ from compiler.lowering import (  # noqa: F401  (each module registers its loweri
     indexing,
     matmul,
     movement,
+    normalization,
     pieces,
     pooling,
     rowwise,

@@ -11,7 +11,7 @@ one) (Milakov, Gimelshein 2018: Online normalizer calculation for softmax; Dao e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.codegen.aligned import (
@@ -32,6 +32,7 @@ from compiler.codegen.tensors import DdrTensor, Stretch, View, broadcast_view, s
 from compiler.codegen.vector import Vector, convert
 from compiler.lowering.attention_plan import Problem, cuts, problem_of
 from compiler.lowering.record import Work, lowering
+from compiler.operators.attention_fused import Strided, matrices
 from compiler.operators.record import Call
 from tx8isa.formats import Format
 from tx8isa.layouts import LINE_BYTES, aligned_channels
@@ -46,7 +47,7 @@ _BLOCK = 64
 
 def _check(call: Call) -> str | None:
     """The engine's packed operands."""
-    widest = max(call.shape(0)[-1], call.shape(2)[-1])
+    widest = max(matrices(call, 0).shape[-1], matrices(call, 2).shape[-1])
     return f"heads of at most 4096 channels; found {widest}" if widest > 4096 else None
 
 
@@ -135,33 +136,31 @@ class _Stages:
         ``stage``: FP32 words for 64 channels of the rows, where those are that must be rounded first.
         """
         name, tensor = "kv"[index - 1], self.p.work.input(index)
-        if stage is None or tensor.fmt is self.p.fmt or tensor.shape[-1] % _BLOCK or self.queries < _BLOCK:
-            return split(self.k, self._rows(name, tensor, head, begin, rows))
-        return [self._rounded_planes(name, tensor, head, rows, stage)]
+        channels = self.p.operands[index].shape[-1]
+        if stage is None or tensor.fmt is self.p.fmt or channels % _BLOCK or self.queries < _BLOCK:
+            return split(self.k, self._rows(name, index, head, begin, rows))
+        return [self._rounded_planes(name, index, head, rows, stage)]
 
-    def _first(self, tensor: DdrTensor, head: Value, begin: Value) -> Value:
-        length, channels = tensor.shape[-2:]
-        return multiply(add(multiply(head, length), begin), channels)
-
-    def _rows(self, name: str, tensor: DdrTensor, head: Value, begin: Value, rows: int) -> Aligned:
-        channels, first = tensor.shape[-1], self._first(tensor, head, begin)
-        data = load_aligned(self.k, name, tensor, first, channels, Grid(rows, 1, rows), channels)
+    def _rows(self, name: str, index: int, head: Value, begin: Value, rows: int) -> Aligned:
+        tensor, lies = self.p.work.input(index), self.p.operands[index]
+        first, step = _first_of_row(lies, head, begin), lies.strides[-2]
+        data = load_aligned(self.k, name, tensor, first, step, Grid(rows, 1, rows), lies.shape[-1])
         return data if tensor.fmt is self.p.fmt else narrowed_slice(self.k, data, self.p.fmt)
 
-    def _rounded_planes(self, name: str, tensor: DdrTensor, head: Value, rows: int, stage: Value) -> Aligned:
+    def _rounded_planes(self, name: str, index: int, head: Value, rows: int, stage: Value) -> Aligned:
         """All rows of a head, FP32 in DDR, a plane at a time."""
-        k, channels = self.k, tensor.shape[-1]
-        target = slice_buffer(k, name, self.p.fmt, Grid(rows, 1, rows), channels)
-        for plane in range(channels // _BLOCK):
-            source = tensor.at(add(self._first(tensor, head, 0), plane * _BLOCK))
-            k.emit("rdma.fp32", dst=stage, src=source, n=_BLOCK, stride0=channels, iter0=rows)
+        k, tensor, lies = self.k, self.p.work.input(index), self.p.operands[index]
+        target = slice_buffer(k, name, self.p.fmt, Grid(rows, 1, rows), lies.shape[-1])
+        for plane in range(lies.shape[-1] // _BLOCK):
+            source = tensor.at(add(_first_of_row(lies, head, 0), plane * _BLOCK))
+            k.emit("rdma.fp32", dst=stage, src=source, n=_BLOCK, stride0=lies.strides[-2], iter0=rows)
             convert(k, target.plane(plane), stage, rows * _BLOCK, Format.FP32, self.p.fmt)
         return target
 
     def query(self, head: Value, block: Value) -> list[Aligned]:
         """A block of queries times the scale."""
         begin = add(multiply(block, self.stretch.size), self.stretch.start)
-        rows = self._rows("q", self.p.work.input(0), head, begin, self.queries)
+        rows = self._rows("q", 0, head, begin, self.queries)
         scale = self.p.work.spec.number("scale")
         if scale != 1.0:
             Vector(self.k, rows.fmt, rows.elements).vs("mul", rows.base, rows.base, scale)
@@ -209,13 +208,10 @@ class _Stages:
 
     def _mask_origin(self, tensor: DdrTensor, head: Value) -> Value:
         """First element of a head's mask."""
-        leading = self.p.work.input(0).shape[:-2]
+        leading = self.p.operands[0].shape[:-2]
         matrix = tensor.shape[-2] * tensor.shape[-1]
         view: View = broadcast_view(tensor.viewed(*tensor.shape[:-2]), leading)
-        element: Value = 0
-        for index, step in zip(unravel(head, leading), view.strides, strict=True):
-            element = add(element, multiply(index, step * matrix))
-        return element
+        return _offset_of_head(leading, [step * matrix for step in view.strides], head)
 
     def largest(self, scores: Aligned, target: Value) -> None:
         """The largest score of each query."""
@@ -257,8 +253,30 @@ class _Stages:
                 f"ne.gemm.{self.engine.token}", a=part.base, b=self.tables.identity, out=rows.base,
                 lt=1, rt=1, m=self.queries, k=p.e, n=p.e, out_format=fmt.token, **psum,
             )  # fmt: skip
-        row = add(multiply(head, p.m), add(multiply(block, self.stretch.size), self.stretch.start))
-        store_aligned(k, rows, p.work.output, multiply(row, p.e), p.e)
+        row = add(multiply(block, self.stretch.size), self.stretch.start)
+        store_aligned(k, rows, p.work.output, _first_of_row(p.result, head, row), p.result.strides[-2])
+
+
+def _first_of_row(lies: Strided, head: Value, row: Value) -> Value:
+    """The first element of a row of a head."""
+    start = add(_offset_of_head(lies.shape[:-2], lies.strides[:-2], head), lies.offset)
+    return add(start, multiply(row, lies.strides[-2]))
+
+
+def _offset_of_head(leading: Sequence[int], strides: Sequence[int], head: Value) -> Value:
+    """Where a head is that is counted over the leading axes; axes that lie as they are counted are one."""
+    axes: list[tuple[int, int]] = []
+    for size, step in zip(leading, strides, strict=True):
+        if size == 1:
+            continue
+        if axes and axes[-1][1] == size * step:
+            axes[-1] = (axes[-1][0] * size, step)
+        else:
+            axes.append((size, step))
+    offset: Value = 0
+    for index, (_, step) in zip(unravel(head, [size for size, _ in axes]), axes, strict=True):
+        offset = add(offset, multiply(index, step))
+    return offset
 
 
 def _pipelined(stages: _Stages, head: Value, blocks: tuple[Value, Value]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from compiler.codegen.aligned import aligned_bytes
 from compiler.codegen.expr import ceil_div, round_up
@@ -12,6 +13,7 @@ from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.precision import part_count
 from compiler.codegen.tensors import DdrTensor
 from compiler.lowering.record import Cut, Work
+from compiler.operators.attention_fused import Strided, compact, matrices, result_order
 from tx8isa.formats import Format
 from tx8isa.layouts import SMALLEST_TAIL
 
@@ -38,6 +40,18 @@ class Problem:
         compute: Format = self.work.extra["compute"]
         return compute
 
+    @cached_property
+    def operands(self) -> tuple[Strided, ...]:
+        """Where the rows of Q, K and V are."""
+        return tuple(matrices(self.work.spec, index) for index in range(3))
+
+    @cached_property
+    def result(self) -> Strided:
+        """Where the rows of the result are."""
+        order, steps = result_order(self.work.spec), compact(self.work.output.shape).strides
+        shape = (*self.operands[0].shape[:-1], self.e)
+        return Strided(0, shape, tuple(steps[order.index(axis)] for axis in range(len(shape))))
+
     @property
     def mask(self) -> DdrTensor | None:
         """The mask, of rank 2 or more; None also when it is equal for all keys: it changes no softmax."""
@@ -50,8 +64,9 @@ class Problem:
 
 def problem_of(k: Kernel, work: Work) -> Problem:
     """All keys, if that leaves room for 64 queries; else many queries, as they share keys."""
-    (m, d), (n, e) = work.input(0).shape[-2:], work.input(2).shape[-2:]
-    p = Problem(work, math.prod(work.input(0).shape[:-2]), m, n, d, e, min(_MOST_QUERIES, m), n)
+    queries, values = matrices(work.spec, 0).shape, matrices(work.spec, 2).shape
+    (m, d), (n, e) = queries[-2:], values[-2:]
+    p = Problem(work, math.prod(queries[:-2]), m, n, d, e, min(_MOST_QUERIES, m), n)
     if work.cut is not None:
         return replace(p, queries=min(work.cut.size("queries"), m), keys=min(work.cut.size("keys"), n))
     while p.heads * ceil_div(m, p.queries) < k.target.tiles and p.queries > _BLOCK:
@@ -90,7 +105,7 @@ def _bytes(p: Problem) -> int:
 
 def cuts(target: Target, work: Work) -> Iterator[Cut]:
     """Blocks of queries and of keys; lists with few of either first."""
-    m, n = work.input(0).shape[-2], work.input(1).shape[-2]
+    m, n = matrices(work.spec, 0).shape[-2], matrices(work.spec, 1).shape[-2]
     for keys in sorted({min(size, n) for size in (_MOST_KEYS, 1024, 512, 256)}, reverse=True):
         for queries in sorted({min(size, m) for size in (64, 128, 256, 512)}):
             yield Cut(sizes=(("queries", queries), ("keys", keys)))

@@ -1,8 +1,9 @@
-"""Operators that fold along axes: reductions, Softmax, LayerNormalization."""
+"""Operators that fold along axes: reductions, Softmax, normalizations of long rows."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,14 +11,12 @@ import numpy as np
 from compiler.codegen.expr import Value, minimum, subtract
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.lane_turner import spread_over_lanes
-from compiler.codegen.lanes import WORD, Folds, Lanes
-from compiler.codegen.tensors import DdrTensor, View, copy_views, dma_loops
+from compiler.codegen.lanes import WORD, Folds, Item, Lanes
+from compiler.codegen.tensors import DdrTensor, View, copy_views
 from compiler.codegen.vector import Vector, widened
-from compiler.graph import Shape
 from compiler.lowering.movement import permute
 from compiler.lowering.record import Work, lowering
 from compiler.operators.normalization import normalized_axes
-from compiler.operators.record import Call
 from compiler.operators.reduce import reduced_axes
 from compiler.operators.types import normalized
 from tx8isa.formats import Format
@@ -96,42 +95,26 @@ def _exponential(lanes: Lanes, data: Value, count: Value, largest: Value) -> Non
     v.unary("exp_lp", data, data)
 
 
-def _check_layer_norm(call: Call) -> str | None:
-    """Scale and B may only vary along the normalized axes."""
-    axes = len(normalized_axes(call))
-    for tensor in call.inputs[1:]:
-        if tensor is None:
-            continue
-        leading = tensor.shape[: max(tensor.rank - axes, 0)]
-        if any(size != 1 for size in leading):
-            found = f"'{tensor.name}' {list(tensor.shape)}"
-            return f"Scale and B that vary along the normalized axes alone; found {found}"
-    return None
+def normalization_by_lanes(k: Kernel, work: Work, vectors: Sequence[tuple[str, DdrTensor]]) -> None:
+    """Layer or RMS normalization of long rows, in lanes; ``vectors``: scale and shift by these names.
 
-
-@lowering("LayerNormalization", check=_check_layer_norm)
-def layer_normalization(k: Kernel, work: Work) -> None:
-    """Mean, then the mean of the squared differences from it, all in FP32."""
+    The mean (RMS: 0), then the mean of the squared differences from it, all in FP32.
+    """
     source, axes = work.input(0), normalized_axes(work.spec)
-    shape = source.shape[axes[0] :]
-    folds = Folds(math.prod(source.shape[: axes[0]]), math.prod(shape), 1)
-    parameters = [
-        _parameter(k, name, work.input(at), shape)
-        for at, name in ((1, "scale"), (2, "shift"))
-        if work.has(at)
-    ]
-    lanes = Lanes(k, source, folds, 3 * source.bytes_each + 8 * WORD)
+    folds = Folds(math.prod(source.shape[: axes[0]]), math.prod(source.shape[axes[0] :]), 1)
+    parameters = [_parameter(k, name, tensor) for name, tensor in vectors]
+    centred = work.op == "LayerNormalization"
+    lanes = Lanes(k, source, folds, 3 * source.bytes_each + 8 * WORD, work.output.bytes_each < WORD)
     edit = _Affine(k, lanes, parameters) if parameters else None
     with lanes.items() as item:
         mean, scale = lanes.accumulator("mean"), lanes.accumulator("deviation")
-        lanes.clear("sum", mean)
-        with item.sweep() as segment:
-            lanes.combine("sum", segment, segment.data, mean)
-        lanes.lane_vector().vs("div", mean, mean, float(folds.axis))
+        if centred:
+            _mean(lanes, item, mean)
         lanes.clear("sum", scale)
         with item.sweep() as segment:
             v = lanes.vector(segment.count)
-            v.vuv("sub", segment.data, segment.data, mean, lanes.width)
+            if centred:
+                v.vuv("sub", segment.data, segment.data, mean, lanes.width)
             squares = k.buffer("squares", WORD * lanes.segment * lanes.width)
             v.unary("square", squares, segment.data)
             lanes.combine("sum", segment, squares, scale)
@@ -141,54 +124,40 @@ def layer_normalization(k: Kernel, work: Work) -> None:
         lane.unary("rsqrt", scale, scale)
         with item.sweep() as segment:
             v = lanes.vector(segment.count)
-            if not lanes.resident:
+            if centred and not lanes.resident:
                 v.vuv("sub", segment.data, segment.data, mean, lanes.width)
             v.vuv("mul", segment.data, segment.data, scale, lanes.width)
             item.store(work.output, segment, edit)
+
+
+def _mean(lanes: Lanes, item: Item, mean: Value) -> None:
+    lanes.clear("sum", mean)
+    with item.sweep() as segment:
+        lanes.combine("sum", segment, segment.data, mean)
+    lanes.lane_vector().vs("div", mean, mean, float(lanes.folds.axis))
 
 
 @dataclass(frozen=True)
 class _Parameter:
     name: str
     tensor: DdrTensor
-    step: int
 
 
-def _parameter(k: Kernel, name: str, tensor: DdrTensor, shape: Shape) -> _Parameter:
+def _parameter(k: Kernel, name: str, tensor: DdrTensor) -> _Parameter:
     """Scale or shift along the normalized axes: a vector of FP32 constants, or computed in DDR."""
-    size = math.prod(shape)
-    if tensor.value is not None:
-        values = np.asarray(tensor.value, np.float64)
-        values = values.reshape(values.shape[max(values.ndim - len(shape), 0) :])
-        data = np.broadcast_to(values, shape).astype(np.float32).reshape(-1)
-        symbol = k.constant(f"{name}_data", Format.FP32, data).symbol
-        return _Parameter(name, DdrTensor(symbol, Format.FP32, (size,)), 1)
-    if tensor.size in (1, size):
-        return _Parameter(name, tensor, 0 if tensor.size == 1 else 1)
-    whole_shape = DdrTensor(k.scratch(name, size * tensor.bytes_each).symbol, tensor.fmt, (size,))
-    view = View(tensor, _broadcast_steps(tensor, shape))
-    copy_views(k, shape, view, View(whole_shape, DdrTensor("", tensor.fmt, shape).strides))
-    k.synchronize()
-    return _Parameter(name, whole_shape, 1)
-
-
-def _broadcast_steps(tensor: DdrTensor, shape: Shape) -> tuple[int, ...]:
-    steps = [0 if size == 1 else step for size, step in zip(tensor.shape, tensor.strides, strict=True)]
-    return ((0,) * len(shape) + tuple(steps))[-len(shape) :]
+    if tensor.value is None:
+        return _Parameter(name, tensor)
+    data = np.asarray(tensor.value).astype(np.float32)
+    symbol = k.constant(f"{name}_data", Format.FP32, data).symbol
+    return _Parameter(name, DdrTensor(symbol, Format.FP32, data.shape))
 
 
 def _spread(k: Kernel, lanes: Lanes, parameter: _Parameter, start: Value, count: Value) -> Value:
     """The parameter as FP32 rows [R, count], the same in every row."""
     tensor, room = parameter.tensor, lanes.segment * lanes.width
     data = k.buffer(parameter.name, tensor.bytes_each * room)
-    source = tensor.at(start if parameter.step else 0)
-    if parameter.step:
-        k.emit(f"rdma.{tensor.fmt.token}", dst=data, src=source, n=count, stride0=0, iter0=lanes.width)
-    else:
-        k.emit(
-            f"rdma.{tensor.fmt.token}", dst=data, src=source, n=1,
-            stride0=0, iter0=count, stride1=0, iter1=lanes.width,
-        )  # fmt: skip
+    source = tensor.at(start)
+    k.emit(f"rdma.{tensor.fmt.token}", dst=data, src=source, n=count, stride0=0, iter0=lanes.width)
     return widened(k, data, Vector(k, Format.FP32, count).n * lanes.width, room, tensor.fmt)
 
 
@@ -206,9 +175,7 @@ class _Affine:
         """The parameter in all lanes."""
         k, tensor, axis = self.k, parameter.tensor, self.slices.folds.axis
         data = k.buffer(parameter.name, tensor.bytes_each * axis)
-        k.emit(
-            f"rdma.{tensor.fmt.token}", dst=data, src=tensor.at(0), **dma_loops((parameter.step,), (axis,))
-        )
+        k.emit(f"rdma.{tensor.fmt.token}", dst=data, src=tensor.at(0), n=axis)
         wide = widened(k, data, axis, axis, tensor.fmt)
         return spread_over_lanes(k, f"{parameter.name}s", wide, axis, self.slices.width)
 

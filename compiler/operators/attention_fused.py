@@ -1,18 +1,85 @@
-"""Attention as one operator, which graphs get when the compiler recognizes it."""
+"""Attention as one operator, which graphs get when the compiler recognizes it.
+
+Its matrices need not lie as they are numbered: heads are often columns of one wider matrix.
+"""
 
 from __future__ import annotations
+
+import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from compiler.graph import Array, Shape
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, register, rule
-from compiler.operators.types import FLOAT, broadcast_shapes, rank_within
+from compiler.operators.types import FLOAT, broadcast_shapes
+
+VIEWS = ("view_q", "view_k", "view_v")
+"""Attributes that say where the elements of Q, K and V are; empty: the operand is the matrices as it lies."""
+
+
+@dataclass(frozen=True)
+class Strided:
+    """Element i of a tensor of ``shape`` is element ``offset + sum(i * strides)`` of an operand."""
+
+    offset: int
+    shape: Shape
+    strides: tuple[int, ...]
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """As the value of an attribute: offset, extents, strides."""
+        return (self.offset, *self.shape, *self.strides)
+
+    @property
+    def last(self) -> int:
+        """The largest element number it reaches."""
+        return self.offset + sum(
+            (size - 1) * step for size, step in zip(self.shape, self.strides, strict=True)
+        )
+
+
+def compact(shape: Shape) -> Strided:
+    """All elements in their order."""
+    return Strided(0, shape, tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape))))
+
+
+def matrices(call: Call, index: int) -> Strided:
+    """Where the matrices Q, K or V [..., rows, channels] are in their operand."""
+    numbers = call.integers(VIEWS[index])
+    if not numbers:
+        return compact(call.shape(index))
+    rank = len(numbers) // 2
+    return Strided(numbers[0], numbers[1 : rank + 1], numbers[rank + 1 :])
+
+
+def result_order(call: Call) -> tuple[int, ...]:
+    """Which axis of the result [..., M, E] each axis of the output is."""
+    return call.integers("perm") or tuple(range(len(matrices(call, 0).shape)))
+
+
+@rule
+def views_are_inside(call: Call) -> str | None:
+    """The views must have two axes or more, channels side by side, and lie within their operands"""
+    for index, name in enumerate(VIEWS):
+        seen, size = matrices(call, index), call.tensor(index).size
+        inside = min(seen.offset, *seen.strides) >= 0 and seen.last < size
+        if len(seen.shape) < 2 or seen.strides[-1] != 1 or not inside:
+            return f"{name} {list(seen.numbers)} of {list(call.shape(index))}"
+    return None
+
+
+@rule
+def result_keeps_rows(call: Call) -> str | None:
+    """perm must be a permutation that leaves the last axis in its place"""
+    order, rank = result_order(call), len(matrices(call, 0).shape)
+    return None if sorted(order) == list(range(rank)) and order[-1] == rank - 1 else f"perm {list(order)}"
 
 
 @rule
 def matrices_fit(call: Call) -> str | None:
     """Q [..., M, D], K [..., N, D] and V [..., N, E] must agree in D, N and the leading axes"""
-    q, k, v = (call.shape(index) for index in range(3))
+    q, k, v = (matrices(call, index).shape for index in range(3))
     if q[:-2] == k[:-2] == v[:-2] and q[-1] == k[-1] and k[-2] == v[-2]:
         return None
     return f"{list(q)}, {list(k)}, {list(v)}"
@@ -21,22 +88,32 @@ def matrices_fit(call: Call) -> str | None:
 @rule
 def mask_broadcasts(call: Call) -> str | None:
     """The mask must broadcast to the scores [..., M, N]"""
-    scores = (*call.shape(0)[:-1], call.shape(1)[-2])
+    scores = (*matrices(call, 0).shape[:-1], matrices(call, 1).shape[-2])
     if not call.has(3) or broadcast_shapes(call.shape(3), scores) == scores:
         return None
     return f"{list(call.shape(3))} with {list(scores)}"
 
 
 def _shapes(call: Call) -> tuple[Shape, ...]:
-    return ((*call.shape(0)[:-1], call.shape(2)[-1]),)
+    result = (*matrices(call, 0).shape[:-1], matrices(call, 2).shape[-1])
+    return (tuple(result[axis] for axis in result_order(call)),)
 
 
-def _attention(call: Call, q: Array, k: Array, v: Array, mask: Array | None = None) -> tuple[Array, ...]:
+def _seen(call: Call, index: int, operand: Array) -> Array:
+    seen, flat = matrices(call, index), np.ascontiguousarray(operand).reshape(-1)
+    strides = [step * flat.itemsize for step in seen.strides]
+    return np.lib.stride_tricks.as_strided(flat[seen.offset :], seen.shape, strides, writeable=False)
+
+
+def _attention(call: Call, *operands: Array | None) -> tuple[Array, ...]:
+    q, k, v = (_seen(call, index, x) for index, x in enumerate(operands[:3]) if x is not None)
+    mask = operands[3] if len(operands) > 3 else None
     scores = np.matmul(q, np.swapaxes(k, -1, -2)) * call.number("scale")
     if mask is not None:
         scores = scores + mask
     weights = np.exp(scores - scores.max(-1, keepdims=True))
-    return (np.matmul(weights / weights.sum(-1, keepdims=True), v),)
+    result = np.matmul(weights / weights.sum(-1, keepdims=True), v)
+    return (np.transpose(result, result_order(call)),)
 
 
 register(
@@ -51,8 +128,12 @@ register(
             Input("mask", FLOAT, optional=True),
         ),
         outputs=(Output("Y", FLOAT),),
-        attributes=(Attribute("scale", "float", 1.0),),
-        rules=(rank_within("Q", 2, None, "matrices"), matrices_fit, mask_broadcasts),
+        attributes=(
+            Attribute("scale", "float", 1.0),
+            *(Attribute(name, "ints", ()) for name in VIEWS),
+            Attribute("perm", "ints", ()),
+        ),
+        rules=(views_are_inside, result_keeps_rows, matrices_fit, mask_broadcasts),
         shapes=_shapes,
         reference=_attention,
         internal=True,

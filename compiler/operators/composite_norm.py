@@ -6,40 +6,17 @@ import math
 
 import numpy as np
 
-from compiler.graph import FLOATS
 from compiler.operators.composite_shapes import _operator, name_of
 from compiler.operators.expansion import Builder
 from compiler.operators.parts import averaged, broadcast, normalized, permuted, reshaped, swapped
 from compiler.operators.record import Attribute, Call, Input, Output, Types, rule
 from compiler.operators.types import (
     FLOAT,
-    axis_in_range,
     rank_within,
 )
-from compiler.operators.types import normalized as from_front
 
 _EPSILON = Attribute("epsilon", "float", 1e-5)
 _STASH = Attribute("stash_type", "int", 1)
-
-
-def _rms(b: Builder, call: Call) -> tuple[str, ...]:
-    x, rank = name_of(call, 0), call.tensor(0).rank
-    axes = tuple(range(from_front(call.integer("axis"), rank), rank))
-    size = b("Sqrt", b("Add", averaged(b, b("Mul", x, x), axes), b.like(x, call.number("epsilon"))))
-    return (b("Mul", b("Div", x, size), name_of(call, 1)),)
-
-
-_SAME = Types("T", FLOATS)
-_operator(
-    "RMSNormalization",
-    23,
-    "The operand divided by the root of its mean square over the last axes, times scale",
-    (Input("X", _SAME), Input("scale", Types("V", FLOATS))),
-    (Output("Y", Types("V", FLOATS)),),
-    _rms,
-    (Attribute("axis", "int", -1), _EPSILON, _STASH),
-    (axis_in_range,),
-)
 
 
 def _scaled(b: Builder, x: str, scale: str, shift: str, rank: int) -> str:

@@ -20,6 +20,7 @@ from compiler.operators.types import (
 
 _PARAMETERS = Types("T1", FLOATS)
 _STATISTICS = Types("T2", FLOATS)
+_OF_SCALE = Types("V", FLOATS)
 _STASHED = Types("U", ("float32", "bfloat16"))
 _EPSILON = Attribute("epsilon", "float", 1e-5)
 
@@ -75,6 +76,11 @@ def _layer_norm(call: Call, x: Array, scale: Array, bias: Array | None = None) -
     result = centred / np.sqrt(variance + call.number("epsilon")) * scale
     statistics = (x.mean(axis=axes, keepdims=True), 1 / np.sqrt(variance + call.number("epsilon")))
     return (result if bias is None else result + bias, *statistics)
+
+
+def _rms_norm(call: Call, x: Array, scale: Array) -> tuple[Array, ...]:
+    square = np.square(x).mean(axis=normalized_axes(call), keepdims=True)
+    return (x / np.sqrt(square + call.number("epsilon")) * scale,)
 
 
 def _layer_norm_shapes(call: Call) -> tuple[Shape, ...]:
@@ -161,6 +167,24 @@ LAYER_NORMALIZATION = register(
         shapes=_layer_norm_shapes,
         expansion=_layer_norm_parts,
         reference=_layer_norm,
+    )
+)
+
+register(
+    Operator(
+        name="RMSNormalization",
+        since=23,
+        summary="X / sqrt(mean square + epsilon) * scale over axis and the axes behind it",
+        inputs=(Input("X", FLOAT), Input("scale", _OF_SCALE)),
+        outputs=(Output("Y", _OF_SCALE),),
+        attributes=(Attribute("axis", "int", -1), _EPSILON, Attribute("stash_type", "int", 1)),
+        rules=(
+            axis_in_range,
+            scale_and_bias_broadcast,
+            something_to_normalize,
+        ),
+        shapes=same_shape,
+        reference=_rms_norm,
     )
 )
 

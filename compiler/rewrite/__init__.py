@@ -7,7 +7,16 @@ computes, up to the rounding of constants that are folded together.
 from __future__ import annotations
 
 from compiler.graph import Graph
-from compiler.rewrite import activations, affine, attention, movement, normalizations, padding, products
+from compiler.rewrite import (
+    activations,
+    affine,
+    attention,
+    heads,
+    movement,
+    normalizations,
+    padding,
+    products,
+)
 from compiler.rewrite.engine import Rewrite, Rewriting
 
 REWRITES: tuple[Rewrite, ...] = (
@@ -15,6 +24,7 @@ REWRITES: tuple[Rewrite, ...] = (
     *normalizations.REWRITES,
     *activations.REWRITES,
     *attention.REWRITES,
+    *heads.REWRITES,
     *affine.REWRITES,
     *padding.REWRITES,
     *products.REWRITES,

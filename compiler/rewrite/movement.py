@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from compiler.graph import Node
 from compiler.operators.casting import cast_dtype
 from compiler.operators.movement import permutation
-from compiler.operators.parts import reshaped
+from compiler.operators.parts import cut, reshaped
 from compiler.rewrite.engine import Replacement, Rewrite, Rewriting, made
 
 _SHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
@@ -59,9 +61,25 @@ def _transpose(g: Rewriting, node: Node) -> Replacement | None:
     return made(b, b("Transpose", x, perm=perm)) if inner is not None else None
 
 
+def _taken(g: Rewriting, node: Node) -> Replacement | None:
+    """Known neighbours along an axis, or elements in equal steps, are a slice of it."""
+    x, indices = node.inputs[0], g.array(node.inputs[1])
+    if indices is None or indices.size == 0 or x in g.constants:
+        return None
+    axis = g.call(node).integer("axis") % len(g.shape(x))
+    flat = indices.reshape(-1) % g.shape(x)[axis]
+    steps = np.diff(flat)
+    if steps.size and (steps[0] <= 0 or np.any(steps != steps[0])):
+        return None
+    b = g.builder(node)
+    part = cut(b, x, axis, int(flat[0]), int(flat[-1]) + 1, int(steps[0]) if steps.size else 1)
+    return made(b, part if indices.ndim == 1 else reshaped(b, part, *g.shape(node.outputs[0])))
+
+
 REWRITES = (
     Rewrite("copy", ("Identity", "Dropout", "Cast"), _copy),
     Rewrite("neutral", ("Mul", "Div", "Add", "Sub"), _neutral),
     Rewrite("shape", _SHAPES, _shape),
+    Rewrite("gather", ("Gather",), _taken),
     Rewrite("transpose", ("Transpose",), _transpose),
 )

@@ -1,0 +1,259 @@
+"""Where the heads of an attention lie: what only moves, repeats or picks rows becomes strides of its loads.
+
+Exporters take the heads of Q, K and V out of wider matrices by Reshape, Split and Transpose, repeat those of
+K and V for a group of queries, and put the results side by side again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+
+from compiler.graph import Array, Node, Shape
+from compiler.operators.attention_fused import VIEWS, Strided, compact, matrices, result_order
+from compiler.operators.expansion import Builder
+from compiler.operators.movement import permutation
+from compiler.operators.parts import reshaped
+from compiler.operators.slicing import slice_ranges
+from compiler.rewrite.engine import Replacement, Rewrite, Rewriting, made
+
+_SHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+
+
+# --- views -----------------------------------------------------------------------------------------------
+
+
+def _phantom(seen: Strided) -> Array:
+    """An array of bytes with the strides of a view, whose elements must not be touched."""
+    return np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), seen.shape, seen.strides, writeable=False)
+
+
+def _moved(array: Array, seen: Strided, offset: int = 0) -> Strided:
+    """The view that an operation on the phantom of ``seen`` gave; an axis of one element has no stride."""
+    steps = compact(array.shape).strides
+    strides = tuple(
+        int(step) if size != 1 else own
+        for size, step, own in zip(array.shape, array.strides, steps, strict=True)
+    )
+    return Strided(seen.offset + offset, array.shape, strides)
+
+
+def _reshaped(seen: Strided, shape: Shape) -> Strided | None:
+    """None if the new axes have no strides of their own."""
+    array = _phantom(seen)
+    try:
+        return _moved(np.reshape(array, shape, copy=False), seen)
+    except ValueError:
+        return None
+
+
+def _sliced(seen: Strided, ranges: tuple[range, ...]) -> Strided | None:
+    """Part of every axis, forwards."""
+    if any(taken.step < 0 or not taken for taken in ranges):
+        return None
+    array = _phantom(seen)[tuple(slice(taken.start, taken.stop, taken.step) for taken in ranges)]
+    starts = (taken.start * step for taken, step in zip(ranges, seen.strides, strict=True))
+    return _moved(array, seen, sum(starts))
+
+
+def _through(g: Rewriting, node: Node, name: str, seen: Strided) -> Strided | None:
+    """A view of the operand of ``node`` that is its result ``name``, given the operand itself as a view."""
+    call, array = g.call(node), _phantom(seen)
+    if node.op in _SHAPES:
+        return _reshaped(seen, g.shape(name))
+    if node.op == "Transpose":
+        return _moved(np.transpose(array, permutation(call)), seen)
+    if node.op == "Expand":
+        return _moved(np.broadcast_to(array, g.shape(name)), seen)
+    if node.op == "Slice":
+        return _sliced(seen, slice_ranges(call))
+    axis = call.integer("axis") % len(seen.shape)
+    ranges = [range(size) for size in seen.shape]
+    if node.op == "Split":
+        sizes = [g.shape(output)[axis] for output in node.outputs]
+        start = sum(sizes[: node.outputs.index(name)])
+        ranges[axis] = range(start, start + g.shape(name)[axis])
+        return _sliced(seen, tuple(ranges))
+    index = g.array(node.inputs[1])
+    if index is None or index.size != 1:
+        return None
+    ranges[axis] = range(first := int(index.reshape(())) % seen.shape[axis], first + 1)
+    taken = _sliced(seen, tuple(ranges))
+    return None if taken is None else _reshaped(taken, g.shape(name))
+
+
+def _sources(g: Rewriting, name: str) -> Iterator[tuple[str, Strided]]:
+    """Values of which ``name`` is a view, the farthest first; the last is itself."""
+    node = g.maker(name, *_SHAPES, "Transpose", "Expand", "Slice", "Split", "Gather")
+    if node is not None and node.inputs[0] not in g.constants:
+        for source, seen in _sources(g, node.inputs[0]):
+            through = _through(g, node, name, seen)
+            if through is not None:
+                yield source, through
+    yield name, compact(g.shape(name))
+
+
+def _seen(g: Rewriting, node: Node) -> Replacement | None:
+    """Operands that are views of other values become those values, and where they are seen an attribute."""
+    call, attrs, names = g.call(node), dict(node.attrs), list(node.inputs)
+    for index, attribute in enumerate(VIEWS):
+        if call.integers(attribute):
+            continue
+        for source, seen in _sources(g, names[index]):
+            if source != names[index] and seen.strides[-1] == 1:
+                names[index], attrs[attribute] = source, seen.numbers
+                break
+    if names == list(node.inputs):
+        return None
+    b = g.builder(node)
+    return made(b, b("FusedAttention", *names, **attrs))
+
+
+def _result(g: Rewriting, node: Node) -> Replacement | None:
+    """A transpose of the result is the order in which it is stored."""
+    inner, perm = g.sole(node.inputs[0], "FusedAttention"), permutation(g.call(node))
+    if inner is None or perm[-1] != len(perm) - 1:
+        return None
+    before = result_order(g.call(inner))
+    b = g.builder(node)
+    attrs = {**dict(inner.attrs), "perm": tuple(before[axis] for axis in perm)}
+    return made(b, b("FusedAttention", *inner.inputs, **attrs))
+
+
+# --- heads that share keys and values --------------------------------------------------------------------
+
+
+def _repeated(g: Rewriting, name: str) -> tuple[str, int] | None:
+    """(x, R), if the heads of a value are those of x [..., G, R, N, D], which repeats each R times."""
+    node = g.maker(name, *_SHAPES)
+    if node is None or g.maker(node.inputs[0], "Expand") is None:
+        return None
+    before, after = g.shape(node.inputs[0]), g.shape(name)
+    if len(before) < 4 or after != (*before[:-4], before[-4] * before[-3], *before[-2:]):
+        return None
+    return node.inputs[0], before[-3]
+
+
+def _in_groups(g: Rewriting, node: Node) -> Replacement | None:
+    """Queries in groups, one for each head of K and V, so that these need not be repeated."""
+    call = g.call(node)
+    keys, values = (_repeated(g, name) for name in node.inputs[1:3])
+    if keys is None or values is None or keys[1] != values[1] or call.integers("view_q"):
+        return None
+    shape, repeats = g.shape(node.inputs[0]), keys[1]
+    groups, at = shape[-3] // repeats, len(shape) - 3
+    b = g.builder(node)
+    query = reshaped(b, node.inputs[0], *shape[:-3], groups, repeats, *shape[-2:])
+    operands = [query, keys[0], values[0]]
+    if len(node.inputs) > 3:
+        operands.append(_grouped_mask(b, node.inputs[3], groups, repeats))
+    order: list[int] = []
+    for axis in result_order(call):
+        order += [at, at + 1] if axis == at else [axis + (axis > at)]
+    result = b("FusedAttention", *operands, scale=call.number("scale"), perm=tuple(order))
+    return made(b, reshaped(b, result, *g.shape(node.outputs[0])))
+
+
+def _grouped_mask(b: Builder, mask: str, groups: int, repeats: int) -> str:
+    """The mask with its axis of heads, if it has one, in two."""
+    shape = b.shape(mask)
+    if len(shape) < 3:
+        return mask
+    heads = (1, 1) if shape[-3] == 1 else (groups, repeats)
+    return reshaped(b, mask, *shape[:-3], *heads, *shape[-2:])
+
+
+# --- one product for Q, K and V --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Product:
+    """x times constant ``weights`` plus ``shift``; ``of``: which operand of the attention it is."""
+
+    of: int
+    x: str
+    weights: Array
+    shift: Array | None
+
+
+def _product(g: Rewriting, of: int, name: str) -> _Product | None:
+    """How a value that nobody else reads is a product with a constant matrix."""
+    shift, columns = None, g.shape(name)[-1:]
+    total = g.sole(name, "Add")
+    if total is not None:
+        for inner, other in (total.inputs, total.inputs[::-1]):
+            array = g.array(other)
+            if array is not None and array.shape == columns and g.shape(inner) == g.shape(name):
+                name, shift = inner, array
+    node = g.sole(name, "MatMul", "Gemm")
+    weights = g.array(node.inputs[1]) if node is not None else None
+    if node is None or weights is None or weights.ndim != 2:
+        return None
+    if node.op == "MatMul":
+        return _Product(of, node.inputs[0], weights, shift)
+    call = g.call(node)
+    plain = call.number("alpha") == call.number("beta") == 1.0 and not call.integer("transA")
+    if not plain or shift is not None:
+        return None
+    if len(node.inputs) > 2 and node.inputs[2]:
+        shift = g.array(node.inputs[2])
+        if shift is None or shift.shape != columns:
+            return None
+    return _Product(of, node.inputs[0], weights.T if call.integer("transB") else weights, shift)
+
+
+def _widened(seen: Strided, columns: int, first: int, all_columns: int) -> Strided | None:
+    """A view of a matrix as one of the matrix of which it is some columns; None if it crosses rows."""
+    within = [size - 1 for size, step in zip(seen.shape, seen.strides, strict=True) if step % columns]
+    steps = [step for step in seen.strides if step % columns]
+    reach = seen.offset % columns + sum(n * step for n, step in zip(within, steps, strict=True))
+    if reach >= columns:
+        return None
+    strides = tuple(step if step % columns else step // columns * all_columns for step in seen.strides)
+    row, column = divmod(seen.offset, columns)
+    return Strided(row * all_columns + first + column, seen.shape, strides)
+
+
+def _together(g: Rewriting, node: Node) -> Replacement | None:
+    """Products of one value with constant matrices, of which the operands are views, become one product."""
+    call = g.call(node)
+    if not all(call.integers(name) for name in VIEWS):
+        return None
+    found = [part for of in range(3) if (part := _product(g, of, node.inputs[of])) is not None]
+    parts = [part for part in found if sum(other.x == part.x for other in found) > 1]
+    if not parts or len({part.x for part in parts}) > 1:
+        return None
+    starts = [0, *accumulate(part.weights.shape[1] for part in parts)]
+    attrs, operands = dict(node.attrs), list(node.inputs)
+    for part, start in zip(parts, starts, strict=False):
+        seen = _widened(matrices(call, part.of), part.weights.shape[1], start, starts[-1])
+        if seen is None:
+            return None
+        attrs[VIEWS[part.of]] = seen.numbers
+    b = g.builder(node)
+    product = _wide_product(b, parts)
+    for part in parts:
+        operands[part.of] = product
+    return made(b, b("FusedAttention", *operands, **attrs))
+
+
+def _wide_product(b: Builder, parts: Sequence[_Product]) -> str:
+    """The results of products side by side."""
+    dtype = b.dtype(parts[0].x)
+    weights = np.concatenate([part.weights for part in parts], axis=1)
+    product = b("MatMul", parts[0].x, b.constant(weights, dtype))
+    if all(part.shift is None for part in parts):
+        return product
+    zeros = (np.zeros(part.weights.shape[1]) if part.shift is None else part.shift for part in parts)
+    return b("Add", product, b.constant(np.concatenate(list(zeros)), dtype))
+
+
+REWRITES = (
+    Rewrite("grouped-heads", ("FusedAttention",), _in_groups),
+    Rewrite("heads", ("FusedAttention",), _seen),
+    Rewrite("heads-of-result", ("Transpose",), _result),
+    Rewrite("products-of-heads", ("FusedAttention",), _together),
+)
