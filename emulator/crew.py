@@ -1,9 +1,10 @@
 """The host threads that share the tiles of a round, and rounds that need nothing of Python.
 
 Each thread takes the next tile that has a part in the round, runs it, and takes another one; so a thread that
-gets short tiles gets more of them. Where all that happened in a round is that tiles came to barriers, the
-thread that finishes last releases those that are complete, and the next round begins at once. For everything
-else the threads come back to Python, which does it as ``System`` says.
+gets short tiles gets more of them. Where all that happened in a round is that tiles sent copies as ``sends``
+notes them, waited for them, and came to barriers, the threads make the copies, each for the next tile that
+gets some; the one that finishes last releases the barriers that are complete, and the next round begins at
+once. For everything else the threads come back to Python, which does it as ``System`` says.
 
 ``work`` is a plain function that is compiled; ``c`` is the address of the crew's words. Which thread runs a
 tile, and whether Python sees the end of a round, changes nothing: what a tile does in a round is its own.
@@ -23,19 +24,24 @@ from .memory import Bytes
 from .native.memory import call_loop
 from .native.threads import atomic_add, atomic_load, relax
 from .queues import entry_at
+from .sends import COUNT, ROOM, Sends, forget, kinds, make_note, receive, step_over, written_apart
 from .tile import Status, Tile
 from .words import get, put
 
-TILES, NEXT, THREADS, ARRIVED, TURN, PYTHON, LEAVE, EVERYONE, SLICE, LIMIT, LOOP, ALONE = range(12)
+TILES, NEXT, THREADS, ARRIVED, TURN, PYTHON, LEAVE, EVERYONE, SLICE, LIMIT, LOOP, ALONE, RECEIVES = range(13)
 """Words: how many tiles; number of the next one to take; threads, and how many of them found no tile any
 more; rounds so far; whether Python is wanted after this round, and whether it has been decided that all come
 back; the set of all tiles; instructions of a slice; instructions that no tile executes; address of the kernel
-core's loop; whether rounds may end without Python."""
+core's loop; whether rounds may end without Python; whether the threads make copies between two rounds."""
 HEAD = 16
-RUNS, WAITS, GROUP, REASON, STATE = range(5)
-"""Words of a tile, ``ROW`` of them behind ``HEAD``: whether it has a part in the round; whether it waits at a
-barrier, and of which set; why it stopped; address of its state."""
+RUNS, WAITS, GROUP, REASON, STATE, SENDS = range(6)
+"""Words of a tile, ``ROW`` of them behind ``HEAD``: whether it has a part in the round; what it waits for,
+and the set of its barrier; why it stopped; addresses of its state and of its notes (``sends``)."""
 ROW = 8
+AT_BARRIER, FOR_COPIES = 1, 2
+"""What a tile waits for; 0 is nothing."""
+FOR_PYTHON, GOES_ON, ENDS = range(3)
+"""What becomes of a tile that has come to an instruction for the whole chip."""
 _MASK = (1 << 64) - 1
 
 Function = Callable[..., int]
@@ -50,7 +56,7 @@ def complete(c: int, group: int) -> bool:
     """Whether every tile of a set waits at its barrier."""
     for tile in range(get(c, TILES)):
         row = row_of(c, tile)
-        if (group >> tile) & 1 == 1 and (get(row, WAITS) == 0 or get(row, GROUP) != group):
+        if (group >> tile) & 1 == 1 and (get(row, WAITS) != AT_BARRIER or get(row, GROUP) != group):
             return False
     return True
 
@@ -58,25 +64,77 @@ def complete(c: int, group: int) -> bool:
 def release(c: int, group: int) -> None:
     """Give every tile of a set a slice in the next round."""
     for tile in range(get(c, TILES)):
-        row = row_of(c, tile)
         if (group >> tile) & 1 == 1:
-            put(row, WAITS, 0)
-            put(row, RUNS, 1)
-            s = get(row, STATE)
-            put(s, state.LIMIT, min(get(s, state.RETIRED) + get(c, SLICE), get(c, LIMIT)))
+            go_on(c, row_of(c, tile))
 
 
-def end_round(c: int) -> bool:
-    """Release complete barriers; False when that is not all there is to do."""
-    if get(c, PYTHON) == 1 or get(c, ALONE) == 0:
-        return False
+def go_on(c: int, row: int) -> None:
+    """Give a tile that waited a slice in the next round."""
+    put(row, WAITS, 0)
+    put(row, RUNS, 1)
+    s = get(row, STATE)
+    put(s, state.LIMIT, min(get(s, state.RETIRED) + get(c, SLICE), get(c, LIMIT)))
+
+
+def release_barriers(c: int) -> bool:
+    """Release complete barriers; whether there was one."""
     found = False
     for tile in range(get(c, TILES)):
         row = row_of(c, tile)
-        if get(row, WAITS) == 1 and complete(c, get(row, GROUP)):
+        if get(row, WAITS) == AT_BARRIER and complete(c, get(row, GROUP)):
             release(c, get(row, GROUP))
             found = True
     return found
+
+
+def noted(c: int) -> bool:
+    """Whether there are copies to make."""
+    count = 0
+    for tile in range(get(c, TILES)):
+        count += get(get(row_of(c, tile), SENDS), COUNT)
+    return count != 0
+
+
+def all_apart(c: int) -> bool:
+    """Whether no copy writes what one reads, so that their order does not matter where they come from."""
+    for tile in range(get(c, TILES)):
+        for sender in range(get(c, TILES)):
+            log, other = get(row_of(c, tile), SENDS), get(row_of(c, sender), SENDS)
+            if get(other, COUNT) != 0 and not written_apart(log, other, tile):
+                return False
+    return True
+
+
+def receive_all(c: int, tile: int) -> None:
+    """Make the copies that a tile gets, in the order of the tiles that send them."""
+    s = get(row_of(c, tile), STATE)
+    for sender in range(get(c, TILES)):
+        row = row_of(c, sender)
+        receive(get(row, SENDS), get(row, STATE), s, tile)
+
+
+def end_copies(c: int) -> None:
+    """All copies are made: let the tiles that wait for them go on."""
+    for tile in range(get(c, TILES)):
+        row = row_of(c, tile)
+        forget(get(row, SENDS))
+        if get(row, WAITS) == FOR_COPIES:
+            go_on(c, row)
+
+
+def end_round(c: int) -> bool:
+    """Begin the next round, or the making of copies before it; False when Python has to end this one."""
+    copied = get(c, RECEIVES) == 1
+    if copied:
+        put(c, RECEIVES, 0)
+        end_copies(c)
+    if get(c, PYTHON) == 1 or get(c, ALONE) == 0:
+        return False
+    if noted(c):
+        apart = all_apart(c)
+        put(c, RECEIVES, 1 if apart else 0)
+        return apart
+    return release_barriers(c) or copied
 
 
 def arrive(c: int) -> bool:
@@ -94,33 +152,73 @@ def arrive(c: int) -> bool:
     return get(c, LEAVE) == 1
 
 
-def _make_enter(barrier: int, size: int) -> Function:
-    """Let a tile wait at the barrier that it has come to; False when Python has to look at it."""
+def make_enter(barrier: int, size: int) -> Function:
+    """``barrier``, ``size``: number of the record of ncc.barrier, and bytes of that instruction."""
 
-    def enter_barrier(c: int, row: int, tile: int) -> bool:
+    def enter_barrier(c: int, row: int, tile: int) -> int:
+        """Let a tile wait at the barrier that it has come to."""
         s = get(row, STATE)
-        if get(c, ALONE) == 0 or get(s, state.DETAIL) != barrier:
-            return False
         q = get(s, state.QUEUE) + 8 * queues.WORDS * get(s, state.WORKER)
         everyone = get(c, EVERYONE)
         group = get(q, entry_at(get(q, queues.NEXT)) + queues.E_FIELDS)
         group = everyone if group == 0 else group
         if (group >> tile) & 1 == 0 or group & ~everyone != 0:
-            return False
+            return FOR_PYTHON
         put(row, GROUP, group)
-        put(row, WAITS, 1)
-        put(s, state.PC, get(s, state.PC) + size)
-        put(s, state.RETIRED, get(s, state.RETIRED) + 1)
-        counts = get(s, state.COUNTS) + 32 * barrier
-        put(counts, 0, get(counts, 0) + 1)
-        return True
+        put(row, WAITS, AT_BARRIER)
+        step_over(s, size, barrier)
+        return ENDS
 
     return enter_barrier
 
 
-def make_work(barrier: int, size: int) -> Function:
-    """``barrier`` and ``size``: number of the record of ncc.barrier, and bytes of that instruction."""
-    enter_barrier = _make_enter(barrier, size)
+def make_wait(wait: int, size: int) -> Function:
+    """``wait``, ``size``: number of the record of dte.wait, and bytes of that instruction."""
+
+    def wait_for_copies(row: int) -> int:
+        """Let a tile wait for what it has sent; Python does it when it has taken copies of the tile."""
+        log = get(row, SENDS)
+        if get(log, COUNT) == 0 and get(log, ROOM) == 0:
+            return FOR_PYTHON
+        step_over(get(row, STATE), size, wait)
+        if get(log, COUNT) == 0:
+            return GOES_ON
+        put(row, WAITS, FOR_COPIES)
+        return ENDS
+
+    return wait_for_copies
+
+
+def make_control(barrier: int, wait: int, enter: Function, wait_for: Function, note: Function) -> Function:
+    """``enter``, ``wait_for``, ``note``: what barrier, wait and the sends do."""
+
+    def control(c: int, row: int, tile: int) -> int:
+        """Do the instruction for the whole chip that a tile has come to."""
+        s = get(row, STATE)
+        record = get(s, state.DETAIL)
+        if get(c, ALONE) == 0:
+            return FOR_PYTHON
+        if record == barrier:
+            return s64(enter(c, row, tile))
+        if record == wait:
+            return s64(wait_for(row))
+        return GOES_ON if note(s, get(row, SENDS), tile, get(c, EVERYONE)) else FOR_PYTHON
+
+    return control
+
+
+def make_work(control: Function) -> Function:
+    """``control``: what a tile does with an instruction for the whole chip."""
+
+    def run_tile(c: int, row: int, tile: int) -> bool:
+        """Run a tile until its part in the round ends; False when it needs Python before."""
+        s = get(row, STATE)
+        becomes = GOES_ON
+        while becomes == GOES_ON:
+            reason = call_loop(get(c, LOOP), s)
+            put(row, REASON, reason)
+            becomes = control(c, row, tile) if reason == stop.CONTROL else FOR_PYTHON
+        return becomes == ENDS
 
     def work(c: int, first: int, scratch: int, scratch_bytes: int) -> int:
         """Run tiles, beginning with ``first`` if that is not -1: the number of one that needs Python, or -1
@@ -132,14 +230,13 @@ def make_work(barrier: int, size: int) -> Function:
             if tile >= get(c, TILES):
                 if arrive(c):
                     return -1
+            elif get(c, RECEIVES) == 1:
+                receive_all(c, tile)
             elif get(row_of(c, tile), RUNS) == 1:
                 row = row_of(c, tile)
-                s = get(row, STATE)
-                put(s, state.SCRATCH, scratch)
-                put(s, state.SCRATCH_BYTES, scratch_bytes)
-                reason = call_loop(get(c, LOOP), s)
-                if reason != stop.CONTROL or not enter_barrier(c, row, tile):
-                    put(row, REASON, reason)
+                put(get(row, STATE), state.SCRATCH, scratch)
+                put(get(row, STATE), state.SCRATCH_BYTES, scratch_bytes)
+                if not run_tile(c, row, tile):
                     return tile
                 put(row, RUNS, 0)
             tile = -1
@@ -149,15 +246,17 @@ def make_work(barrier: int, size: int) -> Function:
 
 def rounds_kernel() -> int:
     """Address of the compiled ``work``."""
-    number = tables.numbers()["ncc.barrier"]
-    size = encoder(tables.records()[number]).size
-    return native.compile_kernel(make_work(number, size), "rounds of tiles", 4)
+    barrier, wait = (tables.numbers()[name] for name in ("ncc.barrier", "dte.wait"))
+    sizes = [encoder(tables.records()[number]).size for number in (barrier, wait)]
+    enter, wait_for = make_enter(barrier, sizes[0]), make_wait(wait, sizes[1])
+    control = make_control(barrier, wait, enter, wait_for, make_note(*kinds()))
+    return native.compile_kernel(make_work(control), "rounds of tiles", 4)
 
 
 class Crew:
     """The words that the threads of one system share."""
 
-    def __init__(self, tiles: list[Tile], work: int, loop: int, length: int) -> None:
+    def __init__(self, tiles: list[Tile], sends: Sends, work: int, loop: int, length: int) -> None:
         """``work``, ``loop``: addresses of it and of the kernel core's loop; ``length``: of a time slice."""
         self.tiles = tiles
         self.words = np.zeros(HEAD + ROW * len(tiles), dtype=np.int64)
@@ -165,23 +264,24 @@ class Crew:
         self.words[TILES], self.words[LOOP], self.words[SLICE] = len(tiles), loop, length
         self.words[EVERYONE] = s64((1 << len(tiles)) - 1)
         self.rows[:, STATE] = [tile.words.ctypes.data for tile in tiles]
+        self.rows[:, SENDS] = sends.addresses
         self._work, self._address = work, int(self.words.ctypes.data)
 
     def begin(self, tiles: Iterable[Tile], threads: int, limit: int, alone: bool) -> None:
         """Before a round in which these tiles take part.
 
         ``threads`` that call ``share``; ``limit``: instructions that no tile executes; ``alone``: rounds in
-        which nothing but barriers happens end without Python.
+        which nothing but barriers and noted copies happens end without Python.
         """
         words, rows = self.words, self.rows
-        words[NEXT] = words[ARRIVED] = words[PYTHON] = words[LEAVE] = 0
+        words[NEXT] = words[ARRIVED] = words[PYTHON] = words[LEAVE] = words[RECEIVES] = 0
         words[THREADS], words[LIMIT], words[ALONE] = threads, limit, int(alone)
         rows[:, RUNS] = 0
         rows[[tile.number for tile in tiles], RUNS] = 1
         rows[:, WAITS] = 0
         for tile in self.tiles:
             if tile.status is Status.BARRIER:
-                rows[tile.number, WAITS], rows[tile.number, GROUP] = 1, s64(tile.group)
+                rows[tile.number, WAITS], rows[tile.number, GROUP] = AT_BARRIER, s64(tile.group)
 
     def share(self, scratch: Bytes, go_on: Callable[[Tile, int], bool]) -> None:
         """One thread's part in the rounds, with working memory of its own.
@@ -214,7 +314,9 @@ class Crew:
         """After ``share`` has ended on all threads: let the tiles' status say where they are."""
         alone = self.words[ALONE] == 1
         for tile, waits, group in zip(self.tiles, *self.rows[:, [WAITS, GROUP]].T.tolist(), strict=True):
-            if waits:
+            if waits == AT_BARRIER:
                 tile.status, tile.group = Status.BARRIER, group & _MASK
+            elif waits == FOR_COPIES:
+                tile.status = Status.SENDING
             elif alone and tile.status is Status.BARRIER:
                 tile.status = Status.RUNNING

@@ -10,17 +10,20 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from . import native, state
 from .dte_pmu import Counters
 from .kernels.rows import copy_rows, overlap
-from .memories import Memories
 from .memory import LINE, Bytes, HostMemoryError, anonymous
 from .native.memory import view_i64
 from .stream import Fsm, Packet, stream_packet
 from .tile import Tile
+
+if TYPE_CHECKING:
+    from .memories import Memories
 
 Levels = tuple[int, int, int]
 """One number for each loop, level 0 the innermost."""
@@ -206,18 +209,18 @@ def _copy(pieces: Pieces, target: int, to: Levels, source: int, of: Levels) -> N
     if to == of == pieces.consecutive:
         ctypes.memmove(target, source, pieces.total)
         return
-    words = np.array([target, *to, source, *of, pieces.size, *pieces.trips], dtype=np.int64)
-    native.call(native.compile_kernel(copy_nest, "DTE copy", 1), words.ctypes.data)
+    words = np.array([*to, *of, pieces.size, *pieces.trips], dtype=np.int64)
+    native.call(native.compile_kernel(copy_pieces, "DTE copy", 3), target, source, words.ctypes.data)
 
 
-def copy_nest(words: int) -> int:
-    """Compiled: (target, its strides, source, its strides, size of a piece, trips) on host addresses."""
-    nest = view_i64(words, 12)
-    second, third = nest[10], nest[11]
+def copy_pieces(target: int, source: int, words: int) -> int:
+    """Compiled: copy between host addresses; words: target's strides, source's, size of a piece, trips."""
+    nest = view_i64(words, 10)
+    second, third = nest[8], nest[9]
     for k in range(second * third):
-        target = nest[0] + k % second * nest[2] + k // second * nest[3]
-        source = nest[4] + k % second * nest[6] + k // second * nest[7]
-        copy_rows(target, nest[1], source, nest[5], nest[8], nest[9])
+        to = target + k % second * nest[1] + k // second * nest[2]
+        of = source + k % second * nest[4] + k // second * nest[5]
+        copy_rows(to, nest[0], of, nest[3], nest[6], nest[7])
     return 0
 
 

@@ -91,7 +91,7 @@ class System:
         windows = ncc.NccWindows(machine, self.engines)
         self.observers: list[Observer] = []
         self.traffic.observers = windows.observers = self.observers
-        self._crew = Crew(self.tiles, self.memories.rounds, self.loop, _SLICE)
+        self._crew = Crew(self.tiles, self.traffic.sends, self.memories.rounds, self.loop, _SLICE)
         self._interrupted: set[int] = set()
         """Numbers of the tiles whose slice was interrupted, and which go on in the same round."""
         self.pmu = pmu.NccPmu(machine, len(self.tiles))
@@ -191,7 +191,7 @@ class System:
         worked off: the simulation needs what all of them have done.
         """
         faults: list[tuple[int, str]] = []
-        alone = not self.observers and self._pause == Pause()
+        alone = self.traffic.unwatched and self._pause == Pause()
         while tiles:
             self._crew.begin(tiles, len(scratch), min(limit, self._pause.instructions), alone)
             jobs = [pool.submit(self._run_tiles, area, limit) for area in scratch]

@@ -23,6 +23,7 @@ from .dte_window import DteWindow
 from .fault import Fault, place
 from .memories import Memories
 from .observer import Observer
+from .sends import Sends
 from .stream import PacketUpdates, StreamWindow, Update
 from .tile import Status, Tile
 
@@ -55,6 +56,8 @@ class Traffic:
         self.dte = Dte(tiles, memories)
         self.started: list[list[Sent | Update]] = [[] for _ in tiles]
         """By tile: the copies and packet counter updates of this round."""
+        self.sends = Sends(len(tiles))
+        """Copies that compiled code has noted: later ones of this round than those in ``started``."""
         self.observers: list[Observer] = []
         self.polls = [""] * len(tiles)
         """By tile: the register it looked at last, if that may have been in vain."""
@@ -74,6 +77,7 @@ class Traffic:
         if meaning.action in (Action.SEND, Action.SCATTER):
             self._send(tile, record, values, meaning.action is Action.SCATTER)
         elif meaning.action is Action.SEND_WAIT:
+            self.take_sends(tile)
             if self.started[tile.number]:
                 tile.status = Status.SENDING
             for observer in self.observers:
@@ -125,9 +129,20 @@ class Traffic:
 
         A tile that has started much ends its round, so that it cannot fill the host's memory.
         """
+        self.take_sends(tile)
         self.started[tile.number].append(work)
         if len(self.started[tile.number]) >= _MOST_STARTED:
             tile.words[state.LIMIT] = 0
+
+    def take_sends(self, tile: Tile) -> None:
+        """Take over what a tile has noted; the rest of the round it notes nothing."""
+        self.started[tile.number] += [Sent(copy, None) for copy in self.sends.take(tile.number)]
+
+    @property
+    def unwatched(self) -> bool:
+        """Whether nobody has to be told of a copy when it is made, and nothing waits to be made."""
+        counts = any(counters.enabled for counters in self.dte.counters)
+        return not (self.observers or counts or any(self.started))
 
     def poll(self, tile: Tile, what: str, found: bool) -> None:
         """Note that a program looked at a register that others change.
@@ -161,6 +176,8 @@ class Traffic:
 
     def carry_out_sends(self) -> bool:
         """Carry out the copies that were started; whether there was anything to do."""
+        for tile in self.tiles:
+            self.take_sends(tile)
         done = any(self.started)
         for tile, started in zip(self.tiles, self.started, strict=True):
             for work in started:
@@ -168,6 +185,7 @@ class Traffic:
             started.clear()
             if tile.status is Status.SENDING:
                 tile.status = Status.RUNNING
+        self.sends.begin()
         return done
 
     def release_barriers(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass
 
 import pytest
@@ -128,12 +130,23 @@ def test_label_differences_count_bytes(body: list[str], data: st.DataObject) -> 
 
 
 ATOMS = st.sampled_from(["a0", "0x10", "7", "sym", "x.y", "1f", "0b", ".", "$d", "1e-6", "2.5", ".L1"])
+TERMS = st.builds(lambda sign, atom: f"{sign}{atom}", st.sampled_from(["", "-", " - "]), ATOMS)
+SUMS = st.builds(
+    lambda first, rest: first + "".join(f"{op}{term}" for op, term in rest),
+    TERMS,
+    st.lists(st.tuples(st.sampled_from(["+", " - ", "-"]), TERMS), max_size=2),
+)
 PLAIN = st.builds(
-    lambda name, sign, atom, base: f"{name}{sign}{atom}{base}",
+    lambda name, value: f"{name}{value}",
     st.sampled_from(["", "n=", "dst = "]),
-    st.sampled_from(["", "-", " - "]),
-    ATOMS,
-    st.sampled_from(["", "(sp)", " ( a0 )"]),
+    st.one_of(
+        st.builds(lambda offset, base: f"{offset}{base}", SUMS, st.sampled_from(["", "(sp)", " ( a0+4 )"])),
+        st.builds(
+            lambda parts, comma: f"[{comma.join(parts)}]",
+            st.lists(SUMS, min_size=1, max_size=4),
+            st.sampled_from([",", " , "]),
+        ),
+    ),
 )
 
 
@@ -141,6 +154,13 @@ PLAIN = st.builds(
 def test_the_short_way_of_parsing_agrees_with_the_grammar(parts: list[str], comma: str, blank: str) -> None:
     text = "op " + comma.join(parts) + blank
     assert parse_operands(text, 3) == parse_with_grammar(text, 3)
+
+
+def test_what_compilers_write_is_parsed_without_the_grammar() -> None:
+    text = ".equ v, 64\n.equ w, v+0x40\nlw a1, 4+4(a0)\nct.reduce.sum.fp16 dst=w+2, src0=v, shape=[1,2,4,64], dims=w\n"
+    code = f"import asm, sys; asm.assemble({text!r}); print('lark' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "False\n"
 
 
 @given(st.text(alphabet="ab10(),=-+[]'\"%. \\x", max_size=12))

@@ -795,6 +795,46 @@ def test_refused_kernels(own_cache, function, message):
     assert not own_cache.exists()
 
 
+def product(x, y):
+    return x * y
+
+
+def multiplies_integers(x):
+    return product(x, x)
+
+
+def multiplies_floats(x):
+    return int(product(float(x), float(x)))
+
+
+def multiplies_a_mixture(x):
+    return int(product(single(x), float(x)))
+
+
+@needs_jit
+def test_functions_compiled_for_one_kernel_serve_the_next(own_cache):
+    build = importlib.import_module("emulator.native.build")
+    native.compile_kernel(multiplies_integers, "integers", 1)
+    meaning = keys.describe(product, "k")
+    shared = build._parts[meaning]
+    other = native.compile_kernel(multiplies_floats, "floats", 1)
+    assert build._parts[meaning] is shared
+    assert len(shared.overloads) == 2
+    assert native.call(other, 7) == 49
+
+
+@needs_jit
+def test_a_refused_kernel_leaves_nothing_to_the_next(own_cache):
+    """Refused every time, whether or not its parts served good kernels before; and these stay good."""
+    for turn in range(2):
+        native.compile_kernel(multiplies_floats, f"floats {turn}", 1)
+        with pytest.raises(native.KernelError, match=r"(?s)kernel mixture: .*between float32 and float64"):
+            native.compile_kernel(multiplies_a_mixture, "mixture", 1)
+        with pytest.raises(native.KernelError, match="kernel recursive: 'calls_itself' calls itself"):
+            native.compile_kernel(calls_itself, "recursive", 1)
+        assert native.call(native.compile_kernel(multiplies_integers, f"integers {turn}", 1), 9) == 81
+
+
 def test_views_reach_exactly_their_length():
     buffer = np.arange(4, dtype=np.uint32)
     view = memory.view_u32(buffer.ctypes.data, 3)

@@ -299,24 +299,24 @@ def test_it_fits_the_window(browser: Any) -> None:
 @pytest.mark.skipif("REPORT_SCREENSHOTS" not in os.environ, reason="REPORT_SCREENSHOTS names no folder")
 def test_pictures(tmp_path: Path) -> None:
     """The pictures of docs/report.md; only on request, so that a run of the tests changes no file."""
-    folder, examples = Path(os.environ["REPORT_SCREENSHOTS"]), ROOT / "examples" / "digits"
-    tools = Path(sys.executable).parent
-    made = [tools / "tx8cc", "-q", examples / "digits.json", "-o", tmp_path / "digits"]
-    subprocess.run(made, check=True)
-    image, images = "digits/prog.bin", f"x={examples / 'test_images.npy'}"
-    run = [tools / "tx8emu", image, "--input", images, "--report", "digits.html"]
-    subprocess.run(run, cwd=tmp_path, check=True)
+    folder, tools = Path(os.environ["REPORT_SCREENSHOTS"]).resolve(), Path(sys.executable).parent
+    for command in (
+        [sys.executable, ROOT / "examples/networks/make.py", "block", "net"],
+        [tools / "tx8cc", "-q", "net/block.onnx", "--dtype", "fp16", "-o", "block"],
+        [tools / "tx8emu", "block/prog.bin", "--input", "image=net/image.npy", "--report", "block.html"],
+    ):
+        subprocess.run(command, cwd=tmp_path, check=True)
     driver = start()
     try:
-        opened(driver, tmp_path / "digits.html")
+        opened(driver, tmp_path / "block.html")
         height = value(driver, "document.documentElement.scrollHeight")
         pictured(driver, folder / "report.png", height)
         look = (
             "tx8.select({node: tx8.data.nodes.indexOf(arguments[0]), tile: 0}); tx8.setTime(...arguments[1])"
         )
-        driver.execute_script(look, "pool2", [270e3, 355e3])
+        driver.execute_script(look, "pool", [31e3, 49e3])
         pictured(driver, folder / "report_node.png", 1180)
-        driver.execute_script(look, "conv2", [170e3, 235e3])
+        driver.execute_script(look, "shortcut_norm", [100e3, 130e3])
         driver.execute_script("document.getElementById('theme').click()")
         pictured(driver, folder / "report_dark.png", 1180)
     finally:

@@ -31,17 +31,24 @@ _RUNTIME = re.compile(
 """What the loader supplies: allocation, and helpers that only a raised exception reaches."""
 
 
+_parts: dict[str, Any] = {}
+"""Functions compiled by this process, by meaning: kernels of one mould differ in few of theirs."""
+
+
 def build(function: Callable[..., int], name: str, arguments: int) -> Compiled:
     """Machine code of ``function``; KernelError names the kernel and the offending line."""
-    lifter = _Lifter(name)
+    checked = {meaning: len(part.overloads) for meaning, part in _parts.items()}
     try:
-        entry = lifter.lift(function)
+        entry = _Lifter(name).lift(function)
         with only_entry():
             compiled = cfunc(types.int64(*[types.int64] * arguments), **_OPTIONS)(_forward(entry, arguments))
-    except NumbaError as error:
-        raise KernelError(f"kernel {name}: {error}") from error
-    for dispatcher in lifter.dispatchers():
-        check_types(dispatcher, name)
+        for meaning, part in _parts.items():
+            check_types(list(part.overloads.values())[checked.get(meaning, 0) :], name)
+    except BaseException as error:
+        _parts.clear()  # some are half compiled, or were never checked
+        if isinstance(error, NumbaError):
+            raise KernelError(f"kernel {name}: {error}") from error
+        raise
     return _extract(compiled, name)
 
 
@@ -50,10 +57,6 @@ class _Lifter:
 
     def __init__(self, kernel: str) -> None:
         self.kernel = kernel
-        self._lifted: dict[str, Any] = {}
-
-    def dispatchers(self) -> list[Any]:
-        return list(self._lifted.values())
 
     def lift(self, value: Any) -> Any:
         """The machine's version of anything a kernel may refer to."""
@@ -64,13 +67,13 @@ class _Lifter:
             return value
         if value in PRIMITIVES:
             return MACHINE[PRIMITIVES[value]]
-        meaning = describe(value, self.kernel)  # closures made twice from the same parts are compiled once
-        if meaning not in self._lifted:
-            self._lifted[meaning] = None
-            self._lifted[meaning] = self._copy(value)
-        if self._lifted[meaning] is None:
+        meaning = describe(value, self.kernel)  # closures made twice from the same parts are one function
+        if meaning not in _parts:
+            _parts[meaning] = None
+            _parts[meaning] = self._copy(value)
+        if _parts[meaning] is None:
             raise KernelError(f"kernel {self.kernel}: '{value.__qualname__}' calls itself; use a loop")
-        return self._lifted[meaning]
+        return _parts[meaning]
 
     def _copy(self, function: FunctionType) -> Any:
         names: dict[str, Any] = {"__name__": function.__module__}

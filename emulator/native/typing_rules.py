@@ -25,9 +25,9 @@ _ARITHMETIC = frozenset(
 )
 
 
-def check_types(dispatcher: Any, kernel: str) -> None:
-    """Raise KernelError for the first line of a compiled function that breaks a rule."""
-    for result in dispatcher.overloads.values():
+def check_types(compiled: list[Any], kernel: str) -> None:
+    """Raise KernelError for the first line that breaks a rule; ``compiled`` are one function's overloads."""
+    for result in compiled:
         annotation = result.type_annotation
         for statement in _statements(annotation.blocks):
             problem = _problem(statement, annotation.typemap)

@@ -42,7 +42,10 @@ Multiply = Callable[[int, int, int, int, int, int, int, int, int], None]
 
 
 def make_multiply_wide(tiles: dict[tuple[int, int], Tile]) -> Multiply:
-    """Add ``k`` words to a group: tiles of 4 rows and all columns of the panel (AVX-512)."""
+    """Add ``k`` words to a group: tiles of 4 rows and all columns of the panel (AVX-512).
+
+    A row that is left alone behind the last of them has a tile of its own.
+    """
     one, t64, t48, t32, t16 = tiles[1, 64], tiles[4, 64], tiles[4, 48], tiles[4, 32], tiles[4, 16]
 
     def multiply(
@@ -50,7 +53,7 @@ def make_multiply_wide(tiles: dict[tuple[int, int], Tile]) -> Multiply:
     ) -> None:
         for r in range(0, rows, 4):
             at, to = index + 8 * r, c + 4 * r * width
-            if width == 64 and rows == 1:
+            if width == 64 and rows - r == 1:
                 one(at, lda, a, ka, b, width, to, width, k)
             elif width == 64:
                 t64(at, lda, a, ka, b, width, to, width, k)
