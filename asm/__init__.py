@@ -25,17 +25,18 @@ def assemble(
     include_dirs: Sequence[str | Path] = (),
     defines: Mapping[str, int | str] | None = None,
     machine: Machine | None = None,
+    given: Mapping[str, bytes] | None = None,
 ) -> Image:
     """Assemble a program.
 
     ``name`` stands for the text in messages and in the line table; ``include_dirs`` are searched by
-    .include, .incbin and .const; ``defines`` are symbols; ``machine`` None is the TX81.
-    AsmError holds every mistake of the text.
+    .include, .incbin and .const; ``defines`` are symbols; ``machine`` None is the TX81; ``given`` has the
+    bytes of included files that need not exist, by name. AsmError holds every mistake of the text.
     """
     from .assembler import assemble_text
     from .output import image_of
 
-    return image_of(assemble_text(text, name, include_dirs, defines or {}, machine))
+    return image_of(assemble_text(text, name, include_dirs, defines or {}, machine, given=given))
 
 
 def assemble_file(

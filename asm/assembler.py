@@ -17,6 +17,7 @@ from .directives import directive, finish_source
 from .expressions import Address, Node, Unknown, evaluate
 from .fixups import TOO_DEEP, DataFixup, Fixup, ListingRow, finish
 from .image_types import Buffer
+from .included import Included
 from .operands import engine_template, expression
 from .parse import ATOM, Operands, parse_operands
 from .place import LOCAL, Program, Section, Spot, Symbol
@@ -40,14 +41,12 @@ _NOP = (0x13).to_bytes(4, "little")
 class Assembler:
     """The state of a run. ``report`` collects mistakes; nothing stops before the end of the text."""
 
-    def __init__(
-        self, name: str, include_dirs: Sequence[str | Path] = (), machine: Machine | None = None
-    ) -> None:
+    def __init__(self, name: str, included: Included | None = None, machine: Machine | None = None) -> None:
         self.name = name
         self.machine = machine if machine is not None else load_machine(None)
         self.program = Program(self.machine)
         self.section = self.program.sections[".text"]
-        self.include_dirs = [Path(folder) for folder in include_dirs]
+        self.included = included if included is not None else Included()
         self.templates: dict[str, Template] = {}
         self.shapes: dict[str, Operands] = {}
         self.fixups: list[Fixup] = []
@@ -59,7 +58,6 @@ class Assembler:
         self.node = ""
         self.listing: list[ListingRow] | None = None
         self.macros: dict[str, Macro] = {}
-        self.files: dict[Path, bytes] = {}
         self.expansions = 0
         self.ended = False
 
@@ -342,9 +340,10 @@ def assemble_text(
     defines: Mapping[str, int | str],
     machine: Machine | None,
     listing: bool = False,
+    given: Mapping[str, bytes] | None = None,
 ) -> Assembler:
     """Run the assembler over a text; AsmError with every mistake."""
-    assembler = Assembler(name, include_dirs, machine)
+    assembler = Assembler(name, Included(include_dirs, given), machine)
     if listing:
         assembler.listing = []
     for symbol, value in defines.items():

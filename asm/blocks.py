@@ -11,7 +11,7 @@ from tx8isa import registry
 from tx8isa.rv import scalar_by_mnemonic
 
 from .diagnostics import Fault
-from .directives import BlockHandler, Call, block, find_file, handler, read_bytes, split_arguments
+from .directives import BlockHandler, Call, block, handler, split_arguments
 from .expressions import Unknown
 from .pseudo import NAMES
 from .source import Source, lines_of
@@ -335,14 +335,14 @@ def _run(assembler: Assembler, outer: Source, index: int, inner: Source, note: s
 
 @handler(".include")
 def _include(call: Call) -> None:
-    path = find_file(call, call.string())
+    path, data = call.included(call.string())
     source, outer = call.source, call.assembler
     if source.depth + 1 > _DEEPEST:
         raise Fault(
             f"files included within each other {_DEEPEST} deep", None, "does one of them include itself?"
         )
     try:
-        text = read_bytes(outer, path).decode()
+        text = data.decode()
     except UnicodeDecodeError as error:
         raise Fault(f"{path} is not UTF-8 text: byte {error.start}") from None
     notes = (f"note: included at {source.where(call.index)}", *source.notes)

@@ -10,7 +10,7 @@ from tx8isa.formats import Format
 from tx8isa.layouts import Layout, place
 
 from .diagnostics import Fault
-from .directives import Call, emit, find_file, handler, read_bytes, reserve, section_of
+from .directives import Call, emit, handler, reserve, section_of
 from .expressions import literal, unescape
 from .image_types import Buffer
 from .place import DDR, DDR_ZERO, PAGE
@@ -109,18 +109,17 @@ def _constant(call: Call) -> None:
     if quoted < 0:
         raise Fault('.const takes NAME, FORMAT, SHAPE[, LAYOUT], "file"[, offset]')
     name, made = _open(call, fields[:quoted], "NAME, FORMAT, SHAPE[, LAYOUT]", 4)
-    path = find_file(call, fields[quoted].strip('"'))
+    path, data = call.included(fields[quoted].strip('"'))
     rest = fields[quoted + 1 :]
     if len(rest) > 1:
         raise Fault(f".const: {', '.join(rest)!r} after the file: expected a byte offset")
     offset = _number(rest[0], ".const: byte offset") if rest else 0
-    data = read_bytes(call.assembler, path)
     if offset + made.size > len(data) or (not rest and made.size != len(data)):
         found = f"{path} has {len(data)} bytes"
         raise Fault(f".const {name}: {found}, bytes {offset}..{offset + made.size} are needed")
     before = call.assembler.section
     _begin(call, name, made, "constant", None)
-    emit(call, data[offset : offset + made.size])
+    emit(call, memoryview(data)[offset : offset + made.size])
     call.assembler.enter(before)
 
 

@@ -45,6 +45,10 @@ class Call:
         """The arguments as texts between commas; commas in strings and brackets do not count."""
         return split_arguments(self.arguments)
 
+    def included(self, name: str) -> tuple[Path, bytes]:
+        """Path and bytes of a file that is named; Fault when there is none."""
+        return self.assembler.included.find(name, Path(self.source.name).parent)
+
     @property
     def spot(self) -> Spot:
         return Spot(self.assembler.program, self.assembler.section.here)
@@ -180,7 +184,7 @@ for _names, _size in (
     handler(*_names)(_integers(_size))
 
 
-def emit(call: Call, data: bytes) -> None:
+def emit(call: Call, data: bytes | memoryview) -> None:
     """Append data that a directive made."""
     section = call.assembler.section
     start = section.size
@@ -330,37 +334,15 @@ def _incbin(call: Call) -> None:
     items = call.operands()
     if not items.items or not isinstance(items.items[0].term, String) or len(items.items) > 3:
         raise Fault('.incbin takes "file"[, skip[, count]]')
-    path = find_file(call, text_of(items.items[0].term))
+    path, data = call.included(text_of(items.items[0].term))
     numbers = [
         number_of(evaluate(expression(i.term, ".incbin"), items.atoms, call.spot)) for i in items.items[1:]
     ]
-    data = read_bytes(call.assembler, path)
     skip, count = (*numbers, *(0, len(data))[len(numbers) :])
     count = min(count, len(data) - skip) if len(numbers) < 2 else count
     if skip < 0 or count < 0 or skip + count > len(data):
         raise Fault(f".incbin: bytes {skip}..{skip + count} are not in {path}, which has {len(data)}")
-    emit(call, data[skip : skip + count])
-
-
-def find_file(call: Call, name: str) -> Path:
-    """A file beside the one that names it, or in an include folder."""
-    beside = Path(call.source.name).parent
-    folders = [beside, *call.assembler.include_dirs]
-    for folder in folders:
-        if (folder / name).is_file():
-            return folder / name
-    searched = ", ".join(str(folder) for folder in folders)
-    raise Fault(f"file {name} not found in {searched}", None, "name its folder with -I")
-
-
-def read_bytes(assembler: Assembler, path: Path) -> bytes:
-    """The bytes of a file, read once: constants of a network are many pieces of one file."""
-    if path not in assembler.files:
-        try:
-            assembler.files[path] = path.read_bytes()
-        except OSError as error:
-            raise Fault(f"cannot read {path}: {error.strerror}") from None
-    return assembler.files[path]
+    emit(call, memoryview(data)[skip : skip + count])
 
 
 def section_of(call: Call, name: str, flags: str, nobits: bool) -> Section:

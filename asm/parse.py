@@ -79,48 +79,99 @@ class Operands:
         return end_there + at - end_here
 
 
-_PLAIN = re.compile(r"\s*(?:([A-Za-z_][\w.$]*)\s*=\s*)?(-?)\s*([\w.$]+)\s*(?:\(\s*([\w.$]+)\s*\))?\s*")
+_NAMED = re.compile(r"\s*(?:([A-Za-z_][\w.$]*)\s*=\s*)?")
+_TERM = re.compile(r"\s*(-?)\s*([\w.$]+)\s*")
 
 
 def parse_operands(text: str, start: int = 0) -> Operands:
     """Parse ``text`` from ``start``; positions count from the beginning of ``text``.
 
-    Operands that are single atoms are taken apart here: most programs hold nothing else, and then need not
-    wait for Lark to be imported.
+    Sums of atoms, alone, as offsets of a base and in brackets, are taken apart here: most programs hold
+    nothing else, and then need not wait for Lark to be imported.
     """
-    plain = _plain(text, start)
+    plain = _Plain(text, start).operands()
     return plain if plain is not None else parse_with_grammar(text, start)
 
 
-def _plain(text: str, start: int) -> Operands | None:
-    items: list[Operand] = []
-    atoms: list[str] = []
-    at, end = start, len(text)
-    if not text[start:].strip():
-        return Operands(text, start, (), ())
-    while True:
-        match = _PLAIN.match(text, at)
-        if match is None or (match.end() < end and text[match.end()] != ","):
+class _Plain:
+    """Reads operands without the grammar, as far as it can."""
+
+    def __init__(self, text: str, start: int) -> None:
+        self.text, self.start, self.at = text, start, start
+        self.atoms: list[str] = []
+
+    def operands(self) -> Operands | None:
+        """None for what only the grammar can tell."""
+        text, items = self.text, list[Operand]()
+        if not text[self.start :].strip():
+            return Operands(text, self.start, (), ())
+        while True:
+            item = self._operand()
+            if item is None:
+                return None
+            items.append(item)
+            if self.at == len(text):
+                found = tuple(ATOM.findall(text, self.start))
+                return Operands(text, self.start, tuple(items), found) if found == tuple(self.atoms) else None
+            if not self._skip(","):
+                return None
+
+    def _skip(self, character: str) -> bool:
+        """Go behind a character, and the blanks behind it, if it stands here."""
+        if not self.text.startswith(character, self.at):
+            return False
+        rest = self.text[self.at + 1 :]
+        self.at = len(self.text) - len(rest.lstrip())
+        return True
+
+    def _operand(self) -> Operand | None:
+        match = _NAMED.match(self.text, self.at)
+        assert match is not None  # it may be empty
+        begin = self.at = match.end()
+        term = self._lanes() if self.text.startswith("[", begin) else self._value()
+        name = match[1] or ""
+        return None if term is None else Operand(name, term, match.start(1) if name else begin)
+
+    def _value(self) -> Term | None:
+        """A sum, perhaps with a base behind it."""
+        start = self.at
+        offset = self._sum()
+        if offset is None or not self._skip("("):
+            return offset
+        base = self._sum()
+        return None if base is None or not self._skip(")") else Based(offset, base, start)
+
+    def _lanes(self) -> Lanes | None:
+        start = self.at
+        self._skip("[")
+        parts: list[Node] = []
+        while True:
+            part = self._sum()
+            if part is None:
+                return None
+            parts.append(part)
+            if not self._skip(","):
+                break
+        return Lanes(tuple(parts), start) if self._skip("]") else None
+
+    def _sum(self) -> Node | None:
+        """Atoms, each perhaps with a minus, between them plus or minus signs."""
+        node = self._term()
+        while node is not None and self.text.startswith(("+", "-"), self.at):
+            at = self.at
+            self.at += 1
+            right = self._term()
+            node = None if right is None else Binary(self.text[at], node, right, at)
+        return node
+
+    def _term(self) -> Node | None:
+        match = _TERM.match(self.text, self.at)
+        if match is None:
             return None
-        items.append(_plain_operand(match, atoms))
-        if match.end() == end:
-            found = tuple(ATOM.findall(text, start))
-            return Operands(text, start, tuple(items), found) if found == tuple(atoms) else None
-        at = match.end() + 1
-
-
-def _plain_operand(match: re.Match[str], atoms: list[str]) -> Operand:
-    name, sign, atom, base = match.groups()
-    node: Node = Atom(len(atoms), match.start(3))
-    atoms.append(atom)
-    if sign:
-        node = Unary("-", node, match.start(2))
-    at = match.start(2)
-    term: Term = node
-    if base:
-        term = Based(node, Atom(len(atoms), match.start(4)), at)
-        atoms.append(base)
-    return Operand(name or "", term, match.start(1) if name else at)
+        self.at = match.end()
+        atom = Atom(len(self.atoms), match.start(2))
+        self.atoms.append(match[2])
+        return Unary("-", atom, match.start(1)) if match[1] else atom
 
 
 def parse_with_grammar(text: str, start: int = 0) -> Operands:

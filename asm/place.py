@@ -66,9 +66,9 @@ class Section:
         self.mark_data(size)
         self.tail += size
 
-    def append(self, data: bytes) -> None:
+    def append(self, data: bytes | memoryview) -> None:
         """Append bytes that are no instructions."""
-        if self.nobits and data.count(0) != len(data):
+        if self.nobits and any(data):
             raise Fault(f"section {self.name} holds no data", None, "use .space here, or another section")
         if self.nobits:
             self.tail += len(data)

@@ -208,10 +208,8 @@ def _newest_source() -> float:
 
 
 def _packed(program: Program) -> list[bytes]:
-    from asm.image import write_image
-
     header = json.dumps({"dtype": program.dtype, "tiles": program.tiles}).encode()
-    parts = [header, program.text.encode(), program.constants, write_image(program.image)]
+    parts = [header, program.text.encode(), program.constants, program.image_file]
     payload = [_LENGTHS.pack(*map(len, parts)), *parts]
     digest = hashlib.sha256()
     for part in payload:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -33,6 +34,10 @@ _EXAMPLES = """examples:
 
 exit status: 0 done, and every output within its tolerance; 1 the input is at fault; 2 usage;
 3 the program faulted, or an output is wrong"""
+
+_COLLECT_AFTER = 100_000
+"""Objects between garbage collections: nearly all that a compilation makes is kept, and collecting as often
+as Python does by itself takes an eighth of the time."""
 
 INPUT_AT_FAULT, USAGE, RUN_FAILED = 1, 2, 3
 
@@ -99,6 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(with_value(arguments, "--stats", "text"))
     _check_usage(parser, options)
+    gc.set_threshold(_COLLECT_AFTER)
     try:
         return max(_one_graph(options, Path(graph)) for graph in options.graphs)
     except KeyboardInterrupt:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
@@ -53,12 +54,17 @@ class Program:
     report: Report | None = None
     """What was decided; None for a program from the cache."""
 
+    @cached_property
+    def image_file(self) -> bytes:
+        """The bytes of prog.bin."""
+        return write_image(self.image)
+
     def write(self, folder: Path, text_only: bool = False) -> None:
         """Write prog.s, prog.const and, unless ``text_only``, prog.bin: all of them whole, or none."""
         folder.mkdir(parents=True, exist_ok=True)
         files = {folder / CONSTANTS_FILE: self.constants, folder / "prog.s": self.text.encode()}
         if not text_only:
-            files[folder / "prog.bin"] = write_image(self.image)
+            files[folder / "prog.bin"] = self.image_file
         write_together(files)
 
 

@@ -29,6 +29,7 @@ _UNITS = {
     "indexing": _CORE,
     "matmul": "matrix engine; integers on the kernel core",
     "movement": "DMA engines",
+    "normalization": "matrix and vector engines",
     "pieces": "DMA engines",
     "pooling": "vector engine",
     "rowwise": "vector engine",

@@ -47,6 +47,11 @@ def drawn(seed: int) -> tuple[Network, ModelProto]:
     return net, net.model()
 
 
+TILES = (1, 3, 16)
+SEARCHES = ("off", "fast")
+_SPM_BYTES = (0x8000, 0x20000, 0x300000)
+
+
 @dataclass(frozen=True)
 class Setting:
     """How a network is compiled."""
@@ -58,10 +63,11 @@ class Setting:
 
 
 def setting(seed: int) -> Setting:
+    """How the network of a seed is compiled."""
     rng = np.random.default_rng([78, seed])
     return Setting(
-        str(rng.choice(["fp16", "fp32", "fp16", "fp32", "bf16"])), int(rng.choice([1, 3, 16])),
-        int(rng.choice([0x8000, 0x20000, 0x300000])), str(rng.choice(["off", "fast"])),
+        str(rng.choice(["fp16", "fp32", "fp16", "fp32", "bf16"])), int(rng.choice(TILES)),
+        int(rng.choice(_SPM_BYTES)), str(rng.choice(SEARCHES)),
     )  # fmt: skip
 
 

@@ -73,7 +73,7 @@ class Network:
     def model(self) -> ModelProto:
         """Unread values are outputs, and some that are read too."""
         read = {name for node in self.nodes for name in node.input}
-        made = [name for node in self.nodes for name in node.output]
+        made = [name for name in self.values if name not in self.inputs]
         outputs = [name for name in made if name not in read or self.maybe(0.15)]
         return model(self.nodes, self.inputs, outputs, self.constants, ir_version=10)
 
@@ -326,18 +326,12 @@ def _slope(net: Network) -> None:
 
 
 def _choice(net: Network) -> None:
-    """One of two values where a third one is the larger."""
-    if (x := net.take()) is None:
-        return
-    shape = net.values[x]
-    same = [name for name, other in net.values.items() if other == shape]
-    larger = f"larger{len(net.nodes)}"
-    level = net.constant(np.float32(0.515625))
-    net.nodes.append(helper.make_node("Greater", [net.one_of(*net.inputs), level], [larger]))
-    if net.values[net.nodes[-1].input[0]] != shape:
-        net.nodes.pop()
-        return
-    net.add("Where", [larger, x, net.one_of(*same)], shape)
+    """One of two values where an input exceeds a number that no input has: no rounding changes the choice."""
+    name = net.one_of(*net.inputs)
+    same = [other for other, shape in net.values.items() if shape == net.values[name]]
+    larger, level = f"larger{len(net.nodes)}", net.constant(np.float32(0.515625))
+    net.nodes.append(helper.make_node("Greater", [name, level], [larger], name=f"n{len(net.nodes)}"))
+    net.add("Where", [larger, net.one_of(*same), net.one_of(*same)], net.values[name])
 
 
 def _mean_of_images(net: Network) -> None:

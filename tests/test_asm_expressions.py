@@ -157,7 +157,8 @@ def test_the_short_way_of_parsing_agrees_with_the_grammar(parts: list[str], comm
 
 
 def test_what_compilers_write_is_parsed_without_the_grammar() -> None:
-    text = ".equ v, 64\n.equ w, v+0x40\nlw a1, 4+4(a0)\nct.reduce.sum.fp16 dst=w+2, src0=v, shape=[1,2,4,64], dims=w\n"
+    text = ".equ v, 64\n.equ w, v+0x40\nlw a1, 4+4(a0)\n"
+    text += "ct.reduce.sum.fp16 dst=w+2, src0=v, shape=[1,2,4,64], dims=w\n"
     code = f"import asm, sys; asm.assemble({text!r}); print('lark' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "False\n"

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import asm
 from asm.assembler import assemble_text
 from asm.diagnostics import AsmError, Diagnostic
 from asm.image import write_image
@@ -158,3 +159,17 @@ def test_a_wrong_expectation_of_errors_fails(text: str, tmp_path: Path) -> None:
     path.write_text(text)
     with pytest.raises(AssertionError):
         check_errors(path)
+
+
+def test_bytes_that_are_given_need_no_file(tmp_path: Path) -> None:
+    """They come before a file of that name; other names are looked for as ever."""
+    (tmp_path / "w.bin").write_bytes(b"file")
+    text = 'nop\n.const w, int8, 4, "w.bin", 2\n.data\n.incbin "w.bin", 1, 3\n'
+    given = {"w.bin": b"0123456"}
+    image = asm.assemble(text, str(tmp_path / "p.s"), given=given)
+    data = {segment.section: segment.data for segment in image.segments}
+    assert (data[".ddr"], data[".data"]) == (b"2345", b"123")
+    with pytest.raises(AsmError, match=r"file v\.bin not found in"):
+        asm.assemble(text.replace("w.bin", "v.bin"), str(tmp_path / "p.s"), given=given)
+    with pytest.raises(AsmError, match=r"w\.bin has 3 bytes, bytes 2\.\.6 are needed"):
+        asm.assemble(text, str(tmp_path / "p.s"), given={"w.bin": b"012"})

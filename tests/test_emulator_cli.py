@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,9 @@ import pytest
 
 import asm
 from asm.image import write_image
+from emulator import native
 from emulator.cli import main
+from emulator.native import store
 
 EXIT = "\n ncc.wait\n li a0, 0\n li a7, 93\n ecall\n"
 MAIN = [sys.executable, "-c", "import sys; from emulator.cli import main; sys.exit(main())"]
@@ -423,11 +426,32 @@ def test_an_interrupt_ends_an_endless_program(body: str, tmp_path: Path) -> None
         assert process.stderr.read() == b"tx8emu: interrupted\n"
 
 
-def test_nothing_is_said_about_kernels_in_a_pipe_unless_asked(tmp_path: Path) -> None:
-    """With an empty cache; the cheapest program compiles the two big kernels."""
-    environment = {**os.environ, "TX8_CACHE_DIR": str(tmp_path / "cache"), "TX8_JIT": "1"}
-    command = [*MAIN, assembled(tmp_path, "_start: nop")]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+def cache_without_one(program: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The smallest kernel of a program, as the file that is missing in a cache made of the others."""
+    used: list[str] = []
+    load = store.load
+    with monkeypatch.context() as patched:
+        patched.setattr(native, "_loaded", {})
+        patched.setattr(store, "load", lambda key: used.append(key) or load(key))
+        assert main(["-q", program]) == 0
+    smallest, *others = sorted((store.folder() / f"{key}.o" for key in used), key=lambda f: f.stat().st_size)
+    folder.mkdir()
+    for file in others:
+        shutil.copy(file, folder)
+    return folder / smallest.name
+
+
+@pytest.mark.skipif(not native.jit_enabled(), reason="nothing is compiled")
+def test_nothing_is_said_about_kernels_in_a_pipe_unless_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = assembled(tmp_path, "_start: nop")
+    missing = cache_without_one(program, tmp_path / "cache", monkeypatch)
+    environment = {**os.environ, "TX8_CACHE_DIR": str(missing.parent)}
+    done = subprocess.run([*MAIN, program], capture_output=True, text=True, env=environment, check=True)
+    assert done.stderr == "" and missing.exists()
+    done = subprocess.run([*MAIN, program, "-v"], capture_output=True, text=True, env=environment, check=True)
     assert done.stderr == ""
-    done = subprocess.run([*command, "-v"], capture_output=True, text=True, env=environment, check=True)
-    assert done.stderr == ""
+    missing.unlink()
+    done = subprocess.run([*MAIN, program, "-v"], capture_output=True, text=True, env=environment, check=True)
+    assert "compil" in done.stderr

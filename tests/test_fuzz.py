@@ -47,8 +47,7 @@ def run(kind: str, first: int, count: int, timeout: float, **environment: str) -
 @pytest.mark.parametrize(
     ("kind", "count"),
     [
-        ("instructions", 120), ("tiles", 60), ("registers", 150), ("images", 150), ("executables", 100),
-        ("scalar", 200),
+        ("tiles", 60), ("registers", 150), ("images", 150), ("executables", 100), ("scalar", 200),
     ],
 )  # fmt: skip
 def test_hostile_input(kind: str, count: int) -> None:
@@ -81,9 +80,11 @@ def test_damaged_executables_of_gcc(tmp_path: Path) -> None:
     assert any("a.elf: " in line for line in lines)
 
 
-def test_some_hostile_instructions_are_executed() -> None:
-    """Otherwise nothing was tried: in the examples there are legal instructions, and refused ones."""
-    counts = [int(line.split(" legal, ")[1].split()[0]) for line in run("instructions", 0, 60, 300)]
+def test_hostile_instructions() -> None:
+    """In the examples there are legal instructions, and refused ones: otherwise nothing was tried."""
+    lines = run("instructions", 0, 60, 300)
+    assert len({line.split(" ", 2)[2] for line in lines}) > 6, "the examples are all alike"
+    counts = [int(line.split(" legal, ")[1].split()[0]) for line in lines]
     assert sum(count > 0 for count in counts) > 20
     assert sum(count == 0 for count in counts) > 5
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from compiler_harness import assert_right, draw, graph, ints, one, small_machine
 
+from compiler.graph import Array, Graph, GraphError
+
 DTYPES = ("fp32", "tf32", "fp16", "bf16")
 Shape = tuple[int, ...]
 
@@ -39,10 +41,16 @@ def test_softmax_of_difficult_rows() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["fp32", "fp16"])
-@pytest.mark.parametrize("op", ["Softmax", "LayerNormalization"])
+@pytest.mark.parametrize("op", ["Softmax", "LayerNormalization", "RMSNormalization"])
 def test_axes_that_do_not_fit_are_swept_in_segments(op: str, dtype: str) -> None:
-    constants = {"s": draw(3001), "b": draw(3001)} if op == "LayerNormalization" else None
-    assert_right(one(op, [(3, 3001)], constants), dtype, 3, small_machine())
+    parameters = {"Softmax": "", "LayerNormalization": "sb", "RMSNormalization": "s"}[op]
+    made = graph(
+        [(op, ["x", *parameters], ["y"], {})],
+        {"x": (3, 3001)},
+        dict.fromkeys(parameters, draw(3001)),
+        opset=23,
+    )
+    assert_right(made, dtype, 3, small_machine())
 
 
 def test_softmax_over_an_outer_axis_in_segments() -> None:
@@ -55,16 +63,58 @@ def test_layer_normalization(shape: Shape, dtype: str) -> None:
     assert_right(one("LayerNormalization", [shape], {"s": draw(shape[-1]), "b": draw(shape[-1])}), dtype)
 
 
-def test_layer_normalization_of_difficult_rows() -> None:
+def rms(shape: Shape, scale: Array) -> Graph:
+    """RMSNormalization over the last axis."""
+    return graph([("RMSNormalization", ["a", "s"], ["y"], {})], {"a": shape}, {"s": scale}, opset=23)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(3, 19, 48), (5, 770), (1, 33), (65, 4), (1100, 20)])
+def test_rms_normalization(shape: Shape, dtype: str) -> None:
+    assert_right(rms(shape, draw(shape[-1])), dtype)
+
+
+def test_rms_normalization_over_several_axes_with_a_computed_scale() -> None:
+    node = ("RMSNormalization", ["x", "s"], ["y"], {"axis": 1, "epsilon": 0.5})
+    assert_right(graph([node], {"x": (3, 4, 40), "s": (40,)}, opset=23), "fp16")
+
+
+@pytest.mark.parametrize("channels", [96, 3001, 5000])
+def test_normalizations_round_inputs_and_outputs_of_fp32_themselves(channels: int) -> None:
+    """Rows that fit, that go by way of lanes because few fit, and that the engine takes no more."""
+    machine = None if channels == 96 else small_machine(0x20000)
+    program = assert_right(
+        one("LayerNormalization", [(9, channels)], {"s": draw(channels)}), "bf16", 4, machine
+    )
+    assert program.text.count(".node") == 1
+
+
+def difficult_rows() -> Array:
     """No variance, a mean far from zero, tiny values, one outlier."""
     x = draw(5, 130)
     x[0] = 2.5
     x[1] = 1000 + np.round(x[1] * 2) / 2
     x[2] *= 2.0**-8
     x[3, 0] = 2000.0
-    assert_right(
-        one("LayerNormalization", [(5, 130)], {"s": draw(130), "b": draw(130)}), "fp16", inputs={"a": x}
-    )
+    return x
+
+
+def test_layer_normalization_of_difficult_rows() -> None:
+    made = one("LayerNormalization", [(5, 130)], {"s": draw(130), "b": draw(130)})
+    assert_right(made, "fp16", inputs={"a": difficult_rows()})
+
+
+def test_rms_normalization_of_difficult_rows() -> None:
+    """Squares beyond FP16, and rows of equal values, whose squares are all rounded the same way."""
+    x = difficult_rows()
+    x[4] = 1.2998
+    assert_right(rms((5, 130), draw(130)), "fp16", inputs={"a": x})
+
+
+def test_a_scale_that_varies_along_rows_is_refused() -> None:
+    made = rms((5, 8), draw(5, 1))
+    with pytest.raises(GraphError, match="vary along the normalized axes alone; found 's' \\[5, 1\\]"):
+        assert_right(made, "fp16")
 
 
 @pytest.mark.parametrize(

@@ -271,9 +271,8 @@ def test_attention_on_keys_that_lie_otherwise() -> None:
     shapes = {**QKV, "k": (2, 7, 3, 8)}
     turned: NodeSpec = ("Transpose", ["k"], ["t"], {"perm": (0, 2, 3, 1)})
     softmax: NodeSpec = ("Softmax", ["s"], ["p"], {"axis": -1})
-    wanted = ["Transpose", "FusedAttention"]
-    after = becomes([turned, SCORES, softmax, WEIGHED[1]], shapes, {}, wanted)
-    assert after.nodes[0].attrs["perm"] == (0, 2, 1, 3)
+    becomes([turned, SCORES, softmax, WEIGHED[1]], shapes, {}, ["FusedAttention"])
+    wanted = ["Transpose", "FusedAttention"]  # whose rows are not side by side
     becomes([SCORES, softmax, WEIGHED[1]], {**QKV, "t": (2, 3, 8, 7)}, {}, wanted)
 
 

@@ -1,8 +1,8 @@
 """LayerNormalization and RMSNormalization of whole rows in the scratchpad; longer ones go by way of lanes.
 
-The matrix engine sums rows up: a product with ones gives the sum of each several times, side by side, which the
-TDMA makes as wide as a plane of channels and then lays beside every plane. Scale and shift are one value per
-channel.
+The matrix engine sums rows up: a product with ones gives the sum of each several times, side by side. The
+TDMA makes that as wide as a plane of channels and lays it beside every plane. Scale and shift are one value
+per channel.
 """
 
 from __future__ import annotations

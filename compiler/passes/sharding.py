@@ -1,7 +1,7 @@
 """Pass ``sharding``: how many tiles share each operation's work.
 
-The rule is fixed for now: every operation is cut into items that are dealt round robin to all tiles.
-Another rule implements ``Sharding`` and is given to the pass.
+All of them may: which share of the work each of them has is the cut that ``group_cost`` decides, or the rule
+of the lowering. Another rule implements ``Sharding`` and is given to the pass.
 """
 
 from __future__ import annotations

@@ -40,8 +40,26 @@ def generated_key(generate: Callable[[], Any], meaning: tuple[Any, ...], name: s
 
     What is in ``meaning`` counts by its code; the writer by its module and those of the emulator it uses. All
     of it is taken as this process imported it: the files may have been edited since, and machine code of
-    the old text must not be kept under the name of the new one.
+    the old text must not be kept under the name of the new one. So the same question has the same answer.
     """
+    question = (generate, _identity(meaning), name, arguments)
+    if question not in _answers:
+        _answers[question] = _generated_key(generate, meaning, name, arguments)
+    return _answers[question]
+
+
+_answers: dict[tuple[Any, ...], str] = {}
+"""Keys by question: every system asks for its loops, and what they reach takes milliseconds to describe."""
+
+
+def _identity(value: Any) -> Any:
+    """Equal only for what is described by the same text: unlike ``1 == True`` and ``0.0 == -0.0``."""
+    if isinstance(value, tuple):
+        return tuple(map(_identity, value))
+    return value if isinstance(value, FunctionType | type) else (type(value), repr(value))
+
+
+def _generated_key(generate: Callable[[], Any], meaning: tuple[Any, ...], name: str, arguments: int) -> str:
     parts = [environment(), name, str(arguments), *_writers(generate)]
     seen: dict[int, int] = {}
     for value in meaning:

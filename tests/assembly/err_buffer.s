@@ -1,7 +1,7 @@
 .input x, fp16          # error: .input takes NAME, FORMAT, SHAPE
 .input x, fp17, 4x4     # error: unknown format 'fp17'
 .input x, fp16, 4by4    # error: shape '4by4'
-.input x, fp16, 4x0     # error: extent 0
+.input x, fp16, 4x0, cx # error: extent 0
 .input x, fp16, 4, cxx  # error: unknown layout 'cxx'
 .input x, int64, 4, cx  # error: no channel-blocked placement
 .input x, fp16, 4, cx, float17 # error: dtype 'float17'
