@@ -101,14 +101,27 @@ def _rounded(
     if dtype == "fp32":
         return {name: onnx_cases.to_npy(array) for name, array in inputs.items()}, outputs
     given = {name: _through(array, dtype) for name, array in inputs.items()}
-    from onnx.reference import ReferenceEvaluator
-
+    travelling = {name: onnx_cases.to_npy(array) for name, array in given.items()}
+    if all(np.array_equal(given[name], array, equal_nan=True) for name, array in inputs.items()):
+        return travelling, outputs  # nothing to round: what the test expects holds
     names = [item.name for item in case.model.graph.output]
+    return travelling, dict(zip(names, _evaluated(case.model, names, given), strict=True))
+
+
+def _evaluated(model: onnx.ModelProto, names: Sequence[str], given: Mapping[str, Array]) -> list[Array]:
+    """The outputs by onnx's reference evaluator; by onnxruntime where it lacks an operator."""
+    from onnx.reference import ReferenceEvaluator
+    from onnx.reference.op_run import RuntimeImplementationError
+
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        found = ReferenceEvaluator(case.model).run(names, given)
-    expected = dict(zip(names, map(np.asarray, found), strict=True))
-    return {name: onnx_cases.to_npy(array) for name, array in given.items()}, expected
+        try:
+            return [np.asarray(array) for array in ReferenceEvaluator(model).run(names, dict(given))]
+        except RuntimeImplementationError:
+            import onnxruntime
+
+            session = onnxruntime.InferenceSession(model.SerializeToString())
+            return [np.asarray(array) for array in session.run(names, dict(given))]
 
 
 def _through(array: Array, dtype: str) -> Array:

@@ -143,6 +143,20 @@ MORE_REFUSALS = [
         "found [3, 3] with data [2, 3]",
     ),
     Refusal(
+        "GatherElements",
+        [(2, 3), np.array([[1, 0, 2]])],
+        {},
+        "Indices that are known when compiling must lie in [-s, s-1], s being the size of data along axis; "
+        "found index 2 with s = 2",
+    ),
+    Refusal(
+        "Gather",
+        [(2, 3), [2, -3, -4]],
+        {"axis": 1},
+        "Indices that are known when compiling must lie in [-s, s-1], s being the size of data along axis; "
+        "found index -4 with s = 3",
+    ),
+    Refusal(
         "GatherND",
         [(2, 3), ("int64", (2, 3))],
         {},

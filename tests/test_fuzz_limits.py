@@ -11,7 +11,7 @@ from test_emulator_core import CODE, ONE, W, build, chip, word
 
 import asm
 from asm.image import Image, Segment, write_image
-from emulator import environment, traffic
+from emulator import environment, sends, traffic
 from emulator.cli import main
 from emulator.fault import Fault
 from emulator.memory import LARGEST_SPM, SCRATCH_BYTES
@@ -208,7 +208,7 @@ def test_many_copies_are_carried_out_before_more_are_started(monkeypatch: pytest
     monkeypatch.setattr(traffic.Traffic, "carry_out_sends", watch)
     text = "1: dte.unicast dst=0x100, src=0, tile=0, n=4\n j 1b"
     assert "the limit given" in fault(text, limit=200)
-    assert max(most) == 10
+    assert max(most) <= sends.MOST + 1, "those that compiled code notes, and the one that finds no room"
 
 
 def test_more_spm_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

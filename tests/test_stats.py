@@ -633,7 +633,7 @@ def test_the_compiler_prints_statistics_of_its_nodes(tmp_path: Path, capsys: Cap
     out, err = capsys.readouterr()
     found = json.loads(out)
     assert "pass" in err and "random inputs" in err
-    assert [node["name"] for node in found["nodes"]][:2] == ["x", "up"] and found["complete"]
+    assert found["nodes"][0]["name"] == "up" and found["complete"]
     assert compile_main(["--stats", str(path), "--run", "--dtype", "fp16", "-q"]) == 0
     lines = capsys.readouterr().out.splitlines()
     column, row = lines[0].split().index("cycles") - 2, lines[1].split()  # "max abs error" is one column

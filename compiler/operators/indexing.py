@@ -25,6 +25,14 @@ def _axis(call: Call) -> int:
     return normalized(call.integer("axis"), call.tensor(0).rank)
 
 
+@rule
+def known_indices_in_range(call: Call) -> str | None:
+    """Indices that are known when compiling must lie in [-s, s-1], s being the size of data along axis"""
+    known, size = call.value_ints(1) or (), call.shape(0)[_axis(call)]
+    wrong = next((index for index in known if not -size <= index < size), None)
+    return None if wrong is None else f"index {wrong} with s = {size}"
+
+
 def _gather_shapes(call: Call) -> tuple[Shape, ...]:
     axis, data = _axis(call), call.shape(0)
     return ((*data[:axis], *call.shape(1), *data[axis + 1 :]),)
@@ -42,7 +50,7 @@ register(
         inputs=(Input("data", ANY), Input("indices", INDEX)),
         outputs=(Output("output", ANY),),
         attributes=(_AXIS,),
-        rules=(axis_in_range,),
+        rules=(axis_in_range, known_indices_in_range),
         shapes=_gather_shapes,
         reference=_gather,
     )
@@ -82,7 +90,7 @@ register(
         inputs=(Input("data", ANY), Input("indices", INDEX)),
         outputs=(Output("output", ANY),),
         attributes=(_AXIS,),
-        rules=(axis_in_range, indices_have_the_rank),
+        rules=(axis_in_range, indices_have_the_rank, known_indices_in_range),
         shapes=_index_shape,
         reference=_gather_elements,
     )
