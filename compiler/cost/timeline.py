@@ -35,10 +35,6 @@ class _Access(NamedTuple):
         return any(first < self.last and self.first < last for first, last in ranges)
 
 
-_DEPTH = {Engine.TDMA: 4}
-_USUAL_DEPTH = 6
-
-
 @dataclass
 class Timeline:
     """Times in ticks from the beginning of the phase; ``sharing``: tiles that use DDR at the same time."""
@@ -80,7 +76,10 @@ class Timeline:
     def issue(self, engine: Engine, price: Price, reads: list[Touched], writes: list[Touched]) -> None:
         """An instruction for an engine of the NCC."""
         self.core += self._issue
-        queue = self.starts.setdefault(engine, deque(maxlen=_DEPTH.get(engine, _USUAL_DEPTH)))
+        queue = self.starts.get(engine)
+        if queue is None:
+            depth: int = getattr(self.machine.queues, engine.name.lower())
+            queue = self.starts[engine] = deque(maxlen=depth)
         if len(queue) == queue.maxlen:
             self.core = max(self.core, queue[0])
         start = max(self.core, self.free.get(engine, 0))
