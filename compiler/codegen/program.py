@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -12,7 +11,6 @@ from compiler.graph import Array, Shape
 from tx8isa.formats import Format
 
 from .emitter import Emitter
-from .expr import round_up
 from .registers import TILE
 
 CONSTANTS_FILE = "prog.const"
@@ -101,11 +99,6 @@ def layout_of(shape: Shape) -> str:
 def extents(shape: Shape) -> str:
     """A shape as assembly spells it."""
     return "x".join(map(str, shape)) or "scalar"
-
-
-def bytes_of(fmt: Format, shape: Shape) -> int:
-    """Size of a compact tensor."""
-    return round_up(math.prod(shape) * fmt.bits, 8) // 8
 
 
 def prologue(tiles: int, machine_tiles: int) -> list[str]:

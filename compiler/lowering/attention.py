@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.codegen.aligned import (
+    BLOCK,
     Aligned,
     Grid,
     aligned_bytes,
@@ -42,7 +43,6 @@ _LOWEST = -3.0e38
 _LEAST_MASK = {Format.FP16: -6.0e4}
 _LEAST_OF_WIDER = -1.0e30
 """Masks are brought above this: an infinity times the zeros of the identity would be NaN."""
-_BLOCK = 64
 
 
 def _check(call: Call) -> str | None:
@@ -93,7 +93,7 @@ def _tables(k: Kernel, p: Problem) -> _Tables:
     fmt = engine_format(p.fmt)
     longest = max(p.keys, p.queries)
     ones = k.buffer("ones", aligned_bytes(1, longest, fmt))
-    k.emit(f"td.memset.{fmt.token}", dst=ones, value=1.0, n=aligned_channels(longest, _BLOCK))
+    k.emit(f"td.memset.{fmt.token}", dst=ones, value=1.0, n=aligned_channels(longest, BLOCK))
     return _Tables(identity(k, p.e, engine_format(p.fmt)), ones)
 
 
@@ -137,7 +137,7 @@ class _Stages:
         """
         name, tensor = "kv"[index - 1], self.p.work.input(index)
         channels = self.p.operands[index].shape[-1]
-        if stage is None or tensor.fmt is self.p.fmt or channels % _BLOCK or self.queries < _BLOCK:
+        if stage is None or tensor.fmt is self.p.fmt or channels % BLOCK or self.queries < BLOCK:
             return split(self.k, self._rows(name, index, head, begin, rows))
         return [self._rounded_planes(name, index, head, rows, stage)]
 
@@ -151,10 +151,10 @@ class _Stages:
         """All rows of a head, FP32 in DDR, a plane at a time."""
         k, tensor, lies = self.k, self.p.work.input(index), self.p.operands[index]
         target = slice_buffer(k, name, self.p.fmt, Grid(rows, 1, rows), lies.shape[-1])
-        for plane in range(lies.shape[-1] // _BLOCK):
-            source = tensor.at(add(_first_of_row(lies, head, 0), plane * _BLOCK))
-            k.emit("rdma.fp32", dst=stage, src=source, n=_BLOCK, stride0=lies.strides[-2], iter0=rows)
-            convert(k, target.plane(plane), stage, rows * _BLOCK, Format.FP32, self.p.fmt)
+        for plane in range(lies.shape[-1] // BLOCK):
+            source = tensor.at(add(_first_of_row(lies, head, 0), plane * BLOCK))
+            k.emit("rdma.fp32", dst=stage, src=source, n=BLOCK, stride0=lies.strides[-2], iter0=rows)
+            convert(k, target.plane(plane), stage, rows * BLOCK, Format.FP32, self.p.fmt)
         return target
 
     def query(self, head: Value, block: Value) -> list[Aligned]:
@@ -242,7 +242,7 @@ class _Stages:
     def finish(self, head: Value, block: Value, total: Value, result: Aligned) -> None:
         """Divide by the sums, transpose, store."""
         k, p = self.k, self.p
-        Vector(k, Format.FP32, aligned_channels(self.queries, _BLOCK)).unary("recip", total, total)
+        Vector(k, Format.FP32, aligned_channels(self.queries, BLOCK)).unary("recip", total, total)
         per_channel(k, "mul", result, total)
         parts = split(k, narrowed_slice(k, result, p.fmt))
         fmt = p.work.output.fmt
@@ -318,7 +318,7 @@ def _online(stages: _Stages, head: Value, blocks: tuple[Value, Value]) -> None:
     """Keys in blocks, with a running maximum."""
     k, p, (first, end) = stages.k, stages.p, blocks
     size = aligned_bytes(1, stages.queries, Format.FP32)
-    vector = Vector(k, Format.FP32, aligned_channels(stages.queries, _BLOCK))
+    vector = Vector(k, Format.FP32, aligned_channels(stages.queries, BLOCK))
     with k.loop(end, first) as block:
         query = stages.query(head, block)
         result = slice_buffer(k, "result", Format.FP32, stages.slice(p.e, 1).grid, stages.queries)

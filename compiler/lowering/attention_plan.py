@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from compiler.codegen.aligned import aligned_bytes
+from compiler.codegen.aligned import BLOCK, aligned_bytes
 from compiler.codegen.expr import ceil_div, round_up
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.precision import part_count
@@ -17,7 +17,6 @@ from compiler.operators.attention_fused import Strided, compact, matrices, resul
 from tx8isa.formats import Format
 from tx8isa.layouts import SMALLEST_TAIL
 
-_BLOCK = 64
 _MOST_QUERIES, _MOST_KEYS = 256, 2048
 
 
@@ -69,10 +68,10 @@ def problem_of(k: Kernel, work: Work) -> Problem:
     p = Problem(work, math.prod(queries[:-2]), m, n, d, e, min(_MOST_QUERIES, m), n)
     if work.cut is not None:
         return replace(p, queries=min(work.cut.size("queries"), m), keys=min(work.cut.size("keys"), n))
-    while p.heads * ceil_div(m, p.queries) < k.target.tiles and p.queries > _BLOCK:
+    while p.heads * ceil_div(m, p.queries) < k.target.tiles and p.queries > BLOCK:
         p = replace(p, queries=_halved(p.queries))
     whole = p
-    while _bytes(whole) > k.budget and whole.queries > _BLOCK:
+    while _bytes(whole) > k.budget and whole.queries > BLOCK:
         whole = replace(whole, queries=_halved(whole.queries))
     if n <= _MOST_KEYS and _bytes(whole) <= k.budget:
         return whole
@@ -86,7 +85,7 @@ def problem_of(k: Kernel, work: Work) -> Problem:
 
 
 def _halved(extent: int) -> int:
-    return max(round_up(ceil_div(extent, 2), _BLOCK if extent > _BLOCK else SMALLEST_TAIL), SMALLEST_TAIL)
+    return max(round_up(ceil_div(extent, 2), BLOCK if extent > BLOCK else SMALLEST_TAIL), SMALLEST_TAIL)
 
 
 def _bytes(p: Problem) -> int:

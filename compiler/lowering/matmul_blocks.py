@@ -15,6 +15,7 @@ from itertools import product
 import numpy as np
 
 from compiler.codegen.aligned import (
+    BLOCK,
     Aligned,
     Grid,
     Place,
@@ -35,7 +36,6 @@ from tx8isa.formats import Format
 from tx8isa.layouts import Layout, batch_bytes
 from tx8isa.packing import pack
 
-_STEP = 64
 _MOST_COLUMNS, _MOST_ROWS, _MOST_INNER = 256, 512, 4096
 _FEWEST_ROWS = 16
 _FINE = 8
@@ -52,7 +52,7 @@ class Blocks:
 
 def _halved(extent: int) -> int:
     """About half, in whole planes as long as there are some."""
-    return round_up(ceil_div(extent, 2), _STEP if extent > _STEP else _FINE)
+    return round_up(ceil_div(extent, 2), BLOCK if extent > BLOCK else _FINE)
 
 
 def _choose(k: Kernel, p: Product, columns: int) -> Blocks:
@@ -62,8 +62,8 @@ def _choose(k: Kernel, p: Product, columns: int) -> Blocks:
     def items() -> int:
         return p.batches * ceil_div(p.m, m) * ceil_div(columns, n)
 
-    while items() < k.target.tiles and (m > _FEWEST_ROWS or n > _STEP):
-        if m > _FEWEST_ROWS and (m >= n or n <= _STEP):
+    while items() < k.target.tiles and (m > _FEWEST_ROWS or n > BLOCK):
+        if m > _FEWEST_ROWS and (m >= n or n <= BLOCK):
             m = ceil_div(m, 2)
         else:
             n = _halved(n)
