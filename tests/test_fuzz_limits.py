@@ -206,9 +206,12 @@ def test_many_copies_are_carried_out_before_more_are_started(monkeypatch: pytest
         return carry_out(all_tiles)
 
     monkeypatch.setattr(traffic.Traffic, "carry_out_sends", watch)
-    text = "1: dte.unicast dst=0x100, src=0, tile=0, n=4\n j 1b"
-    assert "the limit given" in fault(text, limit=200)
-    assert max(most) <= sends.MOST + 1, "those that compiled code notes, and the one that finds no room"
+    text = "1: dte.unicast dst={}, src=0, tile=0, n=4\n j 1b"
+    assert "the limit given" in fault(text.format("0x280001000"), limit=200)
+    assert max(most) == 10
+    most.clear()
+    assert "the limit given" in fault(text.format("0x100"), limit=200)
+    assert max(most) == sends.MOST + 1, "those that compiled code notes, and the one that finds no room"
 
 
 def test_more_spm_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
