@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -38,24 +38,24 @@ def as_text(data: bytes, name: str) -> str:
 
 def write_whole(path: str | Path, data: bytes) -> None:
     """Write a file under a temporary name and rename it; Tx8Error when that fails."""
-    write_together({Path(path): data})
+    write_together({Path(path): [data]})
 
 
-def write_together(files: Mapping[Path, bytes]) -> None:
-    """Write several files under temporary names and rename them when all are whole.
+def write_together(files: Mapping[Path, Sequence[bytes]]) -> None:
+    """Write several files, each in pieces, under temporary names and rename them when all are whole.
 
     Tx8Error for what cannot be written. That and an interrupt leave nothing behind.
     """
     finished: dict[Path, Path] = {}
     try:
-        for target, data in files.items():
+        for target, pieces in files.items():
             if target.exists() and not target.is_file():  # a device or pipe cannot be replaced
-                _write_through(target, data)
+                _write_through(target, pieces)
                 continue
             temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
             with _failure_named(target), temporary.open("xb") as file:
                 finished[target] = temporary
-                file.write(data)
+                file.writelines(pieces)
         for target, temporary in finished.items():
             with _failure_named(target):
                 temporary.replace(target)
@@ -73,6 +73,6 @@ def _failure_named(target: Path) -> Iterator[None]:
         raise Tx8Error(f"{target}: cannot be written: {error.strerror}") from None
 
 
-def _write_through(target: Path, data: bytes) -> None:
-    with _failure_named(target):
-        target.write_bytes(data)
+def _write_through(target: Path, pieces: Sequence[bytes]) -> None:
+    with _failure_named(target), target.open("wb") as file:
+        file.writelines(pieces)

@@ -36,6 +36,7 @@ __all__ = [
     "Window",
     "ddr_offset",
     "ddr_windows",
+    "image_parts",
     "read_image",
     "write_image",
 ]
@@ -47,6 +48,11 @@ _CHECKSUM = struct.Struct("<I")
 
 def write_image(image: Image) -> bytes:
     """The file of an image; ImageError says what keeps it from being one."""
+    return b"".join(image_parts(image))
+
+
+def image_parts(image: Image) -> list[bytes]:
+    """The file of an image in pieces, of which the segments' bytes are no copies; ImageError as above."""
     wrong = problem(image)
     if wrong:
         raise ImageError(wrong)
@@ -72,13 +78,13 @@ def write_image(image: Image) -> bytes:
     return _sealed(elf.build(image.entry, sections, loadables), note)
 
 
-def _sealed(parts: list[bytes], note: bytes) -> bytes:
+def _sealed(parts: list[bytes], note: bytes) -> list[bytes]:
     """The file, the last bytes of its note being the checksum of the file in which they are zero."""
     checksum = 0
     for part in parts:
         checksum = crc32(part, checksum)
     sealed = note[: -_CHECKSUM.size] + _CHECKSUM.pack(checksum)
-    return b"".join(sealed if part is note else part for part in parts)
+    return [sealed if part is note else part for part in parts]
 
 
 def read_image(data: bytes, name: str) -> Image:

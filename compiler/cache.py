@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +77,10 @@ class ProgramCache:
         if _newest_source() >= _BEGAN:
             log.info("program cache: the compiler was changed after it was started; nothing is kept")
             return False
+        parts = _packed(program)
+        if sum(map(len, parts)) > self.most:
+            log.info("program cache: the program is larger than all entries together may be; not kept")
+            return False
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             handle, temporary = tempfile.mkstemp(dir=self.folder, prefix=f"{key}.", suffix=".tmp")
@@ -83,7 +88,7 @@ class ProgramCache:
             return self._not_written(error)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.writelines(_packed(program))
+                file.writelines(parts)
             Path(temporary).replace(self._path(key))
         except BaseException as error:  # an interrupt, too, leaves nothing behind
             Path(temporary).unlink(missing_ok=True)
@@ -209,8 +214,9 @@ def _newest_source() -> float:
 
 def _packed(program: Program) -> list[bytes]:
     header = json.dumps({"dtype": program.dtype, "tiles": program.tiles}).encode()
-    parts = [header, program.text.encode(), program.constants, program.image_file]
-    payload = [_LENGTHS.pack(*map(len, parts)), *parts]
+    parts = [[header], [program.text.encode()], [program.constants], program.image_file]
+    lengths = (sum(map(len, pieces)) for pieces in parts)
+    payload = [_LENGTHS.pack(*lengths), *chain.from_iterable(parts)]
     digest = hashlib.sha256()
     for part in payload:
         digest.update(part)

@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 import asm
 from asm.diagnostics import AsmError
 from asm.files import write_together
-from asm.image import Image, write_image
+from asm.image import Image, image_parts
 from compiler.codegen.program import CONSTANTS_FILE
 from compiler.dialect.verifier import Verifier
 from compiler.graph import Graph, GraphError, did_you_mean
@@ -55,14 +55,17 @@ class Program:
     """What was decided; None for a program from the cache."""
 
     @cached_property
-    def image_file(self) -> bytes:
-        """The bytes of prog.bin."""
-        return write_image(self.image)
+    def image_file(self) -> Sequence[bytes]:
+        """The bytes of prog.bin, in pieces: constants are large, and the image has them already."""
+        return image_parts(self.image)
 
     def write(self, folder: Path, text_only: bool = False) -> None:
         """Write prog.s, prog.const and, unless ``text_only``, prog.bin: all of them whole, or none."""
         folder.mkdir(parents=True, exist_ok=True)
-        files = {folder / CONSTANTS_FILE: self.constants, folder / "prog.s": self.text.encode()}
+        files: dict[Path, Sequence[bytes]] = {
+            folder / CONSTANTS_FILE: [self.constants],
+            folder / "prog.s": [self.text.encode()],
+        }
         if not text_only:
             files[folder / "prog.bin"] = self.image_file
         write_together(files)
@@ -94,6 +97,7 @@ def compile_graph(
     module = _run_passes(context, timing, after_pass)
     start = time.perf_counter()
     text, constants = program_text(context, module)
+    context.data.clear()  # the constants' file has them now
     image = _assemble(text, constants, machine)
     records = foreign_buffers(context, module, image)
     if records:

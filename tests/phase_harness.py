@@ -72,7 +72,7 @@ def phase_program(
     code = [*data.out.lines, *program.prologue(tiles, machine.tiles), *program.phase("n", lines)]
     text = "\n".join([*code, *program.epilogue()]) + "\n"
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / program.CONSTANTS_FILE).write_bytes(bytes(data.blob))
+        (Path(folder) / program.CONSTANTS_FILE).write_bytes(data.blob)
         image = asm.assemble(text, "prog.s", [folder], machine=machine)
     return emulator.Program(read_image(write_image(image), "prog.bin"), machine), lines
 

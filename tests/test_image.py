@@ -30,6 +30,7 @@ from asm.image import (
     Window,
     ddr_offset,
     ddr_windows,
+    image_parts,
     read_image,
     write_image,
 )
@@ -202,6 +203,12 @@ def test_reading_gives_back_what_was_written() -> None:
     assert write_image(image) == FILE
     assert repr(image.data_ranges) == repr(SAMPLE.data_ranges)
     assert repr(image.lines) == repr(SAMPLE.lines)
+
+
+def test_the_pieces_of_an_image_hold_no_copies_of_its_segments() -> None:
+    image = read_image(FILE, "prog.bin")
+    pieces = {id(piece) for piece in image_parts(image)}
+    assert all(id(segment.data) in pieces for segment in image.segments if segment.data)
 
 
 def test_default_windows_are_those_of_the_machine() -> None:

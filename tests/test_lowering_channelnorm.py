@@ -90,7 +90,7 @@ def assembled(cases: Sequence[Case], tiles: int, spm: int, where: Path) -> Progr
         lines += [directive("input", work.input(0)), directive("output", work.output)]
         phases += program.phase("n", kernel.text())
     text = [*data.out.lines, *lines, *program.prologue(tiles, 16), *phases, *program.epilogue()]
-    (where / program.CONSTANTS_FILE).write_bytes(bytes(data.blob))
+    (where / program.CONSTANTS_FILE).write_bytes(data.blob)
     machine = load_machine(None)
     return Program(asm.assemble("\n".join(text) + "\n", "t.s", [where], machine=machine), machine)
 

@@ -172,6 +172,13 @@ def test_the_oldest_go_when_there_are_too_many(store: ProgramCache, program: Pro
     ]
 
 
+def test_a_program_larger_than_the_cache_is_not_kept(store: ProgramCache, program: Program) -> None:
+    store.save("a", program)
+    store.most = (store.folder / "a.program").stat().st_size - 1
+    assert not store.save("b", program)
+    assert [path.name for path in store.folder.iterdir()] == ["a.program"]
+
+
 def test_a_use_makes_an_entry_young(store: ProgramCache, program: Program) -> None:
     store.save("k", program)
     os.utime(store.folder / "k.program", (1, 1))

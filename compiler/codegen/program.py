@@ -24,12 +24,20 @@ class Data:
     """The directives of DDR data and the bytes of the constants' file."""
 
     out: Emitter = field(default_factory=Emitter)
-    blob: bytearray = field(default_factory=bytearray)
+    pieces: list[bytes | memoryview] = field(default_factory=list)
+    """The constants' file; views of the arrays, which may be large."""
+    size: int = 0
+    """Bytes of it."""
     bank: int = 4096
     """Bytes of a DDR bank, where variables and large constants begin."""
     large: int = 4096
     """Bytes from which a constant is large."""
     _known: dict[tuple[Format, bytes], list[tuple[str, Array]]] = field(default_factory=dict)
+
+    @property
+    def blob(self) -> bytes:
+        """The bytes of the constants' file."""
+        return b"".join(self.pieces)
 
     def interface(self, kind: str, name: str, fmt: Format, shape: Shape, dtype: str) -> None:
         """A graph input or output under its own name; ``kind`` is input or output."""
@@ -57,9 +65,10 @@ class Data:
         if data.nbytes >= self.large:
             self.out.directive(".section .ddr")
             self.out.directive(f".balign {self.bank}")
-        self.blob += bytes(-len(self.blob) % _ALIGNMENT)
-        offset = len(self.blob)
-        self.blob += data.tobytes()
+        padding = -self.size % _ALIGNMENT
+        offset = self.size + padding
+        self.pieces += [bytes(padding), np.ascontiguousarray(data).reshape(-1).view(np.uint8).data]
+        self.size = offset + data.nbytes
         self.out.directive(f'.const {symbol}, {fmt.token}, {extents(shape)}, "{CONSTANTS_FILE}", {offset}')
 
 

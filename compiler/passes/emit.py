@@ -49,7 +49,7 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
     code = [program.phase(node, lines) for node, lines in context.phases]
     start = program.prologue(context.tiles, context.machine.tiles)
     parts = [head, data.out.lines, [""], start, *code, [""], program.epilogue()]
-    return "\n".join(line for part in parts for line in part) + "\n", bytes(data.blob)
+    return "\n".join(line for part in parts for line in part) + "\n", data.blob
 
 
 def _constant(context: Context, data: program.Data, operation: LoadConstOp) -> None:
