@@ -4,11 +4,13 @@
 
 Compilation is that of a process of its own with nothing cached; memory is the most that process had. Run
 times are those of ``Program.run`` from the second run on, with two threads, and of onnxruntime in binary32
-with two threads; they take turns, and the least of each counts: what else the machine does only adds to it.
+with two threads; blocks of runs take turns. The least of each counts, because what else the machine does only
+adds to it; the median stands beside it.
 """
 
 from __future__ import annotations
 
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -30,8 +32,12 @@ from emulator.stats.result import make_report
 from emulator.stats.sink import Statistics
 
 THREADS = 2
-SECONDS = 4.0
+SECONDS = 6.0
 """How long the two sides take turns."""
+BLOCK = 0.4
+"""Seconds that one side runs before the other does."""
+PAUSE = 0.2
+"""Seconds between blocks, until the threads of the side before sleep."""
 
 Array = np.ndarray[Any, Any]
 Inputs = dict[str, Array]
@@ -98,18 +104,32 @@ def onnxruntime_case(model: onnx.ModelProto, inputs: Inputs) -> Peer:
     return lambda: dict(zip(names, session.run(names, inputs), strict=True))
 
 
-def least(*runs: Callable[[], object]) -> list[float]:
-    """Least seconds of each; they take turns, after a first run that does not count."""
-    best = [float("inf")] * len(runs)
-    for run in runs:
-        run()
+def in_blocks(*runs: Callable[[], object]) -> list[list[float]]:
+    """Seconds of the runs of each side, which take turns in blocks with pauses between.
+
+    onnxruntime's threads look for work for some time after a run before they sleep. When the sides take turns
+    run by run, a machine with two cores gives them half of the time of the other side, which then looks up to
+    half as fast as it is. The first run of a block does not count: caches hold the data of the other side.
+    """
+    found: list[list[float]] = [[] for _ in runs]
     end = time.perf_counter() + SECONDS
     while time.perf_counter() < end:
-        for number, run in enumerate(runs):
-            start = time.perf_counter()
-            run()
-            best[number] = min(best[number], time.perf_counter() - start)
-    return best
+        for seconds, run in zip(found, runs, strict=True):
+            time.sleep(PAUSE)
+            seconds += block(run)
+    return found
+
+
+def block(run: Callable[[], object]) -> list[float]:
+    """Seconds of the runs of one block; at least one, after one that does not count."""
+    run()
+    seconds = []
+    end = time.perf_counter() + BLOCK
+    while not seconds or time.perf_counter() < end:
+        start = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - start)
+    return seconds
 
 
 def cosine(found: dict[str, Array], wanted: dict[str, Array]) -> float:
@@ -129,10 +149,12 @@ def simulated(program: Program, inputs: Inputs) -> tuple[float, str, float]:
 
 @dataclass(frozen=True)
 class Figures:
-    """What was measured of one model in one format; seconds, and bytes of memory and of code."""
+    """What was measured of one model in one format; seconds, and bytes of memory and of code.
 
-    ours: float
-    theirs: float
+    ``ours`` and ``theirs`` are those of all runs."""
+
+    ours: list[float]
+    theirs: list[float]
     alike: float
     compilation: float
     unsearched: float
@@ -141,6 +163,15 @@ class Figures:
     cycles: float
     bound: str
     reached: float
+
+    @property
+    def ratio(self) -> float:
+        """Least time of ours by least time of theirs."""
+        return min(self.ours) / min(self.theirs)
+
+    @property
+    def median_ratio(self) -> float:
+        return statistics.median(self.ours) / statistics.median(self.theirs)
 
 
 def measured(path: Path, case: Case) -> Figures:
@@ -151,26 +182,26 @@ def measured(path: Path, case: Case) -> Figures:
     code = (target / "prog.bin").stat().st_size - (target / "prog.const").stat().st_size
     program = load(target / "prog.bin")
     run, peer = partial(program.run, case.inputs, threads=THREADS), onnxruntime_case(case.single, case.inputs)
-    ours, theirs = least(run, peer)
+    ours, theirs = in_blocks(run, peer)
     alike = cosine(run(), peer())
     times = simulated(program, case.inputs)
     return Figures(ours, theirs, alike, compilation, unsearched, memory, code, *times)
 
 
 def state(what: str, found: Figures, goals: Goals, size: int) -> None:
-    """Print the figures, and promise those that have a goal; ``size``: bytes of the model."""
+    """Print the figures, medians in brackets, and promise those with a goal; ``size``: bytes of the model."""
     print(
-        f"{what:16} run {1e3 * found.ours:7.1f} ms, onnxruntime {1e3 * found.theirs:6.1f} ms, "
-        f"ratio {found.ours / found.theirs:.2f}, cosine {found.alike:.6f}; "
+        f"{what:16} run {_milliseconds(found.ours)}, onnxruntime {_milliseconds(found.theirs)}, "
+        f"ratio {found.ratio:.2f} ({found.median_ratio:.2f}), cosine {found.alike:.6f}; "
         f"compiled in {found.compilation:5.2f} s, without search {found.unsearched:5.2f} s, "
         f"{found.memory / 1e6:5.0f} MB, {found.code / 1e3:,.0f} kB of code; "
         f"{found.cycles:12,.0f} cycles, {found.reached:.0%} of the bound ({found.bound})",
         flush=True,
     )
     most = MEMORY[0] * size + MEMORY[1]
-    beside = "onnxruntime fp32, two threads each"
+    beside = f"onnxruntime fp32, two threads each; medians {found.median_ratio:.2f} times"
     rows = [
-        (f"{what}: a warm run", found.ours / found.theirs, "times", goals.ratio, beside),
+        (f"{what}: a warm run", found.ratio, "times", goals.ratio, beside),
         (f"{what}: compiled, cold cache", found.compilation, "s", goals.seconds, ""),
         (f"{what}: compiled, without search", found.unsearched, "s", goals.unsearched, ""),
         (f"{what}: memory of the compiler", found.memory / 1e6, "MB", most / 1e6, ""),
@@ -184,6 +215,10 @@ def state(what: str, found: Figures, goals: Goals, size: int) -> None:
         promise(f"{what}: of the roofline", found.reached, "%", at_least=goals.reached, beside=beside)
     beside = f"cycles of the first version: {goals.first:,}"
     promise(f"{what}: cycles saved", goals.first / found.cycles, "times", at_least=FEWER, beside=beside)
+
+
+def _milliseconds(seconds: list[float]) -> str:
+    return f"{1e3 * min(seconds):6.1f} ({1e3 * statistics.median(seconds):6.1f}) ms"
 
 
 def benchmark(name: str, folder: Path) -> None:

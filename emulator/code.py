@@ -25,6 +25,10 @@ from .translate import Translation
 _LARGEST = 1 << 30
 
 
+_PLACES = np.array([state.PLAIN, state.CODE_WORDS, state.CODE_BASE, state.TEXT, state.FLOAT_UNIT])
+"""Of the words that say which program a tile runs, those that never change; see ``state``."""
+
+
 class CodeError(Tx8Error):
     """A program whose text the kernel core cannot fetch."""
 
@@ -70,12 +74,16 @@ class Code:
         """Whether an instruction reads simulated time."""
         return reads_clock(self.words)
 
+    @cached_property
+    def _values(self) -> Words:
+        """What stands at ``_PLACES`` of a tile that runs this."""
+        plain, text = self.words.ctypes.data, self.text.ctypes.data
+        return np.array([plain, self.words.size - 1, self.base, text, self.float_unit], dtype=np.int64)
+
     def install(self, words: Words) -> None:
         """Let a tile run this, by the words of its state."""
-        words[state.PLAIN], words[state.CODE_WORDS] = self.words.ctypes.data, self.words.size - 1
+        words[_PLACES] = self._values
         words[state.CODE] = self.translation.dispatch.ctypes.data
-        words[state.CODE_BASE], words[state.TEXT] = self.base, self.text.ctypes.data
-        words[state.FLOAT_UNIT] = self.float_unit
 
 
 def check_machine(image: Image, machine: Machine) -> None:

@@ -7,7 +7,7 @@ inside; after each of them the loop looks at ``state.LIMIT`` again, so that it c
 ``loop`` holds what is frequent and calls nothing else: every value that lives across a call costs all other
 instructions a register. ``run`` calls it (from more than one place, so that LLVM does not write it into
 ``run``: a quarter slower), translated code (``translate``), the floating-point unit, and the registers of the
-NCC.
+NCC. It also reads mhartid, with which every program begins: sixteen tiles would come to Python one by one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .native import compile_generated
 from .native.float32 import bits_f32, f32_bits, single
 from .native.inline import Names
 from .native.memory import call_kernel, view_i64, view_u8, view_u16, view_u32, view_u64
-from .predecode import ENGINE, FIRST_SCALAR, FLOAT, TRANSLATED
+from .predecode import ENGINE, FIRST_SCALAR, FLOAT, RD_BYTE, TRANSLATED, reads_hart
 from .strict.known import known_access
 from .window import window_address
 
@@ -145,13 +145,17 @@ def run(address):
                     reason = call_kernel(w >> 8, s64(place), address)
                 else:
                     reason = loop(address)
-        if reason != {stop_float} and reason != {stop_memory}:
+        if reason != {stop_float} and reason != {stop_memory} and reason != {stop_csr}:
             return reason
         place = u64(s64(s[u64({PC})]) - s64(s[u64({CODE_BASE})])) >> 2
         w = s64(view_i64(s64(s[u64({PLAIN})]), u64(s[u64({CODE_WORDS})]))[place])
         if reason == {stop_float}:
             if call_kernel(s64(s[u64({FLOAT_UNIT})]), w, address) != 0:
                 return {stop_illegal}
+        elif reason == {stop_csr}:
+            if w & {not_rd} != {reads_hart}:
+                return reason
+            s[u64(w >> 8) & u64(255)] = s64(s[u64({HART})])
         else:
             host = window_address(s, s64(s[u64({DETAIL})]), s64(s[u64({DETAIL}) + u64(1)]))
             if host == 0 or access(s, w, host) == 0:
@@ -287,11 +291,11 @@ USED = (
 def _numbers() -> dict[str, int]:
     """What stands in braces in the texts above."""
     used = ("CODE", "PLAIN", "CODE_BASE", "CODE_WORDS", "PC", "RETIRED", "LIMIT", "ISSUE", "FLOAT_UNIT")
-    numbers = {name: getattr(state, name) for name in (*used, "DETAIL")}
+    numbers = {name: getattr(state, name) for name in (*used, "DETAIL", "HART")}
     numbers |= {"size": state.SIZE, "engine": ENGINE, "float": FLOAT, "translated": TRANSLATED}
-    stops = ("LIMIT", "ILLEGAL", "FLOAT", "MEMORY", "TRANSLATED")
+    stops = ("LIMIT", "ILLEGAL", "FLOAT", "MEMORY", "TRANSLATED", "CSR")
     numbers |= {f"stop_{name.lower()}": getattr(stop, name) for name in stops}
-    return numbers | {"stop_near": stop.NEAR_LIMIT}
+    return numbers | {"stop_near": stop.NEAR_LIMIT, "not_rd": ~RD_BYTE, "reads_hart": reads_hart()}
 
 
 def engine_source() -> str:
@@ -338,8 +342,8 @@ def run_kernel(checked: bool = False) -> int:
     """Address of the compiled loop; ``checked`` as in ``generate_run``."""
     records = tuple((r.mnemonic, r.kind, r.width, r.body) for r in rv.scalar_instructions())
     constants = tuple(v for k, v in sorted({**vars(state), **vars(stop)}.items()) if k.isupper())
-    own = (ENGINE, FLOAT, TRANSLATED, FIRST_SCALAR, GRANULE_SHIFT, NX, RNE, *ON_HOST.items())
-    meaning = (*records, *USED, *constants, *own)
+    own = (ENGINE, FLOAT, TRANSLATED, FIRST_SCALAR, RD_BYTE, reads_hart(), GRANULE_SHIFT, NX, RNE)
+    meaning = (*records, *USED, *constants, *own, *ON_HOST.items())
     if checked:
         return compile_generated(generate_checked_run, meaning, "checked kernel core", 1)
     return compile_generated(generate_run, meaning, "kernel core", 1)

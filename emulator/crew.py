@@ -2,9 +2,9 @@
 
 Each thread takes the next tile that has a part in the round, runs it, and takes another one; so a thread that
 gets short tiles gets more of them. Where all that happened in a round is that tiles sent copies as ``sends``
-notes them, waited for them, and came to barriers, the threads make the copies, each for the next tile that
-gets some; the one that finishes last releases the barriers that are complete, and the next round begins at
-once. For everything else the threads come back to Python, which does it as ``System`` says.
+notes them, waited for them, came to barriers, and exited, the threads make the copies, each for the next
+tile that gets some; the one that finishes last releases the barriers that are complete, and the next round
+begins at once. For everything else the threads come back to Python, which does it as ``System`` says.
 
 ``work`` is a plain function that is compiled; ``c`` is the address of the crew's words. Which thread runs a
 tile, and whether Python sees the end of a round, changes nothing: what a tile does in a round is its own.
@@ -16,12 +16,15 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from tx8isa import rv
 from tx8isa.encoding import encoder
-from tx8isa.primitives import s64
+from tx8isa.primitives import s64, u64
 
 from . import native, queues, state, stop, tables
+from .environment import A0, A7, EXIT, EXIT_GROUP
+from .issue import DRAIN, command
 from .memory import Bytes
-from .native.memory import call_loop
+from .native.memory import call_kernel, call_loop, view_u32
 from .native.threads import atomic_add, atomic_load, relax
 from .queues import entry_at
 from .sends import COUNT, ROOM, Sends, forget, kinds, make_note, receive, step_over, written_apart
@@ -38,8 +41,8 @@ RUNS, WAITS, GROUP, REASON, STATE, SENDS = range(6)
 """Words of a tile, ``ROW`` of them behind ``HEAD``: whether it has a part in the round; what it waits for,
 and the set of its barrier; why it stopped; addresses of its state and of its notes (``sends``)."""
 ROW = 8
-AT_BARRIER, FOR_COPIES = 1, 2
-"""What a tile waits for; 0 is nothing."""
+AT_BARRIER, FOR_COPIES, EXITED = 1, 2, 3
+"""What a tile waits for, if anything will end that; 0 is nothing."""
 FOR_PYTHON, GOES_ON, ENDS = range(3)
 """What becomes of a tile that has come to an instruction for the whole chip."""
 _MASK = (1 << 64) - 1
@@ -207,8 +210,30 @@ def make_control(barrier: int, wait: int, enter: Function, wait_for: Function, n
     return control
 
 
-def make_work(control: Function) -> Function:
-    """``control``: what a tile does with an instruction for the whole chip."""
+def make_exit(ecall: int) -> Function:
+    """``ecall``: that instruction."""
+
+    def exit_tile(c: int, row: int) -> int:
+        """Let a tile end its program with status 0; any other call of the environment is Python's."""
+        s = get(row, STATE)
+        word = view_u32(get(s, state.TEXT) + get(s, state.PC) - get(s, state.CODE_BASE), 1)[u64(0)]
+        call = get(s, state.X + A7)
+        ends = s64(word) == ecall and call in (EXIT, EXIT_GROUP)
+        if not ends or get(s, state.X + A0) & 0xFF != 0 or get(c, ALONE) == 0:
+            return FOR_PYTHON
+        for worker in range(get(s, state.WORKERS)):
+            if s64(call_kernel(get(s, state.ISSUE), command(DRAIN, worker), s)) >= 0:
+                return FOR_PYTHON
+        put(s, state.PC, get(s, state.PC) + 4)
+        put(s, state.RETIRED, get(s, state.RETIRED) + 1)
+        put(row, WAITS, EXITED)
+        return ENDS
+
+    return exit_tile
+
+
+def make_work(control: Function, exit_tile: Function) -> Function:
+    """``control``, ``exit_tile``: what a tile does with an instruction for the whole chip, and at its end."""
 
     def run_tile(c: int, row: int, tile: int) -> bool:
         """Run a tile until its part in the round ends; False when it needs Python before."""
@@ -217,7 +242,11 @@ def make_work(control: Function) -> Function:
         while becomes == GOES_ON:
             reason = call_loop(get(c, LOOP), s)
             put(row, REASON, reason)
-            becomes = control(c, row, tile) if reason == stop.CONTROL else FOR_PYTHON
+            becomes = FOR_PYTHON
+            if reason == stop.CONTROL:
+                becomes = s64(control(c, row, tile))
+            elif reason == stop.SYSTEM:
+                becomes = s64(exit_tile(c, row))
         return becomes == ENDS
 
     def work(c: int, first: int, scratch: int, scratch_bytes: int) -> int:
@@ -250,7 +279,8 @@ def rounds_kernel() -> int:
     sizes = [encoder(tables.records()[number]).size for number in (barrier, wait)]
     enter, wait_for = make_enter(barrier, sizes[0]), make_wait(wait, sizes[1])
     control = make_control(barrier, wait, enter, wait_for, make_note(*kinds()))
-    return native.compile_kernel(make_work(control), "rounds of tiles", 4)
+    (ecall,) = (record.match for record in rv.scalar_instructions() if record.mnemonic == "ecall")
+    return native.compile_kernel(make_work(control, make_exit(ecall)), "rounds of tiles", 4)
 
 
 class Crew:
@@ -318,5 +348,7 @@ class Crew:
                 tile.status, tile.group = Status.BARRIER, group & _MASK
             elif waits == FOR_COPIES:
                 tile.status = Status.SENDING
+            elif waits == EXITED:
+                tile.status = Status.EXITED
             elif alone and tile.status is Status.BARRIER:
                 tile.status = Status.RUNNING

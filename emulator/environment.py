@@ -14,10 +14,13 @@ from . import state, trap
 from .memory import Bytes
 from .tile import Status, Tile
 
-_EXIT, _EXIT_GROUP, _WRITE = 93, 94, 64
+EXIT, EXIT_GROUP = 93, 94
+"""The calls that end a program; ``A0`` holds its status, ``A7`` the call."""
+_WRITE = 64
 _NOT_IMPLEMENTED = -38  # ENOSYS, what Linux answers to an unknown call
 _BAD_FILE, _BAD_ADDRESS = -9, -14
-_A0, _A1, _A2, _A7 = 10, 11, 12, 17
+A0, A7 = 10, 17
+_A1, _A2 = 11, 12
 _SCALAR_BYTES = 4
 _MOST_OUTPUT, _MOST_CALLS = 1 << 24, 256
 """Bytes that one call writes, as write may, and bytes and calls that are kept until they are shown."""
@@ -98,7 +101,7 @@ def read_csr(tile: Tile, name: str) -> int:
 
 def knows_call(tile: Tile) -> bool:
     """Whether an ecall is one that the environment serves even when the program handles traps (proposed)."""
-    return tile.register(_A7) in (_EXIT, _EXIT_GROUP, _WRITE)
+    return tile.register(A7) in (EXIT, EXIT_GROUP, _WRITE)
 
 
 def environment_call(tile: Tile, memory: Callable[[int, int], Bytes | None]) -> None:
@@ -106,15 +109,15 @@ def environment_call(tile: Tile, memory: Callable[[int, int], Bytes | None]) -> 
 
     ``memory(address, size)`` gives bytes as the core sees them, or None.
     """
-    call, a0 = tile.register(_A7), tile.register(_A0)
+    call, a0 = tile.register(A7), tile.register(A0)
     tile.advance(_SCALAR_BYTES)
-    if call in (_EXIT, _EXIT_GROUP):
+    if call in (EXIT, EXIT_GROUP):
         tile.exit_code = a0 & 0xFF
         tile.status = Status.EXITED
     elif call == _WRITE:
-        tile.set_register(_A0, _write(tile, a0, tile.register(_A1), tile.register(_A2), memory))
+        tile.set_register(A0, _write(tile, a0, tile.register(_A1), tile.register(_A2), memory))
     else:
-        tile.set_register(_A0, _NOT_IMPLEMENTED)
+        tile.set_register(A0, _NOT_IMPLEMENTED)
 
 
 def _write(tile: Tile, file: int, address: int, size: int, memory: Callable[[int, int], Bytes | None]) -> int:

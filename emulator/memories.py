@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 
 import numpy as np
@@ -26,12 +27,13 @@ from .memory import (
     LINE,
     Bytes,
     HostMemoryError,
-    Scratchpad,
     anonymous,
     make_scratchpad,
     map_ddr,
     scratch_memory,
 )
+from .resetting import Area, Resetting, reset_kernel
+from .tile import TileArrays
 
 
 class Memories:
@@ -46,6 +48,11 @@ class Memories:
         self.marks = _marks(self.ddr.size)
         self.spm = [make_scratchpad(machine) for _ in range(machine.tiles)]
         self._load(0, self.ddr.size)
+        self.arrays = [
+            TileArrays(number, machine, spm, self.ddr, self.marks) for number, spm in enumerate(self.spm)
+        ]
+        self.hands = ThreadPoolExecutor(machine.tiles)
+        """Host threads; those that a run made wait here for the next."""
         self._engines: dict[bool, Engines] = {}
         self._loops: dict[bool, int] = {}
         self._scratch: list[Bytes] = []
@@ -75,6 +82,12 @@ class Memories:
         """Address of the function that runs rounds of tiles; see ``crew``."""
         return rounds_kernel()
 
+    @cached_property
+    def _resetting(self) -> Resetting:
+        byte, shift = self.machine.spm.reset_byte, LINE.bit_length() - 1
+        pads = [Area(spm.data, spm.lines, shift, byte) for spm in self.spm]
+        return Resetting([Area(self.ddr, self.marks, GRANULE_SHIFT, 0), *pads], reset_kernel())
+
     def scratch(self, threads: int) -> list[Bytes]:
         """Working memory for each of so many host threads. What it holds does not matter."""
         while len(self._scratch) < threads:
@@ -86,19 +99,26 @@ class Memories:
         if size > 0:
             self.marks[start >> GRANULE_SHIFT : (start + size - 1 >> GRANULE_SHIFT) + 1] = 1
 
-    def reset(self) -> None:
-        """Make the memories what they were after loading."""
-        for spm in self.spm:
-            _reset_scratchpad(spm, self.machine.spm.reset_byte)
-        words = np.flatnonzero(self.marks.view(np.uint64))
-        marked = (words[:, None] * 8 + np.arange(8)).ravel()
-        marked = marked[self.marks[marked] != 0]
-        for run in np.split(marked, np.flatnonzero(np.diff(marked) != 1) + 1):
-            if run.size:
-                first, end = int(run[0]) << GRANULE_SHIFT, (int(run[-1]) + 1) << GRANULE_SHIFT
-                self.ddr[first:end] = 0
-                self._load(first, end)
-        self.marks[marked] = 0
+    def reset(self, threads: int = 1) -> None:
+        """Make the memories what they were after loading, with so many host threads."""
+        written = self._written_segments()
+        work = self._resetting
+        work.begin()
+        jobs = [self.hands.submit(work.share) for _ in range(threads - 1)]
+        work.share()
+        for job in jobs:
+            job.result()
+        for first in written:
+            self._load(first, first + (1 << GRANULE_SHIFT))
+
+    def _written_segments(self) -> list[int]:
+        """Where the granules of DDR begin that are marked and hold something of the program's file."""
+        found = set[int]()
+        for segment in self.image.segments:
+            at = self.offset(segment.address)
+            first, end = at >> GRANULE_SHIFT, (at + len(segment.data) - 1 >> GRANULE_SHIFT) + 1
+            found.update((first + np.flatnonzero(self.marks[first:end])).tolist())
+        return [granule << GRANULE_SHIFT for granule in sorted(found)]
 
     def _load(self, start: int, end: int) -> None:
         """Put what the program's file holds into a range of DDR."""
@@ -118,12 +138,6 @@ def _marks(size: int) -> Bytes:
     return marks
 
 
-def _reset_scratchpad(spm: Scratchpad, byte: int) -> None:
-    for first, end in spm.written():
-        spm.data[first:end] = byte
-        spm.lines[first // LINE : end // LINE] = 0
-
-
 class Pool:
     """Memories that no run uses at the moment: at most one, ready for the next."""
 
@@ -137,9 +151,9 @@ class Pool:
             found = self._idle.pop() if self._idle else None
         return found or self._make()
 
-    def give_back(self, memories: Memories) -> None:
-        """Keep memories of a run that has ended, and that nobody looks at any more."""
-        memories.reset()
+    def give_back(self, memories: Memories, threads: int = 1) -> None:
+        """Keep memories of a run that has ended, and nobody looks at any more; ``threads`` reset them."""
+        memories.reset(threads)
         with self._lock:
             if not self._idle:
                 self._idle.append(memories)

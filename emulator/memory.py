@@ -82,7 +82,9 @@ def scratch_memory() -> Bytes:
 
 @dataclass(frozen=True)
 class Scratchpad:
-    """The SPM of one tile; ``lines[i]`` is 1 when line i (256 bytes) was written."""
+    """The SPM of one tile; ``lines[i]`` is 1 when line i (256 bytes) was written.
+
+    The marks fill whole words of eight, of which the last ones may belong to no line."""
 
     data: Bytes
     lines: Bytes
@@ -106,4 +108,5 @@ def make_scratchpad(machine: Machine) -> Scratchpad:
     if data is None:
         raise HostMemoryError(f"the host refuses {size} bytes for a scratchpad; raise the memory limit")
     data[:] = machine.spm.reset_byte
-    return Scratchpad(data, np.zeros(-(-size // LINE), dtype=np.uint8))
+    lines = -(-size // LINE)
+    return Scratchpad(data, np.zeros(lines + 7 & -8, dtype=np.uint8)[:lines])

@@ -31,6 +31,8 @@ TRANSLATED = 253
 """An entrance: all bits above hold the address of the code; see ``translate``."""
 FLOAT = 254
 ENGINE = 255
+RD_BYTE = 0xFF00
+"""The byte of a decoded word that names rd."""
 
 Words = npt.NDArray[np.int64]
 
@@ -73,6 +75,14 @@ def _scalars(words: Words) -> Words:
         elif len(places):
             decoded[places] = _pack(FIRST_SCALAR + number, record, words[places])
     return decoded
+
+
+@cache
+def reads_hart() -> int:
+    """The decoded word of an instruction that only reads mhartid, all of it but rd, whose byte is 0."""
+    (read,) = (record for record in rv.scalar_instructions() if record.mnemonic == "csrrs")
+    word = read.match | rv.CSRS["mhartid"] << 20
+    return int(predecode(word.to_bytes(4, "little"))[0]) & ~RD_BYTE
 
 
 @cache

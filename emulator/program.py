@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,13 +122,12 @@ class Program:
                 self.hazards = system.sanitizer.hazards()
         results = self.results(system)
         if memories:
-            self._pool.give_back(memories)
+            self._pool.give_back(memories, system.threads)
         return results
 
     def _bytes(self, buffer: Buffer, system: System) -> Array:
         """The DDR bytes of a buffer; Tx8Error when they are not all mapped."""
-        fmt, layout = Format.parse(buffer.format), Layout.parse(buffer.layout)
-        size = place(fmt, buffer.shape, layout).total_bytes
+        size = _size(buffer.format, buffer.shape, buffer.layout)
         return system.ddr_range(self.machine.windows.ddr_engine + self._offset(buffer), size)
 
     def _offset(self, buffer: Buffer) -> int:
@@ -139,7 +139,13 @@ class Program:
     def _unpacked(self, buffer: Buffer, system: System) -> Array:
         fmt, layout = Format.parse(buffer.format), Layout.parse(buffer.layout)
         array = unpack(self._bytes(buffer, system), fmt, buffer.shape, layout)
-        return array.astype(travel_dtype(buffer))
+        return array.astype(travel_dtype(buffer), copy=False)
+
+
+@lru_cache
+def _size(fmt: str, shape: tuple[int, ...], layout: str) -> int:
+    """Bytes of a buffer: asked for several times in every run, and slow to find out."""
+    return place(Format.parse(fmt), shape, Layout.parse(layout)).total_bytes
 
 
 def travel_dtype(buffer: Buffer) -> np.dtype[Any]:
@@ -182,7 +188,7 @@ def _stored(buffer: Buffer, array: Array, fmt: Format) -> Array:
     with np.errstate(
         over="ignore"
     ):  # a number too large for its format becomes an infinity, as rounding says
-        return array.astype(target)
+        return array.astype(target, copy=False)
 
 
 def _shape(shape: tuple[int, ...]) -> str:

@@ -35,6 +35,8 @@ TO, OF, SIZE, TRIPS = NEST, NEST + 3, NEST + 6, NEST + 7
 ENTRY = 16
 MOST = 32
 """Copies that a tile notes in a round; Python takes what is beyond."""
+NONE = 0, MOST, queues.DDR, 0
+"""The words before the entries when there are no copies and some may be noted."""
 MOST_TILES = 62
 """Tiles whose set is a positive word; Python takes copies of others, and to others."""
 
@@ -168,10 +170,10 @@ def step_over(s: int, size: int, record: int) -> None:
 
 def forget(log: int) -> None:
     """No copies."""
-    put(log, COUNT, 0)
-    put(log, ROOM, MOST)
-    put(log, LOW, queues.DDR)
-    put(log, END, 0)
+    put(log, COUNT, NONE[COUNT])
+    put(log, ROOM, NONE[ROOM])
+    put(log, LOW, NONE[LOW])
+    put(log, END, NONE[END])
 
 
 def written_apart(log: int, other: int, tile: int) -> bool:
@@ -211,12 +213,14 @@ class Sends:
 
     def begin(self) -> None:
         """From now on tiles may note copies; there are none."""
-        for address in self.addresses:
-            forget(address)
+        self.logs[:, :HEAD] = NONE
 
     def take(self, tile: int) -> list[Copy]:
         """The copies that a tile has noted, out of the notes; it notes no more until ``begin``."""
         log = self.logs[tile]
+        if log[COUNT] == 0:
+            log[ROOM] = 0
+            return []
         entries = log[HEAD:].reshape(MOST, ENTRY)[: log[COUNT]].tolist()
         log[COUNT] = log[ROOM] = 0
         return [_copy(entry) for entry in entries]

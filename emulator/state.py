@@ -114,6 +114,8 @@ LSU_TIMEOUT = 133
 """Cycles that a command of RDMA, WDMA or TDMA may take; only the sanitizer looks at it."""
 DDR_MARKS = 134
 """Host address of one byte per granule of DDR: written or not; see ``memories``."""
+HART = 135
+"""What mhartid reads."""
 SIZE = 136
 ROOM = 256
 """Words that are there, the last ones unused: the loop reads the places that bytes of a decoded word name

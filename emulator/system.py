@@ -9,7 +9,7 @@ how many threads ran them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Literal
 
 from asm.image import Image
@@ -78,7 +78,8 @@ class System:
         self.memories = memories or Memories(image, machine)
         self.image, self.machine = image, machine
         # Without machine code one word cannot be changed by two threads at once.
-        self._threads = 1 if strict or not native.jit_enabled() else min(max(threads, 1), machine.tiles)
+        self.threads = 1 if strict or not native.jit_enabled() else min(max(threads, 1), machine.tiles)
+        """Host threads that run the tiles."""
         self.on_exception, self.show = on_exception, show
         self.code, self.ddr = self.memories.code, self.memories.ddr
         self.engines = self.memories.engines(ne_post == "proposed")
@@ -110,7 +111,7 @@ class System:
         return self.memories.offset(address)
 
     def _make_tile(self, number: int, serial: bool) -> Tile:
-        tile = make_tile(number, self.machine, self.memories, serial)
+        tile = make_tile(number, self.memories, serial)
         words = tile.words
         self.code.install(words)
         words[state.KERNELS], words[state.ISSUE] = self.slots.address, self.engines.issue
@@ -132,17 +133,16 @@ class System:
         interrupted by ``pause``: another ``run`` goes on from there.
         """
         limit = UNLIMITED if max_instructions is None else max_instructions
-        with ThreadPoolExecutor(self._threads) as pool:
-            scratch = self.memories.scratch(self._threads)
-            paused = False
-            try:
-                self._begin_pause(pause or Pause())
-                while not paused and any(t.status is not Status.EXITED for t in self.tiles):
-                    paused = self._round(pool, scratch, limit)
-            finally:
-                self._begin_pause(Pause())
-                if not paused:
-                    self.ended()
+        pool, scratch = self.memories.hands, self.memories.scratch(self.threads)
+        paused = False
+        try:
+            self._begin_pause(pause or Pause())
+            while not paused and any(t.status is not Status.EXITED for t in self.tiles):
+                paused = self._round(pool, scratch, limit)
+        finally:
+            self._begin_pause(Pause())
+            if not paused:
+                self.ended()
         return paused
 
     def _begin_pause(self, pause: Pause) -> None:
@@ -201,6 +201,7 @@ class System:
                 self._crew.want_python()
                 for tile in self.tiles:
                     tile.words[state.LIMIT] = 0
+                wait(jobs)
                 raise
             self._crew.end()
             tiles = [tile for tile in tiles if tile.number in self._interrupted]

@@ -15,7 +15,7 @@ from tx8isa.primitives import s64
 from tx8isa.record import Engine
 
 from . import queues, state, tables
-from .memory import Scratchpad
+from .memory import Bytes, Scratchpad
 from .window import PLACE, PLACES, register_map
 
 if TYPE_CHECKING:
@@ -131,45 +131,69 @@ class Tile:
         return int(self.queue[queues.PENDING :: queues.WORDS].sum())
 
 
-def make_tile(number: int, machine: Machine, memories: Memories, serial: bool) -> Tile:
-    """A tile in its reset state."""
-    spm, ddr = memories.spm[number], memories.ddr
-    words = np.zeros(state.ROOM, dtype=np.int64)
-    counts = np.zeros((len(tables.records()), 4), dtype=np.int64)
-    windows = machine.windows
-    words[state.TILE] = number
-    words[state.SPM], words[state.SPM_BYTES] = spm.data.ctypes.data, spm.data.size
-    words[state.DDR], words[state.DDR_BYTES] = ddr.ctypes.data, ddr.size
-    words[state.LINES], words[state.DDR_MARKS] = spm.lines.ctypes.data, memories.marks.ctypes.data
-    words[state.RANDOM] = number + 1  # any non-zero seed will do; the same in every run
-    words[state.RECORDS] = tables.table().ctypes.data
-    words[state.COUNTS] = counts.ctypes.data
-    words[state.CORE_SPM], words[state.CORE_SPM_STRONG] = windows.spm_weak, windows.spm_strong
-    words[state.CORE_DDR], words[state.CORE_DDR_UNCACHED] = windows.ddr_cached, windows.ddr_uncached
-    words[state.CORE_WINDOW] = min(windows.ddr_core_bytes, ddr.size)
-    words[state.ENGINE_DDR] = windows.ddr_engine
-    for engine in (Engine.CT, Engine.NE, Engine.RDMA, Engine.WDMA, Engine.TDMA):
-        words[state.DEPTH + engine] = getattr(machine.queues, engine.name.lower())
-    # The stack grows down through the part of SPM that is kept for the core's runtime (proposed).
-    words[state.X + 2] = windows.spm_weak + machine.spm.bytes
-    return Tile(number, spm, words, *_make_workers(machine, words, serial), counts)
+class TileArrays:
+    """What compiled code works on, of one tile: allocated once, put into the reset state for every run."""
+
+    def __init__(self, number: int, machine: Machine, spm: Scratchpad, ddr: Bytes, marks: Bytes) -> None:
+        """``marks``: those of ``ddr``; see ``memories``."""
+        workers = machine.tile.workers
+        self.words = np.zeros(state.ROOM, dtype=np.int64)
+        self.queue = np.zeros(workers * queues.WORDS, dtype=np.int64)
+        self.window = np.zeros(workers * PLACES + PLACES // 8, dtype=np.int64)
+        self.window[workers * PLACES :] = register_map().view(np.int64)
+        self.counts = np.zeros((len(tables.records()), 4), dtype=np.int64)
+        self._set_memories(spm, ddr, marks)
+        self._set_machine(number, machine)
+        self._returned = self._connect_workers(workers)
+        self._initial = self.words.copy(), self.window.copy()
+
+    def _set_memories(self, spm: Scratchpad, ddr: Bytes, marks: Bytes) -> None:
+        words = self.words
+        words[state.SPM], words[state.SPM_BYTES] = spm.data.ctypes.data, spm.data.size
+        words[state.DDR], words[state.DDR_BYTES] = ddr.ctypes.data, ddr.size
+        words[state.LINES], words[state.DDR_MARKS] = spm.lines.ctypes.data, marks.ctypes.data
+        words[state.RECORDS] = tables.table().ctypes.data
+        words[state.COUNTS] = self.counts.ctypes.data
+
+    def _set_machine(self, number: int, machine: Machine) -> None:
+        words, windows = self.words, machine.windows
+        words[state.TILE], words[state.HART] = number, machine.hartid(0, number)
+        words[state.RANDOM] = number + 1  # any non-zero seed will do; the same in every run
+        words[state.CORE_SPM], words[state.CORE_SPM_STRONG] = windows.spm_weak, windows.spm_strong
+        words[state.CORE_DDR], words[state.CORE_DDR_UNCACHED] = windows.ddr_cached, windows.ddr_uncached
+        words[state.CORE_WINDOW] = min(windows.ddr_core_bytes, words[state.DDR_BYTES])
+        words[state.ENGINE_DDR] = windows.ddr_engine
+        words[state.NCC], words[state.NCC_STRIDE] = windows.ncc, windows.ncc_stride
+        for engine in (Engine.CT, Engine.NE, Engine.RDMA, Engine.WDMA, Engine.TDMA):
+            words[state.DEPTH + engine] = getattr(machine.queues, engine.name.lower())
+        # The stack grows down through the part of SPM that is kept for the core's runtime (proposed).
+        words[state.X + 2] = windows.spm_weak + machine.spm.bytes
+
+    def _connect_workers(self, workers: int) -> list[int]:
+        """Addresses of the workers' queues and registers; those of their write-back registers."""
+        words, registers = self.words, int(self.window.ctypes.data)
+        words[state.WORKERS], words[state.QUEUE] = workers, self.queue.ctypes.data
+        words[state.REGISTERS] = registers
+        words[state.REGISTER_MAP] = registers + 8 * workers * PLACES
+        first = WRITE_BACK[0].register // PLACE
+        returned = [registers + 8 * (worker * PLACES + first) for worker in range(workers)]
+        words[state.WRITE_BACK] = returned[0]
+        return returned
+
+    def reset(self, serial: bool) -> None:
+        """The reset state; ``serial`` as in ``System``."""
+        self.words[:], self.window[:] = self._initial
+        self.counts[:] = 0
+        blocks = self.queue.reshape(-1, queues.WORDS)
+        if blocks[:, queues.PENDING].any():
+            blocks[:] = 0
+        blocks[:, : queues.HEAD] = 0  # what an entry that was executed holds does not matter
+        blocks[:, queues.SERIAL], blocks[:, queues.MASK] = int(serial), MASK_RESET
+        blocks[:, queues.RETURNED] = self._returned
 
 
-def _make_workers(machine: Machine, words: np.ndarray, serial: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The queues and the registers of the workers in their reset state."""
-    workers = machine.tile.workers
-    queue = np.zeros(workers * queues.WORDS, dtype=np.int64)
-    registers = np.zeros(workers * PLACES + PLACES // 8, dtype=np.int64)
-    registers[workers * PLACES :] = register_map().view(np.int64)
-    words[state.NCC], words[state.NCC_STRIDE] = machine.windows.ncc, machine.windows.ncc_stride
-    words[state.WORKERS], words[state.QUEUE] = workers, queue.ctypes.data
-    words[state.REGISTERS] = registers.ctypes.data
-    words[state.REGISTER_MAP] = registers[workers * PLACES :].ctypes.data
-    for worker in range(workers):
-        block = queue[worker * queues.WORDS :]
-        block[queues.SERIAL] = int(serial)
-        block[queues.MASK] = MASK_RESET
-        place = worker * PLACES + WRITE_BACK[0].register // PLACE
-        block[queues.RETURNED] = registers[place:].ctypes.data
-    words[state.WRITE_BACK] = queue[queues.RETURNED]
-    return queue, registers
+def make_tile(number: int, memories: Memories, serial: bool) -> Tile:
+    """A tile in its reset state, with the arrays of ``memories``."""
+    arrays = memories.arrays[number]
+    arrays.reset(serial)
+    return Tile(number, memories.spm[number], arrays.words, arrays.queue, arrays.window, arrays.counts)

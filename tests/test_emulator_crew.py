@@ -16,12 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_emulator_core import W, build, chip
 
-from emulator import native, state
+from emulator import native, state, stop
 from emulator.fault import Fault
 from emulator.native.memory import view_i64
 from emulator.native.threads import atomic_add, atomic_load, relax
 from emulator.pause import Pause
 from emulator.system import System
+from emulator.tile import Tile
 
 FOUR, MANY = chip(4, 0x4000), chip(64, 0x1000)
 EXIT = "\n li a0, 0\n li a7, 93\n ecall\n"
@@ -158,7 +159,75 @@ def test_a_defect_in_one_thread_leaves_no_other_waiting(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(System, "_go_on", broken)
     with pytest.raises(ZeroDivisionError):
-        run(LOOP, threads=3)
+        run(LOOP.replace(OWN, f"{OWN} csrr t1, misa\n"), threads=3)
+
+
+# -- exits that need no Python -------------------------------------------------------------------------------
+
+
+@needs_jit
+def test_a_run_that_nobody_watches_comes_to_python_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its tiles read their number, issue instructions, and exit in different rounds."""
+    text = f"{OWN} td.memset.int32 dst=0x100, value=7, n=64\n ncc.wait\n bnez s0, 1f"
+    text += "\n ncc.barrier tiles=1\n1:"
+    reasons, serve = set[int](), System.serve
+
+    def note(system: System, tile: Tile, reason: int) -> None:
+        reasons.add(reason)
+        serve(system, tile, reason)
+
+    monkeypatch.setattr(System, "serve", note)
+    assert python_rounds(monkeypatch, text, threads=2) == 1
+    assert reasons == {stop.KERNEL}
+
+
+def ending(call: str) -> str:
+    """Tiles with work in the queues of two workers that leave one by one, their last words behind them."""
+    return f"""{OWN}
+        td.memset.int32 dst=0x200, value=s0, n=64
+        li t0, 1
+        sll t0, t0, s0
+        ncc.barrier tiles=t0
+        td.memset.int32 dst=0x100, value=9, n=64
+        td.memset.int32 dst=0x100, value=5, n=32, worker=1
+        dte.unicast dst=0x400, src=0x200, tile=s0, n=64
+        slli a0, s0, 8
+        li a7, {call}
+        ecall
+        ebreak"""
+
+
+@pytest.mark.parametrize("call", ["93", "94"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_exits_are_those_with_an_observer(call: str, threads: int) -> None:
+    plain, watched = run(ending(call), threads=threads), run(ending(call), timed=True)
+    assert outcome(plain) == outcome(watched)
+    assert [tile.exit_code for tile in plain.tiles] == [0] * 4
+    assert all(not tile.pending() and tile.spm.data[0x400] == tile.number for tile in plain.tiles)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"{OWN} mv a0, s0\n li a7, 93\n ecall", "the program exited with status 1"),
+        (f"{OWN} li a7, 92\n ecall\n mv a0, s0\n li a7, 94\n ecall", "the program exited with status 1"),
+        (f"{OWN} li a7, 93\n beqz s0, 1f\n ebreak\n1:", "ebreak: there is no debugger"),
+        (f"{OWN} csrw mhartid, s0", "csrrw: cannot write CSR 0xf14, mhartid"),
+        (f"{OWN} csrs mhartid, s0", "csrrs: cannot write CSR 0xf14, mhartid"),
+        ("_start: csrr s0, 0xf15", "cannot read CSR 0xf15"),
+    ],
+)
+def test_what_python_serves_as_before(text: str, expected: str) -> None:
+    first = message(text)
+    assert expected in first
+    assert first == message(text, threads=3) == message(text, timed=True)
+
+
+@pytest.mark.parametrize("read", ["csrr s1, mhartid", "csrrc s1, mhartid, zero", "csrrsi s1, mhartid, 0"])
+def test_every_way_to_read_the_number_of_the_core(read: str) -> None:
+    system = run(f"_start: csrr zero, mhartid\n {read}", MANY)
+    assert [tile.register(9) for tile in system.tiles] == list(range(64))
+    assert {(tile.retired, tile.register(0)) for tile in system.tiles} == {(5, 0)}
 
 
 # -- words that several threads change -----------------------------------------------------------------------

@@ -110,8 +110,10 @@ def test_the_chain_is_the_documented_one(shape):
 
 @needs_jit
 @pytest.mark.parametrize(("q1", "q0", "relu"), [(0, 0, 0), (8, 0, 0), (31, 31, 0), (6, 2, 1), (0, 7, 1)])
-def test_without_scales_the_factor_is_one(q1, q0, relu):
-    case = Gemm(20, 100, 40, q1=q1, q0=q0, relu=relu)
+@pytest.mark.parametrize("shape", [(20, 100, 40), (300, 3, 8), (270, 6, 32), (5, 9, 136), (261, 1, 4)])
+def test_without_scales_the_factor_is_one(shape, q1, q0, relu):
+    """Among the shapes are rows of few numbers, stored without gaps, in more than one group."""
+    case = Gemm(*shape, q1=q1, q0=q0, relu=relu)
     np.testing.assert_array_equal(case.result(INT8), chain(case.o32, q1, 1, q0, 0, bool(relu)))
 
 

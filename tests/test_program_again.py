@@ -19,6 +19,7 @@ from emulator.fault import Fault
 from emulator.memories import Memories
 from emulator.memory import GRANULE_SHIFT
 from emulator.native import jit_enabled
+from emulator.resetting import Area, Resetting, reset_kernel
 from emulator.snapshot.memory import save_ddr, save_spm
 from emulator.system import System
 from emulator.timing.slices import Batch
@@ -75,14 +76,15 @@ def left_behind(program: Program, memories: Memories) -> tuple[bytes, list[bytes
     return save_ddr(system).numbers, [save_spm(tile.spm, reset).numbers for tile in system.tiles]
 
 
+@pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("body", WRITERS.values(), ids=WRITERS)
-def test_nothing_is_left_behind(body: str) -> None:
+def test_nothing_is_left_behind(body: str, threads: int) -> None:
     written = program(body)
     memories = Memories(written.image, FOUR)
     System(written.image, FOUR, memories=memories).run()
     ddr, spm = left_behind(written, memories)
     assert ddr and (any(spm) or "table" in body)
-    memories.reset()
+    memories.reset(threads)
     assert left_behind(written, memories) == (b"", [b""] * 4)
     assert not memories.marks.any() and not any(spm.lines.any() for spm in memories.spm)
 
@@ -106,6 +108,35 @@ def test_stores_of_translated_code_leave_nothing_behind() -> None:
     assert len(left_behind(written, memories)[0]) == 8 * (0x8_0000 // 4096)
     memories.reset()
     assert left_behind(written, memories)[0] == b""
+
+
+@pytest.mark.parametrize("size", [1, 255, 256, 2048, 2049, 5000, 40 * 2048 - 1])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_what_is_marked_is_reset_and_nothing_else(size: int, threads: int) -> None:
+    """Marks one by one, whole words of them, and none; the bytes behind an area belong to somebody else."""
+    rng, areas, expected = np.random.default_rng(size), [], []
+    for number in range(5):
+        lines = -(-size // 256)
+        marks, data = np.zeros(lines + 7 & -8, np.uint8), rng.integers(1, 255, size + 64, dtype=np.uint8)
+        marks[:lines] = rng.random(lines) < (0, 0.05, 0.5, 0.95, 1)[number]
+        byte = 0 if number % 2 else 0xA5
+        areas.append(Area(data[:size], marks, 8, byte))
+        written = np.repeat(marks[:lines] != 0, 256)[:size]
+        expected.append((np.where(written, byte, data[:size]), data[size:].copy()))
+    work = Resetting(areas, reset_kernel())
+    for _ in range(2):  # the second time nothing is marked
+        work.begin()
+        others = [threading.Thread(target=work.share) for _ in range(threads - 1)]
+        for other in others:
+            other.start()
+        work.share()
+        for other in others:
+            other.join()
+        for area, (inside, behind) in zip(areas, expected, strict=True):
+            base = area.data.base
+            assert isinstance(base, np.ndarray) and np.array_equal(base[size:], behind)
+            assert np.array_equal(area.data, inside) and not area.marks.any()
+            area.data[:] = inside
 
 
 def test_inputs_of_the_last_run_are_gone() -> None:

@@ -413,7 +413,7 @@ REMADE = {
     "CORE_SPM_STRONG", "CORE_DDR", "CORE_DDR_UNCACHED", "CORE_WINDOW", "ENGINE_DDR", "ISSUE", "DEPTH", "TEXT",
     "WRITE_BACK", "NUMERIC", "WORKERS", "WRITE_SPAN", "FLOAT_UNIT", "NCC", "NCC_STRIDE", "REGISTERS",
     "REGISTER_MAP", "PLAIN", "ORDER", "TIMING_HOOK", "TIMING", "SANITIZER_HOOK", "SANITIZER", "CORE_CHECK",
-    "DDR_MARKS",
+    "DDR_MARKS", "HART",
 }  # fmt: skip
 """Words of the state that a new machine has too, or that mean nothing between two instructions."""
 

@@ -38,7 +38,7 @@ STRETCHED = (Cause.BANK, Cause.DDR, Cause.NOC)
 
 def tiles(status: Status = Status.EXITED) -> list[Tile]:
     memories = Memories(asm.assemble("nop", machine=MACHINE), MACHINE)
-    made = [make_tile(number, MACHINE, memories, False) for number in range(MACHINE.tiles)]
+    made = [make_tile(number, memories, False) for number in range(MACHINE.tiles)]
     for tile in made:
         tile.status = status
     return made

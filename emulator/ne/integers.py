@@ -11,6 +11,7 @@ A sum is made of (a - zero_a) * (b - zero_b). Two ways give the same integers:
 
 from __future__ import annotations
 
+from emulator.kernels.rows import copy_rows
 from emulator.native.int8 import BYTES, HALVES, requantize
 from emulator.native.memory import view_i64, view_u8, view_u16, view_u32
 from emulator.native.target import has_feature
@@ -159,9 +160,24 @@ def finish(
         pitch = stored(n, plane, INT8_BLOCK)
         room = min(BLOCK, pitch - lane)
         at = out + plane * INT8_BLOCK * positions + first * pitch + lane
+        if valid == pitch and 2 * width <= BLOCK and view_i64(options, o.WORDS)[o.SCALE_P] == 0:
+            _narrow_rows(c, at, rows, width, valid, options)
+            return
         for r in range(rows):
             _chain(c + 4 * r * width, at + r * pitch, valid, p * BLOCK, options)
             clear(at + r * pitch + valid, room - valid)
+
+
+def _narrow_rows(c: int, at: int, rows: int, width: int, valid: int, options: int) -> None:
+    """Rows that are stored without gaps, all at once: a row of few would be slow by itself.
+
+    They are half as wide as a group's at most, so that behind their sums there is room for their results."""
+    if width == valid:
+        _chain(c, at, rows * valid, 0, options)
+    else:
+        spare = c + 4 * rows * width
+        _chain(c, spare, rows * width, 0, options)
+        copy_rows(at, valid, spare, width, valid, rows)
 
 
 def _chain(c: int, target: int, n: int, channel: int, options: int) -> None:
