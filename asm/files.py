@@ -66,6 +66,26 @@ def write_together(files: Mapping[Path, Sequence[bytes]]) -> None:
 
 
 @contextmanager
+def made_folder(folder: Path) -> Iterator[None]:
+    """A folder that is there inside the block; Tx8Error when it cannot be made.
+
+    When the block fails, what was made goes again, unless there is something in it.
+    """
+    with _failure_named(folder):
+        made = [each for each in (folder, *folder.parents) if not each.exists()]
+        if not made and not folder.is_dir():
+            raise Tx8Error(f"{folder}: cannot be written to: it is no folder")
+        folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        for each in made:
+            with suppress(OSError):
+                each.rmdir()
+        raise
+
+
+@contextmanager
 def _failure_named(target: Path) -> Iterator[None]:
     try:
         yield

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from compiler.driver import AfterPass, Program
     from compiler.graph import Array, Graph
+    from compiler.search import Watch
     from tx8isa.machine import Machine
 
 log = logging.getLogger(__name__)
@@ -127,7 +128,7 @@ class ProgramCache:
 
 def compile_cached(
     graph: Graph, machine: Machine, options: Mapping[str, Any], after_pass: AfterPass | None,
-    say: Callable[[str], None], look: bool = True,
+    say: Callable[[str], None], look: bool = True, watch: Watch | None = None,
 ) -> Program:  # fmt: skip
     """``compile_graph(graph, machine=machine, **options)``, or the program that it gave before.
 
@@ -140,7 +141,7 @@ def compile_cached(
     if program is not None:
         say(f"program cache: hit, {key[:16]} in {store.folder}")
         return program
-    program = compile_graph(graph, machine=machine, after_pass=after_pass, **options)
+    program = compile_graph(graph, machine=machine, after_pass=after_pass, watch=watch, **options)
     kept = "kept" if store.save(key, program) else "not kept"
     say(f"program cache: {'miss' if look else 'not asked'}, {kept} as {key[:16]} in {store.folder}")
     return program

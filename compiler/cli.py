@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import gc
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import compiler.cache  # noqa: F401  (first: it notes when the process began)
 from compiler.progress import Stages, timing_table
-from tx8isa.command_line import with_value
+from tx8isa.command_line import interrupts_held, named_file, one_line, print_out, with_operand, with_value
 from tx8isa.errors import Tx8Error
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _EXAMPLES = """examples:
 exit status: 0 done, and every output within its tolerance; 1 the input is at fault; 2 usage;
 3 the program faulted, or an output is wrong"""
 
-_COLLECT_AFTER = 100_000
+_COLLECT_AFTER = 1_000_000
 """Objects between garbage collections: nearly all that a compilation makes is kept, and collecting as often
 as Python does by itself takes an eighth of the time."""
 
@@ -102,9 +103,11 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; the exit status is that of the help text."""
     parser = _parser()
-    options = parser.parse_args(with_value(arguments, "--stats", "text"))
+    given = with_operand(with_value(arguments, "--stats", "text"), "--input")
+    options = parser.parse_args(given)
     _check_usage(parser, options)
     gc.set_threshold(_COLLECT_AFTER)
+    atexit.register(gc.freeze)  # Python would look for garbage once more, which takes a tenth of a short run
     try:
         return max(_one_graph(options, Path(graph)) for graph in options.graphs)
     except KeyboardInterrupt:
@@ -123,7 +126,7 @@ def _one_graph(options: argparse.Namespace, graph: Path) -> int:
 
 
 def _fail(text: str) -> int:
-    print(f"tx8cc: error: {' '.join(text.split())}", file=sys.stderr)
+    print(f"tx8cc: error: {one_line(text)}", file=sys.stderr)
     return INPUT_AT_FAULT
 
 
@@ -150,29 +153,30 @@ def _check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) -
     if options.quiet and options.verbose:
         parser.error("-q and -v: say nothing, or say more")
     for argument in options.input:
-        name, _, file = argument.partition("=")
-        if not name or not file:
+        if named_file(argument, ()) is None:
             parser.error(f"argument --input: '{argument}' is not NAME=FILE.npy")
 
 
 def _run(options: argparse.Namespace, path: Path) -> int:
-    from compiler.frontend import load
+    with interrupts_held():
+        import compiler.driver  # noqa: F401  (now, as it takes most of the start)
+        from compiler.frontend import reader
+
+        read = reader(path)
     from tx8isa.machine import load_machine
 
     machine = load_machine(options.machine)
-    graph = load(path)
+    graph = read(path)
     program = _compiled(options, graph, machine)
     folder = _folder(options, options.output, path) if options.output else path.with_suffix("")
-    program.write(folder, text_only=options.text_only)
+    program.write(folder, options.text_only, _beside(options, program))
     if not options.quiet:
         _say(options, _summary(program, folder))
     if options.timing:
-        print(timing_table(program.timing))
-    if options.save_plan:
-        _write_plan(options, program)
+        print_out(timing_table(program.timing))
     status = _execute(options, program, path) if options.run else 0
-    if options.report and not options.run:
-        _write_report(options, program, None)
+    if options.report == "-" and not options.run:
+        print_out(_report(program, None))
     return max(status, _verify(options, program, folder)) if options.verify_nodes else status
 
 
@@ -185,14 +189,16 @@ def _compiled(options: argparse.Namespace, graph: Graph, machine: Machine) -> Pr
     with Stages(graph.name, pass_names(), None if options.quiet else sys.stderr) as stages:
         observer = _observer(options, stages)
         if options.no_cache:
-            return compile_graph(graph, machine=machine, after_pass=observer, **chosen)
+            return compile_graph(
+                graph, machine=machine, after_pass=observer, watch=stages.searching, **chosen
+            )
 
         def say(text: str) -> None:
             if options.verbose:
                 print(f"tx8cc: {text}", file=sys.stderr)
 
         watched = options.timing or options.print_ir_after or options.report or options.save_plan
-        return compile_cached(graph, machine, chosen, observer, say, look=not watched)
+        return compile_cached(graph, machine, chosen, observer, say, not watched, stages.searching)
 
 
 def _options_of(options: argparse.Namespace) -> dict[str, Any]:
@@ -204,7 +210,10 @@ def _options_of(options: argparse.Namespace) -> dict[str, Any]:
 
 def _say(options: argparse.Namespace, text: str) -> None:
     """Print for people: on standard error when standard output is for a machine."""
-    print(text, file=sys.stderr if options.stats == "json" or options.report == "-" else sys.stdout)
+    if options.stats == "json" or options.report == "-":
+        print(text, file=sys.stderr)
+    else:
+        print_out(text)
 
 
 def _folder(options: argparse.Namespace, given: str, graph: Path) -> Path:
@@ -223,7 +232,7 @@ def _observer(options: argparse.Namespace, stages: Stages) -> Callable[[str, Mod
         if options.verbose:
             print(f"tx8cc: pass {name}: {sum(1 for _ in module.walk())} operations", file=sys.stderr)
         if wanted in (name, "all"):
-            print(f"// after {name}\n{module!s}")
+            print_out(f"// after {name}\n{module!s}")
 
     return after
 
@@ -231,12 +240,12 @@ def _observer(options: argparse.Namespace, stages: Stages) -> Callable[[str, Mod
 def _summary(program: Program, folder: Path) -> str:
     lines, size = program.text.count("\n"), len(program.constants)
     what = f"{len(program.graph.nodes)} nodes, {program.dtype}, {program.tiles} tiles"
-    return (
-        f"{program.graph.name}: {what}; {lines:,} lines of assembly, {size:,} bytes of constants in {folder}"
-    )
+    made = f"{lines:,} lines of assembly, {size:,} bytes of constants in {folder}"
+    return one_line(f"{program.graph.name}: {what}; {made}")
 
 
 def _execute(options: argparse.Namespace, program: Program, graph: Path) -> int:
+    from asm.files import write_whole
     from compiler import run
 
     inputs = _inputs(options, program)
@@ -249,9 +258,11 @@ def _execute(options: argparse.Namespace, program: Program, graph: Path) -> int:
         run.write_outputs(_folder(options, options.output_dir, graph), outcome.outputs)
     _say(options, run.table(outcome))
     for line in outcome.statistics:
-        print(line)
-    if options.report:
-        _write_report(options, program, outcome.phases)
+        print_out(line)
+    if options.report == "-":
+        print_out(_report(program, outcome.phases))
+    elif options.report:
+        write_whole(options.report, _report(program, outcome.phases).encode())
     return 0 if outcome.ok else RUN_FAILED
 
 
@@ -261,24 +272,23 @@ def _watch(options: argparse.Namespace) -> Watch:
     return Watch(True, options.stats, not options.quiet, bool(options.report))
 
 
-def _write_plan(options: argparse.Namespace, program: Program) -> None:
-    from asm.files import write_whole
+def _beside(options: argparse.Namespace, program: Program) -> dict[Path, list[bytes]]:
+    """What is written with the program: the plan, and the report if no run adds to it."""
     from compiler.search.plan import plan_text
 
+    files: dict[Path, list[bytes]] = {}
+    if options.save_plan:
+        assert program.report is not None
+        files[Path(options.save_plan)] = [plan_text(program.report.plan).encode()]
+    if options.report not in (None, "-") and not options.run:
+        files[Path(options.report)] = [_report(program, None).encode()]
+    return files
+
+
+def _report(program: Program, cycles: Mapping[str, float] | None) -> str:
+    """The report, with the simulated cycles of the phases if there was a run."""
     assert program.report is not None
-    write_whole(Path(options.save_plan), plan_text(program.report.plan).encode())
-
-
-def _write_report(options: argparse.Namespace, program: Program, cycles: Mapping[str, float] | None) -> None:
-    """The report with the simulated cycles of the phases, if there was a run."""
-    from asm.files import write_whole
-
-    assert program.report is not None
-    report = program.report if cycles is None else program.report.with_cycles(cycles)
-    if options.report == "-":
-        print(report.json(), end="")
-    else:
-        write_whole(Path(options.report), report.json().encode())
+    return (program.report if cycles is None else program.report.with_cycles(cycles)).json()
 
 
 def _inputs(options: argparse.Namespace, program: Program) -> dict[str, Array]:
@@ -287,7 +297,9 @@ def _inputs(options: argparse.Namespace, program: Program) -> dict[str, Array]:
 
     if not options.quiet:
         run.announce_compilation("tx8cc")
-    given = run.read_inputs(_pair(argument) for argument in options.input)
+    known = [tensor.name for tensor in program.graph.inputs]
+    pairs = [named_file(argument, known) for argument in options.input]
+    given = run.read_inputs(pair for pair in pairs if pair is not None)
     missing = [tensor.name for tensor in program.graph.inputs if tensor.name not in given]
     if missing and not options.quiet:
         _say(options, f"random inputs (seed {options.seed}): {', '.join(missing)}")
@@ -320,11 +332,6 @@ def _verify(options: argparse.Namespace, program: Program, folder: Path) -> int:
     elif found.at is not None:
         _say(options, "no smaller graph shows it")
     return 0 if found.ok else RUN_FAILED
-
-
-def _pair(argument: str) -> tuple[str, str]:
-    name, _, file = argument.partition("=")
-    return name, file
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 
 import asm
 from asm.diagnostics import AsmError
-from asm.files import write_together
+from asm.files import made_folder, write_together
 from asm.image import Image, image_parts
 from compiler.codegen.program import CONSTANTS_FILE
 from compiler.dialect.verifier import Verifier
@@ -24,7 +24,7 @@ from compiler.passes.emit import foreign_buffers, program_text
 from compiler.patterns import load_patterns
 from compiler.reference import STORAGE
 from compiler.report import Report, report_of
-from compiler.search import EFFORTS, read_plan
+from compiler.search import EFFORTS, Watch, read_plan
 from tx8isa.formats import Format
 from tx8isa.machine import Machine, load_machine
 
@@ -59,16 +59,19 @@ class Program:
         """The bytes of prog.bin, in pieces: constants are large, and the image has them already."""
         return image_parts(self.image)
 
-    def write(self, folder: Path, text_only: bool = False) -> None:
-        """Write prog.s, prog.const and, unless ``text_only``, prog.bin: all of them whole, or none."""
-        folder.mkdir(parents=True, exist_ok=True)
+    def write(
+        self, folder: Path, text_only: bool = False, more: Mapping[Path, Sequence[bytes]] | None = None
+    ) -> None:
+        """Write prog.s, prog.const, unless ``text_only`` prog.bin, and ``more`` files in their pieces: all of
+        them whole, or none."""
         files: dict[Path, Sequence[bytes]] = {
             folder / CONSTANTS_FILE: [self.constants],
             folder / "prog.s": [self.text.encode()],
         }
         if not text_only:
             files[folder / "prog.bin"] = self.image_file
-        write_together(files)
+        with made_folder(folder):
+            write_together({**files, **(more or {})})
 
 
 def compile_graph(
@@ -80,18 +83,20 @@ def compile_graph(
     patterns: str = "default",
     search: str = DEFAULT_SEARCH,
     plan: Path | None = None,
+    watch: Watch | None = None,
 ) -> Program:
     """Compile a checked graph.
 
     ``dtype`` (fp32, tf32, fp16, bf16) is the format in which floats are stored and computed, by default that
     of the graph's first float input. ``tiles`` take part in the work: by default 16, or all of a smaller
-    machine. ``after_pass`` sees the module after every pass. ``patterns`` names a set of patterns or
-    a file of them (docs/compiler.md); ``none`` keeps operations apart. ``search`` (off, fast,
-    full) says how many ways of dividing the work are tried; a ``plan`` of an earlier compilation takes
-    its place. GraphError for what cannot be compiled.
+    machine. ``after_pass`` sees the module after every pass, ``watch`` hears of the search. ``patterns``
+    names a set of patterns or a file of them (docs/compiler.md); ``none`` keeps operations apart. ``search``
+    (off, fast, full) says how many ways of dividing the work are tried; a ``plan`` of an earlier compilation
+    takes its place. GraphError for what cannot be compiled.
     """
     dtype = dtype or default_dtype(graph)
     context = context_of(graph, dtype, tiles, machine, patterns, search, plan)
+    context.watch = watch
     machine, tiles = context.machine, context.tiles
     timing: dict[str, float] = {}
     module = _run_passes(context, timing, after_pass)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tx8isa.command_line import interrupts_held, one_line, print_out
 from tx8isa.errors import Tx8Error
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(options, path)
     except Tx8Error as error:
-        print(f"tx8opt: error: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"tx8opt: error: {one_line(str(error))}", file=sys.stderr)
         return INPUT_AT_FAULT
     except KeyboardInterrupt:
         print("tx8opt: interrupted", file=sys.stderr)
@@ -71,8 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace, path: Path) -> int:
+    with interrupts_held():
+        from compiler.opt_text import as_text
     from asm.files import write_whole
-    from compiler.opt_text import as_text
     from tx8isa.machine import load_machine
 
     machine = load_machine(options.machine)
@@ -85,7 +87,7 @@ def _run(options: argparse.Namespace, path: Path) -> int:
     target = Path(options.output) if options.output else None
     text = as_text(context, module, done, target.with_suffix(".npz") if target else None)
     if target is None:
-        print(text, end="")
+        print_out(text)
     else:
         write_whole(target, text.encode())
     return 0

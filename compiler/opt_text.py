@@ -23,7 +23,7 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 
 from asm.files import read_text, write_whole
 from compiler.dialect.attributes import decoded, encoded
-from compiler.dialect.ops import Tx8be
+from compiler.dialect.ops import tx8be
 from compiler.driver import context_of
 from compiler.graph import DTYPES, Array, Graph, GraphError, Tensor
 from compiler.passes.base import Context
@@ -38,11 +38,11 @@ SMALL_BYTES = 64
 _HERE, _BESIDE, _LEFT_OUT = "0x", "file", "left out"
 HELD = ("graph", "machine", "tiles", "compute", "constants")
 """Fields of a context that the text holds."""
-GIVEN = ("patterns", "effort", "plan")
+GIVEN = ("patterns", "effort", "plan", "watch")
 """Fields that the command line gives anew."""
 REBUILT = ("templates",)
 """Fields that follow from the module."""
-FINAL = ("phases", "data", "used", "found")
+FINAL = ("phases", "data", "used", "found", "others")
 """Fields that no later pass reads: they are for those who want the program."""
 
 
@@ -71,7 +71,7 @@ def read_text_file(
     module = _parsed(read_text(path), path)
     options = _dictionary(module, "tx8be.options", path)
     graph = _dictionary(module, "tx8be.graph", path)
-    done = list(_decoded(module.attributes.get("tx8be.done"), path, "tx8be.done"))
+    done = _done(module, path)
     if options.get("machine") != machine.name:
         found = f"made for machine '{options.get('machine')}'; --machine describes '{machine.name}'"
         raise GraphError([f"{path}: {found}"])
@@ -83,15 +83,32 @@ def read_text_file(
             graph["name"], graph["opset"], inputs, outputs, {}, (), {t.name: t for t in (*inputs, *outputs)},
             frozenset(graph["precise"]),
         )  # fmt: skip
-    except (KeyError, ValueError, TypeError, Tx8Error) as error:
+    except (KeyError, ValueError, TypeError, AttributeError, Tx8Error) as error:
         raise GraphError([f"{path}: damaged attributes tx8be.options or tx8be.graph: {error}"]) from None
     for name in [name for name in module.attributes if name.startswith("tx8be.")]:
         del module.attributes[name]
     context = context_of(made, None, tiles, machine, **given)
     context.compute, context.constants = compute, constants
     if GroupMappingPass.name in done:
-        GroupMappingPass().run(context, module)  # writes what is there already, and rebuilds the templates
+        _rebuild_templates(context, module, path)
     return context, module, done
+
+
+def _done(module: ModuleOp, path: Path) -> list[str]:
+    names = _decoded(module.attributes.get("tx8be.done"), path, "tx8be.done")
+    if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
+        raise GraphError([f"{path}: damaged attribute tx8be.done: {names} is no list of passes"])
+    return list(names)
+
+
+def _rebuild_templates(context: Context, module: ModuleOp, path: Path) -> None:
+    """The pass writes what is there already, and leaves the templates in the context."""
+    try:
+        GroupMappingPass().run(context, module)
+    except Tx8Error:
+        raise
+    except Exception as error:  # it relies on passes before it, and the text may have been changed
+        raise GraphError([f"{path}: damaged groups: {type(error).__name__}: {_first_line(error)}"]) from None
 
 
 def _attributes(context: Context, large: str) -> dict[str, Attribute]:
@@ -200,7 +217,7 @@ class _Parser(Parser):
 def _parsed(text: str, path: Path) -> ModuleOp:
     dialects = DialectContext()
     dialects.load_dialect(Builtin)
-    dialects.load_dialect(Tx8be)
+    dialects.load_dialect(tx8be())
     try:
         module = _Parser(dialects, text, str(path)).parse_module()
         module.verify()
@@ -210,6 +227,8 @@ def _parsed(text: str, path: Path) -> ModuleOp:
         raise GraphError([f"{path}:{line}:{column}: {error.msg}"]) from None
     except VerifyException as error:
         raise GraphError([f"{path}: {_first_line(error)}"]) from None
+    except Exception as error:  # for damage that its parser did not expect: there is no common class
+        raise GraphError([f"{path}: no module of this dialect: {_first_line(error)}"]) from None
     return module
 
 

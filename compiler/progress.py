@@ -12,12 +12,15 @@ if TYPE_CHECKING:
 
 _LONG = 0.5
 """Seconds after which a compilation is a long one."""
+_OFTEN = 0.1
+"""Seconds between two looks at the search."""
 
 
 class Stages:
     """Shows on ``file``, if that is a terminal, which of the ``stages`` is being worked on.
 
-    A context manager; :meth:`after_pass` goes where ``compile_graph`` wants an observer of the passes.
+    Within the pass that searches it counts groups in place of stages. A context manager; :meth:`after_pass`
+    goes where ``compile_graph`` wants an observer of the passes, :meth:`searching` to its ``watch``.
     """
 
     def __init__(
@@ -26,6 +29,7 @@ class Stages:
         self._name, self._stages, self._now = name, [*stages, "assemble"], now
         self._file = file if file is not None and file.isatty() else None
         self._began = now()
+        self._next = self._began
         self._bar: Any = None
 
     def __enter__(self) -> Stages:
@@ -40,13 +44,22 @@ class Stages:
     def after_pass(self, name: str, module: ModuleOp) -> None:
         """A pass is done; the next one begins."""
         done = self._stages.index(name) + 1
-        elapsed = self._now() - self._began
-        if self._file is None or elapsed < _LONG:
+        if self._file is not None and self._now() - self._began >= _LONG:
+            self._show(done, len(self._stages), self._stages[done])
+
+    def searching(self, done: int, templates: int, tried: int) -> None:
+        """The search has come so far: groups that differ, of how many, and candidates tried."""
+        now = self._now()
+        if self._file is None or now - self._began < _LONG or now < self._next:
             return
+        self._next = now + _OFTEN
+        self._show(done, templates, f"search, {tried} candidates tried")
+
+    def _show(self, done: int, total: int, what: str) -> None:
         if self._bar is None:
-            self._bar = _make_bar(len(self._stages), self._file, elapsed)
-        self._bar.n = done
-        self._bar.set_description_str(f"{self._name}: {self._stages[done]}", refresh=False)
+            self._bar = _make_bar(self._file, self._now() - self._began)
+        self._bar.n, self._bar.total = done, total
+        self._bar.set_description_str(f"{self._name}: {what}", refresh=False)
         self._bar.refresh()
 
     def clear(self) -> None:
@@ -55,12 +68,12 @@ class Stages:
             self._bar.clear()
 
 
-def _make_bar(stages: int, file: TextIO, elapsed: float) -> Any:
+def _make_bar(file: TextIO | None, elapsed: float) -> Any:
     from tqdm.std import tqdm  # here and not above: only long compilations on a terminal need it
 
     tqdm.monitor_interval = 0  # no thread of its own
     bar = tqdm(
-        total=stages, file=file, bar_format="{n_fmt}/{total_fmt} |{bar:12}| {elapsed}  {desc}", leave=False,
+        total=1, file=file, bar_format="{n_fmt}/{total_fmt} |{bar:12}| {elapsed}  {desc}", leave=False,
         dynamic_ncols=True, mininterval=0, delay=1, position=0,
     )  # fmt: skip
     bar.start_t -= elapsed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import msgspec
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
@@ -69,7 +70,10 @@ class Tried(msgspec.Struct, frozen=True):
 
 
 class TemplateReport(msgspec.Struct, frozen=True):
-    """Equal groups, and what was tried for them; the first candidate is the lowering's rule."""
+    """Equal groups, and what was tried for them; the first candidate is the lowering's rule, but for stacks.
+
+    ``groups`` is 0 for a stack that was not made, and for groups that all went into stacks.
+    """
 
     key: str
     node: str
@@ -108,7 +112,7 @@ def report_of(context: Context, module: ModuleOp, image: Image) -> Report:
         [_phase(name, op, image) for name, op in zip(phase_names(phases), phases, strict=True)],
         list(_templates(context)),
         list(_ddr(image)),
-        plan_of(context.found),
+        plan_of([*context.found, *(found for t, found in context.others if t.work.op != "Stack")]),
     )  # fmt: skip
 
 
@@ -146,7 +150,8 @@ def _buffers(operation: TensorOperation) -> Iterator[Buffer]:
 
 def _templates(context: Context) -> Iterator[TemplateReport]:
     found: list[Found | None] = [*context.found, *([None] * (len(context.templates) - len(context.found)))]
-    for template, decision in zip(context.templates, found, strict=True):
+    others = [(replace(template, count=0), found) for template, found in context.others]
+    for template, decision in [*zip(context.templates, found, strict=True), *others]:
         trials = decision.trials if decision is not None else ()
         tried = [Tried(planned(t.cut), t.cycles, t.spm_bytes, t.problem) for t in trials]
         best = decision.best if decision is not None else None

@@ -14,6 +14,7 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
+from asm.files import made_folder
 from asm.image import read_image, write_image
 from compiler.driver import Program
 from compiler.graph import DTYPES, Array, Graph, GraphError
@@ -150,8 +151,8 @@ def write_outputs(folder: Path, outputs: Mapping[str, Array]) -> None:
     from emulator.arrays import file_names, write_files
 
     names = file_names(outputs)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_files({folder / names[name]: partial(_save, array) for name, array in outputs.items()})
+    with made_folder(folder):
+        write_files({folder / names[name]: partial(_save, array) for name, array in outputs.items()})
 
 
 def _save(array: Array, file: IO[bytes]) -> None:

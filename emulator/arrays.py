@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import tempfile
@@ -15,11 +16,13 @@ from tx8isa.errors import Tx8Error
 
 Array = np.ndarray[Any, Any]
 
+_LONGEST_NAME = 200
+"""Letters of an output in the name of its file; file systems take some more."""
 _NPY, _ZIP = b"\x93NUMPY", b"PK\x03\x04"
 
 
 class ArrayFileError(Tx8Error):
-    """A file that holds no array, or outputs that cannot become files."""
+    """A file that holds no array."""
 
 
 def read_array(file: str) -> Array:
@@ -48,17 +51,21 @@ def write_array(file: IO[bytes], array: Array) -> None:
 
 
 def file_names(outputs: Iterable[str]) -> dict[str, str]:
-    """Name of the .npy file of each output: anything but ``[A-Za-z0-9_.-]`` becomes ``_``.
+    """Name of the .npy file of each output, no two alike.
 
-    ArrayFileError when two outputs would share a file.
+    Anything but ``[A-Za-z0-9_.-]`` becomes ``_``, long names are cut, and one that another output has gets a
+    number.
     """
+    plain = {output: re.sub(r"[^A-Za-z0-9_.-]", "_", output)[:_LONGEST_NAME] for output in outputs}
+    taken = {name for output, name in plain.items() if name == output}
     names: dict[str, str] = {}
-    for output in outputs:
-        name = re.sub(r"[^A-Za-z0-9_.-]", "_", output) + ".npy"
-        for other, taken in names.items():
-            if name == taken:
-                raise ArrayFileError(f"outputs '{other}' and '{output}' would both be written to {name}")
-        names[output] = name
+    for output, name in plain.items():
+        numbers = itertools.count(2)
+        free = name
+        while output != free and free in taken:
+            free = f"{name}_{next(numbers)}"
+        taken.add(free)
+        names[output] = f"{free}.npy"
     return names
 
 

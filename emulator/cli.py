@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from .system import System
     from .timing.slices import Sink
 
+
 def main(arguments: list[str] | None = None) -> int:
     """Entry point; the exit status is that of the table in the help text."""
-    from tx8isa.command_line import with_value
+    from tx8isa.command_line import with_operand, with_value
     from tx8isa.errors import Tx8Error
 
     try:
-        options = make_parser().parse_args(with_value(arguments, "--stats", "text"))
+        given = with_operand(with_value(arguments, "--stats", "text"), "--input")
+        options = make_parser().parse_args(given)
         if not 1 <= options.threads <= 256:
             make_parser().error(f"argument --threads: {options.threads} is outside 1..256")
         if options.load_state and (options.strict or options.explore):
@@ -49,7 +51,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _report_error(text: str) -> int:
-    print(f"tx8emu: error: {text}", file=sys.stderr)
+    from tx8isa.command_line import one_line
+
+    print(f"tx8emu: error: {one_line(text)}", file=sys.stderr)
     return 1
 
 
@@ -98,7 +102,7 @@ def _start(options: argparse.Namespace, program: Program, sinks: Sequence[Sink])
     from .snapshot.commands import saved_state
 
     return program.start(
-        _read_inputs(options.input), serial=options.serial, threads=options.threads,
+        _read_inputs(options.input, program), serial=options.serial, threads=options.threads,
         on_exception=options.on_exception, write_span=options.write_span, show=_show,
         ne_post=options.ne_post, timed=options.timed or None, sinks=sinks, strict=options.strict,
         snapshot=saved_state(options),
@@ -115,7 +119,7 @@ def _hazards(options: argparse.Namespace, program: Program, system: System) -> b
     found = system.sanitizer is not None and show_hazards(system.sanitizer, options.program)
     if not options.explore:
         return found
-    inputs = _read_inputs(options.input)
+    inputs = _read_inputs(options.input, program)
 
     def start(serial: bool, strict: bool) -> System:
         return program.start(
@@ -195,15 +199,19 @@ def _show(file: int, data: bytes) -> None:
         stream.buffer.flush()
 
 
-def _read_inputs(arguments: Iterable[str]) -> dict[str, Array]:
+def _read_inputs(arguments: Iterable[str], program: Program) -> dict[str, Array]:
+    from tx8isa.command_line import named_file
+
     from .arrays import read_array
     from .program import InputError
 
+    known = [buffer.name for buffer in program.inputs]
     inputs: dict[str, Array] = {}
     for argument in arguments:
-        name, equals, file = argument.partition("=")
-        if not equals or not name or not file:
+        found = named_file(argument, known)
+        if found is None:
             make_parser().error(f"argument --input: '{argument}' is not NAME=FILE.npy")
+        name, file = found
         if name in inputs:
             raise InputError(f"input '{name}' is given twice")
         inputs[name] = read_array(file)

@@ -9,7 +9,7 @@ from xdsl.context import Context as DialectContext
 from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.parser import Parser
 
-from compiler.dialect.ops import GroupOp, Tx8be
+from compiler.dialect.ops import GroupOp, tx8be
 from compiler.driver import context_of
 from compiler.graph import Array, Graph
 from compiler.passes.base import Context, Pass, operations
@@ -29,7 +29,7 @@ def reparsed(module: ModuleOp) -> ModuleOp:
 def _parsed(text: str) -> ModuleOp:
     dialects = DialectContext()
     dialects.load_dialect(Builtin)
-    dialects.load_dialect(Tx8be)
+    dialects.load_dialect(tx8be())
     module = Parser(dialects, text).parse_module()
     module.verify()
     return module

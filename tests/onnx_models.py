@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import helper, numpy_helper
+from onnx import ValueInfoProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from compiler.frontend.onnx.importer import load_onnx
@@ -34,7 +34,7 @@ def model(
         nodes,
         "made",
         [value(name, shape) for name, shape in inputs.items()],
-        [value(name, None) for name in outputs],
+        [ValueInfoProto(name=name) for name in outputs],
         [numpy_helper.from_array(np.asarray(array), name) for name, array in (constants or {}).items()],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], **more)

@@ -53,6 +53,35 @@ def test_a_long_compilation_says_what_is_being_done() -> None:
     assert parts[-2].strip() == ""
 
 
+def test_the_search_counts_groups_and_candidates() -> None:
+    file = Terminal()
+    with Stages("net", ["import", "group_cost", "codegen"], file, Clock(1.0)) as stages:
+        stages.after_pass("import", MODULE)
+        stages.searching(2, 7, 31)
+        stages.after_pass("group_cost", MODULE)
+    parts = file.getvalue().split("\r")
+    (at,) = [at for at, part in enumerate(parts) if "2/7" in part]
+    assert "net: search, 31 candidates tried" in parts[at]
+    assert any("2/4" in part and "net: codegen" in part for part in parts[at:])
+
+
+def test_the_search_is_not_shown_at_every_step() -> None:
+    file = Terminal()
+    with Stages("net", ["group_cost", "codegen"], file, Clock(0.03)) as stages:
+        for tried in range(100):
+            stages.searching(0, 1, tried)
+    shown_times = file.getvalue().count("candidates tried")
+    assert 0 < shown_times < 60
+
+
+def test_a_short_search_says_nothing() -> None:
+    file = Terminal()
+    with Stages("net", ["group_cost"], file, Clock(0.001)) as stages:
+        for tried in range(100):
+            stages.searching(0, 1, tried)
+    assert file.getvalue() == ""
+
+
 def test_a_short_compilation_says_nothing() -> None:
     assert shown(Terminal(), 0.01) == ""
 

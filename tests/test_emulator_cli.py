@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import asm
-from asm.image import write_image
+from asm.image import read_image, write_image
 from emulator import native
 from emulator.cli import main
 from emulator.native import store
@@ -322,23 +323,40 @@ def test_all_outputs_or_none(tmp_path: Path, capsys: Capture) -> None:
     assert [p.name for p in out.iterdir()] == ["b.npy"]
 
 
-def test_outputs_whose_files_have_one_name(tmp_path: Path, capsys: Capture) -> None:
-    image = asm.assemble(".output a, fp32, 4\n.output b, fp32, 4\n.text\n_start: nop" + EXIT)
-    from dataclasses import replace
-
+@pytest.mark.parametrize(
+    ("names", "files"),
+    [
+        (("a/b", "a:b"), ["a_b.npy", "a_b_2.npy"]),
+        (("a/b", "a_b"), ["a_b_2.npy", "a_b.npy"]),
+        (("é/1", "y.2-Z"), ["__1.npy", "y.2-Z.npy"]),
+        (("x" * 300, "x" * 301), ["x" * 200 + ".npy", "x" * 200 + "_2.npy"]),
+    ],
+)
+def test_every_output_has_a_file_of_its_own(
+    names: tuple[str, str], files: list[str], tmp_path: Path, capsys: Capture
+) -> None:
+    store = "_start: li t0, 0x3f800000\n la t1, %core(b)\n sw t0, (t1)"
+    image = asm.assemble(f".output a, fp32, 4\n.output b, fp32, 4\n.text\n{store}{EXIT}")
     first, second = image.buffers
-    for names, text in (
-        (("a/b", "a:b"), "outputs 'a/b' and 'a:b' would both be written to a_b.npy"),
-        (("é/1", "y.2-Z"), ""),
-    ):
-        buffers = replace(first, name=names[0]), replace(second, name=names[1])
-        program = tmp_path / "p.bin"
-        program.write_bytes(write_image(replace(image, buffers=buffers)))
-        if text:
-            assert failure(capsys, str(program), "--output-dir", str(tmp_path / "out")) == text
-        else:
-            assert main([str(program), "--output-dir", str(tmp_path / "out")]) == 0
-            assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["__1.npy", "y.2-Z.npy"]
+    buffers = replace(first, name=names[0]), replace(second, name=names[1])
+    program = tmp_path / "p.bin"
+    program.write_bytes(write_image(replace(image, buffers=buffers)))
+    assert main([str(program), "--output-dir", str(tmp_path / "out")]) == 0
+    assert [np.load(tmp_path / "out" / file)[0] for file in files] == [0, 1]
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == sorted(files)
+
+
+@pytest.mark.parametrize("name", ["-x", "--stats", "a=b", "=", "a=", "-a=b=c"])
+def test_inputs_of_any_name(name: str, doubler: str, tmp_path: Path, capsys: Capture) -> None:
+    """Names of networks may begin with a dash or contain what separates name and file."""
+    image = read_image(Path(doubler).read_bytes(), "p.bin")
+    renamed = tuple(replace(each, name=name) if each.name == "x" else each for each in image.buffers)
+    program, file = tmp_path / "q.bin", tmp_path / "x=1.npy"
+    program.write_bytes(write_image(replace(image, buffers=renamed)))
+    np.save(file, np.arange(4, dtype=np.float32))
+    assert main([str(program), "--input", f"{name}={file}", "--output-dir", str(tmp_path)]) == 0
+    missing = f"input '{name}' (4 float32) is missing: give --input {name}=FILE.npy"
+    assert failure(capsys, str(program), "--input", f"zz={file}") == missing
 
 
 def test_ddr_that_does_not_exist(tmp_path: Path, capsys: Capture) -> None:

@@ -55,6 +55,24 @@ def test_constants_are_computed(opset: int, tmp_path: Path) -> None:
     assert operators(assert_same(made, {"x": (2, 3)}, tmp_path)) == ["Mul"]
 
 
+def test_elements_of_a_large_constant_are_taken(tmp_path: Path) -> None:
+    """ONNX's evaluator takes no more than 32 of them; exporters write the token types of BERT so."""
+    data = np.arange(2 * 40, dtype=np.float32).reshape(2, 40)
+    indices = np.random.default_rng(1).integers(-40, 40, (2, 36))
+    nodes = [node("GatherElements", ["d", "i"], ["g"], axis=1), node("Add", ["x", "g"], ["y"])]
+    made = model(nodes, {"x": (2, 36)}, constants={"d": data, "i": indices})
+    graph = imported(made, tmp_path)
+    assert operators(graph) == ["Add"]
+    np.testing.assert_array_equal(graph.constants["g"], np.take_along_axis(data, indices, 1))
+
+
+def test_elements_beyond_a_constant_are_one_line(tmp_path: Path) -> None:
+    nodes = [node("GatherElements", ["d", "i"], ["g"], axis=1), node("Add", ["x", "g"], ["y"])]
+    constants = {"d": np.zeros((1, 40), np.float32), "i": np.array([[40]])}
+    with pytest.raises(GraphError, match=r"GatherElements \(node '.*40"):
+        imported(model(nodes, {"x": (1, 1)}, constants=constants), tmp_path)
+
+
 def test_what_nobody_needs_is_left_away(tmp_path: Path) -> None:
     """Not even looked at: neither the operator nor the type would be supported."""
     nodes = [
@@ -175,9 +193,7 @@ def test_functions_of_the_model_are_written_out(tmp_path: Path) -> None:
     assert operators(assert_same(made, {"x": (3,)}, tmp_path)) == ["Add"]
 
 
-def test_operators_without_a_record_are_written_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_operators_without_a_record_are_written_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each by the body that ONNX gives it, one of them with the caller's attribute in it."""
     monkeypatch.delitem(OPERATORS, "LeakyRelu")
     monkeypatch.delitem(OPERATORS, "Softmax")

@@ -80,6 +80,9 @@ MODELS = {
     "a constant beyond all memory": (
         model([one("ConstantOfShape", "s")], {}, constants={"s": np.array([1 << 20, 1 << 20])}),
         "unsupported operator ConstantOfShape (node 'n3'): fills at most 4294967296 bytes"),
+    "an operator of a later opset": (
+        model([one("Gelu")], {"x": (3,)}, opset=19),
+        "unsupported operator Gelu (node 'n3'): ONNX has it from opset 20 on; the model declares 19"),
     "an operand that must be known": (
         model([one("Reshape", "x", "s"), node("Cast", ["t"], ["s"], to=7)], {"x": (4,), "t": (1,)}),
         "unsupported operator Reshape (node 'n3'): input shape must be a constant"),
@@ -90,6 +93,20 @@ MODELS = {
 def test_refused_in_one_line(what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made, message = MODELS[what]
     assert message in refusal(saved(made, tmp_path), capsys)
+
+
+def test_an_output_of_another_type_than_declared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = model([one("Relu")], {"x": (3,)})
+    made.graph.output[0].CopyFrom(value("y", (3,), np.int64))
+    message = refusal(saved(made, tmp_path), capsys)
+    assert message.endswith("m.onnx: output 'y' is declared as int64; the nodes give float32")
+
+
+def test_an_output_of_another_shape_than_declared_is_taken(tmp_path: Path) -> None:
+    """As onnxruntime does: who edits the batch of a model often forgets it."""
+    made = model([one("Relu")], {"x": (3,)})
+    made.graph.output[0].CopyFrom(value("y", (7,)))
+    assert load(saved(made, tmp_path)).outputs[0].shape == (3,)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex64, np.uint16, object])
@@ -107,9 +124,7 @@ def test_inputs_that_are_no_tensors(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 100, b"{}", b"not a model", b"\x08\x07\x12\x04abcd"])
-def test_files_that_are_no_models(
-    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_that_are_no_models(content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(content)
     assert f"{path}: not an ONNX model, or a damaged one" in refusal(path, capsys)
@@ -143,6 +158,43 @@ def test_a_weight_with_too_few_bytes(tmp_path: Path, capsys: pytest.CaptureFixtu
     made = model([one("Add", "x", "w")], {"x": (4,)}, constants={"w": np.ones(4, np.float32)})
     made.graph.initializer[0].raw_data = b"12345"
     assert "initializer 'w': damaged tensor: " in refusal(saved(made, tmp_path), capsys)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("data_type", 0), ("data_type", 77), ("dims", [-4]), ("dims", [1 << 60])]
+)
+def test_a_weight_that_is_no_tensor(
+    field: str, value: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = model([one("Add", "x", "w")], {"x": (4,)}, constants={"w": np.ones(4, np.float32)})
+    weight = made.graph.initializer[0]
+    if field == "dims":
+        weight.dims[:] = value
+    else:
+        weight.data_type = value
+    message = refusal(saved(made, tmp_path), capsys)
+    assert "initializer 'w': " in message
+    assert str(value) in message or "reshape" in message
+
+
+@pytest.mark.parametrize(
+    ("location", "offset"),
+    [("x" * 5000, "0"), ("a\0b", "0"), ("", "0"), (".", "0"), ("/dev/zero", "0"), ("w.bin", "-4"),
+     ("w.bin", "abc"), ("w.bin", str(1 << 62))],
+)  # fmt: skip
+def test_external_data_at_odd_places(
+    location: str, offset: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = model([one("Add", "x", "w")], {"x": (4,)}, constants={"w": np.ones(4, np.float32)})
+    weight = made.graph.initializer[0]
+    (tmp_path / "w.bin").write_bytes(weight.raw_data)
+    weight.ClearField("raw_data")
+    weight.data_location = onnx.TensorProto.EXTERNAL
+    for key, text in (("location", location), ("offset", offset)):
+        weight.external_data.add(key=key, value=text)
+    message = refusal(saved(made, tmp_path), capsys)
+    assert "initializer 'w': external data cannot be read: " in message
+    assert len(message) < 700
 
 
 def test_a_truncated_or_damaged_file_never_ends_in_a_traceback(tmp_path: Path) -> None:

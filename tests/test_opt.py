@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -145,7 +147,7 @@ def test_passes_one_by_one(graph: Path, tmp_path: Path, capsys: pytest.CaptureFi
     a, b = str(tmp_path / "a.mlir"), str(tmp_path / "b.mlir")
     assert printed(capsys, str(graph), "--dtype", "fp16", "--until", "cast", "-o", a) == ""
     assert "tensor<5x5xf16>" in Path(a).read_text()
-    assert printed(capsys, a, "--passes", ",".join(NAMES[2:4]), "-o", b) == ""
+    assert printed(capsys, a, "--passes", ",".join(NAMES[3:5]), "-o", b) == ""
     assert printed(capsys, b) == Path(b).read_text().replace('"file"', '"left out"')
     whole = printed(capsys, str(graph), "--dtype", "fp16", "--until", NAMES[-2])
     assert printed(capsys, b, "--until", NAMES[-2]) == whole
@@ -166,10 +168,44 @@ def test_a_graph_alone_is_imported(graph: Path, capsys: pytest.CaptureFixture[st
     assert text.count('"tx8be.relu"') == 1
 
 
+def test_rewrites_run_alone_on_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On text that was edited after the import: what the text says counts."""
+    description = {
+        "opset": 20,
+        "inputs": [{"name": "x", "dtype": "float32", "shape": [4, 6]}],
+        "outputs": ["y"],
+        "constants": {"k": {"dtype": "float32", "data": 1.0}},
+        "nodes": [{"op": "Mul", "name": "nothing", "inputs": ["x", "k"], "outputs": ["h"]},
+                  {"op": "Relu", "name": "r", "inputs": ["h"], "outputs": ["y"]}],
+    }  # fmt: skip
+    net, a = tmp_path / "net.json", tmp_path / "a.mlir"
+    net.write_text(json.dumps(description))
+    printed(capsys, str(net), "-o", str(a))
+    assert '"tx8be.mul"' in a.read_text()
+    after = printed(capsys, str(a), "--passes", "rewrite")
+    assert '"tx8be.mul"' not in after
+    assert 'rewrites = ["neutral: nothing"]' in after
+    one, two = np.float32(1).tobytes().hex(), np.float32(2).tobytes().hex()
+    a.write_text(a.read_text().replace(one, two))
+    assert '"tx8be.mul"' in printed(capsys, str(a), "--passes", "rewrite")
+
+
+@pytest.mark.parametrize("until", ["cast", "layout_init", "group_opt"])
+def test_rewrites_need_a_graph(
+    until: str, graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a = str(tmp_path / "a.mlir")
+    printed(capsys, str(graph), "--until", until, "-o", a)
+    if until == "cast":  # nothing to cast in FP32, so it still is one
+        assert '"tx8be.relu"' in printed(capsys, a, "--passes", "rewrite")
+    else:
+        assert "the module is no graph any more: found tx8be." in refused(capsys, a, "--passes", "rewrite")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--passes", "castt"], "unknown pass 'castt'; the passes are import, cast, "),
+        (["--passes", "castt"], "unknown pass 'castt'; the passes are import, rewrite, cast, "),
         (["--passes", "castt"], "did you mean 'cast'?"),
         (["--until", "nothing"], "unknown pass 'nothing'"),
         (["--passes", "cast"], "pass cast needs the pass import before it; run so far: no pass"),
@@ -211,6 +247,8 @@ def test_wrong_usage_is_status_2(
         ("tx8be.done", "tx8be.gone", "has no attribute tx8be.done"),
         ("tx8be.graph", "tx8be.graf", "has no attribute tx8be.graph"),
         ('compute = "fp16"', 'compute = "fp17"', "damaged attributes tx8be.options"),
+        ('compute = "fp16"', "compute = 4 : i64", "damaged attributes tx8be.options"),
+        ("operands_at = array<i64: 0>", "operands_at = array<i300: 0>", "a.mlir"),
         ("precise = []", "rough = []", "damaged attributes"),
         ('"float32", [5 : i64', '"float33", [5 : i64', "'float33' of"),
         ('"file"', '"left out"', "was left out of the text"),
@@ -230,6 +268,31 @@ def test_a_wrong_text_is_one_line(
     error = refused(capsys, str(file), "--pipeline")
     assert error.startswith(str(file))
     assert message in error
+
+
+def test_damaged_groups_are_one_line(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "a.mlir"
+    printed(capsys, str(graph), "--until", "group_mapping", "-o", str(file))
+    file.write_text(file.read_text().replace("operands_at = array<i64: 0>", "operands_at = array<i64: 7>"))
+    assert f"{file}: damaged groups: IndexError: " in refused(capsys, str(file), "--pipeline")
+
+
+def test_text_changed_at_random_never_ends_in_a_traceback(
+    graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A word away, another in its place, other numbers: it works, or it is one line."""
+    file = tmp_path / "a.mlir"
+    printed(capsys, str(graph), "--tiles", "2", "--until", "group_cost", "-o", str(file))
+    whole, chance, ends = file.read_text(), random.Random(3), set()
+    words = [found.span() for found in re.finditer(r'"[^"]*"|\w+|[^\s\w]', whole)]
+    for _ in range(120):
+        (begin, end), other = chance.choice(words), chance.choice(words)
+        put = chance.choice(["", whole[slice(*other)], "7", "-1", "99999999999"])
+        file.write_text(whole[:begin] + put + whole[end:])
+        ends.add(main([str(file), "--pipeline"]))
+        captured = capsys.readouterr()
+        assert captured.err.count("\n") == (1 if captured.out == "" else 0)
+    assert ends == {0, 1}
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut", "other"])

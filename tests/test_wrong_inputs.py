@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -168,6 +169,51 @@ def test_options_that_contradict_each_other(
     assert tree(folder.parent) == before
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--report", "/dev/full"], "/dev/full: cannot be written: No space left on device"),
+        (["--save-plan", "/dev/full"], "/dev/full: cannot be written: No space left on device"),
+        (["--report", "folder"], "folder: cannot be written: Is a directory"),
+        (
+            ["--save-plan", "no/such/plan.json"],
+            "no/such/plan.json: cannot be written: No such file or directory",
+        ),
+        (["-o", "file"], "file: cannot be written to: it is no folder"),
+        (["-o", "file/out"], "file/out: cannot be written: Not a directory"),
+        (["-o", "/dev/null"], "/dev/null: cannot be written to: it is no folder"),
+        (["-o", "x" * 300], "cannot be written: File name too long"),
+    ],
+)
+def test_an_output_that_cannot_be_written_leaves_nothing(
+    arguments: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph_json("net.json", "Exp", (3, 5))
+    Path("file").write_text("mine")
+    Path("folder").mkdir()
+    assert message in refused(folder, capsys, "net.json", "--no-cache", *arguments)
+    assert not Path("net").exists()
+
+
+def test_a_full_disk_leaves_no_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph_json("net.json", "Exp", (3, 5))
+    written: list[Path] = []
+    replaced = Path.replace
+
+    def full(self: Path, target: Path) -> Path:
+        written.append(target)
+        if len(written) == 1:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return replaced(self, target)
+
+    monkeypatch.setattr(Path, "replace", full)
+    assert "No space left on device" in refused(folder, capsys, "net.json", "--no-cache", "-o", "a/b/out")
+    assert written
+    assert sorted(path.name for path in folder.iterdir()) == ["net.json"]
+
+
 def interrupt() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
@@ -188,7 +234,7 @@ def in_the_output(patch: pytest.MonkeyPatch) -> None:
 
     def stop(target: Path) -> Any:
         opened.append(target)
-        if len(opened) == 3:  # two of three files are written
+        if len(opened) == 4:  # the folder is made, two of three files are written
             interrupt()
         return named(target)
 

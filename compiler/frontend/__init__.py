@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from compiler.graph import Graph
@@ -12,14 +13,20 @@ def load(path: Path | str) -> Graph:
 
     Raises GraphError; its text names the file or the operator that is at fault.
     """
-    if Path(path).suffix.lower() == ".onnx":
+    return reader(path)(path)
+
+
+def reader(path: Path | str) -> Callable[[Path | str], Graph]:
+    """What reads a file of this name, its libraries loaded."""
+    suffix = Path(path).suffix.lower()
+    if suffix == ".onnx":
         from compiler.frontend.onnx.importer import load_onnx
 
-        return load_onnx(path)
-    if Path(path).suffix.lower() == ".pt2":
+        return load_onnx
+    if suffix == ".pt2":
         from compiler.frontend.torch import load_pt2
 
-        return load_pt2(path)
+        return load_pt2
     from compiler.graph_json import load_graph
 
-    return load_graph(path)
+    return load_graph

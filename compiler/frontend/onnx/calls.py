@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 import numpy as np
-from onnx import AttributeProto, NodeProto, TensorProto, checker, defs, helper
+from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, checker, defs, helper
 
 from compiler.folding import CannotFold, evaluated, is_determined
 from compiler.frontend.onnx.control import written_out
@@ -27,10 +27,14 @@ from compiler.graph import MOST_BYTES, NEWEST_OPSET, Array, Description, GraphEr
 from compiler.infer import infer_node
 from compiler.lowering import LOWERINGS
 from compiler.operators import OPERATORS
+from compiler.operators.expansion import computed
 from compiler.operators.record import Call, resolve
 
 _DEEPEST = 20
 """Functions in functions; ONNX's own nest three deep."""
+
+_COMPUTED_HERE = ("GatherElements",)
+"""Constants of these are what the operator's own record says: ONNX's evaluator takes 32 indices at most."""
 
 
 class Walk:
@@ -49,6 +53,8 @@ class Walk:
     # What adapters ask: names are those of the graph (versions.Known).
 
     def tensor(self, name: str) -> Tensor:
+        if not name:
+            raise Unsupported("an operand that it needs is left away")
         return self.tensors[name]
 
     def value(self, name: str) -> Array | None:
@@ -71,9 +77,8 @@ class Walk:
     def node(self, proto: NodeProto, name: str, opset: int, scope: Scope, depth: int = 0) -> None:
         """Take a node of ``opset``; GraphError when it is not supported or wrong."""
         op = proto.op_type if proto.domain in ONNX_DOMAINS else f"{proto.domain}.{proto.op_type}"
-        if depth == 0:
-            _stop_if_wrong(self.path, proto, name, opset)
         try:
+            _stop_if_wrong(self.path, proto, name, opset)
             self._take(proto, name, opset, scope, depth)
         except Unsupported as error:
             reason = f": {error}" if str(error) else ""
@@ -123,7 +128,7 @@ class Walk:
         if value in self.constants:
             self.define(name, self.constants[value])
         else:
-            self.tensors[name] = Tensor(name, self.tensors[value].dtype, self.tensors[value].shape)
+            self.tensors[name] = Tensor(name, self.tensor(value).dtype, self.tensor(value).shape)
             self.nodes.append(Node("Identity", f"{node}/{name}", (value,), (name,), {}))
 
     # --- constants ------------------------------------------------------------------------
@@ -156,12 +161,25 @@ class Walk:
             return [self._filled(node, operands[0])]
         if op == "Identity" and operands[0] is not None:  # ONNX's evaluator takes long to be imported
             return [operands[0]]
+        if op in _COMPUTED_HERE:
+            return self._by_record(node)
         if not defs.has(op, NEWEST_OPSET, "") or not operands:
             return None
         try:
             return evaluated(node, operands)
         except CannotFold as error:
             raise Unsupported(f"on constants: {error}") from None
+
+    def _by_record(self, node: NodeProto) -> list[Array] | None:
+        """The results on constants by the record of the operator; None if that refuses them."""
+        raw = Node(node.op_type, node.name, tuple(node.input), tuple(node.output), attributes_of(node))
+        tensors = {name: self.tensors[name] for name in node.input}
+        try:
+            finished = infer_node(self._view, raw, tensors)
+        except GraphError:
+            return None  # told when it is taken as a node
+        call = resolve(finished, NEWEST_OPSET, tensors, self.constants, len(node.input))
+        return list(computed(finished, call, self.constants).values())
 
     def _constant_node(self, node: NodeProto) -> Array:
         tensor = attribute(node, "value")
@@ -286,17 +304,32 @@ def _is_older(op: str, opset: int) -> bool:
 
 def _stop_if_wrong(path: Path, proto: NodeProto, name: str, opset: int) -> None:
     """GraphError when the node is not ONNX at all, which is another thing than not supported."""
-    if proto.domain not in ONNX_DOMAINS or not defs.has(proto.op_type, opset, ""):
+    if proto.domain not in ONNX_DOMAINS:
         return
+    if not defs.has(proto.op_type, opset, ""):
+        later = [at for at in range(opset + 1, NEWEST_OPSET + 1) if defs.has(proto.op_type, at, "")]
+        raise Unsupported(
+            f"ONNX has it from opset {later[0]} on; the model declares {opset}" if later else ""
+        )
     if proto.op_type == "Constant":
         return  # may hold all weights, which the checker would copy
-    if any(item.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS) for item in proto.attribute):
-        return  # the checker would miss the names of the graph around it
     context = checker.C.CheckerContext()
     context.ir_version = helper.find_min_ir_version_for([helper.make_opsetid("", opset)])
     context.opset_imports = {"": opset}
     try:
-        checker.check_node(proto, context)
+        checker.check_node(_without_bodies(proto), context)
     except checker.ValidationError as error:
         message = f"{path}: node '{name}' ({proto.op_type}): {first_line(error)}"
         raise GraphError([message]) from None
+
+
+def _without_bodies(proto: NodeProto) -> NodeProto:
+    """A node whose subgraphs are empty: the checker would miss the names of the graph around them."""
+    if not any(item.type == AttributeProto.GRAPH for item in proto.attribute):
+        return proto
+    outline = NodeProto()
+    outline.CopyFrom(proto)
+    for item in outline.attribute:
+        if item.type == AttributeProto.GRAPH:
+            item.g.CopyFrom(GraphProto(name="body"))
+    return outline

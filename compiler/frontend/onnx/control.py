@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from onnx import GraphProto, NodeProto
@@ -82,26 +82,29 @@ class _Flow:
 
 
 def _if(flow: _Flow) -> None:
-    condition = flow.walk.value(flow.node.input[0])
-    if condition is None:
-        raise Unsupported("its condition is not known when compiling")
-    flow.finish(flow.results(flow.graph("then_branch" if bool(np.all(condition)) else "else_branch"), []))
+    condition = _known(flow, flow.node.input[0], "condition")
+    flow.finish(flow.results(flow.graph("then_branch" if bool(condition) else "else_branch"), []))
+
+
+def _known(flow: _Flow, name: str, what: str) -> Any:
+    """The number that a value is; Unsupported when it is not known, or not one number."""
+    value = flow.walk.value(name)
+    if value is None:
+        raise Unsupported(f"its {what} is not known when compiling")
+    if value.size != 1:
+        raise Unsupported(f"its {what} must be one value; found {value.size}")
+    return value.reshape(-1)[0]
 
 
 def _loop(flow: _Flow) -> None:
     body, walk = flow.graph("body"), flow.walk
     limit, condition, *carried = flow.node.input
-    count = walk.value(limit) if limit else None
-    if limit and count is None:
-        raise Unsupported("its number of steps is not known when compiling")
-    most = _MOST_STEPS + 1 if count is None else int(count.reshape(-1)[0])
+    most = int(_known(flow, limit, "number of steps")) if limit else _MOST_STEPS + 1
     state = condition or walk.constant(np.array(True))
+    _check_results(body, 1 + len(carried))
     collected: list[list[str]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
     for step in range(most):
-        goes_on = walk.value(state)
-        if goes_on is None:
-            raise Unsupported("its condition is not known when compiling")
-        if not bool(np.all(goes_on)):
+        if not bool(_known(flow, state, "condition")):
             break
         _check_steps(step + 1)
         state, *values = flow.results(body, [walk.constant(np.array(step)), state, *carried])
@@ -117,19 +120,18 @@ def _scan(flow: _Flow) -> None:
     body, node = flow.graph("body"), flow.node
     scanned = plain(node, "num_scan_inputs", 0)
     assert isinstance(scanned, int)
+    if not 0 < scanned <= len(node.input):
+        raise Unsupported(f"num_scan_inputs must be 1 to {len(node.input)}, its inputs; found {scanned}")
     states = len(node.input) - scanned
     carried, sources = list(node.input[:states]), list(node.input[states:])
-    outputs = len(body.output) - len(carried)
+    _check_results(body, states)
+    outputs = len(body.output) - states
     axes = _each(flow, "scan_input_axes", scanned)
     backward, results_backward = (
         _each(flow, name, count)
         for name, count in (("scan_input_directions", scanned), ("scan_output_directions", outputs))
     )
-    shapes = [flow.walk.tensor(name).shape for name in sources]
-    steps = {shape[axis] for shape, axis in zip(shapes, axes, strict=True)}
-    if len(steps) != 1:
-        raise Unsupported(f"its operands have {sorted(steps)} steps")
-    (count,) = steps
+    count = _scan_steps(flow, sources, axes)
     _check_steps(count)
     collected: list[list[str]] = [[] for _ in range(outputs)]
     for step in range(count):
@@ -143,6 +145,24 @@ def _scan(flow: _Flow) -> None:
     ends = zip(collected, results_backward, _each(flow, "scan_output_axes", outputs), strict=True)
     whole = [flow.collected(parts[::-1] if back else parts, axis) for parts, back, axis in ends]
     flow.finish([*carried, *whole])
+
+
+def _scan_steps(flow: _Flow, sources: Sequence[str], axes: Sequence[int]) -> int:
+    """How long the scanned operands are."""
+    steps = set()
+    for name, axis in zip(sources, axes, strict=True):
+        shape = flow.walk.tensor(name).shape
+        if not -len(shape) <= axis < len(shape):
+            raise Unsupported(f"scan_input_axes: {axis} is no axis of '{name}' {list(shape)}")
+        steps.add(shape[axis])
+    if len(steps) != 1:
+        raise Unsupported(f"its operands have {sorted(steps)} steps")
+    return steps.pop()
+
+
+def _check_results(body: GraphProto, least: int) -> None:
+    if len(body.output) < least:
+        raise Unsupported(f"its body gives {len(body.output)} values; at least {least} are needed")
 
 
 def _each(flow: _Flow, name: str, count: int) -> tuple[int, ...]:

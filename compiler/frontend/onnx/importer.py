@@ -14,7 +14,7 @@ from onnx import GraphProto, NodeProto, TensorProto
 
 from compiler.folding import needed, only
 from compiler.frontend.onnx.calls import Walk
-from compiler.frontend.onnx.model import ONNX_DOMAINS, array_of, input_of, opset_of, read_model
+from compiler.frontend.onnx.model import ONNX_DOMAINS, array_of, dtype_name, input_of, opset_of, read_model
 from compiler.frontend.onnx.scope import Scope
 from compiler.graph import DTYPES, NEWEST_OPSET, Array, Description, Graph, GraphError, Node, Tensor
 from compiler.infer import build_graph, ordered_nodes
@@ -38,6 +38,7 @@ def describe(path: Path) -> Description:
     scope = Scope({t.name: walk.constant(np.zeros(t.shape, DTYPES[t.dtype])) for t in inputs if not t.size})
     for name, proto in protos:
         walk.node(proto, name, opset, scope)
+    _check_outputs(path, graph, walk, scope)
     return _description(path, graph.name, walk, scope, inputs, outputs)
 
 
@@ -121,6 +122,16 @@ def _description(
         constants=constants,
         nodes=tuple(nodes),
     )
+
+
+def _check_outputs(path: Path, graph: GraphProto, walk: Walk, scope: Scope) -> None:
+    """What the model says of its outputs. Shapes may differ, as in onnxruntime: many files have old ones."""
+    for info in graph.output:
+        declared = info.type.tensor_type.elem_type
+        found = walk.tensors[scope.inner(info.name)].dtype
+        if declared and dtype_name(declared) != found:
+            head = f"{path}: output '{info.name}' is declared as {dtype_name(declared)}"
+            raise GraphError([f"{head}; the nodes give {found}"])
 
 
 def _check_types(path: Path, walk: Walk, names: set[str]) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import onnx
 from google.protobuf.message import DecodeError
 from onnx import (
     AttributeProto,
@@ -25,6 +24,9 @@ from compiler.graph import DTYPES, NEWEST_OPSET, Array, AttrValue, GraphError, T
 OLDEST_OPSET = 6
 
 ONNX_DOMAINS = ("", "ai.onnx")
+
+_LONGEST_TEXT = 400
+"""Of what others say in their errors."""
 
 
 def read_model(path: Path) -> ModelProto:
@@ -89,9 +91,10 @@ def _without_local_functions(model: ModelProto, path: Path) -> ModelProto:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's text that says something."""
+    """The first line of an error's text that says something, at most ``_LONGEST_TEXT`` letters of it."""
     lines = [line.strip() for line in str(error).splitlines()]
-    return next((line for line in lines if line), type(error).__name__)
+    text = next((line for line in lines if line), type(error).__name__)
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
 
 
 def input_of(info: ValueInfoProto, source: Path) -> Tensor:
@@ -130,9 +133,11 @@ def dtype_name(elem_type: int) -> str:
 def array_of(tensor: TensorProto, source: Path, what: str) -> Array:
     """The values of a tensor, from the file or from external data beside it; ``what`` is for messages."""
     head = f"{source}: {what}"
+    if tensor.data_type not in helper.get_all_tensor_dtypes():
+        raise GraphError([f"{head}: damaged tensor: element type {tensor.data_type} is not known"])
     try:
         array = numpy_helper.to_array(tensor, str(source.parent))
-    except (OSError, ValueError, TypeError, KeyError, onnx.checker.ValidationError) as error:
+    except Exception as error:  # of NumPy, of the C++ code and of onnx's Python: there is no common class
         external = tensor.data_location == TensorProto.EXTERNAL
         problem = "external data cannot be read" if external else "damaged tensor"
         raise GraphError([f"{head}: {problem}: {first_line(error)}"]) from None

@@ -24,6 +24,7 @@ class Known(Protocol):
     def value(self, name: str) -> Array | None: ...
     def constant(self, value: Array) -> str:
         """The name of a new constant."""
+
     def fresh(self) -> str:
         """A name for a new value."""
 

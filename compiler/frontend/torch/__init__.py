@@ -81,7 +81,7 @@ def _torch(source: str) -> Any:
 @contextmanager
 def _silence() -> Iterator[None]:
     """Keep what PyTorch says about itself off the terminal."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export")]
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript")]
     before = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.ERROR)

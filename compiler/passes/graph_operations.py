@@ -1,0 +1,204 @@
+"""A graph as the operations of a module, and back.
+
+Values of the graph are results of operations, whose attribute ``values`` has their names. Inputs and outputs
+without elements need no operation; the program only declares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Region, SSAValue
+
+from compiler.dialect.attributes import decoded, decoded_array, encoded, encoded_array
+from compiler.dialect.ops import (
+    NODE_OPERATIONS,
+    InputOp,
+    LoadConstOp,
+    NodeOperation,
+    OutputOp,
+    SubgraphOp,
+    TensorOperation,
+)
+from compiler.dialect.types import DTYPE_FORMATS, shape_of, tensor_type
+from compiler.graph import Array, Graph, GraphError, Node, Tensor
+from compiler.operators import OPERATORS
+from compiler.passes.base import Context, operations
+
+
+def put_graph(context: Context, module: ModuleOp, more: Mapping[str, Attribute] | None = None) -> None:
+    """Let a module be ``context.graph``, and the context's constants those it reads; ``more`` is what the
+    subgraph shall say besides."""
+    graph, block = context.graph, Block()
+    context.constants = {}
+    _Writer(context, block).run()
+    attributes = {"graph": StringAttr(graph.name), "opset": IntegerAttr(graph.opset, i64), **(more or {})}
+    for old in module.ops:
+        old.detach()
+    module.body.block.add_op(SubgraphOp.create(regions=[Region(block)], attributes=attributes))
+
+
+def is_known(node: Node, position: int) -> bool:
+    """Whether the operator's record wants this operand when compiling."""
+    inputs = OPERATORS[node.op].inputs
+    return inputs[min(position, len(inputs) - 1)].constant
+
+
+class _Writer:
+    def __init__(self, context: Context, block: Block) -> None:
+        self.context, self.graph, self.block = context, context.graph, block
+        self.values: dict[str, SSAValue] = {}
+
+    def run(self) -> None:
+        for tensor in self.graph.inputs:
+            if tensor.size:
+                self.values[tensor.name] = self._source(InputOp, tensor)
+        for node in self.graph.nodes:
+            self._node(node)
+        for tensor in self.graph.outputs:
+            if tensor.size:
+                attributes: dict[str, Attribute] = {"node": StringAttr(tensor.name)}
+                made = OutputOp.create(operands=[self._value(tensor.name)], attributes=attributes)
+                self.block.add_op(made)
+
+    def _source(self, kind: type[InputOp] | type[LoadConstOp], tensor: Tensor) -> SSAValue:
+        made = kind.create(result_types=[_type(tensor)], attributes={"node": StringAttr(tensor.name)})
+        self.block.add_op(made)
+        return made.results[0]
+
+    def _value(self, name: str) -> SSAValue:
+        if name not in self.values:
+            kind: type[InputOp] | type[LoadConstOp] = InputOp
+            if name in self.graph.constants:
+                kind, self.context.constants[name] = LoadConstOp, self.graph.constants[name]
+            self.values[name] = self._source(kind, self.graph.tensors[name])
+        return self.values[name]
+
+    def _node(self, node: Node) -> None:
+        runtime = [(at, name) for at, name in enumerate(node.inputs) if name and not is_known(node, at)]
+        attributes: dict[str, Attribute] = {
+            "node": StringAttr(node.name),
+            "values": encoded(node.outputs),
+            "onnx": DictionaryAttr({name: encoded(value) for name, value in node.attrs.items()}),
+            "operands_at": DenseArrayBase.from_list(i64, [at for at, _ in runtime]),
+            "dtypes": self._dtypes(node),
+        }
+        if known := self._known(node):
+            attributes["known"] = known
+        results = [name for name in node.outputs if name]
+        made = NODE_OPERATIONS[node.op].create(
+            operands=[self._value(name) for _, name in runtime],
+            result_types=[_type(self.graph.tensors[name]) for name in results],
+            attributes=attributes,
+        )
+        self.block.add_op(made)
+        self.values |= zip(results, made.results, strict=True)
+
+    def _dtypes(self, node: Node) -> ArrayAttr[StringAttr]:
+        """Element types of the operands and of the results in the specification."""
+        names = (*node.inputs, *node.outputs)
+        return ArrayAttr([StringAttr(self.graph.tensors[name].dtype if name else "") for name in names])
+
+    def _known(self, node: Node) -> DictionaryAttr | None:
+        """The values of the operands that are no operands of the operation, by position."""
+        values: dict[str, Attribute] = {
+            str(at): encoded_array(self.graph.constants[name])
+            for at, name in enumerate(node.inputs)
+            if name and is_known(node, at)
+        }
+        return DictionaryAttr(values) if values else None
+
+
+def _type(tensor: Tensor) -> Attribute:
+    return tensor_type(DTYPE_FORMATS[tensor.dtype], tensor.shape)
+
+
+def graph_of(context: Context, module: ModuleOp) -> Graph:
+    """The graph that :func:`put_graph` has put there; GraphError for operations that no graph has."""
+    reader = _Reader(context, module)
+    for operation in operations(module):
+        if isinstance(operation, NodeOperation) and operation.values is not None and _is_plain(operation):
+            reader.node(operation)
+        elif isinstance(operation, OutputOp):
+            reader.output(operation)
+        elif isinstance(operation, InputOp | LoadConstOp):
+            reader.source(operation)
+        else:
+            found = f"found {operation.name} of node '{operation.node.data}'"
+            raise GraphError([f"the module is no graph any more: {found}"])
+    return replace(
+        context.graph, nodes=tuple(reader.nodes), tensors=reader.tensors, constants=reader.constants
+    )
+
+
+def _is_plain(operation: NodeOperation) -> bool:
+    """Whether no pass has written of its own on an operation."""
+    return operation.layout_str is None and operation.dev_info is None
+
+
+class _Reader:
+    def __init__(self, context: Context, module: ModuleOp) -> None:
+        self.context = context
+        self.taken = {name for operation in operations(module) for name in _names(operation)}
+        self.nodes: list[Node] = []
+        self.names: dict[SSAValue, str] = {}
+        self.constants: dict[str, Array] = {}
+        self.tensors = {t.name: t for t in (*context.graph.inputs, *context.graph.outputs)}
+
+    def source(self, operation: TensorOperation) -> None:
+        """An input, which the context describes, or a constant."""
+        name = self.names[operation.results[0]] = operation.node.data
+        if isinstance(operation, LoadConstOp):
+            self._constant(name, self.context.constants[name])
+
+    def output(self, operation: OutputOp) -> None:
+        value, name = self.names[operation.operands[0]], operation.node.data
+        if value != name:
+            self.nodes.append(Node("Identity", f"output {name}", (value,), (name,), {}))
+
+    def node(self, operation: NodeOperation) -> None:
+        dtypes = [text.data for text in operation.dtypes or ()]
+        outputs: tuple[str, ...] = decoded(operation.values) if operation.values is not None else ()
+        inputs = [""] * (len(dtypes) - len(outputs))
+        positions = operation.operands_at.get_values() if operation.operands_at is not None else ()
+        for at, value in zip(positions, operation.operands, strict=True):
+            inputs[int(at)] = self.names[value]
+        name = operation.node.data
+        for key, attribute in (operation.known.data if operation.known is not None else {}).items():
+            inputs[int(key)] = self._free(f"{name}/{key}")
+            self._constant(inputs[int(key)], decoded_array(attribute))
+        wanted = [each for each in zip(outputs, dtypes[len(inputs) :], strict=True) if each[0]]
+        for (output, dtype), result in zip(wanted, operation.results, strict=True):
+            self.names[result] = output
+            self.tensors[output] = Tensor(output, dtype, shape_of(result.type))
+        attributes = operation.attributes_of_node or DictionaryAttr({})
+        attrs = {key: decoded(value) for key, value in attributes.data.items()}
+        self.nodes.append(Node(operation.operator, name, tuple(inputs), outputs, attrs))
+
+    def _free(self, name: str) -> str:
+        """A name that no value has."""
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name
+
+    def _constant(self, name: str, array: Array) -> None:
+        self.constants[name] = array
+        self.tensors[name] = Tensor(name, array.dtype.name, array.shape)
+
+
+def _names(operation: TensorOperation) -> tuple[str, ...]:
+    """The names of the values that an operation makes."""
+    if isinstance(operation, NodeOperation) and operation.values is not None:
+        return tuple(decoded(operation.values))
+    return (operation.node.data,)
