@@ -34,6 +34,32 @@ STORAGE: dict[str, Callable[[Array], Array]] = {
     "bf16": _through("bfloat16"),
 }
 
+_LARGEST = {
+    "fp32": float(np.finfo(np.float32).max),
+    "tf32": float.fromhex("0x1.ffcp127"),
+    "fp16": 65504.0,
+    "bf16": float.fromhex("0x1.fep127"),
+}
+"""The largest finite number of each format."""
+
+_SMALLEST = {"fp32": 2.0**-149, "tf32": 2.0**-136, "fp16": 2.0**-24, "bf16": 2.0**-133}
+"""The smallest number above 0 of each format."""
+
+
+def within_range(values: Array, storage: str) -> Array:
+    """Finite numbers that a storage format does not reach become its largest ones, a tiny one its smallest.
+
+    Exporters write masks as 0 or 1 times the lowest FP32 number: times an infinity they would be NaN. And
+    a number by itself that would become 0 is there to keep a divisor or the operand of a Log from being 0.
+    """
+    largest, smallest = _LARGEST[storage], _SMALLEST[storage]
+    if values.size == 1 and 0.0 < abs(float(values.reshape(()))) < smallest:
+        return np.copysign(smallest, values).astype(np.float64)
+    if values.size == 0 or (float(values.max()) <= largest and float(values.min()) >= -largest):
+        return values
+    wide = values.astype(np.float64)
+    return np.where(np.isinf(wide), wide, np.clip(wide, -largest, largest))
+
 
 def run_reference(
     graph: Graph, inputs: Mapping[str, Array], *, storage: str | None = None
@@ -42,8 +68,9 @@ def run_reference(
 
     Float values are binary64 from the inputs to the outputs and are never rounded in between; integers and
     booleans are computed in their declared dtype and wrap. ``storage`` (a key of ``STORAGE``) rounds float
-    inputs and constants to that format first. An input may come in another float dtype than declared: it is
-    rounded to the declared one. Raises GraphError for missing, unknown or ill-shaped inputs.
+    inputs and constants (``within_range``) to that format first. An input may come in another float dtype
+    than declared: it is rounded to the declared one. Raises GraphError for missing, unknown or ill-shaped
+    inputs.
     """
     if storage is not None and storage not in STORAGE:
         raise GraphError([f"unknown storage format {storage!r}; allowed are {', '.join(STORAGE)}"])
@@ -53,7 +80,7 @@ def run_reference(
             raise GraphError([f"graph {graph.name} has no input '{name}'{did_you_mean(name, names)}"])
     with np.errstate(all="ignore"):
         values = {t.name: _widened(_accepted(t, inputs), storage) for t in graph.inputs}
-        values |= {name: _widened(array, storage) for name, array in graph.constants.items()}
+        values |= {name: _known(array, storage) for name, array in graph.constants.items()}
         for node in graph.nodes:
             operands = [values[name] if name else None for name in node.inputs]
             try:
@@ -83,3 +110,10 @@ def _widened(array: Array, storage: str | None) -> Array:
     if array.dtype.name not in FLOATS:
         return np.asarray(array)
     return array.astype(np.float64) if storage is None else STORAGE[storage](array)
+
+
+def _known(array: Array, storage: str | None) -> Array:
+    """A constant in binary64, or as it is."""
+    if storage is None or array.dtype.name not in FLOATS:
+        return _widened(array, storage)
+    return STORAGE[storage](within_range(array, storage))

@@ -164,6 +164,27 @@ MORE_REFUSALS = [
         "found [2, 3] with data [2, 3], batch_dims 0",
     ),
     Refusal(
+        "GatherND",
+        [(2, 5, 3), np.array([[[0, 2]], [[4, -4]]])],
+        {"batch_dims": 1},
+        "Indices that are known when compiling must lie in [-s, s-1], s being the size of their axis; "
+        "found index -4 with s = 3 in row 1: [4, -4]",
+    ),
+    Refusal(
+        "ScatterElements",
+        [(2, 3), np.array([[-3, 0, 1]]), (1, 3)],
+        {},
+        "Indices that are known when compiling must lie in [-s, s-1], s being the size of data along axis; "
+        "found index -3 with s = 2",
+    ),
+    Refusal(
+        "ScatterND",
+        [(2, 3), np.array([[0, 1], [2, 1]]), (2,)],
+        {},
+        "Indices that are known when compiling must lie in [-s, s-1], s being the size of their axis; "
+        "found index 2 with s = 2 in row 1: [2, 1]",
+    ),
+    Refusal(
         "ScatterElements",
         [(2, 3), ("int64", (2, 2)), (2, 3)],
         {"axis": 1},
@@ -414,7 +435,8 @@ MORE_REFUSALS = [
         "RNN",
         [(1001, 1, 3), (1, 4, 3), (1, 4, 4)],
         {},
-        "The sequence must have 1 to 1000 steps, each of which is code of its own; found 1001 steps",
+        "The sequence must have 1 to 1000 steps, each of which is code of its own, or more in a layer of 16 "
+        "to 256 units with constant R and nothing optional but bias and states; found 1001 steps",
     ),
     Refusal(
         "RNN",

@@ -55,7 +55,7 @@ def test_tiles_take_heads_and_blocks(tiles: int, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16"])
 def test_keys_in_blocks(dtype: str) -> None:
-    """The running maximum grows over the blocks for most queries."""
+    """The largest score of most queries is in another block than the first."""
     check(qkv((2,), 70, 300, 24, 40), dtype=dtype, spm=0x1A000)
 
 

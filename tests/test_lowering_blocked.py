@@ -5,23 +5,28 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from compiler_harness import draw, graph, small_machine
 from phase_harness import run_phase
 
-from compiler.codegen.kernel import Target
+from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.spm import SpmOverflow
 from compiler.codegen.tensors import DdrTensor
-from compiler.graph import Array
+from compiler.graph import Array, GraphError
 from compiler.lowering import LOWERINGS
+from compiler.lowering.conv_cuts import plans
+from compiler.lowering.conv_layer import Layer, layer_of
+from compiler.lowering.convolution import convolution
 from compiler.lowering.generate import generate
+from compiler.lowering.pooling import counts_differ, pool_layer
 from compiler.lowering.record import Cut, Step, Work
 from compiler.operators import call_of
 from compiler.reference import run_reference
 from compiler.tolerance import judge
 from tx8isa.formats import Format
-from tx8isa.machine import Machine
+from tx8isa.machine import Machine, load_machine
 
 Shape = tuple[int, ...]
 Nodes = list[tuple[str, list[str], list[str], dict[str, Any]]]
@@ -67,6 +72,13 @@ class Case:
         given = {name: channels_last(v) if v.ndim > 2 else v for name, v in values.items() if name != "w"}
         given |= {name: v for name, v in values.items() if name == "w"}
         return work, list(known.values()), given, stored
+
+    def layer(self) -> Layer:
+        """The group in numbers."""
+        work = self.work()[0]
+        if work.op == "Conv":
+            return layer_of(work)
+        return pool_layer(work, work.op == "AveragePool" and counts_differ(work.spec))
 
     def _tensor(self, name: str, result: Shape, anchor: bool) -> DdrTensor:
         fmt = FORMATS[self.dtype]
@@ -114,6 +126,13 @@ def conv(
         else:
             nodes.append((op, [value], [name], {}))
     return Case(nodes, inputs, constants, dtype, blocked)
+
+
+def pool(op: str, image: Shape, *after: str, dtype: str = "fp16", blocked: bool = True, **attrs: Any) -> Case:
+    """A pool; ``after`` are pointwise operators."""
+    nodes: Nodes = [(op, ["x"], ["v0"], attrs)]
+    nodes += [(name, [f"v{i}"], [f"v{i + 1}"], {}) for i, name in enumerate(after)]
+    return Case(nodes, {"x": image}, {}, dtype, blocked)
 
 
 @pytest.mark.parametrize("blocked", [True, False])
@@ -189,6 +208,121 @@ def test_what_tiles_share_arrives_in_time(tiles: int, what: str, dtype: str) -> 
         np.testing.assert_array_equal(case.run(cut, tiles, strict=True), expected, str(cut))
 
 
+@pytest.mark.parametrize("what", ["both", "image"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        conv((1, 128, 13, 6), (128, 128, 3, 3), "Add", "Relu", pads=(1, 1, 1, 1)),
+        conv((1, 128, 7, 10), (256, 128, 1, 1), dtype="fp32"),
+        conv((1, 64, 12, 6), (128, 64, 3, 3), "Sigmoid", strides=(2, 2), pads=(1, 1, 1, 1)),
+        conv((2, 192, 4, 6), (128, 192, 1, 3), bias=False),
+        conv((1, 256, 9, 6), (256, 256, 1, 1), "Relu", strides=(2, 2)),
+    ],
+    ids=["uneven rows", "positions", "half a plane each", "planes and images", "rows that are skipped"],
+)
+def test_rows_that_some_tiles_share_arrive_in_time(case: Case, what: str) -> None:
+    """Ways of which the grid has several tiles with the same rows, and several with other rows or images."""
+    expected = case.run()
+    for tiles in (4, 16):
+        ways = plans(case.layer(), Target(tiles, 0x2F0000, Format.FP16), 0x2F0000)
+        some = [plan for plan in ways if plan.share == what and 1 < plan.map_parts < tiles]
+        assert some
+        cut = some[0 if tiles == 16 else -1].cut()
+        np.testing.assert_array_equal(case.run(cut, tiles, strict=True), expected, str(cut))
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        conv((1, 64, 3, 37), (64, 64, 3, 3), "Add", "Relu", pads=(1, 1, 1, 1)),
+        conv((1, 40, 5, 37), (72, 40, 3, 4), strides=(2, 3), pads=(1, 0, 1, 3), dtype="fp32"),
+        conv((2, 64, 4, 29), (32, 64, 2, 3), "Sigmoid", dilations=(1, 3), pads=(0, 1, 0, 5)),
+        conv((1, 96, 2, 21), (96, 1, 3, 3), "Relu", group=96, pads=(1, 1, 1, 1)),
+        pool("MaxPool", (1, 70, 4, 27), "Relu", kernel_shape=(2, 3), strides=(1, 2), pads=(0, 1, 0, 1)),
+        pool("AveragePool", (2, 128, 3, 22), kernel_shape=(3, 3)),
+    ],
+    ids=["residual", "strides", "dilations", "depthwise", "maximum", "mean"],
+)
+def test_rows_are_divided_where_there_are_few(case: Case) -> None:
+    """Tiles along the columns, of which the first and the last have padding; several slices of a tile too."""
+    expected = case.run()
+    for tiles in (5, 16):
+        target = Target(tiles, 0x2F0000, FORMATS[case.dtype])
+        ways = [plan for plan in plans(case.layer(), target, 0x2F0000) if plan.columns]
+        assert {plan.share for plan in ways} <= {"own", "weights"}
+        several = dataclasses.replace(ways[0], columns=ways[0].columns // 2, share="own")
+        for way in (ways[0], several) if tiles == 16 else (ways[-1],):
+            np.testing.assert_array_equal(case.run(way.cut(), tiles, strict=True), expected, str(way))
+
+
+@pytest.mark.parametrize(("dtype", "spm"), [("fp16", 0x18000), ("fp32", 0x50000)])
+def test_a_row_that_does_not_fit_is_divided(dtype: str, spm: int) -> None:
+    """Rather than the channels, whose sums would have to be kept in FP32."""
+    case = conv((1, 64, 5, 200), (32, 64, 3, 3), "Add", dtype=dtype, pads=(1, 1, 1, 1))
+    found = plans(case.layer(), Target(3, spm, FORMATS[dtype]), spm)[0]
+    assert (found.channels, found.columns > 0) == (64, True)
+    case.run(found.cut(), 3, small_machine(spm))
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+def test_a_row_of_a_pool_that_does_not_fit_is_divided(op: str) -> None:
+    case = pool(op, (1, 64, 6, 300), kernel_shape=(4, 4), strides=(1, 2))
+    case.run(None, 3, small_machine(0x10000))
+
+
+def test_rows_of_means_that_count_unequally_are_not_divided() -> None:
+    case = pool("AveragePool", (1, 64, 6, 300), kernel_shape=(4, 4), pads=(1, 1, 1, 1))
+    with pytest.raises(AssertionError, match="fits no scratchpad"):
+        case.run(None, 3, small_machine(0x10000))
+
+
+def test_an_image_is_shared_by_tiles_with_unequal_maps() -> None:
+    case = conv((1, 40, 6, 7), (200, 40, 3, 3), "Add", pads=(1, 1, 1, 1))
+    expected = case.run()
+    cut = next(cut for cut in cuts_of(case, 4, share="image") if cut.size("maps") == 64)
+    np.testing.assert_array_equal(case.run(cut, 4, strict=True), expected)
+
+
+@pytest.mark.parametrize("share", ["own", "weights", "image", "both"])
+def test_an_addend_that_is_complete_is_loaded_before_the_tiles_meet(share: str) -> None:
+    case = conv((1, 64, 14, 6), (128, 64, 3, 3), "Add", "Relu", pads=(1, 1, 1, 1))
+    work, tensors, given, expected = case.work()
+    cut = next(
+        cut for cut in cuts_of(case, 4, share=share)
+        if cut.size("rows") * cut.parts("rows") >= 14 and cut.size("maps") * cut.parts("maps") >= 128
+    )  # fmt: skip
+    work = dataclasses.replace(work, cut=cut)
+
+    def phase(settled: set[str]) -> tuple[Array, list[str]]:
+        def lower(k: Kernel) -> None:
+            k.synchronized, k.settled = True, frozenset(settled)
+            convolution(k, work)
+
+        return run_phase(lower, given, tensors, work.output, 4, None, True)
+
+    (late, after), (early, before) = phase(set()), phase({"r0"})
+    np.testing.assert_array_equal(early, late)
+    assert judge("operator", "fp16", early, expected, declared="float32").ok
+
+    def is_first(lines: list[str]) -> bool:
+        meeting = next(at for at, line in enumerate(lines) if "ncc.barrier" in line)
+        return any(line.split()[-1] == "r0" for line in lines[:meeting])
+
+    assert is_first(before)
+    assert not is_first(after)
+
+
+def test_the_order_of_the_ways_follows_the_machine() -> None:
+    """Where links are slow nothing that has to be sent comes first."""
+    layer = conv((1, 256, 14, 14), (256, 256, 3, 3), pads=(1, 1, 1, 1)).layer()
+    machine = load_machine()
+    rate = dataclasses.replace if dataclasses.is_dataclass(machine.noc.link_out) else msgspec.structs.replace
+    slow = msgspec.structs.replace(machine.noc, link_out=rate(machine.noc.link_out, value=1e9))
+    slow_machine = msgspec.structs.replace(machine, noc=slow)
+    assert plans(layer, Target(16, 0x2F0000, Format.FP16), 0x2F0000)[0].share != "own"
+    assert plans(layer, Target(16, 0x2F0000, Format.FP16, slow_machine), 0x2F0000)[0].share == "own"
+
+
 @pytest.mark.parametrize("rows", [9, 10])
 @pytest.mark.parametrize("kernel", [1, 3])
 def test_an_image_of_which_windows_skip_rows_is_shared_whole(kernel: int, rows: int) -> None:
@@ -202,13 +336,6 @@ def test_an_image_of_which_windows_skip_rows_is_shared_whole(kernel: int, rows: 
 @pytest.mark.parametrize("strides", [(3, 1), (1, 3), (2, 3)])
 def test_windows_of_one_position_that_skip_some(strides: tuple[int, int], blocked: bool) -> None:
     conv((2, 24, 10, 7), (32, 24, 1, 1), "Relu", blocked=blocked, strides=strides).run()
-
-
-def pool(op: str, image: Shape, *after: str, dtype: str = "fp16", blocked: bool = True, **attrs: Any) -> Case:
-    """A pool; ``after`` are pointwise operators."""
-    nodes: Nodes = [(op, ["x"], ["v0"], attrs)]
-    nodes += [(name, [f"v{i}"], [f"v{i + 1}"], {}) for i, name in enumerate(after)]
-    return Case(nodes, {"x": image}, {}, dtype, blocked)
 
 
 @pytest.mark.parametrize("blocked", [True, False])
@@ -261,3 +388,33 @@ def test_a_cut_that_does_not_fit_is_refused() -> None:
     cut = cuts_of(case, 1)[0]
     with pytest.raises(SpmOverflow):
         generate("p0", dataclasses.replace(work, cut=cut), Target(1, 0x8000, Format.FP16))
+
+
+def test_more_values_than_registers_is_a_work_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Smaller slices are tried; if none is better, the node is refused in a line."""
+    work, target = conv((1, 64, 40, 40), (64, 64, 3, 3)).work()[0], Target(1, 0x40000, Format.FP16)
+    budgets = []
+
+    def lower(k: Kernel, work: Work) -> None:
+        budgets.append(k.budget)
+        if k.budget > least:
+            for number in range(40):
+                k.registers.compute(number)
+
+    entry = dataclasses.replace(LOWERINGS["Conv"], lower=lower)
+    monkeypatch.setitem(LOWERINGS, "Conv", entry)
+    least = 0x20000
+    generate("p0", work, target)
+    assert budgets == [0x40000, 0x20000]
+    least = 0
+    with pytest.raises(GraphError, match=r"node 'n0' \(Conv\): all 26 registers"):
+        generate("p0", work, target)
+
+
+def test_means_of_uneven_windows_are_not_divided_along_rows() -> None:
+    case = pool("AveragePool", (1, 64, 3, 22), kernel_shape=(3, 3), pads=(1, 1, 1, 1))
+    even = pool("AveragePool", (1, 64, 3, 22), kernel_shape=(3, 3))
+    target = Target(16, 0x2F0000, Format.FP16)
+    way = next(plan for plan in plans(even.layer(), target, 0x2F0000) if plan.columns)
+    with pytest.raises(ValueError, match="slices of this layer have whole rows"):
+        case.run(way.cut(), 16)

@@ -6,6 +6,11 @@ import numpy as np
 import pytest
 from compiler_harness import assert_right, draw, graph, one, small_machine
 
+import compiler
+import emulator
+from compiler import run
+from compiler.graph import GraphError
+
 DTYPES = ("fp32", "tf32", "fp16", "bf16")
 CHANNELS = (1, 3, 30, 32, 33, 64, 65, 129)
 Shape = tuple[int, ...]
@@ -57,6 +62,44 @@ def test_automatic_padding(auto_pad: str) -> None:
     assert_right(
         one("Conv", [(1, 3, 8, 9)], {"w": draw(4, 3, 2, 3)}, auto_pad=auto_pad, strides=(2, 2)), "fp32"
     )
+
+
+@pytest.mark.parametrize(("dilation", "mnemonic"), [(2, "ne.dwconv"), (3, "ne.dwconv"), (4, "ne.conv")])
+def test_windows_of_single_channels_with_gaps(dilation: int, mnemonic: str) -> None:
+    """Up to some dilation the gaps are filled with zeros, beyond it channels are computed together."""
+    attrs = {"group": 70, "dilations": (dilation, dilation), "pads": (dilation, dilation, dilation, 0)}
+    weights = {"w": draw(70, 1, 3, 3), "b": draw(70)}
+    program = assert_right(one("Conv", [(2, 70, 11, 12)], weights, **attrs, strides=(1, 2)), "fp16")
+    assert mnemonic in program.text
+    assert {"ne.dwconv": "ne.conv", "ne.conv": "ne.dwconv.fp16"}[mnemonic] not in program.text
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp16"])
+@pytest.mark.parametrize(
+    ("maps", "group", "attrs"),
+    [
+        (24, 1, {"pads": (0, 3, 0, 1)}),
+        (24, 1, {"strides": (1, 3)}),
+        (24, 1, {"dilations": (1, 5), "pads": (0, 9, 0, 9), "strides": (4, 2)}),
+        (10, 10, {"dilations": (1, 2)}),
+    ],
+)
+def test_an_image_of_one_row(maps: int, group: int, attrs: dict[str, Shape], dtype: str) -> None:
+    weights = {"w": draw(maps, 10 // group, 1, 4), "b": draw(maps)}
+    made = one("Conv", [(2, 10, 1, 333)], weights, **attrs, group=group)
+    assert_right(made, dtype, 5, small_machine(0x10000))
+
+
+def test_one_row_may_be_longer_than_the_rows_of_an_image() -> None:
+    assert_right(one("Conv", [(1, 3, 1, 9000)], {"w": draw(5, 3, 1, 3)}, pads=(0, 1, 0, 1)), "fp16")
+    assert_right(one("AveragePool", [(1, 3, 1, 9000)], kernel_shape=(1, 3), pads=(0, 1, 0, 1)), "fp16")
+
+
+@pytest.mark.parametrize("weights", [(5, 3, 3, 3), (5, 3, 1, 3)])
+def test_longer_rows_of_other_images_are_refused(weights: Shape) -> None:
+    pads = (1, 1, 1, 1) if weights[2] == 3 else (1, 1, 0, 1)
+    with pytest.raises(GraphError, match=r"rows of at most 4096 positions; found 900[02] to 9000"):
+        compiler.compile(one("Conv", [(1, 3, 1, 9000)], {"w": draw(*weights)}, pads=pads), dtype="fp16")
 
 
 def test_one_dimension() -> None:
@@ -159,6 +202,12 @@ def test_averages_that_count_the_padding() -> None:
     assert_right(one("AveragePool", [(1, 5, 10, 10)], **attrs, ceil_mode=1), "fp32")
 
 
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+def test_pools_of_one_row(op: str) -> None:
+    attrs = {"kernel_shape": (1, 5), "strides": (1, 3), "pads": (0, 2, 0, 4)}
+    assert_right(one(op, [(2, 70, 1, 200)], **attrs), "fp16", 5, small_machine(0x10000))
+
+
 def test_pools_of_one_dimension() -> None:
     assert_right(one("MaxPool", [(2, 5, 30)], kernel_shape=(3,), strides=(2,)), "fp16")
     assert_right(one("AveragePool", [(2, 5, 30)], kernel_shape=(3,), pads=(1, 1)), "fp16")
@@ -184,3 +233,22 @@ def test_a_residual_block_stays_in_one_order() -> None:
     constants = {"w1": draw(12, 5, 3, 3), "w2": draw(12, 12, 3, 3), "gain": draw(12, 1, 1)}
     made = graph(nodes, {"x": (2, 5, 9, 8)}, constants)
     assert_right(made, "fp16")
+
+
+@pytest.mark.parametrize(("maps", "sends"), [(256, True), (3, False)])
+def test_the_first_copy_of_a_tile_is_made_at_the_start(maps: int, sends: bool) -> None:
+    """It takes long: so a program whose later phases send something sends something before the first."""
+    nodes = [
+        ("MaxPool", ["x"], ["p"], {"kernel_shape": (2, 2)}),
+        ("Conv", ["p", "w"], ["y"], {"pads": (1, 1, 1, 1)}),
+    ]
+    made = graph(nodes, {"x": (1, 256, 15, 15)}, {"w": draw(maps, 256, 3, 3, scale=0.02)})
+    program = compiler.compile(made, "fp16", search="off", patterns="none")
+    start, *phases = program.text.split(".node ")
+    assert ("dte.unicast" in start) is sends
+    assert any("dte.broadcast" in phase for phase in phases) is sends
+    loaded = emulator.Program(program.image, program.machine)
+    inputs = run.random_inputs(made, {}, 3)
+    assert loaded.run(inputs, strict=True)["y"].shape == (1, maps, 14, 14)
+    assert not loaded.hazards
+    assert all(verdict.ok for verdict in run.check(program, inputs).verdicts.values())

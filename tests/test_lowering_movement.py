@@ -59,6 +59,14 @@ def test_pad(pads: Shape) -> None:
     assert_right(one("Pad", [(3, 4, 5)], {"p": ints(*pads), "v": np.array(1.5, np.float32)}), "fp32")
 
 
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+def test_pad_with_what_a_format_does_not_reach(dtype: str) -> None:
+    """The lowest FP32 number becomes the lowest of the format, minus infinity stays."""
+    for value in (np.finfo(np.float32).min, -np.inf):
+        constants = {"p": ints(1, 0, 0, 1), "v": np.array(value, np.float32)}
+        assert_right(one("Pad", [(3, 4)], constants), dtype)
+
+
 def test_pad_with_zero_and_chosen_axes() -> None:
     node = ("Pad", ["x", "p", "", "axes"], ["y"], {})
     assert_right(graph([node], {"x": (3, 4, 5)}, {"p": ints(2, 1), "axes": ints(-1)}), "fp16")

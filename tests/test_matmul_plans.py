@@ -99,7 +99,10 @@ def test_every_cut_gives_the_same_result(fmt: Format, constant: bool) -> None:
 
 @pytest.mark.parametrize("fmt", [Format.FP16, Format.BF16, Format.TF32])
 def test_no_cut_changes_a_bit(fmt: Format) -> None:
-    """Sums are in FP32 and in one order, however the inner dimension is cut; then there is one rounding."""
+    """Sums are in FP32 and in one order, however the inner dimension is cut; then there is one rounding.
+
+    Only tiles that share the terms of a product add up in another order (test_matmul_split.py).
+    """
     case = made((70, 320 + 9), (320 + 9, 200), fmt, out=fmt)
     data = {"a": draw(70, 329, seed=1), "b": draw(329, 200, seed=2)}
     results = set()

@@ -15,7 +15,9 @@ from xdsl.dialects.builtin import ModuleOp
 
 import compiler
 from compiler import run
+from compiler.dialect.ops import NodeOperation
 from compiler.graph import Graph, GraphError
+from compiler.passes.barrier_opt import BarrierOptPass, settled_operands
 from compiler.passes.base import computes, operations
 from compiler.passes.ddr_lives import Life, best_fit
 from compiler.passes.ddr_range import VARIABLES, Range, place_of
@@ -66,6 +68,26 @@ def chain(count: int, shape: str = S) -> str:
 
 def places(module: ModuleOp) -> dict[str, Range]:
     return {op.node.data: place_of(op) for op in operations(module) if op.results}
+
+
+def test_what_was_written_before_the_last_barrier_is_settled() -> None:
+    """c reads a, of the phase before last, and b, of the last one; d and e read what is there."""
+    lines = [
+        source("x", "x", S),
+        node("softmax", "a", "a", {"x": S}, S),
+        node("softmax", "b", "b", {"a": S}, S),
+        node("mul", "c", "c", {"a": S, "b": S}, S),
+        node("softmax", "d", "d", {"a": S}, S),
+        *(output(name, name, S) for name in "cd"),
+    ]
+    module = after(parsed("\n".join(lines)), context(), DdrReorderPass(), BarrierOptPass())
+    found = {
+        operation.node.data: [
+            value.owner.node.data for value in values if isinstance(value.owner, NodeOperation)
+        ]
+        for operation, values in settled_operands(module)
+    }
+    assert found == {"a": [], "b": [], "c": ["a"], "d": ["a"]}
 
 
 def test_a_chain_of_phases_needs_room_for_two_values() -> None:

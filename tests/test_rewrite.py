@@ -37,6 +37,19 @@ def test_batch_normalization_behind_a_convolution(op: str, group: int, bias: boo
     assert after.nodes[0].name == "n1" and after.nodes[0].outputs == ("y",)
 
 
+def test_batch_normalization_of_the_rows_of_a_product() -> None:
+    """A linear layer on tokens [B, N, C] whose normalization sees them as rows."""
+    nodes: list[NodeSpec] = [("MatMul", ["x", "w"], ["p"], {}), ("Reshape", ["p", "rows"], ["c"], {}), BN]
+    constants = {"w": draw(5, 6, seed=1), "rows": np.array([-1, 6]), **normalization(6)}
+    tokens: dict[str, tuple[int, ...]] = {"x": (2, 4, 5)}
+    becomes(nodes, tokens, constants, ["Reshape", "Gemm"])
+    stays(nodes, tokens, constants, outputs=("y", "p"))
+    stays(nodes, tokens, {**constants, "rows": np.array([4, 12]), **normalization(12)})
+    stays(nodes, tokens, {**constants, "rows": np.array([4, 2, 6]), **normalization(2)})
+    infinite = {**constants, "b": np.full(6, np.inf, np.float32)}
+    assert ops(rewrite_graph(graph(nodes, tokens, infinite))) == [spec[0] for spec in nodes]
+
+
 @pytest.mark.parametrize("turned", [0, 1])
 def test_batch_normalization_behind_a_gemm(turned: int) -> None:
     constants = {"w": draw(6, 4) if turned else draw(4, 6), "k": draw(6, seed=2), **normalization(6)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from compiler_harness import NodeSpec, assert_right, draw, graph, ints
-from rewrite_harness import HALF, becomes, number, ops, stays
+from rewrite_harness import HALF, assert_same, becomes, number, ops, stays
 
 from compiler.graph import Array
 from compiler.rewrite import rewrite_graph
@@ -193,3 +193,33 @@ def test_projected_attention_on_the_chip(dtype: str) -> None:
 def test_a_mask_of_truth_values_on_the_chip(dtype: str) -> None:
     keep = np.tril(np.ones((5, 7), bool), 2)
     assert_right(graph(chosen(True), QKV, {"keep": keep, "low": number(-np.inf)}), dtype)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_single_queries_that_share_keys_are_queries_of_one_head(masked: bool) -> None:
+    """As in a step of generating text: K and V have two heads, each for three of the queries."""
+    nodes: list[NodeSpec] = []
+    for name in "kv":
+        nodes += [
+            ("Unsqueeze", [name, "two"], [f"{name}u"], {}),
+            ("Expand", [f"{name}u", "wide"], [f"{name}e"], {}),
+            ("Reshape", [f"{name}e", "all"], [f"{name}a"], {}),
+        ]
+    nodes += [
+        ("Transpose", ["ka"], ["kt"], {"perm": (0, 1, 3, 2)}), ("MatMul", ["q", "kt"], ["s"], {}),
+        *([("Add", ["s", "mask"], ["m"], {})] if masked else []),
+        ("Softmax", ["m" if masked else "s"], ["p"], {"axis": -1}), ("MatMul", ["p", "va"], ["y"], {}),
+    ]  # fmt: skip
+    inputs = {
+        "q": (2, 6, 1, 8),
+        "k": (2, 2, 9, 8),
+        "v": (2, 2, 9, 8),
+        **({"mask": (2, 1, 1, 9)} if masked else {}),
+    }
+    constants = {"two": ints(2), "wide": ints(2, 2, 3, 9, 8), "all": ints(2, 6, 9, 8)}
+    before = graph(nodes, inputs, constants)
+    after = rewrite_graph(before)
+    assert_same(before, after)
+    (attention,) = (node for node in after.nodes if node.op == "FusedAttention")
+    assert after.tensors[attention.outputs[0]].shape == (2, 2, 3, 8)
+    assert_right(before, "fp16", 4)

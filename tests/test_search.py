@@ -77,6 +77,17 @@ def test_no_more_is_tried_than_the_effort_allows() -> None:
     assert [trial.cut for trial in found.trials] == [None, *[Cut(sizes=(("bytes", n),)) for n in SIZES[:2]]]
 
 
+def test_who_watches_hears_of_every_candidate() -> None:
+    heard: list[tuple[int, int, int]] = []
+    search = Search(slice_bytes, Effort(2, 0, 100), watch=lambda *numbers: heard.append(numbers))
+    found = search.run([template(), template(size=4096)])
+    assert sum(len(each.trials) for each in found) == len(heard)
+    assert [tried for _, _, tried in heard] == list(range(len(heard)))
+    assert [done for done, _, _ in heard] == sorted(done for done, _, _ in heard)
+    assert {total for _, total, _ in heard} == {2}
+    assert heard[-1][0] == 1
+
+
 def test_templates_share_the_effort_by_their_cycles() -> None:
     assert Effort(100, 3, 60).shares([10, 300, 690]) == [3, 30, 60]
     assert EFFORTS["off"].shares([5, 5]) == [0, 0]

@@ -30,15 +30,24 @@ MOST_POSITIONS = 16384
 
 @dataclass(frozen=True)
 class Grid:
-    """The positions of a slice: ``height`` rows, at most ``room``, of ``width``."""
+    """The positions of a slice: ``height`` rows, at most ``room``, of ``width``.
+
+    Rows have ``columns`` positions where that is given, at most ``width``.
+    """
 
     height: Value
     width: int
     room: int
+    columns: Value | None = None
+
+    @property
+    def row(self) -> Value:
+        """Positions of a row."""
+        return self.width if self.columns is None else self.columns
 
     @property
     def positions(self) -> Value:
-        return multiply(self.height, self.width)
+        return multiply(self.height, self.row)
 
 
 @dataclass(frozen=True)
@@ -73,7 +82,7 @@ class Aligned:
     @property
     def shape(self) -> list[Value]:
         """The packed shape operand."""
-        return [1, self.grid.height, self.grid.width, self.channels]
+        return [1, self.grid.height, self.grid.row, self.channels]
 
     def plane(self, index: int) -> Value:
         """Address of a plane."""
@@ -99,7 +108,8 @@ def slice_buffer(k: Kernel, name: str, fmt: Format, grid: Grid, channels: int) -
 class Place:
     """Where a slice of a tensor [N, ..., C] begins: image, position in it, channel.
 
-    A ``row_step`` above 1 takes every so-many-th row of the image only. Of a blocked tensor a slice begins
+    A ``row_step`` above 1 takes every so-many-th row of the image only. ``pitch``: positions of a row of the
+    image, if the slice has not all of them. Of a blocked tensor a slice begins
     with a plane and ends with one or with the last channel; or it is 4, 8, 16 or 32 channels within a plane,
     a whole number of slices from its beginning, and the tensor has whole planes only.
     """
@@ -108,6 +118,7 @@ class Place:
     position: Value
     lane: Value = 0
     row_step: int = 1
+    pitch: int = 0
 
 
 @dataclass(frozen=True)
@@ -146,10 +157,11 @@ def _rows(
     at: Place, grid: Grid, step: int, width: int, outer: list[tuple[Value, int]]
 ) -> dict[str, Argument]:
     """Loops over ``outer`` (extent, stride) and positions ``step`` apart, of each ``width`` elements."""
-    if at.row_step == 1:
+    if at.row_step == 1 and not at.pitch:
         inner = [(grid.positions, step), (width, 1)]
     else:
-        inner = [(grid.height, at.row_step * grid.width * step), (grid.width, step), (width, 1)]
+        pitch = at.row_step * (at.pitch or grid.width) * step
+        inner = [(grid.height, pitch), (grid.row, step), (width, 1)]
     return dma_loops([stride for _, stride in outer + inner], [extent for extent, _ in outer + inner])
 
 
@@ -182,13 +194,16 @@ def _first(tensor: DdrTensor, at: Place) -> Value:
 
 def load_aligned(
     k: Kernel, name: str, tensor: DdrTensor, first: Value, step: int, grid: Grid, channels: int,
-    row_step: int = 1,
+    row_step: int = 1, into: Value | None = None,
 ) -> Aligned:  # fmt: skip
     """Read a slice; position p begins at element ``first + p * step`` of the tensor.
 
-    Rows of the slice are ``row_step`` rows apart.
+    Rows of the slice are ``row_step`` rows apart. It goes ``into`` a place of the caller or a new buffer.
     """
-    target = slice_buffer(k, name, tensor.fmt, grid, channels)
+    if into is None:
+        target = slice_buffer(k, name, tensor.fmt, grid, channels)
+    else:
+        target = Aligned(into, tensor.fmt, grid, channels)
     whole, rest = divmod(channels, BLOCK)
     at = Place(0, 0, row_step=row_step)
     if whole:

@@ -19,14 +19,14 @@ from .expr import Address, Value, Variable, bounds, ceil_div, highest, lanes
 from .phase import Constant, Scratch, Target
 from .registers import TILE, Registers
 from .spm import SpmAllocator, SpmBuffer, SpmOverflow
-from .tree import Argument, Issue, Item, Let, Loop
+from .tree import NEVER_AGAIN, Argument, Issue, Item, Let, Loop
 
 __all__ = ["Argument", "Constant", "Kernel", "Scratch", "Target"]
 
 Prepared = TypeVar("Prepared")
 
-_NEVER_AGAIN = 1 << 60
-"""Step of a loop that has one turn at most."""
+_MOST_IMMEDIATE = 2047
+"""What the core adds in one instruction."""
 
 
 @dataclass
@@ -46,6 +46,8 @@ class Kernel:
     ``prefix`` starts all its symbols. ``budget`` are the scratchpad bytes that the slices of the lowering
     should stay below together. ``synchronized``: the phase uses what other tiles wrote, so it must wait for
     them (``begin``). With ``turns`` the buffers of a loop have two copies, used in turns, if there is room.
+    ``settled``: symbols of operands that were complete before that wait, and can be read earlier.
+    ``busiest`` is a tile that has as much to do as any; what it takes is the estimate of the phase.
     """
 
     prefix: str
@@ -53,6 +55,8 @@ class Kernel:
     budget: int
     synchronized: bool = False
     turns: bool = True
+    settled: frozenset[str] = frozenset()
+    busiest: int = 0
     out: Emitter = field(default_factory=Emitter)
     tree: list[Item] = field(default_factory=list)
     buffers: list[SpmBuffer] = field(default_factory=list)
@@ -64,6 +68,8 @@ class Kernel:
     _scope: tuple[int, ...] = ()
     _count: int = 0
     _core: int = 0
+    _assembled: int = -1
+    """Instructions of the phase when all tiles came together last."""
     _symbols: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -191,12 +197,20 @@ class Kernel:
                 yield index
             if turn is not None:
                 self.out.instruction("not", turn.register, turn.register)
-            self.out.instruction("addi", index.register, index.register, str(step))
+            self._advance(index, step)
             self._exit_unless(index.register, limit, end)
             self.out.instruction("j", begin)
             self.out.label(end)
             loop.core = self._core_instructions()
         self._loops[number].last = self._count - 1
+
+    def _advance(self, index: Variable, step: int) -> None:
+        """The next turn's index."""
+        if step <= _MOST_IMMEDIATE:
+            self.out.instruction("addi", index.register, index.register, str(step))
+            return
+        with self.registers.scope():
+            self.out.instruction("add", index.register, index.register, self.registers.compute(step))
 
     @contextmanager
     def when(self, index: Value, below: Value) -> Iterator[None]:
@@ -211,7 +225,7 @@ class Kernel:
         with self.registers.scope():
             register = self.registers.compute(index)
             self._exit_unless(register, self.registers.compute(below), end)
-            loop = Loop(Variable(register, *bounds(index)), index, below, _NEVER_AGAIN)
+            loop = Loop(Variable(register, *bounds(index)), index, below, NEVER_AGAIN)
             with self._inside(loop, number):
                 yield
             self.out.label(end)
@@ -295,6 +309,12 @@ class Kernel:
         self.emit("ncc.wait")
         if self.target.tiles > 1:
             self.emit("ncc.barrier", tiles=(1 << self.target.tiles) - 1)
+        self._assembled = self._count
+
+    def assemble(self) -> None:
+        """All tiles come here, done with all before; nothing to do where a phase begins with that."""
+        if self._assembled != self._count:
+            self.synchronize()
 
     def place_buffers(self) -> None:
         """Give the buffers their addresses; SpmOverflow when they do not fit.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from compiler.graph import Array
 from tx8isa.formats import Format
 from tx8isa.layouts import Layout
 from tx8isa.packing import pack, storage_dtype
@@ -22,9 +23,14 @@ _EACH = 2
 
 def identity(k: Kernel, size: int, fmt: Format) -> Value:
     """The identity [size, size] in a format that the matrix engine takes, loaded once."""
-    image = pack(stored(np.eye(size), fmt), fmt, Layout.CX).view(storage_dtype(fmt))
-    buffer = k.buffer("identity", image.nbytes)
-    k.emit(f"rdma.{fmt.token}", dst=buffer, src=k.constant("identity_data", fmt, image), n=image.size)
+    return loaded_matrix(k, "identity", np.eye(size), fmt)
+
+
+def loaded_matrix(k: Kernel, name: str, matrix: Array, fmt: Format) -> Value:
+    """A known matrix in a format that the matrix engine takes, loaded once."""
+    image = pack(stored(matrix, fmt), fmt, Layout.CX).view(storage_dtype(fmt))
+    buffer = k.buffer(name, image.nbytes)
+    k.emit(f"rdma.{fmt.token}", dst=buffer, src=k.constant(f"{name}_data", fmt, image), n=image.size)
     return buffer
 
 

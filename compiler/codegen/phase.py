@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from compiler.graph import Array
 from tx8isa.formats import Format
+from tx8isa.machine import Machine, load_machine
+
+
+@lru_cache(maxsize=1)
+def _tx81() -> Machine:
+    return load_machine()
 
 
 @dataclass(frozen=True)
 class Target:
-    """What code is made for: tiles that take part, and scratchpad bytes of one tile."""
+    """What code is made for: tiles that take part, scratchpad bytes of one tile, the chip they are of."""
 
     tiles: int
     spm_bytes: int
     compute: Format
+    machine: Machine = field(default_factory=_tx81)
 
 
 @dataclass(frozen=True)

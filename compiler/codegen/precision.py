@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from compiler.graph import Array
-from compiler.reference import STORAGE, round_to_tf32
+from compiler.reference import STORAGE, round_to_tf32, within_range
 from tx8isa.formats import Format
 from tx8isa.packing import storage_dtype
 
@@ -37,12 +37,13 @@ PRODUCTS = ((0, 0), (0, 1), (1, 0))
 
 
 def stored(data: Array, fmt: Format) -> Array:
-    """Values rounded to a format, in the dtype whose elements hold its bits."""
+    """Constants rounded to a format (``within_range``), in the dtype whose elements hold its bits."""
     if not fmt.is_float:
         return np.asarray(data).astype(storage_dtype(fmt))
+    data = within_range(np.asarray(data), fmt.token)
     if fmt is Format.TF32:
         return round_to_tf32(data).astype(np.float32)
-    return np.asarray(STORAGE[fmt.token](np.asarray(data)), np.float64).astype(storage_dtype(fmt))
+    return np.asarray(STORAGE[fmt.token](data), np.float64).astype(storage_dtype(fmt))
 
 
 def constant_parts(data: Array, compute: Format) -> list[Array]:

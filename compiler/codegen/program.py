@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from asm.instruction_text import quote
 from compiler.graph import Array, Shape
 from tx8isa.formats import Format
+from tx8isa.layouts import LINE_BYTES
 
 from .emitter import Emitter
 from .registers import TILE
@@ -17,6 +19,8 @@ CONSTANTS_FILE = "prog.const"
 """Data of the constants, beside the assembly text that includes it."""
 
 _ALIGNMENT = 64
+_FIRST_COPY = "first.copy"
+"""DDR for the copy that is made only to be the first: a line that all tiles read, and one of each."""
 
 
 @dataclass
@@ -91,13 +95,8 @@ def same_bits(one: Array, other: Array) -> bool:
 
 def buffer_record(kind: str, name: str, fmt: Format, shape: Shape, dtype: str, address: int) -> str:
     """The directive that records an input or output at an address, under any name."""
-    fields = (quoted(name), fmt.token, extents(shape), layout_of(shape), dtype, hex(address))
+    fields = (quote(name), fmt.token, extents(shape), layout_of(shape), dtype, hex(address))
     return f"        .buffer {kind}, {', '.join(fields)}"
-
-
-def quoted(text: str) -> str:
-    """A string as assembly spells it."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def layout_of(shape: Shape) -> str:
@@ -127,6 +126,21 @@ def prologue(tiles: int, machine_tiles: int) -> list[str]:
     return out.lines
 
 
+def first_copy(data: Data, tiles: int) -> list[str]:
+    """A copy by the DTE of every tile, of a line of DDR to another, that nobody waits for.
+
+    The first copy of a tile takes several times as long as others; here that passes beside the first phases.
+    """
+    data.space(_FIRST_COPY, (tiles + 1) * LINE_BYTES)
+    out = Emitter()
+    out.instruction("la", "t0", _FIRST_COPY)
+    out.instruction("addi", "t1", TILE, "1")
+    out.instruction("slli", "t1", "t1", str(LINE_BYTES.bit_length() - 1))
+    out.instruction("add", "t1", "t1", "t0")
+    out.instruction("dte.unicast", f"dst=t1, src=t0, tile=0, n={LINE_BYTES}")
+    return out.lines
+
+
 def _exit(out: Emitter) -> None:
     """End the tile with status 0 (the RISC-V Linux system call exit)."""
     out.instruction("li", "a0", "0")
@@ -144,4 +158,4 @@ def epilogue() -> list[str]:
 
 def phase(node: str, lines: Iterable[str]) -> list[str]:
     """The code of one graph node."""
-    return ["", f"        .node {quoted(node)}", *lines]
+    return ["", f"        .node {quote(node)}", *lines]

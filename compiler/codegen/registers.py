@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tx8isa.errors import Tx8Error
+
 from .emitter import Emitter
 from .expr import Address, Operation, Slot, Value, Variable
 
@@ -17,8 +19,8 @@ _POOL = (
 _IMMEDIATE = range(-2048, 2048)
 
 
-class OutOfRegisters(RuntimeError):
-    """More values are alive at once than the core has registers: a fault of the lowering, not of a graph."""
+class OutOfRegisters(Tx8Error):
+    """More values are alive at once than the core has registers: another way of dividing the work may do."""
 
 
 class Registers:
@@ -31,7 +33,7 @@ class Registers:
     def take(self) -> str:
         """A register nobody uses."""
         if not self._free:
-            raise OutOfRegisters(f"all {len(_POOL)} registers hold values")
+            raise OutOfRegisters(f"all {len(_POOL)} registers of the kernel core hold values")
         return self._free.pop(0)
 
     def release(self, register: str) -> None:

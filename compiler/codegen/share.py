@@ -23,6 +23,13 @@ from .expr import Value, add, highest, multiply, quotient, remainder
 from .kernel import Kernel
 from .tensors import unravel
 
+CONTENTION = 2.25
+"""How much longer copies take than one tile's bytes on one link when all tiles send to their teams at once.
+
+They share links, and a copy has all links of its way for itself: 2.0 in teams of 4 tiles, 2.5 in one of 16,
+simulated.
+"""
+
 
 @dataclass(frozen=True)
 class Team:
@@ -60,6 +67,11 @@ class TileGrid:
                 first = add(first, multiply(place, step))
         size = math.prod(self.parts[axis] for axis in axes)
         return Team(size, member, k.let(multiply(_power_of_two(first), pattern)))
+
+
+def tiles_from(k: Kernel, first: Value, count: int) -> Value:
+    """The set of ``count`` tiles from ``first`` on, as DTE and barrier take it."""
+    return k.let(multiply(_power_of_two(first), (1 << count) - 1))
 
 
 @contextmanager

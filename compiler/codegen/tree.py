@@ -10,6 +10,9 @@ from .expr import Value, Variable
 
 Argument = Value | float | str | list[Value]
 
+NEVER_AGAIN = 1 << 60
+"""Step of a loop that has one turn at most: of a condition."""
+
 
 @dataclass(frozen=True, slots=True)
 class Issue:
@@ -41,6 +44,11 @@ class Loop:
     body: list[Item] = field(default_factory=list)
     core: int = 0
     """Instructions of the kernel core at the end of a turn."""
+
+    @property
+    def condition(self) -> bool:
+        """Whether it is code that some tiles pass by, rather than a loop."""
+        return self.step == NEVER_AGAIN
 
 
 Item = Issue | Let | Loop

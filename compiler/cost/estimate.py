@@ -38,7 +38,7 @@ def estimate(kernel: Kernel, machine: Machine, pricing: Pricing | None = None) -
     """What a phase takes, whose buffers have been placed. Prices may be shared between estimates."""
     tiles = _tiles_at_work(kernel)
     walk = _Walk(kernel, Timeline(machine, _sharing(kernel, tiles)), pricing or Pricing(machine))
-    walk.run(0)
+    walk.run(kernel.busiest)
     line = walk.line
     engines = {engine.name: ticks // TICKS for engine, ticks in sorted(line.busy.items())}
     return Estimate(line.now // TICKS, engines, line.ddr_bytes * tiles, tiles)
@@ -58,19 +58,22 @@ def _tiles_at_work(kernel: Kernel) -> int:
 
 def _sharing(kernel: Kernel, tiles: int) -> float:
     """How many tiles use DDR at the same time, on average: those with fewer turns than tile 0 end earlier."""
-    turns = [_turns(kernel, tile) for tile in range(tiles)]
+    turns = [_turns(kernel.tree, {kernel.tile.register: tile}) for tile in range(tiles)]
     return min(sum(turns) / turns[0], tiles) if turns[0] else tiles
 
 
-def _turns(kernel: Kernel, tile: int) -> int:
-    """Turns of the loops of a phase that are in no other."""
-    registers, turns = {kernel.tile.register: tile}, 0
-    for item in kernel.tree:
+def _turns(items: list[Item], registers: Registers) -> int:
+    """Turns of the loops that are in no other, only in what this tile does not pass by."""
+    turns = 0
+    for item in items:
         if isinstance(item, Let):
             registers[item.variable.register] = value_of(item.value, registers)
         elif isinstance(item, Loop):
             start, count = value_of(item.start, registers), value_of(item.count, registers)
-            turns += len(range(start, count, item.step))
+            if not item.condition:
+                turns += len(range(start, count, item.step))
+            elif start < count:
+                turns += _turns(item.body, registers)
     return turns
 
 

@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from compiler.codegen.share import CONTENTION
 from tx8isa.cost import TICKS
 from tx8isa.machine import Machine
 from tx8isa.record import Engine
@@ -33,6 +34,12 @@ class _Access(NamedTuple):
         """Whether an instruction with these ranges has to wait for its end."""
         ranges = [*reads, *writes] if self.writes else writes
         return any(first < self.last and self.first < last for first, last in ranges)
+
+
+def barrier_cycles(machine: Machine) -> int:
+    """What tiles take to wait for their engines and for each other when nobody is late."""
+    timing = machine.timing
+    return round(timing.core.join.value + timing.core.join_worker.value + timing.barrier.fixed.value)
 
 
 @dataclass
@@ -102,7 +109,7 @@ class Timeline:
         """A copy to other tiles: complete when its bytes have left by the link and gone through DDR."""
         self.core += self._send
         start = max(self.core, self.link)
-        self.link = start + round(price.link_bytes * self._link_byte)
+        self.link = start + round(CONTENTION * price.link_bytes * self._link_byte)
         end = self.link + price.ticks
         if price.ddr_bytes:
             self.ddr = max(self.ddr, start) + round(price.ddr_bytes * self.sharing * self._ddr_byte)

@@ -8,6 +8,8 @@ specification each operand is (those known when compiling are attributes of the 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
+from functools import cache
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr
 from xdsl.ir import Dialect, Operation
@@ -58,11 +60,12 @@ class NodeOperation(TensorOperation):
 
     ``onnx`` has its attributes, ``known`` the operands whose values fix the code, by position. ``dtypes``
     are the element types in the specification: of every operand ("" where one was left away), then of the
-    result.
+    results, whose names are ``values`` ("" for one that is not wanted).
     """
 
     known = opt_attr_def(DictionaryAttr)
     dtypes = opt_attr_def(ArrayAttr)
+    values = opt_attr_def(ArrayAttr)
 
     @property
     def operator(self) -> str:
@@ -89,21 +92,42 @@ _RENAMED = {"Cast": "convert"}
 _OPERATOR_NAMES = {f"tx8be.{_RENAMED.get(name, _snake(name))}": name for name in OPERATORS}
 
 
-def _operation(name: str, operator: str) -> type[NodeOperation]:
+@cache
+def _operation(operator: str) -> type[NodeOperation]:
+    name = next(name for name, known in _OPERATOR_NAMES.items() if known == operator)
     fields = {"name": name, "__doc__": OPERATORS[operator].summary}
     return irdl_op_definition(type(f"{operator}Op", (NodeOperation,), fields))
 
 
-NODE_OPERATIONS: dict[str, type[NodeOperation]] = {
-    operator: _operation(name, operator) for name, operator in _OPERATOR_NAMES.items()
-}
+class _NodeOperations(Mapping[str, type[NodeOperation]]):
+    """The classes by operator. Each is made when it is first asked for: a network needs few of them, and
+    making all takes longer than most passes."""
+
+    def __getitem__(self, operator: str) -> type[NodeOperation]:
+        if operator not in OPERATORS:
+            raise KeyError(operator)
+        return _operation(operator)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(OPERATORS)
+
+    def __len__(self) -> int:
+        return len(OPERATORS)
+
+
+NODE_OPERATIONS: Mapping[str, type[NodeOperation]] = _NodeOperations()
 
 OWN_OPERATIONS: list[type[Operation]] = [
     *(InputOp, LoadConstOp, OutputOp, CastOp, ChannelNormOp, SubgraphOp),
     *(GroupOp, LoadVarOp, StoreVarOp),
 ]
 
-Tx8be = Dialect("tx8be", [*OWN_OPERATIONS, *NODE_OPERATIONS.values()], [TF32Type])
+
+@cache
+def tx8be() -> Dialect:
+    """The dialect with all its operations, for those who read it as text."""
+    return Dialect("tx8be", [*OWN_OPERATIONS, *NODE_OPERATIONS.values()], [TF32Type])
+
 
 __all__ = [
     "NODE_OPERATIONS",
@@ -118,5 +142,5 @@ __all__ = [
     "StoreVarOp",
     "SubgraphOp",
     "TensorOperation",
-    "Tx8be",
+    "tx8be",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 from xdsl.dialects.builtin import (
     IntegerType,
@@ -41,6 +42,8 @@ _ELEMENTS: dict[Format, Attribute] = {
     Format.INT64: IntegerType(64),
 }
 _FORMATS = {element: fmt for fmt, element in _ELEMENTS.items()}
+_STORED = {order.value: order for order in (Order.CHANNELS_LAST, Order.BLOCKED)}
+"""Orders that a type has as its encoding."""
 
 #: Formats of the graph's element types. A truth value is a byte, 0 or 1, as in NumPy's files.
 DTYPE_FORMATS = {
@@ -55,6 +58,7 @@ DTYPE_FORMATS = {
 }
 
 
+@cache
 def tensor_type(fmt: Format, shape: Shape, order: Order = Order.PLAIN) -> TensorType[Attribute]:
     """A tensor of the shape of the specification that lies in DDR in ``order``."""
     encoding = NoneAttr() if order is Order.PLAIN else StringAttr(order.value)
@@ -73,10 +77,9 @@ def order_of(kind: Attribute) -> Order:
     encoding = kind.encoding if isinstance(kind, TensorType) else None
     if isinstance(encoding, NoneAttr):
         return Order.PLAIN
-    stored = {order.value: order for order in (Order.CHANNELS_LAST, Order.BLOCKED)}
-    if isinstance(encoding, StringAttr) and encoding.data in stored:
-        return stored[encoding.data]
-    raise ValueError(f"{kind} has no known order: plain, {', '.join(stored)}")
+    if isinstance(encoding, StringAttr) and encoding.data in _STORED:
+        return _STORED[encoding.data]
+    raise ValueError(f"{kind} has no known order: plain, {', '.join(_STORED)}")
 
 
 def shape_of(kind: Attribute) -> Shape:
@@ -110,6 +113,14 @@ def stored_bytes(kind: Attribute) -> int:
         placement = place(format_of(kind), stored_shape(kind), Layout.NCX)
         return (placement.batches - 1) * placement.batch_stride + placement.used_bytes
     return -(-math.prod(shape_of(kind)) * format_of(kind).bits // 8)
+
+
+def mem_layout(kind: Attribute) -> Layout:
+    """What the hardware manual calls the order in which a tensor lies in DDR."""
+    if order_of(kind) is Order.BLOCKED:
+        return Layout.NCX
+    shape = stored_shape(kind)
+    return Layout.NTENSOR if len(shape) > 1 and shape[0] > 1 else Layout.TENSOR
 
 
 def lies_alike(before: Attribute, after: Attribute) -> bool:

@@ -11,13 +11,18 @@ from compiler.lowering import (  # noqa: F401  (each module registers its loweri
     core,
     elementwise,
     formulas,
+    groupnorm,
     indexing,
     matmul,
     movement,
     normalization,
     pieces,
     pooling,
+    recurrence,
+    rotary,
     rowwise,
+    stack,
+    upsample,
 )
 from compiler.lowering.record import LOWERINGS, Lowering, Order, Work
 

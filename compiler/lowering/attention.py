@@ -1,48 +1,59 @@
-"""Attention with online softmax: scores never leave the scratchpad.
+"""Attention: scores never leave the scratchpad.
 
-A tile takes whole heads, or blocks of queries of one. Scores are computed transposed, [keys, queries], so
-that what belongs to a query is one value per channel: the maximum is a reduction over positions, the
-subtraction a VuV instruction, and the result, [E, queries] too, is divided the same way. A product with the
-identity transposes it in the end, which is exact.
+A tile takes heads, or blocks of queries of one, and sweeps twice over blocks of keys. Scores are computed
+transposed, [keys, queries], so that what belongs to a query is one value per channel. The first sweep finds
+the largest score of each query. Rounded to the format of the matrix engine it is subtracted where the sums of
+the second sweep begin, so that weights are exp of what the engine gives, in its own format. (A softmax may
+subtract any number, as long as all weights of a query have the same.) The result, [E, queries] too, is
+divided by the sums of the weights; a product with the identity transposes it in the end, which is exact.
 
-When all keys do not fit they are swept in blocks, and sums and result are scaled by exp(old maximum - new
-one) (Milakov, Gimelshein 2018: Online normalizer calculation for softmax; Dao et al. 2022: FlashAttention).
+Keys of a head stay in the scratchpad if they fit, else each sweep loads them, two blocks ahead. Under a
+causal mask, blocks of keys that no query of the block sees are skipped, and only those on the diagonal get a
+mask.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 
 from compiler.codegen.aligned import (
     BLOCK,
     Aligned,
     Grid,
     aligned_bytes,
-    load_aligned,
     narrowed_slice,
     per_channel,
     slice_buffer,
-    store_aligned,
 )
-from compiler.codegen.expr import Value, add, ceil_div, maximum, minimum, multiply, round_up, subtract
+from compiler.codegen.expr import (
+    Value,
+    add,
+    ceil_div,
+    maximum,
+    minimum,
+    multiply,
+    quotient,
+    round_up,
+    subtract,
+)
 from compiler.codegen.kernel import Argument, Kernel
 from compiler.codegen.lane_turner import identity
-from compiler.codegen.precision import engine_format, multiply_parts, split
-from compiler.codegen.tensors import DdrTensor, Stretch, View, broadcast_view, stretches, unravel
-from compiler.codegen.vector import Vector, convert
-from compiler.lowering.attention_plan import Problem, cuts, problem_of
+from compiler.codegen.precision import PRODUCTS, engine_format, split
+from compiler.codegen.share import TileGrid
+from compiler.codegen.tensors import Stretch, stretches
+from compiler.codegen.vector import Vector
+from compiler.lowering.attention_keys import Keys, Slots, Walk
+from compiler.lowering.attention_mask import Diagonal
+from compiler.lowering.attention_operands import load_mask, store_result
+from compiler.lowering.attention_plan import Problem, cuts, problem_of, shares
+from compiler.lowering.gather import enter
 from compiler.lowering.record import Work, lowering
-from compiler.operators.attention_fused import Strided, matrices
+from compiler.operators.attention_fused import matrices
 from compiler.operators.record import Call
 from tx8isa.formats import Format
 from tx8isa.layouts import LINE_BYTES, aligned_channels
-
-_LOWEST = -3.0e38
-"""What a maximum begins with: finite, so that its difference from itself is 0."""
-_LEAST_MASK = {Format.FP16: -6.0e4}
-_LEAST_OF_WIDER = -1.0e30
-"""Masks are brought above this: an infinity times the zeros of the identity would be NaN."""
 
 
 def _check(call: Call) -> str | None:
@@ -51,34 +62,26 @@ def _check(call: Call) -> str | None:
     return f"heads of at most 4096 channels; found {widest}" if widest > 4096 else None
 
 
-@lowering("FusedAttention", check=_check, cuts=cuts, rounds=True)
+@lowering("FusedAttention", check=_check, cuts=cuts, rounds=True, prefetch=True)
 def attention(k: Kernel, work: Work) -> None:
-    """Heads are dealt first, then blocks of queries; each tile has a contiguous share."""
+    """Heads are dealt first, then blocks of queries, in turns: under a causal mask late ones take longer."""
     p = problem_of(k, work)
-    tables = _tables(k, p)
+    if not p.shared:
+        k.begin()
+    tables: _Tables | None = None
     for stretch in stretches(p.m, p.queries):
-        by_heads, by_blocks = _shares(k.target.tiles, p.heads, stretch.count)
-        heads = _share(k, k.tile // by_blocks if by_heads > 1 else 0, by_heads, p.heads)
-        blocks = _share(k, k.tile % by_blocks if by_blocks > 1 else 0, by_blocks, stretch.count)
-        stages = _Stages(k, p, tables, stretch)
-        with k.loop(heads[1], heads[0]) as head:
-            if p.keys == p.n:
-                _pipelined(stages, head, blocks)
-            else:
-                _online(stages, head, blocks)
-
-
-def _shares(tiles: int, heads: int, blocks: int) -> tuple[int, int]:
-    """In how many parts heads and blocks of queries are dealt: few steps for the busiest tile."""
-    ways = [(by, tiles // by) for by in range(1, tiles + 1) if tiles % by == 0]
-    return min(ways, key=lambda way: (ceil_div(heads, way[0]) * ceil_div(blocks, way[1]), -way[0]))
-
-
-def _share(k: Kernel, part: Value, parts: int, count: int) -> tuple[Value, Value]:
-    """The contiguous range of ``count`` things that belongs to a part."""
-    each = ceil_div(count, parts)
-    first = k.let(multiply(part, each))
-    return first, k.let(minimum(add(first, each), count))
+        by_heads, by_blocks = shares(k.target.tiles, p.heads, stretch.count)
+        place = k.let(k.tile // by_blocks), k.let(k.tile % by_blocks)
+        team = TileGrid((by_heads, by_blocks), place).team(k, 1) if p.shared else None
+        keys = Keys(k, p, team)
+        if p.shared:
+            enter(k, *(base for slots in keys.slots for base in slots.bases))
+        tables = tables or _Tables(identity(k, p.e, engine_format(p.fmt)), _ones(k, p))
+        first = k.let(multiply(place[0], ceil_div(p.heads, by_heads)))
+        end = k.let(minimum(add(first, ceil_div(p.heads, by_heads)), p.heads))
+        stages = _Stages(k, p, tables, stretch, keys)
+        with k.loop(end, first) as head:
+            stages.head(head, place[1], by_blocks)
 
 
 @dataclass(frozen=True)
@@ -89,12 +92,11 @@ class _Tables:
     ones: Value
 
 
-def _tables(k: Kernel, p: Problem) -> _Tables:
-    fmt = engine_format(p.fmt)
-    longest = max(p.keys, p.queries)
+def _ones(k: Kernel, p: Problem) -> Value:
+    fmt, longest = engine_format(p.fmt), max(p.keys, p.queries)
     ones = k.buffer("ones", aligned_bytes(1, longest, fmt))
     k.emit(f"td.memset.{fmt.token}", dst=ones, value=1.0, n=aligned_channels(longest, BLOCK))
-    return _Tables(identity(k, p.e, engine_format(p.fmt)), ones)
+    return ones
 
 
 class _Turned:
@@ -105,244 +107,277 @@ class _Turned:
         self.span = round_up(room, LINE_BYTES)
         self.like, self.base = like, k.buffer(name, 2 * self.span)
 
-    def at(self, block: Value) -> Aligned:
-        return self.like.at(add(self.base, multiply(block % 2, self.span)), self.like.fmt)
+    def at(self, block: Value, rows: int) -> Aligned:
+        base = add(self.base, multiply(block % 2, self.span))
+        return Aligned(base, self.like.fmt, Grid(rows, 1, rows), self.like.channels)
+
+
+Sums = tuple[Value, Format]
+"""With what the sums of a product begin, and its format."""
+
+
+@dataclass(frozen=True)
+class _Queries:
+    """A block of queries in the scratchpad.
+
+    ``lowest``: minus the largest score of each, as the matrix engine takes it; ``shift``: that for every key
+    of a block. Neither is there in the first sweep.
+    """
+
+    head: Value
+    row: Value
+    parts: list[Aligned]
+    lowest: Value = 0
+    shift: Sums | None = None
+
+
+@dataclass(frozen=True)
+class _Own:
+    """What neighbouring blocks of queries have two copies of: queries, result, sums; the scores of both."""
+
+    queries: Slots
+    result: _Turned
+    total: _Turned
+    scores: _Turned
 
 
 class _Stages:
-    """The stages of a block of queries; blocks have the size of ``stretch``."""
+    """The work on blocks of queries of the size of ``stretch``."""
 
-    def __init__(self, k: Kernel, p: Problem, tables: _Tables, stretch: Stretch) -> None:
-        self.k, self.p, self.tables, self.stretch = k, p, tables, stretch
+    def __init__(self, k: Kernel, p: Problem, tables: _Tables, stretch: Stretch, keys: Keys) -> None:
+        self.k, self.p, self.tables, self.keys = k, p, tables, keys
+        self.stretch, self.queries = stretch, stretch.size
         self.engine = engine_format(p.fmt)
         self.spreads: Value = tables.ones
         """What transposes a mask, or spreads its one row."""
-        if p.mask is not None and p.mask.shape[-2] > 1:
-            self.spreads = identity(k, stretch.size, self.engine)
+        self.diagonal = Diagonal(k, p, self.queries) if p.causal is not None else None
+        if self.diagonal is None and p.mask is not None and p.mask.shape[-2] > 1:
+            self.spreads = identity(k, self.queries, self.engine)
+        self.slots = Slots(k, p, 0, self.queries, 2)
+
+    # --- a block of queries ------------------------------------------------------------------------------
+
+    def head(self, head: Value, first: Value, step: int) -> None:
+        """Every ``step``-th block of queries of a head.
+
+        While one is worked on the next is loaded, and the result of the last finished.
+        """
+        k, p, count = self.k, self.p, self.stretch.count
+        own = _Own(
+            self.slots,
+            _Turned(k, "result", Aligned(0, Format.FP32, Grid(p.e, 1, p.e), self.queries)),
+            _Turned(k, "total", Aligned(0, Format.FP32, Grid(1, 1, 1), self.queries)),
+            _Turned(k, "scores", Aligned(0, p.fmt, Grid(p.keys, 1, p.keys), self.queries)),
+        )
+        self.keys.load_all(0, head)
+        with k.when(first, count):
+            self._put(first, step, self._load(head, first, step))
+        with k.loop(count, first, step) as block:
+            self._block(own, head, block, first, step)
+        with k.when(first, count):
+            turns = quotient(subtract(count - 1, minimum(first, count - 1)), step)
+            self._finish(own, head, k.let(add(first, multiply(turns, step))), step)
+
+    def _block(self, own: _Own, head: Value, block: Value, first: Value, step: int) -> None:
+        k = self.k
+        following = k.let(add(block, step))
+        loaded: list[Aligned] = []
+
+        def meanwhile() -> None:
+            with k.when(following, self.stretch.count):
+                loaded.append(self._load(head, following, step))
+            with k.when(first, block):
+                self._finish(own, head, k.let(maximum(subtract(block, step), 0)), step)
+
+        queries = _Queries(
+            head, k.let(self._row(block)), self.slots.block(quotient(block, step), self.queries)
+        )
+        largest = self._largest_scores(queries, own.scores, meanwhile)
+        with k.when(following, self.stretch.count):
+            self._put(following, step, loaded[0])
+        with k.when(block, add(first, 1)):
+            self.keys.load_all(1, head)
+        self._result(self._shifted(queries, largest), own, quotient(block, step))
+
+    def _row(self, block: Value) -> Value:
+        return add(multiply(block, self.queries), self.stretch.start)
+
+    def _load(self, head: Value, block: Value, step: int) -> Aligned:
+        return self.slots.load(quotient(block, step), head, self.k.let(self._row(block)), self.queries)
+
+    def _put(self, block: Value, step: int, loaded: Aligned) -> None:
+        self.slots.put(quotient(block, step), loaded, self.p.work.spec.number("scale"))
+
+    def _largest_scores(self, block: _Queries, scores: _Turned, meanwhile: Callable[[], None]) -> Value:
+        """The first sweep."""
+        k, p = self.k, self.p
+        largest = k.buffer("largest", aligned_bytes(1, self.queries, p.fmt))
+        k.emit(f"td.memset.{p.fmt.token}", dst=largest, value=_LOWEST[p.fmt], n=self._lanes)
+
+        def use(stretch: Stretch, step: Value) -> None:
+            self._largest(scores, stretch, step, largest)
+
+        self._sweep(block, scores, False, use, meanwhile)
+        return largest
+
+    def _result(self, block: _Queries, own: _Own, turn: Value) -> None:
+        """The second sweep."""
+        k, p = self.k, self.p
+        result, total = own.result.at(turn, p.e), own.total.at(turn, 1).base
+        k.emit("td.memset.fp32", dst=total, value=0.0, n=self._lanes)
+        k.emit("td.memset.fp32", dst=result.base, value=0.0, n=result.elements)
+
+        def use(stretch: Stretch, step: Value) -> None:
+            self._weigh(own.scores, stretch, step, total, result)
+
+        self._sweep(block, own.scores, True, use, _nothing)
 
     @property
-    def queries(self) -> int:
-        return self.stretch.size
+    def _lanes(self) -> int:
+        return aligned_channels(self.queries, BLOCK)
 
-    def slice(self, positions: int, channels: int) -> Aligned:
-        """The shape of an FP32 slice."""
-        return Aligned(0, Format.FP32, Grid(positions, 1, positions), channels)
+    def _sweep(
+        self, block: _Queries, scores: _Turned, second: bool, use: Callable[[Stretch, Value], None],
+        meanwhile: Callable[[], None],
+    ) -> None:  # fmt: skip
+        """Scores of every block of keys, each computed before those of the one before are used."""
+        p, masked = self.p, self.p.mask is not None
+        ways: list[tuple[Stretch, Value, Value, bool]]
+        if p.causal is None:
+            ways = [(stretch, 0, stretch.count, masked) for stretch in stretches(p.n, p.keys)]
+        else:
+            (stretch,), (whole, some) = stretches(p.n, p.keys), self._seen(block.row)
+            ways = [(stretch, 0, whole, False), (stretch, whole, some, True)]
+        sizes = dict.fromkeys(stretch.size for stretch, *_ in ways) if second else {}
+        shifts = {size: self._shift(block, size) for size in sizes}
+        for stretch, begin, end, masked in ways:
+            shifted = replace(block, shift=shifts.get(stretch.size))
+            prepare = partial(self._scores, shifted, stretch, scores, second, masked)
+            self.keys.walk(
+                Walk(block.head, stretch, begin, end, second, prepare, partial(use, stretch), meanwhile)
+            )
+            meanwhile = _nothing
 
-    def matrix(
-        self, index: int, head: Value, begin: Value, rows: int, stage: Value | None = None
-    ) -> list[Aligned]:
-        """Rows of a head of operand ``index``, as the matrix engine takes them.
+    def _seen(self, row: Value) -> tuple[Value, Value]:
+        """How many blocks of keys all queries of a block see, and how many some do."""
+        k, p = self.k, self.p
+        first = add(row, p.causal or 0)
+        whole = minimum(add(first, 1) // p.keys, p.blocks)
+        some = minimum(add(first, self.queries - 1) // p.keys, p.blocks - 1)
+        return k.let(whole), k.let(add(some, 1))
 
-        ``stage``: FP32 words for 64 channels of the rows, where those are that must be rounded first.
-        """
-        name, tensor = "kv"[index - 1], self.p.work.input(index)
-        channels = self.p.operands[index].shape[-1]
-        if stage is None or tensor.fmt is self.p.fmt or channels % BLOCK or self.queries < BLOCK:
-            return split(self.k, self._rows(name, index, head, begin, rows))
-        return [self._rounded_planes(name, index, head, rows, stage)]
+    # --- scores ------------------------------------------------------------------------------------------
 
-    def _rows(self, name: str, index: int, head: Value, begin: Value, rows: int) -> Aligned:
-        tensor, lies = self.p.work.input(index), self.p.operands[index]
-        first, step = _first_of_row(lies, head, begin), lies.strides[-2]
-        data = load_aligned(self.k, name, tensor, first, step, Grid(rows, 1, rows), lies.shape[-1])
-        return data if tensor.fmt is self.p.fmt else narrowed_slice(self.k, data, self.p.fmt)
-
-    def _rounded_planes(self, name: str, index: int, head: Value, rows: int, stage: Value) -> Aligned:
-        """All rows of a head, FP32 in DDR, a plane at a time."""
-        k, tensor, lies = self.k, self.p.work.input(index), self.p.operands[index]
-        target = slice_buffer(k, name, self.p.fmt, Grid(rows, 1, rows), lies.shape[-1])
-        for plane in range(lies.shape[-1] // BLOCK):
-            source = tensor.at(add(_first_of_row(lies, head, 0), plane * BLOCK))
-            k.emit("rdma.fp32", dst=stage, src=source, n=BLOCK, stride0=lies.strides[-2], iter0=rows)
-            convert(k, target.plane(plane), stage, rows * BLOCK, Format.FP32, self.p.fmt)
-        return target
-
-    def query(self, head: Value, block: Value) -> list[Aligned]:
-        """A block of queries times the scale."""
-        begin = add(multiply(block, self.stretch.size), self.stretch.start)
-        rows = self._rows("q", 0, head, begin, self.queries)
-        scale = self.p.work.spec.number("scale")
-        if scale != 1.0:
-            Vector(self.k, rows.fmt, rows.elements).vs("mul", rows.base, rows.base, scale)
-        return split(self.k, rows)
-
-    def scores(self, keys: list[Aligned], query: list[Aligned], mask: list[Aligned], target: Aligned) -> None:
-        """target [keys, queries] = K Q' + mask'."""
-        if mask:
-            inner = mask[0].grid.height
-            for step, part in enumerate(mask):
-                psum: dict[str, Value] = {"psum": target.base} if step else {}
-                self.k.emit(
-                    f"ne.gemm.{self.engine.token}", a=part.base, b=self.spreads, out=target.base, lt=1, rt=1,
-                    m=target.grid.height, k=inner, n=self.queries, out_format="fp32", **psum,
-                )  # fmt: skip
-        sizes = {"m": target.grid.height, "k": self.p.d, "n": self.queries, "out_format": "fp32"}
-        self._multiply(keys, query, target, bool(mask), sizes)
-
-    def _multiply(
-        self,
-        a: list[Aligned],
-        b: list[Aligned],
-        out: Aligned,
-        accumulate: bool,
-        sizes: Mapping[str, Argument],
+    def _scores(
+        self, block: _Queries, stretch: Stretch, scores: _Turned, second: bool, masked: bool, step: Value
     ) -> None:
-        left, right = ("a", [part.base for part in a]), ("b", [part.base for part in b])
-        multiply_parts(
-            self.k, f"ne.gemm.{self.engine.token}", left, right, out.base, accumulate, dict(sizes)
-        )  # fmt: skip
+        """[keys, queries] = K Q' + mask' + shift, in the format of the arithmetic."""
+        k, p, sums = self.k, self.p, block.shift
+        keys = self.keys.rows(0, stretch, step)
+        if masked:
+            begin = k.let(add(multiply(step, stretch.size), stretch.start))
+            sums = self._masked(block, begin, stretch.size)
+        # Any number near the largest will do, so the first sweep leaves the low parts of FP32 operands out.
+        parts = slice(None) if second else slice(1)
+        queries, target = [part.base for part in block.parts[parts]], scores.at(step, stretch.size)
+        self._product(keys[parts], queries, target.base, sums, p.fmt, stretch.size, p.d)
 
-    def mask(self, head: Value, block: Value, begin: Value, keys: int) -> list[Aligned]:
-        """The mask of a block of queries, [queries or 1, keys]; nothing without a mask."""
-        tensor, k = self.p.mask, self.k
-        if tensor is None:
-            return []
-        rows = self.queries if tensor.shape[-2] > 1 else 1
-        row = add(multiply(block, self.stretch.size), self.stretch.start) if rows > 1 else 0
-        first = add(self._mask_origin(tensor, head), add(multiply(row, self.p.n), begin))
-        data = load_aligned(k, "mask", tensor, first, self.p.n, Grid(rows, 1, rows), keys)
-        data = data if data.fmt is self.p.fmt else narrowed_slice(k, data, self.p.fmt)
-        least = _LEAST_MASK.get(data.fmt, _LEAST_OF_WIDER)
-        Vector(k, data.fmt, data.elements).vs("max", data.base, data.base, least)
-        return split(k, data)
+    def _masked(self, block: _Queries, begin: Value, keys: int) -> Sums:
+        """The transposed mask, plus the shift."""
+        k, p = self.k, self.p
+        added = k.buffer("masked", aligned_bytes(keys, self.queries, Format.FP32))
+        if self.diagonal is not None:
+            seen = subtract(add(block.row, p.causal or 0), begin)
+            table = self.diagonal.at(seen), self.diagonal.fmt
+            return table if block.shift is None else self._spread(block.lowest, keys, added, table)
+        sums = block.shift
+        for part in load_mask(k, p, block.head, (block.row, self.queries), (begin, keys)):
+            sums = self._product(
+                [part], [self.spreads], added, sums, Format.FP32, keys, part.grid.room, lt=1, rt=1
+            )
+        assert sums is not None
+        return sums
 
-    def _mask_origin(self, tensor: DdrTensor, head: Value) -> Value:
-        """First element of a head's mask."""
-        leading = self.p.operands[0].shape[:-2]
-        matrix = tensor.shape[-2] * tensor.shape[-1]
-        view: View = broadcast_view(tensor.viewed(*tensor.shape[:-2]), leading)
-        return _offset_of_head(leading, [step * matrix for step in view.strides], head)
-
-    def largest(self, scores: Aligned, target: Value) -> None:
-        """The largest score of each query."""
-        self.k.emit("ct.reduce.max.fp32", dst=target, src0=scores.base, shape=scores.shape, dims="h")
-
-    def exponentials(self, scores: Aligned, largest: Value) -> list[Aligned]:
-        """exp(scores - largest), the scores' own bytes overwritten, as the matrix engine takes them."""
-        k = self.k
-        per_channel(k, "sub", scores, largest)
-        weights = narrowed_slice(k, scores, self.p.fmt)
-        Vector(k, weights.fmt, weights.elements).unary("exp_lp", weights.base, weights.base)
-        return split(k, weights)
-
-    def weigh(
-        self, values: list[Aligned], weights: list[Aligned], total: Value, result: Aligned, accumulate: bool
-    ) -> None:
-        """result [E, queries] = V' weights, total = their sums; ``accumulate``: added to what is there."""
-        rows, n = values[0].grid.height, self.queries
-        sizes: dict[str, Argument] = {"k": rows, "n": n, "lt": 1, "rt": 1, "out_format": "fp32"}
-        for step, part in enumerate(weights):
-            psum: dict[str, Value] = {"psum": total} if accumulate or step else {}
+    def _product(
+        self, left: list[Aligned], right: list[Value], out: Value, sums: Sums | None, fmt: Format, m: int,
+        inner: int, **turned: Argument,
+    ) -> Sums:  # fmt: skip
+        """out [m, queries] = left right + sums, of all pairs of parts."""
+        pairs = PRODUCTS if len(left) > 1 else PRODUCTS[:1]
+        for a, b in pairs:
+            added: dict[str, Argument] = {}
+            if sums is not None:
+                added["psum"] = sums[0]
+                if sums[1] is not Format.FP32:
+                    added["psum_format"] = sums[1].token
             self.k.emit(
-                f"ne.gemm.{self.engine.token}", a=self.tables.ones, b=part.base, out=total, m=1, k=rows, n=n,
-                rt=1, out_format="fp32", **psum,
+                f"ne.gemm.{self.engine.token}", a=left[a].base, b=right[b], out=out, m=m, k=inner,
+                n=self.queries, out_format=fmt.token, **turned, **added,
             )  # fmt: skip
-        self._multiply(values, weights, result, accumulate, {"m": self.p.e, **sizes})
+            sums = out, fmt
+        return out, fmt
 
-    def finish(self, head: Value, block: Value, total: Value, result: Aligned) -> None:
+    def _largest(self, scores: _Turned, stretch: Stretch, step: Value, largest: Value) -> None:
+        """The largest score of each query so far."""
+        k, data = self.k, scores.at(step, stretch.size)
+        newest = k.buffer("newest", aligned_bytes(1, self.queries, data.fmt))
+        k.emit(f"ct.reduce.max.{data.fmt.token}", dst=newest, src0=data.base, shape=data.shape, dims="h")
+        Vector(k, data.fmt, self._lanes).vv("max", largest, largest, newest)
+
+    def _shifted(self, block: _Queries, largest: Value) -> _Queries:
+        """The queries as the second sweep takes them."""
+        k, p = self.k, self.p
+        Vector(k, p.fmt, self._lanes).vs("mul", largest, largest, -1.0)
+        row = Aligned(largest, p.fmt, Grid(1, 1, 1), self.queries)
+        if p.fmt is not self.engine:
+            row = narrowed_slice(k, row, self.engine)
+        return replace(block, lowest=row.base)
+
+    def _shift(self, block: _Queries, keys: int) -> Sums:
+        """Minus the largest score of each query, for blocks of so many keys."""
+        target = self.k.buffer("shift", aligned_bytes(keys, self.queries, Format.FP32))
+        return self._spread(block.lowest, keys, target, None)
+
+    def _spread(self, lowest: Value, keys: int, target: Value, sums: Sums | None) -> Sums:
+        """target = ``lowest`` for each of the keys, plus ``sums``."""
+        ones = Aligned(self.tables.ones, self.engine, Grid(1, 1, 1), keys)
+        return self._product([ones], [lowest], target, sums, Format.FP32, keys, 1, lt=1, rt=1)
+
+    # --- the result --------------------------------------------------------------------------------------
+
+    def _weigh(self, scores: _Turned, stretch: Stretch, step: Value, total: Value, result: Aligned) -> None:
+        """result [E, queries] += V' weights, total += their sums; the weights are exp(scores)."""
+        k, data = self.k, scores.at(step, stretch.size)
+        Vector(k, data.fmt, data.elements).unary("exp_lp", data.base, data.base)
+        weights = [part.base for part in split(k, data)]
+        values = self.keys.rows(1, stretch, step)
+        ones = Aligned(self.tables.ones, self.engine, Grid(stretch.size, 1, stretch.size), 1)
+        for weight in weights:
+            self._product([ones], [weight], total, (total, Format.FP32), Format.FP32, 1, stretch.size, rt=1)
+        sums = result.base, Format.FP32
+        self._product(values, weights, result.base, sums, Format.FP32, self.p.e, stretch.size, lt=1, rt=1)
+
+    def _finish(self, own: _Own, head: Value, block: Value, step: int) -> None:
         """Divide by the sums, transpose, store."""
         k, p = self.k, self.p
-        Vector(k, Format.FP32, aligned_channels(self.queries, BLOCK)).unary("recip", total, total)
+        turn = quotient(block, step)
+        result, total = own.result.at(turn, p.e), own.total.at(turn, 1).base
+        Vector(k, Format.FP32, self._lanes).unary("recip", total, total)
         per_channel(k, "mul", result, total)
-        parts = split(k, narrowed_slice(k, result, p.fmt))
         fmt = p.work.output.fmt
         rows = slice_buffer(k, "y", fmt, Grid(self.queries, 1, self.queries), p.e)
-        for step, part in enumerate(parts):
-            psum: dict[str, Value] = {"psum": rows.base} if step else {}
+        for number, part in enumerate(split(k, narrowed_slice(k, result, p.fmt))):
+            psum: dict[str, Value] = {"psum": rows.base} if number else {}
             k.emit(
                 f"ne.gemm.{self.engine.token}", a=part.base, b=self.tables.identity, out=rows.base,
                 lt=1, rt=1, m=self.queries, k=p.e, n=p.e, out_format=fmt.token, **psum,
             )  # fmt: skip
-        row = add(multiply(block, self.stretch.size), self.stretch.start)
-        store_aligned(k, rows, p.work.output, _first_of_row(p.result, head, row), p.result.strides[-2])
+        store_result(k, p, head, k.let(self._row(block)), rows)
 
 
-def _first_of_row(lies: Strided, head: Value, row: Value) -> Value:
-    """The first element of a row of a head."""
-    start = add(_offset_of_head(lies.shape[:-2], lies.strides[:-2], head), lies.offset)
-    return add(start, multiply(row, lies.strides[-2]))
+def _nothing() -> None:
+    """What there is to do while the second sweep begins."""
 
 
-def _offset_of_head(leading: Sequence[int], strides: Sequence[int], head: Value) -> Value:
-    """Where a head is that is counted over the leading axes; axes that lie as they are counted are one."""
-    axes: list[tuple[int, int]] = []
-    for size, step in zip(leading, strides, strict=True):
-        if size == 1:
-            continue
-        if axes and axes[-1][1] == size * step:
-            axes[-1] = (axes[-1][0] * size, step)
-        else:
-            axes.append((size, step))
-    offset: Value = 0
-    for index, (_, step) in zip(unravel(head, [size for size, _ in axes]), axes, strict=True):
-        offset = add(offset, multiply(index, step))
-    return offset
-
-
-def _pipelined(stages: _Stages, head: Value, blocks: tuple[Value, Value]) -> None:
-    """All keys at once. Scores of the next block and the end of the last surround a block's softmax.
-
-    Each engine works in order, so it must find its next work issued before what waits for another engine.
-    """
-    k, p, (first, end) = stages.k, stages.p, blocks
-    scores = _Turned(k, "scores", stages.slice(p.n, stages.queries))
-    keys = stages.matrix(1, head, 0, p.n, scores.at(0).base)
-    values = stages.matrix(2, head, 0, p.n, scores.at(1).base)
-    results = _Turned(k, "result", stages.slice(p.e, stages.queries))
-    totals = _Turned(k, "total", stages.slice(1, stages.queries))
-
-    def prepare(block: Value) -> None:
-        mask = stages.mask(head, block, 0, p.n)
-        stages.scores(keys, stages.query(head, block), mask, scores.at(block))
-
-    def finish(block: Value) -> None:
-        stages.finish(head, block, totals.at(block).base, results.at(block))
-
-    with k.when(first, end):
-        prepare(first)
-    with k.loop(end, first) as block:
-        following = k.let(add(block, 1))
-        with k.when(following, end):
-            prepare(following)
-        largest = k.buffer("largest", aligned_bytes(1, stages.queries, Format.FP32))
-        stages.largest(scores.at(block), largest)
-        weights = stages.exponentials(scores.at(block), largest)
-        with k.when(first, block):
-            finish(k.let(maximum(subtract(block, 1), 0)))
-        stages.weigh(values, weights, totals.at(block).base, results.at(block), False)
-    with k.when(first, end):
-        finish(k.let(maximum(subtract(end, 1), 0)))
-
-
-def _online(stages: _Stages, head: Value, blocks: tuple[Value, Value]) -> None:
-    """Keys in blocks, with a running maximum."""
-    k, p, (first, end) = stages.k, stages.p, blocks
-    size = aligned_bytes(1, stages.queries, Format.FP32)
-    vector = Vector(k, Format.FP32, aligned_channels(stages.queries, BLOCK))
-    with k.loop(end, first) as block:
-        query = stages.query(head, block)
-        result = slice_buffer(k, "result", Format.FP32, stages.slice(p.e, 1).grid, stages.queries)
-        total, largest, factor = (k.buffer(name, size) for name in ("total", "largest", "factor"))
-        for start, value in ((largest, _LOWEST), (total, 0.0)):
-            k.emit("td.memset.fp32", dst=start, value=value, n=vector.n)
-        k.emit("td.memset.fp32", dst=result.base, value=0.0, n=result.elements)
-        for stretch in stretches(p.n, p.keys):
-            with k.loop(stretch.count) as step:
-                begin = k.let(add(multiply(step, stretch.size), stretch.start))
-                keys = stages.matrix(1, head, begin, stretch.size)
-                values = stages.matrix(2, head, begin, stretch.size)
-                scores = slice_buffer(
-                    k, "scores", Format.FP32, stages.slice(stretch.size, 1).grid, stages.queries
-                )
-                stages.scores(keys, query, stages.mask(head, block, begin, stretch.size), scores)
-                newest = k.buffer("newest", size)
-                stages.largest(scores, newest)
-                vector.vv("max", newest, newest, largest)
-                vector.vv("sub", factor, largest, newest)
-                vector.unary("exp_lp", factor, factor)
-                vector.vs("add", largest, newest, 0.0)
-                weights = stages.exponentials(scores, newest)
-                vector.vv("mul", total, total, factor)
-                per_channel(k, "mul", result, factor)
-                stages.weigh(values, weights, total, result, True)
-        stages.finish(head, block, total, result)
+_LOWEST = {Format.FP16: -65504.0, Format.BF16: -3.0e38, Format.TF32: -3.0e38, Format.FP32: -3.0e38}
+"""What a maximum begins with: finite, so that its difference from itself is 0."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -9,7 +10,7 @@ from enum import Enum
 from compiler.codegen.aligned import BLOCK, aligned_bytes, within_plane
 from compiler.codegen.precision import part_count
 from compiler.codegen.tensors import DdrTensor
-from compiler.codegen.windows import Geometry, flattened, geometry, skipping
+from compiler.codegen.windows import LARGEST_KERNEL, Geometry, dense, flattened, geometry, skipping, upright
 from compiler.lowering.pointwise import known_number, step_bytes
 from compiler.lowering.record import Step, Work
 from compiler.lowering.weights import Groups, groups_of
@@ -59,6 +60,10 @@ def _whole_addend(step: Step, result: DdrTensor) -> DdrTensor | None:
     if step.op not in ("Add", "Sum") or present != 2 or len(others) != 1 or len(step.running) != 1:
         return None
     return others[0] if others[0].shape == result.shape else None
+
+
+_MOST_ZEROS = 8
+"""Up to so many elements of a dilated window for each tap a depthwise convolution is computed as one."""
 
 
 class Kind(Enum):
@@ -145,7 +150,7 @@ def layer_of(work: Work) -> Layer:
     depthwise = is_depthwise(work)
     if depthwise:
         groups = Groups(1, source.shape[-1], work.output.shape[-1], 1)
-    every_row, batch, kind = geometry(conv_window(call)), source.shape[0], Kind.CONV
+    every_row, batch, kind = upright(geometry_of(work)), source.shape[0], Kind.CONV
     g = skipping(every_row)
     flat = None if depthwise else flattened(g, 1 if source.blocked else batch)
     if flat is not None:
@@ -158,12 +163,22 @@ def layer_of(work: Work) -> Layer:
     )  # fmt: skip
 
 
+def geometry_of(work: Work) -> Geometry:
+    """The windows as the matrix engine takes them: dilated ones of a depthwise convolution filled up."""
+    g = geometry(conv_window(work.spec))
+    return dense(g) if is_depthwise(work) else g
+
+
 def is_depthwise(work: Work) -> bool:
-    """Whether every channel has a window of its own that the matrix engine has an instruction for."""
+    """Whether every channel has a window of its own that the matrix engine has an instruction for.
+
+    That has no dilation. Zeros between the taps cost less than other channels' weights, up to some number.
+    """
     call = work.spec
     group, (maps, per_group) = call.integer("group"), call.shape(1)[:2]
-    plain = max(conv_window(call).dilations, default=1) == 1
-    return group > 1 and per_group == 1 and maps == group and plain and work.input(1).value is not None
+    g = geometry(conv_window(call))
+    sparse = math.prod(g.extent) > _MOST_ZEROS * math.prod(g.kernel) or max(g.extent) > LARGEST_KERNEL
+    return group > 1 and per_group == 1 and maps == group and not sparse and work.input(1).value is not None
 
 
 def stays_in_planes(work: Work) -> bool:

@@ -9,12 +9,23 @@ parts stay where they are until all have met.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from compiler.codegen.expr import Value, add, ceil_div, minimum, multiply, round_up, subtract
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.share import Team, own_parts, send
 from compiler.codegen.tensors import DdrTensor
 from tx8isa.layouts import LINE_BYTES
+
+
+class Part(Protocol):
+    """A tile's part of what a team brings to ``target``: it waits at ``staged`` until it is sent."""
+
+    target: Value
+    staged: Value
+
+    def send(self) -> None:
+        """Start the copies; the part must have arrived in the scratchpad."""
 
 
 class Gather:
@@ -59,7 +70,7 @@ def enter(k: Kernel, *targets: Value) -> None:
         k.claim(target)
 
 
-def meet_all(k: Kernel, gathers: Sequence[Gather]) -> None:
+def meet_all(k: Kernel, gathers: Sequence[Part]) -> None:
     """Wait until the copies of all tiles have arrived; until then parts are being read."""
     k.emit("dte.wait")
     for gather in gathers:

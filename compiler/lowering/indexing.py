@@ -1,4 +1,8 @@
-"""Gathers, scatters and the largest elements of an axis, on the kernel core: addresses depend on data."""
+"""Gathers, scatters and the largest elements of an axis: addresses depend on data, and the core finds them.
+
+Long rows are moved by the DMA (``lowering/indexed_rows.py``), the rest element by element by the core. An
+index that is out of range stops the program at an ``ebreak``.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from compiler.codegen.core import Core, offset_of
-from compiler.codegen.expr import Value, add, multiply
+from compiler.codegen.expr import Value, Variable, add, multiply
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.tensors import (
+    DdrTensor,
     copy_views,
     unravel,
     whole,
 )
 from compiler.lowering.core import ARITHMETIC, words_like
+from compiler.lowering.indexed_rows import FEWEST, Rows, gather_rows, scatter_rows
 from compiler.lowering.movement import cast as cast_floats
 from compiler.lowering.record import EVERY_TYPE, Work, lowering
 from compiler.operators.types import normalized
@@ -23,11 +29,18 @@ from tx8isa.formats import Format
 
 @lowering("Gather", types=EVERY_TYPE)
 def gather(k: Kernel, work: Work) -> None:
-    """Element by element: the core reads the index."""
+    """The core reads the indices."""
     data, indices, target = work.input(0), work.input(1), work.output
     axis = normalized(work.spec.integer("axis"), len(data.shape))
     inner, count = math.prod(data.shape[axis + 1 :]), indices.size
-    core = Core(k)
+    core, rows = Core(k), Rows(count, inner, math.prod(data.shape[:axis]))
+    if rows.elements >= FEWEST:
+
+        def first(row: Value) -> Value:
+            return multiply(core.index(core.load(indices, row), data.shape[axis]), inner)
+
+        gather_rows(k, data, target, rows, data.shape[axis] * inner, first)
+        return
     with core.elements(target.size) as number:
         outer, which, rest = unravel(number, (math.prod(data.shape[:axis]), count, inner))
         index = core.index(core.load(indices, which), data.shape[axis])
@@ -56,14 +69,26 @@ def gather_nd(k: Kernel, work: Work) -> None:
     batches = math.prod(data.shape[:batch])
     rows = indices.size // depth // batches
     core = Core(k)
+
+    def place(row: Value) -> Value:
+        in_batch = multiply(row // rows, math.prod(data.shape[batch:]))
+        return add(in_batch, _place(core, indices, row, data, range(batch, batch + depth)))
+
+    if inner >= FEWEST:
+        gather_rows(k, data, target, Rows(batches * rows, inner), inner, place)
+        return
     with core.elements(target.size) as number:
-        b, row, rest = unravel(number, (batches, rows, inner))
-        place: Value = add(multiply(b, math.prod(data.shape[batch:])), rest)
-        first = multiply(add(multiply(b, rows), row), depth)
-        for at in range(depth):
-            index = core.index(core.load(indices, add(first, at)), data.shape[batch + at])
-            place = add(place, multiply(index, data.strides[batch + at]))
-        core.store(target, number, core.load(data, place))
+        core.store(target, number, core.load(data, add(place(k.let(number // inner)), number % inner)))
+
+
+def _place(core: Core, indices: DdrTensor, row: Value, data: DdrTensor, axes: range) -> Value:
+    """The element of the data that a row of indices names, one index for each of ``axes``."""
+    place, registers = core.number(0), core.k.registers
+    for at, axis in enumerate(axes):
+        with registers.scope():
+            index = core.index(core.load(indices, add(multiply(row, len(axes)), at)), data.shape[axis])
+            core.emit("add", place, place, registers.compute(multiply(index, data.strides[axis])))
+    return Variable(place, 0, data.size - 1)
 
 
 _SCATTER_STEPS = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
@@ -125,12 +150,16 @@ def scatter_nd(k: Kernel, work: Work) -> None:
     copy_views(k, data.shape, whole(data), whole(work.output))
     k.synchronize()
     core = Core(k)
+
+    def place(row: Value) -> Value:
+        return _place(core, indices, row, data, range(depth))
+
+    if inner >= FEWEST and work.spec.string("reduction") == "none":
+        scatter_rows(k, updates, work.output, Rows(updates.size // inner, inner), place)
+        return
     with core.elements(updates.size, updates.size) as number:
-        row, place = number // inner, number % inner
-        for at in range(depth):
-            index = core.index(core.load(indices, add(multiply(row, depth), at)), data.shape[at])
-            place = add(place, multiply(index, data.strides[at]))
-        _scatter(core, work, place, core.load(updates, number))
+        element = add(place(k.let(number // inner)), number % inner)
+        _scatter(core, work, element, core.load(updates, number))
 
 
 @lowering("TopIndices", types=EVERY_TYPE)

@@ -1,7 +1,8 @@
 """MatMul and Gemm on the matrix engine.
 
 Large products follow a plan in which tiles share what they load (matmul_plan.py, matmul_sweep.py); the
-others, and columns that a plan leaves, go block by block (matmul_blocks.py).
+others, and columns that a plan leaves, go block by block (matmul_blocks.py). With few rows and columns the
+terms can be dealt to tiles (matmul_split.py).
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from compiler.codegen.aligned import channel_vector
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.tensors import DdrTensor, broadcast_view, copy_views, whole
 from compiler.graph import FLOATS
-from compiler.lowering import core
+from compiler.lowering import core, matmul_split
 from compiler.lowering.matmul_blocks import multiply_blocks
-from compiler.lowering.matmul_plan import Plan, Problem, plan_of, problem_of, ranked
+from compiler.lowering.matmul_plan import Plan, Problem, cost, plan_of, problem_of, ranked
 from compiler.lowering.matmul_product import Epilogue, Matrix, Product
+from compiler.lowering.matmul_split import Split, multiply_split, split_of, splits
 from compiler.lowering.matmul_sweep import sweep
 from compiler.lowering.pointwise import POINTWISE, step_bytes
 from compiler.lowering.record import Cut, Work, lowering
@@ -35,11 +37,16 @@ _BLOCKS = Cut(choices=(("way", "blocks"),))
 
 
 def cuts(target: Target, work: Work) -> Iterator[Cut]:
-    """The cheapest plan of each kind, by what stays and what is shared; and going block by block."""
+    """The cheapest plan of each kind, by what stays and what is shared; block by block; the terms dealt."""
     if not work.output.fmt.is_float:
         return
     p = _product_of(work)
-    plans = ranked(_problem(p, work), target.tiles, target.spm_bytes)
+    q = _problem(p, work)
+    plans = ranked(q, target.tiles, target.spm_bytes)
+    dealt = splits(p, target.tiles, target.spm_bytes)
+    likely = dealt and (not plans or dealt[0][0] < cost(q, plans[0]))
+    if likely:
+        yield from (split.cut() for _, split in dealt)
     if p.m < _FEWEST_PLANNED_ROWS:
         yield _BLOCKS
     kinds: set[tuple[str, str]] = set()
@@ -49,6 +56,8 @@ def cuts(target: Target, work: Work) -> Iterator[Cut]:
             yield plan.cut()
     if p.m >= _FEWEST_PLANNED_ROWS:
         yield _BLOCKS
+    if not likely:
+        yield from (split.cut() for _, split in dealt)
 
 
 @lowering("MatMul", types=(*FLOATS, "int32", "int64"), cuts=cuts, anchor=True, rounds=True)
@@ -72,13 +81,25 @@ def gemm(k: Kernel, work: Work) -> None:
 
 
 def _multiply(k: Kernel, work: Work, p: Product) -> None:
-    """By the plan that the search chose, or by the cheapest one that fits; what is left block by block."""
+    """As the search chose, or by the cheapest plan that fits; what a plan leaves goes block by block."""
+    split = _split(k, work, p)
+    if split is not None:
+        multiply_split(k, p, split)
+        return
     q, done = _problem(p, work), 0
     plan = _plan(k, work, p, q)
     if plan is not None:
         done = sweep(k, p, q, plan)
     if done < p.n:
         multiply_blocks(k, p, done)
+
+
+def _split(k: Kernel, work: Work, p: Product) -> Split | None:
+    """How the terms are dealt to tiles, if they are."""
+    if work.cut is None:
+        return matmul_split.rule(p, k.target.tiles, k.budget)
+    dealt = work.cut.choice("way", "plan") == "split"
+    return split_of(p, work.cut, k.target.tiles) if dealt else None
 
 
 def _plan(k: Kernel, work: Work, p: Product, q: Problem) -> Plan | None:

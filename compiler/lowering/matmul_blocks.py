@@ -67,7 +67,7 @@ def _choose(k: Kernel, p: Product, columns: int) -> Blocks:
             m = ceil_div(m, 2)
         else:
             n = _halved(n)
-    while _bytes(p, m, n, inner) > k.budget and (m > 1 or n > _FINE or inner > _FINE):
+    while step_bytes(p, m, n, inner) > k.budget and (m > 1 or n > _FINE or inner > _FINE):
         if inner > _FINE and (inner * (m + n) > 4 * m * n or (m == 1 and n <= _FINE)):
             inner = _halved(inner)
         elif m > 1 and (m >= n or n <= _FINE):
@@ -77,7 +77,7 @@ def _choose(k: Kernel, p: Product, columns: int) -> Blocks:
     return Blocks(m, n, inner)
 
 
-def _bytes(p: Product, m: int, n: int, inner: int) -> int:
+def step_bytes(p: Product, m: int, n: int, inner: int) -> int:
     """Scratchpad bytes of one step: operands (of FP32 the parts too), result, conversions."""
     fmt = p.compute
     copies = 3 if part_count(fmt) > 1 else 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from compiler.codegen import core
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.matrix_transpose import Side
@@ -24,6 +26,7 @@ from compiler.lowering.record import EVERY_TYPE, Work, alias, lowering
 from compiler.operators.movement import permutation
 from compiler.operators.record import Call
 from compiler.operators.slicing import pad_widths
+from compiler.reference import within_range
 from tx8isa.formats import Format
 
 alias("Reshape", "Flatten", "Identity")
@@ -138,6 +141,7 @@ def _fill(k: Kernel, view: View, shape: tuple[int, ...], number: float) -> None:
     plan = plan_slabs(space.sizes, k.budget // each // 2, k.target.tiles)
     data = k.buffer("fill", plan.elements * each)
     fmt: Format = view.tensor.fmt
-    k.emit(f"td.memset.{fmt.token}", dst=data, value=number, n=plan.elements)
+    value = float(within_range(np.array(number), fmt.token))
+    k.emit(f"td.memset.{fmt.token}", dst=data, value=value, n=plan.elements)
     with slabs(k, space, plan) as slab:
         store_slab(k, space.views[0], slab, data)

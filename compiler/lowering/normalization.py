@@ -1,4 +1,5 @@
-"""LayerNormalization and RMSNormalization of whole rows in the scratchpad; longer ones go by way of lanes.
+"""LayerNormalization and RMSNormalization of whole rows in the scratchpad; longer ones are shared by tiles
+(long_rows.py), or go by way of lanes.
 
 The matrix engine sums rows up: a product with ones gives the sum of each several times, side by side. The
 TDMA makes that as wide as a plane of channels and lays it beside every plane. Scale and shift are one value
@@ -8,7 +9,7 @@ per channel.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,13 +29,16 @@ from compiler.codegen.aligned import (
     store_aligned,
     widened_slice,
 )
+from compiler.codegen.collective import WORD
 from compiler.codegen.expr import Value, ceil_div, minimum, multiply
-from compiler.codegen.kernel import Kernel
+from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.precision import engine_format, split
 from compiler.codegen.tensors import DdrTensor, View, copy_views
 from compiler.codegen.vector import Vector, convert
 from compiler.graph import Shape
-from compiler.lowering.record import Work, lowering
+from compiler.lowering import long_rows
+from compiler.lowering.long_rows import LongRows
+from compiler.lowering.record import Cut, Work, lowering
 from compiler.lowering.rowwise import normalization_by_lanes
 from compiler.operators.normalization import normalized_axes
 from compiler.operators.record import Call
@@ -62,7 +66,23 @@ def _check(call: Call) -> str | None:
     return None
 
 
-@lowering("LayerNormalization", "RMSNormalization", check=_check, prefetch=True, rounds=True)
+def _cuts(target: Target, work: Work) -> Iterable[Cut]:
+    """Of rows that are too long for one tile to hold several."""
+    if _Rows.of(work, target, target.spm_bytes).fitting:
+        return ()
+    return long_rows.cuts(_long(work, target))
+
+
+def _long(work: Work, target: Target) -> LongRows | None:
+    """How tiles share long rows: in the scratchpad are the row in both formats, squares, and two vectors."""
+    source = _Rows.of(work, target, target.spm_bytes).source
+    rows, channels = source.shape
+    return long_rows.long_rows(rows, channels, 3 * source.bytes_each + 5 * WORD, target)
+
+
+@lowering(
+    "LayerNormalization", "RMSNormalization", check=_check, cuts=_cuts, prefetch=True, rounds=True
+)  # fmt: skip
 def normalization(k: Kernel, work: Work) -> None:
     """The mean, then the mean of the squared differences from it (RMS: from 0), summed in FP32."""
     axes, source = normalized_axes(work.spec), work.input(0)
@@ -72,14 +92,18 @@ def normalization(k: Kernel, work: Work) -> None:
         for at, name in ((1, "scale"), (2, "shift"))
         if work.has(at)
     ]
-    channels = math.prod(shape)
-    rows = _Rows(k, work, source.viewed(math.prod(source.shape[: axes[0]]), channels))
-    size = rows.fitting
-    if size:
-        _by_rows(rows, size, parameters)
-    else:
-        k.begin()
+    rows = _Rows.of(work, k.target, k.budget)
+    if rows.fitting:
+        _by_rows(k, rows, parameters)
+        return
+    k.begin()
+    plan = long_rows.decided(_long(work, k.target), work.cut)
+    if plan is None:
         normalization_by_lanes(k, work, parameters)
+        return
+    vectors = [(_AFFINE[name], channel_vector(k, f"{name}_data", v).tensor) for name, v in parameters]
+    centred, epsilon = work.op == "LayerNormalization", work.spec.number("epsilon")
+    long_rows.normalization_of(k, rows.source, work.output, plan, vectors, epsilon, centred)
 
 
 def _vector(k: Kernel, name: str, tensor: DdrTensor, shape: Shape) -> DdrTensor:
@@ -102,11 +126,20 @@ def _vector(k: Kernel, name: str, tensor: DdrTensor, shape: Shape) -> DdrTensor:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The problem: rows of ``source`` [rows, channels]."""
+    """The problem: rows of ``source`` [rows, channels], for ``tiles`` with ``budget`` bytes of scratchpad."""
 
-    k: Kernel
     work: Work
     source: DdrTensor
+    tiles: int
+    budget: int
+
+    @classmethod
+    def of(cls, work: Work, target: Target, budget: int) -> _Rows:
+        source, first = work.input(0), normalized_axes(work.spec)[0]
+        shape = source.shape
+        return cls(
+            work, source.viewed(math.prod(shape[:first]), math.prod(shape[first:])), target.tiles, budget
+        )
 
     @property
     def compute(self) -> Format:
@@ -120,18 +153,18 @@ class _Rows:
     @property
     def fitting(self) -> int:
         """Rows of a slice so that every tile has as many; 0 if not even a few fit."""
-        rows, tiles = self.source.shape[0], self.k.target.tiles
+        rows, tiles = self.source.shape[0], self.tiles
         each = aligned_channels(self.channels, BLOCK) * (40 if self.compute is Format.FP32 else 24)
         tables = (8 * _LANES + 16) * aligned_channels(self.channels, BLOCK)
-        most = (self.k.budget - tables) // each
+        most = (self.budget - tables) // each
         if most < min(_FEWEST, rows) or self.channels > _MOST_CHANNELS:
             return 0
         turns = ceil_div(rows, tiles * min(most, _MOST))
         return ceil_div(rows, tiles * turns)
 
 
-def _by_rows(rows: _Rows, size: int, parameters: Sequence[tuple[str, DdrTensor]]) -> None:
-    k, work, channels = rows.k, rows.work, rows.channels
+def _by_rows(k: Kernel, rows: _Rows, parameters: Sequence[tuple[str, DdrTensor]]) -> None:
+    work, channels, size = rows.work, rows.channels, rows.fitting
     sums = _Sums(k, channels, engine_format(rows.compute))
     vectors = [(name, channel_vector(k, f"{name}_data", tensor)) for name, tensor in parameters]
     known = {name: load_vector(k, name, v, 0, channels) for name, v in vectors if v.padded}

@@ -21,6 +21,7 @@ from compiler.codegen.tensors import DdrTensor
 from compiler.codegen.vector import WIDE, Vector, convert
 from compiler.lowering.record import Step
 from compiler.operators.record import Call
+from compiler.reference import within_range
 from tx8isa.formats import Format
 
 Combine = Callable[[str, Value, Value], None]
@@ -150,9 +151,11 @@ def define(entry: Pointwise) -> Pointwise:
 
 
 def known_number(tensor: DdrTensor) -> float | None:
-    """The value of a constant of one element."""
+    """The value of a constant of one element, within the range of the format in which it is stored."""
     value = tensor.value
-    return float(value.reshape(())) if value is not None and value.size == 1 else None
+    if value is None or value.size != 1:
+        return None
+    return float((within_range(value, tensor.fmt.token) if tensor.fmt.is_float else value).reshape(()))
 
 
 # --- behind an anchor ------------------------------------------------------------------------------------

@@ -31,10 +31,13 @@ from compiler.codegen.precision import stored
 from compiler.codegen.spm import SpmOverflow
 from compiler.codegen.tensors import DdrTensor
 from compiler.codegen.vector import Vector
-from compiler.codegen.windows import Geometry, RowBlock, geometry, limits, row_block
+from compiler.codegen.windows import Geometry, RowBlock, geometry, limits, upright
 from compiler.graph import Array
-from compiler.lowering.conv_cuts import Plan, best_cuts, plan_of, plans
-from compiler.lowering.conv_layer import Kind, Layer, is_exact
+from compiler.lowering import long_pool
+from compiler.lowering.conv_cuts import best_cuts, first_plan, plan_for
+from compiler.lowering.conv_layer import Epilogue, Kind, Layer, is_exact
+from compiler.lowering.conv_plan import Plan
+from compiler.lowering.conv_slice import Problem, shares
 from compiler.lowering.pointwise import apply_steps, step_bytes
 from compiler.lowering.record import Cut, Order, Work, lowering
 from compiler.lowering.region import SliceRegion
@@ -57,7 +60,7 @@ def _check(call: Call) -> str | None:
 Pooling = Callable[[RowBlock, Aligned], Aligned]
 
 
-def _layer(work: Work, wide: bool) -> Layer:
+def pool_layer(work: Work, wide: bool) -> Layer:
     """A pool in numbers; ``wide``: it is computed in FP32 whatever the format of the data."""
     source = work.input(0)
     g, channels = geometry(pool_window(work.spec)), source.shape[-1]
@@ -70,23 +73,30 @@ def _layer(work: Work, wide: bool) -> Layer:
     )  # fmt: skip
 
 
+def _alone(work: Work, wide: bool) -> Layer:
+    """The same for a phase of its own: an image of one row is divided as one column."""
+    layer = pool_layer(work, wide)
+    g = upright(layer.g)
+    return replace(layer, g=g, every_row=g)
+
+
 def _cuts(target: Target, work: Work) -> list[Cut]:
-    return best_cuts(target, _layer(work, work.op == "AveragePool" and _uneven(work.spec)))
+    return best_cuts(target, _alone(work, work.op == "AveragePool" and counts_differ(work.spec)))
 
 
-def _uneven(call: Call) -> bool:
+def counts_differ(call: Call) -> bool:
     """Whether windows count different numbers of elements, or not all they cover."""
     g = geometry(pool_window(call))
-    return bool((_counts(call, g) != g.kernel[0] * g.kernel[1]).any())
+    return bool((_counts(call) != g.kernel[0] * g.kernel[1]).any())
 
 
 @lowering("MaxPool", order=Order.CHANNELS_LAST, check=_check, cuts=_cuts, anchor=True, blocked=True)
 def max_pool(k: Kernel, work: Work) -> None:
     """ct.pool.max, which ignores positions outside the image."""
-    layer = _layer(work, False)
+    layer = _alone(work, False)
 
     def pool(block: RowBlock, data: Aligned) -> Aligned:
-        return _pool(k, "max", layer.g, block, data)
+        return pool_slice(k, "max", layer.g, block, data)
 
     _pooled(k, work, layer, pool)
 
@@ -94,23 +104,23 @@ def max_pool(k: Kernel, work: Work) -> None:
 @lowering("AveragePool", order=Order.CHANNELS_LAST, check=_check, cuts=_cuts, anchor=True, blocked=True)
 def average_pool(k: Kernel, work: Work) -> None:
     """ct.pool.avg, or FP32 sums times a factor for each position."""
-    uneven = _uneven(work.spec)
-    layer = _layer(work, uneven)
-    factors = _Factors(k, _counts(work.spec, layer.g)) if uneven else None
+    uneven = counts_differ(work.spec)
+    layer = _alone(work, uneven)
+    factors = _Factors(k, _counts(work.spec)) if uneven else None
 
     def pool(block: RowBlock, data: Aligned) -> Aligned:
         if factors is None:
-            return _pool(k, "avg", layer.g, block, data)
-        result = _pool(k, "sum", layer.g, block, data)
+            return pool_slice(k, "avg", layer.g, block, data)
+        result = pool_slice(k, "sum", layer.g, block, data)
         factors.apply(result, multiply(block.begin, layer.g.columns))
         return result
 
     _pooled(k, work, layer, pool)
 
 
-def _counts(call: Call, g: Geometry) -> Array:
+def _counts(call: Call) -> Array:
     """Elements that a mean is taken over, per output position [rows, columns] (ONNX AveragePool)."""
-    window = pool_window(call)
+    window, g = pool_window(call), geometry(pool_window(call))
     include = bool(call.integer("count_include_pad"))
     axes = []
     ends = window.pads_end if len(window.pads_end) == 2 else (window.pads_end[0], 0)
@@ -159,7 +169,8 @@ class _Factors:
                 Vector(k, Format.FP32, lanes.elements).vv("mul", place, place, lanes.base)
 
 
-def _pool(k: Kernel, name: str, g: Geometry, block: RowBlock, data: Aligned) -> Aligned:
+def pool_slice(k: Kernel, name: str, g: Geometry, block: RowBlock, data: Aligned) -> Aligned:
+    """One instruction, ``name`` max, avg or sum, over a slice."""
     result = slice_buffer(k, "y", data.fmt, block.output, data.channels)
     k.emit(
         f"ct.pool.{name}.{data.fmt.token}", dst=result.base, src0=data.base, shape=data.shape,
@@ -172,13 +183,11 @@ def _pool(k: Kernel, name: str, g: Geometry, block: RowBlock, data: Aligned) -> 
 def _pooled(k: Kernel, work: Work, layer: Layer, pool: Pooling) -> None:
     """The slices of this tile; channels are independent of each other."""
     source, plan = work.input(0), _plan(k, work, layer)
-    image, row, lane = coordinates(k, (plan.images, plan.row_parts, plan.map_parts))
-    images = share(layer.batch, plan.images, image, 1)
-    rows = share(layer.g.rows, plan.row_parts, row, plan.rows)
-    for stretch, own in dealt(source.shape[-1], plan.maps, plan.map_parts, lane):
-        with slices(k, own) as (number, _), slices(k, images) as (n, _), slices(k, rows) as (at, count):
+    places = coordinates(k, plan.grid)
+    p = Problem(work, layer, plan, Epilogue(None, work.steps, layer.direct), *shares(layer, plan, places))
+    for stretch, own in dealt(source.shape[-1], plan.maps, plan.map_parts, places[-1]):
+        with slices(k, own) as (number, _), p.blocks(k) as (n, block):
             first = k.let(add(multiply(number, stretch.size), stretch.start))
-            block = row_block(k, layer.g, at, count, rows.size)
             data = load_slice(k, "x", source, block.source(n, first), block.input, stretch.size)
             if not layer.direct:
                 data = widened_slice(k, data)
@@ -187,12 +196,12 @@ def _pooled(k: Kernel, work: Work, layer: Layer, pool: Pooling) -> None:
 
 def _plan(k: Kernel, work: Work, layer: Layer) -> Plan:
     if work.cut is not None:
-        return plan_of(work.cut)
-    found = plans(layer, k.target.tiles, k.budget)
-    if not found:
+        return plan_for(layer, work.cut)
+    found = first_plan(layer, k.target, k.budget)
+    if found is None:
         need = layer.g.input_rows(1)
         raise SpmOverflow(f"one row of output and {need} of input do not fit the SPM")
-    return found[0]
+    return found
 
 
 def _finish(k: Kernel, work: Work, result: Aligned, at: Place) -> None:
@@ -203,9 +212,12 @@ def _finish(k: Kernel, work: Work, result: Aligned, at: Place) -> None:
     store_slice(k, result, work.output, at)
 
 
-@lowering("GlobalAveragePool", order=Order.CHANNELS_LAST, anchor=True, blocked=True)
+@lowering("GlobalAveragePool", order=Order.CHANNELS_LAST, cuts=long_pool.cuts, anchor=True, blocked=True)
 def global_average_pool(k: Kernel, work: Work) -> None:
     """The mean of all positions of each channel, in pieces where they do not fit."""
+    if long_pool.is_shared(k.target, work):
+        long_pool.pool_shared(k, work)
+        return
     source = work.input(0)
     positions, channels = math.prod(source.shape[1:-1]), source.shape[-1]
     direct = is_exact(work.steps)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from compiler.codegen.expr import Value, minimum, subtract
-from compiler.codegen.kernel import Kernel
+from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.lane_turner import spread_over_lanes
 from compiler.codegen.lanes import WORD, Folds, Item, Lanes
 from compiler.codegen.tensors import DdrTensor, View, copy_views
 from compiler.codegen.vector import Vector, widened
-from compiler.lowering.movement import permute
-from compiler.lowering.record import Work, lowering
+from compiler.graph import Shape
+from compiler.lowering import long_folds, long_rows, softmax_rows
+from compiler.lowering.long_folds import Reduction
+from compiler.lowering.long_rows import LongRows
+from compiler.lowering.record import Cut, Work, lowering
 from compiler.operators.normalization import normalized_axes
 from compiler.operators.reduce import reduced_axes
 from compiler.operators.types import normalized
@@ -24,52 +27,109 @@ from tx8isa.formats import Format
 _REDUCTIONS = {"ReduceSum": "sum", "ReduceMean": "sum", "ReduceMax": "max"}
 
 
-@lowering(*_REDUCTIONS)
+def _reduction_cuts(target: Target, work: Work) -> Iterable[Cut]:
+    """Folding long runs of memory, or many folds at once in lanes; nothing where runs are short."""
+    axes, source = reduced_axes(work.spec), work.input(0)
+    folds = _folds(source.shape, axes) if axes else []
+    if len(folds) != 1 or not long_folds.worth_a_try(folds[0]):
+        return ()
+    return long_folds.cuts(folds[0], source, target)
+
+
+@lowering(*_REDUCTIONS, cuts=_reduction_cuts)
 def reduction(k: Kernel, work: Work) -> None:
-    """One fold over all reduced axes; if others lie between them they are moved to the end first."""
+    """A fold for each run of reduced axes that lie together; between two of them values are FP32 in DDR."""
     axes, source = reduced_axes(work.spec), work.input(0)
     if not axes:
         copy_views(k, (source.size,), View(source, (1,)), View(work.output, (1,)))
         return
-    source, folds = _contiguous(k, source, axes)
-    _reduce(k, source, folds, work.output, _REDUCTIONS[work.op], mean=work.op == "ReduceMean")
+    *before, last = _folds(source.shape, axes)
+    name, divisor = _REDUCTIONS[work.op], 1
+    if work.op == "ReduceMean":
+        divisor = math.prod(folds.axis for folds in (*before, last))
+    for folds in before:
+        size = folds.outer * folds.inner
+        partial = DdrTensor(k.scratch("partial", WORD * size).symbol, Format.FP32, (size,))
+        _fold(k, Reduction(source, partial, folds, name), None)
+        k.synchronize()
+        source = partial
+    _fold(k, Reduction(source, work.output, last, name, divisor), work.cut)
 
 
-def _contiguous(k: Kernel, source: DdrTensor, axes: tuple[int, ...]) -> tuple[DdrTensor, Folds]:
-    shape = source.shape
-    real = [axis for axis in axes if shape[axis] != 1] or [axes[0]]
-    between = [a for a in range(real[0], real[-1]) if a not in axes and shape[a] != 1]
-    if not between:
-        first, last = real[0], real[-1] + 1
-        return source, Folds(math.prod(shape[:first]), math.prod(shape[first:last]), math.prod(shape[last:]))
-    kept = [axis for axis in range(len(shape)) if axis not in axes]
-    perm = (*kept, *axes)
-    moved = DdrTensor(
-        k.scratch("moved", source.size * source.bytes_each).symbol, source.fmt, tuple(shape[a] for a in perm)
-    )
-    permute(k, source, moved, perm)
-    k.synchronize()
-    return moved, Folds(math.prod(shape[a] for a in kept), math.prod(shape[a] for a in axes), 1)
+def _folds(shape: Shape, axes: tuple[int, ...]) -> list[Folds]:
+    """The reduced axes in runs that lie together, the last run first; each leaves axes of one element."""
+    sizes, found = list(shape), []
+    while left := [axis for axis in axes if sizes[axis] != 1]:
+        first, end = left[-1], left[-1] + 1
+        while first > 0 and (first - 1 in axes or sizes[first - 1] == 1):
+            first -= 1
+        found.append(Folds(math.prod(sizes[:first]), math.prod(sizes[first:end]), math.prod(sizes[end:])))
+        sizes[first:end] = [1] * (end - first)
+    return found or [Folds(1, 1, math.prod(shape))]
 
 
-def _reduce(k: Kernel, source: DdrTensor, folds: Folds, target: DdrTensor, name: str, mean: bool) -> None:
-    lanes = Lanes(k, source, folds, 2 * source.bytes_each + 2 * WORD)
+def _fold(k: Kernel, what: Reduction, cut: Cut | None) -> None:
+    """Long runs by themselves, if the cut or the rule says so; else in lanes."""
+    if cut is not None:
+        dealt = cut.choice("way", "lanes") == "long"
+        fold = long_folds.fold_of(what.folds, what.source, cut, k.target) if dealt else None
+    else:
+        fold = long_folds.rule(what.folds, what.source, k.target)
+    if fold is None:
+        _fold_in_lanes(k, what)
+    else:
+        long_folds.fold_long(k, what, fold)
+
+
+def _fold_in_lanes(k: Kernel, what: Reduction) -> None:
+    lanes = Lanes(k, what.source, what.folds, 2 * what.source.bytes_each + 2 * WORD)
     with lanes.items() as item:
         total = lanes.accumulator("total")
-        lanes.clear(name, total)
+        lanes.clear(what.name, total)
         with item.sweep() as segment:
-            lanes.combine(name, segment, segment.data, total)
-        if mean:
-            lanes.lane_vector().vs("div", total, total, float(folds.axis))
-        item.store_folded(target, total)
+            lanes.combine(what.name, segment, segment.data, total)
+        if what.divisor > 1:
+            lanes.lane_vector().vs("div", total, total, float(what.divisor))
+        item.store_folded(what.target, total)
 
 
-@lowering("Softmax")
+def _softmax_folds(work: Work) -> Folds:
+    shape = work.input(0).shape
+    axis = normalized(work.spec.integer("axis"), len(shape))
+    return Folds(math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
+
+
+def _long_softmax(target: Target, work: Work) -> LongRows | None:
+    folds, source = _softmax_folds(work), work.input(0)
+    if folds.inner > 1:
+        return None
+    return long_rows.long_rows(folds.outer, folds.axis, 4 * source.bytes_each + 2 * WORD, target)
+
+
+def _softmax_cuts(target: Target, work: Work) -> Iterable[Cut]:
+    yield from softmax_rows.cuts(target, work)
+    yield from long_rows.cuts(_long_softmax(target, work))
+
+
+@lowering("Softmax", cuts=_softmax_cuts)
 def softmax(k: Kernel, work: Work) -> None:
     """exp(x - max) / sum: the largest is subtracted, so that nothing overflows."""
-    source = work.input(0)
-    axis = normalized(work.spec.integer("axis"), len(source.shape))
-    folds = Folds(math.prod(source.shape[:axis]), source.shape[axis], math.prod(source.shape[axis + 1 :]))
+    rows = softmax_rows.decided(k.target, work, k.budget)
+    plan = None if _in_planes(work) else long_rows.decided(_long_softmax(k.target, work), work.cut)
+    if plan is not None:
+        long_rows.softmax_of(k, work.input(0), work.output, plan)
+    elif rows is not None:
+        softmax_rows.softmax_of_rows(k, work.input(0), work.output, rows)
+    else:
+        _softmax_by_lanes(k, work)
+
+
+def _in_planes(work: Work) -> bool:
+    return work.cut is not None and work.cut.choice("way", "") == softmax_rows.WAY
+
+
+def _softmax_by_lanes(k: Kernel, work: Work) -> None:
+    source, folds = work.input(0), _softmax_folds(work)
     lanes = Lanes(k, source, folds, 3 * source.bytes_each + 4 * WORD)
     with lanes.items() as item:
         largest, total = lanes.accumulator("largest"), lanes.accumulator("total")

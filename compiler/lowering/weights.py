@@ -14,9 +14,11 @@ from compiler.codegen.precision import constant_parts, engine_format, part_count
 from compiler.codegen.tensors import DdrTensor, Stretch, dma_loops, stretches
 from compiler.graph import Array
 from compiler.lowering.record import Work
+from compiler.operators.conv import conv_window
 from compiler.operators.record import Call
+from compiler.operators.window import Window
 from tx8isa.formats import Format
-from tx8isa.layouts import Layout, place
+from tx8isa.layouts import LINE_BYTES, Layout, place
 from tx8isa.packing import pack
 
 _MOST_MERGED = 64
@@ -83,10 +85,19 @@ class PackedWeights:
         """Room for the parts of a volume."""
         return [self.k.buffer("w", t.size * t.bytes_each) for t, _ in self.runs(volume)]
 
-    def load(self, volume: Volume, addresses: list[Value]) -> None:
-        """Load the parts of a volume to their places."""
+    def load(self, volume: Volume, addresses: list[Value], begin: float = 0, end: float = 1) -> None:
+        """Load the parts of a volume to their places, or only what lies between two fractions of each."""
         for (tensor, first), address in zip(self.runs(volume), addresses, strict=True):
-            self.k.emit(f"rdma.{tensor.fmt.token}", dst=address, src=tensor.at(first), n=tensor.size)
+            low, high = (_line(tensor, fraction) for fraction in (begin, end))
+            if low < high:
+                target, source = add(address, low * tensor.bytes_each), tensor.at(add(first, low))
+                self.k.emit(f"rdma.{tensor.fmt.token}", dst=target, src=source, n=high - low)
+
+
+def _line(tensor: DdrTensor, fraction: float) -> int:
+    """The element at a fraction of a run, where a line of the scratchpad begins; or its end."""
+    elements = LINE_BYTES // tensor.bytes_each
+    return tensor.size if fraction == 1 else int(fraction * tensor.size) // elements * elements
 
 
 def weights_of(k: Kernel, work: Work, groups: Groups, maps: Stretch, channels: int) -> Weights:
@@ -108,16 +119,22 @@ def weights_of(k: Kernel, work: Work, groups: Groups, maps: Stretch, channels: i
     return PackedWeights(k, maps, packed)
 
 
-def windows_of(k: Kernel, work: Work, maps: Stretch) -> Weights:
+def windows_of(k: Kernel, work: Work, maps: Stretch) -> PackedWeights:
     """How the windows of a depthwise convolution get there: constants [C, 1, (Ky,) Kx], maps are channels."""
-    values = np.asarray(work.input(1).value)
-    windows = values.reshape(values.shape[0], -1)
+    windows = _filled(np.asarray(work.input(1).value), conv_window(work.spec))
     shape = (maps.count, windows.shape[1], maps.size)
 
     def volumes() -> Array:
         return _stretch(windows, maps).transpose(0, 2, 1)
 
     return PackedWeights(k, maps, {0: _packed(k, work.output.fmt, shape, volumes)})
+
+
+def _filled(windows: Array, window: Window) -> Array:
+    """Windows [C, 1, (Ky,) Kx] as [C, elements], with zeros between the taps of dilated ones."""
+    filled = np.zeros((len(windows), *window.extents), windows.dtype)
+    filled[:, *(slice(None, None, step) for step in window.dilations)] = windows[:, 0]
+    return filled.reshape(len(windows), -1)
 
 
 def _packed(

@@ -34,8 +34,10 @@ from compiler.operators import (  # noqa: F401  (each module registers its recor
     pointwise,
     pool,
     quantization,
+    recurrence,
     reduce,
     resize,
+    rotary,
     slicing,
 )
 from compiler.operators.record import OPERATORS, Attribute, Call, Input, Operator, Rule, call_of

@@ -6,30 +6,75 @@ import math
 
 import numpy as np
 
+from compiler.graph import Array
 from compiler.operators.composite_shapes import _operator, name_of
 from compiler.operators.expansion import Builder
-from compiler.operators.parts import averaged, broadcast, normalized, permuted, reshaped, swapped
-from compiler.operators.record import Attribute, Call, Input, Output, Types, rule
+from compiler.operators.parts import averaged, broadcast, cut, normalized, permuted, reshaped, swapped
+from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
+from compiler.operators.rotary import halves, neighbours
 from compiler.operators.types import (
     FLOAT,
     rank_within,
+    same_shape,
 )
 
 _EPSILON = Attribute("epsilon", "float", 1e-5)
 _STASH = Attribute("stash_type", "int", 1)
 
 
-def _scaled(b: Builder, x: str, scale: str, shift: str, rank: int) -> str:
-    """x * scale + shift, one value of each per channel (axis 1)."""
-    ones = (1,) * (rank - 2)
+def _normalized_groups(call: Call, x: Array, scale: Array, shift: Array) -> tuple[Array, ...]:
+    shape, groups = call.shape(0), call.integer("groups")
+    rows = x.reshape(shape[0], groups, -1)
+    rows = rows - rows.mean(-1, keepdims=True)
+    rows = rows / np.sqrt((rows**2).mean(-1, keepdims=True) + call.number("epsilon"))
+    ones = (1,) * (len(shape) - 2)
+    return (rows.reshape(shape) * scale.reshape(-1, *ones) + shift.reshape(-1, *ones),)
+
+
+@rule
+def one_value_per_channel(call: Call) -> str | None:
+    """scale and shift must have one value for each channel of X"""
+    wanted, found = call.shape(0)[1:2], [call.shape(1), call.shape(2)]
+    return (
+        None if found == [wanted, wanted] else f"{[list(shape) for shape in found]}, X {list(call.shape(0))}"
+    )
+
+
+register(
+    Operator(
+        name="NormalizedGroups",
+        since=1,
+        summary="Groups of channels brought to mean 0 and variance 1; a scale and a shift for each channel",
+        inputs=(Input("X", FLOAT), Input("scale", FLOAT), Input("shift", FLOAT)),
+        outputs=(Output("Y", FLOAT),),
+        attributes=(Attribute("groups", "int", required=True, minimum=1), _EPSILON),
+        rules=(one_value_per_channel,),
+        shapes=same_shape,
+        reference=_normalized_groups,
+        internal=True,
+    )
+)
+
+MOST_CHANNELS = 4096
+"""Of which the sums are one row of an instruction."""
+
+
+def _by_groups(b: Builder, call: Call, groups: int, scale: str, shift: str) -> str:
+    """``scale`` and ``shift`` have one value per channel (axis 1)."""
+    shape, x, epsilon = call.shape(0), name_of(call, 0), call.number("epsilon")
+    if 0 in shape:
+        return b("Identity", x)
+    if shape[1] <= MOST_CHANNELS:
+        return b("NormalizedGroups", x, scale, shift, groups=groups, epsilon=epsilon)
+    flat = reshaped(b, x, shape[0], groups, math.prod(shape[1:]) // groups)
+    even = reshaped(b, normalized(b, flat, (2,), epsilon)[0], *shape)
+    ones = (1,) * (len(shape) - 2)
     scale, shift = (reshaped(b, name, *b.shape(name), *ones) for name in (scale, shift))
-    return b("Add", b("Mul", x, scale), shift)
+    return b("Add", b("Mul", even, scale), shift)
 
 
 def _instance(b: Builder, call: Call) -> tuple[str, ...]:
-    rank = call.tensor(0).rank
-    x = normalized(b, name_of(call, 0), tuple(range(2, rank)), call.number("epsilon"))[0]
-    return (_scaled(b, x, name_of(call, 1), name_of(call, 2), rank),)
+    return (_by_groups(b, call, call.shape(0)[1], name_of(call, 1), name_of(call, 2)),)
 
 
 _operator(
@@ -45,16 +90,14 @@ _operator(
 
 
 def _group(b: Builder, call: Call) -> tuple[str, ...]:
-    shape, groups, x = call.shape(0), call.integer("num_groups"), name_of(call, 0)
-    flat = reshaped(b, x, shape[0], groups, math.prod(shape[1:]) // groups)
-    even = reshaped(b, normalized(b, flat, (2,), call.number("epsilon"))[0], *shape)
+    channels, groups = call.shape(0)[1], call.integer("num_groups")
     scale, shift = name_of(call, 1), name_of(call, 2)
     if call.opset < 21:  # one value per group
         scale, shift = (
-            reshaped(b, broadcast(b, reshaped(b, n, groups, 1), (groups, shape[1] // groups)), shape[1])
+            reshaped(b, broadcast(b, reshaped(b, n, groups, 1), (groups, channels // groups)), channels)
             for n in (scale, shift)
         )
-    return (_scaled(b, even, scale, shift, len(shape)),)
+    return (_by_groups(b, call, groups, scale, shift),)
 
 
 @rule
@@ -167,34 +210,25 @@ def _rotary(b: Builder, call: Call) -> tuple[str, ...]:
     caches = [name_of(call, 1), name_of(call, 2)]
     if call.has(3):
         caches = [b("Gather", cache, name_of(call, 3), axis=0) for cache in caches]
-    cosine, sine = (reshaped(b, cache, batch, 1, length, turned // 2) for cache in caches)
-    head = b("Slice", x, b.ints(0), b.ints(turned), b.ints(3))
-    interleaved = call.integer("interleaved")
-    if interleaved:
-        apart = reshaped(b, head, batch, heads, length, turned // 2, 2)
-        halves = [
-            reshaped(
-                b, b("Slice", apart, b.ints(i), b.ints(i + 1), b.ints(4)), batch, heads, length, turned // 2
-            )
-            for i in (0, 1)
-        ]
-    else:
-        halves = [
-            b("Slice", head, b.ints(i * turned // 2), b.ints((i + 1) * turned // 2), b.ints(3))
-            for i in (0, 1)
-        ]
-    real = b("Sub", b("Mul", cosine, halves[0]), b("Mul", sine, halves[1]))
-    imaginary = b("Add", b("Mul", sine, halves[0]), b("Mul", cosine, halves[1]))
-    if interleaved:
-        wide = [reshaped(b, part, batch, heads, length, turned // 2, 1) for part in (real, imaginary)]
-        result = reshaped(b, b("Concat", *wide, axis=4), batch, heads, length, turned)
-    else:
-        result = b("Concat", real, imaginary, axis=3)
+    interleaved = bool(call.integer("interleaved"))
+    tables = [_spread_over_features(b, cache, (batch, length, turned), interleaved) for cache in caches]
+    head = x if turned == size else cut(b, x, 3, 0, turned)
+    result = b("Rotary", head, *tables, turn=neighbours(turned) if interleaved else halves(turned))
     if turned < size:
-        result = b("Concat", result, b("Slice", x, b.ints(turned), b.ints(size), b.ints(3)), axis=3)
+        result = b("Concat", result, cut(b, x, 3, turned, size), axis=3)
     if flat:
         result = reshaped(b, permuted(b, result, 0, 2, 1, 3), *call.shape(0))
     return (result,)
+
+
+def _spread_over_features(b: Builder, cache: str, sizes: tuple[int, int, int], interleaved: bool) -> str:
+    """A table of one value for each pair [B, S, D / 2] as [B, 1, S, D]."""
+    batch, length, turned = sizes
+    if not interleaved:
+        half = reshaped(b, cache, batch, 1, length, turned // 2)
+        return b("Concat", half, half, axis=3)
+    single = reshaped(b, cache, batch, length, turned // 2, 1)
+    return reshaped(b, b("Concat", single, single, axis=3), batch, 1, length, turned)
 
 
 @rule

@@ -15,31 +15,21 @@ from compiler.graph import FLOATS
 from compiler.operators.composite_shapes import _operator, name_of
 from compiler.operators.expansion import Builder, Expansion
 from compiler.operators.parts import cut, permuted, reshaped
-from compiler.operators.record import Attribute, Call, Input, Output, Rule, Types, rule
-
-MOST_STEPS = 1000
-"""Each step of each direction is code of its own."""
+from compiler.operators.record import Attribute, Call, Input, Output, Types
+from compiler.operators.recurrence import Layer
+from compiler.operators.recurrent_rules import (
+    DEFAULTS,
+    DIRECTIONS,
+    PARAMETERS,
+    RNN_DEFAULT,
+    few_steps,
+    is_plain,
+    known_activations,
+    names_of,
+    shapes_agree,
+)
 
 Activation = Callable[[Builder, str], str]
-
-#: Activation -> (default alpha, default beta); None where the function has no such parameter.
-_PARAMETERS: dict[str, tuple[float | None, float | None]] = {
-    "Affine": (1.0, 0.0),
-    "Elu": (1.0, None),
-    "HardSigmoid": (0.2, 0.5),
-    "LeakyRelu": (0.01, None),
-    "Relu": (None, None),
-    "ScaledTanh": (1.0, 1.0),
-    "Sigmoid": (None, None),
-    "Softplus": (None, None),
-    "Softsign": (None, None),
-    "Tanh": (None, None),
-    "ThresholdedRelu": (1.0, None),
-}
-_BY_FOLDED_NAME = {name.casefold(): name for name in _PARAMETERS}
-_DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
-_RNN_DEFAULT = ("Tanh", "Tanh")
-_DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
 def _activation(name: str, alpha: float | None, beta: float | None) -> Activation:
@@ -55,22 +45,12 @@ def _activation(name: str, alpha: float | None, beta: float | None) -> Activatio
     return apply
 
 
-def _names(call: Call, op: str) -> list[str]:
-    """The activations of all directions; names count in any case."""
-    given = call.attrs.get("activations")
-    count = len(_DIRECTIONS[call.string("direction")])
-    if op == "RNN" and given == _RNN_DEFAULT:  # for one direction, too
-        given = None
-    chosen = given if isinstance(given, tuple) and given else _DEFAULTS[op] * count
-    return [_BY_FOLDED_NAME.get(str(name).casefold(), str(name)) for name in chosen]
-
-
 def _activations(call: Call, op: str) -> list[Activation]:
     """alpha and beta are taken in turn by those activations that have them."""
     alphas, betas = (list(call.numbers(f"activation_{which}") or ()) for which in ("alpha", "beta"))
     made = []
-    for name in _names(call, op):
-        alpha, beta = _PARAMETERS[name]
+    for name in names_of(call, op):
+        alpha, beta = PARAMETERS[name]
         alpha = alphas.pop(0) if alpha is not None and alphas else alpha
         beta = betas.pop(0) if beta is not None and betas else beta
         made.append(_activation(name, alpha, beta))
@@ -184,16 +164,21 @@ def _lstm_step(d: _Direction) -> Step:
 _STEPS = {"RNN": (1, _rnn_step), "GRU": (3, _gru_step), "LSTM": (4, _lstm_step)}
 
 
+def _bias(d: _Direction, op: str) -> str:
+    """Wb + Rb, empty without a bias."""
+    wb, rb = d.biases()
+    if wb and op == "GRU":  # the third part of Rb belongs to the product with R
+        zeros = d.b.constant(np.zeros(d.hidden), d.b.dtype(rb))
+        rb = d.b("Concat", cut(d.b, rb, 0, 0, 2 * d.hidden), zeros, axis=0)
+    return d.b("Add", wb, rb) if wb else ""
+
+
 def _projected(d: _Direction, x: str, op: str) -> str:
     """W x + Wb (+ Rb) of all steps: [steps, batch, gates * hidden]."""
     b, (steps, batch, size) = d.b, d.b.shape(x)
-    flat = b("MatMul", reshaped(b, x, steps * batch, size), d.transposed(1))
-    wb, rb = d.biases()
-    if wb:
-        if op == "GRU":  # its third part belongs to the product with R
-            zeros = b.constant(np.zeros(d.hidden), b.dtype(rb))
-            rb = b("Concat", cut(b, rb, 0, 0, 2 * d.hidden), zeros, axis=0)
-        flat = b("Add", flat, b("Add", wb, rb))
+    flat, bias = b("MatMul", reshaped(b, x, steps * batch, size), d.transposed(1)), _bias(d, op)
+    if bias:
+        flat = b("Add", flat, bias)
     return reshaped(b, flat, steps, batch, d.gates * d.hidden)
 
 
@@ -206,8 +191,20 @@ def _initial(d: _Direction, operand: int, batch: int) -> str:
     return reshaped(b, cut(b, name, axis, d.number, d.number + 1), batch, d.hidden)
 
 
-def _run(d: _Direction, x: str, op: str, backwards: bool) -> tuple[list[str], str, str]:
-    """H of every step in the order of time, and the last H and C. Beyond its length a sequence rests at 0."""
+@dataclass(frozen=True)
+class _States:
+    """``sequence`` makes H of every step in the order of time [steps, batch, hidden]; the last H and C."""
+
+    sequence: Callable[[], str]
+    h: str
+    c: str
+
+
+def _run(d: _Direction, x: str, op: str, backwards: bool) -> _States:
+    """In one operator or step by step. Beyond its length a sequence rests at 0."""
+    if is_plain(d.call, op):
+        sequence, h, c = _layer(d, x, op, backwards).run(x)
+        return _States(lambda: sequence, h, c)
     b, (steps, batch) = d.b, d.b.shape(x)[:2]
     projected, step = _projected(d, x, op), _STEPS[op][1](d)
     h, c = _initial(d, 5, batch), _initial(d, 6, batch) if op == "LSTM" else ""
@@ -224,7 +221,14 @@ def _run(d: _Direction, x: str, op: str, backwards: bool) -> tuple[list[str], st
             new_h = b("Where", alive, new_h, h)
             new_c = b("Where", alive, new_c, c) if new_c else ""
         h, c = new_h, new_c
-    return outputs, h, c
+    return _States(lambda: _stacked(b, outputs, False), h, c)
+
+
+def _layer(d: _Direction, x: str, op: str, backwards: bool) -> Layer:
+    b, batch = d.b, d.b.shape(x)[1]
+    shift = d.gate(d.biases()[1], 2) if op == "GRU" and d.call.has(3) else ""
+    h, c = _initial(d, 5, batch), _initial(d, 6, batch) if op == "LSTM" else ""
+    return Layer(b, op, d.transposed(1), d.transposed(2), _bias(d, op), shift, h, c, backwards)
 
 
 def _stacked(b: Builder, states: list[str], batchwise: bool) -> str:
@@ -239,87 +243,29 @@ def _recurrent(op: str) -> Expansion:
         batchwise = bool(call.integer("layout"))
         x = permuted(b, name_of(call, 0), 1, 0, 2) if batchwise else name_of(call, 0)
         gates, functions = _STEPS[op][0], _activations(call, op)
-        each = len(_DEFAULTS[op])
+        each = len(DEFAULTS[op])
         found = []
-        for number, backwards in enumerate(_DIRECTIONS[call.string("direction")]):
+        for number, backwards in enumerate(DIRECTIONS[call.string("direction")]):
             own = functions[number * each : (number + 1) * each]
             found.append(_run(_Direction(b, call, number, gates, own), x, op, backwards))
-        results = [_sequence(b, [outputs for outputs, _, _ in found], batchwise) if call.wants(0) else ""]
+        results = [_sequence(b, [own.sequence() for own in found], batchwise) if call.wants(0) else ""]
         for at in range(1, 3 if op == "LSTM" else 2):
-            states = [(h, c)[at - 1] for _, h, c in found]
+            states = [(own.h, own.c)[at - 1] for own in found]
             results.append(_stacked(b, states, batchwise) if call.wants(at) else "")
         return tuple(results)
 
     return expansion
 
 
-def _sequence(b: Builder, outputs: list[list[str]], batchwise: bool) -> str:
+def _sequence(b: Builder, sequences: list[str], batchwise: bool) -> str:
     """H of every step and direction as [steps, directions, batch, hidden], or [batch, steps, ...]."""
-    wide = [reshaped(b, name, 1, *b.shape(name)) for step in zip(*outputs, strict=True) for name in step]
-    whole = wide[0] if len(wide) == 1 else b("Concat", *wide, axis=0)
-    _, batch, hidden = b.shape(whole)
-    whole = reshaped(b, whole, len(outputs[0]), len(outputs), batch, hidden)
+    steps, batch, hidden = b.shape(sequences[0])
+    wide = [reshaped(b, name, steps, 1, batch, hidden) for name in sequences]
+    whole = wide[0] if len(wide) == 1 else b("Concat", *wide, axis=1)
     return permuted(b, whole, 2, 0, 1, 3) if batchwise else whole
 
 
-# --- rules and records -----------------------------------------------------------------------------------
-
-
-def _known_activations(op: str) -> Rule:
-    each = len(_DEFAULTS[op])
-
-    def check(call: Call) -> str | None:
-        names = _names(call, op)
-        wrong = [name for name in names if name not in _PARAMETERS]
-        fits = len(names) == each * len(_DIRECTIONS[call.string("direction")])
-        return None if fits and not wrong else f"{', '.join(names)} with direction {call.string('direction')}"
-
-    count = f"{each} activation" + "s" * (each > 1)
-    return Rule(f"There must be {count} per direction, out of {', '.join(_PARAMETERS)}", check)
-
-
-def _needed(call: Call, op: str) -> dict[str, tuple[int, tuple[int, ...]]]:
-    """Operand -> its position and the shape it must have."""
-    directions, (_, _, hidden) = len(_DIRECTIONS[call.string("direction")]), call.shape(2)
-    rows = _STEPS[op][0] * hidden
-    first, second, size = call.shape(0)
-    batch, state = second, (directions, second, hidden)
-    if call.integer("layout"):
-        batch, state = first, (first, directions, hidden)
-    return {
-        "W": (1, (directions, rows, size)),
-        "R": (2, (directions, rows, hidden)),
-        "B": (3, (directions, 2 * rows)),
-        "sequence_lens": (4, (batch,)),
-        "initial_h": (5, state),
-        "initial_c": (6, state),
-        "P": (7, (directions, 3 * hidden)),
-    }
-
-
-def _shapes_agree(op: str) -> Rule:
-    def check(call: Call) -> str | None:
-        if [call.tensor(at).rank for at in range(3)] != [3, 3, 3]:
-            return f"X {list(call.shape(0))}, W {list(call.shape(1))}, R {list(call.shape(2))}"
-        if call.attrs.get("hidden_size", call.shape(2)[2]) != call.shape(2)[2]:
-            return f"hidden_size {call.attrs['hidden_size']}, R {list(call.shape(2))}"
-        for name, (at, shape) in _needed(call, op).items():
-            if call.has(at) and call.shape(at) != shape:
-                return f"{name} {list(call.shape(at))}, needed {list(shape)}"
-        return None
-
-    return Rule(
-        "The operands must be X [steps, batch, input], W [directions, gates hidden, input], "
-        "R [directions, gates hidden, hidden] and have sizes that agree",
-        check,
-    )
-
-
-@rule
-def not_too_many_steps(call: Call) -> str | None:
-    """The sequence must have 1 to 1000 steps, each of which is code of its own"""
-    steps = call.shape(0)[call.integer("layout")]
-    return None if 1 <= steps <= MOST_STEPS else f"{steps} steps"
+# --- records ---------------------------------------------------------------------------------------------
 
 
 _T = Types("T", FLOATS)
@@ -353,14 +299,14 @@ def _register(op: str) -> None:
         (
             Attribute("activation_alpha", "floats"),
             Attribute("activation_beta", "floats"),
-            Attribute("activations", "strings", _RNN_DEFAULT if op == "RNN" else None),
+            Attribute("activations", "strings", RNN_DEFAULT if op == "RNN" else None),
             Attribute("clip", "float"),
-            Attribute("direction", "string", "forward", allowed=tuple(_DIRECTIONS)),
+            Attribute("direction", "string", "forward", allowed=tuple(DIRECTIONS)),
             Attribute("hidden_size", "int", minimum=1),
             Attribute("layout", "int", 0, allowed=(0, 1)),
             *_SPECIAL[op],
         ),
-        (_shapes_agree(op), not_too_many_steps, _known_activations(op)),
+        (shapes_agree(op), few_steps(op), known_activations(op)),
     )
 
 

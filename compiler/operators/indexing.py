@@ -106,6 +106,23 @@ def index_rows_fit(call: Call) -> str | None:
     return None if fits else f"{list(indices)} with data {list(data)}, batch_dims {batch}"
 
 
+@rule
+def known_index_rows_in_range(call: Call) -> str | None:
+    """Indices that are known when compiling must lie in [-s, s-1], s being the size of their axis"""
+    indices = call.values[1]
+    if indices is None:
+        return None
+    batch = call.attrs.get("batch_dims", 0)
+    assert isinstance(batch, int)
+    sizes = np.array(call.shape(0)[batch : batch + indices.shape[-1]])
+    rows = indices.reshape(-1, len(sizes))
+    wrong = np.argwhere((rows < -sizes) | (rows >= sizes))
+    if not wrong.size:
+        return None
+    row, at = (int(number) for number in wrong[0])
+    return f"index {rows[row, at]} with s = {sizes[at]} in row {row}: {rows[row].tolist()}"
+
+
 def _gather_nd_shapes(call: Call) -> tuple[Shape, ...]:
     depth = call.integer("batch_dims") + call.shape(1)[-1]
     return ((*call.shape(1)[:-1], *call.shape(0)[depth:]),)
@@ -125,7 +142,7 @@ register(
         inputs=(Input("data", ANY), Input("indices", INT64)),
         outputs=(Output("output", ANY),),
         attributes=(Attribute("batch_dims", "int", 0, minimum=0, since=12),),
-        rules=(index_rows_fit,),
+        rules=(index_rows_fit, known_index_rows_in_range),
         shapes=_gather_nd_shapes,
         reference=_gather_nd,
     )
@@ -173,7 +190,7 @@ register(
         inputs=(Input("data", ANY), Input("indices", INDEX), Input("updates", ANY)),
         outputs=(Output("output", ANY),),
         attributes=(_AXIS, _REDUCTION),
-        rules=(axis_in_range, indices_have_the_rank, updates_match_indices),
+        rules=(axis_in_range, indices_have_the_rank, known_indices_in_range, updates_match_indices),
         shapes=same_shape,
         reference=_scatter_elements,
     )
@@ -186,7 +203,7 @@ register(
         inputs=(Input("data", ANY), Input("indices", INT64), Input("updates", ANY)),
         outputs=(Output("output", ANY),),
         attributes=(_REDUCTION,),
-        rules=(index_rows_fit, updates_are_slices),
+        rules=(index_rows_fit, known_index_rows_in_range, updates_are_slices),
         shapes=same_shape,
         reference=_scatter_nd,
     )

@@ -11,11 +11,13 @@ from compiler.graph import Array, Shape
 from compiler.operators.composite_shapes import _operator, name_of
 from compiler.operators.expansion import Builder
 from compiler.operators.parts import swapped, taken
-from compiler.operators.record import Attribute, Call, Input, Output, Types, rule
-from compiler.operators.types import ANY, INT64, normalized
+from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
+from compiler.operators.types import ANY, FLOAT, INT64, normalized, rank_within
 
 _MOST_WEIGHTS = 1 << 26
 """Of an axis, for which they are a matrix."""
+_MOST_REPEATS = 64
+"""Of a position, that one instruction writes."""
 
 
 def _chosen(call: Call) -> tuple[int, ...]:
@@ -101,9 +103,39 @@ def _result(call: Call) -> tuple[str, Shape]:
     return call.tensor(0).dtype, tuple(shape)
 
 
+def _repeats(call: Call) -> tuple[int, ...] | None:
+    """How often every element stands along the spatial axes of [N, C, L] or [N, C, H, W]; None if uneven."""
+    shape, counts = call.shape(0), _scales(call)
+    if call.string("mode") != "nearest" or len(shape) not in (3, 4) or not call.tensor(0).is_float:
+        return None
+    if _transform(call) == "tf_crop_and_resize" or 0 in shape:
+        return None
+    factors = []
+    for axis, size in enumerate(shape):
+        scale, count = counts.get(axis, (1.0, size))
+        chosen = _nearest(call, _coordinates(_transform(call), size, count, scale, (0.0, 1.0)), size)
+        if count % size or np.any(chosen != np.arange(count) // (count // size)):
+            return None
+        factors.append(count // size)
+    return tuple(factors[2:]) if factors[:2] == [1, 1] and 1 < max(factors) <= _MOST_REPEATS else None
+
+
+def _transform(call: Call) -> str:
+    return call.string("coordinate_transformation_mode")
+
+
+def _nearest(call: Call, places: Array, size: int) -> Array:
+    """The old position for each new one."""
+    rounded = _ROUNDINGS[call.string("nearest_mode")](places)
+    return np.asarray(np.clip(rounded, 0, size - 1).astype(np.int64))
+
+
 def _resize(b: Builder, call: Call) -> tuple[str, ...]:
+    repeats = _repeats(call)
+    if repeats is not None:
+        return (b("Repeat", name_of(call, 0), times=repeats),)
     x, axes = name_of(call, 0), _chosen(call)
-    mode, outside = call.string("coordinate_transformation_mode"), []
+    mode, outside = _transform(call), []
     roi = call.values[1] if len(call.values) > 1 else None
     for axis, (scale, count) in _scales(call).items():
         size, at = call.shape(0)[axis], axes.index(axis)
@@ -117,8 +149,7 @@ def _resize(b: Builder, call: Call) -> tuple[str, ...]:
                 ((places < 0) | (places > size - 1)).reshape(-1, *(1,) * (len(call.shape(0)) - axis - 1))
             )
         if call.string("mode") == "nearest":
-            chosen = np.clip(_ROUNDINGS[call.string("nearest_mode")](places), 0, size - 1)
-            x = taken(b, x, axis, chosen.astype(np.int64))
+            x = taken(b, x, axis, _nearest(call, places, size))
         else:
             matrix = b.constant(_weights(call, size, places, scale), b.dtype(x))
             x = swapped(b, b("MatMul", swapped(b, x, axis), matrix), axis)
@@ -168,6 +199,34 @@ def weights_need_floats(call: Call) -> str | None:
     """mode must be nearest for integers"""
     wrong = not call.tensor(0).is_float and call.string("mode") != "nearest"
     return f"mode {call.string('mode')} on {call.tensor(0).dtype}" if wrong else None
+
+
+def _repeated_shape(call: Call) -> tuple[Shape, ...]:
+    batch, channels, *image = call.shape(0)
+    times = call.integers("times") or ()
+    return ((batch, channels, *(size * often for size, often in zip(image, times, strict=True))),)
+
+
+def _repeated(call: Call, x: Array) -> tuple[Array, ...]:
+    for axis, often in enumerate(call.integers("times") or (), 2):
+        x = np.repeat(x, often, axis)
+    return (x,)
+
+
+register(
+    Operator(
+        name="Repeat",
+        since=1,
+        summary="Every position of an image several times along each spatial axis",
+        inputs=(Input("X", FLOAT),),
+        outputs=(Output("Y", FLOAT),),
+        attributes=(Attribute("times", "ints", required=True),),
+        rules=(rank_within("X", 3, 4, "[N, C, L] or [N, C, H, W]"),),
+        shapes=_repeated_shape,
+        reference=_repeated,
+        internal=True,
+    )
+)
 
 
 _MODES = ("nearest", "linear", "cubic")

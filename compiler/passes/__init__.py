@@ -16,16 +16,19 @@ from compiler.passes.group_mapping import GroupMappingPass
 from compiler.passes.group_opt import GroupOptPass
 from compiler.passes.group_order import GroupOrderPass
 from compiler.passes.group_pattern import GroupPatternPass
+from compiler.passes.group_stack import GroupStackPass
 from compiler.passes.import_graph import ImportPass
 from compiler.passes.layout_align import LayoutAlignPass
 from compiler.passes.layout_init import LayoutInitPass
 from compiler.passes.layout_transmit import LayoutTransmitPass
 from compiler.passes.move_const import MoveConstPass
+from compiler.passes.rewrite import RewritePass
 from compiler.passes.sharding import ShardingPass
 
 #: Names of the passes, for --print-ir-after.
 PIPELINE: tuple[Pass, ...] = (
     ImportPass(),
+    RewritePass(),
     CastPass(),
     LayoutInitPass(),
     LayoutTransmitPass(),
@@ -40,6 +43,7 @@ PIPELINE: tuple[Pass, ...] = (
     ShardingPass(),
     GroupMappingPass(),
     GroupCostPass(),
+    GroupStackPass(),
     GroupOrderPass(),
     DdrReorderPass(),
     BarrierOptPass(),

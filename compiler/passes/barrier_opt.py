@@ -6,10 +6,12 @@ some that were read or written since: tiles that are still in an earlier phase w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.ir import SSAValue
 
+from compiler.dialect.ops import TensorOperation
 from compiler.passes.base import Context, computes, operations
 from compiler.passes.ddr_range import Range, range_of
 
@@ -38,3 +40,15 @@ def _meet(some: Iterable[Range], others: Iterable[Range]) -> bool:
     """Whether two lists of ranges have a byte in common."""
     others = list(others)
     return any(one.meets(other) for one in some for other in others)
+
+
+def settled_operands(module: ModuleOp) -> Iterator[tuple[TensorOperation, list[SSAValue]]]:
+    """The operations that need code, each with those operands that were complete before its barrier, or that
+    need none: what earlier operations wrote, up to the barrier before."""
+    written: list[Range] = []
+    for operation in operations(module):
+        if computes(operation):
+            yield operation, [value for value in operation.operands if not _meet([range_of(value)], written)]
+            if operation.barrier is not None:
+                written = []
+            written += [range_of(value) for value in operation.results]

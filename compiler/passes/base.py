@@ -25,7 +25,7 @@ from compiler.graph import Array, Graph
 from compiler.lowering import LOWERINGS
 from compiler.lowering.record import Order
 from compiler.patterns import Trie
-from compiler.search import EFFORTS, Effort, Found, Plan, Template
+from compiler.search import EFFORTS, Effort, Found, Plan, Template, Watch
 from tx8isa.formats import Format
 from tx8isa.machine import Machine
 
@@ -52,9 +52,13 @@ class Context:
     effort: Effort = EFFORTS["off"]
     plan: Plan | None = None
     """Decisions that take the place of the search."""
+    watch: Watch | None = None
+    """Hears how far the search is."""
     templates: list[Template] = field(default_factory=list)
     found: list[Found] = field(default_factory=list)
     """What was decided for each template; empty without search."""
+    others: list[tuple[Template, Found]] = field(default_factory=list)
+    """Stacks that were not made, and templates of groups that went into stacks."""
 
 
 class Pass(Protocol):

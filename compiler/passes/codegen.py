@@ -9,12 +9,12 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, Module
 from xdsl.ir import Attribute
 
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.spm import SpmOverflow
 from compiler.dialect.ops import GroupOp, NodeOperation, TensorOperation
 from compiler.graph import GraphError
-from compiler.lowering.generate import generate
-from compiler.passes.base import Context, computes, main_member, operations
-from compiler.passes.work import target_of, work_of
+from compiler.lowering.generate import DOES_NOT_FIT, generate
+from compiler.passes.barrier_opt import settled_operands
+from compiler.passes.base import Context, main_member
+from compiler.passes.work import symbol_of, target_of, work_of
 
 
 class CodegenPass:
@@ -24,13 +24,14 @@ class CodegenPass:
 
     def run(self, context: Context, module: ModuleOp) -> None:
         used: set[str] = set()
-        phases = [operation for operation in operations(module) if computes(operation)]
-        for name, operation in zip(phase_names(phases), phases, strict=True):
+        phases = dict(settled_operands(module))
+        for name, (operation, values) in zip(phase_names([*phases]), phases.items(), strict=True):
             prefix, target = f"p{len(context.phases)}", target_of(context, operation)
             work = work_of(context, operation)
             try:
-                kernel = generate(prefix, work, target, operation.barrier is not None)
-            except SpmOverflow as overflow:
+                settled = frozenset(symbol_of(value) for value in values)
+                kernel = generate(prefix, work, target, operation.barrier is not None, settled)
+            except DOES_NOT_FIT as overflow:
                 raise GraphError([f"node '{work.name}' ({work.op}): {overflow}"]) from None
             if len(context.phases) % 2:
                 kernel.mirror()

@@ -1,8 +1,9 @@
 """Which bytes of DDR a value occupies, once ``ddr_reorder`` has given it a place.
 
 ``dev_info`` of an operation has the symbol of its result (``ddr``), the symbol of the memory it lies in
-(``base``; its own if it has memory for itself), and its ``offset`` and ``bytes`` there. With ``in_place`` the
-operation has nothing to do: its operands lie where the result shall be, or the result is part of the operand.
+(``base``; its own if it has memory for itself), and its ``offset`` and ``bytes`` there; ``mem_layout`` is the
+layout that engines read there (docs/isa.md, Layouts). With ``in_place`` the operation has nothing to do: its
+operands lie where the result shall be, or the result is part of the operand.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, UnitA
 from xdsl.ir import Attribute, SSAValue
 
 from compiler.dialect.tensor import TensorOperation
+from compiler.dialect.types import mem_layout
 
 VARIABLES = "v.all"
 """The memory that values share which are not needed at the same time."""
@@ -53,12 +55,14 @@ def place_of(operation: TensorOperation) -> Range:
 
 
 def set_place(operation: TensorOperation, symbol: str, place: Range, in_place: bool = False) -> None:
-    """Write the place of an operation's result into its dev_info."""
+    """Write the place of an operation's result, or of what a graph output is, into its dev_info."""
+    (value, *_) = operation.results or operation.operands
     entries: dict[str, Attribute] = {
         "ddr": StringAttr(symbol),
         "base": StringAttr(place.symbol),
         "offset": IntegerAttr(place.begin, i64),
         "bytes": IntegerAttr(place.size, i64),
+        "mem_layout": StringAttr(mem_layout(value.type).token),
     }
     if in_place:
         entries["in_place"] = UnitAttr()

@@ -48,6 +48,8 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
     head = [f"# {name} in {context.compute.token}, made by tx8cc", ""]
     code = [program.phase(node, lines) for node, lines in context.phases]
     start = program.prologue(context.tiles, context.machine.tiles)
+    if any(line.lstrip().startswith("dte.") for _, lines in context.phases[1:] for line in lines):
+        start += program.first_copy(data, context.tiles)
     parts = [head, data.out.lines, [""], start, *code, [""], program.epilogue()]
     return "\n".join(line for part in parts for line in part) + "\n", data.blob
 

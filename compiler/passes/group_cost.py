@@ -5,17 +5,17 @@ A plan takes the place of the search.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.spm import SpmOverflow
 from compiler.cost import estimate
 from compiler.cost.pricing import Pricing
 from compiler.dialect.ops import GroupOp
 from compiler.graph import GraphError
-from compiler.lowering.generate import generate
+from compiler.lowering.generate import DOES_NOT_FIT, generate
 from compiler.lowering.record import Cut
 from compiler.passes.base import Context, operations
 from compiler.passes.work import cut_attribute
@@ -33,10 +33,11 @@ class GroupCostPass:
             plan = context.plan
             context.found = [_replayed(plan, template) for template in context.templates]
         elif context.effort.total:
-            context.found = Search(_price(context.machine), context.effort).run(context.templates)
+            search = Search(_price(context.machine), context.effort, watch=context.watch)
+            context.found = search.run(context.templates)
         for operation in operations(module):
             if isinstance(operation, GroupOp) and operation.template is not None and context.found:
-                _decide(operation, context.found[operation.template.value.data].best)
+                decide(operation, context.found[operation.template.value.data].best)
 
 
 class _price:
@@ -62,14 +63,26 @@ def _spm_bytes(template: Template, cut: Cut | None) -> int:
     work = replace(template.work, cut=cut)
     try:
         return generate("p", work, template.target).spm_bytes
-    except SpmOverflow as overflow:
+    except DOES_NOT_FIT as overflow:
         problem = str(overflow)
     except (KeyError, ValueError) as error:
         problem = f"its lowering does not know this division: {error}"
     raise GraphError([f"the plan's entry for node '{work.name}' ({work.op}) cannot be used: {problem}"])
 
 
-def _decide(group: GroupOp, best: Trial) -> None:
+def decisions(context: Context) -> Callable[[Template], Found | None]:
+    """What is decided for a template that may be or not: the search, or what the plan says of it.
+
+    None where nothing fits, or the plan does not have it.
+    """
+    if context.plan is None:
+        return Search(_price(context.machine), context.effort).alternative
+    plan = context.plan
+    return lambda template: _replayed(plan, template) if template.key in plan.templates else None
+
+
+def decide(group: GroupOp, best: Trial) -> None:
+    """Write down what was decided for a group."""
     if best.cut is not None:
         group.attributes["cut"] = cut_attribute(best.cut)
     group.attributes["estimate"] = IntegerAttr(best.cycles or 0, i64)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Attribute, SSAValue, Use
+from xdsl.rewriter import Rewriter
 
 from compiler.dialect.ops import GroupOp, LoadConstOp, LoadVarOp, StoreVarOp, TensorOperation
 from compiler.passes.base import Context, operations
@@ -19,8 +20,21 @@ class GroupLoadStorePass:
     def run(self, context: Context, module: ModuleOp) -> None:
         for operation in operations(module):
             if isinstance(operation, GroupOp):
-                _load(operation)
-                _store(operation)
+                add_moves(operation)
+
+
+def add_moves(group: GroupOp) -> None:
+    """Load the operands of a group, and store its result."""
+    _load(group)
+    _store(group)
+
+
+def remove_moves(group: GroupOp) -> None:
+    """Undo :func:`add_moves`."""
+    for move in [op for op in group.body.block.ops if isinstance(op, LoadVarOp | LoadConstOp | StoreVarOp)]:
+        for result in move.results:
+            result.replace_all_uses_with(move.operands[0])
+        Rewriter.erase_op(move)
 
 
 def _load(group: GroupOp) -> None:

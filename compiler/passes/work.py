@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, i64
 from xdsl.ir import SSAValue
@@ -16,6 +16,7 @@ from compiler.graph import Array, Tensor
 from compiler.lowering import LOWERINGS
 from compiler.lowering.chain import ChainNode
 from compiler.lowering.record import Cut, Order, Step, Work
+from compiler.lowering.stack_stages import STACKED, STAGES
 from compiler.operators import OPERATORS
 from compiler.operators.record import Call
 from compiler.passes.base import Context, in_storage_order
@@ -43,28 +44,46 @@ def target_of(context: Context, operation: TensorOperation) -> Target:
     """What the code of an operation is made for."""
     assert operation.tile_parallel is not None
     spm = min(context.machine.spm.reserved, context.machine.spm.bytes)
-    return Target(operation.tile_parallel.value.data, spm, context.compute)
+    return Target(operation.tile_parallel.value.data, spm, context.compute, context.machine)
 
 
 class _Builder:
     def __init__(self, context: Context, operation: TensorOperation, symbols: Symbols) -> None:
         self.context, self.operation, self.symbols = context, operation, symbols
+        self.between: dict[SSAValue, str] = {}
+        """What the stages of a stack give each other, by the names that stand for places in DDR."""
 
     def group(self, group: GroupOp) -> Work:
         """An anchor with its steps, or a chain of pointwise operations.
 
         A cast behind an anchor is no step: it is the format of the output.
         """
+        cut, stages = cut_of(group), stages_in(group.members)
+        if len(stages) > 1:
+            return self._stack(stages, group.results[0], cut)
         first, *others = group.members
-        cut = cut_of(group)
         if others and not LOWERINGS[first.op].anchor:
             return self._chain(group, cut)
+        return self._anchored(group.members, group.results[0], cut)
+
+    def _anchored(self, members: Sequence[TensorOperation], result: SSAValue, cut: Cut | None = None) -> Work:
+        """An operation with the steps behind it."""
+        first, *others = members
         steps, running = [], first.results[0]
         for member in others:
             if not isinstance(member, CastOp):
                 steps.append(self._step(member, running))
                 running = member.results[0]
-        return self.single(first, tuple(steps), group.results[0], cut)
+        return self.single(first, tuple(steps), result, cut)
+
+    def _stack(self, stages: Sequence[Sequence[TensorOperation]], result: SSAValue, cut: Cut | None) -> Work:
+        """Anchors of which one uses what another computes, each with its steps."""
+        results = [members[-1].results[0] for members in stages[:-1]]
+        self.between = {value: f"inner.{at}" for at, value in enumerate(results)}
+        works = [
+            self._anchored(members, value) for members, value in zip(stages, [*results, result], strict=True)
+        ]
+        return stacked(works, cut)
 
     def _chain(self, group: GroupOp, cut: Cut | None) -> Work:
         """Pointwise operations of which each may read any input of the group and any earlier one."""
@@ -117,11 +136,37 @@ class _Builder:
             yield None if value is None else self.tensor(value)
 
     def outer(self, value: SSAValue) -> SSAValue | None:
-        """What a value is outside of the group; None when it does not leave the scratchpad."""
+        """What a value is outside of the group; None when it does not leave the scratchpad.
+
+        What one stage of a stack gives another is itself, and the result that of the group.
+        """
+        if value in self.between:
+            return value
         return self.operation.outer(value) if isinstance(self.operation, GroupOp) else value
 
     def tensor(self, value: SSAValue) -> DdrTensor:
-        return tensor_of(self.context, value, self.symbols(value))
+        return tensor_of(self.context, value, self.between.get(value) or self.symbols(value))
+
+
+def stages_in(members: Sequence[TensorOperation]) -> list[list[TensorOperation]]:
+    """The members of a group by stages: each begins with an operator that stacks consist of."""
+    stages = [[members[0]]]
+    for member in members[1:]:
+        if member.op in STACKED:
+            stages.append([])
+        stages[-1].append(member)
+    return stages
+
+
+def stacked(works: Sequence[Work], cut: Cut | None = None) -> Work:
+    """Works of which one uses what another computes as one; the last gives the result."""
+    made = {work.output.symbol for work in works}
+    inputs: dict[str, DdrTensor] = {}
+    for work in works:
+        operands = (*work.inputs, *(tensor for step in work.steps for tensor in step.operands))
+        inputs |= {t.symbol: t for t in operands if t is not None and t.symbol not in made}
+    name, output = works[0].name, works[-1].output
+    return Work(name, "Stack", None, tuple(inputs.values()), output, extra={STAGES: tuple(works)}, cut=cut)
 
 
 def tensor_of(context: Context, value: SSAValue, symbol: str) -> DdrTensor:

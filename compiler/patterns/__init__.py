@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from compiler.graph import did_you_mean
+from compiler.lowering.stack_stages import STACKED
 from compiler.operators import OPERATORS
 from tx8isa.errors import Tx8Error
 
@@ -19,6 +20,7 @@ NONE = "none"
 
 ANY = "*"
 _KEYS = ("tag", "sequence", "priority")
+_STACK_KEYS = ("tag", "operators", "most")
 _FOLDER = Path(__file__).parent
 
 
@@ -35,12 +37,25 @@ class Pattern:
     priority: int = 0
 
 
+@dataclass(frozen=True)
+class StackPattern:
+    """Groups that begin with one of the operators may be stacked, at most ``most`` of them."""
+
+    tag: str
+    operators: tuple[str, ...]
+    most: int
+
+
 @dataclass
 class Trie:
-    """Patterns by their beginnings: ``pattern`` ends here, ``following`` go on with an operator or ANY."""
+    """Patterns by their beginnings: ``pattern`` ends here, ``following`` go on with an operator or ANY.
+
+    ``stack``, of the whole set: which groups may become one in turn.
+    """
 
     pattern: Pattern | None = None
     following: dict[str, Trie] = field(default_factory=dict)
+    stack: StackPattern | None = None
 
     def add(self, pattern: Pattern, place: int = 0) -> None:
         """Insert a pattern from a place on; of two with the same sequence the higher priority stays."""
@@ -71,22 +86,40 @@ def load_patterns(name: str) -> Trie | None:
             f"unknown patterns '{name}'; allowed are {allowed} or a file FILE.toml"
             f"{did_you_mean(name, named_sets())}"
         )
-    trie = Trie()
-    for pattern in _read(_FOLDER / f"{name}.toml" if name in named_sets() else Path(name)):
+    patterns, stack = _read(_FOLDER / f"{name}.toml" if name in named_sets() else Path(name))
+    trie = Trie(stack=stack)
+    for pattern in patterns:
         trie.add(pattern)
     return trie
 
 
-def _read(path: Path) -> list[Pattern]:
+def _read(path: Path) -> tuple[list[Pattern], StackPattern | None]:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise PatternError(f"{path}: {error}") from None
-    unknown = [key for key in content if key != "pattern"]
+    unknown = [key for key in content if key not in ("pattern", "stack")]
     if unknown or not isinstance(content.get("pattern"), list):
         found = f"'{unknown[0]}'" if unknown else "none"
-        raise PatternError(f"{path}: expected tables [[pattern]] and nothing else; found {found}")
-    return [_pattern(f"{path}: pattern {at}", table) for at, table in enumerate(content["pattern"], 1)]
+        raise PatternError(
+            f"{path}: expected tables [[pattern]], at most one [stack] and nothing else; found {found}"
+        )
+    patterns = [_pattern(f"{path}: pattern {at}", table) for at, table in enumerate(content["pattern"], 1)]
+    return patterns, _stack(f"{path}: stack", content["stack"]) if "stack" in content else None
+
+
+def _stack(where: str, table: Any) -> StackPattern:
+    """What may be stacked, checked; ``where`` starts the messages."""
+    if not isinstance(table, dict) or set(table) != set(_STACK_KEYS):
+        raise PatternError(f"{where}: expected a table of {', '.join(_STACK_KEYS)}; found {table!r}")
+    tag, operators, most = (table[key] for key in _STACK_KEYS)
+    if not isinstance(tag, str) or not tag:
+        raise PatternError(f"{where}: tag must be a text; found {tag!r}")
+    if not isinstance(operators, str) or not set(operators.split("|")) <= set(STACKED):
+        raise PatternError(f"{where}: operators must be some of {'|'.join(STACKED)}; found {operators!r}")
+    if not isinstance(most, int) or isinstance(most, bool) or most < 2:
+        raise PatternError(f"{where}: most must be a number of groups, 2 or more; found {most!r}")
+    return StackPattern(tag, tuple(operators.split("|")), most)
 
 
 def _pattern(where: str, table: Any) -> Pattern:

@@ -16,6 +16,8 @@ from compiler.rewrite import (
     normalizations,
     padding,
     products,
+    rotary,
+    rotary_pairs,
 )
 from compiler.rewrite.engine import Rewrite, Rewriting
 
@@ -23,6 +25,8 @@ REWRITES: tuple[Rewrite, ...] = (
     *movement.REWRITES,
     *normalizations.REWRITES,
     *activations.REWRITES,
+    *rotary.REWRITES,
+    *rotary_pairs.REWRITES,
     *attention.REWRITES,
     *heads.REWRITES,
     *affine.REWRITES,

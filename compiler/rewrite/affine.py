@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.graph import Array, Node
+from compiler.operators.expansion import Builder
+from compiler.operators.parts import reshaped
 from compiler.rewrite.engine import Replacement, Rewrite, Rewriting, made
 
 _PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -21,7 +23,7 @@ def _columns(g: Rewriting, product: Node) -> tuple[int, int]:
     return axis, shape[axis]
 
 
-def _per_channel(array: Array, rank: int, axis: int, channels: int) -> Array | None:
+def per_channel(array: Array, rank: int, axis: int, channels: int) -> Array | None:
     """One number for each channel from a constant that broadcasts over all other axes."""
     if array.size == 1 and array.ndim <= rank:
         return np.full(channels, float(array.reshape(())))
@@ -33,15 +35,34 @@ def _per_channel(array: Array, rank: int, axis: int, channels: int) -> Array | N
 
 def _batch_normalization(g: Rewriting, node: Node) -> Replacement | None:
     arrays = [g.array(name) for name in node.inputs[1:5]]
-    product = g.sole(node.inputs[0], *_PRODUCTS)
-    if product is None or any(array is None for array in arrays):
-        return None
-    if _columns(g, product)[0] != 1:
+    if any(array is None for array in arrays):
         return None
     scale, shift, mean, variance = (np.asarray(array, np.float64) for array in arrays)
     with np.errstate(all="ignore"):
         factor = scale / np.sqrt(variance + g.call(node).number("epsilon"))
-    return _folded(g, node, product, factor, shift - mean * factor)
+        addend = shift - mean * factor
+    product = g.sole(node.inputs[0], *_PRODUCTS)
+    if product is None:
+        return _rows_normalized(g, node, factor, addend)
+    return _folded(g, node, product, factor, addend) if _columns(g, product)[0] == 1 else None
+
+
+def _rows_normalized(g: Rewriting, node: Node, factor: Array, shift: Array) -> Replacement | None:
+    """A product of more axes than two whose rows a Reshape numbers by one is a Gemm of these rows."""
+    shaped = g.sole(node.inputs[0], "Reshape", "Flatten")
+    product = g.sole(shaped.inputs[0], "MatMul") if shaped is not None else None
+    weights = g.array(product.inputs[1]) if product is not None else None
+    if product is None or weights is None or weights.ndim != 2:
+        return None
+    inner, columns = weights.shape
+    if len(g.shape(node.outputs[0])) != 2 or columns != len(factor):
+        return None
+    if not (np.isfinite(factor).all() and np.isfinite(shift).all()):
+        return None
+    b = g.builder(node)
+    flat = reshaped(b, product.inputs[0], -1, inner)
+    scaled = _scaled_columns(g, b, product, factor)
+    return made(b, b("Gemm", flat, scaled, b.constant(shift, b.dtype(scaled))))
 
 
 def _operand(g: Rewriting, node: Node) -> tuple[Node, int, Array, Array] | None:
@@ -54,7 +75,7 @@ def _operand(g: Rewriting, node: Node) -> tuple[Node, int, Array, Array] | None:
         if g.shape(node.outputs[0]) != g.shape(product.outputs[0]):
             continue
         axis, channels = _columns(g, product)
-        numbers = _per_channel(array, len(g.shape(node.outputs[0])), axis, channels)
+        numbers = per_channel(array, len(g.shape(node.outputs[0])), axis, channels)
         if numbers is not None:
             return product, place, numbers, array
     return None
@@ -92,13 +113,14 @@ def _folded(g: Rewriting, node: Node, product: Node, factor: Array, shift: Array
         if given is None:
             return None
         bias = np.asarray(given, np.float64)
-    scaled = _scaled_filter(g, product, np.asarray(weights, np.float64), factor)
     b = g.builder(node)
-    dtype = b.dtype(product.inputs[1])
+    dtype, filters = b.dtype(product.inputs[1]), product.inputs[1]
+    if not np.all(factor == 1.0):
+        filters = b.constant(_scaled_filter(g, product, np.asarray(weights, np.float64), factor), dtype)
     result = b(
         product.op,
         product.inputs[0],
-        b.constant(scaled, dtype),
+        filters,
         b.constant(bias * factor + shift, dtype),
         **dict(product.attrs),
     )
@@ -117,31 +139,37 @@ def _scaled_filter(g: Rewriting, product: Node, weights: Array, factor: Array) -
 
 def _matrix(g: Rewriting, node: Node, product: Node, factor: Array, shift: Array) -> Replacement | None:
     """A MatMul stays one if nothing is added, else it becomes a Gemm, if its operands are matrices."""
-    weights = np.asarray(g.array(product.inputs[1]), np.float64)
     call = g.call(product)
     b = g.builder(node)
     dtype = b.dtype(product.inputs[1])
     if product.op == "MatMul":
-        if weights.ndim != 2:
+        if len(call.shape(1)) != 2:
             return None
-        scaled = b.constant(weights * factor, dtype)
         if not shift.any():
-            return made(b, b("MatMul", product.inputs[0], scaled))
+            return made(b, b("MatMul", product.inputs[0], _scaled_columns(g, b, product, factor)))
         if len(call.shape(0)) != 2:
             return None
+        scaled = _scaled_columns(g, b, product, factor)
         return made(b, b("Gemm", product.inputs[0], scaled, b.constant(shift, dtype)))
     columns = factor.reshape(-1, 1) if call.integer("transB") else factor
-    alpha, beta = call.number("alpha"), call.number("beta")
-    operands = [product.inputs[0], b.constant(alpha * weights * columns, dtype)]
     if call.has(2):
         given = call.values[2]
         if given is None:
             return None
-        shift = beta * np.asarray(given, np.float64) * factor + shift
+        shift = call.number("beta") * np.asarray(given, np.float64) * factor + shift
+    operands = [product.inputs[0], _scaled_columns(g, b, product, call.number("alpha") * columns)]
     if shift.any():
         operands.append(b.constant(shift, dtype))
     turned = {name: call.integer(name) for name in ("transA", "transB")}
     return made(b, b("Gemm", *operands, **turned))
+
+
+def _scaled_columns(g: Rewriting, b: Builder, product: Node, factor: Array) -> str:
+    """The weights times a factor; they themselves where that is 1."""
+    name = product.inputs[1]
+    if np.all(factor == 1.0):
+        return name
+    return b.constant(np.asarray(g.array(name), np.float64) * factor, b.dtype(name))
 
 
 REWRITES = (

@@ -6,6 +6,7 @@ The mask is added to the scores, or a Where puts a very low number in the place 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial, reduce
 
 import numpy as np
 
@@ -23,11 +24,11 @@ _LOWEST = -1e9
 
 @dataclass(frozen=True)
 class _Scores:
-    """A product of Q and the transposed K, times ``scale``, plus ``mask``, or where ``choice`` takes them."""
+    """Q times the transposed K, times ``scale``, plus ``masks``, or where ``choice`` takes them."""
 
     product: Node
     scale: float
-    mask: str | None = None
+    masks: tuple[str, ...] = ()
     choice: _Choice | None = None
 
 
@@ -79,22 +80,28 @@ def _as_addend(b: Builder, choice: _Choice) -> str:
     return b("Where", *operands)
 
 
+def _without_masks(g: Rewriting, name: str) -> tuple[str, tuple[str, ...]] | None:
+    """A product, which may be scaled, and what is added to it."""
+    if g.sole(_scaled(g, name)[0], "MatMul") is not None:
+        return name, ()
+    total = g.sole(name, "Add")
+    for x, other in (total.inputs, total.inputs[::-1]) if total is not None else ():
+        found = _without_masks(g, x) if g.shape(x) == g.shape(name) else None
+        if found is not None:
+            return found[0], (*found[1], other)
+    return None
+
+
 def _scores(g: Rewriting, name: str) -> _Scores | None:
     """What the operand of the softmax is made of."""
-    mask, choice = None, _choice(g, name)
+    choice = _choice(g, name)
     if choice is not None:
-        name = choice.node.inputs[choice.which]
-    total = g.sole(name, "Add") if choice is None else None
-    if total is not None:
-        for x, other in (total.inputs, total.inputs[::-1]):
-            if g.sole(_scaled(g, x)[0], "MatMul") is not None and g.shape(x) == g.shape(name):
-                name, mask = x, other
-                break
-        else:
-            return None
-    inner, scale = _scaled(g, name)
+        found: tuple[str, tuple[str, ...]] | None = (choice.node.inputs[choice.which], ())
+    else:
+        found = _without_masks(g, name)
+    inner, scale = _scaled(g, found[0]) if found is not None else ("", 1.0)
     product = g.sole(inner, "MatMul")
-    return _Scores(product, scale, mask, choice) if product is not None else None
+    return _Scores(product, scale, found[1], choice) if found is not None and product is not None else None
 
 
 def _keys(g: Rewriting, name: str, rank: int) -> tuple[str, tuple[int, ...], float]:
@@ -116,13 +123,20 @@ def _attention(g: Rewriting, node: Node) -> Replacement | None:
     scores = _scores(g, softmax.inputs[0])
     if scores is None:
         return None
-    shapes = [g.shape(name) for name in (*scores.product.inputs, node.inputs[1])]
-    if any(len(shape) != rank or shape[:-2] != shapes[0][:-2] for shape in shapes):
+    q, *others = (g.shape(name) for name in (*scores.product.inputs, node.inputs[1]))
+    outer = q[:-2]
+    if len(q) != rank or any(len(x) != rank or broadcast_shapes(x[:-2], outer) != outer for x in others):
         return None
     whole = g.shape(softmax.inputs[0])
-    if scores.mask is not None and broadcast_shapes(g.shape(scores.mask), whole) != whole:
+    if any(broadcast_shapes(g.shape(mask), whole) != whole for mask in scores.masks):
         return None
     return _made(g, node, scores, rank)
+
+
+def _for_all(b: Builder, x: str, outer: tuple[int, ...]) -> str:
+    """K or V of some heads for those that share it."""
+    shape = b.shape(x)
+    return x if shape[:-2] == outer else b("Expand", x, b.ints(*outer, *shape[-2:]))
 
 
 def _made(g: Rewriting, node: Node, scores: _Scores, rank: int) -> Replacement | None:
@@ -131,11 +145,12 @@ def _made(g: Rewriting, node: Node, scores: _Scores, rank: int) -> Replacement |
     b = g.builder(node)
     if perm != tuple(range(rank)):
         k = b("Transpose", k, perm=perm)
-    operands = [q, k, node.inputs[1]]
+    outer = g.shape(q)[:-2]
+    operands = [q, *(_for_all(b, x, outer) for x in (k, node.inputs[1]))]
     if scores.choice is not None:
         operands.append(_as_addend(b, scores.choice))
-    elif scores.mask is not None:
-        operands.append(scores.mask)
+    elif scores.masks:
+        operands.append(reduce(partial(b, "Add"), scores.masks))
     result = b("FusedAttention", *operands, scale=scores.scale * factor * other)
     return made(b, result) if can_be_compiled(b) else None
 

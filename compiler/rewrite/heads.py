@@ -17,6 +17,7 @@ from compiler.operators.attention_fused import VIEWS, Strided, compact, matrices
 from compiler.operators.expansion import Builder
 from compiler.operators.movement import permutation
 from compiler.operators.parts import reshaped
+from compiler.operators.rotary import features
 from compiler.operators.slicing import slice_ranges
 from compiler.rewrite.engine import Replacement, Rewrite, Rewriting, made
 
@@ -96,10 +97,14 @@ def _sources(g: Rewriting, name: str) -> Iterator[tuple[str, Strided]]:
     yield name, compact(g.shape(name))
 
 
+_VIEWS = {"FusedAttention": VIEWS, "Rotary": ("view",)}
+"""Attributes that say how an operator sees its first operands."""
+
+
 def _seen(g: Rewriting, node: Node) -> Replacement | None:
     """Operands that are views of other values become those values, and where they are seen an attribute."""
     call, attrs, names = g.call(node), dict(node.attrs), list(node.inputs)
-    for index, attribute in enumerate(VIEWS):
+    for index, attribute in enumerate(_VIEWS[node.op]):
         if call.integers(attribute):
             continue
         for source, seen in _sources(g, names[index]):
@@ -109,7 +114,7 @@ def _seen(g: Rewriting, node: Node) -> Replacement | None:
     if names == list(node.inputs):
         return None
     b = g.builder(node)
-    return made(b, b("FusedAttention", *names, **attrs))
+    return made(b, b(node.op, *names, **attrs))
 
 
 def _result(g: Rewriting, node: Node) -> Replacement | None:
@@ -166,21 +171,66 @@ def _grouped_mask(b: Builder, mask: str, groups: int, repeats: int) -> str:
     return reshaped(b, mask, *shape[:-3], *heads, *shape[-2:])
 
 
+def _one_query(g: Rewriting, node: Node) -> Replacement | None:
+    """Heads of one query each that share keys and values are queries of one head."""
+    call = g.call(node)
+    q, *shared = (matrices(call, index) for index in range(3))
+    rank = len(q.shape)
+    if rank < 3 or q.shape[-2] != 1 or q.shape[-3] == 1 or any(seen.strides[-3] for seen in shared):
+        return None
+    operands = list(node.inputs)
+    b = g.builder(node)
+    if len(operands) > 3:
+        mask = (*(1,) * (rank - len(g.shape(operands[3]))), *g.shape(operands[3]))
+        if mask[-3:-1] != (1, 1):
+            return None
+        operands[3] = reshaped(b, operands[3], *mask[:-3], *mask[-2:])
+    views = [_without(q, rank - 2), *(_without(seen, rank - 3) for seen in shared)]
+    attrs = {name: seen.numbers for name, seen in zip(VIEWS, views, strict=True)}
+    order = tuple(axis - (axis > rank - 2) for axis in result_order(call) if axis != rank - 2)
+    result = b("FusedAttention", *operands, scale=call.number("scale"), perm=order, **attrs)
+    return made(b, reshaped(b, result, *g.shape(node.outputs[0])))
+
+
+def _without(seen: Strided, axis: int) -> Strided:
+    """The first of an axis, which is left out."""
+    shape, strides = ((*of[:axis], *of[axis + 1 :]) for of in (seen.shape, seen.strides))
+    return Strided(seen.offset, shape, strides)
+
+
 # --- one product for Q, K and V --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Product:
-    """x times constant ``weights`` plus ``shift``; ``of``: which operand of the attention it is."""
+    """x times constant ``weights`` plus ``shift``; ``of``: which operand of the attention it is, as ``seen``.
+
+    ``rotary``: what turns it first.
+    """
 
     of: int
+    seen: Strided
+    rotary: Node | None
     x: str
     weights: Array
     shift: Array | None
 
 
-def _product(g: Rewriting, of: int, name: str) -> _Product | None:
-    """How a value that nobody else reads is a product with a constant matrix."""
+def _operand(g: Rewriting, node: Node, of: int) -> _Product | None:
+    """An operand that is seen as a view of a product, or turned rows of one."""
+    rotary = g.sole(node.inputs[of], "Rotary")
+    call = g.call(rotary or node)
+    if not call.integers("view" if rotary is not None else VIEWS[of]):
+        return None
+    found = _product(g, rotary.inputs[0] if rotary is not None else node.inputs[of])
+    if found is None:
+        return None
+    seen = features(call) if rotary is not None else matrices(call, of)
+    return _Product(of, seen, rotary, *found)
+
+
+def _product(g: Rewriting, name: str) -> tuple[str, Array, Array | None] | None:
+    """x, weights and shift, if a value that nobody else reads is a product with a constant matrix."""
     shift, columns = None, g.shape(name)[-1:]
     total = g.sole(name, "Add")
     if total is not None:
@@ -193,7 +243,7 @@ def _product(g: Rewriting, of: int, name: str) -> _Product | None:
     if node is None or weights is None or weights.ndim != 2:
         return None
     if node.op == "MatMul":
-        return _Product(of, node.inputs[0], weights, shift)
+        return node.inputs[0], weights, shift
     call = g.call(node)
     plain = call.number("alpha") == call.number("beta") == 1.0 and not call.integer("transA")
     if not plain or shift is not None:
@@ -202,7 +252,7 @@ def _product(g: Rewriting, of: int, name: str) -> _Product | None:
         shift = g.array(node.inputs[2])
         if shift is None or shift.shape != columns:
             return None
-    return _Product(of, node.inputs[0], weights.T if call.integer("transB") else weights, shift)
+    return node.inputs[0], weights.T if call.integer("transB") else weights, shift
 
 
 def _widened(seen: Strided, columns: int, first: int, all_columns: int) -> Strided | None:
@@ -219,24 +269,25 @@ def _widened(seen: Strided, columns: int, first: int, all_columns: int) -> Strid
 
 def _together(g: Rewriting, node: Node) -> Replacement | None:
     """Products of one value with constant matrices, of which the operands are views, become one product."""
-    call = g.call(node)
-    if not all(call.integers(name) for name in VIEWS):
-        return None
-    found = [part for of in range(3) if (part := _product(g, of, node.inputs[of])) is not None]
+    found = [part for of in range(3) if (part := _operand(g, node, of)) is not None]
     parts = [part for part in found if sum(other.x == part.x for other in found) > 1]
     if not parts or len({part.x for part in parts}) > 1:
         return None
     starts = [0, *accumulate(part.weights.shape[1] for part in parts)]
-    attrs, operands = dict(node.attrs), list(node.inputs)
-    for part, start in zip(parts, starts, strict=False):
-        seen = _widened(matrices(call, part.of), part.weights.shape[1], start, starts[-1])
+    views = [
+        _widened(part.seen, part.weights.shape[1], start, starts[-1])
+        for part, start in zip(parts, starts, strict=False)
+    ]
+    b, attrs, operands = g.builder(node), dict(node.attrs), list(node.inputs)
+    product = _wide_product(b, parts)
+    for part, seen in zip(parts, views, strict=True):
         if seen is None:
             return None
-        attrs[VIEWS[part.of]] = seen.numbers
-    b = g.builder(node)
-    product = _wide_product(b, parts)
-    for part in parts:
-        operands[part.of] = product
+        if part.rotary is None:
+            operands[part.of], attrs[VIEWS[part.of]] = product, seen.numbers
+        else:
+            turning = {**part.rotary.attrs, "view": seen.numbers}
+            operands[part.of] = b("Rotary", product, *part.rotary.inputs[1:], **turning)
     return made(b, b("FusedAttention", *operands, **attrs))
 
 
@@ -253,7 +304,8 @@ def _wide_product(b: Builder, parts: Sequence[_Product]) -> str:
 
 REWRITES = (
     Rewrite("grouped-heads", ("FusedAttention",), _in_groups),
-    Rewrite("heads", ("FusedAttention",), _seen),
+    Rewrite("heads", tuple(_VIEWS), _seen),
+    Rewrite("one-query", ("FusedAttention",), _one_query),
     Rewrite("heads-of-result", ("Transpose",), _result),
     Rewrite("products-of-heads", ("FusedAttention",), _together),
 )

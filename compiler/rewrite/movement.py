@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from compiler.graph import Node
@@ -61,6 +63,21 @@ def _transpose(g: Rewriting, node: Node) -> Replacement | None:
     return made(b, b("Transpose", x, perm=perm)) if inner is not None else None
 
 
+def _shape_behind(g: Rewriting, node: Node) -> Replacement | None:
+    """Matrices numbered by one axis while they are transposed keep their axes: the shape comes first."""
+    inner = g.sole(node.inputs[0], "Transpose")
+    if inner is None or g.maker(inner.inputs[0], *_SHAPES) is None:
+        return None
+    perm, before, after = permutation(g.call(inner)), g.shape(inner.inputs[0]), g.shape(node.outputs[0])
+    fixed = next((axis for axis, moved in enumerate(perm) if moved != axis), len(perm))
+    own = len(perm) - fixed  # axes that change places
+    if not fixed or len(after) <= own or after[-own:] != tuple(before[axis] for axis in perm[fixed:]):
+        return None
+    b, lead = g.builder(node), len(after) - own
+    x = reshaped(b, inner.inputs[0], *after[:lead], *before[fixed:])
+    return made(b, b("Transpose", x, perm=(*range(lead), *(axis - fixed + lead for axis in perm[fixed:]))))
+
+
 def _taken(g: Rewriting, node: Node) -> Replacement | None:
     """Known neighbours along an axis, or elements in equal steps, are a slice of it."""
     x, indices = node.inputs[0], g.array(node.inputs[1])
@@ -76,10 +93,26 @@ def _taken(g: Rewriting, node: Node) -> Replacement | None:
     return made(b, part if indices.ndim == 1 else reshaped(b, part, *g.shape(node.outputs[0])))
 
 
+def _taken_by_rows(g: Rewriting, node: Node) -> Replacement | None:
+    """A GatherND by known indices of everything in its order is a shape; by those of one axis a Gather."""
+    x, indices, shape = node.inputs[0], g.array(node.inputs[1]), g.shape(node.inputs[0])
+    if indices is None or indices.size == 0 or x in g.constants or g.call(node).integer("batch_dims"):
+        return None
+    depth = indices.shape[-1]
+    places = np.moveaxis(indices, -1, 0).reshape(depth, -1) % np.array(shape[:depth])[:, None]
+    flat = np.ravel_multi_index(tuple(places), shape[:depth])
+    b = g.builder(node)
+    if np.array_equal(flat, np.arange(math.prod(shape[:depth]))):
+        return made(b, reshaped(b, x, *g.shape(node.outputs[0])))
+    return made(b, b("Gather", x, b.constant(indices[..., 0], "int64"), axis=0)) if depth == 1 else None
+
+
 REWRITES = (
     Rewrite("copy", ("Identity", "Dropout", "Cast"), _copy),
     Rewrite("neutral", ("Mul", "Div", "Add", "Sub"), _neutral),
     Rewrite("shape", _SHAPES, _shape),
+    Rewrite("shape-behind-transpose", _SHAPES, _shape_behind),
     Rewrite("gather", ("Gather",), _taken),
+    Rewrite("gather-rows", ("GatherND",), _taken_by_rows),
     Rewrite("transpose", ("Transpose",), _transpose),
 )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.graph import Node
+from compiler.graph import Array, AttrValue, Node
+from compiler.operators.composite_norm import MOST_CHANNELS
 from compiler.operators.reduce import reduced_axes
 from compiler.operators.types import broadcast_shapes
+from compiler.rewrite.affine import per_channel
 from compiler.rewrite.engine import Replacement, Rewrite, Rewriting, made
 
 
@@ -168,8 +170,97 @@ def _softmax(g: Rewriting, node: Node) -> Replacement | None:
     return made(b, b("Softmax", x, axis=found[1][0]))
 
 
+def _grouped(g: Rewriting, node: Node) -> Replacement | None:
+    """An InstanceNormalization of groups of channels, which are one channel each for as long."""
+    inner = g.sole(node.inputs[0], "InstanceNormalization")
+    before = g.sole(inner.inputs[0], "Reshape") if inner is not None else None
+    if inner is None or before is None:
+        return None
+    x, shape, groups = before.inputs[0], g.shape(node.outputs[0]), g.shape(inner.inputs[0])[:2]
+    scale, shift = g.array(inner.inputs[1]), g.array(inner.inputs[2])
+    if scale is None or shift is None or g.shape(x) != shape or len(shape) < 3 or shape[1] > MOST_CHANNELS:
+        return None
+    if groups[0] != shape[0] or shape[1] % groups[1]:
+        return None
+    return _groups(g, node, x, scale.repeat(shape[1] // groups[1]), shift.repeat(shape[1] // groups[1]),
+                   groups=groups[1], epsilon=g.call(inner).number("epsilon"))  # fmt: skip
+
+
+def _groups(g: Rewriting, node: Node, x: str, scale: Array, shift: Array, **attrs: AttrValue) -> Replacement:
+    b = g.builder(node)
+    vectors = (b.constant(np.asarray(array, np.float64), b.dtype(x)) for array in (scale, shift))
+    return made(b, b("NormalizedGroups", x, *vectors, **attrs))
+
+
+def _grouped_affine(g: Rewriting, node: Node) -> Replacement | None:
+    """A factor or an addend for each channel behind normalized groups is part of their scale and shift."""
+    for x, other in (node.inputs, node.inputs[::-1]):
+        inner, array = g.sole(x, "NormalizedGroups"), g.array(other)
+        if inner is None or array is None or g.shape(x) != g.shape(node.outputs[0]):
+            continue
+        shape = g.shape(x)
+        numbers = per_channel(array, len(shape), 1, shape[1])
+        given = [g.array(name) for name in inner.inputs[1:]]
+        if numbers is None or not np.isfinite(numbers).all() or any(one is None for one in given):
+            continue
+        scale, shift = (np.asarray(one, np.float64) for one in given)
+        if node.op == "Mul":
+            scale, shift = scale * numbers, shift * numbers
+        else:
+            shift = shift + numbers
+        return _groups(g, node, inner.inputs[0], scale, shift, **dict(inner.attrs))
+    return None
+
+
+_FINITE = ("MatMul", "Gemm", "Tanh", "Sigmoid")
+_FINITE_OF_FINITE = (
+    *("Add", "Sub", "Mul", "Neg", "Min", "Max", "Where", "Cast", "Concat"),
+    *("Reshape", "Transpose", "Unsqueeze", "Squeeze", "Expand", "Slice", "Gather", "GatherND"),
+)
+
+
+def _is_finite(g: Rewriting, name: str) -> bool:
+    """Whether a value has no infinities unless an operand of the graph has some, or a sum overflows."""
+    array = g.array(name)
+    if array is not None:
+        return bool(np.isfinite(array).all())
+    if g.maker(name, *_FINITE) is not None:
+        return True
+    node = g.maker(name, "Div", *_FINITE_OF_FINITE)
+    if node is None:
+        return False
+    if node.op == "Div":
+        return bool(g.number(node.inputs[1])) and _is_finite(g, node.inputs[0])
+    return all(_is_finite(g, item) for item in node.inputs if g.tensor(item).is_float)
+
+
+def _rows_have_weights(g: Rewriting, name: str) -> bool:
+    """Whether every row of scores has a finite one: no constant mask takes all of them away."""
+    node = g.maker(name, "Add")
+    for x, mask in (node.inputs, node.inputs[::-1]) if node is not None else ():
+        array = g.array(mask)
+        if array is not None and array.ndim and _is_finite(g, x):
+            return bool(np.isfinite(np.asarray(array, np.float64)).any(axis=-1).all())
+    return _is_finite(g, name)
+
+
+def _guarded(g: Rewriting, node: Node) -> Replacement | None:
+    """Zeros in the place of the NaN of a softmax over rows without weights, where there are no such rows."""
+    condition = g.sole(node.inputs[0], "IsNaN")
+    softmax = g.sole(node.inputs[2], "Softmax", uses=2)
+    if condition is None or softmax is None or condition.inputs[0] != node.inputs[2]:
+        return None
+    last = g.call(softmax).integer("axis") in (-1, len(g.shape(node.inputs[2])) - 1)
+    if not last or g.number(node.inputs[1]) != 0.0 or not _rows_have_weights(g, softmax.inputs[0]):
+        return None
+    return Replacement((), node.inputs[2]) if g.shape(node.inputs[2]) == g.shape(node.outputs[0]) else None
+
+
 REWRITES = (
     Rewrite("softmax", ("Div",), _softmax),
+    Rewrite("guarded-softmax", ("Where",), _guarded),
+    Rewrite("normalization-of-groups", ("Reshape",), _grouped),
+    Rewrite("affine-normalization-of-groups", ("Mul", "Add"), _grouped_affine),
     Rewrite("normalization", ("Div", "Mul"), _normalization),
     Rewrite("normalization-scale", ("Mul",), _scaled),
     Rewrite("normalization-shift", ("Add",), _shifted),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from compiler.graph import Node
 from compiler.operators.movement import permutation
+from compiler.operators.parts import reshaped
 from compiler.rewrite.engine import Replacement, Rewrite, Rewriting, made
 
 _TURNED = ("transA", "transB")
@@ -43,7 +44,35 @@ def _added(g: Rewriting, node: Node) -> Replacement | None:
     return None
 
 
+def _flattened(g: Rewriting, node: Node) -> Replacement | None:
+    """A product of matrices whose rows get back the axes over which they were counted: one over those axes.
+
+    Then what follows, an activation or a residual, finds the product itself.
+    """
+    product, shape = g.sole(node.inputs[0], "Gemm", "MatMul"), g.shape(node.outputs[0])
+    if product is None or g.maker(product.inputs[0], "Reshape") is None or len(shape) < 3:
+        return None
+    x, weights, *shift = (name for name in product.inputs if name)
+    if len(g.shape(x)) != 2 or not g.tensor(x).is_float or shape[-1] != g.shape(product.outputs[0])[-1]:
+        return None
+    if len(g.shape(weights)) != 2 or any(g.shape(name) != shape[-1:] for name in shift):
+        return None
+    b = g.builder(node)
+    if product.op == "Gemm":
+        call, array = g.call(product), g.array(weights)
+        plain = call.number("alpha") == call.number("beta") == 1.0 and not call.integer("transA")
+        if not plain or (call.integer("transB") and array is None):
+            return None
+        if call.integer("transB") and array is not None:
+            weights = b.constant(array.T, g.tensor(weights).dtype)
+    result = b("MatMul", reshaped(b, x, *shape[:-1], g.shape(x)[1]), weights)
+    for name in shift:
+        result = b("Add", result, name)
+    return made(b, result)
+
+
 REWRITES = (
+    Rewrite("flattened-product", ("Reshape",), _flattened),
     Rewrite("transpose-into-product", ("MatMul", "Gemm"), _transposed),
     Rewrite("addend-into-product", ("Add",), _added),
 )

@@ -6,7 +6,7 @@ how many ways are tried depends on counts alone, so that the same graph always g
 
 from compiler.search.effort import EFFORTS, Effort
 from compiler.search.plan import Plan, read_plan
-from compiler.search.search import Found, Search, Template, Trial
+from compiler.search.search import Found, Search, Template, Trial, Watch
 from compiler.search.signature import signature, template_key
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Search",
     "Template",
     "Trial",
+    "Watch",
     "read_plan",
     "signature",
     "template_key",

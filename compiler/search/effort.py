@@ -9,12 +9,14 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Effort:
     """At most ``total`` candidates in a compilation; ``least`` to ``most`` of them for one template, and one
-    for every ``worth`` cycles of it: what is short cannot get much shorter."""
+    for every ``worth`` cycles of it: what is short cannot get much shorter. ``stack``: candidates that fit of
+    one stack, beyond the total."""
 
     total: int
     least: int
     most: int
     worth: int = 1
+    stack: int = 0
 
     def shares(self, weights: Sequence[int]) -> list[int]:
         """Candidates for templates of these weights (cycles of all their groups together)."""
@@ -23,5 +25,5 @@ class Effort:
         return [min(share, weight // self.worth) for share, weight in zip(shares, weights, strict=True)]
 
 
-EFFORTS = {"off": Effort(0, 0, 0), "fast": Effort(400, 4, 16, 500), "full": Effort(4000, 24, 200)}
+EFFORTS = {"off": Effort(0, 0, 0), "fast": Effort(400, 4, 16, 500, 2), "full": Effort(4000, 24, 200, 1, 8)}
 """By the name that ``--search`` takes."""

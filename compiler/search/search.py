@@ -9,11 +9,9 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from compiler.codegen.kernel import Kernel, Target
-from compiler.codegen.registers import OutOfRegisters
-from compiler.codegen.spm import SpmOverflow
 from compiler.graph import GraphError
 from compiler.lowering import LOWERINGS
-from compiler.lowering.generate import SMALLEST_BUDGET, WHOLE_SPM, generate
+from compiler.lowering.generate import DOES_NOT_FIT, SMALLEST_BUDGET, WHOLE_SPM, generate
 from compiler.lowering.record import Cut, Work
 from compiler.search.effort import Effort
 
@@ -21,6 +19,9 @@ log = logging.getLogger(__name__)
 
 Price = Callable[[Kernel], int]
 """Cycles that the code of a phase takes."""
+
+Watch = Callable[[int, int, int], None]
+"""Hears how far a search is: templates that are done, of how many, and candidates tried."""
 
 MOST_SECONDS = 300.0
 """A search that takes longer is stopped, whatever its effort; the counts of ``Effort`` end it long before."""
@@ -56,16 +57,21 @@ class Found:
 
 
 class Search:
-    """``price`` is the estimate; ``clock`` gives seconds for the stop that no usual search comes to."""
+    """``price`` is the estimate; ``clock`` gives seconds for the stop that no usual search comes to.
+    ``watch`` is called before every candidate."""
 
-    def __init__(self, price: Price, effort: Effort, clock: Callable[[], float] = time.monotonic) -> None:
-        self.price, self.effort, self.clock = price, effort, clock
+    def __init__(
+        self, price: Price, effort: Effort, clock: Callable[[], float] = time.monotonic,
+        watch: Watch | None = None,
+    ) -> None:  # fmt: skip
+        self.price, self.effort, self.clock, self.watch = price, effort, clock, watch
+        self._done = self._all = self._tried = 0
         self.unfinished = 0
         """Templates of which not all candidates were tried because time was up."""
 
     def run(self, templates: Sequence[Template]) -> list[Found]:
         """The best of each template's candidates; GraphError when nothing fits one."""
-        begin = self.clock()
+        begin, self._all = self.clock(), len(templates)
         rules = [self.trial(template, None) for template in templates]
         weights = [
             template.count * (rule.cycles or 0) for template, rule in zip(templates, rules, strict=True)
@@ -79,6 +85,7 @@ class Search:
                     break
                 trials.append(self.trial(template, cut))
             found.append(_best(template, trials))
+            self._done += 1
         if self.unfinished:
             log.warning(
                 "search stopped after %.0f s: %d of %d templates were not searched to the end, and another "
@@ -86,21 +93,39 @@ class Search:
             )  # fmt: skip
         return found
 
+    def alternative(self, template: Template) -> Found | None:
+        """The best of the first cuts of a stack that fit; None when none does."""
+        proposed = LOWERINGS[template.work.op].cuts
+        assert proposed is not None
+        trials: list[Trial] = []
+        left = self.effort.stack
+        for cut in _once(proposed(template.target, template.work)):
+            if left == 0:
+                break
+            trials.append(self.trial(template, cut))
+            left -= trials[-1].cycles is not None
+        return _best(template, trials) if left < self.effort.stack else None
+
     def trial(self, template: Template, cut: Cut | None) -> Trial:
         """The code for a cut, priced."""
-        refused = (SpmOverflow, GraphError) if cut is None else (SpmOverflow, GraphError, OutOfRegisters)
+        if self.watch is not None:
+            self.watch(self._done, self._all, self._tried)
+        self._tried += 1
         try:
             kernel = generate("p", replace(template.work, cut=cut), template.target)
-        except refused as error:
+        except (*DOES_NOT_FIT, GraphError) as error:
             return Trial(cut, None, problem=str(error))
         return Trial(cut, self.price(kernel), kernel.spm_bytes)
 
 
 def candidates(template: Template, rule: Trial) -> Iterator[Cut]:
-    """The cuts that a lowering proposes; for one that proposes none, its rule with smaller slices."""
+    """The cuts that a lowering proposes; where it proposes none, its rule with smaller slices."""
     cuts = LOWERINGS[template.work.op].cuts
-    if cuts is not None:
-        yield from _once(cuts(template.target, template.work))
+    proposed = _once(cuts(template.target, template.work)) if cuts is not None else ()
+    first = next(iter(proposed), None)
+    if first is not None:
+        yield first
+        yield from proposed
         return
     for divisor in (2, 4, 8):
         yield Cut(sizes=((WHOLE_SPM, max(rule.spm_bytes // divisor, SMALLEST_BUDGET)),))
@@ -111,9 +136,14 @@ def _once(cuts: Iterable[Cut]) -> Iterator[Cut]:
 
 
 def _best(template: Template, trials: list[Trial]) -> Found:
-    """The trial with the fewest cycles, the earlier of equal ones."""
+    """The trial with the fewest cycles; of equal ones the first that says what it does, or the first."""
     fitting = [trial for trial in trials if trial.cycles is not None]
     if not fitting:
         raise GraphError([trials[0].problem])
-    best = min(fitting, key=lambda trial: (trial.cycles, trials.index(trial)))
+    best = min(fitting, key=lambda trial: (trial.cycles, not _says(trial.cut), trials.index(trial)))
     return Found(template.key, best, tuple(trials))
+
+
+def _says(cut: Cut | None) -> bool:
+    """Whether a cut tells a reader of a plan or a report more than how large slices are."""
+    return cut is not None and bool(cut.tiles or cut.choices)

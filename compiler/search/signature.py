@@ -23,17 +23,26 @@ Signature = tuple[Any, ...]
 
 def signature(work: Work, target: Target) -> Signature:
     """Equal for works that differ in names and values of constants only; made of plain values."""
-    names: dict[str, int] = {}
+    return (*_work(work, {}), (target.tiles, target.spm_bytes, target.compute.token))
+
+
+def _work(work: Work, names: dict[str, int]) -> Signature:
     return (
         work.op,
         _call(work.call, work.inputs),
         tuple(_tensor(tensor, names) for tensor in work.inputs),
         _tensor(work.output, names),
         work.channels_last,
-        tuple((name, _plain(value)) for name, value in sorted(work.extra.items())),
+        tuple((name, _extra(value, names)) for name, value in sorted(work.extra.items())),
         tuple(_step(step, names) for step in work.steps),
-        (target.tiles, target.spm_bytes, target.compute.token),
     )
+
+
+def _extra(value: Any, names: dict[str, int]) -> Any:
+    """The works of a stack name their tensors together."""
+    if isinstance(value, tuple) and value and isinstance(value[0], Work):
+        return tuple(_work(work, names) for work in value)
+    return _plain(value)
 
 
 def template_key(found: Signature) -> str:

@@ -1,0 +1,220 @@
+"""Channels of images, alone or in groups of neighbours, brought to mean 0 and variance 1 in one phase.
+
+The positions of an image are dealt to tiles. Each adds up its own for every channel, in FP32; the tiles
+exchange these sums (``codegen.collective``) and fold groups of channels, all of them alike. The variance is
+the mean of the squared differences from the mean, so this is done twice. What a tile has stays in its
+scratchpad if it fits; else it is loaded again for each of the three turns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from compiler.codegen.aligned import (
+    BLOCK,
+    Aligned,
+    ChannelVector,
+    Grid,
+    Place,
+    aligned_bytes,
+    channel_vector,
+    load_slice,
+    load_vector,
+    narrowed_slice,
+    per_channel,
+    slice_buffer,
+    store_slice,
+    widened_slice,
+)
+from compiler.codegen.collective import WAYS, WORD, Exchange
+from compiler.codegen.dealing import Share, share, slices, within
+from compiler.codegen.expr import Value, add, ceil_div, subtract
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.matrix_transpose import stored_width
+from compiler.codegen.share import Team, tile_grid
+from compiler.codegen.vector import Vector
+from compiler.lowering.pointwise import apply_steps, step_bytes
+from compiler.lowering.record import Order, Work, lowering
+from compiler.lowering.region import SliceRegion
+from tx8isa.formats import Format
+from tx8isa.layouts import aligned_channels
+
+_LONGEST = 4096
+"""Extent of one lane of a packed shape."""
+_FEWEST = 4
+"""Positions of a tile below which more tiles do not pay."""
+
+
+@lowering("NormalizedGroups", order=Order.CHANNELS_LAST, anchor=True, blocked=True)
+def normalized_groups(k: Kernel, work: Work) -> None:
+    """(x - mean) / sqrt(variance + epsilon) * scale + shift."""
+    batch = work.input(0).shape[0]
+    plan = _plan(k, work)
+    normalizer = _Normalizer(k, work, plan)
+    with tile_grid(k, (plan.images, plan.parts)) as grid:
+        team = grid.team(k, 1) if plan.parts > 1 else Team(1, 0, 0)
+        with slices(k, share(batch, plan.images, grid.position[0], 1)) as (image, _):
+            normalizer.image(team, image, grid.position[1])
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """``parts`` tiles share an image: ``length`` positions each, in slices of ``size``."""
+
+    images: int
+    parts: int
+    length: int
+    size: int
+
+    @property
+    def resident(self) -> bool:
+        return self.size == self.length
+
+
+def _plan(k: Kernel, work: Work) -> _Plan:
+    batch, *image, channels = work.input(0).shape
+    positions, tiles = math.prod(image), k.target.tiles
+    wanted = min(tiles // batch, ceil_div(positions, _FEWEST)) if 2 * batch <= tiles else 1
+    length = ceil_div(positions, max(wanted, 1))
+    parts = ceil_div(positions, length)
+    room = k.budget - _vector_bytes(channels, parts)
+    size = length
+    while size > 1 and (size > _LONGEST or _slice_bytes(work, size, channels, size < length) > room):
+        size = ceil_div(size, 2)
+    return _Plan(min(batch, tiles // parts), parts, length, size)
+
+
+def _slice_bytes(work: Work, size: int, channels: int, again: bool) -> int:
+    """Of ``size`` positions as loaded, in FP32, squared, in the steps, and rounded; loops have two copies."""
+    source = work.input(0)
+    stored = aligned_channels(channels, BLOCK)
+    wide, narrow = aligned_bytes(size, channels, Format.FP32), aligned_bytes(size, channels, source.fmt)
+    tail = 0 if source.blocked else size * (channels % BLOCK) * source.bytes_each
+    once = 2 * (narrow + tail) + 2 * wide + step_bytes(work.steps, Format.FP32) * stored * size
+    return once * (2 if again else 1)
+
+
+def _vector_bytes(channels: int, parts: int) -> int:
+    """Some FP32 vectors and what tiles exchange."""
+    return WORD * aligned_channels(channels, BLOCK) * (2 * parts + 16) + 8192
+
+
+class _Normalizer:
+    """The code of one phase."""
+
+    def __init__(self, k: Kernel, work: Work, plan: _Plan) -> None:
+        self.k, self.work, self.plan = k, work, plan
+        _, *image, self.channels = work.input(0).shape
+        self.positions = math.prod(image)
+        self.stored = aligned_channels(self.channels, BLOCK)
+        self.groups = work.spec.integer("groups")
+        lanes = next(width for width in (64, 32, 16, 8, 4) if self.stored % width == 0)
+        self.exchanges = [
+            Exchange(k, WAYS[1], plan.parts, self.stored, lanes) for _ in range(2) if plan.parts > 1
+        ]
+        self.scale, self.shift = (channel_vector(k, f"{n}_data", work.input(i)) for i, n in _PARAMETERS)
+
+    @property
+    def vector(self) -> Vector:
+        """Instructions over one value for each channel."""
+        return Vector(self.k, Format.FP32, self.stored)
+
+    def image(self, team: Team, image: Value, part: Value) -> None:
+        """This tile's ``part`` of an image."""
+        k, count = self.k, float(self.positions * (self.channels // self.groups))
+        own = share(self.positions, self.plan.parts, part, self.plan.size)
+        kept = self._load(Place(image, own.begin), self._grid(own)) if self.plan.resident else None
+        mean = self._folded(0, team, self._sums(own, image, kept, None))
+        self.vector.vs("div", mean, mean, count)
+        if kept is not None:
+            per_channel(k, "sub", kept, mean)
+        factor = self._folded(1, team, self._sums(own, image, kept, mean))
+        self.vector.vs("div", factor, factor, count)
+        self.vector.vs("add", factor, factor, self.work.spec.number("epsilon"))
+        self.vector.unary("rsqrt", factor, factor)
+        self.vector.vv("mul", factor, factor, self._parameter("scale", self.scale))
+        shift = self._parameter("shift", self.shift)
+        with self._pieces(own, image, kept) as (at, data):
+            if kept is None:
+                per_channel(k, "sub", data, mean)
+            per_channel(k, "mul", data, factor)
+            per_channel(k, "add", data, shift)
+            apply_steps(SliceRegion(k, data, at), data.base, self.work.steps)
+            store_slice(k, narrowed_slice(k, data, self.work.output.fmt), self.work.output, at)
+
+    def _parameter(self, name: str, vector: ChannelVector) -> Value:
+        return load_vector(self.k, name, vector, 0, self.channels)
+
+    def _grid(self, own: Share) -> Grid:
+        """All positions of a share, which has some."""
+        length = self.plan.length
+        return Grid(self.k.let(within(subtract(own.end, own.begin), 1, length)), 1, length)
+
+    def _load(self, at: Place, grid: Grid) -> Aligned:
+        return widened_slice(self.k, load_slice(self.k, "x", self.work.input(0), at, grid, self.channels))
+
+    @contextmanager
+    def _pieces(self, own: Share, image: Value, kept: Aligned | None) -> Iterator[tuple[Place, Aligned]]:
+        """The slices of a share in FP32, one after the other; or what was kept of it."""
+        if kept is not None:
+            yield Place(image, own.begin), kept
+            return
+        with slices(self.k, own) as (begin, count):
+            at = Place(image, begin)
+            yield at, self._load(at, Grid(count, 1, self.plan.size))
+
+    def _sums(self, own: Share, image: Value, kept: Aligned | None, mean: Value | None) -> Value:
+        """For each channel the sum of a share, or of the squares of its differences from the ``mean``.
+
+        What was kept has the differences already.
+        """
+        k = self.k
+        total = k.buffer("total", WORD * self.stored)
+        k.emit("td.memset.fp32", dst=total, value=0.0, n=self.stored)
+        with self._pieces(own, image, kept) as (_, data):
+            if mean is not None:
+                if kept is None:
+                    per_channel(k, "sub", data, mean)
+                squares = slice_buffer(k, "squares", Format.FP32, data.grid, self.channels)
+                Vector(k, Format.FP32, data.elements).unary("square", squares.base, data.base)
+                data = squares
+            part = k.buffer("part", WORD * self.stored)
+            k.emit("ct.reduce.sum.fp32", dst=part, src0=data.base, shape=data.shape, dims="h")
+            self.vector.vv("add", total, total, part)
+        return total
+
+    def _folded(self, number: int, team: Team, sums: Value) -> Value:
+        """The sums of all tiles of the team; of a group, at each of its channels."""
+        if self.exchanges:
+            self.exchanges[number].give(team, sums)
+            sums = self.exchanges[number].folded(team, "sum")
+        if self.groups == self.channels:
+            return sums
+        for first in range(0, self.groups, BLOCK):
+            self._fold_groups(sums, first, min(BLOCK, self.groups - first))
+        return sums
+
+    def _fold_groups(self, sums: Value, first: int, count: int) -> None:
+        """Put its sum in the place of each of ``count`` groups: channels become rows, which are added up."""
+        k, size = self.k, self.channels // self.groups
+        width = stored_width(count)
+        place = add(sums, WORD * first * size)
+        rows, total = k.buffer("rows", WORD * size * width), k.buffer("sums", WORD * width)
+        k.emit("td.memset.fp32", dst=rows, value=0.0, n=size * width)
+        k.emit(
+            "td.gatherscatter", dst=rows, src0=place, n=WORD,
+            src_stride0=WORD * size, src_iter0=count, src_stride1=WORD, src_iter1=size,
+            dst_stride0=WORD, dst_iter0=count, dst_stride1=WORD * width, dst_iter1=size,
+        )  # fmt: skip
+        k.emit("ct.reduce.sum.fp32", dst=total, src0=rows, shape=[1, size, 1, count], dims="h")
+        k.emit(
+            "td.gatherscatter", dst=place, src0=total, n=WORD,
+            src_stride0=0, src_iter0=size, src_stride1=WORD, src_iter1=count,
+            dst_stride0=WORD, dst_iter0=count * size,
+        )  # fmt: skip
+
+
+_PARAMETERS = ((1, "scale"), (2, "shift"))

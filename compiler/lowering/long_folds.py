@@ -1,0 +1,254 @@
+"""Reductions of long runs of memory to few values.
+
+The tensor is [outer, axis, inner]: of each of ``outer`` runs, element i belongs to result i % inner. Tiles
+are a grid of runs and of parts of the axis. Each goes through its part of a run, a chunk at a time, and adds
+the chunk element by element to sums as long as a chunk; these it folds at the end, and the tiles that share a
+run bring their results together (``codegen.collective``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from compiler.codegen.collective import COMBINE, MOST_ROWS, WAYS, WORD, Exchange, fold_halves
+from compiler.codegen.dealing import share, slices, within
+from compiler.codegen.expr import Value, add, bounds, ceil_div, multiply, quotient, round_up, subtract
+from compiler.codegen.kernel import Kernel, Target
+from compiler.codegen.lanes import Folds
+from compiler.codegen.share import tile_grid
+from compiler.codegen.tensors import DdrTensor
+from compiler.codegen.vector import Vector, narrowed, widened
+from compiler.lowering.record import Cut
+from tx8isa.formats import Format
+
+LANES = 64
+_LONGEST_CHUNK, _WIDEST = 1 << 15, 1 << 14
+"""Elements of a chunk, and of rows side by side."""
+_MOST_RESULTS = 1 << 14
+"""Results of a tile."""
+_LONG = 8192
+"""Elements of a run from which it is folded by itself, if nobody asks the timing model."""
+_SHORT = 1024
+"""Elements of a shorter run take fewer cycles than the instructions that fold it."""
+_PROPOSED = 3
+START = {"sum": 0.0, "max": -math.inf}
+"""What changes nothing that it is folded with."""
+
+
+@dataclass(frozen=True)
+class LongFold:
+    """``runs``, ``parts``: tiles along outer and axis; ``chunk``: rows of ``inner`` elements at a time."""
+
+    runs: int
+    parts: int
+    chunk: int
+    way: str
+
+    def cut(self) -> Cut:
+        """As the search names it."""
+        tiles = (("outer", self.runs), ("axis", self.parts))
+        return Cut(tiles, (("axis", self.chunk),), (("way", "long"), ("exchange", self.way)))
+
+
+def beside(inner: int) -> int:
+    """How many rows of ``inner`` elements side by side are whole lanes; a power of two."""
+    lanes = LANES if inner < LANES else 4
+    return lanes // math.gcd(lanes, inner)
+
+
+def long_folds(folds: Folds, source: DdrTensor, target: Target) -> list[LongFold]:
+    """Good ways to deal the runs; none where rows are too wide, or results too many."""
+    found: dict[LongFold, int] = {}
+    if beside(folds.inner) * folds.inner > _WIDEST:
+        return []
+    for used in range(1, min(folds.outer, target.tiles) + 1):
+        turns = ceil_div(folds.outer, used)
+        runs = ceil_div(folds.outer, turns)
+        parts = min(target.tiles // runs, folds.axis, max(folds.axis * folds.inner // LANES, 1))
+        parts = ceil_div(folds.axis, ceil_div(folds.axis, parts))
+        if turns * folds.inner <= _MOST_RESULTS:
+            fold = LongFold(runs, parts, _chunk(folds, source, target.spm_bytes, parts), WAYS[1])
+            found[fold] = turns * ceil_div(folds.axis, parts)
+    return sorted(found, key=lambda fold: (found[fold], fold.parts))[:_PROPOSED]
+
+
+def worth_a_try(folds: Folds) -> bool:
+    """Whether runs are long enough that one tile may fold one by itself."""
+    return folds.axis * folds.inner >= _SHORT
+
+
+def is_long(folds: Folds, target: Target) -> bool:
+    """Whether runs are so long, or so few, that it pays to fold each by itself."""
+    few = folds.outer * ceil_div(folds.inner, LANES) < target.tiles
+    return folds.axis * folds.inner >= _LONG and (few or folds.inner == 1)
+
+
+def rule(folds: Folds, source: DdrTensor, target: Target) -> LongFold | None:
+    """How to fold without having asked the timing model; None for lanes."""
+    if not is_long(folds, target):
+        return None
+    return next(iter(long_folds(folds, source, target)), None)
+
+
+def cuts(folds: Folds, source: DdrTensor, target: Target) -> Iterator[Cut]:
+    """What the search tries: each way to deal the runs, with each way of exchange; and lanes."""
+    for fold in long_folds(folds, source, target):
+        for way in WAYS if fold.parts > 1 else WAYS[:1]:
+            yield LongFold(fold.runs, fold.parts, fold.chunk, way).cut()
+    yield Cut(choices=(("way", "lanes"),))
+
+
+def fold_of(folds: Folds, source: DdrTensor, cut: Cut, target: Target) -> LongFold:
+    """The way that a cut names; ValueError when it is none of this reduction."""
+    fold = LongFold(cut.parts("outer"), cut.parts("axis"), cut.size("axis"), cut.choice("exchange", ""))
+    allowed = {(f.runs, f.parts, f.chunk) for f in long_folds(folds, source, target)}
+    if fold.way not in WAYS or (fold.runs, fold.parts, fold.chunk) not in allowed:
+        raise ValueError(f"{fold} does not divide {folds}")
+    return fold
+
+
+def _chunk(folds: Folds, source: DdrTensor, room: int, parts: int) -> int:
+    """Rows of a chunk: as many as the scratchpad has room for twice, or as a tile has."""
+    group = beside(folds.inner)
+    wide = group * folds.inner
+    fit = (room - 8192 - WORD * _MOST_RESULTS) // (wide * (2 * source.bytes_each + 3 * WORD))
+    most = min(fit, _LONGEST_CHUNK // wide, MOST_ROWS, ceil_div(ceil_div(folds.axis, parts), group))
+    return max(most, 1) * group
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """``source`` [outer, axis, inner] to ``target`` [outer, inner], from an element of each on.
+
+    ``name``: sum or max. The result is divided by ``divisor``.
+    """
+
+    source: DdrTensor
+    target: DdrTensor
+    folds: Folds
+    name: str
+    divisor: int = 1
+    starts: tuple[int, int] = (0, 0)
+
+
+def fold_long(k: Kernel, what: Reduction, fold: LongFold) -> None:
+    """The code of a reduction."""
+    folds = what.folds
+    turns = ceil_div(folds.outer, fold.runs)
+    size = round_up(turns * folds.inner, 4)
+    exchange = _exchange(k, folds, fold, size) if fold.parts > 1 else None
+    with tile_grid(k, (fold.runs, fold.parts)) as grid:
+        own = share(folds.outer, fold.runs, grid.position[0], 1)
+        results = k.buffer("results", WORD * (size + LANES))
+        with slices(k, own) as (run, _):
+            place = k.let(add(results, multiply(subtract(run, own.begin), WORD * folds.inner)))
+            _Run(k, what, fold).fold(run, grid.position[1], place)
+        first, n = multiply(own.begin, folds.inner), k.let(multiply(own.length, folds.inner))
+        if exchange is None:
+            _store(k, what, first, results, n, size)
+            return
+        clear_behind(k, results, n, size)
+        team = grid.team(k, 1)
+        exchange.give(team, results)
+        with k.when(team.member, exchange.parts or 1):
+            total = exchange.folded(team, what.name)
+            if exchange.parts != 1:
+                first, n = add(first, multiply(team.member, exchange.size)), exchange.size
+            _store(k, what, first, total, n, exchange.size)
+
+
+def _exchange(k: Kernel, folds: Folds, fold: LongFold, size: int) -> Exchange:
+    """Every tile of a team owns a part of many results; few belong to one."""
+    even = folds.outer % fold.runs == 0 and folds.inner * folds.outer // fold.runs == size
+    part = size // fold.parts
+    if even and size % fold.parts == 0 and part % LANES == 0 and part // LANES <= MOST_ROWS:
+        return Exchange(k, fold.way, fold.parts, part, LANES, fold.parts)
+    return Exchange(k, fold.way, fold.parts, size, _lanes(size), 1)
+
+
+def _lanes(size: int) -> int:
+    """The widest rows that ``size`` elements are, a multiple of four."""
+    return math.gcd(size, LANES)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A run of the source, of which this tile folds a part."""
+
+    k: Kernel
+    what: Reduction
+    way: LongFold
+
+    @property
+    def folds(self) -> Folds:
+        return self.what.folds
+
+    @property
+    def room(self) -> int:
+        """Elements of a chunk in whole lines."""
+        return round_up(self.way.chunk * self.folds.inner, LANES)
+
+    def fold(self, run: Value, part: Value, place: Value) -> None:
+        """Fold part number ``part`` of a run to ``place``.
+
+        What lies behind the results in the same line is lost, so runs are to be folded in their order.
+        """
+        k, room = self.k, self.room
+        own = share(self.folds.axis, self.way.parts, part, self.way.chunk)
+        if own.most == 1:
+            wide, _ = self._load(run, k.let(own.begin), k.let(own.length), room)
+            self._fold_sums(wide, place)
+            return
+        sums = k.buffer("sums", WORD * room)
+        k.emit("td.memset.fp32", dst=sums, value=START[self.what.name], n=room)
+        with slices(k, own) as (row, count):
+            wide, n = self._load(run, row, count, LANES)
+            Vector(k, Format.FP32, n).vv(COMBINE[self.what.name], sums, sums, wide)
+        self._fold_sums(sums, place)
+
+    def _load(self, run: Value, row: Value, count: Value, whole: int) -> tuple[Value, Value]:
+        """Rows of a run as FP32: their address, and elements with those that change nothing behind.
+
+        ``whole``: of how many elements there is a multiple then; the engines that compute write whole lines.
+        """
+        k, folds, source = self.k, self.folds, self.what.source
+        data = k.buffer("run", source.bytes_each * self.room)
+        n = k.let(multiply(count, folds.inner))
+        if bounds(count)[0] * folds.inner < self.room:
+            with k.when(count, self.way.chunk + int(self.room > self.way.chunk * folds.inner)):
+                rest = add(data, multiply(quotient(n, whole), whole * source.bytes_each))
+                k.emit(f"td.memset.{source.fmt.token}", dst=rest, value=START[self.what.name], n=whole)
+        first = add(multiply(add(multiply(run, folds.axis), row), folds.inner), self.what.starts[0])
+        k.emit(f"rdma.{source.fmt.token}", dst=data, src=source.at(first), n=n)
+        n = k.let(multiply(quotient(add(n, whole - 1), whole), whole))
+        return widened(k, data, n, self.room, source.fmt), n
+
+    def _fold_sums(self, sums: Value, place: Value) -> None:
+        k, inner, group = self.k, self.folds.inner, beside(self.folds.inner)
+        wide = group * inner
+        row, lanes = k.buffer("row", WORD * wide) if group > 1 else place, _lanes(wide)
+        shape: list[Value] = [1, self.way.chunk // group, wide // lanes, lanes]
+        k.emit(f"ct.reduce.{self.what.name}.fp32", dst=row, src0=sums, shape=shape, dims="h")
+        if inner == 1:
+            k.emit(f"ct.reduce.{self.what.name}.fp32", dst=place, src0=row, shape=[1, 1, 1, LANES], dims="c")
+        elif group > 1:
+            fold_halves(k, self.what.name, row, group, inner, place)
+
+
+def clear_behind(k: Kernel, data: Value, count: Value, size: int) -> None:
+    """Zeros from element ``count`` of FP32 ``data`` to element ``size``."""
+    if bounds(count)[0] < size:
+        with k.when(count, size):
+            n = within(subtract(size, count), 1, size)
+            k.emit("td.memset.fp32", dst=add(data, multiply(count, WORD)), value=0.0, n=n)
+
+
+def _store(k: Kernel, what: Reduction, first: Value, data: Value, n: Value, room: int) -> None:
+    """Write n results from number ``first`` on, divided and rounded."""
+    if what.divisor > 1:
+        Vector(k, Format.FP32, n).vs("div", data, data, float(what.divisor))
+    fmt = what.target.fmt
+    data = narrowed(k, data, n, room, fmt)
+    k.emit(f"wdma.{fmt.token}", dst=what.target.at(add(first, what.starts[1])), src=data, n=n)

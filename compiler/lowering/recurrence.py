@@ -1,0 +1,232 @@
+"""A recurrent layer as one phase: weights and state stay in the scratchpad, the steps are a loop.
+
+What does not depend on the state was multiplied before for all steps. Rows of the batch are independent of
+each other and dealt to tiles; the gates of a row are planes side by side, so one instruction serves them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from compiler.codegen.aligned import (
+    BLOCK,
+    Aligned,
+    Grid,
+    aligned_bytes,
+    load_aligned,
+    load_vector,
+    narrowed_slice,
+    per_channel,
+    slice_buffer,
+    store_aligned,
+    widened_slice,
+)
+from compiler.codegen.aligned import channel_vector as vector_in_ddr
+from compiler.codegen.expr import Value, add, ceil_div, multiply, subtract
+from compiler.codegen.kernel import Argument, Kernel
+from compiler.codegen.precision import constant_parts, engine_format, multiply_parts, part_count, split
+from compiler.codegen.spm import SpmOverflow
+from compiler.codegen.tensors import Stretch, stretches
+from compiler.codegen.vector import Vector, convert
+from compiler.graph import Array
+from compiler.lowering.record import Work, lowering
+from compiler.operators.recurrence import GATES
+from tx8isa.formats import Format
+from tx8isa.layouts import Layout
+from tx8isa.packing import pack
+
+_WORD = 4
+_MOST_ROWS = 512
+
+
+@lowering("Recurrence")
+def recurrence(k: Kernel, work: Work) -> None:
+    """The rows of a block are one operand of the matrix engine."""
+    batch, columns = work.input(0).shape[1:]
+    hidden = work.input(1).shape[0]
+    weights = _weights(k, work)
+    first = 0
+    for stretch in stretches(batch, _rows(k, work, batch, hidden, columns)):
+        with k.items(stretch.count, first) as item:
+            begin = k.let(add(multiply(item, stretch.size), stretch.start))
+            layer = _Layer(k, work, begin, stretch, [address(k) for address in weights])
+            layer.run()
+        first += stretch.count
+
+
+Loader = Callable[[Kernel], Value]
+
+
+def _weights(k: Kernel, work: Work) -> list[Loader]:
+    """What loads R as the matrix engine takes it, of FP32 in two parts."""
+    matrix, fmt = work.input(1), engine_format(work.output.fmt)
+
+    def image(part: int) -> Array:
+        data = constant_parts(np.asarray(matrix.value), work.output.fmt)[part]
+        return np.asarray(pack(np.ascontiguousarray(data), fmt, Layout.CX).view(data.dtype))
+
+    def load(symbol: Value, k: Kernel) -> Value:
+        place = k.buffer("weights", matrix.size * fmt.bits // 8)
+        k.emit(f"rdma.{fmt.token}", dst=place, src=symbol, n=matrix.size)
+        return place
+
+    parts = range(part_count(work.output.fmt))
+    symbols = [k.constant_made("weights", fmt, matrix.size, partial(image, part)) for part in parts]
+    return [partial(load, symbol) for symbol in symbols]
+
+
+def _rows(k: Kernel, work: Work, batch: int, hidden: int, columns: int) -> int:
+    """Rows of a block: an even share of the tiles, or what fits beside the weights."""
+    fmt, parts = work.output.fmt, part_count(work.output.fmt)
+    left = k.budget - parts * hidden * columns * engine_format(fmt).bits // 8 - 4096
+    rows = min(ceil_div(batch, k.target.tiles), _MOST_ROWS)
+
+    def need(rows: int) -> int:
+        gates = 2 * aligned_bytes(rows, columns, fmt) + 2 * aligned_bytes(rows, columns, Format.FP32)
+        return gates + 12 * aligned_bytes(rows, hidden, Format.FP32)
+
+    while rows > 1 and need(rows) > left:
+        rows = ceil_div(rows, 2)
+    if need(rows) > left:
+        raise SpmOverflow(f"the weights of {hidden} hidden units do not fit the SPM")
+    return rows
+
+
+@dataclass
+class _Layer:
+    """The code of all steps for some rows; ``state`` is H as the next product takes it."""
+
+    k: Kernel
+    work: Work
+    begin: Value
+    rows: Stretch
+    weights: list[Value]
+
+    def __post_init__(self) -> None:
+        source, self.hidden = self.work.input(0), self.work.input(1).shape[0]
+        self.steps, self.batch, self.columns = source.shape
+        self.kind = self.work.spec.string("kind")
+        self.fmt = self.work.output.fmt
+        self.grid = Grid(self.rows.size, 1, self.rows.size)
+        self.words = self.rows.size * self.hidden
+
+    @property
+    def vector(self) -> Vector:
+        """Instructions over one value for each row and unit."""
+        return Vector(self.k, Format.FP32, self.words)
+
+    def run(self) -> None:
+        """The steps in their order; of an LSTM the cells behind them."""
+        k = self.k
+        state = self._initial(2, "state")
+        memory = state
+        if self.kind != "RNN":
+            memory = self._kept("memory", self._initial(3, "cells") if self.kind == "LSTM" else state)
+        shift = self._shift() if self.kind == "GRU" and self.work.has(4) else None
+        with k.loop(self.steps) as turn:
+            time = k.let(subtract(self.steps - 1, turn)) if self.work.spec.integer("backwards") else turn
+            first = multiply(add(multiply(time, self.batch), self.begin), self.columns)
+            x = load_aligned(k, "x", self.work.input(0), first, self.columns, self.grid, self.columns)
+            gates = widened_slice(k, x.at(k.let(x.base), x.fmt))
+            gates = gates.at(k.let(gates.base), gates.fmt)
+            made = _CELLS[self.kind](self, gates, state, memory, shift)
+            self._round(made, state)
+            self._store(state, time)
+        if self.kind == "LSTM":
+            self._store(narrowed_slice(k, memory, self.fmt), self.steps)
+
+    def _initial(self, operand: int, name: str) -> Aligned:
+        first = multiply(self.begin, self.hidden)
+        tensor = self.work.input(operand)
+        return load_aligned(self.k, name, tensor, first, self.hidden, self.grid, self.hidden)
+
+    def _kept(self, name: str, source: Aligned) -> Aligned:
+        """A copy in FP32 that lives from step to step."""
+        kept = slice_buffer(self.k, name, Format.FP32, self.grid, self.hidden)
+        self._into(kept.base, widened_slice(self.k, source).base)
+        return kept
+
+    def _into(self, target: Value, source: Value) -> None:
+        self.vector.vs("add", target, source, -0.0)
+
+    def _shift(self) -> Value:
+        vector = vector_in_ddr(self.k, "shift_data", self.work.input(4))
+        return load_vector(self.k, "shift", vector, 0, self.hidden)
+
+    def _round(self, made: Value, state: Aligned) -> None:
+        if self.fmt is Format.FP32:
+            self._into(state.base, made)
+        else:
+            convert(self.k, state.base, made, self.words, Format.FP32, self.fmt)
+
+    def _store(self, data: Aligned, row: Value) -> None:
+        first = multiply(add(multiply(row, self.batch), self.begin), self.hidden)
+        store_aligned(self.k, data, self.work.output, first, self.hidden)
+
+    def product(self, state: Aligned, out: Value, gates: range, accumulate: bool) -> None:
+        """out = H R of some gates, added to what is there with ``accumulate``."""
+        fmt = engine_format(self.fmt)
+        skipped = gates.start * self.hidden * self.hidden * fmt.bits // 8
+        left = [piece.base for piece in split(self.k, state)]
+        right = [add(part, skipped) for part in self.weights]
+        sizes: dict[str, Argument] = {"m": self.rows.size, "n": len(gates) * self.hidden, "k": self.hidden}
+        multiply_parts(
+            self.k, f"ne.gemm.{fmt.token}", ("a", left), ("b", right), out, accumulate,
+            {**sizes, "rt": 1, "out_format": "fp32"},
+        )  # fmt: skip
+
+    def gate(self, gates: Aligned, number: int) -> Value:
+        """Where the planes of a gate are."""
+        return gates.plane(number * self.hidden // BLOCK)
+
+    def several(self, count: int) -> Vector:
+        """Instructions over ``count`` gates."""
+        return Vector(self.k, Format.FP32, count * self.words)
+
+
+def _rnn(layer: _Layer, gates: Aligned, state: Aligned, memory: Aligned, shift: Value | None) -> Value:
+    layer.product(state, gates.base, range(1), True)
+    layer.vector.unary("tanh", gates.base, gates.base)
+    return gates.base
+
+
+def _lstm(layer: _Layer, gates: Aligned, state: Aligned, memory: Aligned, shift: Value | None) -> Value:
+    """Gates i, o, f, c; ``memory`` has the cells."""
+    v = layer.vector
+    layer.product(state, gates.base, range(4), True)
+    i, o, f, c = (layer.gate(gates, number) for number in range(4))
+    layer.several(3).unary("sigmoid", i, i)
+    v.unary("tanh", c, c)
+    v.vv("mul", memory.base, memory.base, f)
+    v.vv("mul", c, c, i)
+    v.vv("add", memory.base, memory.base, c)
+    v.unary("tanh", c, memory.base)
+    v.vv("mul", c, c, o)
+    return c
+
+
+def _gru(layer: _Layer, gates: Aligned, state: Aligned, memory: Aligned, shift: Value | None) -> Value:
+    """Gates z, r, h; ``memory`` has the state in FP32, ``shift`` is added inside the product with r."""
+    k, v = layer.k, layer.vector
+    layer.product(state, gates.base, range(2), True)
+    z, r, h = (layer.gate(gates, number) for number in range(3))
+    inner = slice_buffer(k, "inner", Format.FP32, layer.grid, layer.hidden)
+    layer.product(state, inner.base, range(2, 3), False)
+    layer.several(2).unary("sigmoid", z, z)
+    if shift is not None:
+        per_channel(k, "add", inner, shift)
+    v.vv("mul", inner.base, inner.base, r)
+    v.vv("add", h, h, inner.base)
+    v.unary("tanh", h, h)
+    v.vv("sub", memory.base, memory.base, h)
+    v.vv("mul", memory.base, memory.base, z)
+    v.vv("add", memory.base, memory.base, h)
+    return memory.base
+
+
+_CELLS = {"RNN": _rnn, "LSTM": _lstm, "GRU": _gru}
+assert set(_CELLS) == set(GATES)

@@ -1,0 +1,148 @@
+"""The steps of a recurrent layer as one operator, which graphs get where there is code for all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from compiler.graph import Array, Shape
+from compiler.operators.expansion import Builder
+from compiler.operators.parts import cut, reshaped
+from compiler.operators.record import Attribute, Call, Input, Operator, Output, register, rule
+from compiler.operators.types import FLOAT
+
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+"""Gates of each kind of layer; those of a GRU are z, r and h, those of an LSTM i, o, f and c."""
+
+
+@rule
+def sizes_agree(call: Call) -> str | None:
+    """X [steps, batch, gates hidden], R [hidden, gates hidden], H and C [batch, hidden], shift [hidden]"""
+    (_, batch, columns), hidden = call.shape(0), call.shape(1)[0]
+    wanted = [(hidden, columns), (batch, hidden), (batch, hidden), (hidden,)]
+    fits = columns == GATES[call.string("kind")] * hidden and all(
+        call.shape(at) == shape for at, shape in enumerate(wanted, 1) if call.has(at)
+    )
+    return None if fits else f"{[list(call.shape(at)) for at in range(5) if call.has(at)]}"
+
+
+def _shapes(call: Call) -> tuple[Shape, ...]:
+    steps, batch, _ = call.shape(0)
+    return ((steps + (call.string("kind") == "LSTM"), batch, call.shape(1)[0]),)
+
+
+def _sigmoid(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
+def _recurrence(call: Call, *operands: Array | None) -> tuple[Array, ...]:
+    x, weights, h, c, shift = [*operands, None, None][:5]
+    assert x is not None and weights is not None and h is not None
+    kind, result = call.string("kind"), np.zeros(_shapes(call)[0])
+    order = range(len(x))
+    for time in reversed(order) if call.integer("backwards") else order:
+        if kind == "LSTM":
+            assert c is not None
+            i, o, f, g = np.split(x[time] + h @ weights, 4, -1)
+            c = _sigmoid(f) * c + _sigmoid(i) * np.tanh(g)
+            h = _sigmoid(o) * np.tanh(c)
+        elif kind == "GRU":
+            (xz, xr, xh), (hz, hr, hh) = np.split(x[time], 3, -1), np.split(h @ weights, 3, -1)
+            z, r = _sigmoid(xz + hz), _sigmoid(xr + hr)
+            new = np.tanh(xh + r * (hh + (0 if shift is None else shift)))
+            h = new + z * (h - new)
+        else:
+            h = np.tanh(x[time] + h @ weights)
+        result[time] = h
+    if c is not None and kind == "LSTM":
+        result[-1] = c
+    return (result,)
+
+
+register(
+    Operator(
+        name="Recurrence",
+        since=1,
+        summary="The states of all steps of a recurrent layer, of an LSTM the last cells behind them",
+        inputs=(
+            Input("X", FLOAT),
+            Input("R", FLOAT),
+            Input("H", FLOAT),
+            Input("C", FLOAT, optional=True),
+            Input("shift", FLOAT, optional=True),
+        ),
+        outputs=(Output("Y", FLOAT),),
+        attributes=(
+            Attribute("kind", "string", required=True, allowed=tuple(GATES)),
+            Attribute("backwards", "int", 0, allowed=(0, 1)),
+        ),
+        rules=(sizes_agree,),
+        shapes=_shapes,
+        reference=_recurrence,
+        internal=True,
+    )
+)
+
+
+_PLANE = 64
+"""Units are brought to a multiple of it: then the gates lie side by side."""
+FEWEST_UNITS, MOST_UNITS = 16, 256
+"""Of fewer the padding is most of the work; the weights of more do not fit the scratchpad of one tile."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One direction of a recurrent layer, by the names of its operands.
+
+    ``weights`` [input, gates hidden], ``recurrent`` [hidden, gates hidden], ``bias`` [gates hidden],
+    ``shift`` [hidden], ``h`` and ``c`` [batch, hidden]; those that are left away are empty.
+    """
+
+    b: Builder
+    kind: str
+    weights: str
+    recurrent: str
+    bias: str
+    shift: str
+    h: str
+    c: str
+    backwards: bool
+
+    def steps(self, x: str) -> str:
+        """States of all steps of ``x`` [steps, batch, input], of an LSTM the cells behind; padded."""
+        b, (steps, batch, size) = self.b, self.b.shape(x)
+        gates, hidden = GATES[self.kind], self.b.shape(self.h)[1]
+        flat = b("MatMul", reshaped(b, x, steps * batch, size), self._wide(self.weights, gates, hidden))
+        if self.bias:
+            flat = b("Add", flat, self._wide(self.bias, gates, hidden))
+        recurrent = self._wide(self.recurrent, gates, hidden)
+        more = -hidden % _PLANE
+        if more:
+            zeros = b.constant(np.zeros((more, b.shape(recurrent)[1])), b.dtype(recurrent))
+            recurrent = b("Concat", recurrent, zeros, axis=0)
+        states = [self._wide(name, 1, hidden) if name else "" for name in (self.h, self.c, self.shift)]
+        projected = reshaped(b, flat, steps, batch, b.shape(flat)[1])
+        return b("Recurrence", projected, recurrent, *states, kind=self.kind, backwards=int(self.backwards))
+
+    def _wide(self, name: str, gates: int, hidden: int) -> str:
+        """The last axis [gates hidden] with every gate's units brought to whole planes."""
+        b, more = self.b, -hidden % _PLANE
+        if not more:
+            return name
+        outer = b.shape(name)[:-1]
+        zeros = b.constant(np.zeros((*outer, gates, more)), b.dtype(name))
+        whole = b("Concat", reshaped(b, name, *outer, gates, hidden), zeros, axis=len(outer) + 1)
+        return reshaped(b, whole, *outer, gates * (hidden + more))
+
+    def run(self, x: str) -> tuple[str, str, str]:
+        """H of every step [steps, batch, hidden], and the last H and C."""
+        b, (steps, batch, _), hidden = self.b, self.b.shape(x), self.b.shape(self.h)[1]
+        states = cut(b, self.steps(x), 2, 0, hidden)
+        last = 0 if self.backwards else steps - 1
+        row = partial(self._row, states, batch, hidden)
+        return cut(b, states, 0, 0, steps), row(last), row(steps) if self.kind == "LSTM" else ""
+
+    def _row(self, states: str, batch: int, hidden: int, number: int) -> str:
+        return reshaped(self.b, cut(self.b, states, 0, number, number + 1), batch, hidden)
