@@ -14,8 +14,8 @@ from phase_harness import run_phase
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.tensors import DdrTensor
 from compiler.graph import Array, Tensor
-from compiler.lowering.attention import attention
-from compiler.lowering.attention_plan import cuts
+from compiler.lowering.attention.attention import attention
+from compiler.lowering.attention.plan import cuts
 from compiler.lowering.record import Cut, Work
 from compiler.operators.record import Call
 from tx8isa.formats import Format

@@ -16,11 +16,11 @@ from compiler.codegen.spm import SpmOverflow
 from compiler.codegen.tensors import DdrTensor
 from compiler.graph import Array, GraphError
 from compiler.lowering import LOWERINGS
-from compiler.lowering.conv_cuts import plans
-from compiler.lowering.conv_layer import Layer, layer_of
-from compiler.lowering.convolution import convolution
+from compiler.lowering.conv.convolution import convolution
+from compiler.lowering.conv.cuts import plans
+from compiler.lowering.conv.layer import Layer, layer_of
+from compiler.lowering.conv.pooling import counts_differ, pool_layer
 from compiler.lowering.generate import generate
-from compiler.lowering.pooling import counts_differ, pool_layer
 from compiler.lowering.record import Cut, Step, Work
 from compiler.operators import call_of
 from compiler.reference import run_reference

@@ -16,7 +16,7 @@ from asm.image import read_image, write_image
 from compiler.codegen.windows import Geometry
 from compiler.driver import Program, compile_graph
 from compiler.graph import Array, Graph
-from compiler.lowering.stack_stages import Rows
+from compiler.lowering.stack.stages import Rows
 from compiler.passes import group_stack
 from compiler.patterns import Trie, load_patterns
 from compiler.run import execute, random_inputs

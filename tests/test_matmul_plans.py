@@ -19,7 +19,7 @@ from compiler.codegen.spm import SpmOverflow
 from compiler.codegen.tensors import DdrTensor
 from compiler.graph import Array, Shape, Tensor
 from compiler.lowering.generate import attempt
-from compiler.lowering.matmul import cuts, gemm, matmul
+from compiler.lowering.matmul.matmul import cuts, gemm, matmul
 from compiler.lowering.record import Cut, Step, Work
 from compiler.operators.record import Call
 from tx8isa.formats import Format

@@ -11,7 +11,7 @@ from compiler.codegen.tensors import DdrTensor
 from compiler.graph import GraphError
 from compiler.lowering import LOWERINGS, Work
 from compiler.lowering.apart import compute_apart, has_steps_apart
-from compiler.lowering.stack_stages import STAGES
+from compiler.lowering.stack.stages import STAGES
 
 DOES_NOT_FIT = (SpmOverflow, OutOfRegisters)
 """What is raised for a way of dividing the work that a tile has no room for."""

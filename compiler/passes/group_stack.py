@@ -18,7 +18,7 @@ from xdsl.ir import SSAValue
 from compiler.cost import barrier_cycles
 from compiler.dialect.ops import GroupOp, TensorOperation
 from compiler.lowering.record import Work
-from compiler.lowering.stack_stages import JOIN, can_be_stage, stages_of
+from compiler.lowering.stack.stages import JOIN, can_be_stage, stages_of
 from compiler.passes.base import Context, operations
 from compiler.passes.group_cost import decide, decisions
 from compiler.passes.group_load_store import add_moves, remove_moves

@@ -16,7 +16,7 @@ from compiler.graph import Array, Tensor
 from compiler.lowering import LOWERINGS
 from compiler.lowering.chain import ChainNode
 from compiler.lowering.record import Cut, Order, Step, Work
-from compiler.lowering.stack_stages import STACKED, STAGES
+from compiler.lowering.stack.stages import STACKED, STAGES
 from compiler.operators import OPERATORS
 from compiler.operators.record import Call
 from compiler.passes.base import Context, in_storage_order

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from compiler.graph import did_you_mean
-from compiler.lowering.stack_stages import STACKED
+from compiler.lowering.stack.stages import STACKED
 from compiler.operators import OPERATORS
 from tx8isa.errors import Tx8Error
 

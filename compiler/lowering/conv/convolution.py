@@ -1,0 +1,118 @@
+"""Conv on the matrix engine, with the pointwise operators behind it.
+
+A tile has a share of the images, of the output rows and of the maps (output channels); the weights and the
+bias of its first maps are on their way while other tiles finish what came before. A bias and a residual
+tensor are where the sums begin (partial sums of the matrix engine), so that the engine can round to the
+format of the result. Where a part of a row of all input channels does not fit, blocks of them are accumulated
+in FP32.
+
+Small groups are merged: their weights become one block-diagonal matrix, so that the engine sees up to 64
+input channels at a time. (0 times an infinite input of another group is then NaN.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from compiler.codegen.aligned import Aligned, channel_vector
+from compiler.codegen.dealing import Share, coordinates, dealt
+from compiler.codegen.expr import Value, minimum
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.share import TileGrid
+from compiler.codegen.spm import SpmOverflow
+from compiler.codegen.windows import RowBlock, limits
+from compiler.lowering.blocked import through_compact
+from compiler.lowering.conv.cuts import cuts, first_plan, plan_for
+from compiler.lowering.conv.layer import Layer, epilogue_of, layer_of, stays_in_planes
+from compiler.lowering.conv.maps import MapsOfTile
+from compiler.lowering.conv.plan import OWN, Plan, layer_for
+from compiler.lowering.conv.share import Early, only_slice, shared
+from compiler.lowering.conv.slice import Problem, compute_slice, load_image, shares
+from compiler.lowering.record import Order, Work, lowering
+from compiler.operators.conv import conv_window
+from compiler.operators.record import Call
+
+_MOST_CHANNELS = 16384
+
+
+def _check(call: Call) -> str | None:
+    window = conv_window(call)
+    if max(call.shape(1)[:2]) > _MOST_CHANNELS:
+        return f"at most {_MOST_CHANNELS} channels; found W {list(call.shape(1))}"
+    for begin, end, extent in zip(window.pads_begin, window.pads_end, window.extents, strict=True):
+        if max(begin, end) >= extent:
+            return f"pads smaller than the dilated kernel; found {begin} and {end} with {extent}"
+    return limits(window)
+
+
+@lowering(
+    "Conv", order=Order.CHANNELS_LAST, check=_check, cuts=cuts, anchor=True, blocked=True, prefetch=True
+)
+def convolution(k: Kernel, work: Work) -> None:
+    """Slices of output rows of an image and of the maps of a group."""
+    layer = layer_of(work)
+    plan = plan_for(layer, work.cut) if work.cut is not None else _best(k, layer, stays_in_planes(work))
+    if plan is None:
+        through_compact(k, work, convolution)
+        return
+    layer = layer_for(layer, plan)
+    places = coordinates(k, plan.grid)
+    p = Problem(work, layer, plan, epilogue_of(work), *shares(layer, plan, places))
+    bias = channel_vector(k, "bias_data", work.input(2)) if work.has(2) else None
+    if any(tensor is not None and tensor.value is None for tensor in work.inputs[1:]):
+        k.begin()
+    blocks = dealt(layer.groups.maps, plan.maps, plan.map_parts, places[-1], layer.groups.count)
+    jobs = [MapsOfTile(k, p, stretch, own, bias) for stretch, own in blocks]
+    grid = TileGrid(plan.grid, tuple(places))
+    addend = p.addend_is_early(k)
+    early = only_slice(k, p) if addend or plan.share != OWN else Early()
+    if addend and early.block is not None:
+        for job in jobs:
+            job.load_addend(early.image, early.block)
+    if plan.share != OWN:
+        early = shared(k, p, jobs, grid, early)
+    k.begin()
+    if p.single and (plan.keep == "rows" or early.data is not None):
+        with _row_slices(k, p, early) as (n, block):
+            _maps_of_rows(k, p, n, block, jobs, early.data)
+    else:
+        for job in jobs:
+            with job.maps() as own, _row_slices(k, p, early) as (n, block):
+                compute_slice(k, p, n, block, own, None)
+
+
+def _best(k: Kernel, layer: Layer, in_planes: bool) -> Plan | None:
+    """The plan that promises most; None where it takes smaller slices than blocked tensors have."""
+    found = first_plan(layer, k.target, k.budget) if in_planes or not layer.blocked else None
+    if found is None and not layer.blocked:
+        need = layer.g.input_rows(1)
+        raise SpmOverflow(f"one row of output and {need} of input do not fit the SPM")
+    return found
+
+
+@contextmanager
+def _row_slices(k: Kernel, p: Problem, early: Early) -> Iterator[tuple[Value, RowBlock]]:
+    """The tile's slices: image, and rows of it."""
+    if early.block is not None:
+        with _if_any(k, p.images), _if_any(k, p.rows), _if_any(k, p.columns):
+            yield early.image, early.block
+        return
+    with p.blocks(k) as found:
+        yield found
+
+
+def _if_any(k: Kernel, own: Share) -> AbstractContextManager[Value]:
+    """What follows is done once, unless the share is empty."""
+    return k.loop(minimum(own.length, 1))
+
+
+def _maps_of_rows(
+    k: Kernel, p: Problem, n: Value, block: RowBlock, jobs: list[MapsOfTile], data: list[Aligned] | None
+) -> None:
+    """All maps of a slice of rows, which is loaded once."""
+    if data is None and p.layer.groups.count == 1 and not p.layer.channelwise:
+        data = load_image(k, p, n, block, 0, p.layer.groups.channels)
+    for job in jobs:
+        with job.maps() as own:
+            compute_slice(k, p, n, block, own, data)

@@ -1,0 +1,142 @@
+"""What a way to divide a convolution or a pool costs, roughly: so that the best ones are tried first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from compiler.codegen.aligned import BLOCK
+from compiler.codegen.expr import ceil_div
+from compiler.codegen.precision import PRODUCTS, part_count
+from compiler.codegen.share import CONTENTION
+from compiler.lowering.conv.layer import Kind, Layer
+from compiler.lowering.conv.plan import OWN, Plan, layer_for, narrowed, rounds
+from tx8isa.cost import link_rate
+from tx8isa.formats import Format
+from tx8isa.layouts import aligned_channels
+from tx8isa.machine import Machine
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Of a chip: cycles of a tile, bytes a cycle."""
+
+    issue: float
+    ddr: float
+    dma: float
+    run: float
+    steps: float
+    vector: float
+    link: float
+    barrier: float
+    send: float
+    """Of the core, for a copy to other tiles."""
+    copy: float
+    """From then on to the end of the copy, bytes not counted."""
+    array: tuple[int, int, int]
+
+
+@lru_cache(maxsize=16)
+def rates_of(machine: Machine) -> Rates:
+    """The rates of a machine's description."""
+    timing, array = machine.timing, machine.engines.ne_array
+    return Rates(
+        timing.core.issue.value, machine.ddr.nominal.value / machine.engines.clock.value,
+        timing.rdma.rate.value, timing.rdma.run.value,
+        timing.ne.steps.value * timing.ne.efficiency.value, timing.ct.rates.fp32.value, link_rate(machine),
+        timing.barrier.fixed.value, timing.dte.issue.value, timing.dte.fixed.value,
+        (array.m, array.k, array.n),
+    )  # fmt: skip
+
+
+def cost(layer: Layer, plan: Plan, r: Rates) -> float:
+    """Cycles of the phase: the busiest engine, and of the others what no other slice overlaps."""
+    passes, blocks = rounds(layer, plan)
+    layer = narrowed(layer_for(layer, plan), plan.columns)
+    weight_loads = blocks if plan.keep == "weights" or blocks == 1 else blocks * passes
+    image_loads = passes if plan.keep == "rows" else passes * blocks
+    image, weights, result = traffic(layer, plan)
+    slices = passes * blocks
+    loads = image * image_loads, weights * weight_loads
+    read = [plan.tiles * loads[0], plan.tiles * loads[1]]
+    if plan.shares_image:
+        read[0] //= plan.map_parts
+    if plan.shares_weights:
+        read[1] //= plan.tiles // plan.map_parts
+    meeting = _meeting(plan, loads, read, passes, r) if plan.share != OWN else 0.0
+    moved = sum(read) + plan.tiles * result * slices
+    memory = max(moved / plan.tiles / r.dma, moved / r.ddr) + _runs(layer, plan) * slices * r.run
+    times = memory, slices * _products(layer, plan, r) / r.steps, slices * _vector(layer, plan) / r.vector
+    issue = r.issue * (4 * slices + 3 * weight_loads)
+    busiest = max(*times, issue)
+    return busiest + max(0, sum(times) - busiest) / slices + meeting
+
+
+def _meeting(plan: Plan, loads: tuple[int, int], read: list[int], passes: int, r: Rates) -> float:
+    """Cycles by which a phase is longer when tiles share ``loads``: those that nothing else is loaded in."""
+    copies = sending(plan, loads, r) + r.send * (plan.shares_image + plan.shares_weights)
+    meanwhile = 0 if plan.shares_image else read[0]
+    meanwhile += 0 if plan.shares_weights else read[1]
+    if not plan.shares_image and passes > 1:
+        meanwhile = 0
+    return 2 * r.barrier + max(0.0, copies - meanwhile / r.ddr)
+
+
+def sending(plan: Plan, loads: tuple[int, int], r: Rates) -> float:
+    """Cycles of the copies by which every tile gets what it shares of ``loads``, of image and weights, from
+    when the core has started them."""
+    shared = loads[0] * plan.shares_image + loads[1] * plan.shares_weights
+    return r.copy * (plan.shares_image + plan.shares_weights) + CONTENTION * shared / r.link
+
+
+def before_meeting(layer: Layer, plan: Plan, addend: bool, r: Rates) -> float:
+    """The part, from 0 to 1, of a tile's weights to load before the tiles come together to share an image.
+
+    The rest passes DDR while the image is being sent, with what is added to the result if ``addend`` says
+    so. What comes first passes it while tiles finish the phase before.
+    """
+    layer = layer_for(layer, plan)
+    image, weights, result = traffic(layer, plan)
+    rest = sending(plan, (image, 0), r) * r.ddr / plan.tiles - (result // 2 if addend else 0)
+    return min(1.0, max(0.0, 1 - rest / weights))
+
+
+def traffic(layer: Layer, plan: Plan) -> tuple[int, int, int]:
+    """DDR bytes of a slice: of the image, weights, and the result with what is added to it."""
+    g, each = layer.g, layer.fmt.bits // 8
+    inputs = plan.maps if layer.channelwise else layer.groups.channels
+    image = g.input_rows(plan.rows) * g.width * aligned_channels(inputs, BLOCK) * each
+    per_map = layer.taps * (1 if layer.channelwise else aligned_channels(inputs, BLOCK))
+    result = plan.rows * g.columns * aligned_channels(plan.maps, BLOCK) * each
+    return image, per_map * plan.maps * each * part_count(layer.fmt), result * (1 + layer.residual)
+
+
+def _runs(layer: Layer, plan: Plan) -> int:
+    """Runs of DDR shorter than the DMA likes, beyond what their bytes cost."""
+    results = plan.rows * layer.g.columns * (1 + layer.residual)
+    if layer.blocked:
+        return results if plan.maps < min(BLOCK, layer.groups.maps) else 0
+    return results * ceil_div(plan.maps, BLOCK) // 2
+
+
+def _products(layer: Layer, plan: Plan, r: Rates) -> int:
+    """Steps of the matrix engine for a slice."""
+    m, k, n = r.array
+    rows = ceil_div(plan.rows * layer.g.columns, m)
+    if layer.kind is Kind.POOL:
+        return 0
+    if layer.kind is Kind.DEPTHWISE:
+        steps = plan.maps * rows * ceil_div(layer.taps, k)
+    else:
+        steps = rows * ceil_div(layer.taps * layer.groups.channels, k) * ceil_div(plan.maps, n)
+    slower = 2 if layer.fmt in (Format.FP32, Format.TF32) else 1
+    return slower * steps * (len(PRODUCTS) if part_count(layer.fmt) > 1 else 1)
+
+
+def _vector(layer: Layer, plan: Plan) -> int:
+    """Elements that the vector engine goes over for a slice, as if all were FP32."""
+    elements = plan.rows * layer.g.columns * aligned_channels(plan.maps, BLOCK)
+    passes = layer.passes / 2 if layer.direct else layer.passes + 1.0
+    if layer.kind is Kind.POOL:
+        passes += layer.taps / (2 if layer.direct else 1)
+    return int(elements * (passes + 2 * layer.residual))

@@ -1,0 +1,69 @@
+"""GlobalAveragePool of few channels and many positions: tiles share the positions of a plane."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from compiler.codegen.collective import WAYS
+from compiler.codegen.kernel import Kernel, Target
+from compiler.codegen.lanes import Folds
+from compiler.lowering.record import Cut, Work
+from compiler.lowering.rows.long_folds import Reduction, fold_long, is_long, long_folds
+from tx8isa.layouts import block_channels, full_blocks, tail_width
+
+_BLOCK = block_channels(16)
+"""Channels of a plane for elements of 16 and 32 bits."""
+
+_LONG = 1 << 16
+"""Elements of a plane from which tiles share it, if nobody asks the timing model."""
+
+
+def cuts(target: Target, work: Work) -> Iterator[Cut]:
+    """Sharing positions, with each way of exchange, and tiles that have planes of their own."""
+    if _is_few(target, work):
+        for way in WAYS:
+            yield Cut(choices=(("way", "long"), ("exchange", way)))
+        yield Cut(choices=(("way", "planes"),))
+
+
+def is_shared(target: Target, work: Work) -> bool:
+    """Whether the cut or the rule says that tiles share positions."""
+    if work.cut is not None:
+        return work.cut.choice("way", "planes") == "long"
+    return _is_few(target, work) and all(folds.axis * folds.inner >= _LONG for folds, _ in _runs(work))
+
+
+def pool_shared(k: Kernel, work: Work) -> None:
+    """The mean of all positions of each channel. ValueError for a cut that is not of such a pool."""
+    if not _is_few(k.target, work):
+        raise ValueError(f"{work.name} has no planes that tiles share")
+    way = WAYS[1] if work.cut is None else work.cut.choice("exchange", "")
+    for folds, first in _runs(work):
+        starts = first * folds.axis, first
+        what = Reduction(work.input(0), work.output, folds, "sum", folds.axis, starts)
+        plan = long_folds(folds, work.input(0), k.target)[0]
+        fold_long(k, what, replace(plan, way=way))
+
+
+def _is_few(target: Target, work: Work) -> bool:
+    """One image, long planes, fewer than half as many as tiles, and nothing to do behind the mean."""
+    source = work.input(0)
+    runs = _runs(work)
+    return (
+        source.shape[0] == 1 and not work.steps and source.blocked == work.output.blocked
+        and 2 * sum(folds.outer for folds, _ in runs) <= target.tiles
+        and all(is_long(folds, target) and long_folds(folds, source, target) for folds, _ in runs)
+    )  # fmt: skip
+
+
+def _runs(work: Work) -> list[tuple[Folds, int]]:
+    """What lies together: planes as wide as a block, and a narrower one; and the first channel of each."""
+    source = work.input(0)
+    positions, channels = math.prod(source.shape[1:-1]), source.shape[-1]
+    if not source.blocked:
+        return [(Folds(1, positions, channels), 0)]
+    planes, tail = full_blocks(channels, _BLOCK), tail_width(channels, _BLOCK)
+    found = [(Folds(planes, positions, _BLOCK), 0)] if planes else []
+    return [*found, (Folds(1, positions, tail), planes * _BLOCK)] if tail else found

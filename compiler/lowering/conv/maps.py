@@ -1,0 +1,102 @@
+"""The maps (output channels) of a convolution that are a tile's, and what is loaded with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from compiler.codegen.aligned import ChannelVector, load_vector
+from compiler.codegen.dealing import Share, slices
+from compiler.codegen.expr import Value, add, multiply
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.share import Team
+from compiler.codegen.tensors import Stretch
+from compiler.codegen.windows import RowBlock
+from compiler.lowering.conv.plan import OWN
+from compiler.lowering.conv.slice import Problem, SliceMaps, load_addend, spread_bias, start_of
+from compiler.lowering.conv.weights import PackedWeights, Volume, Weights, weights_of, windows_of
+from compiler.lowering.gather import Gather
+
+
+class MapsOfTile:
+    """The maps of one stretch that are this tile's; loaded at once if it has one slice of them."""
+
+    def __init__(
+        self, k: Kernel, p: Problem, stretch: Stretch, own: Share, bias: ChannelVector | None
+    ) -> None:
+        self.k, self.p, self.stretch, self.own, self.bias = k, p, stretch, own, bias
+        self.load: Weights
+        if p.layer.channelwise:
+            self.load = windows_of(k, p.work, stretch)
+        else:
+            self.load = weights_of(k, p.work, p.layer.groups, stretch, p.plan.channels)
+        self.early = self._prepare(own.some) if own.most == 1 else None
+
+    @contextmanager
+    def maps(self) -> Iterator[SliceMaps]:
+        """Each slice of the maps."""
+        with slices(self.k, self.own) as (number, _):
+            yield self.early or self._prepare(number)
+
+    def gathers(self, team: Team) -> list[Gather]:
+        """Begin to load this tile's part of the weights that a team shares."""
+        assert isinstance(self.load, PackedWeights) and self.early is not None
+        addresses = self.early.weights or []
+        runs = self.load.runs(self._volume(self.early.group, self.early.block))
+        pairs = zip(runs, addresses, strict=True)
+        return [Gather(self.k, team, (t, first, t.size), to) for (t, first), to in pairs]
+
+    def load_weights(self, begin: float, end: float) -> None:
+        """Load a part, from 0 to 1, of the weights for which there is only room so far."""
+        if self.early is not None:
+            assert isinstance(self.load, PackedWeights)
+            volume = self._volume(self.early.group, self.early.block)
+            self._fill(self.load, volume, self.early.weights or [], begin, end)
+
+    def load_addend(self, n: Value, block: RowBlock) -> None:
+        """Load what the products of the tile's only slice are added to, if that is a tensor."""
+        if self.early is not None and self.own.least and self.p.epilogue.residual is not None:
+            at = block.target(n, self.early.first)
+            addend = load_addend(self.k, self.p, self.early, block, at)
+            self.early = replace(self.early, addend=addend)
+
+    def begin_sums(self, n: Value, block: RowBlock) -> None:
+        """Prepare what the products of the tile's only slice are added to, if that is a tensor."""
+        if self.early is not None and self.own.least and self.p.epilogue.residual is not None:
+            start = start_of(self.k, self.p, self.early, block, block.target(n, self.early.first))
+            self.early = replace(self.early, start=start)
+
+    def _fill(
+        self, load: PackedWeights, volume: Volume, addresses: list[Value], begin: float = 0, end: float = 1
+    ) -> None:
+        """Load packed weights, unless the tile has none of the stretch."""
+        with self.k.when(0, self.own.length):
+            load.load(volume, addresses, begin, end)
+
+    def _volume(self, group: Value, block: Value) -> Volume:
+        return Volume(group, block, Stretch(0, self.p.plan.channels, 1), 0)
+
+    def _weights(self, group: Value, block: Value) -> list[Value] | None:
+        """Those of all channels, or where they will be once the tiles have shared them."""
+        volume = self._volume(group, block)
+        if not self.p.single:
+            return None
+        if self.own.most > 1 or not isinstance(self.load, PackedWeights):
+            return self.load(volume)
+        addresses = self.load.buffers(volume)
+        if self.p.plan.share == OWN:
+            self._fill(self.load, volume, addresses)
+        return addresses
+
+    def _prepare(self, number: Value) -> SliceMaps:
+        k, p, stretch, grid = self.k, self.p, self.stretch, self.p.grid
+        group, block = k.let(number // stretch.count), k.let(number % stretch.count)
+        inner = add(multiply(block, stretch.size), stretch.start)
+        first = k.let(add(multiply(group, p.layer.groups.maps), inner))
+        bias = load_vector(k, "bias", self.bias, first, stretch.size) if self.bias is not None else None
+        start = None
+        if bias is not None and p.single and p.epilogue.residual is None and grid is not None:
+            start = spread_bias(k, grid, stretch.size, bias)
+        weights = self._weights(group, block)
+        return SliceMaps(group, block, first, stretch.size, self.load, weights, bias, start)

@@ -1,0 +1,100 @@
+"""How a convolution or a pool is divided, in numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from compiler.codegen.expr import ceil_div
+from compiler.lowering.conv.layer import Layer
+from compiler.lowering.record import Cut
+
+KEEP = "keep"
+"""Choice: ``weights`` stay while rows pass, or ``rows`` stay while maps pass."""
+SHARE = "share"
+"""Choice: what tiles load together and give to each other."""
+OWN, WEIGHTS, IMAGE, BOTH = "own", "weights", "image", "both"
+_COLUMNS = "columns"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A cut in numbers: parts of images, rows and maps; rows, maps and input channels of a slice.
+
+    ``columns`` is 0 where slices have whole rows; else how much of them a slice has at most, and
+    ``column_parts`` how many tiles share a row.
+    """
+
+    images: int
+    row_parts: int
+    map_parts: int
+    rows: int
+    maps: int
+    channels: int
+    keep: str = "weights"
+    share: str = OWN
+    column_parts: int = 1
+    columns: int = 0
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Tiles along images, rows, columns if they are divided, and maps."""
+        columns = (self.column_parts,) if self.columns else ()
+        return (self.images, self.row_parts, *columns, self.map_parts)
+
+    @property
+    def tiles(self) -> int:
+        """Tiles that have a place in the grid."""
+        return math.prod(self.grid)
+
+    @property
+    def shares_weights(self) -> bool:
+        """Whether tiles with the same maps load their weights together."""
+        return self.share in (WEIGHTS, BOTH)
+
+    @property
+    def shares_image(self) -> bool:
+        """Whether tiles with the same rows load them together."""
+        return self.share in (IMAGE, BOTH)
+
+    def cut(self) -> Cut:
+        """As the search has it."""
+        tiles = [("images", self.images), ("rows", self.row_parts), ("maps", self.map_parts)]
+        sizes = [("rows", self.rows), ("maps", self.maps), ("channels", self.channels)]
+        if self.columns:
+            tiles.append((_COLUMNS, self.column_parts))
+            sizes.append((_COLUMNS, self.columns))
+        return Cut(tuple(tiles), tuple(sizes), ((KEEP, self.keep), (SHARE, self.share)))
+
+
+def plan_of(cut: Cut) -> Plan:
+    """The numbers of a cut."""
+    return Plan(
+        cut.parts("images"), cut.parts("rows"), cut.parts("maps"),
+        cut.size("rows"), cut.size("maps"), cut.size("channels"),
+        cut.choice(KEEP, "weights"), cut.choice(SHARE, OWN),
+        cut.parts(_COLUMNS), dict(cut.sizes).get(_COLUMNS, 0),
+    )  # fmt: skip
+
+
+def rounds(layer: Layer, plan: Plan) -> tuple[int, int]:
+    """Slices of the busiest tile: of images, rows and columns together, and of maps."""
+    images = ceil_div(layer.batch, plan.images)
+    rows = ceil_div(ceil_div(layer.g.rows, plan.row_parts), plan.rows)
+    if plan.columns:
+        rows *= ceil_div(ceil_div(layer.g.columns, plan.column_parts), plan.columns)
+    maps = ceil_div(layer.groups.count * ceil_div(layer.groups.maps, plan.maps), plan.map_parts)
+    return images * rows, maps
+
+
+def layer_for(layer: Layer, plan: Plan) -> Layer:
+    """The layer as a plan computes it: an image that all tiles share comes with all its rows."""
+    whole = plan.shares_image and plan.row_parts == 1
+    return replace(layer, g=replace(layer.every_row, whole=True)) if whole else layer
+
+
+def narrowed(layer: Layer, columns: int) -> Layer:
+    """The numbers of a layer for slices that have so many columns of each row of the result, 0 for all."""
+    if not columns:
+        return layer
+    return replace(layer, g=replace(layer.g, columns=columns, width=layer.g.input_columns(columns)))

@@ -1,0 +1,282 @@
+"""MaxPool, AveragePool and GlobalAveragePool on channel-blocked slices, with steps behind them.
+
+An average is one instruction, which divides the FP32 sum once, where all windows count as many elements;
+elsewhere the sums are multiplied by the reciprocals of how many each window counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from compiler.codegen.aligned import (
+    BLOCK,
+    Aligned,
+    Grid,
+    Place,
+    aligned_bytes,
+    load_slice,
+    narrowed_slice,
+    slice_buffer,
+    store_slice,
+    widened_slice,
+)
+from compiler.codegen.dealing import coordinates, dealt, share, slices
+from compiler.codegen.expr import Value, add, ceil_div, multiply, round_up
+from compiler.codegen.kernel import Kernel, Target
+from compiler.codegen.precision import stored
+from compiler.codegen.spm import SpmOverflow
+from compiler.codegen.tensors import DdrTensor
+from compiler.codegen.vector import Vector
+from compiler.codegen.windows import Geometry, RowBlock, geometry, limits, upright
+from compiler.graph import Array
+from compiler.lowering.conv import long_pool
+from compiler.lowering.conv.cuts import best_cuts, first_plan, plan_for
+from compiler.lowering.conv.layer import Epilogue, Kind, Layer, is_exact
+from compiler.lowering.conv.plan import Plan
+from compiler.lowering.conv.slice import Problem, shares
+from compiler.lowering.conv.weights import Groups
+from compiler.lowering.pointwise import apply_steps, step_bytes
+from compiler.lowering.record import Cut, Order, Work, lowering
+from compiler.lowering.region import SliceRegion
+from compiler.operators.pool import pool_window
+from compiler.operators.record import Call
+from tx8isa.formats import Format
+
+_LONGEST = 4096
+"""Extent of one lane of a packed shape."""
+
+
+def _check(call: Call) -> str | None:
+    window = pool_window(call)
+    if max(window.dilations) > 1:
+        return f"dilations of 1; found {list(window.dilations)}"
+    return limits(window)
+
+
+Pooling = Callable[[RowBlock, Aligned], Aligned]
+
+
+def pool_layer(work: Work, wide: bool) -> Layer:
+    """A pool in numbers; ``wide``: it is computed in FP32 whatever the format of the data."""
+    source = work.input(0)
+    g, channels = geometry(pool_window(work.spec)), source.shape[-1]
+    direct = is_exact(work.steps) and not wide
+    image = 4 * ceil_div(g.input_rows(1) * g.width, g.columns)
+    extra = step_bytes(work.steps, Format.FP32) + (8 + image) * (not direct)
+    return Layer(
+        g, source.shape[0], Groups(1, channels, channels, 1), source.fmt, Kind.POOL, source.blocked,
+        False, False, direct, extra, len(work.steps), False, g,
+    )  # fmt: skip
+
+
+def _alone(work: Work, wide: bool) -> Layer:
+    """The same for a phase of its own: an image of one row is divided as one column."""
+    layer = pool_layer(work, wide)
+    g = upright(layer.g)
+    return replace(layer, g=g, every_row=g)
+
+
+def _cuts(target: Target, work: Work) -> list[Cut]:
+    return best_cuts(target, _alone(work, work.op == "AveragePool" and counts_differ(work.spec)))
+
+
+def counts_differ(call: Call) -> bool:
+    """Whether windows count different numbers of elements, or not all they cover."""
+    g = geometry(pool_window(call))
+    return bool((_counts(call) != g.kernel[0] * g.kernel[1]).any())
+
+
+@lowering("MaxPool", order=Order.CHANNELS_LAST, check=_check, cuts=_cuts, anchor=True, blocked=True)
+def max_pool(k: Kernel, work: Work) -> None:
+    """ct.pool.max, which ignores positions outside the image."""
+    layer = _alone(work, False)
+
+    def pool(block: RowBlock, data: Aligned) -> Aligned:
+        return pool_slice(k, "max", layer.g, block, data)
+
+    _pooled(k, work, layer, pool)
+
+
+@lowering("AveragePool", order=Order.CHANNELS_LAST, check=_check, cuts=_cuts, anchor=True, blocked=True)
+def average_pool(k: Kernel, work: Work) -> None:
+    """ct.pool.avg, or FP32 sums times a factor for each position."""
+    uneven = counts_differ(work.spec)
+    layer = _alone(work, uneven)
+    factors = _Factors(k, _counts(work.spec)) if uneven else None
+
+    def pool(block: RowBlock, data: Aligned) -> Aligned:
+        if factors is None:
+            return pool_slice(k, "avg", layer.g, block, data)
+        result = pool_slice(k, "sum", layer.g, block, data)
+        factors.apply(result, multiply(block.begin, layer.g.columns))
+        return result
+
+    _pooled(k, work, layer, pool)
+
+
+def _counts(call: Call) -> Array:
+    """Elements that a mean is taken over, per output position [rows, columns] (ONNX AveragePool)."""
+    window, g = pool_window(call), geometry(pool_window(call))
+    include = bool(call.integer("count_include_pad"))
+    axes = []
+    ends = window.pads_end if len(window.pads_end) == 2 else (window.pads_end[0], 0)
+    for axis, (size, outputs) in enumerate(((g.height, g.rows), (g.width, g.columns))):
+        low = -g.begin[axis] if include else 0
+        high = size + ends[axis] if include else size
+        starts = np.arange(outputs) * g.strides[axis] - g.begin[axis]
+        taps = starts[:, None] + np.arange(g.kernel[axis])
+        axes.append(((taps >= low) & (taps < high)).sum(1))
+    return np.asarray(np.multiply.outer(*axes))
+
+
+class _Factors:
+    """A factor for each output position, spread over the channels of a plane by the matrix engine.
+
+    A factor is the sum of two TF32 numbers, so a product of [positions, 2] with ones [2, 64] is that factor
+    in every lane but for 2**-22 of it.
+    """
+
+    def __init__(self, k: Kernel, counts: Array) -> None:
+        self.k = k
+        factors = (1.0 / counts).astype(np.float32).reshape(-1)
+        high = stored(factors, Format.TF32)
+        pairs = np.stack([high, stored(factors - high, Format.TF32)], 1)
+        table = np.zeros((len(factors), 4), np.float32)
+        table[:, :2] = pairs
+        self.table = DdrTensor(k.constant("factors", Format.TF32, table).symbol, Format.TF32, (table.size,))
+        self.ones = k.buffer("ones", aligned_bytes(2, BLOCK, Format.TF32))
+        k.emit("td.memset.tf32", dst=self.ones, value=1.0, n=2 * BLOCK)
+
+    def apply(self, data: Aligned, first: Value) -> None:
+        """Multiply every plane of FP32 data by the factors from position ``first`` on."""
+        k, grid = self.k, data.grid
+        pairs = slice_buffer(k, "pairs", Format.TF32, grid, 2)
+        source = self.table.at(multiply(first, 4))
+        k.emit("rdma.tf32", dst=pairs.base, src=source, n=multiply(grid.positions, 4))
+        widths = [BLOCK] * data.planes + [data.tail] * bool(data.tail)
+        for width in sorted(set(widths)):
+            lanes = slice_buffer(k, "lanes", Format.FP32, grid, width)
+            k.emit(
+                "ne.gemm.tf32", a=pairs.base, b=self.ones, out=lanes.base, m=grid.positions, k=2, n=width,
+                rt=1, out_format="fp32",
+            )  # fmt: skip
+            for index in (i for i, plane in enumerate(widths) if plane == width):
+                place = data.plane(index)
+                Vector(k, Format.FP32, lanes.elements).vv("mul", place, place, lanes.base)
+
+
+def pool_slice(k: Kernel, name: str, g: Geometry, block: RowBlock, data: Aligned) -> Aligned:
+    """One instruction, ``name`` max, avg or sum, over a slice."""
+    result = slice_buffer(k, "y", data.fmt, block.output, data.channels)
+    k.emit(
+        f"ct.pool.{name}.{data.fmt.token}", dst=result.base, src0=data.base, shape=data.shape,
+        dst_shape=result.shape, pad=block.pad,
+        window=[g.kernel[1], g.kernel[0], g.strides[1], g.strides[0]],
+    )  # fmt: skip
+    return result
+
+
+def _pooled(k: Kernel, work: Work, layer: Layer, pool: Pooling) -> None:
+    """The slices of this tile; channels are independent of each other."""
+    source, plan = work.input(0), _plan(k, work, layer)
+    places = coordinates(k, plan.grid)
+    p = Problem(work, layer, plan, Epilogue(None, work.steps, layer.direct), *shares(layer, plan, places))
+    for stretch, own in dealt(source.shape[-1], plan.maps, plan.map_parts, places[-1]):
+        with slices(k, own) as (number, _), p.blocks(k) as (n, block):
+            first = k.let(add(multiply(number, stretch.size), stretch.start))
+            data = load_slice(k, "x", source, block.source(n, first), block.input, stretch.size)
+            if not layer.direct:
+                data = widened_slice(k, data)
+            _finish(k, work, pool(block, data), block.target(n, first))
+
+
+def _plan(k: Kernel, work: Work, layer: Layer) -> Plan:
+    if work.cut is not None:
+        return plan_for(layer, work.cut)
+    found = first_plan(layer, k.target, k.budget)
+    if found is None:
+        need = layer.g.input_rows(1)
+        raise SpmOverflow(f"one row of output and {need} of input do not fit the SPM")
+    return found
+
+
+def _finish(k: Kernel, work: Work, result: Aligned, at: Place) -> None:
+    """Steps, one rounding, store."""
+    apply_steps(SliceRegion(k, result, at), result.base, work.steps)
+    if result.fmt is not work.output.fmt:
+        result = narrowed_slice(k, result, work.output.fmt)
+    store_slice(k, result, work.output, at)
+
+
+@lowering("GlobalAveragePool", order=Order.CHANNELS_LAST, cuts=long_pool.cuts, anchor=True, blocked=True)
+def global_average_pool(k: Kernel, work: Work) -> None:
+    """The mean of all positions of each channel, in pieces where they do not fit."""
+    if long_pool.is_shared(k.target, work):
+        long_pool.pool_shared(k, work)
+        return
+    source = work.input(0)
+    positions, channels = math.prod(source.shape[1:-1]), source.shape[-1]
+    direct = is_exact(work.steps)
+    taken, length = _sizes(k, source, positions, channels, direct)
+    groups = ceil_div(channels, taken)
+    images = min(source.shape[0], max(1, k.target.tiles // groups))
+    image, lane = coordinates(k, (images, k.target.tiles // images))
+    own_images = share(source.shape[0], images, image, 1)
+    for stretch, own in dealt(channels, taken, k.target.tiles // images, lane):
+        with slices(k, own) as (number, _), slices(k, own_images) as (n, _):
+            at = Place(n, 0, k.let(add(multiply(number, stretch.size), stretch.start)))
+            if length == positions and direct:
+                result = _mean(k, source, at, positions, stretch.size)
+            else:
+                result = _mean_of_pieces(k, source, at, (positions, length), stretch.size)
+            _finish(k, work, result, at)
+
+
+def _sizes(k: Kernel, source: DdrTensor, positions: int, channels: int, direct: bool) -> tuple[int, int]:
+    """Channels and positions of a slice: few channels rather than pieces of the positions."""
+    widest = Format.FP32 if not direct else source.fmt
+    wanted = max(1, ceil_div(channels, max(1, k.target.tiles // source.shape[0])))
+    taken = min(channels, round_up(wanted, BLOCK))
+
+    def need(length: int, lanes: int) -> int:
+        compact = 0 if source.blocked else length * (lanes % BLOCK) * source.bytes_each
+        wide = aligned_bytes(length, lanes, widest) if widest is not source.fmt or length < positions else 0
+        return aligned_bytes(length, lanes, source.fmt) + wide + compact + 4096
+
+    length = min(positions, _LONGEST)
+    while need(length, taken) > k.budget and taken > BLOCK:
+        taken = round_up(ceil_div(taken, 2), BLOCK)
+    while need(length, taken) > k.budget and length > 1:
+        length = ceil_div(length, 2)
+    return taken, length
+
+
+def _mean(k: Kernel, source: DdrTensor, at: Place, positions: int, channels: int) -> Aligned:
+    """One instruction, which divides the FP32 sum once."""
+    data = load_slice(k, "x", source, at, Grid(positions, 1, positions), channels)
+    result = slice_buffer(k, "mean", source.fmt, Grid(1, 1, 1), channels)
+    token = source.fmt.token
+    k.emit(f"ct.reduce.avg.{token}", dst=result.base, src0=data.base, shape=data.shape, dims="h")
+    return result
+
+
+def _mean_of_pieces(
+    k: Kernel, source: DdrTensor, at: Place, sizes: tuple[int, int], channels: int
+) -> Aligned:
+    """FP32 sums of pieces of the positions, added up."""
+    positions, length = sizes
+    total = slice_buffer(k, "total", Format.FP32, Grid(1, 1, 1), channels)
+    v = Vector(k, Format.FP32, total.elements)
+    k.emit("td.memset.fp32", dst=total.base, value=0.0, n=total.elements)
+    with slices(k, share(positions, 1, 0, length)) as (begin, count):
+        piece = replace(at, position=begin)
+        data = widened_slice(k, load_slice(k, "x", source, piece, Grid(count, 1, length), channels))
+        part = slice_buffer(k, "part", Format.FP32, Grid(1, 1, 1), channels)
+        k.emit("ct.reduce.sum.fp32", dst=part.base, src0=data.base, shape=data.shape, dims="h")
+        v.vv("add", total.base, total.base, part.base)
+    v.vs("div", total.base, total.base, float(positions))
+    return total

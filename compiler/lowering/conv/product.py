@@ -1,0 +1,39 @@
+"""The instructions of the matrix engine for one slice of a convolution."""
+
+from __future__ import annotations
+
+from compiler.codegen.aligned import Aligned
+from compiler.codegen.expr import Value
+from compiler.codegen.kernel import Argument, Kernel
+from compiler.codegen.precision import PRODUCTS, engine_format, part_count
+from compiler.lowering.conv.layer import Kind, Layer
+
+
+def multiply_slice(
+    k: Kernel, layer: Layer, pad: list[Value], images: list[Aligned], weights: list[Value], result: Aligned,
+    start: Aligned | None,
+) -> None:  # fmt: skip
+    """The products of all parts of the operands, added to ``start``.
+
+    ``pad``: rows and columns of zeros around the image, [top, bottom, left, right]; ``images`` and
+    ``weights`` have an entry for each part.
+    """
+    g, data, fmt = layer.g, images[0], engine_format(layer.fmt).token
+    common: dict[str, Argument] = {"out": result.base, "out_format": result.fmt.token}
+    mnemonic, right = f"{layer.kind.value}.{fmt}", "w"
+    if layer.kind is Kind.GEMM:
+        right = "b"
+        common |= {"m": data.grid.positions, "k": data.channels, "n": result.channels}
+    else:
+        common |= {
+            "shape": data.shape, "dst_shape": result.shape, "pad": pad,
+            "window": [g.kernel[1], g.kernel[0], g.strides[1], g.strides[0]],
+        }  # fmt: skip
+        if layer.kind is Kind.CONV:
+            common["dilation"] = [g.dilations[1], g.dilations[0]]
+    for a, b in PRODUCTS[: 3 if part_count(layer.fmt) > 1 else 1]:
+        operands = common | {"a": images[a].base, right: weights[b]}
+        if start is not None:
+            operands |= {"psum": start.base, "psum_format": start.fmt.token}
+        k.emit(mnemonic, **operands)
+        start = result

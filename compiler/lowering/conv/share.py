@@ -1,0 +1,157 @@
+"""What the tiles of a convolution load together: the weights of the same maps, the image of the same rows.
+
+The order is: parts of shared weights start on their way to the scratchpad; all tiles come together (what came
+before is complete then); parts of a shared image follow; the copies to other tiles start, and meanwhile each
+tile loads what it has for itself; when all copies have arrived the tiles go on.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from compiler.codegen.aligned import BLOCK, Aligned, Place, slice_buffer, stored_elements
+from compiler.codegen.expr import Value, add, ceil_div, minimum, multiply, quotient, remainder, subtract
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.precision import split
+from compiler.codegen.share import Team, TileGrid, send
+from compiler.codegen.tensors import DdrTensor, dma_loops
+from compiler.codegen.windows import RowBlock
+from compiler.lowering.conv.cost import before_meeting, rates_of
+from compiler.lowering.conv.maps import MapsOfTile
+from compiler.lowering.conv.slice import Problem, load_image
+from compiler.lowering.gather import Gather, Part, enter, meet_all
+from tx8isa.layouts import batch_bytes
+
+
+@dataclass(frozen=True)
+class Early:
+    """What is in the scratchpad before the loops: image, rows of it, and their data."""
+
+    image: Value = 0
+    block: RowBlock | None = None
+    data: list[Aligned] | None = None
+
+
+def only_slice(k: Kernel, p: Problem) -> Early:
+    """The tile's rows, if they are one slice."""
+    grid = p.grid
+    if max(p.images.most, p.rows.most, p.columns.most) > 1 or grid is None:
+        return Early()
+    n = k.let(p.images.some)
+    begin, count = k.let(p.rows.some), k.let(grid.height)
+    return Early(n, p.block(k, (begin, count), (k.let(p.columns.some), k.let(grid.row))))
+
+
+def shared(k: Kernel, p: Problem, jobs: list[MapsOfTile], grid: TileGrid, early: Early) -> Early:
+    """Let the tiles give each other what several of them need; all tiles take part."""
+    with k.registers.scope():
+        if p.plan.shares_image:
+            return _with_shared_image(k, p, jobs, grid, early)
+        return _with_shared_weights(k, p, jobs, _with_same_maps(k, grid), early)
+
+
+def _with_same_maps(k: Kernel, grid: TileGrid) -> Team:
+    """The maps are the last axis."""
+    return grid.team(k, *range(len(grid.parts) - 1))
+
+
+def _with_shared_weights(k: Kernel, p: Problem, jobs: list[MapsOfTile], team: Team, early: Early) -> Early:
+    gathers = [gather for job in jobs for gather in job.gathers(team)]
+    enter(k, *(gather.target for gather in gathers))
+    if early.block is not None:
+        data = load_image(k, p, early.image, early.block, 0, p.layer.groups.channels)
+        early = replace(early, data=data)
+    for gather in gathers:
+        gather.send()
+    _begin_sums(jobs, early)
+    meet_all(k, gathers)
+    return early
+
+
+def _with_shared_image(k: Kernel, p: Problem, jobs: list[MapsOfTile], grid: TileGrid, early: Early) -> Early:
+    block, source = early.block, p.work.input(0)
+    assert block is not None
+    target = slice_buffer(k, "x", source.fmt, block.input, source.shape[-1])
+    team = grid.team(k, len(grid.parts) - 1)
+    gathers: list[Part] = []
+    first = 0.0
+    if p.plan.shares_weights:
+        weights_team = _with_same_maps(k, grid)
+        gathers = [gather for job in jobs for gather in job.gathers(weights_team)]
+    else:
+        addend = p.layer.residual and not p.addend_is_early(k)
+        first = before_meeting(p.layer, p.plan, addend, rates_of(k.target.machine))
+        _load_weights(jobs, 0, first)
+    enter(k, target.base, *(gather.target for gather in gathers))
+    image = _image_part(k, p, team, early.image, block, target)
+    for gather in gathers:
+        gather.send()
+    k.emit("ncc.wait")
+    image.send()
+    if not p.plan.shares_weights:
+        _load_weights(jobs, first, 1)
+    _begin_sums(jobs, early)
+    meet_all(k, [*gathers, image])
+    return replace(early, data=split(k, target))
+
+
+def _image_part(k: Kernel, p: Problem, team: Team, n: Value, block: RowBlock, target: Aligned) -> Part:
+    source = p.work.input(0)
+    if p.plan.row_parts > 1:
+        return _RowsPart(k, team, source, block.source(n), target)
+    image = batch_bytes(math.prod(source.shape[1:-1]), source.shape[-1], source.fmt.bits) // source.bytes_each
+    return Gather(k, team, (source, multiply(n, image), stored_elements(source)), target.base)
+
+
+class _RowsPart:
+    """Some rows of a blocked image, to be at ``target`` in every tile of a team.
+
+    Each tile brings as many planes, or, where there are fewer planes than tiles, an equal part of one; only
+    planes of an image of which rows are skipped.
+    """
+
+    def __init__(self, k: Kernel, team: Team, source: DdrTensor, at: Place, target: Aligned) -> None:
+        self.k, self.team, self.rows, self.target = k, team, target, target.base
+        planes = source.shape[-1] // BLOCK
+        pieces = max(team.size // planes, 1)
+        self.planes = max(planes // team.size, 1)
+        self.length = ceil_div(target.grid.room * target.grid.width, pieces)
+        self.plane = k.let(multiply(quotient(team.member, pieces), self.planes))
+        self.begin = k.let(multiply(remainder(team.member, pieces), self.length))
+        self.staged = k.buffer("part", self.planes * self.length * BLOCK * source.bytes_each)
+        height = math.prod(source.shape[1:-1])
+        image = batch_bytes(height, source.shape[-1], source.fmt.bits) // source.bytes_each
+        position = add(add(multiply(self.plane, height), at.position), self.begin)
+        first = add(multiply(at.image, image), multiply(position, BLOCK))
+        with k.when(self.begin, self.rows.grid.positions):
+            if at.row_step > 1:
+                row, step = target.grid.width * BLOCK, at.row_step * target.grid.width * BLOCK
+                loops = dma_loops((height * BLOCK, step, 1), (self.planes, target.grid.height, row))
+            else:
+                loops = dma_loops((height * BLOCK, 1), (self.planes, multiply(self._count, BLOCK)))
+            k.emit(f"rdma.{source.fmt.token}", dst=self.staged, src=source.at(first), **loops)
+
+    @property
+    def _count(self) -> Value:
+        """Positions of each plane."""
+        return minimum(self.length, subtract(self.rows.grid.positions, self.begin))
+
+    def send(self) -> None:
+        """Start the copies; the part must have arrived in the scratchpad."""
+        each = BLOCK * self.rows.fmt.bits // 8
+        with self.k.when(self.begin, self.rows.grid.positions):
+            place = add(multiply(self.plane, self.rows.grid.positions), self.begin)
+            size = multiply(self._count, self.planes * each)
+            send(self.k, self.team, self.staged, add(self.target, multiply(place, each)), size)
+
+
+def _load_weights(jobs: list[MapsOfTile], begin: float, end: float) -> None:
+    for job in jobs:
+        job.load_weights(begin, end)
+
+
+def _begin_sums(jobs: list[MapsOfTile], early: Early) -> None:
+    if early.block is not None:
+        for job in jobs:
+            job.begin_sums(early.image, early.block)

@@ -1,0 +1,198 @@
+"""One slice of a convolution: rows of the image, the sums, the steps behind them, its place in the result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from compiler.codegen.aligned import (
+    Aligned,
+    Grid,
+    Place,
+    load_slice,
+    narrowed_slice,
+    per_channel,
+    slice_buffer,
+    spread,
+    store_slice,
+    widened_slice,
+)
+from compiler.codegen.dealing import Share, share, slices, within
+from compiler.codegen.expr import Value, add, maximum, multiply
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.precision import engine_format, split
+from compiler.codegen.tensors import stretches
+from compiler.codegen.windows import RowBlock, block_of_columns, row_block
+from compiler.lowering.conv.layer import Epilogue, Layer
+from compiler.lowering.conv.plan import Plan
+from compiler.lowering.conv.product import multiply_slice
+from compiler.lowering.conv.weights import Volume, Weights
+from compiler.lowering.pointwise import apply_steps
+from compiler.lowering.record import Work
+from compiler.lowering.region import SliceRegion
+from tx8isa.formats import Format
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A convolution, how it is cut, and what this tile has of it."""
+
+    work: Work
+    layer: Layer
+    plan: Plan
+    epilogue: Epilogue
+    images: Share
+    rows: Share
+    columns: Share
+
+    @property
+    def single(self) -> bool:
+        """Whether all input channels of a group are taken together."""
+        return self.layer.channelwise or self.plan.channels == self.layer.groups.channels
+
+    def addend_is_early(self, k: Kernel) -> bool:
+        """Whether there is a residual tensor that earlier phases have written before the last barrier."""
+        return self.epilogue.residual is not None and self.epilogue.residual.symbol in k.settled
+
+    @property
+    def grid(self) -> Grid | None:
+        """The positions of the result in each of the tile's slices, if all have as many; at least 1."""
+        height, columns = _length(self.rows), _length(self.columns)
+        if height is None or columns is None:
+            return None
+        whole = self.columns.size == self.layer.g.columns
+        return Grid(height, self.columns.size, self.rows.size, None if whole else columns)
+
+    @contextmanager
+    def blocks(self, k: Kernel) -> Iterator[tuple[Value, RowBlock]]:
+        """The tile's slices: image, and rows of it."""
+        with slices(k, self.images) as (n, _), slices(k, self.rows) as rows, slices(k, self.columns) as part:
+            yield n, self.block(k, rows, part)
+
+    def block(self, k: Kernel, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> RowBlock:
+        """The slice with these output rows and columns: the first, and how many."""
+        g = self.layer.g
+        block = row_block(k, g, *rows, self.rows.size)
+        if self.columns.size == g.columns:
+            return block
+        return block_of_columns(k, g, block, *columns, self.columns.size)
+
+
+def shares(layer: Layer, plan: Plan, places: Sequence[Value]) -> tuple[Share, Share, Share]:
+    """A tile's images, rows and columns, from its places along the axes of the plan's grid."""
+    g = layer.g
+    if plan.columns:
+        columns = share(g.columns, plan.column_parts, places[2], plan.columns)
+    else:
+        columns = share(g.columns, 1, 0, g.columns)
+    return (
+        share(layer.batch, plan.images, places[0], 1),
+        share(g.rows, plan.row_parts, places[1], plan.rows),
+        columns,
+    )
+
+
+def _length(own: Share) -> Value | None:
+    """How long all slices of a share are, if they are equally long; at least 1."""
+    if own.even:
+        return own.size
+    return within(maximum(own.length, 1), 1, own.size) if own.most == 1 else None
+
+
+@dataclass(frozen=True)
+class SliceMaps:
+    """The maps of a slice, ``first`` their first: weights, when they are loaded once, and the bias.
+
+    ``start``: where the sums of all its slices begin, if that is known before them; ``addend``: what is added
+    to the only one, as it was loaded.
+    """
+
+    group: Value
+    block: Value
+    first: Value
+    count: int
+    load: Weights
+    weights: list[Value] | None
+    bias: Value | None
+    start: Aligned | None
+    addend: Aligned | None = None
+
+
+def spread_bias(k: Kernel, grid: Grid, maps: int, bias: Value) -> Aligned:
+    """The bias at every position of a slice, in FP32."""
+    start = slice_buffer(k, "start", Format.FP32, grid, maps)
+    spread(k, start, bias)
+    return start
+
+
+def load_image(k: Kernel, p: Problem, n: Value, block: RowBlock, lane: Value, channels: int) -> list[Aligned]:
+    """The image rows of a slice, ``channels`` of them from ``lane`` on, as the matrix engine takes them."""
+    return split(k, load_slice(k, "x", p.work.input(0), block.source(n, lane), block.input, channels))
+
+
+def compute_slice(
+    k: Kernel, p: Problem, n: Value, block: RowBlock, own: SliceMaps, data: list[Aligned] | None
+) -> None:
+    """One slice from the image (``data``, or still to be loaded) to its place in the result."""
+    at = block.target(n, own.first)
+    start = start_of(k, p, own, block, at)
+    result = _convolve(k, p, n, block, own, data, start)
+    region = SliceRegion(k, result, at)
+    apply_steps(region, result.base, p.epilogue.steps)
+    if result.fmt is Format.FP32:
+        result = narrowed_slice(k, result, p.work.output.fmt)
+    store_slice(k, result, p.work.output, at)
+
+
+def start_of(k: Kernel, p: Problem, own: SliceMaps, block: RowBlock, at: Place) -> Aligned | None:
+    """Where the sums of a slice begin: residual and bias; FP32 and its own if they are accumulated there."""
+    if own.start is not None:
+        return own.start
+    if p.epilogue.residual is not None:
+        start = own.addend or load_addend(k, p, own, block, at)
+        if own.bias is None and p.single:
+            return start
+        start = widened_slice(k, start)
+        if own.bias is not None:
+            per_channel(k, "add", start, own.bias)
+        return start
+    if own.bias is not None:
+        return spread_bias(k, block.output, own.count, own.bias)
+    if p.single:
+        return None
+    start = slice_buffer(k, "y", Format.FP32, block.output, own.count)
+    k.emit("td.memset.fp32", dst=start.base, value=0.0, n=start.elements)
+    return start
+
+
+def load_addend(k: Kernel, p: Problem, own: SliceMaps, block: RowBlock, at: Place) -> Aligned:
+    """The slice of the tensor to which the products are added."""
+    assert p.epilogue.residual is not None
+    return load_slice(k, "residual", p.epilogue.residual, at, block.output, own.count)
+
+
+def _convolve(
+    k: Kernel, p: Problem, n: Value, block: RowBlock, own: SliceMaps, data: list[Aligned] | None,
+    start: Aligned | None,
+) -> Aligned:  # fmt: skip
+    """The sums of one slice: rounded if nothing inexact follows, otherwise in FP32."""
+    compute = p.work.output.fmt
+    if p.single:
+        fmt = engine_format(compute) if p.layer.direct else Format.FP32
+        result = slice_buffer(k, "y", fmt, block.output, own.count)
+        lane = own.first if p.layer.channelwise else multiply(own.group, p.layer.groups.channels)
+        channels = own.count if p.layer.channelwise else p.layer.groups.channels
+        images = data or load_image(k, p, n, block, lane, channels)
+        assert own.weights is not None
+        multiply_slice(k, p.layer, block.pad, images, own.weights, result, start)
+        return result
+    assert start is not None
+    for stretch in stretches(p.layer.groups.channels, p.plan.channels):
+        with k.loop(stretch.count) as step:
+            inner = add(multiply(step, stretch.size), stretch.start)
+            lane = add(multiply(own.group, p.layer.groups.channels), inner)
+            images = load_image(k, p, n, block, lane, stretch.size)
+            weights = own.load(Volume(own.group, own.block, stretch, step))
+            multiply_slice(k, p.layer, block.pad, images, weights, start, start)
+    return start

@@ -1,0 +1,238 @@
+"""Products of any shape, block by block: what is small, or narrow, or does not come out even.
+
+The result is cut into blocks of rows and of columns; narrower ones at the end are code of their own, where
+the engines must know a width when compiling. A long inner dimension is cut too and accumulated in FP32.
+Constant right operands are laid out for the engine when compiling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+
+import numpy as np
+
+from compiler.codegen.aligned import (
+    BLOCK,
+    Aligned,
+    Grid,
+    Place,
+    aligned_bytes,
+    load_aligned,
+    slice_buffer,
+    store_aligned,
+)
+from compiler.codegen.expr import Value, add, ceil_div, minimum, multiply, round_up
+from compiler.codegen.kernel import Argument, Kernel
+from compiler.codegen.precision import constant_parts, engine_format, multiply_parts, part_count, split
+from compiler.codegen.tensors import DdrTensor, Stretch, stretches
+from compiler.codegen.vector import convert
+from compiler.graph import Array
+from compiler.lowering.matmul.product import Matrix, Product
+from compiler.lowering.matmul.result import Block, finish, sums_format
+from tx8isa.formats import Format
+from tx8isa.layouts import Layout, batch_bytes
+from tx8isa.packing import pack
+
+_MOST_COLUMNS, _MOST_ROWS, _MOST_INNER = 256, 512, 4096
+_FEWEST_ROWS = 16
+_FINE = 8
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Sizes of the slices: rows and columns of the result, and part of the inner dimension."""
+
+    m: int
+    n: int
+    k: int
+
+
+def _halved(extent: int) -> int:
+    """About half, in whole planes as long as there are some."""
+    return round_up(ceil_div(extent, 2), BLOCK if extent > BLOCK else _FINE)
+
+
+def _choose(k: Kernel, p: Product, columns: int) -> Blocks:
+    """Large blocks that fit, but as many as there are tiles."""
+    m, n, inner = min(p.m, _MOST_ROWS), min(columns, _MOST_COLUMNS), min(p.k, _MOST_INNER)
+
+    def items() -> int:
+        return p.batches * ceil_div(p.m, m) * ceil_div(columns, n)
+
+    while items() < k.target.tiles and (m > _FEWEST_ROWS or n > BLOCK):
+        if m > _FEWEST_ROWS and (m >= n or n <= BLOCK):
+            m = ceil_div(m, 2)
+        else:
+            n = _halved(n)
+    while step_bytes(p, m, n, inner) > k.budget and (m > 1 or n > _FINE or inner > _FINE):
+        if inner > _FINE and (inner * (m + n) > 4 * m * n or (m == 1 and n <= _FINE)):
+            inner = _halved(inner)
+        elif m > 1 and (m >= n or n <= _FINE):
+            m = ceil_div(m, 2)
+        else:
+            n = _halved(n)
+    return Blocks(m, n, inner)
+
+
+def step_bytes(p: Product, m: int, n: int, inner: int) -> int:
+    """Scratchpad bytes of one step: operands (of FP32 the parts too), result, conversions."""
+    fmt = p.compute
+    copies = 3 if part_count(fmt) > 1 else 2
+    operands = aligned_bytes(m, inner, fmt) + aligned_bytes(inner, n, fmt)
+    for matrix, x in ((p.left, m), (p.right, n)):
+        if matrix.tensor.fmt is not fmt:
+            operands += aligned_bytes(x, inner, matrix.tensor.fmt)
+    return copies * operands + 2 * aligned_bytes(m, n, Format.FP32) + 2 * aligned_bytes(m, n, fmt) + 8192
+
+
+def multiply_blocks(k: Kernel, p: Product, start: int = 0) -> None:
+    """The columns of the result from ``start`` on, one stretch of columns after the other."""
+    blocks = _choose(k, p, p.n - start)
+    rows = [Stretch(0, blocks.m, ceil_div(p.m, blocks.m))] if p.left.along_k else stretches(p.m, blocks.m)
+    dealt = 0
+    for part in stretches(p.n - start, blocks.n):
+        columns = Stretch(part.start + start, part.size, part.count)
+        right = right_operand(k, p, columns, stretches(p.k, blocks.k))
+        for stretch in rows:
+            _stretch(k, p, blocks, stretch, columns, right, dealt)
+            dealt += columns.count * p.batches * stretch.count
+
+
+def _stretch(
+    k: Kernel, p: Product, blocks: Blocks, rows: Stretch, columns: Stretch, right: Right, dealt: int
+) -> None:
+    """Blocks of one width, the first of them dealt to tile ``dealt``."""
+    shared = p.batches == 1 and p.k <= blocks.k
+
+    def prepare(column: Value) -> list[Value] | None:
+        return right(column, Stretch(0, p.k, 1), 0, 0) if shared else None
+
+    with k.grouped_items(columns.count, p.batches * rows.count, dealt, prepare) as (column, rest, loaded):
+        batch = k.let(rest // rows.count)
+        begin = k.let(add(multiply(rest % rows.count, rows.size), rows.start))
+        count = k.let(minimum(rows.size, p.m - begin))
+        block = _Block(Grid(count, 1, rows.size), begin, batch, column, columns.size, loaded)
+        sums = _product(k, p, block, blocks, right)
+        first = k.let(add(multiply(column, columns.size), columns.start))
+        result = finish(p, Block(k, sums, Place(0, k.let(p.row(batch, begin)), first), p.n))
+        store_aligned(k, result, p.out, p.place(batch, begin, first), p.n)
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A block of the result: its rows from ``begin`` on, its block of columns of ``width``.
+
+    ``loaded`` is the right operand, if blocks share it.
+    """
+
+    grid: Grid
+    begin: Value
+    batch: Value
+    column: Value
+    width: int
+    loaded: list[Value] | None
+
+
+Right = Callable[[Value, Stretch, Value, Value], list[Value]]
+"""Loads a block of the right operand: column block, stretch of k, block of k, batch; an address per part."""
+
+
+def _product(k: Kernel, p: Product, block: _Block, blocks: Blocks, right: Right) -> Aligned:
+    """One block of the product; in FP32, or already rounded when nothing follows and k is in one piece."""
+    single = p.k <= blocks.k
+    fmt = engine_format(p.compute)
+    sums = slice_buffer(k, "product", sums_format(p, single), block.grid, block.width)
+    if not single:
+        k.emit("td.memset.fp32", dst=sums.base, value=0.0, n=sums.elements)
+    sizes: dict[str, Argument] = {
+        "m": block.grid.height, "n": block.width, "lt": int(not p.left.along_k),
+        "rt": int(p.packed or not p.right.along_k), "out_format": sums.fmt.token,
+    }  # fmt: skip
+    for stretch in stretches(p.k, blocks.k):
+        with k.loop(stretch.count) as step:
+            k0 = add(multiply(step, stretch.size), stretch.start)
+            x = Range(block.batch, block.begin, block.grid.height, block.grid.room)
+            left = load_operand(k, "a", p, p.left, x, k0, stretch.size)
+            b = block.loaded or right(block.column, stretch, step, block.batch)
+            multiply_parts(
+                k, f"ne.gemm.{fmt.token}", ("a", left), ("b", b), sums.base, not single,
+                {**sizes, "k": stretch.size},
+            )  # fmt: skip
+    return sums
+
+
+@dataclass(frozen=True)
+class Range:
+    """Rows or columns of a batch: ``count`` of them from ``first`` on, at most ``room``."""
+
+    batch: Value
+    first: Value
+    count: Value
+    room: int
+
+
+def load_operand(
+    k: Kernel, name: str, p: Product, matrix: Matrix, x: Range, k0: Value, inner: int
+) -> list[Value]:
+    """A slice of an operand as the matrix engine takes it: an address for each part."""
+    first = matrix.first(p.batch(x.batch), x.first, k0)
+    grid, lanes = (Grid(x.count, 1, x.room), inner) if matrix.along_k else (Grid(inner, 1, inner), x.room)
+    loaded = load_aligned(k, name, matrix.tensor, first, matrix.pitch, grid, lanes)
+    if loaded.fmt is not p.compute:
+        rounded = slice_buffer(k, f"{name}_rounded", p.compute, grid, lanes)
+        convert(k, rounded.base, loaded.base, loaded.elements, loaded.fmt, p.compute)
+        loaded = rounded
+    return [part.base for part in split(k, loaded)]
+
+
+def right_operand(k: Kernel, p: Product, columns: Stretch, inner: list[Stretch]) -> Right:
+    """How blocks of the right operand get into the scratchpad, of these columns and stretches of k."""
+    if p.packed:
+        return _constant_blocks(k, p, columns, inner)
+
+    def load(column: Value, stretch: Stretch, step: Value, batch: Value) -> list[Value]:
+        n0 = add(multiply(column, columns.size), columns.start)
+        k0 = add(multiply(step, stretch.size), stretch.start)
+        x = Range(batch, n0, columns.size, columns.size)
+        return load_operand(k, "b", p, p.right, x, k0, stretch.size)
+
+    return load
+
+
+def _constant_blocks(k: Kernel, p: Product, columns: Stretch, inner: list[Stretch]) -> Right:
+    """Blocks of a constant, each one aligned matrix [k, n]; FP32 in two parts."""
+    fmt = engine_format(p.compute)
+    images: dict[int, tuple[list[DdrTensor], int]] = {}
+
+    def image(stretch: Stretch, part: int) -> Array:
+        matrix = p.constant()
+        blocks = []
+        for column, step in product(range(columns.count), range(stretch.count)):
+            n0, k0 = columns.start + column * columns.size, stretch.start + step * stretch.size
+            piece = matrix[k0 : k0 + stretch.size, n0 : n0 + columns.size]
+            data = constant_parts(piece, p.compute)[part]
+            blocks.append(pack(np.ascontiguousarray(data), fmt, Layout.CX).view(data.dtype))
+        return np.concatenate(blocks)
+
+    for stretch in inner:
+        size = batch_bytes(stretch.size, columns.size, fmt.bits) * 8 // fmt.bits
+        tensors = []
+        for part in range(part_count(p.compute)):
+            make = partial(image, stretch, part)
+            symbol = k.constant_made("weights", fmt, size * columns.count * stretch.count, make).symbol
+            tensors.append(DdrTensor(symbol, fmt, (size,)))
+        images[stretch.start] = tensors, size
+
+    def load(column: Value, stretch: Stretch, step: Value, batch: Value) -> list[Value]:
+        tensors, size = images[stretch.start]
+        first = multiply(add(multiply(column, stretch.count), step), size)
+        addresses: list[Value] = []
+        for tensor in tensors:
+            addresses.append(k.buffer("b", size * tensor.bytes_each))
+            k.emit(f"rdma.{tensor.fmt.token}", dst=addresses[-1], src=tensor.at(first), n=size)
+        return addresses
+
+    return load

@@ -1,0 +1,253 @@
+"""Chunks of an operand on their way from DDR into the scratchpad, as the matrix engine wants them.
+
+A chunk is a matrix in planes of 64 lanes. Where a team of tiles needs it, each loads and converts a piece of
+it into a staging buffer and sends that to all; a piece is some whole planes, or some rows of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+from itertools import product
+
+import numpy as np
+
+from compiler.codegen.aligned import BLOCK
+from compiler.codegen.expr import Value, add, ceil_div, multiply, quotient, remainder, round_up
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.precision import constant_parts, engine_format, part_count
+from compiler.codegen.share import Team, own_parts, send
+from compiler.codegen.tensors import DdrTensor, dma_loops
+from compiler.codegen.vector import Vector, convert
+from compiler.graph import Array
+from compiler.lowering.matmul.product import Matrix, Product
+from tx8isa.formats import Format
+from tx8isa.layouts import LINE_BYTES, Layout
+from tx8isa.packing import pack
+
+_CONVERTED = 1 << 14
+"""Elements that a tile loads for itself and converts at a time."""
+
+
+@dataclass(frozen=True)
+class ChunkShape:
+    """A chunk of at most ``rows`` rows and exactly ``lanes`` lanes, whole planes; ``fixed``: always all rows.
+
+    ``slots``: chunks that the scratchpad keeps. ``team``: tiles that share them. ``raw``: bytes of an element
+    in DDR, 0 if it is in the engine's format there; ``compute``: the format of the product.
+    """
+
+    rows: int
+    lanes: int
+    fixed: bool
+    slots: int
+    team: int
+    raw: int
+    compute: Format
+
+    @property
+    def each(self) -> int:
+        """Bytes of an element of the engine's format."""
+        return engine_format(self.compute).bits // 8
+
+    @property
+    def planes(self) -> int:
+        return self.lanes // BLOCK
+
+    @cached_property
+    def group(self) -> int:
+        """Whole planes of a piece: as few as the team can deal, or as many as are converted at a time."""
+        if self.team == 1 and not self.raw:
+            return self.planes
+        least = ceil_div(self.planes, self.team) if self.team > 1 else _CONVERTED // (self.rows * BLOCK)
+        whole = [size for size in range(1, self.planes + 1) if self.planes % size == 0]
+        if self.team > 1:
+            return min(size for size in whole if size >= least)
+        return max(size for size in whole if size <= max(least, 1))
+
+    @cached_property
+    def splits(self) -> int:
+        """Into how many pieces a plane is cut, if it is a group of its own."""
+        if self.group > 1 or not self.fixed:
+            return 1
+        if self.team > 1:
+            most = self.team // self.planes
+        else:
+            most = ceil_div(self.rows * BLOCK, _CONVERTED) if self.raw else 1
+        return max(parts for parts in range(1, most + 1) if self.rows % parts == 0)
+
+    @property
+    def pieces(self) -> int:
+        return self.planes // self.group * self.splits
+
+    @property
+    def piece_elements(self) -> int:
+        return self.group * BLOCK * (self.rows // self.splits)
+
+    @cached_property
+    def slot_bytes(self) -> int:
+        """Bytes of a slot for one part; engines write whole lines."""
+        return round_up(self.rows * self.lanes * self.each, LINE_BYTES)
+
+    @property
+    def staged_bytes(self) -> int:
+        """Bytes of a staging buffer for one part."""
+        return round_up(self.piece_elements * self.each, LINE_BYTES) if self.team > 1 else 0
+
+    @cached_property
+    def bytes(self) -> int:
+        """Scratchpad bytes of slots and staging buffers."""
+        raw = 2 * round_up(self.piece_elements * self.raw, LINE_BYTES)
+        return part_count(self.compute) * (self.slots * self.slot_bytes + 2 * self.staged_bytes) + raw
+
+
+chunk_shape = lru_cache(1 << 14)(ChunkShape)
+"""The same, made once for all plans that have it."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Which chunk: batch, block number, first and number of x (m or n), and number and first of k."""
+
+    batch: Value
+    block: Value
+    x: Value
+    count: Value
+    number: Value
+    k: Value
+
+
+@dataclass(frozen=True)
+class Source:
+    """An operand in DDR: a matrix; or blocks packed when compiling, one tensor for each part."""
+
+    matrix: Matrix
+    packed: tuple[DdrTensor, ...] = ()
+    chunks: int = 1
+    """Blocks along k, if packed."""
+
+
+def pack_blocks(k: Kernel, p: Product, start: int, sizes: tuple[int, int], counts: tuple[int, int]) -> Source:
+    """The constant right operand from column ``start`` on: block by block, of (columns, k) ``sizes``."""
+    fmt, parts = engine_format(p.compute), part_count(p.compute)
+    size = counts[0] * counts[1] * sizes[0] * sizes[1]
+
+    def image(part: int) -> Array:
+        matrix = p.constant()
+        blocks = []
+        for column, chunk in product(range(counts[0]), range(counts[1])):
+            n0, k0 = start + column * sizes[0], chunk * sizes[1]
+            data = constant_parts(matrix[k0 : k0 + sizes[1], n0 : n0 + sizes[0]], p.compute)[part]
+            blocks.append(pack(np.ascontiguousarray(data), fmt, Layout.CX).view(data.dtype))
+        return np.concatenate(blocks)
+
+    symbols = [k.constant_made("weights", fmt, size, partial(image, part)).symbol for part in range(parts)]
+    tensors = [DdrTensor(symbol, fmt, (size,)) for symbol in symbols]
+    packed = Matrix(p.right.tensor, p.n, p.k, False, p.right.batch_steps)
+    return Source(packed, tuple(tensors), counts[1])
+
+
+class Feed:
+    """Brings the chunks of one operand into its slots."""
+
+    def __init__(
+        self, k: Kernel, p: Product, name: str, source: Source, shape: ChunkShape, team: Team
+    ) -> None:
+        self.k, self.p, self.source, self.shape, self.team = k, p, source, shape, team
+        parts = part_count(p.compute)
+        self._slots = [k.buffer(name, shape.slots * shape.slot_bytes) for _ in range(parts)]
+        self._staged: list[Value] = []
+        if team.size > 1:
+            self._staged = [k.buffer(f"{name}_part", 2 * shape.staged_bytes) for _ in range(parts)]
+
+    def claim(self) -> None:
+        """Keep slots and staging buffers apart from all else from the first call to the last.
+
+        Other tiles write the slots, and the DTE reads the others, when no instruction of this tile says so.
+        """
+        if self.team.size > 1:
+            for base in (*self._slots, *self._staged):
+                self.k.claim(base)
+
+    @property
+    def converted(self) -> bool:
+        """Whether elements change their format on the way."""
+        return self.shape.raw > 0
+
+    def slot(self, number: Value) -> list[Value]:
+        """Addresses of a slot, one for each part."""
+        return [add(base, multiply(number, self.shape.slot_bytes)) for base in self._slots]
+
+    def bring(self, chunk: Chunk, slot: Value) -> None:
+        """Load a chunk into a slot, for this tile alone."""
+        if self.converted:
+            with self.k.loop(self.shape.pieces) as piece:
+                offset = multiply(self._elements(chunk), multiply(piece, self.shape.each))
+                self._load(chunk, piece, [add(base, offset) for base in self.slot(slot)])
+        else:
+            self._load(chunk, 0, self.slot(slot))
+
+    def stage(self, chunk: Chunk, turn: Value) -> None:
+        """Load this tile's piece of a chunk into a staging buffer, the one of ``turn`` 0 or 1."""
+        with own_parts(self.k, self.team, self.shape.pieces) as piece:
+            self._load(chunk, piece, self._stage(turn))
+
+    def send(self, chunk: Chunk, turn: Value, slot: Value) -> None:
+        """Send this tile's piece to a slot of all tiles of the team."""
+        size = multiply(self._elements(chunk), self.shape.each)
+        with own_parts(self.k, self.team, self.shape.pieces) as piece:
+            for source, target in zip(self._stage(turn), self.slot(slot), strict=True):
+                send(self.k, self.team, source, add(target, multiply(size, piece)), size)
+
+    def _stage(self, turn: Value) -> list[Value]:
+        return [add(base, multiply(turn, self.shape.staged_bytes)) for base in self._staged]
+
+    def _rows(self, chunk: Chunk) -> Value:
+        """Rows of a piece."""
+        if self.shape.fixed:
+            return self.shape.rows // self.shape.splits
+        return chunk.count
+
+    def _elements(self, chunk: Chunk) -> Value:
+        """Elements of a piece."""
+        return multiply(self._rows(chunk), self.shape.group * BLOCK)
+
+    def _load(self, chunk: Chunk, piece: Value, targets: Sequence[Value]) -> None:
+        """Load a piece and convert it; one target for each part."""
+        n = self._elements(chunk)
+        if self.source.packed:
+            block = add(multiply(chunk.block, self.source.chunks), chunk.number)
+            first = add(multiply(block, self.shape.rows * self.shape.lanes), multiply(n, piece))
+            for tensor, target in zip(self.source.packed, targets, strict=True):
+                self.k.emit(f"rdma.{tensor.fmt.token}", dst=target, src=tensor.at(first), n=n)
+        elif self.converted:
+            tensor = self.source.matrix.tensor
+            raw = self.k.buffer("raw", self.shape.piece_elements * tensor.bytes_each)
+            self._read(chunk, piece, raw)
+            _to_parts(self.k, targets, raw, n, tensor.fmt, self.p.compute)
+        else:
+            self._read(chunk, piece, targets[0])
+
+    def _read(self, chunk: Chunk, piece: Value, target: Value) -> None:
+        """A piece of a matrix in DDR as it is, to consecutive bytes."""
+        matrix, shape, rows = self.source.matrix, self.shape, self._rows(chunk)
+        plane = multiply(quotient(piece, shape.splits), shape.group * BLOCK)
+        row = multiply(remainder(piece, shape.splits), rows)
+        x, inner = (row, plane) if matrix.along_k else (plane, row)
+        first = matrix.first(self.p.batch(chunk.batch), add(chunk.x, x), add(chunk.k, inner))
+        loops = dma_loops((BLOCK, matrix.pitch, 1), (shape.group, rows, BLOCK))
+        self.k.emit(f"rdma.{matrix.tensor.fmt.token}", dst=target, src=matrix.tensor.at(first), **loops)
+
+
+def _to_parts(
+    k: Kernel, targets: Sequence[Value], source: Value, n: Value, fmt: Format, compute: Format
+) -> None:
+    """Elements in the format of the matrix engine; those of an FP32 product in two parts."""
+    if compute is not Format.FP32:
+        convert(k, targets[0], source, n, fmt, compute)
+        return
+    high, low = targets
+    convert(k, high, source, n, Format.FP32, Format.TF32)
+    Vector(k, Format.FP32, n).vv("sub", low, source, high)
+    convert(k, low, low, n, Format.FP32, Format.TF32)

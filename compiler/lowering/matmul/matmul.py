@@ -1,0 +1,176 @@
+"""MatMul and Gemm on the matrix engine.
+
+Large products follow a plan in which tiles share what they load (``plan``, ``sweep``); the
+others, and columns that a plan leaves, go block by block (``blocks``). With few rows and columns the
+terms can be dealt to tiles (``split``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from compiler.codegen.aligned import channel_vector
+from compiler.codegen.kernel import Kernel, Target
+from compiler.codegen.tensors import DdrTensor, broadcast_view, copy_views, whole
+from compiler.graph import FLOATS
+from compiler.lowering import core
+from compiler.lowering.matmul.blocks import multiply_blocks
+from compiler.lowering.matmul.plan import Plan, Problem, cost, plan_of, problem_of, ranked
+from compiler.lowering.matmul.product import Epilogue, Matrix, Product
+from compiler.lowering.matmul.split import Split, multiply_split, split_of, splits
+from compiler.lowering.matmul.split import rule as split_rule
+from compiler.lowering.matmul.sweep import sweep
+from compiler.lowering.pointwise import POINTWISE, step_bytes
+from compiler.lowering.record import Cut, Work, lowering
+from tx8isa.formats import Format
+
+_FEWEST_PLANNED_ROWS = 32
+"""With fewer the weights are read once by whoever needs them: there is nothing to share."""
+_WIDE_PASSES = 12
+"""Instructions of a formula of several steps, roughly."""
+
+_BLOCKS = Cut(choices=(("way", "blocks"),))
+"""No plan: block by block."""
+
+
+def cuts(target: Target, work: Work) -> Iterator[Cut]:
+    """The cheapest plan of each kind, by what stays and what is shared; block by block; the terms dealt."""
+    if not work.output.fmt.is_float:
+        return
+    p = _product_of(work)
+    q = _problem(p, work)
+    plans = ranked(q, target.tiles, target.spm_bytes)
+    dealt = splits(p, target.tiles, target.spm_bytes)
+    likely = dealt and (not plans or dealt[0][0] < cost(q, plans[0]))
+    if likely:
+        yield from (split.cut() for _, split in dealt)
+    if p.m < _FEWEST_PLANNED_ROWS:
+        yield _BLOCKS
+    kinds: set[tuple[str, str]] = set()
+    for plan in plans:
+        if (plan.stay, plan.share) not in kinds:
+            kinds.add((plan.stay, plan.share))
+            yield plan.cut()
+    if p.m >= _FEWEST_PLANNED_ROWS:
+        yield _BLOCKS
+    if not likely:
+        yield from (split.cut() for _, split in dealt)
+
+
+@lowering("MatMul", types=(*FLOATS, "int32", "int64"), cuts=cuts, anchor=True, rounds=True)
+def matmul(k: Kernel, work: Work) -> None:
+    """Batches broadcast; a vector is a row on the left and a column on the right."""
+    if not work.output.fmt.is_float:
+        core.matmul(k, work)
+        return
+    _multiply(k, work, replace(_product_of(work), epilogue=Epilogue(steps=work.steps)))
+
+
+@lowering("Gemm", cuts=cuts, anchor=True, rounds=True)
+def gemm(k: Kernel, work: Work) -> None:
+    """alpha A' B' + beta C."""
+    p, call = _product_of(work), work.spec
+    beta = call.number("beta")
+    epilogue = Epilogue(call.number("alpha"), beta, steps=work.steps)
+    if work.has(2) and beta != 0.0:
+        epilogue = _with_addend(k, epilogue, work.input(2), p.m, p.n)
+    _multiply(k, work, replace(p, epilogue=epilogue))
+
+
+def _multiply(k: Kernel, work: Work, p: Product) -> None:
+    """As the search chose, or by the cheapest plan that fits; what a plan leaves goes block by block."""
+    split = _split(k, work, p)
+    if split is not None:
+        multiply_split(k, p, split)
+        return
+    q, done = _problem(p, work), 0
+    plan = _plan(k, work, p, q)
+    if plan is not None:
+        done = sweep(k, p, q, plan)
+    if done < p.n:
+        multiply_blocks(k, p, done)
+
+
+def _split(k: Kernel, work: Work, p: Product) -> Split | None:
+    """How the terms are dealt to tiles, if they are."""
+    if work.cut is None:
+        return split_rule(p, k.target.tiles, k.budget)
+    dealt = work.cut.choice("way", "plan") == "split"
+    return split_of(p, work.cut, k.target.tiles) if dealt else None
+
+
+def _plan(k: Kernel, work: Work, p: Product, q: Problem) -> Plan | None:
+    if work.cut is not None:
+        if work.cut.choice("way", "plan") == "blocks":
+            return None
+        return plan_of(q, work.cut, k.target.tiles)
+    if p.m < _FEWEST_PLANNED_ROWS:
+        return None
+    return next(iter(ranked(q, k.target.tiles, k.budget)), None)
+
+
+def _problem(p: Product, work: Work) -> Problem:
+    """What the planning of a product needs to know."""
+    extra = step_bytes(work.steps, Format.FP32) + (8 if work.op == "Gemm" and work.has(2) else 0)
+    passes = 1 + sum(_WIDE_PASSES if POINTWISE[step.op].wide else 1 for step in work.steps)
+    return problem_of(p, extra, passes)
+
+
+def _product_of(work: Work) -> Product:
+    """The operands of a MatMul or Gemm as matrices, without what follows the product."""
+    a, b = work.input(0), work.input(1)
+    compute: Format = work.extra["compute"]
+    if work.op == "Gemm":
+        trans_a, trans_b = bool(work.spec.integer("transA")), bool(work.spec.integer("transB"))
+        m, inner = a.shape[::-1] if trans_a else a.shape
+        n = b.shape[0] if trans_b else b.shape[1]
+        left, right = Matrix(a, m, inner, not trans_a, (0,)), Matrix(b, n, inner, trans_b, (0,))
+        return Product(left, right, work.output, (1,), compute)
+    if len(b.shape) == 1:
+        return _times_vector(work, a, b, compute)
+    a = a.viewed(1, *a.shape) if len(a.shape) == 1 else a
+    if math.prod(b.shape[:-2]) == 1:
+        a, b = a.viewed(math.prod(a.shape[:-1]), a.shape[-1]), b.viewed(*b.shape[-2:])
+    batches = np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) or (1,)
+    left = Matrix(a, a.shape[-2], a.shape[-1], True, _batch_steps(a, batches))
+    right = Matrix(b, b.shape[-1], a.shape[-1], False, _batch_steps(b, batches))
+    return Product(left, right, work.output, batches, compute)
+
+
+def _times_vector(work: Work, a: DdrTensor, b: DdrTensor, compute: Format) -> Product:
+    """A matrix times a column, as a row times the matrix transposed: so the result lies in rows."""
+    a = a.viewed(1, *a.shape) if len(a.shape) == 1 else a
+    batches = a.shape[:-2] or (1,)
+    row = Matrix(b, 1, b.size, True, (0,) * len(batches))
+    return Product(
+        row, Matrix(a, a.shape[-2], b.size, True, _batch_steps(a, batches)), work.output, batches, compute
+    )
+
+
+def _batch_steps(tensor: DdrTensor, batches: tuple[int, ...]) -> tuple[int, ...]:
+    """Elements from one matrix of a tensor to the next, over the batches of the result."""
+    matrix = tensor.shape[-2] * tensor.shape[-1]
+    view = broadcast_view(replace(tensor, shape=tensor.shape[:-2] or (1,)), batches)
+    return tuple(step * matrix for step in view.strides)
+
+
+def _with_addend(k: Kernel, epilogue: Epilogue, addend: DdrTensor, m: int, n: int) -> Epilogue:
+    """A vector per column stays one; any other shape is spread to the whole matrix."""
+    if addend.value is not None:
+        rows = np.broadcast_to(np.asarray(addend.value, np.float64), (m, n))
+        if bool((rows == rows[:1]).all()):
+            vector = replace(addend, value=rows[0], shape=(n,))
+            return replace(epilogue, beta=1.0, vector=channel_vector(k, "bias_data", vector, epilogue.beta))
+    elif addend.size == n and addend.shape[-1] == n and epilogue.beta == 1.0:
+        return replace(epilogue, vector=channel_vector(k, "bias_data", addend.viewed(n)))
+    matrix = addend
+    if addend.shape != (m, n):
+        symbol = k.scratch("addend", m * n * addend.bytes_each).symbol
+        matrix = DdrTensor(symbol, addend.fmt, (m, n))
+        copy_views(k, (m, n), broadcast_view(addend, (m, n)), whole(matrix))
+        k.synchronize()
+    return replace(epilogue, matrix=matrix)

@@ -1,0 +1,293 @@
+"""How a large product is divided: which tile computes which blocks, in which slices, and what tiles share.
+
+The tiles are a grid of batches, rows and columns. Every tile goes through its blocks of the result, and for
+each through the inner dimension, a chunk of both operands at a time. An operand may *stay*: all its chunks
+are kept while the blocks along the other axis pass by. Candidates are ranked by what they cost roughly; the
+search asks the timing model about the best of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+
+from compiler.codegen.aligned import BLOCK
+from compiler.codegen.expr import ceil_div, round_up
+from compiler.codegen.precision import engine_format, part_count
+from compiler.lowering.matmul.feed import ChunkShape, chunk_shape
+from compiler.lowering.matmul.product import Product
+from compiler.lowering.record import Cut
+from tx8isa.formats import Format
+
+_SPARE = 12 << 10
+"""Scratchpad bytes for vectors and what else an epilogue needs besides blocks."""
+_SUMS = 8
+"""Bytes of the FP32 sums of two blocks, for each element of one."""
+_MOST_ROWS, _MOST_COLUMNS, _MOST_INNER = 2048, 1024, 16384
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a plan depends on. ``raw``: bytes of elements in DDR that are converted when loaded, else 0.
+
+    ``k`` is the inner dimension in whole planes, ``rest`` what is left of it.
+    ``extra``: bytes of scratchpad for each element of a block that the epilogue needs; ``passes``: how often
+    it goes through a block, roughly.
+    """
+
+    m: int
+    n: int
+    k: int
+    rest: int
+    batches: int
+    left_along_k: bool
+    right_along_k: bool
+    left_raw: int
+    right_raw: int
+    out_bytes: int
+    extra: int
+    passes: int
+    compute: Format
+
+
+def problem_of(p: Product, extra: int, passes: int) -> Problem:
+    """The problem that a product is; a packed right operand is [k, n] in the engine's format."""
+    each = p.left.tensor.bytes_each
+    left_raw = 0 if p.left.tensor.fmt is engine_format(p.compute) else each
+    right_raw = 0
+    if not p.packed and p.right.tensor.fmt is not engine_format(p.compute):
+        right_raw = p.right.tensor.bytes_each
+    along_k = p.right.along_k and not p.packed
+    return Problem(
+        p.m, p.n, p.k // BLOCK * BLOCK, p.k % BLOCK, p.batches, p.left.along_k, along_k,
+        left_raw, right_raw, p.out.bytes_each, extra, passes, p.compute,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``grid``: tiles along batches, rows and columns; ``m``, ``n``, ``k``: sizes of a slice.
+
+    ``stay``: left, right or none; ``share``: rows (of the left operand), columns (of the right one), both or
+    none.
+    """
+
+    grid: tuple[int, int, int]
+    m: int
+    n: int
+    k: int
+    stay: str
+    share: str
+
+    @property
+    def left_team(self) -> int:
+        """Tiles that share chunks of the left operand."""
+        return self.grid[2] if self.share in ("rows", "both") else 1
+
+    @property
+    def right_team(self) -> int:
+        return self.grid[1] if self.share in ("columns", "both") else 1
+
+    @property
+    def shares(self) -> bool:
+        return max(self.left_team, self.right_team) > 1
+
+    def chunks(self, q: Problem) -> int:
+        return q.k // self.k
+
+    def row_turns(self, q: Problem) -> int:
+        """Blocks of rows of each tile."""
+        return ceil_div(q.m, self.m) // self.grid[1]
+
+    def column_turns(self, q: Problem) -> int:
+        """Blocks of columns of each tile."""
+        return q.n // BLOCK // (self.n // BLOCK * self.grid[2])
+
+    def columns(self, q: Problem) -> int:
+        """Columns that are dealt; fewer than a block for each tile are left."""
+        return self.column_turns(q) * self.n * self.grid[2]
+
+    def left(self, q: Problem) -> ChunkShape:
+        slots = max(self.chunks(q), 2) if self.stay == "left" else 2
+        fixed = not q.left_along_k or q.m % self.m == 0
+        rows, lanes = (self.m, self.k) if q.left_along_k else (self.k, self.m)
+        return chunk_shape(rows, lanes, fixed, slots, self.left_team, q.left_raw, q.compute)
+
+    def right(self, q: Problem) -> ChunkShape:
+        slots = max(self.chunks(q), 2) if self.stay == "right" else 2
+        rows, lanes = (self.n, self.k) if q.right_along_k else (self.k, self.n)
+        return chunk_shape(rows, lanes, True, slots, self.right_team, q.right_raw, q.compute)
+
+    def bytes(self, q: Problem) -> int:
+        """Scratchpad bytes: operands, two blocks of sums, one rounded."""
+        sums = self.m * self.n
+        rounded = sums * q.out_bytes if q.out_bytes < 4 else 0
+        operands = self.left(q).bytes + self.right(q).bytes + self._rest_bytes(q)
+        return operands + _SUMS * sums + rounded + q.extra * sums + _SPARE
+
+    def _rest_bytes(self, q: Problem) -> int:
+        """Of a slice of the rest: as it is in DDR, with repacked lanes, and in the engine's format."""
+        each = part_count(q.compute) * engine_format(q.compute).bits // 8
+        raw = max(q.left_raw, q.right_raw, each)
+        return (self.m + self.n) * BLOCK * (2 * raw + each) if q.rest else 0
+
+    def cut(self) -> Cut:
+        """As the search names it."""
+        return Cut(
+            tuple(zip(("batch", "m", "n"), self.grid, strict=True)),
+            (("m", self.m), ("n", self.n), ("k", self.k)),
+            (("stay", self.stay), ("share", self.share)),
+        )
+
+
+def plan_of(q: Problem, cut: Cut, tiles: int) -> Plan:
+    """The plan that a cut names; ValueError when it gives tiles unequal numbers of steps, or is no plan."""
+    grid = (cut.parts("batch"), cut.parts("m"), cut.parts("n"))
+    sizes = (cut.size("m"), cut.size("n"), cut.size("k"))
+    plan = Plan(grid, *sizes, cut.choice("stay", "none"), cut.choice("share", "none"))
+    equal = (
+        math.prod(grid) <= tiles and q.batches % grid[0] == 0 and ceil_div(q.m, plan.m) % grid[1] == 0
+        and plan.n % BLOCK == 0 and plan.k % BLOCK == 0 and q.k % plan.k == 0
+        and plan.column_turns(q) > 0 and (q.left_along_k or plan.m % BLOCK == q.m % plan.m == 0)
+    )  # fmt: skip
+    if not equal:
+        raise ValueError(f"{plan} does not divide a product of {q.batches} x {q.m} x {q.k} x {q.n} evenly")
+    return plan
+
+
+@lru_cache(256)
+def ranked(q: Problem, tiles: int, room: int) -> tuple[Plan, ...]:
+    """Plans that fit ``room`` scratchpad bytes, cheap ones first."""
+    return tuple(sorted(_candidates(q, tiles, room), key=lambda plan: cost(q, plan)))
+
+
+def _candidates(q: Problem, tiles: int, room: int) -> Iterator[Plan]:
+    """Whole blocks for every tile: the inner dimension in equal chunks, columns in planes."""
+    if q.k < BLOCK or q.n < BLOCK:
+        return
+    for grid in _grids(q, tiles):
+        for m, n in product(_row_sizes(q, grid[1]), _column_sizes(q, grid[2])):
+            if _SUMS * m * n > room:
+                continue
+            for stay, share in product(("none", "left", "right"), _ways_to_share(grid)):
+                fitting = 0
+                for inner in _inner_sizes(q):
+                    plan = Plan(grid, m, n, inner, stay, share)
+                    if _useful(q, plan) and plan.bytes(q) <= room:
+                        yield plan
+                        fitting += 1
+                    if fitting == 2:
+                        break
+
+
+def _grids(q: Problem, tiles: int) -> Iterator[tuple[int, int, int]]:
+    """All tiles, or a part of them that may come out even where all do not; any part for a small product."""
+    parts = {tiles, tiles - 1, tiles * 3 // 4, tiles // 2} - {0}
+    if q.batches * ceil_div(q.m, BLOCK) * (q.n // BLOCK) < 4 * tiles:
+        parts = set(range(1, tiles + 1))
+    for used in sorted(parts):
+        for batch in _divisors(math.gcd(used, q.batches)):
+            for rows in _divisors(used // batch):
+                yield batch, rows, used // batch // rows
+
+
+def _divisors(number: int) -> list[int]:
+    return [part for part in range(1, number + 1) if number % part == 0]
+
+
+def _row_sizes(q: Problem, parts: int) -> list[int]:
+    """Sizes of blocks that give every tile as many."""
+    sizes = []
+    for turns in (1, 2, 3, 4, 6, 8, 12, 16, 32, 64):
+        size = ceil_div(q.m, parts * turns)
+        if not q.left_along_k:
+            size = round_up(size, BLOCK)
+            if q.m % size:
+                continue
+        if size <= _MOST_ROWS and ceil_div(q.m, size) == parts * turns:
+            sizes.append(size)
+    return sizes[:3]
+
+
+def _column_sizes(q: Problem, parts: int) -> list[int]:
+    planes = q.n // BLOCK // parts
+    sizes = [size * BLOCK for size in (1, 2, 3, 4, 8, 12) if size <= planes]
+    return [size for size in sizes if size <= _MOST_COLUMNS]
+
+
+def _inner_sizes(q: Problem) -> list[int]:
+    """Equal parts of the inner dimension, the longest first."""
+    blocks = q.k // BLOCK
+    return [q.k // parts for parts in _divisors(blocks) if q.k // parts <= _MOST_INNER]
+
+
+def _ways_to_share(grid: tuple[int, int, int]) -> list[str]:
+    """Nothing, or all that two tiles need."""
+    names = {(False, False): [], (False, True): ["rows"], (True, False): ["columns"], (True, True): ["both"]}
+    return ["none", *names[grid[1] > 1, grid[2] > 1]]
+
+
+def _useful(q: Problem, plan: Plan) -> bool:
+    """An operand stays to be used again; one chunk of it needs no choice of an order."""
+    if plan.column_turns(q) < 1:
+        return False
+    again = {"left": plan.column_turns(q), "right": plan.row_turns(q), "none": 2}[plan.stay]
+    return again > 1
+
+
+# Rough figures in cycles that rank plans.
+_MACS, _DDR, _TILE_DMA, _LINK, _VECTORS = 3482.0, 150.0, 20.0, 90.0, 30.0
+_ISSUE, _COPY, _MEETING, _FIRST_COPY = 223, 1500, 1800, 10000
+_UNHIDDEN = 0.07
+"""Share of what is beside the slowest part of a step that adds to it nevertheless."""
+
+
+def cost(q: Problem, plan: Plan) -> float:
+    """Cycles of a plan, roughly: a step takes as long as its slowest part."""
+    tiles, chunks = math.prod(plan.grid), plan.chunks(q)
+    turns, other = plan.row_turns(q), plan.column_turns(q)
+    steps = q.batches // plan.grid[0] * turns * other * chunks
+    again = {"left": other, "right": turns, "none": 1}[plan.stay]
+    first = steps // again
+    slow, fast = _step(q, plan, True), _step(q, plan, False)
+    sums = plan.m * plan.n * q.out_bytes * tiles / _DDR
+    load = (plan.left(q).slot_bytes + plan.right(q).slot_bytes) * tiles / _DDR
+    begin = _FIRST_COPY if plan.shares else 0
+    return begin + first * slow + (steps - first) * fast + sums + load + _left_cost(q, q.n - plan.columns(q))
+
+
+def _left_cost(q: Problem, columns: int) -> float:
+    """Cycles for columns that a plan leaves, block by block: both operands are read again and again."""
+    if not columns:
+        return 0.0
+    ne = columns * q.m * q.k * q.batches / (_MACS * 8)
+    left = q.m * q.k * ceil_div(columns, 256) * (q.left_raw or 2)
+    right = columns * q.k * ceil_div(q.m, 512) * (q.right_raw or 2)
+    return _FIRST_COPY + 2 * max(ne, q.batches * (left + right + q.m * columns * q.out_bytes) / _DDR)
+
+
+def _step(q: Problem, plan: Plan, fresh: bool) -> float:
+    """Cycles of one step; ``fresh``: one that loads a chunk of the operand that stays."""
+    tiles = math.prod(plan.grid)
+    products = {Format.FP32: 6, Format.TF32: 2}.get(q.compute, 1)
+    lanes = ceil_div(plan.m, 8) * ceil_div(plan.k, 16) * ceil_div(plan.n, 8) * 1024
+    ne = 100 + products * lanes / _MACS
+    stored = plan.m * plan.n * q.out_bytes / plan.chunks(q)
+    issue, copies, own, all_bytes = 4.0 * _ISSUE, 0.0, stored, stored * tiles
+    for name, shape in (("left", plan.left(q)), ("right", plan.right(q))):
+        if plan.stay == name and not fresh:
+            continue
+        size = shape.slot_bytes // shape.each * (shape.raw or shape.each)
+        own += size / min(shape.team, shape.pieces)
+        all_bytes += size * tiles / shape.team
+        loads = ceil_div(shape.pieces, shape.team)
+        issue += loads * _ISSUE * (1 if not shape.raw else 1 + part_count(q.compute))
+        if shape.team > 1:
+            copies += _COPY + shape.team * shape.piece_elements * shape.each / _LINK
+    vectors = q.passes * plan.m * plan.n / (_VECTORS * plan.chunks(q))
+    issue += q.passes * _ISSUE / plan.chunks(q)
+    parts = ne, vectors, own / _TILE_DMA, all_bytes / _DDR, copies + issue
+    return max(parts) + _UNHIDDEN * sum(parts) + (_MEETING if plan.shares else 0)

@@ -1,0 +1,62 @@
+"""From the FP32 sums of a block in the scratchpad to elements of the result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.codegen.aligned import Aligned, load_vector, per_channel, slice_buffer
+from compiler.codegen.expr import Value
+from compiler.codegen.tensors import DdrTensor
+from compiler.codegen.vector import Vector, convert
+from compiler.lowering.matmul.product import Product
+from compiler.lowering.pointwise import apply_steps
+from compiler.lowering.region import SliceRegion
+from tx8isa.formats import Format
+
+
+@dataclass(frozen=True)
+class Block(SliceRegion):
+    """A block of the result; its place is a row of all batches together, and a column."""
+
+    columns: int
+
+    def load_like(self, tensor: DdrTensor) -> Value:
+        """The same elements of another tensor of the result's shape, as FP32: their address."""
+        return super().load_like(tensor.viewed(1, tensor.size // self.columns, self.columns))
+
+
+def finish(p: Product, block: Block, rounded: Aligned | None = None) -> Aligned:
+    """alpha, addend and steps in FP32, and one rounding; the block as it is to be stored.
+
+    ``rounded``: where that goes if it needs other bytes than the sums; None for a buffer of its own.
+    """
+    k, sums, epilogue = block.k, block.data, p.epilogue
+    v = Vector(k, sums.fmt, sums.elements)
+    if epilogue.alpha != 1.0:
+        v.vs("mul", sums.base, sums.base, epilogue.alpha)
+    if epilogue.vector is not None:
+        bias = load_vector(k, "bias", epilogue.vector, block.at.lane, sums.channels)
+        per_channel(k, "add", sums, bias)
+    if epilogue.matrix is not None:
+        addend = block.load_like(epilogue.matrix)
+        if epilogue.beta != 1.0:
+            v.vs("mul", addend, addend, epilogue.beta)
+        v.vv("add", sums.base, sums.base, addend)
+    if epilogue.steps:
+        apply_steps(block, sums.base, epilogue.steps)
+    if sums.fmt is p.out.fmt:
+        return sums
+    if rounded is None:
+        rounded = slice_buffer(k, "rounded", p.out.fmt, sums.grid, sums.channels)
+    convert(k, rounded.base, sums.base, sums.elements, Format.FP32, p.out.fmt)
+    return rounded
+
+
+def sums_format(p: Product, single: bool) -> Format:
+    """Format in which the engine writes a block.
+
+    FP32, unless it is the rounded result already: nothing follows and k is in one piece (``single``).
+    """
+    if single and p.epilogue.empty and p.out.fmt is p.compute and p.compute is not Format.FP32:
+        return p.compute
+    return Format.FP32

@@ -1,0 +1,261 @@
+"""Products of few rows and columns and many terms: the terms are dealt to tiles.
+
+Tiles are a grid of batches, rows, columns and terms. Each computes one block of the result over its terms;
+the tiles of a block add up what they have (``codegen.collective``), each a part of it, and finish and store
+that part.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import product
+
+from compiler.codegen.aligned import BLOCK, Aligned, Grid, Place, slice_buffer, store_aligned
+from compiler.codegen.collective import MOST_ROWS, WAYS, WORD, Exchange
+from compiler.codegen.dealing import dealt, slices
+from compiler.codegen.expr import add, ceil_div, multiply, quotient, remainder
+from compiler.codegen.kernel import Argument, Kernel
+from compiler.codegen.precision import PRODUCTS, engine_format, multiply_parts, part_count
+from compiler.codegen.share import Team, TileGrid, tile_grid
+from compiler.codegen.tensors import Stretch, stretches
+from compiler.lowering.matmul.blocks import Range, load_operand, right_operand, step_bytes
+from compiler.lowering.matmul.product import Matrix, Product
+from compiler.lowering.matmul.result import Block, finish
+from compiler.lowering.record import Cut
+from tx8isa.formats import Format
+from tx8isa.layouts import aligned_channels, full_blocks, tail_width
+
+_FEWEST_TERMS = 512
+"""With fewer the exchange takes longer than the products."""
+_MANY_TERMS, _FEW_BLOCKS = 2048, 4
+"""From how many terms on they are dealt by the rule, and if there are how many tiles for each block."""
+_MOST_INNER = 16384
+_PROPOSED, _CHUNKS = 3, 2
+"""How many splits are proposed, and how many of them may have the same grid."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """How a block is cut for its owners: ``planes`` of columns and ``rows`` of each; there are ``count``.
+
+    A part is consecutive in the aligned layout: whole planes, or some rows of one. It has ``size`` elements.
+    """
+
+    planes: int
+    rows: int
+    across: int
+    """Parts of the rows of a plane."""
+    count: int
+    lanes: int
+    """A divisor of the stored width of all planes."""
+    size: int
+
+
+@dataclass(frozen=True)
+class Split:
+    """``grid``: tiles along batch, rows, columns and terms; ``k``: terms of a chunk; ``way`` of exchange."""
+
+    grid: tuple[int, int, int, int]
+    k: int
+    way: str
+
+    def block(self, p: Product) -> tuple[int, int]:
+        """Rows and columns of a tile's block."""
+        return p.m // self.grid[1], p.n // self.grid[2]
+
+    def parts(self, p: Product) -> Parts:
+        """The parts of a block for its owners."""
+        parts = _parts(*self.block(p), self.grid[3])
+        if parts is None:
+            raise ValueError(f"blocks of {self.block(p)} are too large to be added up")
+        return parts
+
+    def cut(self) -> Cut:
+        """As the search names it."""
+        tiles = tuple(zip(("batch", "m", "n", "k"), self.grid, strict=True))
+        return Cut(tiles, (("k", self.k),), (("way", "split"), ("exchange", self.way)))
+
+
+def _parts(rows: int, columns: int, members: int) -> Parts | None:
+    """Equal parts of a block, as many as there are owners for; None if one is too large to be added up."""
+    planes, tail = full_blocks(columns, BLOCK), tail_width(columns, BLOCK)
+    many, lanes = max(planes, 1), tail or BLOCK
+    if planes and tail:
+        parts = Parts(planes + 1, rows, 1, 1, lanes, rows * aligned_channels(columns, BLOCK))
+    elif (together := min(size for size in _divisors(many) if many // size <= members)) > 1:
+        parts = Parts(together, rows, 1, many // together, lanes, together * rows * lanes)
+    else:
+        each = min(size for size in _divisors(rows) if many * (rows // size) <= members)
+        parts = Parts(1, each, rows // each, many * (rows // each), lanes, each * lanes)
+    return parts if parts.size // lanes <= MOST_ROWS else None
+
+
+def split_of(p: Product, cut: Cut, tiles: int) -> Split:
+    """The split that a cut names; ValueError when it is none of this product."""
+    grid = (cut.parts("batch"), cut.parts("m"), cut.parts("n"), cut.parts("k"))
+    split = Split(grid, cut.size("k"), cut.choice("exchange", ""))
+    if math.prod(grid) > tiles or grid not in set(_grids(p, tiles)) or split.way not in WAYS or split.k < 1:
+        raise ValueError(f"{split} does not divide a product of {p.batches} x {p.m} x {p.k} x {p.n}")
+    return split
+
+
+def splits(p: Product, tiles: int, room: int) -> list[tuple[float, Split]]:
+    """Good ways to deal the terms, and roughly their cycles, in ``room`` bytes of scratchpad.
+
+    None for a product of few terms, or of more blocks than tiles.
+    """
+    if p.k < _FEWEST_TERMS or _blocks(p) > tiles:
+        return []
+    found = []
+    for grid in _grids(p, tiles):
+        fitting = [split for split in _chunks(p, grid) if _bytes(p, split) <= room]
+        priced = sorted(((_cost(p, split), split) for split in fitting), key=lambda pair: pair[0])
+        found += priced[:_CHUNKS]
+    best = sorted(found, key=lambda pair: pair[0])[:_PROPOSED]
+    return [(cost, replace(split, way=way)) for cost, split in best for way in _ways(p, split)]
+
+
+def _ways(p: Product, split: Split) -> tuple[str, ...]:
+    """The DTE only where it saves more than the first copy of a program takes, which no price has."""
+    rows, columns = split.block(p)
+    moved = 2 * WORD * rows * columns * math.prod(split.grid)
+    return WAYS if moved / _DDR > _FIRST_COPY else WAYS[1:]
+
+
+def rule(p: Product, tiles: int, room: int) -> Split | None:
+    """How to deal the terms without having asked the timing model: only where most tiles would do nothing."""
+    if p.k < _MANY_TERMS or _FEW_BLOCKS * _blocks(p) > tiles:
+        return None
+    found = splits(p, tiles, room)
+    return found[0][1] if found else None
+
+
+def _blocks(p: Product) -> int:
+    """Blocks of 64 by 64 of the result."""
+    return p.batches * ceil_div(p.m, BLOCK) * ceil_div(p.n, BLOCK)
+
+
+def _grids(p: Product, tiles: int) -> Iterator[tuple[int, int, int, int]]:
+    """Grids in which every tile has one block, all equal, and the terms are dealt."""
+    for rows, columns in product(_divisors(p.m), _divisors(p.n)):
+        aligned = (rows == 1 or p.left.along_k or p.m // rows % BLOCK == 0) and (
+            columns == 1 or p.n // columns % BLOCK == 0
+        )
+        terms = min(tiles // (p.batches * rows * columns), ceil_div(p.k, BLOCK))
+        if aligned and terms > 1 and _parts(p.m // rows, p.n // columns, terms) is not None:
+            yield p.batches, rows, columns, terms
+
+
+def _chunks(p: Product, grid: tuple[int, int, int, int]) -> Iterator[Split]:
+    """Chunks of whole planes that give the tiles almost equally many terms."""
+    most = ceil_div(ceil_div(p.k, grid[3]), BLOCK)
+    for turns in (1, 2, 3, 4, 6, 8, 12, 16):
+        size = BLOCK * ceil_div(most, turns)
+        if size <= _MOST_INNER and (turns == 1 or size > BLOCK):
+            yield Split(grid, size, WAYS[0])
+
+
+def _divisors(number: int) -> list[int]:
+    return [part for part in range(1, number + 1) if number % part == 0]
+
+
+def _bytes(p: Product, split: Split) -> int:
+    """Scratchpad bytes of a step and of what is exchanged."""
+    parts = split.parts(p)
+    rows, columns = split.block(p)
+    return step_bytes(p, rows, columns, split.k) + WORD * (split.grid[3] + 3) * parts.size
+
+
+_TILE, _DDR, _MACS, _VECTORS = 33.0, 150.0, 3400.0, 30.0
+"""In a cycle: bytes of a tile's load and of DDR, products, conversions."""
+_TURN, _RUN, _FIRST_COPY = 1000, 8, 9000
+"""Cycles: what a turn takes the core, a short run of a load, the first copy of the DTE beyond others."""
+
+
+def _cost(p: Product, split: Split) -> float:
+    """Cycles of a split, roughly: its slowest stage, the other stages of one turn, the exchange."""
+    rows, columns = split.block(p)
+    tiles, turns = math.prod(split.grid), ceil_div(ceil_div(p.k, split.k), split.grid[3])
+    terms = turns * split.k
+    left, right = terms * rows, terms * columns
+    size = left * p.left.tensor.bytes_each + right * p.right.tensor.bytes_each
+    runs = 0 if p.packed or p.right.along_k else terms * ceil_div(columns, BLOCK)
+    converted = left * _passes(p, p.left) + (0 if p.packed else right * _passes(p, p.right))
+    products = len(PRODUCTS) if part_count(p.compute) > 1 else 1
+    stages = (
+        max(size / _TILE, size * tiles / _DDR, _RUN * runs),
+        converted / _VECTORS,
+        ceil_div(rows, 8) * ceil_div(columns, 8) * 64 * terms * products / _MACS,
+    )
+    sums = WORD * rows * columns
+    work = max(stages) + (sum(stages) - max(stages)) / turns + _TURN * turns
+    return work + sums * (2 * tiles / _DDR + 1 / _TILE)
+
+
+def _passes(p: Product, matrix: Matrix) -> int:
+    """Vector instructions that bring an operand into the format of the matrix engine."""
+    if p.compute is Format.FP32:
+        return 3
+    return int(matrix.tensor.fmt is not p.compute)
+
+
+def multiply_split(k: Kernel, p: Product, split: Split) -> None:
+    """The code of a split."""
+    rows, columns = split.block(p)
+    parts = split.parts(p)
+    exchange = Exchange(k, split.way, split.grid[3], parts.size, parts.lanes, parts.count)
+    right = right_operand(k, p, Stretch(0, columns, split.grid[2]), stretches(p.k, split.k))
+    with tile_grid(k, split.grid) as grid:
+        batch, row, column, place = grid.position
+        sums = slice_buffer(k, "sums", Format.FP32, Grid(rows, 1, rows), columns)
+        k.emit("td.memset.fp32", dst=sums.base, value=0.0, n=sums.elements)
+        operands: dict[str, Argument] = {
+            "m": rows, "n": columns, "lt": int(not p.left.along_k),
+            "rt": int(p.packed or not p.right.along_k), "out_format": "fp32",
+        }  # fmt: skip
+        x = Range(batch, k.let(multiply(row, rows)), rows, rows)
+        for stretch, own in dealt(p.k, split.k, split.grid[3], place):
+            with slices(k, own) as (step, _):
+                k0 = add(multiply(step, stretch.size), stretch.start)
+                left = load_operand(k, "a", p, p.left, x, k0, stretch.size)
+                b = right(column, stretch, step, batch)
+                mnemonic = f"ne.gemm.{engine_format(p.compute).token}"
+                multiply_parts(
+                    k, mnemonic, ("a", left), ("b", b), sums.base, True, {**operands, "k": stretch.size}
+                )
+        _finish(k, p, split, parts, exchange, grid, sums)
+
+
+def _finish(
+    k: Kernel, p: Product, split: Split, parts: Parts, exchange: Exchange, grid: TileGrid, sums: Aligned
+) -> None:
+    """Exchange the sums; each owner finishes and stores its part."""
+    team = grid.team(k, 3)
+    exchange.give(team, sums.base)
+    rows, columns = split.block(p)
+    batch, row, column, _ = grid.position
+    # The last planes of a block may have fewer columns than they store.
+    for stretch in stretches(columns, parts.planes * BLOCK):
+        before = stretch.start // (parts.planes * BLOCK) * parts.across
+        with _members(k, team, before, stretch.count * parts.across):
+            plane, piece = quotient(team.member, parts.across), remainder(team.member, parts.across)
+            base = exchange.folded(team, "sum")
+            part = Aligned(base, Format.FP32, Grid(parts.rows, 1, parts.rows), stretch.size)
+            begin = k.let(add(multiply(row, rows), multiply(piece, parts.rows)))
+            first = k.let(add(multiply(column, columns), multiply(plane, parts.planes * BLOCK)))
+            at = Place(0, k.let(p.row(batch, begin)), first)
+            result = finish(p, Block(k, part, at, p.n))
+            store_aligned(k, result, p.out, p.place(batch, begin, first), p.n)
+
+
+@contextmanager
+def _members(k: Kernel, team: Team, first: int, count: int) -> Iterator[None]:
+    """Code for ``count`` members of a team from ``first`` on."""
+    number = team.member
+    if first:
+        number = remainder(add(team.member, team.size - first), team.size)
+    with k.when(number, count):
+        yield

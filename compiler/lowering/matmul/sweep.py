@@ -1,0 +1,270 @@
+"""Large products by plan: a pipeline over the chunks of all blocks of a tile.
+
+Step s multiplies chunk s; meanwhile the next one is brought, from DDR or by the tiles that share it, and the
+block before this one is stored. Chunks have two slots in turns, or one each if they stay. The tiles meet once
+for each step if they share anything (``codegen.share``); all have as many steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from compiler.codegen.aligned import BLOCK, Aligned, Grid, Place
+from compiler.codegen.expr import (
+    Value,
+    add,
+    maximum,
+    minimum,
+    multiply,
+    quotient,
+    remainder,
+    round_up,
+    subtract,
+)
+from compiler.codegen.kernel import Argument, Kernel
+from compiler.codegen.precision import engine_format, multiply_parts
+from compiler.codegen.share import Team, TileGrid, meet, tile_grid
+from compiler.codegen.tensors import Stretch, dma_loops
+from compiler.lowering.matmul.blocks import Range, load_operand, right_operand
+from compiler.lowering.matmul.feed import Chunk, Feed, Source, pack_blocks
+from compiler.lowering.matmul.plan import Plan, Problem
+from compiler.lowering.matmul.product import Product
+from compiler.lowering.matmul.result import Block, finish, sums_format
+from tx8isa.layouts import LINE_BYTES
+
+
+def sweep(k: Kernel, p: Product, q: Problem, plan: Plan) -> int:
+    """The code of a plan; the number of columns that it computes."""
+    columns = plan.columns(q)
+    right = Source(p.right)
+    if p.packed:
+        counts = columns // plan.n, plan.chunks(q)
+        right = pack_blocks(k, p, 0, (plan.n, plan.k), counts)
+    with tile_grid(k, plan.grid) as grid:
+        _Sweep(k, p, q, plan, grid, right).run()
+    return columns
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a step is: tile's block number, numbers of chunk, batch and blocks, and rows of the block."""
+
+    turn: Value
+    chunk: Value
+    batch: Value
+    row: Value
+    column: Value
+    rows: Value
+
+
+class _Sweep:
+    """The pipeline of one tile."""
+
+    def __init__(self, k: Kernel, p: Product, q: Problem, plan: Plan, grid: TileGrid, right: Source) -> None:
+        self.k, self.p, self.q, self.plan, self.grid = k, p, q, plan, grid
+        alone = Team(1, 0, 0)
+        left_team = grid.team(k, 2) if plan.left_team > 1 else alone
+        right_team = grid.team(k, 1) if plan.right_team > 1 else alone
+        self.left = Feed(k, p, "a", Source(p.left), plan.left(q), left_team)
+        self.right = Feed(k, p, "b", right, plan.right(q), right_team)
+        self.everyone = grid.team(k, 1, 2) if plan.shares else alone
+        self.chunks = plan.chunks(q)
+        self.passes = plan.row_turns(q) if plan.stay == "right" else plan.column_turns(q)
+        self.turns = q.batches // plan.grid[0] * plan.row_turns(q) * plan.column_turns(q)
+        self.steps = self.turns * self.chunks
+        self.format = sums_format(p, self.chunks == 1 and not q.rest)
+        columns = Stretch(0, plan.n, plan.columns(q) // plan.n)
+        self.rest = [Stretch(q.k, q.rest, 1)] if q.rest else []
+        self.right_rest = right_operand(k, p, columns, self.rest)
+        room = plan.m * plan.n
+        self.sums_bytes = round_up(room * self.format.bits // 8, LINE_BYTES)
+        self.sums = k.buffer("sums", 2 * self.sums_bytes)
+        self.rounded = None if self.format is p.out.fmt else k.buffer("rounded", room * p.out.bytes_each)
+
+    def run(self) -> None:
+        k, feeds = self.k, (self.left, self.right)
+        for feed in feeds:
+            feed.claim()
+        self._begin()
+        around = self.turns // self.passes
+        with k.loop(around) as outer, k.loop(self.passes) as inner, k.loop(self.chunks) as chunk:
+            turn = add(multiply(outer, self.passes), inner)
+            self._step(k.let(add(multiply(turn, self.chunks), chunk)))
+        for feed in feeds:
+            feed.claim()
+        self._finish(self.turns - 1)
+        with k.loop(self.pieces) as piece:
+            self._store(self.turns - 1, piece)
+
+    def _step(self, step: Value) -> None:
+        """Multiply a chunk; bring the next one, load pieces of the one after; end the block before."""
+        self._multiply(step)
+        if self.steps > 1:
+            self._send(add(step, 1))
+            self._bring(add(step, 1))
+        if self.steps > 2:
+            self._stage(add(step, 2))
+        if self.turns > 1:
+            self._end_block_before(step)
+        if self.plan.shares:
+            meet(self.k, self.everyone)
+
+    def _begin(self) -> None:
+        """The first chunk in its slot, pieces of the second on their way.
+
+        Nothing is sent before all tiles are done with what the phase before has left in the scratchpad.
+        """
+        self._stage(0)
+        self._bring(0)
+        if self.plan.shares:
+            meet(self.k, self.everyone)
+            self._send(0)
+            if self.steps > 1:
+                self._stage(1)
+            meet(self.k, self.everyone)
+
+    def _place(self, step: Value) -> _Place:
+        k, plan = self.k, self.plan
+        turn = quotient(step, self.chunks)
+        rows, columns = plan.row_turns(self.q), plan.column_turns(self.q)
+        if plan.stay == "right":
+            row, column = remainder(turn, rows), remainder(quotient(turn, rows), columns)
+        else:
+            row, column = remainder(quotient(turn, columns), rows), remainder(turn, columns)
+        batch = add(multiply(quotient(turn, rows * columns), plan.grid[0]), self.grid.position[0])
+        row = k.let(add(multiply(row, plan.grid[1]), self.grid.position[1]))
+        count = k.let(minimum(plan.m, subtract(self.p.m, multiply(row, plan.m))))
+        column = add(multiply(column, plan.grid[2]), self.grid.position[2])
+        return _Place(turn, remainder(step, self.chunks), batch, row, column, count)
+
+    def _each(self, step: Value, shared: bool) -> Iterator[tuple[Feed, Chunk, Value]]:
+        """The operands that this step has to bring, which are shared or not: feed, chunk, slot."""
+        for name, feed in (("left", self.left), ("right", self.right)):
+            if (feed.team.size > 1) != shared:
+                continue
+            again = remainder(quotient(step, self.chunks), self.passes) if self.plan.stay == name else 0
+            with self.k.when(add(again, quotient(step, self.steps)), 1):
+                place = self._place(step)
+                yield feed, self._chunk(place, name), self._slot(name, step)
+
+    def _chunk(self, place: _Place, name: str) -> Chunk:
+        plan = self.plan
+        first = multiply(place.chunk, plan.k)
+        if name == "left":
+            return Chunk(place.batch, place.row, multiply(place.row, plan.m), place.rows, place.chunk, first)
+        return Chunk(place.batch, place.column, multiply(place.column, plan.n), plan.n, place.chunk, first)
+
+    def _slot(self, name: str, step: Value) -> Value:
+        """Slots in turns; of an operand that stays as a single chunk, one for each time it is brought."""
+        if self.plan.stay != name:
+            return remainder(step, 2)
+        if self.chunks > 1:
+            return remainder(step, self.chunks)
+        return remainder(quotient(step, self.passes), 2)
+
+    def _bring(self, step: Value) -> None:
+        for feed, chunk, slot in self._each(step, shared=False):
+            feed.bring(chunk, slot)
+
+    def _stage(self, step: Value) -> None:
+        for feed, chunk, _ in self._each(step, shared=True):
+            feed.stage(chunk, remainder(step, 2))
+
+    def _send(self, step: Value) -> None:
+        for feed, chunk, slot in self._each(step, shared=True):
+            feed.send(chunk, remainder(step, 2), slot)
+
+    def _multiply(self, step: Value) -> None:
+        """The product of a step, added to the sums of its block unless it is the first chunk."""
+        k, p, plan = self.k, self.p, self.plan
+        with k.registers.scope():
+            place, fmt = self._place(step), engine_format(p.compute)
+            operands = self._operands(place, plan.k)
+            left, right = self.left.slot(self._slot("left", step)), self.right.slot(self._slot("right", step))
+            for more in (False, True)[: self.chunks]:
+                with k.when(0, place.chunk) if more else k.when(place.chunk, 1):
+                    multiply_parts(
+                        k, f"ne.gemm.{fmt.token}", ("a", left), ("b", right), self._sums(place).base, more,
+                        operands,
+                    )  # fmt: skip
+
+    def _multiply_rest(self, place: _Place, rest: Stretch) -> None:
+        """What is left of the inner dimension; each tile loads its own."""
+        k, p, plan = self.k, self.p, self.plan
+        x = Range(place.batch, multiply(place.row, plan.m), place.rows, plan.m)
+        left = load_operand(k, "a_rest", p, p.left, x, rest.start, rest.size)
+        right = self.right_rest(place.column, rest, 0, place.batch)
+        mnemonic = f"ne.gemm.{engine_format(p.compute).token}"
+        out = self._sums(place).base
+        multiply_parts(k, mnemonic, ("a", left), ("b", right), out, True, self._operands(place, rest.size))
+
+    def _operands(self, place: _Place, inner: int) -> dict[str, Argument]:
+        """Operands of the product that do not say where."""
+        return {
+            "m": place.rows, "n": self.plan.n, "k": inner, "lt": int(not self.q.left_along_k),
+            "rt": int(not self.q.right_along_k), "out_format": self.format.token,
+        }  # fmt: skip
+
+    def _sums(self, place: _Place) -> Aligned:
+        base = add(self.sums, multiply(remainder(place.turn, 2), self.sums_bytes))
+        return Aligned(base, self.format, Grid(place.rows, 1, self.plan.m), self.plan.n)
+
+    def _result(self, place: _Place) -> Aligned:
+        """The block as it is stored."""
+        sums = self._sums(place)
+        return sums if self.rounded is None else sums.at(self.rounded, self.p.out.fmt)
+
+    def _first(self, place: _Place) -> Value:
+        """Element of the result at which the block begins."""
+        row, column = multiply(place.row, self.plan.m), multiply(place.column, self.plan.n)
+        return self.p.place(place.batch, row, column)
+
+    def _finish(self, turn: Value) -> None:
+        """What follows the last chunk of a block, but for storing it."""
+        with self.k.registers.scope():
+            place = self._place(multiply(turn, self.chunks))
+            for rest in self.rest:
+                self._multiply_rest(place, rest)
+            row = self.p.row(place.batch, multiply(place.row, self.plan.m))
+            at = Place(0, self.k.let(row), multiply(place.column, self.plan.n))
+            finish(self.p, Block(self.k, self._sums(place), at, self.p.n), self._result(place))
+
+    @property
+    def pieces(self) -> int:
+        """How many times a part of a block is stored, so that no meeting waits for long."""
+        equal = self.p.m % self.plan.m == 0 and self.plan.m % self.chunks == 0
+        return self.chunks if equal and self.plan.shares else 1
+
+    def _end_block_before(self, step: Value) -> None:
+        """Finish the block before in the first step of this one, so that CT works beside the matrix engine.
+
+        A piece of it is stored in each step, or all of it in the first.
+        """
+        turn, chunk = quotient(step, self.chunks), remainder(step, self.chunks)
+        none, before = subtract(1, minimum(turn, 1)), subtract(maximum(turn, 1), 1)
+        with self.k.when(add(none, chunk), 1):
+            self._finish(before)
+            if self.pieces == 1:
+                self._store(before, 0)
+        if self.pieces > 1:
+            with self.k.when(none, 1):
+                self._store(before, chunk)
+
+    def _store(self, turn: Value, piece: Value) -> None:
+        """Some rows of a block, plane by plane; all of it at once if it is one piece."""
+        k, p, plan = self.k, self.p, self.plan
+        with k.registers.scope():
+            place = self._place(multiply(turn, self.chunks))
+            result, first = self._result(place), k.let(self._first(place))
+            mnemonic = f"wdma.{p.out.fmt.token}"
+            if self.pieces == 1:
+                loops = dma_loops((BLOCK, p.n, 1), (plan.n // BLOCK, place.rows, BLOCK))
+                k.emit(mnemonic, dst=p.out.at(first), src=result.base, **loops)
+                return
+            rows = plan.m // self.pieces
+            row = multiply(piece, rows)
+            for plane in range(plan.n // BLOCK):
+                source = add(result.plane(plane), multiply(row, BLOCK * result.fmt.bits // 8))
+                target = p.out.at(add(first, add(multiply(row, p.n), plane * BLOCK)))
+                k.emit(mnemonic, dst=target, src=source, **dma_loops((p.n, 1), (rows, BLOCK)))

@@ -1,0 +1,1 @@
+"""What folds or normalizes along an axis."""

@@ -1,0 +1,1 @@
+"""Stacks of convolutions and pools in one phase."""

@@ -1,0 +1,94 @@
+"""The ways in which a stack can be divided: images and result rows dealt to tiles, blocks of rows in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from compiler.codegen.aligned import MOST_POSITIONS
+from compiler.codegen.expr import ceil_div
+from compiler.codegen.kernel import Target
+from compiler.codegen.share import CONTENTION
+from compiler.codegen.windows import LARGEST_EXTENT
+from compiler.lowering.conv.layer import Kind, Layer
+from compiler.lowering.conv.plan import OWN, SHARE, WEIGHTS
+from compiler.lowering.record import Cut, Work
+from compiler.lowering.stack.stages import Rows, Stages, stages_of
+from tx8isa.cost import link_rate
+
+_BLOCKS = (1, 2, 3, 4)
+"""Blocks of rows that a tile's share may be cut into."""
+_FAR = 2
+"""How many times as long a way of loading must take for it not to be tried."""
+
+
+@dataclass(frozen=True)
+class StackPlan:
+    """Parts of images and of rows, rows of a block, and who loads the weights (``own`` or ``weights``)."""
+
+    images: int
+    row_parts: int
+    rows: int
+    share: str
+
+    def cut(self) -> Cut:
+        """As the search has it."""
+        tiles = (("images", self.images), ("rows", self.row_parts))
+        return Cut(tiles, (("rows", self.rows),), ((SHARE, self.share),))
+
+
+def stack_plan(cut: Cut) -> StackPlan:
+    """The numbers of a cut."""
+    return StackPlan(cut.parts("images"), cut.parts("rows"), cut.size("rows"), cut.choice(SHARE, OWN))
+
+
+def cuts(target: Target, work: Work) -> Iterator[Cut]:
+    """Large blocks first; nothing where not even one row can be computed at a time."""
+    return (plan.cut() for plan in plans(target, stages_of(work)))
+
+
+def plans(target: Target, stages: Stages) -> Iterator[StackPlan]:
+    """The same in numbers."""
+    weights = sum(_weight_bytes(stage.layer) for stage in stages.order)
+    if weights > target.spm_bytes:
+        return
+    batch, rows, ways = stages.last.layer.batch, stages.last.layer.g.rows, _ways(target, weights)
+    images = max(n for n in range(1, target.tiles + 1) if n <= batch and target.tiles % n == 0)
+    parts = min(rows, target.tiles // images)
+    share = ceil_div(rows, parts)
+    for size in dict.fromkeys(ceil_div(share, blocks) for blocks in _BLOCKS):
+        if all(_addressable(stages, size)):
+            yield from (StackPlan(images, parts, size, way) for way in ways)
+
+
+def _ways(target: Target, weights: int) -> tuple[str, ...]:
+    """Who may load so many bytes of weights; not what takes far longer than the other way."""
+    machine, tiles = target.machine, target.tiles
+    if not weights or tiles == 1:
+        return (OWN,)
+    ddr = machine.ddr.nominal.value / machine.engines.clock.value
+    dte, meeting = machine.timing.dte, 2 * machine.timing.barrier.fixed.value
+    copied = dte.issue.value + dte.fixed.value + CONTENTION * weights / link_rate(machine)
+    own, shared = tiles * weights / ddr, weights / ddr + copied + meeting
+    if own > _FAR * shared:
+        return (WEIGHTS,)
+    return (OWN,) if shared > _FAR * own else (WEIGHTS, OWN)
+
+
+def _weight_bytes(layer: Layer) -> int:
+    """Scratchpad bytes of the weights, padding left out."""
+    if layer.kind is Kind.POOL:
+        return 0
+    inputs = 1 if layer.channelwise else layer.groups.channels
+    return layer.taps * inputs * layer.groups.maps * layer.fmt.bits // 8
+
+
+def _addressable(stages: Stages, size: int) -> Iterator[bool]:
+    """Whether instructions take what each stage has of its image and of its result."""
+    for stage in stages.order:
+        g = stage.layer.g
+        yield _fits(stage.rows, size, g.columns) and _fits(stage.image, size, g.width)
+
+
+def _fits(rows: Rows, size: int, width: int) -> bool:
+    return max(rows.most(size), width) <= LARGEST_EXTENT and rows.most(size) * width <= MOST_POSITIONS

@@ -1,0 +1,331 @@
+"""Stacks of convolutions and pools in one phase: what is between them stays in the scratchpad.
+
+A tile has a share of the images and of the rows of the result. For each block of rows it loads what the first
+stages read, computes the rows of each stage in turn (``stages``), and stores the result. The weights of
+all stages are one run of bytes, which the tiles read once together or each by itself, before the first block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from compiler.codegen.aligned import (
+    BLOCK,
+    Aligned,
+    Grid,
+    Place,
+    load_slice,
+    narrowed_slice,
+    per_channel,
+    slice_buffer,
+    spread,
+    store_slice,
+    widened_slice,
+)
+from compiler.codegen.dealing import Share, coordinates, share, slices, within
+from compiler.codegen.expr import Value, add, ceil_div, maximum, minimum, multiply, round_up
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.precision import engine_format, split
+from compiler.codegen.share import TileGrid
+from compiler.codegen.spm import SpmOverflow
+from compiler.codegen.tensors import DdrTensor, Stretch
+from compiler.codegen.windows import RowBlock, row_block
+from compiler.graph import Array
+from compiler.lowering.conv.layer import Kind
+from compiler.lowering.conv.plan import WEIGHTS
+from compiler.lowering.conv.pooling import pool_slice
+from compiler.lowering.conv.product import multiply_slice
+from compiler.lowering.conv.weights import PackedWeights, Volume, weights_of, windows_of
+from compiler.lowering.gather import Gather, enter, meet_all
+from compiler.lowering.pointwise import apply_steps
+from compiler.lowering.record import Order, Work, lowering
+from compiler.lowering.region import SliceRegion
+from compiler.lowering.stack.cuts import cuts, plans, stack_plan
+from compiler.lowering.stack.stages import Rows, Stage, Stages, stages_of
+from compiler.lowering.stack.values import Block, Held, move
+from tx8isa.formats import Format
+
+
+@lowering("Stack", order=Order.CHANNELS_LAST, cuts=cuts, blocked=True, prefetch=True)
+def stack(k: Kernel, work: Work) -> None:
+    """Blocks of result rows; ``work.extra["stages"]`` has the works of the stages."""
+    stages = stages_of(work)
+    plan = stack_plan(work.cut) if work.cut is not None else next(plans(k.target, stages), None)
+    if plan is None:
+        raise SpmOverflow("not even one row of the stack's result fits the SPM with all its weights")
+    image, row = coordinates(k, (plan.images, plan.row_parts))
+    layer = stages.last.layer
+    bands = ceil_div(layer.g.rows, ceil_div(layer.g.rows, plan.row_parts))
+    k.busiest = (bands - 1) // 2  # it also computes rows of the bands on both sides
+    images = share(layer.batch, plan.images, image, 1)
+    rows = share(layer.g.rows, plan.row_parts, row, plan.rows)
+    phase = _Phase(k, work, stages, _biases(k, stages.order))
+    weights = _weights(k, stages.order)
+    early = _single_block(k, images, rows)
+    if weights is None:
+        k.begin()
+    elif plan.share == WEIGHTS:
+        phase.share_weights(weights, early)
+    else:
+        with k.when(0, minimum(images.length, rows.length)):
+            weights.load(k)
+        k.begin()
+    phase.weights = weights
+    if early is not None and phase.held:
+        with k.loop(minimum(images.length, 1)), k.loop(minimum(rows.length, 1)):
+            phase.compute(early)
+        return
+    with slices(k, images) as (n, _), slices(k, rows) as (begin, count):
+        block = Block(n, begin, count, rows.size)
+        phase.load(block)
+        phase.compute(block)
+
+
+def _single_block(k: Kernel, images: Share, rows: Share) -> Block | None:
+    """The block of a tile that has one, or some block for a tile that has none."""
+    if rows.most > 1 or images.most > 1:
+        return None
+    count = rows.size if rows.even else k.let(within(maximum(rows.length, 1), 1, rows.size))
+    return Block(k.let(images.some), k.let(rows.some), count, rows.size)
+
+
+@dataclass(frozen=True)
+class _Weights:
+    """Those of all stages: behind each other in DDR, and in the scratchpad from ``base`` on."""
+
+    run: DdrTensor
+    base: Value
+    offsets: dict[str, list[int]]
+
+    def load(self, k: Kernel) -> None:
+        k.emit(f"rdma.{self.run.fmt.token}", dst=self.base, src=self.run.at(0), n=self.run.size)
+
+    def of(self, stage: Stage) -> list[Value]:
+        """Where the parts of a stage's weights are."""
+        return [add(self.base, offset) for offset in self.offsets[stage.result.symbol]]
+
+
+def _weights(k: Kernel, order: Sequence[Stage]) -> _Weights | None:
+    """Room for the weights of all stages; None if there are none."""
+    others = len(k.constants)
+    parts = {stage.result.symbol: _packed(k, stage) for stage in order if stage.work.op == "Conv"}
+    made = k.constants[others:]
+    if not made:
+        return None
+    del k.constants[others:]
+    fmt, each = made[0].fmt, made[0].fmt.bits // 8
+    offsets: dict[str, list[int]] = {}
+    size = 0
+    for symbol, tensors in parts.items():
+        offsets[symbol] = []
+        for tensor in tensors:
+            offsets[symbol].append(size * each)
+            size += tensor.size
+
+    def joined() -> Array:
+        return np.concatenate([constant.data for constant in made])
+
+    run = DdrTensor(k.constant_made("weights", fmt, size, joined).symbol, fmt, (size,))
+    return _Weights(run, k.buffer("w", size * each), offsets)
+
+
+def _packed(k: Kernel, stage: Stage) -> list[DdrTensor]:
+    """The weights of a stage as the matrix engine takes them, a tensor for each part."""
+    layer, channels = stage.layer, stage.layer.groups.channels
+    maps = Stretch(0, layer.groups.maps, 1)
+    if layer.kind is Kind.DEPTHWISE:
+        found = windows_of(k, stage.work, maps)
+    else:
+        packed = weights_of(k, stage.work, layer.groups, maps, channels)
+        assert isinstance(packed, PackedWeights)
+        found = packed
+    return [tensor for tensor, _ in found.runs(Volume(0, 0, Stretch(0, channels, 1), 0))]
+
+
+def _biases(k: Kernel, order: Sequence[Stage]) -> dict[str, Value]:
+    """Load the biases of all stages as one vector in FP32: where each begins."""
+    vectors: list[Array] = []
+    offsets: dict[str, int] = {}
+    for stage in order:
+        if stage.layer.bias:
+            values = np.asarray(stage.work.input(2).value, np.float32).reshape(-1)
+            offsets[stage.result.symbol] = sum(vector.size for vector in vectors)
+            vectors.append(np.pad(values, (0, round_up(values.size, BLOCK) - values.size)))
+    if not vectors:
+        return {}
+    data = np.concatenate(vectors)
+    symbol, base = k.constant("bias_data", Format.FP32, data).symbol, k.buffer("bias", 4 * data.size)
+    k.emit("rdma.fp32", dst=base, src=DdrTensor(symbol, Format.FP32, data.shape).at(0), n=data.size)
+    return {name: add(base, 4 * offset) for name, offset in offsets.items()}
+
+
+class _Phase:
+    """Emits the code of blocks. ``held`` are the values that are in the scratchpad, by their symbols."""
+
+    def __init__(self, k: Kernel, work: Work, stages: Stages, biases: dict[str, Value]) -> None:
+        self.k, self.work, self.stages, self.biases = k, work, stages, biases
+        self.weights: _Weights | None = None
+        self.held: dict[str, list[Held]] = {}
+        self.starts: dict[str, Value] = {}
+
+    def share_weights(self, weights: _Weights, block: Block | None) -> None:
+        """Let every tile read a part of the weights and give it to all; meanwhile load for a block."""
+        k = self.k
+        with k.registers.scope():
+            team = TileGrid((k.target.tiles,), (k.tile,)).team(k, 0)
+            gather = Gather(k, team, (weights.run, 0, weights.run.size), weights.base)
+            enter(k, weights.base)
+            if block is not None:
+                self.load(block)
+            gather.send()
+            meet_all(k, [gather])
+
+    def load(self, block: Block) -> None:
+        """Everything that the block needs from DDR, but for operands of steps.
+
+        While that is on its way, where the first sums begin is made.
+        """
+        made = self.stages.made
+        for stage in self.stages.order:
+            if stage.source.symbol not in made and self._find(stage.source, stage.image, same=True) is None:
+                self._load(stage.source, stage.image, stage.layer.g.width, block)
+        for stage in self.stages.order:
+            residual = stage.epilogue.residual
+            if residual is None and stage.result.symbol in self.biases and not self.starts:
+                self._spread(stage, block)
+            if (
+                residual is not None
+                and residual.symbol not in made
+                and self._find(residual, stage.rows) is None
+            ):
+                self._load(residual, stage.rows, stage.layer.g.columns, block)
+
+    def _spread(self, stage: Stage, block: Block) -> None:
+        """The bias at every position of a stage's rows, where its sums begin."""
+        k = self.k
+        with k.registers.scope():
+            first = k.let(block.first(stage.rows))
+            grid = block.grid(k, stage.rows, first, stage.layer.g.columns)
+            start = slice_buffer(k, "start", Format.FP32, grid, stage.layer.groups.maps)
+            spread(k, start, self.biases[stage.result.symbol])
+        self.starts[stage.result.symbol] = start.base
+
+    def _load(self, tensor: DdrTensor, rows: Rows, width: int, block: Block) -> None:
+        with self.k.registers.scope():
+            first = self.k.let(block.first(rows))
+            at = Place(block.image, multiply(first, width))
+            grid = block.grid(self.k, rows, first, width)
+            data = load_slice(self.k, "x", tensor, at, grid, tensor.shape[-1])
+        self._hold(tensor, rows, data)
+
+    def _hold(self, tensor: DdrTensor, rows: Rows, data: Aligned) -> None:
+        held = Held(rows, data.base, data.fmt, data.channels, data.grid.width)
+        self.held.setdefault(tensor.symbol, []).append(held)
+
+    def _find(self, tensor: DdrTensor, rows: Rows, same: bool = False) -> Held | None:
+        """Where rows of a tensor are; ``same``: those and no others."""
+        for held in self.held.get(tensor.symbol, []):
+            if held.rows == rows or (not same and held.rows.hold(rows)):
+                return held
+        return None
+
+    def compute(self, block: Block) -> None:
+        """All stages of a block."""
+        for stage in self.stages.order:
+            with self.k.registers.scope():
+                self._stage(stage, block)
+
+    def _stage(self, stage: Stage, block: Block) -> None:
+        k, layer, symbol = self.k, stage.layer, stage.result.symbol
+        first = k.let(block.first(stage.rows))
+        grid = block.grid(k, stage.rows, first, layer.g.columns)
+        window = row_block(k, layer.g, first, grid.height, grid.room)
+        at = Place(block.image, multiply(first, layer.g.columns))
+        joined = self._joined(stage, grid) if symbol in self.stages.pieces else None
+        result = self._result(stage, block, window, joined)
+        apply_steps(_Region(k, result, at, self, stage, block), result.base, stage.epilogue.steps)
+        if joined is not None:
+            if result is not joined:
+                move(k, result, joined)
+            return
+        if result.fmt is not stage.result.fmt:
+            result = narrowed_slice(k, result, stage.result.fmt)
+        self._hold(stage.result, stage.rows, result)
+        if symbol in self.stages.places:
+            lane = self.stages.places[symbol]
+            store_slice(k, result, self.work.output, Place(at.image, at.position, lane))
+
+    def _joined(self, stage: Stage, grid: Grid) -> Aligned:
+        """The place of a stage's result beside the others that it is joined with."""
+        piece, fmt = self.stages.pieces[stage.result.symbol], stage.result.fmt
+        whole = piece.whole
+        if whole.symbol not in self.held:
+            self._hold(whole, stage.rows, slice_buffer(self.k, "joined", fmt, grid, whole.shape[-1]))
+        skipped = multiply(grid.positions, piece.channel * fmt.bits // 8)
+        place = add(self.held[whole.symbol][0].base, skipped)
+        return Aligned(place, fmt, grid, stage.result.shape[-1])
+
+    def _result(self, stage: Stage, block: Block, window: RowBlock, joined: Aligned | None) -> Aligned:
+        """What the operator gives, before its steps; where it is to be joined if it has that format."""
+        k, layer = self.k, stage.layer
+        data = self._image(stage, block, window)
+        if layer.kind is Kind.POOL:
+            name = {"MaxPool": "max", "AveragePool": "avg"}[stage.work.op]
+            return pool_slice(k, name, layer.g, window, data if layer.direct else widened_slice(k, data))
+        assert self.weights is not None
+        start = self._start(stage, block, window.output)
+        fmt = engine_format(layer.fmt) if layer.direct else Format.FP32
+        if joined is not None and joined.fmt is fmt:
+            result = joined
+        else:
+            result = slice_buffer(k, "y", fmt, window.output, layer.groups.maps)
+        multiply_slice(k, layer, window.pad, split(k, data), self.weights.of(stage), result, start)
+        return result
+
+    def _image(self, stage: Stage, block: Block, window: RowBlock) -> Aligned:
+        """The rows of the image that the windows touch, and no others."""
+        grid = Grid(window.input.height, window.input.width, stage.image.most(block.most))
+        held = self._find(stage.source, stage.image, same=True) or self._find(stage.source, stage.image)
+        assert held is not None
+        view = held.view(self.k, block, stage.image, grid)
+        return view if view is not None else held.copy(self.k, block, stage.image, grid, held.fmt)
+
+    def _start(self, stage: Stage, block: Block, grid: Grid) -> Aligned | None:
+        """Where the sums of a convolution begin: residual and bias."""
+        k, residual, bias = self.k, stage.epilogue.residual, self.biases.get(stage.result.symbol)
+        if residual is not None:
+            held = self._find(residual, stage.rows)
+            assert held is not None
+            if bias is None:
+                view = held.view(k, block, stage.rows, grid)
+                return view or held.copy(k, block, stage.rows, grid, held.fmt)
+            start = held.copy(k, block, stage.rows, grid, Format.FP32)
+            per_channel(k, "add", start, bias)
+            return start
+        if bias is None:
+            return None
+        if stage.result.symbol not in self.starts:
+            self._spread(stage, block)
+        base = self.starts[stage.result.symbol]
+        return Aligned(base, Format.FP32, grid, stage.layer.groups.maps)
+
+    def rows_of(self, tensor: DdrTensor, stage: Stage, block: Block, data: Aligned) -> Value | None:
+        """A copy of the same rows of another value, in the format of the data; None if it is in DDR."""
+        held = self._find(tensor, stage.rows)
+        return None if held is None else held.copy(self.k, block, stage.rows, data.grid, data.fmt).base
+
+
+@dataclass(frozen=True)
+class _Region(SliceRegion):
+    """Operands of steps may be values of the stack."""
+
+    phase: _Phase
+    stage: Stage
+    block: Block
+
+    def load_like(self, tensor: DdrTensor) -> Value:
+        found = self.phase.rows_of(tensor, self.stage, self.block, self.data)
+        return super().load_like(tensor) if found is None else found

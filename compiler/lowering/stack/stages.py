@@ -1,0 +1,212 @@
+"""Stacks: convolutions and pools of which one works on what another has left in the scratchpad.
+
+A stack is computed by blocks of rows of its result. What each of its *stages* must compute for such a block
+follows from the windows behind it: for rows ``b .. b + n - 1`` of the result they are the rows
+``step * b + low .. step * (b + n - 1) + high`` of every other value, as far as the image reaches. So the rows
+that two blocks both need are computed for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from compiler.codegen.aligned import BLOCK
+from compiler.codegen.tensors import DdrTensor
+from compiler.codegen.windows import Geometry
+from compiler.lowering.conv.layer import (
+    Epilogue,
+    Kind,
+    Layer,
+    epilogue_of,
+    geometry_of,
+    is_depthwise,
+    is_exact,
+    layer_of,
+)
+from compiler.lowering.conv.pooling import counts_differ, pool_layer
+from compiler.lowering.record import Work
+
+STAGES = "stages"
+"""Name of a stack's works in ``Work.extra``, in the order in which they are computed."""
+JOIN = "Concat"
+"""The operator that puts the results of some stages side by side."""
+_WINDOWS = ("Conv", "MaxPool", "AveragePool")
+STACKED = (*_WINDOWS, JOIN)
+"""Operators at which a stage of a stack begins."""
+_MOST_MAPS = 4096
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a value that blocks of result rows need (see the module); none from ``limit`` on."""
+
+    step: int
+    low: int
+    high: int
+    limit: int
+
+    def most(self, rows: int) -> int:
+        """How many they are at most for a block of ``rows``."""
+        return min((rows - 1) * self.step + self.high - self.low + 1, self.limit)
+
+    def image(self, g: Geometry) -> Rows:
+        """Rows of the image that windows over these rows touch."""
+        (stride, _), (begin, _), (extent, _) = g.strides, g.begin, g.extent
+        last = (self.limit - 1) * stride - begin + extent
+        high = self.high * stride - begin + extent - 1
+        return Rows(self.step * stride, self.low * stride - begin, high, min(last, g.height))
+
+    def joined(self, other: Rows) -> Rows:
+        """Those of both; ValueError if they do not advance alike."""
+        if self.step != other.step:
+            raise ValueError(f"rows in steps of {self.step} and {other.step}")
+        return Rows(
+            self.step, min(self.low, other.low), max(self.high, other.high), max(self.limit, other.limit)
+        )
+
+    def hold(self, other: Rows) -> bool:
+        """Whether all rows of ``other`` are among these."""
+        return self.step == other.step and self.joined(other) == self
+
+
+@dataclass(frozen=True)
+class Stage:
+    """An operator with the steps behind it; ``rows`` are those it computes, ``image`` those it reads."""
+
+    work: Work
+    layer: Layer
+    epilogue: Epilogue
+    rows: Rows
+    image: Rows
+
+    @property
+    def source(self) -> DdrTensor:
+        return self.work.input(0)
+
+    @property
+    def result(self) -> DdrTensor:
+        return self.work.output
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The place of a stage's result in what it is joined to: the first channel."""
+
+    whole: DdrTensor
+    channel: int
+
+
+@dataclass(frozen=True)
+class Stages:
+    """What a stack computes.
+
+    ``places``: the channel of its result at which that of a stage begins; ``pieces``: results that are joined
+    in the scratchpad, by their symbols.
+    """
+
+    order: tuple[Stage, ...]
+    places: dict[str, int]
+    pieces: dict[str, Piece]
+
+    @property
+    def made(self) -> set[str]:
+        """Symbols of what is computed here."""
+        joined = {piece.whole.symbol for piece in self.pieces.values()}
+        return joined | {stage.result.symbol for stage in self.order}
+
+    @property
+    def last(self) -> Stage:
+        return self.order[-1]
+
+
+def stages_of(work: Work) -> Stages:
+    """The stages of a stack; ValueError if they cannot be computed by blocks of rows together."""
+    *works, last = work.extra[STAGES]
+    if last.op == JOIN:
+        places = {tensor.symbol: channel for tensor, channel in _pieces(last)}
+    else:
+        works, places = [*works, last], {last.output.symbol: 0}
+    needs = dict.fromkeys(places, Rows(1, 0, 0, last.output.shape[1]))
+    pieces: dict[str, Piece] = {}
+    order: list[Stage] = []
+    for each in reversed(works):
+        rows = needs[each.output.symbol]
+        if each.op == JOIN:
+            wants = [(tensor, rows) for tensor, _ in _pieces(each)]
+            pieces |= {tensor.symbol: Piece(each.output, channel) for tensor, channel in _pieces(each)}
+        else:
+            layer, epilogue = _numbers(each)
+            order.append(Stage(each, layer, epilogue, rows, rows.image(layer.g)))
+            wants = [(order[-1].source, order[-1].image), *((tensor, rows) for tensor in added(each))]
+        for tensor, wanted in wants:
+            known = needs.get(tensor.symbol)
+            needs[tensor.symbol] = wanted if known is None else known.joined(wanted)
+    found = Stages(tuple(reversed(order)), places, pieces)
+    _check_joins(found, needs)
+    return found
+
+
+def _check_joins(found: Stages, needs: dict[str, Rows]) -> None:
+    """What is joined or stored is computed here, as high as the others, and in the order of its channels."""
+    made = {stage.result.symbol: stage.rows for stage in found.order}
+    joined = {symbol: needs[piece.whole.symbol] for symbol, piece in found.pieces.items()}
+    stored = dict.fromkeys(found.places, Rows(1, 0, 0, found.last.layer.g.rows))
+    if any(made.get(symbol) != rows for symbol, rows in (joined | stored).items()):
+        raise ValueError("a piece of a join that is not computed in the same blocks as the others")
+    channels: dict[str, int] = {}
+    for stage in found.order:
+        piece = found.pieces.get(stage.result.symbol)
+        if piece is not None:
+            if piece.channel < channels.get(piece.whole.symbol, 0):
+                raise ValueError("pieces of a join in another order than its channels")
+            channels[piece.whole.symbol] = piece.channel
+
+
+def _numbers(work: Work) -> tuple[Layer, Epilogue]:
+    """A stage in numbers, its image as rows of positions."""
+    if work.op != "Conv":
+        return pool_layer(work, False), Epilogue(None, work.steps, is_exact(work.steps))
+    g, layer = geometry_of(work), layer_of(work)
+    kind = Kind.DEPTHWISE if is_depthwise(work) else Kind.CONV
+    if kind is Kind.CONV and g.kernel == g.strides == (1, 1):
+        kind = Kind.GEMM
+    return replace(layer, g=g, every_row=g, kind=kind, batch=work.input(0).shape[0]), epilogue_of(work)
+
+
+def added(work: Work) -> Iterator[DdrTensor]:
+    """Tensors of the shape of the result that its steps need."""
+    for step in work.steps:
+        yield from (t for t in step.operands if t is not None and t.value is None)
+
+
+def _pieces(work: Work) -> list[tuple[DdrTensor, int]]:
+    """The operands of a join, each with its first channel in the result."""
+    found: list[tuple[DdrTensor, int]] = []
+    channel = 0
+    for tensor in work.inputs:
+        assert tensor is not None
+        if channel % BLOCK or any(tensor.symbol == other.symbol for other, _ in found):
+            raise ValueError("a piece that is no whole planes of the result, or is there twice")
+        found.append((tensor, channel))
+        channel += tensor.shape[-1]
+    return found
+
+
+def can_be_stage(work: Work) -> bool:
+    """Whether the work of a group can be a stage of a stack, or a join in it."""
+    tensors = [tensor for tensor in work.inputs if tensor is not None and tensor.value is None]
+    if not work.output.blocked or not all(tensor.blocked for tensor in tensors):
+        return False
+    if work.op == JOIN:
+        return len(tensors) == len(work.inputs) > 1 and work.spec.integer("axis") in (
+            1,
+            1 - len(work.output.shape),
+        )
+    if work.op not in _WINDOWS or len(tensors) != 1 or work.input(0).fmt is not work.output.fmt:
+        return False
+    if any(tensor.shape != work.output.shape or not tensor.blocked for tensor in added(work)):
+        return False
+    if work.op != "Conv":
+        return work.op == "MaxPool" or not counts_differ(work.spec)
+    return work.output.shape[-1] <= _MOST_MAPS and layer_of(work).groups.count == 1

@@ -1,0 +1,97 @@
+"""Values of a stack in the scratchpad, and the rows of them that a block needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.codegen.aligned import BLOCK, Aligned, Grid, slice_buffer
+from compiler.codegen.dealing import within
+from compiler.codegen.expr import Value, add, maximum, minimum, multiply, subtract
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.vector import WIDE, Vector, convert
+from compiler.lowering.stack.stages import Rows
+from tx8isa.formats import Format
+from tx8isa.layouts import aligned_channels
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows of the result that are computed at a time: ``count`` of an image from ``begin`` on, at most
+    ``most``."""
+
+    image: Value
+    begin: Value
+    count: Value
+    most: int
+
+    def first(self, rows: Rows) -> Value:
+        """The first row of a value that the block needs."""
+        low = add(multiply(self.begin, rows.step), rows.low)
+        return minimum(maximum(low, 0), rows.limit - 1)
+
+    def grid(self, k: Kernel, rows: Rows, first: Value, width: int) -> Grid:
+        """The positions of those rows, ``first`` the first of them."""
+        most = rows.most(self.most)
+        if rows.high == rows.low == 0 and rows.step == 1:
+            return Grid(self.count, width, most)
+        last = add(multiply(subtract(add(self.begin, self.count), 1), rows.step), rows.high)
+        height = subtract(minimum(add(last, 1), rows.limit), first)
+        return Grid(k.let(within(height, 1, most)), width, most)
+
+
+@dataclass(frozen=True)
+class Held:
+    """The rows of a value that are in the scratchpad; ``width`` positions each."""
+
+    rows: Rows
+    base: Value
+    fmt: Format
+    channels: int
+    width: int
+
+    def whole(self, k: Kernel, block: Block) -> Aligned:
+        """All of them."""
+        first = block.first(self.rows)
+        return Aligned(self.base, self.fmt, block.grid(k, self.rows, first, self.width), self.channels)
+
+    def view(self, k: Kernel, block: Block, wanted: Rows, grid: Grid) -> Aligned | None:
+        """Rows of them where they lie; None if they lie apart, a part of them in each plane."""
+        if self.rows == wanted:
+            return Aligned(self.base, self.fmt, grid, self.channels)
+        if self.channels > BLOCK:
+            return None
+        size = self.width * aligned_channels(self.channels, BLOCK) * self.fmt.bits // 8
+        place = add(self.base, multiply(self._skipped(block, wanted), size))
+        return Aligned(place, self.fmt, grid, self.channels)
+
+    def _skipped(self, block: Block, wanted: Rows) -> Value:
+        """Rows before the wanted ones."""
+        skipped = subtract(block.first(wanted), block.first(self.rows))
+        return within(skipped, 0, self.rows.most(block.most) - 1)
+
+    def copy(self, k: Kernel, block: Block, wanted: Rows, grid: Grid, fmt: Format) -> Aligned:
+        """Rows of them in a new buffer, as they are or in FP32."""
+        source = self.whole(k, block)
+        target = slice_buffer(k, "rows", fmt, grid, self.channels)
+        if self.rows == wanted:
+            move(k, source, target)
+            return target
+        skipped = k.let(multiply(self._skipped(block, wanted), self.width))
+        for index, width in enumerate([BLOCK] * source.planes + [source.tail] * bool(source.tail)):
+            place = add(source.plane(index), multiply(skipped, width * self.fmt.bits // 8))
+            count = multiply(grid.positions, width)
+            _move(k, target.plane(index), fmt, place, self.fmt, count)
+        return target
+
+
+def move(k: Kernel, source: Aligned, target: Aligned) -> None:
+    """Copy a slice to another place, or in another format."""
+    _move(k, target.base, target.fmt, source.base, source.fmt, source.elements)
+
+
+def _move(k: Kernel, dst: Value, target: Format, src: Value, source: Format, count: Value) -> None:
+    """dst = src in the format of the target; adding -0 changes nothing."""
+    if target is source or (target in WIDE and source in WIDE):
+        Vector(k, target, count).vs("add", dst, src, -0.0)
+    else:
+        convert(k, dst, src, count, source, target)
