@@ -196,7 +196,7 @@ def test_too_many_live_values_are_an_error() -> None:
     registers = Registers(Emitter())
     for _ in _POOL:
         registers.take()
-    with pytest.raises(OutOfRegisters, match="all 26 registers hold values"):
+    with pytest.raises(OutOfRegisters, match="all 26 registers of the kernel core hold values"):
         registers.compute(7)
 
 
