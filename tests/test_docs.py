@@ -125,6 +125,8 @@ def test_check_notices_a_stale_table_of_passes(
     copy = tmp_path / "compiler.md"
     copy.write_text(page.replace("| `barrier_opt` |", "| `barrier` |"), encoding="utf-8")
     monkeypatch.setattr(generate, "COMPILER", copy)
+    monkeypatch.setattr(generate, "OPERATORS", tmp_path / "operators.md")
+    generate.OPERATORS.write_text(generate.operators_page(), encoding="utf-8")
     monkeypatch.setattr(generate, "TARGET", tmp_path / "isa")
     monkeypatch.setattr(generate, "pages", dict)
     assert generate.main(["--check"]) == 1
@@ -166,6 +168,10 @@ def test_check_notices_a_stale_manual(
     generate: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pages = {"README.md": "first\n", "other.md": "second\n"}
+    monkeypatch.setattr(generate, "OPERATORS", tmp_path / "operators.md")
+    generate.OPERATORS.write_text(generate.operators_page(), encoding="utf-8")
+    monkeypatch.setattr(generate, "COMPILER", tmp_path / "compiler.md")
+    generate.COMPILER.write_text(read("docs/compiler.md"), encoding="utf-8")
     monkeypatch.setattr(generate, "TARGET", tmp_path / "isa")
     monkeypatch.setattr(generate, "pages", lambda: pages)
 
