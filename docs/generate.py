@@ -292,6 +292,12 @@ def stale(wanted: dict[str, str]) -> Iterator[str]:
         yield f"{COMPILER.name} has other passes than the compiler"
 
 
+def _put(path: Path, text: str) -> None:
+    """Write a page unless it is there already: somebody may be reading it."""
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
 def main(arguments: list[str]) -> int:
     """Write the pages, or with --check compare them."""
     if arguments not in ([], ["--check"]):
@@ -310,9 +316,9 @@ def main(arguments: list[str]) -> int:
     for name, text in wanted.items():
         (TARGET / name).write_text(text, encoding="utf-8")
     page = TIMING.read_text(encoding="utf-8")
-    TIMING.write_text(with_coefficients(page), encoding="utf-8")
-    OPERATORS.write_text(operators_page(), encoding="utf-8")
-    COMPILER.write_text(with_passes(COMPILER.read_text(encoding="utf-8")), encoding="utf-8")
+    _put(TIMING, with_coefficients(page))
+    _put(OPERATORS, operators_page())
+    _put(COMPILER, with_passes(COMPILER.read_text(encoding="utf-8")))
     return 0
 
 
