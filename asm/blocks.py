@@ -94,9 +94,14 @@ def _if(call: Call) -> int:
 
 
 _TESTS = {
-    ".if": lambda v: v != 0, ".ifne": lambda v: v != 0, ".ifeq": lambda v: v == 0, ".iflt": lambda v: v < 0,
-    ".ifle": lambda v: v <= 0, ".ifgt": lambda v: v > 0, ".ifge": lambda v: v >= 0,
-}  # fmt: skip
+    ".if": lambda v: v != 0,
+    ".ifne": lambda v: v != 0,
+    ".ifeq": lambda v: v == 0,
+    ".iflt": lambda v: v < 0,
+    ".ifle": lambda v: v <= 0,
+    ".ifgt": lambda v: v > 0,
+    ".ifge": lambda v: v >= 0,
+}
 
 
 def _holds(call: Call) -> bool:

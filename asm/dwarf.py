@@ -27,22 +27,43 @@ _UNIT, _FUNCTION, _END = 1, 2, 0
 """Numbers of our abbreviations; 0 ends the children of a unit."""
 _STRING, _ADDRESS, _DATA2, _DATA8, _OFFSET, _FLAG = 0x08, 0x01, 0x05, 0x07, 0x17, 0x0C
 """DW_FORM_string, addr, data2, data8, sec_offset, flag."""
-_ABBREVIATIONS = bytes((
-    _UNIT, 0x11, 1,       # DW_TAG_compile_unit, with children
-    0x25, _STRING,        # DW_AT_producer
-    0x13, _DATA2,         # DW_AT_language
-    0x03, _STRING,        # DW_AT_name
-    0x1B, _STRING,        # DW_AT_comp_dir
-    0x10, _OFFSET,        # DW_AT_stmt_list
-    0x11, _ADDRESS,       # DW_AT_low_pc
-    0x12, _DATA8, 0, 0,   # DW_AT_high_pc, as a length
-    _FUNCTION, 0x2E, 0,   # DW_TAG_subprogram
-    0x03, _STRING,        # DW_AT_name
-    0x3F, _FLAG,          # DW_AT_external
-    0x11, _ADDRESS,       # DW_AT_low_pc
-    0x12, _DATA8, 0, 0,   # DW_AT_high_pc
-    0,
-))  # fmt: skip
+_ABBREVIATIONS = bytes(
+    (
+        _UNIT,
+        0x11,
+        1,  # DW_TAG_compile_unit, with children
+        0x25,
+        _STRING,  # DW_AT_producer
+        0x13,
+        _DATA2,  # DW_AT_language
+        0x03,
+        _STRING,  # DW_AT_name
+        0x1B,
+        _STRING,  # DW_AT_comp_dir
+        0x10,
+        _OFFSET,  # DW_AT_stmt_list
+        0x11,
+        _ADDRESS,  # DW_AT_low_pc
+        0x12,
+        _DATA8,
+        0,
+        0,  # DW_AT_high_pc, as a length
+        _FUNCTION,
+        0x2E,
+        0,  # DW_TAG_subprogram
+        0x03,
+        _STRING,  # DW_AT_name
+        0x3F,
+        _FLAG,  # DW_AT_external
+        0x11,
+        _ADDRESS,  # DW_AT_low_pc
+        0x12,
+        _DATA8,
+        0,
+        0,  # DW_AT_high_pc
+        0,
+    )
+)
 _UNIT_HEADER = struct.Struct("<IHBBI")
 _PLACE = struct.Struct("<QQ")
 _LINE_HEAD = struct.Struct("<IHBBI")
@@ -85,12 +106,19 @@ def _text(name: str) -> bytes:
 
 
 def _unit(image: Image, segment: Segment, rows: Rows, lines_at: int) -> bytes:
-    body = b"".join((
-        uleb(_UNIT), _PRODUCER, struct.pack("<H", _LANGUAGE), _text(rows.files[0]), _DIRECTORY,
-        struct.pack("<I", lines_at), _PLACE.pack(segment.address, len(segment.data)),
-        *(_function(*function) for function in _functions(image, segment)),
-        bytes((_END,)),
-    ))  # fmt: skip
+    body = b"".join(
+        (
+            uleb(_UNIT),
+            _PRODUCER,
+            struct.pack("<H", _LANGUAGE),
+            _text(rows.files[0]),
+            _DIRECTORY,
+            struct.pack("<I", lines_at),
+            _PLACE.pack(segment.address, len(segment.data)),
+            *(_function(*function) for function in _functions(image, segment)),
+            bytes((_END,)),
+        )
+    )
     length = _UNIT_HEADER.size - 4 + len(body)
     return _UNIT_HEADER.pack(length, _VERSION, _UNIT_COMPILE, _ADDRESS_BYTES, 0) + body
 
@@ -109,9 +137,10 @@ def _functions(image: Image, segment: Segment) -> Iterator[tuple[str, bool, int,
     found = {
         symbol.address: (name, symbol)
         for name, symbol in image.symbols.items()
-        if symbol.kind == "func" and symbol.section == segment.section
+        if symbol.kind == "func"
+        and symbol.section == segment.section
         and segment.address <= symbol.address < end
-    }  # fmt: skip
+    }
     for start, following in pairwise([*sorted(found), end]):
         name, symbol = found[start]
         size = min(symbol.size or following - start, following - start)
@@ -123,10 +152,16 @@ def _line_table(segment: Segment, rows: Rows) -> bytes:
     end = segment.address + len(segment.data)
     parameters, program = line_program(rows, {file: number for number, file in enumerate(files)}, end)
     path_alone, path_and_directory = bytes((1, 1, _STRING)), bytes((2, 1, _STRING, 2, 0x0B))
-    header = b"".join((
-        parameters,
-        path_alone, uleb(1), _DIRECTORY,
-        path_and_directory, uleb(len(files)), *(_text(file) + b"\0" for file in files),
-    ))  # fmt: skip
+    header = b"".join(
+        (
+            parameters,
+            path_alone,
+            uleb(1),
+            _DIRECTORY,
+            path_and_directory,
+            uleb(len(files)),
+            *(_text(file) + b"\0" for file in files),
+        )
+    )
     length = _LINE_HEAD.size - _LINE_LENGTH + len(header) + len(program)
     return _LINE_HEAD.pack(length, _VERSION, _ADDRESS_BYTES, 0, len(header)) + header + program

@@ -120,9 +120,7 @@ def read_image(data: bytes, name: str) -> Image:
     return image
 
 
-def _sections(
-    image: Image, note: bytes, debug: list[elf.Section], table: SymbolTable
-) -> list[elf.Section]:
+def _sections(image: Image, note: bytes, debug: list[elf.Section], table: SymbolTable) -> list[elf.Section]:
     sections = [_section(segment) for segment in image.segments]
     sections += (elf.Section(".note.tx8", elf.NOTE, note, alignment=4), *debug)
     strings = len(sections) + 2  # sections count from 1, and .symtab comes first

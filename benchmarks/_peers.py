@@ -22,33 +22,64 @@ Memory = Callable[[str, Any], Array]
 """(operand, dtype) -> the bytes the case touches through that operand."""
 
 DTYPES = {
-    Format.INT8: np.int8, Format.INT16: np.int16, Format.INT32: np.int32, Format.FP16: np.float16,
-    Format.FP32: np.float32, Format.TF32: np.float32,
-}  # fmt: skip
+    Format.INT8: np.int8,
+    Format.INT16: np.int16,
+    Format.INT32: np.int32,
+    Format.FP16: np.float16,
+    Format.FP32: np.float32,
+    Format.TF32: np.float32,
+}
 """NumPy has no BF16; TF32 is compared as FP32."""
 
 _UNARY: dict[str, Callable[..., Any]] = {
-    "abs": np.abs, "recip": np.reciprocal, "square": np.square, "sqrt": np.sqrt, "neg": np.negative,
-    "log2": np.log2, "ln": np.log, "pow2": np.exp2, "exp": np.exp, "sin": np.sin, "cos": np.cos,
+    "abs": np.abs,
+    "recip": np.reciprocal,
+    "square": np.square,
+    "sqrt": np.sqrt,
+    "neg": np.negative,
+    "log2": np.log2,
+    "ln": np.log,
+    "pow2": np.exp2,
+    "exp": np.exp,
+    "sin": np.sin,
+    "cos": np.cos,
     "tanh": np.tanh,
     "relu": lambda x, out: np.maximum(x, x.dtype.type(0), out=out),
     "satrelu": lambda x, out: np.clip(x, x.dtype.type(0), x.dtype.type(6), out=out),
     "leakyrelu": lambda x, out: np.maximum(x, x * x.dtype.type(0.01), out=out),
     "sigmoid": lambda x, out: np.reciprocal(np.exp(-x) + x.dtype.type(1), out=out),
     "softplus": lambda x, out: np.logaddexp(x, x.dtype.type(0), out=out),
-}  # fmt: skip
+}
 _BINARY: dict[str, Callable[..., Any]] = {
-    "max": np.fmax, "min": np.fmin, "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide,
-    "eq": np.equal, "ne": np.not_equal, "ge": np.greater_equal, "gt": np.greater, "le": np.less_equal,
-    "lt": np.less, "and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor,
-}  # fmt: skip
+    "max": np.fmax,
+    "min": np.fmin,
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "ge": np.greater_equal,
+    "gt": np.greater,
+    "le": np.less_equal,
+    "lt": np.less,
+    "and": np.logical_and,
+    "or": np.logical_or,
+    "xor": np.logical_xor,
+}
 _ARITHMETIC = ("max", "min", "add", "sub", "mul", "div")
 _BITWISE: dict[str, Callable[..., Any]] = {
-    "not": np.bitwise_not, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-}  # fmt: skip
+    "not": np.bitwise_not,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
 _FOLDS: dict[str, Callable[..., Any]] = {
-    "sum": np.add.reduce, "avg": np.mean, "max": np.fmax.reduce, "min": np.fmin.reduce,
-}  # fmt: skip
+    "sum": np.add.reduce,
+    "avg": np.mean,
+    "max": np.fmax.reduce,
+    "min": np.fmin.reduce,
+}
 _TURNS: dict[str, Callable[[Array], Array]] = {
     "mirror": lambda x: x[:, :, ::-1],
     "transpose": lambda x: x.swapaxes(1, 2),

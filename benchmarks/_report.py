@@ -50,9 +50,14 @@ def _number(value: float, unit: str) -> str:
 
 
 def promise(
-    what: str, figure: float, unit: str, *, at_least: float | None = None, at_most: float | None = None,
+    what: str,
+    figure: float,
+    unit: str,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
     beside: str = "",
-) -> None:  # fmt: skip
+) -> None:
     """State a figure and the goal it has; exactly one bound. ``%`` figures are ratios: 1.0 is 100 %."""
     if (at_least is None) == (at_most is None):
         raise ValueError(f"{what}: give one of at_least and at_most")

@@ -123,9 +123,12 @@ def main() -> None:
         for what, seconds in times.items():
             print(f"{what:28} {seconds:7.3f} s  {lines / seconds:10,.0f} lines/s")
         promise(
-            f"`tx8as` on {lines:,} generated lines", lines / times["tx8as, engine and scalar"], "lines/s",
-            at_least=100_000, beside=_beside_gnu(lines, times),
-        )  # fmt: skip
+            f"`tx8as` on {lines:,} generated lines",
+            lines / times["tx8as, engine and scalar"],
+            "lines/s",
+            at_least=100_000,
+            beside=_beside_gnu(lines, times),
+        )
         if gnu:
             print(f"{'ratio to GNU as, scalar':28} {times['GNU as, scalar'] / times['tx8as, scalar']:7.3f}")
         else:

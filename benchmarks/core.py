@@ -132,9 +132,14 @@ def seconds(image: Image, *, translate: bool = True) -> float:
 
 
 def row(
-    what: str, value: float, unit: str, aim: str = "", *,
-    at_least: float | None = None, at_most: float | None = None,
-) -> None:  # fmt: skip
+    what: str,
+    value: float,
+    unit: str,
+    aim: str = "",
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+) -> None:
     """Print a figure; with a bound it is one of those the project promises."""
     print(f"{what:44} {value:12,.2f} {unit:8} {aim}")
     if at_least is not None or at_most is not None:

@@ -156,9 +156,11 @@ def gemms() -> None:
         if m >= 16:
             promise(
                 f"`ne.gemm` fp16 {m}x{k}x{n}, Cx to Cx, conversions included",
-                seconds["sgemm"] / seconds["B [K,N]"], "%", at_least=1.05 if (m, k, n) in LARGE else 0.85,
+                seconds["sgemm"] / seconds["B [K,N]"],
+                "%",
+                at_least=1.05 if (m, k, n) in LARGE else 0.85,
                 beside="OpenBLAS sgemm alone on ready fp32 matrices, one thread",
-            )  # fmt: skip
+            )
 
 
 def integer_gemms() -> None:
@@ -235,11 +237,12 @@ def onnxruntime_case(c: int, o: int, size: int, k: int, s: int, group: int = 1) 
     w = rng.standard_normal((o, c // group, k, k)).astype(np.float32)
     node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[k // 2] * 4, strides=[s, s], group=group)
     graph = helper.make_graph(
-        [node], "conv",
+        [node],
+        "conv",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
         [numpy_helper.from_array(w, "w")],
-    )  # fmt: skip
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -265,9 +268,11 @@ def convs() -> None:
         if peer:
             promise(
                 f"`ne.conv` fp16 {k}x{k}/{s} {c}-{o}, {size}x{size}",
-                seconds["onnxruntime"] / seconds["fp16"], "%", at_least=0.65 if size == 7 or c < 16 else 0.95,
+                seconds["onnxruntime"] / seconds["fp16"],
+                "%",
+                at_least=0.65 if size == 7 or c < 16 else 0.95,
                 beside="onnxruntime's fp32 convolution, one thread",
-            )  # fmt: skip
+            )
 
 
 def depthwise() -> None:

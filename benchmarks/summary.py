@@ -1,6 +1,6 @@
 """Run every benchmark, print the figures that have a goal as one table, and put it into the README.
 
-    python benchmarks/summary.py
+python benchmarks/summary.py
 """
 
 from __future__ import annotations

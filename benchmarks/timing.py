@@ -141,13 +141,19 @@ def table(found: list[Result]) -> str:
         f"Median error of {len(figures)} figures: {middle(found):.1%}; of the {free} that no coefficient was "
         f"fitted to: {middle(found, (False,)):.1%}. Beyond {FAR:.0%}: {len(far)}. "
         f"Bounds that hold: {sum(r.holds for r in bounds)} of {len(bounds)}.",
-        "", "| topic | what | measured | model | error | |", "| --- | --- | --- | --- | --- | --- |",
+        "",
+        "| topic | what | measured | model | error | |",
+        "| --- | --- | --- | --- | --- | --- |",
         *(f"| {' | '.join(r.cells())} |" for r in found),
-        "", f"Rows beyond {FAR:.0%}, and why:", "",
+        "",
+        f"Rows beyond {FAR:.0%}, and why:",
+        "",
         *(f"- {r.row.topic}, {r.row.what} ({r.verdict}): {r.row.reason}." for r in far),
-        "", "Published figures without a row, and why:", "",
+        "",
+        "Published figures without a row, and why:",
+        "",
         *(f"- {gap.topic}, {gap.what}: {gap.why}." for gap in GAPS),
-    ]  # fmt: skip
+    ]
     return "\n".join(lines)
 
 

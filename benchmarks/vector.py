@@ -167,9 +167,17 @@ def vectors(bench: Bench) -> None:
 def functions(bench: Bench) -> None:
     print()
     peers = {
-        "exp": np.exp, "exp_lp": np.exp, "pow2": np.exp2, "ln": np.log, "log2": np.log2, "tanh": np.tanh,
-        "sin": np.sin, "cos": np.cos, "sigmoid": None, "softplus": None,
-    }  # fmt: skip
+        "exp": np.exp,
+        "exp_lp": np.exp,
+        "pow2": np.exp2,
+        "ln": np.log,
+        "log2": np.log2,
+        "tanh": np.tanh,
+        "sin": np.sin,
+        "cos": np.cos,
+        "sigmoid": None,
+        "softplus": None,
+    }
     for name, peer in peers.items():
         bench.race(name, peer)
     for mnemonic in ("ct.add.vv", "ct.div.vv", "ct.exp.v"):

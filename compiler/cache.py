@@ -127,9 +127,14 @@ class ProgramCache:
 
 
 def compile_cached(
-    graph: Graph, machine: Machine, options: Mapping[str, Any], after_pass: AfterPass | None,
-    say: Callable[[str], None], look: bool = True, watch: Watch | None = None,
-) -> Program:  # fmt: skip
+    graph: Graph,
+    machine: Machine,
+    options: Mapping[str, Any],
+    after_pass: AfterPass | None,
+    say: Callable[[str], None],
+    look: bool = True,
+    watch: Watch | None = None,
+) -> Program:
     """``compile_graph(graph, machine=machine, **options)``, or the program that it gave before.
 
     Without ``look`` the passes run in any case, and only the result is kept. ``say`` hears what came of it.

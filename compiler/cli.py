@@ -45,27 +45,52 @@ INPUT_AT_FAULT, USAGE, RUN_FAILED = 1, 2, 3
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="tx8cc", description="Compile a graph of ONNX operators for the TX81.", epilog=_EXAMPLES,
+        prog="tx8cc",
+        description="Compile a graph of ONNX operators for the TX81.",
+        epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    )
     add = parser.add_argument
-    add("graphs", metavar="graph", nargs="+", help="an ONNX model (docs/onnx.md), a graph "
-        "(docs/graph_json.md), a program of torch.export, or several")  # fmt: skip
-    add("-o", dest="output", metavar="DIR", help="folder of prog.s, prog.const and prog.bin (default: the "
-        "graph's name without suffix, beside it); with several graphs, of a folder for each")  # fmt: skip
+    add(
+        "graphs",
+        metavar="graph",
+        nargs="+",
+        help="an ONNX model (docs/onnx.md), a graph "
+        "(docs/graph_json.md), a program of torch.export, or several",
+    )
+    add(
+        "-o",
+        dest="output",
+        metavar="DIR",
+        help="folder of prog.s, prog.const and prog.bin (default: the "
+        "graph's name without suffix, beside it); with several graphs, of a folder for each",
+    )
     add("--dtype", help="fp32, tf32, fp16 or bf16: how floats are stored and computed (default: the graph's)")
     add("--tiles", type=int, metavar="N", help="tiles that take part (default: 16)")
     add("--machine", metavar="FILE.toml", help="machine description (default: TX81)")
     add("-S", dest="text_only", action="store_true", help="write the assembly text and no image")
     _add_run_options(parser)
-    add("--search", default="fast", metavar="EFFORT", help="how many ways of dividing the work among "
-        "tiles and in time are tried: off, fast or full (default: fast)")  # fmt: skip
-    add("--patterns", default="default", metavar="SET", help="which operators run in one phase: default, "
-        "none or FILE.toml (docs/compiler.md)")  # fmt: skip
+    add(
+        "--search",
+        default="fast",
+        metavar="EFFORT",
+        help="how many ways of dividing the work among "
+        "tiles and in time are tried: off, fast or full (default: fast)",
+    )
+    add(
+        "--patterns",
+        default="default",
+        metavar="SET",
+        help="which operators run in one phase: default, none or FILE.toml (docs/compiler.md)",
+    )
     add("--plan", metavar="FILE.json", help="divide the work as --save-plan wrote it, without search")
     add("--save-plan", metavar="FILE.json", help="write how the work was divided")
-    add("--report", metavar="FILE.json", help="write groups, divisions, memory maps and cycles, "
-        "with --run also simulated ones; - for standard output")  # fmt: skip
+    add(
+        "--report",
+        metavar="FILE.json",
+        help="write groups, divisions, memory maps and cycles, "
+        "with --run also simulated ones; - for standard output",
+    )
     add("--print-ir-after", metavar="PASS", help="print the module after a pass, or after all of them")
     add("--timing", action="store_true", help="print how long every pass took")
     add("--no-cache", action="store_true", help="compile again what was compiled before, and keep nothing")
@@ -78,8 +103,12 @@ def _parser() -> argparse.ArgumentParser:
 def _add_run_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--run", action="store_true", help="run the program and compare its outputs with the reference")
-    add("--verify-nodes", action="store_true", help="run it so that every value can be seen, compare each "
-        "node with its reference, and write the first that differs as a graph of its own")  # fmt: skip
+    add(
+        "--verify-nodes",
+        action="store_true",
+        help="run it so that every value can be seen, compare each "
+        "node with its reference, and write the first that differs as a graph of its own",
+    )
     add(
         "--input",
         action="append",
@@ -95,9 +124,11 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
         help="with --run, print where the time went, in simulated cycles; with =json for machines",
     )
     add("--seed", type=int, default=0, metavar="N", help="of random inputs (default: 0)")
-    add("--output-dir", metavar="DIR",
-        help="with --run, write one .npy file per output; with several "
-        "graphs, into a folder for each")  # fmt: skip
+    add(
+        "--output-dir",
+        metavar="DIR",
+        help="with --run, write one .npy file per output; with several graphs, into a folder for each",
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -204,8 +235,13 @@ def _compiled(options: argparse.Namespace, graph: Graph, machine: Machine) -> Pr
 def _options_of(options: argparse.Namespace) -> dict[str, Any]:
     """What ``compile_graph`` is told; all of it, with the files it names, is the name of a cached program."""
     plan = Path(options.plan) if options.plan else None
-    return {"dtype": options.dtype, "tiles": options.tiles, "patterns": options.patterns,
-            "search": options.search, "plan": plan}  # fmt: skip
+    return {
+        "dtype": options.dtype,
+        "tiles": options.tiles,
+        "patterns": options.patterns,
+        "search": options.search,
+        "plan": plan,
+    }
 
 
 def _say(options: argparse.Namespace, text: str) -> None:

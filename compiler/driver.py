@@ -135,9 +135,14 @@ def context_of(
         raise GraphError([f"unknown search '{search}'; allowed are {', '.join(EFFORTS)}{near}"])
     compute = compute_format(dtype or default_dtype(graph))
     return Context(
-        graph, machine, tiles, compute, patterns=load_patterns(patterns), effort=EFFORTS[search],
+        graph,
+        machine,
+        tiles,
+        compute,
+        patterns=load_patterns(patterns),
+        effort=EFFORTS[search],
         plan=None if plan is None else read_plan(plan),
-    )  # fmt: skip
+    )
 
 
 def default_dtype(graph: Graph) -> str:

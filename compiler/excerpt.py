@@ -112,11 +112,16 @@ def _as_json(graph: Graph) -> dict[str, Any]:
             for name in graph.constants
         },
         "nodes": [
-            {"op": node.op, "name": node.name, "inputs": list(node.inputs), "outputs": list(node.outputs),
-             "attrs": dict(node.attrs)}
+            {
+                "op": node.op,
+                "name": node.name,
+                "inputs": list(node.inputs),
+                "outputs": list(node.outputs),
+                "attrs": dict(node.attrs),
+            }
             for node in graph.nodes
         ],
-    }  # fmt: skip
+    }
 
 
 def _declared(tensor: Tensor) -> dict[str, Any]:

@@ -40,8 +40,9 @@ def evaluated(node: NodeProto, operands: Sequence[Array | None]) -> list[Array]:
     alone.input[:] = names
     alone.output[:] = [f"o{at}" if name else "" for at, name in enumerate(node.output)]
     infos = [helper.make_value_info(name, helper.make_tensor_type_proto(1, None)) for name in names if name]
-    results = [helper.make_value_info(name, helper.make_tensor_type_proto(1, None))
-               for name in alone.output if name]  # fmt: skip
+    results = [
+        helper.make_value_info(name, helper.make_tensor_type_proto(1, None)) for name in alone.output if name
+    ]
     graph = helper.make_graph([alone], "alone", infos, results)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", NEWEST_OPSET)])
     feeds = {name: array for name, array in zip(names, operands, strict=True) if name}

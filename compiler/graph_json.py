@@ -269,7 +269,7 @@ _WORDS = {
 
 
 def _expected(message: str) -> str:
-    """"Expected `int | float`, got `null`" as "an integer or a number"; bounds are kept."""
+    """ "Expected `int | float`, got `null`" as "an integer or a number"; bounds are kept."""
     match = re.fullmatch(r"Expected `([^`]*)`(?:, got `[^`]*`)?(.*)", message)
     if match is None:
         return message

@@ -11,15 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from compiler.graph import (
-    AttrValue,
-    Description,
-    Graph,
-    GraphError,
-    Node,
-    Tensor,
-    did_you_mean,
-)
+from compiler.graph import AttrValue, Description, Graph, GraphError, Node, Tensor, did_you_mean
 from compiler.operators import OPERATORS
 from compiler.operators.record import Attribute, Call, Input, Operator, resolve
 

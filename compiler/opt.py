@@ -31,21 +31,32 @@ INPUT_AT_FAULT = 1
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="tx8opt", description="Run passes of tx8cc on a graph or on textual IR, and print the module.",
-        epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+        prog="tx8opt",
+        description="Run passes of tx8cc on a graph or on textual IR, and print the module.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     add = parser.add_argument
     add("file", help="a graph, as for tx8cc, or .mlir that this tool has written")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--passes", metavar="A,B,C", help="run these passes, in this order")
     which.add_argument("--until", metavar="PASS", help="run those that are left, up to and with this one")
     which.add_argument("--pipeline", action="store_true", help="run all that are left")
-    add("-o", dest="output", metavar="FILE.mlir", help="write there instead of printing; constants of more "
-        "than 64 bytes go to an .npz file of that name, and are left out of what is printed")  # fmt: skip
+    add(
+        "-o",
+        dest="output",
+        metavar="FILE.mlir",
+        help="write there instead of printing; constants of more "
+        "than 64 bytes go to an .npz file of that name, and are left out of what is printed",
+    )
     add("--dtype", help="of a graph: fp32, tf32, fp16 or bf16 (default: the graph's)")
     add("--tiles", type=int, metavar="N", help="of a graph: tiles that take part (default: 16)")
-    add("--patterns", default="default", metavar="SET", help="a set of patterns or a file of them "
-        "(default: default)")  # fmt: skip
+    add(
+        "--patterns",
+        default="default",
+        metavar="SET",
+        help="a set of patterns or a file of them (default: default)",
+    )
     add("--search", metavar="EFFORT", help="off, fast or full (default: as tx8cc)")
     add("--plan", metavar="FILE", help="decisions of an earlier compilation, in place of a search")
     add("--machine", metavar="FILE.toml", help="machine description (default: TX81)")

@@ -80,9 +80,15 @@ def read_text_file(
         compute, tiles = Format.parse(options["compute"]), int(options["tiles"])
         inputs, outputs = (tuple(_tensor(entry) for entry in graph[key]) for key in ("inputs", "outputs"))
         made = Graph(
-            graph["name"], graph["opset"], inputs, outputs, {}, (), {t.name: t for t in (*inputs, *outputs)},
+            graph["name"],
+            graph["opset"],
+            inputs,
+            outputs,
+            {},
+            (),
+            {t.name: t for t in (*inputs, *outputs)},
             frozenset(graph["precise"]),
-        )  # fmt: skip
+        )
     except (KeyError, ValueError, TypeError, AttributeError, Tx8Error) as error:
         raise GraphError([f"{path}: damaged attributes tx8be.options or tx8be.graph: {error}"]) from None
     for name in [name for name in module.attributes if name.startswith("tx8be.")]:

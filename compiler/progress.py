@@ -73,9 +73,15 @@ def _make_bar(file: TextIO | None, elapsed: float) -> Any:
 
     tqdm.monitor_interval = 0  # no thread of its own
     bar = tqdm(
-        total=1, file=file, bar_format="{n_fmt}/{total_fmt} |{bar:12}| {elapsed}  {desc}", leave=False,
-        dynamic_ncols=True, mininterval=0, delay=1, position=0,
-    )  # fmt: skip
+        total=1,
+        file=file,
+        bar_format="{n_fmt}/{total_fmt} |{bar:12}| {elapsed}  {desc}",
+        leave=False,
+        dynamic_ncols=True,
+        mininterval=0,
+        delay=1,
+        position=0,
+    )
     bar.start_t -= elapsed
     bar.delay = 0  # it was only to say nothing before there is something to say
     return bar

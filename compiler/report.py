@@ -108,12 +108,15 @@ def report_of(context: Context, module: ModuleOp, image: Image) -> Report:
     """The report of a compilation whose passes have run."""
     phases = [operation for operation in operations(module) if computes(operation)]
     return Report(
-        context.graph.name, context.compute.token, context.tiles, context.machine.name,
+        context.graph.name,
+        context.compute.token,
+        context.tiles,
+        context.machine.name,
         [_phase(name, op, image) for name, op in zip(phase_names(phases), phases, strict=True)],
         list(_templates(context)),
         list(_ddr(image)),
         plan_of([*context.found, *(found for t, found in context.others if t.work.op != "Stack")]),
-    )  # fmt: skip
+    )
 
 
 def _phase(name: str, operation: TensorOperation, image: Image) -> Phase:
@@ -132,7 +135,7 @@ def _phase(name: str, operation: TensorOperation, image: Image) -> Phase:
         [_region(range_of(value), image) for value in operation.results],
         list(_buffers(operation)),
         None if grouped is None or grouped.estimate is None else grouped.estimate.value.data,
-    )  # fmt: skip
+    )
 
 
 def _region(found: Range, image: Image) -> Region:
@@ -156,9 +159,13 @@ def _templates(context: Context) -> Iterator[TemplateReport]:
         tried = [Tried(planned(t.cut), t.cycles, t.spm_bytes, t.problem) for t in trials]
         best = decision.best if decision is not None else None
         yield TemplateReport(
-            template.key, template.work.name, template.count,
-            planned(best.cut) if best is not None else None, best.cycles if best is not None else None, tried,
-        )  # fmt: skip
+            template.key,
+            template.work.name,
+            template.count,
+            planned(best.cut) if best is not None else None,
+            best.cycles if best is not None else None,
+            tried,
+        )
 
 
 def _ddr(image: Image) -> Iterator[Region]:

@@ -83,11 +83,14 @@ def verify(graph: Graph, inputs: Values, compile_: Compile) -> Verification:
         checks += [_check(graph, node, name, shown, exact, program.dtype) for node, name in names]
     verdicts = {
         tensor.name: judge(
-            kind_of(graph), program.dtype, outputs[tensor.name], _exact(graph, tensor, exact, program.dtype),
+            kind_of(graph),
+            program.dtype,
+            outputs[tensor.name],
+            _exact(graph, tensor, exact, program.dtype),
             declared=tensor.dtype,
         )
         for tensor in graph.outputs
-    }  # fmt: skip
+    }
     found = Verification(tuple(checks), verdicts)
     at = None
     if found.wrong is not None:
@@ -214,8 +217,11 @@ def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:
 def _row(item: Check) -> tuple[str, ...]:
     """Node, operator, shape, error and cosine by itself, error and cosine of all so far, verdict."""
     shape = "x".join(map(str, item.tensor.shape)) or "scalar"
-    errors = [text for verdict in (item.alone, item.so_far)
-              for text in (f"{verdict.max_abs_error:.3g}", f"{verdict.cosine:.7f}")]  # fmt: skip
+    errors = [
+        text
+        for verdict in (item.alone, item.so_far)
+        for text in (f"{verdict.max_abs_error:.3g}", f"{verdict.cosine:.7f}")
+    ]
     verdict = "pass" if item.alone.ok else f"FAIL: {item.alone.text}"
     return (item.node.name, item.node.op, shape, *errors, verdict)
 

@@ -163,10 +163,14 @@ def family_page(family: manual.Family, members: list[Instruction]) -> Iterator[s
     yield f"Behaviour: {links}. How to read this page: [here](README.md#how-to-read-these-pages)."
     yield ""
     rows = (
-        (f"[`{i.mnemonic}`](#{anchor(i.mnemonic)})", f"{i.engine.name} {i.opcode}", manual.formats(i),
-         manual.summary(i.doc))
+        (
+            f"[`{i.mnemonic}`](#{anchor(i.mnemonic)})",
+            f"{i.engine.name} {i.opcode}",
+            manual.formats(i),
+            manual.summary(i.doc),
+        )
         for i in members
-    )  # fmt: skip
+    )
     yield from table(("instruction", "opcode", "formats", "what it does"), rows)
     for instruction in members:
         yield from ("", *section(instruction))

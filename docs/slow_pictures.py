@@ -34,11 +34,23 @@ class Picture:
 
 
 PICTURES = (
-    Picture("slow_steps.svg", "Five programs for one matrix product, to the same scale of time",
-            ("step1", "step2", "step3", "step4", "step5"), 0, 185, 20),
-    Picture("slow_waits.svg", "Ten microseconds from the middle of the first three programs",
-            ("step1", "step2", "step3"), 40, 50, 1),
-)  # fmt: skip
+    Picture(
+        "slow_steps.svg",
+        "Five programs for one matrix product, to the same scale of time",
+        ("step1", "step2", "step3", "step4", "step5"),
+        0,
+        185,
+        20,
+    ),
+    Picture(
+        "slow_waits.svg",
+        "Ten microseconds from the middle of the first three programs",
+        ("step1", "step2", "step3"),
+        40,
+        50,
+        1,
+    ),
+)
 
 
 def slices(picture: Picture, events: list[Event]) -> dict[str, list[tuple[float, float]]]:

@@ -54,8 +54,10 @@ class Picture:
         names = {(e["pid"], e["args"].get("name")): e for e in events if e["name"].endswith("_name")}
         chip = next(pid for pid, name in names if name.startswith("chip"))
         own = [e for e in events if e["pid"] == TILE + 1]
-        self.tracks = {e["tid"]: e["args"]["name"] for e in sorted(
-            (e for e in own if e["name"] == "thread_name"), key=lambda e: e["tid"])}  # fmt: skip
+        self.tracks = {
+            e["tid"]: e["args"]["name"]
+            for e in sorted((e for e in own if e["name"] == "thread_name"), key=lambda e: e["tid"])
+        }
         self.slices = [e for e in own if e["ph"] == "X"]
         self.begins = {e["id"]: e for e in own if e["ph"] == "s"}
         self.ends = {e["id"]: e for e in own if e["ph"] == "f"}
@@ -77,8 +79,12 @@ class Picture:
             '  font-family="sans-serif" font-size="12">',
             f"<title>Tile {TILE} of {escape(PROGRAM)}: a bar for each instruction, by queue</title>",
             f'<rect width="860" height="{height}" fill="#ffffff"/>',
-            *self._time(), *self._bars(), *self._arrows(), *self._traffic(), "</svg>",
-        ]  # fmt: skip
+            *self._time(),
+            *self._bars(),
+            *self._arrows(),
+            *self._traffic(),
+            "</svg>",
+        ]
         return "\n".join(lines) + "\n"
 
     def _time(self) -> Iterator[str]:

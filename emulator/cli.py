@@ -102,11 +102,18 @@ def _start(options: argparse.Namespace, program: Program, sinks: Sequence[Sink])
     from .snapshot.commands import saved_state
 
     return program.start(
-        _read_inputs(options.input, program), serial=options.serial, threads=options.threads,
-        on_exception=options.on_exception, write_span=options.write_span, show=_show,
-        ne_post=options.ne_post, timed=options.timed or None, sinks=sinks, strict=options.strict,
+        _read_inputs(options.input, program),
+        serial=options.serial,
+        threads=options.threads,
+        on_exception=options.on_exception,
+        write_span=options.write_span,
+        show=_show,
+        ne_post=options.ne_post,
+        timed=options.timed or None,
+        sinks=sinks,
+        strict=options.strict,
         snapshot=saved_state(options),
-    )  # fmt: skip
+    )
 
 
 def _hazards(options: argparse.Namespace, program: Program, system: System) -> bool:
@@ -123,9 +130,13 @@ def _hazards(options: argparse.Namespace, program: Program, system: System) -> b
 
     def start(serial: bool, strict: bool) -> System:
         return program.start(
-            inputs, serial=serial or options.serial, on_exception=options.on_exception, strict=strict,
-            write_span=options.write_span, ne_post=options.ne_post,
-        )  # fmt: skip
+            inputs,
+            serial=serial or options.serial,
+            on_exception=options.on_exception,
+            strict=strict,
+            write_span=options.write_span,
+            ne_post=options.ne_post,
+        )
 
     orders = options.explore, options.seed, options.max_instructions
     return show_orders(start, *orders, options.program) or found

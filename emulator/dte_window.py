@@ -40,12 +40,16 @@ _LOCAL, _TILE_SHIFT, _OTHER_CARD = (1 << 40) - 1, 40, 1 << 39
 def _registers() -> dict[int, tuple[str, int]]:
     """Name and bits of each register by offset; status and cmd_valid apart."""
     found = {
-        SRC: ("src low", _WORD), SRC + 4: ("src high", _HIGH),
+        SRC: ("src low", _WORD),
+        SRC + 4: ("src high", _HIGH),
         MODE: ("mode", 3 | _BYPASS_MEMORY | SG_FLAG | DIM_FLAG | OUT_SLICE),
-        LENGTH: ("length", _WORD), DEST_NUM: ("dest_num", DESTINATIONS - 1),
-        MAX_AXI_NUM: ("max_axi_num", 0xFFFF), MEM_BURSTLEN: ("mem_burstlen", 0xFFFF),
-        MEM_BACKPRESSURE: ("mem_backpressure", _WORD), MEM_READ_TURBO: ("mem_read_turbo", 0),
-    }  # fmt: skip
+        LENGTH: ("length", _WORD),
+        DEST_NUM: ("dest_num", DESTINATIONS - 1),
+        MAX_AXI_NUM: ("max_axi_num", 0xFFFF),
+        MEM_BURSTLEN: ("mem_burstlen", 0xFFFF),
+        MEM_BACKPRESSURE: ("mem_backpressure", _WORD),
+        MEM_READ_TURBO: ("mem_read_turbo", 0),
+    }
     for number in range(DESTINATIONS):
         at, user_id = _destination(number)
         found[at] = f"dst {number} low", _WORD

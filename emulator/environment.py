@@ -26,8 +26,12 @@ _MOST_OUTPUT, _MOST_CALLS = 1 << 24, 256
 """Bytes that one call writes, as write may, and bytes and calls that are kept until they are shown."""
 
 _COUNTERS = {
-    "cycle": "mcycle", "mcycle": "mcycle", "time": "time", "instret": "minstret", "minstret": "minstret",
-}  # fmt: skip
+    "cycle": "mcycle",
+    "mcycle": "mcycle",
+    "time": "time",
+    "instret": "minstret",
+    "minstret": "minstret",
+}
 """The register that holds what a counter was set to."""
 _RV64 = 2 << 62
 _MISA = _RV64 | sum(1 << ord(letter) - ord("A") for letter in "IMFD")
@@ -36,8 +40,11 @@ _MSTATUS = 1 << 63 | 3 << 13 | 3 << 11
 _HPM = tuple(name for name in rv.CSRS if "hpm" in name)
 _WRITABLE = {
     **dict.fromkeys(("misa", "mip", "mcountinhibit", *_HPM), 0),
-    "mstatus": trap.MIE | trap.MPIE, "mie": 0x888, "mtvec": ~2, "mepc": ~3,
-}  # fmt: skip
+    "mstatus": trap.MIE | trap.MPIE,
+    "mie": 0x888,
+    "mtvec": ~2,
+    "mepc": ~3,
+}
 """Bits that a write reaches, where these are not all: the manual lets an implementation choose."""
 _FLOAT = {"fflags": (0, 0x1F), "frm": (5, 0x7), "fcsr": (0, 0xFF)}
 """Lowest bit and mask, in ``state.FCSR``, of the registers that are parts of it."""

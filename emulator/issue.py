@@ -257,15 +257,45 @@ def generate_issue() -> Callable[[int, int], int]:
 def issue_kernel() -> int:
     """Address of the compiled issue function."""
     functions = (
-        gather_arguments, legal, read_operands, check_entry, work_off, take, entry_at, fault, make_room,
-        advance, notify, get, put,
-    )  # fmt: skip
+        gather_arguments,
+        legal,
+        read_operands,
+        check_entry,
+        work_off,
+        take,
+        entry_at,
+        fault,
+        make_room,
+        advance,
+        notify,
+        get,
+        put,
+    )
     numbers = (
-        tables.numbers()["ncc.wait"], TEXT, CHECK, TAKE, DRAIN, STEP, _WORKER, _KIND, tables.HEADER,
-        tables.ENGINE, state.QUEUE, state.RECORDS, state.COUNTS, state.WORKER, state.WORKERS, state.SEVERAL,
-        stop.WORKER, queues.NEXT, queues.PENDING, queues.WORDS, queues.E_FIELDS, queues.ENGINES,
+        tables.numbers()["ncc.wait"],
+        TEXT,
+        CHECK,
+        TAKE,
+        DRAIN,
+        STEP,
+        _WORKER,
+        _KIND,
+        tables.HEADER,
+        tables.ENGINE,
+        state.QUEUE,
+        state.RECORDS,
+        state.COUNTS,
+        state.WORKER,
+        state.WORKERS,
+        state.SEVERAL,
+        stop.WORKER,
+        queues.NEXT,
+        queues.PENDING,
+        queues.WORDS,
+        queues.E_FIELDS,
+        queues.ENGINES,
         queues.ARGUMENTS,
-    )  # fmt: skip
+    )
     meaning = (*tables.extents(), *tables.rules(), *functions, *numbers)
     return compile_generated(generate_issue, meaning, "engine issue", 2)
 

@@ -95,6 +95,10 @@ def _scalar_entry(record: Scalar) -> Iterator[str]:
 
 def _wrapped(text: str, hanging: int = 0) -> list[str]:
     return textwrap.wrap(
-        text, WIDTH, initial_indent=" " * 4, subsequent_indent=" " * (4 + hanging),
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
+        text,
+        WIDTH,
+        initial_indent=" " * 4,
+        subsequent_indent=" " * (4 + hanging),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -25,9 +25,7 @@ _WORD = {EXCEPTION: queues.EXCEPTION, PRIORITY: queues.PRIORITY, MASK: queues.MA
 _CONTROL = {packet.control: packet for packet in PACKETS.values()}
 _RETURNED = {field.register for field in WRITE_BACK}
 
-FIELD = {
-    Engine.SCALAR: 0, Engine.CT: 8, Engine.NE: 16, Engine.RDMA: 24, Engine.WDMA: 32, Engine.TDMA: 40,
-}  # fmt: skip
+FIELD = {Engine.SCALAR: 0, Engine.CT: 8, Engine.NE: 16, Engine.RDMA: 24, Engine.WDMA: 32, Engine.TDMA: 40}
 """First bit of a unit's field in the exception register (spec)."""
 ILLEGAL, BEYOND_SPM = 0, 1
 """CT, TDMA (spec) and NE (proposed): illegal configuration, address beyond the SPM."""

@@ -34,9 +34,11 @@ class _Instructions(argparse.Action):
 def make_parser() -> argparse.ArgumentParser:
     """The parser; its help text shows examples and exit statuses."""
     parser = argparse.ArgumentParser(
-        prog="tx8emu", description="Run a program image on an emulated TX81 chip.", epilog=_EPILOG,
+        prog="tx8emu",
+        description="Run a program image on an emulated TX81 chip.",
+        epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    )
     add = parser.add_argument
     add("program", help="program image made by tx8as or tx8cc")
     add("--input", action="append", default=[], metavar="NAME=FILE.npy", help="array for a named input")

@@ -36,9 +36,13 @@ UNIT_ENABLES = {Engine.RDMA: 0x298, Engine.WDMA: 0x29C, Engine.TDMA: 0x2A0}
 """0: exceptions of the unit are not noted (their effect is proposed)."""
 LSU_TIMEOUT_RESET = 0xFFFF
 _RESET = {
-    ENABLE: 0, WINDOW: 0, STOP: 0, COMPUTE_TIMEOUT: 0xFFFFFFFF, LSU_TIMEOUT: LSU_TIMEOUT_RESET,
+    ENABLE: 0,
+    WINDOW: 0,
+    STOP: 0,
+    COMPUTE_TIMEOUT: 0xFFFFFFFF,
+    LSU_TIMEOUT: LSU_TIMEOUT_RESET,
     **dict.fromkeys(UNIT_ENABLES.values(), 1),
-}  # fmt: skip
+}
 """Registers that keep what is stored; the time-outs are the spec's, the others proposed."""
 _WRITABLE = {LSU_TIMEOUT: 0xFFFF, ENABLE: 1, STOP: 1, **dict.fromkeys(UNIT_ENABLES.values(), 1)}
 

@@ -49,11 +49,21 @@ class Program:
         return tuple(b for b in self.image.buffers if b.kind == "output")
 
     def start(
-        self, inputs: Mapping[str, Array], *, serial: bool = False, threads: int = 1,
-        on_exception: OnException = "stop", show: Show | None = None, write_span: WriteSpan = "exact",
-        ne_post: NePost = "ignore", strict: bool = False, timed: bool | None = None,
-        sinks: Sequence[Sink] = (), snapshot: Snapshot | None = None, memories: Memories | None = None,
-    ) -> System:  # fmt: skip
+        self,
+        inputs: Mapping[str, Array],
+        *,
+        serial: bool = False,
+        threads: int = 1,
+        on_exception: OnException = "stop",
+        show: Show | None = None,
+        write_span: WriteSpan = "exact",
+        ne_post: NePost = "ignore",
+        strict: bool = False,
+        timed: bool | None = None,
+        sinks: Sequence[Sink] = (),
+        snapshot: Snapshot | None = None,
+        memories: Memories | None = None,
+    ) -> System:
         """A system with the program loaded and the inputs in place; InputError when they do not fit.
 
         The options are those of ``System``; without ``show`` what the program writes is thrown away. With
@@ -68,10 +78,19 @@ class Program:
             names = ", ".join(b.name for b in self.inputs) or "none"
             raise InputError(f"the program has no input '{unknown[0]}'; its inputs: {names}")
         system = System(
-            self.image, self.machine, serial=serial, threads=threads, on_exception=on_exception,
-            show=show or ignore, write_span=write_span, ne_post=ne_post, strict=strict,
-            timed=timed, sinks=sinks, memories=memories,
-        )  # fmt: skip
+            self.image,
+            self.machine,
+            serial=serial,
+            threads=threads,
+            on_exception=on_exception,
+            show=show or ignore,
+            write_span=write_span,
+            ne_post=ne_post,
+            strict=strict,
+            timed=timed,
+            sinks=sinks,
+            memories=memories,
+        )
         for buffer in self.outputs:
             self._bytes(buffer, system)
         for buffer, data in packed:
@@ -89,9 +108,16 @@ class Program:
         check(snapshot, self.image, self.machine)
         rules = snapshot.options
         system = System(
-            self.image, self.machine, threads=threads, on_exception=rules.on_exception, show=show,
-            write_span=rules.write_span, ne_post=rules.ne_post, timed=timed, sinks=sinks,
-        )  # fmt: skip
+            self.image,
+            self.machine,
+            threads=threads,
+            on_exception=rules.on_exception,
+            show=show,
+            write_span=rules.write_span,
+            ne_post=rules.ne_post,
+            timed=timed,
+            sinks=sinks,
+        )
         restore(system, snapshot)
         return system
 
@@ -100,11 +126,19 @@ class Program:
         return {buffer.name: self._unpacked(buffer, system) for buffer in self.outputs}
 
     def run(
-        self, inputs: Mapping[str, Array] | None = None, *, serial: bool = False, threads: int = 1,
-        on_exception: OnException = "stop", write_span: WriteSpan = "exact", ne_post: NePost = "ignore",
-        max_instructions: int | None = None, timed: bool | None = None, sinks: Sequence[Sink] = (),
+        self,
+        inputs: Mapping[str, Array] | None = None,
+        *,
+        serial: bool = False,
+        threads: int = 1,
+        on_exception: OnException = "stop",
+        write_span: WriteSpan = "exact",
+        ne_post: NePost = "ignore",
+        max_instructions: int | None = None,
+        timed: bool | None = None,
+        sinks: Sequence[Sink] = (),
         strict: bool = False,
-    ) -> dict[str, Array]:  # fmt: skip
+    ) -> dict[str, Array]:
         """Run to the end on the given inputs; outputs by name. InputError, or Fault from the program.
 
         With ``strict``, ``hazards`` holds afterwards what was found, after a Fault too.
@@ -112,9 +146,17 @@ class Program:
         self.hazards = ()
         memories = None if strict or sinks else self._pool.take()
         system = self.start(
-            inputs or {}, serial=serial, threads=threads, on_exception=on_exception, write_span=write_span,
-            ne_post=ne_post, timed=timed, sinks=sinks, strict=strict, memories=memories,
-        )  # fmt: skip
+            inputs or {},
+            serial=serial,
+            threads=threads,
+            on_exception=on_exception,
+            write_span=write_span,
+            ne_post=ne_post,
+            timed=timed,
+            sinks=sinks,
+            strict=strict,
+            memories=memories,
+        )
         try:
             system.run(max_instructions)
         finally:

@@ -39,9 +39,13 @@ class Progress(Observer):
     """Looks at the tiles between rounds. ``cycles`` gives the simulated time so far, or None."""
 
     def __init__(
-        self, nodes: Mapping[int, str], cycles: Callable[[], int | None], clock: float, file: TextIO,
+        self,
+        nodes: Mapping[int, str],
+        cycles: Callable[[], int | None],
+        clock: float,
+        file: TextIO,
         now: Callable[[], float] = time.monotonic,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._nodes, self._cycles, self._clock, self._file, self._now = nodes, cycles, clock, file, now
         self._began = now()
         self._next = self._began + _LONG
@@ -115,9 +119,15 @@ def _make_bar(nodes: int, file: TextIO, elapsed: float) -> Any:
     tqdm.monitor_interval = 0  # no thread of its own
     line = "{percentage:3.0f}% |{bar:12}| {elapsed} + {remaining}  {desc}" if nodes else "{elapsed}  {desc}"
     bar = tqdm(
-        total=nodes or None, file=file, bar_format=line, leave=False, dynamic_ncols=True, mininterval=0,
-        delay=1, position=0,
-    )  # fmt: skip
+        total=nodes or None,
+        file=file,
+        bar_format=line,
+        leave=False,
+        dynamic_ncols=True,
+        mininterval=0,
+        delay=1,
+        position=0,
+    )
     bar.start_t -= elapsed
     bar.delay = 0  # it was only to say nothing before there is something to say
     return bar

@@ -91,8 +91,13 @@ def make_note(first: int, words: tuple[int, ...]) -> Callable[[int, int, int, in
         if length == 0 or number >= MOST_TILES or group & ~everyone != 0 or target >= queues.DDR:
             return False
         at = log + 8 * (HEAD + ENTRY * get(log, COUNT))
-        put_nest(at, length, fields + 8 * (words[kind + K_LENGTH] + 1), words[kind + K_LEVELS],
-                 words[kind + K_SOURCE])  # fmt: skip
+        put_nest(
+            at,
+            length,
+            fields + 8 * (words[kind + K_LENGTH] + 1),
+            words[kind + K_LEVELS],
+            words[kind + K_SOURCE],
+        )
         put_places(at, source, target, group, length * words[kind + K_SCATTER])
         take_in(log, at, members(group))
         go_past(s, words[kind], record, at, members(group))

@@ -70,11 +70,22 @@ class System:
     """
 
     def __init__(
-        self, image: Image, machine: Machine, *, serial: bool = False, threads: int = 1,
-        on_exception: OnException = "stop", show: Show = ignore, write_span: WriteSpan = "exact",
-        ne_post: NePost = "ignore", translate: bool = True, strict: bool = False,
-        timed: bool | None = None, sinks: Sequence[Sink] = (), memories: Memories | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        image: Image,
+        machine: Machine,
+        *,
+        serial: bool = False,
+        threads: int = 1,
+        on_exception: OnException = "stop",
+        show: Show = ignore,
+        write_span: WriteSpan = "exact",
+        ne_post: NePost = "ignore",
+        translate: bool = True,
+        strict: bool = False,
+        timed: bool | None = None,
+        sinks: Sequence[Sink] = (),
+        memories: Memories | None = None,
+    ) -> None:
         self.memories = memories or Memories(image, machine)
         self.image, self.machine = image, machine
         # Without machine code one word cannot be changed by two threads at once.
@@ -375,9 +386,11 @@ class System:
         windows = self.machine.windows
         ddr = self.ddr[: windows.ddr_core_bytes]
         for base, memory in (
-            (windows.spm_weak, tile.spm.data), (windows.spm_strong, tile.spm.data),
-            (windows.ddr_cached, ddr), (windows.ddr_uncached, ddr),
-        ):  # fmt: skip
+            (windows.spm_weak, tile.spm.data),
+            (windows.spm_strong, tile.spm.data),
+            (windows.ddr_cached, ddr),
+            (windows.ddr_uncached, ddr),
+        ):
             if size >= 0 and base <= address and address + size <= base + memory.size:
                 return memory[address - base : address - base + size]
         return None

@@ -94,12 +94,36 @@ def _few_products(n: int, h: int, w: int, c: int, kx: int, ky: int, channels: in
     return n * h * w * c <= _MOST_PRODUCTS // max(kx * ky * channels, 1)
 
 
-@rule("dst_shape.n", "dst_shape.h", "dst_shape.w", "dst_shape.c", "shape.n", "shape.h", "shape.w",
-      "pad.top", "pad.bottom", "pad.left", "pad.right", "window.sx", "window.sy")  # fmt: skip
+@rule(
+    "dst_shape.n",
+    "dst_shape.h",
+    "dst_shape.w",
+    "dst_shape.c",
+    "shape.n",
+    "shape.h",
+    "shape.w",
+    "pad.top",
+    "pad.bottom",
+    "pad.left",
+    "pad.right",
+    "window.sx",
+    "window.sy",
+)
 def _few_gradients(
-    ky: int, kx: int, maps: int, channels: int, n: int, h: int, w: int,
-    top: int, bottom: int, left: int, right: int, sx: int, sy: int,
-) -> bool:  # fmt: skip
+    ky: int,
+    kx: int,
+    maps: int,
+    channels: int,
+    n: int,
+    h: int,
+    w: int,
+    top: int,
+    bottom: int,
+    left: int,
+    right: int,
+    sx: int,
+    sy: int,
+) -> bool:
     """elements of the result times shape.n * ((h + top + bottom) / sy + 1) * ((w + left + right) / sx + 1)
     must be at most 2**36, the emulator's limit for one instruction"""
     positions = n * ((h + top + bottom) // max(sy, 1) + 1) * ((w + left + right) // max(sx, 1) + 1)
@@ -199,11 +223,20 @@ def table() -> npt.NDArray[np.int64]:
         rows += [_rule_row(record, check) for check in checks(record)]
         after_operands = at + len(record.operands)
         header = [
-            record.engine, encoder(record).length, len(record.operands), at, len(ranges), after_operands,
-            len(checks(record)), after_operands + len(ranges), number * SLOTS_PER_RECORD,
-            _position(record, "format"), _position(record, "rnd"), int(isinstance(record.meaning, Control)),
+            record.engine,
+            encoder(record).length,
+            len(record.operands),
+            at,
+            len(ranges),
+            after_operands,
+            len(checks(record)),
+            after_operands + len(ranges),
+            number * SLOTS_PER_RECORD,
+            _position(record, "format"),
+            _position(record, "rnd"),
+            int(isinstance(record.meaning, Control)),
             int(record.engine is Engine.CT and record.opcode in _RETURNING),
-        ]  # fmt: skip
+        ]
         headers.append(header + [0] * (HEADER - len(header)))
     return np.array(headers + rows, dtype=np.int64).reshape(-1)
 

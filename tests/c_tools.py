@@ -17,8 +17,15 @@ ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples" / "c"
 HEADERS = ROOT / "tx8isa" / "include"
 GCC = "riscv64-unknown-elf-gcc"
-FLAGS = ["-std=c11", "--specs=picolibc.specs", "-march=rv64imfd_zicsr_zifencei", "-mabi=lp64d",
-         "-mcmodel=medany", "-ffp-contract=off", f"-I{HEADERS}"]  # fmt: skip
+FLAGS = [
+    "-std=c11",
+    "--specs=picolibc.specs",
+    "-march=rv64imfd_zicsr_zifencei",
+    "-mabi=lp64d",
+    "-mcmodel=medany",
+    "-ffp-contract=off",
+    f"-I{HEADERS}",
+]
 
 
 @cache
@@ -29,8 +36,11 @@ def missing_tools() -> str:
         return f"missing tools: {' '.join(absent)}"
     library = subprocess.run(
         [GCC, "--specs=picolibc.specs", "-E", "-x", "c", "-"],
-        input="#include <stdio.h>\n", text=True, capture_output=True, check=False,
-    )  # fmt: skip
+        input="#include <stdio.h>\n",
+        text=True,
+        capture_output=True,
+        check=False,
+    )
     return "" if library.returncode == 0 else f"{GCC} finds no picolibc"
 
 

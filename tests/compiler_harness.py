@@ -65,15 +65,21 @@ def ints(*values: int) -> Array:
 
 
 def assert_right(
-    made: Graph, dtype: str = "fp16", tiles: int = 16, machine: Machine | None = None,
-    inputs: Mapping[str, Array] | None = None, scale: float = 1.0,
-) -> Program:  # fmt: skip
+    made: Graph,
+    dtype: str = "fp16",
+    tiles: int = 16,
+    machine: Machine | None = None,
+    inputs: Mapping[str, Array] | None = None,
+    scale: float = 1.0,
+) -> Program:
     """Compile, run and compare every output; the program for further questions."""
     program = compiler.compile(made, dtype, tiles, machine)
     given = inputs
     if given is None:
-        given = {name: values * np.asarray(scale, values.dtype)
-                 for name, values in run.random_inputs(made, {}, 3).items()}  # fmt: skip
+        given = {
+            name: values * np.asarray(scale, values.dtype)
+            for name, values in run.random_inputs(made, {}, 3).items()
+        }
     outcome = run.check(program, given)
     for name, verdict in outcome.verdicts.items():
         assert verdict.ok, (

@@ -93,9 +93,15 @@ def carried_out(command: Command, folder: Path) -> tuple[list[str], int]:
         (folder / name).write_text("\n".join(command.output) + "\n", encoding="utf-8")
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
     done = subprocess.run(
-        ["bash", "-c", command.text], cwd=folder, env={**os.environ, "PATH": path},
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False,
-    )  # fmt: skip
+        ["bash", "-c", command.text],
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     printed = [line.rstrip() for line in done.stdout.splitlines() if not line.startswith(_PASSING)]
     return printed, done.returncode
 
@@ -117,9 +123,13 @@ def run_block(block: Block, folder: Path) -> None:
         asm.assemble(block.text, f"line {block.line}")
     elif block.language == "python":
         run = subprocess.run(
-            [sys.executable, "-c", block.text], cwd=folder,
-            capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
+            [sys.executable, "-c", block.text],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
         assert run.returncode == 0, run.stderr
 
 

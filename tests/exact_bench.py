@@ -59,11 +59,31 @@ def special(fmt: Format) -> Array:
     infinity = ((1 << exponent_bits) - 1) << mantissa_bits
     half = bias << mantissa_bits
     magnitudes = [
-        0, 1, 2, 3, one // 2, one - 1, one, one + 1, one * 2, half - one, half - 1, half, half + 1,
-        half + one // 2, half + one, half + mantissa_bits * one, half + mantissa_bits * one + 1,
-        half + (mantissa_bits + 1) * one, infinity - one, infinity - 1, infinity, infinity + 1,
-        infinity + one // 2, infinity + one - 1,
-    ]  # fmt: skip
+        0,
+        1,
+        2,
+        3,
+        one // 2,
+        one - 1,
+        one,
+        one + 1,
+        one * 2,
+        half - one,
+        half - 1,
+        half,
+        half + 1,
+        half + one // 2,
+        half + one,
+        half + mantissa_bits * one,
+        half + mantissa_bits * one + 1,
+        half + (mantissa_bits + 1) * one,
+        infinity - one,
+        infinity - 1,
+        infinity,
+        infinity + 1,
+        infinity + one // 2,
+        infinity + one - 1,
+    ]
     signs = (0, 1 << (exponent_bits + mantissa_bits))
     found = {(sign | m) << unused for m in magnitudes for sign in signs} | set(SPECIAL[fmt])
     return np.array(sorted(found), f"u{fmt.bits // 8}")

@@ -70,9 +70,17 @@ def softplus(x: Mpf) -> Mpf:
 
 
 FUNCTIONS: dict[str, Callable[[Mpf], Mpf]] = {
-    "log2": log2, "ln": ln, "pow2": pow2, "exp": exp, "exp_lp": pow2, "sin": sin, "cos": cos, "tanh": tanh,
-    "sigmoid": sigmoid, "softplus": softplus,
-}  # fmt: skip
+    "log2": log2,
+    "ln": ln,
+    "pow2": pow2,
+    "exp": exp,
+    "exp_lp": pow2,
+    "sin": sin,
+    "cos": cos,
+    "tanh": tanh,
+    "sigmoid": sigmoid,
+    "softplus": softplus,
+}
 ODD, EVEN = ("sin", "tanh"), ("cos",)
 
 

@@ -284,9 +284,11 @@ def chosen(first: Array, a: Reals, b: Reals) -> Reals:
     """Numbers of ``a`` where ``first`` says so, else of ``b``; of one NaN and a number, the number."""
     take = np.where(a.kind == NAN, False, np.where(b.kind == NAN, True, first))
     return Reals(
-        np.where(take, a.kind, b.kind), np.where(take, a.negative, b.negative),
-        np.where(take, a.magnitude, b.magnitude), np.where(take, a.exponent, b.exponent),
-    )  # fmt: skip
+        np.where(take, a.kind, b.kind),
+        np.where(take, a.negative, b.negative),
+        np.where(take, a.magnitude, b.magnitude),
+        np.where(take, a.exponent, b.exponent),
+    )
 
 
 def order_key(x: Reals) -> Array:

@@ -30,9 +30,32 @@ COMPARED = 1 << 22
 """Bytes of DDR that are looked at afterwards."""
 RECORDS = [record for record in instructions() if type(record.meaning) in SOLVERS]
 LINE = 256
-EDGES = (0, 1, 2, 63, 64, 65, 0xFF, 0xFFFF, 1 << 22, (1 << 22) - 1, (1 << 24) - 1, (1 << 31) - 1, 1 << 31,
-         (1 << 32) - 1, 1 << 32, (1 << 40) - 1, W.ddr_engine, W.ddr_engine + MACHINE.ddr.bytes, (1 << 63) - 1,
-    1 << 63,          (1 << 64) - 1, SPM_BYTES, SPM_BYTES - 1, SPM_BYTES - 2)  # fmt: skip
+EDGES = (
+    0,
+    1,
+    2,
+    63,
+    64,
+    65,
+    0xFF,
+    0xFFFF,
+    1 << 22,
+    (1 << 22) - 1,
+    (1 << 24) - 1,
+    (1 << 31) - 1,
+    1 << 31,
+    (1 << 32) - 1,
+    1 << 32,
+    (1 << 40) - 1,
+    W.ddr_engine,
+    W.ddr_engine + MACHINE.ddr.bytes,
+    (1 << 63) - 1,
+    1 << 63,
+    (1 << 64) - 1,
+    SPM_BYTES,
+    SPM_BYTES - 1,
+    SPM_BYTES - 2,
+)
 WORKERS = (0,) * 20 + (1,) * 5 + (2,) * 5 + (3,)
 WAIT = encoder(by_mnemonic()["ncc.wait"]).encode([])
 
@@ -187,9 +210,11 @@ def example(rng: Random, all_formats: bool = False) -> str:
         program.add()
     hostile = rng.random() < 0.3
     system = program.system(
-        on_exception=rng.choice(("stop", "drop", "drop")), serial=rng.random() < 0.3,
-        write_span="hostile" if hostile else "exact", ne_post=rng.choice(("ignore", "proposed")),
-    )  # fmt: skip
+        on_exception=rng.choice(("stop", "drop", "drop")),
+        serial=rng.random() < 0.3,
+        write_span="hostile" if hostile else "exact",
+        ne_post=rng.choice(("ignore", "proposed")),
+    )
     tile = system.tiles[0]
     tile.spm.data[:] = np.frombuffer(Random(rng.getrandbits(32)).randbytes(SPM_BYTES), np.uint8)
     before = tile.spm.data.copy(), system.ddr[:COMPARED].copy()

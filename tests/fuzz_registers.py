@@ -17,10 +17,17 @@ from tx8isa.primitives import s64
 from tx8isa.record import Engine
 
 PLACES = (
-    (W.ncc, 3 * W.ncc_stride), (W.ncc, 0x800), (W.ncc + W.ncc_stride, 0x800), (W.pmu, 0x300),
-    (W.dte, 0xA00), (W.dte + W.dte_stride, 0x200), (0x620000, 0x2000), (UPDATE_BASE, 16), (REMOTE_BASE, 16),
+    (W.ncc, 3 * W.ncc_stride),
+    (W.ncc, 0x800),
+    (W.ncc + W.ncc_stride, 0x800),
+    (W.pmu, 0x300),
+    (W.dte, 0xA00),
+    (W.dte + W.dte_stride, 0x200),
+    (0x620000, 0x2000),
+    (UPDATE_BASE, 16),
+    (REMOTE_BASE, 16),
     (REMOTE_BASE + UPDATE_BASE, 16),
-)  # fmt: skip
+)
 """(first address, bytes) of the devices."""
 STORES, LOADS = ("sw", "sd", "sw", "sd", "sh", "sb"), ("lw", "ld", "lwu", "lh", "lb", "flw")
 Access = tuple[str, int, int]
@@ -88,9 +95,11 @@ def example(rng: Random) -> str:
         target = {"rs2": 6} if mnemonic in STORES else {"rd": 6}
         words += [word(mnemonic, rs1=5, imm=0, **target), word("addi", rd=7, rs1=7, imm=16)]
     system = System(
-        words_image([*words, EBREAK]), MACHINE, on_exception=rng.choice(("stop", "drop", "drop")),
+        words_image([*words, EBREAK]),
+        MACHINE,
+        on_exception=rng.choice(("stop", "drop", "drop")),
         serial=rng.random() < 0.2,
-    )  # fmt: skip
+    )
     pool = 0x20_0000
     data = b"".join(value.to_bytes(8, "little") for value in values)
     system.ddr[pool : pool + len(data)] = bytearray(data)

@@ -17,10 +17,26 @@ from tx8isa.primitives import s64
 
 RECORDS = rv.scalar_instructions()
 POINTERS = (
-    CODE, CODE + 8, DATA, DATA + 0xFF8, W.spm_weak, W.spm_weak + ONE.spm.bytes - 4, W.spm_strong,
-    W.ddr_uncached, W.ddr_cached + W.ddr_core_bytes - 4, W.ddr_uncached + W.ddr_core_bytes - 1,
-    W.ncc, W.ncc + 0x740, W.pmu, W.dte, 0, -1, 1 << 63, (1 << 63) - 1, -(1 << 31),
-)  # fmt: skip
+    CODE,
+    CODE + 8,
+    DATA,
+    DATA + 0xFF8,
+    W.spm_weak,
+    W.spm_weak + ONE.spm.bytes - 4,
+    W.spm_strong,
+    W.ddr_uncached,
+    W.ddr_cached + W.ddr_core_bytes - 4,
+    W.ddr_uncached + W.ddr_core_bytes - 1,
+    W.ncc,
+    W.ncc + 0x740,
+    W.pmu,
+    W.dte,
+    0,
+    -1,
+    1 << 63,
+    (1 << 63) - 1,
+    -(1 << 31),
+)
 
 
 def scalar(rng: Random, at: int, length: int) -> int:

@@ -57,9 +57,13 @@ def serving(program: Path, *options: str) -> Iterator[Server]:
     command = [sys.executable, "-c", _CALL, program.name, "-q", "--gdb", "0", *options]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
-        command, cwd=program.parent, env=environment, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    ) as process:  # fmt: skip
+        command,
+        cwd=program.parent,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
         try:
             assert process.stderr is not None
             line = process.stderr.readline()
@@ -74,10 +78,15 @@ def gdb(server: Server, program: Path, *commands: str) -> str:
     script = ["set pagination off", "set width 0", f"target remote 127.0.0.1:{server.port}", *commands]
     arguments = [part for line in script for part in ("-ex", line)]
     done = subprocess.run(
-        [GDB, "-nx", "-batch", *arguments, program.name], cwd=program.parent, text=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=_SECONDS,
+        [GDB, "-nx", "-batch", *arguments, program.name],
+        cwd=program.parent,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=_SECONDS,
         check=False,
-    )  # fmt: skip
+    )
     return done.stdout
 
 

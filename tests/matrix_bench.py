@@ -42,9 +42,16 @@ class Engine:
     """
 
     def __init__(
-        self, mnemonic: str, fmt: Format, given: tuple[str, ...] = (), *, seed: int = 1,
-        numbers: Any = ordinary, spm_bytes: int = 1 << 19, **operands: int | list[int],
-    ) -> None:  # fmt: skip
+        self,
+        mnemonic: str,
+        fmt: Format,
+        given: tuple[str, ...] = (),
+        *,
+        seed: int = 1,
+        numbers: Any = ordinary,
+        spm_bytes: int = 1 << 19,
+        **operands: int | list[int],
+    ) -> None:
         self.record, self.fmt = by_mnemonic()[mnemonic], fmt
         self.rng = np.random.default_rng(seed)
         self.spm = self.rng.integers(0, 256, spm_bytes).astype(np.uint8)
@@ -89,9 +96,10 @@ class Engine:
     def broken_rules(self) -> list[str]:
         """Texts of the rules that do not hold."""
         return [
-            rule.text for rule in self.record.rules
+            rule.text
+            for rule in self.record.rules
             if not rule.holds(*argument_values(self.record, rule.arguments, self.fields()))
-        ]  # fmt: skip
+        ]
 
     def write(self, name: str, array: Array) -> None:
         data = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
@@ -152,16 +160,23 @@ def forward_extent(size: int, before: int, after: int, k: int, d: int, s: int, c
 
 
 def window_operands(
-    shape: list[int], o: int, k: tuple[int, int], s: tuple[int, int] = (1, 1),
-    pad: tuple[int, int, int, int] = (0, 0, 0, 0), unpad: tuple[int, int, int, int] = (0, 0, 0, 0),
+    shape: list[int],
+    o: int,
+    k: tuple[int, int],
+    s: tuple[int, int] = (1, 1),
+    pad: tuple[int, int, int, int] = (0, 0, 0, 0),
+    unpad: tuple[int, int, int, int] = (0, 0, 0, 0),
     d: tuple[int, int] | None = None,
-) -> dict[str, list[int]]:  # fmt: skip
+) -> dict[str, list[int]]:
     """Operands of a convolution; k, s and d are (along h, along w)."""
     dy, dx = d or (1, 1)
     oh = forward_extent(shape[1], pad[0], pad[1], k[0], dy, s[0], unpad[0] + unpad[1])
     ow = forward_extent(shape[2], pad[2], pad[3], k[1], dx, s[1], unpad[2] + unpad[3])
     operands = {
-        "shape": shape, "dst_shape": [shape[0], oh, ow, o], "window": [k[1], k[0], s[1], s[0]],
-        "pad": list(pad), "unpad": list(unpad),
-    }  # fmt: skip
+        "shape": shape,
+        "dst_shape": [shape[0], oh, ow, o],
+        "window": [k[1], k[0], s[1], s[0]],
+        "pad": list(pad),
+        "unpad": list(unpad),
+    }
     return operands if d is None else {**operands, "dilation": [dx, dy]}

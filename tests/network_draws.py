@@ -66,9 +66,11 @@ def setting(seed: int) -> Setting:
     """How the network of a seed is compiled."""
     rng = np.random.default_rng([78, seed])
     return Setting(
-        str(rng.choice(["fp16", "fp32", "fp16", "fp32", "bf16"])), int(rng.choice(TILES)),
-        int(rng.choice(_SPM_BYTES)), str(rng.choice(SEARCHES)),
-    )  # fmt: skip
+        str(rng.choice(["fp16", "fp32", "fp16", "fp32", "bf16"])),
+        int(rng.choice(TILES)),
+        int(rng.choice(_SPM_BYTES)),
+        str(rng.choice(SEARCHES)),
+    )
 
 
 def inputs_of(net: Network) -> dict[str, Array]:

@@ -100,9 +100,15 @@ def _convolution(net: Network) -> None:
     operands = [x, net.weight(maps, inner, kernel, kernel, scale=(inner * kernel**2) ** -0.5)]
     operands += [net.weight(maps, scale=0.5)] if net.maybe(0.6) else []
     net.add(
-        "Conv", operands, (batch, maps, rows, columns), kernel_shape=[kernel] * 2, strides=[stride] * 2,
-        pads=pads, group=group, dilations=[dilation] * 2,
-    )  # fmt: skip
+        "Conv",
+        operands,
+        (batch, maps, rows, columns),
+        kernel_shape=[kernel] * 2,
+        strides=[stride] * 2,
+        pads=pads,
+        group=group,
+        dilations=[dilation] * 2,
+    )
 
 
 def _batch_norm(net: Network) -> None:
@@ -156,9 +162,14 @@ def _pool(net: Network) -> None:
     op = net.one_of("MaxPool", "AveragePool")
     attrs = {} if op == "MaxPool" else {"count_include_pad": net.whole(0, 1)}
     net.add(
-        op, [x], (batch, channels, rows, columns), kernel_shape=[kernel] * 2, strides=[stride] * 2,
-        pads=[pad] * 4, **attrs,
-    )  # fmt: skip
+        op,
+        [x],
+        (batch, channels, rows, columns),
+        kernel_shape=[kernel] * 2,
+        strides=[stride] * 2,
+        pads=[pad] * 4,
+        **attrs,
+    )
 
 
 def _concat(net: Network) -> None:
@@ -169,7 +180,7 @@ def _concat(net: Network) -> None:
     around = (len(shape), shape[:axis], shape[axis + 1 :])
     fitting = [
         name for name, other in net.values.items() if (len(other), other[:axis], other[axis + 1 :]) == around
-    ]  # fmt: skip
+    ]
     parts = [x, *(net.one_of(*fitting) for _ in range(net.whole(1, 2)))]
     size = sum(net.values[name][axis] for name in parts)
     if np.prod(shape) // shape[axis] * size <= LARGEST:
@@ -384,9 +395,22 @@ COMMON: tuple[Step, ...] = (
     *(_transpose, _normalise, _reduce, _reshape, _pad, _gather, _choice, _formula),
 )
 IMAGES: tuple[Step, ...] = (
-    *(_convolution,) * 8, _batch_norm, _batch_norm, _pool, _pool, _activation, _activation, _residual,
-    _residual, _squeeze_excite, _enlarge, _slope, _mean_of_images, _image_norm, _concat,
-)  # fmt: skip
+    *(_convolution,) * 8,
+    _batch_norm,
+    _batch_norm,
+    _pool,
+    _pool,
+    _activation,
+    _activation,
+    _residual,
+    _residual,
+    _squeeze_excite,
+    _enlarge,
+    _slope,
+    _mean_of_images,
+    _image_norm,
+    _concat,
+)
 ROWS: tuple[Step, ...] = (*(_gemm,) * 4, *(_matmul,) * 4)
 HEAD: tuple[Step, ...] = (_flatten, _gemm, _activation)
 """What a classifier ends with."""

@@ -24,17 +24,49 @@ from compiler.graph import Array
 DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
 
 ATTRIBUTE_LIKE = {
-    "AffineGrid": (1,), "CenterCropPad": (1,), "Clip": (1, 2), "Col2Im": (1, 2),
-    "ConstantOfShape": (0,), "ConvInteger": (2, 3), "CumProd": (1,), "CumSum": (1,),
-    "DequantizeLinear": (1, 2), "Dropout": (1, 2), "Expand": (1,), "GRU": (4,),
-    "LSTM": (4,), "Loop": (0, 1), "MatMulInteger": (2, 3), "MaxUnpool": (2,),
-    "OneHot": (1,), "Pad": (1, 2, 3), "QLinearConv": (1, 2, 4, 5, 6, 7),
-    "QLinearMatMul": (1, 2, 4, 5, 6, 7), "QuantizeLinear": (1, 2), "RNN": (4,),
-    "Range": (0, 1, 2), "ReduceL1": (1,), "ReduceL2": (1,), "ReduceLogSum": (1,),
-    "ReduceLogSumExp": (1,), "ReduceMax": (1,), "ReduceMean": (1,), "ReduceMin": (1,),
-    "ReduceProd": (1,), "ReduceSum": (1,), "ReduceSumSquare": (1,), "Reshape": (1,),
-    "Resize": (1, 2, 3), "ReverseSequence": (1,), "Slice": (1, 2, 3, 4), "Split": (1,),
-    "Squeeze": (1,), "Tile": (1,), "TopK": (1,), "Trilu": (1,), "Unsqueeze": (1,),
+    "AffineGrid": (1,),
+    "CenterCropPad": (1,),
+    "Clip": (1, 2),
+    "Col2Im": (1, 2),
+    "ConstantOfShape": (0,),
+    "ConvInteger": (2, 3),
+    "CumProd": (1,),
+    "CumSum": (1,),
+    "DequantizeLinear": (1, 2),
+    "Dropout": (1, 2),
+    "Expand": (1,),
+    "GRU": (4,),
+    "LSTM": (4,),
+    "Loop": (0, 1),
+    "MatMulInteger": (2, 3),
+    "MaxUnpool": (2,),
+    "OneHot": (1,),
+    "Pad": (1, 2, 3),
+    "QLinearConv": (1, 2, 4, 5, 6, 7),
+    "QLinearMatMul": (1, 2, 4, 5, 6, 7),
+    "QuantizeLinear": (1, 2),
+    "RNN": (4,),
+    "Range": (0, 1, 2),
+    "ReduceL1": (1,),
+    "ReduceL2": (1,),
+    "ReduceLogSum": (1,),
+    "ReduceLogSumExp": (1,),
+    "ReduceMax": (1,),
+    "ReduceMean": (1,),
+    "ReduceMin": (1,),
+    "ReduceProd": (1,),
+    "ReduceSum": (1,),
+    "ReduceSumSquare": (1,),
+    "Reshape": (1,),
+    "Resize": (1, 2, 3),
+    "ReverseSequence": (1,),
+    "Slice": (1, 2, 3, 4),
+    "Split": (1,),
+    "Squeeze": (1,),
+    "Tile": (1,),
+    "TopK": (1,),
+    "Trilu": (1,),
+    "Unsqueeze": (1,),
     "Upsample": (1,),
 }
 
@@ -86,8 +118,9 @@ def bind_as_initializer(model: onnx.ModelProto, name: str, value: Array) -> None
 
 
 def attribute_like(node: onnx.NodeProto) -> set[str]:
-    return {node.input[k] for k in ATTRIBUTE_LIKE.get(node.op_type, ())
-            if k < len(node.input) and node.input[k]}
+    return {
+        node.input[k] for k in ATTRIBUTE_LIKE.get(node.op_type, ()) if k < len(node.input) and node.input[k]
+    }
 
 
 def halve(case: Case) -> None:

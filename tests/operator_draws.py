@@ -178,8 +178,11 @@ def _tensor_scatter(rng: Random) -> tuple[Operands, dict[str, Any]]:
     batch, heads, length, size = small(rng, 1, 5, 4)
     count = small(rng, 1, length, 1)[0]
     where = rng.integers(0, length - count + 1, batch)
-    return {"c": normal(rng, batch, heads, length, size), "u": normal(rng, batch, heads, count, size),
-            "w": where}, {}  # fmt: skip
+    return {
+        "c": normal(rng, batch, heads, length, size),
+        "u": normal(rng, batch, heads, count, size),
+        "w": where,
+    }, {}
 
 
 def _max_unpool(rng: Random) -> tuple[Operands, dict[str, Any]]:

@@ -253,10 +253,7 @@ MORE_REFUSALS = [
         "start, limit and delta must be finite; found [0.0, inf, 1.0]",
     ),
     Refusal(
-        "GridSample",
-        [(1, 4), (1, 4)],
-        {},
-        "X must have rank 3 to 5 ([N, C, *image]); found shape [1, 4]",
+        "GridSample", [(1, 4), (1, 4)], {}, "X must have rank 3 to 5 ([N, C, *image]); found shape [1, 4]"
     ),
     Refusal(
         "GridSample",
@@ -362,18 +359,8 @@ MORE_REFUSALS = [
         "equation must have one term of letters and at most one ellipsis per operand, a label per "
         "axis, sizes that agree, and a result of labels that occur; found result 'k' in 'ij->k'",
     ),
-    Refusal(
-        "Det",
-        [(3,)],
-        {},
-        "X must have rank at least 2 (matrices); found shape [3]",
-    ),
-    Refusal(
-        "Det",
-        [(2, 3)],
-        {},
-        "The last two axes must be equal, 1 to 64; found shape [2, 3]",
-    ),
+    Refusal("Det", [(3,)], {}, "X must have rank at least 2 (matrices); found shape [3]"),
+    Refusal("Det", [(2, 3)], {}, "The last two axes must be equal, 1 to 64; found shape [2, 3]"),
     Refusal(
         "LRN",
         [(1, 10000, 2)],

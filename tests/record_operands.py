@@ -59,9 +59,10 @@ class Case:
     def addresses(self, role: str = "", memory: str = "") -> list[Operand]:
         """Address operands that touch something."""
         return [
-            o for o in self.record.operands
+            o
+            for o in self.record.operands
             if o.is_address and role in o.role and memory in o.memory and self.length(o)
-        ]  # fmt: skip
+        ]
 
     def problem(self) -> str:
         """What is illegal, apart from ranges; empty when nothing is."""
@@ -222,13 +223,36 @@ def _scalar(case: Case, size: int, rng: Random) -> None:
 
 
 SOLVERS: dict[type, Callable[[Case, int, Random], None]] = {
-    m.Elementwise: _vector, m.Relation: _vector, m.Bitwise: _vector, m.Convert: _vector, m.Unpack: _vector,
-    m.MaskedCopy: _vector, m.Gather: _vector, m.Compress: _vector, m.CountNonZero: _vector,
-    m.CountBits: _vector, m.Extreme: _vector, m.Split: _vector, m.Uniform: _vector, m.Dropout: _vector,
-    m.Reduce: _tensor, m.Move: _tensor, m.Pool: _pool, m.Unpool: _unpool, m.Resize: _resize, m.Join: _join,
-    m.Unfold: _unfold, m.Nest: _nest, m.Fill: _fill, m.Load: _dma, m.Store: _dma, m.Matrix: _gemm,
-    m.Convolution: _convolution, m.Control: _control, m.ScalarFunction: _scalar,
-}  # fmt: skip
+    m.Elementwise: _vector,
+    m.Relation: _vector,
+    m.Bitwise: _vector,
+    m.Convert: _vector,
+    m.Unpack: _vector,
+    m.MaskedCopy: _vector,
+    m.Gather: _vector,
+    m.Compress: _vector,
+    m.CountNonZero: _vector,
+    m.CountBits: _vector,
+    m.Extreme: _vector,
+    m.Split: _vector,
+    m.Uniform: _vector,
+    m.Dropout: _vector,
+    m.Reduce: _tensor,
+    m.Move: _tensor,
+    m.Pool: _pool,
+    m.Unpool: _unpool,
+    m.Resize: _resize,
+    m.Join: _join,
+    m.Unfold: _unfold,
+    m.Nest: _nest,
+    m.Fill: _fill,
+    m.Load: _dma,
+    m.Store: _dma,
+    m.Matrix: _gemm,
+    m.Convolution: _convolution,
+    m.Control: _control,
+    m.ScalarFunction: _scalar,
+}
 VECTORS = tuple(kind for kind, solver in SOLVERS.items() if solver is _vector)
 """Meanings whose size is a number of elements that may be 0."""
 

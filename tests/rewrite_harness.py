@@ -59,7 +59,15 @@ def placed(nodes: Sequence[NodeSpec], prefix: str, names: Mapping[str, str]) -> 
 
 #: Numbers of GELU and its like.
 HALF = {
-    "half": number(0.5), "one": number(1), "two": number(2), "three": number(3), "six": number(6),
-    "zero": number(0), "sixth": number(1 / 6), "root2": number(np.sqrt(2)), "root_half": number(np.sqrt(0.5)),
-    "cubic": number(0.044715), "tanh_scale": number(np.sqrt(2 / np.pi)),
-}  # fmt: skip
+    "half": number(0.5),
+    "one": number(1),
+    "two": number(2),
+    "three": number(3),
+    "six": number(6),
+    "zero": number(0),
+    "sixth": number(1 / 6),
+    "root2": number(np.sqrt(2)),
+    "root_half": number(np.sqrt(0.5)),
+    "cubic": number(0.044715),
+    "tanh_scale": number(np.sqrt(2 / np.pi)),
+}

@@ -306,7 +306,7 @@ def test_remembered_shapes_give_what_full_parsing_gives(seed: int) -> None:
         ["beq a0, a1, x", "beq a0, a1, 3f", "beq a0, 5, x"],
         ["lw a0, 4(sp)", "lw a0, 4(foo)", "lw a0, sp(4)"],
     ],
-)  # fmt: skip
+)
 def test_a_remembered_shape_refuses_what_full_parsing_refuses(lines: list[str]) -> None:
     text = "x: nop\n" + "\n".join(lines) + "\n"
     slow = str(pytest.raises(AsmError, slowly, text).value)

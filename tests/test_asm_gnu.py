@@ -145,11 +145,11 @@ def test_pseudo_instructions_are_those_of_gnu_as(tmp_path: Path) -> None:
         ".macro add3 d, s=a1\naddi \\d, \\s, 3\n.endm\nadd3 a0\nadd3 a0, a2\nadd3 s=t0, d=t1\n",
         ".rept 3\nnop\n.endr\n.irp r,a0,a1\nmv \\r, zero\n.endr\n.if 1\nnop\n.else\nret\n.endif\n",
         "nop\n.align 4\nnop\n.balign 8\nret\n.word 1, -1\n.half 2, 3\n.align 4\nnop\nnop\nnop\nnop\n",
-        ".dword t, t+4, b-t\nt: nop\nb: nop\n.asciz \"a\\n\\x41\\101\"\n.ascii \"a\", \"b\"\n.fill 5, 1, 7\n",
+        '.dword t, t+4, b-t\nt: nop\nb: nop\n.asciz "a\\n\\x41\\101"\n.ascii "a", "b"\n.fill 5, 1, 7\n',
         "nop\n.word 1+2*3, (1+2)*3, 7/2, -7/2, -7%3, ~1, !1, 1<<4, 0xff>>4, 6&3, 6|1, 6^3\n",
         "nop\n.float 1.5, -0.1\n.double 1e-6, -2.5\n.space 4\n.zero 4\n.skip 2, 9\n.org 64\nnop\n",
     ],
-)  # fmt: skip
+)
 def test_program_gives_the_bytes_of_gnu_as(text: str, tmp_path: Path) -> None:
     same(text, tmp_path)
 

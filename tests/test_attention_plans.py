@@ -166,10 +166,13 @@ def test_every_cut() -> None:
 def test_a_padding_mask_as_exporters_write_it(dtype: str) -> None:
     """(1 - taken) times the lowest FP32 number, of which shorter formats must not make infinity."""
     nodes = [
-        ("Sub", ["one", "taken"], ["hidden"], {}), ("Mul", ["hidden", "lowest"], ["mask"], {}),
-        ("MatMul", ["q", "k"], ["s"], {}), ("Add", ["s", "mask"], ["m"], {}),
-        ("Softmax", ["m"], ["p"], {"axis": -1}), ("MatMul", ["p", "v"], ["y"], {}),
-    ]  # fmt: skip
+        ("Sub", ["one", "taken"], ["hidden"], {}),
+        ("Mul", ["hidden", "lowest"], ["mask"], {}),
+        ("MatMul", ["q", "k"], ["s"], {}),
+        ("Add", ["s", "mask"], ["m"], {}),
+        ("Softmax", ["m"], ["p"], {"axis": -1}),
+        ("MatMul", ["p", "v"], ["y"], {}),
+    ]
     lowest = np.array(np.finfo(np.float32).min)
     shapes = {"q": (2, 20, 16), "k": (2, 16, 30), "v": (2, 30, 16), "taken": (1, 1, 30)}
     g = graph(nodes, shapes, {"one": np.array(1, np.float32), "lowest": lowest})

@@ -77,9 +77,14 @@ def test_batchnorm(built: Path) -> None:
     rows, channels, stored = 30, 148, 160
     size = rows * channels
     found, printed = arrays(
-        built / "batchnorm.elf", x=("f2", size), y=("f2", size), mean=("f4", stored),
-        variance=("f4", stored), scale=("f4", stored), shift=("f4", stored),
-    )  # fmt: skip
+        built / "batchnorm.elf",
+        x=("f2", size),
+        y=("f2", size),
+        mean=("f4", stored),
+        variance=("f4", stored),
+        scale=("f4", stored),
+        shift=("f4", stored),
+    )
     mean, variance, scale, shift = (found[n][:channels] for n in ("mean", "variance", "scale", "shift"))
     x = found["x"].reshape(rows, channels).astype("f4")
     assert len(np.unique(x)) > 1000 and len(np.unique(variance)) == 7
@@ -115,9 +120,14 @@ def test_ring(built: Path, threads: int) -> None:
 def test_floats(built: Path) -> None:
     n = 64
     found, printed = arrays(
-        built / "floats.elf", squares=("f8", n), harmonic=("f8", 1), polynomial=("f8", 1),
-        singles=("f4", n), integers=("i8", n), flags=("u4", 1),
-    )  # fmt: skip
+        built / "floats.elf",
+        squares=("f8", n),
+        harmonic=("f8", 1),
+        polynomial=("f8", 1),
+        singles=("f4", n),
+        integers=("i8", n),
+        flags=("u4", 1),
+    )
     roots = np.sqrt(np.arange(n, dtype="f8"))
     singles = np.arange(n, dtype="f4") / np.float32(3)
     assert (found["squares"] == roots).all() and (found["singles"] == singles).all()
@@ -192,8 +202,16 @@ def test_compressed_code_is_refused_with_the_remedy(tmp_path: Path) -> None:
     source = tmp_path / "c.c"
     source.write_text("void _start(void) { for (;;) { } }\n")
     target = tmp_path / "c.elf"
-    command = ["riscv64-unknown-elf-gcc", "-march=rv64imac", "-mabi=lp64", "-nostdlib",
-               "-Wl,-Ttext=0x80000000", str(source), "-o", str(target)]  # fmt: skip
+    command = [
+        "riscv64-unknown-elf-gcc",
+        "-march=rv64imac",
+        "-mabi=lp64",
+        "-nostdlib",
+        "-Wl,-Ttext=0x80000000",
+        str(source),
+        "-o",
+        str(target),
+    ]
     subprocess.run(command, check=True)
     result = tx8emu(target)
     assert result.returncode == 1
@@ -238,8 +256,16 @@ def test_packed_operands_and_setters(tmp_path: Path) -> None:
     )
     found, _ = arrays(program(tmp_path, body, "uint64_t seen[9];"), seen=("u8", 9))
     assert found["seen"].tolist() == [
-        0x0001_0002_0003_0004, 0x0005_0006_0007_0008, 0x10001, 0x30004, 1, 2, 1, 0x201, 8,
-    ]  # fmt: skip
+        0x0001_0002_0003_0004,
+        0x0005_0006_0007_0008,
+        0x10001,
+        0x30004,
+        1,
+        2,
+        1,
+        0x201,
+        8,
+    ]
 
 
 ADD = (

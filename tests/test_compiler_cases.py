@@ -38,8 +38,10 @@ def test_batch_normalization(channels: int, dtype: str) -> None:
     mean, variance = grid(state, (channels,), 0.7, 10), np.abs(grid(state, (channels,), 1.0, 10)) + 2.0**-10
     rounded = STORAGE[dtype](x) if dtype == "bf16" else x.astype(np.float64)
     expected = scale * (rounded - mean) / np.sqrt(variance + 1e-6) + shift
-    constants = {name: v.astype(np.float32) for name, v in
-                 (("scale", scale), ("shift", shift), ("mean", mean), ("variance", variance))}  # fmt: skip
+    constants = {
+        name: v.astype(np.float32)
+        for name, v in (("scale", scale), ("shift", shift), ("mean", mean), ("variance", variance))
+    }
     node = ("BatchNormalization", ["x", *constants], ["y"], {"epsilon": 1e-6})
     made = graph([node], {"x": (4, channels, 112, 2)}, constants, dtype="float16")
     assert_case(

@@ -157,12 +157,14 @@ def test_timing_lists_every_pass(tiny: Path, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"nodes": [{"op": "NonMaxSuppression", "name": "n3", "inputs": ["x"], "outputs": ["y"]}]},
-         "unsupported operator NonMaxSuppression (node 'n3')"),
+        (
+            {"nodes": [{"op": "NonMaxSuppression", "name": "n3", "inputs": ["x"], "outputs": ["y"]}]},
+            "unsupported operator NonMaxSuppression (node 'n3')",
+        ),
         ({"outputs": ["z"]}, "output 'z' is not produced by any node"),
         ({"opset": 3}, "opset"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_graph_is_one_line_and_no_file(
     tiny: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, object], message: str
 ) -> None:
@@ -206,9 +208,15 @@ def test_a_missing_graph_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--input", "x=f.npy"], ["--output-dir", "d"], ["-S", "--run"], ["--run", "--input", "x"],
-     ["--print-ir-after", "nothing"], ["--bogus"]],
-)  # fmt: skip
+    [
+        ["--input", "x=f.npy"],
+        ["--output-dir", "d"],
+        ["-S", "--run"],
+        ["--run", "--input", "x"],
+        ["--print-ir-after", "nothing"],
+        ["--bogus"],
+    ],
+)
 def test_wrong_usage_is_status_2(
     tiny: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -57,12 +57,20 @@ def signed(value: int) -> int:
 
 
 OPERATIONS: dict[str, Callable[..., int]] = {
-    "li": lambda a: a, "mv": lambda a: a, "add": lambda a, b: a + b, "addi": lambda a, b: a + b,
-    "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "slli": lambda a, b: a << b,
-    "srli": lambda a, b: (a & _MASK) >> b, "andi": lambda a, b: a & b, "or": lambda a, b: a | b,
-    "ori": lambda a, b: a | b, "divu": lambda a, b: (a & _MASK) // (b & _MASK),
+    "li": lambda a: a,
+    "mv": lambda a: a,
+    "add": lambda a, b: a + b,
+    "addi": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "slli": lambda a, b: a << b,
+    "srli": lambda a, b: (a & _MASK) >> b,
+    "andi": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "ori": lambda a, b: a | b,
+    "divu": lambda a, b: (a & _MASK) // (b & _MASK),
     "remu": lambda a, b: (a & _MASK) % (b & _MASK),
-}  # fmt: skip
+}
 
 Pair = tuple[Value, Callable[[dict[str, int]], int]]
 
@@ -77,9 +85,12 @@ def leaves() -> st.SearchStrategy[Pair]:
 
 def combine(children: st.SearchStrategy[Pair]) -> st.SearchStrategy[Pair]:
     rules: list[tuple[Callable[[Value, Value], Value], Callable[[int, int], int]]] = [
-        (add, lambda a, b: a + b), (subtract, lambda a, b: a - b), (multiply, lambda a, b: a * b),
-        (minimum, min), (maximum, max),
-    ]  # fmt: skip
+        (add, lambda a, b: a + b),
+        (subtract, lambda a, b: a - b),
+        (multiply, lambda a, b: a * b),
+        (minimum, min),
+        (maximum, max),
+    ]
 
     def build(rule: object, a: Pair, b: Pair) -> Pair:
         make, meaning = rule  # type: ignore[misc]

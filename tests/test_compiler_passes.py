@@ -109,7 +109,7 @@ def test_image_operators_stay_in_one_order() -> None:
     assert names(rows) == [
         *("load_const", "input", "channel_norm", "conv", "relu", "max_pool"),
         *("channel_norm", "flatten", "cast", "output"),
-    ]  # fmt: skip
+    ]
     laid = {kind.rpartition(", ")[2] for name, kind in rows if name in ("tx8be.conv", "tx8be.relu")}
     assert len(laid) == 1
     assert laid <= {'"cx">', '"channels_last">'}
@@ -162,7 +162,7 @@ def test_names_that_assembly_cannot_spell() -> None:
         Node("Relu", "a", ("gpu_0/x",), ("a b",), {}),
         Node("Exp", "b", ("t0",), ("v.1",), {}),
         Node("Tanh", "c", ("v.1",), ("unused",), {}),
-    )  # fmt: skip
+    )
     made = build_graph(Description("d", "d", 20, inputs, ("a b", "v.1"), {}, nodes))
     program = assert_right(made, "fp16")
     assert {buffer.name for buffer in program.image.buffers if buffer.kind == "output"} == {"a b", "v.1"}
@@ -170,11 +170,7 @@ def test_names_that_assembly_cannot_spell() -> None:
 
 def test_outputs_that_need_a_copy() -> None:
     """The same value twice, another shape of it, a constant."""
-    nodes = [
-        ("Exp", ["x"], ["e"], {}),
-        ("Reshape", ["e", "s"], ["f"], {}),
-        ("Identity", ["x"], ["i"], {}),
-    ]
+    nodes = [("Exp", ["x"], ["e"], {}), ("Reshape", ["e", "s"], ["f"], {}), ("Identity", ["x"], ["i"], {})]
     constants = {"s": ints(6), "k": draw(4)}
     assert_right(graph(nodes, {"x": (2, 3)}, constants, outputs=("e", "f", "i", "k")), "fp16")
 
@@ -242,7 +238,7 @@ REFUSED = [
         "unsupported operator LayerNormalization (node 'n0'): Scale and B that vary along the normalized "
         "axes alone; found 'b' [3, 1]",
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("made", "message"), REFUSED)

@@ -89,8 +89,9 @@ def products(k: Kernel) -> None:
             a, b = k.buffer("a", 16384), k.buffer("b", 32768)
             k.emit("rdma.fp16", dst=a, src=add(DATA, multiply(step, 16384)), n=64, stride0=64, iter0=128)
             k.emit("rdma.fp16", dst=b, src=DATA, n=16384)
-            k.emit("ne.gemm.fp16", a=a, b=b, out=total, psum=total, m=rows, k=128, n=128, rt=1,
-                   out_format="fp32")  # fmt: skip
+            k.emit(
+                "ne.gemm.fp16", a=a, b=b, out=total, psum=total, m=rows, k=128, n=128, rt=1, out_format="fp32"
+            )
         k.emit("wdma.fp32", dst=add(DATA, multiply(item, 32768)), src=total, n=8192)
 
 

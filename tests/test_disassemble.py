@@ -135,14 +135,14 @@ PROGRAMS = {
         "ct.add.vs.fp32 dst=0, src0=0, src1=1.5, n=8\n"
     ),
     "data in code": (
-        "nop\n.word 1, 2, 3\n.byte 1, 2, 3\n.align 2\nnop\n.asciz \"hello\"\n.align 2\nncc.wait\n"
+        'nop\n.word 1, 2, 3\n.byte 1, 2, 3\n.align 2\nnop\n.asciz "hello"\n.align 2\nncc.wait\n'
         ".half 1, 2\nret\n"
     ),
     "sections": (
         ".data\nd: .word 1, t\n.space 100\n.byte 1\n.text\nt: la a0, d\nlw a0, d\n.bss\n"
-        "b: .space 64\nc:\n.section .rodata\n.asciz \"x\"\n"
+        'b: .space 64\nc:\n.section .rodata\n.asciz "x"\n'
     ),
-    "tail of zeros": "nop\n.data\n.word 1\n.space 4096\n.section .more, \"aw\"\n.fill 100, 1, 0\n",
+    "tail of zeros": 'nop\n.data\n.word 1\n.space 4096\n.section .more, "aw"\n.fill 100, 1, 0\n',
     "buffers": (
         ".input x, fp16, 4x5, ntensor, float32\n.output y, bool, scalar\nla a0, x\nla a1, y + 1\n"
         ".section .ddr\nz: .word 1\n"
@@ -152,23 +152,21 @@ PROGRAMS = {
         ".equ N, -1\nM = 1 << 40\nmid = main + 2\n"
     ),
     "nodes": (
-        ".node \"conv 1\"\nnop\nncc.wait\n.node \"a\\\"b\\\\\"\nnop\n.data\n.word 1\n.text\n"
-        ".node \"\"\nret\n"
+        '.node "conv 1"\nnop\nncc.wait\n.node "a\\"b\\\\"\nnop\n.data\n.word 1\n.text\n.node ""\nret\n'
     ),
     "tiles": ".tile 0\nnop\n.tile 3\nnop\n.tile 15\n.entry\nret\n",
     "locations": (
-        ".loc \"a b.c\" 7\nnop\nnop\n.loc \"a b.c\" 3\nnop\n.loc\nnop\n.macro m\nnop\nnop\n"
-        ".endm\n.loc \"x\" 1\nm\n"
+        '.loc "a b.c" 7\nnop\nnop\n.loc "a b.c" 3\nnop\n.loc\nnop\n.macro m\nnop\nnop\n.endm\n.loc "x" 1\nm\n'
     ),
     "alignment": "nop\n.align 4\nf: nop\n.balign 64\n.org 256\nret\n",
-    "two code sections": "nop\nj g\n.section .text.hot, \"ax\"\ng: ret\nncc.wait\n.word 7\n",
+    "two code sections": 'nop\nj g\n.section .text.hot, "ax"\ng: ret\nncc.wait\n.word 7\n',
     "code section of data": 'nop\n.section .more, "ax"\n.word 1, 2\n.section .last, "ax"\nnop\n',
     "jump into an instruction": "j . + 8\nncc.wait\nbeq a0, a1, . - 4\nj . + 6\nncc.wait\n",
     "zeros between": "nop\n.data\n.word 1\n.space 1000\nl: .space 8\n.word 2\n",
     "label at the end": "nop\nend:\n.data\n.byte 1\ndend:\n",
     "fences and csrs": "fence\nfence 0, rw\ncsrr a0, mhartid\ncsrrw a0, 0x7c0, a1\nlui a0, 0xfffff\n",
     "far branches": "beq a0, a1, . + 64\nj . - 4\nj 0x80000000\n.space 100\nnop\n",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

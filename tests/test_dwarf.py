@@ -158,9 +158,15 @@ def test_readelf_finds_nothing_wrong_with_the_units(program: Path) -> None:
 
 def test_gdb_shows_lines_and_sets_breakpoints(program: Path) -> None:
     commands = (
-        "info line main", "break prog.s:12", "break helper.s:8", "break helper", "list hot", "info source",
-        "disassemble /s 0x80000018,0x8000001c", "info symbol 0x8000001c",
-    )  # fmt: skip
+        "info line main",
+        "break prog.s:12",
+        "break helper.s:8",
+        "break helper",
+        "list hot",
+        "info source",
+        "disassemble /s 0x80000018,0x8000001c",
+        "info symbol 0x8000001c",
+    )
     arguments = [word for command in commands for word in ("-ex", command)]
     text = tool("gdb-multiarch", "-q", "-nx", "-batch", *arguments, "prog.bin", folder=program)
     image = image_in(program)
@@ -249,8 +255,10 @@ def test_nothing_is_loaded(program: Path) -> None:
     assert all(elf.get_section_by_name(name)["sh_flags"] == 0 for name in SECTIONS)
     with_lines = image_in(program)
     without = replace(with_lines, lines={})
-    loads = [[s.data() for s in ELFFile(io.BytesIO(write_image(i))).iter_segments("PT_LOAD")]
-             for i in (with_lines, without)]  # fmt: skip
+    loads = [
+        [s.data() for s in ELFFile(io.BytesIO(write_image(i))).iter_segments("PT_LOAD")]
+        for i in (with_lines, without)
+    ]
     assert loads[0] == loads[1]
 
 
@@ -279,9 +287,7 @@ def test_a_damaged_line_table_is_noticed(program: Path) -> None:
 
 def test_a_nul_in_a_name_does_not_spoil_the_table() -> None:
     lines = {0x8000_0000: ("a\0b", 3), 0x8000_0004: ("c.s", 4)}
-    assert decoded(write_image(image_with(lines)))[0] == {
-        0x8000_0000: ("a?b", 3), 0x8000_0004: ("c.s", 4),
-    }  # fmt: skip
+    assert decoded(write_image(image_with(lines)))[0] == {0x8000_0000: ("a?b", 3), 0x8000_0004: ("c.s", 4)}
 
 
 def test_the_disassembly_carries_the_same_debug_information(program: Path) -> None:

@@ -403,10 +403,14 @@ def test_counters_count_instructions_and_cycles() -> None:
 
 def test_scratch_register_and_all_six_instructions() -> None:
     words = [
-        csr("csrrw", 0x340, 5, 8), csr("csrrs", 0x340, 6, 9), csr("csrrc", 0x340, 7, 8),
-        csr("csrrwi", 0x340, 28, 17), csr("csrrsi", 0x340, 29, 14),
-        csr("csrrci", 0x340, 30, 1), csr("csrrs", 0x340, 31, 0),
-    ]  # fmt: skip
+        csr("csrrw", 0x340, 5, 8),
+        csr("csrrs", 0x340, 6, 9),
+        csr("csrrc", 0x340, 7, 8),
+        csr("csrrwi", 0x340, 28, 17),
+        csr("csrrsi", 0x340, 29, 14),
+        csr("csrrci", 0x340, 30, 1),
+        csr("csrrs", 0x340, 31, 0),
+    ]
     system, _ = run_words([*words, EBREAK], {8: -16, 9: 5})
     x = system.tiles[0].register
     assert [x(n) for n in (5, 6, 7, 28, 29, 30, 31)] == [0, -16, -11, 5, 17, 31, 30]

@@ -40,11 +40,16 @@ def outcome(system: System) -> list[tuple[object, ...]]:
     """Everything of the tiles that a program can see or that is reported of them."""
     return [
         (
-            tile.words[state.X : state.X + 32].tolist(), tile.pc, tile.retired, tile.status,
-            tile.counts.tolist(), tile.spm.data.tobytes(), tile.spm.lines.tobytes(),
+            tile.words[state.X : state.X + 32].tolist(),
+            tile.pc,
+            tile.retired,
+            tile.status,
+            tile.counts.tolist(),
+            tile.spm.data.tobytes(),
+            tile.spm.lines.tobytes(),
         )
         for tile in system.tiles
-    ]  # fmt: skip
+    ]
 
 
 def python_rounds(monkeypatch: pytest.MonkeyPatch, text: str, **options: Any) -> int:
@@ -78,10 +83,17 @@ def schedule(groups: list[int], tiles: int) -> str:
     lines = [OWN, " li s1, 1"]
     for number, group in enumerate(groups):
         lines += [
-            f" li t0, {group}", " srl t1, t0, s0", " andi t1, t1, 1", f" beqz t1, {number + 10}f",
-            " ncc.barrier tiles=t0", f" li t2, {W.spm_weak}", " lw t3, 0x104(t2)", " add s1, s1, t3",
-            " sw s1, 0x100(t2)", f" addi t4, s0, 1\n li t5, {tiles}\n rem t4, t4, t5",
-        ]  # fmt: skip
+            f" li t0, {group}",
+            " srl t1, t0, s0",
+            " andi t1, t1, 1",
+            f" beqz t1, {number + 10}f",
+            " ncc.barrier tiles=t0",
+            f" li t2, {W.spm_weak}",
+            " lw t3, 0x104(t2)",
+            " add s1, s1, t3",
+            " sw s1, 0x100(t2)",
+            f" addi t4, s0, 1\n li t5, {tiles}\n rem t4, t4, t5",
+        ]
         if number % 3 == 2:
             lines.append(" dte.unicast dst=0x104, src=0x100, tile=t4, n=4\n dte.wait")
         lines.append(f"{number + 10}:")
@@ -113,13 +125,16 @@ def message(text: str, limit: int | None = None, **options: Any) -> str:
     ("text", "limit", "expected"),
     [
         (f"{OWN} beqz s0, 9f\n ncc.barrier\n9:", None, "tile 1 .* waits at barrier 0xf for tile 0 .*exited"),
-        (f"{OWN} ncc.barrier\n li t0, 3\n beqz s0, 1f\n li t0, 6\n1: ncc.barrier tiles=t0", None,
-         "'tiles' = 0x6, expected a set with"),
+        (
+            f"{OWN} ncc.barrier\n li t0, 3\n beqz s0, 1f\n li t0, 6\n1: ncc.barrier tiles=t0",
+            None,
+            "'tiles' = 0x6, expected a set with",
+        ),
         (f"{OWN} ncc.barrier\n li t0, 1\n ncc.barrier tiles=t0", None, "'tiles' = 0x1, expected a set with"),
         (f"{OWN} ncc.barrier\n ebreak", None, "ebreak"),
         (f"{OWN}1: ncc.barrier\n j 1b", 1000, "stopped after 1000 instructions"),
     ],
-)  # fmt: skip
+)
 def test_faults_are_those_with_an_observer(text: str, limit: int | None, expected: str) -> None:
     first = message(text, limit)
     assert re.search(expected, first)

@@ -9,19 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from dte_harness import (
-    DDR_ADDRESS,
-    EXIT,
-    FOUR,
-    Memories,
-    address,
-    destination,
-    fill,
-    go,
-    loops,
-    only,
-    ran,
-)
+from dte_harness import DDR_ADDRESS, EXIT, FOUR, Memories, address, destination, fill, go, loops, only, ran
 from test_emulator_core import ONE, TX81, W, build
 
 from emulator.fault import Fault
@@ -78,9 +66,14 @@ def to_many(kind: int, tiles: list[int], n: int, from_ddr: bool = False) -> Case
 
 
 def strided(
-    name: str, n: int, levels: list[tuple[int, int]], from_ddr: bool = False, to_ddr: bool = False,
-    tile: int = 3, at: tuple[int, int] = (0x40, 0x2000),
-) -> Case:  # fmt: skip
+    name: str,
+    n: int,
+    levels: list[tuple[int, int]],
+    from_ddr: bool = False,
+    to_ddr: bool = False,
+    tile: int = 3,
+    at: tuple[int, int] = (0x40, 0x2000),
+) -> Case:
     """Shuffle and its like: strided source, consecutive target."""
     (src, a), (dst, b) = side(from_ddr, at[0]), side(to_ddr, at[1])
     operands = "".join(f", src_stride{i}={s}, src_iter{i}={t}" for i, (s, t) in enumerate(levels))
@@ -196,8 +189,10 @@ def test_all_to_all_does_not_depend_on_threads() -> None:
     expected = copy.deepcopy(before)
     pairs = [
         ((s, 0x400 + 64 * t + i), (t, 0x2000 + 64 * s + i))
-        for s in range(16) for t in range(16) for i in range(64)
-    ]  # fmt: skip
+        for s in range(16)
+        for t in range(16)
+        for i in range(64)
+    ]
     expected.copy(pairs)
     systems = [ran(text + EXIT, before, threads=threads) for threads in (1, 2, 4)]
     for system in systems:
@@ -338,7 +333,7 @@ def refusal(text: str, machine: object = FOUR, **options: object) -> str:
         ({MODE: SHUFFLE | OUT_SLICE, **loops(DST_LOOPS, (0x3E00, 2))}, "dst 0 writes 15888 bytes from 0x200"),
         ({MODE: SHUFFLE | OUT_SLICE, **loops(DST_LOOPS, (0, 0x400))}, "src reads 16384 bytes from 0x100"),
     ],
-)  # fmt: skip
+)
 def test_copies_that_are_not_started(registers: dict[int, int], message: str) -> None:
     assert re.search(f"DTE block 1: {message}", refusal(fill(1, GOOD | registers | {CMD_VALID: 1})))
 
@@ -375,10 +370,17 @@ def test_block_zero_is_not_for_programs(access: str) -> None:
 @pytest.mark.parametrize(
     "access",
     [
-        "ld t1, 0(t0)", "sd t1, 0x18(t0)", "lh t1, 0x14(t0)", "sb t1, 0x14(t0)", "lw t1, 2(t0)",
-        "lw t1, 0x3c(t0)", "sw t1, 0x44(t0)", "lw t1, 0x1c4(t0)", "sw t1, 0x1f8(t0)",
+        "ld t1, 0(t0)",
+        "sd t1, 0x18(t0)",
+        "lh t1, 0x14(t0)",
+        "sb t1, 0x14(t0)",
+        "lw t1, 2(t0)",
+        "lw t1, 0x3c(t0)",
+        "sw t1, 0x44(t0)",
+        "lw t1, 0x1c4(t0)",
+        "sw t1, 0x1f8(t0)",
     ],
-)  # fmt: skip
+)
 def test_where_there_is_no_register(access: str) -> None:
     assert "where the kernel core sees no memory" in refusal(fill(1, {}) + f" {access}\n")
 
@@ -409,15 +411,14 @@ def test_where_there_is_no_register(access: str) -> None:
         ("dte.wdma dst=0x280000000, src=0, n=4, dst_iter0=0x1001", "'src' reads 16388 bytes"),
         ("li t1, 0x8000000000\n dte.unicast dst=t1, src=0, tile=0, n=4", "bit 39 means another card"),
     ],
-)  # fmt: skip
+)
 def test_instructions_that_are_not_started(text: str, message: str) -> None:
     assert message in refusal(f" {text}\n")
 
 
 def test_a_poll_that_never_ends_is_named_at_the_limit() -> None:
     with pytest.raises(
-        Fault,
-        match="200 instructions, the limit given; its last poll was of dma_status of DTE block 2",
+        Fault, match="200 instructions, the limit given; its last poll was of dma_status of DTE block 2"
     ):
         build(only(0, fill(2, {}) + "1: lw t1, 0x40(t0)\n beqz t1, 1b\n"), ONE).run(200)
 

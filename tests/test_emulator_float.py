@@ -123,11 +123,14 @@ def test_a_reserved_static_mode_is_no_instruction(bad: int) -> None:
 
 def test_the_float_registers_of_control() -> None:
     words = [
-        word("csrrw", csr=FCSR, rd=5, rs1=8), word("csrrs", csr=FRM, rd=6, rs1=0),
-        word("csrrs", csr=FFLAGS, rd=7, rs1=0), word("csrrwi", csr=FRM, rd=28, zimm=0b11010),
-        word("csrrs", csr=FCSR, rd=29, rs1=0), word("csrrci", csr=FFLAGS, rd=30, zimm=1),
+        word("csrrw", csr=FCSR, rd=5, rs1=8),
+        word("csrrs", csr=FRM, rd=6, rs1=0),
+        word("csrrs", csr=FFLAGS, rd=7, rs1=0),
+        word("csrrwi", csr=FRM, rd=28, zimm=0b11010),
+        word("csrrs", csr=FCSR, rd=29, rs1=0),
+        word("csrrci", csr=FFLAGS, rd=30, zimm=1),
         word("csrrs", csr=FCSR, rd=31, rs1=0),
-    ]  # fmt: skip
+    ]
     x = run_floats(words, [], [-1], 0).tiles[0].register
     assert [x(n) for n in (5, 6, 7, 28, 29, 30, 31)] == [0, 7, 31, 7, 0b010_11111, 31, 0b010_11110]
 

@@ -210,11 +210,16 @@ def test_the_worker_is_forgotten_with_its_exception() -> None:
 @pytest.mark.parametrize(
     ("instruction", "bits"),
     [
-        ("sc.recip.fp32 src=0", 1 << 0), ("sc.log2.fp16 src=0", 1 << 0), ("sc.pow2.fp16 src=17.0", 1 << 0),
-        ("sc.sin.fp16 src=0x7e00", 1 << 1), ("sc.sqrt.bf16 src=0x7fc0", 1 << 1),
-        ("sc.sqrt.fp32 src=-1.0", 0), ("sc.recip.fp32 src=3.0", 0), ("sc.cos.tf32 src=1.0", 0),
+        ("sc.recip.fp32 src=0", 1 << 0),
+        ("sc.log2.fp16 src=0", 1 << 0),
+        ("sc.pow2.fp16 src=17.0", 1 << 0),
+        ("sc.sin.fp16 src=0x7e00", 1 << 1),
+        ("sc.sqrt.bf16 src=0x7fc0", 1 << 1),
+        ("sc.sqrt.fp32 src=-1.0", 0),
+        ("sc.recip.fp32 src=3.0", 0),
+        ("sc.cos.tf32 src=1.0", 0),
     ],
-)  # fmt: skip
+)
 def test_numeric_exceptions_of_the_scalar_unit(instruction: str, bits: int) -> None:
     text = f"{instruction}, worker=1\n{reads(*block(1, RAW), *block(0, RAW))}"
     assert found(run(text), 4) == [bits, 0, 0, 0]
@@ -256,11 +261,24 @@ def test_reset_values_and_writable_bits() -> None:
 @pytest.mark.parametrize(
     "access",
     [
-        "ld s0, 0(t0)", "sd t1, 0(t0)", "lb s0, 0(t0)", "lh s0, 2(t0)", "sh t1, 0(t0)", "lw s0, 4(t0)",
-        "sw t1, 0x10(t0)", "sw t1, 0x13c(t0)", "sw t1, 0x1f8(t0)", "sw t1, 0x200(t0)", "lw s0, 0xc(t0)",
-        "lw s0, 0xa0(t0)", "lw s0, 0x174(t0)", "lw s0, 0x25c(t0)", "lw s0, 0x290(t0)", "lw s0, 0x2a4(t0)",
+        "ld s0, 0(t0)",
+        "sd t1, 0(t0)",
+        "lb s0, 0(t0)",
+        "lh s0, 2(t0)",
+        "sh t1, 0(t0)",
+        "lw s0, 4(t0)",
+        "sw t1, 0x10(t0)",
+        "sw t1, 0x13c(t0)",
+        "sw t1, 0x1f8(t0)",
+        "sw t1, 0x200(t0)",
+        "lw s0, 0xc(t0)",
+        "lw s0, 0xa0(t0)",
+        "lw s0, 0x174(t0)",
+        "lw s0, 0x25c(t0)",
+        "lw s0, 0x290(t0)",
+        "lw s0, 0x2a4(t0)",
     ],
-)  # fmt: skip
+)
 def test_other_accesses_are_faults(access: str) -> None:
     with pytest.raises(Fault, match=r"(load|store) of \d bytes at 0x59"):
         build(build_text(access)).run()

@@ -72,16 +72,21 @@ STEPS = st.one_of(
     st.builds(lambda d, v, n: ("td.memset.fp32", {"dst": d, "value": v, "n": n}), places, values, counts),
     st.builds(
         lambda d, a, b, n: ("ct.add.vv.fp32", {"dst": d, "src0": a, "src1": b, "n": n}),
-        places, places, places, counts,
+        places,
+        places,
+        places,
+        counts,
     ),
     st.builds(lambda d, a, n: ("ct.abs.v.fp32", {"dst": d, "src0": a, "n": n}), places, places, counts),
     st.builds(lambda d, a, n: ("rdma.fp32", {"dst": d, "src": a, "n": n}), places, places, counts),
     st.builds(lambda d, a, n: ("wdma.fp32", {"dst": d, "src": a, "n": n}), places, places, counts),
     st.builds(
         lambda d, a, n: ("td.gatherscatter", {"dst": d, "src0": a, "n": 4, **every_second(n)}),
-        places, places, counts,
+        places,
+        places,
+        counts,
     ),
-)  # fmt: skip
+)
 
 
 @settings(max_examples=60, deadline=None)
@@ -245,10 +250,17 @@ def test_serial_mode_can_be_left_again() -> None:
 @pytest.mark.parametrize(
     "access",
     [
-        "sd t1, 0x740(t0)", "sd t1, 0x750(t0)", "ld s0, 0x748(t0)", "lb s0, 0x740(t0)", "lw s0, 0x742(t0)",
-        "sh t1, 0x780(t0)", "ld s0, 0x744(t0)", "sw t1, 0x778(t0)", "ld s0, 0x790(t0)",
+        "sd t1, 0x740(t0)",
+        "sd t1, 0x750(t0)",
+        "ld s0, 0x748(t0)",
+        "lb s0, 0x740(t0)",
+        "lw s0, 0x742(t0)",
+        "sh t1, 0x780(t0)",
+        "ld s0, 0x744(t0)",
+        "sw t1, 0x778(t0)",
+        "ld s0, 0x790(t0)",
     ],
-)  # fmt: skip
+)
 def test_other_accesses_are_faults(access: str) -> None:
     with pytest.raises(Fault, match=r"(load|store) of \d bytes at 0x1000[0-7]"):
         build(f"_start: li t0, {W.ncc}\n {access}").run()

@@ -217,8 +217,23 @@ def test_copies_that_were_taken_are_gone() -> None:
     log = notes.logs[1]
     log[sends.COUNT] = 2
     log[sends.HEAD :].reshape(MOST, sends.ENTRY)[0, : sends.ENTRY] = [
-        8, 8, 8, 16, 16, 16, 8, 1, 1, 1, 5, 0, 8, 0x40, 0b101, 8
-    ]  # fmt: skip
+        8,
+        8,
+        8,
+        16,
+        16,
+        16,
+        8,
+        1,
+        1,
+        1,
+        5,
+        0,
+        8,
+        0x40,
+        0b101,
+        8,
+    ]
     first = notes.take(1)[0]
     assert [source.start for source in first.sources] == [5, 13]
     assert [target.tile for target in first.targets] == [0, 2]

@@ -38,8 +38,10 @@ def spm(text: str, write_span: str) -> np.ndarray:
         ("ct.abs.v.fp32 dst=0x4fc, src0=0, n=1", []),
         ("ct.abs.v.fp32 dst=0x400, src0=0, n=0", []),
         ("ct.cvt.fp32.fp16 dst=0x3ff0, src0=0, n=4", [(0x3FF8, 0x4000)]),
-        ("ct.abs.v.fp16 dst=0x400, src0=0, n=3\n ct.abs.v.fp16 dst=0x600, src0=0, n=1",
-         [(0x406, 0x500), (0x602, 0x700)]),
+        (
+            "ct.abs.v.fp16 dst=0x400, src0=0, n=3\n ct.abs.v.fp16 dst=0x600, src0=0, n=1",
+            [(0x406, 0x500), (0x602, 0x700)],
+        ),
         ("ct.factorize dst=0x410, dst1=0x400, dst2=0x420, src0=0, n=4", [(0x410, 0x500)]),  # in one line
         ("ne.gemm.fp16 a=0, b=0x100, out=0x440, m=1, k=4, n=4", [(GEMM_END, 0x600)]),
         ("td.memset.fp32 dst=0x400, value=0, n=3", []),
@@ -47,7 +49,7 @@ def spm(text: str, write_span: str) -> np.ndarray:
         ("wdma.fp32 dst=0x280200000, src=0, n=3", []),
         ("sc.recip.fp32 src=2.0", []),
     ],
-)  # fmt: skip
+)
 def test_poison_fills_the_rest_of_the_line(text: str, ends: list[tuple[int, int]]) -> None:
     exact, hostile = spm(text, "exact"), spm(text, "hostile")
     poisoned = np.zeros(exact.size, bool)

@@ -95,9 +95,11 @@ def test_a_packet_in_the_spm_becomes_ready_when_it_is_complete(threads: int) -> 
 
 def test_half_a_packet_is_counted_and_not_ready() -> None:
     s = SPM_STREAM
-    text = pair(send(1, 0x800, 32, user_id(s)) + " ncc.barrier tiles=3\n",
-                " ncc.barrier tiles=3\n" + look(READY + 4 * s, COUNT + 4 * 32 * s, STATUS + 4),
-                fsm({CONFIG + 4 * s: config(48)}))  # fmt: skip
+    text = pair(
+        send(1, 0x800, 32, user_id(s)) + " ncc.barrier tiles=3\n",
+        " ncc.barrier tiles=3\n" + look(READY + 4 * s, COUNT + 4 * 32 * s, STATUS + 4),
+        fsm({CONFIG + 4 * s: config(48)}),
+    )
     assert registers(text, 1, 3) == [0, 32, 0]
 
 
@@ -222,9 +224,14 @@ def test_the_base_of_a_stream_in_ddr_is_an_engines_address() -> None:
 
 def test_an_error_in_one_destination_is_one_of_the_whole_copy() -> None:
     registers_of = {
-        **address(SRC, 0x100), **destination(0, 0x800, 1), **destination(1, 0x900, 2),
-        LENGTH: 24, MODE: 2, DEST_NUM: 1, 0x148: user_id(40),
-    }  # fmt: skip
+        **address(SRC, 0x100),
+        **destination(0, 0x800, 1),
+        **destination(1, 0x900, 2),
+        LENGTH: 24,
+        MODE: 2,
+        DEST_NUM: 1,
+        0x148: user_id(40),
+    }
     before = Memories.random(4, "stream")
     system = ran(only(0, go(1, registers_of)), before, FOUR)
     assert system.tiles[0].register(18) == FINISHED | ERROR
@@ -235,9 +242,15 @@ def test_an_error_in_one_destination_is_one_of_the_whole_copy() -> None:
 def test_two_destinations_that_share_a_packet(length: int, status: int) -> None:
     s = SPM_STREAM
     registers_of = {
-        **address(SRC, 0x100), **destination(0, 0x800, 1), **destination(1, 0x900, 1),
-        LENGTH: 24, MODE: 2, DEST_NUM: 1, USER_ID: user_id(s), 0x148: user_id(s),
-    }  # fmt: skip
+        **address(SRC, 0x100),
+        **destination(0, 0x800, 1),
+        **destination(1, 0x900, 1),
+        LENGTH: 24,
+        MODE: 2,
+        DEST_NUM: 1,
+        USER_ID: user_id(s),
+        0x148: user_id(s),
+    }
     text = pair(go(1, registers_of), "", fsm({CONFIG + 4 * s: config(length)}))
     assert registers(text, 0, 1) == [status]
 
@@ -300,13 +313,19 @@ def test_an_update_of_a_packet_that_is_not_there(ready: str) -> None:
 @pytest.mark.parametrize(
     ("base", "access"),
     [
-        (FSM, "lw t1, 0(t0)"), (FSM + CONFIG, "ld t1, 0(t0)"), (FSM + CONFIG, "sb t1, 0(t0)"),
-        (FSM + STATUS, "sw t1, 0(t0)"), (FSM + COUNT + 4 * 2048, "lw t1, 0(t0)"),
+        (FSM, "lw t1, 0(t0)"),
+        (FSM + CONFIG, "ld t1, 0(t0)"),
+        (FSM + CONFIG, "sb t1, 0(t0)"),
+        (FSM + STATUS, "sw t1, 0(t0)"),
+        (FSM + COUNT + 4 * 2048, "lw t1, 0(t0)"),
         (FSM + CONFIG, "lw t1, 2(t0)"),
-        (UPDATE, "lw t1, 0(t0)"), (UPDATE, "sd t1, 0(t0)"), (UPDATE, "sw t1, 4(t0)"),
-        (REMOTE + FSM + CONFIG, "lw t1, 0(t0)"), (REMOTE + FSM + CONFIG, "sw t1, 0(t0)"),
+        (UPDATE, "lw t1, 0(t0)"),
+        (UPDATE, "sd t1, 0(t0)"),
+        (UPDATE, "sw t1, 4(t0)"),
+        (REMOTE + FSM + CONFIG, "lw t1, 0(t0)"),
+        (REMOTE + FSM + CONFIG, "sw t1, 0(t0)"),
     ],
-)  # fmt: skip
+)
 def test_where_there_is_no_register(base: int, access: str) -> None:
     assert "where the kernel core sees no memory" in refusal(f" li t0, {base:#x}\n {access}\n")
 

@@ -79,11 +79,28 @@ from tx8isa.primitives import (
 
 pytestmark = pytest.mark.skipif(not native.jit_enabled(), reason="translations are machine code")
 
-SAME = [n for n in range(state.SIZE) if n not in (
-    state.SINK, state.SPM, state.DDR, state.SCRATCH, state.LINES, state.CODE, state.PLAIN, state.KERNELS,
-    state.COUNTS, state.QUEUE, state.TEXT, state.WRITE_BACK, state.REGISTERS, state.REGISTER_MAP,
-    state.DDR_MARKS,
-)]  # fmt: skip
+SAME = [
+    n
+    for n in range(state.SIZE)
+    if n
+    not in (
+        state.SINK,
+        state.SPM,
+        state.DDR,
+        state.SCRATCH,
+        state.LINES,
+        state.CODE,
+        state.PLAIN,
+        state.KERNELS,
+        state.COUNTS,
+        state.QUEUE,
+        state.TEXT,
+        state.WRITE_BACK,
+        state.REGISTERS,
+        state.REGISTER_MAP,
+        state.DDR_MARKS,
+    )
+]
 """Words of the state that hold no host address, and are not where writes to x0 go."""
 
 
@@ -202,11 +219,28 @@ def test_every_calculation(record: rv.Scalar) -> None:
 
 
 FLOAT_EDGES = (
-    0, 1 << 63, 0x3FF0000000000000, 0xBFF8000000000000, 0x7FF0000000000000, 0xFFF0000000000000,
-    0x7FF8000000000000, 0x7FF0000000000001, 1, 0x000FFFFFFFFFFFFF, 0x7FEFFFFFFFFFFFFF, 0x4340000000000001,
-    0xFFFFFFFF3F800000, 0xFFFFFFFFC0490FDB, 0xFFFFFFFF7F800000, 0xFFFFFFFF7FC00000, 0xFFFFFFFF00000001,
-    0xFFFFFFFF7F7FFFFF, 0xFFFFFFFF80000000, 0xFFFFFFFF7F800001, 0x3F800000,
-)  # fmt: skip
+    0,
+    1 << 63,
+    0x3FF0000000000000,
+    0xBFF8000000000000,
+    0x7FF0000000000000,
+    0xFFF0000000000000,
+    0x7FF8000000000000,
+    0x7FF0000000000001,
+    1,
+    0x000FFFFFFFFFFFFF,
+    0x7FEFFFFFFFFFFFFF,
+    0x4340000000000001,
+    0xFFFFFFFF3F800000,
+    0xFFFFFFFFC0490FDB,
+    0xFFFFFFFF7F800000,
+    0xFFFFFFFF7FC00000,
+    0xFFFFFFFF00000001,
+    0xFFFFFFFF7F7FFFFF,
+    0xFFFFFFFF80000000,
+    0xFFFFFFFF7F800001,
+    0x3F800000,
+)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -465,8 +499,17 @@ def test_every_instruction_but_those_of_the_environment_is_translated() -> None:
             used.append(FIRST_SCALAR + number)
     assert {kinds[op] for op in used if not translates(op)} == set()
     assert {kinds[op] for op in used} - LEFT_OUT == {
-        "alu", "upper", "load", "store", "branch", "jal", "jalr", "float", "fence", "engine"
-    }  # fmt: skip
+        "alu",
+        "upper",
+        "load",
+        "store",
+        "branch",
+        "jal",
+        "jalr",
+        "float",
+        "fence",
+        "engine",
+    }
 
 
 def test_no_instruction_is_described_again() -> None:
@@ -744,17 +787,43 @@ def singles(a: int, b: int) -> int:
 
 
 VALUES = (
-    *EDGES, -7, 7, 12, -12, 0x3FF0000000000000, 0x4008000000000000, -0x4010000000000000, 0x7FF0000000000000,
-    0x7FF8000000000001, 0x3F800000, 0x40490FDB, 0x7F800000, 0xFF800001, 1 << 23, (1 << 62) + 12345,
-)  # fmt: skip
+    *EDGES,
+    -7,
+    7,
+    12,
+    -12,
+    0x3FF0000000000000,
+    0x4008000000000000,
+    -0x4010000000000000,
+    0x7FF0000000000000,
+    0x7FF8000000000001,
+    0x3F800000,
+    0x40490FDB,
+    0x7F800000,
+    0xFF800001,
+    1 << 23,
+    (1 << 62) + 12345,
+)
 
 
 @pytest.mark.parametrize(
     "function",
-    [quotient, remainder, unsigned_quotient, unsigned_remainder, shifts, chains, logic, branches, words_of,
-     double_arithmetic, conversions, singles],
+    [
+        quotient,
+        remainder,
+        unsigned_quotient,
+        unsigned_remainder,
+        shifts,
+        chains,
+        logic,
+        branches,
+        words_of,
+        double_arithmetic,
+        conversions,
+        singles,
+    ],
     ids=lambda f: f.__name__,
-)  # fmt: skip
+)
 def test_a_function_means_what_python_means(function: Callable[..., int]) -> None:
     """Both operands unknown; and each of them known when the text is written."""
     code = compiled(function)

@@ -135,10 +135,7 @@ def test_without_a_handler_an_unknown_call_answers() -> None:
 
 @pytest.mark.parametrize(
     ("handler", "text"),
-    [
-        ("0x1000", "the program counter left the program"),
-        ("bad", "illegal instruction: 0x00000000"),
-    ],
+    [("0x1000", "the program counter left the program"), ("bad", "illegal instruction: 0x00000000")],
 )
 def test_a_handler_that_cannot_run_is_a_fault(handler: str, text: str) -> None:
     """Not an endless loop: the same trap would come again and again."""
@@ -187,8 +184,10 @@ def test_handlers_of_tiles_are_their_own() -> None:
 # -- counters and identity ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["mvendorid", "marchid", "mimpid", "mip", "mcountinhibit", "mhpmcounter3",
-                                  "mhpmevent31", "hpmcounter17"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    ["mvendorid", "marchid", "mimpid", "mip", "mcountinhibit", "mhpmcounter3", "mhpmevent31", "hpmcounter17"],
+)
 def test_registers_that_read_zero(name: str) -> None:
     write = "" if rv.CSRS[name] >> 10 == 3 else f"csrw {name}, a0\n"
     assert run(f"li a0, -1\nli s0, 5\n{write}csrr s0, {name}\nebreak").tiles[0].register(8) == 0
@@ -306,8 +305,7 @@ def test_fence_i_does_not_extend_the_program() -> None:
 
 @pytest.mark.parametrize("offset", range(1, 8))
 @pytest.mark.parametrize(
-    "base",
-    [W.spm_weak + 0xF8, W.spm_strong + 0x100, W.ddr_cached + 0x20_0000, W.ddr_uncached + 0x20_0FF8],
+    "base", [W.spm_weak + 0xF8, W.spm_strong + 0x100, W.ddr_cached + 0x20_0000, W.ddr_uncached + 0x20_0FF8]
 )
 def test_misaligned_accesses_are_plain_bytes(base: int, offset: int) -> None:
     text = f"""

@@ -200,12 +200,24 @@ def test_the_valid_bit_clears_itself() -> None:
 @pytest.mark.parametrize(
     "access",
     [
-        "sd t1, 0x1a0(t0)", "ld s0, 0x018(t0)", "ld s0, 0x1f0(t0)", "sd t1, 0x670(t0)", "ld s0, 0x6d0(t0)",
-        "sb t1, 0x010(t0)", "sh t1, 0x010(t0)", "lbu s0, 0x010(t0)", "lw s0, 0x012(t0)", "ld s0, 0x014(t0)",
-        "sw t1, 0x018(t0)", "sd t1, 0x130(t0)", "sw t1, 0x140(t0)", "sh t1, 0x540(t0)", "sw t1, 0x00c(t0)",
+        "sd t1, 0x1a0(t0)",
+        "ld s0, 0x018(t0)",
+        "ld s0, 0x1f0(t0)",
+        "sd t1, 0x670(t0)",
+        "ld s0, 0x6d0(t0)",
+        "sb t1, 0x010(t0)",
+        "sh t1, 0x010(t0)",
+        "lbu s0, 0x010(t0)",
+        "lw s0, 0x012(t0)",
+        "ld s0, 0x014(t0)",
+        "sw t1, 0x018(t0)",
+        "sd t1, 0x130(t0)",
+        "sw t1, 0x140(t0)",
+        "sh t1, 0x540(t0)",
+        "sw t1, 0x00c(t0)",
         "ld s0, 0x7f0(t0)",
     ],
-)  # fmt: skip
+)
 def test_places_without_a_register_and_other_widths_are_faults(access: str) -> None:
     with pytest.raises(Fault, match=r"(load|store) of \d bytes at 0x1100[0-7]"):
         build(f"_start: li t0, {W.ncc + W.ncc_stride}\n li t1, 1\n {access}").run()
@@ -259,7 +271,7 @@ def test_an_unknown_scalar_operation_has_no_exception_bit_and_stops() -> None:
         (changed("rdma", {0x490: 0x10000}), "the end of 'dst' is 0x10000, its last byte is 0x11bff", 27),
         (changed("ct.add.vv", {0x170: 0x300FE}), "the end of 'dst0' is 0x300fe, its last byte is 0x300ff", 8),
     ],
-)  # fmt: skip
+)
 def test_refused_in_one_line_and_dropped_with_its_bit(text: str, message: str, bit: int) -> None:
     assert message in fault(text)
     system = run(f"{text} ld s0, 0x750(t0)\n ld s1, 0x740(t0)", BIG, on_exception="drop")

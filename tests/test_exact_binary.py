@@ -19,8 +19,11 @@ from exact_oracles import Reals
 from tx8isa.formats import FLOATS, Format
 
 OPERATIONS: dict[str, Callable[[Reals, Reals, int], Reals]] = {
-    "add": oracle.add, "sub": oracle.sub, "mul": oracle.mul, "div": oracle.div,
-}  # fmt: skip
+    "add": oracle.add,
+    "sub": oracle.sub,
+    "mul": oracle.mul,
+    "div": oracle.div,
+}
 EXTREMES: dict[str, Callable[[Reals, Reals], Reals]] = {"max": oracle.maximum, "min": oracle.minimum}
 MODES = (RNE, RTZ, RUP, RDN)
 

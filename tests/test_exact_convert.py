@@ -178,9 +178,13 @@ def test_stochastic_rounding_is_tested_where_it_can_be_inexact(meaning: Convert)
 # --- the oracle itself --------------------------------------------------------------------
 
 NUMPY: dict[Format, Any] = {
-    Format.FP16: np.float16, Format.BF16: ml_dtypes.bfloat16, Format.FP32: np.float32,
-    Format.INT8: np.int8, Format.INT16: np.int16, Format.INT32: np.int32,
-}  # fmt: skip
+    Format.FP16: np.float16,
+    Format.BF16: ml_dtypes.bfloat16,
+    Format.FP32: np.float32,
+    Format.INT8: np.int8,
+    Format.INT16: np.int16,
+    Format.INT32: np.int32,
+}
 
 
 @pytest.mark.parametrize(

@@ -115,9 +115,13 @@ LIMITS: dict[str, tuple[Exact, Exact, Exact, Exact]] = {
     "cos": ("nan", "nan", Fraction(1), Fraction(1)),
     "tanh": (Fraction(-1), Fraction(1), Fraction(0), "-0"),
     "sigmoid": (Fraction(0), Fraction(1), Fraction(1, 2), Fraction(1, 2)),
-    "softplus": (Fraction(0), "+inf", Fraction(int(mpmath.ldexp(mpmath.ln(2), 52)), 1 << 52),
-                 Fraction(int(mpmath.ldexp(mpmath.ln(2), 52)), 1 << 52)),
-}  # fmt: skip
+    "softplus": (
+        Fraction(0),
+        "+inf",
+        Fraction(int(mpmath.ldexp(mpmath.ln(2), 52)), 1 << 52),
+        Fraction(int(mpmath.ldexp(mpmath.ln(2), 52)), 1 << 52),
+    ),
+}
 """Results at -inf, +inf, +0 and -0."""
 
 
@@ -176,9 +180,11 @@ def test_every_function_of_one_operand_is_here() -> None:
 def test_oracle_equals_mpmath(name: str) -> None:
     """Correctly rounded results of FP32, found by mpmath to 200 bits and rounded by fractions."""
     function = {
-        "recip": lambda x: 1 / x, "square": lambda x: x * x, "sqrt": mpmath.sqrt,
+        "recip": lambda x: 1 / x,
+        "square": lambda x: x * x,
+        "sqrt": mpmath.sqrt,
         "rsqrt": lambda x: 1 / mpmath.sqrt(x),
-    }[name]  # fmt: skip
+    }[name]
     stored = sources(Format.FP32, 500)
     found = oracle.stored(Format.FP32, EXACT[name](oracle.reals(Format.FP32, stored)), 0)
     compared = 0
@@ -195,10 +201,17 @@ def test_oracle_equals_mpmath(name: str) -> None:
 
 
 LIBRARY: dict[str, Callable[[float], float]] = {
-    "log2": math.log2, "ln": math.log, "pow2": lambda x: 2.0**x, "exp": math.exp, "exp_lp": math.exp,
-    "sin": math.sin, "cos": math.cos, "tanh": math.tanh, "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
+    "log2": math.log2,
+    "ln": math.log,
+    "pow2": lambda x: 2.0**x,
+    "exp": math.exp,
+    "exp_lp": math.exp,
+    "sin": math.sin,
+    "cos": math.cos,
+    "tanh": math.tanh,
+    "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
     "softplus": lambda x: x if x > 20 else math.log1p(math.exp(x)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", LIBRARY)

@@ -73,9 +73,11 @@ def attention(masked: bool) -> list[Any]:
 
 HEADS: Shapes = dict.fromkeys("qkv", (1, 4, 12, 8))
 NUMBERS = {
-    "three": np.array([-1, 12, 8]), "four": np.array([1, 4, 8, 12]),
-    "root": number(8**-0.25), "zero": number(0),
-}  # fmt: skip
+    "three": np.array([-1, 12, 8]),
+    "four": np.array([1, 4, 8, 12]),
+    "root": number(8**-0.25),
+    "zero": number(0),
+}
 
 
 @pytest.mark.parametrize("dtype", LIMITS)
@@ -117,8 +119,10 @@ def test_two_masks_and_keys_that_all_heads_share(dtype: str, tmp_path: Path) -> 
 
 def test_queries_that_heads_share_are_no_attention() -> None:
     nodes: list[NodeSpec] = [
-        ("MatMul", ["q", "k"], ["p"], {}), ("Softmax", ["p"], ["w"], {}), ("MatMul", ["w", "v"], ["y"], {}),
-    ]  # fmt: skip
+        ("MatMul", ["q", "k"], ["p"], {}),
+        ("Softmax", ["p"], ["w"], {}),
+        ("MatMul", ["w", "v"], ["y"], {}),
+    ]
     stays(nodes, {"q": (2, 1, 5, 8), "k": (2, 4, 8, 9), "v": (2, 4, 9, 8)}, {})
 
 
@@ -238,10 +242,13 @@ def group_norm(groups: int, channels: int) -> tuple[list[NodeSpec], dict[str, Ar
         ("Add", ["beta", "m"], ["y"], {}),
     ]
     constants = {
-        "flat": np.array([0, groups, -1]), "shape": np.array([2, channels, 3, 5]),
-        "ones": draw(groups, seed=1), "zeros": draw(groups, seed=2),
-        "gamma": draw(channels, 1, 1, seed=3), "beta": draw(1, channels, 1, 1, seed=4),
-    }  # fmt: skip
+        "flat": np.array([0, groups, -1]),
+        "shape": np.array([2, channels, 3, 5]),
+        "ones": draw(groups, seed=1),
+        "zeros": draw(groups, seed=2),
+        "gamma": draw(channels, 1, 1, seed=3),
+        "beta": draw(1, channels, 1, 1, seed=4),
+    }
     return nodes, constants
 
 
@@ -282,10 +289,15 @@ def test_a_residual_block_with_group_normalization(dtype: str, tmp_path: Path) -
         node("Resize", ["g", "", "scales"], ["y"], mode="nearest", **FLOOR),
     ]
     constants = {
-        "weights": draw(16, 5, 3, 3, seed=1), "flat": np.array([0, 4, -1]), "shape": np.array([1, 16, 6, 7]),
-        "ones": np.ones(4, np.float32), "zeros": np.zeros(4, np.float32), "gamma": draw(16, 1, 1, seed=2),
-        "beta": draw(16, 1, 1, seed=3), "scales": np.array([1, 1, 2, 3], np.float32),
-    }  # fmt: skip
+        "weights": draw(16, 5, 3, 3, seed=1),
+        "flat": np.array([0, 4, -1]),
+        "shape": np.array([1, 16, 6, 7]),
+        "ones": np.ones(4, np.float32),
+        "zeros": np.zeros(4, np.float32),
+        "gamma": draw(16, 1, 1, seed=2),
+        "beta": draw(16, 1, 1, seed=3),
+        "scales": np.array([1, 1, 2, 3], np.float32),
+    }
     made = model(nodes, {"x": (1, 5, 6, 7)}, constants=constants, ir_version=10)
     after = assert_runs(made, {"x": (1, 5, 6, 7)}, tmp_path, dtype)
     assert operators(after) == ["Conv", "NormalizedGroups", "Swish", "Resize"]

@@ -46,10 +46,8 @@ def run(kind: str, first: int, count: int, timeout: float, **environment: str) -
 
 @pytest.mark.parametrize(
     ("kind", "count"),
-    [
-        ("tiles", 60), ("registers", 150), ("images", 150), ("executables", 100), ("scalar", 200),
-    ],
-)  # fmt: skip
+    [("tiles", 60), ("registers", 150), ("images", 150), ("executables", 100), ("scalar", 200)],
+)
 def test_hostile_input(kind: str, count: int) -> None:
     lines = run(kind, 0, count, 300)
     assert len({line.split(" ", 2)[2] for line in lines}) > count // 10, "the examples are all alike"
@@ -108,10 +106,15 @@ def test_scalar_code_translated_and_not() -> None:
 @pytest.mark.parametrize(
     ("kind", "count"),
     [
-        ("instructions", 1500), ("formats", 1500), ("tiles", 500), ("registers", 1500), ("images", 2000),
-        ("executables", 2000),         ("scalar", 3000),
+        ("instructions", 1500),
+        ("formats", 1500),
+        ("tiles", 500),
+        ("registers", 1500),
+        ("images", 2000),
+        ("executables", 2000),
+        ("scalar", 3000),
     ],
-)  # fmt: skip
+)
 def test_much_hostile_input(kind: str, count: int, part: int) -> None:
     run(kind, 1000 + part * count, count, 1800)
 

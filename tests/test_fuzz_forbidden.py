@@ -74,19 +74,27 @@ CASES = [
         for n in ("n", "3")
     ),
     Forbidden(f"ct.concat.fp16 {JOIN}c", "dims", 4, f"ct.concat.fp16 {JOIN}hw", OVER_HW),
-    Forbidden(f"ct.concat.fp16 {JOIN}c", "dims", 3, f"ct.concat.fp16 {JOIN}n", "3 is not one of c w h",
-              True),
+    Forbidden(f"ct.concat.fp16 {JOIN}c", "dims", 3, f"ct.concat.fp16 {JOIN}n", "3 is not one of c w h", True),
     Forbidden(
-        "td.memset.fp16 dst=0, value=0, n=8", "format", 7, "td.memset.bool dst=0, value=0, n=8",
-        "7 is not one of int8 int16 int32 fp16 bf16 fp32 tf32", True,
+        "td.memset.fp16 dst=0, value=0, n=8",
+        "format",
+        7,
+        "td.memset.bool dst=0, value=0, n=8",
+        "7 is not one of int8 int16 int32 fp16 bf16 fp32 tf32",
+        True,
     ),
-    Forbidden("ne.gemm.fp16 a=0, b=0, out=0x1000, m=2, k=2, n=2", "sparse", 1,
-              "ne.gemm.fp16 a=0, b=0, out=0x1000, m=2, k=2, n=2, sparse=1", SPARSE),
+    Forbidden(
+        "ne.gemm.fp16 a=0, b=0, out=0x1000, m=2, k=2, n=2",
+        "sparse",
+        1,
+        "ne.gemm.fp16 a=0, b=0, out=0x1000, m=2, k=2, n=2, sparse=1",
+        SPARSE,
+    ),
     *(
         Forbidden(f"ne.{name}.fp16 {IMAGE}", "sparse", 1, f"ne.{name}.fp16 {IMAGE}, sparse=1", SPARSE)
         for name in ("conv", "dwconv")
     ),
-]  # fmt: skip
+]
 every_case = pytest.mark.parametrize(
     "case", CASES, ids=lambda c: f"{c.text.split()[0]} {c.operand}={c.value}"
 )

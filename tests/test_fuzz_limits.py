@@ -36,9 +36,11 @@ CHANNELS = sorted(
     {*range(1, 140), *(2**k + d for k in range(7, 15) for d in (-1, 0, 1) if 2**k + d <= 16384)}
 )
 ARITHMETIC = {
-    "fp16": (make_float(Format.FP16, True), 16), "tf32": (make_float(Format.TF32, True), 32),
-    "int8": (make_integer(), 8), "int8 in 16 bits": (make_integer(vnni=False), 8),
-}  # fmt: skip
+    "fp16": (make_float(Format.FP16, True), 16),
+    "tf32": (make_float(Format.TF32, True), 32),
+    "int8": (make_integer(), 8),
+    "int8 in 16 bits": (make_integer(vnni=False), 8),
+}
 every_arithmetic = pytest.mark.parametrize("kind", ARITHMETIC)
 
 
@@ -107,17 +109,29 @@ BYTES = "at most 2**32, the emulator's limit for one instruction"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("ne.conv.fp16 a=0, w=0x100000, out=0, shape=[1,1,1,16], dst_shape=[1,300,300,1], "
-         "window=[255,255,1,1], pad=[277,276,277,276]", LIMIT),
-        ("ne.bwconv.fp16 a=0, dy=0, out=0, shape=[1,1,1,16], dst_shape=[255,255,1,16], window=[255,255,1,1], "
-         "pad=[277,276,277,276]", LIMIT),
+        (
+            "ne.conv.fp16 a=0, w=0x100000, out=0, shape=[1,1,1,16], dst_shape=[1,300,300,1], "
+            "window=[255,255,1,1], pad=[277,276,277,276]",
+            LIMIT,
+        ),
+        (
+            "ne.bwconv.fp16 a=0, dy=0, out=0, shape=[1,1,1,16], dst_shape=[255,255,1,16], "
+            "window=[255,255,1,1], pad=[277,276,277,276]",
+            LIMIT,
+        ),
         ("li t0, 0x10000\n li t1, 0x10001\n td.memset.int8 dst=0, value=0, n=1, iter0=t0, iter1=t1", BYTES),
-        ("li t0, 0x10000\n li t1, 0x10001\n td.gatherscatter dst=0, src0=9, n=1, src_iter0=t0, src_iter1=t1, "
-         "dst_iter0=t0, dst_iter1=t1", BYTES),
-        ("li t0, 0x10000\n li t1, 0x10001\n li t2, 0x280000000\n rdma.int8 dst=0, src=t2, n=1, iter0=t0, "
-         "iter1=t1", BYTES),
+        (
+            "li t0, 0x10000\n li t1, 0x10001\n td.gatherscatter dst=0, src0=9, n=1, "
+            "src_iter0=t0, src_iter1=t1, dst_iter0=t0, dst_iter1=t1",
+            BYTES,
+        ),
+        (
+            "li t0, 0x10000\n li t1, 0x10001\n li t2, 0x280000000\n rdma.int8 dst=0, src=t2, n=1, iter0=t0, "
+            "iter1=t1",
+            BYTES,
+        ),
     ],
-)  # fmt: skip
+)
 def test_instructions_that_would_take_minutes(text: str, message: str) -> None:
     assert message in fault(text)
 
@@ -131,8 +145,18 @@ def registers(values: dict[int, int]) -> str:
 
 def test_a_copy_of_the_dte_that_would_take_minutes() -> None:
     """From one place of DDR, again and again, to most of DDR."""
-    copy = {0x00: W.ddr_engine & 0xFFFFFFFF, 0x04: W.ddr_engine >> 32, 0x08: 0x80000000, 0x0C: 2, 0x14: 3,
-            0x18: 1, 0x24: 0xFFFF, 0x2C: 0xFFFF, 0x34: 1, 0x38: 1}  # fmt: skip
+    copy = {
+        0x00: W.ddr_engine & 0xFFFFFFFF,
+        0x04: W.ddr_engine >> 32,
+        0x08: 0x80000000,
+        0x0C: 2,
+        0x14: 3,
+        0x18: 1,
+        0x24: 0xFFFF,
+        0x2C: 0xFFFF,
+        0x34: 1,
+        0x38: 1,
+    }
     assert f"the copy has {1 << 33} bytes, expected {BYTES}" in fault(registers(copy))
 
 

@@ -131,16 +131,23 @@ def test_registers_and_memory_are_written(stopped: Client) -> None:
 @pytest.mark.parametrize(
     ("packet", "complaint"),
     [
-        ("T11", "thread 17, expected 1..16"), ("Hg0x", "not a hexadecimal number"),
-        ("p1000", "there is no register 4096"), ("P5=01", "1 bytes for register 5, which has 8"),
-        ("P20=0200000000000000", "pc = 0x2: expected a multiple of 4"), ("Gff", "1 bytes for register 0"),
-        ("m10", "'' is not a hexadecimal number"), ("m-5,1", "expected ADDRESS,LENGTH"),
-        ("M30410000,4:00", "1 bytes follow, 4 were announced"), ("M30410000,1:zz", "hexadecimal bytes"),
-        ("Z9,80000000,4", "a breakpoint of type '9', expected 0..4"), ("Z0,80000002,4", "no instruction at"),
-        ("vCont;x", "action 'x', expected c, C, s, S or r"), ("vCont;c:99", "thread 153, expected 1..16"),
+        ("T11", "thread 17, expected 1..16"),
+        ("Hg0x", "not a hexadecimal number"),
+        ("p1000", "there is no register 4096"),
+        ("P5=01", "1 bytes for register 5, which has 8"),
+        ("P20=0200000000000000", "pc = 0x2: expected a multiple of 4"),
+        ("Gff", "1 bytes for register 0"),
+        ("m10", "'' is not a hexadecimal number"),
+        ("m-5,1", "expected ADDRESS,LENGTH"),
+        ("M30410000,4:00", "1 bytes follow, 4 were announced"),
+        ("M30410000,1:zz", "hexadecimal bytes"),
+        ("Z9,80000000,4", "a breakpoint of type '9', expected 0..4"),
+        ("Z0,80000002,4", "no instruction at"),
+        ("vCont;x", "action 'x', expected c, C, s, S or r"),
+        ("vCont;c:99", "thread 153, expected 1..16"),
         ("qRcmd,z", "not a sequence of hexadecimal bytes"),
     ],
-)  # fmt: skip
+)
 def test_what_makes_no_sense_is_refused(stopped: Client, packet: str, complaint: str) -> None:
     answer = stopped.ask(packet)
     assert answer.startswith("E.") and complaint in answer
@@ -332,8 +339,11 @@ def test_a_port_that_is_taken_is_one_line(image: Path) -> None:
         call = "import sys; from emulator.cli import main; sys.exit(main(sys.argv[1:]))"
         done = subprocess.run(
             [sys.executable, "-c", call, str(image), "--gdb", str(port)],
-            capture_output=True, text=True, check=False, cwd=Path(cli.__file__).parent.parent,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=Path(cli.__file__).parent.parent,
+        )
     assert done.returncode == 1
     assert done.stderr == (
         f"tx8emu: error: --gdb {port}: cannot listen at 127.0.0.1:{port}: Address already in use\n"

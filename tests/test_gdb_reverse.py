@@ -61,18 +61,46 @@ def test_back_from_a_fault_to_what_wrote_a_value(tmp_path: Path) -> None:
     image = assembled(tmp_path, FAULTS)
     with serving(image) as server:
         printed = gdb(
-            server, image, "continue", "reverse-stepi", "print/x $t1", "watch *(float *)0x30410004",
-            "reverse-continue", "reverse-continue", "monitor queues 0", "reverse-continue", "delete",
-            "reverse-continue", "stepi", "reverse-stepi", "break loop", "continue", "detach",
-        )  # fmt: skip
+            server,
+            image,
+            "continue",
+            "reverse-stepi",
+            "print/x $t1",
+            "watch *(float *)0x30410004",
+            "reverse-continue",
+            "reverse-continue",
+            "monitor queues 0",
+            "reverse-continue",
+            "delete",
+            "reverse-continue",
+            "stepi",
+            "reverse-stepi",
+            "break loop",
+            "continue",
+            "detach",
+        )
         status, out, messages = server.end()
     at = 0
     for part in (
-        "SIGSEGV", "li      t1, 0x1234", "= 0x1000", "Old value = 0", "New value = 3", "sw      t3,",
-        "before this: tile 0 at", "executed ct.add.vv.fp32", "Old value = 3", "New value = 1.5",
-        "CT: 1 pending", "executed td.memset.fp32", "Old value = 1.5", "New value = -nan",
-        "No more reverse-execution history", "bnez    t0", "csrr    t0", "Breakpoint 2, loop",
-    ):  # fmt: skip
+        "SIGSEGV",
+        "li      t1, 0x1234",
+        "= 0x1000",
+        "Old value = 0",
+        "New value = 3",
+        "sw      t3,",
+        "before this: tile 0 at",
+        "executed ct.add.vv.fp32",
+        "Old value = 3",
+        "New value = 1.5",
+        "CT: 1 pending",
+        "executed td.memset.fp32",
+        "Old value = 1.5",
+        "New value = -nan",
+        "No more reverse-execution history",
+        "bnez    t0",
+        "csrr    t0",
+        "Breakpoint 2, loop",
+    ):
         found = printed.find(part, at)
         assert found >= 0, f"no '{part}' behind character {at} of\n{printed}"
         at = found + len(part)

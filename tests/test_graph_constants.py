@@ -106,7 +106,7 @@ def test_floats_survive_being_written_as_json(dtype: str, values: list[float]) -
 @pytest.mark.parametrize(
     ("dtype", "data", "message"),
     [
-        ("int64", [1, "NaN"], "\"NaN\" where an integer belongs, at [1]"),
+        ("int64", [1, "NaN"], '"NaN" where an integer belongs, at [1]'),
         ("int64", [[1, 2], [3, 4.0]], "4.0 where an integer belongs, at [1, 1]"),
         ("int32", None, "null where an integer belongs"),
         ("int8", [True], "true where an integer belongs, at [0]"),
@@ -117,7 +117,7 @@ def test_floats_survive_being_written_as_json(dtype: str, values: list[float]) -
         ("float32", [10**400], "1000000000000000000000000000000000000... is beyond float32, at [0]"),
         ("float32", [{}], '{} where a number belongs (or "NaN", "Infinity", "-Infinity"), at [0]'),
     ],
-)  # fmt: skip
+)
 def test_refused_inline_data(dtype: str, data: Any, message: str) -> None:
     assert refused({"dtype": dtype, "data": data}) == message
 
@@ -159,10 +159,7 @@ def write_files(folder: Path) -> None:
             {"file": "a.npz", "key": "weights"},
             "file {}/a.npz has no key 'weights'; it holds bias, weight; did you mean 'weight'?",
         ),
-        (
-            {"file": "a.safetensors", "key": "w"},
-            "file {}/a.safetensors has no key 'w'; it holds weight",
-        ),
+        ({"file": "a.safetensors", "key": "w"}, "file {}/a.safetensors has no key 'w'; it holds weight"),
         ({"file": "a.npy", "dtype": "float16"}, "holds float32; declared dtype is float16"),
         ({"file": "a.npy", "shape": [3, 2]}, "holds shape [2, 3]; declared shape is [3, 2]"),
         (

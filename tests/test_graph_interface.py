@@ -87,7 +87,10 @@ def test_the_image_of_such_a_graph_is_written_and_disassembled_alike() -> None:
     again = read_image(data, "prog.bin")
     assert again.buffers == image.buffers
     assert {(b.kind, b.name, b.shape) for b in again.buffers} == {
-        ("input", "x", (3,)), ("input", "none", (0,)), ("output", "y", (3,)), ("output", "x", (3,)),
+        ("input", "x", (3,)),
+        ("input", "none", (0,)),
+        ("output", "y", (3,)),
+        ("output", "x", (3,)),
         ("output", "n/1", (0,)),
-    }  # fmt: skip
+    }
     assert asm.assemble(asm.disassemble(again)).buffers == image.buffers

@@ -131,8 +131,11 @@ def edit(path: str, value: Any) -> Json:
 
 EDITS = [
     ("nodes.1.op", "NonMaxSuppression", "unsupported operator NonMaxSuppression (node 'n3')"),
-    ("nodes.1.op", "GridSample", "unsupported operator GridSample (node 'n3'): needs opset 20 or newer; "
-     "the graph declares opset 17"),
+    (
+        "nodes.1.op",
+        "GridSample",
+        "unsupported operator GridSample (node 'n3'): needs opset 20 or newer; the graph declares opset 17",
+    ),
     ("nodes.1.op", "Conw", "unsupported operator Conw (node 'n3'); did you mean 'Conv'?"),
     ("nodes.0.op", "relu", "unsupported operator relu (node 'r'); did you mean 'Relu'?"),
     ("nodes.1.op", None, "g.json: node 'n3': key 'op' is missing"),
@@ -167,50 +170,93 @@ EDITS = [
     ),
     ("nodes.1", 7, "g.json: nodes[1]: it must be an object; found 7"),
     ("nodes.1.inputs", ["x", 1], "g.json: node 'n3' (Conv): inputs[1] must be a string; found 1"),
-    ("nodes.1.attrs", {"strides": [1, None]}, "g.json: node 'n3' (Conv): attrs.strides[1] must be "
-     "an integer, a number or a string; found null"),
-    ("nodes.1.attrs", {"group": 1, "strides": {}}, "g.json: node 'n3' (Conv): attrs.strides must be "
-     "an integer, a number, a string or a list; found {}"),
-    ("nodes.1.attrs", {"group": True}, "g.json: node 'n3' (Conv): attrs.group must be "
-     "an integer, a number, a string or a list; found true"),
+    (
+        "nodes.1.attrs",
+        {"strides": [1, None]},
+        "g.json: node 'n3' (Conv): attrs.strides[1] must be an integer, a number or a string; found null",
+    ),
+    (
+        "nodes.1.attrs",
+        {"group": 1, "strides": {}},
+        "g.json: node 'n3' (Conv): attrs.strides must be an integer, a number, a string or a list; found {}",
+    ),
+    (
+        "nodes.1.attrs",
+        {"group": True},
+        "g.json: node 'n3' (Conv): attrs.group must be an integer, a number, a string or a list; found true",
+    ),
     ("nodes.1.name", "r", "g.json: 2 nodes are named 'r'; node names must differ"),
     (
         "nodes.0.outputs",
         ["c"],
         "g.json: node 'n3' (Conv): tensor 'c' is already defined by node 'r' (Relu) (and 1 more error)",
     ),
-    ("nodes.1.outputs", ["x"], "g.json: node 'n3' (Conv): tensor 'x' is already defined by the graph inputs "
-     "(and 1 more error)"),
+    (
+        "nodes.1.outputs",
+        ["x"],
+        "g.json: node 'n3' (Conv): tensor 'x' is already defined by the graph inputs (and 1 more error)",
+    ),
     ("nodes.0.inputs", ["C"], "g.json: node 'r' (Relu): input 'C' is not defined; did you mean 'c'?"),
     ("nodes.0.inputs", ["nowhere"], "g.json: node 'r' (Relu): input 'nowhere' is not defined"),
     ("outputs", ["z"], "g.json: output 'z' is not produced by any node"),
     ("nodes.1.inputs", ["y", "w"], "g.json: the nodes form a cycle: 'r' -> 'n3' -> 'r'"),
     ("nodes.0.inputs", ["y"], "g.json: the nodes form a cycle: 'r' -> 'r'"),
-    ("constants.x", {"dtype": "int8", "data": 1}, "g.json: the constants: tensor 'x' is already defined by "
-     "the graph inputs"),
-    ("constants.w.dtype", "float64", "g.json: constant 'w': dtype \"float64\" is unknown; allowed are "
-     "float32, float16, bfloat16, int8, uint8, int32, int64, bool"),
-    ("constants.w.dtype", None, "g.json: constant 'w': inline data needs 'dtype'; allowed are float32, "
-     "float16, bfloat16, int8, uint8, int32, int64, bool"),
+    (
+        "constants.x",
+        {"dtype": "int8", "data": 1},
+        "g.json: the constants: tensor 'x' is already defined by the graph inputs",
+    ),
+    (
+        "constants.w.dtype",
+        "float64",
+        "g.json: constant 'w': dtype \"float64\" is unknown; allowed are "
+        "float32, float16, bfloat16, int8, uint8, int32, int64, bool",
+    ),
+    (
+        "constants.w.dtype",
+        None,
+        "g.json: constant 'w': inline data needs 'dtype'; allowed are float32, "
+        "float16, bfloat16, int8, uint8, int32, int64, bool",
+    ),
     ("constants.w.data", None, "g.json: constant 'w': has neither 'data' nor 'file'; give one of them"),
     ("constants.w.file", "a.npy", "g.json: constant 'w': has both 'data' and 'file'; give one of them"),
     ("constants.w.key", "k", "g.json: constant 'w': 'key' belongs to 'file'; inline data has none"),
     ("constants.w.shape", [3, -2], "g.json: constant 'w': shape[1] must be an integer >= 0; found -2"),
     ("constants.w.shape", [3, 3], "g.json: constant 'w': has 6 values; shape [3, 3] needs 9"),
-    ("constants.w.data", [[1, 2], [3, 4]], "g.json: constant 'w': data is nested as [2, 2]; "
-     "declared shape is [3, 2, 1, 1]"),
-    ("constants.w.data", [[1, 2], [3]], "g.json: constant 'w': data is ragged: at depth 1 the lists differ "
-     "in length"),
-    ("constants.w.data", [1, [2]], "g.json: constant 'w': data is ragged: lists and values are mixed at "
-     "depth 1"),
-    ("constants.w.data", [1, 2, 3, 4, 5, "nan"], "g.json: constant 'w': \"nan\" where a number belongs "
-     '(or "NaN", "Infinity", "-Infinity"), at [2, 1, 0, 0]'),
-    ("constants.w.data", [1, 2, 3, True, 5, 6], "g.json: constant 'w': true where a number belongs "
-     '(or "NaN", "Infinity", "-Infinity"), at [1, 1, 0, 0]'),
-    ("constants.w.data", [1, 2, 3, 1e39, 5, 6], "g.json: constant 'w': 1e+39 is beyond float32, "
-     "at [1, 1, 0, 0]"),
+    (
+        "constants.w.data",
+        [[1, 2], [3, 4]],
+        "g.json: constant 'w': data is nested as [2, 2]; declared shape is [3, 2, 1, 1]",
+    ),
+    (
+        "constants.w.data",
+        [[1, 2], [3]],
+        "g.json: constant 'w': data is ragged: at depth 1 the lists differ in length",
+    ),
+    (
+        "constants.w.data",
+        [1, [2]],
+        "g.json: constant 'w': data is ragged: lists and values are mixed at depth 1",
+    ),
+    (
+        "constants.w.data",
+        [1, 2, 3, 4, 5, "nan"],
+        "g.json: constant 'w': \"nan\" where a number belongs "
+        '(or "NaN", "Infinity", "-Infinity"), at [2, 1, 0, 0]',
+    ),
+    (
+        "constants.w.data",
+        [1, 2, 3, True, 5, 6],
+        "g.json: constant 'w': true where a number belongs "
+        '(or "NaN", "Infinity", "-Infinity"), at [1, 1, 0, 0]',
+    ),
+    (
+        "constants.w.data",
+        [1, 2, 3, 1e39, 5, 6],
+        "g.json: constant 'w': 1e+39 is beyond float32, at [1, 1, 0, 0]",
+    ),
     ("constants.", {"dtype": "int8", "data": 1}, "g.json: a constant has an empty name"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("path", "value", "message"), EDITS)
@@ -284,10 +330,34 @@ def test_the_shipped_schema_is_the_generated_one() -> None:
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(schema_text()))
 
 PIECES: list[Any] = [
-    None, True, 0, 1, -1, 17, 29, 1.5, "", "x", "float32", "float33", [], [1], [0], ["x"], [""], [1.5], [[1]],
-    {}, {"a": 1}, {"a": [1, "b"]}, {"a": None}, {"a": {}}, {"w": {"dtype": "int8", "data": 3}},
-    {"w": {"file": "a.npy"}}, {"": {"file": "a.npy"}},
-]  # fmt: skip
+    None,
+    True,
+    0,
+    1,
+    -1,
+    17,
+    29,
+    1.5,
+    "",
+    "x",
+    "float32",
+    "float33",
+    [],
+    [1],
+    [0],
+    ["x"],
+    [""],
+    [1.5],
+    [[1]],
+    {},
+    {"a": 1},
+    {"a": [1, "b"]},
+    {"a": None},
+    {"a": {}},
+    {"w": {"dtype": "int8", "data": 3}},
+    {"w": {"file": "a.npy"}},
+    {"": {"file": "a.npy"}},
+]
 
 
 @st.composite

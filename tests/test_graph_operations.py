@@ -23,33 +23,37 @@ EMPTY = np.zeros(0, np.float32)
 GRAPHS: dict[str, tuple[list[NodeSpec], dict[str, tuple[int, ...]], dict[str, Array]]] = {
     "several results": (
         [("Split", ["x", "sizes"], ["a", "b"], {"axis": 1}), ("Add", ["a", "b"], ["y"], {})],
-        {"x": (2, 6)}, {"sizes": ints(3, 3)},
+        {"x": (2, 6)},
+        {"sizes": ints(3, 3)},
     ),
     "a result that nobody wants": (
         [("LSTM", ["x", "w", "r"], ["", "y"], {"hidden_size": 2})],
-        {"x": (3, 1, 4)}, {"w": draw(1, 8, 4), "r": draw(1, 8, 2)},
+        {"x": (3, 1, 4)},
+        {"w": draw(1, 8, 4), "r": draw(1, 8, 2)},
     ),
     "an operand left away": ([("Clip", ["x", "", "k"], ["y"], {})], {"x": (5,)}, {"k": draw(1)[0]}),
     "a constant without elements": (
         [("Resize", ["x", "roi", "scales"], ["y"], {"mode": "nearest"})],
-        {"x": (1, 1, 2, 3)}, {"roi": EMPTY, "scales": np.array([1, 1, 2, 2], np.float32)},
+        {"x": (1, 1, 2, 3)},
+        {"roi": EMPTY, "scales": np.array([1, 1, 2, 2], np.float32)},
     ),
     "one constant as data and as a shape": (
         [("Reshape", ["x", "k"], ["h"], {}), ("Add", ["k", "k"], ["e"], {}), ("Neg", ["e"], ["y"], {})],
-        {"x": (2, 3)}, {"k": ints(3, 2)},
+        {"x": (2, 3)},
+        {"k": ints(3, 2)},
     ),
     "names like those that are made": (
         [("Reshape", ["x", "k"], ["n0/1"], {}), ("Reshape", ["n0/1", "k"], ["y"], {})],
-        {"x": (2, 3)}, {"k": ints(3, 2)},
+        {"x": (2, 3)},
+        {"k": ints(3, 2)},
     ),
-    "odd names": (
-        [("Relu", ["x\n\"\\"], ["é→ {"], {}), ("Exp", ["é→ {"], ["y"], {})], {"x\n\"\\": (2, 3)}, {},
-    ),
+    "odd names": ([("Relu", ['x\n"\\'], ["é→ {"], {}), ("Exp", ["é→ {"], ["y"], {})], {'x\n"\\': (2, 3)}, {}),
     "strings and numbers": (
         [("Gelu", ["x"], ["h"], {"approximate": "tanh"}), ("LeakyRelu", ["h"], ["y"], {"alpha": 1e-30})],
-        {"x": (7,)}, {},
+        {"x": (7,)},
+        {},
     ),
-}  # fmt: skip
+}
 
 
 def meaning(found: Graph) -> list[object]:
@@ -97,8 +101,10 @@ def test_an_output_may_read_another_value() -> None:
 @pytest.mark.parametrize("count", range(3, len(PIPELINE)), ids=[step.name for step in PIPELINE[2:-1]])
 def test_what_is_no_graph_any_more_is_refused(count: int) -> None:
     nodes: list[NodeSpec] = [
-        ("Conv", ["x", "w"], ["c"], {}), ("Relu", ["c"], ["r"], {}), ("Softmax", ["r"], ["y"], {}),
-    ]  # fmt: skip
+        ("Conv", ["x", "w"], ["c"], {}),
+        ("Relu", ["c"], ["r"], {}),
+        ("Softmax", ["r"], ["y"], {}),
+    ]
     context = context_of(graph(nodes, {"x": (1, 2, 5, 5)}, {"w": draw(3, 2, 3, 3)}), "fp16", 4, None)
     module = after(ModuleOp([]), context, *PIPELINE[:count])
     before = str(module)

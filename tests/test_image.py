@@ -366,10 +366,7 @@ UNWRITABLE = [
         "buffer x: shape [4, 0] in layout cx, expected extents of 1 or more",
     ),
     (replace(SAMPLE, buffers=SAMPLE.buffers[:1] * 2), "two input buffers x"),
-    (
-        replace(SAMPLE, symbols={"s": Symbol(0, section=".bss")}),
-        f"symbol s: section '.bss', {CODE}",
-    ),
+    (replace(SAMPLE, symbols={"s": Symbol(0, section=".bss")}), f"symbol s: section '.bss', {CODE}"),
     (
         replace(SAMPLE, symbols={"s": Symbol(0, kind="tls")}),
         "symbol s: kind 'tls', expected one of notype object func",
@@ -520,10 +517,7 @@ def symbol_entry(index: int) -> int:
 SYMTAB_HEADER = len(FILE) - 64 * 3
 BAD_SYMBOLS = [
     (patched(symbol_entry(4), b"\xff"), "a symbol name lies outside the string table"),
-    (
-        patched(symbol_entry(4), FILE[symbol_entry(5) :][:1]),
-        "two symbols are called N",
-    ),
+    (patched(symbol_entry(4), FILE[symbol_entry(5) :][:1]), "two symbols are called N"),
     (patched(symbol_entry(4) + 6, b"\x09"), "a symbol of section 9, which is no segment"),
     (patched(symbol_entry(3) + 6, b"\x09"), None),
     (FILE.replace("größe".encode(), b"gr\xff\xff\xff\xffe"), "a symbol name is not UTF-8"),

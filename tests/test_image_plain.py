@@ -42,10 +42,7 @@ def with_flags(value: int) -> bytes:
 def test_segments_and_entry() -> None:
     image = read_image(bytes(executable(extra=12)), "a.elf")
     found = [(s.section, s.address, s.data, s.size, s.flags) for s in image.segments]
-    assert found == [
-        (".text", BASE, CODE, len(CODE), "rx"),
-        (".data", BASE + 0x10000, b"\1\2\3\4", 16, "rw"),
-    ]
+    assert found == [(".text", BASE, CODE, len(CODE), "rx"), (".data", BASE + 0x10000, b"\1\2\3\4", 16, "rw")]
     assert (image.entry, image.tile_entries, image.buffers) == (BASE, {}, ())
 
 

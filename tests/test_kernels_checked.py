@@ -434,9 +434,14 @@ def test_exceptions_of_pools(name: str, kind: str) -> None:
         for inside in windows(elements, shape, result, name in ("sum", "avg")):
             expected |= folded(kernel, fmt, inside, 6)
         named = {
-            "dst": DST, "dst1": DST + 0x1000, "src0": SRC0, "shape": pack(*shape), "dst_shape": pack(*result),
-            "pad": pack(1, 0, 1, 0), "window": pack(3, 2, 2, 1),
-        }  # fmt: skip
+            "dst": DST,
+            "dst1": DST + 0x1000,
+            "src0": SRC0,
+            "shape": pack(*shape),
+            "dst_shape": pack(*result),
+            "pad": pack(1, 0, 1, 0),
+            "window": pack(3, 2, 2, 1),
+        }
         values = [named.get(o.name, 0) for o in record.operands]
         assert run_checked(bench, record, fmt, values, False) == expected, fmt
 

@@ -23,8 +23,11 @@ VALUES = [v for v in variants() if isinstance(v[0].meaning, Relation) and v[0].o
 BITS = [v for v in variants() if isinstance(v[0].meaning, Bitwise)]
 UNPACK = [v for v in variants() if isinstance(v[0].meaning, Unpack)]
 LOGIC: dict[str, Callable[[Any, Any], Any]] = {
-    "and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor, "not": lambda a, _: np.logical_not(a),
-}  # fmt: skip
+    "and": np.logical_and,
+    "or": np.logical_or,
+    "xor": np.logical_xor,
+    "not": lambda a, _: np.logical_not(a),
+}
 TWO = ("and", "or", "xor")
 
 

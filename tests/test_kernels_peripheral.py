@@ -133,9 +133,14 @@ def test_argmax_of_values_far_apart(fmt: Format) -> None:
     rng = np.random.default_rng(fmt.bits)
     for n in (513, 1500):
         for others, wanted in (
-            (nan, (infinity | sign, infinity)), (nan, (sign, 0)), (nan, (1 << 13, 1 << 13 | sign)),
-            (infinity, (sign, 0)), (infinity | sign, (0, sign)), (sign, (0, 0)), (0, (sign, sign)),
-        ):  # fmt: skip
+            (nan, (infinity | sign, infinity)),
+            (nan, (sign, 0)),
+            (nan, (1 << 13, 1 << 13 | sign)),
+            (infinity, (sign, 0)),
+            (infinity | sign, (0, sign)),
+            (sign, (0, 0)),
+            (0, (sign, sign)),
+        ):
             data = np.full(n, others, unsigned(fmt))
             check_extreme(fmt, data)
             for _ in range(3):
@@ -429,9 +434,20 @@ def test_stochastic_rounding_takes_a_second_step(fmt: Format) -> None:
 
 @pytest.mark.parametrize(
     ("p", "share"),
-    [(0, 0.0), (0x80000000, 0.0), (0xBF800000, 0.0), (0x7FC00000, 0.0), (1, 0.0), (HALF, 0.5),
-     (QUARTER, 0.25), (0x3F7FFFFF, 1.0), (ONE, 1.0), (0x40000000, 1.0), (0x7F800000, 1.0)],
-)  # fmt: skip
+    [
+        (0, 0.0),
+        (0x80000000, 0.0),
+        (0xBF800000, 0.0),
+        (0x7FC00000, 0.0),
+        (1, 0.0),
+        (HALF, 0.5),
+        (QUARTER, 0.25),
+        (0x3F7FFFFF, 1.0),
+        (ONE, 1.0),
+        (0x40000000, 1.0),
+        (0x7F800000, 1.0),
+    ],
+)
 def test_probability(p: int, share: float) -> None:
     """0 and less and NaN drop none, 1 and more drop all, others about their share."""
     tile, n = Tile(), 4000

@@ -159,9 +159,15 @@ def test_unpool_by_index(name: str, compiled: bool) -> None:
         marks = tile.spm[SRC1 : SRC1 + 0x2000].view(np.uint16)
         marks[:] = tile.rng.choice([*range(places), places, 0xFFFF], marks.size)
         tile.check(
-            f"ct.unpool.{name}", fmt, compiled, dst=DST, src0=SRC0, src1=SRC1,
-            dst_shape=pack(*shape), window=pack(*window),
-        )  # fmt: skip
+            f"ct.unpool.{name}",
+            fmt,
+            compiled,
+            dst=DST,
+            src0=SRC0,
+            src1=SRC1,
+            dst_shape=pack(*shape),
+            window=pack(*window),
+        )
 
 
 @COMPILED

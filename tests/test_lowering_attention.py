@@ -11,9 +11,15 @@ from compiler.infer import infer_node
 
 
 def check(
-    shapes: tuple[tuple[int, ...], ...], mask: Array | None = None, dtype: str = "fp32", tiles: int = 4,
-    spm: int | None = None, scale: float = 0.25, spread: float = 1.0, **views: tuple[int, ...],
-) -> None:  # fmt: skip
+    shapes: tuple[tuple[int, ...], ...],
+    mask: Array | None = None,
+    dtype: str = "fp32",
+    tiles: int = 4,
+    spm: int | None = None,
+    scale: float = 0.25,
+    spread: float = 1.0,
+    **views: tuple[int, ...],
+) -> None:
     names = ("q", "k", "v")
     constants = {} if mask is None else {"mask": mask}
     node = Node("FusedAttention", "n0", (*names, *constants), ("y",), {"scale": scale, **views})

@@ -66,9 +66,14 @@ class Case:
             steps.append(Step(node.name, node.op, call_of(made, node), others, at))
             value = node.outputs[0]
         work = Work(
-            anchor.name, anchor.op, call_of(made, anchor), tuple(known[name] for name in anchor.inputs),
-            output, True, steps=tuple(steps),
-        )  # fmt: skip
+            anchor.name,
+            anchor.op,
+            call_of(made, anchor),
+            tuple(known[name] for name in anchor.inputs),
+            output,
+            True,
+            steps=tuple(steps),
+        )
         given = {name: channels_last(v) if v.ndim > 2 else v for name, v in values.items() if name != "w"}
         given |= {name: v for name, v in values.items() if name == "w"}
         return work, list(known.values()), given, stored
@@ -105,9 +110,14 @@ class Case:
 
 
 def conv(
-    image: Shape, weights: Shape, *after: str, dtype: str = "fp16", blocked: bool = True, bias: bool = True,
+    image: Shape,
+    weights: Shape,
+    *after: str,
+    dtype: str = "fp16",
+    blocked: bool = True,
+    bias: bool = True,
     **attrs: Any,
-) -> Case:  # fmt: skip
+) -> Case:
     """A convolution with constant weights; ``after`` are Relu, Sigmoid, Add (of a tensor) and Scale."""
     constants = {"w": draw(*weights, scale=0.2)}
     if bias:
@@ -288,9 +298,10 @@ def test_an_addend_that_is_complete_is_loaded_before_the_tiles_meet(share: str) 
     case = conv((1, 64, 14, 6), (128, 64, 3, 3), "Add", "Relu", pads=(1, 1, 1, 1))
     work, tensors, given, expected = case.work()
     cut = next(
-        cut for cut in cuts_of(case, 4, share=share)
+        cut
+        for cut in cuts_of(case, 4, share=share)
         if cut.size("rows") * cut.parts("rows") >= 14 and cut.size("maps") * cut.parts("maps") >= 128
-    )  # fmt: skip
+    )
     work = dataclasses.replace(work, cut=cut)
 
     def phase(settled: set[str]) -> tuple[Array, list[str]]:

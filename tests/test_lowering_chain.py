@@ -354,7 +354,7 @@ def call(op: str, *shapes: Shape, dtype: str = "float32") -> Call:
         ("FloatPow", 1, (5, 70), False, True),
         ("MatMul", 1, (5, 70), False, False),
     ],
-)  # fmt: skip
+)
 def test_what_can_be_a_step(op: str, position: int, shape: Shape, blocked: bool, fits: bool) -> None:
     result = DdrTensor("y", Format.FP16, (5, 70))
     shapes = [(5, 70), (5, 70)]

@@ -27,9 +27,16 @@ def indexed(op: str, data: Shape, indices: Array, updates: Shape | None, dtype: 
 
 
 def check(
-    op: str, data: Shape, indices: Array, updates: Shape | None = None, dtype: str = "float32",
-    compute: str = "fp32", tiles: int = 4, machine: Machine | None = None, **attrs: int,
-) -> str:  # fmt: skip
+    op: str,
+    data: Shape,
+    indices: Array,
+    updates: Shape | None = None,
+    dtype: str = "float32",
+    compute: str = "fp32",
+    tiles: int = 4,
+    machine: Machine | None = None,
+    **attrs: int,
+) -> str:
     """Compile, run, compare; the text of the program."""
     made, generator = indexed(op, data, indices, updates, dtype, **attrs), np.random.default_rng(1)
     given = {"i": indices}

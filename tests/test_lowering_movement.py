@@ -18,9 +18,14 @@ def test_permutations_of_three_axes(perm: Shape) -> None:
 
 @pytest.mark.parametrize(
     ("shape", "perm"),
-    [((2, 5, 6, 7), (0, 2, 3, 1)), ((2, 3, 4, 5, 6), (4, 2, 0, 3, 1)), ((2, 3, 2, 3, 2), (4, 3, 1, 2, 0)),
-     ((70, 130), (1, 0)), ((9,), (0,))],
-)  # fmt: skip
+    [
+        ((2, 5, 6, 7), (0, 2, 3, 1)),
+        ((2, 3, 4, 5, 6), (4, 2, 0, 3, 1)),
+        ((2, 3, 2, 3, 2), (4, 3, 1, 2, 0)),
+        ((70, 130), (1, 0)),
+        ((9,), (0,)),
+    ],
+)
 @pytest.mark.parametrize("dtype", ["fp32", "fp16"])
 def test_transpose(shape: Shape, perm: Shape, dtype: str) -> None:
     assert_right(one("Transpose", [shape], perm=perm), dtype)

@@ -25,17 +25,22 @@ TOLERANCES = {"fp32": 1e-5, "fp16": 5e-3, "bf16": 4e-2}
 
 
 def layer(
-    op: str, sizes: tuple[int, int, int, int], direction: str = "forward", bias: bool = True,
-    operands: Mapping[str, Array] | None = None, **attrs: Any,
-) -> Any:  # fmt: skip
+    op: str,
+    sizes: tuple[int, int, int, int],
+    direction: str = "forward",
+    bias: bool = True,
+    operands: Mapping[str, Array] | None = None,
+    **attrs: Any,
+) -> Any:
     """A model of one layer; ``sizes``: steps, batch, input, hidden. ``operands`` are constants, too."""
     steps, batch, size, hidden = sizes
     directions, rows = 2 if direction == "bidirectional" else 1, GATES[op] * hidden
     constants = {
         "W": draw(directions, rows, size, seed=1, scale=size**-0.5),
         "R": draw(directions, rows, hidden, seed=2, scale=hidden**-0.5),
-        **({"B": draw(directions, 2 * rows, seed=3, scale=0.3)} if bias else {}), **(operands or {}),
-    }  # fmt: skip
+        **({"B": draw(directions, 2 * rows, seed=3, scale=0.3)} if bias else {}),
+        **(operands or {}),
+    }
     order = ("W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
     names = ["x", *(name if name in constants else "" for name in order)]
     while not names[-1]:

@@ -57,14 +57,25 @@ def test_bits_do_not_depend_on_the_order_of_the_queues(name: str) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(
-    st.integers(1, 2), st.integers(1, 70), st.integers(1, 70),
+    st.integers(1, 2),
+    st.integers(1, 70),
+    st.integers(1, 70),
     st.tuples(st.integers(1, 9), st.integers(1, 9)),
-    PAIR, PAIR, st.tuples(*[st.integers(0, 2)] * 4), st.integers(1, 16),
-)  # fmt: skip
+    PAIR,
+    PAIR,
+    st.tuples(*[st.integers(0, 2)] * 4),
+    st.integers(1, 16),
+)
 def test_any_convolution(
-    batch: int, channels: int, maps: int, image: tuple[int, int], kernel: tuple[int, int],
-    strides: tuple[int, int], pads: tuple[int, int, int, int], tiles: int,
-) -> None:  # fmt: skip
+    batch: int,
+    channels: int,
+    maps: int,
+    image: tuple[int, int],
+    kernel: tuple[int, int],
+    strides: tuple[int, int],
+    pads: tuple[int, int, int, int],
+    tiles: int,
+) -> None:
     kernel = (min(kernel[0], image[0]), min(kernel[1], image[1]))
     fitting = tuple(min(pad, kernel[i % 2] - 1) for i, pad in enumerate(pads))
     weights = {"w": draw(maps, channels, *kernel), "b": draw(maps)}

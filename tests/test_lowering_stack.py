@@ -107,9 +107,13 @@ def gated() -> Graph:
 
 
 NETS = {
-    "bottleneck": bottleneck, "fire": fire, "fire and pool": lambda: fire(True), "inverted": inverted,
-    "stem": stem, "gated": gated,
-}  # fmt: skip
+    "bottleneck": bottleneck,
+    "fire": fire,
+    "fire and pool": lambda: fire(True),
+    "inverted": inverted,
+    "stem": stem,
+    "gated": gated,
+}
 
 
 def apart() -> Trie:
@@ -159,10 +163,14 @@ def test_other_formats_and_numbers_of_tiles(monkeypatch: pytest.MonkeyPatch, dty
 @pytest.mark.parametrize(
     ("name", "spm", "rows"),
     [
-        ("bottleneck", 0x10000, 3), ("fire", 0xC000, 4), ("fire and pool", 0x14000, 2),
-        ("inverted", 0x10000, 3), ("stem", 0x40000, 1), ("gated", 0x5C000, 3),
+        ("bottleneck", 0x10000, 3),
+        ("fire", 0xC000, 4),
+        ("fire and pool", 0x14000, 2),
+        ("inverted", 0x10000, 3),
+        ("stem", 0x40000, 1),
+        ("gated", 0x5C000, 3),
     ],
-)  # fmt: skip
+)
 def test_blocks_of_rows_in_a_small_scratchpad(
     monkeypatch: pytest.MonkeyPatch, name: str, spm: int, rows: int
 ) -> None:

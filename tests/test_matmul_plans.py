@@ -63,9 +63,14 @@ def integers(shape: Shape, seed: int) -> Array:
 
 
 def made(
-    a: Shape, b: Shape, fmt: Format = Format.FP16, constant: bool = False, stored: Format | None = None,
-    out: Format = Format.FP32, **attrs: int,
-) -> Case:  # fmt: skip
+    a: Shape,
+    b: Shape,
+    fmt: Format = Format.FP16,
+    constant: bool = False,
+    stored: Format | None = None,
+    out: Format = Format.FP32,
+    **attrs: int,
+) -> Case:
     """A MatMul, or with ``attrs`` a Gemm, whose operands lie in DDR as ``stored`` and compute in ``fmt``."""
     left, right = integers(a, 1), integers(b, 2)
     x = DdrTensor("a", stored or fmt, a)
@@ -135,18 +140,22 @@ def test_tiles_that_share(tiles: int, share: str) -> None:
 
 
 GRIDS = [
-    (((1, 16, 1), (16, 64, 64)), "left", "columns"), (((1, 1, 4), (100, 64, 128)), "right", "rows"),
-    (((1, 4, 4), (64, 64, 64)), "none", "both"), (((1, 3, 2), (86, 64, 64)), "left", "both"),
-    (((1, 2, 2), (43, 128, 256)), "right", "both"), (((1, 2, 4), (64, 64, 128)), "none", "none"),
-]  # fmt: skip
+    (((1, 16, 1), (16, 64, 64)), "left", "columns"),
+    (((1, 1, 4), (100, 64, 128)), "right", "rows"),
+    (((1, 4, 4), (64, 64, 64)), "none", "both"),
+    (((1, 3, 2), (86, 64, 64)), "left", "both"),
+    (((1, 2, 2), (43, 128, 256)), "right", "both"),
+    (((1, 2, 4), (64, 64, 128)), "none", "none"),
+]
 
 
 def cut_of(grid: tuple[int, ...], sizes: tuple[int, ...], stay: str, share: str) -> Cut:
     names = ("batch", "m", "n")
     return Cut(
-        tuple(zip(names, grid, strict=True)), tuple(zip(("m", "n", "k"), sizes, strict=True)),
+        tuple(zip(names, grid, strict=True)),
+        tuple(zip(("m", "n", "k"), sizes, strict=True)),
         (("stay", stay), ("share", share)),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("stored", [Format.FP32, Format.FP16])
@@ -221,11 +230,15 @@ def test_a_cut_that_does_not_fit_is_refused() -> None:
 @pytest.mark.parametrize(
     ("grid", "sizes"),
     [
-        ((1, 4, 4), (100, 64, 64)), ((1, 4, 4), (64, 65, 64)), ((1, 4, 4), (64, 64, 96)),
-        ((1, 4, 4), (64, 64, 48)), ((1, 4, 8), (64, 64, 64)), ((2, 2, 2), (64, 64, 64)),
+        ((1, 4, 4), (100, 64, 64)),
+        ((1, 4, 4), (64, 65, 64)),
+        ((1, 4, 4), (64, 64, 96)),
+        ((1, 4, 4), (64, 64, 48)),
+        ((1, 4, 8), (64, 64, 64)),
+        ((2, 2, 2), (64, 64, 64)),
         ((1, 1, 16), (256, 64, 64)),
     ],
-)  # fmt: skip
+)
 def test_cuts_that_do_not_come_out_even_are_refused(grid: tuple[int, ...], sizes: tuple[int, ...]) -> None:
     case = made((256, 192), (192, 512), Format.FP16).cut(cut_of(grid, sizes, "none", "both"))
     with pytest.raises(ValueError, match="does not divide a product of 1 x 256 x 192 x 512 evenly"):

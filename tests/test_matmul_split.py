@@ -49,9 +49,16 @@ def check(case: Case, tiles: int = 16) -> None:
 
 
 SHAPES = [
-    (1, 1100, 10), (4, 1536, 64), (2, 513, 80), (6, 700, 128), (3, 640, 72), (16, 1024, 40), (1, 2000, 1),
-    (7, 1000, 96), (64, 600, 64),
-]  # fmt: skip
+    (1, 1100, 10),
+    (4, 1536, 64),
+    (2, 513, 80),
+    (6, 700, 128),
+    (3, 640, 72),
+    (16, 1024, 40),
+    (1, 2000, 1),
+    (7, 1000, 96),
+    (64, 600, 64),
+]
 
 
 @pytest.mark.parametrize("tiles", [4, 16])
@@ -137,10 +144,14 @@ def test_the_search_takes_it_where_it_pays(shape: tuple[int, int], columns: int,
 @pytest.mark.parametrize(
     ("m", "terms", "n", "tiles", "split"),
     [
-        (1, 4096, 10, 16, True), (4, 3000, 64, 4, True), (3, 2048, 200, 16, True),
-        (1, 1024, 10, 16, False), (4, 3000, 300, 16, False), (1, 4096, 10, 2, False),
+        (1, 4096, 10, 16, True),
+        (4, 3000, 64, 4, True),
+        (3, 2048, 200, 16, True),
+        (1, 1024, 10, 16, False),
+        (4, 3000, 300, 16, False),
+        (1, 4096, 10, 2, False),
     ],
-)  # fmt: skip
+)
 def test_the_rule_deals_terms_where_most_tiles_would_be_idle(
     m: int, terms: int, n: int, tiles: int, split: bool
 ) -> None:
@@ -183,10 +194,14 @@ def test_much_is_exchanged_over_the_dte(m: int, n: int, ways: set[str]) -> None:
 
 
 REFUSED = [
-    ((1, 1, 1, 16), 0, "ddr"), ((1, 1, 1, 16), 64, "mail"), ((1, 1, 1, 15), 64, "ddr"),
-    ((1, 3, 1, 5), 64, "ddr"), ((1, 1, 3, 5), 64, "dte"), ((2, 1, 1, 8), 64, "dte"),
+    ((1, 1, 1, 16), 0, "ddr"),
+    ((1, 1, 1, 16), 64, "mail"),
+    ((1, 1, 1, 15), 64, "ddr"),
+    ((1, 3, 1, 5), 64, "ddr"),
+    ((1, 1, 3, 5), 64, "dte"),
+    ((2, 1, 1, 8), 64, "dte"),
     ((1, 4, 2, 4), 64, "dte"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("grid", "size", "way"), REFUSED)

@@ -17,15 +17,25 @@ from tx8isa.formats import Format
 from tx8isa.layouts import Layout
 
 FP16, BF16, TF32, FP32, INT8, INT32 = (
-    Format.FP16, Format.BF16, Format.TF32, Format.FP32, Format.INT8, Format.INT32,
-)  # fmt: skip
+    Format.FP16,
+    Format.BF16,
+    Format.TF32,
+    Format.FP32,
+    Format.INT8,
+    Format.INT32,
+)
 
 
 def depthwise(
-    fmt: Format, shape: list[int], *given: str, k: tuple[int, int] = (3, 3), s: tuple[int, int] = (1, 1),
-    pad: tuple[int, int, int, int] = (1, 1, 1, 1), unpad: tuple[int, int, int, int] = (0, 0, 0, 0),
+    fmt: Format,
+    shape: list[int],
+    *given: str,
+    k: tuple[int, int] = (3, 3),
+    s: tuple[int, int] = (1, 1),
+    pad: tuple[int, int, int, int] = (1, 1, 1, 1),
+    unpad: tuple[int, int, int, int] = (0, 0, 0, 0),
     **more: Any,
-) -> Engine:  # fmt: skip
+) -> Engine:
     return Engine("ne.dwconv", fmt, given, **window_operands(shape, shape[3], k, s, pad, unpad), **more)
 
 
@@ -154,10 +164,17 @@ def test_depthwise_is_onnx_grouped_convolution():
 
 
 def backward(
-    fmt: Format, shape: list[int], o: int, *given: str, k: tuple[int, int] = (3, 3),
-    s: tuple[int, int] = (1, 1), pad: tuple[int, int, int, int] = (1, 1, 1, 1),
-    unpad: tuple[int, int, int, int] = (0, 0, 0, 0), d: tuple[int, int] = (1, 1), **more: Any,
-) -> Engine:  # fmt: skip
+    fmt: Format,
+    shape: list[int],
+    o: int,
+    *given: str,
+    k: tuple[int, int] = (3, 3),
+    s: tuple[int, int] = (1, 1),
+    pad: tuple[int, int, int, int] = (1, 1, 1, 1),
+    unpad: tuple[int, int, int, int] = (0, 0, 0, 0),
+    d: tuple[int, int] = (1, 1),
+    **more: Any,
+) -> Engine:
     operands = {**window_operands(shape, o, k, s, pad, unpad, d), "dst_shape": [*k, o, shape[3]]}
     return Engine("ne.bwconv", fmt, given, **operands, **more)
 
@@ -238,14 +255,16 @@ REFUSED = {
     "dst_shape.h must be": ("ne.dwconv", {"dst_shape": [1, 7, 8, 16]}),
     "dst_shape.w must be": ("ne.dwconv", {"dst_shape": [1, 8, 9, 16]}),
     "dst_shape must be [window.ky, window.kx, result channels, shape.c]": (
-        "ne.bwconv", {"dst_shape": [3, 3, 8, 15]}
+        "ne.bwconv",
+        {"dst_shape": [3, 3, 8, 15]},
     ),
     "the forward convolution must have a result": ("ne.bwconv", {"unpad": [8, 0, 0, 0]}),
     "out_format must be the input format or fp32": ("ne.bwconv", {"out_format": int(BF16)}),
     "psum must be at out with elements as wide, or apart from it": (
-        "ne.bwconv", {"inpsum_en": 1, "psum": "out + 256"}
+        "ne.bwconv",
+        {"inpsum_en": 1, "psum": "out + 256"},
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("text", REFUSED)

@@ -59,9 +59,16 @@ class Gemm:
     """An ne.gemm on random matrices, and what the formulas make of them."""
 
     def __init__(
-        self, m: int, k: int, n: int, lt: int = 0, rt: int = 0, batches: tuple[int, int] = (1, 1),
-        given: tuple[str, ...] = (), **operands: int,
-    ) -> None:  # fmt: skip
+        self,
+        m: int,
+        k: int,
+        n: int,
+        lt: int = 0,
+        rt: int = 0,
+        batches: tuple[int, int] = (1, 1),
+        given: tuple[str, ...] = (),
+        **operands: int,
+    ) -> None:
         self.shape, (self.lb, self.rb) = (m, k, n), batches
         sizes = {"m": m, "k": k, "n": n, "lt": lt, "rt": rt, "lb": batches[0], "rb": batches[1]}
         self.engine = Engine("ne.gemm", INT8, given, **sizes, **operands)
@@ -359,10 +366,13 @@ def test_interleaving():
 @needs_jit
 @settings(deadline=None, max_examples=200)
 @given(
-    st.integers(-(1 << 31), (1 << 31) - 1), st.integers(0, 31), st.integers(-32768, 32767),
+    st.integers(-(1 << 31), (1 << 31) - 1),
     st.integers(0, 31),
-    st.integers(0, 1), st.integers(-128, 127),
-)  # fmt: skip
+    st.integers(-32768, 32767),
+    st.integers(0, 31),
+    st.integers(0, 1),
+    st.integers(-128, 127),
+)
 def test_requantize_is_the_chain(o32, q1, scale, q0, relu, zero):
     def kernel(o32, q1, s16, q0, relu, zero):
         return requantize(o32, q1, s16, q0, relu, zero)

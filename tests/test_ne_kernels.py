@@ -239,9 +239,16 @@ def test_partial_sums_are_the_start_value(psum_format, out_format, shape):
     want = ascending(decode(a, FP16), decode(b, FP16), decode(psum, psum_format))
     packed = pack(psum, psum_format)
     out = run_gemm(
-        FP16, pack(a, FP16), pack(b, FP16), m, k, n,
-        out_format=out_format, psum=packed, psum_format=psum_format,
-    )  # fmt: skip
+        FP16,
+        pack(a, FP16),
+        pack(b, FP16),
+        m,
+        k,
+        n,
+        out_format=out_format,
+        psum=packed,
+        psum_format=psum_format,
+    )
     check_result(out, want, out_format)
 
 
@@ -256,9 +263,17 @@ def test_partial_sums_in_place(out_format):
     packed = pack(psum, psum_format).view(np.uint8)
     memory[: packed.size] = packed
     run_gemm(
-        FP16, pack(a, FP16), pack(b, FP16), m, k, n,
-        out=memory, out_format=out_format, psum=memory, psum_format=psum_format,
-    )  # fmt: skip
+        FP16,
+        pack(a, FP16),
+        pack(b, FP16),
+        m,
+        k,
+        n,
+        out=memory,
+        out_format=out_format,
+        psum=memory,
+        psum_format=psum_format,
+    )
     size = place(out_format, (m, n), Layout.CX).total_bytes
     want = ascending(decode(a, FP16), decode(b, FP16), decode(psum, psum_format))
     check_result(memory[:size].view(word(out_format)), want, out_format)
@@ -389,9 +404,20 @@ class Conv:
     """One convolution: shapes as in the instruction, patterns of its operands."""
 
     def __init__(
-        self, n=1, h=5, w=6, c=7, o=9, k=(3, 3), s=(1, 1), pads=(1, 1, 1, 1), d=(1, 1), unpads=(0, 0, 0, 0),
-        fmt=FP16, numbers=small_numbers,
-    ):  # fmt: skip
+        self,
+        n=1,
+        h=5,
+        w=6,
+        c=7,
+        o=9,
+        k=(3, 3),
+        s=(1, 1),
+        pads=(1, 1, 1, 1),
+        d=(1, 1),
+        unpads=(0, 0, 0, 0),
+        fmt=FP16,
+        numbers=small_numbers,
+    ):
         rng = np.random.default_rng(n * h * w + c)
         self.fmt, self.n, self.h, self.w, self.c, self.o = fmt, n, h, w, c, o
         self.k, self.s, self.d, self.pads, self.unpads = k, s, d, pads, unpads
@@ -602,10 +628,24 @@ def test_the_gemm_instruction_reads_its_operands(enabled):
     a, b = small_numbers(rng, (2, m, k), FP16), small_numbers(rng, (1, n, k), FP16)
     psum = small_numbers(rng, (2, m, n), BF16)
     spm = run_instruction(
-        "ne.gemm", {0x1000: pack(a.swapaxes(1, 2), FP16), 0x2000: pack(b, FP16), 0x4000: pack(psum, BF16)},
-        a=0x1000, b=0x2000, out=0x3000, psum=0x4000, m=m, k=k, n=n, lb=2, rb=1, lt=1, rt=0,
-        format=int(FP16), out_format=int(FP32), psum_format=int(BF16), inpsum_en=enabled,
-    )  # fmt: skip
+        "ne.gemm",
+        {0x1000: pack(a.swapaxes(1, 2), FP16), 0x2000: pack(b, FP16), 0x4000: pack(psum, BF16)},
+        a=0x1000,
+        b=0x2000,
+        out=0x3000,
+        psum=0x4000,
+        m=m,
+        k=k,
+        n=n,
+        lb=2,
+        rb=1,
+        lt=1,
+        rt=0,
+        format=int(FP16),
+        out_format=int(FP32),
+        psum_format=int(BF16),
+        inpsum_en=enabled,
+    )
     x, y = decode(a, FP16), decode(b, FP16)[0].T
     start = decode(psum, BF16) * enabled
     want = np.array([ascending(x[i], y, start[i]) for i in range(2)])
@@ -617,11 +657,22 @@ def test_the_conv_instruction_reads_its_operands():
     case = Conv(n=2, h=7, w=9, c=5, o=6, k=(2, 3), s=(2, 1), pads=(3, 2, 1, 4), d=(2, 3), unpads=(1, 0, 2, 1))
     weights = pack(case.weights.reshape(-1, case.c), FP16, Layout.CX)
     spm = run_instruction(
-        "ne.conv", {0x1000: pack(case.x, FP16), 0x4000: weights},
-        a=0x1000, w=0x4000, out=0x8000, shape=packed(2, 7, 9, 5), dst_shape=packed(*case.result),
-        window=packed(3, 2, 1, 2), pad=packed(*case.pads), unpad=packed(*case.unpads), dilation=packed(3, 2),
-        format=int(FP16), out_format=int(FP16), psum_format=int(FP32), inpsum_en=0,
-    )  # fmt: skip
+        "ne.conv",
+        {0x1000: pack(case.x, FP16), 0x4000: weights},
+        a=0x1000,
+        w=0x4000,
+        out=0x8000,
+        shape=packed(2, 7, 9, 5),
+        dst_shape=packed(*case.result),
+        window=packed(3, 2, 1, 2),
+        pad=packed(*case.pads),
+        unpad=packed(*case.unpads),
+        dilation=packed(3, 2),
+        format=int(FP16),
+        out_format=int(FP16),
+        psum_format=int(FP32),
+        inpsum_en=0,
+    )
     size = place(FP16, case.result, Layout.NCX).total_bytes
     check_result(spm[0x8000 : 0x8000 + size].view(np.uint16), case.want(), FP16)
 

@@ -136,10 +136,14 @@ def test_rules(mnemonic, changes, text):
 @pytest.mark.parametrize(
     ("moved", "psum_format", "legal"),
     [
-        (0, FP16, True), (0, FP32, False), (2, FP16, False), (-256, FP16, False), (1 << 15, FP32, True),
+        (0, FP16, True),
+        (0, FP32, False),
+        (2, FP16, False),
+        (-256, FP16, False),
+        (1 << 15, FP32, True),
         (-(1 << 15), FP32, True),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("mnemonic", SHAPES)
 def test_partial_sums_are_in_place_or_apart(mnemonic, moved, psum_format, legal):
     case = Engine(mnemonic, FP16, ("psum",), **SHAPES[mnemonic], out=1 << 16, psum_format=int(psum_format))

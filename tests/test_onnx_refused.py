@@ -35,58 +35,96 @@ def one(op: str, *inputs: str, **more: Any) -> Any:
 
 MODELS = {
     "an operator of ONNX": (
-        model([one("TfIdfVectorizer", max_gram_length=1, max_skip_count=0, min_gram_length=1, mode="TF",
-                   ngram_counts=[0], ngram_indexes=[0])], {"x": (3,)}),
-        "unsupported operator TfIdfVectorizer (node 'n3')"),
+        model(
+            [
+                one(
+                    "TfIdfVectorizer",
+                    max_gram_length=1,
+                    max_skip_count=0,
+                    min_gram_length=1,
+                    mode="TF",
+                    ngram_counts=[0],
+                    ngram_indexes=[0],
+                )
+            ],
+            {"x": (3,)},
+        ),
+        "unsupported operator TfIdfVectorizer (node 'n3')",
+    ),
     "an operator of somebody else": (
         model([one("FusedThing", domain="com.example")], {"x": (3,)}),
-        "unsupported operator com.example.FusedThing (node 'n3')"),
+        "unsupported operator com.example.FusedThing (node 'n3')",
+    ),
     "an operator that does not exist": (
-        model([one("Rleu")], {"x": (3,)}), "unsupported operator Rleu (node 'n3')"),
+        model([one("Rleu")], {"x": (3,)}),
+        "unsupported operator Rleu (node 'n3')",
+    ),
     "a rank": (
         model([one("MaxPool", kernel_shape=[2])], {"x": (3, 3)}),
-        "unsupported operator MaxPool (node 'n3'): X must have rank"),
+        "unsupported operator MaxPool (node 'n3'): X must have rank",
+    ),
     "randomness": (
-        model([one("RandomNormalLike")], {"x": (3,)}), "unsupported operator RandomNormalLike (node 'n3')"),
+        model([one("RandomNormalLike")], {"x": (3,)}),
+        "unsupported operator RandomNormalLike (node 'n3')",
+    ),
     "an attribute that ONNX does not have": (
-        model([one("Relu", speed=3)], {"x": (3,)}), "node 'n3' (Relu): Unrecognized attribute: speed"),
-    "too many operands": (
-        model([one("Relu", "x", "x")], {"x": (3,)}), "node 'n3' (Relu): Node"),
+        model([one("Relu", speed=3)], {"x": (3,)}),
+        "node 'n3' (Relu): Unrecognized attribute: speed",
+    ),
+    "too many operands": (model([one("Relu", "x", "x")], {"x": (3,)}), "node 'n3' (Relu): Node"),
     "a dynamic shape": (
-        model([one("Relu")], {"x": ("N", 3)}), "input 'x': axis 0 is 'N'; shapes must be static"),
+        model([one("Relu")], {"x": ("N", 3)}),
+        "input 'x': axis 0 is 'N'; shapes must be static",
+    ),
     "a cycle": (
         model([one("Add", "x", "b"), node("Relu", ["y"], ["b"], name="m")], {"x": (3,)}),
-        "the nodes form a cycle: 'n3' -> 'm' -> 'n3'"),
+        "the nodes form a cycle: 'n3' -> 'm' -> 'n3'",
+    ),
     "an operand nobody makes": (
-        model([one("Relu", "z")], {"x": (3,)}), "node 'n3' (Relu): input 'z' is not defined"),
+        model([one("Relu", "z")], {"x": (3,)}),
+        "node 'n3' (Relu): input 'z' is not defined",
+    ),
     "an output nobody makes": (
-        model([one("Relu")], {"x": (3,)}, ["q"]), "output 'q' is not produced by any node"),
+        model([one("Relu")], {"x": (3,)}, ["q"]),
+        "output 'q' is not produced by any node",
+    ),
     "a value made twice": (
         model([one("Relu"), node("Exp", ["x"], ["y"], name="m")], {"x": (3,)}),
-        "tensor 'y' is already defined by node 'n3' (Relu)"),
+        "tensor 'y' is already defined by node 'n3' (Relu)",
+    ),
     "shapes that do not fit": (
         model([one("Add", "x", "w")], {"x": (3,)}, constants={"w": np.ones(4, "f4")}),
-        "unsupported operator Add (node 'n3'): The shapes of the operands must broadcast"),
+        "unsupported operator Add (node 'n3'): The shapes of the operands must broadcast",
+    ),
     "types that do not fit": (
         model([one("Add", "x", "w")], {"x": (3,)}, constants={"w": np.ones(3, np.int64)}),
-        "unsupported operator Add (node 'n3'): inputs A ('x') and B ('w') must have one dtype"),
-    "an old form": (model([one("Cast", to="FLOAT")], {"x": (3,)}, opset=5),
-        "unsupported operator Cast (node 'n3'): as opset 5 has it"),
-    "an opset of the future": (model([one("Relu")], {"x": (3,)}, opset=99),
-        "declares opset 99; supported are 6 to 28"),
+        "unsupported operator Add (node 'n3'): inputs A ('x') and B ('w') must have one dtype",
+    ),
+    "an old form": (
+        model([one("Cast", to="FLOAT")], {"x": (3,)}, opset=5),
+        "unsupported operator Cast (node 'n3'): as opset 5 has it",
+    ),
+    "an opset of the future": (
+        model([one("Relu")], {"x": (3,)}, opset=99),
+        "declares opset 99; supported are 6 to 28",
+    ),
     "arithmetic on constants that fails": (
         model([one("Reshape", "w", "s")], {}, constants={"w": np.ones(4, "f4"), "s": np.array([3])}),
-        "unsupported operator Reshape (node 'n3'): on constants: "),
+        "unsupported operator Reshape (node 'n3'): on constants: ",
+    ),
     "a constant beyond all memory": (
         model([one("ConstantOfShape", "s")], {}, constants={"s": np.array([1 << 20, 1 << 20])}),
-        "unsupported operator ConstantOfShape (node 'n3'): fills at most 4294967296 bytes"),
+        "unsupported operator ConstantOfShape (node 'n3'): fills at most 4294967296 bytes",
+    ),
     "an operator of a later opset": (
         model([one("Gelu")], {"x": (3,)}, opset=19),
-        "unsupported operator Gelu (node 'n3'): ONNX has it from opset 20 on; the model declares 19"),
+        "unsupported operator Gelu (node 'n3'): ONNX has it from opset 20 on; the model declares 19",
+    ),
     "an operand that must be known": (
         model([one("Reshape", "x", "s"), node("Cast", ["t"], ["s"], to=7)], {"x": (4,), "t": (1,)}),
-        "unsupported operator Reshape (node 'n3'): input shape must be a constant"),
-}  # fmt: skip
+        "unsupported operator Reshape (node 'n3'): input shape must be a constant",
+    ),
+}
 
 
 @pytest.mark.parametrize("what", MODELS)
@@ -179,9 +217,17 @@ def test_a_weight_that_is_no_tensor(
 
 @pytest.mark.parametrize(
     ("location", "offset"),
-    [("x" * 5000, "0"), ("a\0b", "0"), ("", "0"), (".", "0"), ("/dev/zero", "0"), ("w.bin", "-4"),
-     ("w.bin", "abc"), ("w.bin", str(1 << 62))],
-)  # fmt: skip
+    [
+        ("x" * 5000, "0"),
+        ("a\0b", "0"),
+        ("", "0"),
+        (".", "0"),
+        ("/dev/zero", "0"),
+        ("w.bin", "-4"),
+        ("w.bin", "abc"),
+        ("w.bin", str(1 << 62)),
+    ],
+)
 def test_external_data_at_odd_places(
     location: str, offset: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -200,8 +246,11 @@ def test_external_data_at_odd_places(
 def test_a_truncated_or_damaged_file_never_ends_in_a_traceback(tmp_path: Path) -> None:
     """Bytes cut off or changed at random: a graph comes of it or a GraphError, nothing else."""
     weights = {"w": np.ones((3, 2, 1, 1), np.float32), "s": np.array([1, -1], np.int64)}
-    nodes = [one("Conv", "x", "w", kernel_shape=[1, 1]), node("Reshape", ["y", "s"], ["z"], name="r"),
-             node("Softmax", ["z"], ["p"], axis=1)]  # fmt: skip
+    nodes = [
+        one("Conv", "x", "w", kernel_shape=[1, 1]),
+        node("Reshape", ["y", "s"], ["z"], name="r"),
+        node("Softmax", ["z"], ["p"], axis=1),
+    ]
     whole = model(nodes, {"x": (1, 2, 3, 3)}, ["p"], weights, opset=11).SerializeToString()
     chance = random.Random(11)
     path, refused = tmp_path / "m.onnx", 0

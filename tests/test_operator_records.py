@@ -164,13 +164,7 @@ def test_node_test_of_onnx(test: Any, inputs: dict[str, Any]) -> None:
 
 def is_beyond_the_rules(test: Any) -> bool:
     """Node tests that are rightly refused, told by their names: training, blocks, types the chip has not."""
-    words = (
-        "training",
-        "with_dtype",
-        "blocked_symmetric",
-        "cast_",
-        "empty_set_expanded",
-    )
+    words = ("training", "with_dtype", "blocked_symmetric", "cast_", "empty_set_expanded")
     return any(word in test.name for word in words)
 
 

@@ -120,9 +120,11 @@ def graph(tmp_path: Path) -> Path:
         "inputs": [{"name": "x", "dtype": "float32", "shape": [5, 5]}],
         "constants": {"k": {"dtype": "float32", "data": draw(5, 5).tolist()}},
         "outputs": ["y"],
-        "nodes": [{"op": "Relu", "inputs": ["x"], "outputs": ["h"]},
-                  {"op": "Add", "inputs": ["h", "k"], "outputs": ["y"]}],
-    }  # fmt: skip
+        "nodes": [
+            {"op": "Relu", "inputs": ["x"], "outputs": ["h"]},
+            {"op": "Add", "inputs": ["h", "k"], "outputs": ["y"]},
+        ],
+    }
     path.write_text(json.dumps(description))
     return path
 
@@ -175,9 +177,11 @@ def test_rewrites_run_alone_on_text(tmp_path: Path, capsys: pytest.CaptureFixtur
         "inputs": [{"name": "x", "dtype": "float32", "shape": [4, 6]}],
         "outputs": ["y"],
         "constants": {"k": {"dtype": "float32", "data": 1.0}},
-        "nodes": [{"op": "Mul", "name": "nothing", "inputs": ["x", "k"], "outputs": ["h"]},
-                  {"op": "Relu", "name": "r", "inputs": ["h"], "outputs": ["y"]}],
-    }  # fmt: skip
+        "nodes": [
+            {"op": "Mul", "name": "nothing", "inputs": ["x", "k"], "outputs": ["h"]},
+            {"op": "Relu", "name": "r", "inputs": ["h"], "outputs": ["y"]},
+        ],
+    }
     net, a = tmp_path / "net.json", tmp_path / "a.mlir"
     net.write_text(json.dumps(description))
     printed(capsys, str(net), "-o", str(a))
@@ -224,10 +228,7 @@ def test_what_cannot_be_run_is_one_line(
     assert message in refused(capsys, str(graph), *arguments)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [["--passes", "cast", "--pipeline"], ["-o", "a.txt"], ["--until"], []],
-)
+@pytest.mark.parametrize("arguments", [["--passes", "cast", "--pipeline"], ["-o", "a.txt"], ["--until"], []])
 def test_wrong_usage_is_status_2(
     graph: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

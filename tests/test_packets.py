@@ -67,9 +67,9 @@ def test_no_register_belongs_to_two_packets() -> None:
     assert sum(map(len, blocks)) == len(set().union(*blocks))
 
 
-@pytest.mark.parametrize("engine, bit", [
-    (Engine.CT, 16), (Engine.NE, 20), (Engine.RDMA, 0), (Engine.WDMA, 0), (Engine.TDMA, 12),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "engine, bit", [(Engine.CT, 16), (Engine.NE, 20), (Engine.RDMA, 0), (Engine.WDMA, 0), (Engine.TDMA, 12)]
+)
 def test_valid_bits(engine: Engine, bit: int) -> None:
     assert PACKETS[engine].valid_bit == bit
 
@@ -138,16 +138,19 @@ def test_units_of_loops() -> None:
             assert trips.unit is (Unit.TRIPS_LESS_ONE if dma else Unit.VALUE)
 
 
-@pytest.mark.parametrize("register, names", [
-    (0x000, ["opcode", "src0_format", "rnd_mode", "cmd_valid"]),
-    (0x350, ["quant_q0", "quant_q1", "quant_zp_pre", "quant_reserved", "quant_zp_cur"]),
-    (0x440, ["stride1", "iteration1"]),
-    (0x630, ["dst_stride2", "dst_iteration2"]),
-    (0x6C0, ["dst"]),
-    (0x1A0, []),
-    (0x008, []),
-    (0x740, []),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "register, names",
+    [
+        (0x000, ["opcode", "src0_format", "rnd_mode", "cmd_valid"]),
+        (0x350, ["quant_q0", "quant_q1", "quant_zp_pre", "quant_reserved", "quant_zp_cur"]),
+        (0x440, ["stride1", "iteration1"]),
+        (0x630, ["dst_stride2", "dst_iteration2"]),
+        (0x6C0, ["dst"]),
+        (0x1A0, []),
+        (0x008, []),
+        (0x740, []),
+    ],
+)
 def test_fields_at_a_register(register: int, names: list[str]) -> None:
     assert [f.name for f in fields_at(register)] == names
     assert (packet_at(register) is None) == (not names)

@@ -30,10 +30,12 @@ BANK = 4096
 LIVES = st.lists(
     st.builds(
         lambda first, length, size: Life(first, first + length, size),
-        st.integers(0, 30), st.integers(0, 12), st.integers(1, 5 * BANK),
+        st.integers(0, 30),
+        st.integers(0, 12),
+        st.integers(1, 5 * BANK),
     ),
     max_size=40,
-)  # fmt: skip
+)
 
 
 @settings(deadline=None, max_examples=200)
@@ -101,11 +103,16 @@ def test_a_chain_of_phases_needs_room_for_two_values() -> None:
 
 
 def test_a_value_with_a_late_user_keeps_its_bytes() -> None:
-    body = "\n".join([
-        source("x", "x", S), node("softmax", "a", "a", {"x": S}, S), node("softmax", "b", "b", {"a": S}, S),
-        node("softmax", "c", "c", {"b": S}, S), node("add", "d", "d", {"a": S, "c": S}, S),
-        output("y", "d", S),
-    ])  # fmt: skip
+    body = "\n".join(
+        [
+            source("x", "x", S),
+            node("softmax", "a", "a", {"x": S}, S),
+            node("softmax", "b", "b", {"a": S}, S),
+            node("softmax", "c", "c", {"b": S}, S),
+            node("add", "d", "d", {"a": S, "c": S}, S),
+            output("y", "d", S),
+        ]
+    )
     found = places(after(parsed(body), context(), DdrReorderPass()))
     assert not found["a"].meets(found["b"])
     assert not found["a"].meets(found["c"])
@@ -115,10 +122,14 @@ def joined(axis: int, shapes: list[str], result: str) -> str:
     lines = [source(f"x{i}", f"x{i}", shape) for i, shape in enumerate(shapes)]
     lines += [node("softmax", f"n{i}", f"a{i}", {f"x{i}": shape}, shape) for i, shape in enumerate(shapes)]
     pieces = {f"a{i}": shape for i, shape in enumerate(shapes)}
-    return "\n".join([
-        *lines, node("concat", "join", "c", pieces, result, f"axis = {axis} : i64"),
-        node("softmax", "s", "d", {"c": result}, result), output("y", "d", result),
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            *lines,
+            node("concat", "join", "c", pieces, result, f"axis = {axis} : i64"),
+            node("softmax", "s", "d", {"c": result}, result),
+            output("y", "d", result),
+        ]
+    )
 
 
 GROUPED = (GroupPatternPass(), GroupLoadStorePass(), DdrReorderPass())
@@ -144,15 +155,17 @@ def test_pieces_that_are_no_range_are_copied_by_the_join() -> None:
 
 def test_pieces_with_another_place_are_copied_there() -> None:
     """A graph input and a value that is used twice get copies, the others none."""
-    body = "\n".join([
-        source("x", "x", "2x4"),
-        *(node("softmax", name, name, {"x": "2x4"}, "2x4") for name in ("a", "b", "c")),
-        '%j = "tx8be.concat"(%a, %b, %c, %x, %a) {node = "j", onnx = {axis = 0 : i64}, operands_at = '
-        'array<i64: 0, 1, 2, 3, 4>, dtypes = ["float32", "float32", "float32", "float32", "float32", '
-        '"float32"]} : (tensor<2x4xf16>, tensor<2x4xf16>, tensor<2x4xf16>, tensor<2x4xf16>, tensor<2x4xf16>) '
-        "-> tensor<10x4xf16>",
-        output("y", "j", "10x4"),
-    ])  # fmt: skip
+    body = "\n".join(
+        [
+            source("x", "x", "2x4"),
+            *(node("softmax", name, name, {"x": "2x4"}, "2x4") for name in ("a", "b", "c")),
+            '%j = "tx8be.concat"(%a, %b, %c, %x, %a) {node = "j", onnx = {axis = 0 : i64}, operands_at = '
+            'array<i64: 0, 1, 2, 3, 4>, dtypes = ["float32", "float32", "float32", "float32", "float32", '
+            '"float32"]} : (tensor<2x4xf16>, tensor<2x4xf16>, tensor<2x4xf16>, tensor<2x4xf16>, '
+            "tensor<2x4xf16>) -> tensor<10x4xf16>",
+            output("y", "j", "10x4"),
+        ]
+    )
     module = after(parsed(body), context(), DdrReorderPass())
     copies = [op for op in operations(module) if op.name == "tx8be.cast"]
     assert [place_of(copy) for copy in copies] == [Range("y", 48, 64), Range("y", 64, 80)]
@@ -167,10 +180,15 @@ def sliced(starts: str, ends: str, axes: str, result: str, shape: str = "4x6x8")
     line = line.replace(
         'dtypes = ["float32", "float32"]', 'dtypes = ["float32", "int64", "int64", "int64", "float32"]'
     )
-    return "\n".join([
-        source("x", "x", shape), node("softmax", "n", "a", {"x": shape}, shape), line,
-        node("softmax", "t", "c", {"b": result}, result), output("y", "c", result),
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            source("x", "x", shape),
+            node("softmax", "n", "a", {"x": shape}, shape),
+            line,
+            node("softmax", "t", "c", {"b": result}, result),
+            output("y", "c", result),
+        ]
+    )
 
 
 @pytest.mark.parametrize(
@@ -222,26 +240,35 @@ def test_a_place_is_asked_for_too_early() -> None:
 SHARED: list[Graph] = [
     graph(
         [
-            ("Softmax", ["x"], ["a"], {}), ("Softmax", ["a"], ["b"], {"axis": 0}),
-            ("Concat", ["a", "b", "x", "a"], ["c"], {"axis": 0}), ("Softmax", ["c"], ["d"], {}),
-            ("Slice", ["d", "s", "e"], ["f"], {}), ("Reshape", ["f", "r"], ["g"], {}),
-            ("Softmax", ["g"], ["h"], {"axis": 0}), ("Concat", ["g", "h"], ["y"], {"axis": 0}),
+            ("Softmax", ["x"], ["a"], {}),
+            ("Softmax", ["a"], ["b"], {"axis": 0}),
+            ("Concat", ["a", "b", "x", "a"], ["c"], {"axis": 0}),
+            ("Softmax", ["c"], ["d"], {}),
+            ("Slice", ["d", "s", "e"], ["f"], {}),
+            ("Reshape", ["f", "r"], ["g"], {}),
+            ("Softmax", ["g"], ["h"], {"axis": 0}),
+            ("Concat", ["g", "h"], ["y"], {"axis": 0}),
         ],
-        {"x": (4, 40)}, {"s": ints(3), "e": ints(9), "r": ints(3, 80)}, outputs=("y", "f", "h"),
+        {"x": (4, 40)},
+        {"s": ints(3), "e": ints(9), "r": ints(3, 80)},
+        outputs=("y", "f", "h"),
     ),
     graph(
         [
             ("MaxPool", ["x"], ["a"], {"kernel_shape": (2, 2)}),
             ("MaxPool", ["x"], ["b"], {"kernel_shape": (1, 1)}),
-            ("Conv", ["a", "w"], ["c"], {}), ("Relu", ["c"], ["d"], {}),
-            ("Concat", ["a", "d", "a"], ["e"], {"axis": 1}), ("Concat", ["e", "d"], ["f"], {"axis": 1}),
+            ("Conv", ["a", "w"], ["c"], {}),
+            ("Relu", ["c"], ["d"], {}),
+            ("Concat", ["a", "d", "a"], ["e"], {"axis": 1}),
+            ("Concat", ["e", "d"], ["f"], {"axis": 1}),
             ("Slice", ["f", "s", "t", "i"], ["g"], {}),
             ("GlobalAveragePool", ["g"], ["y"], {}),
         ],
-        {"x": (1, 64, 6, 8)}, {"w": draw(70, 64, 1, 1), "s": ints(64), "t": ints(192), "i": ints(1)},
+        {"x": (1, 64, 6, 8)},
+        {"w": draw(70, 64, 1, 1), "s": ints(64), "t": ints(192), "i": ints(1)},
         outputs=("y", "e", "b"),
     ),
-]  # fmt: skip
+]
 
 
 def test_pieces_and_slices_of_planes_need_no_code() -> None:
@@ -264,11 +291,7 @@ def test_programs_that_share_memory_compute_right_and_have_no_hazard(made: Graph
 
 def test_equal_constants_are_stored_once() -> None:
     """Two phases pack the same weights."""
-    nodes = [
-        ("MatMul", ["x", "v"], ["a"], {}),
-        ("Relu", ["a"], ["b"], {}),
-        ("MatMul", ["b", "w"], ["y"], {}),
-    ]
+    nodes = [("MatMul", ["x", "v"], ["a"], {}), ("Relu", ["a"], ["b"], {}), ("MatMul", ["b", "w"], ["y"], {})]
     weights = draw(256, 256)
     program = compiler.compile(graph(nodes, {"x": (8, 256)}, {"v": weights, "w": weights.copy()}), "fp16")
     assert len(program.constants) < 2 * weights.size * 2

@@ -52,10 +52,14 @@ DIAMOND = body(
 )
 """e and m use s, and m uses e: one chain, although s has two users."""
 RESIDUAL = body(
-    source("x", "x", S), constant("w", "w", "64x64"),
-    node("mat_mul", "left", "a", W, S), node("mat_mul", "right", "b", W, S),
-    node("add", "sum", "c", PAIR, S), node("relu", "act", "d", {"c": S}, S), output("y", "d", S),
-)  # fmt: skip
+    source("x", "x", S),
+    constant("w", "w", "64x64"),
+    node("mat_mul", "left", "a", W, S),
+    node("mat_mul", "right", "b", W, S),
+    node("add", "sum", "c", PAIR, S),
+    node("relu", "act", "d", {"c": S}, S),
+    output("y", "d", S),
+)
 
 
 def test_a_pattern_takes_an_anchor_and_its_activation() -> None:
@@ -73,8 +77,11 @@ def test_without_patterns_every_operation_is_alone() -> None:
     given = context({"w": zeros(64, 64)}, patterns="none")
     module = after(parsed(RESIDUAL), given, GroupPatternPass(), GroupOptPass())
     assert [line for line in outline(module) if line.startswith("group")] == [
-        "group single: left", "group single: right", "group single: sum", "group single: act"
-    ]  # fmt: skip
+        "group single: left",
+        "group single: right",
+        "group single: sum",
+        "group single: act",
+    ]
 
 
 def test_a_value_with_two_users_stays_an_output() -> None:
@@ -85,8 +92,11 @@ def test_a_value_with_two_users_stays_an_output() -> None:
 
 
 def test_what_patterns_missed_follows_its_anchor() -> None:
-    steps = [node("relu", "r", "b", {"a": S}, S), node("exp", "e", "c", {"b": S}, S),
-             node("neg", "n", "d", {"c": S}, S)]  # fmt: skip
+    steps = [
+        node("relu", "r", "b", {"a": S}, S),
+        node("exp", "e", "c", {"b": S}, S),
+        node("neg", "n", "d", {"c": S}, S),
+    ]
     text = body(*PRODUCT, *steps, output("y", "d", S))
     module = after(parsed(text), context({"w": zeros(64, 64)}), GroupPatternPass(), GroupOptPass())
     assert outline(module)[2] == "group fused: m r e n"
@@ -106,10 +116,13 @@ def test_the_format_of_the_output_needs_no_phase() -> None:
 
 def test_a_step_with_another_shape_is_no_step() -> None:
     text = body(
-        source("x", "x", S), constant("w", "w", "64x1"), source("k", "k", S),
+        source("x", "x", S),
+        constant("w", "w", "64x1"),
+        source("k", "k", S),
         node("mat_mul", "m", "a", {"x": S, "w": "64x1"}, "4x1"),
-        node("add", "grow", "b", {"a": "4x1", "k": S}, S), output("y", "b", S),
-    )  # fmt: skip
+        node("add", "grow", "b", {"a": "4x1", "k": S}, S),
+        output("y", "b", S),
+    )
     module = after(parsed(text), context({"w": zeros(64, 1)}), GroupPatternPass(), GroupOptPass())
     assert outline(module)[-3:] == ["group single: m", "group single: grow", "output y"]
 
@@ -122,10 +135,12 @@ def test_pointwise_operations_with_inner_users_are_one_chain() -> None:
 def test_an_anchor_between_two_uses_keeps_the_chain_apart() -> None:
     """s feeds both the product and what follows it: in one group they would wait for each other."""
     text = body(
-        source("x", "x", "64x64"), node("sigmoid", "s", "a", {"x": "64x64"}, "64x64"),
+        source("x", "x", "64x64"),
+        node("sigmoid", "s", "a", {"x": "64x64"}, "64x64"),
         node("mat_mul", "m", "b", {"a": "64x64", "x": "64x64"}, "64x64"),
-        node("mul", "u", "c", {"a": "64x64", "b": "64x64"}, "64x64"), output("y", "c", "64x64"),
-    )  # fmt: skip
+        node("mul", "u", "c", {"a": "64x64", "b": "64x64"}, "64x64"),
+        output("y", "c", "64x64"),
+    )
     module = after(parsed(text), context(), GroupPatternPass(), GroupOptPass())
     assert outline(module)[1:3] == ["group single: s", "group activated: m u"]
 
@@ -156,12 +171,15 @@ def test_the_work_of_a_group_has_its_steps() -> None:
 
 def test_equal_groups_get_one_template_number() -> None:
     text = body(
-        source("x", "x", S), constant("v", "v", "64x64"), constant("w", "w", "64x64"),
+        source("x", "x", S),
+        constant("v", "v", "64x64"),
+        constant("w", "w", "64x64"),
         node("mat_mul", "m1", "a", {"x": S, "v": "64x64"}, S),
         node("mat_mul", "m2", "b", {"a": S, "w": "64x64"}, S),
         node("softmax", "s", "c", {"b": S}, S, "axis = -1 : i64"),
-        node("softmax", "t", "d", {"c": S}, S, "axis = 0 : i64"), output("y", "d", S),
-    )  # fmt: skip
+        node("softmax", "t", "d", {"c": S}, S, "axis = 0 : i64"),
+        output("y", "d", S),
+    )
     given = context({"v": zeros(64, 64), "w": zeros(64, 64) + 1})
     passes = (GroupPatternPass(), GroupLoadStorePass(), ShardingPass(), GroupMappingPass())
     module = after(parsed(text), given, *passes)
@@ -171,12 +189,14 @@ def test_equal_groups_get_one_template_number() -> None:
 
 
 TWO_BRANCHES = body(
-    source("x", "x", S), node("softmax", "s1", "a", {"x": S}, S, "axis = -1 : i64"),
+    source("x", "x", S),
+    node("softmax", "s1", "a", {"x": S}, S, "axis = -1 : i64"),
     node("softmax", "s2", "b", {"a": S}, S, "axis = -1 : i64"),
     node("softmax", "t1", "c", {"x": S}, S, "axis = -1 : i64"),
     node("softmax", "t2", "d", {"c": S}, S, "axis = -1 : i64"),
-    output("y", "b", S), output("z", "d", S),
-)  # fmt: skip
+    output("y", "b", S),
+    output("z", "d", S),
+)
 
 
 def barriers(module: ModuleOp) -> list[str]:
@@ -187,8 +207,11 @@ def test_groups_of_one_layer_share_a_barrier() -> None:
     passes = (GroupPatternPass(), ShardingPass(), GroupOrderPass(), DdrReorderPass(), BarrierOptPass())
     module = after(parsed(TWO_BRANCHES), context(), *passes)
     assert [line for line in outline(module) if line.startswith("group")] == [
-        "group single: s1", "group single: t1", "group single: s2", "group single: t2"
-    ]  # fmt: skip
+        "group single: s1",
+        "group single: t1",
+        "group single: s2",
+        "group single: t2",
+    ]
     assert barriers(module) == ["s2"]
 
 
@@ -275,10 +298,14 @@ def test_an_unknown_set_of_patterns() -> None:
 
 
 def test_results_do_not_depend_on_the_groups() -> None:
-    # fmt: off
-    nodes = [("MatMul", ["x", "w"], ["a"], {}), ("Relu", ["a"], ["b"], {}), ("Mul", ["b", "b"], ["c"], {}),
-             ("Softmax", ["c"], ["d"], {}), ("Sub", ["d", "x2"], ["e"], {}), ("Exp", ["e"], ["y"], {})]
-    # fmt: on
+    nodes = [
+        ("MatMul", ["x", "w"], ["a"], {}),
+        ("Relu", ["a"], ["b"], {}),
+        ("Mul", ["b", "b"], ["c"], {}),
+        ("Softmax", ["c"], ["d"], {}),
+        ("Sub", ["d", "x2"], ["e"], {}),
+        ("Exp", ["e"], ["y"], {}),
+    ]
     made = graph(nodes, {"x": (20, 70), "x2": (20, 33)}, {"w": draw(70, 33, scale=0.1)})
     inputs = {name: 0.3 * array for name, array in random_inputs(made, {}, 3).items()}
     phases = {}

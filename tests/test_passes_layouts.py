@@ -54,10 +54,15 @@ def left(body: str, passes: tuple[Pass, ...], constants: dict[str, Array] | None
     return orders(after(parsed(body), context(constants), *passes))
 
 
-BEHIND = "\n".join([
-    source("x", "x", S), pool("p", "a", "x"), node("relu", "r", "b", {"a": S}, S),
-    node("softmax", "s", "c", {"b": S}, S, "axis = -1 : i64"), output("y", "c", S),
-])  # fmt: skip
+BEHIND = "\n".join(
+    [
+        source("x", "x", S),
+        pool("p", "a", "x"),
+        node("relu", "r", "b", {"a": S}, S),
+        node("softmax", "s", "c", {"b": S}, S, "axis = -1 : i64"),
+        output("y", "c", S),
+    ]
+)
 
 
 def test_init_gives_each_result_what_its_operator_prefers() -> None:
@@ -82,53 +87,83 @@ def test_the_order_goes_backwards_to_what_feeds_the_engines() -> None:
 
 
 def test_no_order_goes_backwards_where_another_user_wants_the_plain_one() -> None:
-    body = "\n".join([
-        source("x", "x", S), node("relu", "r", "a", {"x": S}, S), pool("p", "b", "a"),
-        node("softmax", "s", "c", {"a": S}, S, "axis = -1 : i64"), output("y", "b", S), output("z", "c", S),
-    ])  # fmt: skip
+    body = "\n".join(
+        [
+            source("x", "x", S),
+            node("relu", "r", "a", {"x": S}, S),
+            pool("p", "b", "a"),
+            node("softmax", "s", "c", {"a": S}, S, "axis = -1 : i64"),
+            output("y", "b", S),
+            output("z", "c", S),
+        ]
+    )
     assert left(body, TRANSMIT)[1] == "relu r plain"
 
 
 def test_an_operation_takes_the_order_with_the_fewest_changes() -> None:
     """One operand from the engines, two and all users plain: in planes it would take three changes."""
     both = {"a": S, "u": S, "v": S}
-    body = "\n".join([
-        source("x", "x", S), source("u", "u", S), source("v", "v", S), pool("p", "a", "x"),
-        node("sum", "s", "b", both, S), output("y", "b", S),
-    ])  # fmt: skip
+    body = "\n".join(
+        [
+            source("x", "x", S),
+            source("u", "u", S),
+            source("v", "v", S),
+            pool("p", "a", "x"),
+            node("sum", "s", "b", both, S),
+            output("y", "b", S),
+        ]
+    )
     assert left(body, TRANSMIT)[4] == "sum s plain"
 
 
 @pytest.mark.parametrize("other", ["1x64x8", "8x8"])
 def test_an_operand_of_lower_rank_stops_the_order(other: str) -> None:
-    body = "\n".join([
-        source("x", "x", S), source("k", "k", other), pool("p", "a", "x"),
-        node("mul", "m", "b", {"a": S, "k": other}, S), output("y", "b", S),
-    ])  # fmt: skip
+    body = "\n".join(
+        [
+            source("x", "x", S),
+            source("k", "k", other),
+            pool("p", "a", "x"),
+            node("mul", "m", "b", {"a": S, "k": other}, S),
+            output("y", "b", S),
+        ]
+    )
     assert left(body, TRANSMIT)[3] == "mul m plain"
 
 
 def test_vectors_of_channels_are_compact() -> None:
-    body = "\n".join([
-        source("x", "x", S), constant("k", "k", "64x1x1"), pool("p", "a", "x"),
-        node("mul", "m", "b", {"a": S, "k": "64x1x1"}, S), output("y", "b", S),
-    ])  # fmt: skip
+    body = "\n".join(
+        [
+            source("x", "x", S),
+            constant("k", "k", "64x1x1"),
+            pool("p", "a", "x"),
+            node("mul", "m", "b", {"a": S, "k": "64x1x1"}, S),
+            output("y", "b", S),
+        ]
+    )
     found = left(body, (*OPTIMIZED, MoveConstPass(), ConstNormPass()), {"k": draw(64, 1, 1)})
     assert found[0] == "load_const k.rank4 channels_last"
     assert "mul m cx" in found
 
 
 def test_each_value_is_brought_to_an_order_once() -> None:
-    body = "\n".join([
-        source("x", "x", S), pool("p", "a", "x"), pool("q", "b", "x"),
-        node("softmax", "s", "c", {"a": S}, S, "axis = -1 : i64"),
-        node("softmax", "t", "d", {"a": S}, S, "axis = -1 : i64"),
-        output("y", "b", S), output("z", "c", S), output("w", "d", S),
-    ])  # fmt: skip
+    body = "\n".join(
+        [
+            source("x", "x", S),
+            pool("p", "a", "x"),
+            pool("q", "b", "x"),
+            node("softmax", "s", "c", {"a": S}, S, "axis = -1 : i64"),
+            node("softmax", "t", "d", {"a": S}, S, "axis = -1 : i64"),
+            output("y", "b", S),
+            output("z", "c", S),
+            output("w", "d", S),
+        ]
+    )
     found = left(body, ALIGN)
     assert [line for line in found if line.startswith("channel_norm")] == [
-        "channel_norm x cx", "channel_norm p plain", "channel_norm q plain"
-    ]  # fmt: skip
+        "channel_norm x cx",
+        "channel_norm p plain",
+        "channel_norm q plain",
+    ]
 
 
 def cast(name: str, value: str, operand: str, shape: str, to: str) -> str:
@@ -138,13 +173,22 @@ def cast(name: str, value: str, operand: str, shape: str, to: str) -> str:
 
 
 def test_a_cast_is_done_by_the_change_beside_it() -> None:
-    body = "\n".join([
-        source("x", "x", S, "f32"), cast("x", "h", "x", S, "f16"), pool("p", "a", "h"),
-        cast("y", "b", "a", S, "f32"), output("y", "b", S, "f32"),
-    ])  # fmt: skip
+    body = "\n".join(
+        [
+            source("x", "x", S, "f32"),
+            cast("x", "h", "x", S, "f16"),
+            pool("p", "a", "h"),
+            cast("y", "b", "a", S, "f32"),
+            output("y", "b", S, "f32"),
+        ]
+    )
     assert left(body, OPTIMIZED) == [
-        "input x plain f32", "channel_norm x cx", "max_pool p cx", "channel_norm y plain f32", "output y"
-    ]  # fmt: skip
+        "input x plain f32",
+        "channel_norm x cx",
+        "max_pool p cx",
+        "channel_norm y plain f32",
+        "output y",
+    ]
 
 
 def norm(name: str, value: str, operand: str, before: str, after_: str) -> str:
@@ -167,20 +211,27 @@ WIDE = "tensor<1x65x8x8xf32>"
 def test_one_change_behind_another(kinds: tuple[str, str, str], expected: list[str]) -> None:
     """The third rounds in between, which must stay."""
     first, last = kinds[0], kinds[-1]
-    body = "\n".join([
-        f'%a = "tx8be.input"() {{node = "x"}} : () -> {first}',
-        norm("n0", "b", "a", first, kinds[1]), norm("n1", "c", "b", kinds[1], last),
-        f'"tx8be.output"(%c) {{node = "y"}} : ({last}) -> ()',
-    ])  # fmt: skip
+    body = "\n".join(
+        [
+            f'%a = "tx8be.input"() {{node = "x"}} : () -> {first}',
+            norm("n0", "b", "a", first, kinds[1]),
+            norm("n1", "c", "b", kinds[1], last),
+            f'"tx8be.output"(%c) {{node = "y"}} : ({last}) -> ()',
+        ]
+    )
     assert left(body, (AlignOptPass(),))[1:-1] == expected
 
 
 def test_a_change_that_others_need_stays() -> None:
-    body = "\n".join([
-        f'%a = "tx8be.input"() {{node = "x"}} : () -> {PLAIN}', norm("n0", "b", "a", PLAIN, PLANES),
-        norm("n1", "c", "b", PLANES, LAST), f'"tx8be.output"(%b) {{node = "y"}} : ({PLANES}) -> ()',
-        f'"tx8be.output"(%c) {{node = "z"}} : ({LAST}) -> ()',
-    ])  # fmt: skip
+    body = "\n".join(
+        [
+            f'%a = "tx8be.input"() {{node = "x"}} : () -> {PLAIN}',
+            norm("n0", "b", "a", PLAIN, PLANES),
+            norm("n1", "c", "b", PLANES, LAST),
+            f'"tx8be.output"(%b) {{node = "y"}} : ({PLANES}) -> ()',
+            f'"tx8be.output"(%c) {{node = "z"}} : ({LAST}) -> ()',
+        ]
+    )
     assert left(body, (AlignOptPass(),))[1:3] == ["channel_norm n0 cx", "channel_norm n1 channels_last"]
 
 
@@ -194,8 +245,10 @@ def test_constants_are_merged_and_large_ones_come_first() -> None:
     data = {name: draw(*map(int, shape.split("x"))) for name, shape in shapes.items()}
     module = after(parsed("\n".join(lines)), context(data), MoveConstPass())
     assert [line for line in orders(module) if line.startswith("load")] == [
-        "load_const d plain", "load_const b plain", "load_const a plain"
-    ]  # fmt: skip
+        "load_const d plain",
+        "load_const b plain",
+        "load_const a plain",
+    ]
     users = {op.node.data: op.operands[1].owner for op in operations(module) if op.name == "tx8be.mat_mul"}
     assert users["ma"] is users["mc"]
     assert users["ma"] is not users["mb"]
@@ -214,11 +267,18 @@ def test_constants_that_differ_in_type_or_a_bit_stay() -> None:
 
 
 def test_the_order_of_a_constant_is_changed_when_compiling() -> None:
-    body = "\n".join([
-        source("x", "x", S), constant("k", "k", S), pool("p", "a", "x"), pool("q", "b", "x"),
-        node("mul", "m", "c", {"a": S, "k": S}, S), node("add", "n", "d", {"b": S, "k": S}, S),
-        output("y", "c", S), output("z", "d", S),
-    ])  # fmt: skip
+    body = "\n".join(
+        [
+            source("x", "x", S),
+            constant("k", "k", S),
+            pool("p", "a", "x"),
+            pool("q", "b", "x"),
+            node("mul", "m", "c", {"a": S, "k": S}, S),
+            node("add", "n", "d", {"b": S, "k": S}, S),
+            output("y", "c", S),
+            output("z", "d", S),
+        ]
+    )
     found = left(body, (*OPTIMIZED, MoveConstPass(), ConstNormPass()), {"k": draw(1, 64, 8, 8)})
     assert [line for line in found if line.startswith("load")] == ["load_const k cx"]
 
@@ -305,9 +365,18 @@ def test_slices_in_planes_compute_right(batches: int, windows: dict[str, Array])
 
 
 SHAPES: list[Shape] = [
-    (1, 64, 3, 5), (2, 64, 3, 5), (2, 64, 4, 4), (1, 32, 7, 1), (1, 96, 2, 2), (1, 100, 1, 1), (2, 128, 1, 1),
-    (1, 1, 6, 6), (3, 4, 1, 32), (1, 70, 1), (2, 3, 1, 1),
-]  # fmt: skip
+    (1, 64, 3, 5),
+    (2, 64, 3, 5),
+    (2, 64, 4, 4),
+    (1, 32, 7, 1),
+    (1, 96, 2, 2),
+    (1, 100, 1, 1),
+    (2, 128, 1, 1),
+    (1, 1, 6, 6),
+    (3, 4, 1, 32),
+    (1, 70, 1),
+    (2, 3, 1, 1),
+]
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -124,7 +124,7 @@ def test_a_stack_that_takes_longer_is_not_made(monkeypatch: pytest.MonkeyPatch) 
         ({2: 10, 3: 24, 4: 25}, ["c1 c2 c3 c4"]),
         ({2: -1, 3: 1, 4: -1}, ["c1", "c2 c3 c4"]),
     ],
-)  # fmt: skip
+)
 def test_the_stacks_save_most_together(
     monkeypatch: pytest.MonkeyPatch, saved: dict[int, int], groups: list[str]
 ) -> None:
@@ -176,11 +176,13 @@ def test_at_most_so_many_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ("stack = 3", "stack: expected a table of tag, operators, most; found 3"),
         ('[stack]\ntag = "t"', "stack: expected a table of tag, operators, most; found {'tag': 't'}"),
         ('[stack]\ntag = ""\noperators = "Conv"\nmost = 2', "stack: tag must be a text; found ''"),
-        ('[stack]\ntag = "t"\noperators = "Conv|Gemm"\nmost = 2',
-         "operators must be some of Conv.MaxPool.AveragePool.Concat; found 'Conv.Gemm'"),
+        (
+            '[stack]\ntag = "t"\noperators = "Conv|Gemm"\nmost = 2',
+            "operators must be some of Conv.MaxPool.AveragePool.Concat; found 'Conv.Gemm'",
+        ),
         ('[stack]\ntag = "t"\noperators = "Conv"\nmost = 1', "most must be a number of groups, 2 or more"),
     ],
-)  # fmt: skip
+)
 def test_mistakes_in_what_may_be_stacked(tmp_path: Path, table: str, message: str) -> None:
     (tmp_path / "mine.toml").write_text(
         f"{table}\n{PATTERN}" if table.startswith("stack") else PATTERN + table
@@ -285,9 +287,12 @@ def test_a_group_that_fits_nowhere_is_computed_by_its_members(search: str, dtype
 
 def test_steps_with_operands_that_fit_nowhere() -> None:
     steps: list[NodeSpec] = [
-        ("Conv", ["x", "w"], ["a"], {}), ("Sigmoid", ["a"], ["b"], {}), ("Mul", ["b", "z"], ["c"], {}),
-        ("Mish", ["c"], ["d"], {}), ("Sub", ["z", "d"], ["y"], {}),
-    ]  # fmt: skip
+        ("Conv", ["x", "w"], ["a"], {}),
+        ("Sigmoid", ["a"], ["b"], {}),
+        ("Mul", ["b", "z"], ["c"], {}),
+        ("Mish", ["c"], ["d"], {}),
+        ("Sub", ["z", "d"], ["y"], {}),
+    ]
     shape = (1, 70, 9, 9)
     made = graph(steps, {"x": shape, "z": shape}, {"w": draw(70, 70, 1, 1, scale=0.1)})
     assert "between" in assert_right(made, "fp16", 2, small_machine(0x1400)).text

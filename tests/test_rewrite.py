@@ -70,8 +70,11 @@ def test_constants_behind_a_convolution(op: str, first: bool, shape: tuple[int, 
 
 def test_scale_and_shift_of_products_of_matrices() -> None:
     constants = {"w": draw(4, 6), "s": draw(6, seed=2), "b": draw(6, seed=3)}
-    nodes: list[NodeSpec] = [("MatMul", ["x", "w"], ["p"], {}), ("Mul", ["p", "s"], ["q"], {}),
-                             ("Add", ["q", "b"], ["y"], {})]  # fmt: skip
+    nodes: list[NodeSpec] = [
+        ("MatMul", ["x", "w"], ["p"], {}),
+        ("Mul", ["p", "s"], ["q"], {}),
+        ("Add", ["q", "b"], ["y"], {}),
+    ]
     becomes(nodes, {"x": (5, 4)}, constants, ["Gemm"])
     becomes(nodes, {"x": (2, 5, 4)}, constants, ["MatMul", "Add"])
 
@@ -167,21 +170,32 @@ def test_shapes_of_shapes_and_copies() -> None:
         "b": np.array([2, -1], np.int64),
         "c": np.array([2, 3, 4], np.int64),
     }
-    nodes: list[NodeSpec] = [("Reshape", ["x", "a"], ["p"], {}), ("Reshape", ["p", "b"], ["q"], {}),
-                             ("Relu", ["q"], ["y"], {})]  # fmt: skip
+    nodes: list[NodeSpec] = [
+        ("Reshape", ["x", "a"], ["p"], {}),
+        ("Reshape", ["p", "b"], ["q"], {}),
+        ("Relu", ["q"], ["y"], {}),
+    ]
     becomes(nodes, {"x": (2, 3, 4)}, sizes, ["Reshape", "Relu"])
     nodes[1] = ("Reshape", ["p", "c"], ["q"], {})
     becomes(nodes, {"x": (2, 3, 4)}, sizes, ["Relu"])
-    nodes = [("Identity", ["x"], ["p"], {}), ("Dropout", ["p"], ["q"], {}), ("Cast", ["q"], ["r"], {"to": 1}),
-             ("Relu", ["r"], ["y"], {})]  # fmt: skip
+    nodes = [
+        ("Identity", ["x"], ["p"], {}),
+        ("Dropout", ["p"], ["q"], {}),
+        ("Cast", ["q"], ["r"], {"to": 1}),
+        ("Relu", ["r"], ["y"], {}),
+    ]
     becomes(nodes, {"x": (2, 3)}, {}, ["Relu"])
     becomes([("Identity", ["x"], ["y"], {})], {"x": (2, 3)}, {}, ["Identity"])
     stays([("Cast", ["x"], ["p"], {"to": 10}), ("Cast", ["p"], ["y"], {"to": 1})], {"x": (2, 3)}, {})
 
 
 def test_neutral_numbers() -> None:
-    nodes: list[NodeSpec] = [("Mul", ["one", "x"], ["a"], {}), ("Add", ["a", "zero"], ["b"], {}),
-                             ("Div", ["b", "one"], ["c"], {}), ("Relu", ["c"], ["y"], {})]  # fmt: skip
+    nodes: list[NodeSpec] = [
+        ("Mul", ["one", "x"], ["a"], {}),
+        ("Add", ["a", "zero"], ["b"], {}),
+        ("Div", ["b", "one"], ["c"], {}),
+        ("Relu", ["c"], ["y"], {}),
+    ]
     becomes(nodes, {"x": (2, 3)}, HALF, ["Relu"])
     stays([("Sub", ["zero", "x"], ["y"], {})], {"x": (2, 3)}, HALF)
     stays([("Div", ["one", "x"], ["y"], {})], {"x": (2, 3)}, HALF)

@@ -14,16 +14,19 @@ BATCH, LENGTH, HEADS, SIZE = 2, 5, 3, 8
 HIDDEN = HEADS * SIZE
 SHAPES = {"apart": ints(BATCH, LENGTH, HEADS, SIZE), "flat": ints(BATCH, LENGTH, HIDDEN)}
 BESIDE: list[NodeSpec] = [
-    ("Transpose", ["o"], ["u"], {"perm": (0, 2, 1, 3)}), ("Reshape", ["u", "flat"], ["y"], {}),
-]  # fmt: skip
+    ("Transpose", ["o"], ["u"], {"perm": (0, 2, 1, 3)}),
+    ("Reshape", ["u", "flat"], ["y"], {}),
+]
 
 
 def weighed(q: str, k: str, v: str, result: str = "o") -> list[NodeSpec]:
     """Attention of Q, the transposed K and V."""
     return [
-        ("MatMul", [q, k], ["s"], {}), ("Div", ["s", "three"], ["c"], {}),
-        ("Softmax", ["c"], ["p"], {"axis": -1}), ("MatMul", ["p", v], [result], {}),
-    ]  # fmt: skip
+        ("MatMul", [q, k], ["s"], {}),
+        ("Div", ["s", "three"], ["c"], {}),
+        ("Softmax", ["c"], ["p"], {"axis": -1}),
+        ("MatMul", ["p", v], [result], {}),
+    ]
 
 
 def heads(value: str, perm: tuple[int, ...] = (0, 2, 1, 3)) -> list[NodeSpec]:
@@ -73,9 +76,12 @@ def repeated(value: str) -> list[NodeSpec]:
 
 
 GROUPED = {
-    **HALF, "axis": ints(2), "groups": ints(BATCH, HEADS, REPEAT, LENGTH, SIZE),
-    "heads": ints(BATCH, REPEAT * HEADS, LENGTH, SIZE), "flat": ints(BATCH, LENGTH, REPEAT * HIDDEN),
-}  # fmt: skip
+    **HALF,
+    "axis": ints(2),
+    "groups": ints(BATCH, HEADS, REPEAT, LENGTH, SIZE),
+    "heads": ints(BATCH, REPEAT * HEADS, LENGTH, SIZE),
+    "flat": ints(BATCH, LENGTH, REPEAT * HIDDEN),
+}
 TURN: NodeSpec = ("Transpose", ["kh"], ["kt"], {"perm": (0, 1, 3, 2)})
 
 
@@ -133,9 +139,12 @@ def test_products_of_two_values_are_two_products() -> None:
 def test_a_product_that_others_read_stays_apart() -> None:
     nodes, constants = projected(False, {"q": "x", "k": "x", "v": "x"})
     after = becomes(
-        nodes, {"x": (BATCH, LENGTH, 7)}, constants, ["MatMul", "MatMul", "FusedAttention", "Reshape"],
+        nodes,
+        {"x": (BATCH, LENGTH, 7)},
+        constants,
+        ["MatMul", "MatMul", "FusedAttention", "Reshape"],
         outputs=("y", "k"),
-    )  # fmt: skip
+    )
     assert "k" in {name for node in after.nodes for name in node.outputs}
 
 
@@ -148,9 +157,11 @@ def chosen(first: bool) -> list[NodeSpec]:
     """Attention in which a Where takes the scores as its first or its second choice."""
     choice = ["keep", "s", "low"] if first else ["drop", "low", "s"]
     return [
-        ("MatMul", ["q", "k"], ["s"], {}), ("Where", choice, ["c"], {}),
-        ("Softmax", ["c"], ["p"], {"axis": -1}), ("MatMul", ["p", "v"], ["y"], {}),
-    ]  # fmt: skip
+        ("MatMul", ["q", "k"], ["s"], {}),
+        ("Where", choice, ["c"], {}),
+        ("Softmax", ["c"], ["p"], {"axis": -1}),
+        ("MatMul", ["p", "v"], ["y"], {}),
+    ]
 
 
 @pytest.mark.parametrize("low", [-1e4, -1e9, -np.inf, float(np.finfo(np.float32).min)])
@@ -206,10 +217,12 @@ def test_single_queries_that_share_keys_are_queries_of_one_head(masked: bool) ->
             ("Reshape", [f"{name}e", "all"], [f"{name}a"], {}),
         ]
     nodes += [
-        ("Transpose", ["ka"], ["kt"], {"perm": (0, 1, 3, 2)}), ("MatMul", ["q", "kt"], ["s"], {}),
+        ("Transpose", ["ka"], ["kt"], {"perm": (0, 1, 3, 2)}),
+        ("MatMul", ["q", "kt"], ["s"], {}),
         *([("Add", ["s", "mask"], ["m"], {})] if masked else []),
-        ("Softmax", ["m" if masked else "s"], ["p"], {"axis": -1}), ("MatMul", ["p", "va"], ["y"], {}),
-    ]  # fmt: skip
+        ("Softmax", ["m" if masked else "s"], ["p"], {"axis": -1}),
+        ("MatMul", ["p", "va"], ["y"], {}),
+    ]
     inputs = {
         "q": (2, 6, 1, 8),
         "k": (2, 2, 9, 8),

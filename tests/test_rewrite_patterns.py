@@ -92,9 +92,11 @@ def test_a_normalization_that_others_read_keeps_its_scale_apart() -> None:
 @pytest.mark.parametrize("root", ["Div", "Reciprocal", "one over"])
 def test_rms_normalization(root: str) -> None:
     nodes: list[NodeSpec] = [
-        ("Pow", ["x", "two"], ["q"], {}), ("ReduceMean", ["q"], ["v"], {"axes": (-1,)}),
-        ("Add", ["v", "eps"], ["w"], {}), ("Sqrt", ["w"], ["s"], {}),
-    ]  # fmt: skip
+        ("Pow", ["x", "two"], ["q"], {}),
+        ("ReduceMean", ["q"], ["v"], {"axes": (-1,)}),
+        ("Add", ["v", "eps"], ["w"], {}),
+        ("Sqrt", ["w"], ["s"], {}),
+    ]
     if root == "Div":
         nodes.append(("Div", ["x", "s"], ["n"], {}))
     else:
@@ -110,9 +112,12 @@ def test_rms_normalization(root: str) -> None:
 
 
 SOFTMAX: list[NodeSpec] = [
-    ("ReduceMax", ["x"], ["m"], {"axes": (1,)}), ("Sub", ["x", "m"], ["d"], {}), ("Exp", ["d"], ["e"], {}),
-    ("ReduceSum", ["e", "axis"], ["t"], {}), ("Div", ["e", "t"], ["y"], {}),
-]  # fmt: skip
+    ("ReduceMax", ["x"], ["m"], {"axes": (1,)}),
+    ("Sub", ["x", "m"], ["d"], {}),
+    ("Exp", ["d"], ["e"], {}),
+    ("ReduceSum", ["e", "axis"], ["t"], {}),
+    ("Div", ["e", "t"], ["y"], {}),
+]
 
 
 def test_softmax() -> None:
@@ -141,8 +146,10 @@ def test_another_largest_element_is_part_of_the_operand() -> None:
 # --- activations -----------------------------------------------------------------------------------------
 
 ERF: list[NodeSpec] = [
-    ("Div", ["x", "root2"], ["a"], {}), ("Erf", ["a"], ["e"], {}), ("Add", ["e", "one"], ["g"], {}),
-]  # fmt: skip
+    ("Div", ["x", "root2"], ["a"], {}),
+    ("Erf", ["a"], ["e"], {}),
+    ("Add", ["e", "one"], ["g"], {}),
+]
 
 
 @pytest.mark.parametrize(
@@ -162,10 +169,15 @@ def test_gelu_with_erf(tail: list[NodeSpec]) -> None:
 
 
 TANH: list[NodeSpec] = [
-    ("Pow", ["x", "three"], ["c"], {}), ("Mul", ["c", "cubic"], ["d"], {}), ("Add", ["x", "d"], ["s"], {}),
-    ("Mul", ["s", "tanh_scale"], ["a"], {}), ("Tanh", ["a"], ["t"], {}), ("Add", ["one", "t"], ["g"], {}),
-    ("Mul", ["x", "half"], ["p"], {}), ("Mul", ["p", "g"], ["y"], {}),
-]  # fmt: skip
+    ("Pow", ["x", "three"], ["c"], {}),
+    ("Mul", ["c", "cubic"], ["d"], {}),
+    ("Add", ["x", "d"], ["s"], {}),
+    ("Mul", ["s", "tanh_scale"], ["a"], {}),
+    ("Tanh", ["a"], ["t"], {}),
+    ("Add", ["one", "t"], ["g"], {}),
+    ("Mul", ["x", "half"], ["p"], {}),
+    ("Mul", ["p", "g"], ["y"], {}),
+]
 
 
 def test_gelu_with_tanh() -> None:
@@ -174,9 +186,12 @@ def test_gelu_with_tanh() -> None:
     products: list[NodeSpec] = [("Mul", ["x", "x"], ["b"], {}), ("Mul", ["b", "x"], ["c"], {}), *TANH[1:]]
     becomes(products, {"x": (3, 5)}, HALF, ["Gelu"])
     factored: list[NodeSpec] = [
-        ("Mul", ["x", "x"], ["b"], {}), ("Mul", ["b", "cubic"], ["c"], {}), ("Add", ["c", "one"], ["d"], {}),
-        ("Mul", ["x", "d"], ["s"], {}), *TANH[3:],
-    ]  # fmt: skip
+        ("Mul", ["x", "x"], ["b"], {}),
+        ("Mul", ["b", "cubic"], ["c"], {}),
+        ("Add", ["c", "one"], ["d"], {}),
+        ("Mul", ["x", "d"], ["s"], {}),
+        *TANH[3:],
+    ]
     becomes(factored, {"x": (3, 5)}, HALF, ["Gelu"])
 
 
@@ -323,10 +338,17 @@ def encoder() -> list[NodeSpec]:
 def test_an_encoder_block() -> None:
     names = ("wq", "wk", "wv", "up", "down")
     constants = {
-        **NUMBERS, **HALF, **{name: draw(32, 32, seed=at, scale=0.2) for at, name in enumerate(names)},
-        "gamma": draw(32, seed=7), "beta": draw(32, seed=8), "b": draw(32, seed=9), "root": number(4),
-        "split": ints(2, 10, 2, 16), "join": ints(2, 10, 32), "mask": draw(2, 1, 1, 10, seed=10),
-    }  # fmt: skip
+        **NUMBERS,
+        **HALF,
+        **{name: draw(32, 32, seed=at, scale=0.2) for at, name in enumerate(names)},
+        "gamma": draw(32, seed=7),
+        "beta": draw(32, seed=8),
+        "b": draw(32, seed=9),
+        "root": number(4),
+        "split": ints(2, 10, 2, 16),
+        "join": ints(2, 10, 32),
+        "mask": draw(2, 1, 1, 10, seed=10),
+    }
     before = graph(encoder(), {"x": (2, 10, 32)}, constants, opset=13)
     found = ops(rewrite_graph(before))
     assert {"LayerNormalization", "FusedAttention", "Gelu"} <= set(found)

@@ -11,17 +11,23 @@ from compiler.rewrite import rewrite_graph
 
 X = {"x": (2, 5, 6)}
 CONSTANTS: dict[str, Array] = {
-    "w": draw(6, 7), "wt": draw(7, 6), "b": draw(7, seed=2), "flat": ints(-1, 6), "apart": ints(2, 5, 7),
+    "w": draw(6, 7),
+    "wt": draw(7, 6),
+    "b": draw(7, seed=2),
+    "flat": ints(-1, 6),
+    "apart": ints(2, 5, 7),
     "heads": ints(2, 5, 7, 1),
-}  # fmt: skip
+}
 
 
 def linear(product: NodeSpec, apart: str = "apart") -> list[NodeSpec]:
     """A product of the rows of x; the activation behind it needs them where they were."""
     return [
-        ("Reshape", ["x", "flat"], ["f"], {}), product, ("Reshape", ["p", apart], ["r"], {}),
+        ("Reshape", ["x", "flat"], ["f"], {}),
+        product,
+        ("Reshape", ["p", apart], ["r"], {}),
         ("Relu", ["r"], ["y"], {}),
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize(

@@ -14,39 +14,59 @@ SIZE, LENGTH = 8, 5
 X = {"x": (2, 3, LENGTH, SIZE)}
 TABLES = {"cos": draw(LENGTH, SIZE, seed=7), "sin": draw(1, 1, LENGTH, SIZE, seed=8)}
 BOUNDS = {
-    "none": ints(0), "half": ints(SIZE // 2), "full": ints(SIZE), "end": ints(2**62), "last": ints(3),
-    "behind": ints(-1), "pair": ints(2), "even": ints(0), "odd": ints(1), "minus": number(-1),
-    "sizes": ints(SIZE // 2, SIZE // 2), "flat": ints(2, 3, LENGTH, SIZE),
-    "pairs": ints(2, 3, LENGTH, SIZE // 2, 2), "zero": np.array(0), "one": np.array(1),
-}  # fmt: skip
+    "none": ints(0),
+    "half": ints(SIZE // 2),
+    "full": ints(SIZE),
+    "end": ints(2**62),
+    "last": ints(3),
+    "behind": ints(-1),
+    "pair": ints(2),
+    "even": ints(0),
+    "odd": ints(1),
+    "minus": number(-1),
+    "sizes": ints(SIZE // 2, SIZE // 2),
+    "flat": ints(2, 3, LENGTH, SIZE),
+    "pairs": ints(2, 3, LENGTH, SIZE // 2, 2),
+    "zero": np.array(0),
+    "one": np.array(1),
+}
 CONSTANTS = {**TABLES, **BOUNDS}
 
 SUM: list[NodeSpec] = [
-    ("Mul", ["x", "cos"], ["xc"], {}), ("Mul", ["turned", "sin"], ["ts"], {}),
+    ("Mul", ["x", "cos"], ["xc"], {}),
+    ("Mul", ["turned", "sin"], ["ts"], {}),
     ("Add", ["xc", "ts"], ["y"], {}),
-]  # fmt: skip
+]
 SLICED: list[NodeSpec] = [
-    ("Slice", ["x", "none", "half", "last"], ["a"], {}), ("Slice", ["x", "half", "end", "last"], ["b"], {}),
-    ("Neg", ["b"], ["n"], {}), ("Concat", ["n", "a"], ["turned"], {"axis": -1}),
-]  # fmt: skip
+    ("Slice", ["x", "none", "half", "last"], ["a"], {}),
+    ("Slice", ["x", "half", "end", "last"], ["b"], {}),
+    ("Neg", ["b"], ["n"], {}),
+    ("Concat", ["n", "a"], ["turned"], {"axis": -1}),
+]
 SPLIT: list[NodeSpec] = [
-    ("Split", ["x", "sizes"], ["a", "b"], {"axis": -1}), ("Mul", ["b", "minus"], ["n"], {}),
+    ("Split", ["x", "sizes"], ["a", "b"], {"axis": -1}),
+    ("Mul", ["b", "minus"], ["n"], {}),
     ("Concat", ["n", "a"], ["turned"], {"axis": 3}),
-]  # fmt: skip
+]
 STRIDED: list[NodeSpec] = [
     ("Slice", ["x", "even", "full", "last", "pair"], ["a"], {}),
     ("Slice", ["x", "odd", "full", "last", "pair"], ["b"], {}),
-    ("Neg", ["b"], ["n"], {}), ("Unsqueeze", ["n", "behind"], ["nu"], {}),
-    ("Unsqueeze", ["a", "behind"], ["au"], {}), ("Concat", ["nu", "au"], ["p"], {"axis": -1}),
+    ("Neg", ["b"], ["n"], {}),
+    ("Unsqueeze", ["n", "behind"], ["nu"], {}),
+    ("Unsqueeze", ["a", "behind"], ["au"], {}),
+    ("Concat", ["nu", "au"], ["p"], {"axis": -1}),
     ("Reshape", ["p", "flat"], ["turned"], {}),
-]  # fmt: skip
+]
 TAKEN: list[NodeSpec] = [
     ("Reshape", ["x", "pairs"], ["r"], {}),
-    ("Gather", ["r", "zero"], ["a"], {"axis": 4}), ("Gather", ["r", "one"], ["b"], {"axis": 4}),
-    ("Neg", ["b"], ["n"], {}), ("Unsqueeze", ["n", "behind"], ["nu"], {}),
-    ("Unsqueeze", ["a", "behind"], ["au"], {}), ("Concat", ["nu", "au"], ["p"], {"axis": 4}),
+    ("Gather", ["r", "zero"], ["a"], {"axis": 4}),
+    ("Gather", ["r", "one"], ["b"], {"axis": 4}),
+    ("Neg", ["b"], ["n"], {}),
+    ("Unsqueeze", ["n", "behind"], ["nu"], {}),
+    ("Unsqueeze", ["a", "behind"], ["au"], {}),
+    ("Concat", ["nu", "au"], ["p"], {"axis": 4}),
     ("Reshape", ["p", "flat"], ["turned"], {}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
@@ -61,9 +81,10 @@ def test_ways_to_turn(turning: list[NodeSpec], turn: tuple[int, ...]) -> None:
 
 def test_operands_the_other_way_round() -> None:
     last: list[NodeSpec] = [
-        ("Mul", ["cos", "x"], ["xc"], {}), ("Mul", ["sin", "turned"], ["ts"], {}),
+        ("Mul", ["cos", "x"], ["xc"], {}),
+        ("Mul", ["sin", "turned"], ["ts"], {}),
         ("Add", ["ts", "xc"], ["y"], {}),
-    ]  # fmt: skip
+    ]
     becomes([*SLICED, *last], X, CONSTANTS, ["Rotary"])
 
 
@@ -74,9 +95,11 @@ def test_tables_that_are_computed() -> None:
 
 def test_heads_are_turned_where_they_lie() -> None:
     nodes: list[NodeSpec] = [
-        ("Reshape", ["m", "apart"], ["r"], {}), ("Transpose", ["r"], ["x"], {"perm": (0, 2, 1, 3)}),
-        *SLICED, *SUM,
-    ]  # fmt: skip
+        ("Reshape", ["m", "apart"], ["r"], {}),
+        ("Transpose", ["r"], ["x"], {"perm": (0, 2, 1, 3)}),
+        *SLICED,
+        *SUM,
+    ]
     constants = {**CONSTANTS, "apart": ints(2, LENGTH, 3, SIZE)}
     after = becomes(nodes, {"m": (2, LENGTH, 3 * SIZE)}, constants, ["Rotary"])
     assert after.nodes[0].inputs[0] == "m"
@@ -84,13 +107,19 @@ def test_heads_are_turned_where_they_lie() -> None:
 
 HALF_TABLES = {"c": draw(LENGTH, SIZE // 2, seed=7), "s": draw(1, LENGTH, SIZE // 2, seed=8)}
 NUMBERS: list[NodeSpec] = [
-    ("Mul", ["a", "c"], ["ac"], {}), ("Mul", ["b", "s"], ["bs"], {}), ("Sub", ["ac", "bs"], ["real"], {}),
-    ("Mul", ["s", "a"], ["as"], {}), ("Mul", ["b", "c"], ["bc"], {}), ("Add", ["as", "bc"], ["imag"], {}),
-]  # fmt: skip
+    ("Mul", ["a", "c"], ["ac"], {}),
+    ("Mul", ["b", "s"], ["bs"], {}),
+    ("Sub", ["ac", "bs"], ["real"], {}),
+    ("Mul", ["s", "a"], ["as"], {}),
+    ("Mul", ["b", "c"], ["bc"], {}),
+    ("Add", ["as", "bc"], ["imag"], {}),
+]
 SIDE_BY_SIDE: list[NodeSpec] = [
-    ("Unsqueeze", ["real", "behind"], ["ru"], {}), ("Unsqueeze", ["imag", "behind"], ["iu"], {}),
-    ("Concat", ["ru", "iu"], ["p"], {"axis": -1}), ("Reshape", ["p", "flat"], ["y"], {}),
-]  # fmt: skip
+    ("Unsqueeze", ["real", "behind"], ["ru"], {}),
+    ("Unsqueeze", ["imag", "behind"], ["iu"], {}),
+    ("Concat", ["ru", "iu"], ["p"], {"axis": -1}),
+    ("Reshape", ["p", "flat"], ["y"], {}),
+]
 AFTER_ANOTHER: list[NodeSpec] = [("Concat", ["real", "imag"], ["y"], {"axis": -1})]
 
 
@@ -128,14 +157,16 @@ def test_parts_that_do_not_go_back_to_their_places(apart: list[NodeSpec], togeth
 
 
 SWAPPED: list[NodeSpec] = [
-    ("Slice", ["x", "none", "half", "last"], ["a"], {}), ("Slice", ["x", "half", "end", "last"], ["b"], {}),
+    ("Slice", ["x", "none", "half", "last"], ["a"], {}),
+    ("Slice", ["x", "half", "end", "last"], ["b"], {}),
     ("Concat", ["b", "a"], ["turned"], {"axis": -1}),
-]  # fmt: skip
+]
 DOUBLED: list[NodeSpec] = [*SPLIT[:1], ("Mul", ["b", "three"], ["n"], {}), SPLIT[2]]
 OTHER_AXIS: list[NodeSpec] = [
-    ("Split", ["x"], ["a", "b"], {"axis": 0, "num_outputs": 2}), ("Neg", ["b"], ["n"], {}),
+    ("Split", ["x"], ["a", "b"], {"axis": 0, "num_outputs": 2}),
+    ("Neg", ["b"], ["n"], {}),
     ("Concat", ["n", "a"], ["turned"], {"axis": 0}),
-]  # fmt: skip
+]
 
 
 def test_turning_without_a_sign_is_turning() -> None:
@@ -204,11 +235,14 @@ def llama(groups: int, shift: bool) -> tuple[list[NodeSpec], dict[str, np.ndarra
             ("Reshape", [f"{name}e", "all"], [f"{name}a"], {}),
         ]
     nodes += [
-        ("Transpose", ["ka"], ["kt"], {"perm": (0, 1, 3, 2)}), ("MatMul", ["qy", "kt"], ["s"], {}),
-        ("Mul", ["s", "scale"], ["c"], {}), ("Softmax", ["c"], ["p"], {"axis": -1}),
-        ("MatMul", ["p", "va"], ["o"], {}), ("Transpose", ["o"], ["t"], {"perm": (0, 2, 1, 3)}),
+        ("Transpose", ["ka"], ["kt"], {"perm": (0, 1, 3, 2)}),
+        ("MatMul", ["qy", "kt"], ["s"], {}),
+        ("Mul", ["s", "scale"], ["c"], {}),
+        ("Softmax", ["c"], ["p"], {"axis": -1}),
+        ("MatMul", ["p", "va"], ["o"], {}),
+        ("Transpose", ["o"], ["t"], {"perm": (0, 2, 1, 3)}),
         ("Reshape", ["t", "joined"], ["y"], {}),
-    ]  # fmt: skip
+    ]
     return nodes, constants
 
 

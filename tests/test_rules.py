@@ -59,7 +59,8 @@ def texts() -> Iterator[tuple[str, str]]:
     made_here = ("build", "dist", "__pycache__")
     for folder, subfolders, names in os.walk(ROOT):
         subfolders[:] = [
-            s for s in sorted(subfolders)
+            s
+            for s in sorted(subfolders)
             if s == ".ci" or not (s.startswith(".") or s in made_here or s.endswith(".egg-info"))
         ]
         for name in sorted(names):

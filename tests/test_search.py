@@ -199,9 +199,13 @@ def test_files_that_hold_no_plan(tmp_path: Path, text: str, message: str) -> Non
 
 def network() -> Graph:
     nodes = [
-        ("Softmax", ["x"], ["s"], {}), ("MatMul", ["s", "v"], ["a"], {}), ("Relu", ["a"], ["b"], {}),
-        ("MatMul", ["b", "w"], ["c"], {}), ("Relu", ["c"], ["d"], {}), ("Softmax", ["d"], ["y"], {}),
-    ]  # fmt: skip
+        ("Softmax", ["x"], ["s"], {}),
+        ("MatMul", ["s", "v"], ["a"], {}),
+        ("Relu", ["a"], ["b"], {}),
+        ("MatMul", ["b", "w"], ["c"], {}),
+        ("Relu", ["c"], ["d"], {}),
+        ("Softmax", ["d"], ["y"], {}),
+    ]
     return graph(nodes, {"x": (200, 192)}, {"v": draw(192, 192), "w": draw(192, 192, seed=6)})
 
 

@@ -160,9 +160,12 @@ def build(text: str, machine: Machine = ONE, **options: Any) -> System:
 
 
 PROGRAMS: dict[str, tuple[str, Machine]] = {
-    "ring": (RING, FOUR), "workers": (WORKERS, ONE), "self": (SELF, ONE), "stream": (STREAM, FOUR),
+    "ring": (RING, FOUR),
+    "workers": (WORKERS, ONE),
+    "self": (SELF, ONE),
+    "stream": (STREAM, FOUR),
     "traps": (TRAPS, ONE),
-}  # fmt: skip
+}
 
 
 class Run:
@@ -280,8 +283,11 @@ def test_what_is_on_its_way_is_part_of_the_state() -> None:
 
 
 def test_an_update_on_its_way() -> None:
-    text = only(0, fsm({CONFIG + 4 * SPM_STREAM: config(48)}) + " li t0, 0x670000\n li t1, 1\n"
-                f" li t2, {SPM_STREAM << 12}\n or t1, t1, t2\n sw t1, 0(t0)\n nop\n nop\n")  # fmt: skip
+    text = only(
+        0,
+        fsm({CONFIG + 4 * SPM_STREAM: config(48)}) + " li t0, 0x670000\n li t1, 1\n"
+        f" li t2, {SPM_STREAM << 12}\n or t1, t1, t2\n sw t1, 0(t0)\n nop\n nop\n",
+    )
     system, other = build(text, FOUR), build(text, FOUR)
     for place in range(1, 100):
         system.run(pause=Pause(place))
@@ -408,13 +414,52 @@ def check_program(program: emulator.Program, seed: str) -> None:
 # --- what is kept ------------------------------------------------------------------------------------------
 
 REMADE = {
-    "SINK", "LIMIT", "DETAIL", "TILE", "SPM", "SPM_BYTES", "DDR", "DDR_BYTES", "SCRATCH", "SCRATCH_BYTES",
-    "LINES", "CODE", "CODE_BASE", "CODE_WORDS", "KERNELS", "RECORDS", "COUNTS", "QUEUE", "CORE_SPM",
-    "CORE_SPM_STRONG", "CORE_DDR", "CORE_DDR_UNCACHED", "CORE_WINDOW", "ENGINE_DDR", "ISSUE", "DEPTH", "TEXT",
-    "WRITE_BACK", "NUMERIC", "WORKERS", "WRITE_SPAN", "FLOAT_UNIT", "NCC", "NCC_STRIDE", "REGISTERS",
-    "REGISTER_MAP", "PLAIN", "ORDER", "TIMING_HOOK", "TIMING", "SANITIZER_HOOK", "SANITIZER", "CORE_CHECK",
-    "DDR_MARKS", "HART",
-}  # fmt: skip
+    "SINK",
+    "LIMIT",
+    "DETAIL",
+    "TILE",
+    "SPM",
+    "SPM_BYTES",
+    "DDR",
+    "DDR_BYTES",
+    "SCRATCH",
+    "SCRATCH_BYTES",
+    "LINES",
+    "CODE",
+    "CODE_BASE",
+    "CODE_WORDS",
+    "KERNELS",
+    "RECORDS",
+    "COUNTS",
+    "QUEUE",
+    "CORE_SPM",
+    "CORE_SPM_STRONG",
+    "CORE_DDR",
+    "CORE_DDR_UNCACHED",
+    "CORE_WINDOW",
+    "ENGINE_DDR",
+    "ISSUE",
+    "DEPTH",
+    "TEXT",
+    "WRITE_BACK",
+    "NUMERIC",
+    "WORKERS",
+    "WRITE_SPAN",
+    "FLOAT_UNIT",
+    "NCC",
+    "NCC_STRIDE",
+    "REGISTERS",
+    "REGISTER_MAP",
+    "PLAIN",
+    "ORDER",
+    "TIMING_HOOK",
+    "TIMING",
+    "SANITIZER_HOOK",
+    "SANITIZER",
+    "CORE_CHECK",
+    "DDR_MARKS",
+    "HART",
+}
 """Words of the state that a new machine has too, or that mean nothing between two instructions."""
 
 
@@ -551,10 +596,10 @@ def test_a_state_that_does_not_fit_is_refused(file: bytes) -> None:
         "are not whole": {"spm": msgspec.structs.replace(blocks, data=b"123")},
         "has the status ASLEEP": {"status": "ASLEEP"},
         "bytes of code": {"code": b"1234"},
-        "instructions in the queues": {"workers": [
-            msgspec.structs.replace(worker, header=np.arange(48).tobytes()), *tile.workers[1:]
-        ]},
-    }  # fmt: skip
+        "instructions in the queues": {
+            "workers": [msgspec.structs.replace(worker, header=np.arange(48).tobytes()), *tile.workers[1:]]
+        },
+    }
     for message, fields in wrong.items():
         with pytest.raises(SnapshotError, match=message):
             restore(build(RING, FOUR), changed_tile(file, **fields))

@@ -148,8 +148,10 @@ def test_who_holds_whom(random_run: tuple[Slices, list[Batch], Statistics]) -> N
 
 
 def test_a_blocker_that_nobody_has_seen_is_unknown() -> None:
-    rows = [one(cause=Cause.DEPENDENCY, started=50, ended=60, blocked=20, blocker=7, number=9),
-            core(Cause.QUEUE, 60, 70, number=11)]  # fmt: skip
+    rows = [
+        one(cause=Cause.DEPENDENCY, started=50, ended=60, blocked=20, blocker=7, number=9),
+        core(Cause.QUEUE, 60, 70, number=11),
+    ]
     found = counted(image({}), [batch(*rows)], [80 * TICKS])
     assert found.held[0, Track.CT, -1] == 20 * TICKS and found.queued[0, -1] == 10 * TICKS
     engine = report_of(found).engines[0]
@@ -209,8 +211,11 @@ def test_time_of_nodes_adds_up_to_the_end_of_every_tile(seed: int) -> None:
 
 
 def test_hidden_work_costs_its_node_nothing() -> None:
-    rows = [one(pc=BASE, ended=100), one(pc=BASE + 4, mnemonic="rdma", number=1, started=5, ended=90),
-            one(pc=BASE + 4, mnemonic="rdma", number=2, started=90, ended=130)]  # fmt: skip
+    rows = [
+        one(pc=BASE, ended=100),
+        one(pc=BASE + 4, mnemonic="rdma", number=1, started=5, ended=90),
+        one(pc=BASE + 4, mnemonic="rdma", number=2, started=90, ended=130),
+    ]
     found = counted(image({BASE: "a", BASE + 4: "b"}), [batch(*rows)], [140 * TICKS])
     assert [(n.name, n.cycles) for n in report_of(found).nodes] == [("a", 100.0), ("b", 30.0), ("", 10.0)]
 
@@ -220,10 +225,14 @@ def sums(found: Statistics) -> list[Any]:
     order = np.argsort(found.places.pcs)
     by_node = [getattr(found, name)[:nodes].tolist() for name in ("times", "moved", "operations", "sent")]
     return [
-        found.places.names, *by_node,
-        found.held.tolist(), found.queued.tolist(), found.finish.ticks[:nodes].tolist(),
-        found.place_times[:places][order].tolist(), found.place_instructions[:places][order].tolist(),
-    ]  # fmt: skip
+        found.places.names,
+        *by_node,
+        found.held.tolist(),
+        found.queued.tolist(),
+        found.finish.ticks[:nodes].tolist(),
+        found.place_times[:places][order].tolist(),
+        found.place_instructions[:places][order].tolist(),
+    ]
 
 
 def test_how_slices_are_cut_into_batches_does_not_matter(
@@ -309,11 +318,14 @@ def resources(*rows: tuple[Any, ...], machine: Machine = MACHINE) -> dict[str, f
 @pytest.mark.parametrize(
     ("mnemonic", "fmt", "name", "per_cycle"),
     [
-        ("ct.add.vv", Format.FP16, "CT", 64), ("ct.add.vv", Format.FP32, "CT", 32),
-        ("ct.cvt.fp32.fp16", None, "CT", 32), ("ne.gemm", Format.FP16, "NE", 8000),
-        ("ne.gemm", Format.INT8, "NE", 16000), ("ne.gemm", Format.FP32, "NE", 1300),
+        ("ct.add.vv", Format.FP16, "CT", 64),
+        ("ct.add.vv", Format.FP32, "CT", 32),
+        ("ct.cvt.fp32.fp16", None, "CT", 32),
+        ("ne.gemm", Format.FP16, "NE", 8000),
+        ("ne.gemm", Format.INT8, "NE", 16000),
+        ("ne.gemm", Format.FP32, "NE", 1300),
     ],
-)  # fmt: skip
+)
 def test_least_time_of_arithmetic(mnemonic: str, fmt: Format | None, name: str, per_cycle: float) -> None:
     fields = {} if fmt is None else {"format": int(fmt)}
     found = resources(one(mnemonic, fields, operations=320_000))
@@ -326,12 +338,16 @@ def test_least_time_of_moves() -> None:
         one("rdma", tile=1, ddr_read=64_000, spm_written=64_000),
         one("wdma", started=20, ended=30, number=1, ddr_written=22_000, spm_read=22_000),
         one("td.transpose", started=40, ended=50, number=2, spm_read=1280, spm_written=2560),
-    )  # fmt: skip
+    )
     rate = MACHINE.timing.rdma.rate.value
-    assert found == pytest.approx({
-        "RDMA": 128_000 / rate / 2, "WDMA": 22_000 / MACHINE.timing.wdma.rate.value / 2,
-        "TDMA": 2560 / 128 / 2, "DDR": 150_000 / 150,
-    })  # fmt: skip
+    assert found == pytest.approx(
+        {
+            "RDMA": 128_000 / rate / 2,
+            "WDMA": 22_000 / MACHINE.timing.wdma.rate.value / 2,
+            "TDMA": 2560 / 128 / 2,
+            "DDR": 150_000 / 150,
+        }
+    )
 
 
 def test_the_busiest_link_counts() -> None:
@@ -343,12 +359,15 @@ def test_the_busiest_link_counts() -> None:
         one("dte.unicast", target=10, spm_written=1280),
         one("dte.unicast", number=1, target=8, spm_written=2560),
         one("dte.unicast", number=2, target=0, spm_written=99_999),
-    ]  # fmt: skip
+    ]
     found = counted(image({}), [batch(*copies)], [100 * TICKS])
     report = report_of(found)
     assert [(k.source, k.target, k.bytes) for k in report.links] == [
-        (0, 4, 3840), (4, 8, 3840), (8, 9, 1280), (9, 10, 1280),
-    ]  # fmt: skip
+        (0, 4, 3840),
+        (4, 8, 3840),
+        (8, 9, 1280),
+        (9, 10, 1280),
+    ]
     assert {r.name: r.cycles for r in report.resources} == pytest.approx({"NoC": 30.0})
     paths = {path.path: path.bytes for path in report.paths}
     assert paths == {"tile to tile (DTE)": 3840, "inside a tile (DTE)": 99_999}
@@ -371,8 +390,10 @@ def test_peaks_are_those_of_the_machine(tmp_path: Path) -> None:
 
 
 def test_the_bound_and_what_is_reached() -> None:
-    rows = [one("ct.add.vv", {"format": int(Format.FP16)}, operations=6400, ended=300),
-            one("rdma", ddr_read=500, spm_written=500, number=1, ended=50)]  # fmt: skip
+    rows = [
+        one("ct.add.vv", {"format": int(Format.FP16)}, operations=6400, ended=300),
+        one("rdma", ddr_read=500, spm_written=500, number=1, ended=50),
+    ]
     report = report_of(counted(image({}), [batch(*rows)], [400 * TICKS]))
     assert (report.bound, report.reached, report.cycles, report.tiles_used) == ("CT", 0.25, 400.0, 1)
     assert report.milliseconds == pytest.approx(4e-4) and report.last_tile == 0
@@ -404,15 +425,35 @@ def ct(**columns: int) -> tuple[Any, ...]:
     [
         ([ct(operations=640, ended=50)], "slower than its peak (50 cycles for each of 1, 10 at peak)", 40),
         ([ct(operations=640, ended=50)], "CT on tile 0 has nothing to do", 50),
-        ([ct(operations=640, started=30, ended=50, number=1, cause=Cause.DEPENDENCY, blocked=25, blocker=0),
-          one("rdma", ended=30)], "CT on tile 0 has work that waits for older work of RDMA", 25),
+        (
+            [
+                ct(
+                    operations=640,
+                    started=30,
+                    ended=50,
+                    number=1,
+                    cause=Cause.DEPENDENCY,
+                    blocked=25,
+                    blocker=0,
+                ),
+                one("rdma", ended=30),
+            ],
+            "CT on tile 0 has work that waits for older work of RDMA",
+            25,
+        ),
         ([ct(operations=640, ended=50, cause=Cause.BANK, blocked=20)], "scratchpad banks", 20),
-        ([ct(operations=640, ended=50), ct(operations=6400, ended=90, tile=1)], "tile 1 has more work for CT",
-         45),
-        ([ct(operations=640, ended=50), core(Cause.BARRIER, 50, 80)],
-         "its core executes and issues 70%, waits at barriers 30%", 50),
+        (
+            [ct(operations=640, ended=50), ct(operations=6400, ended=90, tile=1)],
+            "tile 1 has more work for CT",
+            45,
+        ),
+        (
+            [ct(operations=640, ended=50), core(Cause.BARRIER, 50, 80)],
+            "its core executes and issues 70%, waits at barriers 30%",
+            50,
+        ),
     ],
-)  # fmt: skip
+)
 def test_losses_in_words(rows: list[tuple[Any, ...]], part: str, cycles: int) -> None:
     found = losses(100, *rows)
     assert [value for text, value in found.items() if part in text] == [cycles], found
@@ -565,9 +606,12 @@ def test_a_real_program(program: list[str], capsys: Capture) -> None:
     jsonschema.validate(found, schema())
     assert found["complete"] and found["tiles_used"] == 16 and found["engine_instructions"] == 16 * 5
     assert {path["path"]: path["bytes"] for path in found["paths"]} == {
-        "DDR to SPM (RDMA)": 65536, "SPM to DDR (WDMA)": 65536, "DDR, all engines": 131072,
-        "operands of CT": 131072, "results of CT": 65536,
-    }  # fmt: skip
+        "DDR to SPM (RDMA)": 65536,
+        "SPM to DDR (WDMA)": 65536,
+        "DDR, all engines": 131072,
+        "operands of CT": 131072,
+        "results of CT": 65536,
+    }
     assert found["bound"] == "DDR" and found["resources"]
     nodes = {node["name"]: node for node in found["nodes"]}
     assert sum(node["cycles"] for node in nodes.values()) == pytest.approx(found["cycles"])
@@ -617,13 +661,15 @@ def test_a_run_that_stopped_tells_what_it_did(
 
 
 GRAPH = {
-    "name": "tiny", "opset": 20, "outputs": ["y"],
+    "name": "tiny",
+    "opset": 20,
+    "outputs": ["y"],
     "inputs": [{"name": "x", "dtype": "float32", "shape": [64, 64]}],
     "nodes": [
         {"op": "Relu", "name": "up", "inputs": ["x"], "outputs": ["r"], "attrs": {}},
         {"op": "Sigmoid", "name": "down", "inputs": ["r"], "outputs": ["y"], "attrs": {}},
     ],
-}  # fmt: skip
+}
 
 
 def test_the_compiler_prints_statistics_of_its_nodes(tmp_path: Path, capsys: Capture) -> None:

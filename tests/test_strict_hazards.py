@@ -103,41 +103,61 @@ BASE = f"li s0, {ONE.windows.spm_weak}\n"
         # never written: exactly the bytes that nobody wrote, once for a pair, however often it is met
         ("wdma.fp32 dst=0x280200000, src=0x100, n=2", [("uninitialised", 0x100, 0x107, 1)]),
         (FILL + "wdma.fp32 dst=0x280200000, src=0xf8, n=4", [("uninitialised", 0x100, 0x107, 1)]),
-        ("li s1, 5\n1: wdma.fp32 dst=0x280200000, src=0x100, n=2\n addi s1, s1, -1\n bnez s1, 1b",
-         [("uninitialised", 0x100, 0x107, 5)]),
+        (
+            "li s1, 5\n1: wdma.fp32 dst=0x280200000, src=0x100, n=2\n addi s1, s1, -1\n bnez s1, 1b",
+            [("uninitialised", 0x100, 0x107, 5)],
+        ),
         (BASE + "lw t0, 0(s0)", [("uninitialised", 0, 3, 1)]),
         (BASE + "sw t0, 0(s0)\n ld t0, 0(s0)", [("uninitialised", 4, 7, 1)]),
         (BASE + "sb t0, 0(s0)\n lbu t0, 0(s0)", []),
         ("rdma.fp32 dst=0, src=0x280300000, n=1", [("uninitialised", 0x280300000, 0x280300003, 1)]),
         # strided rows: only the rows are read, only the rows are written
-        ("td.memset.fp32 dst=0, value=1.0, n=1, stride0=8, iter0=4\n"
-         "td.gatherscatter dst=0x1000, src0=0, n=4, src_stride0=8, src_iter0=4, dst_stride0=4, dst_iter0=4",
-         []),
-        ("td.memset.fp32 dst=0, value=1.0, n=1, stride0=8, iter0=4\n wdma.fp32 dst=0x280200000, src=0, n=2",
-         [("uninitialised", 4, 7, 1)]),
+        (
+            "td.memset.fp32 dst=0, value=1.0, n=1, stride0=8, iter0=4\n"
+            "td.gatherscatter dst=0x1000, src0=0, n=4, src_stride0=8, src_iter0=4, "
+            "dst_stride0=4, dst_iter0=4",
+            [],
+        ),
+        (
+            "td.memset.fp32 dst=0, value=1.0, n=1, stride0=8, iter0=4\nwdma.fp32 dst=0x280200000, src=0, n=2",
+            [("uninitialised", 4, 7, 1)],
+        ),
         # the core and its engines
         (FILL + BASE + "lw t0, 0xfc(s0)", [("unfinished", 0xFC, 0xFF, 1)]),
         (FILL + BASE + "sw t0, 0x100(s0)", []),
         (FILL + BASE + "ncc.wait worker=1\n lw t0, 0(s0)", [("unfinished", 0, 3, 1)]),
-        (FILL + BASE + "1: li t1, 0x01000740\n ld t2, 0(t1)\n andi t2, t2, 0x100\n beqz t2, 1b\n"
-         "lw t0, 0(s0)", []),
-        (FILL + "ct.abs.v.fp32 dst=0x400, src0=0, n=64\n" + BASE + "sw t0, 0(s0)",
-         [("unfinished", 0, 3, 1), ("unfinished", 0, 3, 1)]),
+        (
+            FILL + BASE + "1: li t1, 0x01000740\n ld t2, 0(t1)\n andi t2, t2, 0x100\n beqz t2, 1b\n"
+            "lw t0, 0(s0)",
+            [],
+        ),
+        (
+            FILL + "ct.abs.v.fp32 dst=0x400, src0=0, n=64\n" + BASE + "sw t0, 0(s0)",
+            [("unfinished", 0, 3, 1), ("unfinished", 0, 3, 1)],
+        ),
         (BASE + "sw t0, 0(s0)\n ct.abs.v.fp32 dst=0x400, src0=0, n=1", []),
         # workers
         (FILL + "ct.abs.v.fp32 dst=0x400, src0=0, n=8, worker=1", [("race", 0, 31, 1)]),
         (FILL + "ncc.wait\n ct.abs.v.fp32 dst=0x400, src0=0, n=8, worker=1", []),
         (FILL + "ncc.wait\n ct.abs.v.fp32 dst=0x400, src0=0, n=8, worker=1\n" + FILL, [("race", 0, 31, 1)]),
-        (FILL + "ncc.wait\n ct.abs.v.fp32 dst=0x400, src0=0, n=8, worker=1\n"
-         "ct.abs.v.fp32 dst=0x800, src0=0, n=8\n", []),
+        (
+            FILL + "ncc.wait\n ct.abs.v.fp32 dst=0x400, src0=0, n=8, worker=1\n"
+            "ct.abs.v.fp32 dst=0x800, src0=0, n=8\n",
+            [],
+        ),
         # spans: only CT and NE have them, and only what was there before counts
-        (FILL + "ct.abs.v.fp32 dst=0, src0=0, n=2\n wdma.fp32 dst=0x280200000, src=8, n=1",
-         [("span", 8, 11, 1)]),
+        (
+            FILL + "ct.abs.v.fp32 dst=0, src0=0, n=2\n wdma.fp32 dst=0x280200000, src=8, n=1",
+            [("span", 8, 11, 1)],
+        ),
         (FILL + "td.memset.fp32 dst=0, value=0, n=2\n wdma.fp32 dst=0x280200000, src=8, n=1", []),
-        (FILL + "ct.abs.v.fp32 dst=0, src0=0, n=2\n td.memset.fp32 dst=8, value=0, n=62\n"
-         "wdma.fp32 dst=0x280200000, src=0, n=64", []),
+        (
+            FILL + "ct.abs.v.fp32 dst=0, src0=0, n=2\n td.memset.fp32 dst=8, value=0, n=62\n"
+            "wdma.fp32 dst=0x280200000, src=0, n=64",
+            [],
+        ),
     ],
-)  # fmt: skip
+)
 def test_bytes_of_a_hazard(text: str, expected: list[tuple[str, int, int, int]]) -> None:
     assert hazards(text) == expected
     assert hazards(text, serial=True) == expected, "what may go wrong does not depend on the mode"

@@ -252,9 +252,15 @@ def figures(node: Any, key: str = "timing") -> list[str]:
 
 FIGURES = figures(tomllib.loads(TX81.read_text())["timing"])
 OF_THE_CHIP = [
-    "timing.spm.collision", "timing.dte.issue", "timing.dte.first", "timing.dte.hop", "timing.core.issue",
-    "timing.core.issue_cold", "timing.core.register_read", "timing.core.csr_read",
-]  # fmt: skip
+    "timing.spm.collision",
+    "timing.dte.issue",
+    "timing.dte.first",
+    "timing.dte.hop",
+    "timing.core.issue",
+    "timing.core.issue_cold",
+    "timing.core.register_read",
+    "timing.core.csr_read",
+]
 """Figures that no instruction's own cost has, but what is around it."""
 
 

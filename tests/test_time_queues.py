@@ -207,8 +207,10 @@ def test_scalar_is_executed_while_the_core_waits() -> None:
 
 
 def poll(worker: int = 0) -> str:
-    return f"li t0, {ONE.windows.ncc + worker * ONE.windows.ncc_stride:#x}\n1: ld t1, 0x740(t0)\n" \
-        " andi t1, t1, 256\n beqz t1, 1b\n"  # fmt: skip
+    return (
+        f"li t0, {ONE.windows.ncc + worker * ONE.windows.ncc_stride:#x}\n1: ld t1, 0x740(t0)\n"
+        " andi t1, t1, 256\n beqz t1, 1b\n"
+    )
 
 
 def test_polls_in_vain_take_no_time() -> None:
@@ -252,16 +254,25 @@ def test_slices_tell_bytes_ranges_and_operands() -> None:
 @pytest.mark.parametrize(
     ("text", "moved"),
     [
-        ("td.memset.fp16 dst=0x1000, value=0, n=8, stride0=1000, iter0=3, stride1=64, iter1=2",
-         {"spm_written": 2 * 8 * 6}),
-        ("td.gatherscatter dst=0x1000, src0=0x8000, n=5, src_iter2=12, dst_stride0=32, dst_iter0=4, "
-         "dst_stride1=512, dst_iter1=3", {"spm_read": 60, "spm_written": 60}),
-        (f"rdma.fp16 dst=0x1000, src={DDR}, n=128, stride0=4096, iter0=64",
-         {"ddr_read": 64 * 256, "spm_written": 64 * 256}),
-        (f"wdma.bool dst={DDR}, src=0x1000, n=9, stride0=64, iter0=7, stride2=8192, iter2=2",
-         {"spm_read": 2 * 7 * 2, "ddr_written": 2 * 7 * 2}),
+        (
+            "td.memset.fp16 dst=0x1000, value=0, n=8, stride0=1000, iter0=3, stride1=64, iter1=2",
+            {"spm_written": 2 * 8 * 6},
+        ),
+        (
+            "td.gatherscatter dst=0x1000, src0=0x8000, n=5, src_iter2=12, dst_stride0=32, dst_iter0=4, "
+            "dst_stride1=512, dst_iter1=3",
+            {"spm_read": 60, "spm_written": 60},
+        ),
+        (
+            f"rdma.fp16 dst=0x1000, src={DDR}, n=128, stride0=4096, iter0=64",
+            {"ddr_read": 64 * 256, "spm_written": 64 * 256},
+        ),
+        (
+            f"wdma.bool dst={DDR}, src=0x1000, n=9, stride0=64, iter0=7, stride2=8192, iter2=2",
+            {"spm_read": 2 * 7 * 2, "ddr_written": 2 * 7 * 2},
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_gaps_of_strides_are_not_moved(text: str, moved: dict[str, int]) -> None:
     _, sink = run(text)
     (row,) = sink.of()

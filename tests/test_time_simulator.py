@@ -385,8 +385,11 @@ def test_a_limit_and_a_deadlock_deliver_what_is_known() -> None:
     assert len(sink.of()) == 1
     assert sink.ends[0] / 1000 == COLD + 999 * STEP
     sink = Keep()
-    system = System(asm.assemble(f"_start: {add}\n csrr t0, mhartid\n beqz t0, 9f\n ncc.barrier{EXIT}"), FOUR,
-                    sinks=[sink])  # fmt: skip
+    system = System(
+        asm.assemble(f"_start: {add}\n csrr t0, mhartid\n beqz t0, 9f\n ncc.barrier{EXIT}"),
+        FOUR,
+        sinks=[sink],
+    )
     with pytest.raises(Fault, match="can never go on"):
         system.run()
     assert len(sink.of(2)) == 1

@@ -94,10 +94,16 @@ def test_every_slice_is_there_once(random: tuple[Slices, np.ndarray, Read]) -> N
     _, slices, read = random
     engines = slices[slices["track"] != Track.CORE]
     expected = Counter(
-        (int(s["tile"]), int(s["number"]), Track(s["track"]).name, round(int(s["started"]) / 1e6, 6),
-         round(int(s["ended"] - s["started"]) / 1e6, 6), round(int(s["issued"]) / 1e6, 6))
+        (
+            int(s["tile"]),
+            int(s["number"]),
+            Track(s["track"]).name,
+            round(int(s["started"]) / 1e6, 6),
+            round(int(s["ended"] - s["started"]) / 1e6, 6),
+            round(int(s["issued"]) / 1e6, 6),
+        )
         for s in engines
-    )  # fmt: skip
+    )
     found = Counter((*key(e), e["ts"], e["dur"], e["args"]["issued"]) for e in read.engine_slices())
     assert found == expected
     assert len(read.slices("core")) == len(slices) - len(engines)
@@ -117,8 +123,13 @@ def test_durations_add_up(random: tuple[Slices, np.ndarray, Read]) -> None:
 def test_what_is_moved_and_what_held(random: tuple[Slices, np.ndarray, Read]) -> None:
     _, slices, read = random
     found = {(*key(e), e["args"].get("to tile", -1)): e["args"] for e in read.engine_slices()}
-    columns = {"SPM read": "spm_read", "SPM written": "spm_written", "DDR read": "ddr_read",
-               "DDR written": "ddr_written", "operations": "operations"}  # fmt: skip
+    columns = {
+        "SPM read": "spm_read",
+        "SPM written": "spm_written",
+        "DDR read": "ddr_read",
+        "DDR written": "ddr_written",
+        "operations": "operations",
+    }
     held = 0
     for row in slices[slices["track"] != Track.CORE]:
         arguments = found[int(row["tile"]), int(row["number"]), Track(row["track"]).name, int(row["target"])]
@@ -208,8 +219,10 @@ def encoded(seed: int) -> tuple[Image, Batch, list[tuple[str, dict[str, str], se
         case = draw(record, fmt, rng.randint(1, 100), rng)
         if case is None:
             continue
-        values = [v + (o.memory == "ddr") * MACHINE.windows.ddr_engine
-                  for v, o in zip(case.values, record.operands, strict=True)]  # fmt: skip
+        values = [
+            v + (o.memory == "ddr") * MACHINE.windows.ddr_engine
+            for v, o in zip(case.values, record.operands, strict=True)
+        ]
         marks = [o for o in record.operands if o.words and rng.random() < 0.4]
         bits = sum(1 << record.index(o.name) for o in marks)
         coded = [8 if bits >> i & 1 else v for i, v in enumerate(values)]
@@ -312,8 +325,9 @@ def test_arrows_lead_from_the_blocker_to_what_it_held(random: tuple[Slices, np.n
             if target["args"].get("held by instruction", -1) in origins:
                 found.add((begin["pid"], target["ts"], target["tid"]))
     # one slice for each target of a copy: they are held together
-    assert len(found) == len({(e["pid"], e["ts"], e["tid"]) for e in read.slices()
-                              if "held by instruction" in e["args"]})  # fmt: skip
+    assert len(found) == len(
+        {(e["pid"], e["ts"], e["tid"]) for e in read.slices() if "held by instruction" in e["args"]}
+    )
 
 
 def test_copies_arrive_at_their_targets(random: tuple[Slices, np.ndarray, Read]) -> None:
@@ -407,8 +421,10 @@ def test_nodes_follow_one_another(tmp_path: Path) -> None:
     ]
     for order in (rows, rows[::-1]):
         read = made(tmp_path / "t.json", image, [batch(*order)])
-        found = [(e["name"], round(e["ts"] * 1e3), round(e["dur"] * 1e3), e["args"]["instructions"])
-                 for e in read.slices("node")]  # fmt: skip
+        found = [
+            (e["name"], round(e["ts"] * 1e3), round(e["dur"] * 1e3), e["args"]["instructions"])
+            for e in read.slices("node")
+        ]
         assert found == [("a", 0, 100, 2), ("b", 100, 60, 2), ("d", 200, 10, 1)]  # c was over before b
 
 

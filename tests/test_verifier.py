@@ -77,7 +77,7 @@ def _move_outside(module: ModuleOp) -> None:
 
 
 DAMAGE: list[Callable[[ModuleOp], None]] = [
-    *(_negative_size, _positions, _no_node, _type_of_an_operand, _unused_member, _other_store, _move_outside),
+    *(_negative_size, _positions, _no_node, _type_of_an_operand, _unused_member, _other_store, _move_outside)
 ]
 
 

@@ -24,14 +24,16 @@ from compiler.reference import run_reference
 from compiler.verify import table, verify
 
 CHAIN = graph(
-    [("MatMul", ["x", "w"], ["m"], {}),
-     ("Exp", ["m"], ["e"], {}),
-     ("Reshape", ["e", "shape"], ["r"], {}),
-     ("Sqrt", ["r"], ["s"], {}),
-     ("Add", ["s", "r"], ["y"], {})],
+    [
+        ("MatMul", ["x", "w"], ["m"], {}),
+        ("Exp", ["m"], ["e"], {}),
+        ("Reshape", ["e", "shape"], ["r"], {}),
+        ("Sqrt", ["r"], ["s"], {}),
+        ("Add", ["s", "r"], ["y"], {}),
+    ],
     {"x": (3, 8)},
     {"w": draw(8, 4, seed=3) / 4, "shape": ints(4, 3)},
-)  # fmt: skip
+)
 X = {"x": draw(3, 8)}
 
 
@@ -54,8 +56,12 @@ def test_every_node_is_judged_and_right() -> None:
     assert found.ok
     assert found.part is found.at is found.wrong is None
     assert [(item.node.op, item.tensor.name) for item in found.checks] == [
-        ("MatMul", "m"), ("Exp", "e"), ("Reshape", "r"), ("Sqrt", "s"), ("Add", "y"),
-    ]  # fmt: skip
+        ("MatMul", "m"),
+        ("Exp", "e"),
+        ("Reshape", "r"),
+        ("Sqrt", "s"),
+        ("Add", "y"),
+    ]
     assert table(found).endswith("5 nodes are right")
 
 
@@ -192,8 +198,12 @@ def test_an_excerpt_shows_what_others_read() -> None:
 def test_files_of_an_excerpt_are_the_same_graph(dtype: str, tmp_path: Path) -> None:
     kind = {"bfloat16": np.dtype(ml_dtypes.bfloat16)}.get(dtype) or np.dtype(dtype)
     constant: Array = draw(4, 3, seed=9).astype(kind)
-    made = graph([("Add", ["x", "k"], ["h"], {}), ("Softmax", ["h"], ["y"], {"axis": 0})],
-                 {"x": (4, 3)}, {"k": constant}, dtype=dtype)  # fmt: skip
+    made = graph(
+        [("Add", ["x", "k"], ["h"], {}), ("Softmax", ["h"], ["y"], {"axis": 0})],
+        {"x": (4, 3)},
+        {"k": constant},
+        dtype=dtype,
+    )
     cut = excerpt(made, made.nodes).graph
     (path,) = write_excerpt(tmp_path, cut, {"in0": draw(4, 3)})
     assert np.array_equal(np.load(path), draw(4, 3))

@@ -136,9 +136,12 @@ def test_a_model_that_does_not_fit_ddr(folder: Path, capsys: pytest.CaptureFixtu
     ],
 )
 def test_an_operator_that_cannot_be_cut_to_fit_the_scratchpad(
-    op: str, shapes: list[tuple[int, ...]], attrs: dict[str, Any], folder: Path,
+    op: str,
+    shapes: list[tuple[int, ...]],
+    attrs: dict[str, Any],
+    folder: Path,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     sizes = (("bytes = 0x30_0000 ", "bytes = 0x1000 "), ("reserved = 0x2F_0000", "reserved = 0x1000"))
     small = machine("small.toml", *sizes)
     graph_json("net.json", op, *shapes, **attrs)
@@ -247,9 +250,11 @@ def in_the_cache(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("where", [in_a_pass, in_the_output, in_the_cache])
 def test_ctrl_c_leaves_everything_as_it_was(
-    where: Callable[[pytest.MonkeyPatch], None], folder: Path, monkeypatch: pytest.MonkeyPatch,
+    where: Callable[[pytest.MonkeyPatch], None],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setattr(cache, "_BEGAN", np.inf)
     graph_json("old.json", "Exp", (3, 5))
     assert main(["old.json", "-q", "-o", "out"]) == 0

@@ -26,14 +26,30 @@ from tx8isa.record import Engine
 
 BASE = 0x8000_0000
 _MNEMONICS = (
-    "ct.add.vv", "ct.mul.vv", "ct.exp.v", "ne.gemm", "rdma", "rdma", "wdma", "td.memset", "td.gatherscatter",
-    "td.transpose", "sc.sqrt", "dte.unicast", "dte.broadcast", "dte.rdma",
-)  # fmt: skip
+    "ct.add.vv",
+    "ct.mul.vv",
+    "ct.exp.v",
+    "ne.gemm",
+    "rdma",
+    "rdma",
+    "wdma",
+    "td.memset",
+    "td.gatherscatter",
+    "td.transpose",
+    "sc.sqrt",
+    "dte.unicast",
+    "dte.broadcast",
+    "dte.rdma",
+)
 _DEPTH = {Track.CT: 6, Track.NE: 6, Track.RDMA: 6, Track.WDMA: 6, Track.TDMA: 4}
 _STRETCH = {
-    Track.CT: Cause.BANK, Track.NE: Cause.BANK, Track.TDMA: Cause.BANK, Track.RDMA: Cause.DDR,
-    Track.WDMA: Cause.DDR, Track.DTE: Cause.NOC,
-}  # fmt: skip
+    Track.CT: Cause.BANK,
+    Track.NE: Cause.BANK,
+    Track.TDMA: Cause.BANK,
+    Track.RDMA: Cause.DDR,
+    Track.WDMA: Cause.DDR,
+    Track.DTE: Cause.NOC,
+}
 _WAITS = (Cause.DEPENDENCY, Cause.DTE, Cause.ARRIVAL)
 
 
@@ -71,9 +87,14 @@ class Slices:
     """
 
     def __init__(
-        self, seed: int = 0, tiles: int = 4, instructions: int = 60, phases: int = 4, text: int = 40,
+        self,
+        seed: int = 0,
+        tiles: int = 4,
+        instructions: int = 60,
+        phases: int = 4,
+        text: int = 40,
         nodes: int = 5,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._rng = Random(seed)
         self._phases, self._instructions, self._nodes = phases, instructions, nodes
         self.text = [self._static(BASE + 8 * i) for i in range(text)]
@@ -92,9 +113,13 @@ class Slices:
         lines = {s.pc: ("prog.s", 10 + i) for i, s in enumerate(self.text)}
         machine = load_machine(None)
         return Image(
-            entry=BASE, segments=(), nodes=nodes, lines=lines, machine=machine.name,
+            entry=BASE,
+            segments=(),
+            nodes=nodes,
+            lines=lines,
+            machine=machine.name,
             windows=ddr_windows(machine),
-        )  # fmt: skip
+        )
 
     def batches(self) -> Iterator[Batch]:
         """One batch for each stretch of the program between two barriers."""

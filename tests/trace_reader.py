@@ -31,9 +31,11 @@ _NUMBER, _WHOLE, _TEXT = (
 def _event(phase: str, required: dict[str, Any], **optional: Any) -> dict[str, Any]:
     members = {"ph": {"const": phase}, "pid": _WHOLE, "name": _TEXT, **required}
     return {
-        "type": "object", "properties": {**members, **optional}, "required": list(members),
+        "type": "object",
+        "properties": {**members, **optional},
+        "required": list(members),
         "additionalProperties": False,
-    }  # fmt: skip
+    }
 
 
 _FLOW = {"tid": _WHOLE, "ts": _NUMBER, "id": _WHOLE, "cat": _TEXT}
@@ -112,9 +114,11 @@ class Read:
 
     def overlapping(self) -> list[tuple[Event, Event]]:
         return [
-            (one, other) for events in self.threads.values() for one, other in pairwise(events)
+            (one, other)
+            for events in self.threads.values()
+            for one, other in pairwise(events)
             if one["ts"] + one["dur"] > other["ts"] + SLACK
-        ]  # fmt: skip
+        ]
 
     def arrows(self) -> list[tuple[Event, Event]]:
         """(begin, end) of every arrow; AssertionError when they do not pair up."""
@@ -137,9 +141,7 @@ class Read:
     def at(self, event: Event) -> list[Event]:
         """The slices that an arrow's end lies in."""
         slices = self.threads[event["pid"], event["tid"]]
-        return [
-            s for s in slices if s["ts"] - SLACK <= event["ts"] <= s["ts"] + s["dur"] + SLACK
-        ]  # fmt: skip
+        return [s for s in slices if s["ts"] - SLACK <= event["ts"] <= s["ts"] + s["dur"] + SLACK]
 
     def counter(self, pid: int, name: str, key: str) -> list[tuple[float, float]]:
         """(time, value) of a counter."""

@@ -138,14 +138,23 @@ def page() -> str:
     defines = "".join(f"#define {name} {value:#x}\n" for name, value in addresses(load_machine(None)))
     packets = c_packets.engine_packets()
     parts = [
-        _HEAD, enumeration("tx8_format", names), enumeration("tx8_rounding", modes),
-        enumeration("tx8_engine", engines), *opcodes(), defines, barrier(),
+        _HEAD,
+        enumeration("tx8_format", names),
+        enumeration("tx8_rounding", modes),
+        enumeration("tx8_engine", engines),
+        *opcodes(),
+        defines,
+        barrier(),
         *(c_packets.structure(packet) for packet in packets),
         *("".join(c_packets.setters(packet)) for packet in packets),
-        _ACCESS, format_bits(), _EXTENT_HELPERS, *functions.definitions, *ends,
+        _ACCESS,
+        format_bits(),
+        _EXTENT_HELPERS,
+        *functions.definitions,
+        *ends,
         *(c_packets.execute(packet) for packet in PACKETS.values()),
         "#endif\n",
-    ]  # fmt: skip
+    ]
     return "\n".join(parts)
 
 

@@ -9,8 +9,14 @@ from .packets import PACKETS, Packet, PacketField, Unit
 from .record import Engine, Extent, Instruction, Operand
 from .registry import instructions
 
-PREFIXES = {Engine.CT: "ct", Engine.NE: "ne", Engine.RDMA: "dma", Engine.WDMA: "dma", Engine.TDMA: "td",
-            Engine.SCALAR: "sc"}  # fmt: skip
+PREFIXES = {
+    Engine.CT: "ct",
+    Engine.NE: "ne",
+    Engine.RDMA: "dma",
+    Engine.WDMA: "dma",
+    Engine.TDMA: "td",
+    Engine.SCALAR: "sc",
+}
 """Start of the names of the C functions, by engine."""
 
 EFFECTS: dict[tuple[Engine, str], tuple[str, str]] = {

@@ -135,12 +135,22 @@ def _work(record: Instruction, machine: Machine) -> float:
 
 
 _SLOWNESS: dict[type, str] = {
-    m.Convert: "conversion", m.Unpack: "conversion", m.Split: "conversion",
-    m.MaskedCopy: "lookup", m.Gather: "lookup", m.Compress: "lookup",
-    m.CountNonZero: "reduction", m.CountBits: "reduction", m.Extreme: "reduction", m.Reduce: "reduction",
-    m.Pool: "window", m.Unpool: "window", m.Resize: "interpolation",
-    m.Uniform: "random", m.Dropout: "random",
-}  # fmt: skip
+    m.Convert: "conversion",
+    m.Unpack: "conversion",
+    m.Split: "conversion",
+    m.MaskedCopy: "lookup",
+    m.Gather: "lookup",
+    m.Compress: "lookup",
+    m.CountNonZero: "reduction",
+    m.CountBits: "reduction",
+    m.Extreme: "reduction",
+    m.Reduce: "reduction",
+    m.Pool: "window",
+    m.Unpool: "window",
+    m.Resize: "interpolation",
+    m.Uniform: "random",
+    m.Dropout: "random",
+}
 """Coefficient of ``timing.ct.work`` by meaning; arithmetic where there is none."""
 
 
@@ -300,15 +310,36 @@ def link_rate(machine: Machine) -> float:
 
 _FAMILIES: dict[type, Callable[[Instruction, Machine], _Terms]] = {
     **dict.fromkeys(
-        (m.Elementwise, m.Relation, m.Bitwise, m.Convert, m.Unpack, m.MaskedCopy, m.Gather, m.Compress,
-         m.CountNonZero, m.CountBits, m.Extreme, m.Split, m.Uniform, m.Dropout),
+        (
+            m.Elementwise,
+            m.Relation,
+            m.Bitwise,
+            m.Convert,
+            m.Unpack,
+            m.MaskedCopy,
+            m.Gather,
+            m.Compress,
+            m.CountNonZero,
+            m.CountBits,
+            m.Extreme,
+            m.Split,
+            m.Uniform,
+            m.Dropout,
+        ),
         _vector,
     ),
     **dict.fromkeys((m.Reduce, m.Pool, m.Unpool, m.Resize, m.Join), _tensor),
-    m.Matrix: _matrix, m.Convolution: _convolution, m.Load: _dma, m.Store: _dma,
-    m.Nest: _nest, m.Move: _move, m.Unfold: _unfold, m.Fill: _fill,
-    m.ScalarFunction: _scalar, m.Control: _control,
-}  # fmt: skip
+    m.Matrix: _matrix,
+    m.Convolution: _convolution,
+    m.Load: _dma,
+    m.Store: _dma,
+    m.Nest: _nest,
+    m.Move: _move,
+    m.Unfold: _unfold,
+    m.Fill: _fill,
+    m.ScalarFunction: _scalar,
+    m.Control: _control,
+}
 
 
 def arguments(term: Term, record: Instruction, values: tuple[int, ...] | list[int]) -> list[int]:

@@ -48,9 +48,20 @@ def vector_ticks(
 
 
 def tensor_ticks(
-    bits: int, n: int, h: int, w: int, c: int, kx: int, ky: int, price: int,
-    line: int, more: int, first: int, second: int, third: int,
-) -> int:  # fmt: skip
+    bits: int,
+    n: int,
+    h: int,
+    w: int,
+    c: int,
+    kx: int,
+    ky: int,
+    price: int,
+    line: int,
+    more: int,
+    first: int,
+    second: int,
+    third: int,
+) -> int:
     """An aligned tensor, kx * ky times."""
     lines = (tensor(bits, n, h, w, c) + line - 1) // line
     return priced(lines * kx * ky, price) + skew(line, more, first, second, third, 0, 0)
@@ -84,9 +95,18 @@ def gemm_operations(lb: int, rb: int, m: int, k: int, n: int) -> int:
 
 
 def convolution_ticks(
-    n: int, h: int, w: int, c: int, kx: int, ky: int, channels: int,
-    step_m: int, step_k: int, step_n: int, price: int,
-) -> int:  # fmt: skip
+    n: int,
+    h: int,
+    w: int,
+    c: int,
+    kx: int,
+    ky: int,
+    channels: int,
+    step_m: int,
+    step_k: int,
+    step_n: int,
+    price: int,
+) -> int:
     """One product: a row for each result position, kx * ky * channels deep."""
     return priced(array_steps(n * h * w, kx * ky * channels, c, step_m, step_k, step_n), price)
 
@@ -104,9 +124,20 @@ def depthwise_ticks(
 
 
 def gradient_ticks(
-    shape: int, pad: int, window: int, dilation: int, unpad: int, kx: int, ky: int, maps: int, channels: int,
-    step_m: int, step_k: int, step_n: int, price: int,
-) -> int:  # fmt: skip
+    shape: int,
+    pad: int,
+    window: int,
+    dilation: int,
+    unpad: int,
+    kx: int,
+    ky: int,
+    maps: int,
+    channels: int,
+    step_m: int,
+    step_k: int,
+    step_n: int,
+    price: int,
+) -> int:
     """For each place of the window a product of [maps, positions] by [positions, channels]."""
     rows = forward_rows(shape, pad, window, dilation, unpad)
     positions = (shape >> 48) * rows * forward_columns(shape, pad, window, dilation, unpad)
@@ -196,9 +227,25 @@ def scatter_ticks(n: int, tiles: int, price: int) -> int:
 
 
 FUNCTIONS: tuple[Callable[..., int], ...] = (
-    nothing, vector_ticks, elements, tensor_ticks, tensor_elements, gemm_ticks, gemm_operations,
-    convolution_ticks, convolution_operations, depthwise_ticks, gradient_ticks, gradient_operations,
-    dma_ticks, fill_ticks, nest_ticks, move_ticks, unfold_ticks, copy_ticks, scatter_ticks,
+    nothing,
+    vector_ticks,
+    elements,
+    tensor_ticks,
+    tensor_elements,
+    gemm_ticks,
+    gemm_operations,
+    convolution_ticks,
+    convolution_operations,
+    depthwise_ticks,
+    gradient_ticks,
+    gradient_operations,
+    dma_ticks,
+    fill_ticks,
+    nest_ticks,
+    move_ticks,
+    unfold_ticks,
+    copy_ticks,
+    scatter_ticks,
     element_stream,
-)  # fmt: skip
+)
 """Every function of a ``Term``; compiled code knows them by their place here."""

@@ -219,9 +219,7 @@ def cos_near(x: float) -> float:
     return 1.0 if x == 0.0 else from_bits64(bits64(value) ^ s64(bits64(shifted) << 63))
 
 
-_TWO_OVER_PI = (
-    0, 0, 0xA2F9836E, 0x4E441529, 0xFC2757D1, 0xF534DDC0, 0xDB629599, 0x3C439041, 0xFE5163AB,
-)  # fmt: skip
+_TWO_OVER_PI = (0, 0, 0xA2F9836E, 0x4E441529, 0xFC2757D1, 0xF534DDC0, 0xDB629599, 0x3C439041, 0xFE5163AB)
 """2/pi, 32 bits at a time (a mathematical constant), the binary point after the second word."""
 
 

@@ -80,8 +80,10 @@ class Plan(NamedTuple):
 
 
 _NESTS: dict[Callable[..., int], Callable[..., Loops]] = {
-    nest.span: span, nest.element_span: element_span, nest.fill_span: fill_span,
-}  # fmt: skip
+    nest.span: span,
+    nest.element_span: element_span,
+    nest.fill_span: fill_span,
+}
 
 
 @cache

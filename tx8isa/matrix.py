@@ -137,9 +137,14 @@ def chain(fmt: int, out_format: int, q1: int, q0: int, scale: int, relu: int) ->
 def post_rules(*zero_points: str) -> tuple[Rule, ...]:
     """The rules of records with post-processing and INT8."""
     return (
-        float_lrelu, result_format, psum_format, one_activation, dense, both_scales,
+        float_lrelu,
+        result_format,
+        psum_format,
+        one_activation,
+        dense,
+        both_scales,
         *integer_rules(*zero_points),
-    )  # fmt: skip
+    )
 
 
 def apart(out: int, psum: int, out_bytes: int, psum_bytes: int, same_width: bool) -> bool:

@@ -14,18 +14,22 @@ _COUNT_MAX = (1 << 24) - 1
 
 
 def spm(
-    name: str,
-    field: str,
-    role: str,
-    length: Callable[..., int],
-    *arguments: str | int,
-    switched_by: str = "",
+    name: str, field: str, role: str, length: Callable[..., int], *arguments: str | int, switched_by: str = ""
 ) -> Operand:
     """An SPM byte address that touches ``length(*arguments)`` bytes."""
     return Operand(
-        name, field, 1, 32, 0, (1 << SPM_ADDRESS_BITS) - 1, memory="spm", role=role,
-        extent=Extent(length, arguments), switched_by=switched_by, default=0 if switched_by else None,
-    )  # fmt: skip
+        name,
+        field,
+        1,
+        32,
+        0,
+        (1 << SPM_ADDRESS_BITS) - 1,
+        memory="spm",
+        role=role,
+        extent=Extent(length, arguments),
+        switched_by=switched_by,
+        default=0 if switched_by else None,
+    )
 
 
 def ddr(name: str, field: str, role: str, length: Callable[..., int], *arguments: str | int) -> Operand:
@@ -57,9 +61,7 @@ def lanes(name: str, field: str, *lane: Lane, default: int | None = None) -> Ope
 
 def shape(name: str, field: str) -> Operand:
     """A packed nhwc shape."""
-    return lanes(
-        name, field, Lane("n", 1, 4096), Lane("h", 1, 4096), Lane("w", 1, 4096), Lane("c", 1, 16384)
-    )
+    return lanes(name, field, Lane("n", 1, 4096), Lane("h", 1, 4096), Lane("w", 1, 4096), Lane("c", 1, 16384))
 
 
 def pads(name: str, field: str) -> Operand:
@@ -81,9 +83,7 @@ def format_suffix(formats: tuple[Format, ...], field: str = "src0_format", at: i
     return Operand("format", field, 0, 4, 0, 15, at=at, choices=names)
 
 
-def format_choice(
-    name: str, field: str, at: int, formats: tuple[Format, ...], default: int | str
-) -> Operand:
+def format_choice(name: str, field: str, at: int, formats: tuple[Format, ...], default: int | str) -> Operand:
     """Another element format of the instruction, named in the text."""
     names = tuple((f.token, int(f)) for f in formats)
     return Operand(name, field, 0, 4, 0, 15, at=at, choices=names, default=default)

@@ -141,7 +141,11 @@ def _pair(
 
 
 CT_PARAM = Packet(
-    "CT_Param", Engine.CT, 160, 0x000, "opcode",
+    "CT_Param",
+    Engine.CT,
+    160,
+    0x000,
+    "opcode",
     (
         _inter_type(),
         _byte("cmd_valid", 4, 0x000, 16, 1),
@@ -174,10 +178,14 @@ CT_PARAM = Packet(
         _word("dst2_end", 152, 0x190, "dst2"),
         _byte("dims", 156, 0x060, 0, 3),
     ),
-)  # fmt: skip
+)
 
 NE_INSTR = Packet(
-    "TsmNeInstr", Engine.NE, 152, 0x200, "type",
+    "TsmNeInstr",
+    Engine.NE,
+    152,
+    0x200,
+    "type",
     (
         _inter_type(),
         _byte("sparse_en", 4, 0x200, 21, 1),
@@ -227,13 +235,17 @@ NE_INSTR = Packet(
         _word("out_end", 144, 0x3D0, "out"),
         _word("sparse_end", 148, 0x3E0, "sparse_index"),
     ),
-)  # fmt: skip
+)
 
 
 def _dma(engine: Engine, base: int) -> Packet:
     """RDMA and WDMA share the packet; their registers differ by the start of the block."""
     return Packet(
-        "DMA_Param", engine, 72, base, "",
+        "DMA_Param",
+        engine,
+        72,
+        base,
+        "",
         (
             _inter_type(),
             _byte("cmd_valid", 4, base, 0, 1),
@@ -251,14 +263,18 @@ def _dma(engine: Engine, base: int) -> Packet:
             _long("src_end", 56, base + 0x80, "src"),
             _long("dst_end", 64, base + 0x90, "dst"),
         ),
-    )  # fmt: skip
+    )
 
 
 RDMA_PARAM = _dma(Engine.RDMA, 0x400)
 WDMA_PARAM = _dma(Engine.WDMA, 0x4A0)
 
 TD_PARAM = Packet(
-    "TD_Param", Engine.TDMA, 128, 0x540, "opcode",
+    "TD_Param",
+    Engine.TDMA,
+    128,
+    0x540,
+    "opcode",
     (
         _inter_type(),
         _byte("cmd_valid", 4, 0x540, 12, 1),
@@ -277,8 +293,12 @@ TD_PARAM = Packet(
             for place, side in enumerate(("src_", "dst_"))
             for level in range(3)
             for field in _pair(
-                side, level, 60 + 24 * place + 8 * level, 0x5E0 + 0x30 * place + 0x10 * level,
-                Unit.VALUE, Unit.VALUE,
+                side,
+                level,
+                60 + 24 * place + 8 * level,
+                0x5E0 + 0x30 * place + 0x10 * level,
+                Unit.VALUE,
+                Unit.VALUE,
             )
         ),
         _word("src0_end", 108, 0x640, "src0"),
@@ -286,10 +306,14 @@ TD_PARAM = Packet(
         _word("dst_end", 116, 0x660, "dst"),
         _byte("dims", 120, 0x580, 0, 3),
     ),
-)  # fmt: skip
+)
 
 SC_PARAM = Packet(
-    "SC_Param", Engine.SCALAR, 12, 0x6A0, "opcode",
+    "SC_Param",
+    Engine.SCALAR,
+    12,
+    0x6A0,
+    "opcode",
     (
         _byte("cmd_valid", 0, 0x6A0, SCALAR_VALID_BIT, 1),
         _byte("format", 1, 0x6A0, SCALAR_FORMAT_SHIFT, 4),
@@ -297,7 +321,7 @@ SC_PARAM = Packet(
         _word("srcs", 4, 0x6B0),
         _word("dst", 8, 0x6C0),
     ),
-)  # fmt: skip
+)
 
 PACKETS: dict[Engine, Packet] = {
     packet.engine: packet for packet in (CT_PARAM, NE_INSTR, RDMA_PARAM, WDMA_PARAM, TD_PARAM, SC_PARAM)
@@ -310,13 +334,14 @@ WRITE_BACK = (CT_PARAM.field("wb_data0"), CT_PARAM.field("wb_data1"))
 CONTROL_REGISTERS: tuple[ControlRegister, ...] = (
     ControlRegister("ib_status", 0x740, (("left", 0, 8), ("task_done", 8, 1))),
     ControlRegister(
-        "exception", 0x750,
+        "exception",
+        0x750,
         tuple((unit, 8 * i, 8) for i, unit in enumerate(("scalar", "ct", "ne", "rdma", "wdma", "tdma"))),
     ),
     ControlRegister("priority", 0x760, (("priority", 0, 8),)),
     ControlRegister("exception_mask", 0x770, (("mask", 0, 48), ("keep_last", 48, 1), ("clear", 49, 1))),
     ControlRegister("serial_mode", 0x780, (("serial", 0, 1),)),
-)  # fmt: skip
+)
 """The control and status registers of a worker's window (spec)."""
 
 

@@ -182,9 +182,16 @@ def fused(a: int, b: int, c: int, rm: int, form: Form) -> tuple[int, int]:
 
 
 def sum_pair(
-    sign: int, exponent: int, high: int, low: int, sign_c: int, exponent_c: int, other: int,
-    form: Form, rm: int,
-) -> tuple[int, int]:  # fmt: skip
+    sign: int,
+    exponent: int,
+    high: int,
+    low: int,
+    sign_c: int,
+    exponent_c: int,
+    other: int,
+    form: Form,
+    rm: int,
+) -> tuple[int, int]:
     """A product (as in ``pack_pair``) plus ``other`` * 2**(exponent_c - 60)."""
     rest = 0
     if exponent > exponent_c:

@@ -29,9 +29,15 @@ _EXAMPLE = {
 _SECOND_LENGTH = {Form.VV: "n", Form.VUV: "unit", Form.VUV_LOOP: "full_unit"}
 """The operand that counts the elements of src1."""
 _RELATION_ORDER = (
-    (Form.VV, False), (Form.VV, True), (Form.VS, False), (Form.VS, True),
-    (Form.VUV, False), (Form.VUV_LOOP, False), (Form.VUV, True), (Form.VUV_LOOP, True),
-)  # fmt: skip
+    (Form.VV, False),
+    (Form.VV, True),
+    (Form.VS, False),
+    (Form.VS, True),
+    (Form.VUV, False),
+    (Form.VUV_LOOP, False),
+    (Form.VUV, True),
+    (Form.VUV_LOOP, True),
+)
 """(form, whether the result is packed bits) in the order of the opcodes."""
 _BEYOND = "bits of the last byte beyond the count keep their values"
 _BIT_FORM = {Form.V: "bv", Form.VV: "bvbv", Form.VUV: "bvubv", Form.VUV_LOOP: "bvubv_loop"}
@@ -87,30 +93,48 @@ LOOP_RULES = (_some, _unit_is_64, _n_in_units, _full_in_groups, _full_unit_in_un
 
 
 def unary(
-    opcode: int, evidence: str, *, single: bool = False, usual: Body | None = None, seldom: float = 0.0,
-    binary32: bool = False, exact: Callable[[float], bool] | None = None, work: Work = Work.ARITHMETIC,
-) -> Callable[[Body], Body]:  # fmt: skip
+    opcode: int,
+    evidence: str,
+    *,
+    single: bool = False,
+    usual: Body | None = None,
+    seldom: float = 0.0,
+    binary32: bool = False,
+    exact: Callable[[float], bool] | None = None,
+    work: Work = Work.ARITHMETIC,
+) -> Callable[[Body], Body]:
     """Decorator: the V_V record of a body of one element; see ``Elementwise``."""
 
     def wrap(body: Body) -> Body:
         name = body.__name__.rstrip("_")
         register(
             Instruction(
-                Engine.CT, opcode, f"ct.{name}.v", _unary_operands(), FLOATS,
+                Engine.CT,
+                opcode,
+                f"ct.{name}.v",
+                _unary_operands(),
+                FLOATS,
                 Elementwise(body, Form.V, None, single, usual, seldom, binary32, exact),
                 f"{body.__doc__} dst[i] is the result for x = src0[i].",
-                f"ct.{name}.v.fp16 dst=0x30000, src0=0x10000, n=128", evidence, work=work,
+                f"ct.{name}.v.fp16 dst=0x30000, src0=0x10000, n=128",
+                evidence,
+                work=work,
             )
-        )  # fmt: skip
+        )
         return body
 
     return wrap
 
 
 def binary(
-    opcode: int, evidence: str, *, error: Error | None = None, single: bool = False,
-    down: Body | None = None, work: Work = Work.ARITHMETIC,
-) -> Callable[[Body], Body]:  # fmt: skip
+    opcode: int,
+    evidence: str,
+    *,
+    error: Error | None = None,
+    single: bool = False,
+    down: Body | None = None,
+    work: Work = Work.ARITHMETIC,
+) -> Callable[[Body], Body]:
     """Decorator: the four records of a body of two elements, at opcode .. opcode + 3.
 
     ``error`` (sign of what the binary64 result leaves out) gives the records a rounding mode; ``down`` is the
@@ -123,13 +147,19 @@ def binary(
             mnemonic = f"ct.{name}.{form.value}"
             register(
                 Instruction(
-                    Engine.CT, opcode + step, mnemonic, _binary_operands(form, error is not None), FLOATS,
+                    Engine.CT,
+                    opcode + step,
+                    mnemonic,
+                    _binary_operands(form, error is not None),
+                    FLOATS,
                     Elementwise(body, form, error, single, down=down),
                     f"{body.__doc__} a = src0[i], b = {_SECOND[form]}.",
-                    f"{mnemonic}.fp16 {_EXAMPLE[form]}", evidence,
-                    LOOP_RULES if form is Form.VUV_LOOP else (), work,
+                    f"{mnemonic}.fp16 {_EXAMPLE[form]}",
+                    evidence,
+                    LOOP_RULES if form is Form.VUV_LOOP else (),
+                    work,
                 )
-            )  # fmt: skip
+            )
         return body
 
     return wrap
@@ -171,13 +201,19 @@ def bitwise(opcode: int, name: str, evidence: str) -> Callable[[Bits], Bits]:
             second = f", b = {_BIT_SECOND[form]}" if form is not Form.V else ""
             register(
                 Instruction(
-                    Engine.CT, opcode + step, mnemonic, operands, (), Bitwise(body, form),
+                    Engine.CT,
+                    opcode + step,
+                    mnemonic,
+                    operands,
+                    (),
+                    Bitwise(body, form),
                     f"{body.__doc__} Bit i of dst is the result for a = bit i of src0{second}. "
                     f"Counts are in bits; {_BEYOND}.",
-                    f"{mnemonic} {_EXAMPLE.get(form, example)}", evidence,
+                    f"{mnemonic} {_EXAMPLE.get(form, example)}",
+                    evidence,
                     LOOP_RULES if form is Form.VUV_LOOP else (),
                 )
-            )  # fmt: skip
+            )
         return body
 
     return wrap
@@ -199,13 +235,18 @@ def _condition(opcode: int, name: str, holds: Condition, form: Form, packed: boo
     elements = "x = src0[i]" if form is Form.V else f"a = src0[i], b = {_SECOND[form]}"
     register(
         Instruction(
-            Engine.CT, opcode, mnemonic, _condition_operands(form, packed), FLOATS,
+            Engine.CT,
+            opcode,
+            mnemonic,
+            _condition_operands(form, packed),
+            FLOATS,
             Relation(holds, form, packed),
             f"{holds.__doc__} {elements}; {result}.",
-            f"{mnemonic}.fp16 {_EXAMPLE.get(form, 'dst=0x30000, src0=0x10000, n=128')}", evidence,
+            f"{mnemonic}.fp16 {_EXAMPLE.get(form, 'dst=0x30000, src0=0x10000, n=128')}",
+            evidence,
             LOOP_RULES if form is Form.VUV_LOOP else (),
         )
-    )  # fmt: skip
+    )
 
 
 def _condition_operands(form: Form, packed: bool) -> tuple[Operand, ...]:

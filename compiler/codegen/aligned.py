@@ -193,9 +193,16 @@ def _first(tensor: DdrTensor, at: Place) -> Value:
 
 
 def load_aligned(
-    k: Kernel, name: str, tensor: DdrTensor, first: Value, step: int, grid: Grid, channels: int,
-    row_step: int = 1, into: Value | None = None,
-) -> Aligned:  # fmt: skip
+    k: Kernel,
+    name: str,
+    tensor: DdrTensor,
+    first: Value,
+    step: int,
+    grid: Grid,
+    channels: int,
+    row_step: int = 1,
+    into: Value | None = None,
+) -> Aligned:
     """Read a slice; position p begins at element ``first + p * step`` of the tensor.
 
     Rows of the slice are ``row_step`` rows apart. It goes ``into`` a place of the caller or a new buffer.
@@ -236,9 +243,15 @@ def store_aligned(k: Kernel, source: Aligned, tensor: DdrTensor, first: Value, s
         if rest != width:
             compact = k.buffer("compact", source.grid.room * source.grid.width * rest * each)
             k.emit(
-                "td.gatherscatter", dst=compact, src0=data, n=rest * each,
-                src_stride0=width * each, src_iter0=positions, dst_stride0=rest * each, dst_iter0=positions,
-            )  # fmt: skip
+                "td.gatherscatter",
+                dst=compact,
+                src0=data,
+                n=rest * each,
+                src_stride0=width * each,
+                src_iter0=positions,
+                dst_stride0=rest * each,
+                dst_iter0=positions,
+            )
             data = compact
         loops = dma_loops((step, 1), (positions, rest))
         target = tensor.at(add(first, whole * BLOCK))
@@ -277,9 +290,15 @@ def per_channel(k: Kernel, name: str, data: Aligned, vector: Value) -> None:
     group = multiply(positions, BLOCK)
     if data.planes > 1:
         k.emit(
-            f"ct.{name}.vuv_loop.{token}", dst=data.base, src0=data.base, src1=vector, n=group, unit=BLOCK,
-            full=multiply(group, data.planes), full_unit=BLOCK * data.planes,
-        )  # fmt: skip
+            f"ct.{name}.vuv_loop.{token}",
+            dst=data.base,
+            src0=data.base,
+            src1=vector,
+            n=group,
+            unit=BLOCK,
+            full=multiply(group, data.planes),
+            full_unit=BLOCK * data.planes,
+        )
     elif data.planes:
         Vector(k, data.fmt, group).vuv(name, data.base, data.base, vector, BLOCK)
     if data.tail:
@@ -300,10 +319,17 @@ def spread(k: Kernel, target: Aligned, vector: Value) -> None:
 def _spread(k: Kernel, target: Aligned, first: int, planes: int, width: int, vector: Value) -> None:
     size, positions = 4 * width, target.grid.positions
     k.emit(
-        "td.gatherscatter", dst=target.plane(first), src0=add(vector, 4 * BLOCK * first), n=size,
-        src_stride0=0, src_iter0=positions, src_stride1=size, src_iter1=planes,
-        dst_stride0=size, dst_iter0=multiply(positions, planes),
-    )  # fmt: skip
+        "td.gatherscatter",
+        dst=target.plane(first),
+        src0=add(vector, 4 * BLOCK * first),
+        n=size,
+        src_stride0=0,
+        src_iter0=positions,
+        src_stride1=size,
+        src_iter1=planes,
+        dst_stride0=size,
+        dst_iter0=multiply(positions, planes),
+    )
 
 
 @dataclass(frozen=True)

@@ -81,9 +81,11 @@ class Exchange:
         if self.way == "ddr":
             first = 0 if self.parts is None else multiply(team.member, self.members * self.size)
             k.emit(
-                "rdma.fp32", dst=self._inbox, src=self._partials.at(add(self._team_first(), first)),
+                "rdma.fp32",
+                dst=self._inbox,
+                src=self._partials.at(add(self._team_first(), first)),
                 n=self.members * self.size,
-            )  # fmt: skip
+            )
         result = k.buffer(name, WORD * self.size)
         shape: list[Value] = [1, self.members, self.size // self.lanes, self.lanes]
         k.emit(f"ct.reduce.{name}.fp32", dst=result, src0=self._inbox, shape=shape, dims="h")

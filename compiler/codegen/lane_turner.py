@@ -67,19 +67,30 @@ class LaneTurner:
             self._plane(self.edge, narrow, self.whole, self.rest, count, target, first)
 
     def _plane(
-        self, engine: ByteTransposer, lanes: Value, plane: Value, channels: int, count: Value,
-        target: DdrTensor, first: Value,
-    ) -> None:  # fmt: skip
+        self,
+        engine: ByteTransposer,
+        lanes: Value,
+        plane: Value,
+        channels: int,
+        count: Value,
+        target: DdrTensor,
+        first: Value,
+    ) -> None:
         """A plane of at most 64 channels of the rows."""
         k, begin = self.k, multiply(plane, BLOCK)
         rows = engine.turn(add(lanes, multiply(begin, _EACH * self.width)), self.width)
         if channels != engine.width:
             compact = k.buffer("compact", _EACH * self.width * channels)
             k.emit(
-                "td.gatherscatter", dst=compact, src0=rows, n=channels * _EACH,
-                src_stride0=engine.width * _EACH, src_iter0=count,
-                dst_stride0=channels * _EACH, dst_iter0=count,
-            )  # fmt: skip
+                "td.gatherscatter",
+                dst=compact,
+                src0=rows,
+                n=channels * _EACH,
+                src_stride0=engine.width * _EACH,
+                src_iter0=count,
+                dst_stride0=channels * _EACH,
+                dst_iter0=count,
+            )
             rows = compact
         loops = dma_loops((self.axis, 1), (count, channels))
         k.emit(f"wdma.{target.fmt.token}", dst=target.at(add(first, begin)), src=rows, **loops)
@@ -95,8 +106,15 @@ def spread_over_lanes(k: Kernel, name: str, vector: Value, axis: int, width: int
     convert(k, low, low, axis, Format.FP32, Format.TF32)
     table = k.buffer(name, 4 * axis * width)
     sizes: dict[str, Value | str] = {
-        "b": ones, "out": table, "lt": 1, "rt": 1, "m": axis, "k": 1, "n": width, "out_format": "fp32"
-    }  # fmt: skip
+        "b": ones,
+        "out": table,
+        "lt": 1,
+        "rt": 1,
+        "m": axis,
+        "k": 1,
+        "n": width,
+        "out_format": "fp32",
+    }
     k.emit("ne.gemm.tf32", a=high, **sizes)
     k.emit("ne.gemm.tf32", a=low, psum=table, **sizes)
     return table

@@ -230,9 +230,15 @@ class Item:
             target = lanes.table if wide else lanes.narrow
             size = multiply(self.count, each)
             k.emit(
-                "td.gatherscatter", dst=target, src0=stage, n=size, src_stride0=size, src_iter0=count,
-                dst_stride0=lanes.width * each, dst_iter0=count,
-            )  # fmt: skip
+                "td.gatherscatter",
+                dst=target,
+                src0=stage,
+                n=size,
+                src_stride0=size,
+                src_iter0=count,
+                dst_stride0=lanes.width * each,
+                dst_iter0=count,
+            )
             stage = target
         if not wide:
             n = multiply(count, lanes.width)
@@ -268,9 +274,15 @@ class Item:
             size = multiply(self.count, each)
             compact = k.buffer("compact", each * room)
             k.emit(
-                "td.gatherscatter", dst=compact, src0=data, n=size, src_stride0=lanes.width * each,
-                src_iter0=segment.count, dst_stride0=size, dst_iter0=segment.count,
-            )  # fmt: skip
+                "td.gatherscatter",
+                dst=compact,
+                src0=data,
+                n=size,
+                src_stride0=lanes.width * each,
+                src_iter0=segment.count,
+                dst_stride0=size,
+                dst_iter0=segment.count,
+            )
             data = compact
         loops = dma_loops((lanes.folds.inner, 1), (segment.count, self.count))
         k.emit(f"wdma.{target.fmt.token}", dst=target.at(self._first(segment.start)), src=data, **loops)
@@ -302,7 +314,10 @@ def for_each_block(
         first, second = (down, packed) if to_lanes else (packed, down)
         offsets = (rows, columns) if to_lanes else (columns, rows)
         k.emit(
-            "td.gatherscatter", src0=add(source, offsets[0]), dst=add(target, offsets[1]), n=WORD,
+            "td.gatherscatter",
+            src0=add(source, offsets[0]),
+            dst=add(target, offsets[1]),
+            n=WORD,
             **{f"src_{name}": value for name, value in first.items()},
             **{f"dst_{name}": value for name, value in second.items()},
-        )  # fmt: skip
+        )

@@ -241,10 +241,15 @@ class _Turner:
         k, each = self.k, self.target.tensor.bytes_each
         compact = k.buffer("compact", columns * piece.size * each)
         k.emit(
-            "td.gatherscatter", dst=compact, src0=data, n=piece.size * each,
-            src_stride0=piece.width * each, src_iter0=columns,
-            dst_stride0=piece.size * each, dst_iter0=columns,
-        )  # fmt: skip
+            "td.gatherscatter",
+            dst=compact,
+            src0=data,
+            n=piece.size * each,
+            src_stride0=piece.width * each,
+            src_iter0=columns,
+            dst_stride0=piece.size * each,
+            dst_iter0=columns,
+        )
         return compact
 
 
@@ -282,7 +287,12 @@ class ByteTransposer:
         )
         turned = k.buffer("turned", columns * line + LINE_BYTES)
         k.emit(
-            "ne.dwconv.int8", a=spread, w=self.keep, out=turned, shape=[1, columns, each, line],
-            dst_shape=[1, columns, 1, line], window=[each, 1, each, 1],
-        )  # fmt: skip
+            "ne.dwconv.int8",
+            a=spread,
+            w=self.keep,
+            out=turned,
+            shape=[1, columns, each, line],
+            dst_shape=[1, columns, 1, line],
+            window=[each, 1, each, 1],
+        )
         return turned

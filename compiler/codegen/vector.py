@@ -77,7 +77,13 @@ def spread_rows(k: Kernel, dst: Value, src: Value, rows: Value, columns: int, si
     while done < columns:
         source, count, stride = (src, 1, size) if not done else (dst, min(done, columns - done), step)
         k.emit(
-            "td.gatherscatter", dst=add(dst, done * size), src0=source, n=count * size,
-            src_stride0=stride, src_iter0=rows, dst_stride0=step, dst_iter0=rows,
-        )  # fmt: skip
+            "td.gatherscatter",
+            dst=add(dst, done * size),
+            src0=source,
+            n=count * size,
+            src_stride0=stride,
+            src_iter0=rows,
+            dst_stride0=step,
+            dst_iter0=rows,
+        )
         done += count

@@ -81,9 +81,15 @@ def geometry(window: Window) -> Geometry:
 
     (height, width), (rows, columns) = two(window.image, 1), two(window.output, 1)
     return Geometry(
-        height, width, two(window.kernel, 1), two(window.strides, 1), two(window.dilations, 1),
-        two(window.pads_begin, 0), rows, columns,
-    )  # fmt: skip
+        height,
+        width,
+        two(window.kernel, 1),
+        two(window.strides, 1),
+        two(window.dilations, 1),
+        two(window.pads_begin, 0),
+        rows,
+        columns,
+    )
 
 
 def upright(g: Geometry) -> Geometry:

@@ -84,8 +84,9 @@ def _lengths(record: Instruction, values: tuple[int, ...]) -> tuple[int, ...]:
     extents = (operand.extent for operand in scratchpad_operands(record))
     return tuple(
         int(extent.length(*argument_values(record, extent.arguments, values)))
-        for extent in extents if extent is not None
-    )  # fmt: skip
+        for extent in extents
+        if extent is not None
+    )
 
 
 def _operands(record: Instruction, of_record: Cost) -> tuple[int, ...]:

@@ -11,9 +11,16 @@ Registers = dict[str, int]
 """What the registers hold, as far as it is known."""
 
 _APPLY: dict[str, Callable[[int, int], int]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.floordiv,
-    "rem": operator.mod, "min": min, "max": max, "shl": operator.lshift, "or": operator.or_,
-}  # fmt: skip
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": operator.floordiv,
+    "rem": operator.mod,
+    "min": min,
+    "max": max,
+    "shl": operator.lshift,
+    "or": operator.or_,
+}
 
 
 def value_of(value: Value, registers: Registers) -> int:

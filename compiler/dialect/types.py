@@ -5,16 +5,7 @@ from __future__ import annotations
 import math
 from functools import cache
 
-from xdsl.dialects.builtin import (
-    IntegerType,
-    NoneAttr,
-    Signedness,
-    StringAttr,
-    TensorType,
-    bf16,
-    f16,
-    f32,
-)
+from xdsl.dialects.builtin import IntegerType, NoneAttr, Signedness, StringAttr, TensorType, bf16, f16, f32
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 

@@ -44,8 +44,12 @@ def _state(operation: Operation) -> State:
     operands, results = tuple(operation.operands), operation.results
     blocks = [block for region in operation.regions for block in region.blocks]
     return (
-        operation.parent, operands, [value.type for value in operands],
+        operation.parent,
+        operands,
+        [value.type for value in operands],
         [(result.type, result.first_use is None) for result in results],
-        operation.attributes.copy(), operation.properties.copy(), operation.successors[:],
+        operation.attributes.copy(),
+        operation.properties.copy(),
+        operation.successors[:],
         [(block, [argument.type for argument in block.args], *block.ops) for block in blocks],
-    )  # fmt: skip
+    )

@@ -28,15 +28,7 @@ from compiler.codegen.tensors import (
 )
 from compiler.codegen.vector import MOST_MOVES, WIDE, Vector, convert, spread_rows
 from compiler.graph import FLOATS
-from compiler.lowering.pointwise import (
-    POINTWISE,
-    Combine,
-    Formula,
-    Operand,
-    Pointwise,
-    define,
-    known_number,
-)
+from compiler.lowering.pointwise import POINTWISE, Combine, Formula, Operand, Pointwise, define, known_number
 from compiler.lowering.record import Order, Work, lowering
 from compiler.operators.casting import cast_dtype
 from compiler.operators.record import Call

@@ -13,15 +13,7 @@ import numpy as np
 from compiler.codegen.core import Core, element_of, offset_of
 from compiler.codegen.expr import add, multiply
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.tensors import (
-    DdrTensor,
-    View,
-    broadcast_view,
-    collapse,
-    copy_views,
-    unravel,
-    whole,
-)
+from compiler.codegen.tensors import DdrTensor, View, broadcast_view, collapse, copy_views, unravel, whole
 from compiler.graph import FLOATS, INTEGERS
 from compiler.lowering import formulas
 from compiler.lowering.chain import lower_single

@@ -52,9 +52,14 @@ def generate(
 
 
 def attempt(
-    prefix: str, work: Work, target: Target, budget: int, synchronized: bool,
-    settled: frozenset[str] = frozenset(), apart: bool = False,
-) -> Kernel:  # fmt: skip
+    prefix: str,
+    work: Work,
+    target: Target,
+    budget: int,
+    synchronized: bool,
+    settled: frozenset[str] = frozenset(),
+    apart: bool = False,
+) -> Kernel:
     """The code with slices of at most ``budget`` bytes; ``DOES_NOT_FIT`` is raised when there is no room.
 
     ``apart``: the members of a group one after another.

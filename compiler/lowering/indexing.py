@@ -13,12 +13,7 @@ from dataclasses import replace
 from compiler.codegen.core import Core, offset_of
 from compiler.codegen.expr import Value, Variable, add, multiply
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.tensors import (
-    DdrTensor,
-    copy_views,
-    unravel,
-    whole,
-)
+from compiler.codegen.tensors import DdrTensor, copy_views, unravel, whole
 from compiler.lowering.core import ARITHMETIC, words_like
 from compiler.lowering.indexed_rows import FEWEST, Rows, gather_rows, scatter_rows
 from compiler.lowering.movement import cast as cast_floats

@@ -175,9 +175,14 @@ class _Layer:
         right = [add(part, skipped) for part in self.weights]
         sizes: dict[str, Argument] = {"m": self.rows.size, "n": len(gates) * self.hidden, "k": self.hidden}
         multiply_parts(
-            self.k, f"ne.gemm.{fmt.token}", ("a", left), ("b", right), out, accumulate,
+            self.k,
+            f"ne.gemm.{fmt.token}",
+            ("a", left),
+            ("b", right),
+            out,
+            accumulate,
             {**sizes, "rt": 1, "out_format": "fp32"},
-        )  # fmt: skip
+        )
 
     def gate(self, gates: Aligned, number: int) -> Value:
         """Where the planes of a gate are."""

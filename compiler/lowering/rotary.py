@@ -101,8 +101,15 @@ def rotary(k: Kernel, work: Work) -> None:
     own = p.heads // by_heads
     together = max(n for n in range(1, own + 1) if own % n == 0 and (n == 1 or n * positions.size <= room))
     with k.loop(math.prod(p.others)) as other, slices(k, positions) as (begin, count):
-        block = _Block(k, p, together, Grid(multiply(together, count), 1, together * positions.size),
-                       count, begin, unravel(other, p.others))  # fmt: skip
+        block = _Block(
+            k,
+            p,
+            together,
+            Grid(multiply(together, count), 1, together * positions.size),
+            count,
+            begin,
+            unravel(other, p.others),
+        )
         tables = [block.table(name, p.rows[at]) for at, name in ((1, "cos"), (2, "sin"))]
         with k.loop(own // together) as group:
             head = k.let(multiply(add(multiply(place[1], own // together), group), together))
@@ -171,9 +178,12 @@ class _Block:
             shape: list[Value] = [1, grid.height, 1, part.width]
             k.emit(f"rdma.{token}", dst=compact, src=place, **loops)
             k.emit(
-                f"td.channelnorm.{token}", dst=target.plane(part.first), src0=compact, shape=shape,
+                f"td.channelnorm.{token}",
+                dst=target.plane(part.first),
+                src0=compact,
+                shape=shape,
                 dst_shape=shape,
-            )  # fmt: skip
+            )
         return target
 
     def store(self, data: Aligned, rows: _Rows, head: Value) -> None:
@@ -183,10 +193,15 @@ class _Block:
             if part.width != part.stored:
                 compact = k.buffer("compact", self.grid.room * part.width * each)
                 k.emit(
-                    "td.gatherscatter", dst=compact, src0=source, n=part.width * each,
-                    src_stride0=part.stored * each, src_iter0=self.grid.height,
-                    dst_stride0=part.width * each, dst_iter0=self.grid.height,
-                )  # fmt: skip
+                    "td.gatherscatter",
+                    dst=compact,
+                    src0=source,
+                    n=part.width * each,
+                    src_stride0=part.stored * each,
+                    src_iter0=self.grid.height,
+                    dst_stride0=part.width * each,
+                    dst_iter0=self.grid.height,
+                )
                 source = compact
             k.emit(f"wdma.{rows.tensor.fmt.token}", dst=place, src=source, **loops)
 
@@ -205,10 +220,17 @@ class _Block:
         for part in self._parts():
             size = multiply(self.count, 4 * part.stored)
             self.k.emit(
-                "td.gatherscatter", dst=target.plane(part.first), src0=once.plane(part.first), n=size,
-                src_stride0=0, src_iter0=self.heads, src_stride1=size, src_iter1=part.planes,
-                dst_stride0=size, dst_iter0=self.heads * part.planes,
-            )  # fmt: skip
+                "td.gatherscatter",
+                dst=target.plane(part.first),
+                src0=once.plane(part.first),
+                n=size,
+                src_stride0=0,
+                src_iter0=self.heads,
+                src_stride1=size,
+                src_iter1=part.planes,
+                dst_stride0=size,
+                dst_iter0=self.heads * part.planes,
+            )
         return target
 
 
@@ -222,9 +244,16 @@ def _turn_rows(block: _Block, head: Value, compute: Format, turner: Value, table
     for step, part in enumerate(split(k, narrow)):
         psum: dict[str, Value] = {"psum": turned.base} if step else {}
         k.emit(
-            f"ne.gemm.{engine_format(compute).token}", a=part.base, b=turner, out=turned.base,
-            m=block.grid.height, k=block.p.size, n=block.p.size, out_format="fp32", **psum,
-        )  # fmt: skip
+            f"ne.gemm.{engine_format(compute).token}",
+            a=part.base,
+            b=turner,
+            out=turned.base,
+            m=block.grid.height,
+            k=block.p.size,
+            n=block.p.size,
+            out_format="fp32",
+            **psum,
+        )
     vector = Vector(k, Format.FP32, wide.elements)
     total = slice_buffer(k, "total", Format.FP32, block.grid, block.p.size)
     vector.vv("mul", total.base, wide.base, tables[0].base)

@@ -71,10 +71,17 @@ def _spread(k: Kernel, source: Aligned, target: Aligned, times: int) -> None:
         parts.append((source.planes, positions, source.tail * each))
     for plane, moves, size in parts:
         k.emit(
-            "td.gatherscatter", dst=target.plane(plane), src0=source.plane(plane), n=size,
-            src_stride0=0, src_iter0=times, src_stride1=size, src_iter1=moves,
-            dst_stride0=size, dst_iter0=times * moves,
-        )  # fmt: skip
+            "td.gatherscatter",
+            dst=target.plane(plane),
+            src0=source.plane(plane),
+            n=size,
+            src_stride0=0,
+            src_iter0=times,
+            src_stride1=size,
+            src_iter1=moves,
+            dst_stride0=size,
+            dst_iter0=times * moves,
+        )
 
 
 def _columns(k: Kernel, work: Work, lines: int, columns: int) -> int:

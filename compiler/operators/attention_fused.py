@@ -121,12 +121,7 @@ register(
         name="FusedAttention",
         since=1,
         summary="softmax(Q K' scale + mask) V over the last two axes",
-        inputs=(
-            Input("Q", FLOAT),
-            Input("K", FLOAT),
-            Input("V", FLOAT),
-            Input("mask", FLOAT, optional=True),
-        ),
+        inputs=(Input("Q", FLOAT), Input("K", FLOAT), Input("V", FLOAT), Input("mask", FLOAT, optional=True)),
         outputs=(Output("Y", FLOAT),),
         attributes=(
             Attribute("scale", "float", 1.0),

@@ -11,14 +11,7 @@ from compiler.operators.elementwise import operands_broadcast
 from compiler.operators.expansion import Builder, Expansion
 from compiler.operators.parts import reshaped
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
-from compiler.operators.types import (
-    FLOAT,
-    INT64,
-    NUMERIC,
-    axis_in_range,
-    broadcast_shapes,
-    same_shape,
-)
+from compiler.operators.types import FLOAT, INT64, NUMERIC, axis_in_range, broadcast_shapes, same_shape
 from compiler.operators.types import normalized as from_front
 
 

@@ -12,11 +12,7 @@ from compiler.operators.expansion import Builder
 from compiler.operators.parts import averaged, broadcast, cut, normalized, permuted, reshaped, swapped
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
 from compiler.operators.rotary import halves, neighbours
-from compiler.operators.types import (
-    FLOAT,
-    rank_within,
-    same_shape,
-)
+from compiler.operators.types import FLOAT, rank_within, same_shape
 
 _EPSILON = Attribute("epsilon", "float", 1e-5)
 _STASH = Attribute("stash_type", "int", 1)

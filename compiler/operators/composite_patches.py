@@ -65,12 +65,7 @@ _operator(
         PADS,
         STRIDES,
     ),
-    (
-        rank_within("X", 3, 5, "1-D to 3-D pooling"),
-        lengths_match,
-        pads_or_auto_pad,
-        window_fits(pool_window),
-    ),
+    (rank_within("X", 3, 5, "1-D to 3-D pooling"), lengths_match, pads_or_auto_pad, window_fits(pool_window)),
     precise=True,
 )
 

@@ -212,10 +212,7 @@ def cumulated_axis_in_range(call: Call) -> str | None:
     return None if len(axes) == 1 and -rank <= axes[0] < rank else f"axis {list(axes)} with r = {rank}"
 
 
-_FLAGS = (
-    Attribute("exclusive", "int", 0, allowed=(0, 1)),
-    Attribute("reverse", "int", 0, allowed=(0, 1)),
-)
+_FLAGS = (Attribute("exclusive", "int", 0, allowed=(0, 1)), Attribute("reverse", "int", 0, allowed=(0, 1)))
 _ADDED = Types("T", (*FLOATS, "int32", "int64"))
 for _name, _since, _op, _start in (("CumSum", 11, "Add", 0), ("CumProd", 26, "Mul", 1)):
     _operator(

@@ -86,10 +86,7 @@ def _spread(b: Builder, x: str, mode: str) -> list[tuple[str, str | None]]:
     whole = b("Floor", x)
     part = b("Sub", x, whole)
     if mode == "linear":
-        return [
-            (whole, b("Sub", b.like(part, 1), part)),
-            (b("Add", whole, b.like(whole, 1)), part),
-        ]
+        return [(whole, b("Sub", b.like(part, 1), part)), (b("Add", whole, b.like(whole, 1)), part)]
     a = -0.75  # Keys, Cubic Convolution Interpolation for Digital Image Processing, 1981
     kernels = ((a, -2 * a, a, 0), (a + 2, -a - 3, 0, 1), (-a - 2, 2 * a + 3, -a, 0), (-a, a, 0, 0))
     return [

@@ -102,9 +102,6 @@ _operator(
     (Input("past_cache", ANY), Input("update", ANY), Input("write_indices", INT64, optional=True)),
     (Output("present_cache", ANY),),
     _tensor_scatter,
-    (
-        Attribute("axis", "int", -2),
-        Attribute("mode", "string", "linear", allowed=("linear", "circular")),
-    ),
+    (Attribute("axis", "int", -2), Attribute("mode", "string", "linear", allowed=("linear", "circular"))),
     (rank_within("past_cache", 2, None, "[batch, ...]"), cache_takes_update),
 )

@@ -158,12 +158,7 @@ LAYER_NORMALIZATION = register(
             Output("InvStdDev", _STASHED, optional=True),
         ),
         attributes=(Attribute("axis", "int", -1), _EPSILON, Attribute("stash_type", "int", 1)),
-        rules=(
-            axis_in_range,
-            computed_in_float32,
-            scale_and_bias_broadcast,
-            something_to_normalize,
-        ),
+        rules=(axis_in_range, computed_in_float32, scale_and_bias_broadcast, something_to_normalize),
         shapes=_layer_norm_shapes,
         expansion=_layer_norm_parts,
         reference=_layer_norm,
@@ -178,11 +173,7 @@ register(
         inputs=(Input("X", FLOAT), Input("scale", _OF_SCALE)),
         outputs=(Output("Y", _OF_SCALE),),
         attributes=(Attribute("axis", "int", -1), _EPSILON, Attribute("stash_type", "int", 1)),
-        rules=(
-            axis_in_range,
-            scale_and_bias_broadcast,
-            something_to_normalize,
-        ),
+        rules=(axis_in_range, scale_and_bias_broadcast, something_to_normalize),
         shapes=same_shape,
         reference=_rms_norm,
     )

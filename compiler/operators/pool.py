@@ -25,11 +25,7 @@ from compiler.operators.window import (
 
 _POOLED = Types("T", (*FLOATS, "int8", "uint8"))
 _KERNEL_SHAPE = Attribute("kernel_shape", "ints", required=True, minimum=1)
-_RULES = (
-    rank_within("X", 3, 5, "1-D to 3-D pooling"),
-    lengths_match,
-    pads_or_auto_pad,
-)
+_RULES = (rank_within("X", 3, 5, "1-D to 3-D pooling"), lengths_match, pads_or_auto_pad)
 
 
 def pool_window(call: Call) -> Window:

@@ -173,13 +173,7 @@ PAD = register(
         attributes=(
             Attribute("mode", "string", "constant", allowed=("constant", "reflect", "edge", "wrap")),
         ),
-        rules=(
-            pad_axes_valid,
-            pads_length,
-            pad_value_is_scalar,
-            cut_leaves_something,
-            something_to_repeat,
-        ),
+        rules=(pad_axes_valid, pads_length, pad_value_is_scalar, cut_leaves_something, something_to_repeat),
         shapes=_pad_shapes,
         reference=_pad,
     )

@@ -133,9 +133,10 @@ class _Stacker:
         """The last group all of whose users are among these; None if it cannot be a stage."""
         owners = {value.owner for each in found for value in each.operands} - set(found)
         alone = [
-            owner for owner in owners
+            owner
+            for owner in owners
             if isinstance(owner, GroupOp) and all(use.operation in found for use in owner.results[0].uses)
-        ]  # fmt: skip
+        ]
         return max(filter(self._fits, alone), key=self.place.__getitem__, default=None)
 
     def _fits(self, operation: GroupOp) -> bool:

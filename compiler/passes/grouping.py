@@ -9,12 +9,7 @@ from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
 from compiler.dialect.group import new_group
-from compiler.dialect.ops import (
-    CastOp,
-    GroupOp,
-    NodeOperation,
-    TensorOperation,
-)
+from compiler.dialect.ops import CastOp, GroupOp, NodeOperation, TensorOperation
 from compiler.dialect.types import format_of, order_of, shape_of
 from compiler.lowering import LOWERINGS
 from compiler.lowering.chain import chainable

@@ -9,14 +9,7 @@ from xdsl.rewriter import Rewriter
 
 from compiler.dialect.attributes import decoded
 from compiler.dialect.ops import CastOp, LoadConstOp, NodeOperation, TensorOperation
-from compiler.dialect.types import (
-    blockable,
-    format_of,
-    lies_alike,
-    order_of,
-    shape_of,
-    tensor_type,
-)
+from compiler.dialect.types import blockable, format_of, lies_alike, order_of, shape_of, tensor_type
 from compiler.lowering import LOWERINGS, Order
 from compiler.lowering.chain import CASTS
 from compiler.lowering.pointwise import POINTWISE

@@ -229,16 +229,22 @@ def cut_of(group: GroupOp) -> Cut | None:
     """What the search has decided for a group."""
     if group.cut is None:
         return None
-    parts = {name: tuple((key, decoded(entry)) for key, entry in part.data.items())
-             for name, part in group.cut.data.items() if isinstance(part, DictionaryAttr)}  # fmt: skip
+    parts = {
+        name: tuple((key, decoded(entry)) for key, entry in part.data.items())
+        for name, part in group.cut.data.items()
+        if isinstance(part, DictionaryAttr)
+    }
     return Cut(parts.get("tiles", ()), parts.get("sizes", ()), parts.get("choices", ()))
 
 
 def cut_attribute(cut: Cut) -> DictionaryAttr:
     """A cut as the attribute of a group."""
     numbers = {"tiles": cut.tiles, "sizes": cut.sizes}
-    parts = {name: DictionaryAttr({key: IntegerAttr(n, i64) for key, n in part})
-             for name, part in numbers.items() if part}  # fmt: skip
+    parts = {
+        name: DictionaryAttr({key: IntegerAttr(n, i64) for key, n in part})
+        for name, part in numbers.items()
+        if part
+    }
     if cut.choices:
         parts["choices"] = DictionaryAttr({key: StringAttr(text) for key, text in cut.choices})
     return DictionaryAttr(parts)

@@ -182,8 +182,15 @@ def _grouped(g: Rewriting, node: Node) -> Replacement | None:
         return None
     if groups[0] != shape[0] or shape[1] % groups[1]:
         return None
-    return _groups(g, node, x, scale.repeat(shape[1] // groups[1]), shift.repeat(shape[1] // groups[1]),
-                   groups=groups[1], epsilon=g.call(inner).number("epsilon"))  # fmt: skip
+    return _groups(
+        g,
+        node,
+        x,
+        scale.repeat(shape[1] // groups[1]),
+        shift.repeat(shape[1] // groups[1]),
+        groups=groups[1],
+        epsilon=g.call(inner).number("epsilon"),
+    )
 
 
 def _groups(g: Rewriting, node: Node, x: str, scale: Array, shift: Array, **attrs: AttrValue) -> Replacement:

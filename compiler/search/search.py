@@ -61,9 +61,12 @@ class Search:
     ``watch`` is called before every candidate."""
 
     def __init__(
-        self, price: Price, effort: Effort, clock: Callable[[], float] = time.monotonic,
+        self,
+        price: Price,
+        effort: Effort,
+        clock: Callable[[], float] = time.monotonic,
         watch: Watch | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.price, self.effort, self.clock, self.watch = price, effort, clock, watch
         self._done = self._all = self._tried = 0
         self.unfinished = 0
@@ -89,8 +92,11 @@ class Search:
         if self.unfinished:
             log.warning(
                 "search stopped after %.0f s: %d of %d templates were not searched to the end, and another "
-                "run may choose otherwise", MOST_SECONDS, self.unfinished, len(templates),
-            )  # fmt: skip
+                "run may choose otherwise",
+                MOST_SECONDS,
+                self.unfinished,
+                len(templates),
+            )
         return found
 
     def alternative(self, template: Template) -> Found | None:

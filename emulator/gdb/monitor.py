@@ -37,8 +37,11 @@ class Monitor:
         """The text for a command line."""
         name, *arguments = line.split() or ["help"]
         commands: dict[str, Callable[[Sequence[str]], Iterable[str]]] = {
-            "queues": self._queues, "spm": self._spm, "where": self._where, "help": lambda _: _HELP,
-        }  # fmt: skip
+            "queues": self._queues,
+            "spm": self._spm,
+            "where": self._where,
+            "help": lambda _: _HELP,
+        }
         try:
             if name not in commands:
                 raise Usage(f"no command '{name}'; there are {', '.join(commands)}")

@@ -155,9 +155,8 @@ class Past:
         self.steps.blind = False
 
     def _do_again(
-        self, start: Place, end: Place, most: Mapping[int, int],
-        look: Callable[[Stop | None], bool],
-    ) -> None:  # fmt: skip
+        self, start: Place, end: Place, most: Mapping[int, int], look: Callable[[Stop | None], bool]
+    ) -> None:
         self.history.wait()
         for number in range(start.entry, min(end.entry + 1, len(self.history.entries))):
             entry = self.history.entries[number]

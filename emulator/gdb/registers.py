@@ -93,10 +93,17 @@ def description() -> str:
     floats = [_register(name, "riscv_double") for name in rv.FLOAT_REGISTER_NAMES]
     floats += [_register(name, "int", 8 * _NARROW) for name in _FLOAT_CSRS]
     others = [_register(name, "int64") for name in csrs()[len(_FLOAT_CSRS) :]]
-    return "".join((
-        _HEADER, "<target><architecture>riscv:rv64</architecture>", _NO_SYSTEM,
-        _feature("cpu", cpu), _feature("fpu", [_DOUBLE, *floats]), _feature("csr", others), "</target>\n",
-    ))  # fmt: skip
+    return "".join(
+        (
+            _HEADER,
+            "<target><architecture>riscv:rv64</architecture>",
+            _NO_SYSTEM,
+            _feature("cpu", cpu),
+            _feature("fpu", [_DOUBLE, *floats]),
+            _feature("csr", others),
+            "</target>\n",
+        )
+    )
 
 
 def _feature(name: str, lines: list[str]) -> str:

@@ -117,9 +117,13 @@ class Rounds:
             return None
         limits = tuple(int(tile.words[state.LIMIT]) for tile in self.system.tiles)
         return Schedule(
-            self.steps.rounds, self._ran, dict(self._slices), limits, self.output.written(),
+            self.steps.rounds,
+            self._ran,
+            dict(self._slices),
+            limits,
+            self.output.written(),
             self.steps.watches.origins(),
-        )  # fmt: skip
+        )
 
     def set_schedule(self, schedule: Schedule) -> None:
         """Make the scheduler what it was; the system has been put back already."""
@@ -132,9 +136,12 @@ class Rounds:
         self._last = None
 
     def repeat(
-        self, actions: Mapping[int, Action], end: Position, most: Mapping[int, int],
+        self,
+        actions: Mapping[int, Action],
+        end: Position,
+        most: Mapping[int, int],
         look: Callable[[Stop | None], bool],
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """Go on as before to ``end``; whether it ended before that.
 
         It does where a tile has executed as many instructions as ``most`` says, and where ``look``, called

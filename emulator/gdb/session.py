@@ -20,9 +20,16 @@ _OK, _UNKNOWN = b"OK", b""
 _NO_MEMORY = b"E0e"
 """EFAULT; also for device registers, see ``places``. GDB takes no text as the answer to a read."""
 _FEATURES = (
-    f"PacketSize={PACKET_BYTES:x}", "QStartNoAckMode+", "vContSupported+", "qXfer:features:read+",
-    "qXfer:threads:read+", "swbreak+", "hwbreak+", "ReverseStep+", "ReverseContinue+",
-)  # fmt: skip
+    f"PacketSize={PACKET_BYTES:x}",
+    "QStartNoAckMode+",
+    "vContSupported+",
+    "qXfer:features:read+",
+    "qXfer:threads:read+",
+    "swbreak+",
+    "hwbreak+",
+    "ReverseStep+",
+    "ReverseContinue+",
+)
 _BREAKPOINTS = ("0", "1")
 _ANY_THREAD = ("0", "-1")
 _MOST_TEXT = PACKET_BYTES // 2 - 16
@@ -56,12 +63,24 @@ class Session:
         self._ending: Ending | None = None
         self._commands: dict[str, Callable[[str, bytes], bytes]] = {
             "?": lambda text, data: self._stop_reply(self._last),
-            "H": self._select, "T": self._alive, "g": self._read_registers, "G": self._write_registers,
-            "p": self._read_register, "P": self._write_register, "m": self._read_memory,
-            "M": self._write_memory, "X": self._write_binary, "Z": self._insert, "z": self._remove,
+            "H": self._select,
+            "T": self._alive,
+            "g": self._read_registers,
+            "G": self._write_registers,
+            "p": self._read_register,
+            "P": self._write_register,
+            "m": self._read_memory,
+            "M": self._write_memory,
+            "X": self._write_binary,
+            "Z": self._insert,
+            "z": self._remove,
             "b": self._back,
-            "v": self._verbose, "q": self._query, "Q": self._set, "D": self._detach, "k": self._kill,
-        }  # fmt: skip
+            "v": self._verbose,
+            "q": self._query,
+            "Q": self._set,
+            "D": self._detach,
+            "k": self._kill,
+        }
         for kind in ("c", "C", "s", "S"):
             self._commands[kind] = partial(self._plain, kind)
 

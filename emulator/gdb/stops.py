@@ -23,9 +23,13 @@ class Signal(IntEnum):
 
 
 _SIGNALS = {
-    stop.LIMIT: Signal.XCPU, stop.JUMP: Signal.SEGV, stop.MEMORY: Signal.SEGV, stop.RANGE: Signal.SEGV,
-    stop.ALIGNMENT: Signal.BUS, stop.EXCEPTION: Signal.FPE,
-}  # fmt: skip
+    stop.LIMIT: Signal.XCPU,
+    stop.JUMP: Signal.SEGV,
+    stop.MEMORY: Signal.SEGV,
+    stop.RANGE: Signal.SEGV,
+    stop.ALIGNMENT: Signal.BUS,
+    stop.EXCEPTION: Signal.FPE,
+}
 """By what the compiled loop came back with; everything else is an instruction that cannot be executed."""
 
 

@@ -78,10 +78,17 @@ def _pool_walk(instruction: Instruction, fmt: Format) -> Kernel:
         words = view_i64(fields, operands)
         result, pad, window = words[result_at], words[pad_at], words[window_at]
         return windows(
-            spm + words[source_at], words[shape_at], result >> H & LANE, result >> W & LANE,
-            window >> N & LANE, window >> H & LANE, window >> W & LANE, window >> C & LANE,
-            pad >> W & LANE, pad >> N & LANE,
-        )  # fmt: skip
+            spm + words[source_at],
+            words[shape_at],
+            result >> H & LANE,
+            result >> W & LANE,
+            window >> N & LANE,
+            window >> H & LANE,
+            window >> W & LANE,
+            window >> C & LANE,
+            pad >> W & LANE,
+            pad >> N & LANE,
+        )
 
     return walk
 
@@ -92,9 +99,17 @@ def _windows(fold: Reduction, fmt: Format, outside: bool) -> Callable[..., int]:
     start, block, size = fold.start, block_channels(fmt.bits), fmt.bits // 8
 
     def windows(
-        source: int, shape: int, rows: int, columns: int, kx: int, ky: int, sx: int, sy: int, left: int,
+        source: int,
+        shape: int,
+        rows: int,
+        columns: int,
+        kx: int,
+        ky: int,
+        sx: int,
+        sy: int,
+        left: int,
         top: int,
-    ) -> int:  # fmt: skip
+    ) -> int:
         h, w, c = shape >> H & LANE, shape >> W & LANE, shape >> C & LANE
         seen = 0
         for result in range((shape >> N & LANE) * rows * columns * c):

@@ -59,9 +59,18 @@ def _part(fmt: Format) -> Callable[..., None]:
     block, size = block_channels(fmt.bits), fmt.bits // 8
 
     def copy_part(
-        target: int, rows: int, columns: int, channels: int, source: int, h: int, w: int, c: int,
-        from_h: int, from_w: int, from_c: int,
-    ) -> None:  # fmt: skip
+        target: int,
+        rows: int,
+        columns: int,
+        channels: int,
+        source: int,
+        h: int,
+        w: int,
+        c: int,
+        from_h: int,
+        from_w: int,
+        from_c: int,
+    ) -> None:
         last, done = planes(channels, block) - 1, 0
         # Rows as wide as the result's lie behind one another: one long row.
         high, long = (1, h * w) if w == columns else (h, w)

@@ -86,8 +86,13 @@ def _one_by_one(unit: int) -> Matrix:
         inner, inner_from, inner_to = columns, column_step, 1
         if rows > columns:
             outer, outer_from, outer_to, inner, inner_from, inner_to = (
-                inner, inner_from, inner_to, outer, outer_from, outer_to
-            )  # fmt: skip
+                inner,
+                inner_from,
+                inner_to,
+                outer,
+                outer_from,
+                outer_to,
+            )
         for a in range(outer):
             to, of = target + a * outer_to * unit, source + a * outer_from * unit
             for _ in range(inner):

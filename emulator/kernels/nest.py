@@ -29,9 +29,12 @@ def make_gatherscatter(instruction: Instruction) -> Kernel:
         t0, j0, t1, j1, t2, j2 = _loops(fields, target_loops)
         block, target = words[count_at], memory[SPM] + words[target_at]
         source = apart(
-            memory[SPM] + words[source_at], span(block, s0, i0, s1, i1, s2, i2),
-            target, span(block, t0, j0, t1, j1, t2, j2), memory[SCRATCH],
-        )  # fmt: skip
+            memory[SPM] + words[source_at],
+            span(block, s0, i0, s1, i1, s2, i2),
+            target,
+            span(block, t0, j0, t1, j1, t2, j2),
+            memory[SCRATCH],
+        )
         a, a1, a2, b, b1, b2 = 0, 0, 0, 0, 0, 0
         left = i0 * i1 * i2
         while left > 0:

@@ -67,9 +67,18 @@ def make_pool(instruction: Instruction, fmt: Format) -> Kernel:
                 to = target + i * written + b * rows * columns * block * size
                 for row in range(rows):
                     fold_row(
-                        to + row * columns * stored * size, indices, of, row, columns, h, w, stored,
-                        words[pad_at], words[window_at], memory[SCRATCH] + SECOND,
-                    )  # fmt: skip
+                        to + row * columns * stored * size,
+                        indices,
+                        of,
+                        row,
+                        columns,
+                        h,
+                        w,
+                        stored,
+                        words[pad_at],
+                        words[window_at],
+                        memory[SCRATCH] + SECOND,
+                    )
                 clear_padding(to, rows * columns, stored, c - b * block, size)
                 clear_padding(to + indices, rows * columns, stored, c - b * block, size)
             clear_gap(target + i * written, rows * columns, c, block, size)
@@ -86,9 +95,18 @@ def _row(meaning: Pool, fmt: Format) -> Callable[..., None]:
     fold_place, view = _place(meaning, fmt), VIEWS[size]
 
     def fold_row(
-        target: int, indices: int, plane: int, row: int, columns: int, h: int, w: int, stored: int,
-        pad: int, window: int, spare: int,
-    ) -> None:  # fmt: skip
+        target: int,
+        indices: int,
+        plane: int,
+        row: int,
+        columns: int,
+        h: int,
+        w: int,
+        stored: int,
+        pad: int,
+        window: int,
+        spare: int,
+    ) -> None:
         """``indices`` is the distance of the second result from the first."""
         kx, ky, step = window >> N & LANE, window >> H & LANE, window >> W & LANE
         top, wide = row * (window >> C & LANE) - (pad >> N & LANE), _LANES // stored

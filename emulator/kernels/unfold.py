@@ -75,9 +75,18 @@ def make_unfold(instruction: Instruction, fmt: Format) -> Kernel:
 
 
 def _copy_plane(
-    target: int, lanes: int, source: int, pitch: int, run: int, h: int, w: int,
-    rows: int, columns: int, pad: int, window: int,
-) -> None:  # fmt: skip
+    target: int,
+    lanes: int,
+    source: int,
+    pitch: int,
+    run: int,
+    h: int,
+    w: int,
+    rows: int,
+    columns: int,
+    pad: int,
+    window: int,
+) -> None:
     """One plane of one batch: for every place in the window the rows of the image, zeros where it ends.
 
     A position of the result is ``lanes`` bytes wide, one of the source ``pitch``; ``run`` bytes are copied.

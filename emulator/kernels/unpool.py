@@ -85,9 +85,17 @@ def _by_sums(reduction: Reduction, fmt: Format) -> Plane:
     begin, add, finish, overlapping = fold.begin, fold.add, fold.finish, _overlapping(fold, size)
 
     def write_plane(
-        target: int, source: int, indices: int, rows: int, columns: int, h: int, w: int, stored: int,
-        window: int, spare: int,
-    ) -> None:  # fmt: skip
+        target: int,
+        source: int,
+        indices: int,
+        rows: int,
+        columns: int,
+        h: int,
+        w: int,
+        stored: int,
+        window: int,
+        spare: int,
+    ) -> None:
         kx, ky = window >> N & LANE, window >> H & LANE
         step_x, step_y = window >> W & LANE, window >> C & LANE
         if step_x < kx or step_y < ky:
@@ -119,9 +127,16 @@ def _overlapping(fold: Fold, size: int) -> Callable[..., None]:
     begin, add, finish = fold.begin, fold.add, fold.finish
 
     def write_plane(
-        target: int, source: int, rows: int, columns: int, h: int, w: int, stored: int, window: int,
+        target: int,
+        source: int,
+        rows: int,
+        columns: int,
+        h: int,
+        w: int,
+        stored: int,
+        window: int,
         spare: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         kx, ky = window >> N & LANE, window >> H & LANE
         step_x, step_y, wide = window >> W & LANE, window >> C & LANE, _LANES // stored
         for piece in range(h * ((w + wide - 1) // wide)):
@@ -147,9 +162,17 @@ def _by_index(fmt: Format) -> Plane:
     size, chosen, put_row = fmt.bits // 8, _chosen(fmt), _put_row(fmt)
 
     def write_plane(
-        target: int, source: int, indices: int, rows: int, columns: int, h: int, w: int, stored: int,
-        window: int, spare: int,
-    ) -> None:  # fmt: skip
+        target: int,
+        source: int,
+        indices: int,
+        rows: int,
+        columns: int,
+        h: int,
+        w: int,
+        stored: int,
+        window: int,
+        spare: int,
+    ) -> None:
         kx, ky = window >> N & LANE, window >> H & LANE
         step_x, step_y, wide = window >> W & LANE, window >> C & LANE, _LANES // stored
         separate = step_x >= kx and step_y >= ky

@@ -41,11 +41,30 @@ def make_backward(arithmetic: Arithmetic) -> Function:
     bits = arithmetic.bits
 
     def backward(
-        x: int, g: int, out: int, psum: int, scratch: int,
-        batch: int, h: int, width: int, c: int, oh: int, ow: int, o: int,
-        ky: int, kx: int, sy: int, sx: int, top: int, left: int, dy: int, dx: int,
-        out_format: int, psum_format: int, options: int,
-    ) -> int:  # fmt: skip
+        x: int,
+        g: int,
+        out: int,
+        psum: int,
+        scratch: int,
+        batch: int,
+        h: int,
+        width: int,
+        c: int,
+        oh: int,
+        ow: int,
+        o: int,
+        ky: int,
+        kx: int,
+        sy: int,
+        sx: int,
+        top: int,
+        left: int,
+        dy: int,
+        dx: int,
+        out_format: int,
+        psum_format: int,
+        options: int,
+    ) -> int:
         rows, size = ky * kx * o, batch_bytes(ky * kx * o, c, 8 * element_bytes(out_format))
         clash = overlap(out, size, x, batch * batch_bytes(h * width, c, bits))
         clash = clash or overlap(out, size, g, batch * batch_bytes(oh * ow, o, bits))
@@ -59,9 +78,22 @@ def make_backward(arithmetic: Arithmetic) -> Function:
                 start(sums, maps, columns, psum, psum_format, rows, first, c, p, 0, 0, options)
             for i in range(batch):
                 add(
-                    x + i * batch_bytes(h * width, c, bits), g + i * batch_bytes(oh * ow, o, bits), scratch,
-                    h, width, c, p, oh, ow, o, sy, sx, y0, x0, options,
-                )  # fmt: skip
+                    x + i * batch_bytes(h * width, c, bits),
+                    g + i * batch_bytes(oh * ow, o, bits),
+                    scratch,
+                    h,
+                    width,
+                    c,
+                    p,
+                    oh,
+                    ow,
+                    o,
+                    sy,
+                    sx,
+                    y0,
+                    x0,
+                    options,
+                )
             for q in range(planes(o)):
                 sums, first, maps = scratch + TOTALS + q * ROOM, tap * o + q * BLOCK, lanes(o, q)
                 finish(sums, maps, columns, target, out_format, rows, first, c, p, options)
@@ -78,9 +110,22 @@ def _make_add(arithmetic: Arithmetic) -> Function:
     collect = _make_collect(arithmetic)
 
     def add(
-        x: int, g: int, scratch: int, h: int, width: int, c: int, p: int, oh: int, ow: int, o: int,
-        sy: int, sx: int, y0: int, x0: int, options: int,
-    ) -> None:  # fmt: skip
+        x: int,
+        g: int,
+        scratch: int,
+        h: int,
+        width: int,
+        c: int,
+        p: int,
+        oh: int,
+        ow: int,
+        o: int,
+        sy: int,
+        sx: int,
+        y0: int,
+        x0: int,
+        options: int,
+    ) -> None:
         columns = panel_width(c, p)
         for first in range(0, oh * ow, CHUNK):
             count = min(CHUNK, oh * ow - first)
@@ -103,9 +148,21 @@ def _make_collect(arithmetic: Arithmetic) -> Function:
     widen, fill, size = arithmetic.rows, arithmetic.fill, arithmetic.bits // 8
 
     def collect(
-        x: int, target: int, h: int, width: int, c: int, p: int, ow: int, first: int, count: int,
-        sy: int, sx: int, y0: int, x0: int, options: int,
-    ) -> None:  # fmt: skip
+        x: int,
+        target: int,
+        h: int,
+        width: int,
+        c: int,
+        p: int,
+        ow: int,
+        first: int,
+        count: int,
+        sy: int,
+        sx: int,
+        y0: int,
+        x0: int,
+        options: int,
+    ) -> None:
         columns, pitch, kept = panel_width(c, p), stored_lanes(c, p), lanes(c, p)
         row, column = first // ow, first % ow
         for r in range(count):

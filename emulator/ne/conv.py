@@ -14,16 +14,7 @@ from tx8isa.aligned import tensor
 from tx8isa.layouts import batch_bytes
 
 from .arithmetic import Arithmetic, Function
-from .elements import (
-    BLOCK,
-    clear_gap,
-    copy,
-    element_bytes,
-    overlap,
-    panel_columns,
-    panel_width,
-    planes,
-)
+from .elements import BLOCK, clear_gap, copy, element_bytes, overlap, panel_columns, panel_width, planes
 from .gathered import gathered_bytes, make_gathered
 from .groups import FIXED, GROUP, PLANE, SLACK, SUMS
 from .image import band_rows, extent, make_fetch, positions
@@ -42,16 +33,27 @@ def _input_bytes(words: int, oh: int, ow: int, ky: int, kx: int, sy: int, sx: in
 
 def _conv_bytes(
     words: int, extra: int, oh: int, ow: int, o: int, ky: int, kx: int, sy: int, sx: int, dy: int, dx: int
-) -> int:  # fmt: skip
+) -> int:
     """Scratch without staged results: panels of the weights, a band of input."""
     band = _input_bytes(words, oh, ow, ky, kx, sy, sx, dy, dx)
     return FIXED + panel_bytes(ky * kx, words, extra, o) + band
 
 
 def conv_scratch_bytes(
-    arithmetic: Arithmetic, batch: int, c: int, oh: int, ow: int, o: int,
-    ky: int, kx: int, sy: int, sx: int, dy: int, dx: int, out_format: int,
-) -> int:  # fmt: skip
+    arithmetic: Arithmetic,
+    batch: int,
+    c: int,
+    oh: int,
+    ow: int,
+    o: int,
+    ky: int,
+    kx: int,
+    sy: int,
+    sx: int,
+    dy: int,
+    dx: int,
+    out_format: int,
+) -> int:
     """Bytes of scratch with which bands of input are kept."""
     needed = _conv_bytes(arithmetic.steps(c), arithmetic.extra, oh, ow, o, ky, kx, sy, sx, dy, dx)
     return needed + tensor(8 * element_bytes(out_format), batch, oh, ow, o)
@@ -81,11 +83,31 @@ def make_conv(arithmetic: Arithmetic) -> Function:
     grain, extra = arithmetic.grain, arithmetic.extra
 
     def conv(
-        x: int, w: int, out: int, psum: int, scratch: int, available: int,
-        batch: int, h: int, width: int, c: int, oh: int, ow: int, o: int,
-        ky: int, kx: int, sy: int, sx: int, top: int, left: int, dy: int, dx: int,
-        out_format: int, psum_format: int, options: int,
-    ) -> int:  # fmt: skip
+        x: int,
+        w: int,
+        out: int,
+        psum: int,
+        scratch: int,
+        available: int,
+        batch: int,
+        h: int,
+        width: int,
+        c: int,
+        oh: int,
+        ow: int,
+        o: int,
+        ky: int,
+        kx: int,
+        sy: int,
+        sx: int,
+        top: int,
+        left: int,
+        dy: int,
+        dx: int,
+        out_format: int,
+        psum_format: int,
+        options: int,
+    ) -> int:
         words = (c + grain - 1) // grain
         x_bytes = batch_bytes(h * width, c, bits)
         out_bytes = batch_bytes(oh * ow, o, 8 * element_bytes(out_format))
@@ -102,14 +124,62 @@ def make_conv(arithmetic: Arithmetic) -> Function:
             clear_gap(target + i * out_bytes, oh * ow, o, element_bytes(out_format))
         if fits:
             images(
-                x, w, target, psum, scratch, batch, x_bytes, out_bytes, psum_bytes, h, width, c, oh, ow, o,
-                ky, kx, sy, sx, top, left, dy, dx, out_format, psum_format, options,
-            )  # fmt: skip
+                x,
+                w,
+                target,
+                psum,
+                scratch,
+                batch,
+                x_bytes,
+                out_bytes,
+                psum_bytes,
+                h,
+                width,
+                c,
+                oh,
+                ow,
+                o,
+                ky,
+                kx,
+                sy,
+                sx,
+                top,
+                left,
+                dy,
+                dx,
+                out_format,
+                psum_format,
+                options,
+            )
         else:
             small(
-                x, w, target, psum, scratch, batch, x_bytes, out_bytes, psum_bytes, h, width, c, oh, ow, o,
-                ky, kx, sy, sx, top, left, dy, dx, out_format, psum_format, options,
-            )  # fmt: skip
+                x,
+                w,
+                target,
+                psum,
+                scratch,
+                batch,
+                x_bytes,
+                out_bytes,
+                psum_bytes,
+                h,
+                width,
+                c,
+                oh,
+                ow,
+                o,
+                ky,
+                kx,
+                sy,
+                sx,
+                top,
+                left,
+                dy,
+                dx,
+                out_format,
+                psum_format,
+                options,
+            )
         if clash:
             copy(out, target, size)
         return 0
@@ -126,12 +196,33 @@ def _make_images(arithmetic: Arithmetic) -> Function:
     grain, extra = arithmetic.grain, arithmetic.extra
 
     def images(
-        x: int, w: int, out: int, psum: int, scratch: int,
-        batch: int, x_bytes: int, out_bytes: int, psum_bytes: int,
-        h: int, width: int, c: int, oh: int, ow: int, o: int,
-        ky: int, kx: int, sy: int, sx: int, top: int, left: int, dy: int, dx: int,
-        out_format: int, psum_format: int, options: int,
-    ) -> None:  # fmt: skip
+        x: int,
+        w: int,
+        out: int,
+        psum: int,
+        scratch: int,
+        batch: int,
+        x_bytes: int,
+        out_bytes: int,
+        psum_bytes: int,
+        h: int,
+        width: int,
+        c: int,
+        oh: int,
+        ow: int,
+        o: int,
+        ky: int,
+        kx: int,
+        sy: int,
+        sx: int,
+        top: int,
+        left: int,
+        dy: int,
+        dx: int,
+        out_format: int,
+        psum_format: int,
+        options: int,
+    ) -> None:
         weights, words = scratch + FIXED, (c + grain - 1) // grain
         rows = weights + panel_bytes(ky * kx, words, extra, o)
         step = band_rows(oh, 4 * extent(ow, sx, kx, dx) * words, ky, sy, dy)
@@ -143,10 +234,33 @@ def _make_images(arithmetic: Arithmetic) -> Function:
         for i in range(batch):
             for first in range(0, oh, step):
                 band(
-                    x + i * x_bytes, w, weights, rows, out + i * out_bytes, psum + i * psum_bytes, scratch,
-                    h, width, c, first, min(step, oh - first), oh, ow, o,
-                    ky, kx, sy, sx, top, left, dy, dx, out_format, psum_format, options,
-                )  # fmt: skip
+                    x + i * x_bytes,
+                    w,
+                    weights,
+                    rows,
+                    out + i * out_bytes,
+                    psum + i * psum_bytes,
+                    scratch,
+                    h,
+                    width,
+                    c,
+                    first,
+                    min(step, oh - first),
+                    oh,
+                    ow,
+                    o,
+                    ky,
+                    kx,
+                    sy,
+                    sx,
+                    top,
+                    left,
+                    dy,
+                    dx,
+                    out_format,
+                    psum_format,
+                    options,
+                )
 
     return images
 
@@ -162,11 +276,33 @@ def _make_band(arithmetic: Arithmetic) -> Function:
     widen_panel, grain, extra = arithmetic.panel, arithmetic.grain, arithmetic.extra
 
     def band(
-        x: int, w: int, weights: int, rows: int, out: int, psum: int, scratch: int,
-        h: int, width: int, c: int, first: int, count: int, oh: int, ow: int, o: int,
-        ky: int, kx: int, sy: int, sx: int, top: int, left: int, dy: int, dx: int,
-        out_format: int, psum_format: int, options: int,
-    ) -> None:  # fmt: skip
+        x: int,
+        w: int,
+        weights: int,
+        rows: int,
+        out: int,
+        psum: int,
+        scratch: int,
+        h: int,
+        width: int,
+        c: int,
+        first: int,
+        count: int,
+        oh: int,
+        ow: int,
+        o: int,
+        ky: int,
+        kx: int,
+        sy: int,
+        sx: int,
+        top: int,
+        left: int,
+        dy: int,
+        dx: int,
+        out_format: int,
+        psum_format: int,
+        options: int,
+    ) -> None:
         high, wide = extent(count, sy, ky, dy), extent(ow, sx, kx, dx)
         fetch(x, rows, h, width, c, first * sy - top, high, -left, wide, options)
         sums, steps = scratch + SUMS, ky * kx * ((c + grain - 1) // grain)
@@ -192,9 +328,20 @@ def _make_taps(arithmetic: Arithmetic) -> Function:
     multiply, grain, block = arithmetic.multiply, arithmetic.grain, arithmetic.block
 
     def taps(
-        index: int, group: int, rows: int, high: int, wide: int, c: int,
-        panel: int, columns: int, sums: int, ky: int, kx: int, dy: int, dx: int,
-    ) -> None:  # fmt: skip
+        index: int,
+        group: int,
+        rows: int,
+        high: int,
+        wide: int,
+        c: int,
+        panel: int,
+        columns: int,
+        sums: int,
+        ky: int,
+        kx: int,
+        dy: int,
+        dx: int,
+    ) -> None:
         words = (c + grain - 1) // grain
         merged = kx if words <= block and dx == 1 else 1
         for y in range(ky):

@@ -49,10 +49,27 @@ def make_depthwise(channels: Channels) -> Function:
     plane, bits = _make_plane(channels), channels.arithmetic.bits
 
     def depthwise(
-        x: int, w: int, out: int, psum: int, scratch: int, batch: int, h: int, width: int, c: int,
-        oh: int, ow: int, ky: int, kx: int, sy: int, sx: int, top: int, left: int,
-        out_format: int, psum_format: int, options: int,
-    ) -> int:  # fmt: skip
+        x: int,
+        w: int,
+        out: int,
+        psum: int,
+        scratch: int,
+        batch: int,
+        h: int,
+        width: int,
+        c: int,
+        oh: int,
+        ow: int,
+        ky: int,
+        kx: int,
+        sy: int,
+        sx: int,
+        top: int,
+        left: int,
+        out_format: int,
+        psum_format: int,
+        options: int,
+    ) -> int:
         x_bytes = batch_bytes(h * width, c, bits)
         out_bytes = batch_bytes(oh * ow, c, 8 * element_bytes(out_format))
         psum_bytes = batch_bytes(oh * ow, c, 8 * element_bytes(psum_format))
@@ -63,9 +80,27 @@ def make_depthwise(channels: Channels) -> Function:
             clear_gap(target + i * out_bytes, oh * ow, c, element_bytes(out_format))
             for p in range(planes(c)):
                 plane(
-                    x + i * x_bytes, w, target + i * out_bytes, psum + i * psum_bytes, scratch, h, width, c,
-                    p, oh, ow, ky, kx, sy, sx, top, left, out_format, psum_format, options,
-                )  # fmt: skip
+                    x + i * x_bytes,
+                    w,
+                    target + i * out_bytes,
+                    psum + i * psum_bytes,
+                    scratch,
+                    h,
+                    width,
+                    c,
+                    p,
+                    oh,
+                    ow,
+                    ky,
+                    kx,
+                    sy,
+                    sx,
+                    top,
+                    left,
+                    out_format,
+                    psum_format,
+                    options,
+                )
         if clash:
             copy(out, target, size)
         return 0
@@ -80,10 +115,27 @@ def _make_plane(channels: Channels) -> Function:
     lanes_of_plane, size = channels.block, channels.arithmetic.bits // 8
 
     def plane(
-        x: int, w: int, out: int, psum: int, scratch: int, h: int, width: int, c: int, p: int,
-        oh: int, ow: int, ky: int, kx: int, sy: int, sx: int, top: int, left: int,
-        out_format: int, psum_format: int, options: int,
-    ) -> None:  # fmt: skip
+        x: int,
+        w: int,
+        out: int,
+        psum: int,
+        scratch: int,
+        h: int,
+        width: int,
+        c: int,
+        p: int,
+        oh: int,
+        ow: int,
+        ky: int,
+        kx: int,
+        sy: int,
+        sx: int,
+        top: int,
+        left: int,
+        out_format: int,
+        psum_format: int,
+        options: int,
+    ) -> None:
         whole, lane, kept = p * BLOCK // lanes_of_plane, p * BLOCK % lanes_of_plane, lanes(c, p)
         pitch, columns = stored(c, whole, lanes_of_plane), panel_width(c, p)
         of = size * (whole * lanes_of_plane * ky * kx + lane)
@@ -100,13 +152,41 @@ def _make_plane(channels: Channels) -> Function:
                 count = min(down, oh - row)
                 high = extent(count, sy, ky, 1)
                 rectangle(
-                    x, pitch, scratch + INPUT, kept, h, width, row * sy - top, high, column * sx - left, wide,
+                    x,
+                    pitch,
+                    scratch + INPUT,
+                    kept,
+                    h,
+                    width,
+                    row * sy - top,
+                    high,
+                    column * sx - left,
+                    wide,
                     options,
-                )  # fmt: skip
+                )
                 block(
-                    scratch, out, psum, count, across, row, column, wide, kept, columns, c, p, oh, ow,
-                    ky, kx, sy, sx, out_format, psum_format, options,
-                )  # fmt: skip
+                    scratch,
+                    out,
+                    psum,
+                    count,
+                    across,
+                    row,
+                    column,
+                    wide,
+                    kept,
+                    columns,
+                    c,
+                    p,
+                    oh,
+                    ow,
+                    ky,
+                    kx,
+                    sy,
+                    sx,
+                    out_format,
+                    psum_format,
+                    options,
+                )
 
     return plane
 
@@ -116,10 +196,28 @@ def _make_block(channels: Channels) -> Function:
     start, finish, taps = channels.arithmetic.start, channels.arithmetic.finish, channels.taps
 
     def block(
-        scratch: int, out: int, psum: int, count: int, across: int, row: int, column: int, wide: int,
-        kept: int, columns: int, c: int, p: int, oh: int, ow: int, ky: int, kx: int, sy: int, sx: int,
-        out_format: int, psum_format: int, options: int,
-    ) -> None:  # fmt: skip
+        scratch: int,
+        out: int,
+        psum: int,
+        count: int,
+        across: int,
+        row: int,
+        column: int,
+        wide: int,
+        kept: int,
+        columns: int,
+        c: int,
+        p: int,
+        oh: int,
+        ow: int,
+        ky: int,
+        kx: int,
+        sy: int,
+        sx: int,
+        out_format: int,
+        psum_format: int,
+        options: int,
+    ) -> None:
         offsets, sums, begin = view_i64(scratch + OFFSETS, ky * kx), scratch + SUMS, scratch + WEIGHTS
         for t in range(ky * kx):
             offsets[t] = (t // kx * wide + t % kx) * kept
@@ -134,10 +232,15 @@ def _make_block(channels: Channels) -> Function:
                 for j in range(0, columns, TAP_LANES):
                     for r in range(0, group, TAP_ROWS):
                         taps(
-                            scratch + 8 * r, scratch + INPUT + 4 * j, scratch + OFFSETS,
-                            scratch + WEIGHTS + 4 * j, columns, sums + 4 * (r * columns + j), columns,
+                            scratch + 8 * r,
+                            scratch + INPUT + 4 * j,
+                            scratch + OFFSETS,
+                            scratch + WEIGHTS + 4 * j,
+                            columns,
+                            sums + 4 * (r * columns + j),
+                            columns,
                             ky * kx,
-                        )  # fmt: skip
+                        )
                 finish(sums, group, columns, out, out_format, oh * ow, at, c, p, options)
 
     return block

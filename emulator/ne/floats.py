@@ -32,11 +32,21 @@ LEAKY_SLOPE = 0.01
 def make_float(fmt: Format, post: bool) -> Arithmetic:
     """The arithmetic of a format; ``post``: bias, scale and activation take part (proposed)."""
     return Arithmetic(
-        bits=fmt.bits, grain=1, block=BLOCK, extra=0, multiply=make_multiply(TILES),
-        panel=make_transposed_panel(fmt), direct_panel=make_direct_panel(fmt), rows=make_widen_rows(fmt),
-        fill=zeros, columns=_make_columns(fmt), column_pitch=stored_lanes, edge=_nothing, start=make_start(),
+        bits=fmt.bits,
+        grain=1,
+        block=BLOCK,
+        extra=0,
+        multiply=make_multiply(TILES),
+        panel=make_transposed_panel(fmt),
+        direct_panel=make_direct_panel(fmt),
+        rows=make_widen_rows(fmt),
+        fill=zeros,
+        columns=_make_columns(fmt),
+        column_pitch=stored_lanes,
+        edge=_nothing,
+        start=make_start(),
         finish=make_finish(fmt, post),
-    )  # fmt: skip
+    )
 
 
 def zeros(target: int, words: int, options: int) -> None:
@@ -45,9 +55,17 @@ def zeros(target: int, words: int, options: int) -> None:
 
 
 def _nothing(
-    target: int, index: int, rows: int, lda: int, a: int, ka: int, words: int, steps: int, first: int,
+    target: int,
+    index: int,
+    rows: int,
+    lda: int,
+    a: int,
+    ka: int,
+    words: int,
+    steps: int,
+    first: int,
     options: int,
-) -> None:  # fmt: skip
+) -> None:
     """Binary32 sums need no corrections."""
 
 
@@ -76,9 +94,19 @@ def make_start() -> Function:
             fp32(psum, target, n)
 
     def start(
-        c: int, rows: int, width: int, psum: int, psum_format: int, positions: int, first: int, n: int,
-        p: int, row: int, edge: int, options: int,
-    ) -> None:  # fmt: skip
+        c: int,
+        rows: int,
+        width: int,
+        psum: int,
+        psum_format: int,
+        positions: int,
+        first: int,
+        n: int,
+        p: int,
+        row: int,
+        edge: int,
+        options: int,
+    ) -> None:
         stored, size = stored_lanes(n, p), element_bytes(psum_format)
         at = psum + (p * BLOCK * positions + first * stored) * size
         if psum_format < 0:
@@ -106,9 +134,17 @@ def make_finish(fmt: Format, post: bool) -> Function:
             same(c, out, n)
 
     def finish(
-        c: int, rows: int, width: int, out: int, out_format: int, positions: int, first: int, n: int, p: int,
+        c: int,
+        rows: int,
+        width: int,
+        out: int,
+        out_format: int,
+        positions: int,
+        first: int,
+        n: int,
+        p: int,
         options: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         stored, valid, size = stored_lanes(n, p), lanes(n, p), element_bytes(out_format)
         at = out + (p * BLOCK * positions + first * stored) * size
         before(c, rows, width, valid, p * BLOCK, options)

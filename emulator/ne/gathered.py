@@ -21,21 +21,62 @@ def make_gathered(arithmetic: Arithmetic) -> Function:
     group, widen_panel = _make_group(arithmetic), arithmetic.panel
 
     def gathered(
-        x: int, w: int, out: int, psum: int, scratch: int,
-        batch: int, x_bytes: int, out_bytes: int, psum_bytes: int,
-        h: int, width: int, c: int, oh: int, ow: int, o: int,
-        ky: int, kx: int, sy: int, sx: int, top: int, left: int, dy: int, dx: int,
-        out_format: int, psum_format: int, options: int,
-    ) -> None:  # fmt: skip
+        x: int,
+        w: int,
+        out: int,
+        psum: int,
+        scratch: int,
+        batch: int,
+        x_bytes: int,
+        out_bytes: int,
+        psum_bytes: int,
+        h: int,
+        width: int,
+        c: int,
+        oh: int,
+        ow: int,
+        o: int,
+        ky: int,
+        kx: int,
+        sy: int,
+        sx: int,
+        top: int,
+        left: int,
+        dy: int,
+        dx: int,
+        out_format: int,
+        psum_format: int,
+        options: int,
+    ) -> None:
         for p in range(planes(o)):
             widen_panel(w, scratch + FIXED, scratch + PLANE, ky * kx, o, c, p, options)
             for i in range(batch):
                 for at in range(0, oh * ow, GROUP):
                     group(
-                        x + i * x_bytes, out + i * out_bytes, psum + i * psum_bytes, scratch,
-                        h, width, c, oh, ow, o, p, at, ky, kx, sy, sx, top, left, dy, dx,
-                        out_format, psum_format, options,
-                    )  # fmt: skip
+                        x + i * x_bytes,
+                        out + i * out_bytes,
+                        psum + i * psum_bytes,
+                        scratch,
+                        h,
+                        width,
+                        c,
+                        oh,
+                        ow,
+                        o,
+                        p,
+                        at,
+                        ky,
+                        kx,
+                        sy,
+                        sx,
+                        top,
+                        left,
+                        dy,
+                        dx,
+                        out_format,
+                        psum_format,
+                        options,
+                    )
 
     return gathered
 
@@ -45,11 +86,30 @@ def _make_group(arithmetic: Arithmetic) -> Function:
     start, finish, tap, grain = arithmetic.start, arithmetic.finish, _make_tap(arithmetic), arithmetic.grain
 
     def group(
-        x: int, out: int, psum: int, scratch: int,
-        h: int, width: int, c: int, oh: int, ow: int, o: int, p: int, at: int,
-        ky: int, kx: int, sy: int, sx: int, top: int, left: int, dy: int, dx: int,
-        out_format: int, psum_format: int, options: int,
-    ) -> None:  # fmt: skip
+        x: int,
+        out: int,
+        psum: int,
+        scratch: int,
+        h: int,
+        width: int,
+        c: int,
+        oh: int,
+        ow: int,
+        o: int,
+        p: int,
+        at: int,
+        ky: int,
+        kx: int,
+        sy: int,
+        sx: int,
+        top: int,
+        left: int,
+        dy: int,
+        dx: int,
+        out_format: int,
+        psum_format: int,
+        options: int,
+    ) -> None:
         panel, sums, words = scratch + FIXED, scratch + SUMS, (c + grain - 1) // grain
         count, columns = min(GROUP, oh * ow - at), panel_width(o, p)
         begin = panel + 4 * ky * kx * words * columns
@@ -58,9 +118,23 @@ def _make_group(arithmetic: Arithmetic) -> Function:
         for t in range(ky * kx):
             weights = panel + 4 * t * words * columns
             tap(
-                x, rows, scratch, count, at, h, width, c, ow, sy, sx,
-                t // kx * dy - top, t % kx * dx - left, weights, columns, options,
-            )  # fmt: skip
+                x,
+                rows,
+                scratch,
+                count,
+                at,
+                h,
+                width,
+                c,
+                ow,
+                sy,
+                sx,
+                t // kx * dy - top,
+                t % kx * dx - left,
+                weights,
+                columns,
+                options,
+            )
         finish(sums, count, columns, out, out_format, oh * ow, at, o, p, options)
 
     return group
@@ -72,9 +146,23 @@ def _make_tap(arithmetic: Arithmetic) -> Function:
     grain, block, size = arithmetic.grain, arithmetic.block, arithmetic.bits // 8
 
     def tap(
-        x: int, rows: int, scratch: int, count: int, first: int, h: int, width: int, c: int, ow: int,
-        sy: int, sx: int, y0: int, x0: int, weights: int, columns: int, options: int,
-    ) -> None:  # fmt: skip
+        x: int,
+        rows: int,
+        scratch: int,
+        count: int,
+        first: int,
+        h: int,
+        width: int,
+        c: int,
+        ow: int,
+        sy: int,
+        sx: int,
+        y0: int,
+        x0: int,
+        weights: int,
+        columns: int,
+        options: int,
+    ) -> None:
         words = (c + grain - 1) // grain
         count_up(scratch, count)
         for q in range((words + block - 1) // block):

@@ -57,9 +57,22 @@ def make_gemm(arithmetic: Arithmetic) -> Function:
     grain, block, extra = arithmetic.grain, arithmetic.block, arithmetic.extra
 
     def gemm(
-        a: int, b: int, out: int, psum: int, scratch: int, m: int, k: int, n: int,
-        lt: int, rt: int, lb: int, rb: int, out_format: int, psum_format: int, options: int,
-    ) -> int:  # fmt: skip
+        a: int,
+        b: int,
+        out: int,
+        psum: int,
+        scratch: int,
+        m: int,
+        k: int,
+        n: int,
+        lt: int,
+        rt: int,
+        lb: int,
+        rb: int,
+        out_format: int,
+        psum_format: int,
+        options: int,
+    ) -> int:
         panels, steps = scratch + FIXED, (k + grain - 1) // grain
         a_bytes = batch_bytes(k, m, bits) if lt else batch_bytes(m, k, bits)
         b_bytes = batch_bytes(k, n, bits) if rt else batch_bytes(n, k, bits)
@@ -76,9 +89,20 @@ def make_gemm(arithmetic: Arithmetic) -> Function:
                 panels_of(b + i * b_bytes, panels, scratch + PLANE, k, n, rt, options)
             left = a + (i if lb > 1 else 0) * a_bytes
             batch(
-                left, panels, rows, target + i * out_bytes, psum + i * psum_bytes, scratch,
-                m, k, n, lt, out_format, psum_format, options,
-            )  # fmt: skip
+                left,
+                panels,
+                rows,
+                target + i * out_bytes,
+                psum + i * psum_bytes,
+                scratch,
+                m,
+                k,
+                n,
+                lt,
+                out_format,
+                psum_format,
+                options,
+            )
         if clash:
             copy(out, target, size)
         return 0
@@ -110,9 +134,20 @@ def _make_batch(arithmetic: Arithmetic) -> Function:
     grain, extra = arithmetic.grain, arithmetic.extra
 
     def batch(
-        a: int, panels: int, rows: int, out: int, psum: int, scratch: int,
-        m: int, k: int, n: int, lt: int, out_format: int, psum_format: int, options: int,
-    ) -> None:  # fmt: skip
+        a: int,
+        panels: int,
+        rows: int,
+        out: int,
+        psum: int,
+        scratch: int,
+        m: int,
+        k: int,
+        n: int,
+        lt: int,
+        out_format: int,
+        psum_format: int,
+        options: int,
+    ) -> None:
         c, steps = scratch + SUMS, (k + grain - 1) // grain
         clear_gap(out, m, n, element_bytes(out_format))
         first = 0
@@ -125,9 +160,19 @@ def _make_batch(arithmetic: Arithmetic) -> Function:
             for p in range(planes(n)):
                 width, panel = panel_width(n, p), panels + 4 * p * BLOCK * (steps + extra)
                 start(
-                    c, count, width, psum, psum_format, m, first, n, p,
-                    panel + 4 * steps * width, scratch + EDGE, options,
-                )  # fmt: skip
+                    c,
+                    count,
+                    width,
+                    psum,
+                    psum_format,
+                    m,
+                    first,
+                    n,
+                    p,
+                    panel + 4 * steps * width,
+                    scratch + EDGE,
+                    options,
+                )
                 product(scratch, count, rows, panel, width, m, k, lt, first)
                 finish(c, count, width, out, out_format, m, first, n, p, options)
             first += count

@@ -44,9 +44,18 @@ def make_rectangle(arithmetic: Arithmetic) -> Function:
     widen, fill, size = arithmetic.rows, arithmetic.fill, arithmetic.bits // 8
 
     def rectangle(
-        source: int, pitch: int, target: int, kept: int, h: int, width: int,
-        top: int, high: int, left: int, wide: int, options: int,
-    ) -> None:  # fmt: skip
+        source: int,
+        pitch: int,
+        target: int,
+        kept: int,
+        h: int,
+        width: int,
+        top: int,
+        high: int,
+        left: int,
+        wide: int,
+        options: int,
+    ) -> None:
         before = min(max(0, -left), wide)
         inside = max(0, min(left + wide, width) - max(left, 0))
         for row in range(high):
@@ -68,9 +77,17 @@ def make_fetch(arithmetic: Arithmetic) -> Function:
     grain, block, size = arithmetic.grain, arithmetic.block, arithmetic.bits // 8
 
     def fetch(
-        x: int, target: int, h: int, width: int, c: int, top: int, high: int, left: int, wide: int,
+        x: int,
+        target: int,
+        h: int,
+        width: int,
+        c: int,
+        top: int,
+        high: int,
+        left: int,
+        wide: int,
         options: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         words = (c + grain - 1) // grain
         for q in range((words + block - 1) // block):
             of, to = x + size * q * block * grain * h * width, target + 4 * q * block * high * wide

@@ -89,9 +89,7 @@ def _make_interleave(vnni: bool) -> Function:
     grain = 4 if vnni else 2
     interleave = interleave_bytes if vnni else interleave_halves
 
-    def columns(
-        source: int, target: int, plane: int, k: int, n: int, p: int, adjust: int, pad: int
-    ) -> None:  # fmt: skip
+    def columns(source: int, target: int, plane: int, k: int, n: int, p: int, adjust: int, pad: int) -> None:
         lane = p * BLOCK % INT8_BLOCK
         pitch, width = stored(n, p * BLOCK // INT8_BLOCK, INT8_BLOCK), panel_width(n, p)
         of = source + p * BLOCK // INT8_BLOCK * INT8_BLOCK * k + lane

@@ -32,14 +32,21 @@ def make_integer(vnni: bool = VNNI) -> Arithmetic:
     """The arithmetic of INT8 by one of its two ways."""
     grain = 4 if vnni else 2
     return Arithmetic(
-        bits=8, grain=grain, block=INT8_BLOCK // grain, extra=1,
+        bits=8,
+        grain=grain,
+        block=INT8_BLOCK // grain,
+        extra=1,
         multiply=make_multiply(BYTES if vnni else HALVES),
-        panel=make_transposed_panel(vnni), direct_panel=make_direct_panel(vnni),
-        rows=flipped_rows if vnni else half_rows, fill=fill_bytes if vnni else fill_zeros,
-        columns=make_columns(vnni), column_pitch=panel_width,
+        panel=make_transposed_panel(vnni),
+        direct_panel=make_direct_panel(vnni),
+        rows=flipped_rows if vnni else half_rows,
+        fill=fill_bytes if vnni else fill_zeros,
+        columns=make_columns(vnni),
+        column_pitch=panel_width,
         edge=_make_row_sums(BYTES[4, EDGE_LANES]) if vnni else _no_row_sums,
-        start=_make_start(vnni), finish=finish,
-    )  # fmt: skip
+        start=_make_start(vnni),
+        finish=finish,
+    )
 
 
 # --- A ------------------------------------------------------------------------------------------------------
@@ -86,9 +93,17 @@ def _make_row_sums(tile: Tile) -> Function:
     """
 
     def row_sums(
-        target: int, index: int, rows: int, lda: int, a: int, ka: int, words: int, steps: int, first: int,
+        target: int,
+        index: int,
+        rows: int,
+        lda: int,
+        a: int,
+        ka: int,
+        words: int,
+        steps: int,
+        first: int,
         options: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if view_i64(options, o.WORDS)[o.ZERO_B] == 0:
             return
         clear(target, 4 * EDGE_LANES * (0 if first else rows + 4))
@@ -108,9 +123,17 @@ def _make_row_sums(tile: Tile) -> Function:
 
 
 def _no_row_sums(
-    target: int, index: int, rows: int, lda: int, a: int, ka: int, words: int, steps: int, first: int,
+    target: int,
+    index: int,
+    rows: int,
+    lda: int,
+    a: int,
+    ka: int,
+    words: int,
+    steps: int,
+    first: int,
     options: int,
-) -> None:  # fmt: skip
+) -> None:
     """The zero points are in the numbers."""
 
 
@@ -121,9 +144,19 @@ def _make_start(vnni: bool) -> Function:
     """Start values: the column's, less zero_b times the row's, and partial sums (INT32)."""
 
     def start(
-        c: int, rows: int, width: int, psum: int, psum_format: int, positions: int, first: int, n: int,
-        p: int, row: int, edge: int, options: int,
-    ) -> None:  # fmt: skip
+        c: int,
+        rows: int,
+        width: int,
+        psum: int,
+        psum_format: int,
+        positions: int,
+        first: int,
+        n: int,
+        p: int,
+        row: int,
+        edge: int,
+        options: int,
+    ) -> None:
         zero = view_i64(options, o.WORDS)[o.ZERO_B] if vnni else 0
         columns, pitch, valid = view_u32(row, width), stored_lanes(n, p), lanes(n, p)
         at = psum + 4 * (p * BLOCK * positions + first * pitch)
@@ -142,9 +175,17 @@ def _make_start(vnni: bool) -> Function:
 
 
 def finish(
-    c: int, rows: int, width: int, out: int, out_format: int, positions: int, first: int, n: int, p: int,
+    c: int,
+    rows: int,
+    width: int,
+    out: int,
+    out_format: int,
+    positions: int,
+    first: int,
+    n: int,
+    p: int,
     options: int,
-) -> None:  # fmt: skip
+) -> None:
     """A group of sums into the result: as they are (INT32) or through the chain (INT8)."""
     valid = lanes(n, p)
     if out_format == Format.INT32:

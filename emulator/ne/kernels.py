@@ -111,9 +111,22 @@ def _make_gemm(instruction: Instruction, gemm: Function) -> Kernel:
         spm, scratch = words[SPM], words[SCRATCH]
         options(fields, spm, scratch, f[n])
         done: int = gemm(
-            spm + f[a], spm + f[b], spm + f[out], spm + f[psum], scratch + o.OPTIONS_BYTES, f[m], f[k], f[n],
-            f[lt], f[rt], f[lb], f[rb], f[out_format], f[psum_format] if f[used] != 0 else -1, scratch,
-        )  # fmt: skip
+            spm + f[a],
+            spm + f[b],
+            spm + f[out],
+            spm + f[psum],
+            scratch + o.OPTIONS_BYTES,
+            f[m],
+            f[k],
+            f[n],
+            f[lt],
+            f[rt],
+            f[lb],
+            f[rb],
+            f[out_format],
+            f[psum_format] if f[used] != 0 else -1,
+            scratch,
+        )
         return done
 
     return kernel
@@ -136,13 +149,31 @@ def _make_conv(instruction: Instruction, convolve: Function) -> Kernel:
         sx, sy, d1, d0 = _lane(taps, 2), _lane(taps, 3), _lane(f[dilation], 3), _lane(f[dilation], 2)
         options(fields, spm, scratch, _lane(target, 3))
         done: int = convolve(
-            spm + f[a], spm + f[w], spm + f[out], spm + f[psum], scratch + o.OPTIONS_BYTES,
+            spm + f[a],
+            spm + f[w],
+            spm + f[out],
+            spm + f[psum],
+            scratch + o.OPTIONS_BYTES,
             words[SCRATCH_BYTES] - o.OPTIONS_BYTES,
-            _lane(source, 0), _lane(source, 1), _lane(source, 2), _lane(source, 3),
-            _lane(target, 1), _lane(target, 2), _lane(target, 3), _lane(taps, 1), _lane(taps, 0), sy, sx,
-            _lane(f[pad], 0) - _lane(f[unpad], 0) * sy, _lane(f[pad], 2) - _lane(f[unpad], 2) * sx, d1, d0,
-            f[out_format], f[psum_format] if f[used] != 0 else -1, scratch,
-        )  # fmt: skip
+            _lane(source, 0),
+            _lane(source, 1),
+            _lane(source, 2),
+            _lane(source, 3),
+            _lane(target, 1),
+            _lane(target, 2),
+            _lane(target, 3),
+            _lane(taps, 1),
+            _lane(taps, 0),
+            sy,
+            sx,
+            _lane(f[pad], 0) - _lane(f[unpad], 0) * sy,
+            _lane(f[pad], 2) - _lane(f[unpad], 2) * sx,
+            d1,
+            d0,
+            f[out_format],
+            f[psum_format] if f[used] != 0 else -1,
+            scratch,
+        )
         return done
 
     return kernel
@@ -160,12 +191,27 @@ def _make_depthwise(instruction: Instruction, depthwise: Function) -> Kernel:
         sx, sy = _lane(taps, 2), _lane(taps, 3)
         options(fields, spm, scratch, _lane(target, 3))
         done: int = depthwise(
-            spm + f[a], spm + f[w], spm + f[out], spm + f[psum], scratch + o.OPTIONS_BYTES,
-            _lane(source, 0), _lane(source, 1), _lane(source, 2), _lane(source, 3),
-            _lane(target, 1), _lane(target, 2), _lane(taps, 1), _lane(taps, 0), sy, sx,
-            _lane(f[pad], 0) - _lane(f[unpad], 0) * sy, _lane(f[pad], 2) - _lane(f[unpad], 2) * sx,
-            f[out_format], f[psum_format] if f[used] != 0 else -1, scratch,
-        )  # fmt: skip
+            spm + f[a],
+            spm + f[w],
+            spm + f[out],
+            spm + f[psum],
+            scratch + o.OPTIONS_BYTES,
+            _lane(source, 0),
+            _lane(source, 1),
+            _lane(source, 2),
+            _lane(source, 3),
+            _lane(target, 1),
+            _lane(target, 2),
+            _lane(taps, 1),
+            _lane(taps, 0),
+            sy,
+            sx,
+            _lane(f[pad], 0) - _lane(f[unpad], 0) * sy,
+            _lane(f[pad], 2) - _lane(f[unpad], 2) * sx,
+            f[out_format],
+            f[psum_format] if f[used] != 0 else -1,
+            scratch,
+        )
         return done
 
     return kernel
@@ -190,11 +236,30 @@ def _make_backward(instruction: Instruction, backward: Function) -> Kernel:
         oh = result_extent(h, _lane(p, 0), _lane(p, 1), ky, d1, sy, _lane(u, 0) + _lane(u, 1))
         ow = result_extent(width, _lane(p, 2), _lane(p, 3), kx, d0, sx, _lane(u, 2) + _lane(u, 3))
         done: int = backward(
-            spm + f[a], spm + f[gradient], spm + f[out], spm + f[psum], scratch,
-            _lane(source, 0), h, width, _lane(source, 3), oh, ow, _lane(f[result], 2), ky, kx, sy, sx,
-            _lane(p, 0) - _lane(u, 0) * sy, _lane(p, 2) - _lane(u, 2) * sx, d1, d0,
-            f[out_format], f[psum_format] if f[used] != 0 else -1, scratch,
-        )  # fmt: skip
+            spm + f[a],
+            spm + f[gradient],
+            spm + f[out],
+            spm + f[psum],
+            scratch,
+            _lane(source, 0),
+            h,
+            width,
+            _lane(source, 3),
+            oh,
+            ow,
+            _lane(f[result], 2),
+            ky,
+            kx,
+            sy,
+            sx,
+            _lane(p, 0) - _lane(u, 0) * sy,
+            _lane(p, 2) - _lane(u, 2) * sx,
+            d1,
+            d0,
+            f[out_format],
+            f[psum_format] if f[used] != 0 else -1,
+            scratch,
+        )
         return done
 
     return kernel

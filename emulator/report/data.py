@@ -83,9 +83,11 @@ def content(report: Report, tiles: Sequence[Tile], fault: str, hazards: Sequence
         "origin": origin(found),
     }
     parts: list[Parts] = [
-        _activity(report, rows), _slices(report, rows, lines), _scratchpads(report, active),
+        _activity(report, rows),
+        _slices(report, rows, lines),
+        _scratchpads(report, active),
         _traffic(report, active),
-    ]  # fmt: skip
+    ]
     arrays: dict[str, Any] = {}
     for more_texts, more_arrays in parts:
         texts |= more_texts
@@ -95,9 +97,13 @@ def content(report: Report, tiles: Sequence[Tile], fault: str, hazards: Sequence
 
 def _hazard(hazard: Hazard) -> dict[str, Any]:
     return {
-        "kind": hazard.kind, "at": hazard.at.text, "pc": hazard.at.pc, "times": hazard.count,
-        "what": hazard.what, "fix": hazard.fix,
-    }  # fmt: skip
+        "kind": hazard.kind,
+        "at": hazard.at.text,
+        "pc": hazard.at.pc,
+        "times": hazard.count,
+        "what": hazard.what,
+        "fix": hazard.fix,
+    }
 
 
 def _activity(report: Report, rows: npt.NDArray[Any]) -> Parts:
@@ -134,9 +140,12 @@ def _scratchpads(report: Report, active: list[int]) -> Parts:
     used = np.flatnonzero(shown.any(axis=(0, 2)))
     first, end = (int(used[0]), int(used[-1]) + 1) if used.size else (0, 1)
     about = {
-        "first_block": first, "blocks": end - first, "columns": columns, "block_bytes": places.space.width,
+        "first_block": first,
+        "blocks": end - first,
+        "columns": columns,
+        "block_bytes": places.space.width,
         "column_cycles": places.column_width / TICKS,
-    }  # fmt: skip
+    }
     return {"spm": about}, {"spm_kind": np.ascontiguousarray(shown[:, first:end])}
 
 

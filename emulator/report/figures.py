@@ -29,9 +29,7 @@ def figures(cycles: float, ddr_rate: float, x: int, y: int) -> dict[str, Any]:
     """
     time: Any = Range1d(start=0, end=cycles, bounds=(0, cycles), min_interval=min(10.0, cycles))
     time.name = "time"
-    charts = [
-        _timeline(time), _scratchpad(time), _ddr(time, ddr_rate), _noc(time), _mesh(x, y), _roofline(),
-    ]  # fmt: skip
+    charts = [_timeline(time), _scratchpad(time), _ddr(time, ddr_rate), _noc(time), _mesh(x, y), _roofline()]
     document = Document()
     for chart in charts:
         document.add_root(chart)
@@ -73,9 +71,16 @@ def _timeline(time: Range1d) -> Figure:
     _image(chart, "cells")
     source = _source("slices", "left", "right", "bottom", "top", "fill", "alpha", "line")
     chart.quad(
-        "left", "right", "top", "bottom", source=source, fill_color="fill", fill_alpha="alpha",
-        line_color="line", line_width=0.5,
-    )  # fmt: skip
+        "left",
+        "right",
+        "top",
+        "bottom",
+        source=source,
+        fill_color="fill",
+        fill_alpha="alpha",
+        line_color="line",
+        line_width=0.5,
+    )
     return chart
 
 
@@ -94,9 +99,15 @@ def _ddr(time: Range1d, rate: float) -> Figure:
     chart.yaxis.axis_label = "DDR, bytes per cycle"
     for way, colour, dash in (("read", "#0072B2", "solid"), ("written", "#D55E00", "dashed")):
         chart.step(
-            "time", way, source=_shared(chart, "ddr_rates", "time", "read", "written"), mode="after",
-            color=colour, line_dash=dash, line_width=1.5, legend_label=way,
-        )  # fmt: skip
+            "time",
+            way,
+            source=_shared(chart, "ddr_rates", "time", "read", "written"),
+            mode="after",
+            color=colour,
+            line_dash=dash,
+            line_width=1.5,
+            legend_label=way,
+        )
     chart.add_layout(Span(location=rate, dimension="width", line_color="#999999", line_dash="dotted"))
     _legend_above(chart)
     return chart
@@ -116,9 +127,15 @@ def _noc(time: Range1d) -> Figure:
     for what, colour, dash in (("all", "#009E73", "solid"), ("busiest", "#CC79A7", "dashed")):
         label = "all links" if what == "all" else "busiest link"
         chart.step(
-            "time", what, source=source, mode="after", color=colour, line_dash=dash, line_width=1.5,
+            "time",
+            what,
+            source=source,
+            mode="after",
+            color=colour,
+            line_dash=dash,
+            line_width=1.5,
             legend_label=label,
-        )  # fmt: skip
+        )
     _legend_above(chart)
     return chart
 
@@ -131,8 +148,8 @@ def _legend_above(chart: Figure) -> None:
 
 def _mesh(x: int, y: int) -> Figure:
     chart = _chart(
-        "mesh", 320, x_range=(-0.7, x - 0.3), y_range=(y - 0.3, -0.7), tools="", toolbar_location=None,
-    )  # fmt: skip
+        "mesh", 320, x_range=(-0.7, x - 0.3), y_range=(y - 0.3, -0.7), tools="", toolbar_location=None
+    )
     chart.axis.visible = chart.grid.visible = False
     colours = LinearColorMapper(palette=_LIGHT_TO_DARK, low=0, high=1, name="heat")
     paint: Any = {"field": "bytes", "transform": colours}
@@ -141,9 +158,15 @@ def _mesh(x: int, y: int) -> Figure:
     boxes = _source("tiles", "x", "y", "name", "text")
     tiles = chart.rect("x", "y", 0.42, 0.42, source=boxes, fill_color="#9aa5b1", line_color="#52606d")
     chart.text(
-        "x", "y", "name", source=boxes, text_align="center", text_baseline="middle", text_color="#000000",
+        "x",
+        "y",
+        "name",
+        source=boxes,
+        text_align="center",
+        text_baseline="middle",
+        text_color="#000000",
         text_font_size="12px",
-    )  # fmt: skip
+    )
     chart.add_tools(HoverTool(renderers=[lines, tiles], tooltips="@text"))
     bar = ColorBar(color_mapper=colours, formatter=NumeralTickFormatter(format="0.0a"), title="bytes")
     chart.add_layout(bar, "right")
@@ -152,21 +175,32 @@ def _mesh(x: int, y: int) -> Figure:
 
 def _roofline() -> Figure:
     chart = _chart(
-        "roofline", 320, x_axis_type="log", y_axis_type="log", x_range=(1, 10), y_range=(1, 10),
+        "roofline",
+        320,
+        x_axis_type="log",
+        y_axis_type="log",
+        x_range=(1, 10),
+        y_range=(1, 10),
         tools="pan,wheel_zoom,box_zoom,reset",
-    )  # fmt: skip
+    )
     chart.xaxis.axis_label = "operations per byte of DDR"
     chart.yaxis.axis_label = "operations per cycle, chip"
     roofs = _source("roofs", "xs", "ys", "name", "x", "y", "label")
     lines = chart.multi_line("xs", "ys", source=roofs, line_color="#999999", line_width=2)
     chart.text(
-        "x", "y", "label", source=roofs, text_align="right", text_baseline="bottom", text_font_size="11px",
+        "x",
+        "y",
+        "label",
+        source=roofs,
+        text_align="right",
+        text_baseline="bottom",
+        text_font_size="11px",
         text_color="#808a95",
-    )  # fmt: skip
+    )
     source = _source("points", "x", "y", "name", "text", "fill", "size")
     points = chart.scatter(
         "x", "y", source=source, size="size", fill_color="fill", line_color="#52606d", fill_alpha=0.85
-    )  # fmt: skip
+    )
     chart.add_tools(HoverTool(renderers=[points], tooltips="@text"))
     chart.add_tools(HoverTool(renderers=[lines], tooltips="@name"))
     return chart

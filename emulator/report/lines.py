@@ -74,11 +74,16 @@ class Lines:
         source = statistics.image.lines
         lines = [
             Line(
-                places[at], *source.get(places[at], ("", 0)), *self._known[places[at]], int(nodes_of[at]),
-                int(counts[at]), int(busy[at]), int(lost[at]),
+                places[at],
+                *source.get(places[at], ("", 0)),
+                *self._known[places[at]],
+                int(nodes_of[at]),
+                int(counts[at]),
+                int(busy[at]),
+                int(lost[at]),
             )
             for at in chosen
-        ]  # fmt: skip
+        ]
         return sorted(lines), len(places) - len(lines)
 
 

@@ -10,10 +10,19 @@ from .bins import Ints
 _SCATTER = 0x9E3779B97F4A7C15
 """Odd, near 2**64 times the golden ratio: multiples of it spread evenly over all words."""
 
-KEPT = np.dtype([
-    ("tile", "u1"), ("track", "u1"), ("cause", "u1"), ("kind", "u2"), ("pc", "i8"), ("number", "i8"),
-    ("started", "i8"), ("ended", "i8"), ("blocked", "i8"),
-])  # fmt: skip
+KEPT = np.dtype(
+    [
+        ("tile", "u1"),
+        ("track", "u1"),
+        ("cause", "u1"),
+        ("kind", "u2"),
+        ("pc", "i8"),
+        ("number", "i8"),
+        ("started", "i8"),
+        ("ended", "i8"),
+        ("blocked", "i8"),
+    ]
+)
 """What is kept of a slice: fields of ``SLICE``, and its kind."""
 
 

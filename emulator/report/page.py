@@ -23,9 +23,14 @@ _SCRIPTS = ("data.js", "view.js", "charts.js", "main.js")
 
 
 def write_page(
-    file: IO[bytes], report: Report, tiles: Sequence[Tile], title: str, *,
-    fault: str = "", hazards: Sequence[Hazard] | None = None,
-) -> None:  # fmt: skip
+    file: IO[bytes],
+    report: Report,
+    tiles: Sequence[Tile],
+    title: str,
+    *,
+    fault: str = "",
+    hazards: Sequence[Hazard] | None = None,
+) -> None:
     """Write the page of a run of ``tiles`` that is over.
 
     ``fault``: what stopped the run, if anything did. ``hazards``: None when nobody looked for them.

@@ -50,10 +50,7 @@ class Residence:
             self._halve_space()
         pieces = cut(first, first + size, self.space.width)
         row, written = row[pieces.row], written[pieces.row]
-        begin, time = (
-            slices["started"][row],
-            slices["ended"][row],
-        )
+        begin, time = (slices["started"][row], slices["ended"][row])
         cell = slices["tile"][row].astype(np.int64) * BLOCKS + pieces.bin
         order = np.lexsort((written, time, cell))
         writer = np.where(written, kinds[row], NOBODY)

@@ -34,11 +34,15 @@ def nodes(found: Report, numbers: dict[str, int]) -> list[dict[str, Any]]:
     """The rows of the nodes' table; ``numbers``: of the nodes on the page, by name."""
     return [
         {
-            "node": numbers[node.name], "cycles": node.cycles, "share": node.share, "bound": node.bound or "",
-            "reached": node.reached, "times": node.instructions,
+            "node": numbers[node.name],
+            "cycles": node.cycles,
+            "share": node.share,
+            "bound": node.bound or "",
+            "reached": node.reached,
+            "times": node.instructions,
         }
         for node in found.nodes
-    ]  # fmt: skip
+    ]
 
 
 def origin(found: Report) -> str:

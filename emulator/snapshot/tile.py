@@ -18,11 +18,22 @@ from .types import Entry, SnapshotError, Worker
 Words = npt.NDArray[np.int64]
 
 KEPT = (
-    *range(state.X, state.X + 32), *range(state.F, state.F + 32), *range(state.SERVED, state.SERVED + 5),
-    state.PC, state.RETIRED, state.SEVERAL, state.RANDOM, state.TURN, state.WORKER, state.FCSR,
-    state.FIRST_EXCEPTION, state.STOP_ON_EXCEPTION, state.TRAPPED, state.ANSWER,
+    *range(state.X, state.X + 32),
+    *range(state.F, state.F + 32),
+    *range(state.SERVED, state.SERVED + 5),
+    state.PC,
+    state.RETIRED,
+    state.SEVERAL,
+    state.RANDOM,
+    state.TURN,
+    state.WORKER,
+    state.FCSR,
+    state.FIRST_EXCEPTION,
+    state.STOP_ON_EXCEPTION,
+    state.TRAPPED,
+    state.ANSWER,
     state.LSU_TIMEOUT,
-)  # fmt: skip
+)
 """Words of the state that a program can change and that mean something between two instructions."""
 _BEHIND_RANGES = queues.E_FIRST_RANGE + queues.MAX_RANGES * queues.RANGE_WORDS
 

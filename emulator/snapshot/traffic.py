@@ -115,6 +115,8 @@ def _check_copy(traffic: Traffic, pieces: dte.Pieces, sides: list[tuple[dte.Side
     for side, number in sides:
         known = 0 <= number < len(traffic.tiles)
         size = (traffic.ddr if side.in_ddr else traffic.tiles[number].spm.data).size if known else 0
-        if not (min(pieces.size, *pieces.trips) > 0 <= min(side.start, *side.strides)
-                and side.start + pieces.span(side.strides) <= size):  # fmt: skip
+        if not (
+            min(pieces.size, *pieces.trips) > 0 <= min(side.start, *side.strides)
+            and side.start + pieces.span(side.strides) <= size
+        ):
             raise SnapshotError(f"the saved state has a copy that leaves the memory of tile {number}")

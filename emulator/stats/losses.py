@@ -25,15 +25,20 @@ _STRETCHED = {
 _THE_BOUND: dict[ResourceName, Cause] = {"DDR": Cause.DDR, "NoC": Cause.NOC}
 """Resources whose being taken is no loss when they are the bound."""
 _WAITS = {
-    Cause.QUEUE: "for room in a queue", Cause.DEPENDENCY: "until engines are done",
-    Cause.DTE: "for its copies", Cause.ARRIVAL: "for what other tiles send", Cause.BARRIER: "at barriers",
-}  # fmt: skip
+    Cause.QUEUE: "for room in a queue",
+    Cause.DEPENDENCY: "until engines are done",
+    Cause.DTE: "for its copies",
+    Cause.ARRIVAL: "for what other tiles send",
+    Cause.BARRIER: "at barriers",
+}
 _BELOW_PEAK = {
     Track.CT: "fixed cost of each, functions slower than arithmetic, lines that are not full",
     Track.NE: "fixed cost of each, shapes that do not fill the array",
-    Track.RDMA: "fixed cost of each, short runs of DDR", Track.WDMA: "fixed cost of each, short runs of DDR",
-    Track.TDMA: "fixed cost of each, small blocks", Track.DTE: "fixed cost of each copy",
-}  # fmt: skip
+    Track.RDMA: "fixed cost of each, short runs of DDR",
+    Track.WDMA: "fixed cost of each, short runs of DDR",
+    Track.TDMA: "fixed cost of each, small blocks",
+    Track.DTE: "fixed cost of each copy",
+}
 
 
 def losses(statistics: Statistics, bound: ResourceName | None, used: int) -> list[Loss]:

@@ -59,23 +59,35 @@ def make_report(
     counts = np.sum([tile.counts for tile in tiles], axis=0)
     nodes = list(_nodes(statistics, used))
     return Report(
-        machine=machine.name, complete=all(t.status is Status.EXITED for t in tiles),
-        clock=machine.engines.clock.value, cycles=cycles(total),
+        machine=machine.name,
+        complete=all(t.status is Status.EXITED for t in tiles),
+        clock=machine.engines.clock.value,
+        cycles=cycles(total),
         milliseconds=cycles(total) / machine.engines.clock.value * 1e3,
-        last_tile=last_tile(statistics), tiles=machine.tiles, tiles_used=used,
-        instructions=sum(tile.retired for tile in tiles), engine_instructions=int(counts[:, 0].sum()),
-        bound=bound, reached=_share(least[bound].ticks, total) if bound else 0.0,
+        last_tile=last_tile(statistics),
+        tiles=machine.tiles,
+        tiles_used=used,
+        instructions=sum(tile.retired for tile in tiles),
+        engine_instructions=int(counts[:, 0].sum()),
+        bound=bound,
+        reached=_share(least[bound].ticks, total) if bound else 0.0,
         resources=[
             Resource(name, cycles(need.ticks), _share(need.ticks, total), [peak.key for peak in need.peaks])
             for name, need in least.items()
         ],
-        losses=losses(statistics, bound, used), engines=list(_engines(statistics)),
-        cores=list(_cores(statistics)), paths=list(_paths(statistics, used)),
-        arithmetic=list(_arithmetic(statistics, used)), links=_links(statistics), nodes=nodes,
+        losses=losses(statistics, bound, used),
+        engines=list(_engines(statistics)),
+        cores=list(_cores(statistics)),
+        paths=list(_paths(statistics, used)),
+        arithmetic=list(_arithmetic(statistics, used)),
+        links=_links(statistics),
+        nodes=nodes,
         groups=list(_groups(nodes, groups or {})),
-        places=_places(statistics), executed=list(_executed(counts)),
-        figures=_figures(least), evidence=_evidence(statistics),
-    )  # fmt: skip
+        places=_places(statistics),
+        executed=list(_executed(counts)),
+        figures=_figures(least),
+        evidence=_evidence(statistics),
+    )
 
 
 def last_tile(statistics: Statistics) -> int:
@@ -108,11 +120,16 @@ def _engines(statistics: Statistics) -> Iterator[EngineTime]:
             if instructions[tile, track]:
                 by = times[tile, track]
                 yield EngineTime(
-                    tile, cast(EngineName, track.name), int(instructions[tile, track]),
-                    cycles(by[Cause.NOTHING]), _by(statistics.held[tile, track]),
-                    cycles(by[Cause.BANK]), cycles(by[Cause.DDR]), cycles(by[Cause.NOC]),
+                    tile,
+                    cast(EngineName, track.name),
+                    int(instructions[tile, track]),
+                    cycles(by[Cause.NOTHING]),
+                    _by(statistics.held[tile, track]),
+                    cycles(by[Cause.BANK]),
+                    cycles(by[Cause.DDR]),
+                    cycles(by[Cause.NOC]),
                     cycles(max(statistics.total - int(by.sum()), 0)),
-                )  # fmt: skip
+                )
 
 
 def _cores(statistics: Statistics) -> Iterator[CoreTime]:
@@ -120,10 +137,15 @@ def _cores(statistics: Statistics) -> Iterator[CoreTime]:
     for tile, end in enumerate(statistics.ends):
         by = times[tile]
         yield CoreTime(
-            tile, cycles(max(end - int(by.sum()), 0)), _by(statistics.queued[tile]),
-            _by(statistics.held[tile, Track.CORE]), cycles(by[Cause.DTE]), cycles(by[Cause.ARRIVAL]),
-            cycles(by[Cause.BARRIER]), cycles(statistics.total - end),
-        )  # fmt: skip
+            tile,
+            cycles(max(end - int(by.sum()), 0)),
+            _by(statistics.queued[tile]),
+            _by(statistics.held[tile, Track.CORE]),
+            cycles(by[Cause.DTE]),
+            cycles(by[Cause.ARRIVAL]),
+            cycles(by[Cause.BARRIER]),
+            cycles(statistics.total - end),
+        )
 
 
 def _by(ticks: Ints) -> By:
@@ -175,9 +197,7 @@ def _arithmetic(statistics: Statistics, used: int) -> Iterator[Arithmetic]:
             key = roofline.class_peak(machine, number).key
             rate = count / cycles(statistics.total) * clock if statistics.total else 0.0
             engine = cast(Literal["NE", "CT"], roofline.class_engine(number).upper())
-            yield Arithmetic(
-                engine, key.rpartition(".")[2], count, rate, peak, key
-            )  # fmt: skip
+            yield Arithmetic(engine, key.rpartition(".")[2], count, rate, peak, key)
 
 
 def _links(statistics: Statistics) -> list[Link]:
@@ -200,10 +220,15 @@ def _place(statistics: Statistics, row: int, line: tuple[str, int] | None) -> Pl
     file, number = line or (None, None)
     record = int(statistics.place_record[row]) - 1
     return Place(
-        int(places.pcs[row]), file, number, tables.records()[record].mnemonic if record >= 0 else "",
-        places.names[places.node[row]], int(statistics.place_instructions[row]),
-        cycles(times[Cause.NOTHING]), cycles(times[1:].sum()),
-    )  # fmt: skip
+        int(places.pcs[row]),
+        file,
+        number,
+        tables.records()[record].mnemonic if record >= 0 else "",
+        places.names[places.node[row]],
+        int(statistics.place_instructions[row]),
+        cycles(times[Cause.NOTHING]),
+        cycles(times[1:].sum()),
+    )
 
 
 def _executed(counts: Ints) -> Iterator[Executed]:
@@ -226,12 +251,17 @@ def _nodes(statistics: Statistics, used: int) -> Iterator[NodeTime]:
         busy = statistics.times[number, tile, : Track.CORE, Cause.NOTHING]
         if ticks or statistics.instructions[number].any():
             yield NodeTime(
-                names[number], cycles(ticks), _share(ticks, statistics.total), bound,
+                names[number],
+                cycles(ticks),
+                _share(ticks, statistics.total),
+                bound,
                 _share(least[bound].ticks, ticks) if bound else 0.0,
-                {name: cycles(need.ticks) for name, need in least.items()}, _by(np.pad(busy, (0, 2))),
+                {name: cycles(need.ticks) for name, need in least.items()},
+                _by(np.pad(busy, (0, 2))),
                 int(statistics.instructions[number].sum()),
-                int(statistics.moved[number, :, :, 2:].sum()), int(statistics.operations[number].sum()),
-            )  # fmt: skip
+                int(statistics.moved[number, :, :, 2:].sum()),
+                int(statistics.operations[number].sum()),
+            )
 
 
 def _groups(nodes: Sequence[NodeTime], groups: Mapping[str, str]) -> Iterator[NodeTime]:
@@ -242,11 +272,17 @@ def _groups(nodes: Sequence[NodeTime], groups: Mapping[str, str]) -> Iterator[No
         time = sum(node.cycles for node in members)
         bound = max(resources, key=lambda name: resources[name], default=None)
         yield NodeTime(
-            group, time, sum(node.share for node in members), bound,
-            _share(resources[bound], time) if bound else 0.0, cast(By, resources),
-            _sum(node.busy for node in members), sum(node.instructions for node in members),
-            sum(node.ddr_bytes for node in members), sum(node.operations for node in members),
-        )  # fmt: skip
+            group,
+            time,
+            sum(node.share for node in members),
+            bound,
+            _share(resources[bound], time) if bound else 0.0,
+            cast(By, resources),
+            _sum(node.busy for node in members),
+            sum(node.instructions for node in members),
+            sum(node.ddr_bytes for node in members),
+            sum(node.operations for node in members),
+        )
 
 
 def _sum(parts: Iterator[By]) -> By:

@@ -106,8 +106,9 @@ class Least(NamedTuple):
 def least(machine: Machine, work: Work, tiles: int) -> dict[ResourceName, Least]:
     """Least time by resource, the work spread evenly over ``tiles`` tiles; without what is not used."""
     found: dict[ResourceName, Least] = {
-        "NE": _arithmetic(machine, work, "ne", tiles), "CT": _arithmetic(machine, work, "ct", tiles),
-    }  # fmt: skip
+        "NE": _arithmetic(machine, work, "ne", tiles),
+        "CT": _arithmetic(machine, work, "ct", tiles),
+    }
     for name, (track, peak) in transfer_peaks(machine).items():
         found[name] = Least(_bytes(work, track) * per_byte(machine, peak.figure) / tiles, [peak])
     peak = Peak("ddr.nominal", machine.ddr.nominal)

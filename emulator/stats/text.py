@@ -16,11 +16,17 @@ def describe(report: Report) -> Iterator[str]:
     """The lines of ``--stats`` about time."""
     yield from _verdict(report)
     for title, table in (
-        ("least time at peak", _resources), ("engines", _engines), ("engine waits for", _waits),
-        ("kernel core", _cores), ("tiles", _tiles), ("bytes", _paths), ("arithmetic", _arithmetic),
-        ("nodes", lambda r: _nodes(r.nodes)), ("groups", lambda r: _nodes(r.groups)),
+        ("least time at peak", _resources),
+        ("engines", _engines),
+        ("engine waits for", _waits),
+        ("kernel core", _cores),
+        ("tiles", _tiles),
+        ("bytes", _paths),
+        ("arithmetic", _arithmetic),
+        ("nodes", lambda r: _nodes(r.nodes)),
+        ("groups", lambda r: _nodes(r.groups)),
         ("places", _places),
-    ):  # fmt: skip
+    ):
         lines = list(_made(table, report))
         if lines:
             yield ""
@@ -111,10 +117,13 @@ def _engines(report: Report) -> Iterator[list[str]]:
         if rows:
             whole = report.cycles * len(rows) or 1
             parts = [
-                sum(row.busy for row in rows), sum(sum(row.waiting.values()) for row in rows),
-                sum(row.bank for row in rows), sum(row.ddr for row in rows), sum(row.noc for row in rows),
+                sum(row.busy for row in rows),
+                sum(sum(row.waiting.values()) for row in rows),
+                sum(row.bank for row in rows),
+                sum(row.ddr for row in rows),
+                sum(row.noc for row in rows),
                 sum(row.idle for row in rows),
-            ]  # fmt: skip
+            ]
             count = sum(row.instructions for row in rows)
             yield [name, *(_percent(part / whole) for part in parts), f"{len(rows):>7}{count:>16,}"]
 
@@ -198,8 +207,12 @@ def _nodes(nodes: Sequence[NodeTime]) -> Iterator[list[str]]:
     """Nothing for a program without graph nodes."""
     if not any(node.name for node in nodes):
         return
-    yield [f"{'cycles':>14}", *_heads("of run", "bound", "reached"), f"{'DDR bytes':>14}{'operations':>16}",
-           "  busiest"]  # fmt: skip
+    yield [
+        f"{'cycles':>14}",
+        *_heads("of run", "bound", "reached"),
+        f"{'DDR bytes':>14}{'operations':>16}",
+        "  busiest",
+    ]
     for node in nodes:
         engine = max(node.busy, key=lambda name: node.busy[name], default="")
         busiest = f"  {engine} {node.busy[engine] / node.cycles:.0%}" if engine and node.cycles else ""

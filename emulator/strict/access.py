@@ -42,7 +42,7 @@ from .layout import (
     VECTOR,
     VECTORS,
     WRITE,
-)  # fmt: skip
+)
 
 NOTHING_SEEN = -1
 

@@ -39,7 +39,7 @@ from .layout import (
     T_IN_PLACE,
     T_SPM,
     T_TILE,
-)  # fmt: skip
+)
 from .order import join, tick
 from .shadow import spoil, touch_nest
 
@@ -237,13 +237,39 @@ def hook_kernel() -> int:
     plans = [footprint.plan(length) for length in tables.extents()]
     written = [function for plan in plans for function in plan if function is not None]
     functions = (
-        *tables.extents(), *written, footprint.aligned, footprint.one_run, put_loops, touch_ranges,
-        spoil_rests, replaces, put, new_step, join, begin, get, check_time, *FUNCTIONS,
-    )  # fmt: skip
+        *tables.extents(),
+        *written,
+        footprint.aligned,
+        footprint.one_run,
+        put_loops,
+        touch_ranges,
+        spoil_rests,
+        replaces,
+        put,
+        new_step,
+        join,
+        begin,
+        get,
+        check_time,
+        *FUNCTIONS,
+    )
     numbers = (
-        state.SANITIZER, state.WORKER, state.QUEUE, T_CONTEXT, T_AGENT, FULL, IN_PLACE, NUMBER, MOST_WORKERS,
-        queues.WORDS, queues.E_RECORD, queues.E_ENGINE, queues.NE, queues.ARGUMENTS, TDMA,
-    )  # fmt: skip
+        state.SANITIZER,
+        state.WORKER,
+        state.QUEUE,
+        T_CONTEXT,
+        T_AGENT,
+        FULL,
+        IN_PLACE,
+        NUMBER,
+        MOST_WORKERS,
+        queues.WORDS,
+        queues.E_RECORD,
+        queues.E_ENGINE,
+        queues.NE,
+        queues.ARGUMENTS,
+        TDMA,
+    )
     return compile_generated(generate_hook, (*functions, *numbers), "sanitizer of the engines", 2)
 
 

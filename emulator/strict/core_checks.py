@@ -35,7 +35,7 @@ from .layout import (
     T_CONTEXT,
     T_SPM,
     T_TILE,
-)  # fmt: skip
+)
 from .order import acquire, release
 from .shadow import touch, writer_of
 

@@ -29,7 +29,7 @@ from .layout import (
     T_DDR,
     T_SPM,
     T_STORES,
-)  # fmt: skip
+)
 
 
 def word(address: int) -> int:

@@ -266,8 +266,13 @@ def snapshot(tile: Tile, block: Words) -> bytes:
     """All that decides how a tile goes on, memory as counts of what was stored and executed."""
     words = tile.words
     parts = [
-        words[state.X : state.X + 32], words[state.F : state.FCSR + 1], words[[state.PC, state.RANDOM]],
-        block[[layout.T_STORES]], tile.window, tile.counts[:, 0], tile.queue[queues.PENDING :: queues.WORDS],
-    ]  # fmt: skip
+        words[state.X : state.X + 32],
+        words[state.F : state.FCSR + 1],
+        words[[state.PC, state.RANDOM]],
+        block[[layout.T_STORES]],
+        tile.window,
+        tile.counts[:, 0],
+        tile.queue[queues.PENDING :: queues.WORDS],
+    ]
     rest = repr((tile.status, tile.group, sorted(tile.csrs.items()), sorted(tile.pmu.items())))
     return b"".join(part.tobytes() for part in parts) + rest.encode()

@@ -36,10 +36,14 @@ def make_chip(machine: Machine) -> Words:
 def _set_coefficients(chip: Words, machine: Machine) -> None:
     timing, clock = machine.timing, machine.engines.clock.value
     for place, cycles in (
-        (a.H_CPI, timing.core.instruction), (a.H_ISSUE, timing.core.issue),
-        (a.H_ISSUE_COLD, timing.core.issue_cold), (a.H_BARRIER, timing.barrier.fixed),
-        (a.H_DTE_FIXED, timing.dte.fixed), (a.H_DTE_FIRST, timing.dte.first), (a.H_HOP, timing.dte.hop),
-    ):  # fmt: skip
+        (a.H_CPI, timing.core.instruction),
+        (a.H_ISSUE, timing.core.issue),
+        (a.H_ISSUE_COLD, timing.core.issue_cold),
+        (a.H_BARRIER, timing.barrier.fixed),
+        (a.H_DTE_FIXED, timing.dte.fixed),
+        (a.H_DTE_FIRST, timing.dte.first),
+        (a.H_HOP, timing.dte.hop),
+    ):
         chip[place] = cost.ticks(cycles.value)
     chip[a.H_LINK] = max(round(cost.link_rate(machine) * a.KILO), 1)
     chip[a.H_DDR_RATE] = max(round(machine.ddr.nominal.value / clock * a.KILO), 1)

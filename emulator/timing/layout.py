@@ -48,15 +48,40 @@ SHORT_ROW = 8
 SOURCE_IN_DDR, TARGET_IN_DDR = 1, 2
 
 # -- header of the chip's state
-(H_TILES, H_NOW, H_OUT, H_OUT_ROWS, H_OUT_SIZE, H_EMIT, H_OVER, H_TILE_WORDS, H_WORKERS, H_FLOWS, H_LINKS,
- H_FLOW_AT, H_TILE_AT) = range(13)  # fmt: skip
+(
+    H_TILES,
+    H_NOW,
+    H_OUT,
+    H_OUT_ROWS,
+    H_OUT_SIZE,
+    H_EMIT,
+    H_OVER,
+    H_TILE_WORDS,
+    H_WORKERS,
+    H_FLOWS,
+    H_LINKS,
+    H_FLOW_AT,
+    H_TILE_AT,
+) = range(13)
 """Tiles; time; host address of the slices that nobody has taken, their number and most; whether anybody wants
 them; whether the run is over; words of a tile; workers; number of DDR flows; places of links, flows and of
 the first tile."""
 H_VIRTUAL, H_SINCE, H_DEMAND, H_DDR_NEXT = range(13, 17)
 """DDR: virtual time, the time for which it holds, what the flows could take, when the next one ends."""
-(H_CPI, H_ISSUE, H_ISSUE_COLD, H_JOIN, H_BARRIER, H_DTE_FIXED, H_DTE_FIRST, H_HOP, H_LINK, H_COLLISION,
- H_DDR_RATE, H_ROWS) = range(20, 32)  # fmt: skip
+(
+    H_CPI,
+    H_ISSUE,
+    H_ISSUE_COLD,
+    H_JOIN,
+    H_BARRIER,
+    H_DTE_FIXED,
+    H_DTE_FIRST,
+    H_HOP,
+    H_LINK,
+    H_COLLISION,
+    H_DDR_RATE,
+    H_ROWS,
+) = range(20, 32)
 """Coefficients in ticks; a link and the DDR in bytes for each ``KILO`` cycles; collision in millionths; tiles
 in a column of the mesh."""
 H_DEPTH = 32
@@ -75,9 +100,35 @@ LINKS = 6
 """Each holds the time until which it is taken."""
 
 # -- a tile
-(P_NEXT, P_HOLD, P_CORE, P_CLOCK, P_DUE, P_RETIRED, P_NUMBER, P_SUBMITTED, P_SENT, P_SENT_DONE, P_LOG,
- P_LOG_AT, P_LOG_END, P_SINCE, P_FOR, P_COUNT, P_FREED, P_PATH_FREE, P_PATH_HOLDER, P_RUNNING,
- P_UNION_SINCE, P_LAST_END, P_MESSAGES, P_MESSAGE_NEXT, P_TILE, P_READS, P_PENDING) = range(27)  # fmt: skip
+(
+    P_NEXT,
+    P_HOLD,
+    P_CORE,
+    P_CLOCK,
+    P_DUE,
+    P_RETIRED,
+    P_NUMBER,
+    P_SUBMITTED,
+    P_SENT,
+    P_SENT_DONE,
+    P_LOG,
+    P_LOG_AT,
+    P_LOG_END,
+    P_SINCE,
+    P_FOR,
+    P_COUNT,
+    P_FREED,
+    P_PATH_FREE,
+    P_PATH_HOLDER,
+    P_RUNNING,
+    P_UNION_SINCE,
+    P_LAST_END,
+    P_MESSAGES,
+    P_MESSAGE_NEXT,
+    P_TILE,
+    P_READS,
+    P_PENDING,
+) = range(27)
 """Next event; clock of a core whose log is worked off, else HUGE; what the core does; its clock; when the
 row at the cursor takes effect; instructions that the clock includes; number of the next instruction; whether
 one was submitted; messages sent, and done; the log: host address, cursor, end; since when the core waits, for
@@ -104,8 +155,26 @@ STREAMS = 64
 P_COPIES = P_ARRIVED + STREAMS
 MOST_MESSAGES = 64
 """Messages of a tile on their way; the core waits when it has more."""
-(M_EVENT, M_PHASE, M_NUMBER, M_PC, M_RECORD, M_TARGET, M_STREAM, M_BYTES, M_DDR, M_ISSUED, M_BEGIN, M_END,
- M_BLOCKED, M_CAUSE, M_KIND, M_RANGES, M_FIELDS, M_PAYLOAD) = range(18)  # fmt: skip
+(
+    M_EVENT,
+    M_PHASE,
+    M_NUMBER,
+    M_PC,
+    M_RECORD,
+    M_TARGET,
+    M_STREAM,
+    M_BYTES,
+    M_DDR,
+    M_ISSUED,
+    M_BEGIN,
+    M_END,
+    M_BLOCKED,
+    M_CAUSE,
+    M_KIND,
+    M_RANGES,
+    M_FIELDS,
+    M_PAYLOAD,
+) = range(18)
 """A message; phase FREE when the place is unused, ``M_EVENT`` HUGE while it flows."""
 MOST_FIELDS = 32
 PAYLOAD = MOST_RANGES * queues.RANGE_WORDS + MOST_FIELDS
@@ -120,11 +189,34 @@ W_PENDING, W_HEADS, W_TAILS, W_BLOCKED = 2, 8, 14, 20
 """By engine: entries that have not begun, place of the first and the last one; ticks blocked, by unit."""
 W_SLOTS = 26
 SLOTS = 62
-(S_PC, S_WORKER, S_RECORD, S_ENGINE, S_FIXED, S_DATA, S_OPERATIONS, S_MOVED, S_EXCLUSIVE, S_SERIAL,
- S_PRIORITY, S_RANGES, S_FIELDS) = range(13)  # fmt: skip
+(
+    S_PC,
+    S_WORKER,
+    S_RECORD,
+    S_ENGINE,
+    S_FIXED,
+    S_DATA,
+    S_OPERATIONS,
+    S_MOVED,
+    S_EXCLUSIVE,
+    S_SERIAL,
+    S_PRIORITY,
+    S_RANGES,
+    S_FIELDS,
+) = range(13)
 """As in the log from ``L_PC`` on."""
-(S_NUMBER, S_ISSUED, S_STARTED, S_DEPENDS, S_RELEASED, S_FOLLOWER, S_BLOCKED, S_CAUSE, S_BLOCKER,
- S_PAYLOAD) = range(13, 23)  # fmt: skip
+(
+    S_NUMBER,
+    S_ISSUED,
+    S_STARTED,
+    S_DEPENDS,
+    S_RELEASED,
+    S_FOLLOWER,
+    S_BLOCKED,
+    S_CAUSE,
+    S_BLOCKER,
+    S_PAYLOAD,
+) = range(13, 23)
 """Number; times; slots of older instructions it depends on; number of the one that ended last of these;
 place of the next entry of the queue; what was lost, why, and by whom."""
 SLOT_WORDS = S_PAYLOAD + PAYLOAD
@@ -133,17 +225,45 @@ P_QUEUES = P_SCALAR + SLOT_WORDS
 WORKER_WORDS = W_SLOTS + SLOTS * SLOT_WORDS
 
 # -- what a core does (P_CORE)
-(RUNNING, STARVED, FOR_ROOM, FOR_WORKER, FOR_RESULT, FOR_COPIES, FOR_MESSAGE, FOR_ARRIVAL, AT_BARRIER,
- EXITED) = range(10)  # fmt: skip
+(
+    RUNNING,
+    STARVED,
+    FOR_ROOM,
+    FOR_WORKER,
+    FOR_RESULT,
+    FOR_COPIES,
+    FOR_MESSAGE,
+    FOR_ARRIVAL,
+    AT_BARRIER,
+    EXITED,
+) = range(10)
 """STARVED: nobody knows yet what it does next."""
 
 # -- phases of engines and messages
 FREE, BEFORE_FLOW, FLOWING, AT_WORK = range(4)
 
 # -- slices that nobody has taken: the columns of ``slices.SLICE``, ranges and fields
-(O_TILE, O_WORKER, O_TRACK, O_RECORD, O_CAUSE, O_SOURCES, O_NUMBER, O_PC, O_ISSUED, O_STARTED, O_ENDED,
- O_BLOCKED, O_BLOCKER, O_TARGET, O_SPM_READ, O_SPM_WRITTEN, O_DDR_READ, O_DDR_WRITTEN,
- O_OPERATIONS) = range(19)  # fmt: skip
+(
+    O_TILE,
+    O_WORKER,
+    O_TRACK,
+    O_RECORD,
+    O_CAUSE,
+    O_SOURCES,
+    O_NUMBER,
+    O_PC,
+    O_ISSUED,
+    O_STARTED,
+    O_ENDED,
+    O_BLOCKED,
+    O_BLOCKER,
+    O_TARGET,
+    O_SPM_READ,
+    O_SPM_WRITTEN,
+    O_DDR_READ,
+    O_DDR_WRITTEN,
+    O_OPERATIONS,
+) = range(19)
 O_RANGES = 19
 O_FIELDS = O_RANGES + 3 * MOST_RANGES
 OUT_WORDS = O_FIELDS + MOST_FIELDS

@@ -100,12 +100,28 @@ def log_kernel() -> int:
     functions = (*cost.FUNCTIONS, log_instruction, interrupt, gather_arguments, get, put)
     layout = tuple(value for name, value in sorted(vars(a).items()) if name.isupper())
     numbers = (
-        MOST_WORKERS, tables.COSTS, tables.C_FIXED, tables.C_EXCLUSIVE, tables.C_DATA, tables.C_DATA_COUNT,
-        tables.C_DATA_ARGUMENTS, tables.C_OPERATIONS, tables.C_OPERATIONS_COUNT,
-        tables.C_OPERATIONS_ARGUMENTS, tables.C_MOVED, tables.C_MOVED_COUNT, tables.C_MOVED_ARGUMENTS,
-        state.TIMING, state.RETIRED, state.PC, state.QUEUE, state.WORKER,
-        queues.WORDS, queues.E_FIELDS, queues.ARGUMENTS,
-    )  # fmt: skip
+        MOST_WORKERS,
+        tables.COSTS,
+        tables.C_FIXED,
+        tables.C_EXCLUSIVE,
+        tables.C_DATA,
+        tables.C_DATA_COUNT,
+        tables.C_DATA_ARGUMENTS,
+        tables.C_OPERATIONS,
+        tables.C_OPERATIONS_COUNT,
+        tables.C_OPERATIONS_ARGUMENTS,
+        tables.C_MOVED,
+        tables.C_MOVED_COUNT,
+        tables.C_MOVED_ARGUMENTS,
+        state.TIMING,
+        state.RETIRED,
+        state.PC,
+        state.QUEUE,
+        state.WORKER,
+        queues.WORDS,
+        queues.E_FIELDS,
+        queues.ARGUMENTS,
+    )
     return compile_generated(generate_log, (*functions, *layout, *numbers), "log of simulated time", 2)
 
 
@@ -171,9 +187,11 @@ class TileLog:
     def save(self) -> dict[str, Any]:
         """The rows that are left, and what was counted."""
         return {
-            "rows": self.rows[: self.used].copy(), "skipped": int(self.head[a.T_SKIPPED]),
-            "dropped": int(self.head[a.T_DROPPED]), "progress": self.progress,
-        }  # fmt: skip
+            "rows": self.rows[: self.used].copy(),
+            "skipped": int(self.head[a.T_SKIPPED]),
+            "dropped": int(self.head[a.T_DROPPED]),
+            "progress": self.progress,
+        }
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Go on from what ``save`` gave."""

@@ -104,9 +104,19 @@ class Simulator(Observer):
             sides = a.SOURCE_IN_DDR * source.in_ddr | a.TARGET_IN_DDR * target.side.in_ddr
             last = int(index == len(copy.targets) - 1)
             self.logs[number].append(
-                a.COPY, 0 if index else self._send_cost, target.tile, stream, copy.pieces.total, sides, last,
-                record, 0, len(ranges), len(fields), *copy_payload(ranges, fields),
-            )  # fmt: skip
+                a.COPY,
+                0 if index else self._send_cost,
+                target.tile,
+                stream,
+                copy.pieces.total,
+                sides,
+                last,
+                record,
+                0,
+                len(ranges),
+                len(fields),
+                *copy_payload(ranges, fields),
+            )
         self.sent[number] += len(copy.targets)
 
     def copies_awaited(self, tile: Tile) -> None:
@@ -253,11 +263,16 @@ class Simulator(Observer):
         """
         self._deliver()
         return {
-            "chip": self.chip.copy(), "sent": self.sent.copy(), "carried": self.carried.copy(),
-            "arrived": self.arrived.copy(), "seen": self.seen.copy(),
-            "logs": [log.save() for log in self.logs], "polls": [polls.save() for polls in self.polls],
-            "moments": list(self._moments), "coming": [list(coming) for coming in self._coming],
-        }  # fmt: skip
+            "chip": self.chip.copy(),
+            "sent": self.sent.copy(),
+            "carried": self.carried.copy(),
+            "arrived": self.arrived.copy(),
+            "seen": self.seen.copy(),
+            "logs": [log.save() for log in self.logs],
+            "polls": [polls.save() for polls in self.polls],
+            "moments": list(self._moments),
+            "coming": [list(coming) for coming in self._coming],
+        }
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Go on from what ``save`` gave, on the same machine."""

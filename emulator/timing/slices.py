@@ -54,23 +54,30 @@ class Cause(IntEnum):
     """Core: other tiles are not there."""
 
 
-SLICE = np.dtype([
-    ("tile", "i2"), ("worker", "i1"), ("track", "i1"),
-    ("record", "i2"),     # number of the record (``tables.records()``), -1 when it is no instruction
-    ("cause", "i1"),      # Cause of ``blocked``
-    ("sources", "i1"),    # ranges of the instruction that are noted in ``Batch.ranges``
-    ("number", "i8"),     # of the instruction on its tile, from 0, in program order; core: of the next one
-    ("pc", "i8"),         # core address of the instruction, or of the store that started it
-    ("issued", "i8"),     # the core has submitted it
-    ("started", "i8"),    # the engine begins; core: the wait begins
-    ("ended", "i8"),      # all its effects are there; core: the wait ends
-    ("blocked", "i8"),    # ticks between the engine being free and ``started``, or, for BANK, DDR and NOC,
-                          # ticks that the instruction took longer
-    ("blocker", "i8"),    # number of the instruction of the same tile that caused it, -1 when there is none
-    ("target", "i4"),     # DTE: the tile that gets the data (one slice per target); else -1
-    ("spm_read", "i8"), ("spm_written", "i8"), ("ddr_read", "i8"), ("ddr_written", "i8"),  # bytes
-    ("operations", "i8"),  # NE: multiply-adds times 2; CT: elements computed; else 0
-])  # fmt: skip
+SLICE = np.dtype(
+    [
+        ("tile", "i2"),
+        ("worker", "i1"),
+        ("track", "i1"),
+        ("record", "i2"),  # number of the record (``tables.records()``), -1 when it is no instruction
+        ("cause", "i1"),  # Cause of ``blocked``
+        ("sources", "i1"),  # ranges of the instruction that are noted in ``Batch.ranges``
+        ("number", "i8"),  # of the instruction on its tile, from 0, in program order; core: of the next one
+        ("pc", "i8"),  # core address of the instruction, or of the store that started it
+        ("issued", "i8"),  # the core has submitted it
+        ("started", "i8"),  # the engine begins; core: the wait begins
+        ("ended", "i8"),  # all its effects are there; core: the wait ends
+        ("blocked", "i8"),  # ticks between the engine being free and ``started``, or, for BANK, DDR and NOC,
+        # ticks that the instruction took longer
+        ("blocker", "i8"),  # number of the instruction of the same tile that caused it, -1 when there is none
+        ("target", "i4"),  # DTE: the tile that gets the data (one slice per target); else -1
+        ("spm_read", "i8"),
+        ("spm_written", "i8"),
+        ("ddr_read", "i8"),
+        ("ddr_written", "i8"),  # bytes
+        ("operations", "i8"),  # NE: multiply-adds times 2; CT: elements computed; else 0
+    ]
+)
 """One slice. Rows of CORE: ``blocked`` is ``ended`` - ``started``; ``pc`` is the instruction that waits."""
 
 MOST_RANGES = 8

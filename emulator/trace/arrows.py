@@ -52,10 +52,13 @@ class Arrows:
         )
         held = np.flatnonzero(slices["blocker"] >= 0)
         fresh = Ends(
-            slices["tile"][held].astype(np.int64), slices["blocker"][held],
-            (slices["track"][held] == Track.CORE).astype(np.int64), threads[held],
-            slices["started"][held], slices["ended"][held],
-        )  # fmt: skip
+            slices["tile"][held].astype(np.int64),
+            slices["blocker"][held],
+            (slices["track"][held] == Track.CORE).astype(np.int64),
+            threads[held],
+            slices["started"][held],
+            slices["ended"][held],
+        )
         ends = Ends(*map(np.concatenate, zip(self._waiting, fresh, strict=True)))
         origin = self._recent[ends.tile, ends.blocker % REMEMBERED]
         arrows = self._between(ends, origin, origin[:, _NUMBER] == ends.blocker)
@@ -92,17 +95,29 @@ class Arrows:
         return self._events("copy", tile + 1, thread, at, to + 1, there, at)
 
     def _events(
-        self, name: str, pid: Integers, tid: Integers, ts: Integers,
-        to_pid: Integers, to_tid: Integers, to_ts: Integers,
-    ) -> list[str]:  # fmt: skip
+        self,
+        name: str,
+        pid: Integers,
+        tid: Integers,
+        ts: Integers,
+        to_pid: Integers,
+        to_tid: Integers,
+        to_ts: Integers,
+    ) -> list[str]:
         head = f'"cat":"{name}","name":"{name}"'
         numbers = range(self._next, self._next + len(pid))
         self._next += len(pid)
         begin = f'{{"ph":"s",{head},"id":%d,"pid":%d,"tid":%d,"ts":%.6f}}'
         end = f'{{"ph":"f","bp":"e",{head},"id":%d,"pid":%d,"tid":%d,"ts":%.6f}}'
         columns = (
-            numbers, pid.tolist(), tid.tolist(), (ts * self._microseconds).tolist(),
-            numbers, to_pid.tolist(), to_tid.tolist(), (to_ts * self._microseconds).tolist(),
-        )  # fmt: skip
+            numbers,
+            pid.tolist(),
+            tid.tolist(),
+            (ts * self._microseconds).tolist(),
+            numbers,
+            to_pid.tolist(),
+            to_tid.tolist(),
+            (to_ts * self._microseconds).tolist(),
+        )
         template = begin + SEPARATOR + end
         return [template % row for row in zip(*columns, strict=True)]

@@ -22,9 +22,12 @@ _FEW = 16
 """Slices of a place from which on they are worth looking at together."""
 Middle = Text | Same
 _AMOUNTS = {
-    "spm_read": "SPM read", "spm_written": "SPM written", "ddr_read": "DDR read",
-    "ddr_written": "DDR written", "operations": "operations",
-}  # fmt: skip
+    "spm_read": "SPM read",
+    "spm_written": "SPM written",
+    "ddr_read": "DDR read",
+    "ddr_written": "DDR written",
+    "operations": "operations",
+}
 """Columns and how the arguments are called; bytes but for the last."""
 _TARGET, _HELD, _BLOCKER, _CORE = (1 << 8 + i for i in range(4))
 
@@ -99,10 +102,12 @@ class Rows:
         """Template for slices of a kind, and the columns that it takes: what is 0 is left out."""
         length = slices["ended"] - slices["started"]
         columns = [
-            (slices["tile"] + 1).tolist(), threads.tolist(),
-            (slices["started"] * self._microseconds).tolist(), (length * self._microseconds).tolist(),
+            (slices["tile"] + 1).tolist(),
+            threads.tolist(),
+            (slices["started"] * self._microseconds).tolist(),
+            (length * self._microseconds).tolist(),
             middles.tolist(),
-        ]  # fmt: skip
+        ]
         parts = []
 
         def part(text: str, column: np.ndarray) -> None:
@@ -129,9 +134,13 @@ class Rows:
         begin = (slices["started"] * self._microseconds).tolist()
         length = ((slices["ended"] - slices["started"]) * self._microseconds).tolist()
         columns = (
-            (slices["target"] + 1).tolist(), threads.tolist(), begin, length, slices["tile"].tolist(),
+            (slices["target"] + 1).tolist(),
+            threads.tolist(),
+            begin,
+            length,
+            slices["tile"].tolist(),
             slices["number"].tolist(),
-        )  # fmt: skip
+        )
         return [
             f'{{"ph":"X","pid":{pid},"tid":{tid},"ts":{ts:.6f},"dur":{dur:.6f},"cat":"arriving",'
             f'"name":"from tile {tile}","args":{{"from tile":{tile},"instruction number":{number}}}}}'

@@ -64,10 +64,13 @@ class Trace:
             self._file.add(self._nodes.end())
         self._file.add(self._counters.events(end, self._tracks.chip))
         summary: dict[str, Any] = {
-            "program": self._program, "machine": self._machine.name, "cycles": end / TICKS,
-            "cycles of tiles": [ticks / TICKS for ticks in ends], "slices": self._slices,
+            "program": self._program,
+            "machine": self._machine.name,
+            "cycles": end / TICKS,
+            "cycles of tiles": [ticks / TICKS for ticks in ends],
+            "slices": self._slices,
             "arrows left out": self._arrows.lost,
-        }  # fmt: skip
+        }
         self._file.finish(summary)
 
     @property

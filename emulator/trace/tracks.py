@@ -18,9 +18,17 @@ from .axis import Integers
 NODE, ARRIVING = 8, 9
 """Tracks of a trace besides those of ``Track``: graph nodes; copies that others send to this tile."""
 _ORDER = (
-    NODE, Track.CORE, Track.CT, Track.NE, Track.RDMA, Track.WDMA, Track.TDMA, Track.SCALAR, Track.DTE,
+    NODE,
+    Track.CORE,
+    Track.CT,
+    Track.NE,
+    Track.RDMA,
+    Track.WDMA,
+    Track.TDMA,
+    Track.SCALAR,
+    Track.DTE,
     ARRIVING,
-)  # fmt: skip
+)
 _NAMES = {NODE: "node", ARRIVING: "DTE in", Track.CORE: "core"}
 _POSITION = np.argsort(np.array(_ORDER)) + 1
 _TRACK_IDS, _WORKER_IDS = 10_000, 1000

@@ -31,10 +31,18 @@ LARGEST_PROGRAM = 1 << 20
 """Words, gaps between segments included; larger ones are interpreted: looking through them takes too long."""
 
 FIXED = (
-    state.SPM_BYTES, state.DDR, state.CODE_BASE, state.CODE_WORDS, state.CORE_SPM, state.CORE_SPM_STRONG,
-    state.CORE_DDR, state.CORE_DDR_UNCACHED, state.CORE_WINDOW, state.CORE_CHECK,
+    state.SPM_BYTES,
+    state.DDR,
+    state.CODE_BASE,
+    state.CODE_WORDS,
+    state.CORE_SPM,
+    state.CORE_SPM_STRONG,
+    state.CORE_DDR,
+    state.CORE_DDR_UNCACHED,
+    state.CORE_WINDOW,
+    state.CORE_CHECK,
     state.DDR_MARKS,
-)  # fmt: skip
+)
 """Words of the state that are the same in all tiles of a chip, and never change."""
 
 

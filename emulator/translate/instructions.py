@@ -197,10 +197,18 @@ class Region(Statements):
         word = self.layout.words[self._index]
         self._behind = ""
         names: Environment = {
-            "s": State(), "address": _STATE, "w": word, "d": word >> 8 & 255, "t": word >> 24 & 255,
-            "a": as_kind("i", self.load_word(word >> 16 & 255)), "imm": word >> 32, "index": self._index,
-            "n": self._retired(word & 255), "words": len(self.layout.words) - 1, "reason": stop.LIMIT,
-        }  # fmt: skip
+            "s": State(),
+            "address": _STATE,
+            "w": word,
+            "d": word >> 8 & 255,
+            "t": word >> 24 & 255,
+            "a": as_kind("i", self.load_word(word >> 16 & 255)),
+            "imm": word >> 32,
+            "index": self._index,
+            "n": self._retired(word & 255),
+            "words": len(self.layout.words) - 1,
+            "reason": stop.LIMIT,
+        }
         found = self.run(parsed(self._source(word & 255)), names, _names().scope)
         if self._behind:
             if found is not None:

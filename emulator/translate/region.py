@@ -69,9 +69,7 @@ def find_layout(words: Words, translates: Callable[[int], bool]) -> Layout:
     jumps = np.isin(kinds, ("branch", "jal"))
     behind = np.isin(kinds, ("jal", "jalr", *LEFT_OUT)) & (words & 0xFF != NOTHING)
     engines = kinds == "engine"
-    targets = (
-        (index + (immediates >> 2))[jumps], index[behind] + 1, (index + lengths)[engines],
-    )  # fmt: skip
+    targets = ((index + (immediates >> 2))[jumps], index[behind] + 1, (index + lengths)[engines])
     leaders = frozenset(np.concatenate(targets).tolist())
     calls: dict[int, list[int]] = {}
     for at in np.flatnonzero((kinds == "jal") & (words >> 8 & 0xFF == state.X + _LINK)).tolist():

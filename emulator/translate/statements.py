@@ -60,9 +60,12 @@ class Statements(Expressions):
         """Write a ``continue``."""
 
     def run(
-        self, body: Sequence[ast.stmt], names: Environment, scope: Mapping[str, Any],
+        self,
+        body: Sequence[ast.stmt],
+        names: Environment,
+        scope: Mapping[str, Any],
         call: _Call | None = None,
-    ) -> Environment | None:  # fmt: skip
+    ) -> Environment | None:
         """Execute statements; the names behind them, or None when no way leads there."""
         for statement in body:
             found = self._statement(statement, names, scope, call)

@@ -51,8 +51,10 @@ def table(chip: Labels, reference: Labels, labels: Labels, dtype: str) -> str:
         ("NumPy reference, fp32", int((reference == labels).sum()), "right"),
         ("answers that differ", int((chip != reference).sum()), ""),
     ]
-    return "\n".join(f"{name:<24}{count:4} / {total}  {100 * count / total:6.2f} %  {word}".rstrip()
-                     for name, count, word in rows)
+    return "\n".join(
+        f"{name:<24}{count:4} / {total}  {100 * count / total:6.2f} %  {word}".rstrip()
+        for name, count, word in rows
+    )
 
 
 def shortcomings(chip: Labels, reference: Labels, labels: Labels) -> list[str]:
@@ -69,10 +71,16 @@ def shortcomings(chip: Labels, reference: Labels, labels: Labels) -> list[str]:
 def parse_arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("answers", nargs="?", type=Path, default=Path("build/digits/probabilities.npy"),
-                        help="what tx8cc or tx8emu wrote (default: %(default)s)")
-    parser.add_argument("--dtype", default="fp16",
-                        help="compute type named in the table (default: %(default)s)")
+    parser.add_argument(
+        "answers",
+        nargs="?",
+        type=Path,
+        default=Path("build/digits/probabilities.npy"),
+        help="what tx8cc or tx8emu wrote (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--dtype", default="fp16", help="compute type named in the table (default: %(default)s)"
+    )
     return parser.parse_args()
 
 

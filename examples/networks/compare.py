@@ -89,8 +89,12 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("model", type=Path, help="the network")
     parser.add_argument("image", type=Path, help="its input")
     parser.add_argument("answer", type=Path, help="what tx8cc or tx8emu wrote")
-    parser.add_argument("--dtype", default="fp16", choices=tuple(LEAST_COSINE),
-                        help="compute type of the program (default: %(default)s)")  # fmt: skip
+    parser.add_argument(
+        "--dtype",
+        default="fp16",
+        choices=tuple(LEAST_COSINE),
+        help="compute type of the program (default: %(default)s)",
+    )
     return parser.parse_args()
 
 

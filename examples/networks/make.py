@@ -20,9 +20,23 @@ from onnx.utils import Extractor
 BLOCK = "block"
 _BLOCK_END = "r15"
 _BLOCK_NODES = (
-    "conv1", "conv1_norm", "conv1_relu", "pool", "reduce", "reduce_norm", "reduce_relu", "spatial",
-    "spatial_norm", "spatial_relu", "expand", "expand_norm", "shortcut", "shortcut_norm", "sum", "sum_relu",
-)  # fmt: skip
+    "conv1",
+    "conv1_norm",
+    "conv1_relu",
+    "pool",
+    "reduce",
+    "reduce_norm",
+    "reduce_relu",
+    "spatial",
+    "spatial_norm",
+    "spatial_relu",
+    "expand",
+    "expand_norm",
+    "shortcut",
+    "shortcut_norm",
+    "sum",
+    "sum_relu",
+)
 """Names for the nodes of the block, which are numbered in the model."""
 
 

@@ -26,7 +26,9 @@ def _blend(a: float, b: float, t: float) -> float:
 
 register(
     Instruction(
-        Engine.CT, 182, "ct.bilinear",
+        Engine.CT,
+        182,
+        "ct.bilinear",
         (
             format_suffix(FLOATS),
             spm("dst", "dst0", "write", tensor, "@format", *_RESULT),
@@ -36,7 +38,8 @@ register(
             count("scale_x", "int8_scale_val0", 0, _SCALE_MAX),
             count("scale_y", "int8_scale_val1", 0, _SCALE_MAX),
         ),
-        FLOATS, Resize(_sample, _blend),
+        FLOATS,
+        Resize(_sample, _blend),
         "Bilinear resize of an aligned NHWC tensor. Column x of the result is sampled at x * scale_x / 65536 "
         "in the source, row y at y * scale_y / 65536; neighbours are weighted in FP32, along W first, then "
         "along H, and the result is rounded once.",
@@ -45,4 +48,4 @@ register(
         "spec; scale format and sampling proposed: on the board equal shapes were not copied unchanged",
         (same_planes,),
     )
-)  # fmt: skip
+)

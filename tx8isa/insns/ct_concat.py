@@ -40,7 +40,9 @@ def _joined(n: int, h: int, w: int, c: int, rn: int, rh: int, rw: int, rc: int, 
 
 register(
     Instruction(
-        Engine.CT, 131, "ct.concat",
+        Engine.CT,
+        131,
+        "ct.concat",
         (
             format_suffix(MOVE_FORMATS),
             spm("dst", "dst0", "write", tensor, "@format", *_RESULT),
@@ -50,7 +52,8 @@ register(
             shape("dst_shape", "dst_tfr"),
             dims(_DIMS),
         ),
-        MOVE_FORMATS, Join(),
+        MOVE_FORMATS,
+        Join(),
         "Join src0 (of shape) and src1 along C, W or H; all three are aligned tensors, padding lanes of the "
         "result are zero.",
         "ct.concat.fp16 dst=0x30000, src0=0x10000, src1=0x20000, shape=[1,2,2,64], "
@@ -58,4 +61,4 @@ register(
         "spec; aligned operands and the second shape proposed; dims hw hangs the chip (board)",
         (_not_hw, _joined),
     )
-)  # fmt: skip
+)

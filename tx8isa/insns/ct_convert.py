@@ -11,14 +11,43 @@ F16, BF16, F32, TF32 = Format.FP16, Format.BF16, Format.FP32, Format.TF32
 I8, I16, I32 = Format.INT8, Format.INT16, Format.INT32
 
 _PAIRS = (
-    (I8, F16), (I8, BF16), (I8, F32), (I8, TF32),
-    (I16, F16), (I16, BF16), (I16, F32), (I16, TF32),
-    (I32, F16), (I32, BF16), (I32, F32), (I32, TF32),
-    (BF16, I8), (BF16, I16), (BF16, I32), (BF16, F16), (BF16, F32), (BF16, TF32),
-    (F16, I8), (F16, I16), (F16, I32), (F16, BF16), (F16, F32), (F16, TF32),
-    (F32, I8), (F32, I16), (F32, I32), (F32, F16), (F32, BF16), (F32, TF32),
-    (TF32, I8), (TF32, I16), (TF32, I32), (TF32, F16), (TF32, BF16), (TF32, F32),
-)  # fmt: skip
+    (I8, F16),
+    (I8, BF16),
+    (I8, F32),
+    (I8, TF32),
+    (I16, F16),
+    (I16, BF16),
+    (I16, F32),
+    (I16, TF32),
+    (I32, F16),
+    (I32, BF16),
+    (I32, F32),
+    (I32, TF32),
+    (BF16, I8),
+    (BF16, I16),
+    (BF16, I32),
+    (BF16, F16),
+    (BF16, F32),
+    (BF16, TF32),
+    (F16, I8),
+    (F16, I16),
+    (F16, I32),
+    (F16, BF16),
+    (F16, F32),
+    (F16, TF32),
+    (F32, I8),
+    (F32, I16),
+    (F32, I32),
+    (F32, F16),
+    (F32, BF16),
+    (F32, TF32),
+    (TF32, I8),
+    (TF32, I16),
+    (TF32, I32),
+    (TF32, F16),
+    (TF32, BF16),
+    (TF32, F32),
+)
 _FIRST_OPCODE = 139
 _WITHOUT_ROUNDING = {143, 151, 154, 155, 156, 161, 162, 172, 174}
 """Converts whose wrapper takes no mode (spec); where inexact they round to nearest even (proposed)."""
@@ -42,10 +71,16 @@ def _convert(opcode: int, source: Format, target: Format) -> Instruction:
         text += "; out of range saturates, NaN gives 0"
     mnemonic = f"ct.cvt.{source.token}.{target.token}"
     return Instruction(
-        Engine.CT, opcode, mnemonic, tuple(operands), (), Convert(source, target, zero_point),
-        text + ".", f"{mnemonic} dst=0x30000, src0=0x10000, n=128",
+        Engine.CT,
+        opcode,
+        mnemonic,
+        tuple(operands),
+        (),
+        Convert(source, target, zero_point),
+        text + ".",
+        f"{mnemonic} dst=0x30000, src0=0x10000, n=128",
         "spec; overflow and NaN to integer proposed",
-    )  # fmt: skip
+    )
 
 
 for _step, (_source, _target) in enumerate(_PAIRS):

@@ -10,7 +10,9 @@ from ..record import Engine, Instruction, register
 def _lookup(opcode: int, bits: int) -> None:
     register(
         Instruction(
-            Engine.CT, opcode, f"ct.lut{bits}",
+            Engine.CT,
+            opcode,
+            f"ct.lut{bits}",
             (
                 spm("dst", "dst0", "write", linear, bits, "n"),
                 spm("src0", "src0", "read", linear, bits, "entries"),
@@ -18,7 +20,8 @@ def _lookup(opcode: int, bits: int) -> None:
                 count("n", "elem_count"),
                 count("entries", "full_elem_count"),
             ),
-            (), Gather(bits, in_bytes=True),
+            (),
+            Gather(bits, in_bytes=True),
             f"dst[i] is the {bits}-bit word at src0 + src1[i]; the offsets are unsigned {bits}-bit numbers, "
             "in bytes. Those beyond the entries read SPM as addressed, unseen by the conflict detection; "
             "beyond SPM they read 0.",
@@ -26,7 +29,7 @@ def _lookup(opcode: int, bits: int) -> None:
             "spec: the opcode; byte offsets seen in use; operand places inferred from argument names; the "
             "number of entries and offsets beyond them proposed",
         )
-    )  # fmt: skip
+    )
 
 
 _lookup(183, 16)

@@ -25,36 +25,50 @@ def _some(n: int) -> bool:
 
 register(
     Instruction(
-        Engine.CT, 175, "ct.count", _VECTOR, FLOATS, CountNonZero(),
+        Engine.CT,
+        175,
+        "ct.count",
+        _VECTOR,
+        FLOATS,
+        CountNonZero(),
         "wb_data0 = the number of elements of src0 that are not zero; a NaN is not zero, -0 is.",
         "ct.count.fp16 src0=0x10000, n=128",
         "spec; NaN and -0 proposed",
     )
-)  # fmt: skip
+)
 
 register(
     Instruction(
-        Engine.CT, 176, "ct.bitcount",
+        Engine.CT,
+        176,
+        "ct.bitcount",
         (spm("src0", "src0", "read", packed_bits, "n"), count("n", "elem_count")),
-        (), CountBits(),
+        (),
+        CountBits(),
         "wb_data0 = the number of ones among the first n bits of src0.",
         "ct.bitcount src0=0x10000, n=128",
         "spec: the opcode; meaning proposed",
     )
-)  # fmt: skip
+)
 
 
 def _extreme(opcode: int, name: str, largest: bool, evidence: str) -> None:
     register(
         Instruction(
-            Engine.CT, opcode, f"ct.{name}", _VECTOR, FLOATS, Extreme(largest),
+            Engine.CT,
+            opcode,
+            f"ct.{name}",
+            _VECTOR,
+            FLOATS,
+            Extreme(largest),
             f"wb_data0 = the bits of the {'largest' if largest else 'smallest'} element of src0, wb_data1 = "
             "its index, the first one of several. A NaN is never chosen, but of NaNs alone the first; -0 is "
             "below +0.",
             f"ct.{name}.fp16 src0=0x10000, n=128",
-            evidence, (_some,),
+            evidence,
+            (_some,),
         )
-    )  # fmt: skip
+    )
 
 
 _extreme(177, "argmax", True, "spec and board; ties, NaN and zeros proposed")
@@ -81,7 +95,9 @@ def _fraction(x: float) -> float:
 
 register(
     Instruction(
-        Engine.CT, 180, "ct.factorize",
+        Engine.CT,
+        180,
+        "ct.factorize",
         (
             spm("dst", "dst0", "write", linear, 32, "n"),
             spm("dst1", "dst1", "write", linear, 32, "n"),
@@ -89,7 +105,8 @@ register(
             spm("src0", "src0", "read", linear, 32, "n"),
             count("n", "elem_count"),
         ),
-        (), Split(("dst", "dst1", "dst2"), (_sign, _exponent, _fraction)),
+        (),
+        Split(("dst", "dst1", "dst2"), (_sign, _exponent, _fraction)),
         "FP32: dst[i] = the sign of src0[i] as 1 or -1, dst1[i] = floor(log2 of its magnitude), dst2[i] = "
         "its fraction in [1, 2). A zero of either sign gives 1, 0, 0; an infinity has exponent +inf and "
         "fraction 1; a NaN gives NaN three times.",
@@ -97,4 +114,4 @@ register(
         "spec: the opcode; meaning of the three results proposed",
         results_apart(32, "n", 32, "n", 32, "n"),
     )
-)  # fmt: skip
+)

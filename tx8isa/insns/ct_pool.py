@@ -36,7 +36,12 @@ def _record(opcode: int, name: str, fold: Reduction, outside: bool, text: str, e
     )
     register(
         Instruction(
-            Engine.CT, opcode, f"ct.pool.{name}", operands, FLOATS, Pool(fold, outside, indexed),
+            Engine.CT,
+            opcode,
+            f"ct.pool.{name}",
+            operands,
+            FLOATS,
+            Pool(fold, outside, indexed),
             f"{text} per channel over windows of an aligned NHWC tensor; padding lanes of the "
             f"result are zero.",
             f"ct.pool.{name}.fp16 dst=0x30000, {'dst1=0x40000, ' if indexed else ''}src0=0x10000, "
@@ -44,7 +49,7 @@ def _record(opcode: int, name: str, fold: Reduction, outside: bool, text: str, e
             evidence,
             (same_planes, rows, columns, *((_two_results,) if indexed else ())),
         )
-    )  # fmt: skip
+    )
 
 
 _EVIDENCE = "spec; positions outside the input observed or proposed"

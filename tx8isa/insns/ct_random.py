@@ -14,7 +14,9 @@ _SEED = (64, 16)  # 16 words of 64 bits
 
 register(
     Instruction(
-        Engine.CT, 185, "ct.randgen",
+        Engine.CT,
+        185,
+        "ct.randgen",
         (
             format_suffix(_FORMATS),
             spm("dst", "dst0", "write", linear, *_SEED),
@@ -24,7 +26,8 @@ register(
             spm("src1", "src1", "read", linear, *_SEED),
             count("n", "elem_count"),
         ),
-        _FORMATS, Uniform(draw, following),
+        _FORMATS,
+        Uniform(draw, following),
         "n random values to dst2. Word k of src0 and word k of src1 (64 bits each) are the state of "
         "generator k, an xorshift128+; value i is the next one of generator i mod 16. dst and dst1 get "
         "the states afterwards. Floats are multiples of 2**-p in [0, 1), p their bits of precision; integers "
@@ -33,7 +36,7 @@ register(
         "spec: operands; generator, order and range proposed",
         results_apart(*_SEED, *_SEED, "@format", "n"),
     )
-)  # fmt: skip
+)
 
 
 def _dropped(u: float, p: float) -> bool:
@@ -46,7 +49,9 @@ def _scaled(x: float, scale: float) -> float:
 
 register(
     Instruction(
-        Engine.CT, 186, "ct.elemmask",
+        Engine.CT,
+        186,
+        "ct.elemmask",
         (
             format_suffix(FLOATS),
             spm("dst", "dst0", "write", linear, "@format", "n"),
@@ -56,10 +61,11 @@ register(
             Operand("p", "int8_scale_val0", 1, 32, 0, (1 << 32) - 1),
             rounding(),
         ),
-        FLOATS, Dropout(_dropped, _scaled),
+        FLOATS,
+        Dropout(_dropped, _scaled),
         "Drop-out: dst[i] = 0 with probability p (the bits of an FP32 number), otherwise src0[i] times the "
         "scalar whose raw bits stand in src1, rounded by rnd. Random numbers come from the tile's LFSR.",
         "ct.elemmask.fp16 dst=0x30000, src0=0x10000, src1=0x4000, n=128, p=0x3f000000",
         "spec: operands; meaning and random source proposed",
     )
-)  # fmt: skip
+)

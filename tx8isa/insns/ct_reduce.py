@@ -29,7 +29,12 @@ def _record(opcode: int, name: str, fold: Reduction, text: str) -> None:
     )
     register(
         Instruction(
-            Engine.CT, opcode, f"ct.reduce.{name}", operands, FLOATS, Reduce(fold),
+            Engine.CT,
+            opcode,
+            f"ct.reduce.{name}",
+            operands,
+            FLOATS,
+            Reduce(fold),
             f"{text} over C, W, H or HW of an aligned NHWC tensor; the reduced extent becomes 1 and the "
             "result is aligned again, its padding lanes zero.",
             f"ct.reduce.{name}.fp16 dst=0x30000, src0=0x10000, shape=[1,2,8,64], dims=c",
@@ -37,7 +42,7 @@ def _record(opcode: int, name: str, fold: Reduction, text: str) -> None:
             "the chip (board)",
             (_not_n,),
         )
-    )  # fmt: skip
+    )
 
 
 _record(111, "sum", SUM, "Sum, accumulated in FP32 in ascending index order,")

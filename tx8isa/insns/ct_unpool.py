@@ -36,14 +36,20 @@ def _record(opcode: int, name: str, meaning: Unpool, text: str, evidence: str) -
     )
     register(
         Instruction(
-            Engine.CT, opcode, f"ct.unpool.{name}", operands, FLOATS, meaning,
+            Engine.CT,
+            opcode,
+            f"ct.unpool.{name}",
+            operands,
+            FLOATS,
+            meaning,
             f"{text} Both tensors are aligned; src0 has the shape that pooling dst_shape by the window "
             "without pads gives.",
             f"ct.unpool.{name}.fp16 dst=0x30000, src0=0x10000, {'src1=0x20000, ' if indexed else ''}"
             "dst_shape=[1,4,4,64], window=[2,2,2,2]",
-            evidence, (_window_fits,),
+            evidence,
+            (_window_fits,),
         )
-    )  # fmt: skip
+    )
 
 
 _AT_INDEX = (
@@ -53,16 +59,24 @@ _AT_INDEX = (
 )
 _BOARD = "spec; 2x2 windows with stride 2 exact on the board"
 _record(
-    121, "index", Unpool(None), f"{_AT_INDEX} The same as ct.unpool.mask.",
+    121,
+    "index",
+    Unpool(None),
+    f"{_AT_INDEX} The same as ct.unpool.mask.",
     "spec; that it does what mask does is proposed",
-)  # fmt: skip
+)
 _record(
-    122, "avg", Unpool(MEAN),
+    122,
+    "avg",
+    Unpool(MEAN),
     "Each position gets the FP32 sum of the values whose windows lie over it, in scan order, divided once by "
     "Kx*Ky.",
     f"{_BOARD}; sums of overlapping windows proposed",
-)  # fmt: skip
+)
 _record(
-    123, "mask", Unpool(None), _AT_INDEX,
+    123,
+    "mask",
+    Unpool(None),
+    _AT_INDEX,
     f"{_BOARD} in 16-bit formats, other cases differed there; overlaps and outside indices proposed",
-)  # fmt: skip
+)

@@ -27,7 +27,9 @@ _EVIDENCE = "spec; strided side on the board; stride unit inferred"
 
 register(
     Instruction(
-        Engine.RDMA, 0, "rdma",
+        Engine.RDMA,
+        0,
+        "rdma",
         (
             format_suffix(DMA_FORMATS, "format"),
             spm("dst", "dst", "write", element_stream, *_COMPACT),
@@ -35,16 +37,20 @@ register(
             count("n", "elem_count"),
             *_LOOPS,
         ),
-        DMA_FORMATS, Load(),
+        DMA_FORMATS,
+        Load(),
         "Copy blocks of n elements from DDR, read through three strides, to consecutive SPM bytes.",
         "rdma.fp16 dst=0x10000, src=0x280000000, n=512, stride0=1024, iter0=7",
-        _EVIDENCE, (block_not_empty, whole_bytes),
+        _EVIDENCE,
+        (block_not_empty, whole_bytes),
     )
-)  # fmt: skip
+)
 
 register(
     Instruction(
-        Engine.WDMA, 0, "wdma",
+        Engine.WDMA,
+        0,
+        "wdma",
         (
             format_suffix(DMA_FORMATS, "format"),
             ddr("dst", "dst", "write", element_span, *_STRIDED),
@@ -52,9 +58,11 @@ register(
             count("n", "elem_count"),
             *_LOOPS,
         ),
-        DMA_FORMATS, Store(),
+        DMA_FORMATS,
+        Store(),
         "Copy consecutive SPM bytes to blocks of n elements in DDR, written through three strides.",
         "wdma.fp16 dst=0x280000000, src=0x10000, n=512, stride0=1024, iter0=7",
-        _EVIDENCE, (block_not_empty, whole_bytes),
+        _EVIDENCE,
+        (block_not_empty, whole_bytes),
     )
-)  # fmt: skip
+)

@@ -69,108 +69,144 @@ _N = count("n", "length", 0, (1 << 32) - 1)
 _TO_TILE = (
     _address("dst", "write", "any", element_stream, *_trips("src_")),
     _address("src", "read", "any", element_span, *_strides("src_")),
-    _TILE, _N, *_loops("src_", 3),
-)  # fmt: skip
+    _TILE,
+    _N,
+    *_loops("src_", 3),
+)
 
 
 def _copy(
-    opcode: int, mnemonic: str, operands: tuple[Operand, ...], doc: str, example: str, evidence: str,
+    opcode: int,
+    mnemonic: str,
+    operands: tuple[Operand, ...],
+    doc: str,
+    example: str,
+    evidence: str,
     action: Action = Action.SEND,
-) -> None:  # fmt: skip
+) -> None:
     register(
         Instruction(
-            Engine.DTE, opcode, mnemonic, operands, (), Control(action), doc, example, evidence,
+            Engine.DTE,
+            opcode,
+            mnemonic,
+            operands,
+            (),
+            Control(action),
+            doc,
+            example,
+            evidence,
             (block_not_empty,),
         )
-    )  # fmt: skip
+    )
 
 
 _copy(
-    0, "dte.unicast",
+    0,
+    "dte.unicast",
     (_address("dst", "write", "any", linear), _address("src", "read", "any", linear), _TILE, _N),
     "Start a copy of n bytes from src of this tile to dst of another tile; DDR addresses "
     "mean the shared DDR. "
     "The copy is complete when dte.wait returns.",
     "dte.unicast dst=0x20000, src=0x10000, tile=3, n=256",
     "spec and board",
-)  # fmt: skip
+)
 
 _copy(
-    1, "dte.scatter",
+    1,
+    "dte.scatter",
     (_address("dst", "write", "spm", linear), _address("src", "read", "any", scattered, "tiles"), _TILES, _N),
     "Start a copy of n bytes to dst of each tile of a set, bit t of tiles for tile t: the lowest tile gets "
     "the first n bytes from src on, the next tile the next n bytes.",
     "dte.scatter dst=0x20000, src=0x10000, tiles=0b1110, n=256",
     "spec and board; one address for all tiles: proposed",
     Action.SCATTER,
-)  # fmt: skip
+)
 
 _copy(
-    2, "dte.broadcast",
+    2,
+    "dte.broadcast",
     (_address("dst", "write", "spm", linear), _address("src", "read", "any", linear), _TILES, _N),
     "Start a copy of the same n bytes to dst of each tile of a set, bit t of tiles for tile t.",
     "dte.broadcast dst=0x20000, src=0x10000, tiles=0xffff, n=256",
     "spec and board; one address for all tiles: proposed",
-)  # fmt: skip
+)
 
 _copy(
-    3, "dte.shuffle", _TO_TILE,
+    3,
+    "dte.shuffle",
+    _TO_TILE,
     "Start a copy of pieces of n bytes, read through three nested loops, to consecutive bytes from dst of "
     "another tile on; strides in bytes, level 0 innermost.",
     "dte.shuffle dst=0x20000, src=0x10000, tile=3, n=128, src_stride0=256, src_iter0=8",
     "spec and board; n as the length of a piece: proposed",
-)  # fmt: skip
+)
 
 _copy(
-    4, "dte.rdma",
+    4,
+    "dte.rdma",
     (
         _address("dst", "write", "spm", element_stream, *_trips("src_")),
         _address("src", "read", "ddr", element_span, *_strides("src_")),
-        _TILE, _N, *_loops("src_", 3),
+        _TILE,
+        _N,
+        *_loops("src_", 3),
     ),
     "Start a load by the DTE: pieces of n bytes of DDR, read through three nested loops, to consecutive "
     "bytes of the SPM of a tile.",
     "dte.rdma dst=0x20000, src=0x280001000, tile=0, n=128, src_stride0=256, src_iter0=8",
     "spec; n as the length of a piece: proposed",
-)  # fmt: skip
+)
 
 _copy(
-    5, "dte.wdma",
+    5,
+    "dte.wdma",
     (
         _address("dst", "write", "ddr", element_span, *_strides("dst_")),
         _address("src", "read", "spm", element_stream, *_trips("dst_")),
-        _N, *_loops("dst_", 3),
+        _N,
+        *_loops("dst_", 3),
     ),
     "Start a store by the DTE: consecutive bytes of this tile's SPM, written as pieces of n bytes through "
     "three nested loops over DDR.",
     "dte.wdma dst=0x280001000, src=0x10000, n=128, dst_stride0=256, dst_iter0=8",
     "spec; n as the length of a piece: proposed",
-)  # fmt: skip
+)
 
 _copy(
-    8, "dte.unicast2d",
+    8,
+    "dte.unicast2d",
     (
         _address("dst", "write", "any", rows_stream, "src_iter0"),
         _address("src", "read", "any", rows_span, "src_stride0", "src_iter0"),
-        _TILE, _N, *_loops("src_", 1),
+        _TILE,
+        _N,
+        *_loops("src_", 1),
     ),
     "Start a copy of pieces of n bytes, a stride apart in this tile, to consecutive bytes from dst of "
     "another tile on.",
     "dte.unicast2d dst=0x20000, src=0x10000, tile=3, n=128, src_stride0=256, src_iter0=8",
     "spec; what it does: proposed",
-)  # fmt: skip
+)
 
 _copy(
-    9, "dte.gather", _TO_TILE,
+    9,
+    "dte.gather",
+    _TO_TILE,
     "The same copy as dte.shuffle, in the register mode of a unicast with sg_flag.",
     "dte.gather dst=0x20000, src=0x10000, tile=3, n=128, src_stride0=256, src_iter0=8",
     "spec; n as the length of a piece: proposed",
-)  # fmt: skip
+)
 
 register(
     Instruction(
-        Engine.DTE, 15, "dte.wait", (), (), Control(Action.SEND_WAIT),
+        Engine.DTE,
+        15,
+        "dte.wait",
+        (),
+        (),
+        Control(Action.SEND_WAIT),
         "Wait until every copy this tile has started is complete.",
-        "dte.wait", "inferred: the polling loop over dma_status as one instruction",
+        "dte.wait",
+        "inferred: the polling loop over dma_status as one instruction",
     )
-)  # fmt: skip
+)

@@ -81,15 +81,36 @@ def _in_place(
 
 register(
     Instruction(
-        Engine.NE, 2, "ne.bwconv",
+        Engine.NE,
+        2,
+        "ne.bwconv",
         (
             *formats(FLOAT_INPUTS),
             spm("a", "src_a", "read", tensor, "@format", "shape.n", "shape.h", "shape.w", "shape.c"),
-            spm("dy", "src_w", "read", _gradient, "@format", "shape", "pad", "window", "dilation", "unpad",
-                "dst_shape.w"),
+            spm(
+                "dy",
+                "src_w",
+                "read",
+                _gradient,
+                "@format",
+                "shape",
+                "pad",
+                "window",
+                "dilation",
+                "unpad",
+                "dst_shape.w",
+            ),
             spm("out", "out", "write", _weights, "@out_format", *_RESULT),
-            spm("psum", "psum", "read", _partial, "@psum_format", *_RESULT, "inpsum_en",
-                switched_by="inpsum_en"),
+            spm(
+                "psum",
+                "psum",
+                "read",
+                _partial,
+                "@psum_format",
+                *_RESULT,
+                "inpsum_en",
+                switched_by="inpsum_en",
+            ),
             shape("shape", "tfr_0"),
             shape("dst_shape", "tfr_1"),
             window(),
@@ -97,7 +118,8 @@ register(
             pads("unpad", "unpdr"),
             lanes("dilation", "dilation", Lane("d0", 1, 1023), Lane("d1", 1, 1023), default=(1 << 16) | 1),
         ),
-        FLOAT_INPUTS, Convolution(Direction.BACKWARD),
+        FLOAT_INPUTS,
+        Convolution(Direction.BACKWARD),
         "Gradient of convolution weights: out[ky,kx,o,i] = sum over n, oh, ow of dy[n,oh,ow,o] * the input "
         "a[n,...,i] that the forward convolution multiplies there by w[ky,kx,o,i]; FP32 fused multiply-add "
         "in that order, inputs outside the image are 0, one rounding to out_format. dst_shape is "
@@ -107,4 +129,4 @@ register(
         "inferred from the footprint on the board; operands and order of accumulation proposed",
         (float_result, _weight_shape, _some_result, _in_place),
     )
-)  # fmt: skip
+)

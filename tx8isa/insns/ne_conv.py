@@ -27,8 +27,17 @@ def _weights(bits: int, kx: int, ky: int, out_channels: int, in_channels: int) -
     return batch_bytes(ky * kx * out_channels, in_channels, bits)
 
 
-@rule("dst_shape.h", "shape.h", "pad.top", "pad.bottom", "window.ky", "dilation.d1", "window.sy",
-      "unpad.top", "unpad.bottom")  # fmt: skip
+@rule(
+    "dst_shape.h",
+    "shape.h",
+    "pad.top",
+    "pad.bottom",
+    "window.ky",
+    "dilation.d1",
+    "window.sy",
+    "unpad.top",
+    "unpad.bottom",
+)
 def _rows(out: int, h: int, top: int, bottom: int, k: int, d: int, s: int, utop: int, ubottom: int) -> bool:
     """dst_shape.h must be floor((shape.h + top + bottom - (ky-1)*d1 - 1) / sy) + 1 - unpad.top
     - unpad.bottom"""
@@ -36,11 +45,20 @@ def _rows(out: int, h: int, top: int, bottom: int, k: int, d: int, s: int, utop:
     return span >= 0 and out == span // s + 1 - utop - ubottom
 
 
-@rule("dst_shape.w", "shape.w", "pad.left", "pad.right", "window.kx", "dilation.d0", "window.sx",
-      "unpad.left", "unpad.right")  # fmt: skip
+@rule(
+    "dst_shape.w",
+    "shape.w",
+    "pad.left",
+    "pad.right",
+    "window.kx",
+    "dilation.d0",
+    "window.sx",
+    "unpad.left",
+    "unpad.right",
+)
 def _columns(
     out: int, w: int, left: int, right: int, k: int, d: int, s: int, uleft: int, uright: int
-) -> bool:  # fmt: skip
+) -> bool:
     """dst_shape.w must be floor((shape.w + left + right - (kx-1)*d0 - 1) / sx) + 1 - unpad.left
     - unpad.right"""
     span = w + left + right - (k - 1) * d - 1
@@ -49,16 +67,27 @@ def _columns(
 
 register(
     Instruction(
-        Engine.NE, 0, "ne.conv",
+        Engine.NE,
+        0,
+        "ne.conv",
         (
             *formats(INPUTS),
             *switches(),
             spm("a", "src_a", "read", tensor, "@format", "shape.n", "shape.h", "shape.w", "shape.c"),
-            spm("w", "src_w", "read", _weights, "@format", "window.kx", "window.ky", "dst_shape.c",
-                "shape.c"),
+            spm(
+                "w", "src_w", "read", _weights, "@format", "window.kx", "window.ky", "dst_shape.c", "shape.c"
+            ),
             spm("out", "out", "write", tensor, "@out_format", *RESULT),
-            spm("psum", "psum", "read", partial_tensor, "@psum_format", *RESULT, "inpsum_en",
-                switched_by="inpsum_en"),
+            spm(
+                "psum",
+                "psum",
+                "read",
+                partial_tensor,
+                "@psum_format",
+                *RESULT,
+                "inpsum_en",
+                switched_by="inpsum_en",
+            ),
             shape("shape", "tfr_0"),
             shape("dst_shape", "tfr_1"),
             window(),
@@ -70,7 +99,8 @@ register(
             zero_point("zp_out", "quant_zp_cur"),
             *shifts(),
         ),
-        INPUTS, Convolution(),
+        INPUTS,
+        Convolution(),
         "Convolution of an aligned NHWC tensor with weights [Ky,Kx,O,I] stored as one Cx volume; FP32 fused "
         "multiply-add over ky, kx, i in ascending order, inputs outside the image are 0, one "
         "rounding to out_format. Bias, scales and activation as in post-processing; INT8 inputs take the "
@@ -81,4 +111,4 @@ register(
         "proposed",
         (same_batch, _rows, _columns, tensor_in_place, *post_rules("zp_a", "zp_out")),
     )
-)  # fmt: skip
+)

@@ -33,16 +33,18 @@ def _same_channels(c: int, out_c: int) -> bool:
     return c == out_c
 
 
-@rule("dst_shape.h", "shape.h", "pad.top", "pad.bottom", "window.ky", "window.sy", "unpad.top",
-      "unpad.bottom")  # fmt: skip
+@rule(
+    "dst_shape.h", "shape.h", "pad.top", "pad.bottom", "window.ky", "window.sy", "unpad.top", "unpad.bottom"
+)
 def _rows(out: int, h: int, top: int, bottom: int, k: int, s: int, utop: int, ubottom: int) -> bool:
     """dst_shape.h must be floor((shape.h + top + bottom - ky) / sy) + 1 - unpad.top - unpad.bottom"""
     span = h + top + bottom - k
     return span >= 0 and out == span // s + 1 - utop - ubottom
 
 
-@rule("dst_shape.w", "shape.w", "pad.left", "pad.right", "window.kx", "window.sx", "unpad.left",
-      "unpad.right")  # fmt: skip
+@rule(
+    "dst_shape.w", "shape.w", "pad.left", "pad.right", "window.kx", "window.sx", "unpad.left", "unpad.right"
+)
 def _columns(out: int, w: int, left: int, right: int, k: int, s: int, uleft: int, uright: int) -> bool:
     """dst_shape.w must be floor((shape.w + left + right - kx) / sx) + 1 - unpad.left - unpad.right"""
     span = w + left + right - k
@@ -51,15 +53,25 @@ def _columns(out: int, w: int, left: int, right: int, k: int, s: int, uleft: int
 
 register(
     Instruction(
-        Engine.NE, 1, "ne.dwconv",
+        Engine.NE,
+        1,
+        "ne.dwconv",
         (
             *formats(INPUTS),
             *switches(),
             spm("a", "src_a", "read", tensor, "@format", "shape.n", "shape.h", "shape.w", "shape.c"),
             spm("w", "src_w", "read", _weights, "@format", "window.kx", "window.ky", "shape.c"),
             spm("out", "out", "write", tensor, "@out_format", *RESULT),
-            spm("psum", "psum", "read", partial_tensor, "@psum_format", *RESULT, "inpsum_en",
-                switched_by="inpsum_en"),
+            spm(
+                "psum",
+                "psum",
+                "read",
+                partial_tensor,
+                "@psum_format",
+                *RESULT,
+                "inpsum_en",
+                switched_by="inpsum_en",
+            ),
             shape("shape", "tfr_0"),
             shape("dst_shape", "tfr_1"),
             window(),
@@ -70,7 +82,8 @@ register(
             zero_point("zp_out", "quant_zp_cur"),
             *shifts(),
         ),
-        INPUTS, Convolution(Direction.DEPTHWISE),
+        INPUTS,
+        Convolution(Direction.DEPTHWISE),
         "Convolution of each channel with its own window: out[..., c] = sum of in[..., c] * w[ky, kx, c], "
         "weights [Ky,Kx,C] stored as one Cx volume; FP32 fused multiply-add over ky, kx in ascending order, "
         "inputs outside the image are 0, one rounding to out_format. Bias, scales, activation and INT8 as in "
@@ -81,4 +94,4 @@ register(
         "unpads, post-processing and INT8 details proposed",
         (same_batch, _same_channels, _rows, _columns, tensor_in_place, *post_rules("zp_a", "zp_out")),
     )
-)  # fmt: skip
+)

@@ -44,7 +44,9 @@ def _in_place(
 
 register(
     Instruction(
-        Engine.NE, 3, "ne.gemm",
+        Engine.NE,
+        3,
+        "ne.gemm",
         (
             *formats(INPUTS),
             *switches(),
@@ -53,8 +55,19 @@ register(
             spm("a", "src_a", "read", _left, "@format", "m", "k", "lb", "lt"),
             spm("b", "src_w", "read", _right, "@format", "k", "n", "rb", "rt"),
             spm("out", "out", "write", _result, "@out_format", "m", "n", "lb", "rb"),
-            spm("psum", "psum", "read", _partial, "@psum_format", "m", "n", "lb", "rb", "inpsum_en",
-                switched_by="inpsum_en"),
+            spm(
+                "psum",
+                "psum",
+                "read",
+                _partial,
+                "@psum_format",
+                "m",
+                "n",
+                "lb",
+                "rb",
+                "inpsum_en",
+                switched_by="inpsum_en",
+            ),
             count("m", "gemm_m", 1, 65535),
             count("k", "gemm_k", 1, 16384),
             count("n", "gemm_n", 1, 16384),
@@ -65,7 +78,8 @@ register(
             zero_point("zp_b", "quant_reserved"),
             *shifts(),
         ),
-        INPUTS, Matrix(),
+        INPUTS,
+        Matrix(),
         "out[b] = A[b mod lb] x B[b mod rb] (+ psum[b]), FP32 fused multiply-add in ascending "
         "k, one rounding to "
         "out_format. All matrices are aligned; A is [M,K] (lt=1: [K,M]), B is [N,K] (rt=1: "
@@ -76,4 +90,4 @@ register(
         "spec and board; order of accumulation, number of batches, post-processing and INT8 details proposed",
         (_batches, _in_place, *post_rules("zp_a", "zp_b")),
     )
-)  # fmt: skip
+)

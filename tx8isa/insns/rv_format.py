@@ -25,7 +25,7 @@ bits 3..0 of a fence.
 
 Kind = Literal[
     "alu", "upper", "load", "store", "branch", "jal", "jalr", "float", "csr", "fence", "fence.i", "system"
-]  # fmt: skip
+]
 """What an instruction does with its body; every value is a signed 64-bit integer unless stated.
 
 ``alu``: rd = body(x[rs1], b), b = x[rs2], imm or shamt. ``upper``: rd = body(pc, imm).

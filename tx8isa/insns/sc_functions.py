@@ -27,15 +27,18 @@ def _record(opcode: int, name: str, body: Callable[[float], float], doc: str) ->
     mnemonic = f"sc.{name}"
     register(
         Instruction(
-            Engine.SCALAR, opcode, mnemonic,
+            Engine.SCALAR,
+            opcode,
+            mnemonic,
             (format_suffix(FLOATS, "format"), scalar("src", "srcs"), _core_register()),
-            FLOATS, ScalarFunction(body),
+            FLOATS,
+            ScalarFunction(body),
             f"{doc} of the number whose raw bits are src. The result's bits go to rd, zero above, and to the "
             "unit's result register; they are there when the next instruction begins.",
             f"{mnemonic}.fp16 src=0x3c00, rd=a0",
             "spec; not wired in the vendor's library: completion and control word proposed",
         )
-    )  # fmt: skip
+    )
 
 
 _record(0, "recip", _reciprocal, "Reciprocal")

@@ -38,9 +38,18 @@ def _window_places(rh: int, kx: int, ky: int) -> bool:
 
 
 @rule(
-    "shape.h", "shape.w", "dst_shape.w", "pad.top", "pad.bottom", "pad.left", "pad.right",
-    "window.kx", "window.ky", "window.sx", "window.sy",
-)  # fmt: skip
+    "shape.h",
+    "shape.w",
+    "dst_shape.w",
+    "pad.top",
+    "pad.bottom",
+    "pad.left",
+    "pad.right",
+    "window.kx",
+    "window.ky",
+    "window.sx",
+    "window.sy",
+)
 def _unfolded(
     h: int, w: int, rw: int, top: int, bottom: int, left: int, right: int, kx: int, ky: int, sx: int, sy: int
 ) -> bool:
@@ -51,9 +60,15 @@ def _unfolded(
 
 
 def _record(
-    opcode: int, name: str, aligned: bool, more: tuple[Operand, ...], checks: tuple[Rule, ...],
-    text: str, example: str, evidence: str,
-) -> None:  # fmt: skip
+    opcode: int,
+    name: str,
+    aligned: bool,
+    more: tuple[Operand, ...],
+    checks: tuple[Rule, ...],
+    text: str,
+    example: str,
+    evidence: str,
+) -> None:
     operands = (
         format_suffix(MOVE_FORMATS),
         spm("dst", "dst", "write", tensor, "@format", *_RESULT),
@@ -64,25 +79,48 @@ def _record(
     )
     register(
         Instruction(
-            Engine.TDMA, opcode, f"td.{name}", operands, MOVE_FORMATS, Unfold(aligned), text,
-            f"td.{name}.fp16 dst=0x30000, src0=0x10000, {example}", evidence, (same_planes, *checks),
+            Engine.TDMA,
+            opcode,
+            f"td.{name}",
+            operands,
+            MOVE_FORMATS,
+            Unfold(aligned),
+            text,
+            f"td.{name}.fp16 dst=0x30000, src0=0x10000, {example}",
+            evidence,
+            (same_planes, *checks),
         )
-    )  # fmt: skip
+    )
 
 
 _record(
-    132, "pad", True, (pads("pad", "pdr"),), (_padded_rows, _padded_columns),
+    132,
+    "pad",
+    True,
+    (pads("pad", "pdr"),),
+    (_padded_rows, _padded_columns),
     "Surround H and W of an aligned tensor with zeros.",
-    "shape=[1,4,4,64], dst_shape=[1,6,6,64], pad=[1,1,1,1]", "spec; exact on the board",
-)  # fmt: skip
+    "shape=[1,4,4,64], dst_shape=[1,6,6,64], pad=[1,1,1,1]",
+    "spec; exact on the board",
+)
 _record(
-    133, "channelnorm", False, (), (_same_extents,),
+    133,
+    "channelnorm",
+    False,
+    (),
+    (_same_extents,),
     "Repack a compact tensor into the aligned layout; padding lanes are written as zero.",
-    "shape=[1,4,4,65], dst_shape=[1,4,4,65]", "spec; zero padding lanes proposed",
-)  # fmt: skip
+    "shape=[1,4,4,65], dst_shape=[1,4,4,65]",
+    "spec; zero padding lanes proposed",
+)
 _record(
-    138, "img2col", True, (pads("pad", "pdr"), window()), (_window_places, _unfolded),
+    138,
+    "img2col",
+    True,
+    (pads("pad", "pdr"), window()),
+    (_window_places, _unfolded),
     "Unfold the windows of an aligned tensor: dst[n, ky*Kx+kx, oh*OW+ow, c] is src0[n, oh*Sy+ky-top, "
     "ow*Sx+kx-left, c], zero outside.",
-    "shape=[1,4,4,64], dst_shape=[1,4,9,64], window=[2,2,1,1]", "spec; exact on the board",
-)  # fmt: skip
+    "shape=[1,4,4,64], dst_shape=[1,4,9,64], window=[2,2,1,1]",
+    "spec; exact on the board",
+)

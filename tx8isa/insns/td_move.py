@@ -42,12 +42,18 @@ def _record(opcode: int, check: Rule) -> Callable[[Index], Index]:
         )
         register(
             Instruction(
-                Engine.TDMA, opcode, f"td.{body.__name__}", operands, MOVE_FORMATS,
-                Move(body, channels_first=body.__name__ == "nhwc2nchw"), body.__doc__ or "",
+                Engine.TDMA,
+                opcode,
+                f"td.{body.__name__}",
+                operands,
+                MOVE_FORMATS,
+                Move(body, channels_first=body.__name__ == "nhwc2nchw"),
+                body.__doc__ or "",
                 f"td.{body.__name__}.fp16 dst=0x30000, src0=0x10000, shape=[1,4,8,3], dst_shape={result}",
-                "spec; compact operands proposed", (check,),
+                "spec; compact operands proposed",
+                (check,),
             )
-        )  # fmt: skip
+        )
         return body
 
     return wrap

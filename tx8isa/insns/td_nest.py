@@ -35,7 +35,9 @@ def _same_trips(s0: int, s1: int, s2: int, d0: int, d1: int, d2: int) -> bool:
 
 register(
     Instruction(
-        Engine.TDMA, 135, "td.gatherscatter",
+        Engine.TDMA,
+        135,
+        "td.gatherscatter",
         (
             spm("dst", "dst", "write", span, "n", *_names("dst_")),
             spm("src0", "src0", "read", span, "n", *_names("src_")),
@@ -43,7 +45,8 @@ register(
             *_loops("src_"),
             *_loops("dst_"),
         ),
-        (), Nest(),
+        (),
+        Nest(),
         "Read blocks of n bytes through the source loop nest, write the same stream through the destination "
         "loop nest; strides in bytes, level 0 innermost, a source stride of 0 repeats data.",
         "td.gatherscatter dst=0x30000, src0=0x10000, n=2, src_stride0=2, src_iter0=64, "
@@ -51,11 +54,13 @@ register(
         "spec; equal products inferred",
         (block_not_empty, _same_trips),
     )
-)  # fmt: skip
+)
 
 register(
     Instruction(
-        Engine.TDMA, 179, "td.memset",
+        Engine.TDMA,
+        179,
+        "td.memset",
         (
             format_suffix(MOVE_FORMATS),
             spm("dst", "dst", "write", fill_span, "@format", "n", *_names("")),
@@ -63,11 +68,12 @@ register(
             count("n", "elem_count"),
             *_loops(""),
         ),
-        MOVE_FORMATS, Fill(),
+        MOVE_FORMATS,
+        Fill(),
         "Write n elements of the raw value contiguously from dst, repeated by the loop nest; "
         "strides in bytes. It has no bool, which hangs the chip (board): fill bits as int8.",
         "td.memset.fp16 dst=0x30000, value=0x3c00, n=2048",
         "spec and board; count unit inferred; packet field of the value proposed",
         (block_not_empty,),
     )
-)  # fmt: skip
+)

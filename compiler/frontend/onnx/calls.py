@@ -185,8 +185,12 @@ class Walk:
         tensor = attribute(node, "value")
         if tensor is not None:
             return array_of(tensor.t, self.path, f"constant '{node.output[0]}'")
-        for name, dtype in (("value_float", np.float32), ("value_int", np.int64),
-                            ("value_floats", np.float32), ("value_ints", np.int64)):  # fmt: skip
+        for name, dtype in (
+            ("value_float", np.float32),
+            ("value_int", np.int64),
+            ("value_floats", np.float32),
+            ("value_ints", np.int64),
+        ):
             if attribute(node, name) is not None:
                 return np.asarray(plain(node, name, 0), dtype)
         raise Unsupported("holds no tensor of numbers")

@@ -43,9 +43,12 @@ def describe(path: Path) -> Description:
 
 
 def _reachable(
-    path: Path, graph: GraphProto, inputs: tuple[Tensor, ...], initializers: Mapping[str, TensorProto],
+    path: Path,
+    graph: GraphProto,
+    inputs: tuple[Tensor, ...],
+    initializers: Mapping[str, TensorProto],
     outputs: tuple[str, ...],
-) -> tuple[list[tuple[str, NodeProto]], set[str]]:  # fmt: skip
+) -> tuple[list[tuple[str, NodeProto]], set[str]]:
     """The nodes that the outputs need, named, in an order in which they can be run; the names they read."""
     names = node_names(graph.node)
     by_name = dict(zip(names, graph.node, strict=True))

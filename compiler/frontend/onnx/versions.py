@@ -50,10 +50,7 @@ _OPERANDS: dict[str, tuple[int, tuple[tuple[str, int, str], ...]]] = {
 }
 
 #: Attributes that said something about training or memory, and are gone.
-_GONE = {
-    "BatchNormalization": (14, ("consumed_inputs", "is_test", "spatial")),
-    "Gemm": (7, ("broadcast",)),
-}
+_GONE = {"BatchNormalization": (14, ("consumed_inputs", "is_test", "spatial")), "Gemm": (7, ("broadcast",))}
 
 _BROADCASTING = ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less", "PRelu")
 
@@ -194,9 +191,14 @@ def _is_empty(known: Known, name: str) -> bool:
 
 def _resize_10(node: NodeProto, scales: str, mode: str) -> NodeProto:
     return made(
-        "Resize", [node.input[0], "", scales], node.output, node.name,
-        mode=mode, coordinate_transformation_mode="asymmetric", nearest_mode="floor",
-    )  # fmt: skip
+        "Resize",
+        [node.input[0], "", scales],
+        node.output,
+        node.name,
+        mode=mode,
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    )
 
 
 def _group_normalization(node: NodeProto, opset: int, known: Known) -> list[NodeProto]:

@@ -237,9 +237,13 @@ class _Stages:
         return aligned_channels(self.queries, BLOCK)
 
     def _sweep(
-        self, block: _Queries, scores: _Turned, second: bool, use: Callable[[Stretch, Value], None],
+        self,
+        block: _Queries,
+        scores: _Turned,
+        second: bool,
+        use: Callable[[Stretch, Value], None],
         meanwhile: Callable[[], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Scores of every block of keys, each computed before those of the one before are used."""
         p, masked = self.p, self.p.mask is not None
         ways: list[tuple[Stretch, Value, Value, bool]]
@@ -299,9 +303,16 @@ class _Stages:
         return sums
 
     def _product(
-        self, left: list[Aligned], right: list[Value], out: Value, sums: Sums | None, fmt: Format, m: int,
-        inner: int, **turned: Argument,
-    ) -> Sums:  # fmt: skip
+        self,
+        left: list[Aligned],
+        right: list[Value],
+        out: Value,
+        sums: Sums | None,
+        fmt: Format,
+        m: int,
+        inner: int,
+        **turned: Argument,
+    ) -> Sums:
         """out [m, queries] = left right + sums, of all pairs of parts."""
         pairs = PRODUCTS if len(left) > 1 else PRODUCTS[:1]
         for a, b in pairs:
@@ -311,9 +322,17 @@ class _Stages:
                 if sums[1] is not Format.FP32:
                     added["psum_format"] = sums[1].token
             self.k.emit(
-                f"ne.gemm.{self.engine.token}", a=left[a].base, b=right[b], out=out, m=m, k=inner,
-                n=self.queries, out_format=fmt.token, **turned, **added,
-            )  # fmt: skip
+                f"ne.gemm.{self.engine.token}",
+                a=left[a].base,
+                b=right[b],
+                out=out,
+                m=m,
+                k=inner,
+                n=self.queries,
+                out_format=fmt.token,
+                **turned,
+                **added,
+            )
             sums = out, fmt
         return out, fmt
 
@@ -369,9 +388,18 @@ class _Stages:
         for number, part in enumerate(split(k, narrowed_slice(k, result, p.fmt))):
             psum: dict[str, Value] = {"psum": rows.base} if number else {}
             k.emit(
-                f"ne.gemm.{self.engine.token}", a=part.base, b=self.tables.identity, out=rows.base,
-                lt=1, rt=1, m=self.queries, k=p.e, n=p.e, out_format=fmt.token, **psum,
-            )  # fmt: skip
+                f"ne.gemm.{self.engine.token}",
+                a=part.base,
+                b=self.tables.identity,
+                out=rows.base,
+                lt=1,
+                rt=1,
+                m=self.queries,
+                k=p.e,
+                n=p.e,
+                out_format=fmt.token,
+                **psum,
+            )
         store_result(k, p, head, k.let(self._row(block)), rows)
 
 

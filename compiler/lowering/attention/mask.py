@@ -44,10 +44,7 @@ class Diagonal:
         source = k.constant("diagonal", self.fmt, stored(rows, self.fmt).reshape(-1))
         middle = add(strip, self.above * self.row)
         k.emit(f"rdma.{token}", dst=middle, src=source, n=width * width)
-        for place, value, count in (
-            (strip, 0.0, self.above),
-            (add(middle, width * self.row), low, below),
-        ):
+        for place, value, count in ((strip, 0.0, self.above), (add(middle, width * self.row), low, below)):
             if count:
                 k.emit(f"td.memset.{token}", dst=place, value=value, n=count * width)
         return strip

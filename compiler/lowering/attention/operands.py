@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compiler.codegen.aligned import (
-    Aligned,
-    Grid,
-    load_aligned,
-    narrowed_slice,
-    store_aligned,
-)
+from compiler.codegen.aligned import Aligned, Grid, load_aligned, narrowed_slice, store_aligned
 from compiler.codegen.expr import Value, add, multiply
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.precision import split

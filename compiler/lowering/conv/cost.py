@@ -41,12 +41,18 @@ def rates_of(machine: Machine) -> Rates:
     """The rates of a machine's description."""
     timing, array = machine.timing, machine.engines.ne_array
     return Rates(
-        timing.core.issue.value, machine.ddr.nominal.value / machine.engines.clock.value,
-        timing.rdma.rate.value, timing.rdma.run.value,
-        timing.ne.steps.value * timing.ne.efficiency.value, timing.ct.rates.fp32.value, link_rate(machine),
-        timing.barrier.fixed.value, timing.dte.issue.value, timing.dte.fixed.value,
+        timing.core.issue.value,
+        machine.ddr.nominal.value / machine.engines.clock.value,
+        timing.rdma.rate.value,
+        timing.rdma.run.value,
+        timing.ne.steps.value * timing.ne.efficiency.value,
+        timing.ct.rates.fp32.value,
+        link_rate(machine),
+        timing.barrier.fixed.value,
+        timing.dte.issue.value,
+        timing.dte.fixed.value,
         (array.m, array.k, array.n),
-    )  # fmt: skip
+    )
 
 
 def cost(layer: Layer, plan: Plan, r: Rates) -> float:

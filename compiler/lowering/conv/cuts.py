@@ -19,16 +19,7 @@ from compiler.codegen.kernel import Target
 from compiler.codegen.windows import most_rows
 from compiler.lowering.conv.cost import Rates, cost, rates_of
 from compiler.lowering.conv.layer import Kind, Layer, layer_of, stays_in_planes
-from compiler.lowering.conv.plan import (
-    BOTH,
-    IMAGE,
-    WEIGHTS,
-    Plan,
-    layer_for,
-    narrowed,
-    plan_of,
-    rounds,
-)
+from compiler.lowering.conv.plan import BOTH, IMAGE, WEIGHTS, Plan, layer_for, narrowed, plan_of, rounds
 from compiler.lowering.record import Cut, Work
 from tx8isa.layouts import SMALLEST_TAIL
 

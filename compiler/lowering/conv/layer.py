@@ -157,10 +157,20 @@ def layer_of(work: Work) -> Layer:
         g, every_row, batch, kind = flat, flat, batch if source.blocked else 1, Kind.GEMM
     rounds = part_count(fmt) == 1 and epilogue.exact
     return Layer(
-        g, batch, groups, fmt, Kind.DEPTHWISE if depthwise else kind, source.blocked, work.has(2),
-        epilogue.residual is not None, rounds, step_bytes(epilogue.steps, Format.FP32), len(epilogue.steps),
-        work.input(1).value is not None, every_row,
-    )  # fmt: skip
+        g,
+        batch,
+        groups,
+        fmt,
+        Kind.DEPTHWISE if depthwise else kind,
+        source.blocked,
+        work.has(2),
+        epilogue.residual is not None,
+        rounds,
+        step_bytes(epilogue.steps, Format.FP32),
+        len(epilogue.steps),
+        work.input(1).value is not None,
+        every_row,
+    )
 
 
 def geometry_of(work: Work) -> Geometry:

@@ -52,10 +52,12 @@ def _is_few(target: Target, work: Work) -> bool:
     source = work.input(0)
     runs = _runs(work)
     return (
-        source.shape[0] == 1 and not work.steps and source.blocked == work.output.blocked
+        source.shape[0] == 1
+        and not work.steps
+        and source.blocked == work.output.blocked
         and 2 * sum(folds.outer for folds, _ in runs) <= target.tiles
         and all(is_long(folds, target) and long_folds(folds, source, target) for folds, _ in runs)
-    )  # fmt: skip
+    )
 
 
 def _runs(work: Work) -> list[tuple[Folds, int]]:

@@ -70,11 +70,17 @@ class Plan:
 def plan_of(cut: Cut) -> Plan:
     """The numbers of a cut."""
     return Plan(
-        cut.parts("images"), cut.parts("rows"), cut.parts("maps"),
-        cut.size("rows"), cut.size("maps"), cut.size("channels"),
-        cut.choice(KEEP, "weights"), cut.choice(SHARE, OWN),
-        cut.parts(_COLUMNS), dict(cut.sizes).get(_COLUMNS, 0),
-    )  # fmt: skip
+        cut.parts("images"),
+        cut.parts("rows"),
+        cut.parts("maps"),
+        cut.size("rows"),
+        cut.size("maps"),
+        cut.size("channels"),
+        cut.choice(KEEP, "weights"),
+        cut.choice(SHARE, OWN),
+        cut.parts(_COLUMNS),
+        dict(cut.sizes).get(_COLUMNS, 0),
+    )
 
 
 def rounds(layer: Layer, plan: Plan) -> tuple[int, int]:

@@ -68,9 +68,20 @@ def pool_layer(work: Work, wide: bool) -> Layer:
     image = 4 * ceil_div(g.input_rows(1) * g.width, g.columns)
     extra = step_bytes(work.steps, Format.FP32) + (8 + image) * (not direct)
     return Layer(
-        g, source.shape[0], Groups(1, channels, channels, 1), source.fmt, Kind.POOL, source.blocked,
-        False, False, direct, extra, len(work.steps), False, g,
-    )  # fmt: skip
+        g,
+        source.shape[0],
+        Groups(1, channels, channels, 1),
+        source.fmt,
+        Kind.POOL,
+        source.blocked,
+        False,
+        False,
+        direct,
+        extra,
+        len(work.steps),
+        False,
+        g,
+    )
 
 
 def _alone(work: Work, wide: bool) -> Layer:
@@ -161,9 +172,16 @@ class _Factors:
         for width in sorted(set(widths)):
             lanes = slice_buffer(k, "lanes", Format.FP32, grid, width)
             k.emit(
-                "ne.gemm.tf32", a=pairs.base, b=self.ones, out=lanes.base, m=grid.positions, k=2, n=width,
-                rt=1, out_format="fp32",
-            )  # fmt: skip
+                "ne.gemm.tf32",
+                a=pairs.base,
+                b=self.ones,
+                out=lanes.base,
+                m=grid.positions,
+                k=2,
+                n=width,
+                rt=1,
+                out_format="fp32",
+            )
             for index in (i for i, plane in enumerate(widths) if plane == width):
                 place = data.plane(index)
                 Vector(k, Format.FP32, lanes.elements).vv("mul", place, place, lanes.base)
@@ -173,10 +191,14 @@ def pool_slice(k: Kernel, name: str, g: Geometry, block: RowBlock, data: Aligned
     """One instruction, ``name`` max, avg or sum, over a slice."""
     result = slice_buffer(k, "y", data.fmt, block.output, data.channels)
     k.emit(
-        f"ct.pool.{name}.{data.fmt.token}", dst=result.base, src0=data.base, shape=data.shape,
-        dst_shape=result.shape, pad=block.pad,
+        f"ct.pool.{name}.{data.fmt.token}",
+        dst=result.base,
+        src0=data.base,
+        shape=data.shape,
+        dst_shape=result.shape,
+        pad=block.pad,
         window=[g.kernel[1], g.kernel[0], g.strides[1], g.strides[0]],
-    )  # fmt: skip
+    )
     return result
 
 

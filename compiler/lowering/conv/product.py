@@ -10,9 +10,14 @@ from compiler.lowering.conv.layer import Kind, Layer
 
 
 def multiply_slice(
-    k: Kernel, layer: Layer, pad: list[Value], images: list[Aligned], weights: list[Value], result: Aligned,
+    k: Kernel,
+    layer: Layer,
+    pad: list[Value],
+    images: list[Aligned],
+    weights: list[Value],
+    result: Aligned,
     start: Aligned | None,
-) -> None:  # fmt: skip
+) -> None:
     """The products of all parts of the operands, added to ``start``.
 
     ``pad``: rows and columns of zeros around the image, [top, bottom, left, right]; ``images`` and
@@ -26,9 +31,11 @@ def multiply_slice(
         common |= {"m": data.grid.positions, "k": data.channels, "n": result.channels}
     else:
         common |= {
-            "shape": data.shape, "dst_shape": result.shape, "pad": pad,
+            "shape": data.shape,
+            "dst_shape": result.shape,
+            "pad": pad,
             "window": [g.kernel[1], g.kernel[0], g.strides[1], g.strides[0]],
-        }  # fmt: skip
+        }
         if layer.kind is Kind.CONV:
             common["dilation"] = [g.dilations[1], g.dilations[0]]
     for a, b in PRODUCTS[: 3 if part_count(layer.fmt) > 1 else 1]:

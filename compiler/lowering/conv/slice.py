@@ -173,9 +173,14 @@ def load_addend(k: Kernel, p: Problem, own: SliceMaps, block: RowBlock, at: Plac
 
 
 def _convolve(
-    k: Kernel, p: Problem, n: Value, block: RowBlock, own: SliceMaps, data: list[Aligned] | None,
+    k: Kernel,
+    p: Problem,
+    n: Value,
+    block: RowBlock,
+    own: SliceMaps,
+    data: list[Aligned] | None,
     start: Aligned | None,
-) -> Aligned:  # fmt: skip
+) -> Aligned:
     """The sums of one slice: rounded if nothing inexact follows, otherwise in FP32."""
     compute = p.work.output.fmt
     if p.single:

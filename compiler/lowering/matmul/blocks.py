@@ -148,9 +148,12 @@ def _product(k: Kernel, p: Product, block: _Block, blocks: Blocks, right: Right)
     if not single:
         k.emit("td.memset.fp32", dst=sums.base, value=0.0, n=sums.elements)
     sizes: dict[str, Argument] = {
-        "m": block.grid.height, "n": block.width, "lt": int(not p.left.along_k),
-        "rt": int(p.packed or not p.right.along_k), "out_format": sums.fmt.token,
-    }  # fmt: skip
+        "m": block.grid.height,
+        "n": block.width,
+        "lt": int(not p.left.along_k),
+        "rt": int(p.packed or not p.right.along_k),
+        "out_format": sums.fmt.token,
+    }
     for stretch in stretches(p.k, blocks.k):
         with k.loop(stretch.count) as step:
             k0 = add(multiply(step, stretch.size), stretch.start)
@@ -158,9 +161,14 @@ def _product(k: Kernel, p: Product, block: _Block, blocks: Blocks, right: Right)
             left = load_operand(k, "a", p, p.left, x, k0, stretch.size)
             b = block.loaded or right(block.column, stretch, step, block.batch)
             multiply_parts(
-                k, f"ne.gemm.{fmt.token}", ("a", left), ("b", b), sums.base, not single,
+                k,
+                f"ne.gemm.{fmt.token}",
+                ("a", left),
+                ("b", b),
+                sums.base,
+                not single,
                 {**sizes, "k": stretch.size},
-            )  # fmt: skip
+            )
     return sums
 
 

@@ -62,9 +62,20 @@ def problem_of(p: Product, extra: int, passes: int) -> Problem:
         right_raw = p.right.tensor.bytes_each
     along_k = p.right.along_k and not p.packed
     return Problem(
-        p.m, p.n, p.k // BLOCK * BLOCK, p.k % BLOCK, p.batches, p.left.along_k, along_k,
-        left_raw, right_raw, p.out.bytes_each, extra, passes, p.compute,
-    )  # fmt: skip
+        p.m,
+        p.n,
+        p.k // BLOCK * BLOCK,
+        p.k % BLOCK,
+        p.batches,
+        p.left.along_k,
+        along_k,
+        left_raw,
+        right_raw,
+        p.out.bytes_each,
+        extra,
+        passes,
+        p.compute,
+    )
 
 
 @dataclass(frozen=True)
@@ -149,10 +160,15 @@ def plan_of(q: Problem, cut: Cut, tiles: int) -> Plan:
     sizes = (cut.size("m"), cut.size("n"), cut.size("k"))
     plan = Plan(grid, *sizes, cut.choice("stay", "none"), cut.choice("share", "none"))
     equal = (
-        math.prod(grid) <= tiles and q.batches % grid[0] == 0 and ceil_div(q.m, plan.m) % grid[1] == 0
-        and plan.n % BLOCK == 0 and plan.k % BLOCK == 0 and q.k % plan.k == 0
-        and plan.column_turns(q) > 0 and (q.left_along_k or plan.m % BLOCK == q.m % plan.m == 0)
-    )  # fmt: skip
+        math.prod(grid) <= tiles
+        and q.batches % grid[0] == 0
+        and ceil_div(q.m, plan.m) % grid[1] == 0
+        and plan.n % BLOCK == 0
+        and plan.k % BLOCK == 0
+        and q.k % plan.k == 0
+        and plan.column_turns(q) > 0
+        and (q.left_along_k or plan.m % BLOCK == q.m % plan.m == 0)
+    )
     if not equal:
         raise ValueError(f"{plan} does not divide a product of {q.batches} x {q.m} x {q.k} x {q.n} evenly")
     return plan

@@ -213,9 +213,12 @@ def multiply_split(k: Kernel, p: Product, split: Split) -> None:
         sums = slice_buffer(k, "sums", Format.FP32, Grid(rows, 1, rows), columns)
         k.emit("td.memset.fp32", dst=sums.base, value=0.0, n=sums.elements)
         operands: dict[str, Argument] = {
-            "m": rows, "n": columns, "lt": int(not p.left.along_k),
-            "rt": int(p.packed or not p.right.along_k), "out_format": "fp32",
-        }  # fmt: skip
+            "m": rows,
+            "n": columns,
+            "lt": int(not p.left.along_k),
+            "rt": int(p.packed or not p.right.along_k),
+            "out_format": "fp32",
+        }
         x = Range(batch, k.let(multiply(row, rows)), rows, rows)
         for stretch, own in dealt(p.k, split.k, split.grid[3], place):
             with slices(k, own) as (step, _):

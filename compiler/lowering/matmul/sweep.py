@@ -185,9 +185,14 @@ class _Sweep:
             for more in (False, True)[: self.chunks]:
                 with k.when(0, place.chunk) if more else k.when(place.chunk, 1):
                     multiply_parts(
-                        k, f"ne.gemm.{fmt.token}", ("a", left), ("b", right), self._sums(place).base, more,
+                        k,
+                        f"ne.gemm.{fmt.token}",
+                        ("a", left),
+                        ("b", right),
+                        self._sums(place).base,
+                        more,
                         operands,
-                    )  # fmt: skip
+                    )
 
     def _multiply_rest(self, place: _Place, rest: Stretch) -> None:
         """What is left of the inner dimension; each tile loads its own."""
@@ -202,9 +207,13 @@ class _Sweep:
     def _operands(self, place: _Place, inner: int) -> dict[str, Argument]:
         """Operands of the product that do not say where."""
         return {
-            "m": place.rows, "n": self.plan.n, "k": inner, "lt": int(not self.q.left_along_k),
-            "rt": int(not self.q.right_along_k), "out_format": self.format.token,
-        }  # fmt: skip
+            "m": place.rows,
+            "n": self.plan.n,
+            "k": inner,
+            "lt": int(not self.q.left_along_k),
+            "rt": int(not self.q.right_along_k),
+            "out_format": self.format.token,
+        }
 
     def _sums(self, place: _Place) -> Aligned:
         base = add(self.sums, multiply(remainder(place.turn, 2), self.sums_bytes))

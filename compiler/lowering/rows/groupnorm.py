@@ -205,16 +205,32 @@ class _Normalizer:
         rows, total = k.buffer("rows", WORD * size * width), k.buffer("sums", WORD * width)
         k.emit("td.memset.fp32", dst=rows, value=0.0, n=size * width)
         k.emit(
-            "td.gatherscatter", dst=rows, src0=place, n=WORD,
-            src_stride0=WORD * size, src_iter0=count, src_stride1=WORD, src_iter1=size,
-            dst_stride0=WORD, dst_iter0=count, dst_stride1=WORD * width, dst_iter1=size,
-        )  # fmt: skip
+            "td.gatherscatter",
+            dst=rows,
+            src0=place,
+            n=WORD,
+            src_stride0=WORD * size,
+            src_iter0=count,
+            src_stride1=WORD,
+            src_iter1=size,
+            dst_stride0=WORD,
+            dst_iter0=count,
+            dst_stride1=WORD * width,
+            dst_iter1=size,
+        )
         k.emit("ct.reduce.sum.fp32", dst=total, src0=rows, shape=[1, size, 1, count], dims="h")
         k.emit(
-            "td.gatherscatter", dst=place, src0=total, n=WORD,
-            src_stride0=0, src_iter0=size, src_stride1=WORD, src_iter1=count,
-            dst_stride0=WORD, dst_iter0=count * size,
-        )  # fmt: skip
+            "td.gatherscatter",
+            dst=place,
+            src0=total,
+            n=WORD,
+            src_stride0=0,
+            src_iter0=size,
+            src_stride1=WORD,
+            src_iter1=count,
+            dst_stride0=WORD,
+            dst_iter0=count * size,
+        )
 
 
 _PARAMETERS = ((1, "scale"), (2, "shift"))

@@ -80,9 +80,7 @@ def _long(work: Work, target: Target) -> LongRows | None:
     return long_rows.long_rows(rows, channels, 3 * source.bytes_each + 5 * WORD, target)
 
 
-@lowering(
-    "LayerNormalization", "RMSNormalization", check=_check, cuts=_cuts, prefetch=True, rounds=True
-)  # fmt: skip
+@lowering("LayerNormalization", "RMSNormalization", check=_check, cuts=_cuts, prefetch=True, rounds=True)
 def normalization(k: Kernel, work: Work) -> None:
     """The mean, then the mean of the squared differences from it (RMS: from 0), summed in FP32."""
     axes, source = normalized_axes(work.spec), work.input(0)
@@ -237,9 +235,17 @@ class _Sums:
         for step, part in enumerate(parts):
             psum: dict[str, Value] = {"psum": target.base} if step else {}
             self.k.emit(
-                f"ne.gemm.{part.fmt.token}", a=part.base, b=self.ones[part.fmt], out=target.base,
-                m=part.grid.positions, k=self.channels, n=_LANES, rt=1, out_format="fp32", **psum,
-            )  # fmt: skip
+                f"ne.gemm.{part.fmt.token}",
+                a=part.base,
+                b=self.ones[part.fmt],
+                out=target.base,
+                m=part.grid.positions,
+                k=self.channels,
+                n=_LANES,
+                rt=1,
+                out_format="fp32",
+                **psum,
+            )
         return target
 
 
@@ -248,20 +254,39 @@ def _beside_planes(k: Kernel, values: Aligned, like: Aligned) -> Aligned:
     wide = slice_buffer(k, "row", Format.FP32, like.grid, BLOCK)
     size, copies = 4 * _LANES, BLOCK // _LANES
     k.emit(
-        "td.gatherscatter", dst=wide.base, src0=values.base, n=size, src_stride0=0, src_iter0=copies,
-        src_stride1=size, src_iter1=like.grid.positions, dst_stride0=size,
+        "td.gatherscatter",
+        dst=wide.base,
+        src0=values.base,
+        n=size,
+        src_stride0=0,
+        src_iter0=copies,
+        src_stride1=size,
+        src_iter1=like.grid.positions,
+        dst_stride0=size,
         dst_iter0=multiply(like.grid.positions, copies),
-    )  # fmt: skip
+    )
     target = slice_buffer(k, "beside", Format.FP32, like.grid, like.channels)
     rows, plane = like.grid.positions, multiply(like.grid.positions, 4 * BLOCK)
     if like.planes:
         k.emit(
-            "td.gatherscatter", dst=target.base, src0=wide.base, n=plane, src_stride0=0,
-            src_iter0=like.planes, dst_stride0=plane, dst_iter0=like.planes,
-        )  # fmt: skip
+            "td.gatherscatter",
+            dst=target.base,
+            src0=wide.base,
+            n=plane,
+            src_stride0=0,
+            src_iter0=like.planes,
+            dst_stride0=plane,
+            dst_iter0=like.planes,
+        )
     if like.tail:
         k.emit(
-            "td.gatherscatter", dst=target.plane(like.planes), src0=wide.base, n=4 * like.tail,
-            src_stride0=4 * BLOCK, src_iter0=rows, dst_stride0=4 * like.tail, dst_iter0=rows,
-        )  # fmt: skip
+            "td.gatherscatter",
+            dst=target.plane(like.planes),
+            src0=wide.base,
+            n=4 * like.tail,
+            src_stride0=4 * BLOCK,
+            src_iter0=rows,
+            dst_stride0=4 * like.tail,
+            dst_iter0=rows,
+        )
     return target

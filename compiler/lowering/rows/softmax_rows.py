@@ -120,7 +120,15 @@ def _spread(k: Kernel, numbers: Aligned, ones: Value, target: Value, sums: Value
     for part in split(k, numbers):
         psum: dict[str, Value] = {"psum": sums} if sums is not None else {}
         k.emit(
-            "ne.gemm.tf32", a=part.base, b=ones, out=target, m=part.grid.height, k=1, n=axis, rt=1,
-            out_format="fp32", **psum,
-        )  # fmt: skip
+            "ne.gemm.tf32",
+            a=part.base,
+            b=ones,
+            out=target,
+            m=part.grid.height,
+            k=1,
+            n=axis,
+            rt=1,
+            out_format="fp32",
+            **psum,
+        )
         sums = target

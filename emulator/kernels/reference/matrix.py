@@ -179,8 +179,11 @@ def _convolve(run: Run, post: bool) -> None:
 
     def weight(tap: tuple[int, int], o: int, i: int) -> float:
         number = tap[0] * window.kx + tap[1]
-        rows, row = (window.ky * window.kx, number) if depthwise else (
-            window.ky * window.kx * shape[3], number * shape[3] + o)  # fmt: skip
+        rows, row = (
+            (window.ky * window.kx, number)
+            if depthwise
+            else (window.ky * window.kx * shape[3], number * shape[3] + o)
+        )
         return _value(run, v["w"] + element_offset(rows, channels, fmt.bits, 0, row, i), fmt)
 
     def terms(n: int, y: int, x: int, o: int) -> Terms:
@@ -212,10 +215,12 @@ def _backward(run: Run) -> None:
 
 
 RULES: dict[type, Callable[[Run], None]] = {
-    Matrix: lambda run: _gemm(run, False), Convolution: lambda run: _convolve(run, False)
-}  # fmt: skip
+    Matrix: lambda run: _gemm(run, False),
+    Convolution: lambda run: _convolve(run, False),
+}
 """Bias, scale and activation of float formats ignored (board)."""
 PROPOSED: dict[type, Callable[[Run], None]] = {
-    Matrix: lambda run: _gemm(run, True), Convolution: lambda run: _convolve(run, True)
-}  # fmt: skip
+    Matrix: lambda run: _gemm(run, True),
+    Convolution: lambda run: _convolve(run, True),
+}
 """They take part (proposed)."""

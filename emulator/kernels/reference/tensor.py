@@ -160,5 +160,11 @@ def _join(run: Run) -> None:
 
 
 RULES: dict[type, Callable[[Run], None]] = {
-    Reduce: _reduce, Pool: _pool, Unpool: _unpool, Resize: _resize, Move: _move, Unfold: _unfold, Join: _join,
-}  # fmt: skip
+    Reduce: _reduce,
+    Pool: _pool,
+    Unpool: _unpool,
+    Resize: _resize,
+    Move: _move,
+    Unfold: _unfold,
+    Join: _join,
+}
