@@ -9,7 +9,7 @@ BUILD := build
 
 DIGITS := examples/digits
 NETWORKS := examples/networks
-KERNEL_TESTS := $(wildcard tests/test_native.py tests/test_*kernel*.py)
+KERNEL_TESTS := $(wildcard tests/emulator/native/test_native.py tests/test_*kernel*.py)
 
 .PHONY: help demo test long bench coverage clean
 .NOTPARALLEL:  # two installations into one .venv would disturb each other

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tx8isa.machine import Machine
-
-    from .image_types import Image
+    from asm.image.types import Image
+    from tx8isa.machine.description import Machine
 
 __all__ = ["assemble", "assemble_file", "disassemble"]
 
@@ -46,7 +45,7 @@ def assemble_file(
     machine: Machine | None = None,
 ) -> Image:
     """As ``assemble``, for a file; Tx8Error when it cannot be read."""
-    from .files import read_text
+    from tx8isa.tools.files import read_text
 
     return assemble(read_text(path), str(path), include_dirs, defines, machine)
 

@@ -7,27 +7,27 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tx8isa import registry
-from tx8isa.machine import Machine, load_machine
-from tx8isa.rv import REGISTERS, scalar_by_mnemonic
+from asm.directives.table import directive, finish_source
+from asm.image.types import Buffer
+from asm.instructions.operands import engine_template, expression
+from asm.instructions.pseudo import NAMES, scalar_or_pseudo
+from asm.instructions.template import NotPlain, Template
+from asm.syntax.expressions import Address, Node, Unknown, evaluate
+from asm.syntax.included import Included
+from asm.syntax.parse import ATOM, Operands, parse_operands
+from asm.syntax.source import Source, lines_of, statements
+from tx8isa.machine.description import Machine, load_machine
+from tx8isa.table import registry
+from tx8isa.table.scalar import REGISTERS, scalar_by_mnemonic
 
-from . import blocks, buffers, symbols  # noqa: F401  (they register their directives)
 from .diagnostics import Diagnostic, Fault, did_you_mean
-from .directives import directive, finish_source
-from .expressions import Address, Node, Unknown, evaluate
+from .directives import blocks, buffers, symbols  # noqa: F401  (they register their directives)
 from .fixups import TOO_DEEP, DataFixup, Fixup, ListingRow, finish
-from .image_types import Buffer
-from .included import Included
-from .operands import engine_template, expression
-from .parse import ATOM, Operands, parse_operands
 from .place import LOCAL, Program, Section, Spot, Symbol
-from .pseudo import NAMES, scalar_or_pseudo
-from .source import Source, lines_of, statements
-from .template import NotPlain, Template
 
 if TYPE_CHECKING:
-    from .blocks import Macro
-    from .directives import Call
+    from asm.directives.blocks import Macro
+    from asm.directives.table import Call
 
 _LABEL = re.compile(r"\s*([A-Za-z_.$][\w.$]*|\d+)\s*:(?!:)")
 _HEAD = re.compile(r"\s*([A-Za-z_.$][\w.$]*)")

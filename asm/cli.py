@@ -103,10 +103,10 @@ def _guarded(name: str, action: Callable[[argparse.Namespace], None], options: a
 
 
 def _assemble(options: argparse.Namespace) -> None:
-    from tx8isa.machine import load_machine
+    from tx8isa.machine.description import load_machine
+    from tx8isa.tools.files import write_whole
 
     from .assembler import assemble_text
-    from .files import write_whole
     from .image import write_image
     from .output import image_of
 
@@ -132,7 +132,7 @@ def _assemble(options: argparse.Namespace) -> None:
 
 
 def _input_text(file: str) -> tuple[str, str]:
-    from .files import as_text, read_text
+    from tx8isa.tools.files import as_text, read_text
 
     if file == "-":
         return as_text(sys.stdin.buffer.read(), "<stdin>"), "<stdin>"
@@ -154,8 +154,9 @@ def _definition(text: str) -> tuple[str, str]:
 
 
 def _disassemble(options: argparse.Namespace) -> None:
+    from tx8isa.tools.files import read_bytes
+
     from .disassembler import disassemble_image
-    from .files import read_bytes
     from .image import read_image
 
     name = "<stdin>" if options.file == "-" else options.file

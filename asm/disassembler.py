@@ -8,12 +8,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
-from tx8isa import encoding, rv
+from asm.image.types import ABSOLUTE, Buffer, Image, Segment, Symbol
+from asm.instructions.text import quote, scalar_text, wide_text
+from asm.syntax.source import SECTION_NAME
 from tx8isa.errors import Tx8Error
-
-from .image_types import ABSOLUTE, Buffer, Image, Segment, Symbol
-from .instruction_text import quote, scalar_text, wide_text
-from .source import SECTION_NAME
+from tx8isa.table import encoding
+from tx8isa.table import scalar as rv
 
 _NAME = re.compile(r"[A-Za-z_.$][\w.$]*")
 _FLAGS = {"rx": "ax", "rw": "aw", "r": "a"}

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from asm.directives.table import integer_bytes
+from asm.instructions.template import Template
+from asm.syntax.expressions import Address, Node, evaluate, number_of
+from asm.syntax.parse import Operands
+from asm.syntax.source import Source
+
 from .diagnostics import AsmError, Fault
-from .directives import integer_bytes
-from .expressions import Address, Node, evaluate, number_of
-from .parse import Operands
 from .place import Section, Spot
-from .source import Source
-from .template import Template
 
 if TYPE_CHECKING:
     from .assembler import Assembler

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain, pairwise, repeat
 
+from asm.image.types import ABSOLUTE, Image, Segment, Symbol, ddr_windows
+from asm.syntax.expressions import Address
+
 from .assembler import Assembler
 from .diagnostics import AsmError, Diagnostic
-from .expressions import Address
-from .image_types import ABSOLUTE, Image, Segment, Symbol, ddr_windows
 from .place import LOCAL, Section
 from .place import Symbol as Entry
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tx8isa.machine import Machine
-from tx8isa.rv import REGISTERS
+from asm.instructions.constants import low12
+from asm.instructions.scalar import distance
+from asm.syntax.expressions import Address, Node, Unknown, Value, evaluate, number_of
+from asm.syntax.source import Source
+from tx8isa.machine.description import Machine
+from tx8isa.table.scalar import REGISTERS
 
-from .constants import low12
 from .diagnostics import Fault, did_you_mean
-from .expressions import Address, Node, Unknown, Value, evaluate, number_of
-from .scalar import distance
-from .source import Source
 
 PAGE = 4096
 """Every section starts on a multiple of this DDR offset; so no alignment in a section can be larger."""

@@ -7,16 +7,28 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from _operands import DDR_BYTES, ENTRIES, Case
 
-from emulator import native, state, tables
-from emulator.memory import SCRATCH_BYTES, anonymous, make_scratchpad
-from emulator.native.memory import call_kernel, copy_bytes, view_i64
-from emulator.slots import Slots
-from tx8isa.formats import Format
-from tx8isa.machine import load_machine
-from tx8isa.meaning import Bitwise, Compress, Convert, CountBits, Gather, MaskedCopy, Uniform, Unpack, Unpool
-from tx8isa.primitives import s64
+from _operands import DDR_BYTES, ENTRIES, Case
+from emulator import native
+from emulator.engines import tables
+from emulator.engines.slots import Slots
+from emulator.memory import state
+from emulator.memory.areas import SCRATCH_BYTES, anonymous, make_scratchpad
+from emulator.native.primitives.memory import call_kernel, copy_bytes, view_i64
+from tx8isa.machine.description import load_machine
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.primitives import s64
+from tx8isa.records.meaning import (
+    Bitwise,
+    Compress,
+    Convert,
+    CountBits,
+    Gather,
+    MaskedCopy,
+    Uniform,
+    Unpack,
+    Unpool,
+)
 
 ROUNDS = 5
 SAMPLE_SECONDS = 1e-3

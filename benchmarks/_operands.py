@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
 
-from tx8isa import encoding
-from tx8isa.formats import Format
-from tx8isa.meaning import (
+from tx8isa.numbers.formats import Format
+from tx8isa.records.meaning import (
     Bitwise,
     Compress,
     Control,
@@ -46,8 +45,9 @@ from tx8isa.meaning import (
     Unpack,
     Unpool,
 )
-from tx8isa.record import Instruction, Operand
-from tx8isa.registry import instructions
+from tx8isa.records.record import Instruction, Operand
+from tx8isa.table import encoding
+from tx8isa.table.registry import instructions
 
 N = 128 << 10
 BITS = 4 << 20

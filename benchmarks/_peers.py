@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from _operands import ROW_BYTES, Case
 
-from tx8isa.encoding import unpack_lanes
-from tx8isa.formats import Format
+from _operands import ROW_BYTES, Case
+from tx8isa.numbers.formats import Format
+from tx8isa.table.encoding import unpack_lanes
 
 Array = np.ndarray[Any, Any]
 Peer = Callable[[], object]

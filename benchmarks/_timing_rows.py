@@ -1,7 +1,8 @@
 """The published microbenchmarks of the chip's time: a program for each, and what it is compared with.
 
-Sources: calibration and performance, as in tx8isa/machines/tx81.toml. A program runs on tile 0 unless it says
-otherwise; it leaves readings of the clock in registers s0, s1 ... and the harness stores them (``program``).
+Sources: calibration and performance, as in tx8isa/machine/machines/tx81.toml. A program runs on tile 0
+unless it says otherwise; it leaves readings of the clock in registers s0, s1 ... and the harness
+stores them (``program``).
 """
 
 from __future__ import annotations

@@ -21,12 +21,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from _report import promise
-
 import asm
+from _report import promise
 from asm.image import Image, write_image
-from emulator.system import System
-from tx8isa.machine import load_machine
+from emulator.chip.system import System
+from tx8isa.machine.description import load_machine
 
 ROUNDS = 5
 TURNS = 2_000_000

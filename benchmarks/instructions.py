@@ -25,13 +25,13 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+
 from _bench import Bench, Work, in_turn
 from _operands import Case, all_cases
 from _peers import Peer, peer
 from _report import machine, promise
-
-from tx8isa.manual import Family, family_of
-from tx8isa.meaning import Elementwise, Form, Relation
+from tx8isa.records.meaning import Elementwise, Form, Relation
+from tx8isa.table.manual import Family, family_of
 
 PASSES = 3
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"

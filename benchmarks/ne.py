@@ -21,23 +21,23 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from _report import promise
 
 import asm
+from _report import promise
 from emulator import native
-from emulator.native.memory import view_i64
-from emulator.ne.arithmetic import Arithmetic
-from emulator.ne.channels import make_channels
-from emulator.ne.conv import conv_scratch_bytes, make_conv
-from emulator.ne.depthwise import depthwise_scratch_bytes, make_depthwise
-from emulator.ne.floats import make_float
-from emulator.ne.gemm import gemm_scratch_bytes, make_gemm
-from emulator.ne.integers import VNNI, make_integer
-from emulator.ne.options import WORDS
-from emulator.system import System
-from tx8isa.formats import Format
-from tx8isa.layouts import Layout, place
-from tx8isa.machine import load_machine
+from emulator.chip.system import System
+from emulator.kernels.ne.arithmetic import Arithmetic
+from emulator.kernels.ne.channels import make_channels
+from emulator.kernels.ne.conv import conv_scratch_bytes, make_conv
+from emulator.kernels.ne.depthwise import depthwise_scratch_bytes, make_depthwise
+from emulator.kernels.ne.gemm import gemm_scratch_bytes, make_gemm
+from emulator.kernels.ne.options import WORDS
+from emulator.kernels.ne.sums.floats import make_float
+from emulator.kernels.ne.sums.integers import VNNI, make_integer
+from emulator.native.primitives.memory import view_i64
+from tx8isa.machine.description import load_machine
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import Layout, place
 
 ROUNDS = 11
 MIN_SECONDS = 0.02

@@ -23,13 +23,13 @@ from typing import Any
 
 import numpy as np
 import onnx
+
 from _graphs import ATTENTION, GEMM, NAMES, Case, cases
 from _report import promise
-
 from emulator import load
 from emulator.program import Program
-from emulator.stats.result import make_report
-from emulator.stats.sink import Statistics
+from emulator.watch.stats.result import make_report
+from emulator.watch.stats.sink import Statistics
 
 THREADS = 2
 SECONDS = 6.0

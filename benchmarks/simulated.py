@@ -16,13 +16,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from _report import promise
 
 import asm
+from _report import promise
 from emulator import load
 from emulator.program import Program, travel_dtype
 from emulator.timing.slices import Batch
-from tx8isa.machine import load_machine
+from tx8isa.machine.description import load_machine
 
 ROUNDS = 5
 COUNT = 100_000

@@ -16,14 +16,14 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from _report import promise
-from _timing_rows import GAPS, MARKS, Row, Run, all_rows, program
 
 import asm
+from _report import promise
+from _timing_rows import GAPS, MARKS, Row, Run, all_rows, program
+from emulator.chip.system import System
 from emulator.program import Program
-from emulator.system import System
 from emulator.timing.slices import SLICE, Batch
-from tx8isa.machine import Machine, load_machine
+from tx8isa.machine.description import Machine, load_machine
 
 PAGE = Path(__file__).parent.parent / "docs" / "timing.md"
 BEGIN, END = "<!-- benchmark -->", "<!-- end of benchmark -->"

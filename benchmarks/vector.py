@@ -16,12 +16,13 @@ from functools import partial
 
 import numpy as np
 
-from emulator import native, state
+from emulator import native
 from emulator.kernels import kernel_name, make_kernel, make_table
-from emulator.native.memory import call_kernel, view_i64
-from tx8isa.formats import Format
-from tx8isa.primitives import s64
-from tx8isa.registry import by_mnemonic
+from emulator.memory import state
+from emulator.native.primitives.memory import call_kernel, view_i64
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.primitives import s64
+from tx8isa.table.registry import by_mnemonic
 
 MIB = 1 << 20
 RUNS = 15

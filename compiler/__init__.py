@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from compiler.driver import Program
-    from compiler.graph import Graph
-    from tx8isa.machine import Machine
+    from tx8isa.machine.description import Machine
+
+    from .driver import Program
+    from .graph import Graph
 
 __all__ = ["compile"]
 
@@ -32,8 +33,8 @@ def compile(
     16; ``machine`` None is the TX81. ``patterns`` and ``search`` as the options of tx8cc (docs/groups.md).
     GraphError for a graph that is wrong or cannot be compiled.
     """
-    from compiler.driver import compile_graph
-    from compiler.frontend import load
+    from .driver import compile_graph
+    from .frontend import load
 
     loaded = load(graph) if isinstance(graph, str | Path) else graph
     return compile_graph(loaded, dtype, tiles, machine, patterns=patterns, search=search)

@@ -10,18 +10,26 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import compiler.cache  # noqa: F401  (first: it notes when the process began)
-from compiler.progress import Stages, timing_table
-from tx8isa.command_line import interrupts_held, named_file, one_line, print_out, with_operand, with_value
+import compiler.tools.cache  # noqa: F401  (first: it notes when the process began)
+from compiler.tools.progress import Stages, timing_table
 from tx8isa.errors import Tx8Error
+from tx8isa.tools.command_line import (
+    interrupts_held,
+    named_file,
+    one_line,
+    print_out,
+    with_operand,
+    with_value,
+)
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from compiler.driver import Program
-    from compiler.graph import Array, Graph
-    from compiler.run import Watch
-    from tx8isa.machine import Machine
+    from compiler.tools.run import Watch
+    from tx8isa.machine.description import Machine
+
+    from .driver import Program
+    from .graph import Array, Graph
 
 VERSION = "0.1.0"
 """As in pyproject.toml; importlib.metadata would cost start-up time."""
@@ -166,7 +174,7 @@ def _check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) -
     if len(set(stems)) < len(stems) and (options.output or options.output_dir):
         parser.error("graphs of one name cannot share the folder of -o or --output-dir")
     if options.print_ir_after not in (None, "all"):
-        from compiler.driver import pass_names
+        from .driver import pass_names
 
         names = pass_names()
         if options.print_ir_after not in names:
@@ -191,10 +199,11 @@ def _check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) -
 def _run(options: argparse.Namespace, path: Path) -> int:
     with interrupts_held():
         import compiler.driver  # noqa: F401  (now, as it takes most of the start)
-        from compiler.frontend import reader
+
+        from .frontend import reader
 
         read = reader(path)
-    from tx8isa.machine import load_machine
+    from tx8isa.machine.description import load_machine
 
     machine = load_machine(options.machine)
     graph = read(path)
@@ -213,8 +222,9 @@ def _run(options: argparse.Namespace, path: Path) -> int:
 
 def _compiled(options: argparse.Namespace, graph: Graph, machine: Machine) -> Program:
     """The program, from the cache unless the passes are to be watched."""
-    from compiler.cache import compile_cached
-    from compiler.driver import compile_graph, pass_names
+    from compiler.tools.cache import compile_cached
+
+    from .driver import compile_graph, pass_names
 
     chosen = _options_of(options)
     with Stages(graph.name, pass_names(), None if options.quiet else sys.stderr) as stages:
@@ -281,8 +291,9 @@ def _summary(program: Program, folder: Path) -> str:
 
 
 def _execute(options: argparse.Namespace, program: Program, graph: Path) -> int:
-    from asm.files import write_whole
-    from compiler import run
+    from tx8isa.tools.files import write_whole
+
+    from .tools import run
 
     inputs = _inputs(options, program)
     try:
@@ -303,7 +314,7 @@ def _execute(options: argparse.Namespace, program: Program, graph: Path) -> int:
 
 
 def _watch(options: argparse.Namespace) -> Watch:
-    from compiler.run import Watch
+    from compiler.tools.run import Watch
 
     return Watch(True, options.stats, not options.quiet, bool(options.report))
 
@@ -329,7 +340,7 @@ def _report(program: Program, cycles: Mapping[str, float] | None) -> str:
 
 def _inputs(options: argparse.Namespace, program: Program) -> dict[str, Array]:
     """The arrays of --input, and random ones for the other inputs."""
-    from compiler import run
+    from .tools import run
 
     if not options.quiet:
         run.announce_compilation("tx8cc")
@@ -344,9 +355,10 @@ def _inputs(options: argparse.Namespace, program: Program) -> dict[str, Array]:
 
 def _verify(options: argparse.Namespace, program: Program, folder: Path) -> int:
     """Compare node by node; the first that differs is written to the folder ``wrong`` beside the program."""
-    from compiler import run, verify
-    from compiler.driver import compile_graph
-    from compiler.excerpt import write_excerpt
+    from compiler.tools.excerpt import write_excerpt
+
+    from .driver import compile_graph
+    from .tools import run, verify
 
     chosen = _options_of(options) | {"dtype": program.dtype, "plan": None}
     try:

@@ -13,20 +13,21 @@ from xdsl.utils.exceptions import VerifyException
 
 import asm
 from asm.diagnostics import AsmError
-from asm.files import made_folder, write_together
 from asm.image import Image, image_parts
 from compiler.codegen.program import CONSTANTS_FILE
 from compiler.dialect.verifier import Verifier
-from compiler.graph import Graph, GraphError, did_you_mean
-from compiler.passes import PIPELINE
+from compiler.evaluation.reference import STORAGE
 from compiler.passes.base import Context
 from compiler.passes.emit import foreign_buffers, program_text
-from compiler.patterns import load_patterns
-from compiler.reference import STORAGE
-from compiler.report import Report, report_of
-from compiler.search import EFFORTS, Watch, read_plan
-from tx8isa.formats import Format
-from tx8isa.machine import Machine, load_machine
+from compiler.passes.report import Report, report_of
+from tx8isa.machine.description import Machine, load_machine
+from tx8isa.numbers.formats import Format
+from tx8isa.tools.files import made_folder, write_together
+
+from .graph import Graph, GraphError, did_you_mean
+from .passes import PIPELINE
+from .patterns import load_patterns
+from .search import EFFORTS, Watch, read_plan
 
 #: Compute formats by the graph's float dtype, for those who do not choose.
 DEFAULT_DTYPE = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}

@@ -1,8 +1,8 @@
 """The typed graph: what every importer produces and every pass reads.
 
 An importer (graph.json, ONNX) fills a :class:`Description`: names, constants and nodes as the file has them.
-:func:`compiler.infer.build_graph` checks it and derives a :class:`Graph`, in which every value has a shape
-and an element type and the nodes stand in an order in which they can be run.
+:func:`compiler.evaluation.infer.build_graph` checks it and derives a :class:`Graph`, in which every value
+has a shape and an element type and the nodes stand in an order in which they can be run.
 """
 
 from __future__ import annotations

@@ -3,10 +3,11 @@
     python docs/generate.py            rewrite the pages
     python docs/generate.py --check    exit status 1 when a page is not what the records say, or too many
 
-Everything on those pages comes from the records (``tx8isa/manual.py``) and, for the bytes of the examples,
-from the assembler; nothing is said a second time here. The folder has no other pages: this removes them.
-The coefficients are those of the packaged machine description. The page of operators is made from their
-records and lowerings (``compiler/support.py``), the table of passes from what each says of itself.
+Everything on those pages comes from the records (``tx8isa/table/manual.py``) and, for the bytes of the
+examples, from the assembler; nothing is said a second time here. Pages of the folder that no record asks
+for are removed. The coefficients are those of the packaged machine description. The page of operators is
+made from their records and lowerings (``compiler/tools/support.py``), the table of passes from what each
+says of itself.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ import msgspec
 
 import asm
 from compiler.passes import PIPELINE, Pass
-from compiler.support import support_table
-from tx8isa import encoding, manual
-from tx8isa.figures import Coefficient
-from tx8isa.machine import load_machine
-from tx8isa.record import Extent, Instruction
+from compiler.tools.support import support_table
+from tx8isa.machine.description import load_machine
+from tx8isa.machine.figures import Coefficient
+from tx8isa.records.record import Extent, Instruction
+from tx8isa.table import encoding, manual
 
 TARGET = Path(__file__).with_name("isa")
 TIMING = Path(__file__).with_name("timing.md")
@@ -100,8 +101,8 @@ record does not allow ends with one line that names node, operator, rule and the
   compiling.
 - *Refused* is what the record allows and the chip's programs do not do.
 
-The reference that compiled programs are compared with (`compiler/reference.py`) computes every operator in
-binary64 from the specification and rounds nothing in between.
+The reference that compiled programs are compared with (`compiler/evaluation/reference.py`) computes every
+operator in binary64 from the specification and rounds nothing in between.
 
 """
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from asm import assemble
 from emulator.program import Program
-from emulator.trace.sink import Trace
-from tx8isa.machine import load_machine
+from emulator.watch.trace.sink import Trace
+from tx8isa.machine.description import load_machine
 
 DOCS = Path(__file__).parent
 TARGET = DOCS / "pictures" / "trace.svg"

@@ -11,12 +11,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .fault import Fault
+    from emulator.tile.fault import Fault
+
     from .program import InputError, Program, load
 
 __all__ = ["Fault", "InputError", "Program", "load"]
 
-_HOME = {"Fault": "fault", "InputError": "program", "Program": "program", "load": "program"}
+_HOME = {"Fault": "tile.fault", "InputError": "program", "Program": "program", "load": "program"}
 
 
 def __getattr__(name: str) -> Any:

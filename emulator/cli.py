@@ -9,21 +9,22 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .options import ddr_range, make_parser
+from emulator.command.options import ddr_range, make_parser
 
 if TYPE_CHECKING:
+    from emulator.chip.system import System
+    from emulator.debug.snapshot.commands import Saver
+    from emulator.timing.slices import Sink
+    from emulator.watch.report.file import PageFile
+    from emulator.watch.stats.sink import Statistics
+
     from .program import Array, Program
-    from .report.file import PageFile
-    from .snapshot.commands import Saver
-    from .stats.sink import Statistics
-    from .system import System
-    from .timing.slices import Sink
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Entry point; the exit status is that of the table in the help text."""
-    from tx8isa.command_line import with_operand, with_value
     from tx8isa.errors import Tx8Error
+    from tx8isa.tools.command_line import with_operand, with_value
 
     try:
         given = with_operand(with_value(arguments, "--stats", "text"), "--input")
@@ -51,19 +52,19 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _report_error(text: str) -> int:
-    from tx8isa.command_line import one_line
+    from tx8isa.tools.command_line import one_line
 
     print(f"tx8emu: error: {one_line(text)}", file=sys.stderr)
     return 1
 
 
 def _run(options: argparse.Namespace) -> int:
-    from tx8isa.machine import load_machine
+    from emulator.debug.snapshot import commands as snapshots
+    from emulator.watch.trace.option import open_trace
+    from tx8isa.machine.description import load_machine
 
     from . import native
     from .program import load
-    from .snapshot import commands as snapshots
-    from .trace.option import open_trace
 
     snapshots.check_options(make_parser(), options)
     machine = load_machine(options.machine)
@@ -99,7 +100,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _start(options: argparse.Namespace, program: Program, sinks: Sequence[Sink]) -> System:
     """The machine with the program, at its beginning or in a saved state."""
-    from .snapshot.commands import saved_state
+    from emulator.debug.snapshot.commands import saved_state
 
     return program.start(
         _read_inputs(options.input, program),
@@ -120,8 +121,8 @@ def _hazards(options: argparse.Namespace, program: Program, system: System) -> b
     """Print what ``--strict`` and ``--explore`` find; whether there was anything."""
     if not options.strict and not options.explore:
         return False
-    from .explore import show_orders
-    from .strict.hazards import show_hazards
+    from emulator.debug.explore import show_orders
+    from emulator.strict.hazards import show_hazards
 
     found = system.sanitizer is not None and show_hazards(system.sanitizer, options.program)
     if not options.explore:
@@ -145,7 +146,7 @@ def _hazards(options: argparse.Namespace, program: Program, system: System) -> b
 def _statistics(options: argparse.Namespace, program: Program) -> Statistics | None:
     if not options.stats and not options.report:
         return None
-    from .stats.sink import Statistics
+    from emulator.watch.stats.sink import Statistics
 
     return Statistics(program.image, program.machine)
 
@@ -154,14 +155,14 @@ def _page(options: argparse.Namespace, statistics: Statistics | None) -> PageFil
     """The page that was asked for; Tx8Error when it cannot be written."""
     if not options.report or statistics is None:
         return None
-    from .report.file import PageFile
+    from emulator.watch.report.file import PageFile
 
     return PageFile(options.report, statistics, options.program)
 
 
 def _execute(system: System, options: argparse.Namespace, saver: Saver | None) -> str:
     """Run the program, or let a debugger run it. The fault, which is shown, or nothing."""
-    from .fault import Fault
+    from emulator.tile.fault import Fault
 
     try:
         _run_or_debug(system, options, saver)
@@ -174,7 +175,7 @@ def _execute(system: System, options: argparse.Namespace, saver: Saver | None) -
 def _run_or_debug(system: System, options: argparse.Namespace, saver: Saver | None) -> None:
     if options.gdb is None:
         if not options.quiet:
-            from .progress import show_progress
+            from emulator.watch.progress import show_progress
 
             show_progress(system, sys.stderr)
         if saver:
@@ -182,7 +183,7 @@ def _run_or_debug(system: System, options: argparse.Namespace, saver: Saver | No
         else:
             system.run(options.max_instructions)
     else:
-        from .gdb import debug
+        from emulator.debug.gdb import debug
 
         debug(system, options.gdb, options.max_instructions)
 
@@ -211,9 +212,9 @@ def _show(file: int, data: bytes) -> None:
 
 
 def _read_inputs(arguments: Iterable[str], program: Program) -> dict[str, Array]:
-    from tx8isa.command_line import named_file
+    from emulator.command.arrays import read_array
+    from tx8isa.tools.command_line import named_file
 
-    from .arrays import read_array
     from .program import InputError
 
     known = [buffer.name for buffer in program.inputs]
@@ -231,7 +232,7 @@ def _read_inputs(arguments: Iterable[str], program: Program) -> dict[str, Array]
 
 def _output_files(options: argparse.Namespace, program: Program) -> dict[str, Path]:
     """Where each output goes, in a folder that exists; empty without --output-dir."""
-    from .arrays import file_names
+    from emulator.command.arrays import file_names
 
     if not options.output_dir:
         return {}
@@ -242,7 +243,7 @@ def _output_files(options: argparse.Namespace, program: Program) -> dict[str, Pa
 
 
 def _write_outputs(files: dict[str, Path], outputs: dict[str, Array]) -> None:
-    from .arrays import write_array, write_files
+    from emulator.command.arrays import write_array, write_files
 
     def writer(array: Array) -> Callable[[Any], None]:
         return lambda file: write_array(file, array)
@@ -253,8 +254,8 @@ def _write_outputs(files: dict[str, Path], outputs: dict[str, Array]) -> None:
 def _report(
     options: argparse.Namespace, system: System, ranges: list[tuple[int, int]], statistics: Statistics | None
 ) -> None:
-    from .arrays import write_files
-    from .dump import dump_scratchpads, hex_dump
+    from emulator.command.arrays import write_files
+    from emulator.memory.dump import dump_scratchpads, hex_dump
 
     if options.dump_spm == "-":
         chosen = [t for t in system.tiles if options.tile in (None, t.number)]
@@ -265,7 +266,7 @@ def _report(
     for address, size in ranges:
         _print(hex_dump(system.ddr_range(address, size), address))
     if statistics and options.stats:
-        from .stats.output import lines
+        from emulator.watch.stats.output import lines
 
         _print(lines(statistics, system.tiles, as_json=options.stats == "json"))
 

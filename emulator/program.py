@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asm.image import Buffer, Image, ddr_offset, read_image
+from emulator.chip.memories import Memories, Pool
+from emulator.chip.system import NePost, OnException, Show, System, WriteSpan, ignore
 from tx8isa.errors import Tx8Error
-from tx8isa.formats import Format
-from tx8isa.layouts import Layout, place
-from tx8isa.machine import Machine, load_machine
-from tx8isa.packing import pack, storage_dtype, unpack
-
-from .memories import Memories, Pool
-from .system import NePost, OnException, Show, System, WriteSpan, ignore
+from tx8isa.machine.description import Machine, load_machine
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import Layout, place
+from tx8isa.numbers.packing import pack, storage_dtype, unpack
 
 if TYPE_CHECKING:
-    from .snapshot.types import Snapshot
-    from .strict.hazards import Hazard
-    from .timing.slices import Sink
+    from emulator.debug.snapshot.types import Snapshot
+    from emulator.strict.hazards import Hazard
+    from emulator.timing.slices import Sink
 
 Array = np.ndarray[Any, Any]
 
@@ -103,7 +102,7 @@ class Program:
     def _resume(
         self, snapshot: Snapshot, threads: int, show: Show, timed: bool | None, sinks: Sequence[Sink]
     ) -> System:
-        from .snapshot.chip import check, restore
+        from emulator.debug.snapshot.chip import check, restore
 
         check(snapshot, self.image, self.machine)
         rules = snapshot.options

@@ -10,9 +10,9 @@ from typing import TypeVar
 import numpy as np
 
 from compiler.graph import Array
-from tx8isa.formats import Format
-from tx8isa.record import Instruction, Operand
-from tx8isa.registry import find
+from tx8isa.numbers.formats import Format
+from tx8isa.records.record import Instruction, Operand
+from tx8isa.table.registry import find
 
 from .emitter import Emitter
 from .expr import Address, Value, Variable, bounds, ceil_div, highest, lanes

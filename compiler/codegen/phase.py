@@ -9,8 +9,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from compiler.graph import Array
-from tx8isa.formats import Format
-from tx8isa.machine import Machine, load_machine
+from tx8isa.machine.description import Machine, load_machine
+from tx8isa.numbers.formats import Format
 
 
 @lru_cache(maxsize=1)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from asm.instruction_text import quote
+from asm.instructions.text import quote
 from compiler.graph import Array, Shape
-from tx8isa.formats import Format
-from tx8isa.layouts import LINE_BYTES
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import LINE_BYTES
 
 from .emitter import Emitter
 from .registers import TILE

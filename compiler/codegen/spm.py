@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tx8isa.errors import Tx8Error
-from tx8isa.layouts import LINE_BYTES
+from tx8isa.numbers.layouts import LINE_BYTES
 
-from .expr import Address, Slot, Value, Variable, add, round_up
+from .expr import Address, Slot, Value, Variable, round_up
 
 
 class SpmOverflow(Tx8Error):
@@ -43,7 +43,7 @@ class SpmBuffer:
     def base(self) -> Value:
         """Its first byte, as an expression: of the copy whose turn it is."""
         first = Address(self.symbol, 0, self)
-        return first if self.turn is None else add(first, Slot(self, self.turn))
+        return first if self.turn is None else first + Slot(self, self.turn)
 
     @property
     def distance_symbol(self) -> str:

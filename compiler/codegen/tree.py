@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tx8isa.record import Instruction
+from tx8isa.records.record import Instruction
 
 from .expr import Value, Variable
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from xdsl.irdl import irdl_op_definition
 
-from compiler.dialect.tensor import TensorOperation
-from compiler.dialect.types import blockable, format_of, order_of, shape_of
 from compiler.lowering.record import Order
+
+from .tensor import TensorOperation
+from .types import blockable, format_of, order_of, shape_of
 
 
 @irdl_op_definition

@@ -9,7 +9,7 @@ from xdsl.ir import Block, BlockArgument, Region, SSAValue
 from xdsl.irdl import irdl_op_definition, opt_attr_def, region_def, traits_def
 from xdsl.traits import IsolatedFromAbove, NoTerminator
 
-from compiler.dialect.tensor import TensorOperation
+from .tensor import TensorOperation
 
 
 @irdl_op_definition

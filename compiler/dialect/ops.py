@@ -16,11 +16,12 @@ from xdsl.ir import Dialect, Operation
 from xdsl.irdl import IRDLOperation, attr_def, irdl_op_definition, opt_attr_def, region_def, traits_def
 from xdsl.traits import NoTerminator
 
-from compiler.dialect.channel_norm import ChannelNormOp
-from compiler.dialect.group import GroupOp, LoadConstOp, LoadVarOp, StoreVarOp
-from compiler.dialect.tensor import TensorOperation
-from compiler.dialect.types import TF32Type
 from compiler.operators import OPERATORS
+
+from .channel_norm import ChannelNormOp
+from .group import GroupOp, LoadConstOp, LoadVarOp, StoreVarOp
+from .tensor import TensorOperation
+from .types import TF32Type
 
 
 @irdl_op_definition

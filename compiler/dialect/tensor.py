@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, S
 from xdsl.irdl import IRDLOperation, attr_def, opt_attr_def, var_operand_def, var_result_def
 from xdsl.utils.exceptions import VerifyException
 
-from compiler.dialect.types import format_of, order_of
+from .types import format_of, order_of
 
 
 class TensorOperation(IRDLOperation):

@@ -11,8 +11,8 @@ from xdsl.irdl import irdl_attr_definition
 
 from compiler.graph import Shape
 from compiler.lowering.record import Order
-from tx8isa.formats import Format
-from tx8isa.layouts import Layout, place
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import Layout, place
 
 
 @irdl_attr_definition

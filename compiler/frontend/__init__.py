@@ -24,9 +24,9 @@ def reader(path: Path | str) -> Callable[[Path | str], Graph]:
 
         return load_onnx
     if suffix == ".pt2":
-        from compiler.frontend.torch import load_pt2
+        from .torch import load_pt2
 
         return load_pt2
-    from compiler.graph_json import load_graph
+    from compiler.frontend.json.reader import load_graph
 
     return load_graph

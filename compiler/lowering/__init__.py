@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from compiler.lowering import (  # noqa: F401  (each module registers its lowerings)
-    arcs,
-    channelnorm,
-    core,
-    elementwise,
-    formulas,
-    indexing,
-    movement,
-    pieces,
-    recurrence,
-    rotary,
-    upsample,
-)
-from compiler.lowering.attention import attention  # noqa: F401
-from compiler.lowering.conv import convolution, pooling  # noqa: F401
-from compiler.lowering.matmul import matmul  # noqa: F401
-from compiler.lowering.record import LOWERINGS, Lowering, Order, Work
-from compiler.lowering.rows import batchnorm, groupnorm, normalization, rowwise  # noqa: F401
-from compiler.lowering.stack import stack  # noqa: F401
+from . import recurrence
+from .attention import attention, rotary
+from .conv import convolution, pooling
+from .indexing import indexing
+from .matmul import matmul
+from .movement import channelnorm, movement, pieces, upsample
+from .pointwise import arcs, elementwise, formulas, integers
+from .record import LOWERINGS, Lowering, Order, Work
+from .rows import batchnorm, groupnorm, normalization, rowwise
+from .stack import stack
 
 __all__ = ["LOWERINGS", "Lowering", "Order", "Work"]

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.tensors import DdrTensor
-from compiler.lowering.record import LOWERINGS, Work
-from tx8isa.layouts import batch_bytes
+from compiler.codegen.slices.tensors import DdrTensor
+from tx8isa.numbers.layouts import batch_bytes
+
+from .record import LOWERINGS, Work
 
 
 def has_steps_apart(work: Work) -> bool:

@@ -6,11 +6,19 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from compiler.codegen.aligned import MOST_POSITIONS, Grid, Place, aligned_bytes, load_slice, store_slice
-from compiler.codegen.dealing import share, slices
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.tensors import DdrTensor
-from compiler.lowering.record import Work
+from compiler.codegen.slices.aligned import (
+    MOST_POSITIONS,
+    Grid,
+    Place,
+    aligned_bytes,
+    load_slice,
+    store_slice,
+)
+from compiler.codegen.slices.dealing import share, slices
+from compiler.codegen.slices.tensors import DdrTensor
+
+from .record import Work
 
 
 def through_compact(k: Kernel, work: Work, lower: Callable[[Kernel, Work], None]) -> None:

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.registers import OutOfRegisters
+from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.spm import SpmOverflow
-from compiler.codegen.tensors import DdrTensor
 from compiler.graph import GraphError
-from compiler.lowering import LOWERINGS, Work
-from compiler.lowering.apart import compute_apart, has_steps_apart
 from compiler.lowering.stack.stages import STAGES
+
+from . import LOWERINGS, Work
+from .apart import compute_apart, has_steps_apart
 
 DOES_NOT_FIT = (SpmOverflow, OutOfRegisters)
 """What is raised for a way of dividing the work that a tile has no room for."""

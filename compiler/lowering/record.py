@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from compiler.codegen.kernel import Kernel, Target
-from compiler.codegen.tensors import DdrTensor
+from compiler.codegen.slices.tensors import DdrTensor
 from compiler.graph import DTYPES, FLOATS
 from compiler.operators.record import Call
 
@@ -22,7 +22,7 @@ class Order(Enum):
     """Axis 1 of the first operand and of the result behind all others; the other operands plain."""
     BLOCKED = "cx"
     """As CHANNELS_LAST, and in DDR as the engines have it: planes of 64 channels and a narrower tail
-    (``tx8isa.layouts``, NCx); what lies between two batches or behind the last channel is nobody's."""
+    (``numbers.layouts``, NCx); what lies between two batches or behind the last channel is nobody's."""
     FOLLOW = "follow"
     """Whatever order the operands have, if they have one in common."""
 

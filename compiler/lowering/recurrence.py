@@ -12,7 +12,9 @@ from functools import partial
 
 import numpy as np
 
-from compiler.codegen.aligned import (
+from compiler.codegen.expr import Value, ceil_div
+from compiler.codegen.kernel import Argument, Kernel
+from compiler.codegen.slices.aligned import (
     BLOCK,
     Aligned,
     Grid,
@@ -25,19 +27,18 @@ from compiler.codegen.aligned import (
     store_aligned,
     widened_slice,
 )
-from compiler.codegen.aligned import channel_vector as vector_in_ddr
-from compiler.codegen.expr import Value, add, ceil_div, multiply, subtract
-from compiler.codegen.kernel import Argument, Kernel
-from compiler.codegen.precision import constant_parts, engine_format, multiply_parts, part_count, split
+from compiler.codegen.slices.aligned import channel_vector as vector_in_ddr
+from compiler.codegen.slices.precision import constant_parts, engine_format, multiply_parts, part_count, split
+from compiler.codegen.slices.tensors import Stretch, stretches
+from compiler.codegen.slices.vector import Vector, convert
 from compiler.codegen.spm import SpmOverflow
-from compiler.codegen.tensors import Stretch, stretches
-from compiler.codegen.vector import Vector, convert
 from compiler.graph import Array
-from compiler.lowering.record import Work, lowering
-from compiler.operators.recurrence import GATES
-from tx8isa.formats import Format
-from tx8isa.layouts import Layout
-from tx8isa.packing import pack
+from compiler.operators.recurrent.recurrence import GATES
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import Layout
+from tx8isa.numbers.packing import pack
+
+from .record import Work, lowering
 
 _WORD = 4
 _MOST_ROWS = 512
@@ -52,7 +53,7 @@ def recurrence(k: Kernel, work: Work) -> None:
     first = 0
     for stretch in stretches(batch, _rows(k, work, batch, hidden, columns)):
         with k.items(stretch.count, first) as item:
-            begin = k.let(add(multiply(item, stretch.size), stretch.start))
+            begin = k.let(item * stretch.size + stretch.start)
             layer = _Layer(k, work, begin, stretch, [address(k) for address in weights])
             layer.run()
         first += stretch.count
@@ -128,8 +129,8 @@ class _Layer:
             memory = self._kept("memory", self._initial(3, "cells") if self.kind == "LSTM" else state)
         shift = self._shift() if self.kind == "GRU" and self.work.has(4) else None
         with k.loop(self.steps) as turn:
-            time = k.let(subtract(self.steps - 1, turn)) if self.work.spec.integer("backwards") else turn
-            first = multiply(add(multiply(time, self.batch), self.begin), self.columns)
+            time = k.let(self.steps - 1 - turn) if self.work.spec.integer("backwards") else turn
+            first = (time * self.batch + self.begin) * self.columns
             x = load_aligned(k, "x", self.work.input(0), first, self.columns, self.grid, self.columns)
             gates = widened_slice(k, x.at(k.let(x.base), x.fmt))
             gates = gates.at(k.let(gates.base), gates.fmt)
@@ -140,7 +141,7 @@ class _Layer:
             self._store(narrowed_slice(k, memory, self.fmt), self.steps)
 
     def _initial(self, operand: int, name: str) -> Aligned:
-        first = multiply(self.begin, self.hidden)
+        first = self.begin * self.hidden
         tensor = self.work.input(operand)
         return load_aligned(self.k, name, tensor, first, self.hidden, self.grid, self.hidden)
 
@@ -164,7 +165,7 @@ class _Layer:
             convert(self.k, state.base, made, self.words, Format.FP32, self.fmt)
 
     def _store(self, data: Aligned, row: Value) -> None:
-        first = multiply(add(multiply(row, self.batch), self.begin), self.hidden)
+        first = (row * self.batch + self.begin) * self.hidden
         store_aligned(self.k, data, self.work.output, first, self.hidden)
 
     def product(self, state: Aligned, out: Value, gates: range, accumulate: bool) -> None:
@@ -172,7 +173,7 @@ class _Layer:
         fmt = engine_format(self.fmt)
         skipped = gates.start * self.hidden * self.hidden * fmt.bits // 8
         left = [piece.base for piece in split(self.k, state)]
-        right = [add(part, skipped) for part in self.weights]
+        right = [part + skipped for part in self.weights]
         sizes: dict[str, Argument] = {"m": self.rows.size, "n": len(gates) * self.hidden, "k": self.hidden}
         multiply_parts(
             self.k,

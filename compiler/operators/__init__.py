@@ -7,39 +7,24 @@ in docs/operators.md follow from it.
 from __future__ import annotations
 
 from compiler.graph import Node
-from compiler.operators import (  # noqa: F401  (each module registers its records)
-    attention_fused,
-    casting,
-    comparison,
-    composite_deform,
-    composite_integer,
-    composite_linear,
-    composite_math,
-    composite_norm,
-    composite_patches,
+
+from .elements import casting, comparison, composite_math, elementwise, pointwise
+from .images import composite_sampling, resize
+from .linear import attention_fused, composite_linear, matmul, rotary
+from .norms import composite_norm, normalization
+from .quantized import composite_integer, quantization
+from .record import OPERATORS, Attribute, Call, Input, Operator, Rule, call_of
+from .recurrent import composite_recurrent, recurrence
+from .reductions import composite_reduce, reduce
+from .shapes import (
     composite_rearrange,
-    composite_recurrent,
-    composite_reduce,
-    composite_sampling,
     composite_sequence,
     composite_shapes,
     composite_slicing,
-    composite_windows,
-    conv,
-    elementwise,
     indexing,
-    matmul,
     movement,
-    normalization,
-    pointwise,
-    pool,
-    quantization,
-    recurrence,
-    reduce,
-    resize,
-    rotary,
     slicing,
 )
-from compiler.operators.record import OPERATORS, Attribute, Call, Input, Operator, Rule, call_of
+from .windows import composite_deform, composite_patches, composite_windows, conv, pool
 
 __all__ = ["OPERATORS", "Attribute", "Call", "Input", "Node", "Operator", "Rule", "call_of"]

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from compiler.graph import DTYPES, FLOATS, Array, AttrValue, Graph, GraphError, Node, Shape, Tensor, rounded
-from compiler.operators.record import OPERATORS, Call, Operator, call_of, register, resolve
-from compiler.operators.spelled_out import put_together
+
+from .record import OPERATORS, Call, Operator, call_of, register, resolve
+from .spelled_out import put_together
 
 
 @dataclass

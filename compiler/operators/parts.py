@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.graph import Array, Shape
-from compiler.operators.expansion import Builder
+
+from .expansion import Builder
 
 
 def reshaped(b: Builder, x: str, *shape: int) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from compiler.graph import FLOATS, INTEGERS, Shape
-from compiler.operators.record import Call, Rule, Types, rule
+
+from .record import Call, Rule, Types, rule
 
 FLOAT = Types("T", FLOATS)
 NUMERIC = Types("T", (*FLOATS, *INTEGERS))

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from compiler.graph import Array
-from compiler.operators.record import Attribute, Call, Rule, rule
+
+from .record import Attribute, Call, Rule, rule
 
 Ints = tuple[int, ...]
 

@@ -26,8 +26,8 @@ from compiler.lowering import LOWERINGS
 from compiler.lowering.record import Order
 from compiler.patterns import Trie
 from compiler.search import EFFORTS, Effort, Found, Plan, Template, Watch
-from tx8isa.formats import Format
-from tx8isa.machine import Machine
+from tx8isa.machine.description import Machine
+from tx8isa.numbers.formats import Format
 
 
 @dataclass

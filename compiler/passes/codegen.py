@@ -12,9 +12,10 @@ from compiler.codegen.kernel import Kernel
 from compiler.dialect.ops import GroupOp, NodeOperation, TensorOperation
 from compiler.graph import GraphError
 from compiler.lowering.generate import DOES_NOT_FIT, generate
-from compiler.passes.barrier_opt import settled_operands
-from compiler.passes.base import Context, main_member
-from compiler.passes.work import symbol_of, target_of, work_of
+from compiler.passes.ddr.barrier_opt import settled_operands
+
+from .base import Context, main_member
+from .work import symbol_of, target_of, work_of
 
 
 class CodegenPass:

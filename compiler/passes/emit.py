@@ -9,17 +9,18 @@ from xdsl.dialects.builtin import ModuleOp
 from asm.image import Image
 from compiler.codegen import program
 from compiler.codegen.kernel import Constant, Scratch
-from compiler.codegen.precision import stored
+from compiler.codegen.slices.precision import stored
 from compiler.dialect.ops import InputOp, LoadConstOp, OutputOp, TensorOperation
 from compiler.dialect.types import DTYPE_FORMATS, format_of, order_of
 from compiler.graph import Tensor
 from compiler.lowering import Order
-from compiler.passes.base import Context, in_storage_order, operations
-from compiler.passes.ddr_range import place_of
-from compiler.passes.ddr_reorder import is_plain_name
-from compiler.passes.move_const import bank_threshold
-from tx8isa.layouts import Layout
-from tx8isa.packing import pack
+from compiler.passes.ddr.ddr_range import place_of
+from compiler.passes.ddr.ddr_reorder import is_plain_name
+from compiler.passes.layouts.move_const import bank_threshold
+from tx8isa.numbers.layouts import Layout
+from tx8isa.numbers.packing import pack
+
+from .base import Context, in_storage_order, operations
 
 Interface = list[tuple[str, Tensor, str]]
 """Graph inputs and outputs: kind, tensor, symbol."""

@@ -33,7 +33,8 @@ from compiler.dialect.ops import (
 from compiler.dialect.types import DTYPE_FORMATS, shape_of, tensor_type
 from compiler.graph import Array, Graph, GraphError, Node, Tensor
 from compiler.operators import OPERATORS
-from compiler.passes.base import Context, operations
+
+from .base import Context, operations
 
 
 def put_graph(context: Context, module: ModuleOp, more: Mapping[str, Attribute] | None = None) -> None:

@@ -13,9 +13,10 @@ from compiler.graph import Graph, GraphError, Node
 from compiler.lowering import LOWERINGS
 from compiler.operators import call_of
 from compiler.operators.expansion import expand_graph
-from compiler.passes.base import Context
-from compiler.passes.graph_operations import graph_of, is_known, put_graph
 from compiler.rewrite import REWRITES, Rewriting
+
+from .base import Context
+from .graph_operations import graph_of, is_known, put_graph
 
 
 class RewritePass:

@@ -8,19 +8,20 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, String
 from xdsl.ir import SSAValue
 
 from compiler.codegen.kernel import Target
-from compiler.codegen.tensors import DdrTensor
+from compiler.codegen.slices.tensors import DdrTensor
 from compiler.dialect.attributes import decoded, decoded_array
 from compiler.dialect.ops import CastOp, GroupOp, LoadConstOp, NodeOperation, SubgraphOp, TensorOperation
 from compiler.dialect.types import format_of, order_of, shape_of, storage_permutation
 from compiler.graph import Array, Tensor
 from compiler.lowering import LOWERINGS
-from compiler.lowering.chain import ChainNode
+from compiler.lowering.pointwise.chain import ChainNode
 from compiler.lowering.record import Cut, Order, Step, Work
 from compiler.lowering.stack.stages import STACKED, STAGES
 from compiler.operators import OPERATORS
 from compiler.operators.record import Call
-from compiler.passes.base import Context, in_storage_order
-from tx8isa.formats import Format
+from tx8isa.numbers.formats import Format
+
+from .base import Context, in_storage_order
 
 Symbols = Callable[[SSAValue], str]
 """The symbol of a value in DDR."""

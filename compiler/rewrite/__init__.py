@@ -7,7 +7,8 @@ computes, up to the rounding of constants that are folded together.
 from __future__ import annotations
 
 from compiler.graph import Graph
-from compiler.rewrite import (
+
+from . import (
     activations,
     affine,
     attention,
@@ -19,7 +20,7 @@ from compiler.rewrite import (
     rotary,
     rotary_pairs,
 )
-from compiler.rewrite.engine import Rewrite, Rewriting
+from .engine import Rewrite, Rewriting
 
 REWRITES: tuple[Rewrite, ...] = (
     *movement.REWRITES,

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from itertools import product
 
 from compiler.graph import Node
-from compiler.rewrite.engine import Replacement, Rewrite, Rewriting, made
+
+from .engine import Replacement, Rewrite, Rewriting, made
 
 _DEEPEST = 4
 """Products within products are multiplied out to this depth."""

@@ -11,7 +11,8 @@ import numpy as np
 from compiler.graph import Array, Node
 from compiler.operators.expansion import Builder
 from compiler.operators.parts import reshaped
-from compiler.rewrite.engine import Replacement, Rewrite, Rewriting, made
+
+from .engine import Replacement, Rewrite, Rewriting, made
 
 _PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 

@@ -12,9 +12,10 @@ import numpy as np
 
 from compiler.graph import Array, Node
 from compiler.operators.expansion import Builder
-from compiler.operators.movement import permutation
+from compiler.operators.shapes.movement import permutation
 from compiler.operators.types import broadcast_shapes
-from compiler.rewrite.engine import Replacement, Rewrite, Rewriting, can_be_compiled, made
+
+from .engine import Replacement, Rewrite, Rewriting, can_be_compiled, made
 
 _LOW = -1e4
 """What is this far below the other scores of its row has no weight."""

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from compiler.folding import needed
+from compiler.evaluation.folding import needed
 from compiler.graph import Array, Graph, Node, Tensor
 from compiler.lowering import LOWERINGS
 from compiler.operators.expansion import Builder

@@ -13,13 +13,14 @@ from itertools import accumulate
 import numpy as np
 
 from compiler.graph import Array, Node, Shape
-from compiler.operators.attention_fused import VIEWS, Strided, compact, matrices, result_order
 from compiler.operators.expansion import Builder
-from compiler.operators.movement import permutation
+from compiler.operators.linear.attention_fused import VIEWS, Strided, compact, matrices, result_order
+from compiler.operators.linear.rotary import features
 from compiler.operators.parts import reshaped
-from compiler.operators.rotary import features
-from compiler.operators.slicing import slice_ranges
-from compiler.rewrite.engine import Replacement, Rewrite, Rewriting, made
+from compiler.operators.shapes.movement import permutation
+from compiler.operators.shapes.slicing import slice_ranges
+
+from .engine import Replacement, Rewrite, Rewriting, made
 
 _SHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 

@@ -7,10 +7,11 @@ import math
 import numpy as np
 
 from compiler.graph import Node
-from compiler.operators.casting import cast_dtype
-from compiler.operators.movement import permutation
+from compiler.operators.elements.casting import cast_dtype
 from compiler.operators.parts import cut, reshaped
-from compiler.rewrite.engine import Replacement, Rewrite, Rewriting, made
+from compiler.operators.shapes.movement import permutation
+
+from .engine import Replacement, Rewrite, Rewriting, made
 
 _SHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.graph import Array, AttrValue, Node
-from compiler.operators.composite_norm import MOST_CHANNELS
-from compiler.operators.reduce import reduced_axes
+from compiler.operators.norms.composite_norm import MOST_CHANNELS
+from compiler.operators.reductions.reduce import reduced_axes
 from compiler.operators.types import broadcast_shapes
-from compiler.rewrite.affine import per_channel
-from compiler.rewrite.engine import Replacement, Rewrite, Rewriting, made
+
+from .affine import per_channel
+from .engine import Replacement, Rewrite, Rewriting, made
 
 
 def _reduction(g: Rewriting, name: str, *ops: str) -> tuple[str, tuple[int, ...]] | None:

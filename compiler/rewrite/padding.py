@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from compiler.graph import Node
-from compiler.operators.slicing import pad_widths
-from compiler.rewrite.engine import Replacement, Rewrite, Rewriting, can_be_compiled, made
+from compiler.operators.shapes.slicing import pad_widths
+
+from .engine import Replacement, Rewrite, Rewriting, can_be_compiled, made
 
 
 def _widths(g: Rewriting, pad: Node) -> tuple[tuple[int, int], ...] | None:

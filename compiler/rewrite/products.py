@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from compiler.graph import Node
-from compiler.operators.movement import permutation
 from compiler.operators.parts import reshaped
-from compiler.rewrite.engine import Replacement, Rewrite, Rewriting, made
+from compiler.operators.shapes.movement import permutation
+
+from .engine import Replacement, Rewrite, Rewriting, made
 
 _TURNED = ("transA", "transB")
 

@@ -11,9 +11,10 @@ import math
 import numpy as np
 
 from compiler.graph import Array, Node
-from compiler.operators.slicing import slice_ranges
+from compiler.operators.shapes.slicing import slice_ranges
 from compiler.operators.types import broadcast_shapes
-from compiler.rewrite.engine import Replacement, Rewrite, Rewriting, can_be_compiled, made
+
+from .engine import Replacement, Rewrite, Rewriting, can_be_compiled, made
 
 _SHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 PICKS = (*_SHAPES, "Neg", "Mul", "Slice", "Split", "Gather", "Concat")

@@ -14,8 +14,9 @@ from compiler.graph import Node
 from compiler.operators.expansion import Builder
 from compiler.operators.parts import reshaped
 from compiler.operators.types import broadcast_shapes
-from compiler.rewrite.engine import Replacement, Rewrite, Rewriting, can_be_compiled, made
-from compiler.rewrite.rotary import PICKS, picked_features
+
+from .engine import Replacement, Rewrite, Rewriting, can_be_compiled, made
+from .rotary import PICKS, picked_features
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ import msgspec
 
 from compiler.graph import GraphError
 from compiler.lowering.record import Cut
-from compiler.search.search import Found
+
+from .search import Found
 
 _FORMAT = 1
 

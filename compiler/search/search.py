@@ -13,7 +13,8 @@ from compiler.graph import GraphError
 from compiler.lowering import LOWERINGS
 from compiler.lowering.generate import DOES_NOT_FIT, SMALLEST_BUDGET, WHOLE_SPM, generate
 from compiler.lowering.record import Cut, Work
-from compiler.search.effort import Effort
+
+from .effort import Effort
 
 log = logging.getLogger(__name__)
 

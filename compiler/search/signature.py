@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from compiler.codegen.kernel import Target
-from compiler.codegen.tensors import DdrTensor
+from compiler.codegen.slices.tensors import DdrTensor
 from compiler.lowering.record import Step, Work
 from compiler.operators.record import Call
 

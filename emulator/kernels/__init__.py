@@ -3,7 +3,7 @@
 A kernel is a plain Python function ``(fields, state) -> 0`` for ``native.compile_kernel``. ``fields`` is
 the address of int64 words: word i is the value of operand i of the record (registers replaced by their
 contents), and the word behind the last operand the address of the table that ``make_table`` gives, or 0.
-``state`` is the address of the tile's words (``emulator.state``). SPM addresses are byte offsets, DDR
+``state`` is the address of the tile's words (``emulator.memory.state``). SPM addresses are byte offsets, DDR
 addresses byte offsets from DDR byte 0. Ranges, rules and alignment have been checked before: kernels check
 nothing.
 
@@ -16,8 +16,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tx8isa.formats import Format
-from tx8isa.meaning import (
+from emulator.kernels.tensor.bilinear import make_resize
+from emulator.kernels.tensor.checked_fold import watched_fold
+from emulator.kernels.tensor.dma import make_dma
+from emulator.kernels.tensor.join import make_join
+from emulator.kernels.tensor.move import make_move
+from emulator.kernels.tensor.nest import make_gatherscatter, make_memset
+from emulator.kernels.tensor.pool import make_pool
+from emulator.kernels.tensor.reduce import make_reduce
+from emulator.kernels.tensor.unfold import make_unfold
+from emulator.kernels.tensor.unpool import make_unpool
+from emulator.kernels.vector.bitwise import make_bitwise, make_unpack
+from emulator.kernels.vector.convert import make_convert
+from emulator.kernels.vector.elementwise import make_elementwise
+from emulator.kernels.vector.gather import make_compress, make_gather, make_masked_copy
+from emulator.kernels.vector.peripheral import make_count, make_count_bits, make_extreme, make_split
+from emulator.kernels.vector.random import make_dropout, make_uniform
+from emulator.kernels.vector.relation import make_relation
+from emulator.kernels.vector.scalar_unit import make_scalar
+from emulator.kernels.vector.table import make_lookup, make_table, uses_table
+from emulator.memory.rows import SCRATCH_BYTES
+from tx8isa.numbers.formats import Format
+from tx8isa.records.meaning import (
     Bitwise,
     Compress,
     Convert,
@@ -45,28 +65,7 @@ from tx8isa.meaning import (
     Unpack,
     Unpool,
 )
-from tx8isa.record import Instruction
-
-from .bilinear import make_resize
-from .bitwise import make_bitwise, make_unpack
-from .checked_fold import watched_fold
-from .convert import make_convert
-from .dma import make_dma
-from .elementwise import make_elementwise
-from .gather import make_compress, make_gather, make_masked_copy
-from .join import make_join
-from .move import make_move
-from .nest import make_gatherscatter, make_memset
-from .peripheral import make_count, make_count_bits, make_extreme, make_split
-from .pool import make_pool
-from .random import make_dropout, make_uniform
-from .reduce import make_reduce
-from .relation import make_relation
-from .rows import SCRATCH_BYTES
-from .scalar_unit import make_scalar
-from .table import make_lookup, make_table, uses_table
-from .unfold import make_unfold
-from .unpool import make_unpool
+from tx8isa.records.record import Instruction
 
 __all__ = ["SCRATCH_BYTES", "Kernel", "kernel_name", "make_kernel", "make_table"]
 

@@ -28,10 +28,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from . import interpreted, store
+from emulator.native.primitives.interpreted import call
+
+from . import store
 from .bytecode import KernelError
-from .interpreted import call
 from .keys import compiler_is_the_same, generated_key, kernel_key
+from .primitives import interpreted
 
 __all__ = ["KernelError", "call", "compile_generated", "compile_kernel", "jit_enabled", "on_compile"]
 

@@ -9,14 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tx8isa import primitives
+from emulator.native.primitives.blocks import BLOCKS, block_name
+from emulator.native.primitives.flags import pack_flags, spread_flags
+from emulator.native.primitives.int8 import (
+    BYTES,
+    HALVES,
+    bytes_name,
+    halves_name,
+    interleave_bytes,
+    interleave_halves,
+    requantize,
+)
+from emulator.native.primitives.threads import atomic_add, atomic_load, relax
+from emulator.native.primitives.tile import TILES, taps_f32, taps_i32, tile_name, transpose_16x16
+from tx8isa.numbers import primitives
 
-from . import float32, memory
-from .blocks import BLOCKS, block_name
-from .flags import pack_flags, spread_flags
-from .int8 import BYTES, HALVES, bytes_name, halves_name, interleave_bytes, interleave_halves, requantize
-from .threads import atomic_add, atomic_load, relax
-from .tile import TILES, taps_f32, taps_i32, tile_name, transpose_16x16
+from .primitives import float32, memory
 
 SCALAR = (
     *("u64", "s64", "u32", "s32", "mulh", "mulhu", "mulhsu"),

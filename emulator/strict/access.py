@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from ..words import get, put
-from .layout import (
+from emulator.memory.shadow_words import (
     A_AGENT,
     A_CLOCK,
     A_PC,
@@ -43,6 +42,7 @@ from .layout import (
     VECTORS,
     WRITE,
 )
+from emulator.memory.words import get, put
 
 NOTHING_SEEN = -1
 

@@ -10,21 +10,10 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from tx8isa import footprint
-from tx8isa.cost import FUNCTIONS, TICKS
-from tx8isa.cost import cost as cost_of
-from tx8isa.machine import load_machine
-from tx8isa.meaning import Elementwise
-from tx8isa.record import Engine, Instruction
-
-from .. import queues, state, tables
-from ..issue import gather_arguments
-from ..native import compile_generated, compile_kernel
-from ..native.inline import Names
-from ..observer import MOST_WORKERS
-from ..words import get, put
-from .access import begin, found, new_access, widen
-from .layout import (
+from emulator.engines import queues, tables
+from emulator.engines.issue import gather_arguments
+from emulator.memory import state
+from emulator.memory.shadow_words import (
     DDR_SHADOW,
     FULL,
     IN_DDR,
@@ -40,12 +29,24 @@ from .layout import (
     T_SPM,
     T_TILE,
 )
+from emulator.memory.words import get, put
+from emulator.native import compile_generated, compile_kernel
+from emulator.native.inline import Names
+from emulator.tile.observer import MOST_WORKERS
+from tx8isa.cost.instructions import FUNCTIONS, TICKS
+from tx8isa.cost.instructions import cost as cost_of
+from tx8isa.machine.description import load_machine
+from tx8isa.records.meaning import Elementwise
+from tx8isa.records.record import Engine, Instruction
+from tx8isa.table import footprint
+
+from .access import begin, found, new_access, widen
 from .order import join, tick
 from .shadow import spoil, touch_nest
 
 Hook = Callable[[int, int], int]
 Cost = Callable[[int, int], int]
-"""(number of a function of ``tx8isa.cost``, queues) -> ticks"""
+"""(number of a function of ``tx8isa.cost.instructions``, queues) -> ticks"""
 TDMA = int(Engine.TDMA)
 Loops = Callable[[int, int, int, int], None]
 """(number of the extent, queues, whether it is written, where to write the loops of its footprint)"""

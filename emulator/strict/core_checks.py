@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from tx8isa.primitives import u64
-
-from .. import state
-from ..native import compile_kernel
-from ..words import get, put
-from .access import NOTHING_SEEN, access_at, begin, new_access, vector_of
-from .layout import (
+from emulator.memory import state
+from emulator.memory.shadow_words import (
     A_WHAT,
     ATOMIC,
     CORE,
@@ -36,6 +31,11 @@ from .layout import (
     T_SPM,
     T_TILE,
 )
+from emulator.memory.words import get, put
+from emulator.native import compile_kernel
+from tx8isa.numbers.primitives import u64
+
+from .access import NOTHING_SEEN, access_at, begin, new_access, vector_of
 from .order import acquire, release
 from .shadow import touch, writer_of
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tx8isa.record import Operand
+from emulator.engines import queues, tables
+from emulator.memory import state
+from emulator.tile.tile import Tile
+from tx8isa.records.record import Operand
 
-from .. import queues, state, tables
-from ..tile import Tile
 from .hazards import HIDDEN_END, Hazard, Site, make_site
 
 if TYPE_CHECKING:

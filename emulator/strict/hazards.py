@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from asm.image import Image
+from emulator.engines import tables
+from emulator.memory import shadow_words as layout
+from emulator.memory.words import get
 
-from .. import tables
-from ..words import get
-from . import access, layout
+from . import access
 
 if TYPE_CHECKING:
     from .sanitizer import Sanitizer
@@ -139,7 +140,7 @@ def _order(at: Site, other: Site) -> str:
 
 
 def _core_names() -> frozenset[str]:
-    from tx8isa import rv
+    from tx8isa.table import scalar as rv
 
     return frozenset(record.mnemonic for record in rv.scalar_instructions())
 

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from ..words import get, put
+from emulator.memory.shadow_words import (
+    A_AGENT,
+    A_WHAT,
+    AGENTS,
+    FIRST_COPY,
+    FLAG,
+    PER_TILE,
+    RELEASED,
+    SEEN_WRITER,
+)
+from emulator.memory.words import get, put
+
 from .access import NOTHING_SEEN, access_at, vector_of
-from .layout import A_AGENT, A_WHAT, AGENTS, FIRST_COPY, FLAG, PER_TILE, RELEASED, SEEN_WRITER
 
 
 def join(c: int, into: int, of: int) -> None:

@@ -16,21 +16,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tx8isa.encoding import encoder
+from emulator import native
+from emulator.chip.stream import stream_packet
+from emulator.engines import queues, tables
+from emulator.memory import shadow_words as layout
+from emulator.memory import state
+from emulator.memory.areas import Bytes, HostMemoryError, anonymous
+from emulator.tile.observer import Observer
+from emulator.tile.pmu import LSU_TIMEOUT_RESET
+from emulator.tile.tile import Status, Tile
+from tx8isa.table.encoding import encoder
 
-from .. import native, queues, state, tables
-from ..memory import Bytes, HostMemoryError, anonymous
-from ..observer import Observer
-from ..pmu import LSU_TIMEOUT_RESET
-from ..stream import stream_packet
-from ..tile import Status, Tile
-from . import access, checks, core_checks, layout
+from . import access, checks, core_checks
 from .hazards import ENDLESS, Hazard, make_site, pair_hazards
 
 if TYPE_CHECKING:
-    from ..dte import Copy, Side
-    from ..stream import Packet
-    from ..system import System
+    from emulator.chip.copies import Copy, Side
+    from emulator.chip.stream import Packet
+    from emulator.chip.system import System
 
 Words = np.ndarray
 _INSTRUCTIONS = 0

@@ -7,12 +7,7 @@ granules, whose past was met just before: that costs nearly nothing.
 
 from __future__ import annotations
 
-from tx8isa.primitives import s64, u64
-
-from ..native.memory import view_u32
-from ..words import get, put
-from .access import access_at, found, happened, new_access, same_step, widen
-from .layout import (
+from emulator.memory.shadow_words import (
     A_AGENT,
     A_CLOCK,
     A_WHAT,
@@ -47,6 +42,11 @@ from .layout import (
     WRITE_READ,
     WRITE_WRITE,
 )
+from emulator.memory.words import get, put
+from emulator.native.primitives.memory import view_u32
+from tx8isa.numbers.primitives import s64, u64
+
+from .access import access_at, found, happened, new_access, same_step, widen
 
 # -- readers -----------------------------------------------------------------------------------------------
 

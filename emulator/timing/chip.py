@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tx8isa import cost
-from tx8isa.machine import Machine
-from tx8isa.record import Engine
+from tx8isa.cost import instructions as cost
+from tx8isa.machine.description import Machine
+from tx8isa.records.record import Engine
 
 from . import layout as a
 

@@ -8,8 +8,9 @@ Of several workers with such an instruction the one with the smallest priority i
 
 from __future__ import annotations
 
-from .. import queues
-from ..words import get, put
+from emulator.engines import queues
+from emulator.memory.words import get, put
+
 from . import layout as a
 from .flows import begin_flow
 from .output import emit_instruction

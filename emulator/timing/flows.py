@@ -7,7 +7,8 @@ and a transfer ends when it has advanced by the ticks that the data take on an i
 
 from __future__ import annotations
 
-from ..words import get, put
+from emulator.memory.words import get, put
+
 from . import layout as a
 
 

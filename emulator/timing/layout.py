@@ -8,7 +8,8 @@ flight, ``M_*`` of a copy between tiles on its way. All times are ticks.
 
 from __future__ import annotations
 
-from .. import queues
+from emulator.engines import queues
+
 from .slices import MOST_RANGES as MOST_RANGES
 
 HUGE = 1 << 62

@@ -14,15 +14,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tx8isa import cost
+from emulator.engines import queues, tables
+from emulator.engines.issue import gather_arguments
+from emulator.memory import state
+from emulator.memory.areas import HostMemoryError, anonymous
+from emulator.memory.words import get, put
+from emulator.native import compile_generated
+from emulator.tile.observer import MOST_WORKERS
+from emulator.tile.tile import Tile
+from tx8isa.cost import instructions as cost
 
-from .. import queues, state, tables
-from ..issue import gather_arguments
-from ..memory import HostMemoryError, anonymous
-from ..native import compile_generated
-from ..observer import MOST_WORKERS
-from ..tile import Tile
-from ..words import get, put
 from . import layout as a
 
 

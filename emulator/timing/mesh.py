@@ -7,8 +7,9 @@ passes one message after another. Bytes that come from DDR or go there also flow
 
 from __future__ import annotations
 
-from .. import queues
-from ..words import get, put
+from emulator.engines import queues
+from emulator.memory.words import get, put
+
 from . import layout as a
 from .flows import begin_flow
 from .output import emit_copy

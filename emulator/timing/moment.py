@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tx8isa.cost import TICKS
+from tx8isa.cost.instructions import TICKS
 
 from . import layout as a
 

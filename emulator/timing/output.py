@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from .. import queues
-from ..words import get, put
+from emulator.engines import queues
+from emulator.memory.words import get, put
+
 from . import layout as a
 from .slices import Cause, Track
 

@@ -7,9 +7,10 @@ its clock: it may still do something before. Waiting tiles and those that have e
 
 from __future__ import annotations
 
-from .. import queues
-from ..native import compile_kernel
-from ..words import get, put
+from emulator.engines import queues
+from emulator.memory.words import get, put
+from emulator.native import compile_kernel
+
 from . import layout as a
 from .cores import begin_ready, fetch, look_again, release_barrier, take_effect
 from .engines import complete, engine_at, work

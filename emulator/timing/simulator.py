@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tx8isa.cost import TICKS, ticks
-from tx8isa.machine import Machine
-from tx8isa.primitives import s64
+from emulator import native
+from emulator.chip.stream import stream_packet
+from emulator.engines import queues, tables
+from emulator.tile.observer import Observer
+from emulator.tile.tile import Status, Tile
+from tx8isa.cost.instructions import TICKS, ticks
+from tx8isa.machine.description import Machine
+from tx8isa.numbers.primitives import s64
 
-from .. import native, queues, tables
-from ..observer import Observer
-from ..stream import stream_packet
-from ..tile import Status, Tile
 from . import layout as a
 from .chip import make_chip
 from .log import TileLog, copy_payload, drop, half_full, log_kernel
@@ -30,8 +31,8 @@ from .simulate import HELD, simulate_kernel
 from .slices import MOST_RANGES, SLICE, Batch, Sink
 
 if TYPE_CHECKING:
-    from ..dte import Copy, Side
-    from ..stream import Packet
+    from emulator.chip.copies import Copy, Side
+    from emulator.chip.stream import Packet
 
 
 class Simulator(Observer):

@@ -13,13 +13,13 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tx8isa.cost import TICKS
+from tx8isa.cost.instructions import TICKS
 
 __all__ = ["MOST_RANGES", "SLICE", "TICKS", "Batch", "Cause", "Sink", "Track"]
 
 
 class Track(IntEnum):
-    """What was busy. The first seven are the engines' codes (``tx8isa.record.Engine``)."""
+    """What was busy. The first seven are the engines' codes (``tx8isa.records.record.Engine``)."""
 
     CT = 0
     NE = 1

@@ -4,7 +4,7 @@
 
 Prints the probabilities of the five classes that the reference finds likeliest, whether both choose the same
 class, and the cosine of all probabilities. The reference is ONNX's specification computed in binary64
-(compiler/reference.py). Exits 1 when the cosine or the choice says that the answer is wrong.
+(compiler/evaluation/reference.py). Exits 1 when the cosine or the choice says that the answer is wrong.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from compiler.evaluation.reference import run_reference
 from compiler.frontend import load
-from compiler.reference import run_reference
 from tx8isa.errors import Tx8Error
 
 Array = np.ndarray[Any, Any]

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from light import NAMES, image, light_model
 from onnx.shape_inference import infer_shapes
 from onnx.utils import Extractor
+
+from light import NAMES, image, light_model
 
 BLOCK = "block"
 _BLOCK_END = "r15"

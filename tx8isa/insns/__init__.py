@@ -1,4 +1,7 @@
-"""The instruction records, one module per family; a new module is found by itself."""
+"""The records of all instructions, one module per family, a folder per unit; a new module is found by itself.
+
+What they are written in is in ``families``, ``records`` and ``riscv``.
+"""
 
 from __future__ import annotations
 
@@ -8,5 +11,5 @@ import pkgutil
 
 def load() -> None:
     """Import every family: its records register themselves."""
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
+    for module in pkgutil.walk_packages(__path__, f"{__name__}."):
+        importlib.import_module(module.name)

@@ -8,10 +8,17 @@ from pathlib import Path
 import numpy as np
 from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, checker, defs, helper
 
-from compiler.folding import CannotFold, evaluated, is_determined
-from compiler.frontend.onnx.control import written_out
-from compiler.frontend.onnx.functions import body_of
-from compiler.frontend.onnx.model import (
+from compiler.evaluation.folding import CannotFold, evaluated, is_determined
+from compiler.evaluation.infer import infer_node
+from compiler.graph import MOST_BYTES, NEWEST_OPSET, Array, Description, GraphError, Node, Tensor
+from compiler.lowering import LOWERINGS
+from compiler.operators import OPERATORS
+from compiler.operators.expansion import computed
+from compiler.operators.record import Call, resolve
+
+from .control import written_out
+from .functions import body_of
+from .model import (
     OLDEST_OPSET,
     ONNX_DOMAINS,
     array_of,
@@ -21,14 +28,8 @@ from compiler.frontend.onnx.model import (
     other_attributes,
     plain,
 )
-from compiler.frontend.onnx.scope import Scope, Unsupported
-from compiler.frontend.onnx.versions import adapted
-from compiler.graph import MOST_BYTES, NEWEST_OPSET, Array, Description, GraphError, Node, Tensor
-from compiler.infer import infer_node
-from compiler.lowering import LOWERINGS
-from compiler.operators import OPERATORS
-from compiler.operators.expansion import computed
-from compiler.operators.record import Call, resolve
+from .scope import Scope, Unsupported
+from .versions import adapted
 
 _DEEPEST = 20
 """Functions in functions; ONNX's own nest three deep."""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import GraphProto, NodeProto
 
-from compiler.frontend.onnx.model import array_of, attribute, made, plain
-from compiler.frontend.onnx.scope import Scope, Unsupported
+from .model import array_of, attribute, made, plain
+from .scope import Scope, Unsupported
 
 if TYPE_CHECKING:
-    from compiler.frontend.onnx.calls import Walk
+    from .calls import Walk
 
 _MOST_STEPS = 1000
 """Each step is code of its own."""

@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto
 
-from compiler.folding import needed, only
-from compiler.frontend.onnx.calls import Walk
-from compiler.frontend.onnx.model import ONNX_DOMAINS, array_of, dtype_name, input_of, opset_of, read_model
-from compiler.frontend.onnx.scope import Scope
+from compiler.evaluation.folding import needed, only
+from compiler.evaluation.infer import build_graph, ordered_nodes
 from compiler.graph import DTYPES, NEWEST_OPSET, Array, Description, Graph, GraphError, Node, Tensor
-from compiler.infer import build_graph, ordered_nodes
+
+from .calls import Walk
+from .model import ONNX_DOMAINS, array_of, dtype_name, input_of, opset_of, read_model
+from .scope import Scope
 
 
 def load_onnx(path: Path | str) -> Graph:

@@ -13,8 +13,9 @@ from typing import Protocol
 import numpy as np
 from onnx import NodeProto, helper
 
-from compiler.frontend.onnx.model import attribute, attributes_of, made, plain
 from compiler.graph import DTYPES, Array, Tensor
+
+from .model import attribute, attributes_of, made, plain
 
 
 class Known(Protocol):

@@ -18,7 +18,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from compiler.codegen.aligned import (
+from compiler.codegen.expr import Value, ceil_div, maximum, minimum, round_up
+from compiler.codegen.kernel import Argument, Kernel
+from compiler.codegen.slices.aligned import (
     BLOCK,
     Aligned,
     Grid,
@@ -27,33 +29,22 @@ from compiler.codegen.aligned import (
     per_channel,
     slice_buffer,
 )
-from compiler.codegen.expr import (
-    Value,
-    add,
-    ceil_div,
-    maximum,
-    minimum,
-    multiply,
-    quotient,
-    round_up,
-    subtract,
-)
-from compiler.codegen.kernel import Argument, Kernel
-from compiler.codegen.lane_turner import identity
-from compiler.codegen.precision import PRODUCTS, engine_format, split
-from compiler.codegen.share import TileGrid
-from compiler.codegen.tensors import Stretch, stretches
-from compiler.codegen.vector import Vector
-from compiler.lowering.attention.keys import Keys, Slots, Walk
-from compiler.lowering.attention.mask import Diagonal
-from compiler.lowering.attention.operands import load_mask, store_result
-from compiler.lowering.attention.plan import Problem, cuts, problem_of, shares
-from compiler.lowering.gather import enter
+from compiler.codegen.slices.lane_turner import identity
+from compiler.codegen.slices.precision import PRODUCTS, engine_format, split
+from compiler.codegen.slices.tensors import Stretch, stretches
+from compiler.codegen.slices.vector import Vector
+from compiler.codegen.teams.gather import enter
+from compiler.codegen.teams.team import TileGrid
 from compiler.lowering.record import Work, lowering
-from compiler.operators.attention_fused import matrices
+from compiler.operators.linear.attention_fused import matrices
 from compiler.operators.record import Call
-from tx8isa.formats import Format
-from tx8isa.layouts import LINE_BYTES, aligned_channels
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import LINE_BYTES, aligned_channels
+
+from .keys import Keys, Slots, Walk
+from .mask import Diagonal
+from .operands import load_mask, store_result
+from .plan import Problem, cuts, problem_of, shares
 
 
 def _check(call: Call) -> str | None:
@@ -77,8 +68,8 @@ def attention(k: Kernel, work: Work) -> None:
         if p.shared:
             enter(k, *(base for slots in keys.slots for base in slots.bases))
         tables = tables or _Tables(identity(k, p.e, engine_format(p.fmt)), _ones(k, p))
-        first = k.let(multiply(place[0], ceil_div(p.heads, by_heads)))
-        end = k.let(minimum(add(first, ceil_div(p.heads, by_heads)), p.heads))
+        first = k.let(place[0] * ceil_div(p.heads, by_heads))
+        end = k.let(minimum(first + ceil_div(p.heads, by_heads), p.heads))
         stages = _Stages(k, p, tables, stretch, keys)
         with k.loop(end, first) as head:
             stages.head(head, place[1], by_blocks)
@@ -108,7 +99,7 @@ class _Turned:
         self.like, self.base = like, k.buffer(name, 2 * self.span)
 
     def at(self, block: Value, rows: int) -> Aligned:
-        base = add(self.base, multiply(block % 2, self.span))
+        base = self.base + block % 2 * self.span
         return Aligned(base, self.like.fmt, Grid(rows, 1, rows), self.like.channels)
 
 
@@ -175,38 +166,36 @@ class _Stages:
         with k.loop(count, first, step) as block:
             self._block(own, head, block, first, step)
         with k.when(first, count):
-            turns = quotient(subtract(count - 1, minimum(first, count - 1)), step)
-            self._finish(own, head, k.let(add(first, multiply(turns, step))), step)
+            turns = (count - 1 - minimum(first, count - 1)) // step
+            self._finish(own, head, k.let(first + turns * step), step)
 
     def _block(self, own: _Own, head: Value, block: Value, first: Value, step: int) -> None:
         k = self.k
-        following = k.let(add(block, step))
+        following = k.let(block + step)
         loaded: list[Aligned] = []
 
         def meanwhile() -> None:
             with k.when(following, self.stretch.count):
                 loaded.append(self._load(head, following, step))
             with k.when(first, block):
-                self._finish(own, head, k.let(maximum(subtract(block, step), 0)), step)
+                self._finish(own, head, k.let(maximum(block - step, 0)), step)
 
-        queries = _Queries(
-            head, k.let(self._row(block)), self.slots.block(quotient(block, step), self.queries)
-        )
+        queries = _Queries(head, k.let(self._row(block)), self.slots.block(block // step, self.queries))
         largest = self._largest_scores(queries, own.scores, meanwhile)
         with k.when(following, self.stretch.count):
             self._put(following, step, loaded[0])
-        with k.when(block, add(first, 1)):
+        with k.when(block, first + 1):
             self.keys.load_all(1, head)
-        self._result(self._shifted(queries, largest), own, quotient(block, step))
+        self._result(self._shifted(queries, largest), own, block // step)
 
     def _row(self, block: Value) -> Value:
-        return add(multiply(block, self.queries), self.stretch.start)
+        return block * self.queries + self.stretch.start
 
     def _load(self, head: Value, block: Value, step: int) -> Aligned:
-        return self.slots.load(quotient(block, step), head, self.k.let(self._row(block)), self.queries)
+        return self.slots.load(block // step, head, self.k.let(self._row(block)), self.queries)
 
     def _put(self, block: Value, step: int, loaded: Aligned) -> None:
-        self.slots.put(quotient(block, step), loaded, self.p.work.spec.number("scale"))
+        self.slots.put(block // step, loaded, self.p.work.spec.number("scale"))
 
     def _largest_scores(self, block: _Queries, scores: _Turned, meanwhile: Callable[[], None]) -> Value:
         """The first sweep."""
@@ -265,10 +254,10 @@ class _Stages:
     def _seen(self, row: Value) -> tuple[Value, Value]:
         """How many blocks of keys all queries of a block see, and how many some do."""
         k, p = self.k, self.p
-        first = add(row, p.causal or 0)
-        whole = minimum(add(first, 1) // p.keys, p.blocks)
-        some = minimum(add(first, self.queries - 1) // p.keys, p.blocks - 1)
-        return k.let(whole), k.let(add(some, 1))
+        first = row + (p.causal or 0)
+        whole = minimum((first + 1) // p.keys, p.blocks)
+        some = minimum((first + (self.queries - 1)) // p.keys, p.blocks - 1)
+        return k.let(whole), k.let(some + 1)
 
     # --- scores ------------------------------------------------------------------------------------------
 
@@ -279,7 +268,7 @@ class _Stages:
         k, p, sums = self.k, self.p, block.shift
         keys = self.keys.rows(0, stretch, step)
         if masked:
-            begin = k.let(add(multiply(step, stretch.size), stretch.start))
+            begin = k.let(step * stretch.size + stretch.start)
             sums = self._masked(block, begin, stretch.size)
         # Any number near the largest will do, so the first sweep leaves the low parts of FP32 operands out.
         parts = slice(None) if second else slice(1)
@@ -291,7 +280,7 @@ class _Stages:
         k, p = self.k, self.p
         added = k.buffer("masked", aligned_bytes(keys, self.queries, Format.FP32))
         if self.diagonal is not None:
-            seen = subtract(add(block.row, p.causal or 0), begin)
+            seen = block.row + (p.causal or 0) - begin
             table = self.diagonal.at(seen), self.diagonal.fmt
             return table if block.shift is None else self._spread(block.lowest, keys, added, table)
         sums = block.shift
@@ -379,7 +368,7 @@ class _Stages:
     def _finish(self, own: _Own, head: Value, block: Value, step: int) -> None:
         """Divide by the sums, transpose, store."""
         k, p = self.k, self.p
-        turn = quotient(block, step)
+        turn = block // step
         result, total = own.result.at(turn, p.e), own.total.at(turn, 1).base
         Vector(k, Format.FP32, self._lanes).unary("recip", total, total)
         per_channel(k, "mul", result, total)

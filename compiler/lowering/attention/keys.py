@@ -11,17 +11,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from compiler.codegen.aligned import Aligned, Grid, aligned_bytes, load_aligned
-from compiler.codegen.expr import Value, add, bounds, highest, multiply, remainder, round_up, subtract
+from compiler.codegen.expr import Value, bounds, highest, round_up
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.precision import part_count
-from compiler.codegen.share import Team, meet, tiles_from
-from compiler.codegen.tensors import Stretch, stretches
-from compiler.codegen.vector import Vector, convert
-from compiler.lowering.attention.operands import first_of_row
-from compiler.lowering.attention.plan import Problem
-from tx8isa.formats import Format
-from tx8isa.layouts import LINE_BYTES
+from compiler.codegen.slices.aligned import Aligned, Grid, aligned_bytes, load_aligned
+from compiler.codegen.slices.precision import part_count
+from compiler.codegen.slices.tensors import Stretch, stretches
+from compiler.codegen.slices.vector import Vector, convert
+from compiler.codegen.teams.team import Team, meet, tiles_from
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import LINE_BYTES
+
+from .operands import first_of_row
+from .plan import Problem
 
 
 class Slots:
@@ -36,8 +37,8 @@ class Slots:
 
     def block(self, number: Value, rows: int) -> list[Aligned]:
         """The parts of block ``number``, which has so many rows."""
-        slot = multiply(remainder(number, self.count), self.span)
-        return [Aligned(add(base, slot), self.fmt, Grid(rows, 1, rows), self.channels) for base in self.bases]
+        slot = number % self.count * self.span
+        return [Aligned(base + slot, self.fmt, Grid(rows, 1, rows), self.channels) for base in self.bases]
 
     def load(self, number: Value, head: Value, begin: Value, rows: int) -> Aligned:
         """Start to load a block, rows of a head from ``begin`` on, to its slot if no arithmetic is needed."""
@@ -95,7 +96,7 @@ class Keys:
         self.k, self.p, self.team = k, p, team
         count = p.blocks if p.resident else p.slots
         self.slots = [Slots(k, p, index, p.keys, count) for index in (1, 2)]
-        self.others = subtract(team.tiles, tiles_from(k, k.tile, 1)) if team is not None else 0
+        self.others = team.tiles - tiles_from(k, k.tile, 1) if team is not None else 0
 
     def rows(self, which: int, stretch: Stretch, step: Value) -> list[Aligned]:
         """The parts of a block of K (0) or V (1)."""
@@ -127,13 +128,13 @@ class Keys:
         """``fetch`` is called for each block ``ahead`` steps before it is used."""
         k, first, end = self.k, way.begin, way.end
         for early in range(ahead):
-            fetch(k.let(add(first, early)))
+            fetch(k.let(first + early))
         with k.when(first, end):
             way.prepare(first)
         way.meanwhile()
         with k.loop(end, first) as step:
-            following = k.let(add(step, 1))
-            fetch(k.let(add(step, ahead)))
+            following = k.let(step + 1)
+            fetch(k.let(step + ahead))
             with k.when(following, end):
                 way.prepare(following)
             way.use(step)
@@ -145,17 +146,17 @@ class Keys:
             self._needed(way, step, partial(self._mine, apply))
 
         for ahead in range(3):
-            move(k.let(add(first, ahead)), self._fill)
+            move(k.let(first + ahead), self._fill)
         meet(k, team)
         for ahead in range(2):
-            move(k.let(add(first, ahead)), self._send)
+            move(k.let(first + ahead), self._send)
         meet(k, team)
         way.prepare(first)
         way.meanwhile()
         with k.loop(end, first) as step:
-            following = k.let(add(step, 1))
-            move(k.let(add(step, 3)), self._fill)
-            move(k.let(add(step, 2)), self._send)
+            following = k.let(step + 1)
+            move(k.let(step + 3), self._fill)
+            move(k.let(step + 2), self._send)
             with k.when(following, end):
                 way.prepare(following)
             way.use(step)
@@ -177,12 +178,12 @@ class Keys:
         """Something for a block, if that falls to this tile."""
         assert self.team is not None
         number, size = self._number(stretch, step), self.team.size
-        whose = subtract(add(number, which + size), self.team.member)
-        with self.k.when(remainder(whose, size), 1):
+        whose = number + (which + size) - self.team.member
+        with self.k.when(whose % size, 1):
             apply(which, head, stretch, step)
 
     def _fill(self, which: int, head: Value, stretch: Stretch, step: Value) -> None:
-        begin = self.k.let(add(multiply(step, stretch.size), stretch.start))
+        begin = self.k.let(step * stretch.size + stretch.start)
         slots, number = self.slots[which], self._number(stretch, step)
         slots.put(number, slots.load(number, head, begin, stretch.size))
 
@@ -191,4 +192,4 @@ class Keys:
 
     def _number(self, stretch: Stretch, step: Value) -> Value:
         """The number of a block of keys."""
-        return add(step, stretch.start // self.p.keys)
+        return step + stretch.start // self.p.keys

@@ -11,13 +11,14 @@ import math
 
 import numpy as np
 
-from compiler.codegen.aligned import BLOCK, aligned_bytes
-from compiler.codegen.expr import Value, add, maximum, multiply, quotient, round_up, subtract
+from compiler.codegen.expr import Value, maximum, round_up
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.precision import stored
-from compiler.lowering.attention.plan import HIDDEN, Problem
-from tx8isa.formats import Format
-from tx8isa.layouts import LINE_BYTES, tail_width
+from compiler.codegen.slices.aligned import BLOCK, aligned_bytes
+from compiler.codegen.slices.precision import stored
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import LINE_BYTES, tail_width
+
+from .plan import HIDDEN, Problem
 
 
 class Diagonal:
@@ -42,9 +43,9 @@ class Diagonal:
         strip = k.buffer("strip", (self.above + width + below) * self.row)
         rows = np.where(np.arange(width)[:, None] <= np.arange(width), 0.0, low)
         source = k.constant("diagonal", self.fmt, stored(rows, self.fmt).reshape(-1))
-        middle = add(strip, self.above * self.row)
+        middle = strip + self.above * self.row
         k.emit(f"rdma.{token}", dst=middle, src=source, n=width * width)
-        for place, value, count in ((strip, 0.0, self.above), (add(middle, width * self.row), low, below)):
+        for place, value, count in ((strip, 0.0, self.above), (middle + width * self.row, low, below)):
             if count:
                 k.emit(f"td.memset.{token}", dst=place, value=value, n=count * width)
         return strip
@@ -57,14 +58,14 @@ class Diagonal:
         for number in range(count):
             for plane in range(self.queries // BLOCK):
                 seen = (number + 1) * self.step - self.queries + plane * BLOCK
-                source = add(self.strip, (self.above - seen) * self.row)
-                target = add(tables, number * self.span + plane * size)
+                source = self.strip + (self.above - seen) * self.row
+                target = tables + (number * self.span + plane * size)
                 k.emit("td.gatherscatter", dst=target, src0=source, n=size)
         return tables
 
     def at(self, seen: Value) -> Value:
         """The table for ``seen``: the last key that the first query sees, counted in the block."""
         if self.tables is None:
-            return add(self.strip, multiply(subtract(self.above, seen), self.row))
-        number = quotient(maximum(add(seen, self.queries - self.step), 0), self.step)
-        return add(self.tables, multiply(number, self.span))
+            return self.strip + (self.above - seen) * self.row
+        number = maximum(seen + (self.queries - self.step), 0) // self.step
+        return self.tables + number * self.span

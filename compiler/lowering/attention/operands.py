@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compiler.codegen.aligned import Aligned, Grid, load_aligned, narrowed_slice, store_aligned
-from compiler.codegen.expr import Value, add, multiply
+from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.precision import split
-from compiler.codegen.tensors import DdrTensor, View, broadcast_view, unravel
-from compiler.codegen.vector import Vector
-from compiler.lowering.attention.plan import HIDDEN, Problem
-from compiler.operators.attention_fused import Strided
-from tx8isa.formats import Format
+from compiler.codegen.slices.aligned import Aligned, Grid, load_aligned, narrowed_slice, store_aligned
+from compiler.codegen.slices.precision import split
+from compiler.codegen.slices.tensors import DdrTensor, View, broadcast_view, unravel
+from compiler.codegen.slices.vector import Vector
+from compiler.operators.linear.attention_fused import Strided
+from tx8isa.numbers.formats import Format
+
+from .plan import HIDDEN, Problem
 
 
 def load_mask(
@@ -24,7 +25,7 @@ def load_mask(
     (row, count), (begin, width) = rows, keys
     if tensor.shape[-2] == 1:
         row, count = 0, 1
-    first = add(_mask_origin(p, tensor, head), add(multiply(row, p.n), begin))
+    first = _mask_origin(p, tensor, head) + (row * p.n + begin)
     data = load_aligned(k, "mask", tensor, first, p.n, Grid(count, 1, count), width)
     data = data if data.fmt is p.fmt else narrowed_slice(k, data, p.fmt)
     least = HIDDEN.get(data.fmt, HIDDEN[Format.FP32])
@@ -47,8 +48,8 @@ def store_result(k: Kernel, p: Problem, head: Value, row: Value, rows: Aligned) 
 
 def first_of_row(lies: Strided, head: Value, row: Value) -> Value:
     """The first element of a row of a head."""
-    start = add(_offset_of_head(lies.shape[:-2], lies.strides[:-2], head), lies.offset)
-    return add(start, multiply(row, lies.strides[-2]))
+    start = _offset_of_head(lies.shape[:-2], lies.strides[:-2], head) + lies.offset
+    return start + row * lies.strides[-2]
 
 
 def _offset_of_head(leading: Sequence[int], strides: Sequence[int], head: Value) -> Value:
@@ -63,5 +64,5 @@ def _offset_of_head(leading: Sequence[int], strides: Sequence[int], head: Value)
             axes.append((size, step))
     offset: Value = 0
     for index, (_, step) in zip(unravel(head, [size for size, _ in axes]), axes, strict=True):
-        offset = add(offset, multiply(index, step))
+        offset = offset + index * step
     return offset

@@ -9,16 +9,16 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from compiler.codegen.aligned import BLOCK, aligned_bytes
 from compiler.codegen.expr import ceil_div, round_up
 from compiler.codegen.kernel import Kernel, Target
-from compiler.codegen.precision import part_count
-from compiler.codegen.tensors import DdrTensor
+from compiler.codegen.slices.aligned import BLOCK, aligned_bytes
+from compiler.codegen.slices.precision import part_count
+from compiler.codegen.slices.tensors import DdrTensor
 from compiler.graph import Array
 from compiler.lowering.record import Cut, Work
-from compiler.operators.attention_fused import Strided, compact, matrices, result_order
-from tx8isa.formats import Format
-from tx8isa.layouts import LINE_BYTES, SMALLEST_TAIL
+from compiler.operators.linear.attention_fused import Strided, compact, matrices, result_order
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import LINE_BYTES, SMALLEST_TAIL
 
 _MOST_QUERIES, _MOST_KEYS = 256, 512
 _WORTH_SHARING = 1 << 23

@@ -15,23 +15,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from compiler.codegen.aligned import Aligned, channel_vector
-from compiler.codegen.dealing import Share, coordinates, dealt
 from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.share import TileGrid
+from compiler.codegen.slices.aligned import Aligned, channel_vector
+from compiler.codegen.slices.dealing import Share, coordinates, dealt
+from compiler.codegen.slices.windows import RowBlock, limits
 from compiler.codegen.spm import SpmOverflow
-from compiler.codegen.windows import RowBlock, limits
+from compiler.codegen.teams.team import TileGrid
 from compiler.lowering.blocked import through_compact
-from compiler.lowering.conv.cuts import cuts, first_plan, plan_for
-from compiler.lowering.conv.layer import Layer, epilogue_of, layer_of, stays_in_planes
-from compiler.lowering.conv.maps import MapsOfTile
-from compiler.lowering.conv.plan import OWN, Plan, layer_for
-from compiler.lowering.conv.share import Early, only_slice, shared
-from compiler.lowering.conv.slice import Problem, compute_slice, load_image, shares
 from compiler.lowering.record import Order, Work, lowering
-from compiler.operators.conv import conv_window
 from compiler.operators.record import Call
+from compiler.operators.windows.conv import conv_window
+
+from .cuts import cuts, first_plan, plan_for
+from .layer import Layer, epilogue_of, layer_of, stays_in_planes
+from .maps import MapsOfTile
+from .plan import OWN, Plan, layer_for
+from .share import Early, only_slice, shared
+from .slice import Problem, compute_slice, load_image, shares
 
 _MOST_CHANNELS = 16384
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from compiler.codegen.aligned import BLOCK
 from compiler.codegen.expr import ceil_div
-from compiler.codegen.precision import PRODUCTS, part_count
-from compiler.codegen.share import CONTENTION
-from compiler.lowering.conv.layer import Kind, Layer
-from compiler.lowering.conv.plan import OWN, Plan, layer_for, narrowed, rounds
-from tx8isa.cost import link_rate
-from tx8isa.formats import Format
-from tx8isa.layouts import aligned_channels
-from tx8isa.machine import Machine
+from compiler.codegen.slices.aligned import BLOCK
+from compiler.codegen.slices.precision import PRODUCTS, part_count
+from compiler.codegen.teams.team import CONTENTION
+from tx8isa.cost.instructions import link_rate
+from tx8isa.machine.description import Machine
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import aligned_channels
+
+from .layer import Kind, Layer
+from .plan import OWN, Plan, layer_for, narrowed, rounds
 
 
 @dataclass(frozen=True)

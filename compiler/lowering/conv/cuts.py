@@ -13,15 +13,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-from compiler.codegen.aligned import BLOCK
 from compiler.codegen.expr import ceil_div, round_up
 from compiler.codegen.kernel import Target
-from compiler.codegen.windows import most_rows
-from compiler.lowering.conv.cost import Rates, cost, rates_of
-from compiler.lowering.conv.layer import Kind, Layer, layer_of, stays_in_planes
-from compiler.lowering.conv.plan import BOTH, IMAGE, WEIGHTS, Plan, layer_for, narrowed, plan_of, rounds
+from compiler.codegen.slices.aligned import BLOCK
+from compiler.codegen.slices.windows import most_rows
 from compiler.lowering.record import Cut, Work
-from tx8isa.layouts import SMALLEST_TAIL
+from tx8isa.numbers.layouts import SMALLEST_TAIL
+
+from .cost import Rates, cost, rates_of
+from .layer import Kind, Layer, layer_of, stays_in_planes
+from .plan import BOTH, IMAGE, WEIGHTS, Plan, layer_for, narrowed, plan_of, rounds
 
 _MOST_CUTS = 24
 _MOST_MAPS = 4096

@@ -7,15 +7,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from compiler.codegen.aligned import BLOCK, aligned_bytes, within_plane
-from compiler.codegen.precision import part_count
-from compiler.codegen.tensors import DdrTensor
-from compiler.codegen.windows import LARGEST_KERNEL, Geometry, dense, flattened, geometry, skipping, upright
-from compiler.lowering.conv.weights import Groups, groups_of
-from compiler.lowering.pointwise import known_number, step_bytes
+from compiler.codegen.slices.aligned import BLOCK, aligned_bytes, within_plane
+from compiler.codegen.slices.precision import part_count
+from compiler.codegen.slices.tensors import DdrTensor
+from compiler.codegen.slices.windows import (
+    LARGEST_KERNEL,
+    Geometry,
+    dense,
+    flattened,
+    geometry,
+    skipping,
+    upright,
+)
+from compiler.lowering.pointwise.pointwise import known_number, step_bytes
 from compiler.lowering.record import Step, Work
-from compiler.operators.conv import conv_window
-from tx8isa.formats import Format
+from compiler.operators.windows.conv import conv_window
+from tx8isa.numbers.formats import Format
+
+from .weights import Groups, groups_of
 
 _EXACT = frozenset({"Relu", "Max", "Min", "Clip", "Abs", "Neg"})
 """Operators that commute with rounding."""

@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from compiler.codegen.collective import WAYS
 from compiler.codegen.kernel import Kernel, Target
-from compiler.codegen.lanes import Folds
+from compiler.codegen.slices.lanes import Folds
+from compiler.codegen.teams.collective import WAYS
 from compiler.lowering.record import Cut, Work
 from compiler.lowering.rows.long_folds import Reduction, fold_long, is_long, long_folds
-from tx8isa.layouts import block_channels, full_blocks, tail_width
+from tx8isa.numbers.layouts import block_channels, full_blocks, tail_width
 
 _BLOCK = block_channels(16)
 """Channels of a plane for elements of 16 and 32 bits."""

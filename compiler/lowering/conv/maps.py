@@ -6,17 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from compiler.codegen.aligned import ChannelVector, load_vector
-from compiler.codegen.dealing import Share, slices
-from compiler.codegen.expr import Value, add, multiply
+from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.share import Team
-from compiler.codegen.tensors import Stretch
-from compiler.codegen.windows import RowBlock
-from compiler.lowering.conv.plan import OWN
-from compiler.lowering.conv.slice import Problem, SliceMaps, load_addend, spread_bias, start_of
-from compiler.lowering.conv.weights import PackedWeights, Volume, Weights, weights_of, windows_of
-from compiler.lowering.gather import Gather
+from compiler.codegen.slices.aligned import ChannelVector, load_vector
+from compiler.codegen.slices.dealing import Share, slices
+from compiler.codegen.slices.tensors import Stretch
+from compiler.codegen.slices.windows import RowBlock
+from compiler.codegen.teams.gather import Gather
+from compiler.codegen.teams.team import Team
+
+from .plan import OWN
+from .slice import Problem, SliceMaps, load_addend, spread_bias, start_of
+from .weights import PackedWeights, Volume, Weights, weights_of, windows_of
 
 
 class MapsOfTile:
@@ -92,8 +93,8 @@ class MapsOfTile:
     def _prepare(self, number: Value) -> SliceMaps:
         k, p, stretch, grid = self.k, self.p, self.stretch, self.p.grid
         group, block = k.let(number // stretch.count), k.let(number % stretch.count)
-        inner = add(multiply(block, stretch.size), stretch.start)
-        first = k.let(add(multiply(group, p.layer.groups.maps), inner))
+        inner = block * stretch.size + stretch.start
+        first = k.let(group * p.layer.groups.maps + inner)
         bias = load_vector(k, "bias", self.bias, first, stretch.size) if self.bias is not None else None
         start = None
         if bias is not None and p.single and p.epilogue.residual is None and grid is not None:

@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass, replace
 
 from compiler.codegen.expr import ceil_div
-from compiler.lowering.conv.layer import Layer
 from compiler.lowering.record import Cut
+
+from .layer import Layer
 
 KEEP = "keep"
 """Choice: ``weights`` stay while rows pass, or ``rows`` stay while maps pass."""

@@ -12,7 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiler.codegen.aligned import (
+from compiler.codegen.expr import Value, ceil_div, round_up
+from compiler.codegen.kernel import Kernel, Target
+from compiler.codegen.slices.aligned import (
     BLOCK,
     Aligned,
     Grid,
@@ -24,27 +26,26 @@ from compiler.codegen.aligned import (
     store_slice,
     widened_slice,
 )
-from compiler.codegen.dealing import coordinates, dealt, share, slices
-from compiler.codegen.expr import Value, add, ceil_div, multiply, round_up
-from compiler.codegen.kernel import Kernel, Target
-from compiler.codegen.precision import stored
+from compiler.codegen.slices.dealing import coordinates, dealt, share, slices
+from compiler.codegen.slices.precision import stored
+from compiler.codegen.slices.tensors import DdrTensor
+from compiler.codegen.slices.vector import Vector
+from compiler.codegen.slices.windows import Geometry, RowBlock, geometry, limits, upright
 from compiler.codegen.spm import SpmOverflow
-from compiler.codegen.tensors import DdrTensor
-from compiler.codegen.vector import Vector
-from compiler.codegen.windows import Geometry, RowBlock, geometry, limits, upright
 from compiler.graph import Array
-from compiler.lowering.conv import long_pool
-from compiler.lowering.conv.cuts import best_cuts, first_plan, plan_for
-from compiler.lowering.conv.layer import Epilogue, Kind, Layer, is_exact
-from compiler.lowering.conv.plan import Plan
-from compiler.lowering.conv.slice import Problem, shares
-from compiler.lowering.conv.weights import Groups
-from compiler.lowering.pointwise import apply_steps, step_bytes
+from compiler.lowering.pointwise.pointwise import apply_steps, step_bytes
+from compiler.lowering.pointwise.region import SliceRegion
 from compiler.lowering.record import Cut, Order, Work, lowering
-from compiler.lowering.region import SliceRegion
-from compiler.operators.pool import pool_window
 from compiler.operators.record import Call
-from tx8isa.formats import Format
+from compiler.operators.windows.pool import pool_window
+from tx8isa.numbers.formats import Format
+
+from . import long_pool
+from .cuts import best_cuts, first_plan, plan_for
+from .layer import Epilogue, Kind, Layer, is_exact
+from .plan import Plan
+from .slice import Problem, shares
+from .weights import Groups
 
 _LONGEST = 4096
 """Extent of one lane of a packed shape."""
@@ -123,7 +124,7 @@ def average_pool(k: Kernel, work: Work) -> None:
         if factors is None:
             return pool_slice(k, "avg", layer.g, block, data)
         result = pool_slice(k, "sum", layer.g, block, data)
-        factors.apply(result, multiply(block.begin, layer.g.columns))
+        factors.apply(result, block.begin * layer.g.columns)
         return result
 
     _pooled(k, work, layer, pool)
@@ -166,8 +167,8 @@ class _Factors:
         """Multiply every plane of FP32 data by the factors from position ``first`` on."""
         k, grid = self.k, data.grid
         pairs = slice_buffer(k, "pairs", Format.TF32, grid, 2)
-        source = self.table.at(multiply(first, 4))
-        k.emit("rdma.tf32", dst=pairs.base, src=source, n=multiply(grid.positions, 4))
+        source = self.table.at(first * 4)
+        k.emit("rdma.tf32", dst=pairs.base, src=source, n=grid.positions * 4)
         widths = [BLOCK] * data.planes + [data.tail] * bool(data.tail)
         for width in sorted(set(widths)):
             lanes = slice_buffer(k, "lanes", Format.FP32, grid, width)
@@ -209,7 +210,7 @@ def _pooled(k: Kernel, work: Work, layer: Layer, pool: Pooling) -> None:
     p = Problem(work, layer, plan, Epilogue(None, work.steps, layer.direct), *shares(layer, plan, places))
     for stretch, own in dealt(source.shape[-1], plan.maps, plan.map_parts, places[-1]):
         with slices(k, own) as (number, _), p.blocks(k) as (n, block):
-            first = k.let(add(multiply(number, stretch.size), stretch.start))
+            first = k.let(number * stretch.size + stretch.start)
             data = load_slice(k, "x", source, block.source(n, first), block.input, stretch.size)
             if not layer.direct:
                 data = widened_slice(k, data)
@@ -250,7 +251,7 @@ def global_average_pool(k: Kernel, work: Work) -> None:
     own_images = share(source.shape[0], images, image, 1)
     for stretch, own in dealt(channels, taken, k.target.tiles // images, lane):
         with slices(k, own) as (number, _), slices(k, own_images) as (n, _):
-            at = Place(n, 0, k.let(add(multiply(number, stretch.size), stretch.start)))
+            at = Place(n, 0, k.let(number * stretch.size + stretch.start))
             if length == positions and direct:
                 result = _mean(k, source, at, positions, stretch.size)
             else:

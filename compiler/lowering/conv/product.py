@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from compiler.codegen.aligned import Aligned
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Argument, Kernel
-from compiler.codegen.precision import PRODUCTS, engine_format, part_count
-from compiler.lowering.conv.layer import Kind, Layer
+from compiler.codegen.slices.aligned import Aligned
+from compiler.codegen.slices.precision import PRODUCTS, engine_format, part_count
+
+from .layer import Kind, Layer
 
 
 def multiply_slice(

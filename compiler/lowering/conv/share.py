@@ -10,18 +10,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from compiler.codegen.aligned import BLOCK, Aligned, Place, slice_buffer, stored_elements
-from compiler.codegen.expr import Value, add, ceil_div, minimum, multiply, quotient, remainder, subtract
+from compiler.codegen.expr import Value, ceil_div, minimum
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.precision import split
-from compiler.codegen.share import Team, TileGrid, send
-from compiler.codegen.tensors import DdrTensor, dma_loops
-from compiler.codegen.windows import RowBlock
-from compiler.lowering.conv.cost import before_meeting, rates_of
-from compiler.lowering.conv.maps import MapsOfTile
-from compiler.lowering.conv.slice import Problem, load_image
-from compiler.lowering.gather import Gather, Part, enter, meet_all
-from tx8isa.layouts import batch_bytes
+from compiler.codegen.slices.aligned import BLOCK, Aligned, Place, slice_buffer, stored_elements
+from compiler.codegen.slices.precision import split
+from compiler.codegen.slices.tensors import DdrTensor, dma_loops
+from compiler.codegen.slices.windows import RowBlock
+from compiler.codegen.teams.gather import Gather, Part, enter, meet_all
+from compiler.codegen.teams.team import Team, TileGrid, send
+from tx8isa.numbers.layouts import batch_bytes
+
+from .cost import before_meeting, rates_of
+from .maps import MapsOfTile
+from .slice import Problem, load_image
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def _image_part(k: Kernel, p: Problem, team: Team, n: Value, block: RowBlock, ta
     if p.plan.row_parts > 1:
         return _RowsPart(k, team, source, block.source(n), target)
     image = batch_bytes(math.prod(source.shape[1:-1]), source.shape[-1], source.fmt.bits) // source.bytes_each
-    return Gather(k, team, (source, multiply(n, image), stored_elements(source)), target.base)
+    return Gather(k, team, (source, n * image, stored_elements(source)), target.base)
 
 
 class _RowsPart:
@@ -117,33 +118,33 @@ class _RowsPart:
         pieces = max(team.size // planes, 1)
         self.planes = max(planes // team.size, 1)
         self.length = ceil_div(target.grid.room * target.grid.width, pieces)
-        self.plane = k.let(multiply(quotient(team.member, pieces), self.planes))
-        self.begin = k.let(multiply(remainder(team.member, pieces), self.length))
+        self.plane = k.let(team.member // pieces * self.planes)
+        self.begin = k.let(team.member % pieces * self.length)
         self.staged = k.buffer("part", self.planes * self.length * BLOCK * source.bytes_each)
         height = math.prod(source.shape[1:-1])
         image = batch_bytes(height, source.shape[-1], source.fmt.bits) // source.bytes_each
-        position = add(add(multiply(self.plane, height), at.position), self.begin)
-        first = add(multiply(at.image, image), multiply(position, BLOCK))
+        position = self.plane * height + at.position + self.begin
+        first = at.image * image + position * BLOCK
         with k.when(self.begin, self.rows.grid.positions):
             if at.row_step > 1:
                 row, step = target.grid.width * BLOCK, at.row_step * target.grid.width * BLOCK
                 loops = dma_loops((height * BLOCK, step, 1), (self.planes, target.grid.height, row))
             else:
-                loops = dma_loops((height * BLOCK, 1), (self.planes, multiply(self._count, BLOCK)))
+                loops = dma_loops((height * BLOCK, 1), (self.planes, self._count * BLOCK))
             k.emit(f"rdma.{source.fmt.token}", dst=self.staged, src=source.at(first), **loops)
 
     @property
     def _count(self) -> Value:
         """Positions of each plane."""
-        return minimum(self.length, subtract(self.rows.grid.positions, self.begin))
+        return minimum(self.length, self.rows.grid.positions - self.begin)
 
     def send(self) -> None:
         """Start the copies; the part must have arrived in the scratchpad."""
         each = BLOCK * self.rows.fmt.bits // 8
         with self.k.when(self.begin, self.rows.grid.positions):
-            place = add(multiply(self.plane, self.rows.grid.positions), self.begin)
-            size = multiply(self._count, self.planes * each)
-            send(self.k, self.team, self.staged, add(self.target, multiply(place, each)), size)
+            place = self.plane * self.rows.grid.positions + self.begin
+            size = self._count * (self.planes * each)
+            send(self.k, self.team, self.staged, self.target + place * each, size)
 
 
 def _load_weights(jobs: list[MapsOfTile], begin: float, end: float) -> None:

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from compiler.codegen.aligned import (
+from compiler.codegen.expr import Value, maximum
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.slices.aligned import (
     Aligned,
     Grid,
     Place,
@@ -18,20 +20,19 @@ from compiler.codegen.aligned import (
     store_slice,
     widened_slice,
 )
-from compiler.codegen.dealing import Share, share, slices, within
-from compiler.codegen.expr import Value, add, maximum, multiply
-from compiler.codegen.kernel import Kernel
-from compiler.codegen.precision import engine_format, split
-from compiler.codegen.tensors import stretches
-from compiler.codegen.windows import RowBlock, block_of_columns, row_block
-from compiler.lowering.conv.layer import Epilogue, Layer
-from compiler.lowering.conv.plan import Plan
-from compiler.lowering.conv.product import multiply_slice
-from compiler.lowering.conv.weights import Volume, Weights
-from compiler.lowering.pointwise import apply_steps
+from compiler.codegen.slices.dealing import Share, share, slices, within
+from compiler.codegen.slices.precision import engine_format, split
+from compiler.codegen.slices.tensors import stretches
+from compiler.codegen.slices.windows import RowBlock, block_of_columns, row_block
+from compiler.lowering.pointwise.pointwise import apply_steps
+from compiler.lowering.pointwise.region import SliceRegion
 from compiler.lowering.record import Work
-from compiler.lowering.region import SliceRegion
-from tx8isa.formats import Format
+from tx8isa.numbers.formats import Format
+
+from .layer import Epilogue, Layer
+from .plan import Plan
+from .product import multiply_slice
+from .weights import Volume, Weights
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,7 @@ def _convolve(
     if p.single:
         fmt = engine_format(compute) if p.layer.direct else Format.FP32
         result = slice_buffer(k, "y", fmt, block.output, own.count)
-        lane = own.first if p.layer.channelwise else multiply(own.group, p.layer.groups.channels)
+        lane = own.first if p.layer.channelwise else own.group * p.layer.groups.channels
         channels = own.count if p.layer.channelwise else p.layer.groups.channels
         images = data or load_image(k, p, n, block, lane, channels)
         assert own.weights is not None
@@ -195,8 +196,8 @@ def _convolve(
     assert start is not None
     for stretch in stretches(p.layer.groups.channels, p.plan.channels):
         with k.loop(stretch.count) as step:
-            inner = add(multiply(step, stretch.size), stretch.start)
-            lane = add(multiply(own.group, p.layer.groups.channels), inner)
+            inner = step * stretch.size + stretch.start
+            lane = own.group * p.layer.groups.channels + inner
             images = load_image(k, p, n, block, lane, stretch.size)
             weights = own.load(Volume(own.group, own.block, stretch, step))
             multiply_slice(k, p.layer, block.pad, images, weights, start, start)

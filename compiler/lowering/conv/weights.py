@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.codegen.aligned import Grid, slice_buffer
-from compiler.codegen.expr import Value, add, multiply
+from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.precision import constant_parts, engine_format, part_count, split
-from compiler.codegen.tensors import DdrTensor, Stretch, dma_loops, stretches
+from compiler.codegen.slices.aligned import Grid, slice_buffer
+from compiler.codegen.slices.precision import constant_parts, engine_format, part_count, split
+from compiler.codegen.slices.tensors import DdrTensor, Stretch, dma_loops, stretches
 from compiler.graph import Array
 from compiler.lowering.record import Work
-from compiler.operators.conv import conv_window
 from compiler.operators.record import Call
 from compiler.operators.window import Window
-from tx8isa.formats import Format
-from tx8isa.layouts import LINE_BYTES, Layout, place
-from tx8isa.packing import pack
+from compiler.operators.windows.conv import conv_window
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import LINE_BYTES, Layout, place
+from tx8isa.numbers.packing import pack
 
 _MOST_MERGED = 64
 
@@ -72,9 +72,9 @@ class PackedWeights:
 
     def runs(self, volume: Volume) -> list[tuple[DdrTensor, Value]]:
         """Where the parts of a volume lie: a tensor of its size, and its first element."""
-        number = add(multiply(volume.group, self.maps.count), volume.block)
-        number = add(multiply(number, volume.channels.count), volume.step)
-        return [(t, multiply(number, t.size)) for t in self.packed[volume.channels.start]]
+        number = volume.group * self.maps.count + volume.block
+        number = number * volume.channels.count + volume.step
+        return [(t, number * t.size) for t in self.packed[volume.channels.start]]
 
     def __call__(self, volume: Volume) -> list[Value]:
         addresses = self.buffers(volume)
@@ -90,7 +90,7 @@ class PackedWeights:
         for (tensor, first), address in zip(self.runs(volume), addresses, strict=True):
             low, high = (_line(tensor, fraction) for fraction in (begin, end))
             if low < high:
-                target, source = add(address, low * tensor.bytes_each), tensor.at(add(first, low))
+                target, source = address + low * tensor.bytes_each, tensor.at(first + low)
                 self.k.emit(f"rdma.{tensor.fmt.token}", dst=target, src=source, n=high - low)
 
 
@@ -191,9 +191,9 @@ def _computed(k: Kernel, source: DdrTensor, groups: Groups, maps: Stretch) -> We
 
     def load(volume: Volume) -> list[Value]:
         channels = volume.channels.size
-        row = add(add(multiply(volume.group, groups.maps), multiply(volume.block, maps.size)), maps.start)
-        lane = add(multiply(volume.step, channels), volume.channels.start)
-        first = add(multiply(row, pitch), multiply(lane, taps))
+        row = volume.group * groups.maps + volume.block * maps.size + maps.start
+        lane = volume.step * channels + volume.channels.start
+        first = row * pitch + lane * taps
         compact = k.buffer("w_taps", taps * maps.size * channels * source.bytes_each)
         loops = dma_loops((1, pitch, taps), (taps, maps.size, channels))
         k.emit(f"rdma.{fmt}", dst=compact, src=source.at(first), **loops)

@@ -14,7 +14,9 @@ from itertools import product
 
 import numpy as np
 
-from compiler.codegen.aligned import (
+from compiler.codegen.expr import Value, ceil_div, minimum, round_up
+from compiler.codegen.kernel import Argument, Kernel
+from compiler.codegen.slices.aligned import (
     BLOCK,
     Aligned,
     Grid,
@@ -24,17 +26,16 @@ from compiler.codegen.aligned import (
     slice_buffer,
     store_aligned,
 )
-from compiler.codegen.expr import Value, add, ceil_div, minimum, multiply, round_up
-from compiler.codegen.kernel import Argument, Kernel
-from compiler.codegen.precision import constant_parts, engine_format, multiply_parts, part_count, split
-from compiler.codegen.tensors import DdrTensor, Stretch, stretches
-from compiler.codegen.vector import convert
+from compiler.codegen.slices.precision import constant_parts, engine_format, multiply_parts, part_count, split
+from compiler.codegen.slices.tensors import DdrTensor, Stretch, stretches
+from compiler.codegen.slices.vector import convert
 from compiler.graph import Array
-from compiler.lowering.matmul.product import Matrix, Product
-from compiler.lowering.matmul.result import Block, finish, sums_format
-from tx8isa.formats import Format
-from tx8isa.layouts import Layout, batch_bytes
-from tx8isa.packing import pack
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import Layout, batch_bytes
+from tx8isa.numbers.packing import pack
+
+from .product import Matrix, Product
+from .result import Block, finish, sums_format
 
 _MOST_COLUMNS, _MOST_ROWS, _MOST_INNER = 256, 512, 4096
 _FEWEST_ROWS = 16
@@ -112,11 +113,11 @@ def _stretch(
 
     with k.grouped_items(columns.count, p.batches * rows.count, dealt, prepare) as (column, rest, loaded):
         batch = k.let(rest // rows.count)
-        begin = k.let(add(multiply(rest % rows.count, rows.size), rows.start))
+        begin = k.let(rest % rows.count * rows.size + rows.start)
         count = k.let(minimum(rows.size, p.m - begin))
         block = _Block(Grid(count, 1, rows.size), begin, batch, column, columns.size, loaded)
         sums = _product(k, p, block, blocks, right)
-        first = k.let(add(multiply(column, columns.size), columns.start))
+        first = k.let(column * columns.size + columns.start)
         result = finish(p, Block(k, sums, Place(0, k.let(p.row(batch, begin)), first), p.n))
         store_aligned(k, result, p.out, p.place(batch, begin, first), p.n)
 
@@ -156,7 +157,7 @@ def _product(k: Kernel, p: Product, block: _Block, blocks: Blocks, right: Right)
     }
     for stretch in stretches(p.k, blocks.k):
         with k.loop(stretch.count) as step:
-            k0 = add(multiply(step, stretch.size), stretch.start)
+            k0 = step * stretch.size + stretch.start
             x = Range(block.batch, block.begin, block.grid.height, block.grid.room)
             left = load_operand(k, "a", p, p.left, x, k0, stretch.size)
             b = block.loaded or right(block.column, stretch, step, block.batch)
@@ -202,8 +203,8 @@ def right_operand(k: Kernel, p: Product, columns: Stretch, inner: list[Stretch])
         return _constant_blocks(k, p, columns, inner)
 
     def load(column: Value, stretch: Stretch, step: Value, batch: Value) -> list[Value]:
-        n0 = add(multiply(column, columns.size), columns.start)
-        k0 = add(multiply(step, stretch.size), stretch.start)
+        n0 = column * columns.size + columns.start
+        k0 = step * stretch.size + stretch.start
         x = Range(batch, n0, columns.size, columns.size)
         return load_operand(k, "b", p, p.right, x, k0, stretch.size)
 
@@ -236,7 +237,7 @@ def _constant_blocks(k: Kernel, p: Product, columns: Stretch, inner: list[Stretc
 
     def load(column: Value, stretch: Stretch, step: Value, batch: Value) -> list[Value]:
         tensors, size = images[stretch.start]
-        first = multiply(add(multiply(column, stretch.count), step), size)
+        first = (column * stretch.count + step) * size
         addresses: list[Value] = []
         for tensor in tensors:
             addresses.append(k.buffer("b", size * tensor.bytes_each))

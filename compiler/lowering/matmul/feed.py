@@ -13,18 +13,19 @@ from itertools import product
 
 import numpy as np
 
-from compiler.codegen.aligned import BLOCK
-from compiler.codegen.expr import Value, add, ceil_div, multiply, quotient, remainder, round_up
+from compiler.codegen.expr import Value, ceil_div, round_up
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.precision import constant_parts, engine_format, part_count
-from compiler.codegen.share import Team, own_parts, send
-from compiler.codegen.tensors import DdrTensor, dma_loops
-from compiler.codegen.vector import Vector, convert
+from compiler.codegen.slices.aligned import BLOCK
+from compiler.codegen.slices.precision import constant_parts, engine_format, part_count
+from compiler.codegen.slices.tensors import DdrTensor, dma_loops
+from compiler.codegen.slices.vector import Vector, convert
+from compiler.codegen.teams.team import Team, own_parts, send
 from compiler.graph import Array
-from compiler.lowering.matmul.product import Matrix, Product
-from tx8isa.formats import Format
-from tx8isa.layouts import LINE_BYTES, Layout
-from tx8isa.packing import pack
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import LINE_BYTES, Layout
+from tx8isa.numbers.packing import pack
+
+from .product import Matrix, Product
 
 _CONVERTED = 1 << 14
 """Elements that a tile loads for itself and converts at a time."""
@@ -177,14 +178,14 @@ class Feed:
 
     def slot(self, number: Value) -> list[Value]:
         """Addresses of a slot, one for each part."""
-        return [add(base, multiply(number, self.shape.slot_bytes)) for base in self._slots]
+        return [base + number * self.shape.slot_bytes for base in self._slots]
 
     def bring(self, chunk: Chunk, slot: Value) -> None:
         """Load a chunk into a slot, for this tile alone."""
         if self.converted:
             with self.k.loop(self.shape.pieces) as piece:
-                offset = multiply(self._elements(chunk), multiply(piece, self.shape.each))
-                self._load(chunk, piece, [add(base, offset) for base in self.slot(slot)])
+                offset = self._elements(chunk) * (piece * self.shape.each)
+                self._load(chunk, piece, [base + offset for base in self.slot(slot)])
         else:
             self._load(chunk, 0, self.slot(slot))
 
@@ -195,13 +196,13 @@ class Feed:
 
     def send(self, chunk: Chunk, turn: Value, slot: Value) -> None:
         """Send this tile's piece to a slot of all tiles of the team."""
-        size = multiply(self._elements(chunk), self.shape.each)
+        size = self._elements(chunk) * self.shape.each
         with own_parts(self.k, self.team, self.shape.pieces) as piece:
             for source, target in zip(self._stage(turn), self.slot(slot), strict=True):
-                send(self.k, self.team, source, add(target, multiply(size, piece)), size)
+                send(self.k, self.team, source, target + size * piece, size)
 
     def _stage(self, turn: Value) -> list[Value]:
-        return [add(base, multiply(turn, self.shape.staged_bytes)) for base in self._staged]
+        return [base + turn * self.shape.staged_bytes for base in self._staged]
 
     def _rows(self, chunk: Chunk) -> Value:
         """Rows of a piece."""
@@ -211,14 +212,14 @@ class Feed:
 
     def _elements(self, chunk: Chunk) -> Value:
         """Elements of a piece."""
-        return multiply(self._rows(chunk), self.shape.group * BLOCK)
+        return self._rows(chunk) * (self.shape.group * BLOCK)
 
     def _load(self, chunk: Chunk, piece: Value, targets: Sequence[Value]) -> None:
         """Load a piece and convert it; one target for each part."""
         n = self._elements(chunk)
         if self.source.packed:
-            block = add(multiply(chunk.block, self.source.chunks), chunk.number)
-            first = add(multiply(block, self.shape.rows * self.shape.lanes), multiply(n, piece))
+            block = chunk.block * self.source.chunks + chunk.number
+            first = block * (self.shape.rows * self.shape.lanes) + n * piece
             for tensor, target in zip(self.source.packed, targets, strict=True):
                 self.k.emit(f"rdma.{tensor.fmt.token}", dst=target, src=tensor.at(first), n=n)
         elif self.converted:
@@ -232,10 +233,10 @@ class Feed:
     def _read(self, chunk: Chunk, piece: Value, target: Value) -> None:
         """A piece of a matrix in DDR as it is, to consecutive bytes."""
         matrix, shape, rows = self.source.matrix, self.shape, self._rows(chunk)
-        plane = multiply(quotient(piece, shape.splits), shape.group * BLOCK)
-        row = multiply(remainder(piece, shape.splits), rows)
+        plane = piece // shape.splits * (shape.group * BLOCK)
+        row = piece % shape.splits * rows
         x, inner = (row, plane) if matrix.along_k else (plane, row)
-        first = matrix.first(self.p.batch(chunk.batch), add(chunk.x, x), add(chunk.k, inner))
+        first = matrix.first(self.p.batch(chunk.batch), chunk.x + x, chunk.k + inner)
         loops = dma_loops((BLOCK, matrix.pitch, 1), (shape.group, rows, BLOCK))
         self.k.emit(f"rdma.{matrix.tensor.fmt.token}", dst=target, src=matrix.tensor.at(first), **loops)
 

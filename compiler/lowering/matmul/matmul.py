@@ -13,20 +13,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiler.codegen.aligned import channel_vector
 from compiler.codegen.kernel import Kernel, Target
-from compiler.codegen.tensors import DdrTensor, broadcast_view, copy_views, whole
+from compiler.codegen.slices.aligned import channel_vector
+from compiler.codegen.slices.tensors import DdrTensor, broadcast_view, copy_views, whole
 from compiler.graph import FLOATS
-from compiler.lowering import core
-from compiler.lowering.matmul.blocks import multiply_blocks
-from compiler.lowering.matmul.plan import Plan, Problem, cost, plan_of, problem_of, ranked
-from compiler.lowering.matmul.product import Epilogue, Matrix, Product
-from compiler.lowering.matmul.split import Split, multiply_split, split_of, splits
-from compiler.lowering.matmul.split import rule as split_rule
-from compiler.lowering.matmul.sweep import sweep
-from compiler.lowering.pointwise import POINTWISE, step_bytes
+from compiler.lowering.pointwise import integers as core
+from compiler.lowering.pointwise.pointwise import POINTWISE, step_bytes
 from compiler.lowering.record import Cut, Work, lowering
-from tx8isa.formats import Format
+from tx8isa.numbers.formats import Format
+
+from .blocks import multiply_blocks
+from .plan import Plan, Problem, cost, plan_of, problem_of, ranked
+from .product import Epilogue, Matrix, Product
+from .split import Split, multiply_split, split_of, splits
+from .split import rule as split_rule
+from .sweep import sweep
 
 _FEWEST_PLANNED_ROWS = 32
 """With fewer the weights are read once by whoever needs them: there is nothing to share."""

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 
-from compiler.codegen.aligned import BLOCK
 from compiler.codegen.expr import ceil_div, round_up
-from compiler.codegen.precision import engine_format, part_count
-from compiler.lowering.matmul.feed import ChunkShape, chunk_shape
-from compiler.lowering.matmul.product import Product
+from compiler.codegen.slices.aligned import BLOCK
+from compiler.codegen.slices.precision import engine_format, part_count
 from compiler.lowering.record import Cut
-from tx8isa.formats import Format
+from tx8isa.numbers.formats import Format
+
+from .feed import ChunkShape, chunk_shape
+from .product import Product
 
 _SPARE = 12 << 10
 """Scratchpad bytes for vectors and what else an epilogue needs besides blocks."""

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.codegen.aligned import ChannelVector
-from compiler.codegen.expr import Value, add, multiply
-from compiler.codegen.tensors import DdrTensor, unravel
+from compiler.codegen.expr import Value
+from compiler.codegen.slices.aligned import ChannelVector
+from compiler.codegen.slices.tensors import DdrTensor, unravel
 from compiler.graph import Array
 from compiler.lowering.record import Step
-from tx8isa.formats import Format
+from tx8isa.numbers.formats import Format
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Matrix:
     def first(self, batch: Sequence[Value], x: Value, k: Value) -> Value:
         """The element of the tensor at (x, k) of a batch."""
         row, lane = (x, k) if self.along_k else (k, x)
-        element = add(multiply(row, self.pitch), lane)
+        element = row * self.pitch + lane
         for index, step in zip(batch, self.batch_steps, strict=True):
-            element = add(element, multiply(index, step))
+            element = element + index * step
         return element
 
 
@@ -106,8 +106,8 @@ class Product:
 
     def row(self, batch: Value, row: Value) -> Value:
         """Number of a batch's row among the rows of all batches."""
-        return add(multiply(batch, self.m), row)
+        return batch * self.m + row
 
     def place(self, batch: Value, row: Value, column: Value) -> Value:
         """The element of the result at (row, column) of a batch."""
-        return add(multiply(self.row(batch, row), self.n), column)
+        return self.row(batch, row) * self.n + column

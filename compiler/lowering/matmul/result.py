@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compiler.codegen.aligned import Aligned, load_vector, per_channel, slice_buffer
 from compiler.codegen.expr import Value
-from compiler.codegen.tensors import DdrTensor
-from compiler.codegen.vector import Vector, convert
-from compiler.lowering.matmul.product import Product
-from compiler.lowering.pointwise import apply_steps
-from compiler.lowering.region import SliceRegion
-from tx8isa.formats import Format
+from compiler.codegen.slices.aligned import Aligned, load_vector, per_channel, slice_buffer
+from compiler.codegen.slices.tensors import DdrTensor
+from compiler.codegen.slices.vector import Vector, convert
+from compiler.lowering.pointwise.pointwise import apply_steps
+from compiler.lowering.pointwise.region import SliceRegion
+from tx8isa.numbers.formats import Format
+
+from .product import Product
 
 
 @dataclass(frozen=True)

@@ -13,20 +13,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
 
-from compiler.codegen.aligned import BLOCK, Aligned, Grid, Place, slice_buffer, store_aligned
-from compiler.codegen.collective import MOST_ROWS, WAYS, WORD, Exchange
-from compiler.codegen.dealing import dealt, slices
-from compiler.codegen.expr import add, ceil_div, multiply, quotient, remainder
+from compiler.codegen.expr import ceil_div
 from compiler.codegen.kernel import Argument, Kernel
-from compiler.codegen.precision import PRODUCTS, engine_format, multiply_parts, part_count
-from compiler.codegen.share import Team, TileGrid, tile_grid
-from compiler.codegen.tensors import Stretch, stretches
-from compiler.lowering.matmul.blocks import Range, load_operand, right_operand, step_bytes
-from compiler.lowering.matmul.product import Matrix, Product
-from compiler.lowering.matmul.result import Block, finish
+from compiler.codegen.slices.aligned import BLOCK, Aligned, Grid, Place, slice_buffer, store_aligned
+from compiler.codegen.slices.dealing import dealt, slices
+from compiler.codegen.slices.precision import PRODUCTS, engine_format, multiply_parts, part_count
+from compiler.codegen.slices.tensors import Stretch, stretches
+from compiler.codegen.teams.collective import MOST_ROWS, WAYS, WORD, Exchange
+from compiler.codegen.teams.team import Team, TileGrid, tile_grid
 from compiler.lowering.record import Cut
-from tx8isa.formats import Format
-from tx8isa.layouts import aligned_channels, full_blocks, tail_width
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import aligned_channels, full_blocks, tail_width
+
+from .blocks import Range, load_operand, right_operand, step_bytes
+from .product import Matrix, Product
+from .result import Block, finish
 
 _FEWEST_TERMS = 512
 """With fewer the exchange takes longer than the products."""
@@ -219,10 +220,10 @@ def multiply_split(k: Kernel, p: Product, split: Split) -> None:
             "rt": int(p.packed or not p.right.along_k),
             "out_format": "fp32",
         }
-        x = Range(batch, k.let(multiply(row, rows)), rows, rows)
+        x = Range(batch, k.let(row * rows), rows, rows)
         for stretch, own in dealt(p.k, split.k, split.grid[3], place):
             with slices(k, own) as (step, _):
-                k0 = add(multiply(step, stretch.size), stretch.start)
+                k0 = step * stretch.size + stretch.start
                 left = load_operand(k, "a", p, p.left, x, k0, stretch.size)
                 b = right(column, stretch, step, batch)
                 mnemonic = f"ne.gemm.{engine_format(p.compute).token}"
@@ -244,11 +245,11 @@ def _finish(
     for stretch in stretches(columns, parts.planes * BLOCK):
         before = stretch.start // (parts.planes * BLOCK) * parts.across
         with _members(k, team, before, stretch.count * parts.across):
-            plane, piece = quotient(team.member, parts.across), remainder(team.member, parts.across)
+            plane, piece = team.member // parts.across, team.member % parts.across
             base = exchange.folded(team, "sum")
             part = Aligned(base, Format.FP32, Grid(parts.rows, 1, parts.rows), stretch.size)
-            begin = k.let(add(multiply(row, rows), multiply(piece, parts.rows)))
-            first = k.let(add(multiply(column, columns), multiply(plane, parts.planes * BLOCK)))
+            begin = k.let(row * rows + piece * parts.rows)
+            first = k.let(column * columns + plane * (parts.planes * BLOCK))
             at = Place(0, k.let(p.row(batch, begin)), first)
             result = finish(p, Block(k, part, at, p.n))
             store_aligned(k, result, p.out, p.place(batch, begin, first), p.n)
@@ -259,6 +260,6 @@ def _members(k: Kernel, team: Team, first: int, count: int) -> Iterator[None]:
     """Code for ``count`` members of a team from ``first`` on."""
     number = team.member
     if first:
-        number = remainder(add(team.member, team.size - first), team.size)
+        number = (team.member + (team.size - first)) % team.size
     with k.when(number, count):
         yield

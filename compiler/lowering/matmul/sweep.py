@@ -10,28 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from compiler.codegen.aligned import BLOCK, Aligned, Grid, Place
-from compiler.codegen.expr import (
-    Value,
-    add,
-    maximum,
-    minimum,
-    multiply,
-    quotient,
-    remainder,
-    round_up,
-    subtract,
-)
+from compiler.codegen.expr import Value, maximum, minimum, round_up
 from compiler.codegen.kernel import Argument, Kernel
-from compiler.codegen.precision import engine_format, multiply_parts
-from compiler.codegen.share import Team, TileGrid, meet, tile_grid
-from compiler.codegen.tensors import Stretch, dma_loops
-from compiler.lowering.matmul.blocks import Range, load_operand, right_operand
-from compiler.lowering.matmul.feed import Chunk, Feed, Source, pack_blocks
-from compiler.lowering.matmul.plan import Plan, Problem
-from compiler.lowering.matmul.product import Product
-from compiler.lowering.matmul.result import Block, finish, sums_format
-from tx8isa.layouts import LINE_BYTES
+from compiler.codegen.slices.aligned import BLOCK, Aligned, Grid, Place
+from compiler.codegen.slices.precision import engine_format, multiply_parts
+from compiler.codegen.slices.tensors import Stretch, dma_loops
+from compiler.codegen.teams.team import Team, TileGrid, meet, tile_grid
+from tx8isa.numbers.layouts import LINE_BYTES
+
+from .blocks import Range, load_operand, right_operand
+from .feed import Chunk, Feed, Source, pack_blocks
+from .plan import Plan, Problem
+from .product import Product
+from .result import Block, finish, sums_format
 
 
 def sweep(k: Kernel, p: Product, q: Problem, plan: Plan) -> int:
@@ -89,8 +80,8 @@ class _Sweep:
         self._begin()
         around = self.turns // self.passes
         with k.loop(around) as outer, k.loop(self.passes) as inner, k.loop(self.chunks) as chunk:
-            turn = add(multiply(outer, self.passes), inner)
-            self._step(k.let(add(multiply(turn, self.chunks), chunk)))
+            turn = outer * self.passes + inner
+            self._step(k.let(turn * self.chunks + chunk))
         for feed in feeds:
             feed.claim()
         self._finish(self.turns - 1)
@@ -101,10 +92,10 @@ class _Sweep:
         """Multiply a chunk; bring the next one, load pieces of the one after; end the block before."""
         self._multiply(step)
         if self.steps > 1:
-            self._send(add(step, 1))
-            self._bring(add(step, 1))
+            self._send(step + 1)
+            self._bring(step + 1)
         if self.steps > 2:
-            self._stage(add(step, 2))
+            self._stage(step + 2)
         if self.turns > 1:
             self._end_block_before(step)
         if self.plan.shares:
@@ -126,42 +117,42 @@ class _Sweep:
 
     def _place(self, step: Value) -> _Place:
         k, plan = self.k, self.plan
-        turn = quotient(step, self.chunks)
+        turn = step // self.chunks
         rows, columns = plan.row_turns(self.q), plan.column_turns(self.q)
         if plan.stay == "right":
-            row, column = remainder(turn, rows), remainder(quotient(turn, rows), columns)
+            row, column = turn % rows, turn // rows % columns
         else:
-            row, column = remainder(quotient(turn, columns), rows), remainder(turn, columns)
-        batch = add(multiply(quotient(turn, rows * columns), plan.grid[0]), self.grid.position[0])
-        row = k.let(add(multiply(row, plan.grid[1]), self.grid.position[1]))
-        count = k.let(minimum(plan.m, subtract(self.p.m, multiply(row, plan.m))))
-        column = add(multiply(column, plan.grid[2]), self.grid.position[2])
-        return _Place(turn, remainder(step, self.chunks), batch, row, column, count)
+            row, column = turn // columns % rows, turn % columns
+        batch = turn // (rows * columns) * plan.grid[0] + self.grid.position[0]
+        row = k.let(row * plan.grid[1] + self.grid.position[1])
+        count = k.let(minimum(plan.m, self.p.m - row * plan.m))
+        column = column * plan.grid[2] + self.grid.position[2]
+        return _Place(turn, step % self.chunks, batch, row, column, count)
 
     def _each(self, step: Value, shared: bool) -> Iterator[tuple[Feed, Chunk, Value]]:
         """The operands that this step has to bring, which are shared or not: feed, chunk, slot."""
         for name, feed in (("left", self.left), ("right", self.right)):
             if (feed.team.size > 1) != shared:
                 continue
-            again = remainder(quotient(step, self.chunks), self.passes) if self.plan.stay == name else 0
-            with self.k.when(add(again, quotient(step, self.steps)), 1):
+            again = step // self.chunks % self.passes if self.plan.stay == name else 0
+            with self.k.when(again + step // self.steps, 1):
                 place = self._place(step)
                 yield feed, self._chunk(place, name), self._slot(name, step)
 
     def _chunk(self, place: _Place, name: str) -> Chunk:
         plan = self.plan
-        first = multiply(place.chunk, plan.k)
+        first = place.chunk * plan.k
         if name == "left":
-            return Chunk(place.batch, place.row, multiply(place.row, plan.m), place.rows, place.chunk, first)
-        return Chunk(place.batch, place.column, multiply(place.column, plan.n), plan.n, place.chunk, first)
+            return Chunk(place.batch, place.row, place.row * plan.m, place.rows, place.chunk, first)
+        return Chunk(place.batch, place.column, place.column * plan.n, plan.n, place.chunk, first)
 
     def _slot(self, name: str, step: Value) -> Value:
         """Slots in turns; of an operand that stays as a single chunk, one for each time it is brought."""
         if self.plan.stay != name:
-            return remainder(step, 2)
+            return step % 2
         if self.chunks > 1:
-            return remainder(step, self.chunks)
-        return remainder(quotient(step, self.passes), 2)
+            return step % self.chunks
+        return step // self.passes % 2
 
     def _bring(self, step: Value) -> None:
         for feed, chunk, slot in self._each(step, shared=False):
@@ -169,11 +160,11 @@ class _Sweep:
 
     def _stage(self, step: Value) -> None:
         for feed, chunk, _ in self._each(step, shared=True):
-            feed.stage(chunk, remainder(step, 2))
+            feed.stage(chunk, step % 2)
 
     def _send(self, step: Value) -> None:
         for feed, chunk, slot in self._each(step, shared=True):
-            feed.send(chunk, remainder(step, 2), slot)
+            feed.send(chunk, step % 2, slot)
 
     def _multiply(self, step: Value) -> None:
         """The product of a step, added to the sums of its block unless it is the first chunk."""
@@ -197,7 +188,7 @@ class _Sweep:
     def _multiply_rest(self, place: _Place, rest: Stretch) -> None:
         """What is left of the inner dimension; each tile loads its own."""
         k, p, plan = self.k, self.p, self.plan
-        x = Range(place.batch, multiply(place.row, plan.m), place.rows, plan.m)
+        x = Range(place.batch, place.row * plan.m, place.rows, plan.m)
         left = load_operand(k, "a_rest", p, p.left, x, rest.start, rest.size)
         right = self.right_rest(place.column, rest, 0, place.batch)
         mnemonic = f"ne.gemm.{engine_format(p.compute).token}"
@@ -216,7 +207,7 @@ class _Sweep:
         }
 
     def _sums(self, place: _Place) -> Aligned:
-        base = add(self.sums, multiply(remainder(place.turn, 2), self.sums_bytes))
+        base = self.sums + place.turn % 2 * self.sums_bytes
         return Aligned(base, self.format, Grid(place.rows, 1, self.plan.m), self.plan.n)
 
     def _result(self, place: _Place) -> Aligned:
@@ -226,17 +217,17 @@ class _Sweep:
 
     def _first(self, place: _Place) -> Value:
         """Element of the result at which the block begins."""
-        row, column = multiply(place.row, self.plan.m), multiply(place.column, self.plan.n)
+        row, column = place.row * self.plan.m, place.column * self.plan.n
         return self.p.place(place.batch, row, column)
 
     def _finish(self, turn: Value) -> None:
         """What follows the last chunk of a block, but for storing it."""
         with self.k.registers.scope():
-            place = self._place(multiply(turn, self.chunks))
+            place = self._place(turn * self.chunks)
             for rest in self.rest:
                 self._multiply_rest(place, rest)
-            row = self.p.row(place.batch, multiply(place.row, self.plan.m))
-            at = Place(0, self.k.let(row), multiply(place.column, self.plan.n))
+            row = self.p.row(place.batch, place.row * self.plan.m)
+            at = Place(0, self.k.let(row), place.column * self.plan.n)
             finish(self.p, Block(self.k, self._sums(place), at, self.p.n), self._result(place))
 
     @property
@@ -250,9 +241,9 @@ class _Sweep:
 
         A piece of it is stored in each step, or all of it in the first.
         """
-        turn, chunk = quotient(step, self.chunks), remainder(step, self.chunks)
-        none, before = subtract(1, minimum(turn, 1)), subtract(maximum(turn, 1), 1)
-        with self.k.when(add(none, chunk), 1):
+        turn, chunk = step // self.chunks, step % self.chunks
+        none, before = 1 - minimum(turn, 1), maximum(turn, 1) - 1
+        with self.k.when(none + chunk, 1):
             self._finish(before)
             if self.pieces == 1:
                 self._store(before, 0)
@@ -264,7 +255,7 @@ class _Sweep:
         """Some rows of a block, plane by plane; all of it at once if it is one piece."""
         k, p, plan = self.k, self.p, self.plan
         with k.registers.scope():
-            place = self._place(multiply(turn, self.chunks))
+            place = self._place(turn * self.chunks)
             result, first = self._result(place), k.let(self._first(place))
             mnemonic = f"wdma.{p.out.fmt.token}"
             if self.pieces == 1:
@@ -272,8 +263,8 @@ class _Sweep:
                 k.emit(mnemonic, dst=p.out.at(first), src=result.base, **loops)
                 return
             rows = plan.m // self.pieces
-            row = multiply(piece, rows)
+            row = piece * rows
             for plane in range(plan.n // BLOCK):
-                source = add(result.plane(plane), multiply(row, BLOCK * result.fmt.bits // 8))
-                target = p.out.at(add(first, add(multiply(row, p.n), plane * BLOCK)))
+                source = result.plane(plane) + row * (BLOCK * result.fmt.bits // 8)
+                target = p.out.at(first + (row * p.n + plane * BLOCK))
                 k.emit(mnemonic, dst=target, src=source, **dma_loops((p.n, 1), (rows, BLOCK)))

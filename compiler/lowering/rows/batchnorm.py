@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 
-from compiler.codegen.aligned import (
+from compiler.codegen.expr import Value, ceil_div, round_up
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.slices.aligned import (
     BLOCK,
     MOST_POSITIONS,
     ChannelVector,
@@ -24,15 +26,13 @@ from compiler.codegen.aligned import (
     store_slice,
     widened_slice,
 )
-from compiler.codegen.dealing import coordinates, dealt, share, slices
-from compiler.codegen.expr import Value, add, ceil_div, multiply, round_up
-from compiler.codegen.kernel import Kernel
-from compiler.codegen.vector import Vector
-from compiler.lowering.pointwise import apply_steps, step_bytes
+from compiler.codegen.slices.dealing import coordinates, dealt, share, slices
+from compiler.codegen.slices.vector import Vector
+from compiler.lowering.pointwise.pointwise import apply_steps, step_bytes
+from compiler.lowering.pointwise.region import SliceRegion
 from compiler.lowering.record import Order, Work, lowering
-from compiler.lowering.region import SliceRegion
-from tx8isa.formats import Format
-from tx8isa.layouts import aligned_channels
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import aligned_channels
 
 _OPERANDS = {"scale": 1, "shift": 2, "mean": 3, "variance": 4}
 _COLUMNS = 4096
@@ -56,7 +56,7 @@ def batch_normalization(k: Kernel, work: Work) -> None:
     for stretch, own in dealt(channels, taken, 1, 0):
         rows = share(positions, parts, row, _positions_per_slice(k, work, positions, stretch.size))
         with slices(k, own) as (block, _):
-            lane = k.let(add(multiply(block, stretch.size), stretch.start))
+            lane = k.let(block * stretch.size + stretch.start)
             parameters = _parameters(k, work, vectors, lane, stretch.size)
             with slices(k, own_images) as (n, _), slices(k, rows) as (begin, count):
                 at = Place(n, begin, lane)

@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from compiler.codegen.aligned import (
+from compiler.codegen.expr import Value, ceil_div
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.slices.aligned import (
     BLOCK,
     Aligned,
     ChannelVector,
@@ -29,18 +31,16 @@ from compiler.codegen.aligned import (
     store_slice,
     widened_slice,
 )
-from compiler.codegen.collective import WAYS, WORD, Exchange
-from compiler.codegen.dealing import Share, share, slices, within
-from compiler.codegen.expr import Value, add, ceil_div, subtract
-from compiler.codegen.kernel import Kernel
-from compiler.codegen.matrix_transpose import stored_width
-from compiler.codegen.share import Team, tile_grid
-from compiler.codegen.vector import Vector
-from compiler.lowering.pointwise import apply_steps, step_bytes
+from compiler.codegen.slices.dealing import Share, share, slices, within
+from compiler.codegen.slices.matrix_transpose import stored_width
+from compiler.codegen.slices.vector import Vector
+from compiler.codegen.teams.collective import WAYS, WORD, Exchange
+from compiler.codegen.teams.team import Team, tile_grid
+from compiler.lowering.pointwise.pointwise import apply_steps, step_bytes
+from compiler.lowering.pointwise.region import SliceRegion
 from compiler.lowering.record import Order, Work, lowering
-from compiler.lowering.region import SliceRegion
-from tx8isa.formats import Format
-from tx8isa.layouts import aligned_channels
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import aligned_channels
 
 _LONGEST = 4096
 """Extent of one lane of a packed shape."""
@@ -151,7 +151,7 @@ class _Normalizer:
     def _grid(self, own: Share) -> Grid:
         """All positions of a share, which has some."""
         length = self.plan.length
-        return Grid(self.k.let(within(subtract(own.end, own.begin), 1, length)), 1, length)
+        return Grid(self.k.let(within(own.end - own.begin, 1, length)), 1, length)
 
     def _load(self, at: Place, grid: Grid) -> Aligned:
         return widened_slice(self.k, load_slice(self.k, "x", self.work.input(0), at, grid, self.channels))
@@ -201,7 +201,7 @@ class _Normalizer:
         """Put its sum in the place of each of ``count`` groups: channels become rows, which are added up."""
         k, size = self.k, self.channels // self.groups
         width = stored_width(count)
-        place = add(sums, WORD * first * size)
+        place = sums + WORD * first * size
         rows, total = k.buffer("rows", WORD * size * width), k.buffer("sums", WORD * width)
         k.emit("td.memset.fp32", dst=rows, value=0.0, n=size * width)
         k.emit(

@@ -12,16 +12,16 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from compiler.codegen.collective import COMBINE, MOST_ROWS, WAYS, WORD, Exchange, fold_halves
-from compiler.codegen.dealing import share, slices, within
-from compiler.codegen.expr import Value, add, bounds, ceil_div, multiply, quotient, round_up, subtract
+from compiler.codegen.expr import Value, bounds, ceil_div, round_up
 from compiler.codegen.kernel import Kernel, Target
-from compiler.codegen.lanes import Folds
-from compiler.codegen.share import tile_grid
-from compiler.codegen.tensors import DdrTensor
-from compiler.codegen.vector import Vector, narrowed, widened
+from compiler.codegen.slices.dealing import share, slices, within
+from compiler.codegen.slices.lanes import Folds
+from compiler.codegen.slices.tensors import DdrTensor
+from compiler.codegen.slices.vector import Vector, narrowed, widened
+from compiler.codegen.teams.collective import COMBINE, MOST_ROWS, WAYS, WORD, Exchange, fold_halves
+from compiler.codegen.teams.team import tile_grid
 from compiler.lowering.record import Cut
-from tx8isa.formats import Format
+from tx8isa.numbers.formats import Format
 
 LANES = 64
 _LONGEST_CHUNK, _WIDEST = 1 << 15, 1 << 14
@@ -143,9 +143,9 @@ def fold_long(k: Kernel, what: Reduction, fold: LongFold) -> None:
         own = share(folds.outer, fold.runs, grid.position[0], 1)
         results = k.buffer("results", WORD * (size + LANES))
         with slices(k, own) as (run, _):
-            place = k.let(add(results, multiply(subtract(run, own.begin), WORD * folds.inner)))
+            place = k.let(results + (run - own.begin) * (WORD * folds.inner))
             _Run(k, what, fold).fold(run, grid.position[1], place)
-        first, n = multiply(own.begin, folds.inner), k.let(multiply(own.length, folds.inner))
+        first, n = own.begin * folds.inner, k.let(own.length * folds.inner)
         if exchange is None:
             _store(k, what, first, results, n, size)
             return
@@ -155,7 +155,7 @@ def fold_long(k: Kernel, what: Reduction, fold: LongFold) -> None:
         with k.when(team.member, exchange.parts or 1):
             total = exchange.folded(team, what.name)
             if exchange.parts != 1:
-                first, n = add(first, multiply(team.member, exchange.size)), exchange.size
+                first, n = first + team.member * exchange.size, exchange.size
             _store(k, what, first, total, n, exchange.size)
 
 
@@ -215,14 +215,14 @@ class _Run:
         """
         k, folds, source = self.k, self.folds, self.what.source
         data = k.buffer("run", source.bytes_each * self.room)
-        n = k.let(multiply(count, folds.inner))
+        n = k.let(count * folds.inner)
         if bounds(count)[0] * folds.inner < self.room:
             with k.when(count, self.way.chunk + int(self.room > self.way.chunk * folds.inner)):
-                rest = add(data, multiply(quotient(n, whole), whole * source.bytes_each))
+                rest = data + n // whole * (whole * source.bytes_each)
                 k.emit(f"td.memset.{source.fmt.token}", dst=rest, value=START[self.what.name], n=whole)
-        first = add(multiply(add(multiply(run, folds.axis), row), folds.inner), self.what.starts[0])
+        first = (run * folds.axis + row) * folds.inner + self.what.starts[0]
         k.emit(f"rdma.{source.fmt.token}", dst=data, src=source.at(first), n=n)
-        n = k.let(multiply(quotient(add(n, whole - 1), whole), whole))
+        n = k.let((n + (whole - 1)) // whole * whole)
         return widened(k, data, n, self.room, source.fmt), n
 
     def _fold_sums(self, sums: Value, place: Value) -> None:
@@ -241,8 +241,8 @@ def clear_behind(k: Kernel, data: Value, count: Value, size: int) -> None:
     """Zeros from element ``count`` of FP32 ``data`` to element ``size``."""
     if bounds(count)[0] < size:
         with k.when(count, size):
-            n = within(subtract(size, count), 1, size)
-            k.emit("td.memset.fp32", dst=add(data, multiply(count, WORD)), value=0.0, n=n)
+            n = within(size - count, 1, size)
+            k.emit("td.memset.fp32", dst=data + count * WORD, value=0.0, n=n)
 
 
 def _store(k: Kernel, what: Reduction, first: Value, data: Value, n: Value, room: int) -> None:
@@ -251,4 +251,4 @@ def _store(k: Kernel, what: Reduction, first: Value, data: Value, n: Value, room
         Vector(k, Format.FP32, n).vs("div", data, data, float(what.divisor))
     fmt = what.target.fmt
     data = narrowed(k, data, n, room, fmt)
-    k.emit(f"wdma.{fmt.token}", dst=what.target.at(add(first, what.starts[1])), src=data, n=n)
+    k.emit(f"wdma.{fmt.token}", dst=what.target.at(first + what.starts[1]), src=data, n=n)

@@ -11,16 +11,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from compiler.codegen.collective import MOST_ROWS, WAYS, WORD, Exchange
-from compiler.codegen.dealing import share, slices, within
-from compiler.codegen.expr import Value, add, ceil_div, minimum, multiply, round_up, subtract
+from compiler.codegen.expr import Value, ceil_div, minimum, round_up
 from compiler.codegen.kernel import Kernel, Target
-from compiler.codegen.share import Team, tile_grid
-from compiler.codegen.tensors import DdrTensor
-from compiler.codegen.vector import Vector, narrowed, widened
+from compiler.codegen.slices.dealing import share, slices, within
+from compiler.codegen.slices.tensors import DdrTensor
+from compiler.codegen.slices.vector import Vector, narrowed, widened
+from compiler.codegen.teams.collective import MOST_ROWS, WAYS, WORD, Exchange
+from compiler.codegen.teams.team import Team, tile_grid
 from compiler.lowering.record import Cut
-from compiler.lowering.rows.long_folds import LANES, START, clear_behind
-from tx8isa.formats import Format
+from tx8isa.numbers.formats import Format
+
+from .long_folds import LANES, START, clear_behind
 
 LONG = 4096
 """Elements of a row from which it is held so, if nobody asks the timing model."""
@@ -142,13 +143,13 @@ class Rows:
             if plan.parts > 1:
                 self._team = grid.team(k, 1)
             with slices(k, share(plan.rows, plan.runs, grid.position[0], 1)) as (row, _):
-                start = k.let(multiply(grid.position[1], plan.segment))
-                left = within(subtract(plan.axis, start), 1, plan.axis)
+                start = k.let(grid.position[1] * plan.segment)
+                left = within(plan.axis - start, 1, plan.axis)
                 yield self._load(row, start, k.let(minimum(plan.segment, left)))
 
     def _load(self, row: Value, start: Value, count: Value) -> Segment:
         k, source, size = self.k, self.source, self.plan.segment
-        first = k.let(add(multiply(row, self.plan.axis), start))
+        first = k.let(row * self.plan.axis + start)
         data = k.buffer("segment", source.bytes_each * size)
         if self.plan.axis % size:
             value = START[self._names[0]]

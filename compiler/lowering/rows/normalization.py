@@ -14,7 +14,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from compiler.codegen.aligned import (
+from compiler.codegen.expr import Value, ceil_div, minimum
+from compiler.codegen.kernel import Kernel, Target
+from compiler.codegen.slices.aligned import (
     BLOCK,
     Aligned,
     ChannelVector,
@@ -29,21 +31,20 @@ from compiler.codegen.aligned import (
     store_aligned,
     widened_slice,
 )
-from compiler.codegen.collective import WORD
-from compiler.codegen.expr import Value, ceil_div, minimum, multiply
-from compiler.codegen.kernel import Kernel, Target
-from compiler.codegen.precision import engine_format, split
-from compiler.codegen.tensors import DdrTensor, View, copy_views
-from compiler.codegen.vector import Vector, convert
+from compiler.codegen.slices.precision import engine_format, split
+from compiler.codegen.slices.tensors import DdrTensor, View, copy_views
+from compiler.codegen.slices.vector import Vector, convert
+from compiler.codegen.teams.collective import WORD
 from compiler.graph import Shape
 from compiler.lowering.record import Cut, Work, lowering
-from compiler.lowering.rows import long_rows
-from compiler.lowering.rows.long_rows import LongRows
-from compiler.lowering.rows.rowwise import normalization_by_lanes
-from compiler.operators.normalization import normalized_axes
+from compiler.operators.norms.normalization import normalized_axes
 from compiler.operators.record import Call
-from tx8isa.formats import Format
-from tx8isa.layouts import aligned_channels
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import aligned_channels
+
+from . import long_rows
+from .long_rows import LongRows
+from .rowwise import normalization_by_lanes
 
 _LANES = 8
 """How often the matrix engine gives a sum: the width of its steps."""
@@ -169,9 +170,9 @@ def _by_rows(k: Kernel, rows: _Rows, parameters: Sequence[tuple[str, DdrTensor]]
     k.begin()
     loaded = [(_AFFINE[name], _loaded(k, known, name, vector, channels)) for name, vector in vectors]
     with k.items(ceil_div(rows.source.shape[0], size)) as item:
-        begin = k.let(multiply(item, size))
+        begin = k.let(item * size)
         grid = Grid(k.let(minimum(size, rows.source.shape[0] - begin)), 1, size)
-        first = multiply(begin, channels)
+        first = begin * channels
         data = load_aligned(k, "rows", rows.source, first, channels, grid, channels)
         if data.fmt is not rows.compute:
             data = narrowed_slice(k, data, rows.compute)
@@ -191,7 +192,7 @@ def _loaded(k: Kernel, known: dict[str, Value], name: str, vector: ChannelVector
 def _normalized(k: Kernel, sums: _Sums, data: Aligned, epsilon: float, centred: bool) -> Aligned:
     """The rows in FP32, brought to mean 0 (if ``centred``) and mean square 1."""
     channels = float(data.channels)
-    row = Vector(k, Format.FP32, multiply(data.grid.positions, _LANES))
+    row = Vector(k, Format.FP32, data.grid.positions * _LANES)
     if centred:
         mean = sums.of(split(k, data))
         row.vs("div", mean.base, mean.base, channels)
@@ -263,10 +264,10 @@ def _beside_planes(k: Kernel, values: Aligned, like: Aligned) -> Aligned:
         src_stride1=size,
         src_iter1=like.grid.positions,
         dst_stride0=size,
-        dst_iter0=multiply(like.grid.positions, copies),
+        dst_iter0=like.grid.positions * copies,
     )
     target = slice_buffer(k, "beside", Format.FP32, like.grid, like.channels)
-    rows, plane = like.grid.positions, multiply(like.grid.positions, 4 * BLOCK)
+    rows, plane = like.grid.positions, like.grid.positions * (4 * BLOCK)
     if like.planes:
         k.emit(
             "td.gatherscatter",

@@ -8,21 +8,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.codegen.expr import Value, minimum, subtract
+from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel, Target
-from compiler.codegen.lane_turner import spread_over_lanes
-from compiler.codegen.lanes import WORD, Folds, Item, Lanes
-from compiler.codegen.tensors import DdrTensor, View, copy_views
-from compiler.codegen.vector import Vector, widened
+from compiler.codegen.slices.lane_turner import spread_over_lanes
+from compiler.codegen.slices.lanes import WORD, Folds, Item, Lanes
+from compiler.codegen.slices.tensors import DdrTensor, View, copy_views
+from compiler.codegen.slices.vector import Vector, widened
 from compiler.graph import Shape
 from compiler.lowering.record import Cut, Work, lowering
-from compiler.lowering.rows import long_folds, long_rows, softmax_rows
-from compiler.lowering.rows.long_folds import Reduction
-from compiler.lowering.rows.long_rows import LongRows
-from compiler.operators.normalization import normalized_axes
-from compiler.operators.reduce import reduced_axes
+from compiler.operators.norms.normalization import normalized_axes
+from compiler.operators.reductions.reduce import reduced_axes
 from compiler.operators.types import normalized
-from tx8isa.formats import Format
+from tx8isa.numbers.formats import Format
+
+from . import long_folds, long_rows, softmax_rows
+from .long_folds import Reduction
+from .long_rows import LongRows
 
 _REDUCTIONS = {"ReduceSum": "sum", "ReduceMean": "sum", "ReduceMax": "max"}
 
@@ -259,8 +260,4 @@ _AFFINE = {"scale": "mul", "shift": "add"}
 
 def _count(lanes: Lanes, start: Value) -> Value:
     """Elements of the segment that begins at ``start``."""
-    return (
-        minimum(lanes.segment, subtract(lanes.folds.axis, start))
-        if not isinstance(start, int)
-        else lanes.segment
-    )
+    return minimum(lanes.segment, lanes.folds.axis - start) if not isinstance(start, int) else lanes.segment

@@ -11,7 +11,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from compiler.codegen.aligned import (
+from compiler.codegen.expr import Value, ceil_div, minimum
+from compiler.codegen.kernel import Kernel, Target
+from compiler.codegen.slices.aligned import (
     BLOCK,
     Aligned,
     Grid,
@@ -22,15 +24,13 @@ from compiler.codegen.aligned import (
     store_aligned,
     widened_slice,
 )
-from compiler.codegen.expr import Value, ceil_div, minimum, multiply
-from compiler.codegen.kernel import Kernel, Target
-from compiler.codegen.precision import split
-from compiler.codegen.tensors import DdrTensor
-from compiler.codegen.vector import Vector
+from compiler.codegen.slices.precision import split
+from compiler.codegen.slices.tensors import DdrTensor
+from compiler.codegen.slices.vector import Vector
 from compiler.lowering.record import Cut, Work
 from compiler.operators.types import normalized
-from tx8isa.formats import Format
-from tx8isa.layouts import aligned_channels
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import aligned_channels
 
 WAY = "planes"
 """The choice ``way`` of a cut that names this way."""
@@ -88,9 +88,9 @@ def softmax_of_rows(k: Kernel, source: DdrTensor, target: DdrTensor, rows: Rows)
     ones = k.buffer("ones", aligned_bytes(1, rows.axis, Format.TF32))
     k.emit("td.memset.tf32", dst=ones, value=1.0, n=aligned_channels(rows.axis, BLOCK))
     with k.items(ceil_div(rows.count, rows.size)) as item:
-        begin = k.let(multiply(item, rows.size))
+        begin = k.let(item * rows.size)
         count = k.let(minimum(rows.size, rows.count - begin))
-        first = multiply(begin, rows.axis)
+        first = begin * rows.axis
         grid = Grid(count, 1, rows.size)
         data = widened_slice(k, load_aligned(k, "rows", source, first, rows.axis, grid, rows.axis))
         v = Vector(k, Format.FP32, data.elements)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from compiler.codegen.aligned import MOST_POSITIONS
 from compiler.codegen.expr import ceil_div
 from compiler.codegen.kernel import Target
-from compiler.codegen.share import CONTENTION
-from compiler.codegen.windows import LARGEST_EXTENT
+from compiler.codegen.slices.aligned import MOST_POSITIONS
+from compiler.codegen.slices.windows import LARGEST_EXTENT
+from compiler.codegen.teams.team import CONTENTION
 from compiler.lowering.conv.layer import Kind, Layer
 from compiler.lowering.conv.plan import OWN, SHARE, WEIGHTS
 from compiler.lowering.record import Cut, Work
-from compiler.lowering.stack.stages import Rows, Stages, stages_of
-from tx8isa.cost import link_rate
+from tx8isa.cost.instructions import link_rate
+
+from .stages import Rows, Stages, stages_of
 
 _BLOCKS = (1, 2, 3, 4)
 """Blocks of rows that a tile's share may be cut into."""

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.codegen.aligned import (
+from compiler.codegen.expr import Value, ceil_div, maximum, minimum, round_up
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.slices.aligned import (
     BLOCK,
     Aligned,
     Grid,
@@ -25,28 +27,27 @@ from compiler.codegen.aligned import (
     store_slice,
     widened_slice,
 )
-from compiler.codegen.dealing import Share, coordinates, share, slices, within
-from compiler.codegen.expr import Value, add, ceil_div, maximum, minimum, multiply, round_up
-from compiler.codegen.kernel import Kernel
-from compiler.codegen.precision import engine_format, split
-from compiler.codegen.share import TileGrid
+from compiler.codegen.slices.dealing import Share, coordinates, share, slices, within
+from compiler.codegen.slices.precision import engine_format, split
+from compiler.codegen.slices.tensors import DdrTensor, Stretch
+from compiler.codegen.slices.windows import RowBlock, row_block
 from compiler.codegen.spm import SpmOverflow
-from compiler.codegen.tensors import DdrTensor, Stretch
-from compiler.codegen.windows import RowBlock, row_block
+from compiler.codegen.teams.gather import Gather, enter, meet_all
+from compiler.codegen.teams.team import TileGrid
 from compiler.graph import Array
 from compiler.lowering.conv.layer import Kind
 from compiler.lowering.conv.plan import WEIGHTS
 from compiler.lowering.conv.pooling import pool_slice
 from compiler.lowering.conv.product import multiply_slice
 from compiler.lowering.conv.weights import PackedWeights, Volume, weights_of, windows_of
-from compiler.lowering.gather import Gather, enter, meet_all
-from compiler.lowering.pointwise import apply_steps
+from compiler.lowering.pointwise.pointwise import apply_steps
+from compiler.lowering.pointwise.region import SliceRegion
 from compiler.lowering.record import Order, Work, lowering
-from compiler.lowering.region import SliceRegion
-from compiler.lowering.stack.cuts import cuts, plans, stack_plan
-from compiler.lowering.stack.stages import Rows, Stage, Stages, stages_of
-from compiler.lowering.stack.values import Block, Held, move
-from tx8isa.formats import Format
+from tx8isa.numbers.formats import Format
+
+from .cuts import cuts, plans, stack_plan
+from .stages import Rows, Stage, Stages, stages_of
+from .values import Block, Held, move
 
 
 @lowering("Stack", order=Order.CHANNELS_LAST, cuts=cuts, blocked=True, prefetch=True)
@@ -105,7 +106,7 @@ class _Weights:
 
     def of(self, stage: Stage) -> list[Value]:
         """Where the parts of a stage's weights are."""
-        return [add(self.base, offset) for offset in self.offsets[stage.result.symbol]]
+        return [self.base + offset for offset in self.offsets[stage.result.symbol]]
 
 
 def _weights(k: Kernel, order: Sequence[Stage]) -> _Weights | None:
@@ -159,7 +160,7 @@ def _biases(k: Kernel, order: Sequence[Stage]) -> dict[str, Value]:
     data = np.concatenate(vectors)
     symbol, base = k.constant("bias_data", Format.FP32, data).symbol, k.buffer("bias", 4 * data.size)
     k.emit("rdma.fp32", dst=base, src=DdrTensor(symbol, Format.FP32, data.shape).at(0), n=data.size)
-    return {name: add(base, 4 * offset) for name, offset in offsets.items()}
+    return {name: base + 4 * offset for name, offset in offsets.items()}
 
 
 class _Phase:
@@ -216,7 +217,7 @@ class _Phase:
     def _load(self, tensor: DdrTensor, rows: Rows, width: int, block: Block) -> None:
         with self.k.registers.scope():
             first = self.k.let(block.first(rows))
-            at = Place(block.image, multiply(first, width))
+            at = Place(block.image, first * width)
             grid = block.grid(self.k, rows, first, width)
             data = load_slice(self.k, "x", tensor, at, grid, tensor.shape[-1])
         self._hold(tensor, rows, data)
@@ -243,7 +244,7 @@ class _Phase:
         first = k.let(block.first(stage.rows))
         grid = block.grid(k, stage.rows, first, layer.g.columns)
         window = row_block(k, layer.g, first, grid.height, grid.room)
-        at = Place(block.image, multiply(first, layer.g.columns))
+        at = Place(block.image, first * layer.g.columns)
         joined = self._joined(stage, grid) if symbol in self.stages.pieces else None
         result = self._result(stage, block, window, joined)
         apply_steps(_Region(k, result, at, self, stage, block), result.base, stage.epilogue.steps)
@@ -264,8 +265,8 @@ class _Phase:
         whole = piece.whole
         if whole.symbol not in self.held:
             self._hold(whole, stage.rows, slice_buffer(self.k, "joined", fmt, grid, whole.shape[-1]))
-        skipped = multiply(grid.positions, piece.channel * fmt.bits // 8)
-        place = add(self.held[whole.symbol][0].base, skipped)
+        skipped = grid.positions * (piece.channel * fmt.bits // 8)
+        place = self.held[whole.symbol][0].base + skipped
         return Aligned(place, fmt, grid, stage.result.shape[-1])
 
     def _result(self, stage: Stage, block: Block, window: RowBlock, joined: Aligned | None) -> Aligned:

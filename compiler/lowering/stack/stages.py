@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from compiler.codegen.aligned import BLOCK
-from compiler.codegen.tensors import DdrTensor
-from compiler.codegen.windows import Geometry
+from compiler.codegen.slices.aligned import BLOCK
+from compiler.codegen.slices.tensors import DdrTensor
+from compiler.codegen.slices.windows import Geometry
 from compiler.lowering.conv.layer import (
     Epilogue,
     Kind,

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compiler.codegen.aligned import BLOCK, Aligned, Grid, slice_buffer
-from compiler.codegen.dealing import within
-from compiler.codegen.expr import Value, add, maximum, minimum, multiply, subtract
+from compiler.codegen.expr import Value, maximum, minimum
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.vector import WIDE, Vector, convert
-from compiler.lowering.stack.stages import Rows
-from tx8isa.formats import Format
-from tx8isa.layouts import aligned_channels
+from compiler.codegen.slices.aligned import BLOCK, Aligned, Grid, slice_buffer
+from compiler.codegen.slices.dealing import within
+from compiler.codegen.slices.vector import WIDE, Vector, convert
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import aligned_channels
+
+from .stages import Rows
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Block:
 
     def first(self, rows: Rows) -> Value:
         """The first row of a value that the block needs."""
-        low = add(multiply(self.begin, rows.step), rows.low)
+        low = self.begin * rows.step + rows.low
         return minimum(maximum(low, 0), rows.limit - 1)
 
     def grid(self, k: Kernel, rows: Rows, first: Value, width: int) -> Grid:
@@ -34,8 +35,8 @@ class Block:
         most = rows.most(self.most)
         if rows.high == rows.low == 0 and rows.step == 1:
             return Grid(self.count, width, most)
-        last = add(multiply(subtract(add(self.begin, self.count), 1), rows.step), rows.high)
-        height = subtract(minimum(add(last, 1), rows.limit), first)
+        last = (self.begin + self.count - 1) * rows.step + rows.high
+        height = minimum(last + 1, rows.limit) - first
         return Grid(k.let(within(height, 1, most)), width, most)
 
 
@@ -61,12 +62,12 @@ class Held:
         if self.channels > BLOCK:
             return None
         size = self.width * aligned_channels(self.channels, BLOCK) * self.fmt.bits // 8
-        place = add(self.base, multiply(self._skipped(block, wanted), size))
+        place = self.base + self._skipped(block, wanted) * size
         return Aligned(place, self.fmt, grid, self.channels)
 
     def _skipped(self, block: Block, wanted: Rows) -> Value:
         """Rows before the wanted ones."""
-        skipped = subtract(block.first(wanted), block.first(self.rows))
+        skipped = block.first(wanted) - block.first(self.rows)
         return within(skipped, 0, self.rows.most(block.most) - 1)
 
     def copy(self, k: Kernel, block: Block, wanted: Rows, grid: Grid, fmt: Format) -> Aligned:
@@ -76,10 +77,10 @@ class Held:
         if self.rows == wanted:
             move(k, source, target)
             return target
-        skipped = k.let(multiply(self._skipped(block, wanted), self.width))
+        skipped = k.let(self._skipped(block, wanted) * self.width)
         for index, width in enumerate([BLOCK] * source.planes + [source.tail] * bool(source.tail)):
-            place = add(source.plane(index), multiply(skipped, width * self.fmt.bits // 8))
-            count = multiply(grid.positions, width)
+            place = source.plane(index) + skipped * (width * self.fmt.bits // 8)
+            count = grid.positions * width
             _move(k, target.plane(index), fmt, place, self.fmt, count)
         return target
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, MutableSequence, Sequence
 
-from tx8isa.formats import Format
-from tx8isa.record import Instruction
+from tx8isa.numbers.formats import Format
+from tx8isa.records.record import Instruction
 
 from . import logic, matrix, peripheral, tensor, transfer, vector
 from .run import Memory, Run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tx8isa.meaning import Bitwise, Form, Relation, Unpack
+from tx8isa.records.meaning import Bitwise, Form, Relation, Unpack
 
 from .run import Run, float_of, pattern_of
 

@@ -7,10 +7,10 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from tx8isa.formats import Format
-from tx8isa.layouts import batch_bytes, element_offset
-from tx8isa.meaning import Convolution, Direction, Matrix
-from tx8isa.primitives import f32, fma32, s32
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import batch_bytes, element_offset
+from tx8isa.numbers.primitives import f32, fma32, s32
+from tx8isa.records.meaning import Convolution, Direction, Matrix
 
 from .run import Run, Shape, element_at, float_of, pattern_of
 

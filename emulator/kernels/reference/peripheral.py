@@ -6,8 +6,10 @@ from collections.abc import Callable
 from fractions import Fraction
 from math import copysign
 
-from tx8isa.formats import MANTISSA_BITS, Format
-from tx8isa.meaning import (
+from emulator.kernels.vector.gather import BEYOND_SPM
+from emulator.kernels.vector.random import GENERATORS
+from tx8isa.numbers.formats import MANTISSA_BITS, Format
+from tx8isa.records.meaning import (
     Compress,
     CountBits,
     CountNonZero,
@@ -19,8 +21,6 @@ from tx8isa.meaning import (
     Uniform,
 )
 
-from ..gather import BEYOND_SPM
-from ..random import GENERATORS
 from .run import Run, float_of, pattern_of
 
 

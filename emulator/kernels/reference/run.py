@@ -6,12 +6,11 @@ from collections.abc import MutableSequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tx8isa.formats import EXPONENT_BITS, MANTISSA_BITS, Format, narrow, widen
-from tx8isa.layouts import element_offset
-from tx8isa.packets import VALID_DATA_BIT
-from tx8isa.record import Extent, Instruction
-
-from ..lfsr import random_bits, step
+from emulator.kernels.shared.lfsr import random_bits, step
+from tx8isa.numbers.formats import EXPONENT_BITS, MANTISSA_BITS, Format, narrow, widen
+from tx8isa.numbers.layouts import element_offset
+from tx8isa.records.record import Extent, Instruction
+from tx8isa.table.packets import VALID_DATA_BIT
 
 Memory = MutableSequence[int]
 Shape = tuple[int, int, int, int]

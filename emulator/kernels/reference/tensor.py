@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tx8isa.formats import Format
-from tx8isa.meaning import Join, Move, Pool, Reduce, Reduction, Resize, Unfold, Unpool
-from tx8isa.primitives import f32
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.primitives import f32
+from tx8isa.records.meaning import Join, Move, Pool, Reduce, Reduction, Resize, Unfold, Unpool
 
 from .run import Run, element_at, float_of, pattern_of
 

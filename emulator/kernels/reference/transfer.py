@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import product
 
-from tx8isa.meaning import Fill, Load, Nest, Store
+from tx8isa.records.meaning import Fill, Load, Nest, Store
 
 from .run import Run
 

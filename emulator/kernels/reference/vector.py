@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tx8isa.formats import EXPONENT_BITS, MANTISSA_BITS, Format, integer_from, round_to_odd
-from tx8isa.meaning import Convert, Elementwise, Form
+from tx8isa.numbers.formats import EXPONENT_BITS, MANTISSA_BITS, Format, integer_from, round_to_odd
+from tx8isa.records.meaning import Convert, Elementwise, Form
 
 from .run import Run, float_of, pattern_of
 

@@ -8,7 +8,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from ..blocks import BLOCKS, ROW_BYTES, block_name
+from emulator.native.primitives.blocks import BLOCKS, ROW_BYTES, block_name
+
 from .scalar import I32, I64, is_integer, to_i64
 
 

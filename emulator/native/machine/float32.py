@@ -8,7 +8,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from ..target import has_feature
+from emulator.native.target import has_feature
+
 from .scalar import F32, I32, I64, is_integer, to_i64
 
 I16, F16 = ir.IntType(16), ir.HalfType()

@@ -14,7 +14,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from ..int8 import BYTES, HALVES, bytes_name, halves_name
+from emulator.native.primitives.int8 import BYTES, HALVES, bytes_name, halves_name
+
 from .scalar import I32, I64, cgutils, is_integer, to_i64
 from .tile import INTEGERS, LANES, Step, make_tile
 

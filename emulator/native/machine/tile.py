@@ -15,7 +15,8 @@ from numba import types
 from numba.core import cgutils as numba_cgutils
 from numba.extending import intrinsic
 
-from ..tile import TAP_ROWS, TILES, tile_name
+from emulator.native.primitives.tile import TAP_ROWS, TILES, tile_name
+
 from .scalar import F32, I32, I64, is_integer, to_i64
 
 cgutils: Any = numba_cgutils

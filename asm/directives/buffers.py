@@ -1,0 +1,139 @@
+"""Directives for named tensors in DDR: .input, .output, .const and .buffer."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from asm.diagnostics import Fault
+from asm.image.types import Buffer
+from asm.place import DDR, DDR_ZERO, PAGE
+from asm.syntax.expressions import literal, unescape
+from tx8isa.errors import Tx8Error
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import Layout, place
+
+from .table import Call, emit, handler, reserve, section_of
+
+_NAME = re.compile(r"[A-Za-z_.$][\w.$]*")
+_KINDS = {".input": "input", ".output": "output", ".const": "constant"}
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """Format, shape and layout as written, and the bytes they take."""
+
+    format: str
+    shape: tuple[int, ...]
+    layout: str
+    size: int
+
+
+def tensor(fmt: str, shape: str, layout: str) -> Tensor:
+    """Read ``fp16``, ``4x129x112x2`` or ``scalar``, ``ncx``; Fault for a tensor that cannot be placed."""
+    if shape == "scalar":
+        extents: tuple[int, ...] = ()
+    elif re.fullmatch(r"\d+(x\d+)*", shape):
+        extents = tuple(int(extent) for extent in shape.split("x"))
+    else:
+        raise Fault(f"shape {shape!r}: expected extents, as 4x129x112x2, or scalar")
+    layout = layout or ("ntensor" if len(extents) > 1 and extents[0] > 1 else "tensor")
+    try:
+        placed = place(Format.parse(fmt), extents, Layout.parse(layout))
+    except Tx8Error as error:
+        raise Fault(str(error)) from None
+    return Tensor(fmt, extents, layout, placed.total_bytes)
+
+
+def _open(call: Call, fields: list[str], usage: str, most: int) -> tuple[str, Tensor]:
+    """Name and tensor of a buffer directive; the current place is then its start."""
+    if not 3 <= len(fields) <= most:
+        raise Fault(f"{call.name} takes {usage}, found {len(fields)} arguments")
+    name, fmt, shape, layout = (*fields, "")[:4]
+    if not _NAME.fullmatch(name):
+        raise Fault(f"{call.name}: {name!r} is not a name")
+    return name, tensor(fmt, shape, layout)
+
+
+def _begin(call: Call, name: str, made: Tensor, kind: str, dtype: str | None) -> None:
+    """Go to its section, align, define the symbol and record the buffer."""
+    assembler = call.assembler
+    constant = kind == "constant"
+    section = section_of(call, DDR if constant else DDR_ZERO, "rw", not constant)
+    start = section.size
+    section.reserve(-section.size % PAGE)
+    at = call.start + len(call.text[call.start :]) - len(call.text[call.start :].lstrip())
+    try:
+        assembler.define_label(name, call.source.where(call.index), at)
+    except Fault:
+        section.tail -= section.size - start
+        raise
+    symbol = assembler.program.symbols[name]
+    symbol.kind, symbol.size = "object", made.size
+    buffer = Buffer(name, kind, 0, made.format, made.shape, made.layout, dtype)
+    assembler.add_buffer(buffer, section.here)
+
+
+@handler(".input", ".output")
+def _interface(call: Call) -> None:
+    """``.input NAME, FORMAT, SHAPE[, LAYOUT[, DTYPE]]``: zeros in DDR that a caller fills or reads."""
+    fields = call.fields()
+    name, made = _open(call, fields, "NAME, FORMAT, SHAPE[, LAYOUT[, DTYPE]]", 5)
+    dtype = fields[4] if len(fields) == 5 else None
+    if dtype is not None and dtype not in _DTYPES:
+        raise Fault(f"{call.name}: dtype {dtype!r}: expected one of {' '.join(_DTYPES)}")
+    before = call.assembler.section
+    _begin(call, name, made, _KINDS[call.name], dtype)
+    reserve(call, made.size)
+    call.assembler.enter(before)
+
+
+_DTYPES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "bfloat16", "float32", "float64"),
+)
+
+
+def _number(text: str, what: str) -> int:
+    value = literal(text) if text else None
+    if value is None:
+        raise Fault(f"{what} {text!r}: expected a number")
+    return value
+
+
+@handler(".const")
+def _constant(call: Call) -> None:
+    """``.const NAME, FORMAT, SHAPE[, LAYOUT], "file"[, offset]``: bytes of a file in .ddr."""
+    fields = call.fields()
+    quoted = next((index for index, text in enumerate(fields) if text.startswith('"')), -1)
+    if quoted < 0:
+        raise Fault('.const takes NAME, FORMAT, SHAPE[, LAYOUT], "file"[, offset]')
+    name, made = _open(call, fields[:quoted], "NAME, FORMAT, SHAPE[, LAYOUT]", 4)
+    path, data = call.included(fields[quoted].strip('"'))
+    rest = fields[quoted + 1 :]
+    if len(rest) > 1:
+        raise Fault(f".const: {', '.join(rest)!r} after the file: expected a byte offset")
+    offset = _number(rest[0], ".const: byte offset") if rest else 0
+    if offset + made.size > len(data) or (not rest and made.size != len(data)):
+        found = f"{path} has {len(data)} bytes"
+        raise Fault(f".const {name}: {found}, bytes {offset}..{offset + made.size} are needed")
+    before = call.assembler.section
+    _begin(call, name, made, "constant", None)
+    emit(call, memoryview(data)[offset : offset + made.size])
+    call.assembler.enter(before)
+
+
+@handler(".buffer")
+def _buffer(call: Call) -> None:
+    """``.buffer KIND, "NAME", FORMAT, SHAPE, LAYOUT, DTYPE, ADDRESS``: record a buffer, place nothing."""
+    fields = call.fields()
+    if len(fields) != 7 or fields[0] not in _KINDS.values():
+        usage = ".buffer takes input|output|constant, NAME, FORMAT, SHAPE, LAYOUT, DTYPE or -, ADDRESS"
+        raise Fault(usage)
+    kind, name, fmt, shape, layout, dtype, address = fields
+    made = tensor(fmt, shape, layout)
+    where = _number(address, ".buffer: address")
+    if name.startswith('"'):
+        name = unescape(name[1:-1]).decode("utf-8", "surrogateescape")
+    buffer = Buffer(name, kind, where, made.format, made.shape, made.layout, None if dtype == "-" else dtype)
+    call.assembler.add_buffer(buffer, None)

@@ -1,0 +1,215 @@
+"""Directives about sections, symbols and the tables of the image."""
+
+from __future__ import annotations
+
+import re
+
+from asm.diagnostics import Fault
+from asm.instructions.operands import expression
+from asm.place import Symbol
+from asm.syntax.expressions import evaluate, number_of
+from asm.syntax.parse import String
+from asm.syntax.source import SECTION_NAME
+
+from .table import Call, handler, section_of, text_of
+
+_STANDARD = {
+    ".text": ("rx", False),
+    ".data": ("rw", False),
+    ".rodata": ("r", False),
+    ".bss": ("rw", True),
+    ".ddr.bss": ("rw", True),
+    ".ddr": ("rw", False),
+}
+_FLAGS = {"a": "r", "aw": "rw", "ax": "rx", "wa": "rw", "xa": "rx", "": ""}
+_TYPES = ("@progbits", "@nobits", "%progbits", "%nobits")
+
+
+@handler(".text", ".data", ".bss", ".rodata")
+def _standard(call: Call) -> None:
+    if call.arguments:
+        raise Fault(f"{call.name} takes no argument, found {call.arguments}")
+    section_of(call, call.name, *_STANDARD[call.name])
+
+
+def _usual(name: str) -> tuple[str, bool]:
+    """Flags of a section whose name begins with a standard one, as .text.init."""
+    for known, properties in _STANDARD.items():
+        if name == known or name.startswith(known + "."):
+            return properties
+    return "r", False
+
+
+@handler(".section")
+def _section(call: Call) -> None:
+    name, *rest = call.fields() or [""]
+    name = name.strip('"')
+    if not SECTION_NAME.fullmatch(name) or len(rest) > 2:
+        raise Fault('.section takes NAME[, "flags"[, @progbits or @nobits]]')
+    flags, nobits = _usual(name)
+    if rest:
+        letters = rest[0].strip('"')
+        if letters not in _FLAGS:
+            raise Fault(f".section: flags {rest[0]}", None, 'allowed: "a", "aw", "ax"')
+        flags = _FLAGS[letters] or flags
+    if len(rest) == 2:
+        if rest[1] not in _TYPES:
+            raise Fault(f".section: type {rest[1]}", None, f"allowed: {' '.join(_TYPES)}")
+        nobits = rest[1].endswith("nobits")
+    known = call.assembler.program.sections.get(name)
+    if known is not None and rest and (known.flags, known.nobits) != (flags, nobits):
+        raise Fault(f"section {name} has other flags than before", None, f"before: {known.flags}")
+    section_of(call, name, flags, nobits)
+
+
+@handler(".base")
+def _base(call: Call) -> None:
+    """Address of the current section's first byte; the assembler chooses one otherwise."""
+    (address,) = call.numbers(1, 1)
+    section = call.assembler.section
+    if section.base is not None and section.base != address:
+        raise Fault(f"section {section.name} already has the base {section.base:#x}")
+    section.base = address
+
+
+def _declared(call: Call, name: str) -> Symbol:
+    """The entry of a symbol that may be defined later."""
+    return call.assembler.program.symbols.setdefault(name, Symbol(source=call.source, index=call.index))
+
+
+@handler(".globl", ".global")
+def _global(call: Call) -> None:
+    for name in call.symbol_names():
+        _declared(call, name).binding = "global"
+
+
+@handler(".local")
+def _local(call: Call) -> None:
+    for name in call.symbol_names():
+        _declared(call, name).binding = "local"
+
+
+_KINDS = {"function": "func", "object": "object", "notype": "notype"}
+
+
+@handler(".type")
+def _type(call: Call) -> None:
+    name, kind = (*call.fields(), "", "")[:2]
+    if kind[:1] not in ("@", "%") or kind[1:] not in _KINDS:
+        raise Fault(f".type: {kind or 'no type'}", None, "write .type name, @function or @object or @notype")
+    _declared(call, name).kind = _KINDS[kind[1:]]
+
+
+@handler(".size")
+def _size(call: Call) -> None:
+    operands = call.operands()
+    if len(operands.items) != 2:
+        raise Fault(".size takes a name and an expression")
+    name = call.fields()[0]
+    size = number_of(evaluate(expression(operands.items[1].term, ".size"), operands.atoms, call.spot))
+    if size < 0:
+        raise Fault(f".size {name}: {size} is negative")
+    _declared(call, name).size = size
+
+
+@handler(".equ", ".set")
+def _set(call: Call) -> None:
+    _assign(call, variable=True)
+
+
+@handler(".equiv")
+def _equiv(call: Call) -> None:
+    _assign(call, variable=False)
+
+
+def _assign(call: Call, variable: bool) -> None:
+    name, comma, _ = call.text[call.start :].partition(",")
+    if not comma or not name.strip():
+        raise Fault(f"{call.name} takes NAME, expression")
+    at = call.start + len(name) - len(name.lstrip())
+    start = call.start + len(name) + 1
+    call.assembler.assign(call.source, call.index, name.strip(), call.text, start, variable=variable, at=at)
+
+
+@handler(".tile")
+def _tile(call: Call) -> None:
+    """What follows is where this tile starts."""
+    (tile,) = call.numbers(1, 1)
+    assembler = call.assembler
+    if not 0 <= tile < assembler.machine.tiles:
+        raise Fault(
+            f"tile {tile} is outside 0..{assembler.machine.tiles - 1} of machine {assembler.machine.name}"
+        )
+    if tile in assembler.tile_entries:
+        raise Fault(f"tile {tile} has an entry already")
+    if assembler.section.flags != "rx":
+        raise Fault(f".tile in section {assembler.section.name}", None, "a tile starts in .text")
+    assembler.tile_entries[tile] = assembler.section.here
+
+
+@handler(".entry")
+def _entry(call: Call) -> None:
+    """What follows is where every other tile starts."""
+    if call.arguments:
+        raise Fault(".entry takes no argument")
+    assembler = call.assembler
+    if assembler.entry is not None:
+        raise Fault("the program has an entry already")
+    assembler.entry = assembler.section.here
+
+
+@handler(".node")
+def _node(call: Call) -> None:
+    """The following instructions belong to this node of the graph; an empty name ends that."""
+    call.assembler.set_node(call.string())
+
+
+@handler(".loc")
+def _loc(call: Call) -> None:
+    """``.loc "file" line``: where the following instructions come from; alone: from nowhere."""
+    match = re.fullmatch(r'("(?:[^"\\]|\\.)*")\s+(\d+)', call.arguments)
+    if call.arguments and not match:
+        raise Fault('.loc takes "file" line, or nothing')
+    source = call.source
+    if match:
+        source.file, source.line = text_of(String(match[1][1:-1], call.start)), int(match[2])
+    else:
+        source.file, source.line = None, 0
+
+
+@handler(".insn")
+def _insn(call: Call) -> None:
+    """An instruction by its 32-bit word."""
+    (word,) = call.numbers(1, 1)
+    if not 0 <= word < 1 << 32:
+        raise Fault(f".insn: {word:#x} does not fit 32 bits")
+    call.assembler.append_instruction(call, word.to_bytes(4, "little"))
+
+
+_OPTIONS = ("norvc", "nopic", "norelax", "push", "pop")
+
+
+@handler(".option")
+def _option(call: Call) -> None:
+    """GNU options that ask for what is always so here."""
+    if call.arguments not in _OPTIONS:
+        raise Fault(f".option {call.arguments}", None, f"accepted: {' '.join(_OPTIONS)}")
+
+
+@handler(".file")
+def _file(call: Call) -> None:
+    """Accepted for compilers' sake; the line table names the files we read."""
+    call.string()
+
+
+@handler(".error")
+def _error(call: Call) -> None:
+    raise Fault(call.string())
+
+
+@handler(".machine")
+def _machine(call: Call) -> None:
+    """The machine that the program was made for; Fault on another."""
+    name, found = call.string(), call.assembler.machine.name
+    if name != found:
+        raise Fault(f"the program is for machine {name}, this is {found}", None, "choose one with --machine")

@@ -1,0 +1,120 @@
+"""What must hold between the parts of an image before a loader may trust it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from tx8isa.errors import Tx8Error
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import Layout
+
+from .dwarf import SECTIONS as DEBUG_SECTIONS
+from .types import VERSION, Buffer, Image, Segment, Window
+
+FLAGS = ("rx", "rw", "r")
+KINDS = ("input", "output", "constant")
+OWN_SECTIONS = (".note.tx8", ".symtab", ".strtab", ".shstrtab", *DEBUG_SECTIONS)
+_MAX_SEGMENTS = 4096
+
+
+def problem(image: Image) -> str | None:
+    """The first thing wrong with an image, or None. The tables that are decoded late are not looked at."""
+    return next(_problems(image), None)
+
+
+def ddr_offset(address: int, windows: Sequence[Window]) -> int | None:
+    """DDR offset that an address shows, None when no window holds it."""
+    for window in windows:
+        if window.address <= address < window.address + window.size:
+            return address - window.address
+    return None
+
+
+def _problems(image: Image) -> Iterator[str]:
+    if image.version != VERSION:
+        yield f"format version {image.version}: this tool knows version {VERSION}"
+    if len(image.segments) > _MAX_SEGMENTS:
+        yield f"{len(image.segments)} segments: at most {_MAX_SEGMENTS} are allowed"
+    for segment in image.segments:
+        yield from _segment_problems(segment, image.windows)
+    yield from _name_problems("segments of section", [segment.section for segment in image.segments])
+    yield from _overlaps(image)
+    yield from _entry_problems(image)
+    for buffer in image.buffers:
+        yield from _buffer_problems(buffer, image.windows)
+    for kind in KINDS:  # an input and an output may share a name, as in a graph that hands one on
+        yield from _name_problems(f"{kind} buffers", [b.name for b in image.buffers if b.kind == kind])
+
+
+def _name_problems(what: str, names: list[str]) -> Iterator[str]:
+    for name in names:
+        if not name or "\0" in name:
+            yield f"a name among the {what} is empty or holds a NUL: {name!r}"
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        yield f"two {what} {twice}"
+
+
+def _segment_problems(segment: Segment, windows: Sequence[Window]) -> Iterator[str]:
+    where = f"segment {segment.section}"
+    if segment.section in OWN_SECTIONS:
+        yield f"{where}: this section name is kept for the image's own tables"
+    if segment.flags not in FLAGS:
+        yield f"{where}: flags '{segment.flags}', expected one of {' '.join(FLAGS)}"
+    if segment.size < max(len(segment.data), 1):
+        yield f"{where}: size {segment.size}, expected at least 1 and its {len(segment.data)} bytes of data"
+    fits = (
+        window.address <= segment.address and segment.address + segment.size <= window.address + window.size
+        for window in windows
+    )
+    if not any(fits):
+        allowed = " ".join(
+            f"{window.address:#x}..{window.address + window.size - 1:#x}" for window in windows
+        )
+        last = segment.address + segment.size - 1
+        yield f"{where}: {segment.address:#x}..{last:#x} lies in no DDR window, expected {allowed or 'one'}"
+
+
+def _overlaps(image: Image) -> Iterator[str]:
+    placed = sorted(
+        (ddr_offset(segment.address, image.windows) or 0, segment.size, segment.section)
+        for segment in image.segments
+    )
+    for (start, size, name), (following, _, other) in pairwise(placed):
+        if following < start + size:
+            yield f"segments {name} and {other} overlap at DDR offset {following:#x}"
+
+
+def _entry_problems(image: Image) -> Iterator[str]:
+    entries = [("entry", image.entry)]
+    entries += [(f"entry of tile {tile}", address) for tile, address in image.tile_entries.items()]
+    code = [segment for segment in image.segments if segment.flags == "rx"]
+    for what, address in entries:
+        if address % 4:
+            yield f"{what} {address:#x} is not a multiple of 4"
+        if not any(segment.address <= address < segment.address + len(segment.data) for segment in code):
+            yield f"{what} {address:#x} lies in no code"
+    for tile in image.tile_entries:
+        if tile < 0:
+            yield f"entry of tile {tile}: tiles count from 0"
+
+
+def _buffer_problems(buffer: Buffer, windows: Sequence[Window]) -> Iterator[str]:
+    where = f"buffer {buffer.name}"
+    if buffer.kind not in KINDS:
+        yield f"{where}: kind '{buffer.kind}', expected one of {' '.join(KINDS)}"
+    if ddr_offset(buffer.address, windows) is None:
+        yield f"{where}: address {buffer.address:#x} lies in no DDR window"
+    for extent in buffer.shape:
+        if not 0 <= extent < 1 << 63:
+            yield f"{where}: extent {extent} of shape {list(buffer.shape)}, expected 0 or more"
+    try:
+        Format.parse(buffer.format)
+        blocked = Layout.parse(buffer.layout).blocked
+    except Tx8Error as error:
+        yield f"{where}: {error}"
+    else:
+        if blocked and 0 in buffer.shape:
+            found = f"shape {list(buffer.shape)} in layout {buffer.layout}"
+            yield f"{where}: {found}, expected extents of 1 or more"

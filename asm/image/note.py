@@ -1,0 +1,191 @@
+"""The JSON note of an image: buffers, entries, checksums and the tables from address to line and node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from itertools import accumulate, chain, groupby, repeat
+from operator import sub
+from typing import Annotated, Any, TypeVar
+from zlib import crc32
+
+import msgspec
+from msgspec import Meta
+
+from .types import VERSION, Buffer, Image, ImageError, LazyMapping, Segment, Window
+
+_T = TypeVar("_T")
+_Unsigned = Annotated[int, Meta(ge=0)]
+_Positive = Annotated[int, Meta(ge=1)]
+
+
+class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class SegmentNote(_Record, frozen=True):
+    """Section of one loadable segment, in the order of the program headers, and CRC-32 of its bytes."""
+
+    section: str
+    crc32: _Unsigned
+
+
+class WindowNote(_Record, frozen=True):
+    """One DDR window."""
+
+    address: _Unsigned
+    bytes: _Positive
+
+
+class BufferNote(_Record, frozen=True):
+    """One named tensor."""
+
+    name: str
+    kind: str
+    address: _Unsigned
+    format: str
+    shape: tuple[_Unsigned, ...]
+    layout: str
+    dtype: str | None
+
+
+class NodeTable(_Record, frozen=True):
+    """address -> name. ``addresses``: the first, then differences. ``runs``: index into names, count, ..."""
+
+    names: list[str]
+    runs: list[_Unsigned]
+    addresses: list[_Unsigned]
+
+
+class LineTable(_Record, frozen=True):
+    """address -> (file, line). As NodeTable, the names being files; ``lines`` as ``addresses``."""
+
+    names: list[str]
+    runs: list[_Unsigned]
+    addresses: list[_Unsigned]
+    lines: list[int]
+
+
+class Note(_Record, frozen=True):
+    """The whole descriptor. The tables stay bytes until they are asked for."""
+
+    version: int
+    machine: str | dict[str, Any]
+    entry: _Unsigned
+    tile_entries: dict[int, int]
+    windows: tuple[WindowNote, ...]
+    buffers: tuple[BufferNote, ...]
+    segments: tuple[SegmentNote, ...]
+    lines: msgspec.Raw
+    nodes: msgspec.Raw
+
+
+class _Version(msgspec.Struct):
+    version: int
+
+
+def encode_note(image: Image) -> bytes:
+    """The descriptor of an image as JSON."""
+    note = Note(
+        version=image.version,
+        machine=image.machine,
+        entry=image.entry,
+        tile_entries=dict(sorted(image.tile_entries.items())),
+        windows=tuple(WindowNote(*window) for window in image.windows),
+        buffers=tuple(
+            BufferNote(b.name, b.kind, b.address, b.format, b.shape, b.layout, b.dtype) for b in image.buffers
+        ),
+        segments=tuple(SegmentNote(s.section, crc32(s.data)) for s in image.segments),
+        lines=msgspec.Raw(msgspec.json.encode(_line_table(image.lines))),
+        nodes=msgspec.Raw(msgspec.json.encode(_node_table(image.nodes))),
+    )
+    return msgspec.json.encode(note)
+
+
+def decode_note(descriptor: bytes, name: str) -> Note:
+    """The descriptor of the image file ``name``; ImageError when it is malformed."""
+    return _decode(descriptor, Note, name)
+
+
+def check_version(descriptor: bytes, name: str) -> None:
+    """Raise ImageError unless the descriptor is of the version that ``decode_note`` understands."""
+    version = _decode(descriptor, _Version, name).version
+    if version != VERSION:
+        raise ImageError(f"{name}: image format version {version}: this tool reads version {VERSION}")
+
+
+def image_of(note: Note, segments: tuple[Segment, ...], name: str) -> dict[str, Any]:
+    """The fields of an Image that the note holds."""
+    return {
+        "entry": note.entry,
+        "segments": segments,
+        "tile_entries": note.tile_entries,
+        "buffers": tuple(
+            Buffer(b.name, b.kind, b.address, b.format, b.shape, b.layout, b.dtype) for b in note.buffers
+        ),
+        "lines": LazyMapping(partial(_lines, bytes(note.lines), name)),
+        "nodes": LazyMapping(partial(_nodes, bytes(note.nodes), name)),
+        "machine": note.machine,
+        "windows": tuple(Window(window.address, window.bytes) for window in note.windows),
+        "version": note.version,
+    }
+
+
+def _decode(data: bytes, of: type[_T], name: str) -> _T:
+    try:
+        return msgspec.json.decode(data, type=of)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ImageError(f"{name}: corrupted image: note .note.tx8: {error}") from None
+
+
+def _differences(values: Sequence[int]) -> list[int]:
+    return [*values[:1], *map(sub, values[1:], values)]
+
+
+def _runs(values: Iterable[str]) -> tuple[list[str], list[int]]:
+    """Distinct values in order of appearance, and (index, how often in a row) flattened."""
+    index: dict[str, int] = {}
+    runs: list[int] = []
+    for value, group in groupby(values):
+        runs += (index.setdefault(value, len(index)), len(list(group)))
+    return list(index), runs
+
+
+def _line_table(lines: Mapping[int, tuple[str, int]]) -> LineTable:
+    addresses = sorted(lines)
+    rows = [lines[address] for address in addresses]
+    names, runs = _runs(file for file, _ in rows)
+    return LineTable(names, runs, _differences(addresses), _differences([line for _, line in rows]))
+
+
+def _node_table(nodes: Mapping[int, str]) -> NodeTable:
+    addresses = sorted(nodes)
+    names, runs = _runs(nodes[address] for address in addresses)
+    return NodeTable(names, runs, _differences(addresses))
+
+
+def _column(table: LineTable | NodeTable, name: str) -> tuple[list[int], list[str]]:
+    """Addresses and, for each of them, the name; checked before anything is expanded."""
+    indices, counts, addresses = table.runs[::2], table.runs[1::2], table.addresses
+    consistent = (
+        len(indices) == len(counts)
+        and sum(counts) == len(addresses)
+        and all(index < len(table.names) for index in indices)
+        and all(addresses[1:])
+    )
+    if not consistent:
+        raise ImageError(f"{name}: corrupted image: the columns of a table of .note.tx8 do not agree")
+    texts = chain.from_iterable(map(repeat, map(table.names.__getitem__, indices), counts))
+    return list(accumulate(addresses)), list(texts)
+
+
+def _lines(raw: bytes, name: str) -> dict[int, tuple[str, int]]:
+    table = _decode(raw, LineTable, name)
+    addresses, files = _column(table, name)
+    if len(table.lines) != len(addresses):
+        raise ImageError(f"{name}: corrupted image: the columns of a table of .note.tx8 do not agree")
+    return dict(zip(addresses, zip(files, accumulate(table.lines), strict=True), strict=True))
+
+
+def _nodes(raw: bytes, name: str) -> dict[int, str]:
+    return dict(zip(*_column(_decode(raw, NodeTable, name), name), strict=True))

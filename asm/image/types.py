@@ -1,0 +1,172 @@
+"""What a program image holds, as plain records; ``asm.image`` writes and reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, NamedTuple, TypeVar, overload
+
+from tx8isa.errors import Tx8Error
+from tx8isa.machine.description import Machine, load_machine
+
+VERSION = 1
+"""The format version that this package writes and reads."""
+
+ABSOLUTE = "*ABS*"
+"""Section of a symbol that is a number and no address, as GNU nm and objdump spell it."""
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+class ImageError(Tx8Error):
+    """A program image that cannot be written, or a file that is not one."""
+
+
+class Window(NamedTuple):
+    """A range of addresses that shows DDR from its first byte on: address - window = DDR offset."""
+
+    address: int
+    size: int
+
+
+def ddr_windows(machine: Machine) -> tuple[Window, ...]:
+    """The DDR windows of a machine: the core's cached and uncached ones, and the engines'."""
+    windows = machine.windows
+    core = min(windows.ddr_core_bytes, machine.ddr.bytes)
+    return (
+        Window(windows.ddr_cached, core),
+        Window(windows.ddr_uncached, core),
+        Window(windows.ddr_engine, machine.ddr.bytes),
+    )
+
+
+@cache
+def _packaged_windows() -> tuple[Window, ...]:
+    return ddr_windows(load_machine(None))
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Bytes to be loaded, and the section they came from.
+
+    ``size`` is the length in memory; what lies beyond ``data`` is zero-filled. ``flags``: rx, rw or r.
+    """
+
+    section: str
+    address: int
+    data: bytes
+    size: int
+    flags: str
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A named tensor in DDR.
+
+    ``kind``: input, output or constant. ``format`` and ``layout`` are spelt as in assembly (``fp16``,
+    ``ncx``). ``dtype``: NumPy name of the type in which files travel, None for the format's own.
+    """
+
+    name: str
+    kind: str
+    address: int
+    format: str
+    shape: tuple[int, ...]
+    layout: str
+    dtype: str | None = None
+
+
+class Symbol(NamedTuple):
+    """Where a name stands. ``kind``: notype, object or func; ``binding``: local or global."""
+
+    address: int
+    size: int = 0
+    kind: str = "notype"
+    section: str = ".text"
+    binding: str = "local"
+
+
+@dataclass(frozen=True)
+class Image:
+    """A program and everything a loader, a debugger or a report needs to know about it.
+
+    ``entry`` is where every tile starts, except those of ``tile_entries`` (tile -> address).
+    ``data_ranges`` are the [start, end) of code segments that no RISC-V disassembler should read as
+    instructions: engine instructions and constants; ascending. ``lines`` maps the address of an
+    instruction to (file, line), ``nodes`` to the name of the graph node it was made for. In an image that
+    was read, symbols, data_ranges, lines and nodes are decoded when they are first asked for.
+    """
+
+    entry: int
+    segments: tuple[Segment, ...]
+    tile_entries: Mapping[int, int] = field(default_factory=dict)
+    symbols: Mapping[str, Symbol] = field(default_factory=dict)
+    data_ranges: Sequence[tuple[int, int]] = ()
+    buffers: tuple[Buffer, ...] = ()
+    lines: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    nodes: Mapping[int, str] = field(default_factory=dict)
+    machine: str | dict[str, Any] = "tx81"
+    windows: tuple[Window, ...] = field(default_factory=_packaged_windows)
+    version: int = VERSION
+
+
+class LazyMapping(Mapping[_K, _V]):
+    """A mapping that is made on first use; ImageError then, when its bytes make no sense."""
+
+    def __init__(self, load: Callable[[], dict[_K, _V]]) -> None:
+        self._load = load
+        self._table: dict[_K, _V] | None = None
+
+    @property
+    def table(self) -> dict[_K, _V]:
+        if self._table is None:
+            self._table = self._load()
+        return self._table
+
+    def __getitem__(self, key: _K) -> _V:
+        return self.table[key]
+
+    def __iter__(self) -> Iterator[_K]:
+        return iter(self.table)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def __repr__(self) -> str:
+        return repr(self.table)
+
+
+class LazySequence(Sequence[_V]):
+    """A sequence that is made on first use."""
+
+    def __init__(self, load: Callable[[], list[_V]]) -> None:
+        self._load = load
+        self._items: list[_V] | None = None
+
+    @property
+    def items(self) -> list[_V]:
+        if self._items is None:
+            self._items = self._load()
+        return self._items
+
+    @overload
+    def __getitem__(self, index: int) -> _V: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[_V]: ...
+
+    def __getitem__(self, index: int | slice) -> _V | list[_V]:
+        return self.items[index]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self.items == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self.items)

@@ -1,0 +1,205 @@
+"""Statements as templates: a fixed bit pattern and slots that values are put into.
+
+A statement, one instruction or several, is one number of ``8 * size`` bits. A slot turns a value into its
+bits of that number. Where a slot holds a single atom, the bits of every text seen are remembered, so that an
+ordinary line costs a few dictionary look-ups.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import getitem, itemgetter, or_
+from typing import Protocol
+
+from asm.diagnostics import Fault
+from asm.syntax.expressions import Atom, Node, Scope, Unary, Value, evaluate, literal, number_of
+
+
+class NotPlain(Exception):
+    """A line that needs the symbols, or the place where it stands."""
+
+
+class Place(Scope, Protocol):
+    """What statements are resolved in."""
+
+    @property
+    def here(self) -> Value:
+        """Address of the statement."""
+
+    def is_far(self, section: str) -> bool:
+        """Whether a section is addressed in the engines' view."""
+
+
+class Slot(ABC):
+    """A part of a statement that takes one value.
+
+    ``shift``: lowest bit. Subclasses say what may stand there: ``special`` for words such as registers,
+    ``bits`` for numbers.
+    """
+
+    needs_place = False
+    """Whether the bits depend on where the statement stands."""
+    decisive = True
+    """Whether the checks of the statement look at the value; an address only has a limit."""
+
+    def __init__(self, node: Node, shift: int) -> None:
+        self.node = node
+        self.shift = shift
+
+    def special(self, text: str, negative: bool) -> int | None:
+        """Bits of a word that is no number or symbol here, else None."""
+        return None
+
+    @abstractmethod
+    def bits(self, value: int) -> int:
+        """Bits of a number; Fault when it is not allowed."""
+
+    def plain(self, text: str, negative: bool) -> int:
+        """Bits of a single atom, from its text alone; NotPlain for a symbol."""
+        found = self.special(text, negative)
+        if found is not None:
+            return found
+        number = literal(text, self.node.at)
+        if number is None or self.needs_place:
+            raise NotPlain
+        return self.bits(-number if negative else number)
+
+    def resolve(self, atoms: Sequence[str], place: Place) -> int:
+        """Bits of the slot's expression."""
+        try:
+            atom, negative = single_atom(self.node)
+            if atom is not None:
+                found = self.special(atoms[atom], negative)
+                if found is not None:
+                    return found
+            return self.bits(self.number(atoms, place))
+        except Fault as fault:
+            if fault.at is None:
+                fault.at = self.node.at
+            raise
+
+    def number(self, atoms: Sequence[str], place: Place) -> int:
+        """Value of the slot's expression; an address counts from the beginning of its window."""
+        return number_of(evaluate(self.node, atoms, place), self.node.at)
+
+
+def single_atom(node: Node) -> tuple[int | None, bool]:
+    """(index, negative) of an expression that is one atom, perhaps with a minus; (None, False) otherwise."""
+    negative = False
+    if isinstance(node, Unary) and node.op == "-":
+        node, negative = node.operand, True
+    return (node.index, negative) if isinstance(node, Atom) else (None, False)
+
+
+class _Bits(dict[str, int]):
+    """The bits of every text that a slot has seen."""
+
+    def __init__(self, slot: Slot, negative: bool) -> None:
+        super().__init__()
+        self._slot, self._negative = slot, negative
+
+    def __missing__(self, text: str) -> int:
+        bits = self._slot.plain(text, self._negative)
+        self[text] = bits
+        return bits
+
+
+Encode = Callable[[Sequence[str]], bytes]
+Limits = tuple[tuple[int, int, int, str], ...]
+
+
+class Check(Protocol):
+    """Conditions between the operands of a statement."""
+
+    def limits(self, word: int) -> Limits:
+        """(shift, highest value, bits that excuse, message) of each address; Fault for a broken rule."""
+
+
+class Template:
+    """A shape of a statement.
+
+    ``steps``: offsets of its instructions. ``wide``: data to a RISC-V disassembler.
+    """
+
+    def __init__(
+        self, size: int, base: int, slots: Sequence[Slot], *, wide: bool = False, check: Check | None = None
+    ) -> None:
+        self.size = size
+        self.base = base
+        self.slots = tuple(slots)
+        self.wide = wide
+        self.check = check
+        self.steps = (0,) if wide else tuple(range(0, size, 4))
+        self.encode = self._encoder()
+
+    def choose(self, atoms: Sequence[str], place: Place) -> Template:
+        """The template of fixed length to use at this place."""
+        return self
+
+    def resolve(self, atoms: Sequence[str], place: Place) -> bytes:
+        """Bytes of the statement; Fault when something is wrong, Unknown when it cannot be told yet."""
+        word = self.base
+        for slot in self.slots:
+            word |= slot.resolve(atoms, place)
+        if self.check is not None:
+            verify(word, self.check.limits(word))
+        return word.to_bytes(self.size, "little")
+
+    def _encoder(self) -> Encode:
+        """The fast path: each atom is a slot of its own."""
+        places = [single_atom(slot.node) for slot in self.slots]
+        indices = [index for index, _ in places if index is not None]
+        if sorted(indices) != list(range(len(self.slots))):
+            return not_plain
+        ordered = sorted(zip(places, self.slots, strict=True), key=lambda pair: pair[0][0] or 0)
+        tables = [_Bits(slot, negative) for (_, negative), slot in ordered]
+        if self.check is None:
+            return _plain_encoder(self.base, self.size, tables)
+        decisive = [index for index, (_, slot) in enumerate(ordered) if slot.decisive]
+        return _checked_encoder(self.base, self.size, tables, decisive, self.check)
+
+
+def not_plain(atoms: Sequence[str]) -> bytes:
+    raise NotPlain
+
+
+def _plain_encoder(base: int, size: int, tables: list[_Bits]) -> Encode:
+    def encode(atoms: Sequence[str]) -> bytes:
+        word = reduce(or_, map(getitem, tables, atoms), base)
+        return word.to_bytes(size, "little")
+
+    return encode
+
+
+def _checked_encoder(base: int, size: int, tables: list[_Bits], decisive: list[int], check: Check) -> Encode:
+    """As above; what the checks say is remembered per text of the ``decisive`` atoms."""
+    known: dict[str | tuple[str, ...], Limits] = {}
+    decided_by = itemgetter(*decisive) if decisive else _nothing
+
+    def encode(atoms: Sequence[str]) -> bytes:
+        word = reduce(or_, map(getitem, tables, atoms), base)
+        key = decided_by(atoms)
+        limits = known.get(key)
+        if limits is None:
+            limits = known[key] = check.limits(word)
+        for shift, high, excused, _ in limits:
+            if word >> shift & 0xFFFFFFFF > high and not word & excused:
+                verify(word, limits)
+        return word.to_bytes(size, "little")
+
+    return encode
+
+
+def _nothing(atoms: Sequence[str]) -> tuple[str, ...]:
+    """The key of a shape whose checks look at no atom."""
+    return ()
+
+
+def verify(word: int, limits: Limits) -> None:
+    """Fault for an address above its limit; ``{value}`` in the message stands for it."""
+    for shift, high, excused, message in limits:
+        value = word >> shift & 0xFFFFFFFF
+        if value > high and not word & excused:
+            raise Fault(message.format(value=value))

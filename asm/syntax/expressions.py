@@ -1,0 +1,236 @@
+"""Expressions: the tree, literals, and evaluation in 64 bits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from asm.diagnostics import Fault
+
+
+class Address(NamedTuple):
+    """A place in a section that the final layout has yet to put somewhere."""
+
+    section: str
+    offset: int
+
+
+Value = int | Address
+
+
+class Unknown(Exception):
+    """A value that later text or the final layout decides; ``what`` says which."""
+
+    def __init__(self, what: str, at: int | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.at = at
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """The ``index``-th number, name or character constant of a statement; ``at`` is its offset."""
+
+    index: int
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    op: str
+    operand: Node
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    op: str
+    left: Node
+    right: Node
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Paren:
+    inner: Node
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """``%hi(x)`` and its like."""
+
+    name: str
+    argument: Node
+    at: int
+
+
+Node = Atom | Unary | Binary | Paren | Function
+
+
+class Scope(Protocol):
+    """What expressions are evaluated in."""
+
+    def value_of(self, name: str, at: int) -> Value:
+        """Value of a symbol, of ``.`` or of a local label; Unknown or Fault when there is none."""
+
+    def apply(self, function: str, argument: Value, at: int) -> Value:
+        """Value of ``%function(argument)``."""
+
+
+LIMIT_LOW, LIMIT_HIGH = -(1 << 63), 1 << 64
+
+_NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]*|[1-9]\d*")
+_FLOAT = re.compile(r"\d+\.\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|inf|nan")
+_LOCAL = re.compile(r"\d+[fb]")
+_ESCAPES = {"n": 10, "t": 9, "r": 13, "0": 0, "b": 8, "f": 12, "v": 11, "a": 7}
+_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]+|[0-7]{1,3}|.)", re.DOTALL)
+
+
+def literal(text: str, at: int = 0) -> int | None:
+    """The number a literal stands for, None for a name; Fault for a malformed or too large one."""
+    first = text[0]
+    if first == "'":
+        return _character(text, at)
+    if not first.isdigit() or (text[-1] in "fb" and _LOCAL.fullmatch(text)):
+        return None
+    if not _NUMBER.fullmatch(text):
+        if _FLOAT.fullmatch(text):
+            raise Fault(f"{text} is a fraction; a whole number is expected here", at)
+        raise Fault(f"malformed number {text}", at, "write 10, 0x1f, 0b101 or 017")
+    octal = first == "0" and len(text) > 1 and text[1] in "01234567"
+    value = int(text, 8 if octal else 0)
+    if value >= LIMIT_HIGH:
+        raise Fault(f"{text} does not fit 64 bits", at)
+    return value
+
+
+def fraction(text: str) -> float | None:
+    """The value of a float literal (``1e-6``, ``inf``), None for anything else."""
+    return float(text) if _FLOAT.fullmatch(text) else None
+
+
+def _character(text: str, at: int) -> int:
+    body = text[1:-1] if len(text) > 2 and text.endswith("'") else ""
+    code = unescape(body, at)
+    if len(code) != 1:
+        raise Fault(
+            f"{text} is not a character constant", at, "write one ASCII character or escape, as 'a' or '\\n'"
+        )
+    return code[0]
+
+
+def unescape(body: str, at: int = 0) -> bytes:
+    """Bytes of a string's inside: UTF-8, with \\n \\t \\r \\b \\f \\v \\a \\\\ \\" \\' \\ooo and \\xhh."""
+
+    def byte(match: re.Match[str]) -> str:
+        code = match[1]
+        if code[0] == "x" and len(code) > 1:
+            return chr(int(code[1:], 16) & 0xFF)
+        if code[0] in "01234567":
+            return chr(int(code, 8) & 0xFF)
+        if code in _ESCAPES:
+            return chr(_ESCAPES[code])
+        if code in "\\\"'":
+            return code
+        raise Fault(
+            f"unknown escape \\{code}",
+            at + match.start(),
+            "known: \\n \\t \\r \\b \\f \\v \\a \\\\ \\\" \\' \\ooo \\xhh",
+        )
+
+    if "\\" not in body:
+        return body.encode()
+    parts, end = [], 0
+    for match in _ESCAPE.finditer(body):
+        parts += [body[end : match.start()].encode(), byte(match).encode("latin-1")]
+        end = match.end()
+    return b"".join((*parts, body[end:].encode()))
+
+
+def _divide(a: int, b: int) -> int:
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+_OPERATORS: dict[str, Callable[[int, int], int]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": _divide,
+    "%": lambda a, b: a - _divide(a, b) * b,
+    "<<": lambda a, b: a << b,
+    ">>": lambda a, b: a >> b,
+    "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b,
+    "^": lambda a, b: a ^ b,
+    "==": lambda a, b: int(a == b),
+    "!=": lambda a, b: int(a != b),
+    "<": lambda a, b: int(a < b),
+    ">": lambda a, b: int(a > b),
+    "<=": lambda a, b: int(a <= b),
+    ">=": lambda a, b: int(a >= b),
+    "&&": lambda a, b: int(bool(a and b)),
+    "||": lambda a, b: int(bool(a or b)),
+}
+_RELATIVE = ("-", "==", "!=", "<", ">", "<=", ">=")
+
+
+def evaluate(node: Node, atoms: Sequence[str], scope: Scope) -> Value:
+    """Value of an expression: a number, or a place in a section while the layout is open.
+
+    Numbers lie in -2**63 .. 2**64-1; Fault when one leaves that range, Unknown when it cannot be told yet.
+    """
+    if isinstance(node, Atom):
+        number = literal(atoms[node.index], node.at)
+        return scope.value_of(atoms[node.index], node.at) if number is None else number
+    if isinstance(node, Paren):
+        return evaluate(node.inner, atoms, scope)
+    if isinstance(node, Function):
+        return scope.apply(node.name, evaluate(node.argument, atoms, scope), node.at)
+    if isinstance(node, Unary):
+        return _unary(node, number_of(evaluate(node.operand, atoms, scope), node.at))
+    return _binary(node, evaluate(node.left, atoms, scope), evaluate(node.right, atoms, scope))
+
+
+def number_of(value: Value, at: int | None = None) -> int:
+    """A value as a number; Unknown for an address before the layout."""
+    if isinstance(value, Address):
+        raise Unknown(f"an address in {value.section}", at)
+    return value
+
+
+def _unary(node: Unary, value: int) -> int:
+    if node.op == "!":
+        return int(not value)
+    return _in_range({"-": -value, "~": ~value, "+": value}[node.op], node.at)
+
+
+def _binary(node: Binary, left: Value, right: Value) -> Value:
+    op = node.op
+    if isinstance(left, Address) or isinstance(right, Address):
+        if isinstance(left, Address) and isinstance(right, int) and op in ("+", "-"):
+            return Address(left.section, left.offset + (right if op == "+" else -right))
+        if isinstance(right, Address) and isinstance(left, int) and op == "+":
+            return Address(right.section, right.offset + left)
+        if (
+            isinstance(left, Address)
+            and isinstance(right, Address)
+            and op in _RELATIVE
+            and left[0] == right[0]
+        ):
+            return _OPERATORS[op](left.offset, right.offset)
+    a, b = number_of(left, node.at), number_of(right, node.at)
+    if op in ("/", "%") and b == 0:
+        raise Fault(f"division of {a} by zero", node.at)
+    if op in ("<<", ">>") and not 0 <= b <= 63:
+        raise Fault(f"shift by {b} is outside 0..63", node.at)
+    return _in_range(_OPERATORS[op](a, b), node.at)
+
+
+def _in_range(value: int, at: int) -> int:
+    if not LIMIT_LOW <= value < LIMIT_HIGH:
+        raise Fault(f"the result {value} does not fit 64 bits", at)
+    return value

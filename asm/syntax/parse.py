@@ -1,0 +1,266 @@
+"""The shape of a statement's operands, parsed with ``grammar.lark``; its atoms stay in the text."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from asm.diagnostics import Fault
+
+from .expressions import Atom, Binary, Function, Node, Paren, Unary
+
+if TYPE_CHECKING:
+    from lark import Lark
+
+ATOM = re.compile(
+    r"((?<![\w.$])(?!(?<=%)[a-z_]+\s*\()(?:\d[\d.]*+[eE][+-]\d++|[\w.$]++)(?!\s*=(?!=))|'(?:\\.[0-7]*|[^'\\])'?)"
+)
+"""A number, name or character constant; not the name of an operand (``n=``) nor of a function (``%hi(``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Based:
+    """``offset(register)``."""
+
+    offset: Node
+    base: Node
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """``[1, 2, 8, 64]``."""
+
+    parts: tuple[Node, ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class String:
+    """The inside of a quoted string, escapes as written."""
+
+    body: str
+    at: int
+
+
+Term = Node | Based | Lanes | String
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One operand; ``name`` is empty for a positional one."""
+
+    name: str
+    term: Term
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """The operands of a statement and the text they were parsed from."""
+
+    text: str
+    start: int
+    items: tuple[Operand, ...]
+    atoms: tuple[str, ...]
+
+    def place_in(self, text: str, start: int, at: int) -> int:
+        """Where the part at offset ``at`` of our text stands in operands of the same shape at ``start``."""
+        end_here, end_there = self.start, start
+        for here, there in zip(
+            ATOM.finditer(self.text, self.start), ATOM.finditer(text, start), strict=False
+        ):
+            if here.end() > at:
+                return there.start() if here.start() <= at else end_there + at - end_here
+            end_here, end_there = here.end(), there.end()
+        return end_there + at - end_here
+
+
+_NAMED = re.compile(r"\s*(?:([A-Za-z_][\w.$]*)\s*=\s*)?")
+_TERM = re.compile(r"\s*(-?)\s*([\w.$]+)\s*")
+
+
+def parse_operands(text: str, start: int = 0) -> Operands:
+    """Parse ``text`` from ``start``; positions count from the beginning of ``text``.
+
+    Sums of atoms, alone, as offsets of a base and in brackets, are taken apart here: most programs hold
+    nothing else, and then need not wait for Lark to be imported.
+    """
+    plain = _Plain(text, start).operands()
+    return plain if plain is not None else parse_with_grammar(text, start)
+
+
+class _Plain:
+    """Reads operands without the grammar, as far as it can."""
+
+    def __init__(self, text: str, start: int) -> None:
+        self.text, self.start, self.at = text, start, start
+        self.atoms: list[str] = []
+
+    def operands(self) -> Operands | None:
+        """None for what only the grammar can tell."""
+        text, items = self.text, list[Operand]()
+        if not text[self.start :].strip():
+            return Operands(text, self.start, (), ())
+        while True:
+            item = self._operand()
+            if item is None:
+                return None
+            items.append(item)
+            if self.at == len(text):
+                found = tuple(ATOM.findall(text, self.start))
+                return Operands(text, self.start, tuple(items), found) if found == tuple(self.atoms) else None
+            if not self._skip(","):
+                return None
+
+    def _skip(self, character: str) -> bool:
+        """Go behind a character, and the blanks behind it, if it stands here."""
+        if not self.text.startswith(character, self.at):
+            return False
+        rest = self.text[self.at + 1 :]
+        self.at = len(self.text) - len(rest.lstrip())
+        return True
+
+    def _operand(self) -> Operand | None:
+        match = _NAMED.match(self.text, self.at)
+        assert match is not None  # it may be empty
+        begin = self.at = match.end()
+        term = self._lanes() if self.text.startswith("[", begin) else self._value()
+        name = match[1] or ""
+        return None if term is None else Operand(name, term, match.start(1) if name else begin)
+
+    def _value(self) -> Term | None:
+        """A sum, perhaps with a base behind it."""
+        start = self.at
+        offset = self._sum()
+        if offset is None or not self._skip("("):
+            return offset
+        base = self._sum()
+        return None if base is None or not self._skip(")") else Based(offset, base, start)
+
+    def _lanes(self) -> Lanes | None:
+        start = self.at
+        self._skip("[")
+        parts: list[Node] = []
+        while True:
+            part = self._sum()
+            if part is None:
+                return None
+            parts.append(part)
+            if not self._skip(","):
+                break
+        return Lanes(tuple(parts), start) if self._skip("]") else None
+
+    def _sum(self) -> Node | None:
+        """Atoms, each perhaps with a minus, between them plus or minus signs."""
+        node = self._term()
+        while node is not None and self.text.startswith(("+", "-"), self.at):
+            at = self.at
+            self.at += 1
+            right = self._term()
+            node = None if right is None else Binary(self.text[at], node, right, at)
+        return node
+
+    def _term(self) -> Node | None:
+        match = _TERM.match(self.text, self.at)
+        if match is None:
+            return None
+        self.at = match.end()
+        atom = Atom(len(self.atoms), match.start(2))
+        self.atoms.append(match[2])
+        return Unary("-", atom, match.start(1)) if match[1] else atom
+
+
+def parse_with_grammar(text: str, start: int = 0) -> Operands:
+    """What ``parse_operands`` does, for every text, with Lark."""
+    from lark.exceptions import UnexpectedCharacters, UnexpectedInput
+
+    matches = list(ATOM.finditer(text, start))
+    try:
+        tree = _parser().parse(" " * start + text[start:])
+    except UnexpectedInput as error:
+        at = (
+            error.pos_in_stream if error.pos_in_stream is not None and error.pos_in_stream >= 0 else len(text)
+        )
+        found = getattr(error, "token", None)
+        if isinstance(error, UnexpectedCharacters):
+            message = f"unexpected character {text[at]!r}"
+        elif not found:
+            at, message = len(text.rstrip()), "the operands end too early"
+        else:
+            message = f"unexpected '{found}'"
+        raise Fault(message, at, "operands are separated by commas") from None
+    items = _Builder({match.start(): index for index, match in enumerate(matches)}).operands(tree)
+    return Operands(text, start, items, tuple(match[0] for match in matches))
+
+
+@cache
+def _parser() -> Lark:
+    """Lark's tables; computed once per user and version, as that takes longer than most programs."""
+    from lark import Lark
+
+    grammar = Path(__file__).with_name("grammar.lark").read_text(encoding="utf-8")
+    return Lark(
+        grammar, parser="lalr", propagate_positions=True, maybe_placeholders=False, cache=_cache_file()
+    )
+
+
+def _cache_file() -> str | bool:
+    """A file in the user's cache folder, False when there can be none."""
+    try:
+        root = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+        folder = Path(root) / "tx8"
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):  # a folder that cannot be written; no home at all
+        return False
+    return str(folder / "grammar.tables")
+
+
+class _Builder:
+    """Lark's tree to our nodes. ``indices``: number of the atom that starts at an offset."""
+
+    def __init__(self, indices: dict[int, int]) -> None:
+        self.indices = indices
+
+    def operands(self, tree: Any) -> tuple[Operand, ...]:
+        return tuple(self._operand(child) for child in tree.children)
+
+    def _operand(self, tree: Any) -> Operand:
+        at = tree.meta.start_pos
+        if tree.data == "named":
+            name, value = tree.children
+            return Operand(str(name), self._term(value), at)
+        return Operand("", self._term(tree), at)
+
+    def _term(self, tree: Any) -> Term:
+        at = tree.meta.start_pos
+        if tree.data == "based":
+            return Based(self._node(tree.children[0]), self._node(tree.children[1]), at)
+        if tree.data == "lanes":
+            return Lanes(tuple(self._node(child) for child in tree.children), at)
+        if tree.data == "string":
+            return String(str(tree.children[0])[1:-1], at)
+        return self._node(tree)
+
+    def _node(self, tree: Any) -> Node:
+        at, kind, children = tree.meta.start_pos, tree.data, tree.children
+        if kind == "atom":
+            if at not in self.indices:  # x %name(y): neither a remainder nor a function
+                raise Fault(f"unexpected '{children[0]}('", at, "operands are separated by commas")
+            return Atom(self.indices[at], at)
+        if kind == "paren":
+            return Paren(self._node(children[0]), at)
+        if kind == "function":
+            return Function(str(children[0])[1:], self._node(children[1]), at)
+        if kind == "unary":
+            return Unary(str(children[0]), self._node(children[1]), at)
+        if kind == "binary":
+            return Binary(
+                str(children[1]), self._node(children[0]), self._node(children[2]), children[1].start_pos
+            )
+        op = "||" if kind == "logical_or" else "&&"
+        return Binary(op, self._node(children[0]), self._node(children[1]), at)

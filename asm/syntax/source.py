@@ -1,0 +1,76 @@
+"""Lines of a program and where they came from; comments and statements of a line."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from asm.diagnostics import Diagnostic, Fault
+
+_BLOCK_COMMENT = re.compile(
+    r'"(?:[^"\\\n]|\\.)*"|\'(?:\\.|[^\'\\\n])\'|#[^\n]*|//[^\n]*|/\*.*?\*/|/\*.*', re.DOTALL
+)
+_PIECE = re.compile(r'"(?:[^"\\]|\\.)*"?|\'(?:\\.|[^\'\\])\'?|#|//|;|[^"\'#/;]+|/')
+SECTION_NAME = re.compile(r"[\w.$-]+")
+SPECIAL = re.compile(r"[#/;\"']")
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a program, without block comments; any line ends."""
+    return _without_block_comments(text.replace("\r\n", "\n")).split("\n")
+
+
+def _without_block_comments(text: str) -> str:
+    """``/* ... */`` replaced by blanks, so that every other character keeps its place."""
+    if "/*" not in text:
+        return text
+    return _BLOCK_COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m[0]) if m[0].startswith("/*") else m[0], text)
+
+
+def statements(line: str) -> list[tuple[int, int]]:
+    """[start, end) of each statement of a line, comments left out."""
+    if not SPECIAL.search(line):
+        return [(0, len(line))]
+    found, start = [], 0
+    for piece in _PIECE.finditer(line):
+        if piece[0] == ";":
+            found.append((start, piece.start()))
+            start = piece.end()
+        elif piece[0] in ("#", "//"):
+            found.append((start, piece.start()))
+            return found
+    found.append((start, len(line)))
+    return found
+
+
+@dataclass(eq=False)
+class Source:
+    """A file, or the lines that a macro or a repetition makes.
+
+    ``first``: line number of ``lines[0]``. ``file`` and ``line`` (-1: each its own) are what the line table
+    gets, no file meaning no row; ``notes`` say how we came here.
+    """
+
+    name: str
+    lines: list[str]
+    first: int = 1
+    file: str | None = None
+    line: int = -1
+    notes: tuple[str, ...] = ()
+    depth: int = 0
+    macro: bool = False
+    conditions: list[tuple[int, bool]] = field(default_factory=list)
+    """(line of the .if, whether its .else was seen) of the open conditionals."""
+
+    def where(self, index: int) -> str:
+        return f"{self.name}:{self.first + index}"
+
+    def row_line(self, index: int) -> int:
+        return self.line if self.line >= 0 else self.first + index
+
+    def diagnostic(self, index: int, fault: Fault, start: int) -> Diagnostic:
+        """The fault as a report; ``start`` is the column offset when the fault has none."""
+        line = self.lines[index] if index < len(self.lines) else ""
+        at = start if fault.at is None else fault.at
+        help = (f"help: {fault.help}",) if fault.help else ()
+        return Diagnostic(self.name, self.first + index, at + 1, fault.message, line, (*help, *self.notes))

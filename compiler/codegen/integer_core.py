@@ -1,0 +1,120 @@
+"""Scalar code: the kernel core works on elements of tensors in DDR.
+
+For integers wider than the engines compute with, and for accesses whose addresses depend on data. Tiles take
+whole blocks of elements, so that no two of them write the same line.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from compiler.codegen.slices.tensors import DdrTensor, Space, View, collapse, unravel
+from compiler.graph import Shape
+from tx8isa.numbers.formats import Format
+
+from .expr import Address, Value, Variable, ceil_div, minimum
+from .kernel import Kernel
+
+_BLOCK = 64
+_LOADS = {
+    Format.INT8: "lb",
+    Format.UINT8: "lbu",
+    Format.INT32: "lw",
+    Format.INT64: "ld",
+    Format.FP16: "lh",
+    Format.BF16: "lh",
+    Format.FP32: "lw",
+    Format.TF32: "lw",
+}
+_STORES = {8: "sb", 16: "sh", 32: "sw", 64: "sd"}
+_ENGINE_VIEW = 0x280000000 - 0x80000000
+"""From DDR as the kernel core sees it to DDR as engines see it (docs/isa.md, Memories and addresses)."""
+_UNKNOWN = 1 << 31
+"""Bound of values of which nothing is known when compiling; they are not used in index arithmetic."""
+
+
+@dataclass(frozen=True)
+class Core:
+    """Emits scalar instructions; values are in registers that live to the end of the enclosing scope."""
+
+    k: Kernel
+
+    @contextmanager
+    def elements(self, count: int, block: int = _BLOCK) -> Iterator[Value]:
+        """Every element number below ``count`` that is this tile's; stores are finished behind the loop."""
+        k = self.k
+        with k.items(ceil_div(count, block)) as number:
+            begin = k.let(number * block)
+            end = k.let(minimum(begin + block, count))
+            with k.loop(end, begin) as element:
+                yield element
+        k.out.instruction("fence")
+
+    def register(self) -> str:
+        return self.k.registers.take()
+
+    def emit(self, mnemonic: str, *operands: str) -> None:
+        self.k.out.instruction(mnemonic, *operands)
+
+    def number(self, value: int) -> str:
+        """A register with a known number."""
+        register = self.register()
+        self.emit("li", register, str(value))
+        return register
+
+    def address(self, tensor: DdrTensor, element: Value) -> str:
+        """A register with the address of an element."""
+        base = Address(tensor.symbol) + -_ENGINE_VIEW
+        value = self.k.let(base + element * tensor.bytes_each)
+        if not isinstance(value, Variable):
+            value = Variable(self.k.registers.compute(value), 0, _UNKNOWN)
+        return value.register
+
+    def load(self, tensor: DdrTensor, element: Value) -> str:
+        """The bits of an element, extended as its format says."""
+        address = self.address(tensor, element)
+        self.emit(_LOADS[tensor.fmt], address, f"0({address})")
+        return address
+
+    def store(self, tensor: DdrTensor, element: Value, register: str) -> None:
+        """The low bits of a register to an element."""
+        self.emit(_STORES[tensor.fmt.bits], register, f"0({self.address(tensor, element)})")
+
+    def index(self, register: str, size: int) -> Value:
+        """An index that counts from the end when negative; the program stops when it is out of range."""
+        self.emit("bgez", register, "1f")
+        bound = self.number(size)
+        self.emit("add", register, register, bound)
+        self.k.out.label("1")
+        self.emit("li", bound, str(size))
+        self.emit("bltu", register, bound, "1f")
+        self.emit("ebreak")
+        self.k.out.label("1")
+        return Variable(register, 0, size - 1)
+
+
+def element_of(view: View, space: Space, number: Value) -> Value:
+    """Element of the view's tensor that a number of the index space stands for."""
+    element: Value = view.offset
+    for index, step in zip(unravel(number, space.sizes), view.strides, strict=True):
+        element = element + index * step
+    return element
+
+
+def offset_of(index: Sequence[Value], strides: Sequence[int]) -> Value:
+    """Element number of an index."""
+    element: Value = 0
+    for part, step in zip(index, strides, strict=True):
+        element = element + part * step
+    return element
+
+
+def fill(k: Kernel, shape: Shape, view: View, value: int) -> None:
+    """Write one integer to every element of a view."""
+    core = Core(k)
+    space = collapse(shape, (view,))
+    with core.elements(math.prod(space.sizes)) as number:
+        core.store(view.tensor, element_of(space.views[0], space, number), core.number(value))

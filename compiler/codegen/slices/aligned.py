@@ -1,0 +1,380 @@
+"""Channel-blocked tensors in the scratchpad: loading, storing, and arithmetic with one value per channel.
+
+The aligned layout stores planes of 64 channels and a narrower tail (layouts.py). Blocked tensors lie so in
+DDR too, and their slices are copied in long runs. Of compact ones whole planes go straight between DDR and
+their place; a tail whose stored width is not its number of channels is repacked by the TDMA.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from compiler.codegen.expr import Value
+from compiler.codegen.kernel import Argument, Kernel
+from compiler.graph import Array
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import LINE_BYTES, aligned_channels, batch_bytes, full_blocks, tail_width
+
+from .tensors import DdrTensor, dma_loops
+from .vector import WIDE, Vector, convert, widened
+
+BLOCK = 64
+"""Channels of a plane for elements of 16 and 32 bits."""
+
+MOST_POSITIONS = 16384
+"""A TDMA instruction makes one move per position; more of them run into its time-out."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The positions of a slice: ``height`` rows, at most ``room``, of ``width``.
+
+    Rows have ``columns`` positions where that is given, at most ``width``.
+    """
+
+    height: Value
+    width: int
+    room: int
+    columns: Value | None = None
+
+    @property
+    def row(self) -> Value:
+        """Positions of a row."""
+        return self.width if self.columns is None else self.columns
+
+    @property
+    def positions(self) -> Value:
+        return self.height * self.row
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """A channel-blocked slice in the scratchpad, one batch."""
+
+    base: Value
+    fmt: Format
+    grid: Grid
+    channels: int
+
+    @property
+    def planes(self) -> int:
+        """Whole planes, a folded remainder included."""
+        return full_blocks(self.channels, BLOCK)
+
+    @property
+    def tail(self) -> int:
+        """Stored channels of the tail plane, 0 without one."""
+        return tail_width(self.channels, BLOCK)
+
+    @property
+    def elements(self) -> Value:
+        """Stored elements, padding included."""
+        return self.grid.positions * aligned_channels(self.channels, BLOCK)
+
+    @property
+    def room(self) -> int:
+        """The largest number of stored elements."""
+        return self.grid.room * self.grid.width * aligned_channels(self.channels, BLOCK)
+
+    @property
+    def shape(self) -> list[Value]:
+        """The packed shape operand."""
+        return [1, self.grid.height, self.grid.row, self.channels]
+
+    def plane(self, index: int) -> Value:
+        """Address of a plane."""
+        return self.base + self.grid.positions * (index * BLOCK * self.fmt.bits // 8)
+
+    def at(self, base: Value, fmt: Format) -> Aligned:
+        """The same slice elsewhere, or in another format."""
+        return replace(self, base=base, fmt=fmt)
+
+
+def aligned_bytes(positions: int, channels: int, fmt: Format) -> int:
+    """Room for a slice. A tail plane is written in whole lines from where it begins: one line more."""
+    return batch_bytes(positions, channels, fmt.bits) + LINE_BYTES
+
+
+def slice_buffer(k: Kernel, name: str, fmt: Format, grid: Grid, channels: int) -> Aligned:
+    """A new slice without content."""
+    base = k.buffer(name, aligned_bytes(grid.room * grid.width, channels, fmt))
+    return Aligned(base, fmt, grid, channels)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a slice of a tensor [N, ..., C] begins: image, position in it, channel.
+
+    A ``row_step`` above 1 takes every so-many-th row of the image only. ``pitch``: positions of a row of the
+    image, if the slice has not all of them. Of a blocked tensor a slice begins
+    with a plane and ends with one or with the last channel; or it is 4, 8, 16 or 32 channels within a plane,
+    a whole number of slices from its beginning, and the tensor has whole planes only.
+    """
+
+    image: Value
+    position: Value
+    lane: Value = 0
+    row_step: int = 1
+    pitch: int = 0
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one DMA instruction moves: ``planes`` of the slice, ``width`` channels of each position.
+
+    ``plane`` is the first of them in the slice; ``first`` its first element in the tensor.
+    """
+
+    plane: int
+    first: Value
+    loops: dict[str, Argument]
+
+
+def blocked_runs(tensor: DdrTensor, at: Place, grid: Grid, channels: int) -> list[Run]:
+    """The parts of a slice of a blocked tensor: whole planes, and the tail or the part of a plane."""
+    hw, all_channels = math.prod(tensor.shape[1:-1]), tensor.shape[-1]
+    start = at.image * (batch_bytes(hw, all_channels, tensor.fmt.bits) // tensor.bytes_each)
+    whole, tail = full_blocks(channels, BLOCK), tail_width(channels, BLOCK)
+    if tail and all_channels % BLOCK == 0:
+        first = at.lane // BLOCK * (hw * BLOCK) + at.lane % BLOCK
+        place = start + (first + at.position * BLOCK)
+        return [Run(0, place, _rows(at, grid, BLOCK, tail, []))]
+    start = start + at.lane * hw
+    runs = []
+    if whole:
+        place = start + at.position * BLOCK
+        runs.append(Run(0, place, _rows(at, grid, BLOCK, BLOCK, [(whole, hw * BLOCK)])))
+    if tail:
+        place = start + (whole * BLOCK * hw + at.position * tail)
+        runs.append(Run(whole, place, _rows(at, grid, tail, tail, [])))
+    return runs
+
+
+def _rows(
+    at: Place, grid: Grid, step: int, width: int, outer: list[tuple[Value, int]]
+) -> dict[str, Argument]:
+    """Loops over ``outer`` (extent, stride) and positions ``step`` apart, of each ``width`` elements."""
+    if at.row_step == 1 and not at.pitch:
+        inner = [(grid.positions, step), (width, 1)]
+    else:
+        pitch = at.row_step * (at.pitch or grid.width) * step
+        inner = [(grid.height, pitch), (grid.row, step), (width, 1)]
+    return dma_loops([stride for _, stride in outer + inner], [extent for extent, _ in outer + inner])
+
+
+def load_slice(k: Kernel, name: str, tensor: DdrTensor, at: Place, grid: Grid, channels: int) -> Aligned:
+    """Read ``channels`` channels of a grid of positions of a tensor [N, ..., C], blocked or compact."""
+    if not tensor.blocked:
+        first, step = _first(tensor, at), tensor.shape[-1]
+        return load_aligned(k, name, tensor, first, step, grid, channels, at.row_step)
+    target = slice_buffer(k, name, tensor.fmt, grid, channels)
+    for run in blocked_runs(tensor, at, grid, channels):
+        k.emit(f"rdma.{tensor.fmt.token}", dst=target.plane(run.plane), src=tensor.at(run.first), **run.loops)
+    return target
+
+
+def store_slice(k: Kernel, source: Aligned, tensor: DdrTensor, at: Place) -> None:
+    """Write a slice to its place in a tensor [N, ..., C], blocked or compact; whole rows of it."""
+    if not tensor.blocked:
+        store_aligned(k, source, tensor, _first(tensor, at), tensor.shape[-1])
+        return
+    for run in blocked_runs(tensor, at, source.grid, source.channels):
+        place = source.plane(run.plane)
+        k.emit(f"wdma.{tensor.fmt.token}", dst=tensor.at(run.first), src=place, **run.loops)
+
+
+def _first(tensor: DdrTensor, at: Place) -> Value:
+    """First element of a slice of a compact tensor."""
+    position = at.image * math.prod(tensor.shape[1:-1]) + at.position
+    return position * tensor.shape[-1] + at.lane
+
+
+def load_aligned(
+    k: Kernel,
+    name: str,
+    tensor: DdrTensor,
+    first: Value,
+    step: int,
+    grid: Grid,
+    channels: int,
+    row_step: int = 1,
+    into: Value | None = None,
+) -> Aligned:
+    """Read a slice; position p begins at element ``first + p * step`` of the tensor.
+
+    Rows of the slice are ``row_step`` rows apart. It goes ``into`` a place of the caller or a new buffer.
+    """
+    if into is None:
+        target = slice_buffer(k, name, tensor.fmt, grid, channels)
+    else:
+        target = Aligned(into, tensor.fmt, grid, channels)
+    whole, rest = divmod(channels, BLOCK)
+    at = Place(0, 0, row_step=row_step)
+    if whole:
+        loops = _rows(at, grid, step, BLOCK, [(whole, BLOCK)])
+        k.emit(f"rdma.{tensor.fmt.token}", dst=target.base, src=tensor.at(first), **loops)
+    if rest:
+        source, place = tensor.at(first + whole * BLOCK), target.plane(whole)
+        loops = _rows(at, grid, step, rest, [])
+        if rest == _stored_width(target):
+            k.emit(f"rdma.{tensor.fmt.token}", dst=place, src=source, **loops)
+        else:
+            compact = k.buffer(f"{name}_tail", grid.room * grid.width * rest * tensor.bytes_each)
+            k.emit(f"rdma.{tensor.fmt.token}", dst=compact, src=source, **loops)
+            shape: list[Value] = [1, grid.height, grid.width, rest]
+            k.emit(
+                f"td.channelnorm.{tensor.fmt.token}", dst=place, src0=compact, shape=shape, dst_shape=shape
+            )
+    return target
+
+
+def store_aligned(k: Kernel, source: Aligned, tensor: DdrTensor, first: Value, step: int) -> None:
+    """Write a slice; position p begins at element ``first + p * step`` of the tensor."""
+    whole, rest = divmod(source.channels, BLOCK)
+    positions, each = source.grid.positions, tensor.bytes_each
+    if whole:
+        loops = dma_loops((BLOCK, step, 1), (whole, positions, BLOCK))
+        k.emit(f"wdma.{tensor.fmt.token}", dst=tensor.at(first), src=source.base, **loops)
+    if rest:
+        data, width = source.plane(whole), _stored_width(source)
+        if rest != width:
+            compact = k.buffer("compact", source.grid.room * source.grid.width * rest * each)
+            k.emit(
+                "td.gatherscatter",
+                dst=compact,
+                src0=data,
+                n=rest * each,
+                src_stride0=width * each,
+                src_iter0=positions,
+                dst_stride0=rest * each,
+                dst_iter0=positions,
+            )
+            data = compact
+        loops = dma_loops((step, 1), (positions, rest))
+        target = tensor.at(first + whole * BLOCK)
+        k.emit(f"wdma.{tensor.fmt.token}", dst=target, src=data, **loops)
+
+
+def _stored_width(slice_: Aligned) -> int:
+    """Channels per position in the last plane."""
+    return slice_.tail or BLOCK
+
+
+def widened_slice(k: Kernel, source: Aligned) -> Aligned:
+    """The slice in FP32."""
+    if source.fmt in WIDE:
+        return source.at(source.base, Format.FP32)
+    target = slice_buffer(k, "wide", Format.FP32, source.grid, source.channels)
+    convert(k, target.base, source.base, source.elements, source.fmt, Format.FP32)
+    return target
+
+
+def narrowed_slice(k: Kernel, source: Aligned, fmt: Format) -> Aligned:
+    """An FP32 slice rounded once to ``fmt``."""
+    if fmt is Format.FP32:
+        return source
+    target = slice_buffer(k, "narrow", fmt, source.grid, source.channels)
+    convert(k, target.base, source.base, source.elements, Format.FP32, fmt)
+    return target
+
+
+def per_channel(k: Kernel, name: str, data: Aligned, vector: Value) -> None:
+    """data = data name vector, in place, with one FP32 element of ``vector`` per stored channel.
+
+    The loop form takes a unit of 64 per plane; a single plane or a tail is the form without loop.
+    """
+    positions, token = data.grid.positions, data.fmt.token
+    group = positions * BLOCK
+    if data.planes > 1:
+        k.emit(
+            f"ct.{name}.vuv_loop.{token}",
+            dst=data.base,
+            src0=data.base,
+            src1=vector,
+            n=group,
+            unit=BLOCK,
+            full=group * data.planes,
+            full_unit=BLOCK * data.planes,
+        )
+    elif data.planes:
+        Vector(k, data.fmt, group).vuv(name, data.base, data.base, vector, BLOCK)
+    if data.tail:
+        place, unit = data.plane(data.planes), vector + data.planes * BLOCK * data.fmt.bits // 8
+        Vector(k, data.fmt, positions * data.tail).vuv(name, place, place, unit, data.tail)
+
+
+def spread(k: Kernel, target: Aligned, vector: Value) -> None:
+    """Write FP32 ``vector``, one element per stored channel, to every position of a slice."""
+    together = max(1, MOST_POSITIONS // (target.grid.room * target.grid.width))
+    for first in range(0, target.planes, together):
+        planes = min(together, target.planes - first)
+        _spread(k, target, first, planes, BLOCK, vector)
+    if target.tail:
+        _spread(k, target, target.planes, 1, target.tail, vector)
+
+
+def _spread(k: Kernel, target: Aligned, first: int, planes: int, width: int, vector: Value) -> None:
+    size, positions = 4 * width, target.grid.positions
+    k.emit(
+        "td.gatherscatter",
+        dst=target.plane(first),
+        src0=vector + 4 * BLOCK * first,
+        n=size,
+        src_stride0=0,
+        src_iter0=positions,
+        src_stride1=size,
+        src_iter1=planes,
+        dst_stride0=size,
+        dst_iter0=positions * planes,
+    )
+
+
+@dataclass(frozen=True)
+class ChannelVector:
+    """One value per channel in DDR; ``padded``: FP32 with zeros behind, else of the compute format."""
+
+    tensor: DdrTensor
+    padded: bool
+
+
+def channel_vector(k: Kernel, name: str, tensor: DdrTensor, scale: float = 1.0) -> ChannelVector:
+    """Prepare a vector of one value per channel; a constant keeps the precision of the graph.
+
+    ``scale`` is multiplied in; only a constant may have one other than 1.
+    """
+    if tensor.value is None:
+        if scale != 1.0:
+            raise ValueError("a vector that is computed cannot be scaled here")
+        return ChannelVector(tensor, False)
+    values = np.asarray(tensor.value, np.float64).reshape(-1) * scale
+    data: Array = np.concatenate([values, np.zeros(BLOCK)]).astype(np.float32)
+    symbol = k.constant(name, Format.FP32, data).symbol
+    return ChannelVector(DdrTensor(symbol, Format.FP32, data.shape), True)
+
+
+def load_vector(k: Kernel, name: str, vector: ChannelVector, first: Value, channels: int) -> Value:
+    """Read the values of ``channels`` channels as FP32, padded to the stored channels."""
+    stored = aligned_channels(channels, BLOCK)
+    tensor = vector.tensor
+    target = k.buffer(name, stored * tensor.bytes_each)
+    count = stored
+    if not vector.padded:
+        count = channels
+        k.emit(f"td.memset.{tensor.fmt.token}", dst=target, value=0.0, n=stored)
+    k.emit(f"rdma.{tensor.fmt.token}", dst=target, src=tensor.at(first), n=count)
+    return widened(k, target, stored, stored, tensor.fmt)
+
+
+def stored_elements(tensor: DdrTensor) -> int:
+    """Elements of an image of a blocked tensor, padding lanes included, the gap behind it not."""
+    return math.prod(tensor.shape[1:-1]) * aligned_channels(tensor.shape[-1], BLOCK)
+
+
+def within_plane(channels: int, part: int) -> bool:
+    """Whether equal parts of the channels are slices of a blocked tensor (see ``Place``)."""
+    if part % BLOCK == 0:
+        return True
+    return channels % BLOCK == 0 and part in (4, 8, 16, 32)

@@ -1,0 +1,321 @@
+"""Folds along one axis of [outer, axis, inner], many at a time.
+
+A slice lies in the scratchpad as FP32 [axis, R]: one lane per fold, R of 4, 8, 16, 32 or 64 so that the
+packed and the aligned layout are the same. Values that belong to a lane are then the unit of a VuV
+instruction. With inner > 1 the lanes are neighbours in DDR; with inner = 1 they are rows and the TDMA
+transposes. An axis that does not fit is swept in segments, and loaded again for every sweep.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from compiler.codegen.expr import Expr, Value, ceil_div, highest, minimum
+from compiler.codegen.kernel import Kernel
+from tx8isa.numbers.formats import Format
+
+from .aligned import Grid, load_aligned
+from .lane_turner import LaneTurner
+from .tensors import DdrTensor, dma_loops
+from .vector import Vector, narrowed, widened
+
+_WIDTHS = (64, 32, 16, 8, 4)
+_LONGEST_SEGMENT = 4096
+"""Extent of one lane of a packed shape."""
+_MOST_MOVES = 16384
+"""Moves of one gatherscatter before it runs into the TDMA's time-out."""
+WORD = 4
+
+
+class Edit(Protocol):
+    """What is done to FP32 rows before they are stored."""
+
+    def rows(self, data: Value, start: Value, n: Value) -> None:
+        """Change compact rows [r, segment] that begin at element ``start`` of the axis; n elements."""
+
+    def lanes(self, data: Value) -> None:
+        """Change FP32 lanes [axis, R]."""
+
+
+@dataclass(frozen=True)
+class Folds:
+    """The problem: ``outer`` x ``inner`` folds of ``axis`` elements each."""
+
+    outer: int
+    axis: int
+    inner: int
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Part of the axis in the scratchpad: ``count`` elements of every lane from ``start`` on."""
+
+    data: Value
+    start: Value
+    count: Value
+
+
+@dataclass
+class Lanes:
+    """The slices of one phase. ``bytes_each``: scratchpad bytes per element, all its buffers together."""
+
+    k: Kernel
+    source: DdrTensor
+    folds: Folds
+    bytes_each: int
+    short: bool = True
+    """Whether results that are stored as rows have fewer bytes than FP32."""
+    width: int = field(init=False)
+    segment: int = field(init=False)
+    table: Value = field(init=False)
+    turner: LaneTurner = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.width = self._width()
+        fit = max(1, (self.k.budget - 8192) // (self.width * self.bytes_each))
+        self.segment = min(self.folds.axis, _LONGEST_SEGMENT, fit)
+        if self.by_engine:
+            self.turner = LaneTurner(self.k, self.folds.axis, self.width)
+            return
+        table = self.k.buffer("lanes", WORD * self.segment * self.width)
+        self.table = table
+        if self.rows % self.width:  # lanes that no fold uses are computed too: they must hold something
+            self.k.emit("td.memset.fp32", dst=table, value=0.0, n=self.segment * self.width)
+        if self._spread:
+            narrow = self.source.bytes_each * self.segment * self.width
+            self.narrow = self.k.buffer("spread", narrow)
+            fmt = self.source.fmt.token
+            self.k.emit(f"td.memset.{fmt}", dst=self.narrow, value=0.0, n=self.segment * self.width)
+
+    @property
+    def rows(self) -> int:
+        """Folds that neighbouring lanes may take together."""
+        return self.folds.outer if self.folds.inner == 1 else self.folds.inner
+
+    @property
+    def resident(self) -> bool:
+        """Whether the whole axis is in the scratchpad."""
+        return self.segment == self.folds.axis
+
+    @property
+    def by_engine(self) -> bool:
+        """Whether the matrix engine transposes rows; four bytes would take it longer than the TDMA."""
+        return self.folds.inner == 1 and self.resident and self.source.bytes_each < WORD and self.short
+
+    @property
+    def _spread(self) -> bool:
+        """Whether neighbours in DDR do not fill the lanes, so that rows must be moved apart."""
+        return self.folds.inner > 1 and self.folds.inner % self.width != 0
+
+    def _width(self) -> int:
+        """Lanes: many, but work for every tile, and the axis in one piece if at all possible."""
+        f = self.folds
+        others = 1 if f.inner == 1 else f.outer
+        for width in _WIDTHS:
+            enough = others * ceil_div(self.rows, width) >= self.k.target.tiles
+            fits = f.axis * width * self.bytes_each + 8192 <= self.k.budget
+            if enough and fits:
+                return width
+        return _WIDTHS[-1]
+
+    @contextmanager
+    def items(self) -> Iterator[Item]:
+        """The slices of this tile."""
+        f = self.folds
+        blocks = ceil_div(self.rows, self.width)
+        others = 1 if f.inner == 1 else f.outer
+        with self.k.items(blocks * others) as number:
+            begin = self.k.let(number % blocks * self.width)
+            count = self.k.let(minimum(self.width, self.rows - begin))
+            if self.by_engine:
+                self.table = self.k.buffer("lanes", WORD * self.segment * self.width)
+            yield Item(self, self.k.let(number // blocks), begin, count)
+
+    def vector(self, count: Value) -> Vector:
+        """Instructions over ``count`` elements of every lane."""
+        return Vector(self.k, Format.FP32, count * self.width)
+
+    def lane_vector(self) -> Vector:
+        """Instructions over one value per lane."""
+        return Vector(self.k, Format.FP32, self.width)
+
+    def accumulator(self, name: str) -> Value:
+        """A new buffer of one value per lane."""
+        return self.k.buffer(name, WORD * self.width)
+
+    def combine(self, name: str, segment: Segment, data: Value, target: Value) -> None:
+        """Fold a segment into ``target``: sum or max; what the first segment replaces needs no start."""
+        k = self.k
+        shape: list[Value] = [1, 1, segment.count, self.width]
+        if self.resident:
+            k.emit(f"ct.reduce.{name}.fp32", dst=target, src0=data, shape=shape, dims="w")
+            return
+        part = self.accumulator("part")
+        k.emit(f"ct.reduce.{name}.fp32", dst=part, src0=data, shape=shape, dims="w")
+        self.lane_vector().vv({"sum": "add", "max": "max"}[name], target, target, part)
+
+    def clear(self, name: str, target: Value) -> None:
+        """Start of a fold over several segments."""
+        if not self.resident:
+            start = 0.0 if name == "sum" else -math.inf
+            self.k.emit("td.memset.fp32", dst=target, value=start, n=self.width)
+
+
+@dataclass
+class Item:
+    """One slice: lanes ``begin`` .. ``begin + count - 1`` of the folds ``outer``."""
+
+    lanes: Lanes
+    outer: Value
+    begin: Value
+    count: Value
+    loaded: bool = False
+
+    @contextmanager
+    def sweep(self) -> Iterator[Segment]:
+        """Every segment once, loaded afresh unless the axis is resident."""
+        lanes, k = self.lanes, self.lanes.k
+        if lanes.resident:
+            if not self.loaded:
+                self._load(0, lanes.folds.axis)
+                self.loaded = True
+            yield Segment(lanes.table, 0, lanes.folds.axis)
+            return
+        with k.loop(ceil_div(lanes.folds.axis, lanes.segment)) as number:
+            start = k.let(number * lanes.segment)
+            count = k.let(minimum(lanes.segment, lanes.folds.axis - start))
+            self._load(start, count)
+            yield Segment(lanes.table, start, count)
+
+    def _first(self, axis_start: Value) -> Value:
+        """Element of the source at which a segment of the slice begins."""
+        f = self.lanes.folds
+        if f.inner == 1:
+            return self.begin * f.axis + axis_start
+        return self.outer * (f.axis * f.inner) + axis_start * f.inner + self.begin
+
+    def _load(self, start: Value, count: Value) -> None:
+        if self.lanes.by_engine:
+            lanes = self.lanes
+            grid, axis = Grid(self.count, 1, lanes.width), lanes.folds.axis
+            rows = load_aligned(lanes.k, "rows", lanes.source, self._first(0), axis, grid, axis)
+            lanes.turner.to_lanes(rows, lanes.table)
+        elif self.lanes.folds.inner == 1:
+            self._load_rows(start, count)
+        else:
+            self._load_neighbours(start, count)
+
+    def _load_rows(self, start: Value, count: Value) -> None:
+        lanes, k, source = self.lanes, self.lanes.k, self.lanes.source
+        room, n = lanes.segment * lanes.width, self.count * count
+        stage: Value = k.buffer("rows", source.bytes_each * room)
+        loops = dma_loops((lanes.folds.axis, 1), (self.count, count))
+        k.emit(f"rdma.{source.fmt.token}", dst=stage, src=source.at(self._first(start)), **loops)
+        stage = widened(k, stage, n, room, source.fmt)
+        for_each_block(k, count, lanes, self.count, stage, lanes.table, to_lanes=True)
+
+    def _load_neighbours(self, start: Value, count: Value) -> None:
+        lanes, k, source = self.lanes, self.lanes.k, self.lanes.source
+        room, each = lanes.segment * lanes.width, source.bytes_each
+        direct = not lanes._spread
+        wide = source.bytes_each == WORD
+        stage = lanes.table if direct and wide else k.buffer("rows", each * room)
+        loops = dma_loops((lanes.folds.inner, 1), (count, self.count))
+        k.emit(f"rdma.{source.fmt.token}", dst=stage, src=source.at(self._first(start)), **loops)
+        if not direct:
+            target = lanes.table if wide else lanes.narrow
+            size = self.count * each
+            k.emit(
+                "td.gatherscatter",
+                dst=target,
+                src0=stage,
+                n=size,
+                src_stride0=size,
+                src_iter0=count,
+                dst_stride0=lanes.width * each,
+                dst_iter0=count,
+            )
+            stage = target
+        if not wide:
+            n = count * lanes.width
+            k.emit(f"ct.cvt.{source.fmt.token}.fp32", dst=lanes.table, src0=stage, n=n)
+
+    def store(self, target: DdrTensor, segment: Segment, edit: Edit | None = None) -> None:
+        """Write a segment of every lane to the same place of a tensor of the source's shape."""
+        if self.lanes.by_engine:
+            if edit is not None:
+                edit.lanes(segment.data)
+            self.lanes.turner.store(segment.data, self.count, target, self._first(0))
+        elif self.lanes.folds.inner == 1:
+            self._store_rows(target, segment, edit)
+        else:
+            self._store_neighbours(target, segment)
+
+    def _store_rows(self, target: DdrTensor, segment: Segment, edit: Edit | None) -> None:
+        lanes, k = self.lanes, self.lanes.k
+        room, n = lanes.segment * lanes.width, self.count * segment.count
+        rows: Value = k.buffer("result", WORD * room)
+        for_each_block(k, segment.count, lanes, self.count, segment.data, rows, to_lanes=False)
+        if edit is not None:
+            edit.rows(rows, segment.start, n)
+        rows = narrowed(k, rows, n, room, target.fmt)
+        loops = dma_loops((lanes.folds.axis, 1), (self.count, segment.count))
+        k.emit(f"wdma.{target.fmt.token}", dst=target.at(self._first(segment.start)), src=rows, **loops)
+
+    def _store_neighbours(self, target: DdrTensor, segment: Segment) -> None:
+        lanes, k, each = self.lanes, self.lanes.k, target.bytes_each
+        room = lanes.segment * lanes.width
+        data = narrowed(k, segment.data, segment.count * lanes.width, room, target.fmt)
+        if lanes._spread:
+            size = self.count * each
+            compact = k.buffer("compact", each * room)
+            k.emit(
+                "td.gatherscatter",
+                dst=compact,
+                src0=data,
+                n=size,
+                src_stride0=lanes.width * each,
+                src_iter0=segment.count,
+                dst_stride0=size,
+                dst_iter0=segment.count,
+            )
+            data = compact
+        loops = dma_loops((lanes.folds.inner, 1), (segment.count, self.count))
+        k.emit(f"wdma.{target.fmt.token}", dst=target.at(self._first(segment.start)), src=data, **loops)
+
+    def store_folded(self, target: DdrTensor, data: Value) -> None:
+        """Write the result of every fold, one value per lane."""
+        lanes = self.lanes
+        first = self.begin if lanes.folds.inner == 1 else self.outer * lanes.folds.inner + self.begin
+        data = narrowed(lanes.k, data, lanes.width, lanes.width, target.fmt)
+        lanes.k.emit(f"wdma.{target.fmt.token}", dst=target.at(first), src=data, n=self.count)
+
+
+def for_each_block(
+    k: Kernel, count: Value, lanes: Lanes, used: Value, source: Value, target: Value, to_lanes: bool
+) -> None:
+    """Transpose rows [used, count] to lanes [count, R], or back, in blocks short enough for the TDMA."""
+    width = lanes.width
+    most = _MOST_MOVES // width
+    blocks: Value = (count + (most - 1)) // most if isinstance(count, Expr) else ceil_div(count, most)
+    pitch = count * WORD
+    with k.loop(blocks) as block:
+        start = k.let(block * most)
+        length = count if highest(count) <= most else k.let(minimum(most, count - start))
+        rows, columns = start * WORD, start * (WORD * width)
+        down: dict[str, Value] = {"stride0": pitch, "iter0": used, "stride1": WORD, "iter1": length}
+        packed: dict[str, Value] = {"stride0": WORD, "iter0": used, "stride1": WORD * width, "iter1": length}
+        first, second = (down, packed) if to_lanes else (packed, down)
+        offsets = (rows, columns) if to_lanes else (columns, rows)
+        k.emit(
+            "td.gatherscatter",
+            src0=source + offsets[0],
+            dst=target + offsets[1],
+            n=WORD,
+            **{f"src_{name}": value for name, value in first.items()},
+            **{f"dst_{name}": value for name, value in second.items()},
+        )

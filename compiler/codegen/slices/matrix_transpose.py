@@ -1,0 +1,298 @@
+"""Matrices in DDR transposed by the matrix engine, byte by byte.
+
+The TDMA moves one element in two cycles. The matrix engine multiplies bytes in integers, which keeps every
+bit pattern, NaN included, and takes its left operand transposed. For elements of e bytes in a slice [R, C]:
+
+1. A product with a matrix of ones and zeros spreads the bytes of a column to all e places they may belong
+   to: spread[e*c + b, e*r + b'] = data[r, e*c + b].
+2. A depthwise convolution with a window and a stride of e keeps of each place the byte that belongs there:
+   turned[c, e*r + b'] = sum over b of spread[e*c + b, e*r + b'] * (b == b').
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from compiler.codegen.expr import Value, ceil_div, round_up
+from compiler.codegen.kernel import Kernel
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import LINE_BYTES, Layout, tail_width
+from tx8isa.numbers.packing import pack
+
+from .aligned import BLOCK
+from .tensors import DdrTensor, Stretch, dma_loops, stretches, unravel
+from .vector import convert
+
+_PLANE_BYTES = 128
+"""Bytes of a line in a plane of INT8 elements, as the matrix engine sees all data here."""
+_MOST_COLUMNS = 4096
+"""Extent of a packed shape."""
+_FEWEST_ROWS = 8
+
+
+@dataclass(frozen=True)
+class Side:
+    """Where matrices lie in DDR, in lines of adjacent elements.
+
+    ``outer`` are the elements from one matrix to the next along each outer axis, ``step`` those from one line
+    to the next. With ``planes``, a number of lines, each matrix lies in planes of channels instead: a line
+    has the channels of a position.
+    """
+
+    tensor: DdrTensor
+    outer: tuple[int, ...]
+    step: int
+    planes: int = 0
+
+    def matrix(self, index: Sequence[Value]) -> Value:
+        """Element at which a matrix begins."""
+        element: Value = 0
+        for at, stride in zip(index, self.outer, strict=True):
+            element = element + at * stride
+        return element
+
+
+@dataclass(frozen=True)
+class _Slice:
+    """``columns`` columns of a source from ``begin`` on, at some lines of the matrix ``index``."""
+
+    index: list[Value]
+    row: Value
+    begin: Value
+    columns: int
+
+
+@dataclass(frozen=True)
+class _Piece(Stretch):
+    """Lines of the source that one product takes, and how they lie in the target.
+
+    ``width``: elements of a line of the result, padding included; ``plane``: those of a line of the target's
+    plane, 0 if it is compact; ``lane``: where in that line the first of these pieces begins.
+    """
+
+    width: int
+    plane: int = 0
+    lane: int = 0
+
+
+def transpose(k: Kernel, source: Side, target: Side, outer: tuple[int, ...], rows: int, columns: int) -> None:
+    """Line c of the target is column c of the source's ``rows`` lines, in the target's format.
+
+    ``outer`` are the extents of the outer axes that both sides have. What the engine needs is loaded before
+    the phase waits for others.
+    """
+    turner = _Turner(k, source, target)
+    most, width = turner.slice_sizes(math.prod(outer), rows, columns)
+    first = 0
+    for piece in _pieces(target, rows, most):
+        engine = ByteTransposer(k, turner.each, piece.size, piece.width)
+        k.begin()
+        for stretch in stretches(columns, width):
+            count = math.prod(outer) * piece.count * stretch.count
+            with k.items(count, first) as item:
+                step, rest = item % stretch.count, item // stretch.count
+                row = k.let(rest % piece.count * piece.size + piece.start)
+                index = [k.let(at) for at in unravel(rest // piece.count, outer)]
+                begin = k.let(step * stretch.size + stretch.start)
+                taken = _Slice(index, row, begin, stretch.size)
+                data, stored = turner.load(taken, piece.size)
+                turner.store(taken, piece, engine.turn(data, stored))
+            first += count
+
+
+def _pieces(target: Side, rows: int, most: int) -> Iterator[_Piece]:
+    """The lines of the source in pieces of at most ``most``; those of planes do not cross them."""
+    if not target.planes:
+        for stretch in stretches(rows, most):
+            yield _Piece(stretch.start, stretch.size, stretch.count, stored_width(stretch.size))
+        return
+    whole = rows // BLOCK * BLOCK
+    if whole:
+        yield _Piece(0, most, whole // most, most, BLOCK)
+    plane = stored_width(rows - whole)
+    for start in range(whole, rows, most):
+        lane = start - whole
+        yield _Piece(start, min(most, rows - start), 1, min(most, plane - lane), plane, lane)
+
+
+def stored_width(channels: int) -> int:
+    """Channels of the plane that ``channels``, at most 64, are stored in."""
+    return tail_width(channels, BLOCK) or BLOCK
+
+
+@dataclass(frozen=True)
+class _Turner:
+    """Loads slices for the engine and stores its results.
+
+    Elements are converted where they are fewer bytes, but planes of channels are moved as they are.
+    """
+
+    k: Kernel
+    source: Side
+    target: Side
+
+    @property
+    def fmt(self) -> Format:
+        """The format in which elements are transposed."""
+        before, after = self.source.tensor.fmt, self.target.tensor.fmt
+        return before if self.source.planes or before.bits <= after.bits else after
+
+    @property
+    def each(self) -> int:
+        return self.fmt.bits // 8
+
+    @property
+    def block(self) -> int:
+        """Elements of a line in a plane of the engine's."""
+        return _PLANE_BYTES // self.each
+
+    def slice_sizes(self, matrices: int, rows: int, columns: int) -> tuple[int, int]:
+        """Lines and columns of a slice: the most of which two fit, with work for every tile."""
+        k, each = self.k, self.each
+        ends = self.source.tensor.bytes_each + self.target.tensor.bytes_each
+        element_bytes = 2 * ends + each * (each + 2)
+        most = self.block
+        while most > _FEWEST_ROWS and 2 * BLOCK * most * element_bytes > k.budget:
+            most //= 2
+        fit = max(k.budget // (2 * most * element_bytes) // BLOCK * BLOCK, BLOCK)
+        parts = ceil_div(k.target.tiles, matrices * ceil_div(rows, most))
+        return most, min(round_up(ceil_div(columns, parts), BLOCK), fit, _MOST_COLUMNS)
+
+    def load(self, taken: _Slice, rows: int) -> tuple[Value, int]:
+        """A slice in the engine's planes, and its columns with those that pad them."""
+        k, tensor = self.k, self.source.tensor
+        rest = taken.columns % (BLOCK if self.source.planes else self.block)
+        stored = taken.columns - rest + (stored_width(rest) if rest else 0)
+        data = k.buffer("x", rows * stored * tensor.bytes_each + LINE_BYTES)
+        if self.source.planes:
+            self._load_planes(taken, rows, stored, data)
+        else:
+            self._load_lines(taken, rows, rest, data)
+        if tensor.fmt is self.fmt:
+            return data, stored
+        narrow = k.buffer("narrow", rows * stored * self.each + LINE_BYTES)
+        convert(k, narrow, data, rows * stored, tensor.fmt, self.fmt)
+        return narrow, stored
+
+    def _load_planes(self, taken: _Slice, rows: int, stored: int, data: Value) -> None:
+        """Planes of 64 channels, which wide elements of the engine take in two halves, and the tail."""
+        k, side = self.k, self.source
+        tensor, first = side.tensor, side.matrix(taken.index) + taken.begin * side.planes
+        whole, width = divmod(stored, BLOCK)
+        if whole:
+            extents = (whole, BLOCK // self.block, rows, self.block)
+            loops = dma_loops((side.planes * BLOCK, self.block, BLOCK, 1), extents)
+            source = tensor.at(first + taken.row * BLOCK)
+            k.emit(f"rdma.{tensor.fmt.token}", dst=data, src=source, **loops)
+        if width:
+            source = tensor.at(first + whole * BLOCK * side.planes + taken.row * width)
+            place = data + whole * BLOCK * rows * tensor.bytes_each
+            k.emit(f"rdma.{tensor.fmt.token}", dst=place, src=source, n=rows * width)
+
+    def _load_lines(self, taken: _Slice, rows: int, rest: int, data: Value) -> None:
+        """Parts of lines as long as the engine's; what does not fill one is padded by the TDMA."""
+        k, side, whole = self.k, self.source, taken.columns // self.block
+        tensor = side.tensor
+        first = side.matrix(taken.index) + taken.row * side.step + taken.begin
+        if whole:
+            loops = dma_loops((self.block, side.step, 1), (whole, rows, self.block))
+            k.emit(f"rdma.{tensor.fmt.token}", dst=data, src=tensor.at(first), **loops)
+        if rest:
+            done = whole * self.block
+            place = data + done * rows * tensor.bytes_each
+            compact = rest != stored_width(rest)
+            into = k.buffer("edge", rows * rest * tensor.bytes_each) if compact else place
+            loops = dma_loops((side.step, 1), (rows, rest))
+            k.emit(f"rdma.{tensor.fmt.token}", dst=into, src=tensor.at(first + done), **loops)
+            if compact:
+                shape: list[Value] = [1, rows, 1, rest]
+                mnemonic = f"td.channelnorm.{tensor.fmt.token}"
+                k.emit(mnemonic, dst=place, src0=into, shape=shape, dst_shape=shape)
+
+    def store(self, taken: _Slice, piece: _Piece, data: Value) -> None:
+        """Write lines of ``piece.width`` elements to their place in the target."""
+        k, side, columns = self.k, self.target, taken.columns
+        tensor = side.tensor
+        if tensor.fmt is not self.fmt:
+            wide = k.buffer("converted", columns * piece.width * tensor.bytes_each + LINE_BYTES)
+            convert(k, wide, data, columns * piece.width, self.fmt, tensor.fmt)
+            data = wide
+        first = side.matrix(taken.index)
+        if not side.planes:
+            first = first + taken.begin * side.step + taken.row
+            loops = dma_loops((side.step, 1), (columns, piece.size))
+            data = self._compacted(columns, piece, data)
+        else:
+            lane: Value = taken.row % BLOCK if piece.plane == BLOCK and not piece.lane else piece.lane
+            plane = (taken.row - lane) * side.planes
+            first = first + plane + (taken.begin * piece.plane + lane)
+            loops = dma_loops((piece.plane, 1), (columns, piece.width))
+        k.emit(f"wdma.{tensor.fmt.token}", dst=tensor.at(first), src=data, **loops)
+
+    def _compacted(self, columns: int, piece: _Piece, data: Value) -> Value:
+        """Lines without their padding."""
+        if piece.size == piece.width:
+            return data
+        k, each = self.k, self.target.tensor.bytes_each
+        compact = k.buffer("compact", columns * piece.size * each)
+        k.emit(
+            "td.gatherscatter",
+            dst=compact,
+            src0=data,
+            n=piece.size * each,
+            src_stride0=piece.width * each,
+            src_iter0=columns,
+            dst_stride0=piece.size * each,
+            dst_iter0=columns,
+        )
+        return compact
+
+
+@dataclass
+class ByteTransposer:
+    """Transposes ``rows`` lines of elements of ``each`` bytes into lines of ``width``, zeros behind."""
+
+    k: Kernel
+    each: int
+    rows: int
+    width: int
+
+    def __post_init__(self) -> None:
+        each, places = self.each, np.arange(self.each * self.width)
+        used = places[: each * self.rows]
+        spread, keep = np.zeros((self.rows, len(places)), np.int8), np.zeros((each, len(places)), np.int8)
+        spread[used // each, used] = 1
+        keep[places % each, places] = 1
+        self.spread, self.keep = self._constant("spread", spread), self._constant("keep", keep)
+
+    def _constant(self, name: str, matrix: npt.NDArray[np.int8]) -> Value:
+        """A matrix in the engine's layout, in the scratchpad."""
+        data = pack(matrix, Format.INT8, Layout.CX).view(np.int8)
+        target = self.k.buffer(name, data.size)
+        self.k.emit("rdma.int8", dst=target, src=self.k.constant(name, Format.INT8, data), n=data.size)
+        return target
+
+    def turn(self, data: Value, columns: int, rows: Value | None = None) -> Value:
+        """The columns of a slice as lines; of the first ``rows`` of its lines, if they are not all there."""
+        k, each, line = self.k, self.each, self.each * self.width
+        taken = self.rows if rows is None else rows
+        spread = k.buffer("bytes", columns * each * line + LINE_BYTES)
+        k.emit(
+            "ne.gemm.int8", a=data, b=self.spread, out=spread, m=each * columns, k=taken, n=line, lt=1, rt=1
+        )
+        turned = k.buffer("turned", columns * line + LINE_BYTES)
+        k.emit(
+            "ne.dwconv.int8",
+            a=spread,
+            w=self.keep,
+            out=turned,
+            shape=[1, columns, each, line],
+            dst_shape=[1, columns, 1, line],
+            window=[each, 1, each, 1],
+        )
+        return turned

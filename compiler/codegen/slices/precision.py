@@ -1,0 +1,89 @@
+"""Operands of the matrix engine, which takes FP16, BF16 and TF32.
+
+An FP32 value is the sum of two TF32 values, hi = round(x) and lo = round(x - hi), and 2**-22 of it. A
+product of FP32 matrices is accumulated in FP32 as hi*hi + hi*lo + lo*hi; what is left out is below 2**-21
+of each term. Values that round to an infinite hi have no lo: beyond 3.4e38 the result is NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from compiler.codegen.expr import Value
+from compiler.codegen.kernel import Argument, Kernel
+from compiler.evaluation.reference import STORAGE, round_to_tf32, within_range
+from compiler.graph import Array
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.packing import storage_dtype
+
+from .aligned import Aligned, slice_buffer
+from .vector import Vector, convert
+
+
+def engine_format(compute: Format) -> Format:
+    """The format of the matrix engine's operands for a compute format."""
+    return Format.TF32 if compute is Format.FP32 else compute
+
+
+def part_count(compute: Format) -> int:
+    """How many operands stand for one."""
+    return 2 if compute is Format.FP32 else 1
+
+
+PRODUCTS = ((0, 0), (0, 1), (1, 0))
+"""Pairs of parts that are multiplied; without parts the first alone."""
+
+
+def stored(data: Array, fmt: Format) -> Array:
+    """Constants rounded to a format (``within_range``), in the dtype whose elements hold its bits."""
+    if not fmt.is_float:
+        return np.asarray(data).astype(storage_dtype(fmt))
+    data = within_range(np.asarray(data), fmt.token)
+    if fmt is Format.TF32:
+        return round_to_tf32(data).astype(np.float32)
+    return np.asarray(STORAGE[fmt.token](data), np.float64).astype(storage_dtype(fmt))
+
+
+def constant_parts(data: Array, compute: Format) -> list[Array]:
+    """A constant operand as the matrix engine takes it."""
+    if compute is not Format.FP32:
+        return [stored(data, compute)]
+    single = np.asarray(data).astype(np.float32)
+    high = round_to_tf32(single).astype(np.float32)
+    return [high, round_to_tf32(single - high).astype(np.float32)]
+
+
+def split(k: Kernel, source: Aligned) -> list[Aligned]:
+    """An operand in the scratchpad as the matrix engine takes it."""
+    if source.fmt is not Format.FP32:
+        return [source]
+    grid, channels, n = source.grid, source.channels, source.elements
+    high = slice_buffer(k, "hi", Format.TF32, grid, channels)
+    low = slice_buffer(k, "lo", Format.TF32, grid, channels)
+    convert(k, high.base, source.base, n, Format.FP32, Format.TF32)
+    Vector(k, Format.FP32, n).vv("sub", low.base, source.base, high.base)
+    convert(k, low.base, low.base, n, Format.FP32, Format.TF32)
+    return [high, low]
+
+
+def multiply_parts(
+    k: Kernel,
+    mnemonic: str,
+    left: tuple[str, Sequence[Value]],
+    right: tuple[str, Sequence[Value]],
+    out: Value,
+    accumulate: bool,
+    operands: dict[str, Argument],
+) -> None:
+    """Emit the products of all parts into ``out``; with ``accumulate`` added to what is there, as FP32.
+
+    ``left`` and ``right``: operand name and one address per part.
+    """
+    pairs = PRODUCTS if len(left[1]) > 1 else PRODUCTS[:1]
+    for step, (a, b) in enumerate(pairs):
+        arguments: dict[str, Argument] = {left[0]: left[1][a], right[0]: right[1][b], "out": out, **operands}
+        if accumulate or step:
+            arguments["psum"] = out
+        k.emit(mnemonic, **arguments)

@@ -1,0 +1,4 @@
+"""Lowerings of gathers, scatters and selections: addresses depend on data.
+
+The kernel core computes them.
+"""

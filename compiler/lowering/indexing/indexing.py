@@ -1,0 +1,208 @@
+"""Gathers, scatters and the largest elements of an axis: addresses depend on data, and the core finds them.
+
+Long rows are moved by the DMA (``lowering/indexed_rows.py``), the rest element by element by the core. An
+index that is out of range stops the program at an ``ebreak``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from compiler.codegen.expr import Value, Variable
+from compiler.codegen.integer_core import Core, offset_of
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.slices.tensors import DdrTensor, copy_views, unravel, whole
+from compiler.lowering.movement.movement import cast as cast_floats
+from compiler.lowering.pointwise.integers import ARITHMETIC, words_like
+from compiler.lowering.record import EVERY_TYPE, Work, lowering
+from compiler.operators.types import normalized
+from tx8isa.numbers.formats import Format
+
+from .indexed_rows import FEWEST, Rows, gather_rows, scatter_rows
+
+
+@lowering("Gather", types=EVERY_TYPE)
+def gather(k: Kernel, work: Work) -> None:
+    """The core reads the indices."""
+    data, indices, target = work.input(0), work.input(1), work.output
+    axis = normalized(work.spec.integer("axis"), len(data.shape))
+    inner, count = math.prod(data.shape[axis + 1 :]), indices.size
+    core, rows = Core(k), Rows(count, inner, math.prod(data.shape[:axis]))
+    if rows.elements >= FEWEST:
+
+        def first(row: Value) -> Value:
+            return core.index(core.load(indices, row), data.shape[axis]) * inner
+
+        gather_rows(k, data, target, rows, data.shape[axis] * inner, first)
+        return
+    with core.elements(target.size) as number:
+        outer, which, rest = unravel(number, (math.prod(data.shape[:axis]), count, inner))
+        index = core.index(core.load(indices, which), data.shape[axis])
+        place = (outer * data.shape[axis] + index) * inner + rest
+        core.store(target, number, core.load(data, place))
+
+
+@lowering("GatherElements", types=EVERY_TYPE)
+def gather_elements(k: Kernel, work: Work) -> None:
+    """Every element of the result has an index of its own."""
+    data, indices, target = work.input(0), work.input(1), work.output
+    axis = normalized(work.spec.integer("axis"), len(data.shape))
+    core = Core(k)
+    with core.elements(target.size) as number:
+        place = unravel(number, target.shape)
+        place[axis] = core.index(core.load(indices, number), data.shape[axis])
+        core.store(target, number, core.load(data, offset_of(place, data.strides)))
+
+
+@lowering("GatherND", types=EVERY_TYPE)
+def gather_nd(k: Kernel, work: Work) -> None:
+    """Rows of indices name places of slices."""
+    data, indices, target = work.input(0), work.input(1), work.output
+    batch, depth = work.spec.integer("batch_dims"), indices.shape[-1]
+    inner = math.prod(data.shape[batch + depth :])
+    batches = math.prod(data.shape[:batch])
+    rows = indices.size // depth // batches
+    core = Core(k)
+
+    def place(row: Value) -> Value:
+        in_batch = row // rows * math.prod(data.shape[batch:])
+        return in_batch + _place(core, indices, row, data, range(batch, batch + depth))
+
+    if inner >= FEWEST:
+        gather_rows(k, data, target, Rows(batches * rows, inner), inner, place)
+        return
+    with core.elements(target.size) as number:
+        core.store(target, number, core.load(data, place(k.let(number // inner)) + number % inner))
+
+
+def _place(core: Core, indices: DdrTensor, row: Value, data: DdrTensor, axes: range) -> Value:
+    """The element of the data that a row of indices names, one index for each of ``axes``."""
+    place, registers = core.number(0), core.k.registers
+    for at, axis in enumerate(axes):
+        with registers.scope():
+            index = core.index(core.load(indices, row * len(axes) + at), data.shape[axis])
+            core.emit("add", place, place, registers.compute(index * data.strides[axis]))
+    return Variable(place, 0, data.size - 1)
+
+
+_SCATTER_STEPS = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
+
+
+def _scatter(core: Core, work: Work, place: Value, update: str) -> None:
+    """Store an update, or what it and the element there make together."""
+    reduction = work.spec.string("reduction")
+    if reduction != "none":
+        before = core.load(work.output, place)
+        if work.output.fmt.is_float:
+            core.emit("fmv.w.x", "ft0", before)
+            core.emit("fmv.w.x", "ft1", update)
+            core.emit(f"f{reduction}.s", "ft0", "ft0", "ft1")
+            core.emit("fmv.x.w", update, "ft0")
+        else:
+            update = ARITHMETIC[_SCATTER_STEPS[reduction]](core, [before, update])
+    core.store(work.output, place, update)
+
+
+def _in_words(k: Kernel, work: Work, lower: Callable[[Kernel, Work], None]) -> bool:
+    """Whether a reduction of 16-bit floats was done in FP32, in which the core computes."""
+    if work.spec.string("reduction") == "none" or not work.output.fmt.is_float or work.output.bytes_each == 4:
+        return False
+    data, updates, result = (words_like(k, tensor) for tensor in (work.input(0), work.input(2), work.output))
+    for narrow, wide in ((work.input(0), data), (work.input(2), updates)):
+        cast_floats(k, Work("", "tx8be.cast", None, (narrow,), wide))
+    k.synchronize()
+    lower(k, replace(work, inputs=(data, work.input(1), updates), output=result))
+    k.synchronize()
+    cast_floats(k, Work("", "tx8be.cast", None, (result,), work.output))
+    return True
+
+
+@lowering("ScatterElements", types=EVERY_TYPE)
+def scatter_elements(k: Kernel, work: Work) -> None:
+    """A copy, then the updates one after the other: a place may be named twice."""
+    if _in_words(k, work, scatter_elements):
+        return
+    data, indices, updates = work.input(0), work.input(1), work.input(2)
+    axis = normalized(work.spec.integer("axis"), len(data.shape))
+    copy_views(k, data.shape, whole(data), whole(work.output))
+    k.synchronize()
+    core = Core(k)
+    with core.elements(updates.size, updates.size) as number:
+        place = unravel(number, updates.shape)
+        place[axis] = core.index(core.load(indices, number), data.shape[axis])
+        _scatter(core, work, offset_of(place, data.strides), core.load(updates, number))
+
+
+@lowering("ScatterND", types=EVERY_TYPE)
+def scatter_nd(k: Kernel, work: Work) -> None:
+    """A copy, then the updates one after the other."""
+    if _in_words(k, work, scatter_nd):
+        return
+    data, indices, updates = work.input(0), work.input(1), work.input(2)
+    depth = indices.shape[-1]
+    inner = math.prod(data.shape[depth:])
+    copy_views(k, data.shape, whole(data), whole(work.output))
+    k.synchronize()
+    core = Core(k)
+
+    def place(row: Value) -> Value:
+        return _place(core, indices, row, data, range(depth))
+
+    if inner >= FEWEST and work.spec.string("reduction") == "none":
+        scatter_rows(k, updates, work.output, Rows(updates.size // inner, inner), place)
+        return
+    with core.elements(updates.size, updates.size) as number:
+        element = place(k.let(number // inner)) + number % inner
+        _scatter(core, work, element, core.load(updates, number))
+
+
+@lowering("TopIndices", types=EVERY_TYPE)
+def top_indices(k: Kernel, work: Work) -> None:
+    """The k-th index is that of the best element behind the one before: k sweeps over the axis."""
+    source, target = work.input(0), work.output
+    axis = normalized(work.spec.integer("axis"), len(source.shape))
+    extent, inner = source.shape[axis], math.prod(source.shape[axis + 1 :])
+    wanted, core = target.shape[axis], Core(k)
+    largest, last = bool(work.spec.integer("largest")), bool(work.spec.integer("last"))
+    with core.elements(source.size // extent, 1) as number:
+        fold = k.let(number // inner), k.let(number % inner)
+        start = k.let(fold[0] * (extent * inner) + fold[1])
+        out = k.let(fold[0] * (wanted * inner) + fold[1])
+        bound, previous = core.number(0), core.number(-1)
+        with k.loop(wanted) as place:
+            best, chosen = core.number(0), core.number(-1)
+            with k.loop(extent) as at:
+                key = core.load(source, start + at * inner)
+                _sortable(core, key, source.fmt, largest)
+                where = _register(core, at)
+                core.emit("bltz", previous, "2f")
+                core.emit("bgt", key, bound, "9f")
+                core.emit("blt", key, bound, "2f")
+                core.emit("ble", where, previous, "9f")
+                core.k.out.label("2")
+                core.emit("bltz", chosen, "3f")
+                core.emit("blt" if last else "ble", key, best, "9f")
+                core.k.out.label("3")
+                core.emit("mv", best, key)
+                core.emit("mv", chosen, where)
+                core.k.out.label("9")
+            core.store(target, out + place * inner, chosen)
+            core.emit("mv", bound, best)
+            core.emit("mv", previous, chosen)
+
+
+def _register(core: Core, value: Value) -> str:
+    return core.k.registers.compute(value)
+
+
+def _sortable(core: Core, key: str, fmt: Format, largest: bool) -> None:
+    """Bits that compare as integers like the elements; the other way round for the smallest."""
+    if fmt.is_float:
+        core.emit("bgez", key, "1f")
+        flip = core.number((1 << (fmt.bits - 1)) - 1)
+        core.emit("xor", key, key, flip)
+        core.k.out.label("1")
+    if not largest:
+        core.emit("not", key, key)

@@ -1,0 +1,81 @@
+"""Changes of the order of axes in DDR that the layout passes insert, together with a cast.
+
+Between channels last and planes of channels no element changes its neighbours within 64 channels: slices of
+positions go through the scratchpad. To and from the order of the specification matrices [C, positions] are
+transposed.
+"""
+
+from __future__ import annotations
+
+import math
+
+from compiler.codegen.expr import ceil_div
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.slices.aligned import BLOCK, Grid, Place, load_slice, slice_buffer, store_slice
+from compiler.codegen.slices.matrix_transpose import Side, transpose
+from compiler.codegen.slices.tensors import DdrTensor, stretches
+from compiler.codegen.slices.vector import convert
+from compiler.lowering.record import Order, Work, lowering
+from tx8isa.numbers.layouts import LINE_BYTES, aligned_channels, batch_bytes
+
+_MOST_POSITIONS = 4096
+"""Extent of a packed shape."""
+
+
+@lowering("tx8be.channel_norm", prefetch=True)
+def channel_norm(k: Kernel, work: Work) -> None:
+    """``work.extra["orders"]`` are those of operand and result."""
+    before, after = work.extra["orders"]
+    source, target = work.input(0), work.output
+    if before is Order.PLAIN:
+        batches, channels, *image = source.shape
+        transpose(k, _plain(source), _positions(target), (batches,), channels, math.prod(image))
+    elif after is Order.PLAIN:
+        batches, channels, *image = target.shape
+        transpose(k, _positions(source), _plain(target), (batches,), math.prod(image), channels)
+    else:
+        _repack(k, source, target)
+
+
+def _plain(tensor: DdrTensor) -> Side:
+    """[N, C, ...]: a line has the positions of a channel."""
+    positions = math.prod(tensor.shape[2:])
+    return Side(tensor, (tensor.shape[1] * positions,), positions)
+
+
+def _positions(tensor: DdrTensor) -> Side:
+    """[N, ..., C]: a line has the channels of a position."""
+    positions, channels = math.prod(tensor.shape[1:-1]), tensor.shape[-1]
+    if not tensor.blocked:
+        return Side(tensor, (positions * channels,), channels)
+    batch = batch_bytes(positions, channels, tensor.fmt.bits) // tensor.bytes_each
+    return Side(tensor, (batch,), BLOCK, positions)
+
+
+def _repack(k: Kernel, source: DdrTensor, target: DdrTensor) -> None:
+    """Slices of positions, all channels of each."""
+    batches, *image, channels = source.shape
+    k.begin()
+    first = 0
+    for stretch in stretches(math.prod(image), _slice_positions(k, source, target)):
+        count = batches * stretch.count
+        with k.items(count, first) as item:
+            position = k.let(item % stretch.count * stretch.size + stretch.start)
+            at, grid = Place(k.let(item // stretch.count), position), Grid(stretch.size, 1, stretch.size)
+            data = load_slice(k, "x", source, at, grid, channels)
+            if source.fmt is not target.fmt:
+                other = slice_buffer(k, "converted", target.fmt, grid, channels)
+                convert(k, other.base, data.base, data.elements, source.fmt, target.fmt)
+                data = other
+            store_slice(k, data, target, at)
+        first += count
+
+
+def _slice_positions(k: Kernel, source: DdrTensor, target: DdrTensor) -> int:
+    """Positions of a slice: as many as fit twice, with work for every tile."""
+    batches, *image, channels = source.shape
+    each = aligned_channels(channels, BLOCK) * (source.bytes_each + target.bytes_each)
+    edge = (channels % BLOCK) * (source.bytes_each + target.bytes_each)
+    fit = (k.budget // 2 - 4 * LINE_BYTES) // (each + edge)
+    wanted = ceil_div(math.prod(image), ceil_div(k.target.tiles, batches))
+    return max(1, min(fit, wanted, _MOST_POSITIONS))

@@ -1,0 +1,147 @@
+"""Operators that only move values, and the casts and changes of order that passes insert."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from compiler.codegen import integer_core as core
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.slices.matrix_transpose import Side
+from compiler.codegen.slices.matrix_transpose import transpose as matrix_transpose
+from compiler.codegen.slices.tensors import (
+    DdrTensor,
+    Space,
+    View,
+    collapse,
+    copy_views,
+    element_spaces,
+    load_slab,
+    plan_slabs,
+    slabs,
+    store_slab,
+    whole,
+)
+from compiler.codegen.slices.vector import convert
+from compiler.evaluation.reference import within_range
+from compiler.lowering.record import EVERY_TYPE, Work, alias, lowering
+from compiler.operators.record import Call
+from compiler.operators.shapes.movement import permutation
+from compiler.operators.shapes.slicing import pad_widths
+from tx8isa.numbers.formats import Format
+
+alias("Reshape", "Flatten", "Identity")
+
+
+def permute(k: Kernel, source: DdrTensor, target: DdrTensor, perm: tuple[int, ...]) -> None:
+    """Axis i of the target is axis perm[i] of the source."""
+    view = View(source, tuple(source.strides[axis] for axis in perm))
+    space = collapse(target.shape, (view, whole(target)))
+    if not _transposed(k, space):
+        copy_views(k, target.shape, view, whole(target))
+
+
+_WIDTHS = (16, 32)
+"""Bits of the elements that the matrix engine transposes."""
+_FEWEST_COLUMNS = 16
+_SMALL = 256
+"""Elements of a tile below which strided reads take less time than to prepare the matrix engine."""
+
+
+def _transposed(k: Kernel, space: Space) -> bool:
+    """Transpose the matrices of a space (source, target), if neighbours are others then and it pays."""
+    source, target = space.views
+    inner = source.strides.index(1) if 1 in source.strides else -1
+    last = len(space.sizes) - 1
+    small = space.elements < _SMALL * k.target.tiles
+    if inner in (-1, last) or source.tensor.fmt.bits not in _WIDTHS or small:
+        return False
+    if space.sizes[inner] < _FEWEST_COLUMNS:
+        return False
+    others = [axis for axis in range(last) if axis != inner]
+    outer = tuple(space.sizes[axis] for axis in others)
+    before = Side(source.tensor, tuple(source.strides[axis] for axis in others), source.strides[last])
+    after = Side(target.tensor, tuple(target.strides[axis] for axis in others), target.strides[inner])
+    matrix_transpose(k, before, after, outer, space.sizes[last], space.sizes[inner])
+    return True
+
+
+@lowering("Transpose", types=EVERY_TYPE)
+def transpose(k: Kernel, work: Work) -> None:
+    """Strided reads, or products where neighbours are not neighbours any more."""
+    permute(k, work.input(0), work.output, permutation(work.spec))
+
+
+@lowering("tx8be.cast")
+def cast(k: Kernel, work: Work) -> None:
+    """The same values in another format, or a copy."""
+    source, target = work.input(0), work.output
+    for space in element_spaces([source], target):
+        if source.fmt is target.fmt or {source.fmt, target.fmt} == {Format.INT8, Format.UINT8}:
+            copy_views(k, space.sizes, *space.views)
+        else:
+            _convert_views(k, space)
+
+
+def _convert_views(k: Kernel, space: Space) -> None:
+    """Move the elements of one view to another of another format."""
+    source, target = (view.tensor for view in space.views)
+    each = source.bytes_each + target.bytes_each + 4
+    plan = plan_slabs(space.sizes, k.budget // each, k.target.tiles)
+    with slabs(k, space, plan) as slab:
+        before = k.buffer("before", plan.elements * source.bytes_each)
+        after = k.buffer("after", plan.elements * target.bytes_each)
+        load_slab(k, space.views[0], slab, before)
+        convert(k, after, before, slab.elements, source.fmt, target.fmt)
+        store_slab(k, space.views[1], slab, after)
+
+
+def _computed_fill(call: Call) -> str | None:
+    computed = call.has(2) and call.values[2] is None
+    return (
+        f"a constant_value that is known when compiling; found '{call.tensor(2).name}'" if computed else None
+    )
+
+
+@lowering("Pad", types=EVERY_TYPE, check=_computed_fill)
+def pad(k: Kernel, work: Work) -> None:
+    """The kept part is copied; the border is written as boxes that do not overlap it or each other."""
+    source, target = work.input(0), work.output
+    widths = pad_widths(work.spec)
+    starts = [max(begin, 0) for begin, _ in widths]
+    cuts = [max(-begin, 0) for begin, _ in widths]
+    kept = [size - cut - max(-end, 0) for size, cut, (_, end) in zip(source.shape, cuts, widths, strict=True)]
+    if 0 not in kept:
+        taken = View(source, source.strides, _offset(source, cuts))
+        copy_views(k, tuple(kept), taken, View(target, target.strides, _offset(target, starts)))
+    value = work.spec.values[2] if work.spec.has(2) else None
+    number = 0.0 if value is None else float(value.reshape(()))
+    for axis in range(len(widths)):
+        before = (0, starts[axis])
+        behind = (starts[axis] + kept[axis], target.shape[axis])
+        for low, high in (before, behind):
+            if low < high:
+                origin = [*starts[:axis], low, *(0,) * (len(widths) - axis - 1)]
+                shape = (*kept[:axis], high - low, *target.shape[axis + 1 :])
+                _fill(k, View(target, target.strides, _offset(target, origin)), shape, number)
+
+
+def _offset(tensor: DdrTensor, index: list[int]) -> int:
+    return sum(step * i for step, i in zip(tensor.strides, index, strict=True))
+
+
+def _fill(k: Kernel, view: View, shape: tuple[int, ...], number: float) -> None:
+    """Write one value to every element of a view."""
+    if 0 in shape:
+        return
+    if not view.tensor.fmt.is_float:
+        core.fill(k, shape, view, int(number))
+        return
+    space = collapse(shape, (view,))
+    each = view.tensor.bytes_each
+    plan = plan_slabs(space.sizes, k.budget // each // 2, k.target.tiles)
+    data = k.buffer("fill", plan.elements * each)
+    fmt: Format = view.tensor.fmt
+    value = float(within_range(np.array(number), fmt.token))
+    k.emit(f"td.memset.{fmt.token}", dst=data, value=value, n=plan.elements)
+    with slabs(k, space, plan) as slab:
+        store_slab(k, space.views[0], slab, data)

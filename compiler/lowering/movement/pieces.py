@@ -1,0 +1,106 @@
+"""Concat and Slice: parts of tensors, in every order in which tensors lie in DDR.
+
+In blocked tensors a part is copied in runs of channels that lie in one plane on both sides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.slices.aligned import BLOCK
+from compiler.codegen.slices.tensors import DdrTensor, View, copy_views, whole
+from compiler.lowering.record import EVERY_TYPE, Order, Work, lowering
+from compiler.operators.shapes.slicing import slice_ranges
+from compiler.operators.types import normalized
+from tx8isa.numbers.layouts import batch_bytes, full_blocks, tail_width
+
+
+@lowering("Concat", order=Order.FOLLOW, types=EVERY_TYPE)
+def concat(k: Kernel, work: Work) -> None:
+    """Each operand is written to its place in the result; blocked ones are joined along their channels."""
+    order = _stored_axes(work)
+    axis = order.index(normalized(work.spec.integer("axis"), len(order)))
+    begin = 0
+    for tensor in work.inputs:
+        if tensor is not None and tensor.size:
+            if work.output.blocked:
+                ranges = [range(size) for size in tensor.shape]
+                _copy_channels(k, _Part(tensor, tuple(ranges)), _Part(work.output, tuple(ranges), begin))
+            else:
+                view = View(work.output, work.output.strides, begin * work.output.strides[axis])
+                copy_views(k, tensor.shape, whole(tensor), view)
+            begin += tensor.shape[axis]
+
+
+@lowering("Slice", order=Order.FOLLOW, types=EVERY_TYPE)
+def slice_(k: Kernel, work: Work) -> None:
+    """Reads with the steps as strides, which an expansion has made positive."""
+    source, target = work.input(0), work.output
+    given = slice_ranges(work.spec)
+    ranges = tuple(given[axis] for axis in _stored_axes(work))
+    if target.blocked:
+        _copy_channels(k, _Part(source, ranges), _Part(target, tuple(range(size) for size in target.shape)))
+        return
+    strides = tuple(step * taken.step for step, taken in zip(source.strides, ranges, strict=True))
+    offset = sum(step * taken.start for step, taken in zip(source.strides, ranges, strict=True))
+    copy_views(k, target.shape, View(source, strides, offset), whole(target))
+
+
+def _stored_axes(work: Work) -> list[int]:
+    """The axes of the specification in the order in which they lie."""
+    axes = list(range(len(work.output.shape)))
+    return [axes[0], *axes[2:], axes[1]] if work.channels_last else axes
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Indices of a blocked tensor along its stored axes; its channels are counted from ``begin`` on."""
+
+    tensor: DdrTensor
+    ranges: tuple[range, ...]
+    begin: int = 0
+
+    @property
+    def channels(self) -> range:
+        taken = self.ranges[-1]
+        return range(taken.start + self.begin, taken.stop + self.begin, taken.step)
+
+    def view(self, channel: int, planes: int) -> View:
+        """[N, planes, positions ..., lanes] from a channel on."""
+        shape, image = self.tensor.shape, self.ranges[1:-1]
+        positions, plane = math.prod(shape[1:-1]), channel // BLOCK
+        whole_planes = plane + planes <= full_blocks(shape[-1], BLOCK)
+        width = BLOCK if whole_planes else tail_width(shape[-1], BLOCK)
+        steps = [width * math.prod(shape[axis + 1 : -1]) for axis in range(1, len(shape) - 1)]
+        batch = batch_bytes(positions, shape[-1], self.tensor.fmt.bits) // self.tensor.bytes_each
+        offset = plane * positions * BLOCK + channel % BLOCK + batch * self.ranges[0].start
+        offset += sum(step * taken.start for step, taken in zip(steps, image, strict=True))
+        inner = [step * taken.step for step, taken in zip(steps, image, strict=True)]
+        return View(self.tensor, (batch * self.ranges[0].step, positions * BLOCK, *inner, 1), offset)
+
+
+def _copy_channels(k: Kernel, source: _Part, target: _Part) -> None:
+    """Copy a part of a blocked tensor to one of the same extents."""
+    extents = [len(taken) for taken in source.ranges[:-1]]
+    for first, planes, count in _runs(source.channels, target.channels.start):
+        views = source.view(source.channels[first], planes), target.view(target.channels[first], planes)
+        copy_views(k, (extents[0], planes, *extents[1:], count), *views)
+
+
+def _runs(channels: range, begin: int) -> Iterator[tuple[int, int, int]]:
+    """First channel, planes and channels of each plane, of runs that lie in planes on both sides."""
+    count = len(channels)
+    whole = 0
+    if channels.step == 1 and begin % BLOCK == channels.start % BLOCK == 0:
+        whole = count // BLOCK
+    if whole:
+        yield 0, whole, BLOCK
+    first = whole * BLOCK
+    while first < count:
+        room = min(BLOCK - (channels.start + first) % BLOCK, BLOCK - (begin + first) % BLOCK, count - first)
+        length = room if channels.step == 1 else 1
+        yield first, 1, length
+        first += length

@@ -1,0 +1,102 @@
+"""Images whose positions stand several times: upsampling to the nearest neighbour by whole factors.
+
+A piece of a row is loaded with all its channels, each position repeated by the TDMA in the scratchpad, and
+the result stored as often as the row stands.
+"""
+
+from __future__ import annotations
+
+import math
+
+from compiler.codegen.expr import Value, ceil_div
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.slices.aligned import (
+    BLOCK,
+    MOST_POSITIONS,
+    Aligned,
+    Grid,
+    Place,
+    aligned_bytes,
+    load_slice,
+    slice_buffer,
+    store_slice,
+)
+from compiler.codegen.slices.tensors import Stretch, stretches
+from compiler.lowering.record import Order, Work, lowering
+
+_LONGEST = 4096
+"""Extent of one lane of a packed shape."""
+
+
+@lowering("Repeat", order=Order.CHANNELS_LAST, blocked=True)
+def repeat(k: Kernel, work: Work) -> None:
+    """Pieces of rows are dealt to tiles; [N, C, L] is one row."""
+    batches, *image, _ = work.input(0).shape
+    rows, columns = math.prod(image[:-1]), image[-1]
+    first = 0
+    for stretch in stretches(columns, _columns(k, work, batches * rows, columns)):
+        count = batches * rows * stretch.count
+        with k.items(count, first) as item:
+            line = item // stretch.count
+            column = k.let(item % stretch.count * stretch.size + stretch.start)
+            _piece(k, work, (k.let(line // rows), k.let(line % rows)), column, stretch)
+        first += count
+
+
+def _times(work: Work) -> tuple[int, int]:
+    """How often rows and columns stand."""
+    times = work.spec.integers("times") or ()
+    return (1, *times)[-2], times[-1]
+
+
+def _piece(k: Kernel, work: Work, line: tuple[Value, Value], column: Value, stretch: Stretch) -> None:
+    """``line``: image and row in it."""
+    source, target, (down, across) = work.input(0), work.output, _times(work)
+    image, row = line
+    columns, channels = source.shape[-2], source.shape[-1]
+    at = Place(image, row * columns + column)
+    data = load_slice(k, "x", source, at, Grid(1, stretch.size, 1), channels)
+    wide = slice_buffer(k, "wide", data.fmt, Grid(1, stretch.size * across, 1), channels)
+    _spread(k, data, wide, across)
+    for again in range(down):
+        below = (row * down + again) * (columns * across)
+        store_slice(k, wide, target, Place(image, below + column * across))
+
+
+def _spread(k: Kernel, source: Aligned, target: Aligned, times: int) -> None:
+    """Every position of the planes ``times`` in a row."""
+    positions, each = source.grid.width, source.fmt.bits // 8
+    parts = [(0, source.planes * positions, BLOCK * each)] if source.planes else []
+    if source.tail:
+        parts.append((source.planes, positions, source.tail * each))
+    for plane, moves, size in parts:
+        k.emit(
+            "td.gatherscatter",
+            dst=target.plane(plane),
+            src0=source.plane(plane),
+            n=size,
+            src_stride0=0,
+            src_iter0=times,
+            src_stride1=size,
+            src_iter1=moves,
+            dst_stride0=size,
+            dst_iter0=times * moves,
+        )
+
+
+def _columns(k: Kernel, work: Work, lines: int, columns: int) -> int:
+    """Columns of a piece: as many as fit twice, with work for every tile."""
+    source, across = work.input(0), _times(work)[1]
+    channels = source.shape[-1]
+    planes = ceil_div(channels, BLOCK)
+    limit = min(_LONGEST, MOST_POSITIONS // planes) // across
+    wanted = max(1, min(limit, ceil_div(columns * lines, k.target.tiles), columns))
+
+    def need(size: int) -> int:
+        compact = (size * (1 + across)) * (channels % BLOCK) * source.bytes_each
+        slices = sum(aligned_bytes(size * often, channels, source.fmt) for often in (1, across))
+        return 2 * (slices + (0 if source.blocked else compact))
+
+    while wanted > 1 and need(wanted) > k.budget:
+        wanted = ceil_div(wanted, 2)
+    return wanted

@@ -1,0 +1,272 @@
+"""Resize and Upsample: along every axis a choice of elements, or a product with a matrix of weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from compiler.graph import Array, Shape
+from compiler.operators.expansion import Builder
+from compiler.operators.parts import swapped, taken
+from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
+from compiler.operators.shapes.composite_shapes import _operator, name_of
+from compiler.operators.types import ANY, FLOAT, INT64, normalized, rank_within
+
+_MOST_WEIGHTS = 1 << 26
+"""Of an axis, for which they are a matrix."""
+_MOST_REPEATS = 64
+"""Of a position, that one instruction writes."""
+
+
+def _chosen(call: Call) -> tuple[int, ...]:
+    rank = call.tensor(0).rank
+    given = call.integers("axes")
+    return tuple(range(rank)) if given is None else tuple(normalized(axis, rank) for axis in given)
+
+
+def _scales(call: Call) -> dict[int, tuple[float, int]]:
+    """Scale and new size by axis."""
+    shape, axes = call.shape(0), _chosen(call)
+    scales = call.values[2] if len(call.values) > 2 else None
+    if scales is not None and scales.size:
+        factors = [float(f) for f in scales.reshape(-1)]
+        return {a: (f, math.floor(shape[a] * f)) for a, f in zip(axes, factors, strict=True)}
+    sizes = call.value_ints(3) or ()
+    factors = [size / shape[axis] for axis, size in zip(axes, sizes, strict=True)]
+    policy = call.attrs.get("keep_aspect_ratio_policy", "stretch")
+    if policy == "stretch":
+        return {a: (f, size) for a, f, size in zip(axes, factors, sizes, strict=True)}
+    common = min(factors) if policy == "not_larger" else max(factors)
+    return {axis: (common, math.floor(common * shape[axis] + 0.5)) for axis in axes}
+
+
+def _coordinates(mode: str, size: int, count: int, scale: float, span: tuple[float, float]) -> Array:
+    """Where on the old axis each new position lies (ONNX Resize, coordinate_transformation_mode)."""
+    at, wide = np.arange(count, dtype=np.float64), scale * size
+    half = (at + 0.5) / scale - 0.5
+    if mode == "asymmetric":
+        return at / scale
+    if mode == "align_corners":
+        return np.zeros(count) if wide == 1 else at * (size - 1) / (wide - 1)
+    if mode == "tf_crop_and_resize":
+        start, end = span
+        if count > 1:
+            return start * (size - 1) + at * (end - start) * (size - 1) / (wide - 1)
+        return np.full(count, 0.5 * (start + end) * (size - 1))
+    if mode == "pytorch_half_pixel":
+        return half if wide > 1 else np.zeros(count)
+    if mode == "half_pixel_symmetric":
+        return size / 2 * (1 - count / wide) + half
+    return half
+
+
+_ROUNDINGS: dict[str, Callable[[Array], Array]] = {
+    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
+    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+    "floor": np.floor,
+    "ceil": np.ceil,
+}
+
+
+def _kernel(call: Call, distance: Array) -> Array:
+    """The weight of an element at a distance."""
+    x = np.abs(distance)
+    if call.string("mode") == "linear":
+        return np.asarray(np.clip(1 - x, 0, 1))
+    a = call.number("cubic_coeff_a")
+    near = (a + 2) * x**3 - (a + 3) * x**2 + 1
+    far = a * x**3 - 5 * a * x**2 + 8 * a * x - 4 * a
+    return np.asarray(np.where(x <= 1, near, np.where(x < 2, far, 0)))
+
+
+def _weights(call: Call, size: int, places: Array, scale: float) -> Array:
+    """The matrix [size, new size] of weights; elements beyond the edge are those at the edge, or left out."""
+    narrowing = min(scale, 1.0) if call.attrs.get("antialias") else 1.0
+    reach = math.ceil(2 / narrowing) + 1
+    near = np.floor(places)[:, None] + np.arange(-reach, reach + 2)
+    values = _kernel(call, (near - places[:, None]) * narrowing)
+    if call.integer("exclude_outside"):
+        values = np.where((near < 0) | (near >= size), 0, values)
+    matrix = np.zeros((size, len(places)))
+    columns = np.broadcast_to(np.arange(len(places))[:, None], near.shape)
+    rows = np.clip(near, 0, size - 1).astype(np.int64)
+    np.add.at(matrix, (rows, columns), values / values.sum(1, keepdims=True))
+    return matrix
+
+
+def _result(call: Call) -> tuple[str, Shape]:
+    shape = list(call.shape(0))
+    for axis, (_, count) in _scales(call).items():
+        shape[axis] = count
+    return call.tensor(0).dtype, tuple(shape)
+
+
+def _repeats(call: Call) -> tuple[int, ...] | None:
+    """How often every element stands along the spatial axes of [N, C, L] or [N, C, H, W]; None if uneven."""
+    shape, counts = call.shape(0), _scales(call)
+    if call.string("mode") != "nearest" or len(shape) not in (3, 4) or not call.tensor(0).is_float:
+        return None
+    if _transform(call) == "tf_crop_and_resize" or 0 in shape:
+        return None
+    factors = []
+    for axis, size in enumerate(shape):
+        scale, count = counts.get(axis, (1.0, size))
+        chosen = _nearest(call, _coordinates(_transform(call), size, count, scale, (0.0, 1.0)), size)
+        if count % size or np.any(chosen != np.arange(count) // (count // size)):
+            return None
+        factors.append(count // size)
+    return tuple(factors[2:]) if factors[:2] == [1, 1] and 1 < max(factors) <= _MOST_REPEATS else None
+
+
+def _transform(call: Call) -> str:
+    return call.string("coordinate_transformation_mode")
+
+
+def _nearest(call: Call, places: Array, size: int) -> Array:
+    """The old position for each new one."""
+    rounded = _ROUNDINGS[call.string("nearest_mode")](places)
+    return np.asarray(np.clip(rounded, 0, size - 1).astype(np.int64))
+
+
+def _resize(b: Builder, call: Call) -> tuple[str, ...]:
+    repeats = _repeats(call)
+    if repeats is not None:
+        return (b("Repeat", name_of(call, 0), times=repeats),)
+    x, axes = name_of(call, 0), _chosen(call)
+    mode, outside = _transform(call), []
+    roi = call.values[1] if len(call.values) > 1 else None
+    for axis, (scale, count) in _scales(call).items():
+        size, at = call.shape(0)[axis], axes.index(axis)
+        crop = mode == "tf_crop_and_resize" and roi is not None and roi.size
+        span = (float(roi[at]), float(roi[at + len(axes)])) if crop and roi is not None else (0.0, 1.0)
+        if count == size and scale == 1.0 and span == (0.0, 1.0):
+            continue
+        places = _coordinates(mode, size, count, scale, span)
+        if crop:
+            outside.append(
+                ((places < 0) | (places > size - 1)).reshape(-1, *(1,) * (len(call.shape(0)) - axis - 1))
+            )
+        if call.string("mode") == "nearest":
+            x = taken(b, x, axis, _nearest(call, places, size))
+        else:
+            matrix = b.constant(_weights(call, size, places, scale), b.dtype(x))
+            x = swapped(b, b("MatMul", swapped(b, x, axis), matrix), axis)
+    for beyond in outside:
+        if beyond.any():
+            x = b("Where", b.constant(beyond, "bool"), b.like(x, call.number("extrapolation_value")), x)
+    return (b("Identity", x),)
+
+
+@rule
+def scales_or_sizes(call: Call) -> str | None:
+    """Either scales or sizes must be given, one entry per axis of axes"""
+    counts = [v.size for v in call.values[2:4] if v is not None and v.size]
+    axes = set(_chosen(call))
+    fits = counts == [len(_chosen(call))] == [len(axes)] and axes <= set(range(call.tensor(0).rank))
+    return None if fits else f"{counts} entries for {len(_chosen(call))} axes"
+
+
+@rule
+def sizes_are_positive(call: Call) -> str | None:
+    """The sizes before and after, and scales, must be above 0, and roi must have two entries per axis"""
+    scales, roi = (
+        call.values[2] if len(call.values) > 2 else None,
+        call.values[1] if len(call.values) > 1 else None,
+    )
+    if 0 in call.shape(0) or (scales is not None and not ((scales > 0) & np.isfinite(scales)).all()):
+        return f"X {list(call.shape(0))}"
+    if any(size <= 0 for _, size in _scales(call).values()):
+        return f"sizes {[size for _, size in _scales(call).values()]}"
+    return f"roi of {roi.size}" if roi is not None and roi.size not in (0, 2 * len(_chosen(call))) else None
+
+
+@rule
+def weights_are_few(call: Call) -> str | None:
+    """Along an axis that is interpolated, old size times new size must be at most 2**26, and scales with
+    antialias at least 1/1024"""
+    if call.string("mode") == "nearest":
+        return None
+    for axis, (scale, count) in _scales(call).items():
+        if call.shape(0)[axis] * count > _MOST_WEIGHTS or (call.attrs.get("antialias") and scale < 1 / 1024):
+            return f"axis {axis} from {call.shape(0)[axis]} to {count}, scale {scale:g}"
+    return None
+
+
+@rule
+def weights_need_floats(call: Call) -> str | None:
+    """mode must be nearest for integers"""
+    wrong = not call.tensor(0).is_float and call.string("mode") != "nearest"
+    return f"mode {call.string('mode')} on {call.tensor(0).dtype}" if wrong else None
+
+
+def _repeated_shape(call: Call) -> tuple[Shape, ...]:
+    batch, channels, *image = call.shape(0)
+    times = call.integers("times") or ()
+    return ((batch, channels, *(size * often for size, often in zip(image, times, strict=True))),)
+
+
+def _repeated(call: Call, x: Array) -> tuple[Array, ...]:
+    for axis, often in enumerate(call.integers("times") or (), 2):
+        x = np.repeat(x, often, axis)
+    return (x,)
+
+
+register(
+    Operator(
+        name="Repeat",
+        since=1,
+        summary="Every position of an image several times along each spatial axis",
+        inputs=(Input("X", FLOAT),),
+        outputs=(Output("Y", FLOAT),),
+        attributes=(Attribute("times", "ints", required=True),),
+        rules=(rank_within("X", 3, 4, "[N, C, L] or [N, C, H, W]"),),
+        shapes=_repeated_shape,
+        reference=_repeated,
+        internal=True,
+    )
+)
+
+
+_MODES = ("nearest", "linear", "cubic")
+_TRANSFORMS = (
+    "half_pixel",
+    "half_pixel_symmetric",
+    "pytorch_half_pixel",
+    "align_corners",
+    "asymmetric",
+    "tf_crop_and_resize",
+)
+_operator(
+    "Resize",
+    13,
+    "The operand interpolated to other sizes",
+    (
+        Input("X", ANY.named("T1")),
+        Input("roi", Types("T2", ("float32", "float16")), optional=True, constant=True),
+        Input("scales", Types("Tscales", ("float32",)), optional=True, constant=True),
+        Input("sizes", INT64, optional=True, constant=True),
+    ),
+    (Output("Y", ANY.named("T1")),),
+    _resize,
+    (
+        Attribute("mode", "string", "nearest", allowed=_MODES),
+        Attribute("coordinate_transformation_mode", "string", "half_pixel", allowed=_TRANSFORMS),
+        Attribute("nearest_mode", "string", "round_prefer_floor", allowed=tuple(_ROUNDINGS)),
+        Attribute("cubic_coeff_a", "float", -0.75),
+        Attribute("exclude_outside", "int", 0, allowed=(0, 1)),
+        Attribute("extrapolation_value", "float", 0.0),
+        Attribute("antialias", "int", 0, allowed=(0, 1), since=18),
+        Attribute("axes", "ints", since=18),
+        Attribute(
+            "keep_aspect_ratio_policy",
+            "string",
+            "stretch",
+            allowed=("stretch", "not_larger", "not_smaller"),
+            since=18,
+        ),
+    ),
+    (scales_or_sizes, sizes_are_positive, weights_need_floats, weights_are_few),
+    result=_result,
+)

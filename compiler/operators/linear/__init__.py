@@ -1,0 +1,4 @@
+"""Operators made of matrix products: products, attention, rotary embedding, Einsum.
+
+One record each, as everywhere in ``operators``.
+"""

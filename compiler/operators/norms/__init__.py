@@ -1,0 +1,4 @@
+"""Operators that normalize along axes.
+
+One record each, as everywhere in ``operators``.
+"""

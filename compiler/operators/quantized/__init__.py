@@ -1,0 +1,4 @@
+"""Operators on quantized integers.
+
+One record each, as everywhere in ``operators``.
+"""

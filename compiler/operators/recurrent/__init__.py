@@ -1,0 +1,4 @@
+"""Recurrent layers.
+
+One record each, as everywhere in ``operators``.
+"""

@@ -1,0 +1,4 @@
+"""Operators that fold axes: sums, means, maxima and their like.
+
+One record each, as everywhere in ``operators``.
+"""

@@ -1,0 +1,4 @@
+"""Operators that move, select, repeat or rearrange elements.
+
+One record each, as everywhere in ``operators``.
+"""

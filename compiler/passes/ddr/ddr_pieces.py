@@ -1,0 +1,122 @@
+"""Operations that need no code because bytes can lie where they shall be: joins and slices of one range.
+
+The operands of a Concat are computed where they lie in its result, if each is one range of its bytes. A Slice
+whose result is one range of its operand's bytes is that range.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xdsl.ir import Attribute, SSAValue
+
+from compiler.dialect.ops import GroupOp, NodeOperation, TensorOperation
+from compiler.dialect.types import format_of, order_of, shape_of, storage_permutation, stored_shape
+from compiler.graph import Shape
+from compiler.lowering import Order
+from compiler.operators.record import Call
+from compiler.operators.shapes.slicing import slice_ranges
+from compiler.operators.types import normalized
+from compiler.passes.base import Context
+from compiler.passes.work import call_of
+from tx8isa.numbers.layouts import Layout, place
+
+Piece = tuple[SSAValue, int]
+"""A value and the byte at which it begins in another."""
+
+
+def sole_member(operation: TensorOperation, op: str) -> NodeOperation | None:
+    """The operator of that name that an operation is, or that is alone in its group."""
+    if isinstance(operation, GroupOp):
+        members = operation.members
+        operation = members[0] if len(members) == 1 else operation
+    return operation if isinstance(operation, NodeOperation) and operation.op == op else None
+
+
+def joined_pieces(context: Context, operation: TensorOperation) -> list[Piece] | None:
+    """The operands of a Concat with the bytes at which they begin in its result.
+
+    None if the operation is no Concat, or an operand is no single range of the result's bytes.
+    """
+    member = sole_member(operation, "Concat")
+    if member is None:
+        return None
+    result = operation.results[0]
+    axis = normalized(_call(context, operation, member).integer("axis"), len(shape_of(result.type)))
+    pieces: list[Piece] = []
+    begin = 0
+    for inner in member.operands:
+        value = _outside(operation, inner)
+        extent = shape_of(inner.type)[axis]
+        offset = None if value is None else _piece_offset(result.type, value.type, axis, begin)
+        if value is None or offset is None:
+            return None
+        pieces.append((value, offset))
+        begin += extent
+    return pieces
+
+
+def _piece_offset(result: Attribute, piece: Attribute, axis: int, begin: int) -> int | None:
+    """First byte of a piece that begins at index ``begin`` of an axis; None if it is no single range."""
+    order, extent = order_of(result), shape_of(piece)[axis]
+    if order_of(piece) is not order:
+        return None
+    stored, bits = stored_shape(result), format_of(result).bits
+    at = storage_permutation(len(stored), order).index(axis)
+    if order is not Order.BLOCKED:
+        return begin * math.prod(stored[at + 1 :]) * bits // 8 if math.prod(stored[:at]) == 1 else None
+    placement = place(format_of(result), stored, Layout.NCX)
+    if at == 0:
+        return begin * placement.batch_stride
+    block = placement.split.block
+    whole = begin % block == 0 and (extent % block == 0 or begin + extent == stored[-1])
+    if at != len(stored) - 1 or stored[0] != 1 or not whole:
+        return None
+    return begin * placement.hw * bits // 8
+
+
+def taken_piece(context: Context, operation: TensorOperation) -> Piece | None:
+    """What a Slice of a single range of its operand's bytes takes: the operand, and the first byte."""
+    member = sole_member(operation, "Slice")
+    value = None if member is None else _outside(operation, member.operands[0])
+    if member is None or value is None:
+        return None
+    kind, given = value.type, slice_ranges(_call(context, operation, member))
+    ranges = [given[axis] for axis in storage_permutation(len(given), order_of(kind))]
+    blocked = order_of(kind) is Order.BLOCKED
+    element = _first_channel(kind, ranges) if blocked else _first_element(stored_shape(kind), ranges)
+    return None if element is None else (value, element * format_of(kind).bits // 8)
+
+
+def _first_element(shape: Shape, ranges: Sequence[range]) -> int | None:
+    """Where the indices begin that are one range of a compact tensor; None if they are not."""
+    element = 0
+    single = True
+    for size, taken in zip(shape, ranges, strict=True):
+        if (len(taken) != size and not single) or (len(taken) > 1 and taken.step != 1):
+            return None
+        element = element * size + taken.start
+        single = single and len(taken) == 1
+    return element
+
+
+def _first_channel(kind: Attribute, ranges: Sequence[range]) -> int | None:
+    """The same for whole planes of a single image of a blocked tensor."""
+    stored = stored_shape(kind)
+    placement, channels = place(format_of(kind), stored, Layout.NCX), ranges[-1]
+    others = all(taken == range(size) for taken, size in zip(ranges[:-1], stored[:-1], strict=True))
+    block = placement.split.block
+    ends = len(channels) % block == 0 or channels.stop == stored[-1]
+    if stored[0] != 1 or not others or channels.step != 1 or channels.start % block or not ends:
+        return None
+    return channels.start * placement.hw
+
+
+def _call(context: Context, operation: TensorOperation, member: NodeOperation) -> Call:
+    return call_of(context, member, lambda value: _outside(operation, value))
+
+
+def _outside(operation: TensorOperation, value: SSAValue) -> SSAValue | None:
+    """What a value that a member of a group uses is outside of the group."""
+    return operation.outer(value) if isinstance(operation, GroupOp) else value

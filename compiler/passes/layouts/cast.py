@@ -1,0 +1,87 @@
+"""Pass ``cast``: inside the graph floats have the compute format; inputs and outputs keep their own.
+
+The nodes that the graph calls precise (:class:`compiler.graph.Graph`) compute in FP32.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from compiler.dialect.ops import CastOp, InputOp, LoadConstOp, OutputOp, TensorOperation
+from compiler.dialect.types import DTYPE_FORMATS, format_of, order_of, shape_of, tensor_type
+from compiler.passes.base import Context, operations
+from tx8isa.numbers.formats import Format
+
+
+class CastPass:
+    """Retypes every value and puts casts where the format that is wanted is another."""
+
+    name = "cast"
+
+    def run(self, context: Context, module: ModuleOp) -> None:
+        declared = {tensor.name: DTYPE_FORMATS[tensor.dtype] for tensor in context.graph.outputs}
+        casts = _Casts(context)
+        for operation in operations(module):
+            if isinstance(operation, InputOp):
+                _after_input(operation, context.compute)
+            elif isinstance(operation, OutputOp):
+                casts.want(operation, 0, declared[operation.node.data])
+            elif isinstance(operation, LoadConstOp):
+                _retype(operation.results[0], casts.of_constant(operation))
+            else:
+                fmt = casts.of(operation)
+                for index in range(len(operation.operands)):
+                    casts.want(operation, index, fmt)
+                _retype(operation.results[0], fmt)
+
+
+class _Casts:
+    """The format of each operation, and one cast per value and format."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.made: dict[tuple[SSAValue, Format], SSAValue] = {}
+
+    def of(self, operation: TensorOperation) -> Format:
+        precise = operation.node.data in self.context.graph.precise
+        return Format.FP32 if precise else self.context.compute
+
+    def of_constant(self, operation: LoadConstOp) -> Format:
+        """FP32 if it serves precise operations alone: it keeps its digits."""
+        users = [use.operation for use in operation.results[0].uses]
+        formats = {self.of(user) for user in users if isinstance(user, TensorOperation)}
+        return Format.FP32 if formats == {Format.FP32} else self.context.compute
+
+    def want(self, operation: TensorOperation, index: int, fmt: Format) -> None:
+        """Let an operand be a float of this format, or no float."""
+        value = operation.operands[index]
+        if format_of(value.type) is fmt or not format_of(value.type).is_float:
+            return
+        if (value, fmt) not in self.made:
+            made = _cast(operation, value, fmt)
+            Rewriter().insert_op(made, InsertPoint.before(operation))
+            self.made[value, fmt] = made.results[0]
+        operation.operands[index] = self.made[value, fmt]
+
+
+def _after_input(operation: InputOp, compute: Format) -> None:
+    value = operation.results[0]
+    if format_of(value.type).is_float and format_of(value.type) is not compute:
+        made = _cast(operation, value, compute)
+        Rewriter().insert_op(made, InsertPoint.after(operation))
+        value.replace_uses_with_if(made.results[0], lambda use: use.operation is not made)
+
+
+def _cast(near: TensorOperation, value: SSAValue, fmt: Format) -> CastOp:
+    kind = tensor_type(fmt, shape_of(value.type), order_of(value.type))
+    return CastOp.create(
+        operands=[value], result_types=[kind], attributes={"node": StringAttr(near.node.data)}
+    )
+
+
+def _retype(value: SSAValue, fmt: Format) -> None:
+    if not format_of(value.type).is_float:
+        return
+    Rewriter.replace_value_with_new_type(value, tensor_type(fmt, shape_of(value.type), order_of(value.type)))

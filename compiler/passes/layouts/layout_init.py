@@ -1,0 +1,31 @@
+"""Pass ``layout_init``: every value gets the order that the lowering of its operation prefers.
+
+``layout_str`` of an operation says which, and ``follow`` where it is that of the operands. Identities, which
+expansions leave, are erased: they would ask for an order of their own.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.rewriter import Rewriter
+
+from compiler.lowering import Order
+from compiler.passes.base import Context, operations
+
+from .layout_rules import policy, set_order
+
+
+class LayoutInitPass:
+    """Gives every result its encoding and writes layout_str."""
+
+    name = "layout_init"
+
+    def run(self, context: Context, module: ModuleOp) -> None:
+        for operation in operations(module):
+            if operation.op == "Identity":
+                operation.results[0].replace_all_uses_with(operation.operands[0])
+                Rewriter.erase_op(operation)
+            elif operation.results:
+                order = policy(operation)
+                set_order(operation, Order.PLAIN if order is Order.FOLLOW else order)
+                operation.attributes["layout_str"] = StringAttr(order.value)

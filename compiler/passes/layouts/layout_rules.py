@@ -1,0 +1,150 @@
+"""Which order of its operands an operation takes: what the layout passes share."""
+
+from __future__ import annotations
+
+import math
+
+from xdsl.ir import Attribute, SSAValue
+from xdsl.rewriter import Rewriter
+
+from compiler.dialect.attributes import decoded
+from compiler.dialect.ops import CastOp, LoadConstOp, NodeOperation, TensorOperation
+from compiler.dialect.types import blockable, format_of, lies_alike, order_of, shape_of, tensor_type
+from compiler.lowering import LOWERINGS, Order
+from compiler.lowering.pointwise.chain import CASTS
+from compiler.lowering.pointwise.pointwise import POINTWISE
+
+ORDERS = (Order.BLOCKED, Order.CHANNELS_LAST, Order.PLAIN)
+"""What an operation that follows its operands can be given, the best for the engines first."""
+
+PARTS = ("Concat", "Slice")
+"""Operators that follow their operands, whose shapes are not that of the result."""
+
+_TRANSPOSE, _REPACK = 2, 1
+"""How much worse a change of order with a transpose is than one without."""
+
+
+def policy(operation: TensorOperation) -> Order:
+    """The order of the result that an operation's lowering prefers; FOLLOW: that of its operands."""
+    if isinstance(operation, CastOp) or _gives_image(operation):
+        return Order.FOLLOW
+    if not isinstance(operation, NodeOperation) or not operation.operands:
+        return Order.PLAIN
+    entry, image = LOWERINGS[operation.op], operation.operands[0].type
+    if entry.order is not Order.CHANNELS_LAST:
+        return entry.order
+    if len(shape_of(image)) <= 2:
+        return Order.PLAIN
+    blocked = entry.blocked and blockable(image) and blockable(operation.results[0].type)
+    return Order.BLOCKED if blocked else Order.CHANNELS_LAST
+
+
+def fits(operation: TensorOperation, order: Order) -> bool:
+    """Whether an operation that follows its operands can work in an order."""
+    result = operation.results[0].type
+    if order is Order.PLAIN:
+        return True
+    if len(shape_of(result)) <= 2:
+        return False
+    if operation.op == "Transpose":
+        return order is Order.CHANNELS_LAST
+    if order is Order.CHANNELS_LAST:
+        rank = len(shape_of(result))
+        return all(_is_flexible(value) or _rank(value) == rank for value in operation.operands)
+    if not blockable(result):
+        return False
+    if operation.op == "Concat":
+        return _joins_channels(operation)
+    if operation.op == "Slice":
+        return blockable(operation.operands[0].type)
+    pointwise = operation.op in POINTWISE or operation.op in CASTS
+    return pointwise and all(_fits_blocked(value, result) for value in operation.operands)
+
+
+def _joins_channels(operation: TensorOperation) -> bool:
+    """Whether a Concat is one along the channels, of tensors that can all be blocked."""
+    axis, rank = _attribute(operation, "axis"), _rank(operation.results[0])
+    return axis in (1, 1 - rank) and all(blockable(value.type) for value in operation.operands)
+
+
+def _gives_image(operation: TensorOperation) -> bool:
+    """Whether an operation moves the last axis to the channels: the same bytes, channels last."""
+    rank = _rank(operation.results[0]) if operation.op == "Transpose" else 0
+    return rank > 2 and _attribute(operation, "perm") == (0, rank - 1, *range(1, rank - 1))
+
+
+def _takes_image(operation: TensorOperation) -> bool:
+    """Whether an operation moves the channels to the end: the bytes of a tensor with channels last."""
+    rank = _rank(operation.results[0]) if operation.op == "Transpose" else 0
+    return rank > 2 and _attribute(operation, "perm") == (0, *range(2, rank), 1)
+
+
+def _attribute(operation: TensorOperation, name: str) -> object:
+    """An attribute of the graph node; None when it has none of that name."""
+    given = operation.attributes_of_node.data if operation.attributes_of_node is not None else {}
+    return decoded(given[name]) if name in given else None
+
+
+def _fits_blocked(value: SSAValue, result: Attribute) -> bool:
+    """Whether a pointwise operation can take an operand beside blocked ones: blocked too, or repeated."""
+    return format_of(value.type).is_float and (_is_flexible(value) or _rank(value) == len(shape_of(result)))
+
+
+def full_shape(value: SSAValue, rank: int) -> tuple[int, ...]:
+    """The shape with ones in front, as operators broadcast it."""
+    shape = shape_of(value.type)
+    return (1,) * (rank - len(shape)) + shape
+
+
+def wanted(operation: TensorOperation, index: int, order: Order) -> Order | None:
+    """The order in which an operation of ``order`` wants an operand; None: any."""
+    value = operation.operands[index]
+    if operation.op == "Transpose":
+        bytes_do = (
+            order is Order.PLAIN and order_of(value.type) is not Order.PLAIN and _takes_image(operation)
+        )
+        return Order.CHANNELS_LAST if bytes_do else Order.PLAIN
+    if policy(operation) is not Order.FOLLOW:
+        return order if index == 0 else Order.PLAIN
+    if order is not Order.PLAIN and is_one(value):
+        return None
+    if order is not Order.BLOCKED or operation.op in PARTS:
+        return order
+    result = shape_of(operation.results[0].type)
+    return order if full_shape(value, len(result)) == result else Order.CHANNELS_LAST
+
+
+def in_order(kind: Attribute, order: Order) -> Attribute:
+    """The same tensor type in another order."""
+    return tensor_type(format_of(kind), shape_of(kind), order)
+
+
+def set_order(operation: TensorOperation, order: Order) -> None:
+    """Let the result of an operation lie in an order."""
+    result = operation.results[0]
+    if order_of(result.type) is not order:
+        Rewriter.replace_value_with_new_type(result, in_order(result.type, order))
+
+
+def price(kind: Attribute, before: Order, after: Order) -> int:
+    """How bad it is to bring a tensor from one order to another."""
+    if before is after or lies_alike(in_order(kind, before), in_order(kind, after)):
+        return 0
+    return _TRANSPOSE if Order.PLAIN in (before, after) else _REPACK
+
+
+def is_one(value: SSAValue) -> bool:
+    """Whether a tensor has one element, which lies the same in every order."""
+    return math.prod(shape_of(value.type)) == 1
+
+
+def _is_flexible(value: SSAValue) -> bool:
+    return is_one(value) or _constant(value)
+
+
+def _constant(value: SSAValue) -> bool:
+    return isinstance(value.owner, LoadConstOp)
+
+
+def _rank(value: SSAValue) -> int:
+    return len(shape_of(value.type))

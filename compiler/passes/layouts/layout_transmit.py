@@ -1,0 +1,104 @@
+"""Pass ``layout_transmit``: operations that follow their operands get an order from those around them.
+
+From convolutions and pools the order goes forwards to their users, then backwards to what feeds them, where
+that saves a change of order; then each operation takes the order with the cheapest changes around it, as
+long as the sum goes down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import SSAValue
+
+from compiler.dialect.ops import LoadConstOp, OutputOp, TensorOperation
+from compiler.dialect.types import order_of
+from compiler.lowering import Order
+from compiler.passes.base import Context, operations
+
+from .layout_rules import ORDERS, fits, is_one, policy, price, set_order, wanted
+
+
+class LayoutTransmitPass:
+    """Replaces every ``follow`` by an order."""
+
+    name = "layout_transmit"
+
+    def run(self, context: Context, module: ModuleOp) -> None:
+        free = [op for op in operations(module) if op.results and policy(op) is Order.FOLLOW]
+        for operation in free:
+            set_order(operation, _from_operands(operation))
+        for operation in reversed(free):
+            if order_of(operation.results[0].type) is Order.PLAIN:
+                set_order(operation, _from_users(operation))
+        for _ in free:
+            if not sum(map(_improve, free)):
+                break
+        for operation in free:
+            operation.attributes["layout_str"] = StringAttr(order_of(operation.results[0].type).value)
+
+
+def _from_operands(operation: TensorOperation) -> Order:
+    """The order of the engines when an operand is in one and the others can be brought there."""
+    given = {order_of(value.type) for value in operation.operands}
+    if given <= {Order.PLAIN} or operation.op == "Transpose":
+        return Order.PLAIN
+    return next(order for order in ORDERS if fits(operation, order))
+
+
+def _from_users(operation: TensorOperation) -> Order:
+    """The order that all users want, where that costs no more than the plain one."""
+    orders = {_want(user, index) for user, index in _users(operation.results[0])} - {None}
+    if len(orders) != 1:
+        return Order.PLAIN
+    (order,) = orders
+    assert order is not None
+    better = fits(operation, order) and _cost(operation, order) <= _cost(operation, Order.PLAIN)
+    return order if better else Order.PLAIN
+
+
+def _improve(operation: TensorOperation) -> bool:
+    """Take the order with the cheapest changes around an operation; whether that is another one."""
+    present = order_of(operation.results[0].type)
+    possible = [order for order in ORDERS if fits(operation, order)]
+    best = min(possible, key=lambda order: _cost(operation, order))
+    if _cost(operation, best) >= _cost(operation, present):
+        return False
+    set_order(operation, best)
+    return True
+
+
+def _cost(operation: TensorOperation, order: Order) -> int:
+    """Price of the changes of order that exist because an operation works in ``order``."""
+    result = operation.results[0]
+    total = 0
+    for value in dict.fromkeys(operation.operands):
+        if not isinstance(value.owner, LoadConstOp) and not is_one(value):
+            others = _wants(use for use in _users(value) if use[0] is not operation)
+            mine = {wanted(operation, index, order) for index in _positions(operation, value)}
+            total += _changes(value, order_of(value.type), mine - others)
+    return total + _changes(result, order, _wants(_users(result)))
+
+
+def _changes(value: SSAValue, order: Order, orders: Iterable[Order | None]) -> int:
+    return sum(price(value.type, order, other) for other in set(orders) if other is not None)
+
+
+def _wants(uses: Iterable[tuple[TensorOperation, int]]) -> set[Order | None]:
+    return {_want(user, index) for user, index in uses}
+
+
+def _want(user: TensorOperation, index: int) -> Order | None:
+    """The order in which a user wants an operand, working in the order of its result."""
+    if isinstance(user, OutputOp):
+        return Order.PLAIN
+    return wanted(user, index, order_of(user.results[0].type))
+
+
+def _positions(operation: TensorOperation, value: SSAValue) -> list[int]:
+    return [index for index, operand in enumerate(operation.operands) if operand is value]
+
+
+def _users(value: SSAValue) -> list[tuple[TensorOperation, int]]:
+    return [(use.operation, use.index) for use in value.uses if isinstance(use.operation, TensorOperation)]

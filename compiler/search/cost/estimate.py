@@ -1,0 +1,160 @@
+"""The time of a phase: its tree walked for one tile, long loops from a few of their turns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.codegen.expr import Expr, Variable, round_up
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.tree import Issue, Item, Let, Loop
+from tx8isa.cost.instructions import TICKS
+from tx8isa.machine.description import Machine
+from tx8isa.numbers.layouts import LINE_BYTES
+from tx8isa.records.meaning import Action, Control
+from tx8isa.records.record import Engine
+
+from .pricing import Pricing, scratchpad_operands
+from .timeline import Timeline, Touched
+from .values import Registers, value_of
+
+_FIRST_TURNS = 3
+_WALKED = _FIRST_TURNS + 3
+"""A loop of more turns than this is walked for the first ones and the last; those between take as long as the
+last of the first."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """``cycles`` of the phase, those in which each engine of a tile is busy, bytes of DDR of all tiles."""
+
+    cycles: int
+    engines: dict[str, int]
+    ddr_bytes: int
+    tiles: int
+    """Tiles that have work."""
+
+
+def estimate(kernel: Kernel, machine: Machine, pricing: Pricing | None = None) -> Estimate:
+    """What a phase takes, whose buffers have been placed. Prices may be shared between estimates."""
+    tiles = _tiles_at_work(kernel)
+    walk = _Walk(kernel, Timeline(machine, _sharing(kernel, tiles)), pricing or Pricing(machine))
+    walk.run(kernel.busiest)
+    line = walk.line
+    engines = {engine.name: ticks // TICKS for engine, ticks in sorted(line.busy.items())}
+    return Estimate(line.now // TICKS, engines, line.ddr_bytes * tiles, tiles)
+
+
+def _tiles_at_work(kernel: Kernel) -> int:
+    """Tiles with anything to do; they are the lowest ones."""
+    low, high = 1, kernel.target.tiles
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _has_work(kernel.tree, {kernel.tile.register: middle - 1}):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _sharing(kernel: Kernel, tiles: int) -> float:
+    """How many tiles use DDR at the same time, on average: those with fewer turns than tile 0 end earlier."""
+    turns = [_turns(kernel.tree, {kernel.tile.register: tile}) for tile in range(tiles)]
+    return min(sum(turns) / turns[0], tiles) if turns[0] else tiles
+
+
+def _turns(items: list[Item], registers: Registers) -> int:
+    """Turns of the loops that are in no other, only in what this tile does not pass by."""
+    turns = 0
+    for item in items:
+        if isinstance(item, Let):
+            registers[item.variable.register] = value_of(item.value, registers)
+        elif isinstance(item, Loop):
+            start, count = value_of(item.start, registers), value_of(item.count, registers)
+            if not item.condition:
+                turns += len(range(start, count, item.step))
+            elif start < count:
+                turns += _turns(item.body, registers)
+    return turns
+
+
+def _has_work(items: list[Item], registers: Registers) -> bool:
+    for item in items:
+        if isinstance(item, Issue):
+            if item.record.engine in (Engine.RDMA, Engine.WDMA):
+                return True
+        elif isinstance(item, Let):
+            registers[item.variable.register] = value_of(item.value, registers)
+        else:
+            start, count = value_of(item.start, registers), value_of(item.count, registers)
+            registers[item.variable.register] = start
+            if start < count and _has_work(item.body, registers):
+                return True
+    return False
+
+
+class _Walk:
+    def __init__(self, kernel: Kernel, line: Timeline, pricing: Pricing) -> None:
+        self.kernel, self.line, self.pricing = kernel, line, pricing
+        self.registers: Registers = {}
+
+    def run(self, tile: int) -> None:
+        self.registers[self.kernel.tile.register] = tile
+        self._items(self.kernel.tree)
+
+    def _items(self, items: list[Item]) -> None:
+        for item in items:
+            if isinstance(item, Issue):
+                self._issue(item)
+            elif isinstance(item, Let):
+                self.registers[item.variable.register] = value_of(item.value, self.registers)
+            else:
+                self._loop(item)
+
+    def _issue(self, issue: Issue) -> None:
+        line = self.line
+        line.execute(issue.core)
+        kind = issue.record.meaning
+        if isinstance(kind, Control):
+            if kind.action is Action.WAIT:
+                line.join()
+            elif kind.action is Action.BARRIER:
+                line.barrier()
+            elif kind.action is Action.SEND_WAIT:
+                line.await_sent()
+            else:
+                line.send(self.pricing.price(issue, self.registers))
+            return
+        price = self.pricing.price(issue, self.registers)
+        reads: list[Touched] = []
+        writes: list[Touched] = []
+        for operand, length in zip(scratchpad_operands(issue.record), price.lengths, strict=True):
+            given = issue.arguments.get(operand.name)
+            if isinstance(given, Expr):
+                first = value_of(given, self.registers)
+                side, grain = (reads, 1) if operand.role == "read" else (writes, LINE_BYTES)
+                side.append((first, first + round_up(length, grain)))
+        self.line.issue(issue.record.engine, price, reads, writes)
+
+    def _loop(self, loop: Loop) -> None:
+        start, count = value_of(loop.start, self.registers), value_of(loop.count, self.registers)
+        turns = list(range(start, count, loop.step))
+        if len(turns) <= _WALKED:
+            for number, value in enumerate(turns):
+                self._turn(loop, number, value)
+            return
+        line = self.line
+        for number in range(_FIRST_TURNS):
+            before, busy, moved = line.now, line.snapshot(), line.ddr_bytes
+            self._turn(loop, number, turns[number])
+        line.skip(len(turns) - _FIRST_TURNS - 1, line.now - before, busy, moved)
+        self._turn(loop, len(turns) - 1, turns[-1])
+
+    def _turn(self, loop: Loop, number: int, value: int) -> None:
+        self._set(loop.variable, value)
+        if loop.turn is not None:
+            self._set(loop.turn, -(number % 2))
+        self._items(loop.body)
+        self.line.execute(loop.core)
+
+    def _set(self, variable: Variable, value: int) -> None:
+        self.registers[variable.register] = value

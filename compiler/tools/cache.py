@@ -1,0 +1,247 @@
+"""Compiled programs on disk: compiling the same graph for the same machine again is reading a file.
+
+The name of an entry is a hash of everything a program depends on: the graph with its constants, the machine
+description, the options, and the sources of the compiler itself. An entry is one file, written whole or not
+at all and checked before use; when all of them together grow too large, those not used for longest go.
+
+Importing this module costs nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import struct
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from compiler.driver import AfterPass, Program
+    from compiler.graph import Array, Graph
+    from compiler.search import Watch
+    from tx8isa.machine.description import Machine
+
+log = logging.getLogger(__name__)
+
+MOST_BYTES = 2 << 30
+"""Of all entries together."""
+
+_MAGIC = b"tx8 program 1\n"
+_DIGEST = 32
+_LENGTHS = struct.Struct("<4Q")
+"""Bytes of header, text, constants and image, in this order behind the digest."""
+_STALE_SECONDS = 3600
+"""Age at which a temporary file belongs to no run any more."""
+_BEGAN = time.time()
+"""Sources written after this may not be the ones that this process has imported."""
+
+
+def default_folder() -> Path:
+    """Where programs are kept: ``programs-v1`` in ``$TX8_CACHE_DIR`` or in the user's cache folder."""
+    from platformdirs import user_cache_dir
+
+    return Path(os.environ.get("TX8_CACHE_DIR") or user_cache_dir("tx8")) / "programs-v1"
+
+
+class ProgramCache:
+    """Programs by the hash of what they were made from. ``most`` bounds the bytes of the folder."""
+
+    def __init__(self, folder: Path | None = None, most: int = MOST_BYTES) -> None:
+        self.folder, self.most = folder if folder is not None else default_folder(), most
+
+    def load(self, key: str, graph: Graph, machine: Machine) -> Program | None:
+        """The program stored under ``key``; None when there is none, or none that can be trusted."""
+        path = self._path(key)
+        try:
+            data = path.read_bytes()
+            os.utime(path)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            log.info("program cache: cannot read %s (%s); compiling instead", path, error.strerror)
+            return None
+        program = _unpacked(data, graph, machine)
+        if program is None:
+            log.warning("program cache: %s is damaged; compiling again", path)
+        return program
+
+    def save(self, key: str, program: Program) -> bool:
+        """Store a program; False when the folder cannot be written or the sources are newer than the run."""
+        if _newest_source() >= _BEGAN:
+            log.info("program cache: the compiler was changed after it was started; nothing is kept")
+            return False
+        parts = _packed(program)
+        if sum(map(len, parts)) > self.most:
+            log.info("program cache: the program is larger than all entries together may be; not kept")
+            return False
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=self.folder, prefix=f"{key}.", suffix=".tmp")
+        except OSError as error:
+            return self._not_written(error)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.writelines(parts)
+            Path(temporary).replace(self._path(key))
+        except BaseException as error:  # an interrupt, too, leaves nothing behind
+            Path(temporary).unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                return self._not_written(error)
+            raise
+        self._shrink()
+        return True
+
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{key}.program"
+
+    def _not_written(self, error: OSError) -> bool:
+        log.info("program cache: cannot write to %s (%s)", self.folder, error.strerror)
+        return False
+
+    def _shrink(self) -> None:
+        """Remove what dead runs left, and the entries longest unused until the rest fits."""
+        total = 0
+        for age, size, path in sorted(self._files()):
+            dead = path.suffix == ".tmp" and age > _STALE_SECONDS
+            total += size
+            if dead or (path.suffix == ".program" and total > self.most):
+                path.unlink(missing_ok=True)
+
+    def _files(self) -> Iterator[tuple[float, int, Path]]:
+        """Seconds since the last use, bytes and path of every file."""
+        now = time.time()
+        for path in self.folder.iterdir():
+            try:
+                status = path.stat()
+            except FileNotFoundError:  # another process was faster
+                continue
+            yield now - status.st_mtime, status.st_size, path
+
+
+def compile_cached(
+    graph: Graph,
+    machine: Machine,
+    options: Mapping[str, Any],
+    after_pass: AfterPass | None,
+    say: Callable[[str], None],
+    look: bool = True,
+    watch: Watch | None = None,
+) -> Program:
+    """``compile_graph(graph, machine=machine, **options)``, or the program that it gave before.
+
+    Without ``look`` the passes run in any case, and only the result is kept. ``say`` hears what came of it.
+    """
+    from compiler.driver import compile_graph
+
+    store, key = ProgramCache(), program_key(graph, machine, options)
+    program = store.load(key, graph, machine) if look else None
+    if program is not None:
+        say(f"program cache: hit, {key[:16]} in {store.folder}")
+        return program
+    program = compile_graph(graph, machine=machine, after_pass=after_pass, watch=watch, **options)
+    kept = "kept" if store.save(key, program) else "not kept"
+    say(f"program cache: {'miss' if look else 'not asked'}, {kept} as {key[:16]} in {store.folder}")
+    return program
+
+
+def program_key(graph: Graph, machine: Machine, options: Mapping[str, Any]) -> str:
+    """Hex digest that changes whenever the program may; ``options`` are those of ``compile_graph``."""
+    import msgspec
+
+    digest = hashlib.sha256()
+    parts = [_environment(), _sources_digest(), msgspec.json.encode(machine).decode()]
+    parts += [repr(sorted(options.items())), *_texts(options), *_outline(graph)]
+    for part in parts:
+        digest.update(part.encode("utf-8", "surrogatepass") + b"\0")
+    for name in sorted(graph.constants):
+        array = graph.constants[name]
+        digest.update(repr((name, array.dtype.name, array.shape)).encode("utf-8", "surrogatepass") + b"\0")
+        digest.update(_raw(array))
+    return digest.hexdigest()
+
+
+def _texts(options: Mapping[str, Any]) -> Iterator[str]:
+    """What stands in the files that options name."""
+    for name, value in sorted(options.items()):
+        if isinstance(value, str | Path) and Path(value).is_file():
+            yield f"{name}: {Path(value).read_bytes().hex()}"
+
+
+def _outline(graph: Graph) -> Iterator[str]:
+    """The graph without the values of its constants."""
+    yield repr((graph.name, graph.opset, graph.inputs, graph.outputs))
+    for node in graph.nodes:
+        yield repr((node.op, node.name, node.inputs, node.outputs, sorted(node.attrs.items())))
+
+
+def _raw(array: Array) -> memoryview:
+    import numpy as np
+
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+@cache
+def _environment() -> str:
+    """Versions of what computes constants and holds the module."""
+    from importlib.metadata import version
+
+    versions = [f"{name} {version(name)}" for name in ("numpy", "ml_dtypes", "xdsl")]
+    return "\n".join([sys.version, *versions])
+
+
+def _sources() -> Iterator[Path]:
+    """The files that make programs."""
+    root = Path(__file__).parents[2]
+    for package in ("asm", "compiler", "tx8isa"):
+        found = (root / package).rglob("*")
+        yield from sorted(path for path in found if path.is_file() and path.parent.name != "__pycache__")
+
+
+@cache
+def _sources_digest() -> str:
+    digest = hashlib.sha256()
+    for path in _sources():
+        digest.update(f"{path.parent.name}/{path.name}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _newest_source() -> float:
+    """When the youngest of them was written."""
+    return max(path.stat().st_mtime for path in _sources())
+
+
+def _packed(program: Program) -> list[bytes]:
+    header = json.dumps({"dtype": program.dtype, "tiles": program.tiles}).encode()
+    parts = [[header], [program.text.encode()], [program.constants], program.image_file]
+    lengths = (sum(map(len, pieces)) for pieces in parts)
+    payload = [_LENGTHS.pack(*lengths), *chain.from_iterable(parts)]
+    digest = hashlib.sha256()
+    for part in payload:
+        digest.update(part)
+    return [_MAGIC, digest.digest(), *payload]
+
+
+def _unpacked(data: bytes, graph: Graph, machine: Machine) -> Program | None:
+    """The program in the bytes of an entry, None when they are not what was written."""
+    from asm.image import read_image
+    from compiler.driver import Program
+
+    view, start = memoryview(data), len(_MAGIC) + _DIGEST
+    if data[: len(_MAGIC)] != _MAGIC or hashlib.sha256(view[start:]).digest() != data[len(_MAGIC) : start]:
+        return None
+    parts, at = [], start + _LENGTHS.size
+    for length in _LENGTHS.unpack_from(data, start):
+        parts.append(bytes(view[at : at + length]))
+        at += length
+    header, text, constants, image = parts
+    fields = json.loads(header)
+    made = read_image(image, "prog.bin")
+    return Program(graph, fields["dtype"], fields["tiles"], text.decode(), constants, made, machine)

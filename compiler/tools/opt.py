@@ -1,0 +1,182 @@
+"""Command line: tx8opt, single passes on textual IR."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tx8isa.errors import Tx8Error
+from tx8isa.tools.command_line import interrupts_held, one_line, print_out
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from compiler.passes import Context, Pass
+    from tx8isa.machine.description import Machine
+
+_EXAMPLES = """examples:
+  tx8opt model.onnx --until layout -o a.mlir      the passes up to layout; constants go to a.npz
+  tx8opt a.mlir --passes sharding                 one more pass, on the text
+  tx8opt a.mlir --pipeline                        all that are left
+  tx8opt a.mlir                                   parse and verify
+  tx8opt model.onnx                               the graph as the first pass imports it
+
+exit status: 0 done; 1 the input is at fault; 2 usage"""
+
+INPUT_AT_FAULT = 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tx8opt",
+        description="Run passes of tx8cc on a graph or on textual IR, and print the module.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("file", help="a graph, as for tx8cc, or .mlir that this tool has written")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--passes", metavar="A,B,C", help="run these passes, in this order")
+    which.add_argument("--until", metavar="PASS", help="run those that are left, up to and with this one")
+    which.add_argument("--pipeline", action="store_true", help="run all that are left")
+    add(
+        "-o",
+        dest="output",
+        metavar="FILE.mlir",
+        help="write there instead of printing; constants of more "
+        "than 64 bytes go to an .npz file of that name, and are left out of what is printed",
+    )
+    add("--dtype", help="of a graph: fp32, tf32, fp16 or bf16 (default: the graph's)")
+    add("--tiles", type=int, metavar="N", help="of a graph: tiles that take part (default: 16)")
+    add(
+        "--patterns",
+        default="default",
+        metavar="SET",
+        help="a set of patterns or a file of them (default: default)",
+    )
+    add("--search", metavar="EFFORT", help="off, fast or full (default: as tx8cc)")
+    add("--plan", metavar="FILE", help="decisions of an earlier compilation, in place of a search")
+    add("--machine", metavar="FILE.toml", help="machine description (default: TX81)")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point; the exit status is that of the help text."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    path = Path(options.file)
+    if path.suffix == ".mlir" and (options.dtype or options.tiles):
+        parser.error("--dtype and --tiles are for graphs; textual IR has them in it")
+    if options.output and Path(options.output).suffix != ".mlir":
+        parser.error(f"argument -o: '{options.output}' does not end in .mlir")
+    try:
+        return _run(options, path)
+    except Tx8Error as error:
+        print(f"tx8opt: error: {one_line(str(error))}", file=sys.stderr)
+        return INPUT_AT_FAULT
+    except KeyboardInterrupt:
+        print("tx8opt: interrupted", file=sys.stderr)
+        return 130
+
+
+def _run(options: argparse.Namespace, path: Path) -> int:
+    with interrupts_held():
+        from .opt_text import as_text
+    from tx8isa.machine.description import load_machine
+    from tx8isa.tools.files import write_whole
+
+    machine = load_machine(options.machine)
+    named = options.passes.split(",") if options.passes else [options.until] if options.until else []
+    _check_names(named)
+    context, module, done = _start(options, path, machine)
+    for step in _chosen(options, named, done):
+        _apply(step, context, module, done)
+        done.append(step.name)
+    target = Path(options.output) if options.output else None
+    text = as_text(context, module, done, target.with_suffix(".npz") if target else None)
+    if target is None:
+        print_out(text)
+    else:
+        write_whole(target, text.encode())
+    return 0
+
+
+def _check_names(named: Sequence[str]) -> None:
+    from compiler.driver import pass_names
+    from compiler.graph import GraphError, did_you_mean
+
+    known = pass_names()
+    for name in named:
+        if name not in known:
+            listed = ", ".join(known)
+            raise GraphError([f"unknown pass '{name}'; the passes are {listed}{did_you_mean(name, known)}"])
+
+
+def _start(options: argparse.Namespace, path: Path, machine: Machine) -> tuple[Context, ModuleOp, list[str]]:
+    """The compilation as a file has it: what it is, the module, and the passes that were run."""
+    from xdsl.dialects.builtin import ModuleOp
+
+    from compiler.driver import context_of
+    from compiler.frontend import load
+
+    from .opt_text import read_text_file
+
+    given: dict[str, Any] = {"patterns": options.patterns}
+    if options.search:
+        given["search"] = options.search
+    if options.plan:
+        given["plan"] = Path(options.plan)
+    if path.suffix == ".mlir":
+        return read_text_file(path, machine, given)
+    context = context_of(load(path), options.dtype, options.tiles, machine, **given)
+    return context, ModuleOp([]), []
+
+
+def _chosen(options: argparse.Namespace, named: Sequence[str], done: Sequence[str]) -> list[Pass]:
+    """The passes to run. What is left is what stands behind the last one that was run."""
+    from compiler.driver import pass_names
+    from compiler.graph import GraphError
+    from compiler.passes import PIPELINE
+
+    if options.passes:
+        return [next(step for step in PIPELINE if step.name == name) for name in named]
+    names = list(pass_names())
+    first = max((names.index(name) + 1 for name in done if name in names), default=0)
+    if options.pipeline:
+        return list(PIPELINE[first:])
+    if not options.until:
+        return [] if done else list(PIPELINE[:1])
+    last = names.index(options.until)
+    if last < first:
+        raise GraphError(
+            [f"{options.file}: pass {options.until} is behind it; it was run up to {names[first - 1]}"]
+        )
+    return list(PIPELINE[first : last + 1])
+
+
+def _apply(step: Pass, context: Context, module: ModuleOp, done: Sequence[str]) -> None:
+    """Run one pass and verify what it leaves; GraphError when it cannot work on this module."""
+    from xdsl.utils.exceptions import VerifyException
+
+    from compiler.graph import GraphError
+    from compiler.passes import PIPELINE
+
+    before = ", ".join(done) or "no pass"
+    if (step is PIPELINE[0]) != (not done):
+        wanted = "must be the first" if done else f"needs the pass {PIPELINE[0].name} before it"
+        raise GraphError([f"pass {step.name} {wanted}; run so far: {before}"])
+    try:
+        step.run(context, module)
+        module.verify()
+    except VerifyException as error:
+        raise GraphError([f"pass {step.name} left an invalid module: {error}"]) from None
+    except Tx8Error:
+        raise
+    except Exception as error:  # a pass relies on those before it, and whoever chooses the order may be wrong
+        found = f"{type(error).__name__}: {error}".rstrip(": ")
+        raise GraphError(
+            [f"pass {step.name} does not work on this module ({found}); run so far: {before}"]
+        ) from None

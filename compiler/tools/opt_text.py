@@ -1,0 +1,259 @@
+"""A compilation between two passes as text: the module, and as its attributes what else the passes need.
+
+Those attributes are ``tx8be.done``, the passes that were run; ``tx8be.options``; ``tx8be.graph``, what the
+module does not say about inputs, outputs and precision; and ``tx8be.constants``, a list of name, element
+type, shape and place. Small constants stand there as hexadecimal bytes; the others are in an .npz file
+beside the text, or are left out where there is no file.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from xdsl.context import Context as DialectContext
+from xdsl.dialects.builtin import ArrayAttr, Builtin, BytesAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.ir import Attribute
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+from compiler.dialect.attributes import decoded, encoded
+from compiler.dialect.ops import tx8be
+from compiler.driver import context_of
+from compiler.graph import DTYPES, Array, Graph, GraphError, Tensor
+from compiler.passes.base import Context
+from compiler.passes.groups.group_mapping import GroupMappingPass
+from tx8isa.errors import Tx8Error
+from tx8isa.machine.description import Machine
+from tx8isa.numbers.formats import Format
+from tx8isa.tools.files import read_text, write_whole
+
+SMALL_BYTES = 64
+"""Constants up to this size stand in the text."""
+
+_HERE, _BESIDE, _LEFT_OUT = "0x", "file", "left out"
+HELD = ("graph", "machine", "tiles", "compute", "constants")
+"""Fields of a context that the text holds."""
+GIVEN = ("patterns", "effort", "plan", "watch")
+"""Fields that the command line gives anew."""
+REBUILT = ("templates",)
+"""Fields that follow from the module."""
+FINAL = ("phases", "data", "used", "found", "others")
+"""Fields that no later pass reads: they are for those who want the program."""
+
+
+def as_text(context: Context, module: ModuleOp, done: Iterable[str], file: Path | None) -> str:
+    """The module with the attributes above; writes the constants to ``file`` if there are large ones.
+
+    Once there is assembly, which no attribute holds, the text has ``tx8be.done`` alone and is final.
+    """
+    text = module.clone()
+    text.attributes["tx8be.done"] = encoded(tuple(done))
+    if not context.phases:
+        large = {name: array for name, array in context.constants.items() if array.nbytes > SMALL_BYTES}
+        if large and file is not None:
+            _write_arrays(file, large)
+        text.attributes |= _attributes(context, _BESIDE if file is not None else _LEFT_OUT)
+    return f"{text!s}\n"
+
+
+def read_text_file(
+    path: Path, machine: Machine, given: Mapping[str, Any]
+) -> tuple[Context, ModuleOp, list[str]]:
+    """What ``as_text`` was given, from its file; GraphError names the line that is no such module.
+
+    ``given`` are the arguments of ``context_of`` that the text does not hold: patterns, search, plan.
+    """
+    module = _parsed(read_text(path), path)
+    options = _dictionary(module, "tx8be.options", path)
+    graph = _dictionary(module, "tx8be.graph", path)
+    done = _done(module, path)
+    if options.get("machine") != machine.name:
+        found = f"made for machine '{options.get('machine')}'; --machine describes '{machine.name}'"
+        raise GraphError([f"{path}: {found}"])
+    constants = _constants(module, path)
+    try:
+        compute, tiles = Format.parse(options["compute"]), int(options["tiles"])
+        inputs, outputs = (tuple(_tensor(entry) for entry in graph[key]) for key in ("inputs", "outputs"))
+        made = Graph(
+            graph["name"],
+            graph["opset"],
+            inputs,
+            outputs,
+            {},
+            (),
+            {t.name: t for t in (*inputs, *outputs)},
+            frozenset(graph["precise"]),
+        )
+    except (KeyError, ValueError, TypeError, AttributeError, Tx8Error) as error:
+        raise GraphError([f"{path}: damaged attributes tx8be.options or tx8be.graph: {error}"]) from None
+    for name in [name for name in module.attributes if name.startswith("tx8be.")]:
+        del module.attributes[name]
+    context = context_of(made, None, tiles, machine, **given)
+    context.compute, context.constants = compute, constants
+    if GroupMappingPass.name in done:
+        _rebuild_templates(context, module, path)
+    return context, module, done
+
+
+def _done(module: ModuleOp, path: Path) -> list[str]:
+    names = _decoded(module.attributes.get("tx8be.done"), path, "tx8be.done")
+    if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
+        raise GraphError([f"{path}: damaged attribute tx8be.done: {names} is no list of passes"])
+    return list(names)
+
+
+def _rebuild_templates(context: Context, module: ModuleOp, path: Path) -> None:
+    """The pass writes what is there already, and leaves the templates in the context."""
+    try:
+        GroupMappingPass().run(context, module)
+    except Tx8Error:
+        raise
+    except Exception as error:  # it relies on passes before it, and the text may have been changed
+        raise GraphError([f"{path}: damaged groups: {type(error).__name__}: {_first_line(error)}"]) from None
+
+
+def _attributes(context: Context, large: str) -> dict[str, Attribute]:
+    graph = context.graph
+    described = {
+        "name": encoded(graph.name),
+        "opset": encoded(graph.opset),
+        "inputs": ArrayAttr([_tensor_attribute(tensor) for tensor in graph.inputs]),
+        "outputs": ArrayAttr([_tensor_attribute(tensor) for tensor in graph.outputs]),
+        "precise": encoded(tuple(sorted(graph.precise))),
+    }
+    options = {
+        "compute": encoded(context.compute.token),
+        "tiles": encoded(context.tiles),
+        "machine": encoded(context.machine.name),
+    }
+    constants = [_constant_attribute(name, array, large) for name, array in context.constants.items()]
+    return {
+        "tx8be.options": DictionaryAttr(options),
+        "tx8be.graph": DictionaryAttr(described),
+        "tx8be.constants": ArrayAttr(constants),
+    }
+
+
+def _tensor_attribute(tensor: Tensor) -> ArrayAttr[Attribute]:
+    return ArrayAttr([encoded(tensor.name), encoded(tensor.dtype), encoded(tensor.shape)])
+
+
+def _tensor(entry: tuple[str, str, tuple[int, ...]]) -> Tensor:
+    name, dtype, shape = entry
+    if dtype not in DTYPES:
+        raise ValueError(f"'{dtype}' of '{name}' is no element type")
+    return Tensor(name, dtype, shape)
+
+
+def _constant_attribute(name: str, array: Array, large: str) -> ArrayAttr[Attribute]:
+    small = array.nbytes <= SMALL_BYTES
+    place = _HERE + np.ascontiguousarray(array).tobytes().hex() if small else large
+    return ArrayAttr([*_tensor_attribute(Tensor(name, array.dtype.name, array.shape)), encoded(place)])
+
+
+def _constants(module: ModuleOp, path: Path) -> dict[str, Array]:
+    entries = _decoded(module.attributes.get("tx8be.constants"), path, "tx8be.constants")
+    beside = path.with_suffix(".npz")
+    arrays: dict[str, Array] = {}
+    try:
+        described = [(_tensor((name, dtype, shape)), place) for name, dtype, shape, place in entries]
+        if any(place == _BESIDE for _, place in described):
+            arrays = _read_arrays(beside, path)
+        for tensor, place in described:
+            if place == _LEFT_OUT:
+                found = f"constant '{tensor.name}' was left out of the text; write it with -o FILE"
+                raise GraphError([f"{path}: {found}"])
+            if place != _BESIDE:
+                raw = bytes.fromhex(place.removeprefix(_HERE))
+                arrays[tensor.name] = np.frombuffer(raw, DTYPES[tensor.dtype]).reshape(tensor.shape)
+            else:
+                arrays[tensor.name] = _as_described(arrays, tensor, beside)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise GraphError([f"{path}: damaged attribute tx8be.constants: {error}"]) from None
+    return arrays
+
+
+def _as_described(arrays: Mapping[str, Array], tensor: Tensor, beside: Path) -> Array:
+    """The array of the .npz file, which keeps the bits of bfloat16 but not its name."""
+    if tensor.name not in arrays:
+        raise GraphError([f"{beside}: has no array '{tensor.name}'"])
+    array = arrays[tensor.name]
+    if array.dtype == np.dtype("V2") and tensor.dtype == "bfloat16":
+        array = array.view(DTYPES["bfloat16"])
+    if (array.dtype, array.shape) != (DTYPES[tensor.dtype], tensor.shape):
+        found = f"{array.dtype.name} {list(array.shape)}"
+        raise GraphError(
+            [f"{beside}: '{tensor.name}' is {found}; the text says {tensor.dtype} {list(tensor.shape)}"]
+        )
+    return array
+
+
+def _write_arrays(file: Path, arrays: Mapping[str, Array]) -> None:
+    """An .npz file whose arrays may have any names; it is the same whenever it is written."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, array in arrays.items():
+            entry = io.BytesIO()
+            np.lib.format.write_array(entry, np.asarray(array), allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), entry.getvalue())
+    write_whole(file, buffer.getvalue())
+
+
+def _read_arrays(file: Path, text: Path) -> dict[str, Array]:
+    try:
+        with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise GraphError([f"{file}: the constants of {text} cannot be read: {error}"]) from None
+
+
+class _Parser(Parser):
+    """xDSL's parser, except that a string is text even with letters beyond ASCII."""
+
+    def parse_optional_attribute(self) -> Attribute | None:
+        found = super().parse_optional_attribute()
+        return StringAttr(found.data.decode()) if isinstance(found, BytesAttr) else found
+
+
+def _parsed(text: str, path: Path) -> ModuleOp:
+    dialects = DialectContext()
+    dialects.load_dialect(Builtin)
+    dialects.load_dialect(tx8be())
+    try:
+        module = _Parser(dialects, text, str(path)).parse_module()
+        module.verify()
+    except ParseError as error:
+        line = text.count("\n", 0, error.span.start) + 1
+        column = error.span.start - text.rfind("\n", 0, error.span.start)
+        raise GraphError([f"{path}:{line}:{column}: {error.msg}"]) from None
+    except VerifyException as error:
+        raise GraphError([f"{path}: {_first_line(error)}"]) from None
+    except Exception as error:  # for damage that its parser did not expect: there is no common class
+        raise GraphError([f"{path}: no module of this dialect: {_first_line(error)}"]) from None
+    return module
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+def _dictionary(module: ModuleOp, name: str, path: Path) -> dict[str, Any]:
+    found = module.attributes.get(name)
+    if not isinstance(found, DictionaryAttr):
+        raise GraphError([f"{path}: the module has no attribute {name}; tx8opt writes it"])
+    return {key: _decoded(value, path, name) for key, value in found.data.items()}
+
+
+def _decoded(attribute: Attribute | None, path: Path, name: str) -> Any:
+    if attribute is None:
+        raise GraphError([f"{path}: the module has no attribute {name}; tx8opt writes it"])
+    try:
+        return decoded(attribute)
+    except ValueError as error:
+        raise GraphError([f"{path}: damaged attribute {name}: {error}"]) from None

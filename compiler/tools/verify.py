@@ -1,0 +1,243 @@
+"""Every node of a graph against its reference: ``tx8cc --verify-nodes``.
+
+Values that no program would show become outputs: the graph is compiled with all of them, in batches if they
+are many. A node is judged on the operands that the emulator gave it, so that errors do not add up; how far
+they have added up is told beside. What is computed together in the program itself is apart here; therefore
+the outputs of the program are judged too, and when they alone are wrong, the place is found by halving.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from compiler.driver import Program
+from compiler.evaluation.folding import needed
+from compiler.evaluation.reference import run_reference
+from compiler.evaluation.tolerance import Verdict, judge
+from compiler.graph import DTYPES, Array, Graph, Node, Tensor
+
+from .excerpt import excerpt, with_outputs
+from .run import check, execute, kind_of
+
+Compile = Callable[[Graph], Program]
+Values = Mapping[str, Array]
+
+_SHARE_OF_DDR = 4
+"""Outputs of one batch take at most this part of DDR."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One result of one node: ``alone`` on the operands it got, ``so_far`` beside a run without rounding."""
+
+    node: Node
+    tensor: Tensor
+    alone: Verdict
+    so_far: Verdict
+
+
+@dataclass(frozen=True)
+class Part:
+    """Nodes that are wrong together or by themselves: a graph that shows it, and its inputs."""
+
+    graph: Graph
+    inputs: Values
+    first: str
+    last: str
+
+
+@dataclass(frozen=True)
+class Verification:
+    """``checks`` in the order of the nodes, ``outputs`` the verdicts on the program as it is.
+
+    ``at`` is the first node whose result is wrong, by itself or where nodes are computed together; ``part``
+    the smallest graph found that shows it, None when every smaller graph that was tried is right.
+    """
+
+    checks: tuple[Check, ...]
+    outputs: Mapping[str, Verdict]
+    at: Node | None = None
+    part: Part | None = None
+
+    @property
+    def wrong(self) -> Check | None:
+        """The first check that failed."""
+        return next((item for item in self.checks if not item.alone.ok), None)
+
+    @property
+    def ok(self) -> bool:
+        return self.wrong is None and all(verdict.ok for verdict in self.outputs.values())
+
+
+def verify(graph: Graph, inputs: Values, compile_: Compile) -> Verification:
+    """Judge every node; ``compile_`` makes programs of graphs. RunFault when one of them stops."""
+    program = compile_(graph)
+    outputs, _ = execute(program, inputs)
+    exact = run_reference(with_outputs(graph, _results(graph)), inputs, storage=program.dtype)
+    values, checks = dict(inputs), []
+    for names in _batches(graph, program.machine.ddr.bytes // _SHARE_OF_DDR):
+        shown = {**inputs, **execute(compile_(with_outputs(graph, _with_operands(graph, names))), inputs)[0]}
+        values = {**shown, **values}
+        checks += [_check(graph, node, name, shown, exact, program.dtype) for node, name in names]
+    verdicts = {
+        tensor.name: judge(
+            kind_of(graph),
+            program.dtype,
+            outputs[tensor.name],
+            _exact(graph, tensor, exact, program.dtype),
+            declared=tensor.dtype,
+        )
+        for tensor in graph.outputs
+    }
+    found = Verification(tuple(checks), verdicts)
+    at = None
+    if found.wrong is not None:
+        at = found.wrong.node
+    elif not found.ok and _differs(outputs, values, program.dtype):
+        at = _first_wrong_together(graph, inputs, values, compile_)
+    return found if at is None else replace(found, at=at, part=_smallest_part(graph, at, values, compile_))
+
+
+def _results(graph: Graph) -> list[str]:
+    """What the nodes make, tensors without elements left out."""
+    made = [name for node in graph.nodes for name in node.outputs if name]
+    return [name for name in made if graph.tensors[name].size]
+
+
+def _exact(graph: Graph, tensor: Tensor, exact: Values, dtype: str) -> Array:
+    """The reference of a graph output, which may be a constant."""
+    if tensor.name in exact:
+        return exact[tensor.name]
+    return run_reference(with_outputs(graph, [tensor.name]), {}, storage=dtype)[tensor.name]
+
+
+def _batches(graph: Graph, most: int) -> Iterator[list[tuple[Node, str]]]:
+    """The results of the nodes in lists that take at most ``most`` bytes with their operands, or have one."""
+    batch: list[tuple[Node, str]] = []
+    names: set[str] = set()
+    for node in graph.nodes:
+        for name in node.outputs:
+            if not name or not graph.tensors[name].size:
+                continue
+            more = names | set(_with_operands(graph, [(node, name)]))
+            if batch and _bytes(graph, more) > most:
+                yield batch
+                batch, more = [], set(_with_operands(graph, [(node, name)]))
+            batch.append((node, name))
+            names = more
+    if batch:
+        yield batch
+
+
+def _with_operands(graph: Graph, results: Sequence[tuple[Node, str]]) -> list[str]:
+    """Results, and what their nodes read of other nodes: a value may be another where less is shown."""
+    made = set(_results(graph))
+    reads = [name for node, _ in results for name in node.inputs if name in made]
+    return list(dict.fromkeys([*reads, *(name for _, name in results)]))
+
+
+def _bytes(graph: Graph, names: Iterable[str]) -> int:
+    tensors = [graph.tensors[name] for name in names]
+    return sum(tensor.size * DTYPES[tensor.dtype].itemsize for tensor in tensors)
+
+
+def _check(graph: Graph, node: Node, name: str, values: Values, exact: Values, dtype: str) -> Check:
+    cut = excerpt(graph, [node])
+    given = {tensor.name: values[cut.origin[tensor.name]] for tensor in cut.graph.inputs}
+    expected = run_reference(cut.graph, given, storage=dtype)
+    new = next(new for new, old in cut.origin.items() if old == name)
+    tensor = graph.tensors[name]
+    alone = judge(kind_of(cut.graph), dtype, values[name], expected[new], declared=tensor.dtype)
+    return Check(node, tensor, alone, judge("model", dtype, values[name], exact[name], declared=tensor.dtype))
+
+
+def _differs(outputs: Values, values: Values, dtype: str) -> bool:
+    """Whether the program gives other outputs than the nodes one by one, beyond rounding."""
+    both = [name for name in outputs if name in values]
+    return not all(_alike(outputs[name], values[name], dtype) for name in both)
+
+
+def _alike(got: Array, expected: Array, dtype: str) -> bool:
+    wide = expected if expected.dtype.kind in "iub" else expected.astype(np.float64)
+    return judge("model", dtype, got, wide).ok
+
+
+def _first_wrong_together(graph: Graph, inputs: Values, values: Values, compile_: Compile) -> Node:
+    """A node whose result is wrong when only it is an output, while that of the node before it is right."""
+    nodes = [node for node in graph.nodes if node.outputs[0] in values]
+    right, wrong = -1, len(nodes) - 1
+    while wrong - right > 1:
+        middle = (right + wrong) // 2
+        name = nodes[middle].outputs[0]
+        program = compile_(with_outputs(graph, [name]))
+        if _alike(execute(program, inputs)[0][name], values[name], program.dtype):
+            right = middle
+        else:
+            wrong = middle
+    return nodes[wrong]
+
+
+def _smallest_part(graph: Graph, last: Node, values: Values, compile_: Compile) -> Part | None:
+    """The shortest row of nodes up to ``last`` that is wrong as a graph of its own: 1, 2, 4 ... of them."""
+    before, _ = needed(graph.nodes, [name for name in last.outputs if name])
+    for count in _doubling(len(before)):
+        nodes = before[-count:]
+        cut = excerpt(graph, nodes)
+        inputs = {tensor.name: values[cut.origin[tensor.name]] for tensor in cut.graph.inputs}
+        if not check(compile_(cut.graph), inputs).ok:
+            return Part(cut.graph, inputs, nodes[0].name, last.name)
+    return None
+
+
+def _doubling(most: int) -> Sequence[int]:
+    counts = [1]
+    while counts[-1] < most:
+        counts.append(min(2 * counts[-1], most))
+    return counts
+
+
+def table(found: Verification) -> str:
+    """A row for every result, then what the verdicts come to, without the place of the files."""
+    head = ("node", "operator", "shape", "max abs error", "cosine", "so far", "cosine", "verdict")
+    rows = [head, *(_row(item) for item in found.checks)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(head) - 1)]
+    lines = ["  ".join([*_aligned(row, widths), row[-1]]) for row in rows]
+    return "\n".join([*lines, *_conclusion(found)])
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:
+    return [
+        f"{cell:<{width}}" if at < 3 else f"{cell:>{width}}"
+        for at, (cell, width) in enumerate(zip(row, widths, strict=False))
+    ]
+
+
+def _row(item: Check) -> tuple[str, ...]:
+    """Node, operator, shape, error and cosine by itself, error and cosine of all so far, verdict."""
+    shape = "x".join(map(str, item.tensor.shape)) or "scalar"
+    errors = [
+        text
+        for verdict in (item.alone, item.so_far)
+        for text in (f"{verdict.max_abs_error:.3g}", f"{verdict.cosine:.7f}")
+    ]
+    verdict = "pass" if item.alone.ok else f"FAIL: {item.alone.text}"
+    return (item.node.name, item.node.op, shape, *errors, verdict)
+
+
+def _conclusion(found: Verification) -> Iterator[str]:
+    count = len({item.node.name for item in found.checks})
+    if found.wrong is not None:
+        failed = len({item.node.name for item in found.checks if not item.alone.ok})
+        yield f"{failed} of {count} nodes differ; the first is {found.wrong.node}"
+    elif found.ok:
+        yield f"{count} nodes are right"
+    else:
+        names = ", ".join(name for name, verdict in found.outputs.items() if not verdict.ok)
+        yield f"{count} nodes are right by themselves, the program's outputs ({names}) are not"
+        if found.at is None:
+            yield "their errors add up"
+        else:
+            yield f"computed together with others, {found.at} is wrong"

@@ -1,0 +1,244 @@
+"""DTE copies: what one moves, and moving it (docs/isa.md, Copies between tiles).
+
+A copy reads pieces of its source and writes them to one or several targets. Either side may be strided, the
+other one is consecutive. Who makes a ``Copy`` has checked that every byte of it lies in its memory. All of a
+copy is read before anything is written.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from emulator import native
+from emulator.memory import state
+from emulator.memory.areas import LINE, Bytes, HostMemoryError, anonymous
+from emulator.memory.rows import copy_rows, overlap
+from emulator.native.primitives.memory import view_i64
+from emulator.tile.dte_pmu import Counters
+from emulator.tile.tile import Tile
+
+from .stream import Fsm, Packet, stream_packet
+
+if TYPE_CHECKING:
+    from .memories import Memories
+
+Levels = tuple[int, int, int]
+"""One number for each loop, level 0 the innermost."""
+FINISHED, ERROR = 1 << 0, 1 << 8
+"""Bits of dma_status (spec)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """Pieces of ``size`` bytes at the positions of three nested loops."""
+
+    size: int
+    trips: Levels = (1, 1, 1)
+
+    @property
+    def total(self) -> int:
+        """Bytes of all pieces."""
+        return self.size * self.trips[0] * self.trips[1] * self.trips[2]
+
+    @property
+    def consecutive(self) -> Levels:
+        """The strides of pieces one after another."""
+        rows = self.size * self.trips[0]
+        return self.size, rows, rows * self.trips[1]
+
+    def strided(self, strides: Sequence[int]) -> Levels:
+        """Strides of loops; that of a single trip does not matter."""
+        first, second, third = (
+            stride if trips > 1 else consecutive
+            for stride, trips, consecutive in zip(strides, self.trips, self.consecutive, strict=True)
+        )
+        return first, second, third
+
+    def span(self, strides: Levels) -> int:
+        """Bytes from the first to the last that is touched."""
+        (n, m, k), (first, second, third) = self.trips, strides
+        return self.size + (n - 1) * first + (m - 1) * second + (k - 1) * third
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Where a copy reads or writes: an offset in DDR or in a tile's SPM, and the strides of its loops."""
+
+    in_ddr: bool
+    start: int
+    strides: Levels
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A side that is written; ``user_id`` as in the register of that name."""
+
+    tile: int
+    side: Side
+    user_id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One copy: all targets get the bytes of the one source, or target i those of source i."""
+
+    pieces: Pieces
+    sources: tuple[Side, ...]
+    targets: tuple[Target, ...]
+
+    @property
+    def bytes_read(self) -> int:
+        return self.pieces.total * len(self.sources)
+
+    @property
+    def bytes_written(self) -> int:
+        return self.pieces.total * len(self.targets)
+
+    def source_of(self, target: int) -> int:
+        """Number of the source that a target gets."""
+        return target if len(self.sources) > 1 else 0
+
+
+@dataclass
+class Channel:
+    """What a program sees of the copies of one register block of its tile."""
+
+    block: int
+    busy: bool = False
+    status: int = 0
+    """dma_status; after a reset it says busy (proposed)."""
+    registers: dict[int, int] = field(default_factory=dict)
+
+
+class Dte:
+    """The copy engines of all tiles, with the streams that count what arrives."""
+
+    def __init__(self, tiles: Sequence[Tile], memories: Memories) -> None:
+        self.tiles, self.memories = tiles, memories
+        self.streams = [Fsm() for _ in tiles]
+        self.counters = [Counters() for _ in tiles]
+
+    def carry_out(self, tile: Tile, copy: Copy, channel: Channel | None = None) -> bool:
+        """Do a copy that a tile has started. False: a transport error, which moves nothing (proposed)."""
+        error = self._refused(copy)
+        if not error:
+            self._move(tile, copy)
+            for target in copy.targets:
+                self._arrived(target, copy)
+        self.counters[tile.number].note(channel.block if channel else None, copy.bytes_written, not error)
+        if channel:
+            channel.busy = False
+            channel.status = FINISHED | (ERROR if error else 0)
+        return not error
+
+    def _refused(self, copy: Copy) -> bool:
+        """Whether a stream does not take what the copy sends it."""
+        arriving: dict[tuple[int, Packet], int] = {}
+        for target in copy.targets:
+            packet = stream_packet(target.user_id)
+            if packet is None:
+                continue
+            place, streams = (target.tile, packet), self.streams[target.tile]
+            arriving[place] = arriving.get(place, 0) + copy.pieces.total
+            address = target.side.start
+            if target.side.in_ddr:
+                address += int(self.tiles[target.tile].words[state.ENGINE_DDR])
+            span = copy.pieces.span(target.side.strides)
+            if not streams.has_room(packet, arriving[place]) or not streams.covers(
+                packet.stream, address, span
+            ):
+                return True
+        return False
+
+    def _arrived(self, target: Target, copy: Copy) -> None:
+        side = target.side
+        if not side.in_ddr:
+            last = side.start + copy.pieces.span(side.strides) - 1
+            self.tiles[target.tile].spm.lines[side.start // LINE : last // LINE + 1] = 1
+        else:
+            self.memories.written(side.start, copy.pieces.span(side.strides))
+        packet = stream_packet(target.user_id)
+        if packet is not None:
+            self.streams[target.tile].receive(packet, copy.pieces.total)
+
+    def _move(self, tile: Tile, copy: Copy) -> None:
+        pieces = copy.pieces
+        sources = [(self._host(tile, side), side.strides) for side in copy.sources]
+        targets = [(self._host(self.tiles[t.tile], t.side), t.side.strides) for t in copy.targets]
+        if len(targets) > 1 or not _consecutive(pieces, *sources, *targets):
+            sources, _staged = _apart(pieces, sources, targets)
+        for number, (address, strides) in enumerate(targets):
+            _copy(pieces, address, strides, *sources[copy.source_of(number)])
+
+    def _host(self, tile: Tile, side: Side) -> int:
+        return int(tile.words[state.DDR if side.in_ddr else state.SPM]) + side.start
+
+
+Host = tuple[int, Levels]
+"""Host address of a side and its strides."""
+
+
+def _consecutive(pieces: Pieces, *sides: Host) -> bool:
+    return all(strides == pieces.consecutive for _, strides in sides)
+
+
+def _apart(pieces: Pieces, sources: list[Host], targets: list[Host]) -> tuple[list[Host], Bytes | None]:
+    """The sources, read into memory of their own when a target overlaps one of them; and that memory."""
+    if not any(
+        overlap(source, pieces.span(of), target, pieces.span(to))
+        for source, of in sources
+        for target, to in targets
+    ):
+        return sources, None
+    size = pieces.total * len(sources)
+    area = anonymous(size)
+    if area is None:
+        raise HostMemoryError(f"the host refuses {size} bytes of working memory for a DTE copy")
+    first = int(area.ctypes.data)
+    staged = [(first + number * pieces.total, pieces.consecutive) for number in range(len(sources))]
+    for (to, compact), (source, strides) in zip(staged, sources, strict=True):
+        _copy(pieces, to, compact, source, strides)
+    return staged, area
+
+
+def _copy(pieces: Pieces, target: int, to: Levels, source: int, of: Levels) -> None:
+    """Pieces in the order of the loops; the last one that is written to a place stays."""
+    if to == of == pieces.consecutive:
+        ctypes.memmove(target, source, pieces.total)
+        return
+    words = np.array([*to, *of, pieces.size, *pieces.trips], dtype=np.int64)
+    native.call(native.compile_kernel(copy_pieces, "DTE copy", 3), target, source, words.ctypes.data)
+
+
+def copy_pieces(target: int, source: int, words: int) -> int:
+    """Compiled: copy between host addresses; words: target's strides, source's, size of a piece, trips."""
+    nest = view_i64(words, 10)
+    second, third = nest[8], nest[9]
+    for k in range(second * third):
+        to = target + k % second * nest[1] + k // second * nest[2]
+        of = source + k % second * nest[4] + k // second * nest[5]
+        copy_rows(to, nest[0], of, nest[3], nest[6], nest[7])
+    return 0
+
+
+def instruction_copy(
+    values: dict[str, int], in_ddr: dict[str, bool], tiles: Sequence[int], scatter: bool
+) -> Copy:
+    """The copy of a DTE instruction to some tiles: operand values by name, DDR addresses as offsets."""
+    strided = "src_" if "src_iter0" in values else "dst_"
+    trips = [values.get(f"{strided}iter{level}", 1) for level in range(3)]
+    strides = [values.get(f"{strided}stride{level}", 0) for level in range(3)]
+    pieces = Pieces(values["n"], (trips[0], trips[1], trips[2]))
+    sides = {"src_": pieces.consecutive, "dst_": pieces.consecutive}
+    sides[strided] = pieces.strided(strides)
+    sources = tuple(
+        Side(in_ddr["src"], values["src"] + number * pieces.size, sides["src_"])
+        for number in range(len(tiles) if scatter else 1)
+    )
+    target = Side(in_ddr["dst"], values["dst"], sides["dst_"])
+    return Copy(pieces, sources, tuple(Target(tile, target) for tile in tiles))

@@ -1,0 +1,159 @@
+"""What a run needs that the next one of the same program can have again: memories, decoded text, kernels.
+
+A run leaves marks where it writes: one byte for each line of SPM (``Scratchpad.lines``) and for each
+granule of DDR (``memory.GRANULE_SHIFT``). ``Memories.reset`` makes what is marked as it was after loading;
+all else still is.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+
+import numpy as np
+
+from asm.image import Image, ddr_offset
+from emulator.core.code import check_machine, load_code
+from emulator.core.loop import run_kernel
+from emulator.memory.areas import (
+    GRANULE_SHIFT,
+    LINE,
+    Bytes,
+    HostMemoryError,
+    anonymous,
+    make_scratchpad,
+    map_ddr,
+    scratch_memory,
+)
+from emulator.memory.resetting import Area, Resetting, reset_kernel
+from emulator.tile.engines import Engines
+from emulator.tile.tile import TileArrays
+from tx8isa.errors import Tx8Error
+from tx8isa.machine.description import Machine
+
+from .crew import rounds_kernel
+
+
+class Memories:
+    """The memories of one chip with a program loaded, for one system at a time."""
+
+    def __init__(self, image: Image, machine: Machine) -> None:
+        check_machine(image, machine)
+        self.image, self.machine = image, machine
+        self.code = load_code(image, machine)
+        ends = [self.offset(segment.address) + segment.size for segment in image.segments]
+        self.ddr = map_ddr(machine, max(ends, default=0))
+        self.marks = _marks(self.ddr.size)
+        self.spm = [make_scratchpad(machine) for _ in range(machine.tiles)]
+        self._load(0, self.ddr.size)
+        self.arrays = [
+            TileArrays(number, machine, spm, self.ddr, self.marks) for number, spm in enumerate(self.spm)
+        ]
+        self.hands = ThreadPoolExecutor(machine.tiles)
+        """Host threads; those that a run made wait here for the next."""
+        self._engines: dict[bool, Engines] = {}
+        self._loops: dict[bool, int] = {}
+        self._scratch: list[Bytes] = []
+
+    def offset(self, address: int) -> int:
+        """Offset in DDR of a core address; Tx8Error outside DDR."""
+        offset = ddr_offset(address, self.image.windows)
+        if offset is None:
+            windows = " ".join(f"0x{w.address:x}..0x{w.address + w.size - 1:x}" for w in self.image.windows)
+            raise Tx8Error(f"segment at 0x{address:x}: lies in no DDR window, expected {windows}")
+        return offset
+
+    def engines(self, ne_post: bool) -> Engines:
+        """The compiled functions of the engines; ``ne_post`` as in ``Slots``."""
+        if ne_post not in self._engines:
+            self._engines[ne_post] = Engines(ne_post)
+        return self._engines[ne_post]
+
+    def loop(self, checked: bool) -> int:
+        """Address of the kernel core's loop; ``checked`` as in ``core.generate_run``."""
+        if checked not in self._loops:
+            self._loops[checked] = run_kernel(checked)
+        return self._loops[checked]
+
+    @cached_property
+    def rounds(self) -> int:
+        """Address of the function that runs rounds of tiles; see ``crew``."""
+        return rounds_kernel()
+
+    @cached_property
+    def _resetting(self) -> Resetting:
+        byte, shift = self.machine.spm.reset_byte, LINE.bit_length() - 1
+        pads = [Area(spm.data, spm.lines, shift, byte) for spm in self.spm]
+        return Resetting([Area(self.ddr, self.marks, GRANULE_SHIFT, 0), *pads], reset_kernel())
+
+    def scratch(self, threads: int) -> list[Bytes]:
+        """Working memory for each of so many host threads. What it holds does not matter."""
+        while len(self._scratch) < threads:
+            self._scratch.append(scratch_memory())
+        return self._scratch[:threads]
+
+    def written(self, start: int, size: int) -> None:
+        """Mark a range of DDR that Python writes."""
+        if size > 0:
+            self.marks[start >> GRANULE_SHIFT : (start + size - 1 >> GRANULE_SHIFT) + 1] = 1
+
+    def reset(self, threads: int = 1) -> None:
+        """Make the memories what they were after loading, with so many host threads."""
+        written = self._written_segments()
+        work = self._resetting
+        work.begin()
+        jobs = [self.hands.submit(work.share) for _ in range(threads - 1)]
+        work.share()
+        for job in jobs:
+            job.result()
+        for first in written:
+            self._load(first, first + (1 << GRANULE_SHIFT))
+
+    def _written_segments(self) -> list[int]:
+        """Where the granules of DDR begin that are marked and hold something of the program's file."""
+        found = set[int]()
+        for segment in self.image.segments:
+            at = self.offset(segment.address)
+            first, end = at >> GRANULE_SHIFT, (at + len(segment.data) - 1 >> GRANULE_SHIFT) + 1
+            found.update((first + np.flatnonzero(self.marks[first:end])).tolist())
+        return [granule << GRANULE_SHIFT for granule in sorted(found)]
+
+    def _load(self, start: int, end: int) -> None:
+        """Put what the program's file holds into a range of DDR."""
+        for segment in self.image.segments:
+            at = self.offset(segment.address)
+            first, last = max(at, start), min(at + len(segment.data), end)
+            if first < last:
+                data = np.frombuffer(segment.data, dtype=np.uint8)
+                self.ddr[first:last] = data[first - at : last - at]
+
+
+def _marks(size: int) -> Bytes:
+    count = ((size >> GRANULE_SHIFT) + 8) & -8
+    marks = anonymous(count)
+    if marks is None:
+        raise HostMemoryError(f"the host refuses {count} bytes of marks; raise the memory limit")
+    return marks
+
+
+class Pool:
+    """Memories that no run uses at the moment: at most one, ready for the next."""
+
+    def __init__(self, make: Callable[[], Memories]) -> None:
+        self._make, self._idle = make, list[Memories]()
+        self._lock = threading.Lock()
+
+    def take(self) -> Memories:
+        """Memories as after loading, for the caller alone."""
+        with self._lock:
+            found = self._idle.pop() if self._idle else None
+        return found or self._make()
+
+    def give_back(self, memories: Memories, threads: int = 1) -> None:
+        """Keep memories of a run that has ended, and nobody looks at any more; ``threads`` reset them."""
+        memories.reset(threads)
+        with self._lock:
+            if not self._idle:
+                self._idle.append(memories)

@@ -1,0 +1,104 @@
+"""Where a run comes back to Python: so that its state can be saved, or a debugger can look.
+
+Instructions are found by marks in copies of the decoded words: "no instruction here". The program in memory
+stays as it is, and between the marks it runs at full speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from emulator.core.code import Code
+from emulator.core.predecode import NOTHING, Words
+
+UNLIMITED = 1 << 62
+"""A number of instructions that no tile executes."""
+_OPERATION = 0xFF
+"""Bits of a decoded word that say what it is."""
+
+
+@dataclass(frozen=True)
+class Pause:
+    """When to interrupt: a tile has executed so many instructions, or comes to one of these addresses.
+
+    Then every tile that still has a part in the round stops at that number or address too, or where its time
+    slice ends; nothing else of the round is done. So the rest is the same as if nothing had happened.
+    """
+
+    instructions: int = UNLIMITED
+    """At least 1."""
+    addresses: frozenset[int] = frozenset()
+
+
+class Marks:
+    """The programs of tiles with marks at some addresses; tiles with the same program share its copy.
+
+    Whole kinds of instructions can be hidden too: of these only the operation is "no instruction here", the
+    rest of the word stays.
+    """
+
+    def __init__(self, addresses: Iterable[int] = ()) -> None:
+        self.addresses = set(addresses)
+        self._hidden: list[int] = []
+        self._marked: dict[int, tuple[Code, Code]] = {}
+        """By identity of the program: itself, which keeps that identity taken, and its copy."""
+        self._plain: dict[int, Code] = {}
+
+    def marked(self, code: Code) -> Code:
+        """The program with marks; itself when there are none to make."""
+        if not (self.addresses or self._hidden) or id(code) in self._plain:
+            return code
+        if id(code) not in self._marked:
+            words = code.words.copy()
+            words[np.isin(words & _OPERATION, self._hidden)] &= ~_OPERATION
+            for address in self.addresses:
+                _mark(code, words, address)
+            copy = Code(code.base, code.text, words, code.spans)
+            self._marked[id(code)], self._plain[id(copy)] = (code, copy), code
+        return self._marked[id(code)][1]
+
+    def plain(self, code: Code) -> Code:
+        """The program without the marks."""
+        return self._plain.get(id(code), code)
+
+    def set(self, address: int) -> None:
+        """Mark an address."""
+        self.addresses.add(address)
+        for code, copy in self._marked.values():
+            _mark(code, copy.words, address)
+
+    def clear(self, address: int) -> None:
+        """Remove a mark, if it is there."""
+        self.addresses.discard(address)
+        for code, copy in self._marked.values():
+            at = _index(code, address)
+            if at is not None:
+                word = int(code.words[at])
+                copy.words[at] = word & ~_OPERATION if word & _OPERATION in self._hidden else word
+
+    def hide(self, operations: Iterable[int]) -> None:
+        """Hide these operations, and no others."""
+        hidden = sorted(operations)
+        if hidden != self._hidden:
+            self._hidden = hidden
+            self.forget()
+
+    def forget(self) -> None:
+        """Let go of the copies; ``marked`` makes new ones."""
+        self._marked.clear()
+        self._plain.clear()
+
+
+def _index(code: Code, address: int) -> int | None:
+    """Which word belongs to an address, None where the program has none."""
+    at, odd = divmod(address - code.base, 4)
+    return at if not odd and 0 <= at < code.words.size else None
+
+
+def _mark(code: Code, words: Words, address: int) -> None:
+    at = _index(code, address)
+    if at is not None:
+        words[at] = NOTHING

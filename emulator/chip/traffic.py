@@ -1,0 +1,239 @@
+"""What passes between tiles: DTE copies, waits for them, and barriers.
+
+Nothing here happens while tiles run: copies that were started are carried out between two rounds, in the
+order of tiles and in each tile in the order of the program, and barriers that are complete release their
+tiles then. While a round runs, a tile touches only what is its own here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from asm.image import Image
+from emulator.engines import queues, tables
+from emulator.memory import state
+from emulator.tile.fault import Fault, place
+from emulator.tile.observer import Observer
+from emulator.tile.tile import Status, Tile
+from tx8isa.machine.description import Machine
+from tx8isa.records.meaning import Action, Control
+from tx8isa.records.record import Instruction
+from tx8isa.table.encoding import encoder
+
+from .copies import Channel, Copy, Dte, instruction_copy
+from .dte_registers import DteWindow
+from .memories import Memories
+from .sends import Sends
+from .stream import PacketUpdates, StreamWindow, Update
+
+_MASK = (1 << 64) - 1
+_MOST_STARTED = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A copy that was started, by the registers of ``channel`` or, None, by an instruction."""
+
+    copy: Copy
+    channel: Channel | None
+
+
+@cache
+def _facts(mnemonic: str) -> tuple[tuple[str, ...], int, int]:
+    """Of a record: its operands' names, the bytes of an instruction, and its number."""
+    number = tables.numbers()[mnemonic]
+    record = tables.records()[number]
+    return tuple(operand.name for operand in record.operands), encoder(record).size, number
+
+
+class Traffic:
+    """The tiles of a chip, seen from what connects them."""
+
+    def __init__(self, image: Image, tiles: Sequence[Tile], memories: Memories) -> None:
+        self.image, self.tiles, self.ddr = image, tiles, memories.ddr
+        self.everyone = (1 << len(tiles)) - 1
+        self.dte = Dte(tiles, memories)
+        self.started: list[list[Sent | Update]] = [[] for _ in tiles]
+        """By tile: the copies and packet counter updates of this round."""
+        self.sends = Sends(len(tiles))
+        """Copies that compiled code has noted: later ones of this round than those in ``started``."""
+        self.observers: list[Observer] = []
+        self.polls = [""] * len(tiles)
+        """By tile: the register it looked at last, if that may have been in vain."""
+
+    def devices(self, machine: Machine) -> list[DteWindow | StreamWindow | PacketUpdates]:
+        """The registers of a tile that have to do with other tiles."""
+        own, remote = PacketUpdates(self, remote=False), PacketUpdates(self, remote=True)
+        return [DteWindow(self, machine), StreamWindow(self.dte.streams, self), own, remote]
+
+    def start(self, tile: Tile, record: Instruction) -> None:
+        """Execute the send, wait or barrier at a tile's program counter; Fault when it makes no sense."""
+        meaning = record.meaning
+        if not isinstance(meaning, Control):
+            raise AssertionError(f"{record.mnemonic} is executed by a kernel")
+        names, size, number = _facts(record.mnemonic)
+        values = dict(zip(names, tile.fields(len(names)), strict=True))
+        if meaning.action in (Action.SEND, Action.SCATTER):
+            self._send(tile, record, values, meaning.action is Action.SCATTER)
+        elif meaning.action is Action.SEND_WAIT:
+            self.take_sends(tile)
+            if self.started[tile.number]:
+                tile.status = Status.SENDING
+            for observer in self.observers:
+                observer.copies_awaited(tile)
+        elif meaning.action is Action.BARRIER:
+            self._enter_barrier(tile, values["tiles"] & _MASK or self.everyone)
+        tile.advance(size)
+        tile.counts[number, 0] += 1
+
+    def _send(self, tile: Tile, record: Instruction, values: dict[str, int], scatter: bool) -> None:
+        destinations = self._destinations(tile, record, values)
+        starts = zip(("dst", "src"), tile.range_starts(2), strict=True)
+        in_ddr = {name: start >= queues.DDR for name, start in starts}
+        copy = instruction_copy(values, in_ddr, destinations, scatter)
+        self.start_copy(tile, copy)
+        counts = tile.counts[tables.numbers()[record.mnemonic]]
+        counts[1:3] += copy.bytes_read, copy.bytes_written
+
+    def start_copy(self, tile: Tile, copy: Copy, channel: Channel | None = None) -> None:
+        """Start a copy, which is carried out after this round."""
+        for observer in self.observers:
+            observer.copy_started(tile, copy, channel.block if channel else None)
+        self.later(tile, Sent(copy, channel))
+
+    def _carry_out(self, tile: Tile, work: Sent | Update) -> None:
+        if isinstance(work, Update):
+            work.arrive(self.dte.streams)
+            return
+        moved = self.dte.carry_out(tile, work.copy, work.channel)
+        for observer in self.observers:
+            observer.copy_done(tile, work.copy, not moved)
+
+    def _destinations(self, tile: Tile, record: Instruction, values: dict[str, int]) -> list[int]:
+        """The tiles a copy goes to, this one when it names none; Fault when the chip has no such tile."""
+        if "tiles" in values:
+            members = values["tiles"]
+            if members & ~self.everyone:
+                text = f"operand 'tiles' = 0x{members:x}, expected a set inside 0x{self.everyone:x}"
+                raise self.fault(tile, f"{record.mnemonic}: {text}")
+            return [t.number for t in self.tiles if members >> t.number & 1]
+        number = values.get("tile", tile.number)
+        if number >= len(self.tiles):
+            text = f"operand 'tile' = {number}, expected 0..{len(self.tiles) - 1}"
+            raise self.fault(tile, f"{record.mnemonic}: {text}")
+        return [number]
+
+    def later(self, tile: Tile, work: Sent | Update) -> None:
+        """Carry out what a tile has started between this round and the next.
+
+        A tile that has started much ends its round, so that it cannot fill the host's memory.
+        """
+        self.take_sends(tile)
+        self.started[tile.number].append(work)
+        if len(self.started[tile.number]) >= _MOST_STARTED:
+            tile.words[state.LIMIT] = 0
+
+    def take_sends(self, tile: Tile) -> None:
+        """Take over what a tile has noted; the rest of the round it notes nothing."""
+        self.started[tile.number] += [Sent(copy, None) for copy in self.sends.take(tile.number)]
+
+    @property
+    def unwatched(self) -> bool:
+        """Whether nobody has to be told of a copy when it is made, and nothing waits to be made."""
+        counts = any(counters.enabled for counters in self.dte.counters)
+        return not (self.observers or counts or any(self.started))
+
+    def poll(self, tile: Tile, what: str, found: bool) -> None:
+        """Note that a program looked at a register that others change.
+
+        If it may not have found what it waits for, its slice ends: others have their turn first.
+        """
+        self.polls[tile.number] = "" if found else what
+        if not found:
+            tile.words[state.LIMIT] = 0
+            for observer in self.observers:
+                observer.polled(tile)
+
+    def looking_for(self, tile: Tile) -> str:
+        """For messages: what a tile polled last, if that was in vain."""
+        what = self.polls[tile.number]
+        return f"; its last poll was of {what}" if what else ""
+
+    def fault(self, tile: Tile, text: str) -> Fault:
+        """A fault of the instruction that a tile is at."""
+        return Fault(f"{place(self.image, tile, tile.pc)}: {text}")
+
+    def _enter_barrier(self, tile: Tile, group: int) -> None:
+        if not group >> tile.number & 1 or group & ~self.everyone:
+            text = f"ncc.barrier: operand 'tiles' = 0x{group:x}, expected a set with this tile's bit"
+            text += f" 0x{1 << tile.number:x}, inside 0x{self.everyone:x}"
+            raise self.fault(tile, text)
+        tile.group = group
+        tile.status = Status.BARRIER
+        for observer in self.observers:
+            observer.barrier_entered(tile, group)
+
+    def carry_out_sends(self) -> bool:
+        """Carry out the copies that were started; whether there was anything to do."""
+        for tile in self.tiles:
+            self.take_sends(tile)
+        done = any(self.started)
+        for tile, started in zip(self.tiles, self.started, strict=True):
+            for work in started:
+                self._carry_out(tile, work)
+            started.clear()
+            if tile.status is Status.SENDING:
+                tile.status = Status.RUNNING
+        self.sends.begin()
+        return done
+
+    def release_barriers(self) -> bool:
+        """Release the tiles of complete barriers; whether there was one."""
+        waiting = {t.number: t.group for t in self.tiles if t.status is Status.BARRIER}
+        released = False
+        for group in sorted(set(waiting.values())):
+            members = [t for t in self.tiles if group >> t.number & 1]
+            if all(waiting.get(t.number) == group for t in members):
+                released = True
+                for tile in members:
+                    tile.status = Status.RUNNING
+                for observer in self.observers:
+                    observer.barrier_released(group)
+        return released
+
+    def deadlock(self) -> Fault:
+        """The report of a program that can never go on: who waits where, and for whom."""
+        texts = [self._waits(t) for t in self.tiles if t.status is not Status.EXITED]
+        for observer in self.observers:
+            observer.never_goes_on(self.tiles)
+        return Fault("the program can never go on: " + "; ".join(texts))
+
+    def _waits(self, tile: Tile) -> str:
+        size = 0
+        if tile.status is Status.BARRIER:
+            size = encoder(tables.records()[tables.numbers()["ncc.barrier"]]).size
+        return f"{place(self.image, tile, tile.pc - size)} {self.waits_for(tile)}"
+
+    def waits_for(self, tile: Tile) -> str:
+        """What a tile that can never go on does."""
+        if tile.status is not Status.BARRIER:
+            what = self.polls[tile.number]
+            return f"polls {what}, which nobody changes any more" if what else "goes round for ever"
+        absent = [
+            f"tile {other.number} ({_instead(other)})"
+            for other in self.tiles
+            if tile.group >> other.number & 1 and not _is_at(other, tile.group)
+        ]
+        return f"waits at barrier 0x{tile.group:x} for {', '.join(absent)}"
+
+
+def _is_at(tile: Tile, group: int) -> bool:
+    return tile.status is Status.BARRIER and tile.group == group
+
+
+def _instead(tile: Tile) -> str:
+    if tile.status is Status.BARRIER:
+        return f"at barrier 0x{tile.group:x}"
+    return "exited" if tile.status is Status.EXITED else "which goes round for ever"

@@ -1,0 +1,349 @@
+"""The kernel core: one compiled loop over predecoded words, written from the scalar records.
+
+The loop executes a tile until something happens that it cannot do itself: it then leaves with a reason of
+``stop``, the program counter on the instruction concerned. Engine instructions are issued and executed from
+inside; after each of them the loop looks at ``state.LIMIT`` again, so that it can be stopped from outside.
+
+``loop`` holds what is frequent and calls nothing else: every value that lives across a call costs all other
+instructions a register. ``run`` calls it (from more than one place, so that LLVM does not write it into
+``run``: a quarter slower), translated code (``translate``), the floating-point unit, and the registers of the
+NCC. It also reads mhartid, with which every program begins: sixteen tiles would come to Python one by one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from emulator.engines.packets import window_address
+from emulator.memory import state, stop
+from emulator.memory.areas import GRANULE_SHIFT
+from emulator.memory.known import known_access
+from emulator.native import compile_generated
+from emulator.native.inline import Names
+from emulator.native.primitives.float32 import bits_f32, f32_bits, single
+from emulator.native.primitives.memory import call_kernel, view_i64, view_u8, view_u16, view_u32, view_u64
+from tx8isa.numbers.primitives import bits64, divide, fma32, fma64, from_bits64, s32, s64, sqrt, u64
+from tx8isa.riscv.float_arithmetic import NX, RNE
+from tx8isa.table import scalar as rv
+
+from .float_unit import ON_HOST, float_records, host_groups, normal32, normal64
+from .predecode import ENGINE, FIRST_SCALAR, FLOAT, RD_BYTE, TRANSLATED, reads_hart
+
+Run = Callable[[int], int]
+
+
+def host_address(s: Any, address: int, size: int) -> int:
+    """Host address of ``size`` bytes at a core address, or 0 when they are not all in one memory."""
+    off = u64(address - s64(s[u64(state.CORE_SPM)]))
+    if off <= u64(s64(s[u64(state.SPM_BYTES)]) - size):
+        return s64(s[u64(state.SPM)]) + s64(off)
+    off = u64(address - s64(s[u64(state.CORE_DDR)]))
+    window = u64(s64(s[u64(state.CORE_WINDOW)]) - size)
+    if off <= window:
+        return s64(s[u64(state.DDR)]) + s64(off)
+    off = u64(address - s64(s[u64(state.CORE_SPM_STRONG)]))
+    if off <= u64(s64(s[u64(state.SPM_BYTES)]) - size):
+        return s64(s[u64(state.SPM)]) + s64(off)
+    off = u64(address - s64(s[u64(state.CORE_DDR_UNCACHED)]))
+    if off <= window:
+        return s64(s[u64(state.DDR)]) + s64(off)
+    return 0
+
+
+def note_store(s: Any, host: int, size: int) -> None:
+    """Mark the SPM lines of a store, or the granules of DDR."""
+    off = u64(host - s64(s[u64(state.SPM)]))
+    if off < u64(s[u64(state.SPM_BYTES)]):
+        lines = s64(s[u64(state.LINES)])
+        view_u8(lines + s64(off >> 8), 1)[u64(0)] = 1
+        view_u8(lines + (s64(off) + size - 1 >> 8), 1)[u64(0)] = 1
+    else:
+        marks = s64(s[u64(state.DDR_MARKS)])
+        place = host - s64(s[u64(state.DDR)])
+        view_u8(marks + (place >> GRANULE_SHIFT), 1)[u64(0)] = 1
+        view_u8(marks + (place + size - 1 >> GRANULE_SHIFT), 1)[u64(0)] = 1
+
+
+def call_check(check: int, what: int, address: int) -> int:
+    """Call the check of a load or store, which looks at no register and changes none."""
+    return call_kernel(check, what, address)
+
+
+_LOOP_HEAD = """
+def loop(address):
+    s = view_i64(address, {size})
+    words = u64(s[u64({CODE_WORDS})])
+    code = view_i64(s64(s[u64({CODE})]), words + u64(1))
+    index = u64(s64(s[u64({PC})]) - s64(s[u64({CODE_BASE})])) >> 2
+    n = s64(s[u64({RETIRED})])
+    limit = s64(s[u64({LIMIT})])
+    reason = {stop_limit}
+    if index >= words:
+        return {stop_illegal}
+    while n < limit:
+        w = code[index]
+        op = w & 255
+        d = u64(w >> 8) & u64(255)
+        a = s64(s[u64(w >> 16) & u64(255)])
+        t = u64(w >> 24) & u64(255)
+        imm = w >> 32
+        if op == 0:
+            break
+"""
+
+_ENGINE = """
+s[u64({PC})] = s64(s[u64({CODE_BASE})]) + s64(index) * 4
+s[u64({RETIRED})] = n
+reason = call_kernel(s64(s[u64({ISSUE})]), imm, address)
+if reason >= 0:
+    break
+reason = {stop_limit}
+limit = s64(s[u64({LIMIT})])
+index += d
+n += 1
+continue
+"""
+
+_LOOP_TAIL = """        elif op == {float}:
+            break
+        elif op == {translated}:
+            break
+        index += u64(1)
+        n += 1
+    s[u64({PC})] = s64(s[u64({CODE_BASE})]) + s64(index) * 4
+    s[u64({RETIRED})] = n
+    if n < limit and reason == {stop_limit}:
+        return leave(s64(code[index]) & 255)
+    return reason
+"""
+
+_LEAVE_HEAD = """
+def leave(op):
+    if op == 0:
+        return {stop_illegal}
+    if op == {translated}:
+        return {stop_translated}
+"""
+
+_RUN = """
+def run(address):
+    s = view_i64(address, {size})
+    while True:
+        reason = loop(address)
+        while reason == {stop_translated} or reason == {stop_near}:
+            code = s64(s[u64({CODE})])
+            if reason == {stop_near}:
+                s[u64({CODE})] = s64(s[u64({PLAIN})])
+                reason = loop(address)
+                s[u64({CODE})] = code
+            else:
+                place = u64(s64(s[u64({PC})]) - s64(s[u64({CODE_BASE})])) >> 2
+                w = s64(view_i64(code, u64(s[u64({CODE_WORDS})]) + u64(1))[place])
+                if w & 255 == {translated}:
+                    reason = call_kernel(w >> 8, s64(place), address)
+                else:
+                    reason = loop(address)
+        if reason != {stop_float} and reason != {stop_memory} and reason != {stop_csr}:
+            return reason
+        place = u64(s64(s[u64({PC})]) - s64(s[u64({CODE_BASE})])) >> 2
+        w = s64(view_i64(s64(s[u64({PLAIN})]), u64(s[u64({CODE_WORDS})]))[place])
+        if reason == {stop_float}:
+            if call_kernel(s64(s[u64({FLOAT_UNIT})]), w, address) != 0:
+                return {stop_illegal}
+        elif reason == {stop_csr}:
+            if w & {not_rd} != {reads_hart}:
+                return reason
+            s[u64(w >> 8) & u64(255)] = s64(s[u64({HART})])
+        else:
+            host = window_address(s, s64(s[u64({DETAIL})]), s64(s[u64({DETAIL}) + u64(1)]))
+            if host == 0 or access(s, w, host) == 0:
+                return {stop_memory}
+        s[u64({PC})] = s64(s[u64({PC})]) + 4
+        s[u64({RETIRED})] = s64(s[u64({RETIRED})]) + 1
+"""
+
+_ACCESS_HEAD = """
+def access(s, w, host):
+    op = w & 255
+    d = u64(w >> 8) & u64(127)
+    t = u64(w >> 24) & u64(127)
+"""
+
+
+_BASE = f"s64(s[u64({state.CODE_BASE})])"
+
+
+def _jump(target: str) -> list[str]:
+    """Go to a core address, after checking it."""
+    return [
+        f"next = {target}",
+        f"off = u64(next - {_BASE})",
+        "if (off & u64(3)) != u64(0) or (off >> 2) >= words:",
+        f"    s[u64({state.DETAIL})] = next",
+        f"    reason = {stop.JUMP}",
+        "    break",
+    ]
+
+
+def statement(record: rv.Scalar, names: Names, checked: bool = False) -> list[str]:
+    """Lines of one operation; ``index`` still points at it. ``checked``: see ``generate_run``."""
+    second = "s64(s[t])" if any(field.name == "rs2" for field in record.fields) else "imm"
+    # Read where it is used: kept in a register, these bases cost every other instruction more.
+    pc = f"({_BASE} + s64(index) * 4)"
+    if record.kind == "alu":
+        return [f"s[d] = {names.call(record.body, ['a', second])}"]
+    if record.kind == "upper":
+        return [f"s[d] = {names.call(record.body, [pc, 'imm'])}"]
+    if record.kind in ("load", "store"):
+        return _memory_access(record, names, checked)
+    if record.kind == "float":
+        return _on_host(host_groups()[record.mnemonic])
+    if record.kind == "branch":
+        taken = [*_jump(f"{pc} + imm"), "index = off >> 2", "n += 1", "continue"]
+        return [f"if {names.call(record.body, ['a', second])}:", *(f"    {line}" for line in taken)]
+    if record.kind in ("jal", "jalr"):
+        target = names.call(record.body, [pc if record.kind == "jal" else "a", "imm"])
+        return [*_jump(target), f"s[d] = {pc} + 4", "index = off >> 2", "n += 1", "continue"]
+    if record.kind == "fence":
+        return ["pass"]
+    return ["break"]
+
+
+_LEAVE = {"csr": stop.CSR, "fence.i": stop.FENCE_I, "system": stop.SYSTEM, "float": stop.FLOAT}
+"""Why the loop is left, by kind of instruction. It is found out afterwards: the constants would be put into
+registers before every instruction."""
+
+
+def _memory_access(record: rv.Scalar, names: Names, checked: bool) -> list[str]:
+    """Lines of a load or store. Sizes pass through ``s64``: Numba compiles a function anew for literals."""
+    size, what = record.width, record.width << 1 | int(record.kind == "store")
+    check = [
+        f"if known_access(s, host, s64({what}), s64(index)) == 0:",
+        f"    s[u64({state.DETAIL})] = host",
+        f"    s[u64({state.DETAIL} + 1)] = a + imm",
+        f"    call_check(s64(s[u64({state.CORE_CHECK})]), s64(index) << 8 | {what}, address)",
+    ]
+    lines = [
+        f"host = host_address(s, a + imm, s64({size}))",
+        "if host == 0:",
+        f"    s[u64({state.DETAIL})] = a + imm",
+        f"    s[u64({state.DETAIL} + 1)] = {size}",
+        f"    s[u64({state.DETAIL} + 2)] = {int(record.kind == 'store')}",
+        f"    reason = {stop.MEMORY}",
+        "    break",
+        *(check if checked else ()),
+        _move(record, names),
+    ]
+    return lines if record.kind == "load" else [*lines, f"note_store(s, host, s64({size}))"]
+
+
+def _move(record: rv.Scalar, names: Names) -> str:
+    """The line that loads from a host address, or stores there."""
+    size = record.width
+    element = f"{'view_i64' if size == 8 else f'view_u{8 * size}'}(host, 1)[u64(0)]"
+    if record.kind == "load":
+        return f"s[d] = {names.call(record.body, [f's64({element})'])}"
+    return f"{element} = {names.call(record.body, ['s64(s[t])'])}"
+
+
+def _on_host(group: Sequence[str]) -> list[str]:
+    """The host's operation where it is right, else the floating-point unit's; for all of ``host_groups``."""
+    host = ON_HOST[group[0]]
+    numbers = {record.mnemonic: number for number, record in enumerate(float_records())}
+    text = " ".join((host.right, *(ON_HOST[mnemonic].found for mnemonic in group)))
+    guards = []
+    if host.inexact:
+        mask = NX | (0b111 << 5 if host.mode == RNE else 0)  # frm counts when the mode is dynamic
+        guards.append(f"s64(s[u64({state.FCSR})]) & {mask} == {NX}")
+    if host.boxed:
+        guards.append("(a & b & c) >> 32 == -1")
+    names, widen = ("pqr", "bits_f32") if host.boxed else ("xyz", "from_bits64")
+    used = [k for k in range(3) if re.search(rf"\b{names[k]}\b", text)]
+    lines = [f"{names[k]} = {widen}({'abc'[k]})" for k in used]
+    for mnemonic in group[1:]:
+        lines.append(f"{'elif' if len(lines) > len(used) else 'if'} imm & 255 == {numbers[mnemonic]}:")
+        lines.append(f"    found = {ON_HOST[mnemonic].found}")
+    lines += ["else:", f"    found = {host.found}"] if len(group) > 1 else [f"found = {host.found}"]
+    return [
+        "b = s64(s[t])",
+        "c = s64(s[u64(w >> 48) & u64(255)])",
+        "done = False",
+        f"if {' and '.join(guards) or 'True'}:",
+        *(f"    {line}" for line in lines),
+        f"    if {host.right}:",
+        f"        s[d] = {host.value}",
+        "        done = True",
+        "if not done:",
+        "    break",
+    ]
+
+
+USED = (
+    *(view_i64, view_u8, view_u16, view_u32, view_u64, s32, s64, u64, host_address, note_store, call_kernel),
+    *(call_check, known_access),
+    *(bits64, from_bits64, divide, sqrt, fma64, bits_f32, f32_bits, single, fma32, normal64, normal32),
+    window_address,
+)
+
+
+def _numbers() -> dict[str, int]:
+    """What stands in braces in the texts above."""
+    used = ("CODE", "PLAIN", "CODE_BASE", "CODE_WORDS", "PC", "RETIRED", "LIMIT", "ISSUE", "FLOAT_UNIT")
+    numbers = {name: getattr(state, name) for name in (*used, "DETAIL", "HART")}
+    numbers |= {"size": state.SIZE, "engine": ENGINE, "float": FLOAT, "translated": TRANSLATED}
+    stops = ("LIMIT", "ILLEGAL", "FLOAT", "MEMORY", "TRANSLATED", "CSR")
+    numbers |= {f"stop_{name.lower()}": getattr(stop, name) for name in stops}
+    return numbers | {"stop_near": stop.NEAR_LIMIT, "not_rd": ~RD_BYTE, "reads_hart": reads_hart()}
+
+
+def engine_source() -> str:
+    """Lines that issue an engine instruction."""
+    return _ENGINE.strip().format(**_numbers())
+
+
+def generate_run(checked: bool = False) -> Run:
+    """Write the loop: a plain function of the state's address.
+
+    ``checked``: before each load and store in memory it calls the function at ``state.CORE_CHECK``.
+    """
+    numbers = _numbers()
+    names = Names()
+    names.scope.update({function.__name__: function for function in USED})
+    loop, access, leave = [_LOOP_HEAD.format(**numbers)], [_ACCESS_HEAD], [_LEAVE_HEAD.format(**numbers)]
+    for number, record in enumerate(rv.scalar_instructions()):
+        if record.kind == "float" and host_groups().get(record.mnemonic, ("",))[0] != record.mnemonic:
+            continue
+        loop.append(f"        elif op == {FIRST_SCALAR + number}:\n")
+        loop += [f"            {line}\n" for line in statement(record, names, checked)]
+        if record.kind in _LEAVE:
+            leave.append(f"    if op == {FIRST_SCALAR + number}:\n        return {_LEAVE[record.kind]}\n")
+        if record.width >= 4 and not any(field.kind == "float" for field in record.fields):
+            access.append(f"    if op == {FIRST_SCALAR + number}:\n        {_move(record, names)}\n")
+            access.append("        return 1\n")
+    loop.append(f"        elif op == {ENGINE}:\n")
+    loop += [f"            {line}\n" for line in engine_source().splitlines()]
+    loop.append(_LOOP_TAIL.format(**numbers))
+    leave.append(f"    return {stop.FLOAT}\n")
+    names.scope["leave"] = names.function("".join(leave), "leave")
+    names.scope["loop"] = names.function("".join(loop), "loop")
+    access.append("    return 0\n")
+    names.scope["access"] = names.function("".join(access), "access")
+    return names.function(_RUN.format(**numbers), "run")
+
+
+def generate_checked_run() -> Run:
+    """The loop whose loads and stores are checked."""
+    return generate_run(checked=True)
+
+
+def run_kernel(checked: bool = False) -> int:
+    """Address of the compiled loop; ``checked`` as in ``generate_run``."""
+    records = tuple((r.mnemonic, r.kind, r.width, r.body) for r in rv.scalar_instructions())
+    constants = tuple(v for k, v in sorted({**vars(state), **vars(stop)}.items()) if k.isupper())
+    own = (ENGINE, FLOAT, TRANSLATED, FIRST_SCALAR, RD_BYTE, reads_hart(), GRANULE_SHIFT, NX, RNE)
+    meaning = (*records, *USED, *constants, *own, *ON_HOST.items())
+    if checked:
+        return compile_generated(generate_checked_run, meaning, "checked kernel core", 1)
+    return compile_generated(generate_run, meaning, "kernel core", 1)

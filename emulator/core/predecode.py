@@ -1,0 +1,175 @@
+"""Program text to the words the kernel core's loop works on, one for each four bytes.
+
+    [7:0] operation, [15:8] rd (the sink for x0), [23:16] rs1, [31:24] rs2, [63:32] immediate, signed
+
+Registers are places in ``state``. All operations of the floating-point unit are FLOAT; their immediate is
+[7:0] number in ``float_unit``, [10:8] rounding mode, [22:16] rs3.
+
+Operation 0 is "no instruction here": an illegal word, or the inside of a wide instruction. A wide
+instruction is checked completely when it is decoded; its immediate is the record number and the worker
+(``tables.WORKER_SHIFT``), its rd the length in words.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from emulator.engines import tables
+from emulator.memory import state
+from tx8isa.records.record import Instruction
+from tx8isa.riscv.float_arithmetic import DYN
+from tx8isa.riscv.format import RESERVED_ROUNDING
+from tx8isa.table import encoding
+from tx8isa.table import scalar as rv
+
+from .float_unit import float_records, host_groups, on_host
+
+NOTHING = 0
+FIRST_SCALAR = 1
+TRANSLATED = 253
+"""An entrance: all bits above hold the address of the code; see ``translate``."""
+FLOAT = 254
+ENGINE = 255
+RD_BYTE = 0xFF00
+"""The byte of a decoded word that names rd."""
+
+Words = npt.NDArray[np.int64]
+
+CLOCKS = frozenset(number for number, name in rv.CSR_NAMES.items() if name in ("cycle", "mcycle", "time"))
+"""Numbers of the registers that read simulated time: cycles, also ``time`` (proposed)."""
+
+
+def predecode(text: bytes) -> Words:
+    """Decoded words of a stretch of program text; its length is a multiple of 4."""
+    words = np.frombuffer(text, dtype="<u4").astype(np.int64)
+    decoded = _scalars(words)
+    wide = np.flatnonzero(words & encoding.MARK == encoding.MARK)
+    end = 0
+    for at in wide.tolist():
+        if at < end:
+            continue
+        end = at + _decode_wide(text, at, decoded)
+    return decoded
+
+
+def _decode_wide(text: bytes, at: int, decoded: Words) -> int:
+    """Decode the wide instruction at word ``at``; its length in words, 1 when there is none."""
+    found = encoding.decode(text, 4 * at)
+    if isinstance(found, encoding.Illegal):
+        return 1
+    length = found.size // 4
+    decoded[at : at + length] = NOTHING
+    record = tables.numbers()[found.instruction.mnemonic] | found.worker << tables.WORKER_SHIFT
+    decoded[at] = ENGINE | length << 8 | record << 32
+    return length
+
+
+def _scalars(words: Words) -> Words:
+    decoded = np.zeros(len(words), dtype=np.int64)
+    floats = {record.mnemonic: number for number, record in enumerate(float_records())}
+    for number, record in enumerate(rv.scalar_instructions()):
+        places = np.flatnonzero(words & record.mask == record.match)
+        if len(places) and record.mnemonic in floats:
+            decoded[places] = _pack_float(floats[record.mnemonic], record, words[places])
+        elif len(places):
+            decoded[places] = _pack(FIRST_SCALAR + number, record, words[places])
+    return decoded
+
+
+@cache
+def reads_hart() -> int:
+    """The decoded word of an instruction that only reads mhartid, all of it but rd, whose byte is 0."""
+    (read,) = (record for record in rv.scalar_instructions() if record.mnemonic == "csrrs")
+    word = read.match | rv.CSRS["mhartid"] << 20
+    return int(predecode(word.to_bytes(4, "little"))[0]) & ~RD_BYTE
+
+
+@cache
+def host_operation(mnemonic: str) -> int:
+    """The operation of the loop that an instruction shares with the first of its group; FLOAT for others."""
+    names = [record.mnemonic for record in rv.scalar_instructions()]
+    return FIRST_SCALAR + names.index(host_groups()[mnemonic][0]) if mnemonic in host_groups() else FLOAT
+
+
+def float_operations() -> list[int]:
+    """The operations of which the loop may leave something to the floating-point unit."""
+    return sorted({FLOAT, *(host_operation(record.mnemonic) for record in float_records())})
+
+
+def _pack(operation: int, record: rv.Scalar, words: Words) -> Words:
+    fields = _fields(record, words)
+    zero = np.zeros(len(words), dtype=np.int64)
+    immediate = zero
+    for name in ("imm", "target", "shamt", "csr"):
+        immediate = fields.get(name, immediate)
+    second = fields.get("rs2", fields.get("zimm", zero))
+    rd, rs1 = fields.get("rd", zero + state.SINK), fields.get("rs1", zero)
+    return operation | rd << 8 | rs1 << 16 | second << 24 | immediate << 32
+
+
+def _pack_float(number: int, record: rv.Scalar, words: Words) -> Words:
+    """FLOAT, or an operation of the loop where that may be all there is to do.
+
+    Operands that do not exist are the first: it does not matter then whether they are NaN-boxed.
+    """
+    fields = _fields(record, words)
+    rs2, rs3 = (fields.get(name, fields["rs1"]) for name in ("rs2", "rs3"))
+    mode = fields.get("rm", np.zeros(len(words), dtype=np.int64))
+    operation = host_operation(record.mnemonic)
+    in_loop = [code for code in range(DYN + 1) if on_host(record, code)]
+    packed = np.where(np.isin(mode, in_loop), operation, FLOAT)
+    packed |= fields["rd"] << 8 | fields["rs1"] << 16 | rs2 << 24 | number << 32 | mode << 40 | rs3 << 48
+    return np.where(np.isin(mode, RESERVED_ROUNDING), NOTHING, packed)
+
+
+def _fields(record: rv.Scalar, words: Words) -> dict[str, Words]:
+    """Field values by name; registers as places in the state, where writes to x0 have their own."""
+    fields = {}
+    for field in record.fields:
+        values = _extract(field, words)
+        if field.kind == "float":
+            values = values + state.F
+        elif field.name == "rd":
+            values = np.where(values == 0, state.SINK, values + state.X)
+        fields[field.name] = values
+    return fields
+
+
+def _extract(field: rv.Field, words: Words) -> Words:
+    value = np.zeros(len(words), dtype=np.int64)
+    for word_bit, value_bit, width in field.pieces:
+        value |= (words >> word_bit & (1 << width) - 1) << value_bit
+    return np.where(value > field.maximum, value - 2 * (field.maximum + field.unit), value)
+
+
+def reads_clock(decoded: Words) -> bool:
+    """Whether decoded words access one of ``CLOCKS``."""
+    kinds = [record.kind for record in rv.scalar_instructions()]
+    operations = [FIRST_SCALAR + number for number, kind in enumerate(kinds) if kind == "csr"]
+    found = decoded[np.isin(decoded & 0xFF, operations)] >> 32
+    return bool(np.isin(found & 0xFFF, list(CLOCKS)).any())
+
+
+def explain(text: bytes, offset: int) -> str:
+    """Why there is no instruction at a byte offset of the text."""
+    word = int.from_bytes(text[offset : offset + 4], "little")
+    if encoding.is_wide(word):
+        found = encoding.decode(text, offset)
+        if isinstance(found, encoding.Illegal):
+            return found.reason
+    inside = _surrounding(text, offset)
+    if inside:
+        return f"0x{word:08x} lies inside the wide instruction {inside.mnemonic}"
+    return f"0x{word:08x} is not an instruction"
+
+
+def _surrounding(text: bytes, offset: int) -> Instruction | None:
+    """The wide instruction that covers ``offset`` without starting there."""
+    for start in range(max(0, offset - 4 * 63), offset, 4):
+        found = encoding.decode(text, start)
+        if isinstance(found, encoding.Decoded) and start + found.size > offset:
+            return found.instruction
+    return None

@@ -1,0 +1,110 @@
+"""Frequent parts of a program as machine code of their own.
+
+The compiled loop of ``core`` executes a program word by word. Where a tile spends its time (the places at
+which its time slices end), the loops around are translated: the source by which the kernel core executes each
+word is written out for that word alone and given to LLVM. So an instruction is described once, in its record,
+and how its kind works once, in ``core``; nothing here knows any of them.
+
+Registers, memory, counts and stops are the same as without. The words of a program stay as they are; a copy
+of them, which the loop reads, has the address of the translation where one can be entered.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from emulator import native
+from emulator.core.predecode import TRANSLATED, Words
+from emulator.memory import state
+
+if TYPE_CHECKING:
+    from .region import Layout
+
+EARNED = 4
+"""Instructions that may be translated for each slice that ended outside translations. Translating them takes
+about as long as such a slice."""
+ENOUGH = 64
+"""Instructions for which a loop that is larger is translated in part."""
+LARGEST_PROGRAM = 1 << 20
+"""Words, gaps between segments included; larger ones are interpreted: looking through them takes too long."""
+
+FIXED = (
+    state.SPM_BYTES,
+    state.DDR,
+    state.CODE_BASE,
+    state.CODE_WORDS,
+    state.CORE_SPM,
+    state.CORE_SPM_STRONG,
+    state.CORE_DDR,
+    state.CORE_DDR_UNCACHED,
+    state.CORE_WINDOW,
+    state.CORE_CHECK,
+    state.DDR_MARKS,
+)
+"""Words of the state that are the same in all tiles of a chip, and never change."""
+
+
+def enabled() -> bool:
+    """Whether programs are translated: with machine code only, and not with ``TX8_TRANSLATE=0``."""
+    return native.jit_enabled() and os.environ.get("TX8_TRANSLATE") != "0"
+
+
+class Translation:
+    """The translated parts of one program text, which all tiles that run it share."""
+
+    def __init__(self, words: Words) -> None:
+        self.words = words
+        self.dispatch = words
+        """What the loop reads: ``words``, or a copy with entrances."""
+        self.covered: set[int] = set()
+        self._slices = 0
+        self._functions: list[Any] = []
+        self._lock = threading.Lock()
+
+    @cached_property
+    def layout(self) -> Layout:
+        """What can be translated, and where."""
+        from .instructions import translates
+        from .region import find_layout
+
+        return find_layout(self.words, translates)
+
+    def slice_ended(self, tile: Words) -> None:
+        """Take note of where a tile is, by the words of its state, and perhaps translate what is there."""
+        index = int(tile[state.PC] - tile[state.CODE_BASE]) >> 2
+        wanted = index not in self.covered and self.words.size <= LARGEST_PROGRAM
+        if wanted and self._lock.acquire(blocking=False):
+            try:
+                self._note(index, tile)
+            finally:
+                self._lock.release()
+        tile[state.CODE] = self.dispatch.ctypes.data
+
+    def _note(self, index: int, tile: Words) -> None:
+        from .region import nearest, region_at
+
+        self._slices += 1
+        link = int(tile[state.X + 1]) - int(tile[state.CODE_BASE]) >> 2
+        blocks = region_at(self.layout, index, link)
+        size, earned = sum(len(block) for block in blocks.values()), EARNED * self._slices
+        if size and (size <= earned or earned >= ENOUGH):
+            self._slices = 0
+            self.translate(nearest(blocks, earned), tile)
+
+    def translate(self, blocks: dict[int, list[int]], tile: Words) -> None:
+        """Translate blocks and let the loop enter them."""
+        from .instructions import Region
+        from .machine_code import MachineCode
+
+        known = {place: int(tile[place]) for place in FIXED}
+        function = MachineCode(Region(self.layout, blocks, known).text())
+        self._functions.append(function)
+        if self.dispatch is self.words:
+            self.dispatch = self.words.copy()
+        for first in blocks:
+            if self.dispatch[first] == self.words[first]:
+                self.dispatch[first] = TRANSLATED | function.address << 8
+        self.covered.update(index for block in blocks.values() for index in block)

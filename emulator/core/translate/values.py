@@ -1,0 +1,125 @@
+"""Values of a translation: known numbers are Python's, the others names in LLVM text with one of five kinds.
+
+The kinds are those of ``emulator.native``: signed and unsigned 64-bit words, truth values, binary64 and
+binary32. A known number stands for itself, so that what is decided when the text is written costs nothing
+when it runs.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from tx8isa.numbers.primitives import s64
+
+Kind = Literal["i", "u", "b", "d", "f"]
+TYPES: dict[Kind, str] = {"i": "i64", "u": "i64", "b": "i1", "d": "double", "f": "float"}
+
+
+class Untranslatable(Exception):
+    """Source that the translator does not know; the interpreter executes such an instruction."""
+
+
+class Value(NamedTuple):
+    """A result of an LLVM instruction."""
+
+    kind: Kind
+    name: str
+
+
+class State(NamedTuple):
+    """The view of the tile's state."""
+
+
+class View(NamedTuple):
+    """Memory at a host address as elements of an unsigned type; ``view_i64`` is signed."""
+
+    bits: int
+    kind: Kind
+    address: Known
+
+
+Known = Value | int | float | bool
+"""A value, known or not."""
+Operand = Known | State | View | Callable[..., object]
+"""Whatever a name may stand for."""
+
+
+def kind_of(value: Operand) -> Kind:
+    """Kind of a value; known integers count as signed."""
+    if isinstance(value, Value):
+        return value.kind
+    if isinstance(value, bool):
+        return "b"
+    if isinstance(value, int):
+        return "i"
+    if isinstance(value, float):
+        return "d"
+    raise Untranslatable(f"{type(value).__name__} is no number")
+
+
+def spelled(value: Operand) -> str:
+    """A value as an operand of an LLVM instruction."""
+    if isinstance(value, Value):
+        return value.name
+    kind = kind_of(value)
+    if kind == "b":
+        return "true" if value else "false"
+    if kind == "d":
+        return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+    return str(s64(value))  # type: ignore[arg-type]
+
+
+def typed(value: Operand) -> str:
+    """Type and operand."""
+    return f"{TYPES[kind_of(value)]} {spelled(value)}"
+
+
+class Writer:
+    """Lines of one LLVM function, in which one block is being written."""
+
+    def __init__(self, prefix: str = "v") -> None:
+        self.lines: list[str] = []
+        self.label = "entry"
+        self._prefix = prefix
+        self._made = 0
+
+    def line(self, text: str) -> None:
+        self.lines.append(f"  {text}")
+
+    def make(self, kind: Kind, text: str) -> Value:
+        """The result of an instruction."""
+        self._made += 1
+        name = f"%{self._prefix}{self._made}"
+        self.line(f"{name} = {text}")
+        return Value(kind, name)
+
+    def new_label(self, hint: str) -> str:
+        self._made += 1
+        return f"{hint}{self._made}"
+
+    def start(self, label: str) -> None:
+        """Write the next lines into another block."""
+        self.lines.append(f"{label}:")
+        self.label = label
+
+    def jump(self, label: str) -> None:
+        self.line(f"br label %{label}")
+
+    def branch(self, condition: Known, yes: str, no: str) -> None:
+        self.line(f"br {typed(condition)}, label %{yes}, label %{no}")
+
+    def phi(self, ways: list[tuple[Operand, str]]) -> Operand:
+        """The value that comes from one of several blocks; no instruction when all agree."""
+        first = ways[0][0]
+        if all(value == first and type(value) is type(first) for value, _ in ways):
+            return first
+        kinds = {kind_of(value) for value, _ in ways}
+        if kinds == {"i", "u"}:
+            kinds = {"i"}
+        if len(kinds) != 1:
+            raise Untranslatable(f"one variable of kinds {sorted(kinds)}")
+        kind = kinds.pop()
+        arms = ", ".join(f"[ {spelled(value)}, %{label} ]" for value, label in ways)
+        return self.make(kind, f"phi {TYPES[kind]} {arms}")

@@ -1,0 +1,100 @@
+"""The instructions that wait in a tile's queues, for people and for watchpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from emulator.engines import queues, tables
+from emulator.memory import state
+from emulator.tile.tile import Tile
+from tx8isa.numbers.formats import Format
+from tx8isa.records.record import Engine, Instruction
+
+
+@dataclass(frozen=True)
+class Range:
+    """Bytes ``first`` .. ``last`` that an instruction touches; DDR offsets have ``queues.DDR`` added."""
+
+    first: int
+    last: int
+    written: bool
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An instruction that was issued and not executed; ``number`` counts those of its worker."""
+
+    worker: int
+    number: int
+    record: Instruction
+    pc: int
+    fields: Sequence[int]
+    ranges: tuple[Range, ...]
+
+    @property
+    def engine(self) -> Engine:
+        return self.record.engine
+
+
+def pending(tile: Tile) -> Iterator[Entry]:
+    """What waits, by worker in program order."""
+    for worker in range(tile.workers):
+        block = tile.block(worker)
+        if block[queues.PENDING]:
+            for number in range(int(block[queues.OLDEST]), int(block[queues.NEXT])):
+                if block[queues.entry_at(number) + queues.E_LIVE]:
+                    yield _entry(tile, worker, number)
+
+
+def is_pending(tile: Tile, entry: Entry) -> bool:
+    """Whether an instruction that was pending a moment ago still is."""
+    block = tile.block(entry.worker)
+    inside = block[queues.OLDEST] <= entry.number < block[queues.NEXT]
+    return bool(inside and block[queues.entry_at(entry.number) + queues.E_LIVE])
+
+
+def _entry(tile: Tile, worker: int, number: int) -> Entry:
+    at = queues.entry_at(number)
+    words = tile.block(worker)[at : at + queues.ENTRY]
+    record = tables.records()[int(words[queues.E_RECORD])]
+    fields: list[int] = words[queues.E_FIELDS : queues.E_FIELDS + len(record.operands)].tolist()
+    return Entry(worker, number, record, int(words[queues.E_PC]), fields, _ranges(tile, words))
+
+
+def _ranges(tile: Tile, words: np.ndarray) -> tuple[Range, ...]:
+    hostile = int(tile.words[state.WRITE_SPAN]) == queues.HOSTILE and words[queues.E_ENGINE] <= queues.NE
+    found = []
+    for k in range(int(words[queues.E_RANGES])):
+        at = queues.E_FIRST_RANGE + k * queues.RANGE_WORDS
+        first, reach, write, size = words[at : at + queues.RANGE_WORDS].tolist()
+        spoils = hostile and write and first < queues.DDR
+        found.append(Range(first, reach if spoils else first + size - 1, bool(write)))
+    return tuple(found)
+
+
+def describe(tile: Tile, entry: Entry) -> str:
+    """The instruction with its operands, addresses as the engines see them."""
+    record, values = entry.record, _addresses(tile, entry)
+    name = record.mnemonic
+    if record.formats:
+        name += f".{Format(values[record.index('format')]).token}"
+    shown = [
+        f"{operand.name}=0x{value:x}" if operand.is_address or operand.lanes else f"{operand.name}={value}"
+        for operand, value in zip(record.operands, values, strict=True)
+        if not operand.hidden and operand.name != "format"
+    ]
+    return f"{name} {', '.join(shown)}".rstrip()
+
+
+def _addresses(tile: Tile, entry: Entry) -> list[int]:
+    """Operand values; the queues hold DDR addresses as offsets, which the ranges tell from those of SPM."""
+    values = list(entry.fields)
+    ranges = list(entry.ranges)
+    for index, operand in enumerate(entry.record.operands):
+        known = operand.extent and ranges and ranges[0].first & ~queues.DDR == values[index]
+        if known and ranges.pop(0).first >= queues.DDR:
+            values[index] += int(tile.words[state.ENGINE_DDR])
+    return values

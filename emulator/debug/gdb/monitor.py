@@ -1,0 +1,132 @@
+"""What ``monitor`` shows in GDB: the parts of the chip that GDB knows nothing of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from emulator.chip.copies import Side
+from emulator.chip.system import System
+from emulator.debug.gdb.run.watch import Origin
+from emulator.memory.dump import hex_dump
+from emulator.tile.fault import place
+from emulator.tile.tile import Status, Tile
+from tx8isa.records.record import Engine
+
+from .entries import Entry, describe, pending
+
+_HELP = (
+    "monitor queues [TILE]                instructions issued and not executed, and copies under way",
+    "monitor spm [TILE]                   ranges of the scratchpads that were written",
+    "monitor spm TILE ADDRESS BYTES       hex dump; the address is that of the engines, from 0",
+    "monitor where                        every tile: address, source line, graph node, what it does",
+    "monitor help                         this list",
+)
+
+
+class Usage(Exception):
+    """A command that makes no sense; ``str`` is one line."""
+
+
+class Monitor:
+    """The commands. ``copies`` are the ones that the DTE has not carried out."""
+
+    def __init__(self, system: System, copies: Callable[[], Iterable[Origin]]) -> None:
+        self.system, self._copies = system, copies
+
+    def answer(self, line: str) -> str:
+        """The text for a command line."""
+        name, *arguments = line.split() or ["help"]
+        commands: dict[str, Callable[[Sequence[str]], Iterable[str]]] = {
+            "queues": self._queues,
+            "spm": self._spm,
+            "where": self._where,
+            "help": lambda _: _HELP,
+        }
+        try:
+            if name not in commands:
+                raise Usage(f"no command '{name}'; there are {', '.join(commands)}")
+            return "\n".join(commands[name](arguments))
+        except Usage as wrong:
+            return f"monitor: {wrong}"
+
+    def _where(self, arguments: Sequence[str]) -> Iterator[str]:
+        if arguments:
+            raise Usage("'where' takes no arguments")
+        for tile in self.system.tiles:
+            yield f"{place(self.system.image, tile, tile.pc)}: {status(tile)}"
+
+    def _queues(self, arguments: Sequence[str]) -> Iterator[str]:
+        if len(arguments) > 1:
+            raise Usage("'queues' takes one tile at most")
+        tiles = self._tiles(arguments)
+        lines = [line for tile in tiles for line in self._queues_of(tile)]
+        lines += [self._copy(origin) for origin in self._copies() if self.system.tiles[origin.tile] in tiles]
+        yield from lines or ["nothing is pending"]
+
+    def _queues_of(self, tile: Tile) -> Iterator[str]:
+        entries = list(pending(tile))
+        for worker in range(tile.workers):
+            for engine in Engine:
+                mine = [e for e in entries if (e.worker, e.engine) == (worker, engine)]
+                if mine:
+                    yield f"tile {tile.number} worker {worker} {engine.name}: {len(mine)} pending"
+                    yield from (self._entry(tile, entry) for entry in mine)
+
+    def _entry(self, tile: Tile, entry: Entry) -> str:
+        return f"  {place(self.system.image, tile, entry.pc)}: {describe(tile, entry)}"
+
+    def _copy(self, origin: Origin) -> str:
+        copy = origin.copy
+        sources = ", ".join(_side(side, origin.tile) for side in copy.sources)
+        targets = ", ".join(_side(target.side, target.tile) for target in copy.targets)
+        where = origin.where(self.system)
+        return f"{where}: DTE copies {copy.pieces.total} bytes from {sources} to {targets}"
+
+    def _spm(self, arguments: Sequence[str]) -> Iterator[str]:
+        if len(arguments) == 3:
+            (tile,) = self._tiles(arguments[:1])
+            yield from self._dump(tile, _number(arguments[1]), _number(arguments[2]))
+            return
+        if len(arguments) > 1:
+            raise Usage("'spm' takes nothing, a tile, or a tile, an address and a number of bytes")
+        for tile in self._tiles(arguments):
+            ranges = ", ".join(f"0x{first:x}..0x{end - 1:x}" for first, end in tile.spm.written())
+            yield f"tile {tile.number}: {ranges or 'nothing written'}"
+
+    def _dump(self, tile: Tile, address: int, count: int) -> Iterator[str]:
+        size = tile.spm.data.size
+        if address + count > size:
+            raise Usage(f"0x{address:x}:{count} is outside the SPM (0x0..0x{size - 1:x})")
+        return hex_dump(tile.spm.data[address : address + count], address)
+
+    def _tiles(self, arguments: Sequence[str]) -> Sequence[Tile]:
+        if not arguments:
+            return self.system.tiles
+        number, count = _number(arguments[0]), len(self.system.tiles)
+        if number >= count:
+            raise Usage(f"tile {number} is outside 0..{count - 1}")
+        return [self.system.tiles[number]]
+
+
+def status(tile: Tile) -> str:
+    """What a tile is doing, in a few words."""
+    if tile.status is Status.BARRIER:
+        return f"{tile.status.value} of tiles 0x{tile.group:x}"
+    if tile.status is Status.EXITED:
+        return f"{tile.status.value} with status {tile.exit_code}"
+    text: str = tile.status.value
+    return text
+
+
+def _side(side: Side, tile: int) -> str:
+    return f"DDR offset 0x{side.start:x}" if side.in_ddr else f"tile {tile} SPM 0x{side.start:x}"
+
+
+def _number(text: str) -> int:
+    try:
+        value = int(text, 0)
+    except ValueError:
+        value = -1
+    if value < 0:
+        raise Usage(f"'{text}' is not a number")
+    return value

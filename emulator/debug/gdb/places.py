@@ -1,0 +1,47 @@
+"""Memory as the debugger sees it: that of the selected tile's kernel core, and DDR in the engines' view."""
+
+from __future__ import annotations
+
+from emulator.chip.system import System
+from emulator.engines import queues
+from emulator.memory.areas import LINE, Bytes
+from emulator.tile.tile import Tile
+from tx8isa.errors import Tx8Error
+
+
+def bytes_at(system: System, tile: Tile, address: int, size: int) -> Bytes | None:
+    """The bytes themselves, or None where they are not all memory: device registers, or nothing.
+
+    Device registers are not read: reading them has effects.
+    """
+    found = system.core_bytes(tile, address, size)
+    if found is None and address >= system.machine.windows.ddr_engine:
+        try:
+            return system.ddr_range(address, size)
+        except Tx8Error:
+            return None
+    return found
+
+
+def store(system: System, tile: Tile, address: int, data: bytes) -> bool:
+    """Write memory; False where it is none."""
+    target = bytes_at(system, tile, address, len(data))
+    if target is None:
+        return False
+    target[:] = bytearray(data)
+    place = place_of(system, tile, address, len(data))
+    if place is not None and place < queues.DDR and data:
+        tile.spm.lines[place // LINE : (place + len(data) - 1) // LINE + 1] = 1
+    return True
+
+
+def place_of(system: System, tile: Tile, address: int, size: int) -> int | None:
+    """What an address names, whatever window shows it: an SPM offset, or a DDR one plus ``queues.DDR``."""
+    found = bytes_at(system, tile, address, size)
+    if found is None:
+        return None
+    host = int(found.ctypes.data)
+    inside = host - int(tile.spm.data.ctypes.data)
+    if 0 <= inside < tile.spm.data.size:
+        return inside
+    return queues.DDR + host - int(system.ddr.ctypes.data)

@@ -1,0 +1,222 @@
+"""Going back: the chip is put into a state that was kept, and does again what it did until shortly before.
+
+All tiles go back together. What comes after the place where they stop then is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from emulator.chip.pause import UNLIMITED
+from emulator.chip.system import System
+from emulator.debug.snapshot import chip
+from emulator.tile.tile import Tile
+
+from .history import Change, History, Keyframe, Place
+from .rounds import Action, Rounds
+from .stops import Ended, Signal, Stop
+
+_FEW = 1 << 13
+"""Instructions that are soon searched, also where every other one is watched."""
+
+
+class Past:
+    """The history of a program, and the ways back in it."""
+
+    def __init__(self, rounds: Rounds) -> None:
+        self.rounds, self.system, self.steps = rounds, rounds.system, rounds.steps
+        self.history = History(_refusal(rounds.system))
+        self._entry = 0
+        """Of the history: the one that what happens now belongs to."""
+        self._undone: int | None = None
+        """The tile whose watched access was undone by the last command."""
+
+    def resume(self, actions: Mapping[int, Action], interrupted: Callable[[], bool]) -> Stop | Ended:
+        """As ``Rounds.resume``, remembering it."""
+        self._undone = None
+        if self.rounds.faulted or not self.history.keyframes:
+            self._entry = self.history.number
+            self._keep(pinned=True)
+        self.history.wait()
+        stepped = tuple(number for number in sorted(actions) if actions[number].steps)
+        self.history.begin(tuple(sorted(actions)), stepped, self.steps.position())
+        found = self.rounds.resume(actions, interrupted, self._look)
+        self.history.end(self.steps.position())
+        return found
+
+    def changed(self, apply: Callable[[], object]) -> None:
+        """A register or memory was changed by hand: ``apply`` changes it so again."""
+        self.history.changed(apply)
+        self.rounds.output.forget()
+
+    def catch_up(self) -> Ended | None:
+        """Go on to where the program has written all that was shown; its end, if it comes before."""
+        everyone = {tile.number: Action() for tile in self.system.tiles}
+        self.steps.blind = True
+        found: Stop | Ended | None = None
+        while self.rounds.output.behind and not isinstance(found, Ended):
+            found = self.rounds.resume(everyone, lambda: not self.rounds.output.behind, lambda: None)
+            if isinstance(found, Stop) and found.fatal:
+                return None
+        return found if isinstance(found, Ended) else None
+
+    # -- back ------------------------------------------------------------------------------------------
+
+    def step_back(self, tile: Tile) -> Stop:
+        """Undo the last instruction of a tile, and what all tiles did after it.
+
+        From inside an instruction - a wait that a watchpoint has interrupted - back to its beginning.
+        GDB steps back over a watched access before it looks what changed; then that has happened already.
+        """
+        undone, self._undone = self._undone, None
+        if undone == tile.number:
+            return Stop(tile.number)
+        end, now = self._here(), tile.retired
+        start = self._before(end)
+        while start and start.retired[tile.number] >= now:
+            start = self._before(start.place)
+        if start is None:
+            return self._oldest(tile)
+        most = {tile.number: now if self.steps.is_inside(tile) else now - 1}
+        self._put_back(start)
+        self._repeat(start.place, end, most)
+        return self._arrived(Stop(tile.number))
+
+    def go_back(self, tile: Tile, interrupted: Callable[[], bool]) -> Stop:
+        """Go back to the last breakpoint, or to before the last watched access; ``tile`` is the current one.
+
+        An interrupt stops at the kept state from which the search had gone on.
+        """
+        self._undone = None
+        end = self._here()
+        while start := self._before(end):
+            if end.position.retired - start.place.position.retired > _FEW:
+                self._approach(start, end)
+                start = self._before(end) or start
+            self._put_back(start)
+            found, stopped = self._search(start.place, end, interrupted)
+            if found or stopped:
+                self._put_back(start)
+            if stopped:
+                return self._arrived(Stop(tile.number, Signal.INT))
+            if found:
+                self._repeat(start.place, found[0], {})
+                self._undone = found[1].tile if found[1].watch else None
+                return self._arrived(found[1])
+            end = start.place
+        return self._oldest(tile)
+
+    def _approach(self, start: Keyframe, end: Place) -> None:
+        """Keep states ever nearer to a place: what is looked for is often just before it."""
+        goal, at = end.position.retired, start.place.position.retired
+
+        def look(stop: Stop | None) -> bool:
+            if self.rounds.milestone <= sum(tile.retired for tile in self.system.tiles) < goal:
+                self._keep()
+                self.rounds.milestone = (self.rounds.milestone + goal) // 2
+            return goal - self.rounds.milestone < _FEW
+
+        self._put_back(start)
+        self.rounds.milestone = (at + goal) // 2
+        self.steps.blind = True
+        self._do_again(start.place, end, {}, look)
+        self.steps.blind = False
+        self.rounds.milestone = UNLIMITED
+
+    def _search(
+        self, start: Place, end: Place, interrupted: Callable[[], bool]
+    ) -> tuple[tuple[Place, Stop] | None, bool]:
+        """The last stop between two places, with the place before it; and whether the user has had enough."""
+        found: tuple[Place, Stop] | None = None
+        stopped = False
+
+        def look(stop: Stop | None) -> bool:
+            nonlocal found, stopped
+            if stop and stop.signal is Signal.TRAP and not stop.fatal:
+                place = Place(self._entry, self.steps.before if stop.done else self.steps.position())
+                if place < end:
+                    found = place, stop
+            stopped = interrupted()
+            return stopped
+
+        self._do_again(start, end, {}, look)
+        return found, stopped
+
+    def _repeat(self, start: Place, end: Place, most: Mapping[int, int]) -> None:
+        """Go on as before from one place to another, or as ``Rounds.repeat`` until a tile has come so far."""
+
+        def look(stop: Stop | None) -> bool:
+            if self.history.is_due(again=True):
+                self._keep()
+            return False
+
+        self.steps.blind = True
+        self._do_again(start, end, most, look)
+        self.steps.blind = False
+
+    def _do_again(
+        self, start: Place, end: Place, most: Mapping[int, int], look: Callable[[Stop | None], bool]
+    ) -> None:
+        self.history.wait()
+        for number in range(start.entry, min(end.entry + 1, len(self.history.entries))):
+            entry = self.history.entries[number]
+            self._entry = number
+            if isinstance(entry, Change):
+                entry.apply()
+                continue
+            actions = {tile: Action(steps=tile in entry.stepped) for tile in entry.tiles}
+            last = end.position if number == end.entry else entry.end
+            ended = self.rounds.repeat(actions, last, most, look)
+            if ended and not (most and self.steps.position() == last):
+                return  # else what was changed by hand there is part of it
+
+    # -- kept states -----------------------------------------------------------------------------------
+
+    def _here(self) -> Place:
+        return Place(self.history.number, self.steps.position())
+
+    def _before(self, place: Place) -> Keyframe | None:
+        """The last state that was kept before a place."""
+        return next((one for one in reversed(self.history.keyframes) if one.place < place), None)
+
+    def _look(self) -> None:
+        if self.history.is_due(again=False):
+            self._entry = self.history.number
+            self._keep()
+
+    def _keep(self, pinned: bool = False) -> None:
+        """Keep the state of the chip, where that is possible."""
+        schedule = None if self.history.refusal else self.rounds.schedule()
+        if schedule is not None:
+            self.history.keep(Place(self._entry, self.steps.position()), schedule, self.system, pinned)
+
+    def _put_back(self, frame: Keyframe) -> None:
+        """Make the chip what it was."""
+        chip.put_back(self.system, frame.snapshot)
+        self.system.slices = {}
+        self.rounds.set_schedule(frame.schedule)
+        self._entry = frame.place.entry
+
+    def _arrived(self, stop: Stop) -> Stop:
+        """The chip is where it is to be: what came later is forgotten."""
+        self.history.cut(Place(self._entry, self.steps.position()))
+        text = f"before this: {stop.text}" if stop.text else ""
+        self.rounds.stopped(Stop(stop.tile, stop.signal))
+        return replace(stop, text=text)
+
+    def _oldest(self, tile: Tile) -> Stop:
+        """The beginning of history; where there is none, the chip stays where it is."""
+        if not self.history.keyframes:
+            return Stop(tile.number, text=self.history.refusal, oldest=True)
+        self._put_back(self.history.keyframes[0])
+        return replace(self._arrived(Stop(tile.number)), oldest=True)
+
+
+def _refusal(system: System) -> str:
+    """Why a run cannot go back, or nothing."""
+    if system.sanitizer is not None:
+        return "--strict sees every access once: the program cannot go back"
+    if system.simulator is not None and system.simulator.sinks:
+        return "--stats, --trace and --report take simulated time as it comes: the program cannot go back"
+    return ""

@@ -1,0 +1,63 @@
+"""Why a program that is debugged has stopped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from emulator.memory import stop
+
+
+class Signal(IntEnum):
+    """GDB's numbers of signals (GDB, include/gdb/signals.def)."""
+
+    NONE = 0
+    INT = 2
+    ILL = 4
+    TRAP = 5
+    ABRT = 6
+    FPE = 8
+    BUS = 10
+    SEGV = 11
+    XCPU = 24
+
+
+_SIGNALS = {
+    stop.LIMIT: Signal.XCPU,
+    stop.JUMP: Signal.SEGV,
+    stop.MEMORY: Signal.SEGV,
+    stop.RANGE: Signal.SEGV,
+    stop.ALIGNMENT: Signal.BUS,
+    stop.EXCEPTION: Signal.FPE,
+}
+"""By what the compiled loop came back with; everything else is an instruction that cannot be executed."""
+
+
+def fault_signal(reason: int) -> Signal:
+    """The signal that a fault looks like."""
+    return _SIGNALS.get(reason, Signal.ILL)
+
+
+@dataclass(frozen=True)
+class Stop:
+    """All tiles have stopped because of one. ``text`` is shown to the user."""
+
+    tile: int
+    signal: Signal = Signal.TRAP
+    text: str = ""
+    watch: str = ""
+    """``watch:30410000`` and the like: the watchpoint that was hit."""
+    done: bool = False
+    """The watched access has happened; without it, it happens when the tile goes on."""
+    fatal: bool = False
+    """The program ends when it is continued with the signal, as a process would."""
+    oldest: bool = False
+    """There is nothing further back to return to."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The program has ended; ``fault`` is the message of a tile that did with a status other than 0."""
+
+    code: int = 0
+    fault: str = ""

@@ -1,0 +1,64 @@
+"""Waiting for GDB, and what becomes of the program when it leaves."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from emulator.chip.pause import UNLIMITED
+from emulator.chip.system import System
+from emulator.debug.gdb.run.past import Past
+from emulator.debug.gdb.run.rounds import Rounds
+from emulator.tile.fault import Fault
+from tx8isa.errors import Tx8Error
+
+from .link import ClientLost, Link, warn
+from .session import Ending, Session
+
+_HOST = "127.0.0.1"
+
+
+def debug(system: System, port: int, max_instructions: int | None = None) -> None:
+    """Run a program to its end as a debugger at a port of this host says; 0 is any free port.
+
+    Everything else is as in ``System.run``, with one host thread until the debugger has left. Tx8Error when
+    the port cannot be used.
+    """
+    limit = UNLIMITED if max_instructions is None else max_instructions
+    with _listen(port) as listener:
+        warn(f"waiting for a debugger: target remote {_HOST}:{listener.getsockname()[1]}")
+        connection, _ = listener.accept()
+    rounds = Rounds(system, limit)
+    try:
+        with connection:
+            _serve(rounds, Link(connection))
+    except Fault:
+        system.ended()
+        raise
+    system.run(limit)
+
+
+def _listen(port: int) -> socket.socket:
+    try:
+        return socket.create_server((_HOST, port))
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise Tx8Error(f"--gdb {port}: cannot listen at {_HOST}:{port}: {why}") from None
+
+
+def _serve(rounds: Rounds, link: Link) -> None:
+    """Talk to the client, and bring the round to its end when it has gone. Fault as in ``System.run``."""
+    past = Past(rounds)
+    session = Session(past, link)
+    try:
+        ending = session.run()
+    except ClientLost as lost:
+        warn(f"the client is gone: {lost}; the program runs on without it")
+        ending = Ending.DETACHED
+    if ending is Ending.KILLED:
+        raise Fault("killed by the debugger")
+    ended = session.ended or past.catch_up()
+    if ended is None:
+        rounds.leave()
+    elif ended.fault:
+        raise Fault(ended.fault)

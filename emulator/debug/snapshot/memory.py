@@ -1,0 +1,131 @@
+"""Which pieces of the memories of a machine differ from what was there after loading."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from emulator.chip.system import System
+from emulator.memory.areas import LINE, Bytes, HostMemoryError, Scratchpad
+
+from .types import Blocks, SnapshotError
+
+PAGE = 4096
+"""Bytes of a piece of DDR."""
+_CHUNK = 1 << 24
+"""Bytes of DDR that are looked at at a time."""
+_PAGEMAP = Path("/proc/self/pagemap")
+_ENTRY = 8
+"""Bytes of an entry of the page map, and of a number of a piece."""
+_ENTRIES = 1 << 17
+"""Entries that are read at a time."""
+_PRESENT_OR_SWAPPED = 62
+"""Of an entry of the page map: the lower of two bits (Linux, Documentation/admin-guide/mm/pagemap.rst)."""
+
+Numbers = npt.NDArray[np.int64]
+
+
+def save_spm(spm: Scratchpad, reset: int) -> Blocks:
+    """The lines that do not hold the reset byte throughout."""
+    lines = spm.data.reshape(-1, LINE)
+    words = lines.view(np.uint64)
+    changed = np.flatnonzero((words != np.uint64(reset * 0x0101010101010101)).any(axis=1))
+    return Blocks(changed.astype(np.int64).tobytes(), lines[changed].tobytes())
+
+
+def restore_spm(spm: Scratchpad, reset: int, blocks: Blocks) -> None:
+    """Make an SPM what it was; SnapshotError for lines it does not have."""
+    lines = spm.data.reshape(-1, LINE)
+    numbers, data = _checked(blocks, len(lines), LINE, "SPM")
+    spm.data[:] = reset
+    lines[numbers] = data
+
+
+def save_ddr(system: System) -> Blocks:
+    """The pages that do not hold what the program's file put there, or zeros where it put nothing."""
+    numbers, data = [np.empty(0, np.int64)], []
+    for first, found, loaded in _resident(system):
+        changed = np.flatnonzero((found != loaded).any(axis=1))
+        numbers.append(first + changed)
+        data.append(found[changed].tobytes().ljust(changed.size * PAGE, b"\0"))
+    return Blocks(np.concatenate(numbers).tobytes(), b"".join(data))
+
+
+def restore_ddr(system: System, blocks: Blocks) -> None:
+    """Make DDR what it was; SnapshotError for pages that are not mapped."""
+    size = system.ddr.size
+    numbers, data = _checked(blocks, -(-size // PAGE), PAGE, "DDR")
+    for _, found, loaded in _resident(system):
+        changed = (found != loaded).any(axis=1)
+        found[changed] = loaded[changed]
+    for number, page in zip(numbers.tolist(), data, strict=True):
+        at = system.ddr[number * PAGE : (number + 1) * PAGE]
+        at[:] = page[: at.size]
+
+
+def _checked(blocks: Blocks, count: int, size: int, what: str) -> tuple[Numbers, npt.NDArray[np.uint8]]:
+    """Numbers and bytes of the pieces of a memory with ``count`` of them."""
+    if len(blocks.numbers) % _ENTRY or len(blocks.numbers) // _ENTRY * size != len(blocks.data):
+        raise SnapshotError(f"the pieces of {what} are not whole")
+    numbers = np.frombuffer(blocks.numbers, np.int64)
+    if numbers.size and not 0 <= numbers.min() <= numbers.max() < count:
+        raise SnapshotError(
+            f"the saved state holds {what} up to byte {int(numbers.max() + 1) * size}, this run has "
+            f"{count * size}: the host gives less memory than it did"
+        )
+    return numbers, np.frombuffer(blocks.data, np.uint8).reshape(-1, size)
+
+
+def _resident(system: System) -> Iterator[tuple[int, Bytes, Bytes]]:
+    """(number of the first page, pages as they are, as they were loaded) of DDR that was ever touched.
+
+    Both are [page, byte]. A last page that is not mapped as a whole comes alone, and is shorter.
+    """
+    ddr = system.ddr
+    whole = ddr.size // PAGE * PAGE
+    for first, end in _touched(ddr):
+        for start in range(first, min(end, whole), _CHUNK):
+            size = min(end, whole, start + _CHUNK) - start
+            found = ddr[start : start + size]
+            yield start // PAGE, found.reshape(-1, PAGE), _loaded(system, start, size).reshape(-1, PAGE)
+        if end > whole:
+            rest = ddr.size - whole
+            yield whole // PAGE, ddr[whole:].reshape(1, rest), _loaded(system, whole, rest).reshape(1, rest)
+
+
+def _loaded(system: System, start: int, size: int) -> Bytes:
+    """What the program's file puts into a range of DDR."""
+    found = np.zeros(size, np.uint8)
+    for segment in system.image.segments:
+        at = system.offset(segment.address)
+        first, end = max(at, start), min(at + len(segment.data), start + size)
+        if first < end:
+            data = np.frombuffer(segment.data, np.uint8)
+            found[first - start : end - start] = data[first - at : end - at]
+    return found
+
+
+def _touched(memory: Bytes) -> list[tuple[int, int]]:
+    """[first, end) of the ranges that have ever been touched: those the host has pages for."""
+    host = mmap.PAGESIZE
+    found, at, pages = [], 0, -(-memory.size // host)
+    try:
+        with _PAGEMAP.open("rb", buffering=0) as file:
+            file.seek(memory.ctypes.data // host * _ENTRY)
+            while at < pages:
+                entries = np.frombuffer(file.read(min(pages - at, _ENTRIES) * _ENTRY), np.uint64)
+                if not entries.size:
+                    raise OSError("it ends too early")
+                if entries.any():
+                    found.append(at + np.flatnonzero(entries >> np.uint64(_PRESENT_OR_SWAPPED)))
+                at += entries.size
+    except OSError as error:
+        text = f"{_PAGEMAP}, which says what DDR was touched, cannot be read: {error.strerror or error}"
+        raise HostMemoryError(f"no snapshots on this host: {text}") from None
+    numbers = np.concatenate(found) if found else np.empty(0, np.int64)
+    runs = np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1)
+    return [(int(run[0]) * host, min((int(run[-1]) + 1) * host, memory.size)) for run in runs if run.size]

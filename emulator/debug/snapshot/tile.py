@@ -1,0 +1,121 @@
+"""Words, queues and registers of a tile in a snapshot.
+
+Host addresses are not kept: a tile has those of the machine it is restored in. Of the queues only the
+instructions that wait are kept, and of these what is still looked at, so that a snapshot depends on the run
+alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from emulator.engines import queues, tables
+from emulator.engines.packets import PLACES
+from emulator.memory import state
+from emulator.tile.tile import Tile
+
+from .types import Entry, SnapshotError, Worker
+
+Words = npt.NDArray[np.int64]
+
+KEPT = (
+    *range(state.X, state.X + 32),
+    *range(state.F, state.F + 32),
+    *range(state.SERVED, state.SERVED + 5),
+    state.PC,
+    state.RETIRED,
+    state.SEVERAL,
+    state.RANDOM,
+    state.TURN,
+    state.WORKER,
+    state.FCSR,
+    state.FIRST_EXCEPTION,
+    state.STOP_ON_EXCEPTION,
+    state.TRAPPED,
+    state.ANSWER,
+    state.LSU_TIMEOUT,
+)
+"""Words of the state that a program can change and that mean something between two instructions."""
+_BEHIND_RANGES = queues.E_FIRST_RANGE + queues.MAX_RANGES * queues.RANGE_WORDS
+
+
+def array(data: bytes, count: int, what: str) -> Words:
+    """``count`` words; SnapshotError when there are others."""
+    if len(data) != 8 * count:
+        raise SnapshotError(f"the saved state: its {what} have {len(data)} bytes, expected {8 * count}")
+    return np.frombuffer(data, np.int64)
+
+
+def save_words(tile: Tile) -> tuple[bytes, int]:
+    """The words that are kept, and the worker whose registers ``state.WRITE_BACK`` means."""
+    distance = int(tile.words[state.WRITE_BACK] - tile.words[state.REGISTERS])
+    return tile.words[list(KEPT)].tobytes(), distance // (8 * PLACES)
+
+
+def restore_words(tile: Tile, data: bytes, write_back: int) -> None:
+    """The contrary of ``save_words``."""
+    if not 0 <= write_back < tile.workers:
+        raise SnapshotError(f"the saved state names worker {write_back}, expected 0..{tile.workers - 1}")
+    tile.words[list(KEPT)] = array(data, len(KEPT), "words")
+    tile.words[state.NUMERIC] = 0
+    tile.words[state.WRITE_BACK] = tile.block(write_back)[queues.RETURNED]
+
+
+def save_worker(tile: Tile, worker: int) -> Worker:
+    """Queues and registers of one worker."""
+    block = tile.block(worker)
+    header = block[: queues.HEAD].copy()
+    header[queues.RETURNED] = 0
+    idle = header[queues.COUNTS : queues.COUNTS + queues.ENGINES] == 0
+    for column in (queues.HEADS, queues.TAILS):
+        header[column : column + queues.ENGINES][idle] = 0
+    numbers = range(int(block[queues.OLDEST]), int(block[queues.NEXT]))
+    live = [number for number in numbers if block[queues.entry_at(number) + queues.E_LIVE]]
+    entries = [_save_entry(block, number) for number in live]
+    return Worker(header.tobytes(), entries, tile.registers(worker).tobytes())
+
+
+def _save_entry(block: Words, number: int) -> Entry:
+    entry = block[queues.entry_at(number) :][: queues.ENTRY]
+    head = entry[: queues.E_FIELDS].copy()
+    head[queues.E_FIRST_RANGE + int(head[queues.E_RANGES]) * queues.RANGE_WORDS : _BEHIND_RANGES] = 0
+    if number == block[queues.TAILS + int(head[queues.E_ENGINE])]:
+        head[queues.E_FOLLOWER] = 0
+    count = len(tables.records()[int(head[queues.E_RECORD])].operands)
+    return Entry(number, head.tobytes(), entry[queues.E_FIELDS : queues.E_FIELDS + count].tobytes())
+
+
+def restore_worker(tile: Tile, worker: int, saved: Worker) -> None:
+    """The contrary of ``save_worker``."""
+    block = tile.block(worker)
+    returned = block[queues.RETURNED]
+    header = array(saved.header, queues.HEAD, "queues")
+    block[:] = 0
+    block[: queues.HEAD] = header
+    block[queues.RETURNED] = returned
+    _check_queues(header, saved.entries)
+    for one in saved.entries:
+        _restore_entry(block[queues.entry_at(one.number) :][: queues.ENTRY], one)
+    tile.registers(worker)[:] = array(saved.registers, PLACES, "registers")
+
+
+def _check_queues(header: Words, entries: list[Entry]) -> None:
+    first, end, pending = (int(header[at]) for at in (queues.OLDEST, queues.NEXT, queues.PENDING))
+    inside = all(first <= entry.number < end for entry in entries)
+    if not (0 <= end - first < queues.ENTRIES and inside and len(entries) == pending):
+        raise SnapshotError(f"{len(entries)} instructions in the queues of a saved state, expected {pending}")
+
+
+def _restore_entry(entry: Words, saved: Entry) -> None:
+    head = array(saved.head, queues.E_FIELDS, "instructions")
+    record, engine, ranges = (int(head[at]) for at in (queues.E_RECORD, queues.E_ENGINE, queues.E_RANGES))
+    records = tables.records()
+    known = 0 <= record < len(records) and engine == records[record].engine < queues.ENGINES
+    if not known or not 0 <= ranges <= queues.MAX_RANGES:
+        raise SnapshotError(
+            f"the saved state has an instruction that is none: record {record}, engine {engine}"
+        )
+    entry[: queues.E_FIELDS] = head
+    count = len(records[record].operands)
+    entry[queues.E_FIELDS : queues.E_FIELDS + count] = array(saved.fields, count, "operands")

@@ -1,0 +1,124 @@
+"""What passes between tiles, and the registers of devices, in a snapshot."""
+
+from __future__ import annotations
+
+from emulator.chip import copies as dte
+from emulator.chip import stream
+from emulator.chip.dte_registers import DteWindow
+from emulator.chip.stream import PACKETS, STREAMS, Fsm, Packet
+from emulator.chip.traffic import Sent, Traffic
+from emulator.tile.dte_pmu import Counters
+from emulator.tile.tile import Tile
+
+from .types import Channel, Copy, DteCounters, Side, SnapshotError, Stream, Target, Update
+
+Started = Copy | Update
+
+
+def save_streams(fsm: Fsm) -> tuple[int, list[Stream]]:
+    """The streams whose addresses are checked, and those that are not as after a reset."""
+    counts = [fsm.counts[at : at + PACKETS] for at in range(0, STREAMS * PACKETS, PACKETS)]
+    rows = zip(range(STREAMS), fsm.config, fsm.bases, fsm.ready, counts, strict=True)
+    return fsm.check, [
+        Stream(number, config, base, ready, received)
+        for number, config, base, ready, received in rows
+        if config or base or ready or any(received)
+    ]
+
+
+def restore_streams(fsm: Fsm, checked: int, streams: list[Stream]) -> None:
+    """The contrary of ``save_streams``."""
+    fsm.check = checked
+    fsm.config, fsm.bases, fsm.ready = ([0] * STREAMS for _ in range(3))
+    fsm.counts = [0] * (STREAMS * PACKETS)
+    for one in streams:
+        if not 0 <= one.number < STREAMS or len(one.counts) != PACKETS:
+            raise SnapshotError(f"the saved state has a stream {one.number} of {len(one.counts)} packets")
+        fsm.config[one.number], fsm.bases[one.number] = one.config, one.base
+        fsm.ready[one.number] = one.ready
+        fsm.counts[one.number * PACKETS : (one.number + 1) * PACKETS] = one.counts
+
+
+def save_counters(counters: Counters) -> DteCounters:
+    """The DTE's performance counters."""
+    return DteCounters(counters.enabled, list(counters.successes), list(counters.bytes), counters.failures)
+
+
+def restore_counters(counters: Counters, saved: DteCounters) -> None:
+    """The contrary of ``save_counters``."""
+    if {len(saved.successes), len(saved.bytes)} != {len(counters.successes)}:
+        raise SnapshotError(f"the saved state has DTE counters of {len(saved.successes)} channels")
+    counters.enabled, counters.failures = saved.enabled, saved.failures
+    counters.successes, counters.bytes = list(saved.successes), list(saved.bytes)
+
+
+def save_channels(window: DteWindow, tile: int) -> list[Channel]:
+    """The register blocks of a tile that are not as after a reset."""
+    return [
+        Channel(one.block, one.busy, one.status, dict(one.registers))
+        for one in window.channels[tile]
+        if one.busy or one.status or one.registers
+    ]
+
+
+def restore_channels(window: DteWindow, tile: int, channels: list[Channel]) -> None:
+    """The contrary of ``save_channels``."""
+    blocks = window.channels[tile] = [dte.Channel(block) for block in range(window.blocks)]
+    for one in channels:
+        if not 0 <= one.block < len(blocks):
+            raise SnapshotError(f"the saved state has a DTE block {one.block}, expected 0..{len(blocks) - 1}")
+        blocks[one.block] = dte.Channel(one.block, one.busy, one.status, dict(one.registers))
+
+
+def save_started(traffic: Traffic, tile: int) -> list[Started]:
+    """What a tile has started and nobody has carried out."""
+    return [_saved(work) for work in traffic.started[tile]]
+
+
+def _saved(work: Sent | stream.Update) -> Started:
+    if isinstance(work, stream.Update):
+        return Update(work.target, *work.packet, work.refusal)
+    copy, channel = work.copy, work.channel
+    targets = [Target(target.tile, _side(target.side), target.user_id) for target in copy.targets]
+    sources = [_side(side) for side in copy.sources]
+    block = None if channel is None else channel.block
+    return Copy(copy.pieces.size, copy.pieces.trips, sources, targets, block)
+
+
+def _side(side: dte.Side) -> Side:
+    return Side(side.in_ddr, side.start, side.strides)
+
+
+def restore_started(traffic: Traffic, window: DteWindow, tile: Tile, started: list[Started]) -> None:
+    """The contrary of ``save_started``; the channels of the tile have been restored before."""
+    traffic.started[tile.number] = [_restored(traffic, window, tile, work) for work in started]
+
+
+def _restored(traffic: Traffic, window: DteWindow, tile: Tile, work: Started) -> Sent | stream.Update:
+    if isinstance(work, Update):
+        if not (0 <= work.target < len(traffic.tiles) and 0 <= work.stream < STREAMS):
+            raise SnapshotError(
+                f"the saved state has an update for stream {work.stream} of tile {work.target}"
+            )
+        return stream.Update(work.target, Packet(work.stream, work.packet), work.refusal)
+    pieces = dte.Pieces(work.size, work.trips)
+    sources = tuple(dte.Side(side.in_ddr, side.start, side.strides) for side in work.sources)
+    targets = tuple(
+        dte.Target(one.tile, dte.Side(one.side.in_ddr, one.side.start, one.side.strides), one.user_id)
+        for one in work.targets
+    )
+    _check_copy(traffic, pieces, [(side, tile.number) for side in sources])
+    _check_copy(traffic, pieces, [(target.side, target.tile) for target in targets])
+    channel = None if work.block is None else window.channels[tile.number][work.block]
+    return Sent(dte.Copy(pieces, sources, targets), channel)
+
+
+def _check_copy(traffic: Traffic, pieces: dte.Pieces, sides: list[tuple[dte.Side, int]]) -> None:
+    for side, number in sides:
+        known = 0 <= number < len(traffic.tiles)
+        size = (traffic.ddr if side.in_ddr else traffic.tiles[number].spm.data).size if known else 0
+        if not (
+            min(pieces.size, *pieces.trips) > 0 <= min(side.start, *side.strides)
+            and side.start + pieces.span(side.strides) <= size
+        ):
+            raise SnapshotError(f"the saved state has a copy that leaves the memory of tile {number}")

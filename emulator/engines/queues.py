@@ -1,0 +1,357 @@
+"""The instruction queues: dependency check, choice and execution, as plain functions that are compiled.
+
+Every instruction gets an entry with the byte ranges it reads and writes; an engine works through its own
+entries in order. In parallel mode an entry may overtake older ones of other engines when no range of theirs
+meets one of its own, write against read, read against write or write against write (docs/isa.md, Queues and
+order: byte ranges, results up to the 256-byte line; proposed). In serial mode the oldest entry is always
+next. Entries are executed as late as the queue depths allow, so a program that forgets a wait sees old
+data.
+
+Each worker has queues of its own and nothing orders its entries against those of another. The engines are
+shared: when several workers have entries, ``arbitrate`` chooses.
+
+``s`` is the address of the tile's state, ``q`` that of the queues of one worker. The queues of the workers
+lie one behind the other, those of worker 0 at ``state.QUEUE``.
+"""
+
+from __future__ import annotations
+
+from emulator.kernels.shared.checked import NUMERIC_BITS
+from emulator.memory import state, stop
+from emulator.memory.areas import GRANULE_SHIFT
+from emulator.memory.words import get, put
+from emulator.native.primitives.memory import call_kernel, view_u8
+from tx8isa.numbers.primitives import s64, u64
+
+from . import tables
+
+ENTRIES = 64
+ENTRY = 96
+HEAD = 48
+NEXT, OLDEST, PENDING, SERIAL, PRIORITY, EXCEPTION, MASK, CULPRIT = range(8)
+"""Words of the header: next and oldest sequence number, entries pending, the registers of the worker, and the
+sequence number of the instruction whose exception the register holds."""
+COUNTS, HEADS, TAILS, EXECUTED = 8, 16, 24, 32
+"""By engine: entries pending, sequence numbers of the first and of the last one, instructions executed."""
+RETURNED = 40
+"""Host address of the worker's write-back registers."""
+ARGUMENTS = HEAD + ENTRIES * ENTRY
+"""Scratch for the arguments of an extent or rule."""
+WORDS = ARGUMENTS + 16
+"""Words of the queues of one worker."""
+
+E_LIVE, E_ENGINE, E_SLOT, E_RECORD, E_FOLLOWER, E_RANGES, E_FIRST_RANGE = range(7)
+"""Words of an entry; the follower is the sequence number of the engine's next one."""
+RANGE_WORDS = 4
+R_FIRST, R_REACH, R_WRITE, R_BYTES = range(4)
+"""Words of a range: first byte, last one that takes part in the dependency check, whether written, bytes."""
+MAX_RANGES = 8
+E_PC = 38
+"""Core address of the instruction, or of the store that started it."""
+DDR = 1 << 45
+"""Added to DDR offsets in ranges, so that one comparison tells the memories apart too."""
+E_FIELDS = 40
+"""Operand values, and behind the last one the address of the kernel's lookup table."""
+MAX_FIELDS = ENTRY - E_FIELDS - 1
+ENGINES = 5
+"""Engines with a queue, by code. The next code is SCALAR, which executes when an instruction is issued."""
+CT, NE = 0, 1
+_NUMERIC = NUMERIC_BITS << 8
+"""The numeric bits of CT in the exception and mask registers."""
+SPM_LINE = 256
+KEEP_LAST = 48
+"""Bit of the mask register: the last exception is kept instead of the first (spec)."""
+X_SEED, X_LIMIT, X_COUNT, X_PC, X_RECORD, X_WORKER = range(6)
+"""Words at ``state.ORDER``: the seed, how many decisions chance makes, how many were made, and which
+instruction the last one executed."""
+EXACT, HOSTILE = 0, 1
+"""Values of ``state.WRITE_SPAN``."""
+POISON = 0xFE
+"""What ``HOSTILE`` puts behind results: NaN in FP16, about -1.7e38 in the wider formats."""
+
+
+def entry_at(number: int) -> int:
+    """First word of the entry with a sequence number; that of ``NEXT`` is the one being built."""
+    return HEAD + (number & (ENTRIES - 1)) * ENTRY
+
+
+def fault(s: int, reason: int, a: int, b: int, c: int, d: int) -> int:
+    """Leave the explanation of a stop in the state."""
+    put(s, state.DETAIL, a)
+    put(s, state.DETAIL + 1, b)
+    put(s, state.DETAIL + 2, c)
+    put(s, state.DETAIL + 3, d)
+    return reason
+
+
+def enqueue(q: int, engine: int) -> None:
+    """Take the entry that was built into the queue of its engine."""
+    number = get(q, NEXT)
+    put(q, entry_at(number) + E_LIVE, 1)
+    put(q, NEXT, number + 1)
+    put(q, PENDING, get(q, PENDING) + 1)
+    pending = get(q, COUNTS + engine)
+    if pending == 0:
+        put(q, HEADS + engine, number)
+    else:
+        put(q, entry_at(get(q, TAILS + engine)) + E_FOLLOWER, number)
+    put(q, TAILS + engine, number)
+    put(q, COUNTS + engine, pending + 1)
+
+
+def overlap(q: int, a: int, b: int) -> bool:
+    """Whether two entries have ranges that share bytes, one of them written."""
+    for i in range(get(q, a + E_RANGES)):
+        x = a + E_FIRST_RANGE + i * RANGE_WORDS
+        for j in range(get(q, b + E_RANGES)):
+            y = b + E_FIRST_RANGE + j * RANGE_WORDS
+            apart = get(q, x + R_FIRST) > get(q, y + R_REACH) or get(q, y + R_FIRST) > get(q, x + R_REACH)
+            if not apart and get(q, x + R_WRITE) + get(q, y + R_WRITE) != 0:
+                return True
+    return False
+
+
+def ready(q: int, number: int) -> bool:
+    """Whether no older pending entry conflicts with this one."""
+    entry = entry_at(number)
+    for older in range(get(q, OLDEST), number):
+        if get(q, entry_at(older) + E_LIVE) == 1 and overlap(q, entry, entry_at(older)):
+            return False
+    return True
+
+
+def choose(s: int, q: int) -> int:
+    """Sequence number of the worker's entry to execute next; its queues are not empty.
+
+    Parallel mode goes round the engines, so that independent work really is reordered.
+    """
+    oldest = get(q, OLDEST)
+    if get(q, SERIAL) == 1 or get(q, NEXT) - oldest >= ENTRIES - 1:
+        return oldest
+    if get(q, COUNTS + get(q, entry_at(oldest) + E_ENGINE)) == get(q, PENDING):
+        return oldest  # one engine has them all: the most frequent case by far
+    engine = get(s, state.TURN)
+    for _ in range(ENGINES):
+        engine = 0 if engine >= ENGINES - 1 else engine + 1
+        if get(q, COUNTS + engine) != 0:
+            number = get(q, HEADS + engine)
+            if number == oldest or ready(q, number):
+                return number
+    return oldest
+
+
+def may_begin(q: int, engine: int) -> bool:
+    """Whether a worker has an entry of an engine that can be executed now."""
+    if get(q, COUNTS + engine) == 0:
+        return False
+    number, oldest = get(q, HEADS + engine), get(q, OLDEST)
+    if number == oldest:
+        return True
+    return get(q, SERIAL) == 0 and get(q, NEXT) - oldest < ENTRIES - 1 and ready(q, number)
+
+
+def arbitrate(s: int) -> int:
+    """Execute one entry of any worker, going round the engines; -1 or a stop reason.
+
+    Among workers whose heads an engine could begin, the smallest priority register is served first, equal
+    ones in turn (both proposed).
+    """
+    first, workers = get(s, state.QUEUE), get(s, state.WORKERS)
+    engine = get(s, state.TURN)
+    for _ in range(ENGINES):
+        engine = 0 if engine >= ENGINES - 1 else engine + 1
+        worker, best, priority = get(s, state.SERVED + engine), -1, 0
+        for _ in range(workers):
+            worker = 0 if worker >= workers - 1 else worker + 1
+            q = first + 8 * WORDS * worker
+            if may_begin(q, engine) and (best < 0 or get(q, PRIORITY) < priority):
+                best, priority = worker, get(q, PRIORITY)
+        if best >= 0:
+            q = first + 8 * WORDS * best
+            put(s, state.WRITE_BACK, get(q, RETURNED))
+            reason = execute(s, q, get(q, HEADS + engine))
+            if reason != stop.KERNEL:
+                put(s, state.SERVED + engine, best)
+            return reason
+    return -1
+
+
+def mixed(seed: int, number: int) -> int:
+    """A number of 31 bits that looks like chance: splitmix64."""
+    x = u64(u64(seed) + u64(number) * u64(0x9E3779B97F4A7C15))
+    x = u64((x ^ (x >> 30)) * u64(0xBF58476D1CE4E5B9))
+    x = u64((x ^ (x >> 27)) * u64(0x94D049BB133111EB))
+    return s64((x ^ (x >> 31)) >> 33)
+
+
+def explore(s: int, q: int) -> int:
+    """``advance`` by chance: any entry of any worker that may begin; -1 or a stop reason.
+
+    From the decision ``X_LIMIT`` on as usual. Like everything here it does not depend on which kernels are
+    compiled: a decision that cannot be carried out yet is not counted.
+    """
+    order, first, workers = get(s, state.ORDER), get(s, state.QUEUE), get(s, state.WORKERS)
+    number = get(order, X_COUNT)
+    if number >= get(order, X_LIMIT):
+        return usual(s, q)
+    ready_ones = 0
+    for place in range(workers * ENGINES):
+        ready_ones += 1 if may_begin(first + 8 * WORDS * (place // ENGINES), place % ENGINES) else 0
+    left = mixed(get(order, X_SEED), number) % max(ready_ones, 1)
+    for place in range(workers * ENGINES):
+        worker, engine = place // ENGINES, place % ENGINES
+        block = first + 8 * WORDS * worker
+        if may_begin(block, engine):
+            if left == 0:
+                return carry_out(s, block, worker, engine)
+            left -= 1
+    return -1
+
+
+def carry_out(s: int, q: int, worker: int, engine: int) -> int:
+    """Execute what chance has chosen; -1 or a stop reason."""
+    order, number = get(s, state.ORDER), get(q, HEADS + engine)
+    pc, record = get(q, entry_at(number) + E_PC), get(q, entry_at(number) + E_RECORD)
+    put(s, state.WRITE_BACK, get(q, RETURNED))
+    reason = execute(s, q, number)
+    if reason != stop.KERNEL:
+        put(s, state.SERVED + engine, worker)
+        put(order, X_COUNT, get(order, X_COUNT) + 1)
+        put(order, X_PC, pc)
+        put(order, X_RECORD, record)
+        put(order, X_WORKER, worker)
+    return reason
+
+
+def haste(s: int, q: int) -> None:
+    """By chance, execute entries before anything asks for it: as early as the chip may."""
+    order = get(s, state.ORDER)
+    while get(q, PENDING) > 0 and get(order, X_COUNT) < get(order, X_LIMIT):
+        number = get(order, X_COUNT)
+        if mixed(get(order, X_SEED) + 1, number) & 1 == 0:
+            put(order, X_COUNT, number + 1)
+            return
+        if explore(s, q) >= 0:
+            return
+
+
+def advance(s: int, q: int) -> int:
+    """Execute one entry; with several workers in use it may be another's. -1 or a stop reason."""
+    return usual(s, q) if get(s, state.ORDER) == 0 else explore(s, q)
+
+
+def usual(s: int, q: int) -> int:
+    """``advance`` in the usual order."""
+    if get(s, state.SEVERAL) == 0:
+        return execute(s, q, choose(s, q))
+    return arbitrate(s)
+
+
+def execute(s: int, q: int, number: int) -> int:
+    """Execute one entry, the first of its engine, and take it out of the queues; -1 or a stop reason.
+
+    A kernel that is missing changes nothing: the order must not depend on which ones are compiled.
+    """
+    entry = entry_at(number)
+    engine = get(q, entry + E_ENGINE)
+    reason = run_entry(s, q, number, engine)
+    if reason != stop.KERNEL:
+        put(s, state.TURN, engine)
+        retire(q, entry, engine)
+    return reason
+
+
+def run_entry(s: int, q: int, number: int, engine: int) -> int:
+    """Run one entry's kernel; -1, or ``stop.KERNEL`` when it is not compiled yet, or ``stop.EXCEPTION``."""
+    entry = entry_at(number)
+    slot = get(q, entry + E_SLOT)
+    if engine == CT and get(q, MASK) & _NUMERIC != _NUMERIC:
+        slot += tables.CHECKED
+    kernels = get(s, state.KERNELS) + 16 * slot
+    if get(kernels, 0) == 0:
+        return fault(s, stop.KERNEL, slot, 0, 0, 0)
+    header = tables.HEADER * get(q, entry + E_RECORD)
+    count = get(get(s, state.RECORDS), header + tables.OPERANDS)
+    put(q, entry + E_FIELDS + count, get(kernels, 1))
+    call_kernel(get(kernels, 0), q + 8 * (entry + E_FIELDS), s)
+    account(s, q, entry, engine)
+    bits = get(s, state.NUMERIC)
+    if bits == 0:
+        return -1
+    put(s, state.NUMERIC, 0)
+    return raise_exception(s, q, bits << (8 * engine + 8 if engine < ENGINES else 0), number)
+
+
+def raise_exception(s: int, q: int, bits: int, number: int) -> int:
+    """Note bits of the exception register, raised by the worker's instruction ``number``.
+
+    The first are kept, or with ``KEEP_LAST`` the last. -1, or ``stop.EXCEPTION`` when a bit is not masked and
+    the machine is told to stop then.
+    """
+    mask = get(q, MASK)
+    if get(q, EXCEPTION) == 0 or (mask >> KEEP_LAST) & 1 == 1:
+        put(q, EXCEPTION, bits)
+        put(q, CULPRIT, number)
+    worker = (q - get(s, state.QUEUE)) // (8 * WORDS)
+    if get(s, state.FIRST_EXCEPTION) == 0:
+        put(s, state.FIRST_EXCEPTION, 1 << worker)
+    if get(s, state.STOP_ON_EXCEPTION) == 1 and bits & ~mask != 0:
+        return fault(s, stop.EXCEPTION, worker, bits & ~mask, number, 0)
+    return -1
+
+
+def account(s: int, q: int, entry: int, engine: int) -> None:
+    """Count the instruction and its bytes, and mark the lines of SPM and granules of DDR it wrote."""
+    put(q, EXECUTED + engine, get(q, EXECUTED + engine) + 1)
+    counts = get(s, state.COUNTS) + 32 * get(q, entry + E_RECORD)
+    put(counts, 0, get(counts, 0) + 1)
+    for i in range(get(q, entry + E_RANGES)):
+        at = entry + E_FIRST_RANGE + i * RANGE_WORDS
+        write = get(q, at + R_WRITE)
+        put(counts, 1 + write, get(counts, 1 + write) + get(q, at + R_BYTES))
+        first = get(q, at + R_FIRST)
+        if write == 1 and first >= DDR:
+            last = get(q, at + R_REACH) - DDR >> GRANULE_SHIFT
+            mark(get(s, state.DDR_MARKS), first - DDR >> GRANULE_SHIFT, last)
+        elif write == 1:
+            mark(get(s, state.LINES), first >> 8, get(q, at + R_REACH) >> 8)
+            if get(s, state.WRITE_SPAN) == HOSTILE and engine <= NE:
+                spoil(s, first + get(q, at + R_BYTES), get(q, at + R_REACH) + 1)
+
+
+def mark(marks: int, first: int, last: int) -> None:
+    """Set the bytes ``first`` .. ``last`` of those at an address."""
+    view = view_u8(marks + first, last - first + 1)
+    for i in range(u64(last - first + 1)):
+        view[i] = 1
+
+
+def spoil(s: int, first: int, end: int) -> None:
+    """Fill SPM from ``first`` to ``end``, the rest of a result's last line, with ``POISON``."""
+    count = min(end, get(s, state.SPM_BYTES)) - first
+    if count > 0:
+        rest = view_u8(get(s, state.SPM) + first, count)
+        for i in range(u64(count)):
+            rest[i] = POISON
+
+
+def retire(q: int, entry: int, engine: int) -> None:
+    """Take an executed entry, the first of its engine, out of the queues."""
+    put(q, entry + E_LIVE, 0)
+    put(q, PENDING, get(q, PENDING) - 1)
+    put(q, COUNTS + engine, get(q, COUNTS + engine) - 1)
+    put(q, HEADS + engine, get(q, entry + E_FOLLOWER))
+    oldest = get(q, OLDEST)
+    while oldest < get(q, NEXT) and get(q, entry_at(oldest) + E_LIVE) == 0:
+        oldest += 1
+    put(q, OLDEST, oldest)
+
+
+def make_room(s: int, q: int, engine: int) -> int:
+    """Execute until the queue of an engine can take one more entry; -1 or a stop reason."""
+    depth = get(s, state.DEPTH + engine)
+    while get(q, COUNTS + engine) >= depth or get(q, NEXT) - get(q, OLDEST) >= ENTRIES - 1:
+        reason = advance(s, q)
+        if reason >= 0:
+            return reason
+    return -1

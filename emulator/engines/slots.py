@@ -1,0 +1,56 @@
+"""The table through which compiled code reaches the engines' kernels, filled as programs need them."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from emulator import kernels, native
+from tx8isa.numbers.formats import Format
+from tx8isa.records.meaning import Convolution, Matrix
+from tx8isa.records.record import Instruction
+
+from . import tables
+
+
+class Slots:
+    """Kernel and lookup-table addresses by slot; one for the whole system, shared by its threads.
+
+    ``ne_post``: bias, scale and activation of the matrix engine take part (proposed).
+    """
+
+    def __init__(self, ne_post: bool = False) -> None:
+        self.ne_post = ne_post
+        self.words = np.zeros((len(tables.records()) * tables.SLOTS_PER_RECORD, 2), dtype=np.int64)
+        self._lookup_tables: list[Any] = []  # kept alive: the words hold their addresses
+        self._lock = threading.Lock()
+
+    @property
+    def address(self) -> int:
+        return self.words.ctypes.data
+
+    def fill(self, slot: int) -> None:
+        """Compile (or load) the kernel of a slot."""
+        with self._lock:
+            if self.words[slot, 0]:
+                return
+            instruction, code, nearest, checked = tables.slot_parts(slot)
+            fmt = Format(code) if instruction.formats else None
+            lookup = kernels.make_table(instruction, fmt) if nearest and not checked else None
+            if lookup is not None:
+                self._lookup_tables.append(lookup)
+                self.words[slot, 1] = lookup.ctypes.data
+            self.words[slot, 0] = _compiled(instruction, fmt, nearest, checked, self.ne_post)
+
+
+def _compiled(
+    instruction: Instruction, fmt: Format | None, nearest: bool, checked: bool, ne_post: bool
+) -> int:
+    name = kernels.kernel_name(instruction, fmt, nearest, checked)
+    if isinstance(instruction.meaning, Matrix | Convolution):
+        from emulator.kernels import ne
+
+        return native.compile_kernel(ne.make_kernel(instruction, fmt, ne_post), name, 2)
+    return native.compile_kernel(kernels.make_kernel(instruction, fmt, nearest, checked), name, 2)

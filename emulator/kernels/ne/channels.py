@@ -1,0 +1,70 @@
+"""Products of each channel for itself: the arithmetic of depthwise convolution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from emulator.kernels.ne.sums.floats import make_float
+from emulator.kernels.ne.sums.integers import fill_zeros, make_integer
+from emulator.native.primitives.memory import view_i64, view_u8, view_u32
+from emulator.native.primitives.tile import taps_f32, taps_i32
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.primitives import s64, u64
+
+from . import options as o
+from .arithmetic import Arithmetic, Function
+from .elements import BLOCK, INT8_BLOCK
+
+
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """Arithmetic with one step in a word, and what depthwise convolution needs besides."""
+
+    arithmetic: Arithmetic
+    block: int
+    """Lanes of a whole plane of the input."""
+    taps: Function
+    weights: Function
+    """As ``Arithmetic.rows``: numbers of the weights."""
+    begin: Function
+    """(row, width, valid, channel, options): start values of the columns."""
+
+
+def make_channels(fmt: Format, post: bool) -> Channels:
+    """The arithmetic of a format; ``post`` as in ``make_float``."""
+    if fmt is not Format.INT8:
+        arithmetic = make_float(fmt, post)
+        return Channels(arithmetic, BLOCK, taps_f32, arithmetic.rows, _nothing)
+    # The start values in words are those of the 16-bit way, whose numbers are less their zero points too.
+    arithmetic = replace(make_integer(vnni=False), grain=1, rows=_less_zero, fill=fill_zeros)
+    return Channels(arithmetic, INT8_BLOCK, taps_i32, _integers, _bias)
+
+
+def _nothing(row: int, width: int, valid: int, channel: int, options: int) -> None:
+    """Binary32 sums start at +0."""
+
+
+def _bias(row: int, width: int, valid: int, channel: int, options: int) -> None:
+    target, bias = view_u32(row, width), view_i64(options, o.WORDS)[o.BIAS]
+    for j in range(u64(width)):
+        target[j] = 0
+    if bias != 0:
+        values = view_u32(bias + 4 * channel, valid)
+        for j in range(u64(valid)):
+            target[j] = values[j]
+
+
+def _integers(source: int, pitch: int, target: int, kept: int, count: int, options: int) -> None:
+    _widen(source, pitch, target, kept, count, 0)
+
+
+def _less_zero(source: int, pitch: int, target: int, kept: int, count: int, options: int) -> None:
+    _widen(source, pitch, target, kept, count, s64(view_i64(options, o.WORDS)[o.ZERO_A]))
+
+
+def _widen(source: int, pitch: int, target: int, kept: int, count: int, zero: int) -> None:
+    """Signed bytes less ``zero`` as 32-bit integers."""
+    for r in range(count):
+        row, words = view_u8(source + r * pitch, kept), view_u32(target + 4 * r * kept, kept)
+        for i in range(u64(kept)):
+            words[i] = (s64(row[i]) ^ 128) - 128 - zero

@@ -1,0 +1,148 @@
+"""Runs of stored elements to and from binary32, and how the matrix engine's planes are cut into lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from emulator.native.primitives.float32 import (
+    bf16_to_f32,
+    bits_f32,
+    f32_to_bf16,
+    f32_to_fp16,
+    f32_to_fp32,
+    f32_to_tf32,
+    fp16_to_f32,
+    tf32_to_f32,
+)
+from emulator.native.primitives.memory import view_f32, view_u8, view_u16, view_u32
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import batch_bytes, block_channels, full_blocks, tail_width, used_bytes
+from tx8isa.numbers.primitives import u64
+
+Run = Callable[[int, int, int], None]
+"""(source address, target address, elements)."""
+
+BLOCK = 64
+"""Channels of a panel, and of a whole plane of every format but INT8."""
+
+INT8_BLOCK = block_channels(8)
+"""Channels of a whole plane of INT8."""
+
+_WIDEN: dict[Format, tuple[Any, Any]] = {
+    Format.FP16: (view_u16, fp16_to_f32),
+    Format.BF16: (view_u16, bf16_to_f32),
+    Format.TF32: (view_u32, tf32_to_f32),
+    Format.FP32: (view_u32, bits_f32),
+}
+_NARROW: dict[Format, tuple[Any, Any]] = {
+    Format.FP16: (view_u16, f32_to_fp16),
+    Format.BF16: (view_u16, f32_to_bf16),
+    Format.TF32: (view_u32, f32_to_tf32),
+    Format.FP32: (view_u32, f32_to_fp32),
+}
+
+
+def make_widen(fmt: Format) -> Run:
+    """Stored elements to binary32; source and target are apart."""
+    view, convert = _WIDEN[fmt]
+
+    def widen(source: int, target: int, n: int) -> None:
+        stored, wide = view(source, n), view_f32(target, n)
+        for i in range(u64(n)):
+            wide[i] = convert(stored[i])
+
+    return widen
+
+
+def make_widen_rows(fmt: Format) -> Callable[[int, int, int, int, int, int], None]:
+    """Rows of stored elements to binary32: ``(source, its pitch, target, lanes to keep, rows, options)``.
+
+    The kept lanes of the rows follow one another without gaps.
+    """
+    widen, (view, convert) = make_widen(fmt), _WIDEN[fmt]
+
+    def rows(source: int, pitch: int, target: int, kept: int, count: int, options: int) -> None:
+        if kept == pitch:
+            widen(source, target, count * pitch)
+        else:
+            stored, wide = view(source, count * pitch), view_f32(target, count * kept)
+            for r in range(u64(count)):
+                for i in range(u64(kept)):
+                    wide[r * u64(kept) + i] = convert(stored[r * u64(pitch) + i])
+
+    return rows
+
+
+def make_narrow(fmt: Format) -> Run:
+    """Binary32 to stored elements, nearest even, NaN canonical; source and target are apart."""
+    view, convert = _NARROW[fmt]
+
+    def narrow(source: int, target: int, n: int) -> None:
+        wide, stored = view_f32(source, n), view(target, n)
+        for i in range(u64(n)):
+            stored[i] = convert(wide[i])
+
+    return narrow
+
+
+def clear(target: int, size: int) -> None:
+    """Zero ``size`` bytes."""
+    view = view_u8(target, size)
+    for i in range(u64(size)):
+        view[i] = 0
+
+
+def copy(target: int, source: int, size: int) -> None:
+    """Copy ``size`` bytes between ranges that are apart."""
+    to, of = view_u8(target, size), view_u8(source, size)
+    for i in range(u64(size)):
+        to[i] = of[i]
+
+
+def overlap(a: int, a_bytes: int, b: int, b_bytes: int) -> bool:
+    """Whether two ranges share a byte."""
+    return a < b + b_bytes and b < a + a_bytes
+
+
+def planes(channels: int) -> int:
+    """Planes of an aligned tensor, the narrow tail plane included."""
+    return (channels + BLOCK - 1) // BLOCK
+
+
+def lanes(channels: int, plane: int) -> int:
+    """Channels in a plane that are not padding."""
+    return min(BLOCK, channels - plane * BLOCK)
+
+
+def stored_lanes(channels: int, plane: int) -> int:
+    """Channels stored by a plane, padding included: 64, or the width of the tail."""
+    return BLOCK if plane < full_blocks(channels, BLOCK) else tail_width(channels, BLOCK)
+
+
+def panel_width(channels: int, plane: int) -> int:
+    """Columns of a plane in scratch: its lanes in whole vectors of 16."""
+    return (lanes(channels, plane) + 15) // 16 * 16
+
+
+def panel_columns(channels: int) -> int:
+    """Columns of all planes in scratch."""
+    return (channels + 15) // 16 * 16
+
+
+def stored(channels: int, plane: int, block: int) -> int:
+    """Channels stored by a plane when whole planes have ``block``."""
+    return block if plane < full_blocks(channels, block) else tail_width(channels, block)
+
+
+def element_bytes(fmt: int) -> int:
+    """Stored bytes of one element by format code."""
+    if fmt == Format.INT8:
+        return 1
+    return 2 if fmt == Format.FP16 or fmt == Format.BF16 else 4
+
+
+def clear_gap(out: int, rows: int, channels: int, size: int) -> None:
+    """Zero what lies between the last row of an aligned matrix and the next 256-byte line."""
+    used = used_bytes(rows, channels, 8 * size)
+    clear(out + used, batch_bytes(rows, channels, 8 * size) - used)

@@ -1,0 +1,47 @@
+"""The right-hand operand in scratch: a panel of at most 64 columns, rows in the order of the sums."""
+
+from __future__ import annotations
+
+from emulator.kernels.ne.arithmetic import Function
+from emulator.kernels.ne.elements import BLOCK, lanes, make_widen, panel_width, planes, stored_lanes
+from emulator.native.primitives.tile import transpose_16x16
+from tx8isa.numbers.formats import Format
+
+
+def make_direct_panel(fmt: Format) -> Function:
+    """A panel of an aligned [k, n] matrix: the order is right already, narrow rows are padded."""
+    widen, size = make_widen(fmt), fmt.bits // 8
+
+    def panel(source: int, target: int, plane: int, k: int, n: int, p: int, options: int) -> None:
+        width, stored, valid = panel_width(n, p), stored_lanes(n, p), lanes(n, p)
+        of = source + size * p * BLOCK * k
+        if stored == width:
+            widen(of, target, k * width)
+        else:
+            for row in range(k):
+                widen(of + size * row * stored, target + 4 * row * width, valid)
+
+    return panel
+
+
+def make_transposed_panel(fmt: Format) -> Function:
+    """Panel ``p`` of aligned weights [taps * n, k]: rows tap, then k; columns n. One tap is a matrix [n, k].
+
+    A transposed tile may write up to 15 rows too many: they belong to what is written after it, or to the
+    slack at the end.
+    """
+    widen, size = make_widen(fmt), fmt.bits // 8
+
+    def panel(source: int, target: int, plane: int, taps: int, n: int, k: int, p: int, options: int) -> None:
+        width, rows = panel_width(n, p), lanes(n, p)
+        for tap in range(taps):
+            for q in range(planes(k)):
+                stored, valid = stored_lanes(k, q), lanes(k, q)
+                of = q * BLOCK * taps * n + (tap * n + p * BLOCK) * stored
+                to = target + 4 * (tap * k + q * BLOCK) * width
+                widen(source + size * of, plane, rows * stored)
+                for i in range(0, valid, 16):
+                    for j in range(0, rows, 16):
+                        transpose_16x16(plane + 4 * (j * stored + i), stored, to + 4 * (i * width + j), width)
+
+    return panel

@@ -1,0 +1,156 @@
+"""Mould of pooling over windows of an aligned NHWC tensor (docs/isa.md, Pooling)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from emulator.kernels.shared.access import VIEWS
+from emulator.kernels.shared.fold import make_fold
+from emulator.kernels.shared.planes import (
+    LANE,
+    C,
+    H,
+    N,
+    W,
+    batch_size,
+    clear_gap,
+    clear_padding,
+    end_inside,
+    first_inside,
+    planes,
+    stored_lanes,
+)
+from emulator.memory.rows import SECOND, apart, clear, copy_rows
+from emulator.memory.state import SCRATCH, SIZE, SPM
+from emulator.native.primitives.memory import view_i64, view_u32
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import block_channels
+from tx8isa.numbers.primitives import s64, u64
+from tx8isa.records.meaning import Pool
+from tx8isa.records.record import Instruction
+
+Kernel = Callable[[int, int], int]
+
+_LANES = 2048
+"""Accumulators at a time: they stay in the first-level cache."""
+_INDICES, _GATHERED, _ZEROS = 4 * _LANES, 8 * _LANES, 12 * _LANES
+"""Behind the accumulators: their indices, elements that were apart, zeros; 4 bytes for each accumulator."""
+_NARROW = 32
+"""Below so many lanes at a position, positions that are not neighbours are gathered first."""
+
+
+def make_pool(instruction: Instruction, fmt: Format) -> Kernel:
+    """The kernel of one pooling: a row of accumulators per row of the result."""
+    fold_row, block, size = _row(instruction.meaning, fmt), block_channels(fmt.bits), fmt.bits // 8
+    names = [o.name for o in instruction.operands]
+    target_at, source_at, shape_at, result_at, pad_at, window_at = (
+        names.index(k) for k in ("dst", "src0", "shape", "dst_shape", "pad", "window")
+    )
+    index_at = names.index("dst1") if instruction.meaning.indexed else target_at
+    operands = len(names)
+
+    def kernel(fields: int, state: int) -> int:
+        words, memory = view_i64(fields, operands), view_i64(state, SIZE)
+        shape, result = words[shape_at], words[result_at]
+        n, h, w, c = shape >> N & LANE, shape >> H & LANE, shape >> W & LANE, shape >> C & LANE
+        rows, columns = result >> H & LANE, result >> W & LANE
+        read, written = batch_size(h * w, c, block, size), batch_size(rows * columns, c, block, size)
+        target, source = memory[SPM] + words[target_at], memory[SPM] + words[source_at]
+        indices = memory[SPM] + words[index_at] - target
+        source = apart(source, n * read, target, n * written, memory[SCRATCH])
+        source = apart(source, n * read, target + indices, n * written, memory[SCRATCH])
+        clear(memory[SCRATCH] + SECOND + _ZEROS, s64(4 * _LANES))
+        for i in range(n):
+            for b in range(planes(c, block)):
+                stored, of = stored_lanes(c, block, b), source + i * read + b * h * w * block * size
+                to = target + i * written + b * rows * columns * block * size
+                for row in range(rows):
+                    fold_row(
+                        to + row * columns * stored * size,
+                        indices,
+                        of,
+                        row,
+                        columns,
+                        h,
+                        w,
+                        stored,
+                        words[pad_at],
+                        words[window_at],
+                        memory[SCRATCH] + SECOND,
+                    )
+                clear_padding(to, rows * columns, stored, c - b * block, size)
+                clear_padding(to + indices, rows * columns, stored, c - b * block, size)
+            clear_gap(target + i * written, rows * columns, c, block, size)
+            clear_gap(target + indices + i * written, rows * columns, c, block, size)
+        return 0
+
+    return kernel
+
+
+def _row(meaning: Pool, fmt: Format) -> Callable[..., None]:
+    """One row of the result: fold the rows of lanes of its windows, ky outer, kx inner."""
+    fold, size = make_fold(meaning.fold, fmt), fmt.bits // 8
+    begin, finish, outside, indexed = fold.begin, fold.finish, meaning.outside, meaning.indexed
+    fold_place, view = _place(meaning, fmt), VIEWS[size]
+
+    def fold_row(
+        target: int,
+        indices: int,
+        plane: int,
+        row: int,
+        columns: int,
+        h: int,
+        w: int,
+        stored: int,
+        pad: int,
+        window: int,
+        spare: int,
+    ) -> None:
+        """``indices`` is the distance of the second result from the first."""
+        kx, ky, step = window >> N & LANE, window >> H & LANE, window >> W & LANE
+        top, wide = row * (window >> C & LANE) - (pad >> N & LANE), _LANES // stored
+        for at in range(0, columns, wide):
+            m, to = min(wide, columns - at), target + at * stored * size
+            begin(spare, m * stored)
+            if indexed:
+                clear(spare + _INDICES, 4 * m * stored)
+            for place in range(kx * ky):
+                y, left = top + place // kx, at * step + place % kx - (pad >> W & LANE)
+                first, end = first_inside(left, step, m), end_inside(left, step, w, m)
+                if y < 0 or y >= h:
+                    first = end = m
+                of = plane + (y * w + left + first * step) * stored * size
+                fold_place(spare, place, of, first * stored, end - first, step, stored)
+                if outside:
+                    fold_place(spare, place, spare + _ZEROS, s64(0), first, s64(1), stored)
+                    fold_place(spare, place, spare + _ZEROS, end * stored, m - end, s64(1), stored)
+            finish(spare, to, s64(1), m * stored, kx * ky)
+            if indexed:
+                found, where = view(to + indices, m * stored), view_u32(spare + _INDICES, m * stored)
+                for i in range(u64(m * stored)):
+                    found[i] = where[i]
+
+    return fold_row
+
+
+def _place(meaning: Pool, fmt: Format) -> Callable[..., None]:
+    """One place of the windows of neighbouring results: their positions are ``step`` apart in the source."""
+    fold, size, indexed = make_fold(meaning.fold, fmt), fmt.bits // 8, meaning.indexed
+    add, add_indexed = fold.add, fold.add_indexed
+
+    def fold_place(spare: int, place: int, of: int, lane: int, m: int, step: int, stored: int) -> None:
+        """Into the accumulators from ``lane`` on."""
+        run, rows = m * stored, 1
+        if step > 1 and stored < _NARROW:
+            copy_rows(spare + _GATHERED, stored * size, of, step * stored * size, stored * size, m)
+            of = spare + _GATHERED
+        elif step > 1:
+            run, rows = stored, m
+        for row in range(rows):
+            to, elements = spare + 4 * (lane + row * stored), of + row * step * stored * size
+            if indexed:
+                add_indexed(to, to + _INDICES, place, elements, run)
+            else:
+                add(to, elements, run)
+
+    return fold_place

@@ -1,0 +1,112 @@
+"""The emulated memories: DDR mapped sparsely, the scratchpads, and working memory for kernels.
+
+All of it is anonymous memory of the host that costs nothing until it is touched.
+"""
+
+from __future__ import annotations
+
+import gc
+import mmap
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tx8isa.errors import Tx8Error
+from tx8isa.machine.description import Machine
+
+from .rows import SECOND
+
+Bytes = npt.NDArray[np.uint8]
+
+_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)  # in the mmap module from Python 3.13 on
+LINE = 256
+GRANULE_SHIFT = 16
+"""Bytes of DDR that have a mark in common, as a power of two."""
+SCRATCH_BYTES = 192 << 20
+LARGEST_SPM = SECOND - (64 << 10)
+"""The kernels keep a copy of an operand in front of ``SECOND``, and behind it small pieces."""
+_PIECE = 64 << 20
+"""Below this a refused mapping is not halved any further."""
+_SMALLEST_DDR = 1 << 16
+
+
+class HostMemoryError(Tx8Error):
+    """The host cannot give the memory that the machine description asks for."""
+
+
+def anonymous(size: int) -> Bytes | None:
+    """``size`` zero bytes that are backed by memory as they are touched; None when the host refuses.
+
+    A refusal is tried once more after a garbage collection: machines that are no longer in use may still
+    hold the address space.
+    """
+    for last in (False, True):
+        try:
+            area = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
+        except (OSError, ValueError):
+            if not last:
+                gc.collect()
+            continue
+        return np.frombuffer(area, dtype=np.uint8)
+    return None
+
+
+def map_ddr(machine: Machine, needed: int) -> Bytes:
+    """DDR, or as much of its beginning as the host's limits allow, at least ``needed`` bytes."""
+    size = machine.ddr.bytes
+    if needed > size:
+        raise HostMemoryError(f"the program needs {needed} bytes of DDR, machine {machine.name} has {size}")
+    least = min(max(needed, _SMALLEST_DDR), size)
+    while True:
+        area = anonymous(size)
+        if area is not None:
+            return area
+        if size == least:
+            break
+        size = max(size // 2, least) if size > _PIECE else least
+    raise HostMemoryError(
+        f"the host refuses to map the {least} bytes of DDR that the program needs; raise the memory limit"
+    )
+
+
+def scratch_memory() -> Bytes:
+    """Working memory for the kernels of one thread; HostMemoryError when the host refuses it."""
+    area = anonymous(SCRATCH_BYTES)
+    if area is None:
+        raise HostMemoryError(
+            f"the host refuses {SCRATCH_BYTES} bytes of working memory; raise the memory limit"
+        )
+    return area
+
+
+@dataclass(frozen=True)
+class Scratchpad:
+    """The SPM of one tile; ``lines[i]`` is 1 when line i (256 bytes) was written.
+
+    The marks fill whole words of eight, of which the last ones may belong to no line."""
+
+    data: Bytes
+    lines: Bytes
+
+    def written(self) -> list[tuple[int, int]]:
+        """Written ranges as (first byte, end), whole lines."""
+        edges = np.diff(np.concatenate(([0], self.lines, [0])).astype(np.int8))
+        starts, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+        return [(int(a) * LINE, int(b) * LINE) for a, b in zip(starts, ends, strict=True)]
+
+
+def make_scratchpad(machine: Machine) -> Scratchpad:
+    """An SPM in its reset state: every byte holds the machine's reset byte."""
+    size = machine.spm.bytes
+    if size > LARGEST_SPM:
+        raise Tx8Error(
+            f"machine {machine.name} has {size} bytes of SPM, the emulator's working memory is made for "
+            f"at most {LARGEST_SPM}"
+        )
+    data = anonymous(size)
+    if data is None:
+        raise HostMemoryError(f"the host refuses {size} bytes for a scratchpad; raise the memory limit")
+    data[:] = machine.spm.reset_byte
+    lines = -(-size // LINE)
+    return Scratchpad(data, np.zeros(lines + 7 & -8, dtype=np.uint8)[:lines])

@@ -1,0 +1,104 @@
+"""Memories in their reset state again: compiled code that several host threads share, area by area.
+
+A run of a network leaves tens of megabytes to reset, which takes one thread as long as a tenth of the run.
+All functions outside the classes are plain ones that are compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from emulator import native
+from emulator.native.primitives.memory import view_u8
+from emulator.native.primitives.threads import atomic_add
+from tx8isa.numbers.primitives import u64
+
+from .areas import Bytes
+from .words import get, put
+
+NEXT, COUNT = range(2)
+"""Words: the next area to reset, and how many there are."""
+HEAD = 2
+DATA, SIZE, MARKS, SHIFT, BYTE = range(5)
+"""Words of an area, behind ``HEAD``: addresses of its bytes and of its marks, how many bytes there are, how
+many of them, as a power of two, have a mark in common, and what every byte becomes."""
+ROW = 5
+TOGETHER = 8
+"""Marks that are looked at together, a word of them."""
+ALL_MARKED = 0x0101010101010101
+
+
+def fill(target: int, size: int, byte: int) -> None:
+    """Set ``size`` bytes."""
+    view = view_u8(target, size)
+    for i in range(u64(size)):
+        view[i] = byte
+
+
+def reset_marked(data: int, size: int, marks: int, first: int, shift: int, byte: int) -> None:
+    """Reset what is marked by those marks from number ``first`` on that one word holds."""
+    for number in range(first, first + TOGETHER):
+        if view_u8(marks + number, 1)[u64(0)] != 0:
+            fill(data + (number << shift), min(1 << shift, size - (number << shift)), byte)
+
+
+def reset_area(data: int, size: int, marks: int, shift: int, byte: int) -> None:
+    """Reset all that is marked, and take the marks away."""
+    step = TOGETHER << shift
+    for word in range((size + step - 1) // step):
+        found, first = get(marks, word), TOGETHER * word
+        if found == ALL_MARKED and step <= size - word * step:
+            fill(data + word * step, step, byte)
+        elif found != 0:
+            reset_marked(data, size, marks, first, shift, byte)
+        if found != 0:
+            put(marks, word, 0)
+
+
+def reset_share(c: int) -> int:
+    """One thread's part; ``c`` is the address of the words."""
+    number = atomic_add(c + 8 * NEXT, 1)
+    while number < get(c, COUNT):
+        row = c + 8 * (HEAD + ROW * number)
+        reset_area(get(row, DATA), get(row, SIZE), get(row, MARKS), get(row, SHIFT), get(row, BYTE))
+        number = atomic_add(c + 8 * NEXT, 1)
+    return 0
+
+
+def reset_kernel() -> int:
+    """Address of the compiled ``reset_share``."""
+    return native.compile_kernel(reset_share, "reset of memories", 1)
+
+
+@dataclass(frozen=True)
+class Area:
+    """Bytes and their marks, one for every ``1 << shift`` of them: not 0 where something was written.
+
+    The marks begin at a multiple of eight and fill whole words of eight; those beyond the last byte are 0."""
+
+    data: Bytes
+    marks: Bytes
+    shift: int
+    byte: int
+    """What every byte is in the reset state."""
+
+
+class Resetting:
+    """The words that threads share which reset the same areas; those that come first are begun first."""
+
+    def __init__(self, areas: Sequence[Area], kernel: int) -> None:
+        """``kernel``: ``reset_kernel``."""
+        rows = [(a.data.ctypes.data, a.data.size, a.marks.ctypes.data, a.shift, a.byte) for a in areas]
+        self.words = np.array([0, len(areas), *np.ravel(rows)], dtype=np.int64)
+        self._kernel, self._address = kernel, int(self.words.ctypes.data)
+
+    def begin(self) -> None:
+        """Before the threads call ``share``: nothing is reset yet."""
+        self.words[NEXT] = 0
+
+    def share(self) -> None:
+        """One thread's part; all is done when every thread that was to has come back."""
+        native.call(self._kernel, self._address)

@@ -1,0 +1,88 @@
+"""The inner loops of the matrix engine as primitives: outer-product tiles, taps, a 16 x 16 transpose.
+
+Plain meaning here, machine version (vector registers) in ``machine/tile.py``. All numbers are binary32, in
+the names with i32 32-bit integers; all strides are counted in them, all addresses in bytes. The INT8 products
+are in ``int8.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tx8isa.numbers.primitives import fma32, s32
+
+from .memory import view_f32, view_i64, view_u32
+
+Tile = Callable[[int, int, int, int, int, int, int, int, int], int]
+
+
+def _tile(rows: int, columns: int) -> Tile:
+    def tile(index: int, lda: int, a: int, ka: int, b: int, ldb: int, c: int, ldc: int, k: int) -> int:
+        """``C[i, j] = fma(A[index[i], p], B[p, j], C[i, j])`` for p = 0 .. k-1 in ascending order, k >= 1.
+
+        Row ``r`` of A starts ``r * lda`` elements behind ``a`` and its elements are ``ka`` apart; ``index``
+        is the address of one int64 per row of the tile. Rows of B are ``ldb`` apart, those of C ``ldc``.
+        """
+        positions = view_i64(index, rows)
+        for i in range(rows):
+            row = view_f32(a + 4 * positions[i] * lda, (k - 1) * ka + 1)
+            result = view_f32(c + 4 * i * ldc, columns)
+            for j in range(columns):
+                total = result[j]
+                for p in range(k):
+                    total = fma32(row[p * ka], view_f32(b + 4 * (p * ldb + j), 1)[0], total)
+                result[j] = total
+        return 0
+
+    return tile
+
+
+SHAPES = ((1, 64), (4, 64), (4, 48), (4, 32), (4, 16), (6, 16))
+TILES: dict[tuple[int, int], Tile] = {shape: _tile(*shape) for shape in SHAPES}
+"""By (rows, columns): what fits the registers of AVX-512 (4 rows) and of AVX2 (6 x 16); single rows."""
+
+
+def tile_name(rows: int, columns: int) -> str:
+    return f"tile_{rows}x{columns}"
+
+
+TAP_ROWS = 4
+TAP_LANES = 16
+
+
+def taps_f32(index: int, x: int, offsets: int, w: int, ldw: int, c: int, ldc: int, taps: int) -> int:
+    """``C[i, j] = fma(X[index[i] + offsets[t] + j], W[t, j], C[i, j])`` for t = 0 .. taps-1, taps >= 1.
+
+    4 rows of 16 lanes. ``index`` and ``offsets`` are addresses of int64; rows of W are ``ldw`` apart.
+    """
+    rows, moves = view_i64(index, TAP_ROWS), view_i64(offsets, taps)
+    for i in range(TAP_ROWS):
+        result = view_f32(c + 4 * i * ldc, TAP_LANES)
+        for t in range(taps):
+            values = view_f32(x + 4 * (rows[i] + moves[t]), TAP_LANES)
+            weights = view_f32(w + 4 * t * ldw, TAP_LANES)
+            for j in range(TAP_LANES):
+                result[j] = fma32(values[j], weights[j], result[j])
+    return 0
+
+
+def taps_i32(index: int, x: int, offsets: int, w: int, ldw: int, c: int, ldc: int, taps: int) -> int:
+    """The same with 32-bit integers: products and sums modulo 2**32."""
+    rows, moves = view_i64(index, TAP_ROWS), view_i64(offsets, taps)
+    for i in range(TAP_ROWS):
+        result = view_u32(c + 4 * i * ldc, TAP_LANES)
+        for t in range(taps):
+            values = view_u32(x + 4 * (rows[i] + moves[t]), TAP_LANES)
+            weights = view_u32(w + 4 * t * ldw, TAP_LANES)
+            for j in range(TAP_LANES):
+                result[j] = s32(result[j] + values[j] * weights[j])
+    return 0
+
+
+def transpose_16x16(source: int, lds: int, target: int, ldt: int) -> int:
+    """``T[j, i] = S[i, j]`` for 16 rows and 16 columns; rows are ``lds`` and ``ldt`` elements apart."""
+    for i in range(16):
+        row = view_f32(source + 4 * i * lds, 16)
+        for j in range(16):
+            view_f32(target + 4 * (j * ldt + i), 1)[0] = row[j]
+    return 0

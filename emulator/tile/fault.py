@@ -1,0 +1,142 @@
+"""A program's fault as text: where it happened, the value found, what is allowed."""
+
+from __future__ import annotations
+
+import ctypes
+
+from asm.image import Image
+from emulator.core import predecode
+from emulator.engines import tables
+from emulator.memory import state, stop
+from tx8isa.numbers.formats import Format
+from tx8isa.records.record import Engine, Instruction
+from tx8isa.table import scalar as rv
+from tx8isa.table.encoding import value_error
+
+from .tile import Tile
+
+
+class Fault(Exception):
+    """The program ran and faulted; ``str`` is one line with tile, instruction, source line and value."""
+
+
+def place(image: Image, tile: Tile, address: int) -> str:
+    """``tile 3 at 0x80000040 (prog.s:12, node 'conv1')``."""
+    details = []
+    line = image.lines.get(address)
+    if line:
+        details.append(f"{line[0]}:{line[1]}")
+    node = image.nodes.get(address)
+    if node:
+        details.append(f"node '{node}'")
+    return f"tile {tile.number} at 0x{address:x}" + (f" ({', '.join(details)})" if details else "")
+
+
+def fault(image: Image, tile: Tile, reason: int) -> Fault:
+    """The fault that made a tile stop with ``reason``."""
+    return Fault(f"{place(image, tile, tile.pc)}: {_what(image, tile, reason)}")
+
+
+def _what(image: Image, tile: Tile, reason: int) -> str:
+    first, second, third, _ = tile.detail
+    if reason == stop.ILLEGAL:
+        return f"illegal instruction: {_illegal(image, tile)}"
+    if reason == stop.JUMP:
+        allowed = "expected a multiple of 4" if first % 4 else "which is outside the program"
+        return f"branch to 0x{first & (1 << 64) - 1:x}, {allowed}"
+    if reason == stop.MEMORY:
+        return _memory(tile, first & (1 << 64) - 1, second, bool(third))
+    if reason == stop.WORKER:
+        return f"worker {first}, the machine has {second}"
+    if reason == stop.OPCODE:
+        return f"{Engine(first).name} has no instruction with opcode {second}"
+    if reason == stop.EXCEPTION:
+        text = f"instruction {third} of worker {first} raised an exception that is not masked"
+        return f"{text}: bits 0x{second:x}, and the machine is set to stop then"
+    return _refused(tile, reason)
+
+
+def _refused(tile: Tile, reason: int) -> str:
+    """Why an engine instruction was not issued."""
+    first, second, third, fourth = tile.detail
+    record = tables.records()[first]
+    name = _full_name(record, tile)
+    if reason == stop.RULE:
+        return f"{name}: {tables.checks(record)[second].text}{_operands(record, tile)}"
+    operand = record.operands[second]
+    if reason == stop.STRIDE:
+        text = f"{name}: register '{operand.field}' = {third} is no multiple of"
+        return f"{text} the {fourth} bytes of an element"
+    if reason == stop.END:
+        return f"{name}: the end of '{operand.field}' is 0x{third:x}, its last byte is 0x{fourth:x}"
+    if reason == stop.VALUE:
+        return f"{name}: operand '{operand.name}' from a register: {value_error(operand, third)}"
+    if reason == stop.ALIGNMENT:
+        return f"{name}: operand '{operand.name}' = 0x{third:x} must be a multiple of {fourth}"
+    verb = "writes" if operand.role == "write" else "reads"
+    where = memory_of(tile, operand.memory, third)
+    return f"{name}: operand '{operand.name}' {verb} {fourth} bytes from 0x{third:x}, outside {where}"
+
+
+def _full_name(record: Instruction, tile: Tile) -> str:
+    if not record.formats:
+        return record.mnemonic
+    code = tile.fields(len(record.operands))[record.index("format")]
+    named = any(code == choice for _, choice in record.operand("format").choices)
+    return f"{record.mnemonic}.{Format(code).token}" if named else record.mnemonic
+
+
+def _operands(record: Instruction, tile: Tile) -> str:
+    values = tile.fields(len(record.operands))
+    shown = [
+        f"{o.name}=0x{v:x}" if o.is_address or o.lanes else f"{o.name}={v}"
+        for o, v in zip(record.operands, values, strict=True)
+        if not o.hidden and o.name != "format"
+    ]
+    return f" ({', '.join(shown)})"
+
+
+def memory_of(tile: Tile, memory: str, address: int) -> str:
+    """The memory (``spm``, ``ddr`` or ``any``) that an address should lie in, with its bounds and a hint."""
+    base, size = _word(tile, state.ENGINE_DDR), _word(tile, state.DDR_BYTES)
+    if memory == "spm" or (memory == "any" and address < base):
+        where = f"the SPM (0x0..0x{_word(tile, state.SPM_BYTES) - 1:x})"
+    else:
+        where = f"DDR (0x{base:x}..0x{base + size - 1:x})"
+    core = _word(tile, state.CORE_DDR)
+    if memory != "spm" and core <= address < core + _word(tile, state.CORE_WINDOW):
+        return f"{where}; it is a kernel-core address: write %ncc(symbol)"
+    if memory == "any" and address >> 39 & 1:
+        return f"{where}; bit 39 means another card, and one chip is emulated"
+    return where
+
+
+def _word(tile: Tile, at: int) -> int:
+    return int(tile.words[at])
+
+
+def _illegal(image: Image, tile: Tile) -> str:
+    address = tile.pc
+    for segment in image.segments:
+        if "x" in segment.flags and segment.address <= address < segment.address + len(segment.data):
+            at, base = _word(tile, state.TEXT), _word(tile, state.CODE_BASE)
+            text = ctypes.string_at(at + segment.address - base, len(segment.data))
+            word = text[address - segment.address :][:4]
+            if len(word) < 4:
+                return f"{segment.section} ends after {len(word)} of its 4 bytes"
+            found = rv.decode(int.from_bytes(word, "little"))
+            if found is not None:
+                mode = _word(tile, state.FCSR) >> 5
+                return f"{found[0].mnemonic} with the rounding mode {mode} in frm, expected 0..4"
+            return predecode.explain(text, address - segment.address)
+    return "the program counter left the program"
+
+
+def _memory(tile: Tile, address: int, size: int, store: bool) -> str:
+    access = f"{'store' if store else 'load'} of {size} bytes at 0x{address:x}"
+    text = f"{access}, where the kernel core sees no memory"
+    if address < _word(tile, state.SPM_BYTES):
+        return f"{text}; it sees SPM byte a at 0x{_word(tile, state.CORE_SPM):x} + a"
+    if address >= _word(tile, state.ENGINE_DDR):
+        return f"{text}; that is the engines' view of DDR: write %core(symbol)"
+    return text

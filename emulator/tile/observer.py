@@ -1,0 +1,82 @@
+"""What others may watch of a run: simulated time, traces, the sanitizer. Nothing here changes it.
+
+Two levels. Compiled code calls the hooks whose addresses stand in a tile's state, in the order of the
+program; Python calls the methods of every ``Observer``. Events of one tile come in its program's order.
+Methods marked *between rounds* are called while no tile runs; all others by the thread that runs the tile,
+so they touch only what belongs to that tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from emulator.memory import state
+from emulator.native.primitives.memory import call_kernel, view_i64
+from tx8isa.numbers.primitives import u64
+
+if TYPE_CHECKING:
+    from emulator.chip.copies import Copy
+    from emulator.chip.stream import Packet
+
+    from .tile import Tile
+
+MOST_WORKERS = 16
+"""What a hook gets: below this, a worker whose queues a wait has emptied; else the host address of the entry
+that was issued (``queues``: ``E_*``), the instruction's worker in ``state.WORKER``. The program counter is
+still on the instruction. Its result is ignored."""
+
+
+def notify(s: int, what: int) -> None:
+    """Compiled: call the hooks of the tile whose state is at ``s``."""
+    words = view_i64(s, u64(state.SIZE))
+    if words[u64(state.TIMING_HOOK)] != 0:
+        call_kernel(words[u64(state.TIMING_HOOK)], what, s)
+    if words[u64(state.SANITIZER_HOOK)] != 0:
+        call_kernel(words[u64(state.SANITIZER_HOOK)], what, s)
+
+
+class Observer:
+    """Watches a run; every method does nothing by itself. Program counters are still on the instruction."""
+
+    def waited(self, tile: Tile, worker: int) -> None:
+        """A program has seen in a status register that a worker has nothing left."""
+
+    def result_read(self, tile: Tile, worker: int) -> None:
+        """A program has found what an instruction of a worker has returned in its write-back registers."""
+
+    def polled(self, tile: Tile) -> None:
+        """A program has looked into a register of a unit for something that is not there yet."""
+
+    def copy_started(self, tile: Tile, copy: Copy, block: int | None) -> None:
+        """The DTE was told to copy, by an instruction (block None) or through a register block."""
+
+    def copies_awaited(self, tile: Tile) -> None:
+        """A tile waits until its copies are done (``dte.wait``), or has seen in dma_status that one is."""
+
+    def update_sent(self, tile: Tile, target: int, packet: Packet) -> None:
+        """A packet counter update was sent to a tile."""
+
+    def arrival_seen(self, tile: Tile, stream: int) -> None:
+        """A program has found in a stream's registers what others sent."""
+
+    def barrier_entered(self, tile: Tile, group: int) -> None:
+        """A tile waits at the barrier of a set of tiles."""
+
+    def exited(self, tile: Tile) -> None:
+        """A tile has ended; its queues are empty."""
+
+    def copy_done(self, tile: Tile, copy: Copy, error: bool) -> None:
+        """Between rounds: a copy was carried out, or refused by a stream. In the order of their start."""
+
+    def barrier_released(self, group: int) -> None:
+        """Between rounds: all tiles of the set were there."""
+
+    def never_goes_on(self, tiles: Sequence[Tile]) -> None:
+        """Between rounds: no tile can ever go on; a fault follows."""
+
+    def round_ended(self, tiles: Sequence[Tile]) -> None:
+        """Between rounds: the last thing in a round."""
+
+    def run_ended(self, tiles: Sequence[Tile]) -> None:
+        """Every tile has exited, or the run was stopped by a fault."""

@@ -1,0 +1,61 @@
+"""Where the page goes: refused before the run when it cannot be written, written whole afterwards."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from emulator.command.arrays import write_files
+from emulator.watch.stats.sink import Statistics
+from tx8isa.errors import Tx8Error
+
+from .sink import Report
+
+if TYPE_CHECKING:
+    from emulator.chip.system import System
+
+
+def check_target(path: Path) -> None:
+    """Tx8Error unless a file can be made there. Nothing is left behind, and what is there stays."""
+    if path.exists() and not path.is_file():
+        what = "a directory" if path.is_dir() else "no ordinary file"
+        raise Tx8Error(f"--report {path}: cannot be written: it is {what}")
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise Tx8Error(f"--report {path}: cannot be written: {error.strerror}") from None
+
+
+class PageFile:
+    """The page of one run; Tx8Error when nothing can be written to ``path``.
+
+    ``sink`` and ``statistics``, another sink of the run, gather what it shows.
+    """
+
+    def __init__(self, path: str, statistics: Statistics, title: str) -> None:
+        self._path, self._title = Path(path), title
+        check_target(self._path)
+        self.sink = Report(statistics.image, statistics.machine, statistics)
+
+    def finish(self, system: System, fault: str) -> int:
+        """Write the page of a run that is over. The exit status: 1, and a message, when that fails.
+
+        The results of the run are out by then, so that nothing is lost.
+        """
+        # Bokeh takes longer to load than many programs to run
+        from .page import write_page
+
+        hazards = system.sanitizer.hazards() if system.sanitizer else None
+
+        def write(file: IO[bytes]) -> None:
+            write_page(file, self.sink, system.tiles, self._title, fault=fault, hazards=hazards)
+
+        try:
+            write_files({self._path: write})
+        except OSError as error:
+            print(f"tx8emu: error: --report {self._path}: {error.strerror}", file=sys.stderr)
+            return 1
+        return 0

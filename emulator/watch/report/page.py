@@ -1,0 +1,60 @@
+"""The page: everything in one file of HTML, nothing fetched."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+from bokeh.resources import Resources
+
+from emulator.strict.hazards import Hazard
+from emulator.tile.tile import Tile
+
+from .data import content, packed
+from .figures import figures
+from .sink import Report
+from .summary import ddr_rate
+
+_ASSETS = Path(__file__).parent / "assets"
+_SCRIPTS = ("data.js", "view.js", "charts.js", "main.js")
+
+
+def write_page(
+    file: IO[bytes],
+    report: Report,
+    tiles: Sequence[Tile],
+    title: str,
+    *,
+    fault: str = "",
+    hazards: Sequence[Hazard] | None = None,
+) -> None:
+    """Write the page of a run of ``tiles`` that is over.
+
+    ``fault``: what stopped the run, if anything did. ``hazards``: None when nobody looked for them.
+    """
+    machine = report.machine
+    texts, arrays = content(report, tiles, fault, hazards)
+    charts = figures(report.cycles, ddr_rate(machine), machine.grid.x, machine.grid.y)
+    parts = {
+        "title": html.escape(title),
+        "style": _asset("page.css"),
+        "library": "\n".join(Resources(mode="inline", components=["bokeh"]).js_raw),
+        "figures": _in_script(json.dumps(charts)),
+        "data": packed(texts, arrays),
+        "script": "\n".join(_asset(name) for name in _SCRIPTS),
+    }
+    page = re.sub(r"\{(\w+)\}", lambda match: parts[match[1]], _asset("page.html"))
+    file.write(page.encode())
+
+
+def _asset(name: str) -> str:
+    return (_ASSETS / name).read_text(encoding="utf-8")
+
+
+def _in_script(text: str) -> str:
+    """JSON that cannot end the element it stands in."""
+    return text.replace("<", "\\u003c")

@@ -1,0 +1,106 @@
+"""What ``--stats`` found, as the page shows it: figures, losses, nodes, and the roofline chart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from emulator.watch.stats.types import NodeTime, Report
+from tx8isa.machine.description import Machine
+
+_MOST_POINTS = 500
+
+
+def facts(found: Report) -> list[tuple[str, str]]:
+    """Terms and figures for the head of the page."""
+    bound = [("bound", found.bound), ("of the bound reached", f"{found.reached:.1%}")] if found.bound else []
+    return [
+        ("cycles", f"{found.cycles:,.0f}"),
+        ("time", f"{found.milliseconds:,.3f} ms"),
+        *bound,
+        ("tiles used", f"{found.tiles_used} of {found.tiles}"),
+        ("instructions", f"{found.instructions:,}"),
+        ("engine instructions", f"{found.engine_instructions:,}"),
+        ("DDR traffic", f"{sum(node.ddr_bytes for node in found.nodes):,} B"),
+    ]
+
+
+def losses(found: Report) -> list[dict[str, Any]]:
+    """Where time goes that the bound does not need."""
+    return [{"text": loss.text, "cycles": loss.cycles, "share": loss.share} for loss in found.losses]
+
+
+def nodes(found: Report, numbers: dict[str, int]) -> list[dict[str, Any]]:
+    """The rows of the nodes' table; ``numbers``: of the nodes on the page, by name."""
+    return [
+        {
+            "node": numbers[node.name],
+            "cycles": node.cycles,
+            "share": node.share,
+            "bound": node.bound or "",
+            "reached": node.reached,
+            "times": node.instructions,
+        }
+        for node in found.nodes
+    ]
+
+
+def origin(found: Report) -> str:
+    """Where the times come from."""
+    evidence = ", ".join(f"{count} {kind}" for kind, count in found.evidence.items())
+    used = f"; coefficients of the model that this run used, by evidence: {evidence}" if evidence else ""
+    return f"Simulated time of machine {found.machine}{used}."
+
+
+def ddr_rate(machine: Machine) -> float:
+    """Bytes per cycle that DDR gives all tiles together at most."""
+    return machine.ddr.nominal.value / machine.engines.clock.value
+
+
+def roofline(found: Report, machine: Machine, numbers: dict[str, int]) -> dict[str, Any]:
+    """``points``: the run, and its nodes. ``roofs``: a line for each peak of arithmetic that was used.
+
+    ``x`` and ``y`` are what the axes show at least.
+    """
+    points = _points(found, numbers)
+    intensities = [point["x"] for point in points] or [1.0]
+    low, high = min(intensities) / 10, max(intensities) * 10
+    rate, peaks = ddr_rate(machine), _peaks(found)
+    roofs = [_roof(peak, rate, ", ".join(names), low, high) for peak, names in peaks.items()]
+    rates = [point["y"] for point in points] + list(peaks) or [1.0]
+    return {"points": points, "roofs": roofs, "x": [low, high], "y": [min(rates) / 3, max(rates) * 3]}
+
+
+def _peaks(found: Report) -> dict[float, list[str]]:
+    """Operations per cycle -> the kinds of arithmetic that have this peak."""
+    peaks: dict[float, list[str]] = {}
+    for kind in found.arithmetic:
+        peaks.setdefault(kind.peak / found.clock, []).append(f"{kind.engine} {kind.format}")
+    return peaks
+
+
+def _roof(peak: float, rate: float, label: str, low: float, high: float) -> dict[str, Any]:
+    at = [low, min(max(peak / rate, low), high), high]
+    name = f"{label}: {peak:,.0f} operations per cycle; DDR: {rate:,.0f} bytes per cycle"
+    return {"x": at, "y": [min(x * rate, peak) for x in at], "name": name, "label": label}
+
+
+def _points(found: Report, numbers: dict[str, int]) -> list[dict[str, Any]]:
+    """The run first, then the nodes that took longest."""
+    shown = [node for node in found.nodes if node.operations and node.ddr_bytes and node.cycles]
+    if not shown:
+        return []
+    shown = sorted(shown, key=lambda node: -node.cycles)[:_MOST_POINTS]
+    operations = sum(node.operations for node in found.nodes)
+    moved = sum(node.ddr_bytes for node in found.nodes)
+    whole = _point(-1, "the whole run", operations, moved, found.cycles)
+    return [whole, *(_node_point(node, numbers[node.name]) for node in shown)]
+
+
+def _node_point(node: NodeTime, number: int) -> dict[str, Any]:
+    return _point(number, node.name or "(no node)", node.operations, node.ddr_bytes, node.cycles)
+
+
+def _point(number: int, name: str, operations: int, moved: int, cycles: float) -> dict[str, Any]:
+    intensity, rate = operations / moved, operations / cycles
+    text = f"{name}: {intensity:.3g} operations per byte, {rate:,.1f} operations per cycle"
+    return {"node": number, "x": intensity, "y": rate, "text": text}

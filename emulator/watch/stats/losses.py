@@ -1,0 +1,140 @@
+"""Where time goes that the bound does not need, in words: on the tile that ends last, the largest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from emulator.timing.slices import TICKS, Cause, Track
+
+from . import roofline
+from .roofline import Work
+from .sink import ENGINES, Statistics
+from .types import Loss, ResourceName
+
+_Loss = tuple[float, str]
+"""Ticks, and what it is."""
+_LEAST_SHARE = 0.01
+"""Smaller losses are not told."""
+_MOST = 5
+_STRETCHED = {
+    Cause.BANK: "takes longer because scratchpad banks or their path are taken",
+    Cause.DDR: "takes longer because other tiles use the DDR",
+    Cause.NOC: "takes longer because links of the mesh are taken",
+}
+_THE_BOUND: dict[ResourceName, Cause] = {"DDR": Cause.DDR, "NoC": Cause.NOC}
+"""Resources whose being taken is no loss when they are the bound."""
+_WAITS = {
+    Cause.QUEUE: "for room in a queue",
+    Cause.DEPENDENCY: "until engines are done",
+    Cause.DTE: "for its copies",
+    Cause.ARRIVAL: "for what other tiles send",
+    Cause.BARRIER: "at barriers",
+}
+_BELOW_PEAK = {
+    Track.CT: "fixed cost of each, functions slower than arithmetic, lines that are not full",
+    Track.NE: "fixed cost of each, shapes that do not fill the array",
+    Track.RDMA: "fixed cost of each, short runs of DDR",
+    Track.WDMA: "fixed cost of each, short runs of DDR",
+    Track.TDMA: "fixed cost of each, small blocks",
+    Track.DTE: "fixed cost of each copy",
+}
+
+
+def losses(statistics: Statistics, bound: ResourceName | None, used: int) -> list[Loss]:
+    """At most five losses of one percent or more. They may overlap: each is time that could be won alone."""
+    if bound is None or not statistics.total:
+        return []
+    tile = statistics.ends.index(statistics.total)
+    track = _engine_of(statistics, bound, tile)
+    busiest = max(ENGINES, key=lambda engine: int(_times(statistics, tile, engine)[Cause.NOTHING]))
+    found = [_below_peak(statistics, tile, engine) for engine in dict.fromkeys((track, busiest))]
+    found += [*_held_up(statistics, tile, track, bound), *_uneven(statistics, bound, used)]
+    found = [loss for loss in found if loss[0] >= _LEAST_SHARE * statistics.total]
+    found.sort(key=lambda loss: -loss[0])
+    return [
+        Loss(text, float(ticks) / TICKS, float(ticks / statistics.total)) for ticks, text in found[:_MOST]
+    ]
+
+
+def _times(statistics: Statistics, tile: int, track: Track) -> roofline.Ints:
+    """Ticks by cause."""
+    by: roofline.Ints = statistics.times[:, tile, track].sum(axis=0)
+    return by
+
+
+def _engine_of(statistics: Statistics, bound: ResourceName, tile: int) -> Track:
+    """The engine that uses the resource: of the DDR, the one that moves most."""
+    if bound in Track.__members__:
+        return Track[bound]
+    if bound == "NoC":
+        return Track.DTE
+    moved = statistics.moved[:, tile, :, 2:].sum(axis=(0, 2))
+    return max(ENGINES, key=lambda track: int(moved[track]))
+
+
+def _below_peak(statistics: Statistics, tile: int, track: Track) -> _Loss:
+    """Service that is longer than the work takes at peak."""
+    served = float(_times(statistics, tile, track)[Cause.NOTHING])
+    count = int(statistics.instructions[:, tile, track].sum())
+    if track not in _BELOW_PEAK or not count:
+        return 0.0, ""
+    needed = _needed(statistics, tile, track)
+    each = (
+        f"{served / count / TICKS:,.0f} cycles for each of {count:,}, {needed / count / TICKS:,.0f} at peak"
+    )
+    return (
+        served - needed,
+        f"{track.name} on tile {tile} is slower than its peak ({each}): {_BELOW_PEAK[track]}",
+    )
+
+
+def _needed(statistics: Statistics, tile: int, track: Track) -> float:
+    """Ticks that the work of an engine takes at peak."""
+    machine = statistics.machine
+    if track is Track.DTE:
+        sent = int(statistics.sent[:, tile].sum()) - int(statistics.sent[:, tile, tile].sum())
+        return sent * roofline.per_byte(machine, machine.noc.link_out)
+    found = roofline.least(machine, _own_work(statistics, tile), 1)
+    return next((need.ticks for name, need in found.items() if name == track.name), 0.0)
+
+
+def _held_up(statistics: Statistics, tile: int, track: Track, bound: ResourceName) -> Iterator[_Loss]:
+    """What keeps the engine of the bound from working."""
+    who = f"{track.name} on tile {tile}"
+    times = _times(statistics, tile, track)
+    for holder in ENGINES:
+        held = float(statistics.held[tile, track, holder])
+        yield held, f"{who} has work that waits for older work of {holder.name}"
+    for cause, text in _STRETCHED.items():
+        if cause is not _THE_BOUND.get(bound):
+            yield float(times[cause]), f"{who} {text}"
+    idle = float(statistics.total - int(times.sum()))
+    yield idle, f"{who} has nothing to do; its core {_core(statistics, tile)}"
+
+
+def _core(statistics: Statistics, tile: int) -> str:
+    """What the core of a tile does most of the run: at most three things."""
+    times, total = _times(statistics, tile, Track.CORE), statistics.total
+    parts = [(int(times[cause]), f"waits {text}") for cause, text in _WAITS.items()]
+    parts.append((statistics.ends[tile] - int(times.sum()), "executes and issues"))
+    parts = [part for part in sorted(parts, key=lambda part: -part[0]) if part[0] >= _LEAST_SHARE * total]
+    return ", ".join(f"{text} {ticks / total:.0%}" for ticks, text in parts[:3])
+
+
+def _uneven(statistics: Statistics, bound: ResourceName, used: int) -> Iterator[_Loss]:
+    """Work that is not spread evenly: the tile with the most of it, against the mean."""
+    if bound in _THE_BOUND:
+        return
+    machine = statistics.machine
+    works = [_own_work(statistics, tile) for tile in range(machine.tiles)]
+    needs = [roofline.least(machine, work, 1).get(bound) for work in works]
+    ticks = [need.ticks if need else 0.0 for need in needs]
+    text = f"tile {ticks.index(max(ticks))} has more work for {bound} than the mean of {used} tiles"
+    yield max(ticks) - sum(ticks) / used, text
+
+
+def _own_work(statistics: Statistics, tile: int) -> Work:
+    one, nothing = slice(tile, tile + 1), np.zeros((0, 0), dtype=np.int64)
+    return Work(statistics.operations[:, one].sum(axis=0), statistics.moved[:, one].sum(axis=0), nothing)

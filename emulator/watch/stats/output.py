@@ -1,0 +1,53 @@
+"""What ``--stats`` prints: where the time of a run went, and what was executed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import numpy as np
+
+from emulator.engines import tables
+from emulator.tile.tile import Tile
+from tx8isa.records.record import Engine
+
+from .result import make_report
+from .sink import Statistics
+from .text import describe
+
+
+def lines(statistics: Statistics, tiles: Sequence[Tile], as_json: bool = False) -> Iterator[str]:
+    """The lines about a run that is over; as JSON a ``types.Report``."""
+    report = make_report(statistics, tiles)
+    if as_json:
+        yield msgspec.json.format(msgspec.json.encode(report)).decode()
+        return
+    yield from describe(report)
+    yield ""
+    yield from executed(tiles)
+
+
+def executed(tiles: Sequence[Tile]) -> Iterator[str]:
+    """Tables of executed instructions over all tiles."""
+    counts = np.sum([tile.counts for tile in tiles], axis=0)
+    retired = sum(tile.retired for tile in tiles)
+    engine_total = int(counts[:, 0].sum())
+    yield f"{'tiles':<28}{len(tiles):>16,}"
+    yield f"{'instructions':<28}{retired:>16,}"
+    yield f"{'  kernel core':<28}{retired - engine_total:>16,}"
+    yield f"{'  engines':<28}{engine_total:>16,}"
+    yield ""
+    yield f"{'engine':<28}{'instructions':>16}{'bytes read':>18}{'bytes written':>18}"
+    for engine in Engine:
+        rows = [number for number, record in enumerate(tables.records()) if record.engine is engine]
+        if counts[rows, 0].sum():
+            yield _row(engine.name, counts[rows].sum(axis=0))
+    yield ""
+    yield f"{'instruction':<28}{'instructions':>16}{'bytes read':>18}{'bytes written':>18}"
+    for number in np.argsort(-counts[:, 0], kind="stable"):
+        if counts[number, 0]:
+            yield _row(tables.records()[number].mnemonic, counts[number])
+
+
+def _row(name: str, counts: np.ndarray) -> str:
+    return f"{name:<28}{int(counts[0]):>16,}{int(counts[1]):>18,}{int(counts[2]):>18,}"

@@ -1,0 +1,324 @@
+"""From sums to statements: the statistics of a run as a ``types.Report``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from emulator.engines import tables
+from emulator.tile.tile import Status, Tile
+from emulator.timing.slices import TICKS, Cause, Track
+from tx8isa.machine.description import Machine
+from tx8isa.machine.figures import Coefficient
+from tx8isa.records.record import Engine
+
+from . import roofline
+from .losses import losses
+from .roofline import Least, Work
+from .sink import ENGINES, MOVED, Statistics
+from .types import (
+    Arithmetic,
+    By,
+    CoreTime,
+    EngineName,
+    EngineTime,
+    Executed,
+    Figure,
+    Link,
+    NodeTime,
+    Path,
+    Place,
+    Report,
+    Resource,
+    ResourceName,
+)
+
+Ints = npt.NDArray[np.int64]
+
+_MOST_PLACES = 50
+UNKNOWN = "unknown"
+_NAMES = [*(track.name for track in Track), UNKNOWN]
+
+
+def cycles(ticks: float) -> float:
+    """Cycles of a time in ticks."""
+    return float(ticks) / TICKS
+
+
+def make_report(
+    statistics: Statistics, tiles: Sequence[Tile], groups: Mapping[str, str] | None = None
+) -> Report:
+    """What a run that is over did with its time. ``groups``: group by graph node, for those that have one."""
+    machine, total = statistics.machine, statistics.total
+    used = max(int((statistics.instructions[:, :, : Track.CORE].sum(axis=(0, 2)) > 0).sum()), 1)
+    least = roofline.least(machine, _work(statistics, slice(None)), used)
+    bound = _bound(least)
+    counts = np.sum([tile.counts for tile in tiles], axis=0)
+    nodes = list(_nodes(statistics, used))
+    return Report(
+        machine=machine.name,
+        complete=all(t.status is Status.EXITED for t in tiles),
+        clock=machine.engines.clock.value,
+        cycles=cycles(total),
+        milliseconds=cycles(total) / machine.engines.clock.value * 1e3,
+        last_tile=last_tile(statistics),
+        tiles=machine.tiles,
+        tiles_used=used,
+        instructions=sum(tile.retired for tile in tiles),
+        engine_instructions=int(counts[:, 0].sum()),
+        bound=bound,
+        reached=_share(least[bound].ticks, total) if bound else 0.0,
+        resources=[
+            Resource(name, cycles(need.ticks), _share(need.ticks, total), [peak.key for peak in need.peaks])
+            for name, need in least.items()
+        ],
+        losses=losses(statistics, bound, used),
+        engines=list(_engines(statistics)),
+        cores=list(_cores(statistics)),
+        paths=list(_paths(statistics, used)),
+        arithmetic=list(_arithmetic(statistics, used)),
+        links=_links(statistics),
+        nodes=nodes,
+        groups=list(_groups(nodes, groups or {})),
+        places=_places(statistics),
+        executed=list(_executed(counts)),
+        figures=_figures(least),
+        evidence=_evidence(statistics),
+    )
+
+
+def last_tile(statistics: Statistics) -> int:
+    """The tile that ends last; of several the lowest."""
+    return statistics.ends.index(statistics.total)
+
+
+def _share(part: float, whole: float) -> float:
+    return float(part / whole) if whole else 0.0
+
+
+def _bound(least: Mapping[ResourceName, Least]) -> ResourceName | None:
+    order: list[ResourceName] = sorted(least, key=lambda name: -least[name].ticks)
+    return order[0] if order else None
+
+
+def _work(statistics: Statistics, nodes: slice) -> Work:
+    parts = (statistics.operations, statistics.moved, statistics.sent)
+    return Work(*(part[nodes].sum(axis=0) for part in parts))
+
+
+# -- time ------------------------------------------------------------------------------------------
+
+
+def _engines(statistics: Statistics) -> Iterator[EngineTime]:
+    times = statistics.times.sum(axis=0)
+    instructions = statistics.instructions.sum(axis=0)
+    for tile in range(len(times)):
+        for track in ENGINES:
+            if instructions[tile, track]:
+                by = times[tile, track]
+                yield EngineTime(
+                    tile,
+                    cast(EngineName, track.name),
+                    int(instructions[tile, track]),
+                    cycles(by[Cause.NOTHING]),
+                    _by(statistics.held[tile, track]),
+                    cycles(by[Cause.BANK]),
+                    cycles(by[Cause.DDR]),
+                    cycles(by[Cause.NOC]),
+                    cycles(max(statistics.total - int(by.sum()), 0)),
+                )
+
+
+def _cores(statistics: Statistics) -> Iterator[CoreTime]:
+    times = statistics.times[:, :, Track.CORE].sum(axis=0)
+    for tile, end in enumerate(statistics.ends):
+        by = times[tile]
+        yield CoreTime(
+            tile,
+            cycles(max(end - int(by.sum()), 0)),
+            _by(statistics.queued[tile]),
+            _by(statistics.held[tile, Track.CORE]),
+            cycles(by[Cause.DTE]),
+            cycles(by[Cause.ARRIVAL]),
+            cycles(by[Cause.BARRIER]),
+            cycles(statistics.total - end),
+        )
+
+
+def _by(ticks: Ints) -> By:
+    """Cycles by the name of the track, without zeros."""
+    return {name: cycles(value) for name, value in zip(_NAMES, ticks.tolist(), strict=True) if value}
+
+
+# -- work ------------------------------------------------------------------------------------------
+
+
+def _paths(statistics: Statistics, used: int) -> Iterator[Path]:
+    """Bytes on each way that anything took."""
+    machine, moved = statistics.machine, statistics.moved.sum(axis=(0, 1))
+    for name, size, peak, units in _ways(machine, moved, statistics.sent.sum(axis=0), used):
+        if size:
+            rate = size / cycles(statistics.total) * machine.engines.clock.value if statistics.total else 0.0
+            most = None
+            if peak is not None:
+                most = units * TICKS / roofline.per_byte(machine, peak.figure) * machine.engines.clock.value
+            yield Path(name, size, rate, most, peak.key if peak else None)
+
+
+def _ways(
+    machine: Machine, moved: Ints, sent: Ints, used: int
+) -> Iterator[tuple[str, int, roofline.Peak | None, int]]:
+    """(path, bytes, peak of one, how many there are)."""
+    peaks = {name: peak for name, (_, peak) in roofline.transfer_peaks(machine).items()}
+    spm_read, spm_written, ddr_read, ddr_written = range(len(MOVED))
+    whole = moved.sum(axis=0)
+    ddr = int(whole[ddr_read] + whole[ddr_written])
+    yield "DDR to SPM (RDMA)", int(moved[Track.RDMA, ddr_read]), peaks["RDMA"], used
+    yield "SPM to DDR (WDMA)", int(moved[Track.WDMA, ddr_written]), peaks["WDMA"], used
+    yield "SPM to SPM (TDMA)", int(moved[Track.TDMA, spm_written]), peaks["TDMA"], used
+    own = int(np.trace(sent))
+    link = roofline.Peak("noc.link_out", machine.noc.link_out)
+    yield "tile to tile (DTE)", int(sent.sum()) - own, link, used
+    yield "inside a tile (DTE)", own, None, 1
+    yield "DDR, all engines", ddr, roofline.Peak("ddr.nominal", machine.ddr.nominal), 1
+    for track in (Track.NE, Track.CT):
+        yield f"operands of {track.name}", int(moved[track, spm_read]), None, 1
+        yield f"results of {track.name}", int(moved[track, spm_written]), None, 1
+
+
+def _arithmetic(statistics: Statistics, used: int) -> Iterator[Arithmetic]:
+    machine, clock = statistics.machine, statistics.machine.engines.clock.value
+    for number, count in enumerate(statistics.operations.sum(axis=(0, 1)).tolist()[: roofline.CLASSES - 1]):
+        if count:
+            peak = used * TICKS / roofline.class_ticks(machine, number) * clock
+            key = roofline.class_peak(machine, number).key
+            rate = count / cycles(statistics.total) * clock if statistics.total else 0.0
+            engine = cast(Literal["NE", "CT"], roofline.class_engine(number).upper())
+            yield Arithmetic(engine, key.rpartition(".")[2], count, rate, peak, key)
+
+
+def _links(statistics: Statistics) -> list[Link]:
+    """The links that carried anything, the busiest first."""
+    found = roofline.link_bytes(statistics.machine, statistics.sent.sum(axis=0))
+    rows = [Link(source, target, size) for (source, target), size in sorted(found.items())]
+    return sorted(rows, key=lambda link: -link.bytes)
+
+
+def _places(statistics: Statistics) -> list[Place]:
+    """The instructions of the text that took longest."""
+    places, image = statistics.places, statistics.image
+    times = statistics.place_times[: len(places.pcs)]
+    order = np.lexsort((places.pcs, -times.sum(axis=1)))[:_MOST_PLACES]
+    return [_place(statistics, row, image.lines.get(int(places.pcs[row]))) for row in order.tolist()]
+
+
+def _place(statistics: Statistics, row: int, line: tuple[str, int] | None) -> Place:
+    places, times = statistics.places, statistics.place_times[row]
+    file, number = line or (None, None)
+    record = int(statistics.place_record[row]) - 1
+    return Place(
+        int(places.pcs[row]),
+        file,
+        number,
+        tables.records()[record].mnemonic if record >= 0 else "",
+        places.names[places.node[row]],
+        int(statistics.place_instructions[row]),
+        cycles(times[Cause.NOTHING]),
+        cycles(times[1:].sum()),
+    )
+
+
+def _executed(counts: Ints) -> Iterator[Executed]:
+    for number in np.argsort(-counts[:, 0], kind="stable").tolist():
+        if counts[number, 0]:
+            yield Executed(tables.records()[number].mnemonic, *counts[number, :3].tolist())
+
+
+# -- nodes -----------------------------------------------------------------------------------------
+
+
+def _nodes(statistics: Statistics, used: int) -> Iterator[NodeTime]:
+    """The nodes in the order in which they first ran, code of none last."""
+    tile = last_tile(statistics)
+    names = statistics.places.names
+    for number in [*range(1, len(names)), 0]:
+        ticks = int(statistics.finish.ticks[number, tile])
+        least = roofline.least(statistics.machine, _work(statistics, slice(number, number + 1)), used)
+        bound = _bound(least)
+        busy = statistics.times[number, tile, : Track.CORE, Cause.NOTHING]
+        if ticks or statistics.instructions[number].any():
+            yield NodeTime(
+                names[number],
+                cycles(ticks),
+                _share(ticks, statistics.total),
+                bound,
+                _share(least[bound].ticks, ticks) if bound else 0.0,
+                {name: cycles(need.ticks) for name, need in least.items()},
+                _by(np.pad(busy, (0, 2))),
+                int(statistics.instructions[number].sum()),
+                int(statistics.moved[number, :, :, 2:].sum()),
+                int(statistics.operations[number].sum()),
+            )
+
+
+def _groups(nodes: Sequence[NodeTime], groups: Mapping[str, str]) -> Iterator[NodeTime]:
+    """The nodes of each group together; nodes without one are left out."""
+    for group in dict.fromkeys(groups[node.name] for node in nodes if node.name in groups):
+        members = [node for node in nodes if groups.get(node.name) == group]
+        resources = cast(dict[ResourceName, float], _sum(node.resources for node in members))
+        time = sum(node.cycles for node in members)
+        bound = max(resources, key=lambda name: resources[name], default=None)
+        yield NodeTime(
+            group,
+            time,
+            sum(node.share for node in members),
+            bound,
+            _share(resources[bound], time) if bound else 0.0,
+            cast(By, resources),
+            _sum(node.busy for node in members),
+            sum(node.instructions for node in members),
+            sum(node.ddr_bytes for node in members),
+            sum(node.operations for node in members),
+        )
+
+
+def _sum(parts: Iterator[By]) -> By:
+    whole: By = {}
+    for part in parts:
+        for name, value in part.items():
+            whole[name] = whole.get(name, 0.0) + value
+    return whole
+
+
+# -- where the figures come from -------------------------------------------------------------------
+
+
+def _figures(least: Mapping[ResourceName, Least]) -> list[Figure]:
+    """Every peak that the report uses."""
+    found = {peak.key: peak.figure for need in least.values() for peak in need.peaks}
+    return [Figure(key, f.value, f.unit, f.source, f.evidence) for key, f in sorted(found.items())]
+
+
+def _evidence(statistics: Statistics) -> dict[str, int]:
+    """How many coefficients of the model of time the run used, by evidence: those of its engines, waits."""
+    timing, instructions = statistics.machine.timing, statistics.instructions.sum(axis=(0, 1))
+    groups = [timing.core, timing.spm]
+    groups += [getattr(timing, e.name.lower()) for e in Engine if e < Track.CORE and instructions[e]]
+    if statistics.times[:, :, Track.CORE, Cause.BARRIER].any():
+        groups.append(timing.barrier)
+    counts: dict[str, int] = {}
+    for figure in (f for group in groups for f in _coefficients(group)):
+        counts[figure.evidence] = counts.get(figure.evidence, 0) + 1
+    return {kind: counts[kind] for kind in ("spec", "board", "inferred", "assumed") if kind in counts}
+
+
+def _coefficients(table: object) -> Iterator[Coefficient]:
+    for name in getattr(table, "__struct_fields__", ()):
+        value = getattr(table, name)
+        if isinstance(value, Coefficient):
+            yield value
+        else:
+            yield from _coefficients(value)

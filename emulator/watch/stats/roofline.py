@@ -1,0 +1,177 @@
+"""The least time that work needs at the machine's peaks, by resource (docs/stats.md, The bound)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from emulator.engines import tables
+from emulator.timing.slices import TICKS
+from tx8isa.machine.description import Machine
+from tx8isa.machine.figures import Coefficient
+from tx8isa.numbers.formats import Format
+from tx8isa.records.record import Engine, Instruction
+
+from .types import ResourceName
+
+Ints = npt.NDArray[np.int64]
+
+_CT_WIDTHS = {1: Format.BOOL, 8: Format.INT8, 16: Format.FP16, 32: Format.FP32, 64: Format.FP32}
+"""Storage bits -> the format whose rate the vector engine has."""
+_KINDS = [("ct", fmt) for fmt in (Format.BOOL, Format.INT8, Format.FP16, Format.FP32)]
+_KINDS += [("ne", fmt) for fmt in (Format.INT8, Format.FP16, Format.BF16, Format.TF32, Format.FP32)]
+CLASSES = len(_KINDS) + 1
+"""Classes of arithmetic: each has a peak of its own. The last one is no arithmetic."""
+_NONE = CLASSES - 1
+
+
+class Peak(NamedTuple):
+    """A figure of the machine description, and the key it stands under."""
+
+    key: str
+    figure: Coefficient
+
+
+def class_engine(number: int) -> str:
+    """The engine of a class of arithmetic, as the machine description spells it."""
+    return _KINDS[number][0]
+
+
+def class_peak(machine: Machine, number: int) -> Peak:
+    """The peak of a class of arithmetic."""
+    engine, fmt = _KINDS[number]
+    published = getattr(machine.engines, engine)
+    if hasattr(published, fmt.token):
+        return Peak(f"engines.{engine}.{fmt.token}", getattr(published, fmt.token))
+    return Peak(f"timing.{engine}.rates.{fmt.token}", getattr(machine.timing.ct.rates, fmt.token))
+
+
+def class_ticks(machine: Machine, number: int) -> float:
+    """Ticks that one operation of a class takes one tile at peak."""
+    figure = class_peak(machine, number).figure
+    per_cycle = figure.value / (machine.engines.clock.value if figure.unit == "op/s" else 1)
+    return TICKS / per_cycle
+
+
+@cache
+def classes() -> Ints:
+    """[record, format]: the class of an instruction's operations."""
+    return np.array([[_class(record, code) for code in range(16)] for record in tables.records()])
+
+
+def _class(record: Instruction, code: int) -> int:
+    try:
+        fmt = Format(code)
+    except ValueError:
+        return _NONE
+    if record.engine is Engine.CT:
+        kind = ("ct", _CT_WIDTHS[fmt.bits if record.formats else _widest(record)])
+    else:
+        kind = ("ne", fmt)
+    return _KINDS.index(kind) if kind in _KINDS and record.engine in (Engine.CT, Engine.NE) else _NONE
+
+
+def _widest(record: Instruction) -> int:
+    """Bits of the widest elements that an instruction without a format touches."""
+    firsts = [operand.extent.arguments[0] for operand in record.operands if operand.extent]
+    return max((first for first in firsts if isinstance(first, int)), default=32)
+
+
+# -- least times -----------------------------------------------------------------------------------
+
+
+class Work(NamedTuple):
+    """What is to be done, by tile."""
+
+    operations: Ints
+    """[tile, class]"""
+    moved: Ints
+    """[tile, track, 4]: bytes of SPM read, written, of DDR read, written."""
+    sent: Ints
+    """[from tile, to tile] in bytes."""
+
+
+class Least(NamedTuple):
+    """The least ticks of a resource, and the peaks they follow from."""
+
+    ticks: float
+    peaks: list[Peak]
+
+
+def least(machine: Machine, work: Work, tiles: int) -> dict[ResourceName, Least]:
+    """Least time by resource, the work spread evenly over ``tiles`` tiles; without what is not used."""
+    found: dict[ResourceName, Least] = {
+        "NE": _arithmetic(machine, work, "ne", tiles),
+        "CT": _arithmetic(machine, work, "ct", tiles),
+    }
+    for name, (track, peak) in transfer_peaks(machine).items():
+        found[name] = Least(_bytes(work, track) * per_byte(machine, peak.figure) / tiles, [peak])
+    peak = Peak("ddr.nominal", machine.ddr.nominal)
+    found["DDR"] = Least(int(work.moved[:, :, 2:].sum()) * per_byte(machine, peak.figure), [peak])
+    peak = Peak("noc.link_out", machine.noc.link_out)
+    busiest = max(link_bytes(machine, work.sent).values(), default=0)
+    found["NoC"] = Least(busiest * per_byte(machine, peak.figure), [peak])
+    return {name: need for name, need in found.items() if need.ticks > 0}
+
+
+def transfer_peaks(machine: Machine) -> dict[ResourceName, tuple[Engine, Peak]]:
+    """The engines that move data, and what one of them moves at most."""
+    timing = machine.timing
+    return {
+        "RDMA": (Engine.RDMA, Peak("timing.rdma.rate", timing.rdma.rate)),
+        "WDMA": (Engine.WDMA, Peak("timing.wdma.rate", timing.wdma.rate)),
+        "TDMA": (Engine.TDMA, Peak("spm.engine_rate", machine.spm.engine_rate)),
+    }
+
+
+def per_byte(machine: Machine, figure: Coefficient) -> float:
+    """Ticks that a byte takes at a peak."""
+    per_cycle = figure.value / (machine.engines.clock.value if figure.unit == "byte/s" else 1)
+    return TICKS / per_cycle
+
+
+def _bytes(work: Work, track: int) -> int:
+    """What a mover moves is what it reads or what it writes, whichever is more."""
+    moved = work.moved[:, track].sum(axis=0)
+    return int(max(moved[0] + moved[2], moved[1] + moved[3]))
+
+
+def _arithmetic(machine: Machine, work: Work, engine: str, tiles: int) -> Least:
+    ticks, peaks = 0.0, []
+    for number, count in enumerate(work.operations.sum(axis=0).tolist()):
+        if count and number < _NONE and class_engine(number) == engine:
+            ticks += count * class_ticks(machine, number) / tiles
+            peaks.append(class_peak(machine, number))
+    return Least(ticks, peaks)
+
+
+# -- the mesh --------------------------------------------------------------------------------------
+
+
+def link_bytes(machine: Machine, sent: Ints) -> dict[tuple[int, int], int]:
+    """Bytes on each link (from tile, to tile) that carries any; ``sent`` is [from, to] in bytes.
+
+    A packet goes along x first, then along y.
+    """
+    found: dict[tuple[int, int], int] = {}
+    for source, target in zip(*map(np.ndarray.tolist, np.nonzero(sent)), strict=True):
+        for link in route(machine, source, target):
+            found[link] = found.get(link, 0) + int(sent[source, target])
+    return found
+
+
+def route(machine: Machine, source: int, target: int) -> list[tuple[int, int]]:
+    """The links (from tile, to tile) on the way of a packet; none to the tile itself."""
+    (x, y), (to_x, to_y) = machine.tile_xy(source), machine.tile_xy(target)
+    stops = [(step, y) for step in _steps(x, to_x)] + [(to_x, step) for step in _steps(y, to_y)[1:]]
+    tiles = [at * machine.grid.y + up for at, up in stops]
+    return list(pairwise(tiles))
+
+
+def _steps(first: int, last: int) -> Sequence[int]:
+    return range(first, last + 1) if first <= last else range(first, last - 1, -1)

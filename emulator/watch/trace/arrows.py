@@ -1,0 +1,124 @@
+"""Arrows of a trace: from the instruction that held another one up to it, and along copies between tiles.
+
+An arrow is two events with one number, each bound to the slice that it lies in. The slices of a dependency
+come one after another or not at all: the latest instructions of each tile are remembered, and an arrow whose
+origin has not come yet waits for some time.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from emulator.timing.slices import TICKS, Batch, Track
+
+from .axis import Integers
+from .file import SEPARATOR
+
+REMEMBERED = 4096
+"""Instructions of a tile whose place is known; and arrows of the chip that may wait."""
+_NONE = -1
+_NUMBER, _THREAD, _STARTED, _ENDED = range(4)
+
+
+class Ends(NamedTuple):
+    """Slices that arrows lead to: their place, and the number of the instruction they come from."""
+
+    tile: Integers
+    blocker: Integers
+    is_core: Integers
+    thread: Integers
+    started: Integers
+    ended: Integers
+
+
+class Arrows:
+    """Makes the arrows; ``lost`` counts those whose origin is not known any more, or never came."""
+
+    def __init__(self, tiles: int, microseconds: float) -> None:
+        self._microseconds = microseconds
+        self._recent: Integers = np.full((tiles, REMEMBERED, 4), _NONE, dtype=np.int64)
+        self._waiting = Ends(*(np.zeros(0, dtype=np.int64) for _ in Ends._fields))
+        self._next = 0
+        self.lost = 0
+
+    def dependencies(self, batch: Batch, threads: Integers) -> list[str]:
+        """The arrows between slices of one tile, each with both its events."""
+        slices = batch.slices
+        engines = np.flatnonzero(slices["track"] != Track.CORE)
+        tiles, numbers = slices["tile"][engines], slices["number"][engines]
+        self._recent[tiles, numbers % REMEMBERED] = np.stack(
+            (numbers, threads[engines], slices["started"][engines], slices["ended"][engines]), axis=1
+        )
+        held = np.flatnonzero(slices["blocker"] >= 0)
+        fresh = Ends(
+            slices["tile"][held].astype(np.int64),
+            slices["blocker"][held],
+            (slices["track"][held] == Track.CORE).astype(np.int64),
+            threads[held],
+            slices["started"][held],
+            slices["ended"][held],
+        )
+        ends = Ends(*map(np.concatenate, zip(self._waiting, fresh, strict=True)))
+        origin = self._recent[ends.tile, ends.blocker % REMEMBERED]
+        arrows = self._between(ends, origin, origin[:, _NUMBER] == ends.blocker)
+        late = np.flatnonzero(origin[:, _NUMBER] < ends.blocker)
+        self.lost += int((origin[:, _NUMBER] > ends.blocker).sum()) + max(len(late) - REMEMBERED, 0)
+        self._waiting = Ends(*(column[late[-REMEMBERED:]] for column in ends))
+        return arrows
+
+    def end(self) -> None:
+        """No more slices come: what waits is lost."""
+        self.lost += len(self._waiting.tile)
+
+    def _between(self, ends: Ends, origin: Integers, known: Integers) -> list[str]:
+        """An arrow leaves shortly before the end of its slice and arrives at the start of the other one.
+
+        When both run at once it is drawn where they begin to, or for a wait of the core where that ends.
+        """
+        first, last = origin[:, _STARTED], origin[:, _ENDED]
+        leave = np.maximum(last - 2 * TICKS, first)
+        both = np.maximum(first, ends.started)
+        finish = np.maximum(np.minimum(last, ends.ended) - 2 * TICKS, both)
+        at_once = leave > ends.started
+        meeting = np.where(ends.is_core == 1, finish, both)
+        leave, arrive = np.where(at_once, meeting, leave), np.where(at_once, meeting, ends.started)
+        chosen = np.flatnonzero(known & (leave <= last) & (arrive <= ends.ended))
+        pid, thread = ends.tile[chosen] + 1, origin[chosen, _THREAD]
+        to = ends.thread[chosen]
+        return self._events("dependency", pid, thread, leave[chosen], pid, to, arrive[chosen])
+
+    def copies(
+        self, tile: Integers, thread: Integers, to: Integers, there: Integers, at: Integers
+    ) -> list[str]:
+        """The arrows from senders (``tile``, ``thread``) to the copies' slices at their targets."""
+        return self._events("copy", tile + 1, thread, at, to + 1, there, at)
+
+    def _events(
+        self,
+        name: str,
+        pid: Integers,
+        tid: Integers,
+        ts: Integers,
+        to_pid: Integers,
+        to_tid: Integers,
+        to_ts: Integers,
+    ) -> list[str]:
+        head = f'"cat":"{name}","name":"{name}"'
+        numbers = range(self._next, self._next + len(pid))
+        self._next += len(pid)
+        begin = f'{{"ph":"s",{head},"id":%d,"pid":%d,"tid":%d,"ts":%.6f}}'
+        end = f'{{"ph":"f","bp":"e",{head},"id":%d,"pid":%d,"tid":%d,"ts":%.6f}}'
+        columns = (
+            numbers,
+            pid.tolist(),
+            tid.tolist(),
+            (ts * self._microseconds).tolist(),
+            numbers,
+            to_pid.tolist(),
+            to_tid.tolist(),
+            (to_ts * self._microseconds).tolist(),
+        )
+        template = begin + SEPARATOR + end
+        return [template % row for row in zip(*columns, strict=True)]

@@ -1,0 +1,100 @@
+"""How much of a scratchpad is in use over time, from the byte ranges of the instructions.
+
+Two bit maps for each tile say which 256-byte lines were read and written in each bin of time. A line is in
+use in a bin in which it is touched, and between a write and a later read of it. Within a bin, reads count
+as if they came first: what is read there was in use before, if it had been written.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from emulator.engines.queues import DDR, SPM_LINE
+from emulator.timing.slices import Batch
+
+from .axis import Axis, Integers
+
+BINS = 512
+_SLAB = 64
+"""Bit map rows that are worked on at once."""
+_READ, _WRITTEN = 0, 1
+Bits = npt.NDArray[np.uint8]
+
+
+class ScratchpadUse:
+    """The maps of all tiles; those of a tile are made when it first touches its scratchpad."""
+
+    def __init__(self, tiles: int, spm_bytes: int) -> None:
+        self.axis = Axis(BINS)
+        self._lines = -(-spm_bytes // SPM_LINE)
+        self._maps: list[Bits | None] = [None] * tiles
+
+    def add(self, batch: Batch) -> None:
+        """Note the ranges of slices."""
+        slices, ranges = batch.slices, batch.ranges
+        there = np.arange(ranges.shape[1]) < slices["sources"][:, None]
+        row, k = np.nonzero(there & (ranges[:, :, 0] < DDR) & (ranges[:, :, 1] > 0))
+        if not len(row):
+            return
+        begin, end = slices["started"][row], slices["ended"][row]
+        for _ in range(self.axis.fit(int(end.max()))):
+            self._maps = [None if m is None else _merged(m) for m in self._maps]
+        first, size, written = (ranges[row, k, column] for column in range(3))
+        target = slices["target"][row]
+        tile = np.where((written == 1) & (target >= 0), target, slices["tile"][row]).astype(np.int64)
+        pieces = self.axis.cut(begin, end)
+        of = pieces.row
+        place = (tile[of] * 2 + written[of]) * BINS + pieces.bin
+        last = np.minimum((first + size - 1) // SPM_LINE, self._lines - 1)
+        self._mark(place, first[of] // SPM_LINE, last[of] + 1)
+
+    def _mark(self, place: Integers, first: Integers, end: Integers) -> None:
+        """Mark lines ``first`` .. ``end`` - 1 in the bit map row that ``place`` numbers."""
+        places, index = np.unique(place, return_inverse=True)
+        order = np.argsort(index, kind="stable")
+        low, high = int(first.min()) // 8 * 8, int(end.max())  # most programs use a part of it
+        edges = np.searchsorted(index[order], np.arange(0, len(places) + _SLAB, _SLAB))
+        for slab, (begin, stop) in enumerate(pairwise(edges.tolist())):
+            chosen = order[begin:stop]
+            rows = min(_SLAB, len(places) - slab * _SLAB)
+            steps = np.zeros((rows, high - low + 1), dtype=np.int32)
+            at = index[chosen] - slab * _SLAB
+            np.add.at(steps, (at, first[chosen] - low), 1)
+            np.add.at(steps, (at, end[chosen] - low), -1)
+            bits = np.packbits(np.cumsum(steps[:, :-1], axis=1, dtype=np.int32) > 0, axis=1)
+            for number, line in zip(places[slab * _SLAB :][:rows].tolist(), bits, strict=True):
+                tile, rest = divmod(number, 2 * BINS)
+                own = self._map(tile)[rest // BINS, rest % BINS, low // 8 :]
+                own[: len(line)] |= line
+
+    def _map(self, tile: int) -> Bits:
+        found = self._maps[tile]
+        if found is None:
+            found = self._maps[tile] = np.zeros((2, BINS, -(-self._lines // 8)), dtype=np.uint8)
+        return found
+
+    def in_use(self, tile: int) -> tuple[Integers, Integers] | None:
+        """Bytes in use, and bytes written so far, by bin; None when the tile has touched nothing."""
+        found = self._maps[tile]
+        if found is None:
+            return None
+        written = np.bitwise_or.accumulate(found[_WRITTEN], axis=0)
+        used = found[_READ] | found[_WRITTEN]
+        needed = np.zeros_like(used[0])
+        for at in range(BINS - 1, -1, -1):
+            used[at] |= needed & written[at]
+            needed = found[_READ, at] | (needed & ~found[_WRITTEN, at])
+        return _bytes(used), _bytes(written)
+
+
+def _merged(bits: Bits) -> Bits:
+    half = bits[:, 0::2] | bits[:, 1::2]
+    return np.concatenate((half, np.zeros_like(half)), axis=1)
+
+
+def _bytes(bits: Bits) -> Integers:
+    lines: Integers = np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
+    return lines * SPM_LINE

@@ -1,0 +1,582 @@
+"""The program image: accepted by other people's tools, exact in both directions, damaged files refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+from elftools.elf.elffile import ELFFile
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from asm.image import (
+    ABSOLUTE,
+    Buffer,
+    Image,
+    ImageError,
+    Segment,
+    Symbol,
+    Window,
+    ddr_offset,
+    ddr_windows,
+    image_parts,
+    read_image,
+    write_image,
+)
+from asm.image import elf as image_elf
+from paths import ROOT
+from tx8isa.machine.description import load_machine
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import Layout
+
+CORE, UNCACHED, ENGINE = 0x80000000, 0x180000000, 0x280000000
+TEXT = struct.pack("<8I", 0x513, 0x707F, 0x12345678, 0xDEADBEEF, 1, 2, 0x150513, 0x73)
+SAMPLE = Image(
+    entry=CORE,
+    segments=(
+        Segment(".text", CORE, TEXT, len(TEXT), "rx"),
+        Segment(".data", CORE + 0x1004, b"hello", 0x20, "rw"),
+        Segment(".ddr", ENGINE + 0x100000, b"", 0x4000, "rw"),
+        Segment(".rodata", UNCACHED + 0x2001, b"abc", 3, "r"),
+    ),
+    tile_entries={3: CORE + 28, 1: CORE + 24},
+    symbols={
+        "loop": Symbol(CORE + 24),
+        "N": Symbol(2**64 - 5, section=ABSOLUTE),
+        "_start": Symbol(CORE, 32, "func", ".text", "global"),
+        "größe": Symbol(ENGINE + 0x100000, 0x4000, "object", ".ddr", "global"),
+    },
+    data_ranges=[(CORE + 4, CORE + 24)],
+    buffers=(
+        Buffer("x", "input", ENGINE + 0x100000, "fp16", (4, 8), "cx", "float32"),
+        Buffer("scalar", "output", ENGINE + 0x100200, "fp32", (), "tensor"),
+    ),
+    lines={CORE: ("a.s", 9), CORE + 4: ("a.s", 2), CORE + 24: ("b.s", 1), CORE + 28: ("a.s", 10)},
+    nodes={CORE + 4: "relu 0", CORE + 24: "relu 0", CORE + 28: "add"},
+)
+FILE = write_image(SAMPLE)
+
+
+def with_part(index: int, **changes: object) -> Image:
+    """The sample with one segment changed."""
+    segments = list(SAMPLE.segments)
+    segments[index] = replace(segments[index], **changes)  # type: ignore[arg-type]
+    return replace(SAMPLE, segments=tuple(segments))
+
+
+def descriptor_range(data: bytes) -> tuple[int, int]:
+    """Where the JSON stands in an image file."""
+    section = ELFFile(io.BytesIO(data)).get_section_by_name(".note.tx8")
+    first = next(iter(section.iter_notes()))
+    start = section["sh_offset"] + 12 + 4
+    return start, start + first["n_descsz"]
+
+
+def sealed(data: bytes) -> bytes:
+    """The file with the checksum that fits its content, as a dishonest writer would leave it."""
+    section = ELFFile(io.BytesIO(FILE)).get_section_by_name(".note.tx8")
+    end = section["sh_offset"] + section["sh_size"]
+    blank = data[: end - 4] + bytes(4) + data[end:]
+    return blank[: end - 4] + struct.pack("<I", crc32(blank)) + blank[end:]
+
+
+def edited_note(old: str, new: str) -> bytes:
+    """The sample's file with a text of the same length in its JSON, and a checksum that fits."""
+    start, end = descriptor_range(FILE)
+    note = FILE[start:end]
+    assert note.count(old.encode()) == 1
+    assert len(old.encode()) == len(new.encode())
+    return sealed(FILE[:start] + note.replace(old.encode(), new.encode()) + FILE[end:])
+
+
+def read_all(data: bytes) -> Image:
+    """Read an image and everything that is decoded late."""
+    image = read_image(data, "prog.bin")
+    for table in (image.lines, image.nodes, image.symbols, image.data_ranges):
+        len(table)
+    return image
+
+
+# --- GNU tools and pyelftools ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gnu(tmp_path: Path) -> Callable[..., str]:
+    """Run a GNU tool on the sample's file: its output, having checked that it complains of nothing."""
+    path = tmp_path / "prog.bin"
+    path.write_bytes(FILE)
+
+    def run(tool: str, *options: str) -> str:
+        program = shutil.which(f"riscv64-unknown-elf-{tool}")
+        if program is None:
+            reason = f"riscv64-unknown-elf-{tool} is not installed"
+            if os.environ.get("CI") == "true":
+                pytest.fail(reason)
+            pytest.skip(reason)
+        done = subprocess.run([program, *options, path], capture_output=True, text=True, errors="replace")
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    return run
+
+
+def test_readelf_shows_sections_segments_and_notes(gnu: Callable[..., str]) -> None:
+    text = gnu("readelf", "-aW")
+    for name in (".text", ".data", ".ddr", ".rodata", ".note.tx8", ".symtab", ".strtab", ".shstrtab"):
+        assert re.search(rf"\] {re.escape(name)} ", text), name
+    assert re.search(r"\.ddr +NOBITS +0000000280100000", text)
+    assert re.search(r"LOAD +0x\w+ 0x0+280100000 0x0+100000 0x0+ 0x0+4000 RW ", text)
+    assert re.search(r"LOAD +0x\w+ 0x0+80000000 0x0+ 0x0+20 0x0+20 R E 0x1000", text)
+    assert re.search(r"Entry point address: +0x80000000", text)
+    assert "tx8 " in text
+    assert "arning" not in text
+
+
+def test_objdump_stays_in_step_with_engine_instructions(gnu: Callable[..., str]) -> None:
+    text = gnu("objdump", "-d", "-M", "no-aliases")
+    found = re.findall(r"^\s+(\w+):\t(\w+)\s+\t(\S+)", text, re.MULTILINE)
+    assert [(int(address, 16), int(word, 16)) for address, word, _ in found] == [
+        (CORE + 4 * index, word) for index, word in enumerate(struct.unpack("<8I", TEXT))
+    ]
+    assert [name for _, _, name in found] == ["addi", *[".word"] * 5, "addi", "ecall"]
+    assert "<_start>:" in text
+    assert "<loop>:" in text
+
+
+def test_nm_lists_the_symbols(gnu: Callable[..., str]) -> None:
+    rows = {row.split()[2]: row.split()[:2] for row in gnu("nm").splitlines()}
+    assert rows["_start"] == ["0000000080000000", "T"]
+    assert rows["loop"] == ["0000000080000018", "t"]
+    assert rows["größe"] == ["0000000280100000", "B"]
+    assert rows["N"] == ["fffffffffffffffb", "a"]
+
+
+def test_pyelftools_agrees() -> None:
+    elf = ELFFile(io.BytesIO(FILE))
+    assert (elf["e_machine"], elf["e_type"], elf["e_entry"]) == ("EM_RISCV", "ET_EXEC", CORE)
+    loads = [segment for segment in elf.iter_segments() if segment["p_type"] == "PT_LOAD"]
+    offsets = (0, 0x1004, 0x100000, 0x2001)
+    for load, segment, offset in zip(loads, SAMPLE.segments, offsets, strict=True):
+        assert (load["p_vaddr"], load["p_paddr"]) == (segment.address, offset)
+        assert (load["p_filesz"], load["p_memsz"]) == (len(segment.data), segment.size)
+        assert load.data() == segment.data
+        assert elf.get_section_by_name(segment.section)["sh_addr"] == segment.address
+        assert not segment.data or (load["p_offset"] - load["p_vaddr"]) % 4096 == 0
+    table = elf.get_section_by_name(".symtab")
+    names = [symbol.name for symbol in table.iter_symbols()]
+    assert names == ["", "$x", "$d", "$x", "loop", "N", "_start", "größe"]
+    assert table["sh_info"] == 6  # first global symbol
+    assert [symbol["st_info"]["bind"] for symbol in table.iter_symbols()] == ["STB_LOCAL"] * 6 + [
+        "STB_GLOBAL"
+    ] * 2
+
+
+def test_the_example_of_the_manual() -> None:
+    manual = (ROOT / "docs" / "image.md").read_text(encoding="utf-8")
+    program = re.search(r"```python\n(.*?)```", manual, re.DOTALL)
+    shown = re.search(r"```json\n(.*?)```", manual, re.DOTALL)
+    assert program
+    assert shown
+    names: dict[str, bytes] = {}
+    exec(program[1], names)
+    start, end = descriptor_range(names["data"])
+    assert json.loads(names["data"][start:end]) == json.loads(shown[1])
+    for key in json.loads(shown[1]):
+        assert f"| `{key}` |" in manual
+
+
+# --- both directions ---------------------------------------------------------------------------------------
+
+
+def test_reading_gives_back_what_was_written() -> None:
+    image = read_all(FILE)
+    assert image == SAMPLE
+    assert write_image(image) == FILE
+    assert repr(image.data_ranges) == repr(SAMPLE.data_ranges)
+    assert repr(image.lines) == repr(SAMPLE.lines)
+
+
+def test_the_pieces_of_an_image_hold_no_copies_of_its_segments() -> None:
+    image = read_image(FILE, "prog.bin")
+    pieces = {id(piece) for piece in image_parts(image)}
+    assert all(id(segment.data) in pieces for segment in image.segments if segment.data)
+
+
+def test_default_windows_are_those_of_the_machine() -> None:
+    assert SAMPLE.windows == ddr_windows(load_machine(None))
+    assert [window.address for window in SAMPLE.windows] == [CORE, UNCACHED, ENGINE]
+    assert [ddr_offset(window.address + 5, SAMPLE.windows) for window in SAMPLE.windows] == [5, 5, 5]
+    assert ddr_offset(CORE - 1, SAMPLE.windows) is None
+    assert ddr_offset(ENGINE + (64 << 30), SAMPLE.windows) is None
+
+
+@pytest.mark.parametrize(
+    ("ranges", "names", "expected"),
+    [
+        ([], ["$x"], []),
+        ([(0, 4)], ["$d", "$x"], [(0, 4)]),
+        ([(28, 32)], ["$x", "$d"], [(28, 32)]),
+        ([(0, 32)], ["$d"], [(0, 32)]),
+        ([(4, 8), (8, 12), (12, 16)], ["$x", "$d", "$x"], [(4, 16)]),
+        ([(4, 8), (12, 16)], ["$x", "$d", "$x", "$d", "$x"], [(4, 8), (12, 16)]),
+        ([(4, 4), (8, 8)], ["$x"], []),
+    ],
+)
+def test_mapping_symbols(
+    ranges: list[tuple[int, int]], names: list[str], expected: list[tuple[int, int]]
+) -> None:
+    placed = [(CORE + start, CORE + end) for start, end in ranges]
+    data = write_image(replace(SAMPLE, data_ranges=placed, symbols={}))
+    table = ELFFile(io.BytesIO(data)).get_section_by_name(".symtab")
+    assert [symbol.name for symbol in table.iter_symbols()][1:] == names
+    found = read_image(data, "prog.bin").data_ranges
+    assert [(start - CORE, end - CORE) for start, end in found] == expected
+
+
+def test_data_ranges_of_two_code_segments() -> None:
+    second = Segment(".text2", CORE + 0x8000, TEXT, len(TEXT), "rx")
+    ranges = [(CORE + 28, CORE + 32), (CORE + 0x8000, CORE + 0x8004)]
+    for segments in ((*SAMPLE.segments, second), (second, *SAMPLE.segments)):
+        image = replace(SAMPLE, segments=segments, data_ranges=ranges)
+        assert read_all(write_image(image)) == image
+
+
+names_ = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=6)
+words64 = st.integers(0, 2**64 - 1)
+
+
+@st.composite
+def images(draw: st.DrawFn) -> Image:
+    """Small images: code first, then segments in random windows with gaps between their DDR offsets."""
+    code = draw(st.binary(min_size=4, max_size=40))
+    segments = [Segment(".text", CORE, code, len(code) + draw(st.integers(0, 9)), "rx")]
+    offset = 64
+    for index in range(draw(st.integers(0, 3))):
+        offset += draw(st.integers(0, 5000))
+        data = draw(st.binary(max_size=20))
+        size = len(data) + draw(st.integers(0 if data else 1, 30))
+        window = draw(st.sampled_from((CORE, UNCACHED, ENGINE)))
+        segments.append(
+            Segment(f".s{index}", window + offset, data, size, draw(st.sampled_from(("r", "rw", "rx"))))
+        )
+        offset += size
+    sections = [segment.section for segment in segments]
+    symbol = st.builds(
+        Symbol,
+        words64,
+        words64,
+        st.sampled_from(("notype", "object", "func")),
+        st.sampled_from([*sections, ABSOLUTE]),
+        st.sampled_from(("local", "global")),
+    )
+    buffer = st.builds(
+        Buffer,
+        names_,
+        st.sampled_from(("input", "output", "constant")),
+        st.integers(ENGINE, ENGINE + 1000),
+        st.sampled_from(Format).map(lambda f: f.token),
+        st.lists(st.integers(1, 2**40), max_size=4).map(tuple),
+        st.sampled_from(Layout).map(lambda layout: layout.token),
+        st.none() | names_,
+    )
+    cuts = sorted(draw(st.sets(st.integers(0, len(code)), max_size=6)))
+    addresses = st.integers(0, 2**63 - 1)
+    return Image(
+        entry=CORE + 4 * draw(st.integers(0, (len(code) - 1) // 4)),
+        segments=tuple(draw(st.permutations(segments))),
+        tile_entries=draw(st.dictionaries(st.integers(0, 300), st.just(CORE), max_size=3)),
+        symbols=draw(st.dictionaries(names_.filter(lambda n: n not in ("$x", "$d")), symbol, max_size=5)),
+        data_ranges=[(CORE + a, CORE + b) for a, b in zip(cuts[::2], cuts[1::2], strict=False)],
+        buffers=tuple(draw(st.lists(buffer, max_size=2, unique_by=lambda b: b.name))),
+        lines=draw(st.dictionaries(addresses, st.tuples(names_, st.integers(0, 10**6)), max_size=6)),
+        nodes=draw(st.dictionaries(addresses, names_, max_size=6)),
+        machine=draw(st.one_of(names_, st.dictionaries(names_, st.integers(0, 9), max_size=2))),
+    )
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(images())
+def test_round_trip(image: Image) -> None:
+    data = write_image(image)
+    found = read_all(data)
+    assert found == image
+    assert write_image(found) == data
+    assert len(ELFFile(io.BytesIO(data)).get_section_by_name(".symtab").data()) % 24 == 0
+
+
+# --- images that cannot be written -------------------------------------------------------------------------
+
+CODE = "expected one of .text .data .ddr .rodata *ABS*"
+UNWRITABLE = [
+    (replace(SAMPLE, version=2), "format version 2: this tool knows version 1"),
+    (replace(SAMPLE, segments=()), "entry 0x80000000 lies in no code"),
+    (replace(SAMPLE, entry=CORE + 2), "entry 0x80000002 is not a multiple of 4"),
+    (replace(SAMPLE, entry=CORE + 32), "entry 0x80000020 lies in no code"),
+    (replace(SAMPLE, entry=CORE + 0x1004), "entry 0x80001004 lies in no code"),
+    (replace(SAMPLE, tile_entries={5: 0}), "entry of tile 5 0x0 lies in no code"),
+    (replace(SAMPLE, tile_entries={-1: CORE}), "entry of tile -1: tiles count from 0"),
+    (with_part(1, flags="rwx"), "segment .data: flags 'rwx', expected one of rx rw r"),
+    (with_part(1, size=4), "segment .data: size 4, expected at least 1 and its 5 bytes of data"),
+    (with_part(2, size=0), "segment .ddr: size 0, expected at least 1 and its 0 bytes of data"),
+    (
+        with_part(1, section=".symtab"),
+        "segment .symtab: this section name is kept for the image's own tables",
+    ),
+    (with_part(1, section=".text"), "two segments of section .text"),
+    (with_part(1, section=""), "a name among the segments of section is empty or holds a NUL: ''"),
+    (with_part(1, section="a\0b"), "a name among the segments of section is empty or holds a NUL: 'a\\x00b'"),
+    (
+        with_part(1, address=CORE - 1),
+        "segment .data: 0x7fffffff..0x8000001e lies in no DDR window, "
+        "expected 0x80000000..0x17fffffff 0x180000000..0x27fffffff 0x280000000..0x127fffffff",
+    ),
+    (
+        replace(
+            with_part(1, address=UNCACHED - 0x10),
+            windows=(Window(CORE, 1 << 32),),
+            segments=SAMPLE.segments[:3],
+        ),
+        "segment .ddr: 0x280100000..0x280103fff lies in no DDR window, expected 0x80000000..0x17fffffff",
+    ),
+    (
+        replace(SAMPLE, windows=()),
+        "segment .text: 0x80000000..0x8000001f lies in no DDR window, expected one",
+    ),
+    (with_part(2, address=ENGINE + 0x1010), "segments .data and .ddr overlap at DDR offset 0x1010"),
+    (with_part(3, address=UNCACHED + 31), "segments .text and .rodata overlap at DDR offset 0x1f"),
+    (
+        replace(SAMPLE, buffers=(replace(SAMPLE.buffers[0], kind="weight"),)),
+        "buffer x: kind 'weight', expected one of input output constant",
+    ),
+    (
+        replace(SAMPLE, buffers=(replace(SAMPLE.buffers[0], address=0x1000),)),
+        "buffer x: address 0x1000 lies in no DDR window",
+    ),
+    (
+        replace(SAMPLE, buffers=(replace(SAMPLE.buffers[0], shape=(4, 0)),)),
+        "buffer x: shape [4, 0] in layout cx, expected extents of 1 or more",
+    ),
+    (replace(SAMPLE, buffers=SAMPLE.buffers[:1] * 2), "two input buffers x"),
+    (replace(SAMPLE, symbols={"s": Symbol(0, section=".bss")}), f"symbol s: section '.bss', {CODE}"),
+    (
+        replace(SAMPLE, symbols={"s": Symbol(0, kind="tls")}),
+        "symbol s: kind 'tls', expected one of notype object func",
+    ),
+    (
+        replace(SAMPLE, symbols={"s": Symbol(0, binding="weak")}),
+        "symbol s: binding 'weak', expected one of local global",
+    ),
+    (replace(SAMPLE, symbols={"s": Symbol(-1)}), "symbol s: address -1, expected 64 bits"),
+    (replace(SAMPLE, symbols={"s": Symbol(0, 1 << 64)}), f"symbol s: size {1 << 64}, expected 64 bits"),
+    (replace(SAMPLE, symbols={"$d": Symbol(0)}), "'$d' cannot be the name of a symbol"),
+    (replace(SAMPLE, symbols={"": Symbol(0)}), "'' cannot be the name of a symbol"),
+    (replace(SAMPLE, symbols={"\ud800": Symbol(0)}), "a name is not valid Unicode: '\\ud800'"),
+    (replace(SAMPLE, nodes={CORE: "\ud800"}), "a name is not valid Unicode: '\\ud800'"),
+    (replace(SAMPLE, data_ranges=[(CORE + 8, CORE + 4)]), "the data ranges do not ascend"),
+    (replace(SAMPLE, data_ranges=[(CORE, CORE + 8), (CORE + 4, CORE + 9)]), "the data ranges do not ascend"),
+    (
+        replace(SAMPLE, data_ranges=[(CORE + 28, CORE + 33)]),
+        "the data range 0x8000001c..0x80000021 lies in no code segment",
+    ),
+    (
+        replace(SAMPLE, data_ranges=[(CORE + 0x1004, CORE + 0x1008)]),
+        "the data range 0x80001004..0x80001008 lies in no code segment",
+    ),
+]
+
+
+@pytest.mark.parametrize(("image", "message"), UNWRITABLE, ids=[message[:40] for _, message in UNWRITABLE])
+def test_images_that_cannot_be_written(image: Image, message: str) -> None:
+    with pytest.raises(ImageError) as refused:
+        write_image(image)
+    assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(("field", "value"), [("format", "fp8"), ("layout", "nchw")])
+def test_unknown_formats_and_layouts(field: str, value: str) -> None:
+    buffer = replace(SAMPLE.buffers[0], **{field: value})
+    with pytest.raises(ImageError, match=rf"buffer x: unknown {field} '{value}'"):
+        write_image(replace(SAMPLE, buffers=(buffer,)))
+
+
+def test_too_many_segments() -> None:
+    segments = tuple(Segment(f".s{i}", CORE + 16 * i, TEXT[:4], 4, "rx") for i in range(4097))
+    with pytest.raises(ImageError, match="4097 segments: at most 4096 are allowed"):
+        write_image(Image(entry=CORE, segments=segments))
+
+
+# --- files that are no images ------------------------------------------------------------------------------
+
+
+def patched(offset: int, data: bytes) -> bytes:
+    return FILE[:offset] + data + FILE[offset + len(data) :]
+
+
+NOT_IMAGES = [
+    (b"", "not a program image: it starts with nothing, expected 7f 45 4c 46"),
+    (b"PK\3\4" * 30, "not a program image: it starts with 50 4b 03 04, expected 7f 45 4c 46"),
+    (FILE[:63], "truncated image: 63 bytes, the header has 64"),
+    (patched(4, b"\1"), "foreign file: ELF class 1, expected 2 (64 bits)"),
+    (patched(5, b"\2"), "foreign file: byte order 2, expected 1 (little endian)"),
+    (patched(18, b"\x3e\0"), "foreign file: machine 62, expected 243 (RISC-V)"),
+    (patched(16, b"\1"), "foreign file: file type 1, expected 2 (executable)"),
+    (patched(54, b"\x20"), "corrupted image: program headers of 32 bytes, not 56"),
+    (patched(58, b"\x28"), "corrupted image: section headers of 40 bytes, not 64"),
+    (patched(0x1001, b"\1"), "corrupted image: .text does not match its checksum"),
+    (patched(0x2005, b"a"), "corrupted image: .data does not match its checksum"),
+    (
+        patched(0x800, b"\1"),
+        "corrupted image: its headers or tables do not match the checksum; "
+        "was it changed after it was written?",
+    ),
+    (edited_note('"version":1', '"version":2'), "image format version 2: this tool reads version 1"),
+    (
+        edited_note('"entry":2147483648', '"entry":2147483652'),
+        "corrupted image: entry 0x80000000 in the header, 0x80000004 in the note",
+    ),
+    (
+        edited_note('"machine"', '"machina"'),
+        "corrupted image: note .note.tx8: Object contains unknown field `machina`",
+    ),
+    (
+        edited_note('"kind":"input"', '"kind":"inqut"'),
+        "buffer x: kind 'inqut', expected one of input output constant",
+    ),
+    (
+        edited_note('"shape":[4,8]', '"shape":[4,0]'),
+        "buffer x: shape [4, 0] in layout cx, expected extents of 1 or more",
+    ),
+    (
+        sealed(patched(64 + 24, b"\4")),
+        "corrupted image: .text has the physical address 0x4, but 0x80000000 shows DDR offset 0x0",
+    ),
+    (sealed(patched(64 + 4, b"\7")), "segment .text: flags '0x7', expected one of rx rw r"),
+    (sealed(patched(64, b"\6")), "corrupted image: 3 loadable segments, the note lists 4"),
+]
+
+
+@pytest.mark.parametrize(("data", "message"), NOT_IMAGES, ids=[message[:45] for _, message in NOT_IMAGES])
+def test_files_that_are_no_images(data: bytes, message: str) -> None:
+    with pytest.raises(ImageError) as refused:
+        read_image(data, "prog.bin")
+    assert str(refused.value) == f"prog.bin: {message}"
+
+
+def test_an_image_that_lost_its_note_is_no_plain_executable() -> None:
+    """tests/asm/test_image_plain.py has those that are: their physical addresses equal the virtual ones."""
+    text = image_elf.Section(".text", image_elf.PROGBITS, TEXT, flags=6, address=CORE, size=len(TEXT))
+    load = image_elf.Loadable(image_elf.PT_LOAD, 5, 0, len(TEXT), 0)
+    with pytest.raises(ImageError) as refused:
+        read_image(b"".join(image_elf.build(CORE, [text], [load])), "a.out")
+    expected = "a.out: segment .text is linked for 0x80000000 but to be loaded at 0x0: the loader copies "
+    assert str(refused.value) == expected + "nothing afterwards, link it for one address"
+
+
+def test_every_truncation_is_noticed() -> None:
+    for length in (*range(0, 64), *range(64, len(FILE), 97), len(FILE) - 1):
+        with pytest.raises(ImageError):
+            read_image(FILE[:length], "prog.bin")
+    with pytest.raises(ImageError, match="truncated image: the table of section headers ends at byte"):
+        read_image(FILE[:-1], "prog.bin")
+    with pytest.raises(ImageError, match="corrupted image"):
+        read_image(FILE + b"\0", "prog.bin")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "table"),
+    [
+        ('"runs":[0,2,1,1,0,1]', '"runs":[0,2,1,1,0,2]', "lines"),
+        ('"runs":[0,2,1,1,0,1]', '"runs":[0,2,1,1,2,1]', "lines"),
+        ('"runs":[0,2,1,1,0,1]', '"runs":[0,2,1,1,001]', "lines"),
+        ('"lines":[9,-7,-1,9]', '"lines":[9,-71,190]', "lines"),
+        ('"lines":[9,-7,-1,9]', '"lines":[9,-7,"1",9', "lines"),
+        ('"names":["relu 0","add"]', '"names":["relu 0",12345]', "nodes"),
+        ('"runs":[0,2,1,1]', '"runs":[0,2,2,1]', "nodes"),
+        ('"addresses":[2147483652,20,4]', '"addresses":[2147483652,20,0]', "nodes"),
+        ('"addresses":[2147483652,20,4]', '"addresses":[2147483652,-0,4]', "nodes"),
+    ],
+)
+def test_tables_that_contradict_themselves(old: str, new: str, table: str) -> None:
+    with pytest.raises(ImageError, match=r"prog\.bin: corrupted image: .*\.note\.tx8"):
+        len(getattr(read_image(edited_note(old, new), "prog.bin"), table))
+
+
+def symbol_entry(index: int) -> int:
+    return int(ELFFile(io.BytesIO(FILE)).get_section_by_name(".symtab")["sh_offset"]) + 24 * index
+
+
+SYMTAB_HEADER = len(FILE) - 64 * 3
+BAD_SYMBOLS = [
+    (patched(symbol_entry(4), b"\xff"), "a symbol name lies outside the string table"),
+    (patched(symbol_entry(4), FILE[symbol_entry(5) :][:1]), "two symbols are called N"),
+    (patched(symbol_entry(4) + 6, b"\x09"), "a symbol of section 9, which is no segment"),
+    (patched(symbol_entry(3) + 6, b"\x09"), None),
+    (FILE.replace("größe".encode(), b"gr\xff\xff\xff\xffe"), "a symbol name is not UTF-8"),
+]
+
+
+@pytest.mark.parametrize(("data", "message"), BAD_SYMBOLS)
+def test_symbol_tables_that_make_no_sense(data: bytes, message: str | None) -> None:
+    image = read_image(sealed(data), "prog.bin")
+    if message is None:  # a mapping symbol of another section does not end a range of this one
+        assert image.data_ranges == [(CORE + 4, CORE + 32)]
+        return
+    with pytest.raises(ImageError, match=f"prog.bin: corrupted image: {message}"):
+        len(image.symbols)
+
+
+@pytest.mark.parametrize(
+    ("offset", "value", "message"),
+    [
+        (4, b"\3", "0 symbol tables, expected 1"),
+        (32, b"\xbf", ".symtab of 191 bytes, 24 per symbol"),
+        (40, b"\x63", "section 99 of 12"),
+    ],
+)
+def test_headers_of_the_symbol_table(offset: int, value: bytes, message: str) -> None:
+    with pytest.raises(ImageError, match=f"prog.bin: corrupted image: {re.escape(message)}"):
+        read_image(sealed(patched(SYMTAB_HEADER + offset, value)), "prog.bin")
+
+
+damage = st.lists(st.tuples(st.integers(0, len(FILE) - 1), st.integers(1, 255)), min_size=1, max_size=4)
+
+
+def damaged(flips: list[tuple[int, int]]) -> bytes:
+    data = bytearray(FILE)
+    for position, difference in flips:
+        data[position] ^= difference
+    return bytes(data)
+
+
+@settings(max_examples=300, deadline=None)
+@given(damage)
+def test_any_changed_byte_is_noticed(flips: list[tuple[int, int]]) -> None:
+    data = damaged(flips)
+    if data == FILE:
+        return
+    with pytest.raises(ImageError):
+        read_image(data, "prog.bin")
+
+
+# The bytes that mean something: headers, and everything after the padded segments.
+meaningful = st.one_of(st.integers(0, 400), st.integers(0x3000, len(FILE) - 1))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(meaningful, st.integers(1, 255)), min_size=1, max_size=4))
+def test_nonsense_with_a_fitting_checksum_is_no_traceback(flips: list[tuple[int, int]]) -> None:
+    try:
+        read_all(sealed(damaged(flips)))
+    except ImageError as error:
+        assert str(error).startswith("prog.bin: ")
+        assert "\n" not in str(error)

@@ -1,0 +1,165 @@
+"""Scratchpad allocation: buffers that are alive together never share a byte."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compiler.codegen.kernel import Kernel, Target
+from compiler.codegen.spm import SpmAllocator, SpmBuffer, SpmOverflow
+from tx8isa.numbers.formats import Format
+
+INTERVALS = st.lists(
+    st.tuples(st.integers(1, 3000), st.integers(0, 20), st.integers(0, 10)), min_size=1, max_size=25
+)
+
+
+def buffers_of(intervals: list[tuple[int, int, int]]) -> list[SpmBuffer]:
+    made = []
+    for number, (size, first, length) in enumerate(intervals):
+        buffer = SpmBuffer(f"b{number}", size)
+        buffer.use(first, first + length)
+        made.append(buffer)
+    return made
+
+
+@given(INTERVALS)
+def test_live_buffers_do_not_overlap(intervals: list[tuple[int, int, int]]) -> None:
+    buffers = buffers_of(intervals)
+    SpmAllocator(1 << 20).place(buffers)
+    for a, b in combinations(buffers, 2):
+        together = a.first <= b.last and b.first <= a.last
+        apart = a.address + a.span <= b.address or b.address + b.span <= a.address
+        assert apart or not together
+    for buffer in buffers:
+        assert buffer.address % 256 == 0
+        assert buffer.span >= buffer.size
+        assert buffer.span % 256 == 0
+
+
+@given(INTERVALS)
+def test_overflow_is_reported_exactly_when_the_sizes_leave_no_choice(
+    intervals: list[tuple[int, int, int]],
+) -> None:
+    """Buffers that are all alive at once need the sum of their spans, and no more."""
+    buffers = buffers_of([(size, 0, 5) for size, _, _ in intervals])
+    needed = sum(buffer.span for buffer in buffers)
+    SpmAllocator(needed).place(buffers)
+    with pytest.raises(SpmOverflow, match="does not fit the"):
+        SpmAllocator(needed - 256).place(buffers_of([(size, 0, 5) for size, _, _ in intervals]))
+
+
+def test_space_is_used_again_after_the_last_use() -> None:
+    buffers = buffers_of([(1024, 0, 1), (1024, 2, 1), (1024, 4, 1)])
+    SpmAllocator(1024).place(buffers)
+    assert {buffer.address for buffer in buffers} == {0}
+
+
+def test_source_and_destination_of_an_instruction_are_apart() -> None:
+    first, second = buffers_of([(256, 0, 3), (256, 3, 2)])
+    SpmAllocator(512).place([first, second])
+    assert first.address != second.address
+
+
+def test_the_smallest_gap_that_fits_is_taken() -> None:
+    allocator = SpmAllocator(1 << 16)
+    wall = buffers_of([(0x400, 0, 0), (0x100, 0, 9), (0x200, 0, 0), (0x100, 0, 9)])
+    for buffer, address in zip(wall, (0, 0x400, 0x500, 0x700), strict=True):
+        buffer.address = address
+    allocator.placed = [wall[1], wall[3]]
+    (small,) = buffers_of([(0x200, 2, 1)])
+    allocator.place([small])
+    assert small.address == 0x500
+
+
+def kernel(spm: int = 1 << 16) -> Kernel:
+    return Kernel("p0", Target(2, spm, Format.FP16), spm)
+
+
+def test_a_buffer_used_in_a_loop_lives_through_it() -> None:
+    k = kernel()
+    outside = k.buffer("outside", 256)
+    k.emit("td.memset.fp32", dst=outside, value=0.0, n=4)
+    with k.loop(3):
+        k.emit("ct.neg.v.fp32", dst=outside, src0=outside, n=4)
+        late = k.buffer("late", 256)
+        k.emit("td.memset.fp32", dst=late, value=0.0, n=4)
+    k.place_buffers()
+    a, b = k.buffers
+    assert (a.first, a.last) == (0, 2)
+    assert a.address != b.address, "the next turn of the loop still reads the first one"
+
+
+def stages(k: Kernel) -> list[tuple[int, int]]:
+    """Addresses of four buffers of a loop and of their copies, each alive for two of its instructions."""
+    with k.loop(3):
+        names = [k.buffer(name, 256) for name in ("x", "y", "z")]
+        for source, target in zip(names, [*names[1:], k.buffer("out", 256)], strict=True):
+            k.emit("ct.neg.v.fp32", dst=target, src0=source, n=4)
+    k.place_buffers()
+    return [(buffer.address, buffer.second) for buffer in k.buffers]
+
+
+def test_the_stages_of_a_loop_and_their_copies_are_apart_when_there_is_room() -> None:
+    assert len({address for both in stages(kernel(2048)) for address in both}) == 8
+
+
+def test_copies_are_apart_when_stages_share() -> None:
+    """Neighbouring turns overlap more when each has its own bytes than when each stage has."""
+    for first, second in zip(*[iter(stages(kernel(1024)))] * 2, strict=True):
+        assert len({*first, *second}) == 4
+
+
+def test_the_stages_of_a_loop_share_when_there_is_no_room() -> None:
+    found = stages(kernel(512))
+    assert len({address for address, _ in found}) == 2
+    assert {second for _, second in found} == {-1}
+
+
+def test_what_a_loop_runs_once_has_one_copy() -> None:
+    k = kernel()
+    with k.items(2):
+        k.emit("td.memset.fp32", dst=k.buffer("x", 256), value=0.0, n=4)
+    assert k.buffers[0].turn is None
+
+
+def test_buffers_that_fit_neither_way_are_an_overflow() -> None:
+    with pytest.raises(SpmOverflow, match=r"buffer p0\.\w+ of 256 bytes does not fit the 256 bytes of SPM"):
+        stages(kernel(256))
+
+
+def test_a_buffer_that_is_never_used_takes_no_space() -> None:
+    k = kernel(256)
+    k.buffer("unused", 4096)
+    k.place_buffers()
+    assert k.buffers[0].address == -1
+
+
+@pytest.mark.parametrize(
+    ("mnemonic", "operands", "message"),
+    [
+        ("ct.add.vv.fp16", {"dst": 0, "src0": 0, "n": 4}, "missing operands ['src1']"),
+        ("ct.add.vv.fp16", {"dst": 0, "src0": 0, "src1": 0, "n": 4, "m": 1}, "unknown operands ['m']"),
+        ("ct.add.vvv.fp16", {}, "no instruction ct.add.vvv.fp16"),
+    ],
+)
+def test_an_instruction_must_be_as_its_record_says(
+    mnemonic: str, operands: dict[str, int], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message.replace("[", r"\[").replace("]", r"\]")):
+        kernel().emit(mnemonic, **operands)
+
+
+def test_a_control_operand_cannot_come_from_a_register() -> None:
+    k = kernel()
+    with pytest.raises(ValueError, match="operand lt cannot come from a register"):
+        k.emit("ne.gemm.fp16", a=0, b=0, out=0, m=1, k=1, n=1, lt=k.tile)
+
+
+def test_symbols_of_a_phase_are_unique() -> None:
+    k = kernel()
+    names = {k.buffer("x", 4).symbol, k.buffer("x", 4).symbol, k.scratch("x", 4).symbol}
+    assert names == {"p0.x", "p0.x2", "p0.x3"}

@@ -1,0 +1,113 @@
+"""Graphs as operations of a module: what is put there comes back, also through text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from compiler.driver import context_of
+from compiler.graph import Array, Graph, GraphError
+from compiler.passes import PIPELINE
+from compiler.passes.graph_operations import graph_of
+from compiler.passes.import_graph import ImportPass
+from compiler.passes.rewrite import RewritePass
+from compiler.tools.opt_text import as_text, read_text_file
+from compiler_harness import NodeSpec, draw, graph, ints
+from ir_text import after
+from tx8isa.tools.files import write_whole
+
+EMPTY = np.zeros(0, np.float32)
+GRAPHS: dict[str, tuple[list[NodeSpec], dict[str, tuple[int, ...]], dict[str, Array]]] = {
+    "several results": (
+        [("Split", ["x", "sizes"], ["a", "b"], {"axis": 1}), ("Add", ["a", "b"], ["y"], {})],
+        {"x": (2, 6)},
+        {"sizes": ints(3, 3)},
+    ),
+    "a result that nobody wants": (
+        [("LSTM", ["x", "w", "r"], ["", "y"], {"hidden_size": 2})],
+        {"x": (3, 1, 4)},
+        {"w": draw(1, 8, 4), "r": draw(1, 8, 2)},
+    ),
+    "an operand left away": ([("Clip", ["x", "", "k"], ["y"], {})], {"x": (5,)}, {"k": draw(1)[0]}),
+    "a constant without elements": (
+        [("Resize", ["x", "roi", "scales"], ["y"], {"mode": "nearest"})],
+        {"x": (1, 1, 2, 3)},
+        {"roi": EMPTY, "scales": np.array([1, 1, 2, 2], np.float32)},
+    ),
+    "one constant as data and as a shape": (
+        [("Reshape", ["x", "k"], ["h"], {}), ("Add", ["k", "k"], ["e"], {}), ("Neg", ["e"], ["y"], {})],
+        {"x": (2, 3)},
+        {"k": ints(3, 2)},
+    ),
+    "names like those that are made": (
+        [("Reshape", ["x", "k"], ["n0/1"], {}), ("Reshape", ["n0/1", "k"], ["y"], {})],
+        {"x": (2, 3)},
+        {"k": ints(3, 2)},
+    ),
+    "odd names": ([("Relu", ['x\n"\\'], ["é→ {"], {}), ("Exp", ["é→ {"], ["y"], {})], {'x\n"\\': (2, 3)}, {}),
+    "strings and numbers": (
+        [("Gelu", ["x"], ["h"], {"approximate": "tanh"}), ("LeakyRelu", ["h"], ["y"], {"alpha": 1e-30})],
+        {"x": (7,)},
+        {},
+    ),
+}
+
+
+def meaning(found: Graph) -> list[object]:
+    """The nodes with constants in the place of their names, which may be others."""
+
+    def operand(name: str) -> object:
+        array = found.constants.get(name)
+        return name if array is None else (array.dtype.name, array.shape, array.tobytes())
+
+    results = [[found.tensors[name] for name in node.outputs if name] for node in found.nodes]
+    return [
+        (node.op, node.name, [operand(name) for name in node.inputs], node.outputs, dict(node.attrs), made)
+        for node, made in zip(found.nodes, results, strict=True)
+    ]
+
+
+def made(name: str) -> Graph:
+    nodes, inputs, constants = GRAPHS[name]
+    return graph(nodes, inputs, constants)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_a_graph_comes_back(name: str, tmp_path: Path) -> None:
+    wanted, file = made(name), tmp_path / "a.mlir"
+    context, module = context_of(wanted, "fp16", 4, None), ModuleOp([])
+    after(module, context, ImportPass())
+    write_whole(file, as_text(context, module, ["import"], file.with_suffix(".npz")).encode())
+    for source in ((context, module), read_text_file(file, context.machine, {})[:2]):
+        found = graph_of(*source)
+        assert meaning(found) == meaning(wanted)
+        assert [tensor.name for tensor in found.outputs] == [tensor.name for tensor in wanted.outputs]
+
+
+def test_an_output_may_read_another_value() -> None:
+    """As in text that somebody has edited."""
+    wanted = graph([("Relu", ["x"], ["h"], {}), ("Exp", ["h"], ["y"], {})], {"x": (5,)})
+    context, module = context_of(wanted, "fp16", 4, None), ModuleOp([])
+    after(module, context, ImportPass())
+    relu, last = (list(module.body.block.first_op.regions[0].block.ops)[at] for at in (1, -1))  # type: ignore[union-attr]
+    last.operands[0] = relu.results[0]
+    assert graph_of(context, module).nodes[-1].inputs == ("h",)
+    assert graph_of(context, module).nodes[-1].outputs == ("y",)
+
+
+@pytest.mark.parametrize("count", range(3, len(PIPELINE)), ids=[step.name for step in PIPELINE[2:-1]])
+def test_what_is_no_graph_any_more_is_refused(count: int) -> None:
+    nodes: list[NodeSpec] = [
+        ("Conv", ["x", "w"], ["c"], {}),
+        ("Relu", ["c"], ["r"], {}),
+        ("Softmax", ["r"], ["y"], {}),
+    ]
+    context = context_of(graph(nodes, {"x": (1, 2, 5, 5)}, {"w": draw(3, 2, 3, 3)}), "fp16", 4, None)
+    module = after(ModuleOp([]), context, *PIPELINE[:count])
+    before = str(module)
+    with pytest.raises(GraphError, match=r"^the module is no graph any more: found tx8be\."):
+        RewritePass().run(context, module)
+    assert str(module) == before

@@ -1,0 +1,181 @@
+"""Every way of cutting an attention gives the same numbers, without a race; causal masks without a mask."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from compiler.codegen.kernel import Kernel, Target
+from compiler.codegen.slices.tensors import DdrTensor
+from compiler.graph import Array, Tensor
+from compiler.lowering.attention.attention import attention
+from compiler.lowering.attention.plan import cuts
+from compiler.lowering.record import Cut, Work
+from compiler.operators.record import Call
+from compiler_harness import assert_right, draw, graph, small_machine
+from phase_harness import run_phase
+from tx8isa.numbers.formats import Format
+
+TOLERANCE = {Format.FP16: 4e-3, Format.BF16: 3e-2, Format.TF32: 4e-3, Format.FP32: 3e-6}
+SMALL = {Format.FP16: 0x38000, Format.BF16: 0x38000, Format.TF32: 0x70000, Format.FP32: 0x90000}
+"""Scratchpads that do not hold all keys of ``STREAMED``."""
+LOADS_MASK = re.compile(r"\bmask\b")
+STREAMED = (2, 256, 640, 64)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Attention of [heads, queries or keys, channels] as a phase by itself."""
+
+    work: Work
+    inputs: dict[str, Array]
+    want: Array
+
+    def check(self, cut: Cut, tiles: int, spm: int | None = None, strict: bool = False) -> str:
+        """Run it with a cut and compare; the text of the code."""
+
+        def lower(kernel: Kernel) -> None:
+            attention(kernel, replace(self.work, cut=cut))
+
+        machine = None if spm is None else small_machine(spm)
+        tensors = [tensor for tensor in self.work.inputs if tensor is not None]
+        got, lines = run_phase(lower, self.inputs, tensors, self.work.output, tiles, machine, strict)
+        fmt: Format = self.work.extra["compute"]
+        np.testing.assert_allclose(got, self.want, atol=TOLERANCE[fmt], err_msg=str(cut))
+        return "\n".join(lines)
+
+
+def made(sizes: tuple[int, int, int, int], fmt: Format, mask: Array | None = None) -> Case:
+    """Heads, queries, keys and channels; the mask is a constant."""
+    heads, m, n, d = sizes
+    shapes = {"q": (heads, m, d), "k": (heads, n, d), "v": (heads, n, d)}
+    inputs = {name: draw(*shape, seed=ord(name)).astype(np.float64) for name, shape in shapes.items()}
+    if fmt.bits == 16:
+        inputs = {name: data.astype(np.float16).astype(np.float32) for name, data in inputs.items()}
+    scores = inputs["q"] @ np.swapaxes(inputs["k"], -1, -2) * d**-0.5
+    scores = scores if mask is None else scores + mask
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    want = weights / weights.sum(-1, keepdims=True) @ inputs["v"]
+    tensors: list[DdrTensor | None] = [DdrTensor(name, fmt, shape) for name, shape in shapes.items()]
+    tensors.append(None if mask is None else DdrTensor("mask", fmt, mask.shape, mask))
+    seen = [None if t is None else Tensor(t.symbol, "float32", t.shape) for t in tensors]
+    attrs: dict[str, Any] = {"scale": d**-0.5, **dict.fromkeys(("view_q", "view_k", "view_v", "perm"), ())}
+    call = Call(20, attrs, tuple(seen), (None, None, None, mask), ("y",))
+    output = DdrTensor("y", Format.FP32, (heads, m, d))
+    work = Work("n", "FusedAttention", call, tuple(tensors), output, extra={"compute": fmt})
+    return Case(work, inputs, want)
+
+
+def cut(queries: int, keys: int, shared: bool = False) -> Cut:
+    sizes = (("queries", queries), ("keys", keys))
+    return Cut(sizes=sizes, choices=(("keys", "shared"),) if shared else ())
+
+
+def causal(m: int, n: int) -> Array:
+    """Query i sees keys up to i + n - m."""
+    return np.triu(np.full((m, n), -np.inf, np.float32), 1 + n - m)
+
+
+@pytest.mark.parametrize("fmt", list(TOLERANCE), ids=str)
+@pytest.mark.parametrize(
+    ("m", "n", "queries", "keys"),
+    [
+        (256, 256, 64, 128),
+        (256, 256, 128, 64),
+        (256, 512, 256, 128),
+        (128, 192, 64, 64),
+        (32, 96, 32, 32),
+        (96, 96, 32, 96),
+        (64, 64, 64, 64),
+    ],
+)
+def test_a_causal_mask_is_not_loaded(m: int, n: int, queries: int, keys: int, fmt: Format) -> None:
+    text = made((1, m, n, 32), fmt, causal(m, n)).check(cut(queries, keys), 2)
+    assert not LOADS_MASK.search(text)
+
+
+@pytest.mark.parametrize("fmt", [Format.FP16, Format.FP32], ids=str)
+@pytest.mark.parametrize("size", [70, 200])
+def test_blocks_that_the_diagonal_does_not_fit(size: int, fmt: Format) -> None:
+    text = made((2, size, size, 32), fmt, causal(size, size)).check(cut(64, 128), 3)
+    assert LOADS_MASK.search(text)
+
+
+def test_blocks_that_nobody_sees_are_skipped() -> None:
+    """The mask says that they count for nothing: so may what is there."""
+    case = made((1, 256, 256, 32), Format.FP16, causal(256, 256))
+    hidden = {**case.inputs, "v": case.inputs["v"].copy()}
+    hidden["v"][:, 192:] = np.nan
+    lower = replace(case.work, cut=cut(64, 64))
+    tensors = [tensor for tensor in case.work.inputs if tensor is not None]
+    got, _ = run_phase(lambda k: attention(k, lower), hidden, tensors, case.work.output, 4)
+    np.testing.assert_allclose(got[:, :192], case.want[:, :192], atol=4e-3)
+    assert np.all(np.isnan(got[:, 192:]))
+
+
+@pytest.mark.parametrize("other", ["lower", "banded", "shifted"])
+def test_masks_that_only_look_causal(other: str) -> None:
+    mask = causal(64, 64)
+    if other == "lower":
+        mask[40, 3] = -1.0
+    elif other == "banded":
+        mask[40, :8] = -np.inf
+    else:
+        mask = np.triu(np.full((64, 64), -np.inf, np.float32), 2)
+    text = made((1, 64, 64, 32), Format.FP16, mask).check(cut(64, 64), 2)
+    assert LOADS_MASK.search(text)
+
+
+@pytest.mark.parametrize("fmt", list(TOLERANCE), ids=str)
+@pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
+def test_keys_that_do_not_all_fit(shared: bool, fmt: Format) -> None:
+    text = made(STREAMED, fmt).check(cut(64, 64, shared), 4, SMALL[fmt])
+    assert ("dte.broadcast" in text) == shared
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(64, 64), (128, 256)])
+@pytest.mark.parametrize("masked", [False, True])
+def test_tiles_that_load_all_keys_together(queries: int, keys: int, masked: bool) -> None:
+    mask = causal(256, 256) if masked else None
+    text = made((2, 256, 256, 32), Format.BF16, mask).check(cut(queries, keys, True), 4)
+    assert "dte.broadcast" in text
+
+
+def test_what_is_shared_has_no_race() -> None:
+    made((2, 128, 256, 32), Format.FP16).check(cut(64, 64, True), 4, strict=True)
+    made((1, 128, 330, 64), Format.FP16).check(cut(64, 64, True), 2, 0x40000, strict=True)
+
+
+def test_blocks_of_queries_out_of_step_share_nothing() -> None:
+    """Three blocks for two tiles of a team: one would wait for the other for ever."""
+    text = made((2, 192, 640, 64), Format.FP16).check(cut(64, 64, True), 4, SMALL[Format.FP16])
+    assert "dte.broadcast" not in text
+
+
+def test_every_cut() -> None:
+    case = made((3, 200, 300, 40), Format.FP16, draw(300))
+    for found in cuts(Target(4, 0x2F0000, Format.FP16), case.work):
+        case.check(found, 4)
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+def test_a_padding_mask_as_exporters_write_it(dtype: str) -> None:
+    """(1 - taken) times the lowest FP32 number, of which shorter formats must not make infinity."""
+    nodes = [
+        ("Sub", ["one", "taken"], ["hidden"], {}),
+        ("Mul", ["hidden", "lowest"], ["mask"], {}),
+        ("MatMul", ["q", "k"], ["s"], {}),
+        ("Add", ["s", "mask"], ["m"], {}),
+        ("Softmax", ["m"], ["p"], {"axis": -1}),
+        ("MatMul", ["p", "v"], ["y"], {}),
+    ]
+    lowest = np.array(np.finfo(np.float32).min)
+    shapes = {"q": (2, 20, 16), "k": (2, 16, 30), "v": (2, 30, 16), "taken": (1, 1, 30)}
+    g = graph(nodes, shapes, {"one": np.array(1, np.float32), "lowest": lowest})
+    inputs = {name: draw(*shape, seed=len(name)) * 0.5 for name, shape in shapes.items()}
+    inputs["taken"] = (np.arange(30) < 20).astype(np.float32).reshape(1, 1, 30)
+    assert_right(g, dtype, 4, inputs=inputs)

@@ -1,0 +1,245 @@
+"""Products that tiles share: every way of dividing one gives the same numbers, and has no race.
+
+Matrices of small integers, so that every order of summation gives exactly what NumPy's integers give.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from compiler.codegen.kernel import Kernel, Target
+from compiler.codegen.slices.tensors import DdrTensor
+from compiler.codegen.spm import SpmOverflow
+from compiler.codegen.teams.team import meet, own_parts, send, tile_grid
+from compiler.lowering.generate import attempt
+from compiler.lowering.record import Cut
+from compiler_harness import assert_right, draw, one, small_machine
+from matmul_cases import SPM, Case, integers, made, step
+from phase_harness import phase_program, run_phase, travelling
+from tx8isa.numbers.formats import Format
+
+
+def shared(found: list[Cut]) -> list[Cut]:
+    return [cut for cut in found if cut.choice("share", "none") != "none"]
+
+
+@pytest.mark.parametrize("fmt", [Format.FP16, Format.BF16, Format.TF32, Format.FP32])
+@pytest.mark.parametrize("constant", [False, True])
+def test_every_cut_gives_the_same_result(fmt: Format, constant: bool) -> None:
+    case = made((130, 128 + 20), (128 + 20, 200), fmt, constant)
+    found = case.all_cuts()
+    assert shared(found)
+    assert found[-1].choice("way", "plan") == "blocks"
+    for cut in (None, *found):
+        case.cut(cut).check()
+
+
+@pytest.mark.parametrize("fmt", [Format.FP16, Format.BF16, Format.TF32])
+def test_no_cut_changes_a_bit(fmt: Format) -> None:
+    """Sums are in FP32 and in one order, however the inner dimension is cut; then there is one rounding.
+
+    Only tiles that share the terms of a product add up in another order (test_matmul_split.py).
+    """
+    case = made((70, 320 + 9), (320 + 9, 200), fmt, out=fmt)
+    data = {"a": draw(70, 329, seed=1), "b": draw(329, 200, seed=2)}
+    results = set()
+    for tiles in (3, 16):
+        for cut in (None, *case.all_cuts(tiles, 0x40000)):
+            lower = case.cut(cut).lower
+            got, _ = run_phase(lower, data, case.tensors, case.work.output, tiles, small_machine(0x40000))
+            results.add(got.tobytes())
+    assert len(results) == 1
+
+
+@pytest.mark.parametrize(
+    ("tiles", "share"),
+    [
+        (2, "rows"),
+        (2, "columns"),
+        (3, "rows"),
+        (4, "columns"),
+        (4, "both"),
+        (8, "both"),
+        (16, "columns"),
+        (16, "both"),
+    ],
+)
+def test_tiles_that_share(tiles: int, share: str) -> None:
+    case = made((96, 192), (192, 384), Format.BF16, stored=Format.FP32)
+    ways = [cut for cut in case.all_cuts(tiles) if cut.choice("share", "none") == share]
+    lines = case.cut(ways[0]).check(tiles)
+    assert any("dte.broadcast" in line for line in lines)
+
+
+GRIDS = [
+    (((1, 16, 1), (16, 64, 64)), "left", "columns"),
+    (((1, 1, 4), (100, 64, 128)), "right", "rows"),
+    (((1, 4, 4), (64, 64, 64)), "none", "both"),
+    (((1, 3, 2), (86, 64, 64)), "left", "both"),
+    (((1, 2, 2), (43, 128, 256)), "right", "both"),
+    (((1, 2, 4), (64, 64, 128)), "none", "none"),
+]
+
+
+def cut_of(grid: tuple[int, ...], sizes: tuple[int, ...], stay: str, share: str) -> Cut:
+    names = ("batch", "m", "n")
+    return Cut(
+        tuple(zip(names, grid, strict=True)),
+        tuple(zip(("m", "n", "k"), sizes, strict=True)),
+        (("stay", stay), ("share", share)),
+    )
+
+
+@pytest.mark.parametrize("stored", [Format.FP32, Format.FP16])
+@pytest.mark.parametrize(("sizes", "stay", "share"), GRIDS)
+def test_no_hazard_and_no_dependence_on_threads(
+    sizes: tuple[tuple[int, ...], tuple[int, ...]], stay: str, share: str, stored: Format
+) -> None:
+    """Rows and an inner dimension that do not come out even, columns that are left for blocks."""
+    m = {16: 256, 100: 100, 64: 256, 86: 258, 43: 170}[sizes[1][0]] - (share != "none")
+    case = made((m, 256 + 7), (256 + 7, 512 + 40), Format.FP16, stored=stored, out=Format.FP16)
+    case = case.cut(cut_of(*sizes, stay, share))
+    program, lines = phase_program(case.lower, case.tensors, case.work.output, 16)
+    given = travelling(case.inputs, case.tensors)
+    once = program.run(given, strict=True)["y"]
+    assert not program.hazards
+    assert np.array_equal(once.astype(np.float64), case.want)
+    assert any("dte.broadcast" in line for line in lines) == (share != "none")
+    for threads in (1, 2):
+        assert program.run(given, threads=threads)["y"].tobytes() == once.tobytes()
+
+
+@pytest.mark.parametrize("share", ["none", "both"])
+@pytest.mark.parametrize("stay", ["left", "right", "none"])
+def test_batches_have_groups_of_tiles(stay: str, share: str) -> None:
+    case = made((3, 4, 70, 64), (4, 64, 128), Format.FP16)
+    case = case.cut(cut_of((4, 2, 2), (18, 64, 64), stay, share))
+    program, _ = phase_program(case.lower, case.tensors, case.work.output, 16)
+    result = program.run(travelling(case.inputs, case.tensors), strict=True)["y"]
+    assert not program.hazards
+    assert np.array_equal(result.astype(np.float64), case.want)
+
+
+@pytest.mark.parametrize(("trans_a", "trans_b"), [(0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize("fmt", [Format.FP16, Format.FP32])
+def test_transposed_operands_of_a_plan(trans_a: int, trans_b: int, fmt: Format) -> None:
+    a = (128, 192) if trans_a else (192, 128)
+    b = (192, 128) if trans_b else (128, 192)
+    case = made(a, b, fmt, transA=trans_a, transB=trans_b)
+    found = case.all_cuts()
+    for cut in (shared(found)[0], found[0], found[-1]):
+        lines = case.cut(cut).check()
+        assert any(f"lt={trans_a}, rt={1 - trans_b}" in line for line in lines)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_shapes(seed: int) -> None:
+    """The lowering's own rule on any scratchpad and number of tiles."""
+    draws = np.random.default_rng(seed)
+    m, n = (int(draws.choice([1, 7, 33, 64, 100, 190])) for _ in range(2))
+    k = int(draws.choice([1, 24, 64, 100, 130, 320]))
+    batch = tuple(int(size) for size in draws.integers(1, 4, int(draws.integers(0, 3))))
+    fmt = (Format.FP16, Format.BF16, Format.FP32, Format.TF32)[seed % 4]
+    case = made((*batch, m, k), (*batch, k, n), fmt, stored=(None, Format.FP32)[seed % 3 == 0])
+    case.check(int(draws.choice([2, 5, 16])), int(draws.choice([0x8000, 0x20000, SPM])))
+
+
+def test_a_small_scratchpad_still_shares() -> None:
+    case = made((64, 512), (512, 512), Format.FP16)
+    found = shared(case.all_cuts(16, 0x10000))
+    assert found
+    case.cut(found[0]).check(spm=0x10000)
+
+
+def test_a_cut_that_does_not_fit_is_refused() -> None:
+    """As the search relies on it."""
+    case = made((256, 256), (256, 256), Format.BF16).cut(cut_of((1, 2, 2), (128, 128, 256), "none", "both"))
+    attempt("p0", case.work, Target(16, 0x80000, Format.BF16), 0x80000, False)
+    with pytest.raises(SpmOverflow):
+        attempt("p0", case.work, Target(16, 0x40000, Format.BF16), 0x40000, False)
+
+
+@pytest.mark.parametrize(
+    ("grid", "sizes"),
+    [
+        ((1, 4, 4), (100, 64, 64)),
+        ((1, 4, 4), (64, 65, 64)),
+        ((1, 4, 4), (64, 64, 96)),
+        ((1, 4, 4), (64, 64, 48)),
+        ((1, 4, 8), (64, 64, 64)),
+        ((2, 2, 2), (64, 64, 64)),
+        ((1, 1, 16), (256, 64, 64)),
+    ],
+)
+def test_cuts_that_do_not_come_out_even_are_refused(grid: tuple[int, ...], sizes: tuple[int, ...]) -> None:
+    case = made((256, 192), (192, 512), Format.FP16).cut(cut_of(grid, sizes, "none", "both"))
+    with pytest.raises(ValueError, match="does not divide a product of 1 x 256 x 192 x 512 evenly"):
+        attempt("p0", case.work, Target(16, SPM, Format.FP16), SPM, False)
+
+
+@pytest.mark.parametrize("share", ["none", "both", "blocks"])
+@pytest.mark.parametrize("out", [Format.FP16, Format.FP32])
+def test_steps_behind_a_product(share: str, out: Format) -> None:
+    """A vector per column, a tensor of the result's shape, and an operator of one operand, in this order."""
+    case = made((70, 128), (128, 256), Format.FP16, out=out)
+    vector, other = integers((256,), 3), integers((70, 256), 4)
+    v, w = DdrTensor("v", Format.FP16, (256,)), DdrTensor("w", Format.FP16, (70, 256))
+    steps = (
+        step("Add", case.work.output, v),
+        step("Sub", case.work.output, w),
+        step("Relu", case.work.output),
+    )
+    cut = Cut(choices=(("way", "blocks"),))
+    if share != "blocks":
+        cut = cut_of((1, 2, 4), (35, 64, 64), "none", share)
+    work = replace(case.work, steps=steps, cut=cut)
+    want = np.maximum(case.want + vector - other, 0)
+    Case(work, {**case.inputs, "v": vector, "w": other}, want).check()
+
+
+def test_a_column_of_the_right_operand_is_a_row_of_the_result() -> None:
+    """The steps' vectors then lie along the rows of the left operand."""
+    case = made((3, 70, 64), (64,), Format.FP16)
+    vector = integers((70,), 3)
+    work = replace(case.work, steps=(step("Add", case.work.output, DdrTensor("v", Format.FP16, (70,))),))
+    Case(work, {**case.inputs, "v": vector}, case.want + vector).check()
+
+
+def test_a_constant_with_axes_of_one() -> None:
+    assert_right(one("MatMul", [(3, 5, 6)], {"k": draw(1, 1, 6, 7)}), "fp32")
+
+
+def test_parts_that_tiles_share() -> None:
+    """More parts than tiles in a team: some bring two. Two tiles are in no team."""
+    data = np.arange(1000, dtype=np.float64)
+    source, target = DdrTensor("a", Format.FP32, (1000,)), DdrTensor("y", Format.FP32, (6, 1000))
+
+    def lower(k: Kernel) -> None:
+        with tile_grid(k, (2, 3)) as grid:
+            team = grid.team(k, 1)
+            place = k.buffer("all", 4000)
+            meet(k, grid.team(k, 0, 1))
+            with own_parts(k, team, 4) as part:
+                own = k.buffer("own", 1024)
+                k.emit("rdma.fp32", dst=own, src=source.at(part * 250), n=250)
+                k.emit("ncc.wait")
+                send(k, team, own, place + part * 1000, 1000)
+                k.emit("dte.wait")
+            meet(k, team)
+            number = grid.position[0] * 3 + grid.position[1]
+            k.emit("wdma.fp32", dst=target.at(number * 1000), src=place, n=1000)
+
+    program, lines = phase_program(lower, [source], target, 8)
+    result = program.run({"a": data.astype(np.float32)}, strict=True)["y"]
+    assert not program.hazards
+    assert np.array_equal(result, np.tile(data, (6, 1)))
+    assert sum("rdma" in line for line in lines) == 1
+
+
+def test_a_grid_of_more_tiles_than_there_are_is_refused() -> None:
+    kernel = Kernel("p0", Target(4, SPM, Format.FP16), SPM)
+    with pytest.raises(ValueError, match="a grid of 6 tiles, there are 4"), tile_grid(kernel, (2, 3)):
+        pass

@@ -1,0 +1,163 @@
+"""Softmax, LayerNormalization and reductions on the emulated chip."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from compiler.graph import Array, Graph, GraphError
+from compiler_harness import assert_right, draw, graph, ints, one, small_machine
+
+DTYPES = ("fp32", "tf32", "fp16", "bf16")
+Shape = tuple[int, ...]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [
+        ((19, 10), -1),
+        ((2, 3, 37, 37), -1),
+        ((5, 12, 7), 1),
+        ((70,), 0),
+        ((3, 5, 66), 0),
+        ((3, 4, 4), 1),
+        ((1, 1), 1),
+    ],
+)
+def test_softmax(shape: Shape, axis: int, dtype: str) -> None:
+    assert_right(one("Softmax", [shape], axis=axis), dtype, scale=4.0)
+
+
+def test_softmax_of_difficult_rows() -> None:
+    """Equal values, one giant, far below zero, a mask of minus infinity."""
+    x = draw(6, 40)
+    x[0] = 3.0
+    x[1, 5] = 60000.0
+    x[2] -= 20000.0
+    x[3, 1:] = -np.inf
+    x[4, ::2] = -np.inf
+    assert_right(one("Softmax", [(6, 40)]), "fp16", inputs={"a": x})
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp16"])
+@pytest.mark.parametrize("op", ["Softmax", "LayerNormalization", "RMSNormalization"])
+def test_axes_that_do_not_fit_are_swept_in_segments(op: str, dtype: str) -> None:
+    parameters = {"Softmax": "", "LayerNormalization": "sb", "RMSNormalization": "s"}[op]
+    made = graph(
+        [(op, ["x", *parameters], ["y"], {})],
+        {"x": (3, 3001)},
+        dict.fromkeys(parameters, draw(3001)),
+        opset=23,
+    )
+    assert_right(made, dtype, 3, small_machine())
+
+
+def test_softmax_over_an_outer_axis_in_segments() -> None:
+    assert_right(one("Softmax", [(3001, 5)], axis=0), "fp32", 3, small_machine())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(3, 19, 48), (5, 770), (1, 33), (65, 4)])
+def test_layer_normalization(shape: Shape, dtype: str) -> None:
+    assert_right(one("LayerNormalization", [shape], {"s": draw(shape[-1]), "b": draw(shape[-1])}), dtype)
+
+
+def rms(shape: Shape, scale: Array) -> Graph:
+    """RMSNormalization over the last axis."""
+    return graph([("RMSNormalization", ["a", "s"], ["y"], {})], {"a": shape}, {"s": scale}, opset=23)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(3, 19, 48), (5, 770), (1, 33), (65, 4), (1100, 20)])
+def test_rms_normalization(shape: Shape, dtype: str) -> None:
+    assert_right(rms(shape, draw(shape[-1])), dtype)
+
+
+def test_rms_normalization_over_several_axes_with_a_computed_scale() -> None:
+    node = ("RMSNormalization", ["x", "s"], ["y"], {"axis": 1, "epsilon": 0.5})
+    assert_right(graph([node], {"x": (3, 4, 40), "s": (40,)}, opset=23), "fp16")
+
+
+@pytest.mark.parametrize("channels", [96, 3001, 5000])
+def test_normalizations_round_inputs_and_outputs_of_fp32_themselves(channels: int) -> None:
+    """Rows that fit, that go by way of lanes because few fit, and that the engine takes no more."""
+    machine = None if channels == 96 else small_machine(0x20000)
+    program = assert_right(
+        one("LayerNormalization", [(9, channels)], {"s": draw(channels)}), "bf16", 4, machine
+    )
+    assert program.text.count(".node") == 1
+
+
+def difficult_rows() -> Array:
+    """No variance, a mean far from zero, tiny values, one outlier."""
+    x = draw(5, 130)
+    x[0] = 2.5
+    x[1] = 1000 + np.round(x[1] * 2) / 2
+    x[2] *= 2.0**-8
+    x[3, 0] = 2000.0
+    return x
+
+
+def test_layer_normalization_of_difficult_rows() -> None:
+    made = one("LayerNormalization", [(5, 130)], {"s": draw(130), "b": draw(130)})
+    assert_right(made, "fp16", inputs={"a": difficult_rows()})
+
+
+def test_rms_normalization_of_difficult_rows() -> None:
+    """Squares beyond FP16, and rows of equal values, whose squares are all rounded the same way."""
+    x = difficult_rows()
+    x[4] = 1.2998
+    assert_right(rms((5, 130), draw(130)), "fp16", inputs={"a": x})
+
+
+def test_a_scale_that_varies_along_rows_is_refused() -> None:
+    made = rms((5, 8), draw(5, 1))
+    with pytest.raises(GraphError, match="vary along the normalized axes alone; found 's' \\[5, 1\\]"):
+        assert_right(made, "fp16")
+
+
+@pytest.mark.parametrize(
+    ("scale", "shift"), [((4, 5), (5,)), ((5,), ()), ((1, 4, 5), (1, 1, 1)), ((4, 1), (4, 5))]
+)
+@pytest.mark.parametrize("constant", [True, False])
+def test_parameters_of_a_layer_normalization(scale: Shape, shift: Shape, constant: bool) -> None:
+    node = ("LayerNormalization", ["x", "s", "b"], ["y"], {"axis": 1})
+    inputs: dict[str, Shape] = {"x": (3, 4, 5)}
+    constants = {}
+    if constant:
+        constants = {"s": np.asarray(draw(*scale), np.float32), "b": np.asarray(draw(*shift), np.float32)}
+    else:
+        inputs |= {"s": scale, "b": shift}
+    assert_right(graph([node], inputs, constants), "fp32")
+
+
+@pytest.mark.parametrize("op", ["ReduceSum", "ReduceMean", "ReduceMax"])
+@pytest.mark.parametrize("keep", [0, 1])
+@pytest.mark.parametrize("axes", [(1,), (0, 2), (2,), (0, 1, 2), (0,), (-1, -2)])
+def test_reductions(op: str, axes: Shape, keep: int) -> None:
+    assert_right(one(op, [(4, 9, 33)], {"axes": ints(*axes)}, keepdims=keep), "fp16")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_formats_of_a_reduction(dtype: str) -> None:
+    assert_right(one("ReduceMean", [(3, 5, 66)], {"axes": ints(1)}), dtype)
+
+
+@pytest.mark.parametrize("op", ["ReduceSum", "ReduceMax"])
+def test_long_reductions(op: str) -> None:
+    assert_right(one(op, [(9000,)]), "fp32", 2)
+    assert_right(one(op, [(3, 4001, 3)], {"axes": ints(1)}), "fp16", 2, small_machine())
+
+
+def test_sums_that_half_precision_could_not_hold() -> None:
+    x = np.full((2, 3000), 100.0, np.float32)
+    assert_right(one("ReduceMean", [(2, 3000)], {"axes": ints(1)}), "fp16", inputs={"a": x})
+
+
+def test_a_reduction_over_no_axes_is_a_copy() -> None:
+    assert_right(one("ReduceSum", [(3, 4)], noop_with_empty_axes=1), "fp32")
+
+
+def test_axes_of_length_one() -> None:
+    assert_right(one("ReduceMax", [(3, 1, 4)], {"axes": ints(1)}, keepdims=0), "fp32")

@@ -1,0 +1,275 @@
+"""Stacks of convolutions and pools: the same bits as group by group, and which rows a block needs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import emulator
+from asm.image import read_image, write_image
+from compiler.codegen.slices.windows import Geometry
+from compiler.driver import Program, compile_graph
+from compiler.graph import Array, Graph
+from compiler.lowering.stack.stages import Rows
+from compiler.passes.groups import group_stack
+from compiler.patterns import Trie, load_patterns
+from compiler.search.plan import plan_text
+from compiler.tools.run import execute, random_inputs
+from compiler_harness import NodeSpec, draw, graph, small_machine
+from tx8isa.machine.description import Machine
+
+PADDED = {"pads": (1, 1, 1, 1)}
+HALVED = {**PADDED, "strides": (2, 2)}
+
+
+@pytest.fixture(autouse=True)
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if barriers took so long that every stack is worth it."""
+    monkeypatch.setattr(group_stack, "barrier_cycles", lambda machine: 10**9)
+
+
+class Net:
+    """A graph that grows; every convolution has weights of its own, and a bias unless it is told not to."""
+
+    def __init__(self, *shape: int) -> None:
+        self.shape, self.nodes = shape, list[NodeSpec]()
+        self.constants: dict[str, Array] = {}
+
+    def conv(self, x: str, y: str, weights: Sequence[int], bias: bool = True, **attrs: object) -> str:
+        seed, fan = len(self.nodes), int(np.prod(weights[1:]))
+        self.constants[f"w{seed}"] = draw(*weights, seed=seed, scale=fan**-0.5)
+        operands = [x, f"w{seed}"]
+        if bias:
+            self.constants[f"b{seed}"] = draw(weights[0], seed=seed + 50)
+            operands.append(f"b{seed}")
+        return self.node("Conv", [*operands], y, **attrs)
+
+    def node(self, op: str, operands: Sequence[str], y: str, **attrs: object) -> str:
+        self.nodes.append((op, operands, [y], attrs))
+        return y
+
+    def graph(self) -> Graph:
+        return graph(self.nodes, {"x": self.shape}, self.constants)
+
+
+def bottleneck(channels: int = 80, bias: bool = True) -> Graph:
+    net = Net(1, channels, 11, 7)
+    net.node("Relu", [net.conv("x", "a", (32, channels, 1, 1))], "b")
+    net.node("Relu", [net.conv("b", "c", (48, 32, 3, 3), **PADDED)], "d")
+    net.node("Add", [net.conv("d", "e", (channels, 48, 1, 1), bias), "x"], "f")
+    net.node("Relu", ["f"], "y")
+    return net.graph()
+
+
+def fire(pool: bool = False) -> Graph:
+    """Squeeze, two expansions, join; with ``pool`` the join is inside."""
+    net = Net(1, 96, 13, 9)
+    net.node("Relu", [net.conv("x", "a", (16, 96, 1, 1))], "b")
+    net.node("Sigmoid", [net.conv("b", "c", (64, 16, 1, 1))], "d")
+    net.node("Relu", [net.conv("b", "e", (72, 16, 3, 3), **PADDED)], "f")
+    net.node("Concat", ["d", "f"], "g" if pool else "y", axis=1)
+    if pool:
+        net.node("MaxPool", ["g"], "h", kernel_shape=(3, 3), strides=(2, 2))
+        net.conv("h", "y", (24, 136, 1, 1))
+    return net.graph()
+
+
+def inverted() -> Graph:
+    """A depthwise convolution between two products; two images."""
+    net = Net(2, 24, 9, 6)
+    net.node("HardSwish", [net.conv("x", "a", (96, 24, 1, 1))], "b")
+    net.node("Relu", [net.conv("b", "c", (96, 1, 3, 3), group=96, **PADDED)], "d")
+    net.node("Add", [net.conv("d", "e", (24, 96, 1, 1)), "x"], "y")
+    return net.graph()
+
+
+def stem() -> Graph:
+    """Strides, pools, and a shortcut that reads what the other branch does."""
+    net = Net(1, 20, 30, 21)
+    net.node("Relu", [net.conv("x", "a", (64, 20, 5, 5), strides=(2, 2), pads=(2, 2, 2, 2))], "b")
+    net.node("AveragePool", ["b"], "c", kernel_shape=(2, 2), strides=(2, 1))
+    net.node("Relu", [net.conv("c", "d", (80, 64, 3, 3), bias=False, **HALVED)], "e")
+    net.node("Add", [net.conv("c", "s", (80, 64, 1, 1), strides=(2, 2)), "e"], "y")
+    return net.graph()
+
+
+def gated() -> Graph:
+    """An operand of a step that the stack computes, in planes of which a block needs a part."""
+    net = Net(1, 70, 10, 8)
+    net.node("Relu", [net.conv("x", "a", (130, 70, 1, 1))], "b")
+    net.node("Mul", [net.conv("b", "c", (130, 130, 3, 3), **PADDED), "b"], "y")
+    return net.graph()
+
+
+NETS = {
+    "bottleneck": bottleneck,
+    "fire": fire,
+    "fire and pool": lambda: fire(True),
+    "inverted": inverted,
+    "stem": stem,
+    "gated": gated,
+}
+
+
+def apart() -> Trie:
+    """The default patterns without the stacks."""
+    found = load_patterns("default")
+    assert found is not None
+    return replace(found, stack=None)
+
+
+def both(
+    monkeypatch: pytest.MonkeyPatch, made: Graph, dtype: str, tiles: int, machine: Machine | None = None
+) -> Program:
+    """The program with a stack, once its outputs have the same bits as those of its groups apart."""
+    program = compile_graph(made, dtype, tiles, machine)
+    with monkeypatch.context() as patch:
+        patch.setattr("compiler.driver.load_patterns", lambda name: apart())
+        other = compile_graph(made, dtype, tiles, machine)
+    assert [len(tags(found)) for found in (program, other)] == [1, 0]
+    inputs = random_inputs(made, {}, 3)
+    assert_equal(execute(program, inputs)[0], execute(other, inputs)[0])
+    return program
+
+
+def tags(program: Program) -> list[str]:
+    assert program.report is not None
+    return [phase.tag for phase in program.report.phases if phase.tag == "stacked"]
+
+
+def assert_equal(found: dict[str, Array], expected: dict[str, Array]) -> None:
+    for name, values in expected.items():
+        np.testing.assert_array_equal(found[name], values, err_msg=name)
+
+
+@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize(("dtype", "tiles"), [("fp16", 16), ("fp32", 4)])
+def test_same_bits_as_group_by_group(
+    monkeypatch: pytest.MonkeyPatch, name: str, dtype: str, tiles: int
+) -> None:
+    both(monkeypatch, NETS[name](), dtype, tiles)
+
+
+@pytest.mark.parametrize(("dtype", "tiles"), [("bf16", 5), ("tf32", 1)])
+def test_other_formats_and_numbers_of_tiles(monkeypatch: pytest.MonkeyPatch, dtype: str, tiles: int) -> None:
+    both(monkeypatch, bottleneck(bias=False), dtype, tiles)
+
+
+@pytest.mark.parametrize(
+    ("name", "spm", "rows"),
+    [
+        ("bottleneck", 0x10000, 3),
+        ("fire", 0xC000, 4),
+        ("fire and pool", 0x14000, 2),
+        ("inverted", 0x10000, 3),
+        ("stem", 0x40000, 1),
+        ("gated", 0x5C000, 3),
+    ],
+)
+def test_blocks_of_rows_in_a_small_scratchpad(
+    monkeypatch: pytest.MonkeyPatch, name: str, spm: int, rows: int
+) -> None:
+    """Two tiles, whose shares of the rows are cut into blocks."""
+    program = both(monkeypatch, NETS[name](), "fp16", 2, small_machine(spm))
+    assert program.report is not None
+    cut = next(phase.cut for phase in program.report.phases if phase.tag == "stacked")
+    assert cut is not None
+    assert cut.sizes["rows"] == rows
+
+
+def test_residual_that_is_no_whole_plane(monkeypatch: pytest.MonkeyPatch) -> None:
+    both(monkeypatch, bottleneck(200, bias=False), "fp16", 3)
+
+
+@pytest.mark.parametrize("share", ["own", "weights"])
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_every_cut_gives_the_same_bits(tmp_path: Path, share: str, rows: int) -> None:
+    made = bottleneck()
+    program = compile_graph(made, "fp16", 4)
+    assert program.report is not None
+    plan = json.loads(plan_text(program.report.plan))
+    number = next(phase.template for phase in program.report.phases if phase.tag == "stacked")
+    assert number is not None
+    key = program.report.templates[number].key
+    cut = {"tiles": {"images": 1, "rows": 4}, "sizes": {"rows": rows}, "choices": {"share": share}}
+    plan["templates"][key]["cut"] = cut
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    planned = compile_graph(made, "fp16", 4, plan=tmp_path / "plan.json")
+    assert tags(planned) == ["stacked"]
+    inputs = random_inputs(made, {}, 3)
+    assert_equal(execute(planned, inputs)[0], execute(program, inputs)[0])
+
+
+@pytest.mark.parametrize("name", ["bottleneck", "fire and pool"])
+def test_no_hazards(name: str) -> None:
+    program = compile_graph(NETS[name](), "fp16", 16)
+    loaded = emulator.Program(read_image(write_image(program.image), "prog.bin"), program.machine)
+    loaded.run(random_inputs(program.graph, {}, 3), strict=True)
+    assert tags(program) == ["stacked"]
+    assert loaded.hazards == ()
+
+
+def test_right_where_lines_are_written_to_their_end() -> None:
+    """What engines write behind a result meets nothing that is still needed."""
+    made = fire(True)
+    program = compile_graph(made, "fp16", 16)
+    inputs = random_inputs(made, {}, 3)
+    loaded = emulator.Program(read_image(write_image(program.image), "prog.bin"), program.machine)
+    found = loaded.run(inputs, write_span="hostile")
+    assert_equal(dict(found), execute(program, inputs)[0])
+
+
+# --- which rows are needed --------------------------------------------------------------------------------
+
+
+def touched(windows: Sequence[Geometry], begin: int, count: int) -> list[set[int]]:
+    """The rows of each image, the last first, that lie under the windows of a block of rows, one by one."""
+    rows, found = set(range(begin, begin + count)), []
+    for g in reversed(windows):
+        taps = {r * g.strides[0] - g.begin[0] + tap for r in rows for tap in range(g.extent[0])}
+        rows = {row for row in taps if 0 <= row < g.height}
+        found.append(rows)
+    return found
+
+
+def window(height: int, kernel: int, stride: int, pad: int) -> Geometry:
+    rows = (height + 2 * pad - kernel) // stride + 1
+    return Geometry(height, 8, (kernel, 1), (stride, 1), (1, 1), (pad, 0), rows, 8)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_are_those_under_the_windows(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    windows, height = [], int(generator.integers(20, 40))
+    for _ in range(3):
+        kernel = int(generator.integers(1, 5))
+        pad = int(generator.integers(0, kernel))
+        windows.append(window(height, kernel, int(generator.integers(1, 3)), pad))
+        height = windows[-1].rows
+    for begin in range(height):
+        for count in range(1, min(4, height - begin) + 1):
+            rows = Rows(1, 0, 0, height)
+            for g, expected in zip(reversed(windows), touched(windows, begin, count), strict=True):
+                rows = rows.image(g)
+                first = max(rows.step * begin + rows.low, 0)
+                end = min(rows.step * (begin + count - 1) + rows.high + 1, rows.limit)
+                assert (first, end) == (min(expected), max(expected) + 1)
+                assert end - first <= rows.most(count)
+
+
+def test_rows_of_two_users_are_those_of_both() -> None:
+    wide, narrow = Rows(2, -3, 4, 40), Rows(2, 0, 1, 39)
+    assert wide.joined(narrow) == Rows(2, -3, 4, 40)
+    assert wide.hold(narrow)
+    assert not narrow.hold(wide)
+
+
+def test_rows_that_do_not_advance_alike() -> None:
+    with pytest.raises(ValueError, match="rows in steps of 2 and 1"):
+        Rows(2, 0, 0, 9).joined(Rows(1, 0, 0, 9))
+    assert not Rows(2, 0, 0, 9).hold(Rows(1, 0, 0, 9))

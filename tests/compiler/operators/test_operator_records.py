@@ -1,0 +1,220 @@
+"""Operator records against the definitions and the operator tests of the onnx package."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compiler.evaluation.infer import build_graph
+from compiler.evaluation.reference import run_reference
+from compiler.evaluation.tolerance import judge
+from compiler.graph import DTYPES, NEWEST_OPSET, GraphError, Node
+from compiler.operators import OPERATORS
+from compiler.operators.record import Attribute, Input, Operator
+from onnx_oracle import Case, as_array, describe, node_tests, onnx, supported
+
+# --- records against the definitions of the onnx package ---------------------------------------------------
+
+ONNX_NAMES = {"float": "float32"}
+PUBLIC = sorted(name for name, record in OPERATORS.items() if not record.internal)
+
+
+def test_newest_opset_is_that_of_the_onnx_package() -> None:
+    assert onnx.defs.onnx_opset_version() == NEWEST_OPSET
+
+
+REWORDED = ("GridSample",)
+"""Operators whose records begin with the set that gave the values of an attribute other names."""
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_oldest_opset_is_not_older_than_the_operator(name: str) -> None:
+    record = OPERATORS[name]
+    assert onnx.defs.has(name, record.since, "")
+    if record.since > 17 and name not in REWORDED:
+        assert not onnx.defs.has(name, record.since - 1, "")
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_record_agrees_with_the_onnx_definition(name: str) -> None:
+    for opset in range(max(17, OPERATORS[name].since), NEWEST_OPSET + 1):
+        schema = onnx.defs.get_schema(name, opset, "")
+        record = OPERATORS[name]
+        option = onnx.defs.OpSchema.FormalParameterOption
+        ours = [(i.optional, i.variadic) for i in record.inputs_at(opset)]
+        theirs = [(i.option == option.Optional, i.option == option.Variadic) for i in schema.inputs]
+        assert ours == theirs, opset
+        assert [o.optional for o in record.outputs] == [o.option == option.Optional for o in schema.outputs]
+        assert attributes_of(record, opset) == onnx_attributes(schema), opset
+
+
+def attributes_of(record: Operator, opset: int) -> dict[str, tuple[str, bool, object]]:
+    found = {}
+    for item in record.attributes:
+        if item.known_to(opset):
+            default: object = item.default
+            if item.kind == "float" and item.default is not None:
+                default = np.float32(item.default)
+            found[item.name] = (item.kind.upper(), item.required, default)
+    return found
+
+
+def onnx_attributes(schema: Any) -> dict[str, tuple[str, bool, object]]:
+    found = {}
+    for name, item in schema.attributes.items():
+        has_default = bool(item.default_value.name)
+        default = onnx.helper.get_attribute_value(item.default_value) if has_default else None
+        if isinstance(default, bytes):
+            default = default.decode()
+        if isinstance(default, float):
+            default = np.float32(default)
+        if isinstance(default, list):
+            default = tuple(v.decode() if isinstance(v, bytes) else v for v in default)
+        found[name] = (item.type.name, item.required, default)
+    return found
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_types_are_among_those_of_the_newest_definition(name: str) -> None:
+    schema = onnx.defs.get_schema(name, NEWEST_OPSET, "")
+    for ours, theirs in zip(OPERATORS[name].inputs, schema.inputs, strict=True):
+        allowed = {text.removeprefix("tensor(").rstrip(")") for text in theirs.types}
+        assert set(ours.types.allowed) <= {ONNX_NAMES.get(text, text) for text in allowed}
+    groups = [{i.name for i in schema.inputs if i.type_str == item.type_str} for item in schema.inputs]
+    ours_groups = [grouped(OPERATORS[name].inputs, item) for item in OPERATORS[name].inputs]
+    names = [{schema.inputs[k].name for k in group} for group in ours_groups]
+    assert names == groups
+
+
+def grouped(inputs: tuple[Input, ...], item: Input) -> set[int]:
+    return {index for index, other in enumerate(inputs) if other.types.name == item.types.name}
+
+
+# --- the operator tests of the onnx package ----------------------------------------------------------------
+
+REFUSED = {
+    "BatchNormalization": "training_mode must be 0",
+    "BitCast": "to must be the number of",
+    "Cast": "to must be the number of",
+    "Dropout": "training_mode must be false",
+    "EyeLike": "dtype must be the number of",
+    "QuantizeLinear": "must be",
+}
+
+
+#: Expected values that hang on a rounding of binary32, which the reference in binary64 does not make.
+BINARY32 = ("test_dynamicquantizelinear",)
+
+
+def chosen_node_tests() -> list[Any]:
+    chosen = []
+    for test in node_tests():
+        if test.name in BINARY32:
+            continue
+        inputs = named_inputs(test)
+        if inputs is not None and supported(test, inputs):
+            chosen.append(pytest.param(test, inputs, id=test.name))
+    return chosen
+
+
+def named_inputs(test: Any) -> dict[str, Any] | None:
+    values, _ = test.data_sets[0]
+    if not all(isinstance(v, onnx.TensorProto | np.ndarray | np.generic) for v in values):
+        return None
+    return {info.name: as_array(v) for info, v in zip(test.model.graph.input, values, strict=True)}
+
+
+def without_optional_outputs(node: Node) -> Node:
+    declared = OPERATORS[node.op].outputs
+    first = next(at for at, name in enumerate(node.outputs) if name)
+    kept = max(first + 1, sum(not item.optional for item in declared))
+    kept = len(node.outputs) if declared[-1].variadic else kept
+    return Node(node.op, node.name, node.inputs, node.outputs[:kept], node.attrs)
+
+
+def test_enough_node_tests_were_found() -> None:
+    assert len(chosen_node_tests()) >= 240
+
+
+@pytest.mark.parametrize(("test", "inputs"), chosen_node_tests())
+def test_node_test_of_onnx(test: Any, inputs: dict[str, Any]) -> None:
+    description = describe(test, inputs)
+    nodes = tuple(without_optional_outputs(node) for node in description.nodes)
+    description = type(description)(**{**vars(description), "nodes": nodes})
+    expected = as_array(test.data_sets[0][1][0])
+    try:
+        graph = build_graph(description)
+    except GraphError as error:
+        text = str(error)
+        assert any(f"({op})" in text and rule in text for op, rule in REFUSED.items()), text
+        assert is_beyond_the_rules(test), text
+        return
+    assert graph.outputs[0].dtype == expected.dtype.name
+    assert graph.outputs[0].shape == expected.shape
+    fed = {tensor.name: inputs[tensor.name] for tensor in graph.inputs}
+    got = run_reference(graph, fed)[graph.outputs[0].name]
+    verdict = judge("operator", "fp32", got, expected, declared=expected.dtype.name)
+    assert verdict.ok, verdict.text
+
+
+def is_beyond_the_rules(test: Any) -> bool:
+    """Node tests that are rightly refused, told by their names: training, blocks, types the chip has not."""
+    words = ("training", "with_dtype", "blocked_symmetric", "cast_", "empty_set_expanded")
+    return any(word in test.name for word in words)
+
+
+# --- any call is inferred or refused -----------------------------------------------------------------------
+
+
+def random_operand(rnd: random.Random, item: Input, base: list[int]) -> np.ndarray[Any, Any]:
+    """An operand that fits often but not always; those that must be constants hold small numbers."""
+    if item.constant:
+        length = rnd.choice([len(base), 1, 2, 2 * len(base)])
+        dtype = np.float32 if item.types.name == "T" else np.int64
+        return np.array([rnd.randint(-3, 4) for _ in range(length)], dtype)
+    shape = rnd.choice([base, base, base, base[1:], base[1:2], base[::-1], [rnd.randint(1, 4) for _ in base]])
+    dtype = np.dtype(np.float32) if rnd.random() < 0.9 else rnd.choice(list(DTYPES.values()))
+    return np.ones(shape, dtype)
+
+
+def random_attribute(rnd: random.Random, item: Attribute, rank: int) -> Any:
+    if item.allowed:
+        return rnd.choice(item.allowed)
+    if item.kind == "ints":
+        count = rnd.choice([rank, max(rank - 2, 1), max(2 * rank - 4, 1)])
+        return tuple(rnd.randint(0, 4) for _ in range(count))
+    return rnd.random() if item.kind == "float" else rnd.randint(-5, 5)
+
+
+def random_case(rnd: random.Random) -> Case:
+    record = OPERATORS[rnd.choice(PUBLIC)]
+    base = [rnd.choice([0, 1, 1, 2, 3, 4, 5]) for _ in range(rnd.randint(0, 4))]
+    operands, names = {}, []
+    for index in range(rnd.choice([len(record.inputs)] * 4 + [1, 2, 3])):
+        item = record.inputs[min(index, len(record.inputs) - 1)]
+        names.append("" if item.optional and rnd.random() < 0.4 else f"i{index}")
+        if names[-1]:
+            operands[names[-1]] = random_operand(rnd, item, base)
+    chosen = [item for item in record.attributes if item.required or rnd.random() < 0.4]
+    attrs = {item.name: random_attribute(rnd, item, len(base)) for item in chosen}
+    return Case(record.name, operands, attrs, rnd.choice([17, 18, 19, 20, 22, NEWEST_OPSET]), names)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_any_call_is_refused_in_one_line_or_computed_as_inferred(rnd: random.Random) -> None:
+    case = random_case(rnd)
+    try:
+        graph = case.graph()
+    except GraphError as error:
+        assert "\n" not in str(error)
+        return
+    output = graph.outputs[0]
+    got = run_reference(graph, case.fed())["out"]
+    assert got.shape == output.shape
+    assert got.dtype == (np.float64 if output.is_float else DTYPES[output.dtype])

@@ -1,0 +1,75 @@
+"""Products of matrices whose rows are counted over several axes, as exporters of linear layers write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from compiler.graph import Array
+from compiler.rewrite import rewrite_graph
+from compiler_harness import NodeSpec, draw, graph, ints
+from rewrite_harness import assert_same, becomes, ops, stays
+
+X = {"x": (2, 5, 6)}
+CONSTANTS: dict[str, Array] = {
+    "w": draw(6, 7),
+    "wt": draw(7, 6),
+    "b": draw(7, seed=2),
+    "flat": ints(-1, 6),
+    "apart": ints(2, 5, 7),
+    "heads": ints(2, 5, 7, 1),
+}
+
+
+def linear(product: NodeSpec, apart: str = "apart") -> list[NodeSpec]:
+    """A product of the rows of x; the activation behind it needs them where they were."""
+    return [
+        ("Reshape", ["x", "flat"], ["f"], {}),
+        product,
+        ("Reshape", ["p", apart], ["r"], {}),
+        ("Relu", ["r"], ["y"], {}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("product", "wanted"),
+    [
+        (("MatMul", ["f", "w"], ["p"], {}), ["MatMul", "Relu"]),
+        (("Gemm", ["f", "w"], ["p"], {}), ["MatMul", "Relu"]),
+        (("Gemm", ["f", "w", "b"], ["p"], {}), ["MatMul", "Add", "Relu"]),
+        (("Gemm", ["f", "wt", "b"], ["p"], {"transB": 1}), ["MatMul", "Add", "Relu"]),
+    ],
+    ids=["product", "gemm", "addend", "transposed"],
+)
+def test_rows_are_not_counted_together(product: NodeSpec, wanted: list[str]) -> None:
+    becomes(linear(product), X, CONSTANTS, wanted)
+
+
+def test_rows_that_were_others_before() -> None:
+    """As behind an attention: its heads side by side are the channels of the product."""
+    nodes = linear(("Gemm", ["f", "w", "b"], ["p"], {}))
+    becomes(nodes, {"x": (2, 5, 3, 2)}, CONSTANTS, ["Reshape", "MatMul", "Add", "Relu"])
+
+
+@pytest.mark.parametrize(
+    "attrs", [{"alpha": 2.0}, {"beta": 0.5}, {"alpha": 0.5, "transB": 1}], ids=["alpha", "beta", "both"]
+)
+def test_products_with_factors_stay(attrs: dict[str, float]) -> None:
+    weights = "wt" if "transB" in attrs else "w"
+    before = graph(linear(("Gemm", ["f", weights, "b"], ["p"], attrs)), X, CONSTANTS)
+    after = rewrite_graph(before)
+    assert_same(before, after)
+    assert "Gemm" in ops(after)
+
+
+def test_a_product_that_others_read_stays() -> None:
+    nodes = [*linear(("Gemm", ["f", "w"], ["p"], {})), ("Exp", ["p"], ["z"], {})]
+    stays(nodes, X, CONSTANTS, outputs=("y", "z"))
+
+
+def test_columns_that_are_taken_apart_stay() -> None:
+    stays(linear(("Gemm", ["f", "w"], ["p"], {}), "heads"), X, CONSTANTS)
+
+
+def test_weights_that_are_computed_and_transposed_stay() -> None:
+    nodes = linear(("Gemm", ["f", "g"], ["p"], {"transB": 1}))
+    stays(nodes, {**X, "g": (7, 6)}, {name: CONSTANTS[name] for name in ("flat", "apart")})

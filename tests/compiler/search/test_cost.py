@@ -1,0 +1,204 @@
+"""What the compiler thinks a phase costs, against the simulated time of the same code as a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import asm
+from compiler.codegen.expr import Address, add, minimum, multiply
+from compiler.codegen.kernel import Kernel, Target
+from compiler.search.cost import estimate
+from compiler.search.cost.pricing import Price
+from compiler.search.cost.timeline import Timeline
+from emulator.program import Program
+from tx8isa.cost.instructions import TICKS
+from tx8isa.machine.description import load_machine
+from tx8isa.numbers.formats import Format
+from tx8isa.records.record import Engine
+
+MACHINE = load_machine(None)
+DATA = Address("data")
+PROLOGUE = """
+        .section .ddr.bss
+        .balign 4096
+data:   .space 0x800000
+        .text
+_start: csrr s11, mhartid
+        li t0, {tiles}
+        bltu s11, t0, 1f
+        li a7, 93
+        ecall
+1:
+"""
+EPILOGUE = """
+        ncc.wait
+        li a0, 0
+        li a7, 93
+        ecall
+"""
+
+
+def made(write: Callable[[Kernel], None], tiles: int) -> Kernel:
+    k = Kernel("p0", Target(tiles, 1 << 20, Format.FP16), 1 << 20)
+    write(k)
+    k.place_buffers()
+    return k
+
+
+def simulated(k: Kernel) -> float:
+    """Cycles of the phase as a program, without what happens once in a program."""
+    text = PROLOGUE.format(tiles=k.target.tiles) + "\n".join(k.text()) + EPILOGUE
+    system = Program(asm.assemble(text), MACHINE).start({}, timed=True)
+    system.run()
+    assert system.cycles is not None
+    timing = MACHINE.timing
+    once = timing.core.issue_cold.value - timing.core.issue.value
+    sends = any("dte." in text for text in k.text())
+    return system.cycles - once - (timing.dte.first.value if sends else 0)
+
+
+def stream(k: Kernel) -> None:
+    """Load, arithmetic and store, many slices a tile: DDR is the bound."""
+    with k.items(200) as item:
+        x, y = k.buffer("x", 8192), k.buffer("y", 8192)
+        place = add(DATA, multiply(item, 8192))
+        k.emit("rdma.fp16", dst=x, src=place, n=4096)
+        k.emit("ct.mul.vs.fp16", dst=y, src0=x, src1=2.0, n=4096)
+        k.emit("wdma.fp16", dst=place, src=y, n=4096)
+
+
+def arithmetic(k: Kernel) -> None:
+    """Several instructions on what is there: the vector engine is the bound."""
+    x = k.buffer("x", 65536)
+    k.emit("td.memset.fp16", dst=x, value=1.0, n=32768)
+    with k.loop(30):
+        y = k.buffer("y", 65536)
+        k.emit("ct.add.vv.fp16", dst=y, src0=x, src1=x, n=32768)
+        k.emit("ct.exp.v.fp16", dst=y, src0=y, n=1024)
+
+
+def products(k: Kernel) -> None:
+    """Tails, nested loops and the matrix engine."""
+    with k.items(37) as item:
+        rows = k.let(minimum(64, 37 * 64 - 20 - multiply(item, 64)))
+        total = k.buffer("total", 32768)
+        k.emit("td.memset.fp32", dst=total, value=0.0, n=8192)
+        with k.loop(5) as step:
+            a, b = k.buffer("a", 16384), k.buffer("b", 32768)
+            k.emit("rdma.fp16", dst=a, src=add(DATA, multiply(step, 16384)), n=64, stride0=64, iter0=128)
+            k.emit("rdma.fp16", dst=b, src=DATA, n=16384)
+            k.emit(
+                "ne.gemm.fp16", a=a, b=b, out=total, psum=total, m=rows, k=128, n=128, rt=1, out_format="fp32"
+            )
+        k.emit("wdma.fp32", dst=add(DATA, multiply(item, 32768)), src=total, n=8192)
+
+
+def short(k: Kernel) -> None:
+    """Instructions so short that the core cannot keep up, and a queue of moves that fills."""
+    x, y = k.buffer("x", 4096), k.buffer("y", 4096)
+    k.emit("td.memset.fp16", dst=x, value=1.0, n=2048)
+    with k.loop(40):
+        k.emit("ct.neg.v.fp16", dst=x, src0=x, n=64)
+    with k.loop(12):
+        k.emit(
+            "td.gatherscatter", dst=y, src0=x, n=4, src_stride0=8, src_iter0=256, dst_stride0=4, dst_iter0=256
+        )
+
+
+def few(k: Kernel) -> None:
+    """Work for three of the tiles."""
+    with k.items(3) as item:
+        x = k.buffer("x", 65536)
+        k.emit("rdma.fp16", dst=x, src=add(DATA, multiply(item, 65536)), n=32768)
+    k.synchronize()
+
+
+def shared(k: Kernel) -> None:
+    """Every tile loads a part and gives it to all others, twice."""
+    with k.loop(2):
+        x = k.buffer("x", 16384 * k.target.tiles)
+        mine = k.let(multiply(k.tile, 16384))
+        k.emit("rdma.fp16", dst=add(x, mine), src=add(DATA, mine), n=8192)
+        k.emit("ncc.wait")
+        k.emit("dte.broadcast", dst=add(x, mine), src=add(x, mine), tiles=(1 << k.target.tiles) - 1, n=16384)
+        k.emit("dte.wait")
+        k.emit("ncc.barrier", tiles=(1 << k.target.tiles) - 1)
+
+
+@pytest.mark.parametrize(
+    "write", [stream, arithmetic, products, short, few, shared], ids=lambda w: w.__name__
+)
+@pytest.mark.parametrize("tiles", [1, 4, 16])
+def test_estimates_are_near_simulated_time(write: Callable[[Kernel], None], tiles: int) -> None:
+    """Another model of the same machine: the mesh, queues and dependencies by bytes are its own.
+
+    Ways that cross on the mesh are only there, so what all tiles send to all is farther off.
+    """
+    if write is shared and tiles == 1:
+        pytest.skip("one tile shares with nobody")
+    k = made(write, tiles)
+    found = estimate(k, MACHINE).cycles
+    assert found == pytest.approx(simulated(k), rel=0.4 if write is shared and tiles == 16 else 0.15)
+
+
+def test_tiles_without_work_are_not_counted() -> None:
+    assert estimate(made(few, 16), MACHINE).tiles == 3
+    assert estimate(made(stream, 16), MACHINE).tiles == 16
+
+
+def test_bytes_are_those_of_all_tiles() -> None:
+    assert estimate(made(few, 16), MACHINE).ddr_bytes == 3 * 65536
+
+
+def line() -> Timeline:
+    return Timeline(MACHINE, 1)
+
+
+def price(cycles: int, ddr_bytes: int = 0) -> Price:
+    return Price(cycles * TICKS, ddr_bytes, 0)
+
+
+ISSUE = round(MACHINE.timing.core.issue.value * TICKS)
+
+
+def test_engines_run_beside_each_other() -> None:
+    t = line()
+    t.issue(Engine.CT, price(10_000), [], [(0, 256)])
+    t.issue(Engine.NE, price(10_000), [], [(256, 512)])
+    assert t.now == 2 * ISSUE + 10_000 * TICKS
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("", "x"), ("x", ""), ("", "")], ids=["read later", "read before", "written twice"]
+)
+def test_what_touches_the_same_bytes_waits(first: str, second: str) -> None:
+    t, x = line(), [(1000, 2000)]
+    t.issue(Engine.CT, price(10_000), x if first else [], [] if first else x)
+    y = [(1999, 3000)]
+    t.issue(Engine.NE, price(10_000), y if second else [], [] if second else y)
+    assert t.now == ISSUE + 20_000 * TICKS
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_other_bytes_or_two_reads_do_not(writes: bool) -> None:
+    t, x, y = line(), [(1000, 2000)], [(2000, 3000)]
+    t.issue(Engine.CT, price(10_000), [] if writes else x, x if writes else [])
+    t.issue(Engine.NE, price(10_000), x if not writes else y, [])
+    assert t.now == 2 * ISSUE + 10_000 * TICKS
+
+
+def test_a_full_queue_holds_the_core() -> None:
+    t = line()
+    for _ in range(8):
+        t.issue(Engine.TDMA, price(10_000), [], [])
+    assert t.core >= 30_000 * TICKS
+
+
+def test_a_transfer_takes_its_share_of_ddr() -> None:
+    alone, among = Timeline(MACHINE, 1), Timeline(MACHINE, 16)
+    for t in (alone, among):
+        t.issue(Engine.RDMA, price(3000, 90_000), [], [])
+    assert alone.now == ISSUE + 3000 * TICKS
+    assert among.now == ISSUE + 16 * 90_000 * TICKS // 150

@@ -1,0 +1,336 @@
+"""The search over divisions of work: what it tries, what it keeps, and what plans make of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from compiler.cli import main
+from compiler.codegen.expr import ceil_div
+from compiler.codegen.kernel import Kernel, Target
+from compiler.codegen.slices.tensors import DdrTensor
+from compiler.driver import compile_graph
+from compiler.graph import Graph, GraphError
+from compiler.lowering.record import LOWERINGS, Cut, Lowering, Order, Step, Work
+from compiler.operators.record import Call
+from compiler.search import EFFORTS, Effort, Search, Template, search, signature, template_key
+from compiler.search.plan import plan_of, plan_text, read_plan
+from compiler_harness import draw, graph, small_machine
+from tx8isa.numbers.formats import Format
+
+TARGET = Target(4, 0x10000, Format.FP16)
+SIZES = (64, 16, 4096, 1 << 20, 256)
+"""Bytes of a slice that the lowering below proposes; the fourth does not fit."""
+
+
+def copy(k: Kernel, work: Work) -> None:
+    """A lowering that moves bytes in slices of a size; its rule are slices of 128."""
+    size = 128 if work.cut is None else work.cut.size("bytes")
+    with k.items(ceil_div(work.output.size, size)) as item:
+        data = k.buffer("data", size)
+        k.emit("rdma.int8", dst=data, src=work.input(0).at(item * size), n=size)
+        k.emit("wdma.int8", dst=work.output.at(item * size), src=data, n=size)
+
+
+def proposals(target: Target, work: Work) -> Iterator[Cut]:
+    return (Cut(sizes=(("bytes", size),)) for size in SIZES)
+
+
+@pytest.fixture(autouse=True)
+def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LOWERINGS, "Copy", Lowering("Copy", copy, Order.PLAIN, cuts=proposals))
+    monkeypatch.setitem(LOWERINGS, "Plain", Lowering("Plain", copy, Order.PLAIN))
+
+
+def tensor(name: str, size: int = 8192, fmt: Format = Format.INT8) -> DdrTensor:
+    return DdrTensor(name, fmt, (size,))
+
+
+def template(op: str = "Copy", size: int = 8192, count: int = 1) -> Template:
+    work = Work("node", op, None, (tensor("x", size),), tensor("y", size))
+    return Template(template_key(signature(work, TARGET)), work, TARGET, count)
+
+
+def slice_bytes(kernel: Kernel) -> int:
+    """A price that likes large slices."""
+    return 100_000 - max(buffer.size for buffer in kernel.buffers)
+
+
+def test_the_cheapest_candidate_that_fits_is_kept() -> None:
+    (found,) = Search(slice_bytes, Effort(100, 100, 100)).run([template()])
+    assert found.best.cut == Cut(sizes=(("bytes", 4096),))
+    assert [trial.cycles for trial in found.trials] == [99_872, 99_936, 99_984, 95_904, None, 99_744]
+    assert "does not fit the 65536 bytes of SPM" in found.trials[4].problem
+
+
+def test_the_rule_stays_when_nothing_is_better() -> None:
+    (found,) = Search(lambda kernel: 7, Effort(100, 100, 100)).run([template()])
+    assert found.best.cut is None
+
+
+def test_no_more_is_tried_than_the_effort_allows() -> None:
+    (found,) = Search(slice_bytes, Effort(2, 0, 100)).run([template()])
+    assert [trial.cut for trial in found.trials] == [None, *[Cut(sizes=(("bytes", n),)) for n in SIZES[:2]]]
+
+
+def test_who_watches_hears_of_every_candidate() -> None:
+    heard: list[tuple[int, int, int]] = []
+    search = Search(slice_bytes, Effort(2, 0, 100), watch=lambda *numbers: heard.append(numbers))
+    found = search.run([template(), template(size=4096)])
+    assert sum(len(each.trials) for each in found) == len(heard)
+    assert [tried for _, _, tried in heard] == list(range(len(heard)))
+    assert [done for done, _, _ in heard] == sorted(done for done, _, _ in heard)
+    assert {total for _, total, _ in heard} == {2}
+    assert heard[-1][0] == 1
+
+
+def test_templates_share_the_effort_by_their_cycles() -> None:
+    assert Effort(100, 3, 60).shares([10, 300, 690]) == [3, 30, 60]
+    assert EFFORTS["off"].shares([5, 5]) == [0, 0]
+
+
+def test_short_templates_are_not_worth_many_candidates() -> None:
+    assert Effort(100, 4, 60, worth=500).shares([300, 1700, 98_000]) == [0, 3, 60]
+
+
+def test_a_lowering_without_proposals_is_tried_with_smaller_slices() -> None:
+    seen: list[int] = []
+
+    def price(kernel: Kernel) -> int:
+        seen.append(kernel.budget)
+        return kernel.budget
+
+    (found,) = Search(price, Effort(100, 100, 100)).run([template("Plain", 1 << 20)])
+    assert seen == [0x10000, 4096, 4096, 4096]
+    assert found.best.cycles == 4096
+
+
+def test_a_template_for_which_nothing_fits_is_an_error() -> None:
+    tight = replace(template(), target=replace(TARGET, spm_bytes=8))
+    with pytest.raises(GraphError, match=r"node 'node' \(Copy\): .* does not fit"):
+        Search(slice_bytes, Effort(1, 1, 1)).run([tight])
+
+
+def test_the_stop_by_the_clock_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    times = iter([0.0, 1.0, 2.0, 10_000.0, 10_000.0, 10_000.0])
+    made = Search(slice_bytes, Effort(100, 100, 100), lambda: next(times))
+    found = made.run([template(), template(size=4096)])
+    assert [len(each.trials) for each in found] == [3, 1]
+    assert "search stopped after 300 s: 2 of 2 templates were not searched to the end" in caplog.text
+
+
+def call(value: float = 1.0, shape: tuple[int, ...] = (8,)) -> Call:
+    from compiler.graph import Tensor
+
+    return Call(20, {"alpha": value}, (Tensor("x", "float32", shape),), (None,), ("y",))
+
+
+BASE = Work("n", "Copy", call(), (tensor("x"),), tensor("y"))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(BASE, op="Plain"),
+        replace(BASE, call=call(2.0)),
+        replace(BASE, call=call(1.0, (9,))),
+        replace(BASE, inputs=(tensor("x", 4096),)),
+        replace(BASE, inputs=(tensor("x", fmt=Format.FP16),)),
+        replace(BASE, inputs=(tensor("y"),)),
+        replace(BASE, inputs=(replace(tensor("x"), value=draw(8192)),)),
+        replace(BASE, inputs=(replace(tensor("x"), blocked=True),)),
+        replace(BASE, channels_last=True),
+        replace(BASE, extra={"perm": (0, 1)}),
+        replace(BASE, steps=(Step("s", "Relu", call(), (None,), (0,)),)),
+    ],
+)
+def test_what_makes_a_template_another(other: Work) -> None:
+    assert signature(other, TARGET) != signature(BASE, TARGET)
+
+
+def test_names_and_values_of_constants_make_no_template_another() -> None:
+    one = replace(BASE, inputs=(replace(tensor("x"), value=draw(8192)),))
+    two = replace(one, name="m", inputs=(replace(tensor("z"), value=draw(8192, seed=6)),), output=tensor("w"))
+    assert signature(one, TARGET) == signature(two, TARGET)
+    assert template_key(signature(one, TARGET)) == template_key(signature(two, TARGET))
+
+
+def test_fewer_tiles_are_another_template() -> None:
+    assert signature(BASE, TARGET) != signature(BASE, replace(TARGET, tiles=2))
+
+
+def test_what_cannot_be_compared_is_not_taken_for_equal() -> None:
+    with pytest.raises(TypeError, match="a work cannot be compared by"):
+        signature(replace(BASE, extra={"what": object()}), TARGET)
+
+
+def test_a_plan_says_what_was_decided(tmp_path: Path) -> None:
+    found = Search(slice_bytes, Effort(100, 100, 100)).run([template()])
+    path = tmp_path / "plan.json"
+    path.write_text(plan_text(plan_of(found)))
+    decision = read_plan(path).decision(found[0].key, "node")
+    assert decision.cut is not None
+    assert decision.cut.cut() == found[0].best.cut
+    assert decision.cycles == 95_904
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "plan.json: not a plan: Input data was truncated"),
+        ('{"format": 1}', "plan.json: not a plan: Object missing required field `templates`"),
+        ('{"format": 2, "templates": {}}', "plan.json: plan of format 2; known is 1"),
+        (
+            '{"format": 1, "templates": {"k": {"cut": {"tile": {}}, "cycles": 1}}}',
+            "not a plan: Object contains unknown field `tile`",
+        ),
+    ],
+)
+def test_files_that_hold_no_plan(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(text)
+    with pytest.raises(GraphError, match=message):
+        read_plan(path)
+
+
+def network() -> Graph:
+    nodes = [
+        ("Softmax", ["x"], ["s"], {}),
+        ("MatMul", ["s", "v"], ["a"], {}),
+        ("Relu", ["a"], ["b"], {}),
+        ("MatMul", ["b", "w"], ["c"], {}),
+        ("Relu", ["c"], ["d"], {}),
+        ("Softmax", ["d"], ["y"], {}),
+    ]
+    return graph(nodes, {"x": (200, 192)}, {"v": draw(192, 192), "w": draw(192, 192, seed=6)})
+
+
+def test_a_plan_gives_the_same_program_without_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched = compile_graph(network(), "fp16", search="full")
+    assert searched.report is not None
+    path = tmp_path / "plan.json"
+    path.write_text(plan_text(searched.report.plan))
+
+    def none(*given: object) -> list[object]:
+        raise AssertionError("a search in spite of the plan")
+
+    monkeypatch.setattr(search.Search, "run", none)
+    again = compile_graph(network(), "fp16", plan=path)
+    assert again.text == searched.text
+    assert again.constants == searched.constants
+
+
+def test_the_search_is_deterministic() -> None:
+    first, second = (compile_graph(network(), "fp16", search="full") for _ in range(2))
+    assert first.text == second.text
+    assert first.report is not None
+    assert second.report is not None
+    assert first.report.templates == second.report.templates
+
+
+def test_equal_groups_are_searched_once() -> None:
+    report = compile_graph(network(), "fp16").report
+    assert report is not None
+    counts = {entry.node: entry.groups for entry in report.templates}
+    assert counts["n1"] == 2
+    numbers = {phase.name: phase.template for phase in report.phases}
+    assert numbers["n1"] == numbers["n3"]
+
+
+def test_no_search_leaves_everything_to_the_rules() -> None:
+    report = compile_graph(network(), "fp16", search="off").report
+    assert report is not None
+    assert all(phase.cut is None and phase.estimate is None for phase in report.phases)
+    assert all(not entry.tried for entry in report.templates)
+
+
+@pytest.mark.parametrize("effort", ["off", "fast", "full"])
+def test_whatever_is_chosen_computes_the_same(effort: str) -> None:
+    from compiler.tools.run import check, random_inputs
+
+    made = network()
+    program = compile_graph(made, "fp16", 4, small_machine(0x20000), search=effort)
+    outcome = check(program, {name: 0.1 * x for name, x in random_inputs(made, {}, 1).items()})
+    assert outcome.ok, outcome.verdicts
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda plan: plan["templates"].clear(),
+            "the plan has no entry for node '.*': it was made for another",
+        ),
+        (
+            lambda plan: [
+                entry.update(cut={"sizes": {"elephants": 3}}) for entry in plan["templates"].values()
+            ],
+            r"entry for node '.*' \(.*\) cannot be used: its lowering does not know this division",
+        ),
+    ],
+)
+def test_a_plan_for_something_else(tmp_path: Path, change: object, message: str) -> None:
+    report = compile_graph(network(), "fp16").report
+    assert report is not None
+    plan = json.loads(plan_text(report.plan))
+    change(plan)  # type: ignore[operator]
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(plan))
+    with pytest.raises(GraphError, match=message):
+        compile_graph(network(), "fp16", plan=path)
+
+
+def test_an_unknown_effort() -> None:
+    with pytest.raises(
+        GraphError, match="unknown search 'fats'; allowed are off, fast, full; did you mean 'fast'"
+    ):
+        compile_graph(network(), "fp16", search="fats")
+
+
+def graph_file(folder: Path) -> Path:
+    node = {"op": "Softmax", "name": "soft", "inputs": ["x"], "outputs": ["y"]}
+    given = {"name": "x", "dtype": "float32", "shape": [40, 30]}
+    path = folder / "g.json"
+    path.write_text(
+        json.dumps({"name": "g", "opset": 20, "inputs": [given], "outputs": ["y"], "nodes": [node]})
+    )
+    return path
+
+
+def test_the_report_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [str(graph_file(tmp_path)), "--dtype", "fp16", "--run", "--report", "-", "--no-cache"]
+    assert main(arguments) == 0
+    report = json.loads(capsys.readouterr().out)
+    names = [phase["name"] for phase in report["phases"]]
+    assert names == ["x.cast", "soft", "y.cast"]
+    for phase in report["phases"]:
+        assert phase["estimate"] > 0
+        assert phase["simulated"] > 0
+        assert {region["name"] for region in phase["writes"]} <= {region["name"] for region in report["ddr"]}
+        assert all(buffer["address"] + buffer["size"] <= 0x300000 for buffer in phase["spm"])
+    assert [entry["groups"] for entry in report["templates"]] == [1, 1, 1]
+    assert all(entry["tried"][0]["cut"] is None for entry in report["templates"])
+
+
+def test_report_and_plan_as_files(tmp_path: Path) -> None:
+    path = graph_file(tmp_path)
+    plan, report = tmp_path / "plan.json", tmp_path / "report.json"
+    wanted = ["--report", str(report), "--save-plan", str(plan)]
+    assert main([str(path), "-q", "-o", str(tmp_path / "a"), "--no-cache", *wanted]) == 0
+    assert json.loads(report.read_text())["phases"][0]["simulated"] is None
+    assert json.loads(report.read_text())["plan"] == json.loads(plan.read_text())
+    assert main([str(path), "-q", "-o", str(tmp_path / "b"), "--plan", str(plan)]) == 0
+    assert (tmp_path / "a" / "prog.bin").read_bytes() == (tmp_path / "b" / "prog.bin").read_bytes()
+
+
+def test_a_plan_is_for_one_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([str(graph_file(tmp_path)), "other.json", "--plan", "plan.json"])
+    assert caught.value.code == 2
+    assert "--plan, --save-plan and --report are for a single graph" in capsys.readouterr().err

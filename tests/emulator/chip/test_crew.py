@@ -1,0 +1,271 @@
+"""Rounds of tiles that go on without Python, by any number of threads, against rounds that Python ends.
+
+A run with simulated time has an observer, and then Python sees the end of every round.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chip_bench import W, build, chip
+from crew_programs import needs_jit, outcome
+from emulator import native
+from emulator.chip.pause import Pause
+from emulator.chip.system import System
+from emulator.memory import stop
+from emulator.native.primitives.memory import view_i64
+from emulator.native.primitives.threads import atomic_add, atomic_load, relax
+from emulator.tile.fault import Fault
+from emulator.tile.tile import Tile
+
+FOUR, MANY = chip(4, 0x4000), chip(64, 0x1000)
+EXIT = "\n li a0, 0\n li a7, 93\n ecall\n"
+OWN = "_start: csrr s0, mhartid\n"
+
+
+def run(text: str, machine: Any = FOUR, **options: Any) -> System:
+    system = build(text + EXIT, machine, **options)
+    system.run()
+    return system
+
+
+def python_rounds(monkeypatch: pytest.MonkeyPatch, text: str, **options: Any) -> int:
+    """How many rounds of a program Python ends."""
+    ended, end_round = [], System.end_round
+
+    def count(system: System) -> bool:
+        ended.append(0)
+        return end_round(system)
+
+    monkeypatch.setattr(System, "end_round", count)
+    run(text, **options)
+    return len(ended)
+
+
+LOOP = f"{OWN} li s1, 100\n1: ncc.barrier\n addi s1, s1, -1\n bnez s1, 1b"
+
+
+@needs_jit
+def test_barriers_need_no_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert python_rounds(monkeypatch, LOOP) < 5
+    assert python_rounds(monkeypatch, LOOP, threads=3) < 5
+
+
+def test_python_ends_every_round_for_observers(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert python_rounds(monkeypatch, LOOP, timed=True) > 100
+
+
+def schedule(groups: list[int], tiles: int) -> str:
+    """Each tile passes the barriers of the sets it is in, in order, and sends the next tile a sum between."""
+    lines = [OWN, " li s1, 1"]
+    for number, group in enumerate(groups):
+        lines += [
+            f" li t0, {group}",
+            " srl t1, t0, s0",
+            " andi t1, t1, 1",
+            f" beqz t1, {number + 10}f",
+            " ncc.barrier tiles=t0",
+            f" li t2, {W.spm_weak}",
+            " lw t3, 0x104(t2)",
+            " add s1, s1, t3",
+            " sw s1, 0x100(t2)",
+            f" addi t4, s0, 1\n li t5, {tiles}\n rem t4, t4, t5",
+        ]
+        if number % 3 == 2:
+            lines.append(" dte.unicast dst=0x104, src=0x100, tile=t4, n=4\n dte.wait")
+        lines.append(f"{number + 10}:")
+    return "\n".join(lines)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.integers(1, 15), min_size=1, max_size=12), st.integers(1, 4))
+def test_any_sets_of_tiles_as_with_an_observer(groups: list[int], threads: int) -> None:
+    text = schedule(groups, 4)
+    assert outcome(run(text, threads=threads)) == outcome(run(text, timed=True))
+
+
+def test_sixty_four_tiles() -> None:
+    groups = [(1 << 64) - 1, 1 << 63 | 1, (1 << 64) - 1]
+    text = schedule(groups, 64)
+    one = outcome(run(text, MANY))
+    assert one == outcome(run(text, MANY, threads=2)) == outcome(run(text, MANY, timed=True))
+
+
+def message(text: str, limit: int | None = None, **options: Any) -> str:
+    system = build(text + EXIT, FOUR, **options)
+    with pytest.raises(Fault) as fault:
+        system.run(limit)
+    return str(fault.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "expected"),
+    [
+        (f"{OWN} beqz s0, 9f\n ncc.barrier\n9:", None, "tile 1 .* waits at barrier 0xf for tile 0 .*exited"),
+        (
+            f"{OWN} ncc.barrier\n li t0, 3\n beqz s0, 1f\n li t0, 6\n1: ncc.barrier tiles=t0",
+            None,
+            "'tiles' = 0x6, expected a set with",
+        ),
+        (f"{OWN} ncc.barrier\n li t0, 1\n ncc.barrier tiles=t0", None, "'tiles' = 0x1, expected a set with"),
+        (f"{OWN} ncc.barrier\n ebreak", None, "ebreak"),
+        (f"{OWN}1: ncc.barrier\n j 1b", 1000, "stopped after 1000 instructions"),
+    ],
+)
+def test_faults_are_those_with_an_observer(text: str, limit: int | None, expected: str) -> None:
+    first = message(text, limit)
+    assert re.search(expected, first)
+    assert first == message(text, limit, threads=3) == message(text, limit, timed=True)
+
+
+def test_a_pause_stops_in_the_round_that_it_always_did() -> None:
+    text = schedule([15] * 6, 4)
+    plain, watched = build(text + EXIT, FOUR), build(text + EXIT, FOUR, timed=True)
+    assert plain.run(pause=Pause(40)) and watched.run(pause=Pause(40))
+    assert outcome(plain) == outcome(watched) and plain.slices == watched.slices
+    plain.run()
+    assert outcome(plain) == outcome(run(text))
+
+
+def test_an_interrupt_ends_rounds_that_would_go_on_for_ever() -> None:
+    class Stop(Exception):
+        """What the signal handler raises."""
+
+    def stop(number: int, frame: object) -> None:
+        raise Stop
+
+    system = build(f"{OWN}1: ncc.barrier\n j 1b{EXIT}", FOUR, threads=2)
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(Stop):
+            system.run()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+@needs_jit
+def test_a_defect_in_one_thread_leaves_no_other_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(system: System, *of: object) -> bool:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(System, "_go_on", broken)
+    with pytest.raises(ZeroDivisionError):
+        run(LOOP.replace(OWN, f"{OWN} csrr t1, misa\n"), threads=3)
+
+
+# -- exits that need no Python -------------------------------------------------------------------------------
+
+
+@needs_jit
+def test_a_run_that_nobody_watches_comes_to_python_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its tiles read their number, issue instructions, and exit in different rounds."""
+    text = f"{OWN} td.memset.int32 dst=0x100, value=7, n=64\n ncc.wait\n bnez s0, 1f"
+    text += "\n ncc.barrier tiles=1\n1:"
+    reasons, serve = set[int](), System.serve
+
+    def note(system: System, tile: Tile, reason: int) -> None:
+        reasons.add(reason)
+        serve(system, tile, reason)
+
+    monkeypatch.setattr(System, "serve", note)
+    assert python_rounds(monkeypatch, text, threads=2) == 1
+    assert reasons == {stop.KERNEL}
+
+
+def ending(call: str) -> str:
+    """Tiles with work in the queues of two workers that leave one by one, their last words behind them."""
+    return f"""{OWN}
+        td.memset.int32 dst=0x200, value=s0, n=64
+        li t0, 1
+        sll t0, t0, s0
+        ncc.barrier tiles=t0
+        td.memset.int32 dst=0x100, value=9, n=64
+        td.memset.int32 dst=0x100, value=5, n=32, worker=1
+        dte.unicast dst=0x400, src=0x200, tile=s0, n=64
+        slli a0, s0, 8
+        li a7, {call}
+        ecall
+        ebreak"""
+
+
+@pytest.mark.parametrize("call", ["93", "94"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_exits_are_those_with_an_observer(call: str, threads: int) -> None:
+    plain, watched = run(ending(call), threads=threads), run(ending(call), timed=True)
+    assert outcome(plain) == outcome(watched)
+    assert [tile.exit_code for tile in plain.tiles] == [0] * 4
+    assert all(not tile.pending() and tile.spm.data[0x400] == tile.number for tile in plain.tiles)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"{OWN} mv a0, s0\n li a7, 93\n ecall", "the program exited with status 1"),
+        (f"{OWN} li a7, 92\n ecall\n mv a0, s0\n li a7, 94\n ecall", "the program exited with status 1"),
+        (f"{OWN} li a7, 93\n beqz s0, 1f\n ebreak\n1:", "ebreak: there is no debugger"),
+        (f"{OWN} csrw mhartid, s0", "csrrw: cannot write CSR 0xf14, mhartid"),
+        (f"{OWN} csrs mhartid, s0", "csrrs: cannot write CSR 0xf14, mhartid"),
+        ("_start: csrr s0, 0xf15", "cannot read CSR 0xf15"),
+    ],
+)
+def test_what_python_serves_as_before(text: str, expected: str) -> None:
+    first = message(text)
+    assert expected in first
+    assert first == message(text, threads=3) == message(text, timed=True)
+
+
+@pytest.mark.parametrize("read", ["csrr s1, mhartid", "csrrc s1, mhartid, zero", "csrrsi s1, mhartid, 0"])
+def test_every_way_to_read_the_number_of_the_core(read: str) -> None:
+    system = run(f"_start: csrr zero, mhartid\n {read}", MANY)
+    assert [tile.register(9) for tile in system.tiles] == list(range(64))
+    assert {(tile.retired, tile.register(0)) for tile in system.tiles} == {(5, 0)}
+
+
+# -- words that several threads change -----------------------------------------------------------------------
+
+
+def count(address: int, times: int) -> int:
+    for _ in range(times):
+        atomic_add(address, 3)
+    return atomic_load(address)
+
+
+def patience(first: int, last: int) -> int:
+    total = 0
+    for looks in range(first, last):
+        total += relax(looks)
+    return total
+
+
+@needs_jit
+def test_no_addition_is_lost() -> None:
+    kernel, word = native.compile_kernel(count, "atomic count", 2), np.zeros(1, np.int64)
+    each = 200_000
+    threads = [threading.Thread(target=native.call, args=(kernel, word.ctypes.data, each)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert word[0] == 3 * 4 * each
+
+
+def test_the_plain_meaning_of_additions() -> None:
+    word = np.int64([5])
+    assert (atomic_add(word.ctypes.data, -7), atomic_load(word.ctypes.data)) == (5, -2)
+    assert view_i64(word.ctypes.data, 1)[0] == -2
+    assert native.call(native.compile_kernel(count, "atomic count", 2), word.ctypes.data, 4) == 10
+
+
+@needs_jit
+def test_waiting_gives_nothing_at_any_length() -> None:
+    kernel = native.compile_kernel(patience, "patience", 2)
+    assert native.call(kernel, 0, 2200) == 0 == patience(0, 2)

@@ -1,0 +1,84 @@
+"""Every example runs the same with and without simulated time, on any number of host threads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import asm
+from c_tools import EXAMPLES, make, needs_gcc
+from emulator import Program, load
+from emulator.chip.system import System
+from emulator.program import travel_dtype
+from paths import ROOT
+from time_bench import Keep
+from tx8isa.machine.description import load_machine
+
+FOLDER = ROOT / "examples"
+GRAPHS = ["digits/digits.json", "batchnorm/bn30.json", "attention/attention.json"]
+C_PROGRAMS = sorted(path.stem for path in EXAMPLES.glob("*.c") if path.stem != "runtime")
+
+
+def run(program: Program, **options: object) -> System:
+    rng = np.random.default_rng(7)
+    inputs = {b.name: rng.uniform(-1, 1, b.shape).astype(travel_dtype(b)) for b in program.inputs}
+    system = program.start(inputs, **options)  # type: ignore[arg-type]
+    system.run()
+    return system
+
+
+def check(program: Program, threads_of_runs: tuple[int, ...] = (1, 2, 4)) -> None:
+    """Compare runs with time on several numbers of threads with one without."""
+    plain, kept = run(program, timed=False), []
+    outputs = program.results(plain)
+    for threads in threads_of_runs:
+        sink = Keep()
+        timed = run(program, sinks=[sink], threads=threads)
+        for a, b in zip(plain.tiles, timed.tiles, strict=True):
+            assert np.array_equal(a.spm.data, b.spm.data)
+            assert np.array_equal(a.counts, b.counts)
+            assert np.array_equal(a.words[:33], b.words[:33])
+            assert a.retired == b.retired
+        for name, array in program.results(timed).items():
+            assert array.tobytes() == outputs[name].tobytes()
+        assert timed.cycles
+        kept.append((sink.slices.tobytes(), sink.ranges.tobytes(), sink.fields.tobytes(), sink.ends))
+        issued = sum(int(tile.counts[:, 0].sum()) for tile in timed.tiles)
+        assert issued == 0 or len(sink.slices)
+    assert all(slices == kept[0] for slices in kept)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (FOLDER / "assembly").glob("*.s")))
+def test_assembly(name: str) -> None:
+    check(Program(asm.assemble_file(FOLDER / "assembly" / f"{name}.s"), load_machine(None)))
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("graphs")
+    command = Path(sys.executable).with_name("tx8cc")
+    graphs = [FOLDER / graph for graph in GRAPHS]
+    subprocess.run([command, "-q", *graphs, "-o", folder], check=True)
+    return folder
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_graphs(graph: str, compiled: Path) -> None:
+    check(load(compiled / Path(graph).stem / "prog.bin"))
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("c"), *(f"{name}.elf" for name in C_PROGRAMS))
+
+
+@needs_gcc
+@pytest.mark.parametrize("name", C_PROGRAMS)
+def test_c(name: str, built: Path) -> None:
+    # Their tiles wait at first for a flag in DDR. How often they look depends on the host's threads.
+    check(load(built / f"{name}.elf"), (1, 1))

@@ -1,0 +1,131 @@
+"""Whatever a program is made of: it ends, faults or is refused. No memory of the host is touched besides the
+emulated ones, no byte but those of results changes, and nothing runs forever.
+
+The examples run in processes of their own (``fuzz_child.py``), their memories between guard pages.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fuzz_guard
+from c_tools import build, needs_gcc
+from paths import ROOT, TESTS
+
+SUPPORT = TESTS / "support"
+
+
+def run(kind: str, first: int, count: int, timeout: float, **environment: str) -> list[str]:
+    """The lines of that many examples; a process that ended any other way fails with its last words."""
+    command = [
+        sys.executable,
+        "-X",
+        "faulthandler",
+        str(SUPPORT / "fuzz_child.py"),
+        kind,
+        str(first),
+        str(count),
+    ]
+    paths = os.pathsep.join([str(SUPPORT), str(ROOT), os.environ.get("PYTHONPATH", "")])
+    variables = {**os.environ, "PYTHONPATH": paths, **environment}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=variables)
+    except subprocess.TimeoutExpired as expired:
+        output = (expired.stdout or b"").decode().splitlines()
+        pytest.fail(f"still running after {timeout} s: {output[-1:]}")
+    lines = done.stdout.splitlines()
+    if done.returncode:
+        pytest.fail(f"process ended with {done.returncode} at: {lines[-1:]}\n{done.stderr[-3000:]}")
+    assert len(lines) >= count
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [("tiles", 60), ("registers", 150), ("images", 150), ("executables", 100), ("scalar", 200)],
+)
+def test_hostile_input(kind: str, count: int) -> None:
+    lines = run(kind, 0, count, 300)
+    assert len({line.split(" ", 2)[2] for line in lines}) > count // 10, "the examples are all alike"
+
+
+@pytest.mark.parametrize("offset", [100, 4096 + 100, fuzz_guard.GUARD, -4096])
+def test_what_leaves_a_memory_ends_the_process(offset: int) -> None:
+    """Otherwise the guard pages show nothing."""
+    read = "import ctypes, fuzz_guard; a = fuzz_guard.guarded(100); "
+    read += f"ctypes.string_at(a.ctypes.data + {offset}, 1)"
+    for text, status in ((read, -signal.SIGSEGV), (read.replace(f"+ {offset}", "+ 99"), 0)):
+        done = subprocess.run([sys.executable, "-c", text], cwd=SUPPORT, capture_output=True, check=False)
+        assert done.returncode == status, done.stderr
+
+
+PROGRAM = """
+#include <stdio.h>
+int numbers[100] = {1, 2, 3};
+int main(void) { printf("%d\\n", numbers[1]); return 0; }
+"""
+
+
+@needs_gcc
+def test_damaged_executables_of_gcc(tmp_path: Path) -> None:
+    path = build(PROGRAM, tmp_path)
+    lines = run("executables", 50_000, 60, 300, FUZZ_EXECUTABLE=str(path))
+    assert any("ended" in line or "limit" in line for line in lines)
+    assert any("a.elf: " in line for line in lines)
+
+
+def test_hostile_instructions() -> None:
+    """In the examples there are legal instructions, and refused ones: otherwise nothing was tried."""
+    lines = run("instructions", 0, 60, 300)
+    assert len({line.split(" ", 2)[2] for line in lines}) > 6, "the examples are all alike"
+    counts = [int(line.split(" legal, ")[1].split()[0]) for line in lines]
+    assert sum(count > 0 for count in counts) > 20
+    assert sum(count == 0 for count in counts) > 5
+
+
+def test_the_largest_operands() -> None:
+    lines = run("largest", 0, 1, 300)
+    assert lines[-1].endswith(" executed")
+
+
+def test_scalar_code_compiled_and_as_plain_python() -> None:
+    """Registers, memory and the message are the same after any words."""
+    assert run("scalar", 0, 25, 300) == run("scalar", 0, 25, 300, TX8_JIT="0")
+
+
+def test_scalar_code_translated_and_not() -> None:
+    assert run("hot", 0, 40, 300) == run("hot", 0, 40, 300, TX8_TRANSLATE="0")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [
+        ("instructions", 1500),
+        ("formats", 1500),
+        ("tiles", 500),
+        ("registers", 1500),
+        ("images", 2000),
+        ("executables", 2000),
+        ("scalar", 3000),
+    ],
+)
+def test_much_hostile_input(kind: str, count: int, part: int) -> None:
+    run(kind, 1000 + part * count, count, 1800)
+
+
+@pytest.mark.long
+def test_much_scalar_code_translated_and_not() -> None:
+    assert run("hot", 1000, 4000, 3000) == run("hot", 1000, 4000, 3000, TX8_TRANSLATE="0")
+
+
+@pytest.mark.long
+def test_much_scalar_code_compiled_and_as_plain_python() -> None:
+    assert run("scalar", 100_000, 2000, 3000) == run("scalar", 100_000, 2000, 3000, TX8_JIT="0")

@@ -1,0 +1,29 @@
+"""Random packets, registers and images as hypothesis draws them; a failure shrinks to its smallest example.
+
+The examples are those of ``test_fuzz.py``, here in the test's own process: without guard areas, but a program
+of one instruction when one is enough to fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import fuzz_images
+import fuzz_instructions
+import fuzz_registers
+
+
+@pytest.mark.parametrize(
+    "example",
+    [fuzz_instructions.example, fuzz_registers.example, fuzz_images.example],
+    ids=["instructions", "registers", "images"],
+)
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(rng=st.randoms(use_true_random=False))
+def test_anything_ends_faults_or_is_refused(example: Callable[[Random], str], rng: Random) -> None:
+    assert example(rng)

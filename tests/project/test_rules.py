@@ -1,0 +1,384 @@
+"""Rules of the house that no other tool checks: who imports whom, how long things get, what must not appear.
+
+Each rule is a function from a path and a source text to a list of violations. The tests apply it to the tree,
+and also to small wrong texts, so that a rule which stopped seeing anything would fail as well.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from paths import ROOT
+
+PACKAGES = ("tx8isa", "asm", "emulator", "compiler")
+
+MAY_IMPORT = {
+    "tx8isa": ("tx8isa",),
+    "asm": ("asm", "tx8isa"),
+    "emulator": ("emulator", "tx8isa", "asm.image"),
+    "compiler": ("compiler", "tx8isa", "asm"),
+}
+"""What each package may import of ours."""
+
+MAY_RUN_EMULATOR = ("compiler/cli.py", "compiler/tools/run.py")
+"""The files of the compiler that may start the emulator, for --run."""
+
+LONGEST_FUNCTION = 40
+LONGEST_FILE = 400
+
+LONG_FUNCTIONS: dict[str, str] = {}
+"""``path:function`` -> why it is longer. An entry that is no longer needed fails."""
+
+LONG_FILES: dict[str, str] = {}
+"""``path`` -> why it is longer. An entry that is no longer needed fails."""
+
+HEAVY = ("numba", "llvmlite", "onnx", "onnxruntime", "xdsl", "numpy")
+"""What the assembler's start-up must not load."""
+
+Rule = Callable[[str, str], list[str]]
+
+
+def package_sources() -> list[tuple[str, str]]:
+    """(path from the root, text) of every Python file of the four packages."""
+    return [
+        (path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*.py"))
+    ]
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """(path from the root, text) of every text file that belongs to the project."""
+    made_here = ("build", "dist", "__pycache__")
+    for folder, subfolders, names in os.walk(ROOT):
+        subfolders[:] = [
+            s
+            for s in sorted(subfolders)
+            if s == ".ci" or not (s.startswith(".") or s in made_here or s.endswith(".egg-info"))
+        ]
+        for name in sorted(names):
+            path = Path(folder, name)
+            data = path.read_bytes()
+            if not name.startswith(".coverage") and b"\0" not in data and not path.is_symlink():
+                yield path.relative_to(ROOT).as_posix(), data.decode("utf-8", errors="replace")
+
+
+# --- imports ------------------------------------------------------------------------------
+
+
+def dynamic_import(node: ast.AST) -> str | None:
+    """The module named by a call of ``__import__`` or ``import_module`` with a constant."""
+    if not isinstance(node, ast.Call) or not node.args or not isinstance(node.args[0], ast.Constant):
+        return None
+    name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+    return str(node.args[0].value) if name in ("__import__", "import_module") else None
+
+
+def imports(path: str, text: str) -> Iterator[tuple[int, str]]:
+    """(line, dotted name) of whatever the file imports, at any depth; relative imports are resolved."""
+    package = path.split("/")[:-1]
+    for node in ast.walk(ast.parse(text, path)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = [*base, *([node.module] if node.module else [])]
+            yield from ((node.lineno, ".".join([*module, alias.name])) for alias in node.names)
+        elif (name := dynamic_import(node)) is not None:
+            yield node.lineno, name  # type: ignore[attr-defined]
+
+
+def allowed(path: str, name: str) -> bool:
+    """Whether the file may import the dotted name of one of our packages."""
+    prefixes = MAY_IMPORT[path.split("/")[0]] + (("emulator",) if path in MAY_RUN_EMULATOR else ())
+    for prefix in prefixes:
+        if name == prefix or name.startswith(prefix + "."):
+            return True
+        if prefix == "asm.image" and name.startswith("asm.image_"):
+            return True
+    return False
+
+
+def wrong_arrows(path: str, text: str) -> list[str]:
+    """Imports that run against the order of the packages."""
+    package = path.split("/")[0]
+    return [
+        f"{path}:{line}: imports {name}; {package} may import {', '.join(MAY_IMPORT[package])}"
+        for line, name in imports(path, text)
+        if name.split(".")[0] in PACKAGES and not allowed(path, name)
+    ]
+
+
+# --- lengths ------------------------------------------------------------------------------
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def functions(node: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]:
+    """(dotted name, definition) of every function below ``node``, methods and nested ones included."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            if not isinstance(child, ast.ClassDef):
+                yield prefix + child.name, child
+            yield from functions(child, f"{prefix}{child.name}.")
+        else:
+            yield from functions(child, prefix)
+
+
+def function_length(function: Function) -> int:
+    """Lines from ``def`` to the end, the docstring not counted."""
+    first = function.body[0]
+    has_docstring = ast.get_docstring(function, clean=False) is not None
+    docstring = (first.end_lineno or 0) - first.lineno + 1 if has_docstring else 0
+    return (function.end_lineno or 0) - function.lineno + 1 - docstring
+
+
+def long_functions(path: str, text: str) -> list[str]:
+    """``path:function`` of each function that is too long."""
+    named = functions(ast.parse(text, path))
+    return [f"{path}:{name}" for name, function in named if function_length(function) > LONGEST_FUNCTION]
+
+
+def long_files(path: str, text: str) -> list[str]:
+    """The path, when the file is too long."""
+    return [path] if len(text.splitlines()) > LONGEST_FILE else []
+
+
+# --- what must not appear -----------------------------------------------------------------
+
+
+FAST_FLAGS = re.compile(r"'(fast|reassoc|contract|nnan|ninf|nsz|arcp|afn)'")
+"""LLVM's fast-math flags, as written in source."""
+
+
+def numba_shortcuts(path: str, text: str) -> list[str]:
+    """Numba's own cache (blind to edits of imported functions) and anything that lets floats be reordered."""
+    return [
+        f"{path}:{value.lineno}: {name}={ast.unparse(value)}"
+        for node in ast.walk(ast.parse(text, path))
+        for name, value in settings(node)
+        if (name == "cache" and ast.unparse(value) == "True")
+        or (name == "fastmath" and ast.unparse(value) != "False")
+        or (name == "flags" and FAST_FLAGS.search(ast.unparse(value)))
+    ]
+
+
+def settings(node: ast.AST) -> list[tuple[str, ast.expr]]:
+    """(name, value) of the keyword arguments of a call or of the string keys of a dictionary."""
+    if isinstance(node, ast.Call):
+        return [(k.arg, k.value) for k in node.keywords if k.arg]
+    if isinstance(node, ast.Dict):
+        pairs = zip(node.keys, node.values, strict=True)
+        return [(str(k.value), value) for k, value in pairs if isinstance(k, ast.Constant)]
+    return []
+
+
+def machine_paths(path: str, text: str) -> list[str]:
+    """Absolute paths of somebody's machine; only tests may name the folder for temporary files."""
+    folders = "work|root|home" if path.startswith("tests/") else "work|root|home|tmp"
+    pattern = re.compile(r"(?<![\w.$})*-])/(" + folders + ")/")
+    return [
+        f"{path}:{number}: {line.strip()[:80]}"
+        for number, line in enumerate(text.splitlines(), start=1)
+        if pattern.search(line)
+    ]
+
+
+def unfinished(path: str, text: str) -> list[str]:
+    """Marks of work left undone."""
+    words = "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X", "Not" + "ImplementedError"))
+    pattern = re.compile(rf"\b({words})\b")
+    return [
+        f"{path}:{number}: {match[0]}"
+        for number, line in enumerate(text.splitlines(), start=1)
+        if (match := pattern.search(line))
+    ]
+
+
+def utils_files(path: str, text: str) -> list[str]:
+    """Files named for nothing in particular."""
+    return [path] if re.match(r"_*utils?(?![a-z])", path.split("/")[-1].lower()) else []
+
+
+# --- the rules applied to the tree --------------------------------------------------------
+
+
+def violations(rule: Rule, sources: list[tuple[str, str]]) -> list[str]:
+    return [v for path, text in sources for v in rule(path, text)]
+
+
+def test_all_four_packages_are_seen() -> None:
+    assert {path.split("/")[0] for path, _ in package_sources()} == set(PACKAGES)
+
+
+@pytest.mark.parametrize("rule", [wrong_arrows, numba_shortcuts], ids=lambda rule: rule.__name__)
+def test_packages_keep(rule: Rule) -> None:
+    assert violations(rule, package_sources()) == []
+
+
+@pytest.mark.parametrize("rule", [machine_paths, unfinished], ids=lambda rule: rule.__name__)
+def test_all_files_keep(rule: Rule) -> None:
+    sources = list(texts())
+    assert len(sources) > 20
+    assert violations(rule, sources) == []
+
+
+def test_no_file_is_named_utils() -> None:
+    assert violations(utils_files, [(p, "") for p, _ in texts() if p.endswith(".py")]) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "exceptions"),
+    [(long_functions, LONG_FUNCTIONS), (long_files, LONG_FILES)],
+    ids=["functions", "files"],
+)
+def test_lengths_and_their_exceptions(rule: Rule, exceptions: dict[str, str]) -> None:
+    too_long = set(violations(rule, package_sources()))
+    assert sorted(too_long - set(exceptions)) == [], "longer than allowed: split it"
+    assert sorted(set(exceptions) - too_long) == [], "exception no longer needed: remove it"
+    assert all(reason.strip() for reason in exceptions.values()), "an exception needs its reason"
+
+
+def light_modules() -> list[str]:
+    """The modules whose import must stay light: those two packages and, once it is there, tx8as itself."""
+    return ["tx8isa", "asm", *(["asm.cli"] if (ROOT / "asm/cli.py").exists() else [])]
+
+
+def loaded_by(module: str) -> set[str]:
+    """Top-level modules in memory after importing ``module`` in a fresh interpreter."""
+    program = f"import {module}, sys; print(*sorted({{name.split('.')[0] for name in sys.modules}}))"
+    command = [sys.executable, "-c", program]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert run.returncode == 0, run.stderr
+    return set(run.stdout.split())
+
+
+@pytest.mark.parametrize("module", light_modules())
+def test_start_up_stays_light(module: str) -> None:
+    loaded = loaded_by(module)
+    assert module.split(".")[0] in loaded
+    assert loaded.isdisjoint(HEAVY), f"import {module} loads {sorted(loaded & set(HEAVY))}"
+
+
+def test_the_start_up_check_sees_what_is_loaded() -> None:
+    assert "numpy" in loaded_by("numpy.linalg")
+
+
+# --- the rules see what they forbid -------------------------------------------------------
+
+LONG_BODY = "    pass\n" * LONGEST_FUNCTION
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("tx8isa/a.py", "import asm"),
+        ("tx8isa/a.py", "def f():\n    from emulator.cli import main\n"),
+        ("tx8isa/insns/a.py", "from ...asm import image"),
+        ("tx8isa/a.py", "from .. import asm"),
+        ("asm/a.py", "import emulator.native"),
+        ("asm/a.py", "from compiler import graph"),
+        ("emulator/a.py", "import asm"),
+        ("emulator/a.py", "from asm import parse"),
+        ("emulator/a.py", "from asm.imagery import x"),
+        ("emulator/a.py", "import compiler"),
+        ("compiler/passes/cli.py", "import emulator"),
+        ("compiler/a.py", "import importlib\nimportlib.import_module('emulator')"),
+        ("compiler/a.py", "__import__('emulator.cli')"),
+    ],
+)
+def test_wrong_arrow_is_seen(path: str, text: str) -> None:
+    assert len(wrong_arrows(path, text)) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("tx8isa/a.py", "import math\nfrom .errors import Tx8Error\nfrom tx8isa import formats"),
+        ("tx8isa/insns/a.py", "from ..formats import Format"),
+        ("asm/a.py", "from tx8isa.errors import Tx8Error\nfrom . import image"),
+        ("emulator/a.py", "from asm.image import read_image\nfrom asm import image\nimport asm.image.note"),
+        ("compiler/a.py", "import asm\nfrom tx8isa import formats"),
+        ("compiler/cli.py", "def run():\n    import emulator\n"),
+        ("compiler/tools/run.py", "from emulator import load"),
+        ("emulator/a.py", "import asmlib"),
+    ],
+)
+def test_right_arrow_passes(path: str, text: str) -> None:
+    assert wrong_arrows(path, text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (f"def f():\n{LONG_BODY}", ["asm/a.py:f"]),
+        (f"class C:\n  def f(self):\n{LONG_BODY}", ["asm/a.py:C.f"]),
+        (f"if x:\n  async def f():\n{LONG_BODY}", ["asm/a.py:f"]),
+        (f'def f():\n    """One\n    two."""\n{LONG_BODY[9:]}', []),
+        (f"def f():\n{LONG_BODY[9:]}", []),
+    ],
+)
+def test_long_function_is_seen(text: str, names: list[str]) -> None:
+    assert long_functions("asm/a.py", text) == names
+
+
+def test_long_file_is_seen() -> None:
+    assert long_files("asm/a.py", "\n" * (LONGEST_FILE + 1)) == ["asm/a.py"]
+    assert long_files("asm/a.py", "\n" * LONGEST_FILE) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("@njit(cache=True)\ndef f(): pass", 1),
+        ("@njit(fastmath={'nnan'})\ndef f(): pass", 1),
+        ("options = {'fastmath': True, 'cache': True}", 2),
+        ("builder.fadd(a, b, flags=('fast',))", 1),
+        ("@njit(cache=False, fastmath=False)\ndef f(): pass", 0),
+        ("run(cache=folder)", 0),
+        ("'never fastmath=True'", 0),
+    ],
+)
+def test_numba_shortcut_is_seen(text: str, count: int) -> None:
+    assert len(numba_shortcuts("emulator/a.py", text)) == count
+
+
+def absolute(*parts: str) -> str:
+    return "/" + "/".join(parts)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "count"),
+    [
+        ("asm/a.py", f'open("{absolute("work", "x")}")', 1),
+        ("README.md", f"see {absolute('home', 'me', 'x')}\nand {absolute('root', 'x')}", 2),
+        ("Makefile", f"cp a {absolute('tmp', 'x')}", 1),
+        ("tests/test_a.py", f'"{absolute("tmp", "x")}"', 0),
+        ("tests/test_a.py", f'"{absolute("root", "x")}"', 1),
+        ("asm/a.py", f"net{absolute('work', 'x')} {absolute('workshop', 'x')}", 0),
+        ("Makefile", "$(BUILD)" + absolute("tmp", "x"), 0),
+    ],
+)
+def test_machine_path_is_seen(path: str, text: str, count: int) -> None:
+    assert len(machine_paths(path, text)) == count
+
+
+def test_unfinished_work_is_seen() -> None:
+    assert unfinished("asm/a.py", "x = 1  # TO" + "DO later\nraise Not" + "ImplementedError") != []
+    assert unfinished("asm/a.py", "todo list of the scheduler") == []
+
+
+@pytest.mark.parametrize(
+    ("path", "count"),
+    [("asm/utils.py", 1), ("compiler/_util.py", 1), ("asm/utils_text.py", 1), ("asm/utility_rates.py", 0)],
+)
+def test_utils_file_is_seen(path: str, count: int) -> None:
+    assert len(utils_files(path, "")) == count

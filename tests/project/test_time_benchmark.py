@@ -1,0 +1,175 @@
+"""The model of time beside the published measurements: rows, reasons, and the tables in docs/timing.md."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from emulator.timing.slices import SLICE, TICKS, Track
+from paths import ROOT
+from tx8isa.machine.description import load_machine
+
+MODULES = ("_report", "_timing_rows", "timing")
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[SimpleNamespace]:
+    """The modules of the folder, which is no package."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    try:
+        yield SimpleNamespace(**{name.strip("_"): __import__(name) for name in MODULES})
+    finally:
+        sys.path.remove(str(ROOT / "benchmarks"))
+        for name in MODULES:
+            sys.modules.pop(name)
+
+
+@pytest.fixture(scope="module")
+def found(bench: SimpleNamespace) -> Any:
+    return bench.timing.results()
+
+
+def row(bench: SimpleNamespace, *samples: float, **changes: Any) -> Any:
+    made = bench.timing_rows.Row("CT", "a row", samples, "", lambda run: 0.0)
+    return replace(made, **changes)
+
+
+# --- the chip -------------------------------------------------------------------------------
+
+
+def test_the_page_has_the_table(bench: SimpleNamespace, found: Any) -> None:
+    page = bench.timing.PAGE.read_text(encoding="utf-8")
+    assert bench.timing.updated(page, bench.timing.table(found)) == page, (
+        "run python benchmarks/timing.py --write"
+    )
+
+
+def test_the_median_error_is_as_promised(bench: SimpleNamespace, found: Any) -> None:
+    assert bench.timing.middle(found) <= bench.timing.GOAL
+    assert bench.timing.middle(found, (True,)) < bench.timing.middle(found, (False,)) <= 2 * bench.timing.GOAL
+
+
+def test_rows_far_off_have_a_reason_and_bounds_hold(bench: SimpleNamespace, found: Any) -> None:
+    assert list(bench.timing.unexplained(found)) == []
+    assert all(result.holds for result in found if result.row.lower_bound)
+    assert sum(result.far for result in found) < len(found) / 4
+
+
+def test_rows_are_told_apart(bench: SimpleNamespace) -> None:
+    names = [(r.topic, r.what) for r in bench.timing_rows.all_rows()]
+    assert len(set(names)) == len(names)
+    assert {what for _, what in names} >= bench.timing_rows.FITTED
+    assert all(gap.what and gap.why for gap in bench.timing_rows.GAPS)
+
+
+def test_another_machine_has_other_times(bench: SimpleNamespace, tmp_path: Path) -> None:
+    text = bench.timing_rows.ct(2048) + "\n" + bench.timing_rows.WAIT
+    path = tmp_path / "slow.toml"
+    source = (ROOT / "tx8isa/machine/machines/tx81.toml").read_text(encoding="utf-8")
+    path.write_text(source.replace("fp16 = { value = 60.3,", "fp16 = { value = 6.03,"))
+    times = [
+        bench.timing.run(row(bench, 79, text=text), load_machine(machine)).busy(Track.CT)
+        for machine in (None, path)
+    ]
+    assert times == [pytest.approx(44.9 + 2048 / 60.3, 0.001), pytest.approx(44.9 + 2048 / 6.03, 0.001)]
+
+
+# --- figures of a run -----------------------------------------------------------------------
+
+
+def test_union_and_excess_are_those_of_the_slices(bench: SimpleNamespace) -> None:
+    slices = np.zeros(5, SLICE)
+    slices["track"] = [Track.CT, Track.NE, Track.CT, Track.CORE, Track.CT]
+    slices["tile"] = [0, 0, 0, 0, 1]
+    slices["started"] = np.array([0, 50, 200, 0, 0]) * TICKS
+    slices["ended"] = np.array([100, 170, 230, 900, 900]) * TICKS
+    run = bench.timing_rows.Run(slices, np.array([[5, 12]]))
+    assert (run.busy(Track.CT), run.busy(Track.NE), run.union()) == (130, 120, 200)
+    assert bench.timing_rows.excess(Track.CT, Track.NE)(run) == 50
+    assert run.between(0, 1) == 7
+
+
+def test_verdicts(bench: SimpleNamespace) -> None:
+    result = bench.timing.Result
+    assert result(row(bench, 90, 100, 110), 95.0).verdict == "-5.0%"
+    assert result(row(bench, 0), 0.0).verdict == "+0.0%"
+    assert result(row(bench, 0), 3.0).verdict == "not 0"
+    assert result(row(bench, 100, lower_bound=True), 100.0).verdict == "holds"
+    assert result(row(bench, 100, lower_bound=True), 99.0).verdict == "fails"
+    assert [result(row(bench, 100), model).far for model in (84, 86, 114, 116)] == [True, False, False, True]
+    assert result(row(bench, 0), 3.0).far
+    assert result(row(bench, 100, lower_bound=True), 99.0).far
+
+
+def test_missing_and_needless_reasons_are_told(bench: SimpleNamespace) -> None:
+    rows = [row(bench, 100), row(bench, 100, reason="because"), row(bench, 100, reason="because")]
+    found = [bench.timing.Result(r, model) for r, model in zip(rows, (50.0, 100.0, 50.0), strict=True)]
+    assert list(bench.timing.unexplained(found)) == [
+        "CT, a row: -50.0%, no reason is given",
+        "CT, a row: +0.0%, needs no reason",
+    ]
+
+
+def test_a_page_without_the_region_is_refused(bench: SimpleNamespace) -> None:
+    assert bench.timing.updated(f"a\n{bench.timing.BEGIN}\nold\n{bench.timing.END}\nb", "new") == (
+        f"a\n{bench.timing.BEGIN}\n\nnew\n\n{bench.timing.END}\nb"
+    )
+    with pytest.raises(SystemExit, match=r"timing\.md has no region <!-- benchmark -->"):
+        bench.timing.updated("nothing", "new")
+
+
+def test_the_summary_gets_the_median(
+    bench: SimpleNamespace, found: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(bench.report.ROWS, str(tmp_path / "rows"))
+    monkeypatch.setattr(bench.timing, "results", lambda: found)
+    assert bench.timing.main([]) == 0
+    (promised,) = [json.loads(line) for line in (tmp_path / "rows").read_text().splitlines()]
+    assert (promised["figure"], promised["goal"]) == (bench.timing.middle(found), 0.05)
+
+
+# --- the coefficients -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def generate() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs/generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_has_the_coefficients(generate: ModuleType) -> None:
+    page = generate.TIMING.read_text(encoding="utf-8")
+    assert generate.with_coefficients(page) == page, "run python docs/generate.py"
+    assert "| `ct.rates.fp16` | 60.3 | element/cycle | inferred |" in page
+
+
+def test_check_notices_stale_coefficients(
+    generate: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = generate.TIMING.read_text(encoding="utf-8")
+    copy = tmp_path / "timing.md"
+    copy.write_text(page.replace("| 60.3 |", "| 61.3 |"), encoding="utf-8")
+    monkeypatch.setattr(generate, "TIMING", copy)
+    monkeypatch.setattr(generate, "TARGET", tmp_path / "isa")
+    monkeypatch.setattr(generate, "pages", dict)
+    assert generate.main(["--check"]) == 1
+    assert capsys.readouterr().err.startswith("timing.md has other coefficients than the machine description")
+    assert generate.main([]) == 0
+    assert generate.main(["--check"]) == 0
+    assert copy.read_text(encoding="utf-8") == page
+    copy.write_text("a page without a table")
+    with pytest.raises(ValueError, match=r"timing\.md has no region"):
+        generate.main([])

@@ -1,0 +1,88 @@
+"""Graphs made in a test, compiled, run on the emulated chip and judged against the binary64 reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+import compiler
+from compiler.driver import Program
+from compiler.evaluation.infer import build_graph
+from compiler.graph import Array, Description, Graph, Node, Tensor
+from compiler.tools import run
+from tx8isa.machine.description import Machine, load_machine
+
+Attrs = Mapping[str, Any]
+NodeSpec = tuple[str, Sequence[str], Sequence[str], Attrs]
+
+#: A scratchpad that forces every lowering into many slices with tails.
+SMALL_SPM = 0x8000
+
+
+def small_machine(spm_bytes: int = SMALL_SPM) -> Machine:
+    """The TX81 with a smaller scratchpad."""
+    machine = load_machine(None)
+    spm = msgspec.structs.replace(machine.spm, bytes=spm_bytes, reserved=spm_bytes)
+    return msgspec.structs.replace(machine, spm=spm, name=f"spm{spm_bytes:#x}")
+
+
+def graph(
+    nodes: Sequence[NodeSpec],
+    inputs: Mapping[str, tuple[int, ...]],
+    constants: Mapping[str, Array] | None = None,
+    outputs: Sequence[str] = ("y",),
+    dtype: str = "float32",
+    opset: int = 20,
+) -> Graph:
+    """A checked graph; its nodes are named n0, n1 ..."""
+    made = [Node(op, f"n{i}", tuple(a), tuple(b), dict(attrs)) for i, (op, a, b, attrs) in enumerate(nodes)]
+    tensors = tuple(Tensor(name, dtype, shape) for name, shape in inputs.items())
+    return build_graph(
+        Description("test", "test", opset, tensors, tuple(outputs), dict(constants or {}), tuple(made))
+    )
+
+
+def one(
+    op: str, shapes: Sequence[tuple[int, ...]], constants: Mapping[str, Array] | None = None, **attrs: Any
+) -> Graph:
+    """A graph of one node whose operands are inputs a, b, c ... and then the constants."""
+    names = [chr(ord("a") + i) for i in range(len(shapes))]
+    node = (op, [*names, *(constants or {})], ["y"], attrs)
+    return graph([node], dict(zip(names, shapes, strict=True)), constants)
+
+
+def draw(*shape: int, seed: int = 5, scale: float = 1.0) -> Array:
+    """Normally distributed float32 values."""
+    return np.asarray(np.random.default_rng(seed).standard_normal(shape) * scale, np.float32)
+
+
+def ints(*values: int) -> Array:
+    """An int64 operand that is known when compiling."""
+    return np.array(values, np.int64)
+
+
+def assert_right(
+    made: Graph,
+    dtype: str = "fp16",
+    tiles: int = 16,
+    machine: Machine | None = None,
+    inputs: Mapping[str, Array] | None = None,
+    scale: float = 1.0,
+) -> Program:
+    """Compile, run and compare every output; the program for further questions."""
+    program = compiler.compile(made, dtype, tiles, machine)
+    given = inputs
+    if given is None:
+        given = {
+            name: values * np.asarray(scale, values.dtype)
+            for name, values in run.random_inputs(made, {}, 3).items()
+        }
+    outcome = run.check(program, given)
+    for name, verdict in outcome.verdicts.items():
+        assert verdict.ok, (
+            f"{[str(node) for node in made.nodes]} {dtype} {tiles} tiles, {name}: {verdict.text}"
+        )
+    return program

@@ -1,0 +1,27 @@
+"""Programs whose tiles run on several host threads."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator import native
+from emulator.chip.system import System
+from emulator.memory import state
+
+needs_jit = pytest.mark.skipif(not native.jit_enabled(), reason="one thread, and rounds as Python runs them")
+
+
+def outcome(system: System) -> list[tuple[object, ...]]:
+    """Everything of the tiles that a program can see or that is reported of them."""
+    return [
+        (
+            tile.words[state.X : state.X + 32].tolist(),
+            tile.pc,
+            tile.retired,
+            tile.status,
+            tile.counts.tolist(),
+            tile.spm.data.tobytes(),
+            tile.spm.lines.tobytes(),
+        )
+        for tile in system.tiles
+    ]

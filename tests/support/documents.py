@@ -1,0 +1,181 @@
+"""Documents taken apart and carried out: what the tests of the documentation are made of.
+
+A code block is run according to its language. ``console``: lines that begin with ``$`` are commands for a
+shell, the others what they print, standard error included. ``...`` stands for any lines, in a line for any
+characters; ``[3]`` is the exit status. A file shown with ``$ cat`` that is not there yet is made with what is
+shown. ``asm``: a program that assembles. ``python``: a program that runs.
+
+    python tests/support/documents.py docs/stats.md ...
+
+writes what commands print now in place of what they do not print any more. Output that still matches stays as
+it is, with its dots.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import asm
+from paths import ROOT
+
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_STATUS = re.compile(r"\[(\d+)\]")
+_ELLIPSIS = "..."
+_PASSING = "tx8emu: compiling kernels"
+"""Said once on a machine, so no document shows it."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A code block of a document; ``line`` is that of its first line."""
+
+    language: str
+    text: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Command:
+    """A shell command and what a document says it prints and returns."""
+
+    text: str
+    output: list[str]
+    status: int
+
+
+def blocks(document: str) -> Iterator[Block]:
+    """The fenced code blocks."""
+    for match in _FENCE.finditer(document):
+        yield Block(match[1], match[2], document.count("\n", 0, match.start()) + 2)
+
+
+def commands(text: str) -> list[Command]:
+    """The commands of a console block."""
+    found: list[Command] = []
+    for line in text.splitlines():
+        if line.startswith("$ "):
+            found.append(Command(line[2:], [], 0))
+        elif not found:
+            raise ValueError(f"a console block begins with a command, found: {line}")
+        elif status := _STATUS.fullmatch(line):
+            found[-1] = Command(found[-1].text, found[-1].output, int(status[1]))
+        else:
+            found[-1].output.append(line)
+    return found
+
+
+def matches(expected: list[str], found: list[str]) -> bool:
+    """Whether lines are as expected, an ellipsis standing for any number of them."""
+    if not expected:
+        return not found
+    if expected[0] == _ELLIPSIS:
+        return any(matches(expected[1:], found[start:]) for start in range(len(found) + 1))
+    return bool(found) and same_line(expected[0], found[0]) and matches(expected[1:], found[1:])
+
+
+def same_line(expected: str, found: str) -> bool:
+    """Whether a line is as expected, an ellipsis standing for any characters."""
+    pattern = ".*".join(re.escape(part) for part in expected.split(_ELLIPSIS))
+    return re.fullmatch(pattern, found) is not None
+
+
+def carried_out(command: Command, folder: Path) -> tuple[list[str], int]:
+    """What a command prints, by lines, and its exit status."""
+    name = command.text.removeprefix("cat ")
+    if name != command.text and re.fullmatch(r"[\w.]+", name) and not (folder / name).exists():
+        (folder / name).write_text("\n".join(command.output) + "\n", encoding="utf-8")
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
+    done = subprocess.run(
+        ["bash", "-c", command.text],
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    printed = [line.rstrip() for line in done.stdout.splitlines() if not line.startswith(_PASSING)]
+    return printed, done.returncode
+
+
+def run_command(command: Command, folder: Path) -> None:
+    """Run a command; AssertionError when it prints or returns something else."""
+    printed, status = carried_out(command, folder)
+    shown = "\n".join(printed)
+    assert matches([line.rstrip() for line in command.output], printed), f"$ {command.text}\n{shown}"
+    assert status == command.status, f"$ {command.text}\n{shown}\nexit status {status}"
+
+
+def run_block(block: Block, folder: Path) -> None:
+    """Carry out a code block in a folder; a language without a rule is not run."""
+    if block.language == "console":
+        for command in commands(block.text):
+            run_command(command, folder)
+    elif block.language == "asm":
+        asm.assemble(block.text, f"line {block.line}")
+    elif block.language == "python":
+        run = subprocess.run(
+            [sys.executable, "-c", block.text],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert run.returncode == 0, run.stderr
+
+
+def cells(line: str) -> list[str]:
+    """The cells of a row of a Markdown table."""
+    return [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+
+
+def anchors(document: str) -> set[str]:
+    """Targets of links into a document, as GitHub makes them from its headings."""
+    headings = re.findall(r"^#+ (.*)$", _FENCE.sub("", document), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def as_it_is(command: Command, folder: Path) -> str:
+    """A command and what it prints, as a console block has them."""
+    printed, status = carried_out(command, folder)
+    output = command.output if matches([line.rstrip() for line in command.output], printed) else printed
+    ending = [f"[{status}]"] if status else []
+    return "".join(f"{line}\n" for line in [f"$ {command.text}", *output, *ending])
+
+
+def updated(document: str, folder: Path) -> str:
+    """The document with what its commands print in ``folder`` now; its other code blocks are run too."""
+    parts, end = [], 0
+    for match, block in zip(_FENCE.finditer(document), blocks(document), strict=True):
+        if block.language != "console":
+            run_block(block, folder)
+            continue
+        parts += [document[end : match.start(2)], *(as_it_is(c, folder) for c in commands(block.text))]
+        end = match.end(2)
+    return "".join(parts) + document[end:]
+
+
+def main(names: list[str]) -> int:
+    """Update documents; exit status."""
+    for name in names:
+        path = Path(name)
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "examples").symlink_to(ROOT / "examples")
+            before = path.read_text(encoding="utf-8")
+            after = updated(before, Path(folder))
+        print(f"{name}: {'as it was' if after == before else 'changed'}")
+        path.write_text(after, encoding="utf-8")
+    return 0 if names else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

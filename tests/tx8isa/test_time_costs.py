@@ -1,0 +1,356 @@
+"""Costs of engine instructions: published measurements, every record, other machines, bad coefficients."""
+
+from __future__ import annotations
+
+import tomllib
+from fractions import Fraction
+from itertools import pairwise, product
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import asm
+from emulator.engines import queues, tables
+from emulator.engines.issue import gather_arguments
+from machine_files import toml
+from record_operands import SOLVERS, Case, draw
+from tx8isa.cost import instructions as cost
+from tx8isa.cost import terms as cost_terms
+from tx8isa.machine.description import TX81, Machine, MachineError, load_machine
+from tx8isa.numbers.formats import Format
+from tx8isa.records import meaning as m
+from tx8isa.records.record import Engine, Instruction
+from tx8isa.table import encoding
+from tx8isa.table.encoding import argument_values
+from tx8isa.table.registry import by_mnemonic, instructions
+
+MACHINE = load_machine(None)
+WITHOUT_DATA = (m.Action.WAIT, m.Action.BARRIER, m.Action.SEND_WAIT)
+
+
+def cycles(text: str, machine: Machine = MACHINE) -> float:
+    """Time of one assembled instruction on an idle tile, in cycles."""
+    data = next(s.data for s in asm.assemble(text).segments if s.section == ".text")
+    decoded = encoding.decode(data)
+    assert isinstance(decoded, encoding.Decoded)
+    found = cost.cost(decoded.instruction, machine)
+    return (found.fixed + cost.evaluate(found.data, decoded.instruction, decoded.values)) / cost.TICKS
+
+
+def nest(n: int, inner: int, rows: int, source: str = "src_stride0=0") -> str:
+    """A gatherscatter of rows of ``inner`` blocks of n bytes, packed at its target."""
+    trips = f"src_iter0={inner}, src_iter1={rows}, dst_iter0={inner}, dst_iter1={rows}"
+    strides = f"{source}, dst_stride0={n}, dst_stride1={n * inner}"
+    return f"td.gatherscatter dst=0x80000, src0=0x10000, n={n}, {trips}, {strides}"
+
+
+# --- measurements ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "measured"),
+    [
+        ("ct.add.vv.fp16 dst=0x30000, src0=0x10000, src1=0x20000, n=128", 47),
+        ("ct.add.vv.fp16 dst=0x30080, src0=0x10080, src1=0x20080, n=128", 47),
+        ("ct.add.vv.fp16 dst=0x30040, src0=0x10000, src1=0x20000, n=128", 50),
+        ("ct.add.vv.fp16 dst=0x30000, src0=0x10000, src1=0x200c0, n=128", 50),
+        ("ct.add.vv.fp16 dst=0x30000, src0=0x10000, src1=0x20000, n=2048", 78),
+        ("ct.add.vv.fp16 dst=0x30000, src0=0x10000, src1=0x20000, n=2048", 79),
+        ("ct.add.vv.fp16 dst=0x30000, src0=0x10000, src1=0x20000, n=8192", 178.5),
+        ("ct.exp.v.fp32 dst=0x10000, src0=0x10000, n=65536", 25200),
+        ("ne.gemm.fp16 a=0x10000, b=0x20000, out=0x30000, m=1, k=16, n=16", 82.0),
+        ("ne.gemm.fp16 a=0x10000, b=0x20000, out=0x30000, m=64, k=128, n=128", 382),
+        ("rdma.fp16 dst=0x10000, src=0x280000000, n=128", 234),
+        ("rdma.fp16 dst=0x10000, src=0x280000000, n=2048", 350.2),
+        ("wdma.fp16 dst=0x280000000, src=0x10000, n=2048", 263.0),
+        ("wdma.fp16 dst=0x280000000, src=0x10000, n=1048576", 66000),
+        (nest(4, 64, 16), 2125),
+        (nest(4, 64, 64), 8365),
+        (nest(4, 64, 256), 33358),
+        (nest(4, 256, 64), 32938),
+        (nest(1024, 256, 1), 3445),
+        ("td.memset.fp16 dst=0x10000, value=0, n=2048", 73.0),
+        ("td.memset.fp16 dst=0x10000, value=0, n=8192", 202),
+        ("td.memset.fp16 dst=0x10000, value=0, n=32768", 703),
+    ],
+)
+def test_measured_times(text: str, measured: float) -> None:
+    assert cycles(text) == pytest.approx(measured, rel=0.05)
+
+
+def test_a_short_copy_is_the_fit_that_misses_most() -> None:
+    """57 cycles were measured; the published fit to the long copies gives 60.3."""
+    assert cycles(nest(256, 4, 1, "src_stride0=256")) == pytest.approx(60.3, abs=0.1)
+
+
+def test_short_rows_of_a_fill_cost_more() -> None:
+    """Measured: 64 rows of 64 B are slower than 32 of 128 B, which are as fast as one run of 4 KiB."""
+    rows = "td.memset.fp16 dst=0x10000, value=0, n={}, stride0=512, iter0={}"
+    assert cycles(rows.format(32, 64)) > cycles(rows.format(64, 32)) == cycles(rows.format(2048, 1))
+
+
+def test_watchdog_limit_is_reached_where_it_was_seen() -> None:
+    """A command of 32,000 transfers of 4 bytes ended in time, one of 33,000 did not."""
+    assert cycles(nest(4, 250, 128)) < 65535 < cycles(nest(4, 250, 132))
+
+
+# --- every record ---------------------------------------------------------------------------
+
+
+def drawn(record: Instruction, size: int, seed: int) -> Case:
+    for attempt in range(20):
+        fmt = record.formats[(seed + attempt) % len(record.formats)] if record.formats else None
+        case = draw(record, fmt, size, Random(1000 * attempt + seed))
+        if case is not None:
+            return case
+    raise AssertionError(f"no operands for {record.mnemonic} of size {size}")
+
+
+@pytest.mark.parametrize("record", instructions(), ids=lambda record: record.mnemonic)
+def test_every_record_has_a_cost_that_grows(record: Instruction) -> None:
+    found = cost.cost(record, MACHINE)
+    sums = []
+    for size in (64, 1280):
+        total = 0
+        for seed in range(4):
+            case = drawn(record, size, seed)
+            data = cost.evaluate(found.data, record, case.values)
+            operations = cost.evaluate(found.operations, record, case.values)
+            assert isinstance(data, int)
+            assert 0 <= data < 1 << 40
+            assert (operations > 0) == (record.engine in (Engine.CT, Engine.NE))
+            total += data
+        sums.append(total)
+    assert found.fixed > 0
+    still = record.engine is Engine.SCALAR or getattr(record.meaning, "action", None) in WITHOUT_DATA
+    assert sums == [0, 0] if still else 0 < sums[0] < sums[1]
+
+
+def test_every_function_is_used_and_every_meaning_known() -> None:
+    used = {
+        t.function
+        for c in (cost.cost(r, MACHINE) for r in instructions())
+        for t in (c.data, c.operations, c.moved)
+        if t is not None
+    }
+    assert used == set(cost.FUNCTIONS)
+    assert {type(record.meaning) for record in instructions()} == set(SOLVERS)
+
+
+def test_ct_and_tdma_share_a_path() -> None:
+    shared = {r.engine for r in instructions() if cost.cost(r, MACHINE).exclusive}
+    alone = {r.engine for r in instructions() if not cost.cost(r, MACHINE).exclusive}
+    assert shared == {Engine.CT, Engine.TDMA}
+    assert not shared & alone
+
+
+@pytest.mark.parametrize("record", instructions(), ids=lambda record: record.mnemonic)
+def test_compiled_code_finds_the_same(record: Instruction) -> None:
+    """The table of costs, read as compiled code reads it, gives what the functions give directly."""
+    table = tables.costs(MACHINE)
+    scratch = np.zeros(queues.WORDS, dtype=np.int64)
+    call = tables.write_dispatcher(list(cost.FUNCTIONS), queues.ARGUMENTS)
+    found = cost.cost(record, MACHINE)
+    row = tables.numbers()[record.mnemonic] * tables.COSTS
+    assert table[row + tables.C_FIXED] == found.fixed
+    assert table[row + tables.C_EXCLUSIVE] == found.exclusive
+    case = drawn(record, 64, 1)
+    scratch[queues.HEAD : queues.HEAD + len(case.values)] = np.array(case.values, dtype=np.uint64).view(
+        np.int64
+    )
+    q, t = scratch.ctypes.data, table.ctypes.data
+    for term, number, count, first in (
+        (found.data, tables.C_DATA, tables.C_DATA_COUNT, tables.C_DATA_ARGUMENTS),
+        (found.operations, tables.C_OPERATIONS, tables.C_OPERATIONS_COUNT, tables.C_OPERATIONS_ARGUMENTS),
+        (found.moved, tables.C_MOVED, tables.C_MOVED_COUNT, tables.C_MOVED_ARGUMENTS),
+    ):
+        if term is None:  # the bytes of the ranges count
+            assert table[row + count] == 0
+            continue
+        gather_arguments(t, row + first, int(table[row + count]), q, queues.HEAD)
+        assert call(int(table[row + number]), q) == cost.evaluate(term, record, case.values)
+
+
+# --- by enumeration -------------------------------------------------------------------------
+
+
+def test_prices_are_exact_to_a_tick() -> None:
+    rng = Random(3)
+    for _ in range(2000):
+        units, price = rng.randrange(1 << rng.randint(1, 40)), rng.randrange(1, 1 << 22)
+        assert 0 <= Fraction(units * price, cost.UNITS) - cost_terms.priced(units, price) < 1
+    assert cost_terms.priced(1 << 56, 1 << 50) == cost_terms.MOST_TICKS
+
+
+@pytest.mark.parametrize("mnemonic", ["rdma", "wdma"])
+def test_runs_of_a_load_are_those_of_its_bytes(mnemonic: str) -> None:
+    """Blocks that follow each other in memory are one run, whatever loops they come from."""
+    record, rng = by_mnemonic()[mnemonic], Random(5)
+    timing = getattr(MACHINE.timing, mnemonic)
+    found = cost.cost(record, MACHINE)
+    several = 0
+    for _ in range(300):
+        n, trips = rng.choice((8, 32, 256)), [rng.randint(1, 4) for _ in range(3)]
+        packed = [n, n * trips[0], n * trips[0] * trips[1]]
+        strides = [step + rng.choice((0, gap)) for step, gap in zip(packed, (24, 1000, 40000), strict=True)]
+        case = Case(record, Format.INT8, {o.name: 0 for o in record.operands})
+        case.put(
+            n=n, **{f"iter{i}": trips[i] for i in range(3)}, **{f"stride{i}": strides[i] for i in range(3)}
+        )
+        starts = [
+            i * strides[0] + j * strides[1] + k * strides[2]
+            for k, j, i in product(range(trips[2]), range(trips[1]), range(trips[0]))
+        ]
+        gaps = [a + n != b for a, b in pairwise(starts)]
+        lengths = [n]
+        for gap in gaps:
+            if gap:
+                lengths.append(0)
+            lengths[-1] += n
+        several += len(lengths) > 1
+        expected = sum(max(size / timing.rate.value, timing.run.value) for size in lengths) * cost.TICKS
+        assert cost.evaluate(found.data, record, case.values) == pytest.approx(expected, abs=len(lengths))
+    assert several > 100
+
+
+@pytest.mark.parametrize("mnemonic", ["ne.conv", "ne.dwconv", "ne.bwconv"])
+def test_operations_of_convolutions(mnemonic: str) -> None:
+    """Twice the products over every result position, place of the window and channel."""
+    record = by_mnemonic()[mnemonic]
+    term = cost.cost(record, MACHINE).operations
+    for seed in range(10):
+        case = drawn(record, 5, seed)
+        n, h, w, c = case.get("dst_shape")
+        kx, ky, *_ = case.get("window")
+        channels = case.get("shape")[3]
+        products = n * h * w * c * kx * ky * (channels if mnemonic == "ne.conv" else 1)
+        if mnemonic == "ne.bwconv":
+            extent = record.operand("dy").extent
+            assert extent is not None
+            arguments = argument_values(record, extent.arguments, case.values)
+            # dy as it would be with 256 channels of a byte: a line for each result position
+            positions = extent.length(8, *arguments[1:6], 256) // 256
+            products = kx * ky * w * channels * positions
+        assert cost.evaluate(term, record, case.values) == 2 * products > 0
+
+
+# --- other machines -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def table() -> dict[str, Any]:
+    return tomllib.loads(TX81.read_text())
+
+
+def figures(node: Any, key: str = "timing") -> list[str]:
+    """Keys of the figures of a table."""
+    if isinstance(node, dict) and "value" in node:
+        return [key]
+    return [found for name, child in node.items() for found in figures(child, f"{key}.{name}")]
+
+
+FIGURES = figures(tomllib.loads(TX81.read_text())["timing"])
+OF_THE_CHIP = [
+    "timing.spm.collision",
+    "timing.dte.issue",
+    "timing.dte.first",
+    "timing.dte.hop",
+    "timing.core.issue",
+    "timing.core.issue_cold",
+    "timing.core.register_read",
+    "timing.core.csr_read",
+]
+"""Figures that no instruction's own cost has, but what is around it."""
+
+
+def write(table: dict[str, Any], key: str, value: object, folder: Path) -> Path:
+    """A description with one figure changed."""
+    node = table
+    *path, last = key.split(".")
+    for name in path:
+        node = node[name]
+    if value is None:
+        del node[last]
+    else:
+        node[last] = value
+    file = folder / "m.toml"
+    file.write_text(toml(table))
+    return file
+
+
+@pytest.mark.parametrize("key", FIGURES)
+def test_a_machine_with_another_figure_has_other_costs(
+    key: str, table: dict[str, Any], tmp_path: Path
+) -> None:
+    node: Any = table
+    for name in key.split("."):
+        node = node[name]
+    machine = load_machine(write(table, f"{key}.value", node["value"] * 0.75, tmp_path))
+    same = np.array_equal(tables.costs(machine), tables.costs(MACHINE))
+    assert same == (key in OF_THE_CHIP)
+
+
+def test_lines_are_as_wide_as_the_path(table: dict[str, Any], tmp_path: Path) -> None:
+    machine = load_machine(write(table, "spm.engine_rate.value", 256, tmp_path))
+    text = "ct.add.vv.fp16 dst=0x30080, src0=0x10000, src1=0x20000, n=129"
+    assert cycles(text) == pytest.approx(44.9 + 3 * 64 / 60.3, abs=0.01)
+    assert cycles(text, machine) == pytest.approx(44.9 + 2 * 128 / 60.3 + 3, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("timing.rdma.rate.value", 0, "found 0, expected a number from 0.1 to 1000000.0"),
+        ("timing.ct.fixed.value", -1, "found -1, expected a number from 0 to 100000.0"),
+        ("timing.ct.fixed.value", "fast", "found 'fast', expected a number from 0 to 100000.0"),
+        ("timing.ne.efficiency.value", 1.1, "found 1.1, expected a number from 0.01 to 1"),
+        ("timing.wdma.rate.unit", "byte/s", "found 'byte/s', expected 'byte/cycle'"),
+        ("timing.dte.hop", None, "missing, expected a table"),
+        ("timing.dte.hop.source", None, "missing, expected a non-empty string"),
+        ("timing.tdma.rate.value", 129, "found 129.0, expected at most 128.0 (spm.engine_rate.value)"),
+        ("timing.ct.rates.fp32.value", 33, "found 33.0, expected at most 32.0 (engines.ct.fp32.value)"),
+        (
+            "timing.core.issue.value",
+            4e3,
+            "found 4000.0, expected at most 3551.0 (timing.core.issue_cold.value)",
+        ),
+    ],
+)
+def test_bad_coefficients_are_refused_by_key(
+    key: str, value: object, message: str, table: dict[str, Any], tmp_path: Path
+) -> None:
+    path = write(table, key, value, tmp_path)
+    with pytest.raises(MachineError) as caught:
+        load_machine(path)
+    assert str(caught.value) == f"{path}: key {key}: {message}"
+
+
+MEMORY = {"n": 1, "h": 64, "iter1": 1, "iter2": 1, "iter0": 256}
+"""What keeps the largest operands inside the largest memory: extents of shapes, trip counts."""
+
+
+def test_no_time_overflows(table: dict[str, Any], tmp_path: Path) -> None:
+    """The largest operands that a memory of 4 GiB holds, on the slowest machine that can be described."""
+    slowest = {"cycle": 1e5, "ratio": 100}
+    for key in FIGURES:
+        node: Any = table
+        for name in key.split("."):
+            node = node[name]
+        node["value"] = slowest.get(node["unit"], 0.1)
+    table["timing"]["ne"]["efficiency"]["value"], table["timing"]["spm"]["collision"]["value"] = 0.01, 1
+    machine = load_machine(write(table, "name", "slow", tmp_path))
+    for record in instructions():
+        values = []
+        for operand in record.operands:
+            lanes = [MEMORY.get(lane.name, lane.high) for lane in operand.lanes]
+            name = operand.name.partition("_")[2] or operand.name
+            values.append(encoding.pack_lanes(lanes) if lanes else MEMORY.get(name, operand.high))
+        if record.formats:
+            values[record.index("format")] = int(record.formats[0])
+        if "n" in [operand.name for operand in record.operands]:
+            values[record.index("n")] = record.operand("n").high
+        found = cost.cost(record, machine)
+        assert 1 << 26 < found.fixed + cost.evaluate(found.data, record, values) < 1 << 62, record.mnemonic

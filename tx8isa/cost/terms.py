@@ -1,0 +1,251 @@
+"""The functions behind the costs of engine instructions: operands and prices to ticks or operations.
+
+Plain Python over integers, as the kernels of the emulator are; ``cost`` says which instruction has which, and
+what its arguments are. A price is that of ``UNITS`` lines, bytes or steps, in ticks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tx8isa.families.aligned import tensor
+from tx8isa.families.nest import element_stream
+from tx8isa.insns.ne.bwconv import forward_columns, forward_rows
+from tx8isa.numbers.layouts import block_channels
+
+UNITS = 1024
+"""Prices are those of this many units."""
+_SHIFT = UNITS.bit_length() - 1
+
+MOST_TICKS = 1 << 58
+"""Nine years: what the longest legal operands cost on the slowest machine that can be described."""
+
+
+def priced(units: int, price: int) -> int:
+    """Ticks of ``units`` when ``UNITS`` of them cost ``price``, rounded down, at most ``MOST_TICKS``."""
+    whole = units >> _SHIFT
+    if whole > MOST_TICKS // max(price, 1):
+        return MOST_TICKS
+    return whole * price + ((units & (UNITS - 1)) * price >> _SHIFT)
+
+
+def nothing() -> int:
+    """For what moves no data, or does no operations that engines count."""
+    return 0
+
+
+def skew(line: int, more: int, a: int, b: int, c: int, d: int, e: int) -> int:
+    """``more`` when one of the addresses is not a multiple of the line; absent ones are 0."""
+    return more if a % line + b % line + c % line + d % line + e % line != 0 else 0
+
+
+def vector_ticks(
+    bits: int, n: int, price: int, line: int, more: int, a: int, b: int, c: int, d: int, e: int
+) -> int:
+    """n packed elements, in whole lines of ``line`` bytes."""
+    lines = (((bits * n + 7) >> 3) + line - 1) // line
+    return priced(lines, price) + skew(line, more, a, b, c, d, e)
+
+
+def tensor_ticks(
+    bits: int,
+    n: int,
+    h: int,
+    w: int,
+    c: int,
+    kx: int,
+    ky: int,
+    price: int,
+    line: int,
+    more: int,
+    first: int,
+    second: int,
+    third: int,
+) -> int:
+    """An aligned tensor, kx * ky times."""
+    lines = (tensor(bits, n, h, w, c) + line - 1) // line
+    return priced(lines * kx * ky, price) + skew(line, more, first, second, third, 0, 0)
+
+
+def elements(n: int) -> int:
+    """Operations of a vector instruction."""
+    return n
+
+
+def tensor_elements(n: int, h: int, w: int, c: int, kx: int, ky: int) -> int:
+    """Operations on every place of a window for each element of a tensor."""
+    return n * h * w * c * kx * ky
+
+
+def array_steps(m: int, k: int, n: int, step_m: int, step_k: int, step_n: int) -> int:
+    """Products of the array's size in one of [m, k] by [k, n], whole ones."""
+    return ((m + step_m - 1) // step_m) * ((k + step_k - 1) // step_k) * ((n + step_n - 1) // step_n)
+
+
+def gemm_ticks(
+    lb: int, rb: int, m: int, k: int, n: int, step_m: int, step_k: int, step_n: int, price: int
+) -> int:
+    """A batch of products."""
+    return priced(max(lb, rb) * array_steps(m, k, n, step_m, step_k, step_n), price)
+
+
+def gemm_operations(lb: int, rb: int, m: int, k: int, n: int) -> int:
+    """Multiply-adds times 2."""
+    return 2 * max(lb, rb) * m * k * n
+
+
+def convolution_ticks(
+    n: int,
+    h: int,
+    w: int,
+    c: int,
+    kx: int,
+    ky: int,
+    channels: int,
+    step_m: int,
+    step_k: int,
+    step_n: int,
+    price: int,
+) -> int:
+    """One product: a row for each result position, kx * ky * channels deep."""
+    return priced(array_steps(n * h * w, kx * ky * channels, c, step_m, step_k, step_n), price)
+
+
+def convolution_operations(n: int, h: int, w: int, c: int, kx: int, ky: int, channels: int) -> int:
+    """Multiply-adds times 2."""
+    return 2 * n * h * w * c * kx * ky * channels
+
+
+def depthwise_ticks(
+    n: int, h: int, w: int, c: int, kx: int, ky: int, step_m: int, step_k: int, step_n: int, price: int
+) -> int:
+    """For each channel a product of a row for each result position, kx * ky deep, with one column."""
+    return priced(c * array_steps(n * h * w, kx * ky, 1, step_m, step_k, step_n), price)
+
+
+def gradient_ticks(
+    shape: int,
+    pad: int,
+    window: int,
+    dilation: int,
+    unpad: int,
+    kx: int,
+    ky: int,
+    maps: int,
+    channels: int,
+    step_m: int,
+    step_k: int,
+    step_n: int,
+    price: int,
+) -> int:
+    """For each place of the window a product of [maps, positions] by [positions, channels]."""
+    rows = forward_rows(shape, pad, window, dilation, unpad)
+    positions = (shape >> 48) * rows * forward_columns(shape, pad, window, dilation, unpad)
+    return priced(kx * ky * array_steps(maps, positions, channels, step_m, step_k, step_n), price)
+
+
+def gradient_operations(
+    shape: int, pad: int, window: int, dilation: int, unpad: int, kx: int, ky: int, maps: int, channels: int
+) -> int:
+    """Multiply-adds times 2."""
+    rows = forward_rows(shape, pad, window, dilation, unpad)
+    positions = (shape >> 48) * rows * forward_columns(shape, pad, window, dilation, unpad)
+    return 2 * kx * ky * maps * channels * positions
+
+
+def run_bytes(block: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int) -> int:
+    """Bytes that follow each other without a gap in a nest of blocks; strides in bytes."""
+    run = block
+    if i0 > 1 and s0 != run:
+        return run
+    run *= i0
+    if i1 > 1 and s1 != run:
+        return run
+    run *= i1
+    if i2 > 1 and s2 != run:
+        return run
+    return run * i2
+
+
+def dma_ticks(
+    bits: int, n: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int, price: int, least: int
+) -> int:
+    """Each contiguous run of DDR by its bytes, but at least ``least`` ticks; strides in elements."""
+    block = (bits * n + 7) >> 3
+    run = run_bytes(block, bits * s0 >> 3, i0, bits * s1 >> 3, i1, bits * s2 >> 3, i2)
+    runs = block * i0 * i1 * i2 // max(run, 1)
+    return runs * max(priced(run, price), least)
+
+
+def fill_ticks(
+    bits: int, n: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int, price: int, line: int
+) -> int:
+    """Each contiguous run in whole lines of ``line`` bytes; strides in bytes."""
+    block = (bits * n + 7) >> 3
+    run = run_bytes(block, s0, i0, s1, i1, s2, i2)
+    runs = block * i0 * i1 * i2 // max(run, 1)
+    return priced(runs * ((run + line - 1) // line), price)
+
+
+def transfer_ticks(rows: int, count: int, block: int, row: int, least: int, price: int) -> int:
+    """``rows`` steps of the outer loops and ``count`` blocks of ``block`` bytes."""
+    return rows * row + count * max(priced(block, price), least)
+
+
+def nest_ticks(
+    n: int, s0: int, s1: int, s2: int, d0: int, d1: int, d2: int, row: int, least: int, price: int
+) -> int:
+    """Blocks of n bytes through two nests, of which the one with more rows counts."""
+    return transfer_ticks(max(s1 * s2, d1 * d2), s0 * s1 * s2, n, row, least, price)
+
+
+def move_ticks(
+    bits: int, n: int, h: int, w: int, run: int, inner: int, row: int, least: int, price: int
+) -> int:
+    """n * h rows of w positions; of each, ``inner`` blocks of ``run`` elements."""
+    return transfer_ticks(n * h, n * h * w * inner, (bits * run + 7) >> 3, row, least, price)
+
+
+def unfold_ticks(bits: int, n: int, h: int, w: int, c: int, row: int, least: int, price: int) -> int:
+    """n * h rows of w positions of an aligned tensor; of each, a block from every channel plane."""
+    width = block_channels(bits)
+    planes = (c + width - 1) // width
+    return transfer_ticks(n * h, n * h * w * planes, bits * min(c, width) >> 3, row, least, price)
+
+
+def copy_ticks(n: int, i0: int, i1: int, i2: int, price: int) -> int:
+    """Pieces of n bytes between tiles."""
+    return priced(n * i0 * i1 * i2, price)
+
+
+def scatter_ticks(n: int, tiles: int, price: int) -> int:
+    """n bytes for each tile of a set."""
+    count = 0
+    for tile in range(32):
+        count += (tiles >> tile) & 1
+    return priced(n * count, price)
+
+
+FUNCTIONS: tuple[Callable[..., int], ...] = (
+    nothing,
+    vector_ticks,
+    elements,
+    tensor_ticks,
+    tensor_elements,
+    gemm_ticks,
+    gemm_operations,
+    convolution_ticks,
+    convolution_operations,
+    depthwise_ticks,
+    gradient_ticks,
+    gradient_operations,
+    dma_ticks,
+    fill_ticks,
+    nest_ticks,
+    move_ticks,
+    unfold_ticks,
+    copy_ticks,
+    scatter_ticks,
+    element_stream,
+)
+"""Every function of a ``Term``; compiled code knows them by their place here."""

@@ -1,0 +1,71 @@
+"""CT random numbers: randgen (185) and elemmask (186) (docs/isa.md, Random numbers)."""
+
+from __future__ import annotations
+
+from tx8isa.families.apart import results_apart
+from tx8isa.families.xorshift import draw, following
+from tx8isa.numbers.formats import FLOATS, Format
+from tx8isa.records.meaning import Dropout, Uniform
+from tx8isa.records.operands import count, format_suffix, linear, rounding, scalar, spm
+from tx8isa.records.record import Engine, Instruction, Operand, register
+
+_FORMATS = (Format.INT16, Format.FP16, Format.BF16, Format.INT32, Format.FP32, Format.TF32)
+_SEED = (64, 16)  # 16 words of 64 bits
+
+register(
+    Instruction(
+        Engine.CT,
+        185,
+        "ct.randgen",
+        (
+            format_suffix(_FORMATS),
+            spm("dst", "dst0", "write", linear, *_SEED),
+            spm("dst1", "dst1", "write", linear, *_SEED),
+            spm("dst2", "dst2", "write", linear, "@format", "n"),
+            spm("src0", "src0", "read", linear, *_SEED),
+            spm("src1", "src1", "read", linear, *_SEED),
+            count("n", "elem_count"),
+        ),
+        _FORMATS,
+        Uniform(draw, following),
+        "n random values to dst2. Word k of src0 and word k of src1 (64 bits each) are the state of "
+        "generator k, an xorshift128+; value i is the next one of generator i mod 16. dst and dst1 get "
+        "the states afterwards. Floats are multiples of 2**-p in [0, 1), p their bits of precision; integers "
+        "are the highest bits drawn.",
+        "ct.randgen.fp16 dst=0x30000, dst1=0x30100, dst2=0x40000, src0=0x30000, src1=0x30100, n=1024",
+        "spec: operands; generator, order and range proposed",
+        results_apart(*_SEED, *_SEED, "@format", "n"),
+    )
+)
+
+
+def _dropped(u: float, p: float) -> bool:
+    return u < p
+
+
+def _scaled(x: float, scale: float) -> float:
+    return x * scale
+
+
+register(
+    Instruction(
+        Engine.CT,
+        186,
+        "ct.elemmask",
+        (
+            format_suffix(FLOATS),
+            spm("dst", "dst0", "write", linear, "@format", "n"),
+            spm("src0", "src0", "read", linear, "@format", "n"),
+            scalar("src1", "src1"),
+            count("n", "elem_count"),
+            Operand("p", "int8_scale_val0", 1, 32, 0, (1 << 32) - 1),
+            rounding(),
+        ),
+        FLOATS,
+        Dropout(_dropped, _scaled),
+        "Drop-out: dst[i] = 0 with probability p (the bits of an FP32 number), otherwise src0[i] times the "
+        "scalar whose raw bits stand in src1, rounded by rnd. Random numbers come from the tile's LFSR.",
+        "ct.elemmask.fp16 dst=0x30000, src0=0x10000, src1=0x4000, n=128, p=0x3f000000",
+        "spec: operands; meaning and random source proposed",
+    )
+)

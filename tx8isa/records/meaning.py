@@ -1,0 +1,305 @@
+"""The shapes a meaning can have. The emulator has one mould for each; the record brings the small body.
+
+Bodies see operand elements already widened to binary64 and return binary64; the mould rounds once to the
+format. Bodies are plain Python over ``primitives`` and ``elementary``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from tx8isa.numbers.formats import Format, Rounding
+
+
+class Form(Enum):
+    """How the second operand of a vector instruction is read (docs/isa.md, Vector forms)."""
+
+    V = "v"
+    VV = "vv"
+    VS = "vs"
+    VUV = "vuv"
+    VUV_LOOP = "vuv_loop"
+
+
+@dataclass(frozen=True, slots=True)
+class Elementwise:
+    """``dst[i] = round(body(src0[i][, src1[...]]))``."""
+
+    body: Callable[..., float]
+    form: Form
+    error: Callable[[float, float, float], float] | None = None
+    """Sign-correct error of the binary64 ``body`` result: what rounding modes other than nearest need."""
+    single: bool = False
+    """The body may be evaluated in binary32: same result after the one rounding. TF32 is excepted: below its
+    normal range its products have more bits than binary32 keeps there."""
+    usual: Callable[[float], float] | None = None
+    """What a body of one element does below ``seldom`` in absolute value, without branches; also of NaN."""
+    seldom: float = 0.0
+    binary32: bool = False
+    """The results of the body are binary32 numbers."""
+    exact: Callable[[float], bool] | None = None
+    """Whether the result of a body of one element is the true value, or a pole; None: binary64 holds it."""
+    down: Callable[[float, float], float] | None = None
+    """The body in mode ``rdn``, where exact zero sums have another sign; None: the same in every mode."""
+
+    def body_in(self, mode: int) -> Callable[..., float]:
+        """The body in one rounding mode."""
+        return self.body if mode != Rounding.RDN or self.down is None else self.down
+
+
+@dataclass(frozen=True, slots=True)
+class Convert:
+    """``dst[i]`` = ``src[i]`` in another format."""
+
+    source: Format
+    target: Format
+    zero_point: bool
+    """``src[i] - zero`` is converted (INT8 sources)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """Fold of the elements of one dimension (or window), in ascending index order, in binary32."""
+
+    start: float
+    step: Callable[[float, float], float]
+    """(accumulator, element) -> accumulator, rounded to binary32. At most one operation on them, so that it
+    may be done in binary32: 53 bits are enough for the binary64 result to be rounded a second time."""
+    finish: Callable[[float, float], float] | None = None
+    """(accumulator, number of elements) -> binary64 value that is rounded once to the format; None: the
+    accumulator is."""
+    error: Callable[[float, float, float], float] | None = None
+    """(accumulator, element, binary64 step) -> what the step leaves out; None: nothing."""
+    exact: Callable[[float, float], bool] | None = None
+    """Whether ``finish`` is exact for finite operands; None: always."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """A reduction over ``dims`` of an aligned NHWC tensor (docs/isa.md, Reductions)."""
+
+    fold: Reduction
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A reduction over windows of an aligned NHWC tensor (docs/isa.md, Pooling)."""
+
+    fold: Reduction
+    outside: bool
+    """Positions outside the input take part as zeros (avg and sum); otherwise they are ignored."""
+    indexed: bool = False
+    """A second result says at which place ky * Kx + kx of its window each value was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unpool:
+    """The values of an aligned tensor back to the windows they stand for (docs/isa.md, Unpool)."""
+
+    spread: Reduction | None
+    """How the values whose windows lie over a position are put together, in scan order; None: each value goes
+    to one place of its window, given by an index tensor, later ones over earlier ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """Linear interpolation along W, then along H, of an aligned NHWC tensor.
+
+    Each result element lies at fixed-point coordinates with 16 fractional bits; the neighbour behind the last
+    row or column is that row or column.
+    """
+
+    sample: Callable[[int, int, int], int]
+    """(position in the result, scale operand, source extent) -> coordinate, at most extent - 1."""
+    blend: Callable[[float, float, float], float]
+    """(value, next value, weight of the next): done in binary32, every operation rounded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Compact to compact: every element of the result is one element of the source.
+
+    ``source(i, j, k, m, n, h, w, c)`` gives, for the result element at coordinates (i, j, k, m) of the
+    result's own stored order, the flat index of the source element in the source's stored order; n, h, w, c
+    is the source shape operand. It is affine in j, k and m. The result's stored extents are ``dst_shape``,
+    but N, C, H, W when the result is NCHW (``channels_first``).
+    """
+
+    source: Callable[..., int]
+    channels_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unfold:
+    """Positions of an image, one place of the window after another, as an aligned tensor.
+
+    Position (ky * Kx + kx, oh * OW + ow) of the result is position (oh * Sy + ky - top, ow * Sx + kx - left)
+    of the source, or zeros outside. A record without ``pad`` has none, one without ``window`` one place and
+    stride 1.
+    """
+
+    aligned_source: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Concatenation of two aligned tensors along ``dims``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """Blocks read through one loop nest and written in the same order through another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """One value written through a loop nest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """DDR to SPM: a strided source, a compact destination."""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """SPM to DDR: a compact source, a strided destination."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """GEMM of the matrix engine."""
+
+
+class Direction(Enum):
+    """Which of the three sums over windows a convolution is."""
+
+    FORWARD = "forward"
+    DEPTHWISE = "depthwise"
+    """Every channel for itself."""
+    BACKWARD = "backward"
+    """The gradient of the weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """Convolution of the matrix engine."""
+
+    direction: Direction = Direction.FORWARD
+
+
+class Action(Enum):
+    """What the tile does at an instruction that moves no data."""
+
+    WAIT = "wait"
+    BARRIER = "barrier"
+    SEND = "send"
+    SCATTER = "scatter"
+    """A send with a piece of the source for each tile."""
+    SEND_WAIT = "send_wait"
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """Handled where the tile's order is kept, not by a kernel."""
+
+    action: Action
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """``dst[i]`` says whether ``holds(src0[i][, src1[...]])``: 1.0 or 0.0 in the operands' format, or a bit.
+
+    ``holds`` gives the same answer in binary32, and calls no function.
+    """
+
+    holds: Callable[..., bool]
+    form: Form
+    packed: bool
+    """The result is a packed bit vector."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bitwise:
+    """Bit vectors: ``body`` of integers combines the bits that stand at the same place of its operands."""
+
+    body: Callable[..., int]
+    form: Form
+
+
+@dataclass(frozen=True, slots=True)
+class Unpack:
+    """``dst[i]`` is 1.0 where bit i of ``src0`` is set, otherwise 0.0."""
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedCopy:
+    """``dst[i] = src0[i]`` where the number ``src1[i]`` is not zero; the other elements keep their values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """``dst[i]`` is the element of ``src0`` that the unsigned number ``src1[i]`` points to."""
+
+    bits: int
+    """Bits of an element and of an index; 0: those of the instruction's format."""
+    in_bytes: bool
+    """Indices count bytes, otherwise elements."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compress:
+    """The elements of ``src0`` whose bit in ``src1`` is set, one after another."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountNonZero:
+    """The number of elements of ``src0`` that are not zero, into wb_data0."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountBits:
+    """The number of bits of ``src0`` that are set, into wb_data0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme:
+    """The largest (or smallest) element of ``src0`` into wb_data0, its index into wb_data1."""
+
+    largest: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Several results: ``parts[k]`` of FP32 element i is element i of the result ``targets[k]``."""
+
+    targets: tuple[str, ...]
+    parts: tuple[Callable[[float], float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform:
+    """Random numbers of 16 generators with two 64-bit words each; element i comes from generator i mod 16."""
+
+    draw: Callable[[int, int], int]
+    """The 64 random bits that a generator with these words gives."""
+    following: Callable[[int, int], int]
+    """Its next second word; the next first word is the second one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropout:
+    """``dst[i]`` is 0 if ``dropped(u, p)`` for a u in [0, 1) from the tile's LFSR, else rounded ``body``."""
+
+    dropped: Callable[[float, float], bool]
+    body: Callable[[float, float], float]
+    """Of ``src0[i]`` and the scale; exact in binary64 for operands of every format."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarFunction:
+    """``rd = round(body(src))`` for one value, in the core's registers."""
+
+    body: Callable[[float], float]

@@ -1,0 +1,197 @@
+"""The scalar instruction set of the kernel core: RV64IMFD, Zicsr, Zifencei in their standard encodings.
+
+Importing this module proves the instruction table; see ``prove``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from types import ModuleType
+
+from tx8isa.insns.riscv import d as rv_d
+from tx8isa.insns.riscv import f as rv_f
+from tx8isa.insns.riscv import i as rv_i
+from tx8isa.insns.riscv import m as rv_m
+from tx8isa.insns.riscv import priv as rv_priv
+from tx8isa.insns.riscv import w as rv_w
+from tx8isa.insns.riscv import zicsr as rv_zicsr
+from tx8isa.insns.riscv import zifencei as rv_zifencei
+from tx8isa.riscv.float_arithmetic import DYN, RDN, RMM, RNE, RTZ, RUP
+from tx8isa.riscv.format import EncodingError, Field, FieldKind, Kind, Scalar, TableError, scalar
+
+__all__ = [
+    "CSRS",
+    "CSR_NAMES",
+    "FLOAT_REGISTERS",
+    "FLOAT_REGISTER_NAMES",
+    "REGISTERS",
+    "REGISTER_NAMES",
+    "ROUNDING_MODES",
+    "EncodingError",
+    "Field",
+    "FieldKind",
+    "Kind",
+    "Scalar",
+    "TableError",
+    "decode",
+    "prove",
+    "scalar",
+    "scalar_by_mnemonic",
+    "scalar_instructions",
+]
+
+REGISTER_NAMES: tuple[str, ...] = (
+    *("zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1"),
+    *(f"a{number}" for number in range(8)),
+    *(f"s{number}" for number in range(2, 12)),
+    *("t3", "t4", "t5", "t6"),
+)
+"""ABI name by register number (RISC-V ELF psABI, spec)."""
+
+REGISTERS: dict[str, int] = {
+    **{f"x{number}": number for number in range(32)},
+    **{name: number for number, name in enumerate(REGISTER_NAMES)},
+    "fp": 8,
+}
+"""Register number by any accepted name: x0..x31, the ABI names, and fp for s0."""
+
+FLOAT_REGISTER_NAMES: tuple[str, ...] = (
+    *(f"ft{number}" for number in range(8)),
+    *("fs0", "fs1"),
+    *(f"fa{number}" for number in range(8)),
+    *(f"fs{number}" for number in range(2, 12)),
+    *("ft8", "ft9", "ft10", "ft11"),
+)
+"""ABI name by register number (RISC-V ELF psABI, spec)."""
+
+FLOAT_REGISTERS: dict[str, int] = {
+    **{f"f{number}": number for number in range(32)},
+    **{name: number for number, name in enumerate(FLOAT_REGISTER_NAMES)},
+}
+"""Register number by any accepted name: f0..f31 and the ABI names."""
+
+ROUNDING_MODES: dict[str, int] = {"rne": RNE, "rtz": RTZ, "rdn": RDN, "rup": RUP, "rmm": RMM, "dyn": DYN}
+"""Code by name of the rounding modes."""
+
+_HPM = range(3, 32)
+"""Numbers of the hardware performance counters."""
+
+CSRS: dict[str, int] = {
+    "fflags": 0x001,
+    "frm": 0x002,
+    "fcsr": 0x003,
+    "mstatus": 0x300,
+    "misa": 0x301,
+    "mie": 0x304,
+    "mtvec": 0x305,
+    "mcountinhibit": 0x320,
+    **{f"mhpmevent{number}": 0x320 + number for number in _HPM},
+    "mscratch": 0x340,
+    "mepc": 0x341,
+    "mcause": 0x342,
+    "mtval": 0x343,
+    "mip": 0x344,
+    "mcycle": 0xB00,
+    "minstret": 0xB02,
+    **{f"mhpmcounter{number}": 0xB00 + number for number in _HPM},
+    "cycle": 0xC00,
+    "time": 0xC01,
+    "instret": 0xC02,
+    **{f"hpmcounter{number}": 0xC00 + number for number in _HPM},
+    "mvendorid": 0xF11,
+    "marchid": 0xF12,
+    "mimpid": 0xF13,
+    "mhartid": 0xF14,
+}
+"""Number by name of the control and status registers (RISC-V manual, volume II, spec)."""
+
+CSR_NAMES: dict[int, str] = {number: name for name, number in CSRS.items()}
+"""Name by number, for a disassembler."""
+
+_OPCODE_FUNCT3 = 0x707F
+
+
+def prove(records: Sequence[Scalar]) -> None:
+    """Check a table of records; TableError names the first record, or the pair, that breaks a rule.
+
+    Every bit of a word is fixed or belongs to one field; the operands as written are exactly the fields;
+    each record has a docstring and an example of itself; mnemonics are unique; no word is two instructions.
+    """
+    for record in records:
+        problem = _problem(record)
+        if problem:
+            raise TableError(f"{record.mnemonic}: {problem}")
+    for first, second in combinations(records, 2):
+        if first.mnemonic == second.mnemonic:
+            raise TableError(f"two records are called {first.mnemonic}")
+        if (first.match ^ second.match) & first.mask & second.mask == 0:
+            word = first.match | second.match
+            raise TableError(f"{first.mnemonic} and {second.mnemonic} both match the word {word:#010x}")
+
+
+def _problem(record: Scalar) -> str | None:
+    claimed = record.mask
+    for field in record.fields:
+        for bit, _, width in field.pieces:
+            bits = (1 << width) - 1 << bit
+            if claimed & bits:
+                return f"field {field.name} overlaps the bits {claimed & bits:#010x}"
+            claimed |= bits
+    if claimed != 0xFFFFFFFF:
+        return f"the bits {claimed ^ 0xFFFFFFFF:#010x} belong to no field"
+    if record.match & ~record.mask:
+        return f"match sets the bits {record.match & ~record.mask:#010x} outside its mask"
+    written = sorted(record.syntax.replace("(", ", ").replace(")", "").split(", ")) if record.syntax else []
+    if written != sorted(field.name for field in record.fields):
+        return f"the syntax '{record.syntax}' does not name the fields of '{record.pattern}' once each"
+    if not record.doc.strip():
+        return "the docstring is missing"
+    if record.example.partition(" ")[0] != record.mnemonic:
+        return f"the example '{record.example}' is not of this instruction"
+    if (record.kind in ("load", "store")) != (record.width in (1, 2, 4, 8)):
+        return f"kind {record.kind} cannot move {record.width} bytes"
+    return None
+
+
+def _records_of(*modules: ModuleType) -> tuple[Scalar, ...]:
+    """The records in the order of their definition; those that a module makes together are a tuple."""
+    values = (value for module in modules for value in vars(module).values())
+    records = (record for value in values for record in (value if isinstance(value, tuple) else (value,)))
+    return tuple(record for record in records if isinstance(record, Scalar))
+
+
+def _index(records: Sequence[Scalar]) -> dict[int, tuple[Scalar, ...]]:
+    """Candidates by opcode and funct3; a record that leaves funct3 to a field stands under all eight."""
+    table: dict[int, list[Scalar]] = {}
+    for record in records:
+        for funct3 in range(8):
+            key = funct3 << 12 | record.match & 0x7F
+            if (key ^ record.match) & record.mask & _OPCODE_FUNCT3 == 0:
+                table.setdefault(key, []).append(record)
+    return {key: tuple(found) for key, found in table.items()}
+
+
+_RECORDS = _records_of(rv_i, rv_w, rv_m, rv_f, rv_d, rv_zicsr, rv_zifencei, rv_priv)
+prove(_RECORDS)
+_BY_MNEMONIC = {record.mnemonic: record for record in _RECORDS}
+_BY_OPCODE = _index(_RECORDS)
+
+
+def scalar_instructions() -> tuple[Scalar, ...]:
+    """Every scalar instruction, in the order of the manual."""
+    return _RECORDS
+
+
+def scalar_by_mnemonic() -> dict[str, Scalar]:
+    """Record by mnemonic."""
+    return _BY_MNEMONIC
+
+
+def decode(word: int) -> tuple[Scalar, dict[str, int]] | None:
+    """Record and field values of a 32-bit word, or None when no instruction has this encoding."""
+    for record in _BY_OPCODE.get(word & _OPCODE_FUNCT3, ()):
+        values = record.decode(word)
+        if values is not None:
+            return record, values
+    return None
