@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .spm import SpmBuffer
+from .spm import SpmBuffer
 
 _LIMIT = 1 << 62
 """Values stay below this in magnitude, so that no step leaves the 64 bits of a register."""
@@ -236,13 +234,3 @@ def _lane_below(word: Value, part: Value) -> Value:
     # Wraps into the sign bit for a first lane above 2**15, as the bits of the word shall.
     shifted = word << 16 if isinstance(word, int) else Operation("shl", word, 16, 0, _LIMIT - 1)
     return part if shifted == 0 else Operation("or", shifted, part, 0, _LIMIT - 1)
-
-
-def ceil_div(left: int, right: int) -> int:
-    """left / right rounded up."""
-    return -(-left // right)
-
-
-def round_up(value: int, step: int) -> int:
-    """The next multiple of ``step``."""
-    return ceil_div(value, step) * step

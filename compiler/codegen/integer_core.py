@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 from compiler.codegen.slices.tensors import DdrTensor, Space, View, collapse, unravel
 from compiler.graph import Shape
+from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 
-from .expr import Address, Value, Variable, ceil_div, minimum
+from .expr import Address, Value, Variable, minimum
 from .kernel import Kernel
 
 _BLOCK = 64

@@ -10,12 +10,13 @@ from typing import TypeVar
 import numpy as np
 
 from compiler.graph import Array
+from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 from tx8isa.records.record import Instruction, Operand
 from tx8isa.table.registry import find
 
 from .emitter import Emitter
-from .expr import Address, Value, Variable, bounds, ceil_div, highest, lanes
+from .expr import Address, Slot, Value, Variable, bounds, highest, lanes
 from .phase import Constant, Scratch, Target
 from .registers import TILE, Registers
 from .spm import SpmAllocator, SpmBuffer, SpmOverflow
@@ -84,9 +85,11 @@ class Kernel:
         A loop works on its two copies in turns: so a load of the next turn need not wait until this one's
         arithmetic has read its operands. What shall outlive a turn is to be declared outside.
         """
-        symbol = self._unique(name)
-        self.buffers.append(SpmBuffer(symbol, size, self._scope, turn=self._current_turn))
-        return self.buffers[-1].base
+        turn = self._current_turn
+        buffer = SpmBuffer(self._unique(name), size, self._scope, doubled=turn is not None)
+        self.buffers.append(buffer)
+        first = Address(buffer.symbol, 0, buffer)
+        return first if turn is None else first + Slot(buffer, turn)
 
     @property
     def _current_turn(self) -> Variable | None:
@@ -334,7 +337,7 @@ class Kernel:
 
     def _ways_to_place(self) -> Iterator[tuple[bool, list[SpmBuffer]]]:
         """Whether bytes are used again, and the buffers with copies; the best way first."""
-        turned = [buffer for buffer in self.buffers if buffer.turn is not None]
+        turned = [buffer for buffer in self.buffers if buffer.doubled]
         for depth in sorted({len(buffer.scope) for buffer in turned}):
             turned = [buffer for buffer in turned if len(buffer.scope) >= depth]
             yield False, turned
@@ -375,7 +378,7 @@ class Kernel:
         """The lines of the phase, once the buffers are placed."""
         placed = [b for b in self.buffers if b.address >= 0]
         equations = [f"        .equ {b.symbol}, {b.address:#x}  # {b.size} bytes" for b in placed]
-        equations += [f"        .equ {b.distance_symbol}, {b.distance}" for b in placed if b.turn is not None]
+        equations += [f"        .equ {b.distance_symbol}, {b.distance}" for b in placed if b.doubled]
         return equations + self.out.lines
 
 

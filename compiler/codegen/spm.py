@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tx8isa.errors import Tx8Error
+from tx8isa.numbers.division import round_up
 from tx8isa.numbers.layouts import LINE_BYTES
-
-from .expr import Address, Slot, Value, Variable, round_up
 
 
 class SpmOverflow(Tx8Error):
@@ -21,9 +20,9 @@ class SpmBuffer:
     """A range of scratchpad bytes. Engines write whole lines, so its span is rounded up to 256 bytes.
 
     ``first`` .. ``last`` number the instructions from the first to the last that uses it. ``scope`` are the
-    loops it was declared in: in an inner loop it is alive from the loop's beginning to its end. ``turn`` is
-    what chooses between its copies, if its loop uses copies in turns; ``second`` is the address of the other
-    copy, when there was room for one.
+    loops it was declared in: in an inner loop it is alive from the loop's beginning to its end. ``doubled``:
+    its loop would use two copies in turns; ``second`` is the address of the other copy, when there was room
+    for one.
     """
 
     symbol: str
@@ -32,18 +31,12 @@ class SpmBuffer:
     first: int = -1
     last: int = -1
     address: int = -1
-    turn: Variable | None = None
+    doubled: bool = False
     second: int = -1
 
     @property
     def span(self) -> int:
         return round_up(max(self.size, 1), LINE_BYTES)
-
-    @property
-    def base(self) -> Value:
-        """Its first byte, as an expression: of the copy whose turn it is."""
-        first = Address(self.symbol, 0, self)
-        return first if self.turn is None else first + Slot(self, self.turn)
 
     @property
     def distance_symbol(self) -> str:
@@ -74,7 +67,7 @@ class SpmAllocator:
         The ``copied`` ones get a second address too.
         """
         turned = [b for b in copied if b.first >= 0]
-        copies = [replace(b, turn=None) for b in turned]
+        copies = [replace(b) for b in turned]
         used = [b for b in buffers if b.first >= 0]
         for buffer in sorted([*used, *copies], key=lambda b: (-b.span, b.first)):
             buffer.address = self._best_gap(buffer)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from xdsl.irdl import irdl_op_definition
 
-from compiler.lowering.record import Order
-
+from .orders import Order
 from .tensor import TensorOperation
 from .types import blockable, format_of, order_of, shape_of
 

@@ -10,9 +10,10 @@ from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 
 from compiler.graph import Shape
-from compiler.lowering.record import Order
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout, place
+
+from .orders import Order
 
 
 @irdl_attr_definition

@@ -9,8 +9,8 @@ from .indexing import indexing
 from .matmul import matmul
 from .movement import channelnorm, movement, pieces, upsample
 from .pointwise import arcs, elementwise, formulas, integers
-from .record import LOWERINGS, Lowering, Order, Work
+from .record import LOWERINGS, Lowering, Work
 from .rows import batchnorm, groupnorm, normalization, rowwise
 from .stack import stack
 
-__all__ = ["LOWERINGS", "Lowering", "Order", "Work"]
+__all__ = ["LOWERINGS", "Lowering", "Work"]

@@ -4,27 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.tensors import DdrTensor
+from compiler.dialect.orders import Order
 from compiler.graph import DTYPES, FLOATS
 from compiler.operators.record import Call
-
-
-class Order(Enum):
-    """In which order of axes an operator wants its operands and gives its result."""
-
-    PLAIN = "plain"
-    """As ONNX has them."""
-    CHANNELS_LAST = "channels_last"
-    """Axis 1 of the first operand and of the result behind all others; the other operands plain."""
-    BLOCKED = "cx"
-    """As CHANNELS_LAST, and in DDR as the engines have it: planes of 64 channels and a narrower tail
-    (``numbers.layouts``, NCx); what lies between two batches or behind the last channel is nobody's."""
-    FOLLOW = "follow"
-    """Whatever order the operands have, if they have one in common."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from compiler.codegen.expr import Value, ceil_div
+from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Argument, Kernel
 from compiler.codegen.slices.aligned import (
     BLOCK,
@@ -34,6 +34,7 @@ from compiler.codegen.slices.vector import Vector, convert
 from compiler.codegen.spm import SpmOverflow
 from compiler.graph import Array
 from compiler.operators.recurrent.recurrence import GATES
+from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout
 from tx8isa.numbers.packing import pack

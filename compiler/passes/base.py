@@ -20,10 +20,10 @@ from compiler.dialect.ops import (
     SubgraphOp,
     TensorOperation,
 )
+from compiler.dialect.orders import Order
 from compiler.dialect.types import lies_alike, order_of, storage_permutation
 from compiler.graph import Array, Graph
 from compiler.lowering import LOWERINGS
-from compiler.lowering.record import Order
 from compiler.patterns import Trie
 from compiler.search import EFFORTS, Effort, Found, Plan, Template, Watch
 from tx8isa.machine.description import Machine

@@ -11,9 +11,9 @@ from compiler.codegen import program
 from compiler.codegen.kernel import Constant, Scratch
 from compiler.codegen.slices.precision import stored
 from compiler.dialect.ops import InputOp, LoadConstOp, OutputOp, TensorOperation
+from compiler.dialect.orders import Order
 from compiler.dialect.types import DTYPE_FORMATS, format_of, order_of
 from compiler.graph import Tensor
-from compiler.lowering import Order
 from compiler.passes.ddr.ddr_range import place_of
 from compiler.passes.ddr.ddr_reorder import is_plain_name
 from compiler.passes.layouts.move_const import bank_threshold

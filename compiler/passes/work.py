@@ -11,11 +11,12 @@ from compiler.codegen.kernel import Target
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.dialect.attributes import decoded, decoded_array
 from compiler.dialect.ops import CastOp, GroupOp, LoadConstOp, NodeOperation, SubgraphOp, TensorOperation
+from compiler.dialect.orders import Order
 from compiler.dialect.types import format_of, order_of, shape_of, storage_permutation
 from compiler.graph import Array, Tensor
 from compiler.lowering import LOWERINGS
 from compiler.lowering.pointwise.chain import ChainNode
-from compiler.lowering.record import Cut, Order, Step, Work
+from compiler.lowering.record import Cut, Step, Work
 from compiler.lowering.stack.stages import STACKED, STAGES
 from compiler.operators import OPERATORS
 from compiler.operators.record import Call

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from compiler.codegen.expr import Operation, Value, Variable, ceil_div, highest, minimum
+from compiler.codegen.expr import Operation, Value, Variable, highest, minimum
 from compiler.codegen.kernel import Kernel
+from tx8isa.numbers.division import ceil_div
 
 from .tensors import Stretch, stretches
 

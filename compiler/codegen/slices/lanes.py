@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from compiler.codegen.expr import Expr, Value, ceil_div, highest, minimum
+from compiler.codegen.expr import Expr, Value, highest, minimum
 from compiler.codegen.kernel import Kernel
+from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 
 from .aligned import Grid, load_aligned

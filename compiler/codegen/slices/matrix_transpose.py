@@ -18,8 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from compiler.codegen.expr import Value, ceil_div, round_up
+from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
+from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES, Layout, tail_width
 from tx8isa.numbers.packing import pack

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from compiler.codegen.expr import Address, Value, ceil_div, minimum, round_up
+from compiler.codegen.expr import Address, Value, minimum
 from compiler.codegen.kernel import Argument, Kernel
 from compiler.graph import Array, Shape
+from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import SMALLEST_TAIL, aligned_channels, batch_bytes, block_channels, tail_width
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from compiler.codegen.expr import Value, ceil_div, minimum, round_up
+from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.tensors import DdrTensor
+from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.layouts import LINE_BYTES
 
 from .team import Team, own_parts, send

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from compiler.codegen.expr import Value, ceil_div, maximum, minimum, round_up
+from compiler.codegen.expr import Value, maximum, minimum
 from compiler.codegen.kernel import Argument, Kernel
 from compiler.codegen.slices.aligned import (
     BLOCK,
@@ -38,6 +38,7 @@ from compiler.codegen.teams.team import TileGrid
 from compiler.lowering.record import Work, lowering
 from compiler.operators.linear.attention_fused import matrices
 from compiler.operators.record import Call
+from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES, aligned_channels
 

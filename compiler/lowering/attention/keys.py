@@ -11,13 +11,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from compiler.codegen.expr import Value, bounds, highest, round_up
+from compiler.codegen.expr import Value, bounds, highest
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import Aligned, Grid, aligned_bytes, load_aligned
 from compiler.codegen.slices.precision import part_count
 from compiler.codegen.slices.tensors import Stretch, stretches
 from compiler.codegen.slices.vector import Vector, convert
 from compiler.codegen.teams.team import Team, meet, tiles_from
+from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES
 

@@ -11,10 +11,11 @@ import math
 
 import numpy as np
 
-from compiler.codegen.expr import Value, maximum, round_up
+from compiler.codegen.expr import Value, maximum
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import BLOCK, aligned_bytes
 from compiler.codegen.slices.precision import stored
+from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES, tail_width
 

@@ -9,7 +9,6 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from compiler.codegen.expr import ceil_div, round_up
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.aligned import BLOCK, aligned_bytes
 from compiler.codegen.slices.precision import part_count
@@ -17,6 +16,7 @@ from compiler.codegen.slices.tensors import DdrTensor
 from compiler.graph import Array
 from compiler.lowering.record import Cut, Work
 from compiler.operators.linear.attention_fused import Strided, compact, matrices, result_order
+from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES, SMALLEST_TAIL
 

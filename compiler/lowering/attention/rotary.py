@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from compiler.codegen.expr import Value, ceil_div
+from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Argument, Kernel
 from compiler.codegen.slices.aligned import BLOCK, Aligned, Grid, narrowed_slice, slice_buffer, widened_slice
 from compiler.codegen.slices.dealing import coordinates, share, slices
@@ -25,6 +25,7 @@ from compiler.codegen.slices.vector import Vector
 from compiler.lowering.record import Work, lowering
 from compiler.operators.linear.rotary import features
 from compiler.operators.record import Call
+from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels, tail_width
 

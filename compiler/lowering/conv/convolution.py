@@ -22,8 +22,9 @@ from compiler.codegen.slices.dealing import Share, coordinates, dealt
 from compiler.codegen.slices.windows import RowBlock, limits
 from compiler.codegen.spm import SpmOverflow
 from compiler.codegen.teams.team import TileGrid
+from compiler.dialect.orders import Order
 from compiler.lowering.blocked import through_compact
-from compiler.lowering.record import Order, Work, lowering
+from compiler.lowering.record import Work, lowering
 from compiler.operators.record import Call
 from compiler.operators.windows.conv import conv_window
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from compiler.codegen.expr import ceil_div
 from compiler.codegen.slices.aligned import BLOCK
 from compiler.codegen.slices.precision import PRODUCTS, part_count
 from compiler.codegen.teams.team import CONTENTION
 from tx8isa.cost.instructions import link_rate
 from tx8isa.machine.description import Machine
+from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels
 

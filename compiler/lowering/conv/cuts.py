@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-from compiler.codegen.expr import ceil_div, round_up
 from compiler.codegen.kernel import Target
 from compiler.codegen.slices.aligned import BLOCK
 from compiler.codegen.slices.windows import most_rows
 from compiler.lowering.record import Cut, Work
+from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.layouts import SMALLEST_TAIL
 
 from .cost import Rates, cost, rates_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from compiler.codegen.expr import ceil_div
 from compiler.lowering.record import Cut
+from tx8isa.numbers.division import ceil_div
 
 from .layer import Layer
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiler.codegen.expr import Value, ceil_div, round_up
+from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.aligned import (
     BLOCK,
@@ -32,12 +32,14 @@ from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.slices.vector import Vector
 from compiler.codegen.slices.windows import Geometry, RowBlock, geometry, limits, upright
 from compiler.codegen.spm import SpmOverflow
+from compiler.dialect.orders import Order
 from compiler.graph import Array
 from compiler.lowering.pointwise.pointwise import apply_steps, step_bytes
 from compiler.lowering.pointwise.region import SliceRegion
-from compiler.lowering.record import Cut, Order, Work, lowering
+from compiler.lowering.record import Cut, Work, lowering
 from compiler.operators.record import Call
 from compiler.operators.windows.pool import pool_window
+from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
 
 from . import long_pool

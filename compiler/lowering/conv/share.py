@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from compiler.codegen.expr import Value, ceil_div, minimum
+from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import BLOCK, Aligned, Place, slice_buffer, stored_elements
 from compiler.codegen.slices.precision import split
@@ -18,6 +18,7 @@ from compiler.codegen.slices.tensors import DdrTensor, dma_loops
 from compiler.codegen.slices.windows import RowBlock
 from compiler.codegen.teams.gather import Gather, Part, enter, meet_all
 from compiler.codegen.teams.team import Team, TileGrid, send
+from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.layouts import batch_bytes
 
 from .cost import before_meeting, rates_of

@@ -10,9 +10,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from compiler.codegen.expr import Value, ceil_div, minimum, round_up
+from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.tensors import DdrTensor, dma_loops, unravel
+from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
 
 Place = Callable[[Value], Value]

@@ -14,7 +14,7 @@ from itertools import product
 
 import numpy as np
 
-from compiler.codegen.expr import Value, ceil_div, minimum, round_up
+from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Argument, Kernel
 from compiler.codegen.slices.aligned import (
     BLOCK,
@@ -30,6 +30,7 @@ from compiler.codegen.slices.precision import constant_parts, engine_format, mul
 from compiler.codegen.slices.tensors import DdrTensor, Stretch, stretches
 from compiler.codegen.slices.vector import convert
 from compiler.graph import Array
+from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout, batch_bytes
 from tx8isa.numbers.packing import pack

@@ -13,7 +13,7 @@ from itertools import product
 
 import numpy as np
 
-from compiler.codegen.expr import Value, ceil_div, round_up
+from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import BLOCK
 from compiler.codegen.slices.precision import constant_parts, engine_format, part_count
@@ -21,6 +21,7 @@ from compiler.codegen.slices.tensors import DdrTensor, dma_loops
 from compiler.codegen.slices.vector import Vector, convert
 from compiler.codegen.teams.team import Team, own_parts, send
 from compiler.graph import Array
+from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES, Layout
 from tx8isa.numbers.packing import pack

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 
-from compiler.codegen.expr import ceil_div, round_up
 from compiler.codegen.slices.aligned import BLOCK
 from compiler.codegen.slices.precision import engine_format, part_count
 from compiler.lowering.record import Cut
+from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
 
 from .feed import ChunkShape, chunk_shape

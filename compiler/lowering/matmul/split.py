@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
 
-from compiler.codegen.expr import ceil_div
 from compiler.codegen.kernel import Argument, Kernel
 from compiler.codegen.slices.aligned import BLOCK, Aligned, Grid, Place, slice_buffer, store_aligned
 from compiler.codegen.slices.dealing import dealt, slices
@@ -22,6 +21,7 @@ from compiler.codegen.slices.tensors import Stretch, stretches
 from compiler.codegen.teams.collective import MOST_ROWS, WAYS, WORD, Exchange
 from compiler.codegen.teams.team import Team, TileGrid, tile_grid
 from compiler.lowering.record import Cut
+from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels, full_blocks, tail_width
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from compiler.codegen.expr import Value, maximum, minimum, round_up
+from compiler.codegen.expr import Value, maximum, minimum
 from compiler.codegen.kernel import Argument, Kernel
 from compiler.codegen.slices.aligned import BLOCK, Aligned, Grid, Place
 from compiler.codegen.slices.precision import engine_format, multiply_parts
 from compiler.codegen.slices.tensors import Stretch, dma_loops
 from compiler.codegen.teams.team import Team, TileGrid, meet, tile_grid
+from tx8isa.numbers.division import round_up
 from tx8isa.numbers.layouts import LINE_BYTES
 
 from .blocks import Range, load_operand, right_operand

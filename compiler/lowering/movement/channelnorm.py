@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 
-from compiler.codegen.expr import ceil_div
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import BLOCK, Grid, Place, load_slice, slice_buffer, store_slice
 from compiler.codegen.slices.matrix_transpose import Side, transpose
 from compiler.codegen.slices.tensors import DdrTensor, stretches
 from compiler.codegen.slices.vector import convert
-from compiler.lowering.record import Order, Work, lowering
+from compiler.dialect.orders import Order
+from compiler.lowering.record import Work, lowering
+from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.layouts import LINE_BYTES, aligned_channels, batch_bytes
 
 _MOST_POSITIONS = 4096

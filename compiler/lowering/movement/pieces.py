@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import BLOCK
 from compiler.codegen.slices.tensors import DdrTensor, View, copy_views, whole
-from compiler.lowering.record import EVERY_TYPE, Order, Work, lowering
+from compiler.dialect.orders import Order
+from compiler.lowering.record import EVERY_TYPE, Work, lowering
 from compiler.operators.shapes.slicing import slice_ranges
 from compiler.operators.types import normalized
 from tx8isa.numbers.layouts import batch_bytes, full_blocks, tail_width

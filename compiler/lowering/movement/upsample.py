@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from compiler.codegen.expr import Value, ceil_div
+from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import (
     BLOCK,
@@ -22,7 +22,9 @@ from compiler.codegen.slices.aligned import (
     store_slice,
 )
 from compiler.codegen.slices.tensors import Stretch, stretches
-from compiler.lowering.record import Order, Work, lowering
+from compiler.dialect.orders import Order
+from compiler.lowering.record import Work, lowering
+from tx8isa.numbers.division import ceil_div
 
 _LONGEST = 4096
 """Extent of one lane of a packed shape."""

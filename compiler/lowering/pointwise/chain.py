@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from compiler.codegen.expr import Value, ceil_div, round_up
+from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.tensors import (
     DdrTensor,
@@ -27,10 +27,12 @@ from compiler.codegen.slices.tensors import (
     store_slab,
 )
 from compiler.codegen.slices.vector import MOST_MOVES, WIDE, Vector, convert, spread_rows
+from compiler.dialect.orders import Order
 from compiler.graph import FLOATS
-from compiler.lowering.record import Order, Work, lowering
+from compiler.lowering.record import Work, lowering
 from compiler.operators.elements.casting import cast_dtype
 from compiler.operators.record import Call
+from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
 
 from .pointwise import POINTWISE, Combine, Formula, Operand, Pointwise, define, known_number

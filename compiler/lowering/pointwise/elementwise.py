@@ -7,8 +7,9 @@ import math
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.vector import Vector
+from compiler.dialect.orders import Order
 from compiler.graph import FLOATS, INTEGERS
-from compiler.lowering.record import Order, Work, lowering
+from compiler.lowering.record import Work, lowering
 from compiler.operators.record import Call
 from tx8isa.numbers.formats import Format
 

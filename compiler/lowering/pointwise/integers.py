@@ -21,9 +21,10 @@ from compiler.codegen.slices.tensors import (
     unravel,
     whole,
 )
+from compiler.dialect.orders import Order
 from compiler.graph import FLOATS, INTEGERS
 from compiler.lowering.movement.movement import cast as cast_floats
-from compiler.lowering.record import EVERY_TYPE, Order, Work, lowering
+from compiler.lowering.record import EVERY_TYPE, Work, lowering
 from tx8isa.numbers.formats import Format
 
 from . import formulas

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from compiler.codegen.expr import Value, ceil_div, round_up
+from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import (
     BLOCK,
@@ -28,9 +28,11 @@ from compiler.codegen.slices.aligned import (
 )
 from compiler.codegen.slices.dealing import coordinates, dealt, share, slices
 from compiler.codegen.slices.vector import Vector
+from compiler.dialect.orders import Order
 from compiler.lowering.pointwise.pointwise import apply_steps, step_bytes
 from compiler.lowering.pointwise.region import SliceRegion
-from compiler.lowering.record import Order, Work, lowering
+from compiler.lowering.record import Work, lowering
+from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from compiler.codegen.expr import Value, ceil_div
+from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import (
     BLOCK,
@@ -36,9 +36,11 @@ from compiler.codegen.slices.matrix_transpose import stored_width
 from compiler.codegen.slices.vector import Vector
 from compiler.codegen.teams.collective import WAYS, WORD, Exchange
 from compiler.codegen.teams.team import Team, tile_grid
+from compiler.dialect.orders import Order
 from compiler.lowering.pointwise.pointwise import apply_steps, step_bytes
 from compiler.lowering.pointwise.region import SliceRegion
-from compiler.lowering.record import Order, Work, lowering
+from compiler.lowering.record import Work, lowering
+from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels
 

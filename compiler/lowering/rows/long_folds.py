@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from compiler.codegen.expr import Value, bounds, ceil_div, round_up
+from compiler.codegen.expr import Value, bounds
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.dealing import share, slices, within
 from compiler.codegen.slices.lanes import Folds
@@ -21,6 +21,7 @@ from compiler.codegen.slices.vector import Vector, narrowed, widened
 from compiler.codegen.teams.collective import COMBINE, MOST_ROWS, WAYS, WORD, Exchange, fold_halves
 from compiler.codegen.teams.team import tile_grid
 from compiler.lowering.record import Cut
+from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
 
 LANES = 64

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from compiler.codegen.expr import Value, ceil_div, minimum, round_up
+from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.dealing import share, slices, within
 from compiler.codegen.slices.tensors import DdrTensor
@@ -19,6 +19,7 @@ from compiler.codegen.slices.vector import Vector, narrowed, widened
 from compiler.codegen.teams.collective import MOST_ROWS, WAYS, WORD, Exchange
 from compiler.codegen.teams.team import Team, tile_grid
 from compiler.lowering.record import Cut
+from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
 
 from .long_folds import LANES, START, clear_behind

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from compiler.codegen.expr import Value, ceil_div, minimum
+from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.aligned import (
     BLOCK,
@@ -39,6 +39,7 @@ from compiler.graph import Shape
 from compiler.lowering.record import Cut, Work, lowering
 from compiler.operators.norms.normalization import normalized_axes
 from compiler.operators.record import Call
+from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels
 

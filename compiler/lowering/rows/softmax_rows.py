@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from compiler.codegen.expr import Value, ceil_div, minimum
+from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.aligned import (
     BLOCK,
@@ -29,6 +29,7 @@ from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.slices.vector import Vector
 from compiler.lowering.record import Cut, Work
 from compiler.operators.types import normalized
+from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from compiler.codegen.expr import ceil_div
 from compiler.codegen.kernel import Target
 from compiler.codegen.slices.aligned import MOST_POSITIONS
 from compiler.codegen.slices.windows import LARGEST_EXTENT
@@ -14,6 +13,7 @@ from compiler.lowering.conv.layer import Kind, Layer
 from compiler.lowering.conv.plan import OWN, SHARE, WEIGHTS
 from compiler.lowering.record import Cut, Work
 from tx8isa.cost.instructions import link_rate
+from tx8isa.numbers.division import ceil_div
 
 from .stages import Rows, Stages, stages_of
 

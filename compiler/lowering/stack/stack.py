@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.codegen.expr import Value, ceil_div, maximum, minimum, round_up
+from compiler.codegen.expr import Value, maximum, minimum
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import (
     BLOCK,
@@ -34,6 +34,7 @@ from compiler.codegen.slices.windows import RowBlock, row_block
 from compiler.codegen.spm import SpmOverflow
 from compiler.codegen.teams.gather import Gather, enter, meet_all
 from compiler.codegen.teams.team import TileGrid
+from compiler.dialect.orders import Order
 from compiler.graph import Array
 from compiler.lowering.conv.layer import Kind
 from compiler.lowering.conv.plan import WEIGHTS
@@ -42,7 +43,8 @@ from compiler.lowering.conv.product import multiply_slice
 from compiler.lowering.conv.weights import PackedWeights, Volume, weights_of, windows_of
 from compiler.lowering.pointwise.pointwise import apply_steps
 from compiler.lowering.pointwise.region import SliceRegion
-from compiler.lowering.record import Order, Work, lowering
+from compiler.lowering.record import Work, lowering
+from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
 
 from .cuts import cuts, plans, stack_plan

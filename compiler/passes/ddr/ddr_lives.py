@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from compiler.codegen.expr import round_up
+from tx8isa.numbers.division import round_up
 
 
 @dataclass(frozen=True)

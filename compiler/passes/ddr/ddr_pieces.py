@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from xdsl.ir import Attribute, SSAValue
 
 from compiler.dialect.ops import GroupOp, NodeOperation, TensorOperation
+from compiler.dialect.orders import Order
 from compiler.dialect.types import format_of, order_of, shape_of, storage_permutation, stored_shape
 from compiler.graph import Shape
-from compiler.lowering import Order
 from compiler.operators.record import Call
 from compiler.operators.shapes.slicing import slice_ranges
 from compiler.operators.types import normalized

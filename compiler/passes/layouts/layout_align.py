@@ -11,8 +11,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from compiler.dialect.channel_norm import ChannelNormOp
 from compiler.dialect.ops import LoadConstOp, OutputOp, TensorOperation
+from compiler.dialect.orders import Order
 from compiler.dialect.types import format_of, order_of, shape_of, tensor_type
-from compiler.lowering import Order
 from compiler.passes.base import Context, operations
 
 from .layout_rules import full_shape, in_order, wanted

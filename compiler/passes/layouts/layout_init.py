@@ -9,7 +9,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.rewriter import Rewriter
 
-from compiler.lowering import Order
+from compiler.dialect.orders import Order
 from compiler.passes.base import Context, operations
 
 from .layout_rules import policy, set_order

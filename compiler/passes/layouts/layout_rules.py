@@ -9,8 +9,9 @@ from xdsl.rewriter import Rewriter
 
 from compiler.dialect.attributes import decoded
 from compiler.dialect.ops import CastOp, LoadConstOp, NodeOperation, TensorOperation
+from compiler.dialect.orders import Order
 from compiler.dialect.types import blockable, format_of, lies_alike, order_of, shape_of, tensor_type
-from compiler.lowering import LOWERINGS, Order
+from compiler.lowering import LOWERINGS
 from compiler.lowering.pointwise.chain import CASTS
 from compiler.lowering.pointwise.pointwise import POINTWISE
 

@@ -13,8 +13,8 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import SSAValue
 
 from compiler.dialect.ops import LoadConstOp, OutputOp, TensorOperation
+from compiler.dialect.orders import Order
 from compiler.dialect.types import order_of
-from compiler.lowering import Order
 from compiler.passes.base import Context, operations
 
 from .layout_rules import ORDERS, fits, is_one, policy, price, set_order, wanted

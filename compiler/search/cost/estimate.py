@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compiler.codegen.expr import Expr, Variable, round_up
+from compiler.codegen.expr import Expr, Variable
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.tree import Issue, Item, Let, Loop
 from tx8isa.cost.instructions import TICKS
 from tx8isa.machine.description import Machine
+from tx8isa.numbers.division import round_up
 from tx8isa.numbers.layouts import LINE_BYTES
 from tx8isa.records.meaning import Action, Control
 from tx8isa.records.record import Engine

@@ -11,9 +11,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from compiler.dialect.group import StoreVarOp
 from compiler.dialect.ops import GroupOp, InputOp
+from compiler.dialect.orders import Order
 from compiler.dialect.types import tensor_type
 from compiler.dialect.verifier import Verifier
-from compiler.lowering.record import Order
 from compiler.passes.base import operations
 from compiler.passes.groups.group_load_store import GroupLoadStorePass
 from compiler.passes.groups.group_pattern import GroupPatternPass

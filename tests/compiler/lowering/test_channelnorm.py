@@ -17,9 +17,10 @@ import asm
 from compiler.codegen import program
 from compiler.codegen.kernel import Target
 from compiler.codegen.slices.tensors import DdrTensor
+from compiler.dialect.orders import Order
 from compiler.graph import Array, Shape
 from compiler.lowering.generate import generate
-from compiler.lowering.record import Order, Work
+from compiler.lowering.record import Work
 from compiler_harness import SMALL_SPM, assert_right, one, small_machine
 from emulator.program import Program
 from tx8isa.machine.description import load_machine

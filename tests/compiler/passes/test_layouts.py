@@ -9,10 +9,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from compiler.dialect.channel_norm import ChannelNormOp
 from compiler.dialect.ops import InputOp
+from compiler.dialect.orders import Order
 from compiler.dialect.types import lies_alike, order_of, stored_bytes, stored_shape, tensor_type
 from compiler.driver import compile_graph
 from compiler.graph import Array, Shape
-from compiler.lowering import Order
 from compiler.passes.base import Pass, operations
 from compiler.passes.layouts.align_opt import AlignOptPass
 from compiler.passes.layouts.const_norm import ConstNormPass

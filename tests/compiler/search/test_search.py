@@ -10,16 +10,17 @@ from pathlib import Path
 import pytest
 
 from compiler.cli import main
-from compiler.codegen.expr import ceil_div
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.tensors import DdrTensor
+from compiler.dialect.orders import Order
 from compiler.driver import compile_graph
 from compiler.graph import Graph, GraphError
-from compiler.lowering.record import LOWERINGS, Cut, Lowering, Order, Step, Work
+from compiler.lowering.record import LOWERINGS, Cut, Lowering, Step, Work
 from compiler.operators.record import Call
 from compiler.search import EFFORTS, Effort, Search, Template, search, signature, template_key
 from compiler.search.plan import plan_of, plan_text, read_plan
 from compiler_harness import draw, graph, small_machine
+from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 
 TARGET = Target(4, 0x10000, Format.FP16)
