@@ -18,32 +18,32 @@ def has_steps_apart(work: Work) -> bool:
     return bool(work.steps) and not LOWERINGS[work.op].rounds
 
 
-def compute_apart(k: Kernel, work: Work) -> None:
+def compute_apart(kernel: Kernel, work: Work) -> None:
     """Each member by itself; in between all tiles wait until the one before is in DDR."""
-    for number, member in enumerate(_members(k, work)):
+    for number, member in enumerate(_members(kernel, work)):
         entry = LOWERINGS[member.op]
         assert entry.lower is not None
         if number:
-            k.synchronize()
+            kernel.synchronize()
         elif not entry.prefetch:
-            k.begin()
-        entry.lower(k, member)
+            kernel.begin()
+        entry.lower(kernel, member)
 
 
-def _members(k: Kernel, work: Work) -> Iterator[Work]:
+def _members(kernel: Kernel, work: Work) -> Iterator[Work]:
     """The anchor and each step as works of their own."""
-    running = _between(k, work.output)
+    running = _between(kernel, work.output)
     yield replace(work, output=running, steps=(), cut=None)
     for step in work.steps:
         tensors = enumerate(step.operands)
         operands = tuple(running if at in step.running else tensor for at, tensor in tensors)
-        running = work.output if step is work.steps[-1] else _between(k, work.output)
+        running = work.output if step is work.steps[-1] else _between(kernel, work.output)
         yield Work(step.name, step.op, step.call, operands, running, work.channels_last)
 
 
-def _between(k: Kernel, like: DdrTensor) -> DdrTensor:
+def _between(kernel: Kernel, like: DdrTensor) -> DdrTensor:
     """Room in DDR for a tensor that lies as another does."""
     size = like.size * like.bytes_each
     if like.blocked:
         size = like.shape[0] * batch_bytes(math.prod(like.shape[1:-1]), like.shape[-1], like.fmt.bits)
-    return replace(like, symbol=k.scratch("between", size).symbol)
+    return replace(like, symbol=kernel.scratch("between", size).symbol)

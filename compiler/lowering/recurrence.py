@@ -46,16 +46,16 @@ _MOST_ROWS = 512
 
 
 @lowering("Recurrence")
-def recurrence(k: Kernel, work: Work) -> None:
+def recurrence(kernel: Kernel, work: Work) -> None:
     """The rows of a block are one operand of the matrix engine."""
     batch, columns = work.input(0).shape[1:]
     hidden = work.input(1).shape[0]
-    weights = _weights(k, work)
+    weights = _weights(kernel, work)
     first = 0
-    for stretch in stretches(batch, _rows(k, work, batch, hidden, columns)):
-        with k.items(stretch.count, first) as item:
-            begin = k.let(item * stretch.size + stretch.start)
-            layer = _Layer(k, work, begin, stretch, [address(k) for address in weights])
+    for stretch in stretches(batch, _rows(kernel, work, batch, hidden, columns)):
+        with kernel.items(stretch.count, first) as item:
+            begin = kernel.let(item * stretch.size + stretch.start)
+            layer = _Layer(kernel, work, begin, stretch, [address(kernel) for address in weights])
             layer.run()
         first += stretch.count
 
@@ -63,7 +63,7 @@ def recurrence(k: Kernel, work: Work) -> None:
 Loader = Callable[[Kernel], Value]
 
 
-def _weights(k: Kernel, work: Work) -> list[Loader]:
+def _weights(kernel: Kernel, work: Work) -> list[Loader]:
     """What loads R as the matrix engine takes it, of FP32 in two parts."""
     matrix, fmt = work.input(1), engine_format(work.output.fmt)
 
@@ -71,21 +71,21 @@ def _weights(k: Kernel, work: Work) -> list[Loader]:
         data = constant_parts(np.asarray(matrix.value), work.output.fmt)[part]
         return np.asarray(pack(np.ascontiguousarray(data), fmt, Layout.CX).view(data.dtype))
 
-    def load(symbol: Value, k: Kernel) -> Value:
-        place = k.buffer("weights", matrix.size * fmt.bits // 8)
-        k.emit(f"rdma.{fmt.token}", dst=place, src=symbol, n=matrix.size)
+    def load(symbol: Value, kernel: Kernel) -> Value:
+        place = kernel.buffer("weights", matrix.size * fmt.bits // 8)
+        kernel.emit(f"rdma.{fmt.token}", dst=place, src=symbol, n=matrix.size)
         return place
 
     parts = range(part_count(work.output.fmt))
-    symbols = [k.constant_made("weights", fmt, matrix.size, partial(image, part)) for part in parts]
+    symbols = [kernel.constant_made("weights", fmt, matrix.size, partial(image, part)) for part in parts]
     return [partial(load, symbol) for symbol in symbols]
 
 
-def _rows(k: Kernel, work: Work, batch: int, hidden: int, columns: int) -> int:
+def _rows(kernel: Kernel, work: Work, batch: int, hidden: int, columns: int) -> int:
     """Rows of a block: an even share of the tiles, or what fits beside the weights."""
     fmt, parts = work.output.fmt, part_count(work.output.fmt)
-    left = k.budget - parts * hidden * columns * engine_format(fmt).bits // 8 - 4096
-    rows = min(ceil_div(batch, k.target.tiles), _MOST_ROWS)
+    left = kernel.budget - parts * hidden * columns * engine_format(fmt).bits // 8 - 4096
+    rows = min(ceil_div(batch, kernel.target.tiles), _MOST_ROWS)
 
     def need(rows: int) -> int:
         gates = 2 * aligned_bytes(rows, columns, fmt) + 2 * aligned_bytes(rows, columns, Format.FP32)
@@ -102,7 +102,7 @@ def _rows(k: Kernel, work: Work, batch: int, hidden: int, columns: int) -> int:
 class _Layer:
     """The code of all steps for some rows; ``state`` is H as the next product takes it."""
 
-    k: Kernel
+    kernel: Kernel
     work: Work
     begin: Value
     rows: Stretch
@@ -119,65 +119,65 @@ class _Layer:
     @property
     def vector(self) -> Vector:
         """Instructions over one value for each row and unit."""
-        return Vector(self.k, Format.FP32, self.words)
+        return Vector(self.kernel, Format.FP32, self.words)
 
     def run(self) -> None:
         """The steps in their order; of an LSTM the cells behind them."""
-        k = self.k
+        kernel = self.kernel
         state = self._initial(2, "state")
         memory = state
         if self.kind != "RNN":
             memory = self._kept("memory", self._initial(3, "cells") if self.kind == "LSTM" else state)
         shift = self._shift() if self.kind == "GRU" and self.work.has(4) else None
-        with k.loop(self.steps) as turn:
-            time = k.let(self.steps - 1 - turn) if self.work.spec.integer("backwards") else turn
+        with kernel.loop(self.steps) as turn:
+            time = kernel.let(self.steps - 1 - turn) if self.work.spec.integer("backwards") else turn
             first = (time * self.batch + self.begin) * self.columns
-            x = load_aligned(k, "x", self.work.input(0), first, self.columns, self.grid, self.columns)
-            gates = widened_slice(k, x.at(k.let(x.base), x.fmt))
-            gates = gates.at(k.let(gates.base), gates.fmt)
+            x = load_aligned(kernel, "x", self.work.input(0), first, self.columns, self.grid, self.columns)
+            gates = widened_slice(kernel, x.at(kernel.let(x.base), x.fmt))
+            gates = gates.at(kernel.let(gates.base), gates.fmt)
             made = _CELLS[self.kind](self, gates, state, memory, shift)
             self._round(made, state)
             self._store(state, time)
         if self.kind == "LSTM":
-            self._store(narrowed_slice(k, memory, self.fmt), self.steps)
+            self._store(narrowed_slice(kernel, memory, self.fmt), self.steps)
 
     def _initial(self, operand: int, name: str) -> Aligned:
         first = self.begin * self.hidden
         tensor = self.work.input(operand)
-        return load_aligned(self.k, name, tensor, first, self.hidden, self.grid, self.hidden)
+        return load_aligned(self.kernel, name, tensor, first, self.hidden, self.grid, self.hidden)
 
     def _kept(self, name: str, source: Aligned) -> Aligned:
         """A copy in FP32 that lives from step to step."""
-        kept = slice_buffer(self.k, name, Format.FP32, self.grid, self.hidden)
-        self._into(kept.base, widened_slice(self.k, source).base)
+        kept = slice_buffer(self.kernel, name, Format.FP32, self.grid, self.hidden)
+        self._into(kept.base, widened_slice(self.kernel, source).base)
         return kept
 
     def _into(self, target: Value, source: Value) -> None:
         self.vector.vs("add", target, source, -0.0)
 
     def _shift(self) -> Value:
-        vector = vector_in_ddr(self.k, "shift_data", self.work.input(4))
-        return load_vector(self.k, "shift", vector, 0, self.hidden)
+        vector = vector_in_ddr(self.kernel, "shift_data", self.work.input(4))
+        return load_vector(self.kernel, "shift", vector, 0, self.hidden)
 
     def _round(self, made: Value, state: Aligned) -> None:
         if self.fmt is Format.FP32:
             self._into(state.base, made)
         else:
-            convert(self.k, state.base, made, self.words, Format.FP32, self.fmt)
+            convert(self.kernel, state.base, made, self.words, Format.FP32, self.fmt)
 
     def _store(self, data: Aligned, row: Value) -> None:
         first = (row * self.batch + self.begin) * self.hidden
-        store_aligned(self.k, data, self.work.output, first, self.hidden)
+        store_aligned(self.kernel, data, self.work.output, first, self.hidden)
 
     def product(self, state: Aligned, out: Value, gates: range, accumulate: bool) -> None:
         """out = H R of some gates, added to what is there with ``accumulate``."""
         fmt = engine_format(self.fmt)
         skipped = gates.start * self.hidden * self.hidden * fmt.bits // 8
-        left = [piece.base for piece in split(self.k, state)]
+        left = [piece.base for piece in split(self.kernel, state)]
         right = [part + skipped for part in self.weights]
         sizes: dict[str, Argument] = {"m": self.rows.size, "n": len(gates) * self.hidden, "k": self.hidden}
         multiply_parts(
-            self.k,
+            self.kernel,
             f"ne.gemm.{fmt.token}",
             ("a", left),
             ("b", right),
@@ -192,7 +192,7 @@ class _Layer:
 
     def several(self, count: int) -> Vector:
         """Instructions over ``count`` gates."""
-        return Vector(self.k, Format.FP32, count * self.words)
+        return Vector(self.kernel, Format.FP32, count * self.words)
 
 
 def _rnn(layer: _Layer, gates: Aligned, state: Aligned, memory: Aligned, shift: Value | None) -> Value:
@@ -218,14 +218,14 @@ def _lstm(layer: _Layer, gates: Aligned, state: Aligned, memory: Aligned, shift:
 
 def _gru(layer: _Layer, gates: Aligned, state: Aligned, memory: Aligned, shift: Value | None) -> Value:
     """Gates z, r, h; ``memory`` has the state in FP32, ``shift`` is added inside the product with r."""
-    k, v = layer.k, layer.vector
+    kernel, v = layer.kernel, layer.vector
     layer.product(state, gates.base, range(2), True)
     z, r, h = (layer.gate(gates, number) for number in range(3))
-    inner = slice_buffer(k, "inner", Format.FP32, layer.grid, layer.hidden)
+    inner = slice_buffer(kernel, "inner", Format.FP32, layer.grid, layer.hidden)
     layer.product(state, inner.base, range(2, 3), False)
     layer.several(2).unary("sigmoid", z, z)
     if shift is not None:
-        per_channel(k, "add", inner, shift)
+        per_channel(kernel, "add", inner, shift)
     v.vv("mul", inner.base, inner.base, r)
     v.vv("add", h, h, inner.base)
     v.unary("tanh", h, h)

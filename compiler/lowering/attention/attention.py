@@ -55,24 +55,24 @@ def _check(call: Call) -> str | None:
 
 
 @lowering("FusedAttention", check=_check, cuts=cuts, rounds=True, prefetch=True)
-def attention(k: Kernel, work: Work) -> None:
+def attention(kernel: Kernel, work: Work) -> None:
     """Heads are dealt first, then blocks of queries, in turns: under a causal mask late ones take longer."""
-    p = problem_of(k, work)
+    p = problem_of(kernel, work)
     if not p.shared:
-        k.begin()
+        kernel.begin()
     tables: _Tables | None = None
     for stretch in stretches(p.m, p.queries):
-        by_heads, by_blocks = shares(k.target.tiles, p.heads, stretch.count)
-        place = k.let(k.tile // by_blocks), k.let(k.tile % by_blocks)
-        team = TileGrid((by_heads, by_blocks), place).team(k, 1) if p.shared else None
-        keys = Keys(k, p, team)
+        by_heads, by_blocks = shares(kernel.target.tiles, p.heads, stretch.count)
+        place = kernel.let(kernel.tile // by_blocks), kernel.let(kernel.tile % by_blocks)
+        team = TileGrid((by_heads, by_blocks), place).team(kernel, 1) if p.shared else None
+        keys = Keys(kernel, p, team)
         if p.shared:
-            enter(k, *(base for slots in keys.slots for base in slots.bases))
-        tables = tables or _Tables(identity(k, p.e, engine_format(p.fmt)), _ones(k, p))
-        first = k.let(place[0] * ceil_div(p.heads, by_heads))
-        end = k.let(minimum(first + ceil_div(p.heads, by_heads), p.heads))
-        stages = _Stages(k, p, tables, stretch, keys)
-        with k.loop(end, first) as head:
+            enter(kernel, *(base for slots in keys.slots for base in slots.bases))
+        tables = tables or _Tables(identity(kernel, p.e, engine_format(p.fmt)), _ones(kernel, p))
+        first = kernel.let(place[0] * ceil_div(p.heads, by_heads))
+        end = kernel.let(minimum(first + ceil_div(p.heads, by_heads), p.heads))
+        stages = _Stages(kernel, p, tables, stretch, keys)
+        with kernel.loop(end, first) as head:
             stages.head(head, place[1], by_blocks)
 
 
@@ -84,20 +84,20 @@ class _Tables:
     ones: Value
 
 
-def _ones(k: Kernel, p: Problem) -> Value:
+def _ones(kernel: Kernel, p: Problem) -> Value:
     fmt, longest = engine_format(p.fmt), max(p.keys, p.queries)
-    ones = k.buffer("ones", aligned_bytes(1, longest, fmt))
-    k.emit(f"td.memset.{fmt.token}", dst=ones, value=1.0, n=aligned_channels(longest, BLOCK))
+    ones = kernel.buffer("ones", aligned_bytes(1, longest, fmt))
+    kernel.emit(f"td.memset.{fmt.token}", dst=ones, value=1.0, n=aligned_channels(longest, BLOCK))
     return ones
 
 
 class _Turned:
     """A slice with two copies, of which neighbouring blocks use one each."""
 
-    def __init__(self, k: Kernel, name: str, like: Aligned) -> None:
+    def __init__(self, kernel: Kernel, name: str, like: Aligned) -> None:
         room = aligned_bytes(like.grid.room * like.grid.width, like.channels, like.fmt)
         self.span = round_up(room, LINE_BYTES)
-        self.like, self.base = like, k.buffer(name, 2 * self.span)
+        self.like, self.base = like, kernel.buffer(name, 2 * self.span)
 
     def at(self, block: Value, rows: int) -> Aligned:
         base = self.base + block % 2 * self.span
@@ -136,16 +136,16 @@ class _Own:
 class _Stages:
     """The work on blocks of queries of the size of ``stretch``."""
 
-    def __init__(self, k: Kernel, p: Problem, tables: _Tables, stretch: Stretch, keys: Keys) -> None:
-        self.k, self.p, self.tables, self.keys = k, p, tables, keys
+    def __init__(self, kernel: Kernel, p: Problem, tables: _Tables, stretch: Stretch, keys: Keys) -> None:
+        self.kernel, self.p, self.tables, self.keys = kernel, p, tables, keys
         self.stretch, self.queries = stretch, stretch.size
         self.engine = engine_format(p.fmt)
         self.spreads: Value = tables.ones
         """What transposes a mask, or spreads its one row."""
-        self.diagonal = Diagonal(k, p, self.queries) if p.causal is not None else None
+        self.diagonal = Diagonal(kernel, p, self.queries) if p.causal is not None else None
         if self.diagonal is None and p.mask is not None and p.mask.shape[-2] > 1:
-            self.spreads = identity(k, self.queries, self.engine)
-        self.slots = Slots(k, p, 0, self.queries, 2)
+            self.spreads = identity(kernel, self.queries, self.engine)
+        self.slots = Slots(kernel, p, 0, self.queries, 2)
 
     # --- a block of queries ------------------------------------------------------------------------------
 
@@ -154,38 +154,38 @@ class _Stages:
 
         While one is worked on the next is loaded, and the result of the last finished.
         """
-        k, p, count = self.k, self.p, self.stretch.count
+        kernel, p, count = self.kernel, self.p, self.stretch.count
         own = _Own(
             self.slots,
-            _Turned(k, "result", Aligned(0, Format.FP32, Grid(p.e, 1, p.e), self.queries)),
-            _Turned(k, "total", Aligned(0, Format.FP32, Grid(1, 1, 1), self.queries)),
-            _Turned(k, "scores", Aligned(0, p.fmt, Grid(p.keys, 1, p.keys), self.queries)),
+            _Turned(kernel, "result", Aligned(0, Format.FP32, Grid(p.e, 1, p.e), self.queries)),
+            _Turned(kernel, "total", Aligned(0, Format.FP32, Grid(1, 1, 1), self.queries)),
+            _Turned(kernel, "scores", Aligned(0, p.fmt, Grid(p.keys, 1, p.keys), self.queries)),
         )
         self.keys.load_all(0, head)
-        with k.when(first, count):
+        with kernel.when(first, count):
             self._put(first, step, self._load(head, first, step))
-        with k.loop(count, first, step) as block:
+        with kernel.loop(count, first, step) as block:
             self._block(own, head, block, first, step)
-        with k.when(first, count):
+        with kernel.when(first, count):
             turns = (count - 1 - minimum(first, count - 1)) // step
-            self._finish(own, head, k.let(first + turns * step), step)
+            self._finish(own, head, kernel.let(first + turns * step), step)
 
     def _block(self, own: _Own, head: Value, block: Value, first: Value, step: int) -> None:
-        k = self.k
-        following = k.let(block + step)
+        kernel = self.kernel
+        following = kernel.let(block + step)
         loaded: list[Aligned] = []
 
         def meanwhile() -> None:
-            with k.when(following, self.stretch.count):
+            with kernel.when(following, self.stretch.count):
                 loaded.append(self._load(head, following, step))
-            with k.when(first, block):
-                self._finish(own, head, k.let(maximum(block - step, 0)), step)
+            with kernel.when(first, block):
+                self._finish(own, head, kernel.let(maximum(block - step, 0)), step)
 
-        queries = _Queries(head, k.let(self._row(block)), self.slots.block(block // step, self.queries))
+        queries = _Queries(head, kernel.let(self._row(block)), self.slots.block(block // step, self.queries))
         largest = self._largest_scores(queries, own.scores, meanwhile)
-        with k.when(following, self.stretch.count):
+        with kernel.when(following, self.stretch.count):
             self._put(following, step, loaded[0])
-        with k.when(block, first + 1):
+        with kernel.when(block, first + 1):
             self.keys.load_all(1, head)
         self._result(self._shifted(queries, largest), own, block // step)
 
@@ -193,16 +193,16 @@ class _Stages:
         return block * self.queries + self.stretch.start
 
     def _load(self, head: Value, block: Value, step: int) -> Aligned:
-        return self.slots.load(block // step, head, self.k.let(self._row(block)), self.queries)
+        return self.slots.load(block // step, head, self.kernel.let(self._row(block)), self.queries)
 
     def _put(self, block: Value, step: int, loaded: Aligned) -> None:
         self.slots.put(block // step, loaded, self.p.work.spec.number("scale"))
 
     def _largest_scores(self, block: _Queries, scores: _Turned, meanwhile: Callable[[], None]) -> Value:
         """The first sweep."""
-        k, p = self.k, self.p
-        largest = k.buffer("largest", aligned_bytes(1, self.queries, p.fmt))
-        k.emit(f"td.memset.{p.fmt.token}", dst=largest, value=_LOWEST[p.fmt], n=self._lanes)
+        kernel, p = self.kernel, self.p
+        largest = kernel.buffer("largest", aligned_bytes(1, self.queries, p.fmt))
+        kernel.emit(f"td.memset.{p.fmt.token}", dst=largest, value=_LOWEST[p.fmt], n=self._lanes)
 
         def use(stretch: Stretch, step: Value) -> None:
             self._largest(scores, stretch, step, largest)
@@ -212,10 +212,10 @@ class _Stages:
 
     def _result(self, block: _Queries, own: _Own, turn: Value) -> None:
         """The second sweep."""
-        k, p = self.k, self.p
+        kernel, p = self.kernel, self.p
         result, total = own.result.at(turn, p.e), own.total.at(turn, 1).base
-        k.emit("td.memset.fp32", dst=total, value=0.0, n=self._lanes)
-        k.emit("td.memset.fp32", dst=result.base, value=0.0, n=result.elements)
+        kernel.emit("td.memset.fp32", dst=total, value=0.0, n=self._lanes)
+        kernel.emit("td.memset.fp32", dst=result.base, value=0.0, n=result.elements)
 
         def use(stretch: Stretch, step: Value) -> None:
             self._weigh(own.scores, stretch, step, total, result)
@@ -254,11 +254,11 @@ class _Stages:
 
     def _seen(self, row: Value) -> tuple[Value, Value]:
         """How many blocks of keys all queries of a block see, and how many some do."""
-        k, p = self.k, self.p
+        kernel, p = self.kernel, self.p
         first = row + (p.causal or 0)
         whole = minimum((first + 1) // p.keys, p.blocks)
         some = minimum((first + (self.queries - 1)) // p.keys, p.blocks - 1)
-        return k.let(whole), k.let(some + 1)
+        return kernel.let(whole), kernel.let(some + 1)
 
     # --- scores ------------------------------------------------------------------------------------------
 
@@ -266,10 +266,10 @@ class _Stages:
         self, block: _Queries, stretch: Stretch, scores: _Turned, second: bool, masked: bool, step: Value
     ) -> None:
         """[keys, queries] = K Q' + mask' + shift, in the format of the arithmetic."""
-        k, p, sums = self.k, self.p, block.shift
+        kernel, p, sums = self.kernel, self.p, block.shift
         keys = self.keys.rows(0, stretch, step)
         if masked:
-            begin = k.let(step * stretch.size + stretch.start)
+            begin = kernel.let(step * stretch.size + stretch.start)
             sums = self._masked(block, begin, stretch.size)
         # Any number near the largest will do, so the first sweep leaves the low parts of FP32 operands out.
         parts = slice(None) if second else slice(1)
@@ -278,14 +278,14 @@ class _Stages:
 
     def _masked(self, block: _Queries, begin: Value, keys: int) -> Sums:
         """The transposed mask, plus the shift."""
-        k, p = self.k, self.p
-        added = k.buffer("masked", aligned_bytes(keys, self.queries, Format.FP32))
+        kernel, p = self.kernel, self.p
+        added = kernel.buffer("masked", aligned_bytes(keys, self.queries, Format.FP32))
         if self.diagonal is not None:
             seen = block.row + (p.causal or 0) - begin
             table = self.diagonal.at(seen), self.diagonal.fmt
             return table if block.shift is None else self._spread(block.lowest, keys, added, table)
         sums = block.shift
-        for part in load_mask(k, p, block.head, (block.row, self.queries), (begin, keys)):
+        for part in load_mask(kernel, p, block.head, (block.row, self.queries), (begin, keys)):
             sums = self._product(
                 [part], [self.spreads], added, sums, Format.FP32, keys, part.grid.room, lt=1, rt=1
             )
@@ -311,7 +311,7 @@ class _Stages:
                 added["psum"] = sums[0]
                 if sums[1] is not Format.FP32:
                     added["psum_format"] = sums[1].token
-            self.k.emit(
+            self.kernel.emit(
                 f"ne.gemm.{self.engine.token}",
                 a=left[a].base,
                 b=right[b],
@@ -328,23 +328,23 @@ class _Stages:
 
     def _largest(self, scores: _Turned, stretch: Stretch, step: Value, largest: Value) -> None:
         """The largest score of each query so far."""
-        k, data = self.k, scores.at(step, stretch.size)
-        newest = k.buffer("newest", aligned_bytes(1, self.queries, data.fmt))
-        k.emit(f"ct.reduce.max.{data.fmt.token}", dst=newest, src0=data.base, shape=data.shape, dims="h")
-        Vector(k, data.fmt, self._lanes).vv("max", largest, largest, newest)
+        kernel, data = self.kernel, scores.at(step, stretch.size)
+        newest = kernel.buffer("newest", aligned_bytes(1, self.queries, data.fmt))
+        kernel.emit(f"ct.reduce.max.{data.fmt.token}", dst=newest, src0=data.base, shape=data.shape, dims="h")
+        Vector(kernel, data.fmt, self._lanes).vv("max", largest, largest, newest)
 
     def _shifted(self, block: _Queries, largest: Value) -> _Queries:
         """The queries as the second sweep takes them."""
-        k, p = self.k, self.p
-        Vector(k, p.fmt, self._lanes).vs("mul", largest, largest, -1.0)
+        kernel, p = self.kernel, self.p
+        Vector(kernel, p.fmt, self._lanes).vs("mul", largest, largest, -1.0)
         row = Aligned(largest, p.fmt, Grid(1, 1, 1), self.queries)
         if p.fmt is not self.engine:
-            row = narrowed_slice(k, row, self.engine)
+            row = narrowed_slice(kernel, row, self.engine)
         return replace(block, lowest=row.base)
 
     def _shift(self, block: _Queries, keys: int) -> Sums:
         """Minus the largest score of each query, for blocks of so many keys."""
-        target = self.k.buffer("shift", aligned_bytes(keys, self.queries, Format.FP32))
+        target = self.kernel.buffer("shift", aligned_bytes(keys, self.queries, Format.FP32))
         return self._spread(block.lowest, keys, target, None)
 
     def _spread(self, lowest: Value, keys: int, target: Value, sums: Sums | None) -> Sums:
@@ -356,9 +356,9 @@ class _Stages:
 
     def _weigh(self, scores: _Turned, stretch: Stretch, step: Value, total: Value, result: Aligned) -> None:
         """result [E, queries] += V' weights, total += their sums; the weights are exp(scores)."""
-        k, data = self.k, scores.at(step, stretch.size)
-        Vector(k, data.fmt, data.elements).unary("exp_lp", data.base, data.base)
-        weights = [part.base for part in split(k, data)]
+        kernel, data = self.kernel, scores.at(step, stretch.size)
+        Vector(kernel, data.fmt, data.elements).unary("exp_lp", data.base, data.base)
+        weights = [part.base for part in split(kernel, data)]
         values = self.keys.rows(1, stretch, step)
         ones = Aligned(self.tables.ones, self.engine, Grid(stretch.size, 1, stretch.size), 1)
         for weight in weights:
@@ -368,16 +368,16 @@ class _Stages:
 
     def _finish(self, own: _Own, head: Value, block: Value, step: int) -> None:
         """Divide by the sums, transpose, store."""
-        k, p = self.k, self.p
+        kernel, p = self.kernel, self.p
         turn = block // step
         result, total = own.result.at(turn, p.e), own.total.at(turn, 1).base
-        Vector(k, Format.FP32, self._lanes).unary("recip", total, total)
-        per_channel(k, "mul", result, total)
+        Vector(kernel, Format.FP32, self._lanes).unary("recip", total, total)
+        per_channel(kernel, "mul", result, total)
         fmt = p.work.output.fmt
-        rows = slice_buffer(k, "y", fmt, Grid(self.queries, 1, self.queries), p.e)
-        for number, part in enumerate(split(k, narrowed_slice(k, result, p.fmt))):
+        rows = slice_buffer(kernel, "y", fmt, Grid(self.queries, 1, self.queries), p.e)
+        for number, part in enumerate(split(kernel, narrowed_slice(kernel, result, p.fmt))):
             psum: dict[str, Value] = {"psum": rows.base} if number else {}
-            k.emit(
+            kernel.emit(
                 f"ne.gemm.{self.engine.token}",
                 a=part.base,
                 b=self.tables.identity,
@@ -390,7 +390,7 @@ class _Stages:
                 out_format=fmt.token,
                 **psum,
             )
-        store_result(k, p, head, k.let(self._row(block)), rows)
+        store_result(kernel, p, head, kernel.let(self._row(block)), rows)
 
 
 def _nothing() -> None:

@@ -29,12 +29,14 @@ from .plan import Problem
 class Slots:
     """Places for blocks of ``rows`` rows of operand ``index`` (Q, K or V) as the matrix engine takes them."""
 
-    def __init__(self, k: Kernel, p: Problem, index: int, rows: int, count: int) -> None:
-        self.k, self.p, self.index, self.count = k, p, index, count
+    def __init__(self, kernel: Kernel, p: Problem, index: int, rows: int, count: int) -> None:
+        self.kernel, self.p, self.index, self.count = kernel, p, index, count
         self.name, self.channels = "qkv"[index], p.operands[index].shape[-1]
         self.fmt = Format.TF32 if part_count(p.fmt) > 1 else p.fmt
         self.span = round_up(aligned_bytes(rows, self.channels, self.fmt), LINE_BYTES)
-        self.bases = [k.buffer(f"{self.name}{part}", count * self.span) for part in range(part_count(p.fmt))]
+        self.bases = [
+            kernel.buffer(f"{self.name}{part}", count * self.span) for part in range(part_count(p.fmt))
+        ]
 
     def block(self, number: Value, rows: int) -> list[Aligned]:
         """The parts of block ``number``, which has so many rows."""
@@ -48,25 +50,25 @@ class Slots:
         at_once = len(self.bases) == 1 and tensor.fmt is self.fmt
         into = self.block(number, rows)[0].base if at_once else None
         return load_aligned(
-            self.k, self.name, tensor, first, lies.strides[-2], grid, self.channels, into=into
+            self.kernel, self.name, tensor, first, lies.strides[-2], grid, self.channels, into=into
         )
 
     def put(self, number: Value, loaded: Aligned, scale: float = 1.0) -> None:
         """What was loaded, times ``scale``, to its slot."""
-        k, targets, n = self.k, self.block(number, loaded.grid.room), loaded.elements
+        kernel, targets, n = self.kernel, self.block(number, loaded.grid.room), loaded.elements
         if scale != 1.0:
-            Vector(k, loaded.fmt, n).vs("mul", loaded.base, loaded.base, scale)
+            Vector(kernel, loaded.fmt, n).vs("mul", loaded.base, loaded.base, scale)
         if len(targets) > 1 or loaded.fmt is not self.fmt:
-            convert(k, targets[0].base, loaded.base, n, loaded.fmt, self.fmt)
+            convert(kernel, targets[0].base, loaded.base, n, loaded.fmt, self.fmt)
         for low in targets[1:]:
-            Vector(k, Format.FP32, n).vv("sub", low.base, loaded.base, targets[0].base)
-            convert(k, low.base, low.base, n, Format.FP32, low.fmt)
+            Vector(kernel, Format.FP32, n).vv("sub", low.base, loaded.base, targets[0].base)
+            convert(kernel, low.base, low.base, n, Format.FP32, low.fmt)
 
     def send(self, number: Value, rows: int, tiles: Value) -> None:
         """Give a block to other tiles."""
         size = aligned_bytes(rows, self.channels, self.fmt) - LINE_BYTES
         for part in self.block(number, rows):
-            self.k.emit("dte.broadcast", dst=part.base, src=part.base, tiles=tiles, n=size)
+            self.kernel.emit("dte.broadcast", dst=part.base, src=part.base, tiles=tiles, n=size)
 
 
 class Walk(NamedTuple):
@@ -93,11 +95,11 @@ _Apply = Callable[[int, Value, Stretch, Value], None]
 class Keys:
     """K and V; ``team``: the tiles that load them together, None where each tile loads its own."""
 
-    def __init__(self, k: Kernel, p: Problem, team: Team | None) -> None:
-        self.k, self.p, self.team = k, p, team
+    def __init__(self, kernel: Kernel, p: Problem, team: Team | None) -> None:
+        self.kernel, self.p, self.team = kernel, p, team
         count = p.blocks if p.resident else p.slots
-        self.slots = [Slots(k, p, index, p.keys, count) for index in (1, 2)]
-        self.others = team.tiles - tiles_from(k, k.tile, 1) if team is not None else 0
+        self.slots = [Slots(kernel, p, index, p.keys, count) for index in (1, 2)]
+        self.others = team.tiles - tiles_from(kernel, kernel.tile, 1) if team is not None else 0
 
     def rows(self, which: int, stretch: Stretch, step: Value) -> list[Aligned]:
         """The parts of a block of K (0) or V (1)."""
@@ -111,10 +113,10 @@ class Keys:
             self._all(partial(self._fill, which, head))
             return
         if which == 0:  # until then others may use what belongs to the head before
-            meet(self.k, self.team)
+            meet(self.kernel, self.team)
         for apply in (self._fill, self._send):
             self._all(partial(self._mine, apply, which, head))
-            meet(self.k, self.team)
+            meet(self.kernel, self.team)
 
     def walk(self, way: Walk) -> None:
         """Go through blocks, loading them on the way if they do not stay."""
@@ -127,51 +129,51 @@ class Keys:
 
     def _go(self, way: Walk, fetch: Callable[[Value], None], ahead: int) -> None:
         """``fetch`` is called for each block ``ahead`` steps before it is used."""
-        k, first, end = self.k, way.begin, way.end
+        kernel, first, end = self.kernel, way.begin, way.end
         for early in range(ahead):
-            fetch(k.let(first + early))
-        with k.when(first, end):
+            fetch(kernel.let(first + early))
+        with kernel.when(first, end):
             way.prepare(first)
         way.meanwhile()
-        with k.loop(end, first) as step:
-            following = k.let(step + 1)
-            fetch(k.let(step + ahead))
-            with k.when(following, end):
+        with kernel.loop(end, first) as step:
+            following = kernel.let(step + 1)
+            fetch(kernel.let(step + ahead))
+            with kernel.when(following, end):
                 way.prepare(following)
             way.use(step)
 
     def _go_together(self, way: Walk, team: Team) -> None:
-        k, first, end = self.k, way.begin, way.end
+        kernel, first, end = self.kernel, way.begin, way.end
 
         def move(step: Value, apply: _Apply) -> None:
             self._needed(way, step, partial(self._mine, apply))
 
         for ahead in range(3):
-            move(k.let(first + ahead), self._fill)
-        meet(k, team)
+            move(kernel.let(first + ahead), self._fill)
+        meet(kernel, team)
         for ahead in range(2):
-            move(k.let(first + ahead), self._send)
-        meet(k, team)
+            move(kernel.let(first + ahead), self._send)
+        meet(kernel, team)
         way.prepare(first)
         way.meanwhile()
-        with k.loop(end, first) as step:
-            following = k.let(step + 1)
-            move(k.let(step + 3), self._fill)
-            move(k.let(step + 2), self._send)
-            with k.when(following, end):
+        with kernel.loop(end, first) as step:
+            following = kernel.let(step + 1)
+            move(kernel.let(step + 3), self._fill)
+            move(kernel.let(step + 2), self._send)
+            with kernel.when(following, end):
                 way.prepare(following)
             way.use(step)
-            meet(k, team)
+            meet(kernel, team)
 
     def _all(self, apply: Callable[[Stretch, Value], None]) -> None:
         for stretch in stretches(self.p.n, self.p.keys):
-            with self.k.loop(stretch.count) as step:
+            with self.kernel.loop(stretch.count) as step:
                 apply(stretch, step)
 
     def _needed(self, way: Walk, step: Value, apply: _Apply) -> None:
         """Something for the blocks of K, and of V, of a step, if there is such a step."""
         if bounds(step)[0] < highest(way.end):
-            with self.k.when(step, way.end):
+            with self.kernel.when(step, way.end):
                 for which in range(1 + way.values):
                     apply(which, way.head, way.stretch, step)
 
@@ -180,11 +182,11 @@ class Keys:
         assert self.team is not None
         number, size = self._number(stretch, step), self.team.size
         whose = number + (which + size) - self.team.member
-        with self.k.when(whose % size, 1):
+        with self.kernel.when(whose % size, 1):
             apply(which, head, stretch, step)
 
     def _fill(self, which: int, head: Value, stretch: Stretch, step: Value) -> None:
-        begin = self.k.let(step * stretch.size + stretch.start)
+        begin = self.kernel.let(step * stretch.size + stretch.start)
         slots, number = self.slots[which], self._number(stretch, step)
         slots.put(number, slots.load(number, head, begin, stretch.size))
 

@@ -25,8 +25,8 @@ from .plan import HIDDEN, Problem
 class Diagonal:
     """Tables [keys, queries] of 0 and a low number, to be added to scores."""
 
-    def __init__(self, k: Kernel, p: Problem, queries: int) -> None:
-        self.k, self.keys, self.queries = k, p.keys, queries
+    def __init__(self, kernel: Kernel, p: Problem, queries: int) -> None:
+        self.kernel, self.keys, self.queries = kernel, p.keys, queries
         self.fmt = p.fmt if p.fmt.bits == 16 else Format.FP32
         self.step = math.gcd(p.keys, queries)
         self.width = BLOCK if queries > BLOCK else tail_width(queries, BLOCK) or BLOCK
@@ -39,29 +39,29 @@ class Diagonal:
 
     def _strip(self, low: float) -> Value:
         """Row r has 0 where r <= lane."""
-        k, token, width = self.k, self.fmt.token, self.width
+        kernel, token, width = self.kernel, self.fmt.token, self.width
         below = max(self.keys + self.queries - self.step - width, 0)
-        strip = k.buffer("strip", (self.above + width + below) * self.row)
+        strip = kernel.buffer("strip", (self.above + width + below) * self.row)
         rows = np.where(np.arange(width)[:, None] <= np.arange(width), 0.0, low)
-        source = k.constant("diagonal", self.fmt, stored(rows, self.fmt).reshape(-1))
+        source = kernel.constant("diagonal", self.fmt, stored(rows, self.fmt).reshape(-1))
         middle = strip + self.above * self.row
-        k.emit(f"rdma.{token}", dst=middle, src=source, n=width * width)
+        kernel.emit(f"rdma.{token}", dst=middle, src=source, n=width * width)
         for place, value, count in ((strip, 0.0, self.above), (middle + width * self.row, low, below)):
             if count:
-                k.emit(f"td.memset.{token}", dst=place, value=value, n=count * width)
+                kernel.emit(f"td.memset.{token}", dst=place, value=value, n=count * width)
         return strip
 
     def _tables(self) -> Value:
         """A table for each multiple of ``step`` above -queries and below keys."""
-        k, size = self.k, self.keys * self.row
+        kernel, size = self.kernel, self.keys * self.row
         count = (self.queries + self.keys) // self.step - 1
-        tables = k.buffer("hidden", count * self.span)
+        tables = kernel.buffer("hidden", count * self.span)
         for number in range(count):
             for plane in range(self.queries // BLOCK):
                 seen = (number + 1) * self.step - self.queries + plane * BLOCK
                 source = self.strip + (self.above - seen) * self.row
                 target = tables + (number * self.span + plane * size)
-                k.emit("td.gatherscatter", dst=target, src0=source, n=size)
+                kernel.emit("td.gatherscatter", dst=target, src0=source, n=size)
         return tables
 
     def at(self, seen: Value) -> Value:

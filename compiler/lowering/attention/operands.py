@@ -17,7 +17,7 @@ from .plan import HIDDEN, Problem
 
 
 def load_mask(
-    k: Kernel, p: Problem, head: Value, rows: tuple[Value, int], keys: tuple[Value, int]
+    kernel: Kernel, p: Problem, head: Value, rows: tuple[Value, int], keys: tuple[Value, int]
 ) -> list[Aligned]:
     """The mask of some queries and keys, each from a first on; [queries or 1, keys]."""
     tensor = p.mask
@@ -26,11 +26,11 @@ def load_mask(
     if tensor.shape[-2] == 1:
         row, count = 0, 1
     first = _mask_origin(p, tensor, head) + (row * p.n + begin)
-    data = load_aligned(k, "mask", tensor, first, p.n, Grid(count, 1, count), width)
-    data = data if data.fmt is p.fmt else narrowed_slice(k, data, p.fmt)
+    data = load_aligned(kernel, "mask", tensor, first, p.n, Grid(count, 1, count), width)
+    data = data if data.fmt is p.fmt else narrowed_slice(kernel, data, p.fmt)
     least = HIDDEN.get(data.fmt, HIDDEN[Format.FP32])
-    Vector(k, data.fmt, data.elements).vs("max", data.base, data.base, least)
-    return split(k, data)
+    Vector(kernel, data.fmt, data.elements).vs("max", data.base, data.base, least)
+    return split(kernel, data)
 
 
 def _mask_origin(p: Problem, tensor: DdrTensor, head: Value) -> Value:
@@ -41,9 +41,9 @@ def _mask_origin(p: Problem, tensor: DdrTensor, head: Value) -> Value:
     return _offset_of_head(leading, [step * matrix for step in view.strides], head)
 
 
-def store_result(k: Kernel, p: Problem, head: Value, row: Value, rows: Aligned) -> None:
+def store_result(kernel: Kernel, p: Problem, head: Value, row: Value, rows: Aligned) -> None:
     """Rows of the result to their place."""
-    store_aligned(k, rows, p.work.output, first_of_row(p.result, head, row), p.result.strides[-2])
+    store_aligned(kernel, rows, p.work.output, first_of_row(p.result, head, row), p.result.strides[-2])
 
 
 def first_of_row(lies: Strided, head: Value, row: Value) -> Value:

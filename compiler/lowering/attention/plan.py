@@ -118,24 +118,26 @@ def _is_causal(mask: _Same, queries: int, keys: int) -> bool:
     return reach >= 0 and bool(np.all(np.where(seen, values == 0, values <= _MASKED)))
 
 
-def problem_of(k: Kernel, work: Work) -> Problem:
+def problem_of(kernel: Kernel, work: Work) -> Problem:
     """Work for all tiles if there is that much; else many queries, as they share keys."""
     queries, values = matrices(work.spec, 0).shape, matrices(work.spec, 2).shape
     (m, d), (n, e) = queries[-2:], values[-2:]
     p = Problem(work, math.prod(queries[:-2]), m, n, d, e, min(_MOST_QUERIES, m), min(_MOST_KEYS, n))
     if work.cut is not None:
         p = replace(p, queries=min(work.cut.size("queries"), m), keys=min(work.cut.size("keys"), n))
-        return _settled(replace(p, shared=work.cut.choice("keys", "own") == "shared"), k.target, k.budget)
-    while p.heads * ceil_div(m, p.queries) < k.target.tiles and p.queries > BLOCK:
+        return _settled(
+            replace(p, shared=work.cut.choice("keys", "own") == "shared"), kernel.target, kernel.budget
+        )
+    while p.heads * ceil_div(m, p.queries) < kernel.target.tiles and p.queries > BLOCK:
         p = replace(p, queries=_halved(p.queries))
-    while _bytes(p) > k.budget and _bytes(replace(p, resident=False)) > k.budget:
+    while _bytes(p) > kernel.budget and _bytes(replace(p, resident=False)) > kernel.budget:
         if max(p.queries, p.keys) <= SMALLEST_TAIL:
             break
         if p.keys >= p.queries:
             p = replace(p, keys=min(_halved(p.keys), n))
         else:
             p = replace(p, queries=min(_halved(p.queries), m))
-    return _settled(p, k.target, k.budget)
+    return _settled(p, kernel.target, kernel.budget)
 
 
 def _settled(p: Problem, target: Target, budget: int) -> Problem:

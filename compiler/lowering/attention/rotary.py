@@ -91,19 +91,19 @@ def _steps(table: DdrTensor, leading: Sequence[int]) -> tuple[int, ...]:
 
 
 @lowering("Rotary", check=_check, rounds=True)
-def rotary(k: Kernel, work: Work) -> None:
+def rotary(kernel: Kernel, work: Work) -> None:
     """Positions are dealt, and heads where there are fewer positions than tiles."""
     p, compute = _problem(work), work.extra["compute"]
-    turner = _turner(k, work.spec.integers("turn") or (), compute)
-    by_positions, by_heads = _shares(k.target.tiles, p)
-    place = coordinates(k, (by_positions, by_heads))
-    room = max(1, k.budget // (_BYTES_EACH * aligned_channels(p.size, BLOCK)))
+    turner = _turner(kernel, work.spec.integers("turn") or (), compute)
+    by_positions, by_heads = _shares(kernel.target.tiles, p)
+    place = coordinates(kernel, (by_positions, by_heads))
+    room = max(1, kernel.budget // (_BYTES_EACH * aligned_channels(p.size, BLOCK)))
     positions = share(p.positions, by_positions, place[0], min(room, ceil_div(p.positions, by_positions)))
     own = p.heads // by_heads
     together = max(n for n in range(1, own + 1) if own % n == 0 and (n == 1 or n * positions.size <= room))
-    with k.loop(math.prod(p.others)) as other, slices(k, positions) as (begin, count):
+    with kernel.loop(math.prod(p.others)) as other, slices(kernel, positions) as (begin, count):
         block = _Block(
-            k,
+            kernel,
             p,
             together,
             Grid(together * count, 1, together * positions.size),
@@ -112,8 +112,8 @@ def rotary(k: Kernel, work: Work) -> None:
             unravel(other, p.others),
         )
         tables = [block.table(name, p.rows[at]) for at, name in ((1, "cos"), (2, "sin"))]
-        with k.loop(own // together) as group:
-            head = k.let((place[1] * (own // together) + group) * together)
+        with kernel.loop(own // together) as group:
+            head = kernel.let((place[1] * (own // together) + group) * together)
             _turn_rows(block, head, compute, turner, tables)
 
 
@@ -125,11 +125,11 @@ def _shares(tiles: int, p: _Problem) -> tuple[int, int]:
     return min(ways, key=lambda way: (ceil_div(p.positions, way[0]) * p.heads // way[1], -way[0]))
 
 
-def _turner(k: Kernel, turn: Sequence[int], compute: Format) -> Value:
+def _turner(kernel: Kernel, turn: Sequence[int], compute: Format) -> Value:
     """The matrix that turns features: row j has a one where feature j comes from."""
     matrix = np.zeros((len(turn), len(turn)))
     matrix[np.arange(len(turn)), np.abs(turn) - 1] = np.sign(turn)
-    return loaded_matrix(k, "turn", matrix, engine_format(compute))
+    return loaded_matrix(kernel, "turn", matrix, engine_format(compute))
 
 
 class _Part(NamedTuple):
@@ -145,7 +145,7 @@ class _Part(NamedTuple):
 class _Block:
     """Rows of ``heads`` heads at ``count`` positions from ``begin`` on, in the scratchpad as ``grid``."""
 
-    k: Kernel
+    kernel: Kernel
     p: _Problem
     heads: int
     grid: Grid
@@ -167,18 +167,18 @@ class _Block:
 
     def load(self, name: str, rows: _Rows, head: Value, heads: int) -> Aligned:
         """Rows of ``heads`` heads, in the format in which they lie."""
-        k, token = self.k, rows.tensor.fmt.token
+        kernel, token = self.kernel, rows.tensor.fmt.token
         grid = self.grid if heads == self.heads else Grid(self.count, 1, self.grid.room // self.heads)
-        target = slice_buffer(k, name, rows.tensor.fmt, grid, self.p.size)
+        target = slice_buffer(kernel, name, rows.tensor.fmt, grid, self.p.size)
         for part in self._parts():
             place, loops = self._in_ddr(part, rows, head, heads)
             if part.width == part.stored:
-                k.emit(f"rdma.{token}", dst=target.plane(part.first), src=place, **loops)
+                kernel.emit(f"rdma.{token}", dst=target.plane(part.first), src=place, **loops)
                 continue
-            compact = k.buffer(f"{name}_tail", grid.room * part.width * rows.tensor.bytes_each)
+            compact = kernel.buffer(f"{name}_tail", grid.room * part.width * rows.tensor.bytes_each)
             shape: list[Value] = [1, grid.height, 1, part.width]
-            k.emit(f"rdma.{token}", dst=compact, src=place, **loops)
-            k.emit(
+            kernel.emit(f"rdma.{token}", dst=compact, src=place, **loops)
+            kernel.emit(
                 f"td.channelnorm.{token}",
                 dst=target.plane(part.first),
                 src0=compact,
@@ -188,12 +188,12 @@ class _Block:
         return target
 
     def store(self, data: Aligned, rows: _Rows, head: Value) -> None:
-        k, each = self.k, rows.tensor.bytes_each
+        kernel, each = self.kernel, rows.tensor.bytes_each
         for part in self._parts():
             source, (place, loops) = data.plane(part.first), self._in_ddr(part, rows, head, self.heads)
             if part.width != part.stored:
-                compact = k.buffer("compact", self.grid.room * part.width * each)
-                k.emit(
+                compact = kernel.buffer("compact", self.grid.room * part.width * each)
+                kernel.emit(
                     "td.gatherscatter",
                     dst=compact,
                     src0=source,
@@ -204,7 +204,7 @@ class _Block:
                     dst_iter0=self.grid.height,
                 )
                 source = compact
-            k.emit(f"wdma.{rows.tensor.fmt.token}", dst=place, src=source, **loops)
+            kernel.emit(f"wdma.{rows.tensor.fmt.token}", dst=place, src=source, **loops)
 
     def _in_ddr(self, part: _Part, rows: _Rows, head: Value, heads: int) -> tuple[Value, dict[str, Argument]]:
         """Where a part of the rows is in DDR, and the loops of the DMA over it."""
@@ -214,13 +214,13 @@ class _Block:
 
     def table(self, name: str, rows: _Rows) -> Aligned:
         """Rows of a table in FP32, for each head once more."""
-        once = widened_slice(self.k, self.load(name, rows, 0, 1))
+        once = widened_slice(self.kernel, self.load(name, rows, 0, 1))
         if self.heads == 1:
             return once
-        target = slice_buffer(self.k, f"{name}s", Format.FP32, self.grid, self.p.size)
+        target = slice_buffer(self.kernel, f"{name}s", Format.FP32, self.grid, self.p.size)
         for part in self._parts():
             size = self.count * (4 * part.stored)
-            self.k.emit(
+            self.kernel.emit(
                 "td.gatherscatter",
                 dst=target.plane(part.first),
                 src0=once.plane(part.first),
@@ -237,14 +237,14 @@ class _Block:
 
 def _turn_rows(block: _Block, head: Value, compute: Format, turner: Value, tables: Sequence[Aligned]) -> None:
     """The rows of some heads, in FP32, rounded once."""
-    k, (x, _, _, y) = block.k, block.p.rows
+    kernel, (x, _, _, y) = block.kernel, block.p.rows
     loaded = block.load("x", x, head, block.heads)
-    wide = widened_slice(k, loaded)
-    narrow = loaded if loaded.fmt is compute else narrowed_slice(k, wide, compute)
-    turned = slice_buffer(k, "turned", Format.FP32, block.grid, block.p.size)
-    for step, part in enumerate(split(k, narrow)):
+    wide = widened_slice(kernel, loaded)
+    narrow = loaded if loaded.fmt is compute else narrowed_slice(kernel, wide, compute)
+    turned = slice_buffer(kernel, "turned", Format.FP32, block.grid, block.p.size)
+    for step, part in enumerate(split(kernel, narrow)):
         psum: dict[str, Value] = {"psum": turned.base} if step else {}
-        k.emit(
+        kernel.emit(
             f"ne.gemm.{engine_format(compute).token}",
             a=part.base,
             b=turner,
@@ -255,9 +255,9 @@ def _turn_rows(block: _Block, head: Value, compute: Format, turner: Value, table
             out_format="fp32",
             **psum,
         )
-    vector = Vector(k, Format.FP32, wide.elements)
-    total = slice_buffer(k, "total", Format.FP32, block.grid, block.p.size)
+    vector = Vector(kernel, Format.FP32, wide.elements)
+    total = slice_buffer(kernel, "total", Format.FP32, block.grid, block.p.size)
     vector.vv("mul", total.base, wide.base, tables[0].base)
     vector.vv("mul", turned.base, turned.base, tables[1].base)
     vector.vv("add", total.base, total.base, turned.base)
-    block.store(narrowed_slice(k, total, y.tensor.fmt), y, head)
+    block.store(narrowed_slice(kernel, total, y.tensor.fmt), y, head)

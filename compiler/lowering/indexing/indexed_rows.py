@@ -79,7 +79,7 @@ def _blocks(rows: Rows, room: int, shortest: int, tiles: int) -> _Blocks:
 
 
 def gather_rows(
-    k: Kernel, source: DdrTensor, target: DdrTensor, rows: Rows, pitch: int, place: Place
+    kernel: Kernel, source: DdrTensor, target: DdrTensor, rows: Rows, pitch: int, place: Place
 ) -> None:
     """Row n of the target begins as the source does at element ``place(n)``.
 
@@ -87,63 +87,64 @@ def gather_rows(
     """
     (source, target), scale = _movable(source, target)
     rows, each = replace(rows, inner=rows.inner * scale), source.bytes_each
-    room = min(_ROOM, k.budget // 2) // each
-    blocks = _blocks(rows, room, _SHORTEST // each, k.target.tiles)
-    with k.items(blocks.items) as item:
-        begins, (outer, count, inner) = _block(k, blocks, item)
-        data = k.buffer("rows", blocks.size.count * blocks.size.elements * each)
-        base, step = k.let(data), k.let(outer * inner * each)
-        inside = k.let(begins[0] * (pitch * scale) + begins[2])
-        with k.loop(count) as row:
+    room = min(_ROOM, kernel.budget // 2) // each
+    blocks = _blocks(rows, room, _SHORTEST // each, kernel.target.tiles)
+    with kernel.items(blocks.items) as item:
+        begins, (outer, count, inner) = _block(kernel, blocks, item)
+        data = kernel.buffer("rows", blocks.size.count * blocks.size.elements * each)
+        base, step = kernel.let(data), kernel.let(outer * inner * each)
+        inside = kernel.let(begins[0] * (pitch * scale) + begins[2])
+        with kernel.loop(count) as row:
             first = place(begins[1] + row) * scale + inside
             loops = dma_loops((pitch * scale, 1), (outer, inner))
             goal = base + row * step
-            k.emit(f"rdma.{source.fmt.token}", dst=goal, src=source.at(first), **loops)
+            kernel.emit(f"rdma.{source.fmt.token}", dst=goal, src=source.at(first), **loops)
         strides = (rows.inner, rows.count * rows.inner, 1)
         first = begins[0] * strides[1] + begins[1] * rows.inner + begins[2]
         loops = dma_loops(strides, (count, outer, inner))
-        k.emit(f"wdma.{target.fmt.token}", dst=target.at(first), src=base, **loops)
+        kernel.emit(f"wdma.{target.fmt.token}", dst=target.at(first), src=base, **loops)
 
 
-def _block(k: Kernel, blocks: _Blocks, item: Value) -> tuple[list[Value], list[Value]]:
+def _block(kernel: Kernel, blocks: _Blocks, item: Value) -> tuple[list[Value], list[Value]]:
     """Where a block begins along the axes, and its sizes."""
     numbers = unravel(item, blocks.counts)
-    begins = [k.let(number * size) for number, (_, size) in zip(numbers, blocks.axes, strict=True)]
+    begins = [kernel.let(number * size) for number, (_, size) in zip(numbers, blocks.axes, strict=True)]
     sizes = [
-        _at_most(k, size, extent, begin) for (extent, size), begin in zip(blocks.axes, begins, strict=True)
+        _at_most(kernel, size, extent, begin)
+        for (extent, size), begin in zip(blocks.axes, begins, strict=True)
     ]
     return begins, sizes
 
 
-def _at_most(k: Kernel, size: int, extent: int, begin: Value) -> Value:
+def _at_most(kernel: Kernel, size: int, extent: int, begin: Value) -> Value:
     """The size of the block that begins at ``begin``."""
-    return size if extent % size == 0 else k.let(minimum(size, extent - begin))
+    return size if extent % size == 0 else kernel.let(minimum(size, extent - begin))
 
 
-def scatter_rows(k: Kernel, source: DdrTensor, target: DdrTensor, rows: Rows, place: Place) -> None:
+def scatter_rows(kernel: Kernel, source: DdrTensor, target: DdrTensor, rows: Rows, place: Place) -> None:
     """Row n of the source goes to element ``place(n)`` of the target; of equal places the last row stays.
 
     Tiles share the elements of rows, so that each place is written by one tile, in order.
     """
     (source, target), scale = _movable(source, target)
     inner, each = rows.inner * scale, source.bytes_each
-    width = min(inner, max(round_up(ceil_div(inner, k.target.tiles), _SHORTEST // each), 1))
-    width = min(width, max(min(_ROOM, k.budget // 2) // each, 1))
-    most = min(rows.count, max(min(_ROOM, k.budget // 2) // (width * each), 1))
-    with k.items(ceil_div(inner, width)) as item:
-        begin = k.let(item * width)
-        some = _at_most(k, width, inner, begin)
-        with k.loop(ceil_div(rows.count, most)) as block:
-            first = k.let(block * most)
-            count = _at_most(k, most, rows.count, first)
-            base = k.let(k.buffer("rows", most * width * each))
-            start, step = first * inner + begin, k.let(some * each)
+    width = min(inner, max(round_up(ceil_div(inner, kernel.target.tiles), _SHORTEST // each), 1))
+    width = min(width, max(min(_ROOM, kernel.budget // 2) // each, 1))
+    most = min(rows.count, max(min(_ROOM, kernel.budget // 2) // (width * each), 1))
+    with kernel.items(ceil_div(inner, width)) as item:
+        begin = kernel.let(item * width)
+        some = _at_most(kernel, width, inner, begin)
+        with kernel.loop(ceil_div(rows.count, most)) as block:
+            first = kernel.let(block * most)
+            count = _at_most(kernel, most, rows.count, first)
+            base = kernel.let(kernel.buffer("rows", most * width * each))
+            start, step = first * inner + begin, kernel.let(some * each)
             loops = dma_loops((inner, 1), (count, some))
-            k.emit(f"rdma.{source.fmt.token}", dst=base, src=source.at(start), **loops)
-            with k.loop(count) as row:
+            kernel.emit(f"rdma.{source.fmt.token}", dst=base, src=source.at(start), **loops)
+            with kernel.loop(count) as row:
                 goal = place(first + row) * scale + begin
                 data = base + row * step
-                k.emit(f"wdma.{target.fmt.token}", dst=target.at(goal), src=data, n=some)
+                kernel.emit(f"wdma.{target.fmt.token}", dst=target.at(goal), src=data, n=some)
 
 
 def _movable(*tensors: DdrTensor) -> tuple[tuple[DdrTensor, ...], int]:

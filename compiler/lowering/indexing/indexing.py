@@ -24,18 +24,18 @@ from .indexed_rows import FEWEST, Rows, gather_rows, scatter_rows
 
 
 @lowering("Gather", types=EVERY_TYPE)
-def gather(k: Kernel, work: Work) -> None:
+def gather(kernel: Kernel, work: Work) -> None:
     """The core reads the indices."""
     data, indices, target = work.input(0), work.input(1), work.output
     axis = normalized(work.spec.integer("axis"), len(data.shape))
     inner, count = math.prod(data.shape[axis + 1 :]), indices.size
-    core, rows = Core(k), Rows(count, inner, math.prod(data.shape[:axis]))
+    core, rows = Core(kernel), Rows(count, inner, math.prod(data.shape[:axis]))
     if rows.elements >= FEWEST:
 
         def first(row: Value) -> Value:
             return core.index(core.load(indices, row), data.shape[axis]) * inner
 
-        gather_rows(k, data, target, rows, data.shape[axis] * inner, first)
+        gather_rows(kernel, data, target, rows, data.shape[axis] * inner, first)
         return
     with core.elements(target.size) as number:
         outer, which, rest = unravel(number, (math.prod(data.shape[:axis]), count, inner))
@@ -45,11 +45,11 @@ def gather(k: Kernel, work: Work) -> None:
 
 
 @lowering("GatherElements", types=EVERY_TYPE)
-def gather_elements(k: Kernel, work: Work) -> None:
+def gather_elements(kernel: Kernel, work: Work) -> None:
     """Every element of the result has an index of its own."""
     data, indices, target = work.input(0), work.input(1), work.output
     axis = normalized(work.spec.integer("axis"), len(data.shape))
-    core = Core(k)
+    core = Core(kernel)
     with core.elements(target.size) as number:
         place = unravel(number, target.shape)
         place[axis] = core.index(core.load(indices, number), data.shape[axis])
@@ -57,24 +57,24 @@ def gather_elements(k: Kernel, work: Work) -> None:
 
 
 @lowering("GatherND", types=EVERY_TYPE)
-def gather_nd(k: Kernel, work: Work) -> None:
+def gather_nd(kernel: Kernel, work: Work) -> None:
     """Rows of indices name places of slices."""
     data, indices, target = work.input(0), work.input(1), work.output
     batch, depth = work.spec.integer("batch_dims"), indices.shape[-1]
     inner = math.prod(data.shape[batch + depth :])
     batches = math.prod(data.shape[:batch])
     rows = indices.size // depth // batches
-    core = Core(k)
+    core = Core(kernel)
 
     def place(row: Value) -> Value:
         in_batch = row // rows * math.prod(data.shape[batch:])
         return in_batch + _place(core, indices, row, data, range(batch, batch + depth))
 
     if inner >= FEWEST:
-        gather_rows(k, data, target, Rows(batches * rows, inner), inner, place)
+        gather_rows(kernel, data, target, Rows(batches * rows, inner), inner, place)
         return
     with core.elements(target.size) as number:
-        core.store(target, number, core.load(data, place(k.let(number // inner)) + number % inner))
+        core.store(target, number, core.load(data, place(kernel.let(number // inner)) + number % inner))
 
 
 def _place(core: Core, indices: DdrTensor, row: Value, data: DdrTensor, axes: range) -> Value:
@@ -105,30 +105,32 @@ def _scatter(core: Core, work: Work, place: Value, update: str) -> None:
     core.store(work.output, place, update)
 
 
-def _in_words(k: Kernel, work: Work, lower: Callable[[Kernel, Work], None]) -> bool:
+def _in_words(kernel: Kernel, work: Work, lower: Callable[[Kernel, Work], None]) -> bool:
     """Whether a reduction of 16-bit floats was done in FP32, in which the core computes."""
     if work.spec.string("reduction") == "none" or not work.output.fmt.is_float or work.output.bytes_each == 4:
         return False
-    data, updates, result = (words_like(k, tensor) for tensor in (work.input(0), work.input(2), work.output))
+    data, updates, result = (
+        words_like(kernel, tensor) for tensor in (work.input(0), work.input(2), work.output)
+    )
     for narrow, wide in ((work.input(0), data), (work.input(2), updates)):
-        cast_floats(k, Work("", "tx8be.cast", None, (narrow,), wide))
-    k.synchronize()
-    lower(k, replace(work, inputs=(data, work.input(1), updates), output=result))
-    k.synchronize()
-    cast_floats(k, Work("", "tx8be.cast", None, (result,), work.output))
+        cast_floats(kernel, Work("", "tx8be.cast", None, (narrow,), wide))
+    kernel.synchronize()
+    lower(kernel, replace(work, inputs=(data, work.input(1), updates), output=result))
+    kernel.synchronize()
+    cast_floats(kernel, Work("", "tx8be.cast", None, (result,), work.output))
     return True
 
 
 @lowering("ScatterElements", types=EVERY_TYPE)
-def scatter_elements(k: Kernel, work: Work) -> None:
+def scatter_elements(kernel: Kernel, work: Work) -> None:
     """A copy, then the updates one after the other: a place may be named twice."""
-    if _in_words(k, work, scatter_elements):
+    if _in_words(kernel, work, scatter_elements):
         return
     data, indices, updates = work.input(0), work.input(1), work.input(2)
     axis = normalized(work.spec.integer("axis"), len(data.shape))
-    copy_views(k, data.shape, whole(data), whole(work.output))
-    k.synchronize()
-    core = Core(k)
+    copy_views(kernel, data.shape, whole(data), whole(work.output))
+    kernel.synchronize()
+    core = Core(kernel)
     with core.elements(updates.size, updates.size) as number:
         place = unravel(number, updates.shape)
         place[axis] = core.index(core.load(indices, number), data.shape[axis])
@@ -136,44 +138,44 @@ def scatter_elements(k: Kernel, work: Work) -> None:
 
 
 @lowering("ScatterND", types=EVERY_TYPE)
-def scatter_nd(k: Kernel, work: Work) -> None:
+def scatter_nd(kernel: Kernel, work: Work) -> None:
     """A copy, then the updates one after the other."""
-    if _in_words(k, work, scatter_nd):
+    if _in_words(kernel, work, scatter_nd):
         return
     data, indices, updates = work.input(0), work.input(1), work.input(2)
     depth = indices.shape[-1]
     inner = math.prod(data.shape[depth:])
-    copy_views(k, data.shape, whole(data), whole(work.output))
-    k.synchronize()
-    core = Core(k)
+    copy_views(kernel, data.shape, whole(data), whole(work.output))
+    kernel.synchronize()
+    core = Core(kernel)
 
     def place(row: Value) -> Value:
         return _place(core, indices, row, data, range(depth))
 
     if inner >= FEWEST and work.spec.string("reduction") == "none":
-        scatter_rows(k, updates, work.output, Rows(updates.size // inner, inner), place)
+        scatter_rows(kernel, updates, work.output, Rows(updates.size // inner, inner), place)
         return
     with core.elements(updates.size, updates.size) as number:
-        element = place(k.let(number // inner)) + number % inner
+        element = place(kernel.let(number // inner)) + number % inner
         _scatter(core, work, element, core.load(updates, number))
 
 
 @lowering("TopIndices", types=EVERY_TYPE)
-def top_indices(k: Kernel, work: Work) -> None:
+def top_indices(kernel: Kernel, work: Work) -> None:
     """The k-th index is that of the best element behind the one before: k sweeps over the axis."""
     source, target = work.input(0), work.output
     axis = normalized(work.spec.integer("axis"), len(source.shape))
     extent, inner = source.shape[axis], math.prod(source.shape[axis + 1 :])
-    wanted, core = target.shape[axis], Core(k)
+    wanted, core = target.shape[axis], Core(kernel)
     largest, last = bool(work.spec.integer("largest")), bool(work.spec.integer("last"))
     with core.elements(source.size // extent, 1) as number:
-        fold = k.let(number // inner), k.let(number % inner)
-        start = k.let(fold[0] * (extent * inner) + fold[1])
-        out = k.let(fold[0] * (wanted * inner) + fold[1])
+        fold = kernel.let(number // inner), kernel.let(number % inner)
+        start = kernel.let(fold[0] * (extent * inner) + fold[1])
+        out = kernel.let(fold[0] * (wanted * inner) + fold[1])
         bound, previous = core.number(0), core.number(-1)
-        with k.loop(wanted) as place:
+        with kernel.loop(wanted) as place:
             best, chosen = core.number(0), core.number(-1)
-            with k.loop(extent) as at:
+            with kernel.loop(extent) as at:
                 key = core.load(source, start + at * inner)
                 _sortable(core, key, source.fmt, largest)
                 where = _register(core, at)

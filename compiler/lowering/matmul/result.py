@@ -31,7 +31,7 @@ def finish(p: Product, block: Block, rounded: Aligned | None = None) -> Aligned:
 
     ``rounded``: where that goes if it needs other bytes than the sums; None for a buffer of its own.
     """
-    k, sums, epilogue = block.k, block.data, p.epilogue
+    k, sums, epilogue = block.kernel, block.data, p.epilogue
     v = Vector(k, sums.fmt, sums.elements)
     if epilogue.alpha != 1.0:
         v.vs("mul", sums.base, sums.base, epilogue.alpha)

@@ -24,18 +24,18 @@ _MOST_POSITIONS = 4096
 
 
 @lowering("tx8be.channel_norm", prefetch=True)
-def channel_norm(k: Kernel, work: Work) -> None:
+def channel_norm(kernel: Kernel, work: Work) -> None:
     """``work.extra["orders"]`` are those of operand and result."""
     before, after = work.extra["orders"]
     source, target = work.input(0), work.output
     if before is Order.PLAIN:
         batches, channels, *image = source.shape
-        transpose(k, _plain(source), _positions(target), (batches,), channels, math.prod(image))
+        transpose(kernel, _plain(source), _positions(target), (batches,), channels, math.prod(image))
     elif after is Order.PLAIN:
         batches, channels, *image = target.shape
-        transpose(k, _positions(source), _plain(target), (batches,), math.prod(image), channels)
+        transpose(kernel, _positions(source), _plain(target), (batches,), math.prod(image), channels)
     else:
-        _repack(k, source, target)
+        _repack(kernel, source, target)
 
 
 def _plain(tensor: DdrTensor) -> Side:
@@ -53,30 +53,30 @@ def _positions(tensor: DdrTensor) -> Side:
     return Side(tensor, (batch,), BLOCK, positions)
 
 
-def _repack(k: Kernel, source: DdrTensor, target: DdrTensor) -> None:
+def _repack(kernel: Kernel, source: DdrTensor, target: DdrTensor) -> None:
     """Slices of positions, all channels of each."""
     batches, *image, channels = source.shape
-    k.begin()
+    kernel.begin()
     first = 0
-    for stretch in stretches(math.prod(image), _slice_positions(k, source, target)):
+    for stretch in stretches(math.prod(image), _slice_positions(kernel, source, target)):
         count = batches * stretch.count
-        with k.items(count, first) as item:
-            position = k.let(item % stretch.count * stretch.size + stretch.start)
-            at, grid = Place(k.let(item // stretch.count), position), Grid(stretch.size, 1, stretch.size)
-            data = load_slice(k, "x", source, at, grid, channels)
+        with kernel.items(count, first) as item:
+            position = kernel.let(item % stretch.count * stretch.size + stretch.start)
+            at, grid = Place(kernel.let(item // stretch.count), position), Grid(stretch.size, 1, stretch.size)
+            data = load_slice(kernel, "x", source, at, grid, channels)
             if source.fmt is not target.fmt:
-                other = slice_buffer(k, "converted", target.fmt, grid, channels)
-                convert(k, other.base, data.base, data.elements, source.fmt, target.fmt)
+                other = slice_buffer(kernel, "converted", target.fmt, grid, channels)
+                convert(kernel, other.base, data.base, data.elements, source.fmt, target.fmt)
                 data = other
-            store_slice(k, data, target, at)
+            store_slice(kernel, data, target, at)
         first += count
 
 
-def _slice_positions(k: Kernel, source: DdrTensor, target: DdrTensor) -> int:
+def _slice_positions(kernel: Kernel, source: DdrTensor, target: DdrTensor) -> int:
     """Positions of a slice: as many as fit twice, with work for every tile."""
     batches, *image, channels = source.shape
     each = aligned_channels(channels, BLOCK) * (source.bytes_each + target.bytes_each)
     edge = (channels % BLOCK) * (source.bytes_each + target.bytes_each)
-    fit = (k.budget // 2 - 4 * LINE_BYTES) // (each + edge)
-    wanted = ceil_div(math.prod(image), ceil_div(k.target.tiles, batches))
+    fit = (kernel.budget // 2 - 4 * LINE_BYTES) // (each + edge)
+    wanted = ceil_div(math.prod(image), ceil_div(kernel.target.tiles, batches))
     return max(1, min(fit, wanted, _MOST_POSITIONS))

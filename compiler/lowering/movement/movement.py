@@ -32,12 +32,12 @@ from tx8isa.numbers.formats import Format
 alias("Reshape", "Flatten", "Identity")
 
 
-def permute(k: Kernel, source: DdrTensor, target: DdrTensor, perm: tuple[int, ...]) -> None:
+def permute(kernel: Kernel, source: DdrTensor, target: DdrTensor, perm: tuple[int, ...]) -> None:
     """Axis i of the target is axis perm[i] of the source."""
     view = View(source, tuple(source.strides[axis] for axis in perm))
     space = collapse(target.shape, (view, whole(target)))
-    if not _transposed(k, space):
-        copy_views(k, target.shape, view, whole(target))
+    if not _transposed(kernel, space):
+        copy_views(kernel, target.shape, view, whole(target))
 
 
 _WIDTHS = (16, 32)
@@ -47,12 +47,12 @@ _SMALL = 256
 """Elements of a tile below which strided reads take less time than to prepare the matrix engine."""
 
 
-def _transposed(k: Kernel, space: Space) -> bool:
+def _transposed(kernel: Kernel, space: Space) -> bool:
     """Transpose the matrices of a space (source, target), if neighbours are others then and it pays."""
     source, target = space.views
     inner = source.strides.index(1) if 1 in source.strides else -1
     last = len(space.sizes) - 1
-    small = space.elements < _SMALL * k.target.tiles
+    small = space.elements < _SMALL * kernel.target.tiles
     if inner in (-1, last) or source.tensor.fmt.bits not in _WIDTHS or small:
         return False
     if space.sizes[inner] < _FEWEST_COLUMNS:
@@ -61,38 +61,38 @@ def _transposed(k: Kernel, space: Space) -> bool:
     outer = tuple(space.sizes[axis] for axis in others)
     before = Side(source.tensor, tuple(source.strides[axis] for axis in others), source.strides[last])
     after = Side(target.tensor, tuple(target.strides[axis] for axis in others), target.strides[inner])
-    matrix_transpose(k, before, after, outer, space.sizes[last], space.sizes[inner])
+    matrix_transpose(kernel, before, after, outer, space.sizes[last], space.sizes[inner])
     return True
 
 
 @lowering("Transpose", types=EVERY_TYPE)
-def transpose(k: Kernel, work: Work) -> None:
+def transpose(kernel: Kernel, work: Work) -> None:
     """Strided reads, or products where neighbours are not neighbours any more."""
-    permute(k, work.input(0), work.output, permutation(work.spec))
+    permute(kernel, work.input(0), work.output, permutation(work.spec))
 
 
 @lowering("tx8be.cast")
-def cast(k: Kernel, work: Work) -> None:
+def cast(kernel: Kernel, work: Work) -> None:
     """The same values in another format, or a copy."""
     source, target = work.input(0), work.output
     for space in element_spaces([source], target):
         if source.fmt is target.fmt or {source.fmt, target.fmt} == {Format.INT8, Format.UINT8}:
-            copy_views(k, space.sizes, *space.views)
+            copy_views(kernel, space.sizes, *space.views)
         else:
-            _convert_views(k, space)
+            _convert_views(kernel, space)
 
 
-def _convert_views(k: Kernel, space: Space) -> None:
+def _convert_views(kernel: Kernel, space: Space) -> None:
     """Move the elements of one view to another of another format."""
     source, target = (view.tensor for view in space.views)
     each = source.bytes_each + target.bytes_each + 4
-    plan = plan_slabs(space.sizes, k.budget // each, k.target.tiles)
-    with slabs(k, space, plan) as slab:
-        before = k.buffer("before", plan.elements * source.bytes_each)
-        after = k.buffer("after", plan.elements * target.bytes_each)
-        load_slab(k, space.views[0], slab, before)
-        convert(k, after, before, slab.elements, source.fmt, target.fmt)
-        store_slab(k, space.views[1], slab, after)
+    plan = plan_slabs(space.sizes, kernel.budget // each, kernel.target.tiles)
+    with slabs(kernel, space, plan) as slab:
+        before = kernel.buffer("before", plan.elements * source.bytes_each)
+        after = kernel.buffer("after", plan.elements * target.bytes_each)
+        load_slab(kernel, space.views[0], slab, before)
+        convert(kernel, after, before, slab.elements, source.fmt, target.fmt)
+        store_slab(kernel, space.views[1], slab, after)
 
 
 def _computed_fill(call: Call) -> str | None:
@@ -103,7 +103,7 @@ def _computed_fill(call: Call) -> str | None:
 
 
 @lowering("Pad", types=EVERY_TYPE, check=_computed_fill)
-def pad(k: Kernel, work: Work) -> None:
+def pad(kernel: Kernel, work: Work) -> None:
     """The kept part is copied; the border is written as boxes that do not overlap it or each other."""
     source, target = work.input(0), work.output
     widths = pad_widths(work.spec)
@@ -112,7 +112,7 @@ def pad(k: Kernel, work: Work) -> None:
     kept = [size - cut - max(-end, 0) for size, cut, (_, end) in zip(source.shape, cuts, widths, strict=True)]
     if 0 not in kept:
         taken = View(source, source.strides, _offset(source, cuts))
-        copy_views(k, tuple(kept), taken, View(target, target.strides, _offset(target, starts)))
+        copy_views(kernel, tuple(kept), taken, View(target, target.strides, _offset(target, starts)))
     value = work.spec.values[2] if work.spec.has(2) else None
     number = 0.0 if value is None else float(value.reshape(()))
     for axis in range(len(widths)):
@@ -122,26 +122,26 @@ def pad(k: Kernel, work: Work) -> None:
             if low < high:
                 origin = [*starts[:axis], low, *(0,) * (len(widths) - axis - 1)]
                 shape = (*kept[:axis], high - low, *target.shape[axis + 1 :])
-                _fill(k, View(target, target.strides, _offset(target, origin)), shape, number)
+                _fill(kernel, View(target, target.strides, _offset(target, origin)), shape, number)
 
 
 def _offset(tensor: DdrTensor, index: list[int]) -> int:
     return sum(step * i for step, i in zip(tensor.strides, index, strict=True))
 
 
-def _fill(k: Kernel, view: View, shape: tuple[int, ...], number: float) -> None:
+def _fill(kernel: Kernel, view: View, shape: tuple[int, ...], number: float) -> None:
     """Write one value to every element of a view."""
     if 0 in shape:
         return
     if not view.tensor.fmt.is_float:
-        core.fill(k, shape, view, int(number))
+        core.fill(kernel, shape, view, int(number))
         return
     space = collapse(shape, (view,))
     each = view.tensor.bytes_each
-    plan = plan_slabs(space.sizes, k.budget // each // 2, k.target.tiles)
-    data = k.buffer("fill", plan.elements * each)
+    plan = plan_slabs(space.sizes, kernel.budget // each // 2, kernel.target.tiles)
+    data = kernel.buffer("fill", plan.elements * each)
     fmt: Format = view.tensor.fmt
     value = float(within_range(np.array(number), fmt.token))
-    k.emit(f"td.memset.{fmt.token}", dst=data, value=value, n=plan.elements)
-    with slabs(k, space, plan) as slab:
-        store_slab(k, space.views[0], slab, data)
+    kernel.emit(f"td.memset.{fmt.token}", dst=data, value=value, n=plan.elements)
+    with slabs(kernel, space, plan) as slab:
+        store_slab(kernel, space.views[0], slab, data)

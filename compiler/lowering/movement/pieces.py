@@ -20,7 +20,7 @@ from tx8isa.numbers.layouts import batch_bytes, full_blocks, tail_width
 
 
 @lowering("Concat", order=Order.FOLLOW, types=EVERY_TYPE)
-def concat(k: Kernel, work: Work) -> None:
+def concat(kernel: Kernel, work: Work) -> None:
     """Each operand is written to its place in the result; blocked ones are joined along their channels."""
     order = _stored_axes(work)
     axis = order.index(normalized(work.spec.integer("axis"), len(order)))
@@ -29,25 +29,27 @@ def concat(k: Kernel, work: Work) -> None:
         if tensor is not None and tensor.size:
             if work.output.blocked:
                 ranges = [range(size) for size in tensor.shape]
-                _copy_channels(k, _Part(tensor, tuple(ranges)), _Part(work.output, tuple(ranges), begin))
+                _copy_channels(kernel, _Part(tensor, tuple(ranges)), _Part(work.output, tuple(ranges), begin))
             else:
                 view = View(work.output, work.output.strides, begin * work.output.strides[axis])
-                copy_views(k, tensor.shape, whole(tensor), view)
+                copy_views(kernel, tensor.shape, whole(tensor), view)
             begin += tensor.shape[axis]
 
 
 @lowering("Slice", order=Order.FOLLOW, types=EVERY_TYPE)
-def slice_(k: Kernel, work: Work) -> None:
+def slice_(kernel: Kernel, work: Work) -> None:
     """Reads with the steps as strides, which an expansion has made positive."""
     source, target = work.input(0), work.output
     given = slice_ranges(work.spec)
     ranges = tuple(given[axis] for axis in _stored_axes(work))
     if target.blocked:
-        _copy_channels(k, _Part(source, ranges), _Part(target, tuple(range(size) for size in target.shape)))
+        _copy_channels(
+            kernel, _Part(source, ranges), _Part(target, tuple(range(size) for size in target.shape))
+        )
         return
     strides = tuple(step * taken.step for step, taken in zip(source.strides, ranges, strict=True))
     offset = sum(step * taken.start for step, taken in zip(source.strides, ranges, strict=True))
-    copy_views(k, target.shape, View(source, strides, offset), whole(target))
+    copy_views(kernel, target.shape, View(source, strides, offset), whole(target))
 
 
 def _stored_axes(work: Work) -> list[int]:
@@ -83,12 +85,12 @@ class _Part:
         return View(self.tensor, (batch * self.ranges[0].step, positions * BLOCK, *inner, 1), offset)
 
 
-def _copy_channels(k: Kernel, source: _Part, target: _Part) -> None:
+def _copy_channels(kernel: Kernel, source: _Part, target: _Part) -> None:
     """Copy a part of a blocked tensor to one of the same extents."""
     extents = [len(taken) for taken in source.ranges[:-1]]
     for first, planes, count in _runs(source.channels, target.channels.start):
         views = source.view(source.channels[first], planes), target.view(target.channels[first], planes)
-        copy_views(k, (extents[0], planes, *extents[1:], count), *views)
+        copy_views(kernel, (extents[0], planes, *extents[1:], count), *views)
 
 
 def _runs(channels: range, begin: int) -> Iterator[tuple[int, int, int]]:

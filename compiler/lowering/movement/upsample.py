@@ -31,17 +31,17 @@ _LONGEST = 4096
 
 
 @lowering("Repeat", order=Order.CHANNELS_LAST, blocked=True)
-def repeat(k: Kernel, work: Work) -> None:
+def repeat(kernel: Kernel, work: Work) -> None:
     """Pieces of rows are dealt to tiles; [N, C, L] is one row."""
     batches, *image, _ = work.input(0).shape
     rows, columns = math.prod(image[:-1]), image[-1]
     first = 0
-    for stretch in stretches(columns, _columns(k, work, batches * rows, columns)):
+    for stretch in stretches(columns, _columns(kernel, work, batches * rows, columns)):
         count = batches * rows * stretch.count
-        with k.items(count, first) as item:
+        with kernel.items(count, first) as item:
             line = item // stretch.count
-            column = k.let(item % stretch.count * stretch.size + stretch.start)
-            _piece(k, work, (k.let(line // rows), k.let(line % rows)), column, stretch)
+            column = kernel.let(item % stretch.count * stretch.size + stretch.start)
+            _piece(kernel, work, (kernel.let(line // rows), kernel.let(line % rows)), column, stretch)
         first += count
 
 
@@ -51,28 +51,28 @@ def _times(work: Work) -> tuple[int, int]:
     return (1, *times)[-2], times[-1]
 
 
-def _piece(k: Kernel, work: Work, line: tuple[Value, Value], column: Value, stretch: Stretch) -> None:
+def _piece(kernel: Kernel, work: Work, line: tuple[Value, Value], column: Value, stretch: Stretch) -> None:
     """``line``: image and row in it."""
     source, target, (down, across) = work.input(0), work.output, _times(work)
     image, row = line
     columns, channels = source.shape[-2], source.shape[-1]
     at = Place(image, row * columns + column)
-    data = load_slice(k, "x", source, at, Grid(1, stretch.size, 1), channels)
-    wide = slice_buffer(k, "wide", data.fmt, Grid(1, stretch.size * across, 1), channels)
-    _spread(k, data, wide, across)
+    data = load_slice(kernel, "x", source, at, Grid(1, stretch.size, 1), channels)
+    wide = slice_buffer(kernel, "wide", data.fmt, Grid(1, stretch.size * across, 1), channels)
+    _spread(kernel, data, wide, across)
     for again in range(down):
         below = (row * down + again) * (columns * across)
-        store_slice(k, wide, target, Place(image, below + column * across))
+        store_slice(kernel, wide, target, Place(image, below + column * across))
 
 
-def _spread(k: Kernel, source: Aligned, target: Aligned, times: int) -> None:
+def _spread(kernel: Kernel, source: Aligned, target: Aligned, times: int) -> None:
     """Every position of the planes ``times`` in a row."""
     positions, each = source.grid.width, source.fmt.bits // 8
     parts = [(0, source.planes * positions, BLOCK * each)] if source.planes else []
     if source.tail:
         parts.append((source.planes, positions, source.tail * each))
     for plane, moves, size in parts:
-        k.emit(
+        kernel.emit(
             "td.gatherscatter",
             dst=target.plane(plane),
             src0=source.plane(plane),
@@ -86,19 +86,19 @@ def _spread(k: Kernel, source: Aligned, target: Aligned, times: int) -> None:
         )
 
 
-def _columns(k: Kernel, work: Work, lines: int, columns: int) -> int:
+def _columns(kernel: Kernel, work: Work, lines: int, columns: int) -> int:
     """Columns of a piece: as many as fit twice, with work for every tile."""
     source, across = work.input(0), _times(work)[1]
     channels = source.shape[-1]
     planes = ceil_div(channels, BLOCK)
     limit = min(_LONGEST, MOST_POSITIONS // planes) // across
-    wanted = max(1, min(limit, ceil_div(columns * lines, k.target.tiles), columns))
+    wanted = max(1, min(limit, ceil_div(columns * lines, kernel.target.tiles), columns))
 
     def need(size: int) -> int:
         compact = (size * (1 + across)) * (channels % BLOCK) * source.bytes_each
         slices = sum(aligned_bytes(size * often, channels, source.fmt) for often in (1, across))
         return 2 * (slices + (0 if source.blocked else compact))
 
-    while wanted > 1 and need(wanted) > k.budget:
+    while wanted > 1 and need(wanted) > kernel.budget:
         wanted = ceil_div(wanted, 2)
     return wanted

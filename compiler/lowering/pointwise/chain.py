@@ -101,20 +101,20 @@ def chainable(op: str, call: Call | None) -> bool:
 
 
 @lowering("Chain", order=Order.FOLLOW, types=FLOATS_AND_BOOL)
-def lower_chain(k: Kernel, work: Work) -> None:
+def lower_chain(kernel: Kernel, work: Work) -> None:
     """``work.extra["nodes"]`` has the nodes."""
     inputs = tuple(work.input(at) for at in range(len(work.inputs)))
-    compute(k, Chain(inputs, tuple(work.extra["nodes"]), work.output))
+    compute(kernel, Chain(inputs, tuple(work.extra["nodes"]), work.output))
 
 
-def lower_single(k: Kernel, work: Work) -> None:
+def lower_single(kernel: Kernel, work: Work) -> None:
     """A pointwise operator by itself."""
     # A part of a tensor that begins where it does has its symbol, so the shape counts too.
     inputs = {(tensor.symbol, tensor.shape): tensor for tensor in work.inputs if tensor is not None}
     numbers = {key: number for number, key in enumerate(inputs)}
     operands = tuple(None if t is None else numbers[t.symbol, t.shape] for t in work.inputs)
     node = ChainNode(work.op, work.call, operands, work.output.fmt)
-    compute(k, Chain(tuple(inputs.values()), (node,), work.output))
+    compute(kernel, Chain(tuple(inputs.values()), (node,), work.output))
 
 
 def operator(entry: Pointwise, types: tuple[str, ...] = FLOATS_AND_BOOL) -> None:
@@ -123,23 +123,23 @@ def operator(entry: Pointwise, types: tuple[str, ...] = FLOATS_AND_BOOL) -> None
     lowering(entry.op, order=Order.FOLLOW, types=types)(lower_single)
 
 
-def compute(k: Kernel, chain: Chain) -> None:
+def compute(kernel: Kernel, chain: Chain) -> None:
     """The whole result, from one index space or, if it is blocked and operands repeat, from several."""
     dealt = 0
     each = bytes_each(chain)
     for space in element_spaces(chain.inputs, chain.output):
-        plan = _plan(k, space, each)
-        loads = _Loads(k, chain, space, plan)
-        with slabs(k, space, plan, dealt) as slab:
+        plan = _plan(kernel, space, each)
+        loads = _Loads(kernel, chain, space, plan)
+        with slabs(kernel, space, plan, dealt) as slab:
             result = _Slice(loads, slab).result()
-            store_slab(k, space.views[-1], slab, result)
+            store_slab(kernel, space.views[-1], slab, result)
         dealt += plan.items
 
 
-def _plan(k: Kernel, space: Space, each: int) -> SlabPlan:
+def _plan(kernel: Kernel, space: Space, each: int) -> SlabPlan:
     """Slabs as large as fit, two at a time; several turns for a tile where they can overlap."""
-    tiles = k.target.tiles
-    most = max(k.budget // each - 512, k.budget // (2 * each), 1)
+    tiles = kernel.target.tiles
+    most = max(kernel.budget // each - 512, kernel.budget // (2 * each), 1)
     share = ceil_div(space.elements, tiles)
     if share <= min(most, _ENOUGH):
         return plan_slabs(space.sizes, most, tiles)
@@ -202,8 +202,8 @@ class _Held:
 class _Loads:
     """How each input of a chain comes into the scratchpad; what all slabs share is loaded at once."""
 
-    def __init__(self, k: Kernel, chain: Chain, space: Space, plan: SlabPlan) -> None:
-        self.k, self.chain, self.plan = k, chain, plan
+    def __init__(self, kernel: Kernel, chain: Chain, space: Space, plan: SlabPlan) -> None:
+        self.kernel, self.chain, self.plan = kernel, chain, plan
         self.views = space.views
         self.inner = space.sizes[-1]
         self.spread = _spread_inputs(chain)
@@ -246,25 +246,25 @@ class _Loads:
     def _load_rows(self, view: View, slab: Slab, data: Value) -> None:
         size = view.tensor.bytes_each
         rows = Slab((*slab.extents[:-1], 1), slab.origin)
-        single = self.k.buffer("rows", self.plan.elements // self.inner * size)
-        load_slab(self.k, view, rows, single)
-        spread_rows(self.k, data, single, rows.elements, self.inner, size)
+        single = self.kernel.buffer("rows", self.plan.elements // self.inner * size)
+        load_slab(self.kernel, view, rows, single)
+        spread_rows(self.kernel, data, single, rows.elements, self.inner, size)
 
     def _load(self, at: int, slab: Slab) -> _Held:
-        k, view, unit = self.k, self.views[at], self._unit(at)
+        kernel, view, unit = self.kernel, self.views[at], self._unit(at)
         tensor = view.tensor
         room, count = (unit, unit) if unit else (self.plan.elements, slab.elements)
-        data: Value = k.buffer("unit" if unit else "x", room * tensor.bytes_each)
+        data: Value = kernel.buffer("unit" if unit else "x", room * tensor.bytes_each)
         if unit:
-            k.emit(f"rdma.{tensor.fmt.token}", dst=data, src=tensor.at(slab.first(view)), n=unit)
+            kernel.emit(f"rdma.{tensor.fmt.token}", dst=data, src=tensor.at(slab.first(view)), n=unit)
         elif self._one_for_each_row(at):
             self._load_rows(view, slab, data)
         else:
-            load_slab(k, view, slab, data)
+            load_slab(kernel, view, slab, data)
         fmt = _held_format(tensor.fmt)
         if fmt is not tensor.fmt:
-            wide = k.buffer("truth", 4 * room)
-            convert(k, wide, data, count, tensor.fmt, fmt)
+            wide = kernel.buffer("truth", 4 * room)
+            convert(kernel, wide, data, count, tensor.fmt, fmt)
             data = wide
         return _Held(fmt, {fmt: data}, unit=unit)
 
@@ -285,7 +285,7 @@ class _Slice:
 
     def __init__(self, loads: _Loads, slab: Slab) -> None:
         self.loads, self.slab = loads, slab
-        self.k, self.chain, self.room = loads.k, loads.chain, loads.plan.elements
+        self.kernel, self.chain, self.room = loads.kernel, loads.chain, loads.plan.elements
         self.held: dict[int, _Held] = {}
         self.left = Counter(value for node in self.chain.nodes for value in node.values)
 
@@ -304,7 +304,7 @@ class _Slice:
         return self._in_format(self.held[base + len(self.chain.nodes) - 1], self.chain.output.fmt)
 
     def _node(self, node: ChainNode, fmt: Format) -> Value:
-        formula = Formula(Vector(self.k, fmt, self.slab.elements), lambda name: self._buffer(name, fmt))
+        formula = Formula(Vector(self.kernel, fmt, self.slab.elements), lambda name: self._buffer(name, fmt))
         if node.op in CASTS:
             return self._cast(formula, node)
         operands = [self._operand(value, fmt, node.values) for value in node.values]
@@ -313,7 +313,7 @@ class _Slice:
         return POINTWISE[node.op].body(formula, operands, node.call)
 
     def _buffer(self, name: str, fmt: Format) -> Value:
-        return self.k.buffer(name, fmt.bits // 8 * self.room)
+        return self.kernel.buffer(name, fmt.bits // 8 * self.room)
 
     def _operand(self, value: int, fmt: Format, reads: Sequence[int]) -> Operand:
         """A value as an operand in a format; it may be overwritten where it is needed no more."""
@@ -328,10 +328,10 @@ class _Slice:
     def _unit_instruction(self, held: _Held, fmt: Format) -> Combine:
         data = held.places[held.fmt]
         if held.fmt is not fmt and not (fmt is Format.FP32 and held.fmt in WIDE):
-            converted = self.k.buffer("converted", fmt.bits // 8 * held.unit)
-            convert(self.k, converted, data, held.unit, held.fmt, fmt)
+            converted = self.kernel.buffer("converted", fmt.bits // 8 * held.unit)
+            convert(self.kernel, converted, data, held.unit, held.fmt, fmt)
             data = converted
-        v = Vector(self.k, fmt, self.slab.elements)
+        v = Vector(self.kernel, fmt, self.slab.elements)
         return lambda name, dst, a: v.vuv(name, dst, a, data, held.unit)
 
     def _in_format(self, held: _Held, fmt: Format) -> Value:
@@ -340,7 +340,7 @@ class _Slice:
             return held.places[held.fmt]
         if fmt not in held.places:
             place = self._buffer("narrow" if held.fmt is Format.FP32 else "wide", fmt)
-            convert(self.k, place, held.places[held.fmt], self.slab.elements, held.fmt, fmt)
+            convert(self.kernel, place, held.places[held.fmt], self.slab.elements, held.fmt, fmt)
             if held.shared:
                 return place
             held.places[fmt] = place

@@ -211,9 +211,9 @@ for _op, _name in _ARITHMETIC.items():
 
 
 @lowering(*_ARITHMETIC, order=Order.FOLLOW, types=(*FLOATS, *INTEGERS))
-def arithmetic(k: Kernel, work: Work) -> None:
+def arithmetic(kernel: Kernel, work: Work) -> None:
     """Floats on the vector engine; integers are left to the kernel core."""
     if work.output.fmt.is_float:
-        lower_single(k, work)
+        lower_single(kernel, work)
     else:
-        core.arithmetic(k, work)
+        core.arithmetic(kernel, work)

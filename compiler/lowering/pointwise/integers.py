@@ -35,9 +35,9 @@ Step = Callable[[Core, list[str]], str]
 """Integer code over one element of every operand; says which register has the result."""
 
 
-def evaluate(k: Kernel, operands: list[DdrTensor], target: DdrTensor, step: Step) -> None:
+def evaluate(kernel: Kernel, operands: list[DdrTensor], target: DdrTensor, step: Step) -> None:
     """Integer code over every element of ``target``, to which the operands broadcast."""
-    core = Core(k)
+    core = Core(kernel)
     views = [broadcast_view(tensor, target.shape) for tensor in operands]
     space = collapse(target.shape, (*views, whole(target)))
     with core.elements(target.size) as number:
@@ -93,7 +93,7 @@ _AT_ONCE = 6
 """Operands that have registers at the same time."""
 
 
-def arithmetic(k: Kernel, work: Work) -> None:
+def arithmetic(kernel: Kernel, work: Work) -> None:
     """A chain of an integer instruction over all operands, some at a time; results wrap."""
 
     def chain(core: Core, values: list[str]) -> str:
@@ -102,30 +102,30 @@ def arithmetic(k: Kernel, work: Work) -> None:
         return values[0]
 
     operands = [tensor for tensor in work.inputs if tensor is not None]
-    evaluate(k, operands[:_AT_ONCE], work.output, chain)
+    evaluate(kernel, operands[:_AT_ONCE], work.output, chain)
     for at in range(_AT_ONCE, len(operands), _AT_ONCE):  # each tile goes on with its own elements
-        evaluate(k, [work.output, *operands[at : at + _AT_ONCE]], work.output, chain)
+        evaluate(kernel, [work.output, *operands[at : at + _AT_ONCE]], work.output, chain)
 
 
 @lowering("BitwiseAnd", "BitwiseOr", "BitwiseXor", order=Order.FOLLOW, types=INTEGERS)
-def bitwise(k: Kernel, work: Work) -> None:
+def bitwise(kernel: Kernel, work: Work) -> None:
     """Bit by bit."""
-    arithmetic(k, work)
+    arithmetic(kernel, work)
 
 
 @lowering("BitwiseNot", order=Order.FOLLOW, types=INTEGERS)
-def bitwise_not(k: Kernel, work: Work) -> None:
+def bitwise_not(kernel: Kernel, work: Work) -> None:
     """Every bit inverted."""
 
     def step(core: Core, values: list[str]) -> str:
         core.emit("not", values[0], values[0])
         return values[0]
 
-    evaluate(k, [work.input(0)], work.output, step)
+    evaluate(kernel, [work.input(0)], work.output, step)
 
 
 @lowering("BitShift", order=Order.FOLLOW, types=INTEGERS)
-def bit_shift(k: Kernel, work: Work) -> None:
+def bit_shift(kernel: Kernel, work: Work) -> None:
     """Shift by as many bits as the second operand says; outside the width only signs are left."""
     left = work.spec.string("direction") == "LEFT"
 
@@ -137,41 +137,41 @@ def bit_shift(k: Kernel, work: Work) -> None:
         core.emit("sll" if left else "sra", x, x, count)
         return x
 
-    evaluate(k, [work.input(0), work.input(1)], work.output, step)
+    evaluate(kernel, [work.input(0), work.input(1)], work.output, step)
 
 
 @lowering("BitCast", order=Order.FOLLOW, types=EVERY_TYPE)
-def bit_cast(k: Kernel, work: Work) -> None:
+def bit_cast(kernel: Kernel, work: Work) -> None:
     """The bytes as they are; floats in their own format, whatever they are computed in."""
     from compiler.dialect.types import DTYPE_FORMATS
 
     source, target = work.input(0), work.output
     before = DTYPE_FORMATS[work.spec.tensor(0).dtype]
     after = DTYPE_FORMATS[_dtype_after(work)]
-    bits = source if source.fmt is before else DdrTensor(_room(k, source, before), before, source.shape)
+    bits = source if source.fmt is before else DdrTensor(_room(kernel, source, before), before, source.shape)
     if bits is not source:
-        cast_floats(k, Work("", "tx8be.cast", None, (source,), bits))
-        k.synchronize()
-    result = target if target.fmt is after else DdrTensor(_room(k, target, after), after, target.shape)
+        cast_floats(kernel, Work("", "tx8be.cast", None, (source,), bits))
+        kernel.synchronize()
+    result = target if target.fmt is after else DdrTensor(_room(kernel, target, after), after, target.shape)
     shared = replace(bits, fmt=after)
-    copy_views(k, (target.size,), View(shared, (1,)), View(result, (1,)))
+    copy_views(kernel, (target.size,), View(shared, (1,)), View(result, (1,)))
     if result is not target:
-        k.synchronize()
-        cast_floats(k, Work("", "tx8be.cast", None, (result,), target))
+        kernel.synchronize()
+        cast_floats(kernel, Work("", "tx8be.cast", None, (result,), target))
 
 
-def _room(k: Kernel, like: DdrTensor, fmt: Format) -> str:
-    return k.scratch("bits", like.size * fmt.bits // 8).symbol
+def _room(kernel: Kernel, like: DdrTensor, fmt: Format) -> str:
+    return kernel.scratch("bits", like.size * fmt.bits // 8).symbol
 
 
 @lowering("Mod", order=Order.FOLLOW, types=NUMERIC_TYPES)
-def modulus(k: Kernel, work: Work) -> None:
+def modulus(kernel: Kernel, work: Work) -> None:
     """fmod = 1: the sign of the dividend, else that of the divisor."""
     if work.output.fmt.is_float:
-        lower_single(k, work)
+        lower_single(kernel, work)
         return
     step = _simple("rem") if work.spec.integer("fmod") else _python_modulus
-    evaluate(k, [work.input(0), work.input(1)], work.output, step)
+    evaluate(kernel, [work.input(0), work.input(1)], work.output, step)
 
 
 def _relation(op: str) -> Step:
@@ -190,20 +190,20 @@ def _relation(op: str) -> Step:
 
 
 @lowering(*formulas.RELATIONS, order=Order.FOLLOW, types=EVERY_TYPE)
-def relation(k: Kernel, work: Work) -> None:
+def relation(kernel: Kernel, work: Work) -> None:
     """Floats and truth values on the vector engine, integers on the core."""
     tensor = work.spec.tensor(0)
     if tensor.dtype in INTEGERS:
-        evaluate(k, [work.input(0), work.input(1)], work.output, _relation(work.op))
+        evaluate(kernel, [work.input(0), work.input(1)], work.output, _relation(work.op))
     else:
-        lower_single(k, work)
+        lower_single(kernel, work)
 
 
 @lowering("Where", order=Order.FOLLOW, types=EVERY_TYPE)
-def where(k: Kernel, work: Work) -> None:
+def where(kernel: Kernel, work: Work) -> None:
     """Floats by a masked move, anything else by the core."""
     if work.output.fmt.is_float:
-        lower_single(k, work)
+        lower_single(kernel, work)
         return
 
     def step(core: Core, values: list[str]) -> str:
@@ -212,11 +212,11 @@ def where(k: Kernel, work: Work) -> None:
         core.k.out.label("1")
         return values[1]
 
-    evaluate(k, [work.input(0), work.input(1), work.input(2)], work.output, step)
+    evaluate(kernel, [work.input(0), work.input(1), work.input(2)], work.output, step)
 
 
 @lowering("IntegerPow", order=Order.FOLLOW, types=INTEGERS)
-def integer_pow(k: Kernel, work: Work) -> None:
+def integer_pow(kernel: Kernel, work: Work) -> None:
     """Repeated products."""
 
     def step(core: Core, values: list[str]) -> str:
@@ -229,32 +229,32 @@ def integer_pow(k: Kernel, work: Work) -> None:
         core.k.out.label("1")
         return product
 
-    evaluate(k, [work.input(0), work.input(1)], work.output, step)
+    evaluate(kernel, [work.input(0), work.input(1)], work.output, step)
 
 
 @lowering("Cast", order=Order.FOLLOW, types=EVERY_TYPE)
-def cast(k: Kernel, work: Work) -> None:
+def cast(kernel: Kernel, work: Work) -> None:
     """Floats by the vector engine; to and from integers by way of FP32 and the core."""
     source, target = work.input(0), work.output
     before, after = work.spec.tensor(0).dtype, _dtype_after(work)
     if before == after or (source.fmt.is_float and target.fmt.is_float):
-        cast_floats(k, work)
+        cast_floats(kernel, work)
     elif after == "bool":
-        _truth(k, source, target)
+        _truth(kernel, source, target)
     elif source.fmt.is_float:
-        single = source if source.fmt in (Format.FP32, Format.TF32) else words_like(k, source)
+        single = source if source.fmt in (Format.FP32, Format.TF32) else words_like(kernel, source)
         if single is not source:
-            cast_floats(k, Work("", "tx8be.cast", None, (source,), single))
-            k.synchronize()
-        evaluate(k, [single], target, _to_integer)
+            cast_floats(kernel, Work("", "tx8be.cast", None, (source,), single))
+            kernel.synchronize()
+        evaluate(kernel, [single], target, _to_integer)
     elif target.fmt.is_float:
-        single = target if target.fmt is Format.FP32 else words_like(k, target)
-        evaluate(k, [source], single, _to_float)
+        single = target if target.fmt is Format.FP32 else words_like(kernel, target)
+        evaluate(kernel, [source], single, _to_float)
         if single is not target:
-            k.synchronize()
-            cast_floats(k, Work("", "tx8be.cast", None, (single,), target))
+            kernel.synchronize()
+            cast_floats(kernel, Work("", "tx8be.cast", None, (single,), target))
     else:
-        evaluate(k, [source], target, lambda core, values: values[0])
+        evaluate(kernel, [source], target, lambda core, values: values[0])
 
 
 def _dtype_after(work: Work) -> str:
@@ -263,21 +263,21 @@ def _dtype_after(work: Work) -> str:
     return cast_dtype(work.spec)
 
 
-def words_like(k: Kernel, like: DdrTensor) -> DdrTensor:
+def words_like(kernel: Kernel, like: DdrTensor) -> DdrTensor:
     """Room for a tensor of the same shape in FP32."""
-    return DdrTensor(k.scratch("single", 4 * like.size).symbol, Format.FP32, like.shape)
+    return DdrTensor(kernel.scratch("single", 4 * like.size).symbol, Format.FP32, like.shape)
 
 
-def _truth(k: Kernel, source: DdrTensor, target: DdrTensor) -> None:
+def _truth(kernel: Kernel, source: DdrTensor, target: DdrTensor) -> None:
     if source.fmt.is_float:
-        lower_single(k, Work("", "Cast", None, (source,), target))
+        lower_single(kernel, Work("", "Cast", None, (source,), target))
         return
 
     def step(core: Core, values: list[str]) -> str:
         core.emit("snez", values[0], values[0])
         return values[0]
 
-    evaluate(k, [source], target, step)
+    evaluate(kernel, [source], target, step)
 
 
 def _to_integer(core: Core, values: list[str]) -> str:
@@ -294,14 +294,16 @@ def _to_float(core: Core, values: list[str]) -> str:
 
 
 @lowering("Expand", types=EVERY_TYPE)
-def expand(k: Kernel, work: Work) -> None:
+def expand(kernel: Kernel, work: Work) -> None:
     """Reads with stride 0 where the operand broadcasts."""
-    copy_views(k, work.output.shape, broadcast_view(work.input(0), work.output.shape), whole(work.output))
+    copy_views(
+        kernel, work.output.shape, broadcast_view(work.input(0), work.output.shape), whole(work.output)
+    )
 
 
-def matmul(k: Kernel, work: Work) -> None:
+def matmul(kernel: Kernel, work: Work) -> None:
     """A product of integer matrices, element by element."""
-    a, b, target, core = work.input(0), work.input(1), work.output, Core(k)
+    a, b, target, core = work.input(0), work.input(1), work.output, Core(kernel)
     left = a.viewed(1, *a.shape) if len(a.shape) == 1 else a
     right = b.viewed(*b.shape, 1) if len(b.shape) == 1 else b
     batches = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
@@ -310,11 +312,11 @@ def matmul(k: Kernel, work: Work) -> None:
     with core.elements(target.size) as number:
         index = unravel(number, shape)
         first = (
-            k.let(offset_of([*index[:-1], 0], steps[0])),
-            k.let(offset_of([*index[:-2], 0, index[-1]], steps[1])),
+            kernel.let(offset_of([*index[:-1], 0], steps[0])),
+            kernel.let(offset_of([*index[:-2], 0, index[-1]], steps[1])),
         )
         total = core.number(0)
-        with k.loop(left.shape[-1]) as at:
+        with kernel.loop(left.shape[-1]) as at:
             x = core.load(left, first[0] + at * steps[0][-1])
             y = core.load(right, first[1] + at * steps[1][-2])
             core.emit("mul", x, x, y)

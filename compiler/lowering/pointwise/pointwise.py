@@ -63,11 +63,11 @@ class Formula:
     def whole_numbers(self, x: Value, rounding: str) -> None:
         """x = x rounded to an integer (FP32): 1.5 * 2**23 added and taken away leaves no fraction below
         2**22."""
-        k, n = self.v.k, self.v.n
+        kernel, n = self.v.k, self.v.n
         small, result = self.temporary("small"), self.temporary("whole")
         self.v.unary("abs", small, x)
         self.v.vs("lt", small, small, 4194304.0)
-        k.emit("ct.add.vs.fp32", dst=result, src0=x, src1=12582912.0, n=n, rnd=rounding)
+        kernel.emit("ct.add.vs.fp32", dst=result, src0=x, src1=12582912.0, n=n, rnd=rounding)
         self.v.vs("sub", result, result, 12582912.0)
         self.choose(x, small, result)
 
@@ -165,7 +165,7 @@ class Region(Protocol):
     """A slice of an anchor's result in the scratchpad."""
 
     @property
-    def k(self) -> Kernel: ...
+    def kernel(self) -> Kernel: ...
 
     @property
     def fmt(self) -> Format:
@@ -250,9 +250,9 @@ class _Running:
             self._to_region()
         elif entry.wide:
             self._to_words()
-        k, room = self.region.k, self.region.room
-        v = Vector(k, self.fmt, self.region.elements)
-        formula = Formula(v, lambda name: k.buffer(name, self.fmt.bits // 8 * room))
+        kernel, room = self.region.kernel, self.region.room
+        v = Vector(kernel, self.fmt, self.region.elements)
+        formula = Formula(v, lambda name: kernel.buffer(name, self.fmt.bits // 8 * room))
         operands = [
             self._operand(step, at) for at, tensor in enumerate(step.call.inputs) if tensor is not None
         ]
@@ -277,7 +277,7 @@ class _Running:
     def _per_channel(self, vector: DdrTensor) -> Combine:
         def combine(name: str, dst: Value, a: Value) -> None:
             if dst is not a:
-                Vector(self.region.k, self.fmt, self.region.elements).vs("add", dst, a, -0.0)
+                Vector(self.region.kernel, self.fmt, self.region.elements).vs("add", dst, a, -0.0)
             self.region.per_channel(name, dst, vector)
 
         return combine
@@ -286,9 +286,9 @@ class _Running:
         """Data of the region's format as FP32."""
         if self.region.fmt in WIDE:
             return data
-        k = self.region.k
-        wide = k.buffer("wide", 4 * self.region.room)
-        convert(k, wide, data, self.region.elements, self.region.fmt, Format.FP32)
+        kernel = self.region.kernel
+        wide = kernel.buffer("wide", 4 * self.region.room)
+        convert(kernel, wide, data, self.region.elements, self.region.fmt, Format.FP32)
         return wide
 
     def _to_words(self) -> None:
@@ -298,13 +298,13 @@ class _Running:
     def _to_region(self) -> None:
         region = self.region
         if self.fmt is not region.fmt:
-            convert(region.k, self.data, self.place, region.elements, self.fmt, region.fmt)
+            convert(region.kernel, self.data, self.place, region.elements, self.fmt, region.fmt)
             self.place, self.fmt = self.data, region.fmt
 
     def finish(self) -> None:
         self._to_region()
         if self.place is not self.data:
-            Vector(self.region.k, self.fmt, self.region.elements).vs("add", self.data, self.place, -0.0)
+            Vector(self.region.kernel, self.fmt, self.region.elements).vs("add", self.data, self.place, -0.0)
 
 
 def _result_shape(step: Step) -> tuple[int, ...]:

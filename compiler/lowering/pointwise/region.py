@@ -24,7 +24,7 @@ from tx8isa.numbers.formats import Format
 class SliceRegion:
     """A slice of a result in the scratchpad; ``at`` is its place in the result."""
 
-    k: Kernel
+    kernel: Kernel
     data: Aligned
     at: Place
 
@@ -42,17 +42,17 @@ class SliceRegion:
 
     def load_like(self, tensor: DdrTensor) -> Value:
         """The same slice of another tensor of the result's shape, in the format of the data."""
-        loaded = load_slice(self.k, "operand", tensor, self.at, self.data.grid, self.data.channels)
+        loaded = load_slice(self.kernel, "operand", tensor, self.at, self.data.grid, self.data.channels)
         if loaded.fmt is self.fmt:
             return loaded.base
         if self.fmt is Format.FP32:
-            return widened_slice(self.k, loaded).base
-        return narrowed_slice(self.k, widened_slice(self.k, loaded), self.fmt).base
+            return widened_slice(self.kernel, loaded).base
+        return narrowed_slice(self.kernel, widened_slice(self.kernel, loaded), self.fmt).base
 
     def per_channel(self, name: str, data: Value, vector: DdrTensor) -> None:
         """data = data name vector; the data are FP32."""
         if self.fmt is not Format.FP32:
             raise ValueError(f"vectors are applied to FP32 data, not to {self.fmt.token}")
-        source = channel_vector(self.k, "vector_data", vector)
-        loaded = load_vector(self.k, "vector", source, self.at.lane, self.data.channels)
-        per_channel(self.k, name, self.data.at(data, Format.FP32), loaded)
+        source = channel_vector(self.kernel, "vector_data", vector)
+        loaded = load_vector(self.kernel, "vector", source, self.at.lane, self.data.channels)
+        per_channel(self.kernel, name, self.data.at(data, Format.FP32), loaded)

@@ -42,44 +42,46 @@ _COLUMNS = 4096
 
 
 @lowering("BatchNormalization", order=Order.CHANNELS_LAST, anchor=True, blocked=True)
-def batch_normalization(k: Kernel, work: Work) -> None:
+def batch_normalization(kernel: Kernel, work: Work) -> None:
     """The parameters only depend on the channel: positions of compact images are one row of positions."""
     source = work.input(0)
     channels, positions = source.shape[-1], math.prod(source.shape[1:-1])
     batch = source.shape[0]
     if not source.blocked:
         batch, positions = 1, batch * positions
-    vectors = {name: channel_vector(k, f"{name}_data", work.input(at)) for name, at in _OPERANDS.items()}
-    taken = _channels_per_slice(k, work, channels)
-    images = math.gcd(batch, k.target.tiles)
-    parts = k.target.tiles // images
-    image, row = coordinates(k, (images, parts))
+    vectors = {name: channel_vector(kernel, f"{name}_data", work.input(at)) for name, at in _OPERANDS.items()}
+    taken = _channels_per_slice(kernel, work, channels)
+    images = math.gcd(batch, kernel.target.tiles)
+    parts = kernel.target.tiles // images
+    image, row = coordinates(kernel, (images, parts))
     own_images = share(batch, images, image, 1)
     for stretch, own in dealt(channels, taken, 1, 0):
-        rows = share(positions, parts, row, _positions_per_slice(k, work, positions, stretch.size))
-        with slices(k, own) as (block, _):
-            lane = k.let(block * stretch.size + stretch.start)
-            parameters = _parameters(k, work, vectors, lane, stretch.size)
-            with slices(k, own_images) as (n, _), slices(k, rows) as (begin, count):
+        rows = share(positions, parts, row, _positions_per_slice(kernel, work, positions, stretch.size))
+        with slices(kernel, own) as (block, _):
+            lane = kernel.let(block * stretch.size + stretch.start)
+            parameters = _parameters(kernel, work, vectors, lane, stretch.size)
+            with slices(kernel, own_images) as (n, _), slices(kernel, rows) as (begin, count):
                 at = Place(n, begin, lane)
-                _normalize(k, work, at, Grid(count, 1, rows.size), stretch.size, parameters)
+                _normalize(kernel, work, at, Grid(count, 1, rows.size), stretch.size, parameters)
 
 
-def _normalize(k: Kernel, work: Work, at: Place, grid: Grid, channels: int, parameters: list[Value]) -> None:
+def _normalize(
+    kernel: Kernel, work: Work, at: Place, grid: Grid, channels: int, parameters: list[Value]
+) -> None:
     """One slice from its place in the operand to the same place in the result."""
-    data = widened_slice(k, load_slice(k, "x", work.input(0), at, grid, channels))
+    data = widened_slice(kernel, load_slice(kernel, "x", work.input(0), at, grid, channels))
     for name, parameter in zip(("sub", "mul", "mul", "add"), parameters, strict=True):
-        per_channel(k, name, data, parameter)
-    apply_steps(SliceRegion(k, data, at), data.base, work.steps)
-    store_slice(k, narrowed_slice(k, data, work.output.fmt), work.output, at)
+        per_channel(kernel, name, data, parameter)
+    apply_steps(SliceRegion(kernel, data, at), data.base, work.steps)
+    store_slice(kernel, narrowed_slice(kernel, data, work.output.fmt), work.output, at)
 
 
 def _parameters(
-    k: Kernel, work: Work, vectors: dict[str, ChannelVector], first: Value, channels: int
+    kernel: Kernel, work: Work, vectors: dict[str, ChannelVector], first: Value, channels: int
 ) -> list[Value]:
     """Mean, 1 / sqrt(variance + epsilon), scale, shift, one FP32 value per stored channel."""
-    loaded = {name: load_vector(k, name, vector, first, channels) for name, vector in vectors.items()}
-    v = Vector(k, Format.FP32, aligned_channels(channels, BLOCK))
+    loaded = {name: load_vector(kernel, name, vector, first, channels) for name, vector in vectors.items()}
+    v = Vector(kernel, Format.FP32, aligned_channels(channels, BLOCK))
     v.vs("add", loaded["variance"], loaded["variance"], work.spec.number("epsilon"))
     v.unary("rsqrt", loaded["variance"], loaded["variance"])
     return [loaded["mean"], loaded["variance"], loaded["scale"], loaded["shift"]]
@@ -98,15 +100,15 @@ def _parameter_bytes(channels: int) -> int:
     return 8 * aligned_channels(channels, BLOCK) * 4 + 4096
 
 
-def _channels_per_slice(k: Kernel, work: Work, channels: int) -> int:
+def _channels_per_slice(kernel: Kernel, work: Work, channels: int) -> int:
     """All of them, or as many whole blocks as fit with one position."""
     taken = channels
-    while taken > BLOCK and _parameter_bytes(taken) + _bytes_per_position(work, taken) > k.budget:
+    while taken > BLOCK and _parameter_bytes(taken) + _bytes_per_position(work, taken) > kernel.budget:
         taken = round_up(ceil_div(taken, 2), BLOCK)
     return taken
 
 
-def _positions_per_slice(k: Kernel, work: Work, positions: int, channels: int) -> int:
+def _positions_per_slice(kernel: Kernel, work: Work, positions: int, channels: int) -> int:
     """An even share for every tile, or what fits."""
-    fit = max(1, (k.budget - _parameter_bytes(channels)) // max(_bytes_per_position(work, channels), 1))
-    return min(fit, ceil_div(positions, k.target.tiles), _COLUMNS, MOST_POSITIONS)
+    fit = max(1, (kernel.budget - _parameter_bytes(channels)) // max(_bytes_per_position(work, channels), 1))
+    return min(fit, ceil_div(positions, kernel.target.tiles), _COLUMNS, MOST_POSITIONS)

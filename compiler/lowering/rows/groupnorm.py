@@ -51,14 +51,14 @@ _FEWEST = 4
 
 
 @lowering("NormalizedGroups", order=Order.CHANNELS_LAST, anchor=True, blocked=True)
-def normalized_groups(k: Kernel, work: Work) -> None:
+def normalized_groups(kernel: Kernel, work: Work) -> None:
     """(x - mean) / sqrt(variance + epsilon) * scale + shift."""
     batch = work.input(0).shape[0]
-    plan = _plan(k, work)
-    normalizer = _Normalizer(k, work, plan)
-    with tile_grid(k, (plan.images, plan.parts)) as grid:
-        team = grid.team(k, 1) if plan.parts > 1 else Team(1, 0, 0)
-        with slices(k, share(batch, plan.images, grid.position[0], 1)) as (image, _):
+    plan = _plan(kernel, work)
+    normalizer = _Normalizer(kernel, work, plan)
+    with tile_grid(kernel, (plan.images, plan.parts)) as grid:
+        team = grid.team(kernel, 1) if plan.parts > 1 else Team(1, 0, 0)
+        with slices(kernel, share(batch, plan.images, grid.position[0], 1)) as (image, _):
             normalizer.image(team, image, grid.position[1])
 
 
@@ -76,13 +76,13 @@ class _Plan:
         return self.size == self.length
 
 
-def _plan(k: Kernel, work: Work) -> _Plan:
+def _plan(kernel: Kernel, work: Work) -> _Plan:
     batch, *image, channels = work.input(0).shape
-    positions, tiles = math.prod(image), k.target.tiles
+    positions, tiles = math.prod(image), kernel.target.tiles
     wanted = min(tiles // batch, ceil_div(positions, _FEWEST)) if 2 * batch <= tiles else 1
     length = ceil_div(positions, max(wanted, 1))
     parts = ceil_div(positions, length)
-    room = k.budget - _vector_bytes(channels, parts)
+    room = kernel.budget - _vector_bytes(channels, parts)
     size = length
     while size > 1 and (size > _LONGEST or _slice_bytes(work, size, channels, size < length) > room):
         size = ceil_div(size, 2)
@@ -107,32 +107,32 @@ def _vector_bytes(channels: int, parts: int) -> int:
 class _Normalizer:
     """The code of one phase."""
 
-    def __init__(self, k: Kernel, work: Work, plan: _Plan) -> None:
-        self.k, self.work, self.plan = k, work, plan
+    def __init__(self, kernel: Kernel, work: Work, plan: _Plan) -> None:
+        self.kernel, self.work, self.plan = kernel, work, plan
         _, *image, self.channels = work.input(0).shape
         self.positions = math.prod(image)
         self.stored = aligned_channels(self.channels, BLOCK)
         self.groups = work.spec.integer("groups")
         lanes = next(width for width in (64, 32, 16, 8, 4) if self.stored % width == 0)
         self.exchanges = [
-            Exchange(k, WAYS[1], plan.parts, self.stored, lanes) for _ in range(2) if plan.parts > 1
+            Exchange(kernel, WAYS[1], plan.parts, self.stored, lanes) for _ in range(2) if plan.parts > 1
         ]
-        self.scale, self.shift = (channel_vector(k, f"{n}_data", work.input(i)) for i, n in _PARAMETERS)
+        self.scale, self.shift = (channel_vector(kernel, f"{n}_data", work.input(i)) for i, n in _PARAMETERS)
 
     @property
     def vector(self) -> Vector:
         """Instructions over one value for each channel."""
-        return Vector(self.k, Format.FP32, self.stored)
+        return Vector(self.kernel, Format.FP32, self.stored)
 
     def image(self, team: Team, image: Value, part: Value) -> None:
         """This tile's ``part`` of an image."""
-        k, count = self.k, float(self.positions * (self.channels // self.groups))
+        kernel, count = self.kernel, float(self.positions * (self.channels // self.groups))
         own = share(self.positions, self.plan.parts, part, self.plan.size)
         kept = self._load(Place(image, own.begin), self._grid(own)) if self.plan.resident else None
         mean = self._folded(0, team, self._sums(own, image, kept, None))
         self.vector.vs("div", mean, mean, count)
         if kept is not None:
-            per_channel(k, "sub", kept, mean)
+            per_channel(kernel, "sub", kept, mean)
         factor = self._folded(1, team, self._sums(own, image, kept, mean))
         self.vector.vs("div", factor, factor, count)
         self.vector.vs("add", factor, factor, self.work.spec.number("epsilon"))
@@ -141,22 +141,24 @@ class _Normalizer:
         shift = self._parameter("shift", self.shift)
         with self._pieces(own, image, kept) as (at, data):
             if kept is None:
-                per_channel(k, "sub", data, mean)
-            per_channel(k, "mul", data, factor)
-            per_channel(k, "add", data, shift)
-            apply_steps(SliceRegion(k, data, at), data.base, self.work.steps)
-            store_slice(k, narrowed_slice(k, data, self.work.output.fmt), self.work.output, at)
+                per_channel(kernel, "sub", data, mean)
+            per_channel(kernel, "mul", data, factor)
+            per_channel(kernel, "add", data, shift)
+            apply_steps(SliceRegion(kernel, data, at), data.base, self.work.steps)
+            store_slice(kernel, narrowed_slice(kernel, data, self.work.output.fmt), self.work.output, at)
 
     def _parameter(self, name: str, vector: ChannelVector) -> Value:
-        return load_vector(self.k, name, vector, 0, self.channels)
+        return load_vector(self.kernel, name, vector, 0, self.channels)
 
     def _grid(self, own: Share) -> Grid:
         """All positions of a share, which has some."""
         length = self.plan.length
-        return Grid(self.k.let(within(own.end - own.begin, 1, length)), 1, length)
+        return Grid(self.kernel.let(within(own.end - own.begin, 1, length)), 1, length)
 
     def _load(self, at: Place, grid: Grid) -> Aligned:
-        return widened_slice(self.k, load_slice(self.k, "x", self.work.input(0), at, grid, self.channels))
+        return widened_slice(
+            self.kernel, load_slice(self.kernel, "x", self.work.input(0), at, grid, self.channels)
+        )
 
     @contextmanager
     def _pieces(self, own: Share, image: Value, kept: Aligned | None) -> Iterator[tuple[Place, Aligned]]:
@@ -164,7 +166,7 @@ class _Normalizer:
         if kept is not None:
             yield Place(image, own.begin), kept
             return
-        with slices(self.k, own) as (begin, count):
+        with slices(self.kernel, own) as (begin, count):
             at = Place(image, begin)
             yield at, self._load(at, Grid(count, 1, self.plan.size))
 
@@ -173,18 +175,18 @@ class _Normalizer:
 
         What was kept has the differences already.
         """
-        k = self.k
-        total = k.buffer("total", WORD * self.stored)
-        k.emit("td.memset.fp32", dst=total, value=0.0, n=self.stored)
+        kernel = self.kernel
+        total = kernel.buffer("total", WORD * self.stored)
+        kernel.emit("td.memset.fp32", dst=total, value=0.0, n=self.stored)
         with self._pieces(own, image, kept) as (_, data):
             if mean is not None:
                 if kept is None:
-                    per_channel(k, "sub", data, mean)
-                squares = slice_buffer(k, "squares", Format.FP32, data.grid, self.channels)
-                Vector(k, Format.FP32, data.elements).unary("square", squares.base, data.base)
+                    per_channel(kernel, "sub", data, mean)
+                squares = slice_buffer(kernel, "squares", Format.FP32, data.grid, self.channels)
+                Vector(kernel, Format.FP32, data.elements).unary("square", squares.base, data.base)
                 data = squares
-            part = k.buffer("part", WORD * self.stored)
-            k.emit("ct.reduce.sum.fp32", dst=part, src0=data.base, shape=data.shape, dims="h")
+            part = kernel.buffer("part", WORD * self.stored)
+            kernel.emit("ct.reduce.sum.fp32", dst=part, src0=data.base, shape=data.shape, dims="h")
             self.vector.vv("add", total, total, part)
         return total
 
@@ -201,12 +203,12 @@ class _Normalizer:
 
     def _fold_groups(self, sums: Value, first: int, count: int) -> None:
         """Put its sum in the place of each of ``count`` groups: channels become rows, which are added up."""
-        k, size = self.k, self.channels // self.groups
+        kernel, size = self.kernel, self.channels // self.groups
         width = stored_width(count)
         place = sums + WORD * first * size
-        rows, total = k.buffer("rows", WORD * size * width), k.buffer("sums", WORD * width)
-        k.emit("td.memset.fp32", dst=rows, value=0.0, n=size * width)
-        k.emit(
+        rows, total = kernel.buffer("rows", WORD * size * width), kernel.buffer("sums", WORD * width)
+        kernel.emit("td.memset.fp32", dst=rows, value=0.0, n=size * width)
+        kernel.emit(
             "td.gatherscatter",
             dst=rows,
             src0=place,
@@ -220,8 +222,8 @@ class _Normalizer:
             dst_stride1=WORD * width,
             dst_iter1=size,
         )
-        k.emit("ct.reduce.sum.fp32", dst=total, src0=rows, shape=[1, size, 1, count], dims="h")
-        k.emit(
+        kernel.emit("ct.reduce.sum.fp32", dst=total, src0=rows, shape=[1, size, 1, count], dims="h")
+        kernel.emit(
             "td.gatherscatter",
             dst=place,
             src0=total,

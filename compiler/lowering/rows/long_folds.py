@@ -134,39 +134,39 @@ class Reduction:
     starts: tuple[int, int] = (0, 0)
 
 
-def fold_long(k: Kernel, what: Reduction, fold: LongFold) -> None:
+def fold_long(kernel: Kernel, what: Reduction, fold: LongFold) -> None:
     """The code of a reduction."""
     folds = what.folds
     turns = ceil_div(folds.outer, fold.runs)
     size = round_up(turns * folds.inner, 4)
-    exchange = _exchange(k, folds, fold, size) if fold.parts > 1 else None
-    with tile_grid(k, (fold.runs, fold.parts)) as grid:
+    exchange = _exchange(kernel, folds, fold, size) if fold.parts > 1 else None
+    with tile_grid(kernel, (fold.runs, fold.parts)) as grid:
         own = share(folds.outer, fold.runs, grid.position[0], 1)
-        results = k.buffer("results", WORD * (size + LANES))
-        with slices(k, own) as (run, _):
-            place = k.let(results + (run - own.begin) * (WORD * folds.inner))
-            _Run(k, what, fold).fold(run, grid.position[1], place)
-        first, n = own.begin * folds.inner, k.let(own.length * folds.inner)
+        results = kernel.buffer("results", WORD * (size + LANES))
+        with slices(kernel, own) as (run, _):
+            place = kernel.let(results + (run - own.begin) * (WORD * folds.inner))
+            _Run(kernel, what, fold).fold(run, grid.position[1], place)
+        first, n = own.begin * folds.inner, kernel.let(own.length * folds.inner)
         if exchange is None:
-            _store(k, what, first, results, n, size)
+            _store(kernel, what, first, results, n, size)
             return
-        clear_behind(k, results, n, size)
-        team = grid.team(k, 1)
+        clear_behind(kernel, results, n, size)
+        team = grid.team(kernel, 1)
         exchange.give(team, results)
-        with k.when(team.member, exchange.parts or 1):
+        with kernel.when(team.member, exchange.parts or 1):
             total = exchange.folded(team, what.name)
             if exchange.parts != 1:
                 first, n = first + team.member * exchange.size, exchange.size
-            _store(k, what, first, total, n, exchange.size)
+            _store(kernel, what, first, total, n, exchange.size)
 
 
-def _exchange(k: Kernel, folds: Folds, fold: LongFold, size: int) -> Exchange:
+def _exchange(kernel: Kernel, folds: Folds, fold: LongFold, size: int) -> Exchange:
     """Every tile of a team owns a part of many results; few belong to one."""
     even = folds.outer % fold.runs == 0 and folds.inner * folds.outer // fold.runs == size
     part = size // fold.parts
     if even and size % fold.parts == 0 and part % LANES == 0 and part // LANES <= MOST_ROWS:
-        return Exchange(k, fold.way, fold.parts, part, LANES, fold.parts)
-    return Exchange(k, fold.way, fold.parts, size, _lanes(size), 1)
+        return Exchange(kernel, fold.way, fold.parts, part, LANES, fold.parts)
+    return Exchange(kernel, fold.way, fold.parts, size, _lanes(size), 1)
 
 
 def _lanes(size: int) -> int:
@@ -178,7 +178,7 @@ def _lanes(size: int) -> int:
 class _Run:
     """A run of the source, of which this tile folds a part."""
 
-    k: Kernel
+    kernel: Kernel
     what: Reduction
     way: LongFold
 
@@ -196,17 +196,17 @@ class _Run:
 
         What lies behind the results in the same line is lost, so runs are to be folded in their order.
         """
-        k, room = self.k, self.room
+        kernel, room = self.kernel, self.room
         own = share(self.folds.axis, self.way.parts, part, self.way.chunk)
         if own.most == 1:
-            wide, _ = self._load(run, k.let(own.begin), k.let(own.length), room)
+            wide, _ = self._load(run, kernel.let(own.begin), kernel.let(own.length), room)
             self._fold_sums(wide, place)
             return
-        sums = k.buffer("sums", WORD * room)
-        k.emit("td.memset.fp32", dst=sums, value=START[self.what.name], n=room)
-        with slices(k, own) as (row, count):
+        sums = kernel.buffer("sums", WORD * room)
+        kernel.emit("td.memset.fp32", dst=sums, value=START[self.what.name], n=room)
+        with slices(kernel, own) as (row, count):
             wide, n = self._load(run, row, count, LANES)
-            Vector(k, Format.FP32, n).vv(COMBINE[self.what.name], sums, sums, wide)
+            Vector(kernel, Format.FP32, n).vv(COMBINE[self.what.name], sums, sums, wide)
         self._fold_sums(sums, place)
 
     def _load(self, run: Value, row: Value, count: Value, whole: int) -> tuple[Value, Value]:
@@ -214,42 +214,44 @@ class _Run:
 
         ``whole``: of how many elements there is a multiple then; the engines that compute write whole lines.
         """
-        k, folds, source = self.k, self.folds, self.what.source
-        data = k.buffer("run", source.bytes_each * self.room)
-        n = k.let(count * folds.inner)
+        kernel, folds, source = self.kernel, self.folds, self.what.source
+        data = kernel.buffer("run", source.bytes_each * self.room)
+        n = kernel.let(count * folds.inner)
         if bounds(count)[0] * folds.inner < self.room:
-            with k.when(count, self.way.chunk + int(self.room > self.way.chunk * folds.inner)):
+            with kernel.when(count, self.way.chunk + int(self.room > self.way.chunk * folds.inner)):
                 rest = data + n // whole * (whole * source.bytes_each)
-                k.emit(f"td.memset.{source.fmt.token}", dst=rest, value=START[self.what.name], n=whole)
+                kernel.emit(f"td.memset.{source.fmt.token}", dst=rest, value=START[self.what.name], n=whole)
         first = (run * folds.axis + row) * folds.inner + self.what.starts[0]
-        k.emit(f"rdma.{source.fmt.token}", dst=data, src=source.at(first), n=n)
-        n = k.let((n + (whole - 1)) // whole * whole)
-        return widened(k, data, n, self.room, source.fmt), n
+        kernel.emit(f"rdma.{source.fmt.token}", dst=data, src=source.at(first), n=n)
+        n = kernel.let((n + (whole - 1)) // whole * whole)
+        return widened(kernel, data, n, self.room, source.fmt), n
 
     def _fold_sums(self, sums: Value, place: Value) -> None:
-        k, inner, group = self.k, self.folds.inner, beside(self.folds.inner)
+        kernel, inner, group = self.kernel, self.folds.inner, beside(self.folds.inner)
         wide = group * inner
-        row, lanes = k.buffer("row", WORD * wide) if group > 1 else place, _lanes(wide)
+        row, lanes = kernel.buffer("row", WORD * wide) if group > 1 else place, _lanes(wide)
         shape: list[Value] = [1, self.way.chunk // group, wide // lanes, lanes]
-        k.emit(f"ct.reduce.{self.what.name}.fp32", dst=row, src0=sums, shape=shape, dims="h")
+        kernel.emit(f"ct.reduce.{self.what.name}.fp32", dst=row, src0=sums, shape=shape, dims="h")
         if inner == 1:
-            k.emit(f"ct.reduce.{self.what.name}.fp32", dst=place, src0=row, shape=[1, 1, 1, LANES], dims="c")
+            kernel.emit(
+                f"ct.reduce.{self.what.name}.fp32", dst=place, src0=row, shape=[1, 1, 1, LANES], dims="c"
+            )
         elif group > 1:
-            fold_halves(k, self.what.name, row, group, inner, place)
+            fold_halves(kernel, self.what.name, row, group, inner, place)
 
 
-def clear_behind(k: Kernel, data: Value, count: Value, size: int) -> None:
+def clear_behind(kernel: Kernel, data: Value, count: Value, size: int) -> None:
     """Zeros from element ``count`` of FP32 ``data`` to element ``size``."""
     if bounds(count)[0] < size:
-        with k.when(count, size):
+        with kernel.when(count, size):
             n = within(size - count, 1, size)
-            k.emit("td.memset.fp32", dst=data + count * WORD, value=0.0, n=n)
+            kernel.emit("td.memset.fp32", dst=data + count * WORD, value=0.0, n=n)
 
 
-def _store(k: Kernel, what: Reduction, first: Value, data: Value, n: Value, room: int) -> None:
+def _store(kernel: Kernel, what: Reduction, first: Value, data: Value, n: Value, room: int) -> None:
     """Write n results from number ``first`` on, divided and rounded."""
     if what.divisor > 1:
-        Vector(k, Format.FP32, n).vs("div", data, data, float(what.divisor))
+        Vector(kernel, Format.FP32, n).vs("div", data, data, float(what.divisor))
     fmt = what.target.fmt
-    data = narrowed(k, data, n, room, fmt)
-    k.emit(f"wdma.{fmt.token}", dst=what.target.at(first + what.starts[1]), src=data, n=n)
+    data = narrowed(kernel, data, n, room, fmt)
+    kernel.emit(f"wdma.{fmt.token}", dst=what.target.at(first + what.starts[1]), src=data, n=n)

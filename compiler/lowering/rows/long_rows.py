@@ -98,7 +98,7 @@ class Segment:
     that changes nothing.
     """
 
-    k: Kernel
+    kernel: Kernel
     data: Value
     first: Value
     start: Value
@@ -108,76 +108,76 @@ class Segment:
     @property
     def vector(self) -> Vector:
         """Instructions over the elements."""
-        return Vector(self.k, Format.FP32, self.count)
+        return Vector(self.kernel, Format.FP32, self.count)
 
     @property
     def padded(self) -> Vector:
         """Instructions over the elements and those behind."""
-        return Vector(self.k, Format.FP32, self.size)
+        return Vector(self.kernel, Format.FP32, self.size)
 
     def load(self, name: str, tensor: DdrTensor) -> Value:
         """The same elements of a vector as long as a row, as FP32."""
-        data = self.k.buffer(name, tensor.bytes_each * self.size)
-        self.k.emit(f"rdma.{tensor.fmt.token}", dst=data, src=tensor.at(self.start), n=self.count)
-        return widened(self.k, data, self.count, self.size, tensor.fmt)
+        data = self.kernel.buffer(name, tensor.bytes_each * self.size)
+        self.kernel.emit(f"rdma.{tensor.fmt.token}", dst=data, src=tensor.at(self.start), n=self.count)
+        return widened(self.kernel, data, self.count, self.size, tensor.fmt)
 
     def store(self, target: DdrTensor) -> None:
         """Write the elements to their place in a tensor of the source's shape."""
-        data = narrowed(self.k, self.data, self.count, self.size, target.fmt)
-        self.k.emit(f"wdma.{target.fmt.token}", dst=target.at(self.first), src=data, n=self.count)
+        data = narrowed(self.kernel, self.data, self.count, self.size, target.fmt)
+        self.kernel.emit(f"wdma.{target.fmt.token}", dst=target.at(self.first), src=data, n=self.count)
 
 
 class Rows:
     """The code of one phase; ``folds``: how many numbers of a row all its tiles need."""
 
-    def __init__(self, k: Kernel, source: DdrTensor, plan: LongRows, folds: Sequence[str]) -> None:
-        self.k, self.source, self.plan = k, source, plan
-        self._exchanges = [Exchange(k, plan.way, plan.parts, 4, 4) for _ in folds if plan.parts > 1]
+    def __init__(self, kernel: Kernel, source: DdrTensor, plan: LongRows, folds: Sequence[str]) -> None:
+        self.kernel, self.source, self.plan = kernel, source, plan
+        self._exchanges = [Exchange(kernel, plan.way, plan.parts, 4, 4) for _ in folds if plan.parts > 1]
         self._names = list(folds)
         self._team = Team(1, 0, 0)
 
     @contextmanager
     def segments(self) -> Iterator[Segment]:
         """This tile's rows, one after the other: its segment of each."""
-        k, plan = self.k, self.plan
-        with tile_grid(k, (plan.runs, plan.parts)) as grid:
+        kernel, plan = self.kernel, self.plan
+        with tile_grid(kernel, (plan.runs, plan.parts)) as grid:
             if plan.parts > 1:
-                self._team = grid.team(k, 1)
-            with slices(k, share(plan.rows, plan.runs, grid.position[0], 1)) as (row, _):
-                start = k.let(grid.position[1] * plan.segment)
+                self._team = grid.team(kernel, 1)
+            with slices(kernel, share(plan.rows, plan.runs, grid.position[0], 1)) as (row, _):
+                start = kernel.let(grid.position[1] * plan.segment)
                 left = within(plan.axis - start, 1, plan.axis)
-                yield self._load(row, start, k.let(minimum(plan.segment, left)))
+                yield self._load(row, start, kernel.let(minimum(plan.segment, left)))
 
     def _load(self, row: Value, start: Value, count: Value) -> Segment:
-        k, source, size = self.k, self.source, self.plan.segment
-        first = k.let(row * self.plan.axis + start)
-        data = k.buffer("segment", source.bytes_each * size)
+        kernel, source, size = self.kernel, self.source, self.plan.segment
+        first = kernel.let(row * self.plan.axis + start)
+        data = kernel.buffer("segment", source.bytes_each * size)
         if self.plan.axis % size:
             value = START[self._names[0]]
-            k.emit(f"td.memset.{source.fmt.token}", dst=data, value=value, n=size)
-        k.emit(f"rdma.{source.fmt.token}", dst=data, src=source.at(first), n=count)
-        return Segment(k, widened(k, data, size, size, source.fmt), first, start, count, size)
+            kernel.emit(f"td.memset.{source.fmt.token}", dst=data, value=value, n=size)
+        kernel.emit(f"rdma.{source.fmt.token}", dst=data, src=source.at(first), n=count)
+        return Segment(kernel, widened(kernel, data, size, size, source.fmt), first, start, count, size)
 
     def fold(self, number: int, data: Value) -> Value:
         """Fold FP32 ``data`` as long as a segment over the whole row, the ``number``-th time: its address.
 
         All tiles of a row get the same.
         """
-        k, name, lines = self.k, self._names[number], self.plan.segment // LANES
-        lanes, one = k.buffer(f"{name}s", WORD * LANES), k.buffer(name, WORD * 4)
-        k.emit(f"ct.reduce.{name}.fp32", dst=lanes, src0=data, shape=[1, lines, 1, LANES], dims="h")
-        k.emit(f"ct.reduce.{name}.fp32", dst=one, src0=lanes, shape=[1, 1, 1, LANES], dims="c")
+        kernel, name, lines = self.kernel, self._names[number], self.plan.segment // LANES
+        lanes, one = kernel.buffer(f"{name}s", WORD * LANES), kernel.buffer(name, WORD * 4)
+        kernel.emit(f"ct.reduce.{name}.fp32", dst=lanes, src0=data, shape=[1, lines, 1, LANES], dims="h")
+        kernel.emit(f"ct.reduce.{name}.fp32", dst=one, src0=lanes, shape=[1, 1, 1, LANES], dims="c")
         if self.plan.parts == 1:
             return one
         self._exchanges[number].give(self._team, one)
         return self._exchanges[number].folded(self._team, name)
 
 
-def softmax_of(k: Kernel, source: DdrTensor, target: DdrTensor, plan: LongRows) -> None:
+def softmax_of(kernel: Kernel, source: DdrTensor, target: DdrTensor, plan: LongRows) -> None:
     """exp(x - max) / sum of each row."""
-    rows = Rows(k, source, plan, ("max", "sum"))
+    rows = Rows(kernel, source, plan, ("max", "sum"))
     with rows.segments() as own:
-        data, one = own.data, Vector(k, Format.FP32, 1)
+        data, one = own.data, Vector(kernel, Format.FP32, 1)
         own.padded.vuv("sub", data, data, rows.fold(0, data), 1)
         own.padded.unary("exp_lp", data, data)
         total = rows.fold(1, data)
@@ -187,7 +187,7 @@ def softmax_of(k: Kernel, source: DdrTensor, target: DdrTensor, plan: LongRows) 
 
 
 def normalization_of(
-    k: Kernel,
+    kernel: Kernel,
     source: DdrTensor,
     target: DdrTensor,
     plan: LongRows,
@@ -199,16 +199,16 @@ def normalization_of(
 
     ``vectors``: what each element is combined with then, and by which instruction.
     """
-    rows = Rows(k, source, plan, ("sum", "sum") if centred else ("sum",))
+    rows = Rows(kernel, source, plan, ("sum", "sum") if centred else ("sum",))
     with rows.segments() as own:
-        data, one, axis = own.data, Vector(k, Format.FP32, 1), float(plan.axis)
+        data, one, axis = own.data, Vector(kernel, Format.FP32, 1), float(plan.axis)
         if centred:
             mean = rows.fold(0, data)
             one.vs("div", mean, mean, axis)
             own.vector.vuv("sub", data, data, mean, 1)
-        squares = k.buffer("squares", WORD * own.size)
+        squares = kernel.buffer("squares", WORD * own.size)
         own.vector.unary("square", squares, data)
-        clear_behind(k, squares, own.count, own.size)
+        clear_behind(kernel, squares, own.count, own.size)
         scale = rows.fold(int(centred), squares)
         one.vs("div", scale, scale, axis)
         one.vs("add", scale, scale, epsilon)

@@ -83,30 +83,30 @@ def _long(work: Work, target: Target) -> LongRows | None:
 
 
 @lowering("LayerNormalization", "RMSNormalization", check=_check, cuts=_cuts, prefetch=True, rounds=True)
-def normalization(k: Kernel, work: Work) -> None:
+def normalization(kernel: Kernel, work: Work) -> None:
     """The mean, then the mean of the squared differences from it (RMS: from 0), summed in FP32."""
     axes, source = normalized_axes(work.spec), work.input(0)
     shape = source.shape[axes[0] :]
     parameters = [
-        (name, _vector(k, name, work.input(at), shape))
+        (name, _vector(kernel, name, work.input(at), shape))
         for at, name in ((1, "scale"), (2, "shift"))
         if work.has(at)
     ]
-    rows = _Rows.of(work, k.target, k.budget)
+    rows = _Rows.of(work, kernel.target, kernel.budget)
     if rows.fitting:
-        _by_rows(k, rows, parameters)
+        _by_rows(kernel, rows, parameters)
         return
-    k.begin()
-    plan = long_rows.decided(_long(work, k.target), work.cut)
+    kernel.begin()
+    plan = long_rows.decided(_long(work, kernel.target), work.cut)
     if plan is None:
-        normalization_by_lanes(k, work, parameters)
+        normalization_by_lanes(kernel, work, parameters)
         return
-    vectors = [(_AFFINE[name], channel_vector(k, f"{name}_data", v).tensor) for name, v in parameters]
+    vectors = [(_AFFINE[name], channel_vector(kernel, f"{name}_data", v).tensor) for name, v in parameters]
     centred, epsilon = work.op == "LayerNormalization", work.spec.number("epsilon")
-    long_rows.normalization_of(k, rows.source, work.output, plan, vectors, epsilon, centred)
+    long_rows.normalization_of(kernel, rows.source, work.output, plan, vectors, epsilon, centred)
 
 
-def _vector(k: Kernel, name: str, tensor: DdrTensor, shape: Shape) -> DdrTensor:
+def _vector(kernel: Kernel, name: str, tensor: DdrTensor, shape: Shape) -> DdrTensor:
     """Scale or shift, one value per channel; a constant is known."""
     size = math.prod(shape)
     if tensor.value is not None:
@@ -115,12 +115,12 @@ def _vector(k: Kernel, name: str, tensor: DdrTensor, shape: Shape) -> DdrTensor:
         return replace(tensor, value=np.broadcast_to(values, shape).reshape(-1), shape=(size,))
     if tensor.size == size:
         return tensor.viewed(size)
-    k.begin()
-    vector = DdrTensor(k.scratch(name, size * tensor.bytes_each).symbol, tensor.fmt, (size,))
+    kernel.begin()
+    vector = DdrTensor(kernel.scratch(name, size * tensor.bytes_each).symbol, tensor.fmt, (size,))
     steps = [0 if extent == 1 else step for extent, step in zip(tensor.shape, tensor.strides, strict=True)]
     view = View(tensor, ((0,) * len(shape) + tuple(steps))[-len(shape) :])
-    copy_views(k, shape, view, View(vector, vector.viewed(*shape).strides))
-    k.synchronize()
+    copy_views(kernel, shape, view, View(vector, vector.viewed(*shape).strides))
+    kernel.synchronize()
     return vector
 
 
@@ -163,80 +163,82 @@ class _Rows:
         return ceil_div(rows, tiles * turns)
 
 
-def _by_rows(k: Kernel, rows: _Rows, parameters: Sequence[tuple[str, DdrTensor]]) -> None:
+def _by_rows(kernel: Kernel, rows: _Rows, parameters: Sequence[tuple[str, DdrTensor]]) -> None:
     work, channels, size = rows.work, rows.channels, rows.fitting
-    sums = _Sums(k, channels, engine_format(rows.compute))
-    vectors = [(name, channel_vector(k, f"{name}_data", tensor)) for name, tensor in parameters]
-    known = {name: load_vector(k, name, v, 0, channels) for name, v in vectors if v.padded}
-    k.begin()
-    loaded = [(_AFFINE[name], _loaded(k, known, name, vector, channels)) for name, vector in vectors]
-    with k.items(ceil_div(rows.source.shape[0], size)) as item:
-        begin = k.let(item * size)
-        grid = Grid(k.let(minimum(size, rows.source.shape[0] - begin)), 1, size)
+    sums = _Sums(kernel, channels, engine_format(rows.compute))
+    vectors = [(name, channel_vector(kernel, f"{name}_data", tensor)) for name, tensor in parameters]
+    known = {name: load_vector(kernel, name, v, 0, channels) for name, v in vectors if v.padded}
+    kernel.begin()
+    loaded = [(_AFFINE[name], _loaded(kernel, known, name, vector, channels)) for name, vector in vectors]
+    with kernel.items(ceil_div(rows.source.shape[0], size)) as item:
+        begin = kernel.let(item * size)
+        grid = Grid(kernel.let(minimum(size, rows.source.shape[0] - begin)), 1, size)
         first = begin * channels
-        data = load_aligned(k, "rows", rows.source, first, channels, grid, channels)
+        data = load_aligned(kernel, "rows", rows.source, first, channels, grid, channels)
         if data.fmt is not rows.compute:
-            data = narrowed_slice(k, data, rows.compute)
-        wide = _normalized(k, sums, data, work.spec.number("epsilon"), work.op == "LayerNormalization")
+            data = narrowed_slice(kernel, data, rows.compute)
+        wide = _normalized(kernel, sums, data, work.spec.number("epsilon"), work.op == "LayerNormalization")
         for name, vector in loaded:
-            per_channel(k, name, wide, vector)
-        store_aligned(k, narrowed_slice(k, wide, work.output.fmt), work.output, first, channels)
+            per_channel(kernel, name, wide, vector)
+        store_aligned(kernel, narrowed_slice(kernel, wide, work.output.fmt), work.output, first, channels)
 
 
 _AFFINE = {"scale": "mul", "shift": "add"}
 
 
-def _loaded(k: Kernel, known: dict[str, Value], name: str, vector: ChannelVector, channels: int) -> Value:
-    return known[name] if name in known else load_vector(k, name, vector, 0, channels)
+def _loaded(
+    kernel: Kernel, known: dict[str, Value], name: str, vector: ChannelVector, channels: int
+) -> Value:
+    return known[name] if name in known else load_vector(kernel, name, vector, 0, channels)
 
 
-def _normalized(k: Kernel, sums: _Sums, data: Aligned, epsilon: float, centred: bool) -> Aligned:
+def _normalized(kernel: Kernel, sums: _Sums, data: Aligned, epsilon: float, centred: bool) -> Aligned:
     """The rows in FP32, brought to mean 0 (if ``centred``) and mean square 1."""
     channels = float(data.channels)
-    row = Vector(k, Format.FP32, data.grid.positions * _LANES)
+    row = Vector(kernel, Format.FP32, data.grid.positions * _LANES)
     if centred:
-        mean = sums.of(split(k, data))
+        mean = sums.of(split(kernel, data))
         row.vs("div", mean.base, mean.base, channels)
-    wide = widened_slice(k, data)
-    v = Vector(k, Format.FP32, wide.elements)
+    wide = widened_slice(kernel, data)
+    v = Vector(kernel, Format.FP32, wide.elements)
     if centred:
-        v.vv("sub", wide.base, wide.base, _beside_planes(k, mean, wide).base)
-    squares = slice_buffer(k, "squares", Format.FP32, wide.grid, wide.channels)
+        v.vv("sub", wide.base, wide.base, _beside_planes(kernel, mean, wide).base)
+    squares = slice_buffer(kernel, "squares", Format.FP32, wide.grid, wide.channels)
     v.unary("square", squares.base, wide.base)
-    scale = sums.of(_parts_of_squares(k, squares, data.fmt))
+    scale = sums.of(_parts_of_squares(kernel, squares, data.fmt))
     row.vs("div", scale.base, scale.base, channels)
     row.vs("add", scale.base, scale.base, epsilon)
     row.unary("rsqrt", scale.base, scale.base)
-    v.vv("mul", wide.base, wide.base, _beside_planes(k, scale, wide).base)
+    v.vv("mul", wide.base, wide.base, _beside_planes(kernel, scale, wide).base)
     return wide
 
 
-def _parts_of_squares(k: Kernel, squares: Aligned, fmt: Format) -> list[Aligned]:
+def _parts_of_squares(kernel: Kernel, squares: Aligned, fmt: Format) -> list[Aligned]:
     """Squares for the matrix engine: TF32, whose rounding is less than that of a root to 16 bits."""
     if fmt is Format.FP32:
-        return split(k, squares)
-    convert(k, squares.base, squares.base, squares.elements, Format.FP32, Format.TF32)
+        return split(kernel, squares)
+    convert(kernel, squares.base, squares.base, squares.elements, Format.FP32, Format.TF32)
     return [squares.at(squares.base, Format.TF32)]
 
 
 class _Sums:
     """Sums of rows in FP32, _LANES times each. The ones that the matrix engine needs are made here."""
 
-    def __init__(self, k: Kernel, channels: int, engine: Format) -> None:
-        self.k, self.channels = k, channels
+    def __init__(self, kernel: Kernel, channels: int, engine: Format) -> None:
+        self.kernel, self.channels = kernel, channels
         self.ones = {fmt: self._made(fmt) for fmt in dict.fromkeys((engine, Format.TF32))}
 
     def _made(self, fmt: Format) -> Value:
-        ones = self.k.buffer("ones", aligned_bytes(self.channels, _LANES, fmt))
-        self.k.emit(f"td.memset.{fmt.token}", dst=ones, value=1.0, n=self.channels * _LANES)
+        ones = self.kernel.buffer("ones", aligned_bytes(self.channels, _LANES, fmt))
+        self.kernel.emit(f"td.memset.{fmt.token}", dst=ones, value=1.0, n=self.channels * _LANES)
         return ones
 
     def of(self, parts: Sequence[Aligned]) -> Aligned:
         """[rows, _LANES]: the sums of slices that are added up."""
-        target = slice_buffer(self.k, "sums", Format.FP32, parts[0].grid, _LANES)
+        target = slice_buffer(self.kernel, "sums", Format.FP32, parts[0].grid, _LANES)
         for step, part in enumerate(parts):
             psum: dict[str, Value] = {"psum": target.base} if step else {}
-            self.k.emit(
+            self.kernel.emit(
                 f"ne.gemm.{part.fmt.token}",
                 a=part.base,
                 b=self.ones[part.fmt],
@@ -251,11 +253,11 @@ class _Sums:
         return target
 
 
-def _beside_planes(k: Kernel, values: Aligned, like: Aligned) -> Aligned:
+def _beside_planes(kernel: Kernel, values: Aligned, like: Aligned) -> Aligned:
     """FP32 [rows, _LANES], one value for each row, as a slice of the shape of ``like``."""
-    wide = slice_buffer(k, "row", Format.FP32, like.grid, BLOCK)
+    wide = slice_buffer(kernel, "row", Format.FP32, like.grid, BLOCK)
     size, copies = 4 * _LANES, BLOCK // _LANES
-    k.emit(
+    kernel.emit(
         "td.gatherscatter",
         dst=wide.base,
         src0=values.base,
@@ -267,10 +269,10 @@ def _beside_planes(k: Kernel, values: Aligned, like: Aligned) -> Aligned:
         dst_stride0=size,
         dst_iter0=like.grid.positions * copies,
     )
-    target = slice_buffer(k, "beside", Format.FP32, like.grid, like.channels)
+    target = slice_buffer(kernel, "beside", Format.FP32, like.grid, like.channels)
     rows, plane = like.grid.positions, like.grid.positions * (4 * BLOCK)
     if like.planes:
-        k.emit(
+        kernel.emit(
             "td.gatherscatter",
             dst=target.base,
             src0=wide.base,
@@ -281,7 +283,7 @@ def _beside_planes(k: Kernel, values: Aligned, like: Aligned) -> Aligned:
             dst_iter0=like.planes,
         )
     if like.tail:
-        k.emit(
+        kernel.emit(
             "td.gatherscatter",
             dst=target.plane(like.planes),
             src0=wide.base,

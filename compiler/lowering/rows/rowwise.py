@@ -38,11 +38,11 @@ def _reduction_cuts(target: Target, work: Work) -> Iterable[Cut]:
 
 
 @lowering(*_REDUCTIONS, cuts=_reduction_cuts)
-def reduction(k: Kernel, work: Work) -> None:
+def reduction(kernel: Kernel, work: Work) -> None:
     """A fold for each run of reduced axes that lie together; between two of them values are FP32 in DDR."""
     axes, source = reduced_axes(work.spec), work.input(0)
     if not axes:
-        copy_views(k, (source.size,), View(source, (1,)), View(work.output, (1,)))
+        copy_views(kernel, (source.size,), View(source, (1,)), View(work.output, (1,)))
         return
     *before, last = _folds(source.shape, axes)
     name, divisor = _REDUCTIONS[work.op], 1
@@ -50,11 +50,11 @@ def reduction(k: Kernel, work: Work) -> None:
         divisor = math.prod(folds.axis for folds in (*before, last))
     for folds in before:
         size = folds.outer * folds.inner
-        partial = DdrTensor(k.scratch("partial", WORD * size).symbol, Format.FP32, (size,))
-        _fold(k, Reduction(source, partial, folds, name), None)
-        k.synchronize()
+        partial = DdrTensor(kernel.scratch("partial", WORD * size).symbol, Format.FP32, (size,))
+        _fold(kernel, Reduction(source, partial, folds, name), None)
+        kernel.synchronize()
         source = partial
-    _fold(k, Reduction(source, work.output, last, name, divisor), work.cut)
+    _fold(kernel, Reduction(source, work.output, last, name, divisor), work.cut)
 
 
 def _folds(shape: Shape, axes: tuple[int, ...]) -> list[Folds]:
@@ -69,21 +69,21 @@ def _folds(shape: Shape, axes: tuple[int, ...]) -> list[Folds]:
     return found or [Folds(1, 1, math.prod(shape))]
 
 
-def _fold(k: Kernel, what: Reduction, cut: Cut | None) -> None:
+def _fold(kernel: Kernel, what: Reduction, cut: Cut | None) -> None:
     """Long runs by themselves, if the cut or the rule says so; else in lanes."""
     if cut is not None:
         dealt = cut.choice("way", "lanes") == "long"
-        fold = long_folds.fold_of(what.folds, what.source, cut, k.target) if dealt else None
+        fold = long_folds.fold_of(what.folds, what.source, cut, kernel.target) if dealt else None
     else:
-        fold = long_folds.rule(what.folds, what.source, k.target)
+        fold = long_folds.rule(what.folds, what.source, kernel.target)
     if fold is None:
-        _fold_in_lanes(k, what)
+        _fold_in_lanes(kernel, what)
     else:
-        long_folds.fold_long(k, what, fold)
+        long_folds.fold_long(kernel, what, fold)
 
 
-def _fold_in_lanes(k: Kernel, what: Reduction) -> None:
-    lanes = Lanes(k, what.source, what.folds, 2 * what.source.bytes_each + 2 * WORD)
+def _fold_in_lanes(kernel: Kernel, what: Reduction) -> None:
+    lanes = Lanes(kernel, what.source, what.folds, 2 * what.source.bytes_each + 2 * WORD)
     with lanes.items() as item:
         total = lanes.accumulator("total")
         lanes.clear(what.name, total)
@@ -113,25 +113,25 @@ def _softmax_cuts(target: Target, work: Work) -> Iterable[Cut]:
 
 
 @lowering("Softmax", cuts=_softmax_cuts)
-def softmax(k: Kernel, work: Work) -> None:
+def softmax(kernel: Kernel, work: Work) -> None:
     """exp(x - max) / sum: the largest is subtracted, so that nothing overflows."""
-    rows = softmax_rows.decided(k.target, work, k.budget)
-    plan = None if _in_planes(work) else long_rows.decided(_long_softmax(k.target, work), work.cut)
+    rows = softmax_rows.decided(kernel.target, work, kernel.budget)
+    plan = None if _in_planes(work) else long_rows.decided(_long_softmax(kernel.target, work), work.cut)
     if plan is not None:
-        long_rows.softmax_of(k, work.input(0), work.output, plan)
+        long_rows.softmax_of(kernel, work.input(0), work.output, plan)
     elif rows is not None:
-        softmax_rows.softmax_of_rows(k, work.input(0), work.output, rows)
+        softmax_rows.softmax_of_rows(kernel, work.input(0), work.output, rows)
     else:
-        _softmax_by_lanes(k, work)
+        _softmax_by_lanes(kernel, work)
 
 
 def _in_planes(work: Work) -> bool:
     return work.cut is not None and work.cut.choice("way", "") == softmax_rows.WAY
 
 
-def _softmax_by_lanes(k: Kernel, work: Work) -> None:
+def _softmax_by_lanes(kernel: Kernel, work: Work) -> None:
     source, folds = work.input(0), _softmax_folds(work)
-    lanes = Lanes(k, source, folds, 3 * source.bytes_each + 4 * WORD)
+    lanes = Lanes(kernel, source, folds, 3 * source.bytes_each + 4 * WORD)
     with lanes.items() as item:
         largest, total = lanes.accumulator("largest"), lanes.accumulator("total")
         lanes.clear("max", largest)
@@ -156,17 +156,17 @@ def _exponential(lanes: Lanes, data: Value, count: Value, largest: Value) -> Non
     v.unary("exp_lp", data, data)
 
 
-def normalization_by_lanes(k: Kernel, work: Work, vectors: Sequence[tuple[str, DdrTensor]]) -> None:
+def normalization_by_lanes(kernel: Kernel, work: Work, vectors: Sequence[tuple[str, DdrTensor]]) -> None:
     """Layer or RMS normalization of long rows, in lanes; ``vectors``: scale and shift by these names.
 
     The mean (RMS: 0), then the mean of the squared differences from it, all in FP32.
     """
     source, axes = work.input(0), normalized_axes(work.spec)
     folds = Folds(math.prod(source.shape[: axes[0]]), math.prod(source.shape[axes[0] :]), 1)
-    parameters = [_parameter(k, name, tensor) for name, tensor in vectors]
+    parameters = [_parameter(kernel, name, tensor) for name, tensor in vectors]
     centred = work.op == "LayerNormalization"
-    lanes = Lanes(k, source, folds, 3 * source.bytes_each + 8 * WORD, work.output.bytes_each < WORD)
-    edit = _Affine(k, lanes, parameters) if parameters else None
+    lanes = Lanes(kernel, source, folds, 3 * source.bytes_each + 8 * WORD, work.output.bytes_each < WORD)
+    edit = _Affine(kernel, lanes, parameters) if parameters else None
     with lanes.items() as item:
         mean, scale = lanes.accumulator("mean"), lanes.accumulator("deviation")
         if centred:
@@ -176,7 +176,7 @@ def normalization_by_lanes(k: Kernel, work: Work, vectors: Sequence[tuple[str, D
             v = lanes.vector(segment.count)
             if centred:
                 v.vuv("sub", segment.data, segment.data, mean, lanes.width)
-            squares = k.buffer("squares", WORD * lanes.segment * lanes.width)
+            squares = kernel.buffer("squares", WORD * lanes.segment * lanes.width)
             v.unary("square", squares, segment.data)
             lanes.combine("sum", segment, squares, scale)
         lane = lanes.lane_vector()
@@ -204,48 +204,50 @@ class _Parameter:
     tensor: DdrTensor
 
 
-def _parameter(k: Kernel, name: str, tensor: DdrTensor) -> _Parameter:
+def _parameter(kernel: Kernel, name: str, tensor: DdrTensor) -> _Parameter:
     """Scale or shift along the normalized axes: a vector of FP32 constants, or computed in DDR."""
     if tensor.value is None:
         return _Parameter(name, tensor)
     data = np.asarray(tensor.value).astype(np.float32)
-    symbol = k.constant(f"{name}_data", Format.FP32, data).symbol
+    symbol = kernel.constant(f"{name}_data", Format.FP32, data).symbol
     return _Parameter(name, DdrTensor(symbol, Format.FP32, data.shape))
 
 
-def _spread(k: Kernel, lanes: Lanes, parameter: _Parameter, start: Value, count: Value) -> Value:
+def _spread(kernel: Kernel, lanes: Lanes, parameter: _Parameter, start: Value, count: Value) -> Value:
     """The parameter as FP32 rows [R, count], the same in every row."""
     tensor, room = parameter.tensor, lanes.segment * lanes.width
-    data = k.buffer(parameter.name, tensor.bytes_each * room)
+    data = kernel.buffer(parameter.name, tensor.bytes_each * room)
     source = tensor.at(start)
-    k.emit(f"rdma.{tensor.fmt.token}", dst=data, src=source, n=count, stride0=0, iter0=lanes.width)
-    return widened(k, data, Vector(k, Format.FP32, count).n * lanes.width, room, tensor.fmt)
+    kernel.emit(f"rdma.{tensor.fmt.token}", dst=data, src=source, n=count, stride0=0, iter0=lanes.width)
+    return widened(kernel, data, Vector(kernel, Format.FP32, count).n * lanes.width, room, tensor.fmt)
 
 
 class _Affine:
     """Multiply rows by the scale and add the shift."""
 
-    def __init__(self, k: Kernel, lanes: Lanes, parameters: list[_Parameter]) -> None:
-        self.k, self.slices, self.parameters = k, lanes, parameters
+    def __init__(self, kernel: Kernel, lanes: Lanes, parameters: list[_Parameter]) -> None:
+        self.kernel, self.slices, self.parameters = kernel, lanes, parameters
         axis = lanes.folds.axis
         self.tables = [self._table(p) for p in parameters] if lanes.by_engine else []
         spread = lanes.resident and not lanes.by_engine
-        self.spread = [_spread(k, lanes, p, 0, axis) for p in parameters] if spread else []
+        self.spread = [_spread(kernel, lanes, p, 0, axis) for p in parameters] if spread else []
 
     def _table(self, parameter: _Parameter) -> Value:
         """The parameter in all lanes."""
-        k, tensor, axis = self.k, parameter.tensor, self.slices.folds.axis
-        data = k.buffer(parameter.name, tensor.bytes_each * axis)
-        k.emit(f"rdma.{tensor.fmt.token}", dst=data, src=tensor.at(0), n=axis)
-        wide = widened(k, data, axis, axis, tensor.fmt)
-        return spread_over_lanes(k, f"{parameter.name}s", wide, axis, self.slices.width)
+        kernel, tensor, axis = self.kernel, parameter.tensor, self.slices.folds.axis
+        data = kernel.buffer(parameter.name, tensor.bytes_each * axis)
+        kernel.emit(f"rdma.{tensor.fmt.token}", dst=data, src=tensor.at(0), n=axis)
+        wide = widened(kernel, data, axis, axis, tensor.fmt)
+        return spread_over_lanes(kernel, f"{parameter.name}s", wide, axis, self.slices.width)
 
     def rows(self, data: Value, start: Value, n: Value) -> None:
-        v = Vector(self.k, Format.FP32, n)
+        v = Vector(self.kernel, Format.FP32, n)
         for index, parameter in enumerate(self.parameters):
             count = _count(self.slices, start)
             other = (
-                self.spread[index] if self.spread else _spread(self.k, self.slices, parameter, start, count)
+                self.spread[index]
+                if self.spread
+                else _spread(self.kernel, self.slices, parameter, start, count)
             )
             v.vv(_AFFINE[parameter.name], data, data, other)
 

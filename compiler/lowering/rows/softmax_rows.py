@@ -84,43 +84,45 @@ def cuts(target: Target, work: Work) -> Iterator[Cut]:
         yield Cut(sizes=(("rows", size),), choices=(("way", WAY),))
 
 
-def softmax_of_rows(k: Kernel, source: DdrTensor, target: DdrTensor, rows: Rows) -> None:
+def softmax_of_rows(kernel: Kernel, source: DdrTensor, target: DdrTensor, rows: Rows) -> None:
     """Slices are dealt round robin."""
-    ones = k.buffer("ones", aligned_bytes(1, rows.axis, Format.TF32))
-    k.emit("td.memset.tf32", dst=ones, value=1.0, n=aligned_channels(rows.axis, BLOCK))
-    with k.items(ceil_div(rows.count, rows.size)) as item:
-        begin = k.let(item * rows.size)
-        count = k.let(minimum(rows.size, rows.count - begin))
+    ones = kernel.buffer("ones", aligned_bytes(1, rows.axis, Format.TF32))
+    kernel.emit("td.memset.tf32", dst=ones, value=1.0, n=aligned_channels(rows.axis, BLOCK))
+    with kernel.items(ceil_div(rows.count, rows.size)) as item:
+        begin = kernel.let(item * rows.size)
+        count = kernel.let(minimum(rows.size, rows.count - begin))
         first = begin * rows.axis
         grid = Grid(count, 1, rows.size)
-        data = widened_slice(k, load_aligned(k, "rows", source, first, rows.axis, grid, rows.axis))
-        v = Vector(k, Format.FP32, data.elements)
+        data = widened_slice(kernel, load_aligned(kernel, "rows", source, first, rows.axis, grid, rows.axis))
+        v = Vector(kernel, Format.FP32, data.elements)
         v.vs("max", data.base, data.base, _LEAST)
-        largest = _folded(k, "max", data)
-        lanes = Vector(k, Format.FP32, largest.elements)
+        largest = _folded(kernel, "max", data)
+        lanes = Vector(kernel, Format.FP32, largest.elements)
         lanes.vs("mul", largest.base, largest.base, -1.0)
-        _spread(k, largest, ones, data.base, data.base, rows.axis)
+        _spread(kernel, largest, ones, data.base, data.base, rows.axis)
         v.unary("exp_lp", data.base, data.base)
-        total = _folded(k, "sum", data)
+        total = _folded(kernel, "sum", data)
         lanes.unary("recip", total.base, total.base)
-        factors = slice_buffer(k, "factors", Format.FP32, grid, rows.axis)
-        _spread(k, total, ones, factors.base, None, rows.axis)
+        factors = slice_buffer(kernel, "factors", Format.FP32, grid, rows.axis)
+        _spread(kernel, total, ones, factors.base, None, rows.axis)
         v.vv("mul", data.base, data.base, factors.base)
-        store_aligned(k, narrowed_slice(k, data, target.fmt), target, first, rows.axis)
+        store_aligned(kernel, narrowed_slice(kernel, data, target.fmt), target, first, rows.axis)
 
 
-def _folded(k: Kernel, name: str, data: Aligned) -> Aligned:
+def _folded(kernel: Kernel, name: str, data: Aligned) -> Aligned:
     """The sum or the largest of each row, [rows, 1]."""
-    folded = slice_buffer(k, name, Format.FP32, data.grid, 1)
-    k.emit(f"ct.reduce.{name}.fp32", dst=folded.base, src0=data.base, shape=data.shape, dims="c")
+    folded = slice_buffer(kernel, name, Format.FP32, data.grid, 1)
+    kernel.emit(f"ct.reduce.{name}.fp32", dst=folded.base, src0=data.base, shape=data.shape, dims="c")
     return folded
 
 
-def _spread(k: Kernel, numbers: Aligned, ones: Value, target: Value, sums: Value | None, axis: int) -> None:
+def _spread(
+    kernel: Kernel, numbers: Aligned, ones: Value, target: Value, sums: Value | None, axis: int
+) -> None:
     """target [rows, axis] = the number of each row, plus ``sums``."""
-    for part in split(k, numbers):
+    for part in split(kernel, numbers):
         psum: dict[str, Value] = {"psum": sums} if sums is not None else {}
-        k.emit(
+        kernel.emit(
             "ne.gemm.tf32",
             a=part.base,
             b=ones,

@@ -112,7 +112,7 @@ def test_blocks_that_nobody_sees_are_skipped() -> None:
     hidden["v"][:, 192:] = np.nan
     lower = replace(case.work, cut=cut(64, 64))
     tensors = [tensor for tensor in case.work.inputs if tensor is not None]
-    got, _ = run_phase(lambda k: attention(k, lower), hidden, tensors, case.work.output, 4)
+    got, _ = run_phase(lambda kernel: attention(kernel, lower), hidden, tensors, case.work.output, 4)
     np.testing.assert_allclose(got[:, :192], case.want[:, :192], atol=4e-3)
     assert np.all(np.isnan(got[:, 192:]))
 

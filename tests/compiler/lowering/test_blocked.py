@@ -103,7 +103,9 @@ class Case:
         work = dataclasses.replace(work, cut=cut)
         lower = LOWERINGS[work.op].lower
         assert lower is not None
-        found, _ = run_phase(lambda k: lower(k, work), given, tensors, work.output, tiles, machine, strict)
+        found, _ = run_phase(
+            lambda kernel: lower(kernel, work), given, tensors, work.output, tiles, machine, strict
+        )
         verdict = judge("operator", self.dtype, found, expected, declared="float32")
         assert verdict.ok, f"{self} {cut} {tiles} tiles: {verdict.text}"
         return found
@@ -305,9 +307,9 @@ def test_an_addend_that_is_complete_is_loaded_before_the_tiles_meet(share: str) 
     work = dataclasses.replace(work, cut=cut)
 
     def phase(settled: set[str]) -> tuple[Array, list[str]]:
-        def lower(k: Kernel) -> None:
-            k.synchronized, k.settled = True, frozenset(settled)
-            convolution(k, work)
+        def lower(kernel: Kernel) -> None:
+            kernel.synchronized, kernel.settled = True, frozenset(settled)
+            convolution(kernel, work)
 
         return run_phase(lower, given, tensors, work.output, 4, None, True)
 
@@ -406,11 +408,11 @@ def test_more_values_than_registers_is_a_work_that_does_not_fit(monkeypatch: pyt
     work, target = conv((1, 64, 40, 40), (64, 64, 3, 3)).work()[0], Target(1, 0x40000, Format.FP16)
     budgets = []
 
-    def lower(k: Kernel, work: Work) -> None:
-        budgets.append(k.budget)
-        if k.budget > least:
+    def lower(kernel: Kernel, work: Work) -> None:
+        budgets.append(kernel.budget)
+        if kernel.budget > least:
             for number in range(40):
-                k.registers.compute(number)
+                kernel.registers.compute(number)
 
     entry = dataclasses.replace(LOWERINGS["Conv"], lower=lower)
     monkeypatch.setitem(LOWERINGS, "Conv", entry)

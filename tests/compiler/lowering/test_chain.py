@@ -90,7 +90,7 @@ class Graph:
         }
         chain = Chain(tuple(self.tensors), tuple(self.nodes), output)
         got, lines = run_phase(
-            lambda k: compute(k, chain), inputs, self.tensors, output, tiles, small_machine(spm)
+            lambda kernel: compute(kernel, chain), inputs, self.tensors, output, tiles, small_machine(spm)
         )
         verdict = tolerance.judge("model", self.fmt.token, got, wanted.data, declared="float32")
         assert verdict.ok, f"{[node.op for node in self.nodes]} {wanted.tensor.shape}: {verdict.text}"
@@ -242,7 +242,7 @@ def test_what_no_chain_takes() -> None:
 class Rows:
     """The region of an anchor that only loads: rows of a matrix."""
 
-    k: Kernel
+    kernel: Kernel
     fmt: Format
     elements: Value
     room: int
@@ -250,45 +250,47 @@ class Rows:
     first: Value
 
     def load_like(self, tensor: DdrTensor) -> Value:
-        data = self.k.buffer("other", self.room * tensor.bytes_each)
-        self.k.emit(f"rdma.{tensor.fmt.token}", dst=data, src=tensor.at(self.first), n=self.elements)
+        data = self.kernel.buffer("other", self.room * tensor.bytes_each)
+        self.kernel.emit(f"rdma.{tensor.fmt.token}", dst=data, src=tensor.at(self.first), n=self.elements)
         if tensor.fmt is self.fmt:
             return data
-        converted = self.k.buffer("converted", self.room * self.fmt.bits // 8)
-        convert(self.k, converted, data, self.elements, tensor.fmt, self.fmt)
+        converted = self.kernel.buffer("converted", self.room * self.fmt.bits // 8)
+        convert(self.kernel, converted, data, self.elements, tensor.fmt, self.fmt)
         return converted
 
     def per_channel(self, name: str, data: Value, vector: DdrTensor) -> None:
-        unit = self.k.buffer("vector", self.columns * 4)
-        self.k.emit(f"rdma.{vector.fmt.token}", dst=unit, src=vector.at(0), n=self.columns)
+        unit = self.kernel.buffer("vector", self.columns * 4)
+        self.kernel.emit(f"rdma.{vector.fmt.token}", dst=unit, src=vector.at(0), n=self.columns)
         if vector.fmt is not self.fmt:
-            wide = self.k.buffer("wide_vector", self.columns * 4)
-            convert(self.k, wide, unit, self.columns, vector.fmt, self.fmt)
+            wide = self.kernel.buffer("wide_vector", self.columns * 4)
+            convert(self.kernel, wide, unit, self.columns, vector.fmt, self.fmt)
             unit = wide
-        Vector(self.k, self.fmt, self.elements).vuv(name, data, data, unit, self.columns)
+        Vector(self.kernel, self.fmt, self.elements).vuv(name, data, data, unit, self.columns)
 
 
-def anchored(k: Kernel, source: DdrTensor, target: DdrTensor, steps: Sequence[Step], words: bool) -> None:
+def anchored(
+    kernel: Kernel, source: DdrTensor, target: DdrTensor, steps: Sequence[Step], words: bool
+) -> None:
     """Copy rows, with the steps applied to them in FP32 (``words``) or in the format of the data."""
     columns = source.shape[1]
     space = collapse((source.size,), (View(source, (1,)), View(target, (1,))))
-    plan = plan_slabs(space.sizes, columns * 8, k.target.tiles)
+    plan = plan_slabs(space.sizes, columns * 8, kernel.target.tiles)
     assert plan.elements % columns == 0
-    with slabs(k, space, plan) as slab:
-        data: Value = k.buffer("data", plan.elements * source.bytes_each)
-        load_slab(k, space.views[0], slab, data)
+    with slabs(kernel, space, plan) as slab:
+        data: Value = kernel.buffer("data", plan.elements * source.bytes_each)
+        load_slab(kernel, space.views[0], slab, data)
         fmt = Format.FP32 if words else source.fmt
         if fmt is not source.fmt:
-            wide = k.buffer("words", plan.elements * 4)
-            convert(k, wide, data, slab.elements, source.fmt, fmt)
+            wide = kernel.buffer("words", plan.elements * 4)
+            convert(kernel, wide, data, slab.elements, source.fmt, fmt)
             data = wide
-        region = Rows(k, fmt, slab.elements, plan.elements, columns, slab.origin[0])
+        region = Rows(kernel, fmt, slab.elements, plan.elements, columns, slab.origin[0])
         apply_steps(region, data, steps)
         if fmt is not target.fmt:
-            narrow = k.buffer("result", plan.elements * target.bytes_each)
-            convert(k, narrow, data, slab.elements, fmt, target.fmt)
+            narrow = kernel.buffer("result", plan.elements * target.bytes_each)
+            convert(kernel, narrow, data, slab.elements, fmt, target.fmt)
             data = narrow
-        store_slab(k, space.views[1], slab, data)
+        store_slab(kernel, space.views[1], slab, data)
 
 
 def steps_of(made: Graph, shape: Shape) -> list[Step]:
@@ -325,7 +327,9 @@ def test_steps(fmt: Format, words: bool) -> None:
     source, output = made.tensors[0], DdrTensor("y", fmt, (37, 64))
     steps = steps_of(made, (37, 64))
     inputs = {tensor.symbol: made.values[at].data for at, tensor in enumerate(made.tensors[:2])}
-    got, _ = run_phase(lambda k: anchored(k, source, output, steps, words), inputs, made.tensors, output, 4)
+    got, _ = run_phase(
+        lambda kernel: anchored(kernel, source, output, steps, words), inputs, made.tensors, output, 4
+    )
     verdict = tolerance.judge("model", fmt.token, got, made.values[-1].data, declared="float32")
     assert verdict.ok, verdict.text
 

@@ -45,10 +45,10 @@ class Case:
         work = replace(self.work, cut=cut)
         machine = None if spm is None else small_machine(spm)
 
-        def lower(k: Kernel) -> None:
+        def lower(kernel: Kernel) -> None:
             lowered = LOWERINGS[work.op].lower
             assert lowered is not None
-            lowered(k, work)
+            lowered(kernel, work)
 
         source = self.work.input(0)
         program, _ = phase_program(lower, [source], self.work.output, tiles, machine)
@@ -305,16 +305,20 @@ def test_an_exchange_folds_in_the_order_of_the_members(way: str, parts: int | No
     source = DdrTensor("a", Format.FP32, (data.size,))
     target = DdrTensor("y", Format.FP32, (6, size))
 
-    def lower(k: Kernel) -> None:
-        exchange = Exchange(k, way, 3, size, 8, parts)
-        with tile_grid(k, (2, 3)) as grid:
-            own = k.buffer("own", 4 * (parts or 1) * size)
+    def lower(kernel: Kernel) -> None:
+        exchange = Exchange(kernel, way, 3, size, 8, parts)
+        with tile_grid(kernel, (2, 3)) as grid:
+            own = kernel.buffer("own", 4 * (parts or 1) * size)
             number = grid.position[0] * 3 + grid.position[1]
-            k.emit("rdma.fp32", dst=own, src=source.at(number * ((parts or 1) * size)), n=(parts or 1) * size)
-            team = grid.team(k, 1)
+            kernel.emit(
+                "rdma.fp32", dst=own, src=source.at(number * ((parts or 1) * size)), n=(parts or 1) * size
+            )
+            team = grid.team(kernel, 1)
             exchange.give(team, own)
-            with k.when(team.member, parts or 3):
-                k.emit("wdma.fp32", dst=target.at(number * size), src=exchange.folded(team, name), n=size)
+            with kernel.when(team.member, parts or 3):
+                kernel.emit(
+                    "wdma.fp32", dst=target.at(number * size), src=exchange.folded(team, name), n=size
+                )
 
     program, _ = phase_program(lower, [source], target, 8)
     got = program.run({"a": data.reshape(-1).astype(np.float32)}, strict=True)["y"]
@@ -336,11 +340,11 @@ def test_halves_are_folded(count: int, width: int) -> None:
     data = np.random.default_rng(1).integers(-9, 9, (count, width)).astype(np.float64)
     source, target = DdrTensor("a", Format.FP32, (count * width,)), DdrTensor("y", Format.FP32, (width,))
 
-    def lower(k: Kernel) -> None:
-        rows, result = k.buffer("rows", 4 * count * width), k.buffer("result", 4 * width)
-        k.emit("rdma.fp32", dst=rows, src=source.at(0), n=count * width)
-        fold_halves(k, "sum", rows, count, width, result)
-        k.emit("wdma.fp32", dst=target.at(0), src=result, n=width)
+    def lower(kernel: Kernel) -> None:
+        rows, result = kernel.buffer("rows", 4 * count * width), kernel.buffer("result", 4 * width)
+        kernel.emit("rdma.fp32", dst=rows, src=source.at(0), n=count * width)
+        fold_halves(kernel, "sum", rows, count, width, result)
+        kernel.emit("wdma.fp32", dst=target.at(0), src=result, n=width)
 
     program, _ = phase_program(lower, [source], target, 1)
     got = program.run({"a": data.reshape(-1).astype(np.float32)}, strict=True)["y"]
@@ -356,25 +360,25 @@ def test_parts_that_cannot_be_added_up_are_refused(size: int, lanes: int) -> Non
 
 def test_tiles_assemble_once() -> None:
     """Nothing is issued where they have just been together."""
-    k = Kernel("p0", Target(4, SPM, Format.FP16), SPM, synchronized=True)
-    k.begin()
-    lines = len(k.out.lines)
-    k.assemble()
-    assert len(k.out.lines) == lines
-    k.emit("ct.abs.v.fp32", dst=0, src0=0, n=4)
-    k.assemble()
-    assert any("ncc.barrier" in line for line in k.out.lines[lines + 1 :])
+    kernel = Kernel("p0", Target(4, SPM, Format.FP16), SPM, synchronized=True)
+    kernel.begin()
+    lines = len(kernel.out.lines)
+    kernel.assemble()
+    assert len(kernel.out.lines) == lines
+    kernel.emit("ct.abs.v.fp32", dst=0, src0=0, n=4)
+    kernel.assemble()
+    assert any("ncc.barrier" in line for line in kernel.out.lines[lines + 1 :])
 
 
 @pytest.mark.parametrize("step", [2047, 2048, 100_000])
 def test_loops_of_long_steps(step: int) -> None:
     target = DdrTensor("y", Format.FP32, (3 * step,))
 
-    def lower(k: Kernel) -> None:
-        with k.loop(3 * step, 0, step) as first:
-            zero = k.buffer("zero", 4 * step)
-            k.emit("td.memset.fp32", dst=zero, value=2.0, n=step)
-            k.emit("wdma.fp32", dst=target.at(first), src=zero, n=step)
+    def lower(kernel: Kernel) -> None:
+        with kernel.loop(3 * step, 0, step) as first:
+            zero = kernel.buffer("zero", 4 * step)
+            kernel.emit("td.memset.fp32", dst=zero, value=2.0, n=step)
+            kernel.emit("wdma.fp32", dst=target.at(first), src=zero, n=step)
 
     program, _ = phase_program(lower, [], target, 1)
     assert np.array_equal(program.run({})["y"], np.full(3 * step, 2.0, np.float32))
