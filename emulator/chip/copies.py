@@ -20,88 +20,16 @@ from emulator.memory.areas import LINE, Bytes, HostMemoryError, anonymous
 from emulator.memory.rows import copy_rows, overlap
 from emulator.native.primitives.memory import view_i64
 from emulator.tile.dte_pmu import Counters
+from emulator.tile.events import Copy, Levels, Packet, Pieces, Side, Target
 from emulator.tile.tile import Tile
 
-from .stream import Fsm, Packet, stream_packet
+from .stream import Fsm
 
 if TYPE_CHECKING:
     from .memories import Memories
 
-Levels = tuple[int, int, int]
-"""One number for each loop, level 0 the innermost."""
 FINISHED, ERROR = 1 << 0, 1 << 8
 """Bits of dma_status (spec)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pieces:
-    """Pieces of ``size`` bytes at the positions of three nested loops."""
-
-    size: int
-    trips: Levels = (1, 1, 1)
-
-    @property
-    def total(self) -> int:
-        """Bytes of all pieces."""
-        return self.size * self.trips[0] * self.trips[1] * self.trips[2]
-
-    @property
-    def consecutive(self) -> Levels:
-        """The strides of pieces one after another."""
-        rows = self.size * self.trips[0]
-        return self.size, rows, rows * self.trips[1]
-
-    def strided(self, strides: Sequence[int]) -> Levels:
-        """Strides of loops; that of a single trip does not matter."""
-        first, second, third = (
-            stride if trips > 1 else consecutive
-            for stride, trips, consecutive in zip(strides, self.trips, self.consecutive, strict=True)
-        )
-        return first, second, third
-
-    def span(self, strides: Levels) -> int:
-        """Bytes from the first to the last that is touched."""
-        (n, m, k), (first, second, third) = self.trips, strides
-        return self.size + (n - 1) * first + (m - 1) * second + (k - 1) * third
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """Where a copy reads or writes: an offset in DDR or in a tile's SPM, and the strides of its loops."""
-
-    in_ddr: bool
-    start: int
-    strides: Levels
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A side that is written; ``user_id`` as in the register of that name."""
-
-    tile: int
-    side: Side
-    user_id: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """One copy: all targets get the bytes of the one source, or target i those of source i."""
-
-    pieces: Pieces
-    sources: tuple[Side, ...]
-    targets: tuple[Target, ...]
-
-    @property
-    def bytes_read(self) -> int:
-        return self.pieces.total * len(self.sources)
-
-    @property
-    def bytes_written(self) -> int:
-        return self.pieces.total * len(self.targets)
-
-    def source_of(self, target: int) -> int:
-        """Number of the source that a target gets."""
-        return target if len(self.sources) > 1 else 0
 
 
 @dataclass
@@ -140,7 +68,7 @@ class Dte:
         """Whether a stream does not take what the copy sends it."""
         arriving: dict[tuple[int, Packet], int] = {}
         for target in copy.targets:
-            packet = stream_packet(target.user_id)
+            packet = target.packet
             if packet is None:
                 continue
             place, streams = (target.tile, packet), self.streams[target.tile]
@@ -162,7 +90,7 @@ class Dte:
             self.tiles[target.tile].spm.lines[side.start // LINE : last // LINE + 1] = 1
         else:
             self.memories.written(side.start, copy.pieces.span(side.strides))
-        packet = stream_packet(target.user_id)
+        packet = target.packet
         if packet is not None:
             self.streams[target.tile].receive(packet, copy.pieces.total)
 

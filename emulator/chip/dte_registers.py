@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.engines.tables import MOST_BYTES
+from emulator.tile.events import Copy, Levels, Pieces, Side, Target
 from emulator.tile.fault import memory_of
 from emulator.tile.tile import Tile
 from tx8isa.machine.description import Machine
 
-from .copies import FINISHED, Channel, Copy, Levels, Pieces, Side, Target
+from .copies import FINISHED, Channel
 
 if TYPE_CHECKING:
     from .traffic import Traffic

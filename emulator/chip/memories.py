@@ -29,7 +29,7 @@ from emulator.memory.areas import (
 )
 from emulator.memory.resetting import Area, Resetting, reset_kernel
 from emulator.tile.engines import Engines
-from emulator.tile.tile import TileArrays
+from emulator.tile.tile import Tile, TileArrays
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine
 
@@ -56,6 +56,12 @@ class Memories:
         self._engines: dict[bool, Engines] = {}
         self._loops: dict[bool, int] = {}
         self._scratch: list[Bytes] = []
+
+    def make_tile(self, number: int, serial: bool) -> Tile:
+        """A tile in its reset state; ``serial`` as in ``System``."""
+        arrays = self.arrays[number]
+        arrays.reset(serial)
+        return Tile(number, self.spm[number], arrays.words, arrays.queue, arrays.window, arrays.counts)
 
     def offset(self, address: int) -> int:
         """Offset in DDR of a core address; Tx8Error outside DDR."""

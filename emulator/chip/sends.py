@@ -20,10 +20,11 @@ from emulator.engines.queues import entry_at, mark
 from emulator.memory import state
 from emulator.memory.areas import LINE
 from emulator.memory.words import get, put
+from emulator.tile.events import Copy, Pieces, Side, Target
 from tx8isa.records.meaning import Action, Control
 from tx8isa.table.encoding import encoder
 
-from .copies import Copy, Pieces, Side, Target, copy_pieces
+from .copies import copy_pieces
 
 COUNT, ROOM, LOW, END = range(4)
 """Words before the entries: how many there are; how many more are taken; first byte of SPM that they read,

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from emulator.tile.events import Packet
 from emulator.tile.fault import Fault
 from emulator.tile.tile import Tile
 
@@ -30,20 +31,6 @@ _CONFIG, _CHECK, _BASES, _STATUS, _READY, _COUNTS = 0x0E8, 0x1E8, 0x1F0, 0x6A8, 
 _END = _COUNTS + 4 * STREAMS * PACKETS
 _WORD, _COUNT_MASK, _CONFIG_BITS = (1 << 32) - 1, (1 << 24) - 1, 0x9FFF_FFFF
 _UPDATE_BITS = 1 | 31 << 4 | 63 << 12
-_TRANSACTION = 1 << 15
-"""Of a user id: the copy is part of a stream (spec)."""
-
-
-class Packet(NamedTuple):
-    """A packet of a stream."""
-
-    stream: int
-    number: int
-
-
-def stream_packet(user_id: int) -> Packet | None:
-    """The packet a copy with this user id belongs to; None when it is no stream transaction."""
-    return Packet(user_id & 63, user_id >> 10 & 31) if user_id & _TRANSACTION else None
 
 
 @dataclass(frozen=True, slots=True)

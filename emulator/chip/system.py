@@ -25,7 +25,7 @@ from emulator.tile import environment, ncc, pmu, trap
 from emulator.tile.device import Device
 from emulator.tile.fault import Fault, fault, place
 from emulator.tile.observer import Observer
-from emulator.tile.tile import Status, Tile, make_tile
+from emulator.tile.tile import Status, Tile
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine
 from tx8isa.table import scalar as rv
@@ -125,7 +125,7 @@ class System:
         return self.memories.offset(address)
 
     def _make_tile(self, number: int, serial: bool) -> Tile:
-        tile = make_tile(number, self.memories, serial)
+        tile = self.memories.make_tile(number, serial)
         words = tile.words
         self.code.install(words)
         words[state.KERNELS], words[state.ISSUE] = self.slots.address, self.engines.issue

@@ -14,6 +14,7 @@ from functools import cache
 from asm.image import Image
 from emulator.engines import queues, tables
 from emulator.memory import state
+from emulator.tile.events import Copy
 from emulator.tile.fault import Fault, place
 from emulator.tile.observer import Observer
 from emulator.tile.tile import Status, Tile
@@ -22,7 +23,7 @@ from tx8isa.records.meaning import Action, Control
 from tx8isa.records.record import Instruction
 from tx8isa.table.encoding import encoder
 
-from .copies import Channel, Copy, Dte, instruction_copy
+from .copies import Channel, Dte, instruction_copy
 from .dte_registers import DteWindow
 from .memories import Memories
 from .sends import Sends

@@ -17,12 +17,12 @@ from emulator.memory import state, stop
 from emulator.memory.words import get, put
 from emulator.native import compile_generated
 from emulator.native.primitives.memory import view_u32, view_u64
-from emulator.tile.observer import notify
 from tx8isa.numbers.formats import STORAGE_BITS
 from tx8isa.numbers.primitives import s64, u64
 from tx8isa.table.packets import SC_PARAM, WRITE_BACK
 
 from . import queues, tables
+from .hooks import notify
 from .packets import PLACE
 from .queues import advance, enqueue, entry_at, fault, haste, make_room, run_entry
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from emulator.engines import queues, tables
+from emulator.engines.hooks import MOST_WORKERS
 from emulator.engines.issue import gather_arguments
 from emulator.memory import state
 from emulator.memory.shadow_words import (
@@ -32,7 +33,6 @@ from emulator.memory.shadow_words import (
 from emulator.memory.words import get, put
 from emulator.native import compile_generated, compile_kernel
 from emulator.native.inline import Names
-from emulator.tile.observer import MOST_WORKERS
 from tx8isa.cost.instructions import FUNCTIONS, TICKS
 from tx8isa.cost.instructions import cost as cost_of
 from tx8isa.machine.description import load_machine
@@ -154,7 +154,7 @@ def new_step(s: int, c: int, worker: int, record: int) -> int:
 
 
 def generate_hook() -> Hook:
-    """Write the hook (what, state); see ``observer.notify``."""
+    """Write the hook (what, state); see ``hooks.notify``."""
     loops, cost = write_footprints(), write_costs()
 
     def hook(what: int, s: int) -> int:

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from emulator import native
-from emulator.chip.stream import stream_packet
 from emulator.engines import queues, tables
 from emulator.memory import shadow_words as layout
 from emulator.memory import state
 from emulator.memory.areas import Bytes, HostMemoryError, anonymous
+from emulator.tile.events import Copy, Packet, Side
 from emulator.tile.observer import Observer
 from emulator.tile.pmu import LSU_TIMEOUT_RESET
 from emulator.tile.tile import Status, Tile
@@ -31,8 +31,6 @@ from . import access, checks, core_checks
 from .hazards import ENDLESS, Hazard, make_site, pair_hazards
 
 if TYPE_CHECKING:
-    from emulator.chip.copies import Copy, Side
-    from emulator.chip.stream import Packet
     from emulator.chip.system import System
 
 Words = np.ndarray
@@ -187,7 +185,7 @@ class Sanitizer(Observer):
                 self._side(agent, number, False, tile.number, source, copy)
             for target in copy.targets:
                 self._side(agent, number, True, target.tile, target.side, copy)
-        packets = [(target.tile, stream_packet(target.user_id)) for target in copy.targets]
+        packets = [(target.tile, target.packet) for target in copy.targets]
         streams = tuple((to, packet.stream) for to, packet in packets if packet is not None)
         self._on_the_way.append((agent, self.vectors[agent].copy(), streams))
 

@@ -9,31 +9,9 @@ so they touch only what belongs to that tile.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from emulator.memory import state
-from emulator.native.primitives.memory import call_kernel, view_i64
-from tx8isa.numbers.primitives import u64
-
-if TYPE_CHECKING:
-    from emulator.chip.copies import Copy
-    from emulator.chip.stream import Packet
-
-    from .tile import Tile
-
-MOST_WORKERS = 16
-"""What a hook gets: below this, a worker whose queues a wait has emptied; else the host address of the entry
-that was issued (``queues``: ``E_*``), the instruction's worker in ``state.WORKER``. The program counter is
-still on the instruction. Its result is ignored."""
-
-
-def notify(s: int, what: int) -> None:
-    """Compiled: call the hooks of the tile whose state is at ``s``."""
-    words = view_i64(s, u64(state.SIZE))
-    if words[u64(state.TIMING_HOOK)] != 0:
-        call_kernel(words[u64(state.TIMING_HOOK)], what, s)
-    if words[u64(state.SANITIZER_HOOK)] != 0:
-        call_kernel(words[u64(state.SANITIZER_HOOK)], what, s)
+from .events import Copy, Packet
+from .tile import Tile
 
 
 class Observer:

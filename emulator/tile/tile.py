@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,9 +17,7 @@ from tx8isa.numbers.primitives import s64
 from tx8isa.records.record import Engine
 from tx8isa.table.packets import WRITE_BACK
 
-if TYPE_CHECKING:
-    from emulator.chip.memories import Memories
-    from emulator.timing.moment import Moment
+from .moment import Moment
 
 MASK_RESET = (1 << 48) - 1
 """Every exception is masked after a reset (spec)."""
@@ -190,10 +187,3 @@ class TileArrays:
         blocks[:, : queues.HEAD] = 0  # what an entry that was executed holds does not matter
         blocks[:, queues.SERIAL], blocks[:, queues.MASK] = int(serial), MASK_RESET
         blocks[:, queues.RETURNED] = self._returned
-
-
-def make_tile(number: int, memories: Memories, serial: bool) -> Tile:
-    """A tile in its reset state, with the arrays of ``memories``."""
-    arrays = memories.arrays[number]
-    arrays.reset(serial)
-    return Tile(number, memories.spm[number], arrays.words, arrays.queue, arrays.window, arrays.counts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from emulator.tile.moment import Moment
 from tx8isa.cost import instructions as cost
 from tx8isa.machine.description import Machine
 from tx8isa.records.record import Engine
@@ -61,3 +62,10 @@ def _rest(tile: Words, number: int) -> None:
     engines[:, a.E_EVENT] = a.HUGE
     messages = tile[a.P_COPIES : a.P_SCALAR].reshape(-1, a.MESSAGE_WORDS)
     messages[:, a.M_EVENT] = a.HUGE
+
+
+def read_moment(snapshot: Words, workers: int) -> Moment:
+    """The moment that a tile's words at ``P_SNAPSHOT`` hold."""
+    busy = snapshot[1 : 1 + a.UNITS].copy()
+    blocked = snapshot[1 + a.UNITS :][: workers * a.BLOCKED_UNITS].copy()
+    return Moment(int(snapshot[0]), busy, blocked.reshape(workers, a.BLOCKED_UNITS))

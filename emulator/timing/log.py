@@ -1,6 +1,6 @@
 """The log of a tile: what simulated time is computed from, in the order of its program.
 
-Compiled code appends engine instructions and waits through the hook that ``observer.notify`` calls; Python
+Compiled code appends engine instructions and waits through the hook that ``hooks.notify`` calls; Python
 appends everything else (``TileLog``). A log that is nearly full interrupts the tile's time slice, so that the
 simulation can work it off before the tile goes on.
 """
@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from emulator.engines import queues, tables
+from emulator.engines.hooks import MOST_WORKERS
 from emulator.engines.issue import gather_arguments
 from emulator.memory import state
 from emulator.memory.areas import HostMemoryError, anonymous
 from emulator.memory.words import get, put
 from emulator.native import compile_generated
-from emulator.tile.observer import MOST_WORKERS
 from emulator.tile.tile import Tile
 from tx8isa.cost import instructions as cost
 
@@ -224,3 +224,41 @@ def copy_payload(ranges: Sequence[tuple[int, int, int]], fields: Sequence[int]) 
     for first, size, written in ranges:
         words += [first, first + size - 1, written, size]
     return [*words, *fields]
+
+
+class Polls:
+    """What one tile has looked for in vain since its last row in the log.
+
+    How often a program looks depends on how the run was divided into rounds, so it must not count: from the
+    first look in vain on, instructions do not take time until the same instruction has found it.
+    """
+
+    def __init__(self) -> None:
+        self._written = -1
+        self._places: dict[int, int] = {}
+        """Instructions retired at the first look, by the address of the load that looked."""
+
+    def in_vain(self, pc: int, retired: int, written: int) -> None:
+        """A load at ``pc`` found nothing, when the tile had written so much of its log."""
+        if written != self._written:
+            self._written = written
+            self._places.clear()
+        self._places.setdefault(pc, retired)
+
+    def found(self, pc: int, retired: int, written: int) -> int:
+        """How many instructions do not count, now that the load at ``pc`` has found something."""
+        first = self._places.get(pc, retired) if written == self._written else retired
+        self._places.clear()
+        return retired - first
+
+    def since(self, written: int, retired: int) -> int:
+        """Instructions up to which it is certain that they count."""
+        if written != self._written:
+            return retired
+        return min(self._places.values(), default=retired)
+
+    def save(self) -> tuple[int, dict[int, int]]:
+        return self._written, dict(self._places)
+
+    def restore(self, saved: tuple[int, dict[int, int]]) -> None:
+        self._written, self._places = saved[0], dict(saved[1])

@@ -8,14 +8,15 @@ programs that read time: a tile that does waits until the simulation has reached
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from emulator import native
-from emulator.chip.stream import stream_packet
 from emulator.engines import queues, tables
+from emulator.tile.events import Copy, Packet, Side
+from emulator.tile.moment import Moment
 from emulator.tile.observer import Observer
 from emulator.tile.tile import Status, Tile
 from tx8isa.cost.instructions import TICKS, ticks
@@ -23,16 +24,10 @@ from tx8isa.machine.description import Machine
 from tx8isa.numbers.primitives import s64
 
 from . import layout as a
-from .chip import make_chip
-from .log import TileLog, copy_payload, drop, half_full, log_kernel
-from .moment import Moment, read_moment
-from .polling import Polls
+from .chip import make_chip, read_moment
+from .log import Polls, TileLog, copy_payload, drop, half_full, log_kernel
 from .simulate import HELD, simulate_kernel
 from .slices import MOST_RANGES, SLICE, Batch, Sink
-
-if TYPE_CHECKING:
-    from emulator.chip.copies import Copy, Side
-    from emulator.chip.stream import Packet
 
 
 class Simulator(Observer):
@@ -96,7 +91,7 @@ class Simulator(Observer):
             record = tile.detail[0]
             fields = tile.fields(len(tables.records()[record].operands))
         for index, target in enumerate(copy.targets):
-            packet = stream_packet(target.user_id)
+            packet = target.packet
             stream = packet.stream if packet else -1
             if packet:
                 self._coming[number].append((target.tile, stream))

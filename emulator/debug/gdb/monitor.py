@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from emulator.chip.copies import Side
 from emulator.chip.system import System
 from emulator.debug.gdb.run.watch import Origin
 from emulator.memory.dump import hex_dump
+from emulator.tile.events import Side
 from emulator.tile.fault import place
 from emulator.tile.tile import Status, Tile
 from tx8isa.records.record import Engine

@@ -15,7 +15,7 @@ from emulator.engines.packets import PLACES
 from emulator.memory import state
 from emulator.tile.tile import Tile
 
-from .types import Entry, SnapshotError, Worker
+from .types import SavedEntry, SnapshotError, Worker
 
 Words = npt.NDArray[np.int64]
 
@@ -76,14 +76,14 @@ def save_worker(tile: Tile, worker: int) -> Worker:
     return Worker(header.tobytes(), entries, tile.registers(worker).tobytes())
 
 
-def _save_entry(block: Words, number: int) -> Entry:
+def _save_entry(block: Words, number: int) -> SavedEntry:
     entry = block[queues.entry_at(number) :][: queues.ENTRY]
     head = entry[: queues.E_FIELDS].copy()
     head[queues.E_FIRST_RANGE + int(head[queues.E_RANGES]) * queues.RANGE_WORDS : _BEHIND_RANGES] = 0
     if number == block[queues.TAILS + int(head[queues.E_ENGINE])]:
         head[queues.E_FOLLOWER] = 0
     count = len(tables.records()[int(head[queues.E_RECORD])].operands)
-    return Entry(number, head.tobytes(), entry[queues.E_FIELDS : queues.E_FIELDS + count].tobytes())
+    return SavedEntry(number, head.tobytes(), entry[queues.E_FIELDS : queues.E_FIELDS + count].tobytes())
 
 
 def restore_worker(tile: Tile, worker: int, saved: Worker) -> None:
@@ -100,14 +100,14 @@ def restore_worker(tile: Tile, worker: int, saved: Worker) -> None:
     tile.registers(worker)[:] = array(saved.registers, PLACES, "registers")
 
 
-def _check_queues(header: Words, entries: list[Entry]) -> None:
+def _check_queues(header: Words, entries: list[SavedEntry]) -> None:
     first, end, pending = (int(header[at]) for at in (queues.OLDEST, queues.NEXT, queues.PENDING))
     inside = all(first <= entry.number < end for entry in entries)
     if not (0 <= end - first < queues.ENTRIES and inside and len(entries) == pending):
         raise SnapshotError(f"{len(entries)} instructions in the queues of a saved state, expected {pending}")
 
 
-def _restore_entry(entry: Words, saved: Entry) -> None:
+def _restore_entry(entry: Words, saved: SavedEntry) -> None:
     head = array(saved.head, queues.E_FIELDS, "instructions")
     record, engine, ranges = (int(head[at]) for at in (queues.E_RECORD, queues.E_ENGINE, queues.E_RANGES))
     records = tables.records()

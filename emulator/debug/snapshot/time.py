@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from emulator.tile.moment import Moment
 from emulator.timing import layout
-from emulator.timing.moment import Moment
 
 if TYPE_CHECKING:
     from emulator.timing.simulator import Simulator

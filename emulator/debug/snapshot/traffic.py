@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from emulator.chip import copies as dte
-from emulator.chip import stream
+from emulator.chip.copies import Channel
 from emulator.chip.dte_registers import DteWindow
-from emulator.chip.stream import PACKETS, STREAMS, Fsm, Packet
+from emulator.chip.stream import PACKETS, STREAMS, Fsm, Update
 from emulator.chip.traffic import Sent, Traffic
 from emulator.tile.dte_pmu import Counters
+from emulator.tile.events import Copy, Packet, Pieces, Side, Target
 from emulator.tile.tile import Tile
 
-from .types import Channel, Copy, DteCounters, Side, SnapshotError, Stream, Target, Update
+from .types import (
+    DteCounters,
+    SavedChannel,
+    SavedCopy,
+    SavedSide,
+    SavedTarget,
+    SavedUpdate,
+    SnapshotError,
+    Stream,
+)
 
-Started = Copy | Update
+Started = SavedCopy | SavedUpdate
 
 
 def save_streams(fsm: Fsm) -> tuple[int, list[Stream]]:
@@ -52,22 +61,22 @@ def restore_counters(counters: Counters, saved: DteCounters) -> None:
     counters.successes, counters.bytes = list(saved.successes), list(saved.bytes)
 
 
-def save_channels(window: DteWindow, tile: int) -> list[Channel]:
+def save_channels(window: DteWindow, tile: int) -> list[SavedChannel]:
     """The register blocks of a tile that are not as after a reset."""
     return [
-        Channel(one.block, one.busy, one.status, dict(one.registers))
+        SavedChannel(one.block, one.busy, one.status, dict(one.registers))
         for one in window.channels[tile]
         if one.busy or one.status or one.registers
     ]
 
 
-def restore_channels(window: DteWindow, tile: int, channels: list[Channel]) -> None:
+def restore_channels(window: DteWindow, tile: int, channels: list[SavedChannel]) -> None:
     """The contrary of ``save_channels``."""
-    blocks = window.channels[tile] = [dte.Channel(block) for block in range(window.blocks)]
+    blocks = window.channels[tile] = [Channel(block) for block in range(window.blocks)]
     for one in channels:
         if not 0 <= one.block < len(blocks):
             raise SnapshotError(f"the saved state has a DTE block {one.block}, expected 0..{len(blocks) - 1}")
-        blocks[one.block] = dte.Channel(one.block, one.busy, one.status, dict(one.registers))
+        blocks[one.block] = Channel(one.block, one.busy, one.status, dict(one.registers))
 
 
 def save_started(traffic: Traffic, tile: int) -> list[Started]:
@@ -75,18 +84,18 @@ def save_started(traffic: Traffic, tile: int) -> list[Started]:
     return [_saved(work) for work in traffic.started[tile]]
 
 
-def _saved(work: Sent | stream.Update) -> Started:
-    if isinstance(work, stream.Update):
-        return Update(work.target, *work.packet, work.refusal)
+def _saved(work: Sent | Update) -> Started:
+    if isinstance(work, Update):
+        return SavedUpdate(work.target, *work.packet, work.refusal)
     copy, channel = work.copy, work.channel
-    targets = [Target(target.tile, _side(target.side), target.user_id) for target in copy.targets]
+    targets = [SavedTarget(target.tile, _side(target.side), target.user_id) for target in copy.targets]
     sources = [_side(side) for side in copy.sources]
     block = None if channel is None else channel.block
-    return Copy(copy.pieces.size, copy.pieces.trips, sources, targets, block)
+    return SavedCopy(copy.pieces.size, copy.pieces.trips, sources, targets, block)
 
 
-def _side(side: dte.Side) -> Side:
-    return Side(side.in_ddr, side.start, side.strides)
+def _side(side: Side) -> SavedSide:
+    return SavedSide(side.in_ddr, side.start, side.strides)
 
 
 def restore_started(traffic: Traffic, window: DteWindow, tile: Tile, started: list[Started]) -> None:
@@ -94,26 +103,26 @@ def restore_started(traffic: Traffic, window: DteWindow, tile: Tile, started: li
     traffic.started[tile.number] = [_restored(traffic, window, tile, work) for work in started]
 
 
-def _restored(traffic: Traffic, window: DteWindow, tile: Tile, work: Started) -> Sent | stream.Update:
-    if isinstance(work, Update):
+def _restored(traffic: Traffic, window: DteWindow, tile: Tile, work: Started) -> Sent | Update:
+    if isinstance(work, SavedUpdate):
         if not (0 <= work.target < len(traffic.tiles) and 0 <= work.stream < STREAMS):
             raise SnapshotError(
                 f"the saved state has an update for stream {work.stream} of tile {work.target}"
             )
-        return stream.Update(work.target, Packet(work.stream, work.packet), work.refusal)
-    pieces = dte.Pieces(work.size, work.trips)
-    sources = tuple(dte.Side(side.in_ddr, side.start, side.strides) for side in work.sources)
+        return Update(work.target, Packet(work.stream, work.packet), work.refusal)
+    pieces = Pieces(work.size, work.trips)
+    sources = tuple(Side(side.in_ddr, side.start, side.strides) for side in work.sources)
     targets = tuple(
-        dte.Target(one.tile, dte.Side(one.side.in_ddr, one.side.start, one.side.strides), one.user_id)
+        Target(one.tile, Side(one.side.in_ddr, one.side.start, one.side.strides), one.user_id)
         for one in work.targets
     )
     _check_copy(traffic, pieces, [(side, tile.number) for side in sources])
     _check_copy(traffic, pieces, [(target.side, target.tile) for target in targets])
     channel = None if work.block is None else window.channels[tile.number][work.block]
-    return Sent(dte.Copy(pieces, sources, targets), channel)
+    return Sent(Copy(pieces, sources, targets), channel)
 
 
-def _check_copy(traffic: Traffic, pieces: dte.Pieces, sides: list[tuple[dte.Side, int]]) -> None:
+def _check_copy(traffic: Traffic, pieces: Pieces, sides: list[tuple[Side, int]]) -> None:
     for side, number in sides:
         known = 0 <= number < len(traffic.tiles)
         size = (traffic.ddr if side.in_ddr else traffic.tiles[number].spm.data).size if known else 0

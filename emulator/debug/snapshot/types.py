@@ -25,7 +25,7 @@ class Blocks(_Record, frozen=True):
     data: bytes
 
 
-class Entry(_Record, frozen=True):
+class SavedEntry(_Record, frozen=True):
     """An instruction in a queue: its sequence number and its words, see ``queues``."""
 
     number: int
@@ -37,11 +37,11 @@ class Worker(_Record, frozen=True):
     """The queues and registers of one worker."""
 
     header: bytes
-    entries: list[Entry]
+    entries: list[SavedEntry]
     registers: bytes
 
 
-class Channel(_Record, frozen=True):
+class SavedChannel(_Record, frozen=True):
     """A DTE register block that was used."""
 
     block: int
@@ -69,34 +69,34 @@ class DteCounters(_Record, frozen=True):
     failures: int
 
 
-class Side(_Record, frozen=True):
-    """One side of a copy; see ``dte.Side``."""
+class SavedSide(_Record, frozen=True):
+    """One side of a copy; see ``tile.events.Side``."""
 
     in_ddr: bool
     start: int
     strides: tuple[int, int, int]
 
 
-class Target(_Record, frozen=True):
-    """A side that is written; see ``dte.Target``."""
+class SavedTarget(_Record, frozen=True):
+    """A side that is written; see ``tile.events.Target``."""
 
     tile: int
-    side: Side
+    side: SavedSide
     user_id: int
 
 
-class Copy(_Record, frozen=True, tag=True):
+class SavedCopy(_Record, frozen=True, tag="Copy"):
     """A copy that was started but not carried out; ``block`` None: by an instruction."""
 
     size: int
     trips: tuple[int, int, int]
-    sources: list[Side]
-    targets: list[Target]
+    sources: list[SavedSide]
+    targets: list[SavedTarget]
     block: int | None
 
 
-class Update(_Record, frozen=True, tag=True):
-    """A packet counter update that is on its way; see ``stream.Update``."""
+class SavedUpdate(_Record, frozen=True, tag="Update"):
+    """A packet counter update that is on its way; see ``chip.stream.Update``."""
 
     target: int
     stream: int
@@ -131,9 +131,9 @@ class TileState(_Record, frozen=True):
     checked: int
     """The streams whose addresses are checked, as bits."""
     streams: list[Stream]
-    channels: list[Channel]
+    channels: list[SavedChannel]
     dte: DteCounters
-    started: list[Copy | Update]
+    started: list[SavedCopy | SavedUpdate]
 
 
 class Options(_Record, frozen=True):

@@ -268,7 +268,7 @@ def test_what_is_on_its_way_is_part_of_the_state() -> None:
                 met |= {"queue"} if any(worker.entries for worker in tile.workers) else set()
                 met |= {type(work).__name__ for work in tile.started} | {tile.status}
                 met |= {"output"} if tile.output else set()
-    assert met >= {"queue", "Copy", "output", "RUNNING", "BARRIER", "SENDING", "EXITED"}
+    assert met >= {"queue", "SavedCopy", "output", "RUNNING", "BARRIER", "SENDING", "EXITED"}
 
 
 def test_an_update_on_its_way() -> None:

@@ -20,7 +20,7 @@ from emulator.chip.memories import Memories
 from emulator.cli import main
 from emulator.engines import tables
 from emulator.engines.queues import MAX_FIELDS
-from emulator.tile.tile import Status, Tile, make_tile
+from emulator.tile.tile import Status, Tile
 from emulator.timing.slices import MOST_RANGES, SLICE, TICKS, Batch, Cause, Track
 from emulator.watch.stats import output, roofline
 from emulator.watch.stats.result import make_report
@@ -38,7 +38,7 @@ STRETCHED = (Cause.BANK, Cause.DDR, Cause.NOC)
 
 def tiles(status: Status = Status.EXITED) -> list[Tile]:
     memories = Memories(asm.assemble("nop", machine=MACHINE), MACHINE)
-    made = [make_tile(number, memories, False) for number in range(MACHINE.tiles)]
+    made = [memories.make_tile(number, False) for number in range(MACHINE.tiles)]
     for tile in made:
         tile.status = status
     return made

@@ -13,7 +13,6 @@ from enum import IntEnum
 from itertools import zip_longest
 
 from emulator import native
-from emulator.chip.copies import Copy, Side
 from emulator.chip.pause import Marks
 from emulator.chip.system import System
 from emulator.chip.traffic import Sent
@@ -21,6 +20,7 @@ from emulator.core.predecode import ENGINE
 from emulator.debug.gdb.entries import Entry, Range, describe, is_pending, pending
 from emulator.debug.gdb.places import place_of
 from emulator.engines import queues
+from emulator.tile.events import Copy, Side
 from emulator.tile.fault import place
 from emulator.tile.observer import Observer
 from emulator.tile.tile import Tile

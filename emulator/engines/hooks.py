@@ -1,0 +1,25 @@
+"""The hooks that compiled code calls when an engine instruction is issued or a wait has ended.
+
+Their addresses are words of a tile's state; 0 where nothing listens. Simulated time and the sanitizer use one
+each.
+"""
+
+from __future__ import annotations
+
+from emulator.memory import state
+from emulator.native.primitives.memory import call_kernel, view_i64
+from tx8isa.numbers.primitives import u64
+
+MOST_WORKERS = 16
+"""A hook's first argument below this is a worker whose queues a wait has emptied; any other is the host
+address of the entry that was issued (``queues``: ``E_*``), whose worker is in ``state.WORKER``. The program
+counter is still on the instruction. The hook's result is ignored."""
+
+
+def notify(s: int, what: int) -> None:
+    """Compiled: call the hooks of the tile whose state is at ``s``."""
+    words = view_i64(s, u64(state.SIZE))
+    if words[u64(state.TIMING_HOOK)] != 0:
+        call_kernel(words[u64(state.TIMING_HOOK)], what, s)
+    if words[u64(state.SANITIZER_HOOK)] != 0:
+        call_kernel(words[u64(state.SANITIZER_HOOK)], what, s)
