@@ -7,8 +7,8 @@ import pytest
 
 from emulator import native
 from emulator.native.primitives import interpreted
-from emulator.native.primitives.memory import view_u64
-from tx8isa.numbers.primitives import u64
+from emulator.native.primitives.memory import view_u8, view_u64
+from tx8isa.numbers.primitives import s64, u64
 
 COUNT = 4000
 
@@ -100,3 +100,10 @@ def run_both(kernel, name, inputs):
         assert native.call(run, *pointers, n) == 0
         results.append(out)
     return results
+
+
+def move_down(address, n):
+    """A slice copied over itself: sources are read before anything is written."""
+    view = view_u8(address, n)
+    view[1:n] = view[0 : n - 1]
+    return s64(view[n - 1])

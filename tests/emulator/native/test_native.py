@@ -255,19 +255,12 @@ def test_stores_wrap_in_both_modes():
     assert returned[0] == returned[1]
 
 
-def move_down(address, n):
-    """A slice copied over itself: sources are read before anything is written."""
-    view = view_u8(address, n)
-    view[1:n] = view[0 : n - 1]
-    return s64(view[n - 1])
-
-
 MOVE_SCRIPT = """
 import ctypes
 import sys
 sys.path.insert(0, "tests/support")
 from emulator import native
-from native_kernels import move_down
+from native_kernels import move_down, move_down
 buffer = ctypes.create_string_buffer(b"abcdefgh", 8)
 native.call(native.compile_kernel(move_down, "move", 2), ctypes.addressof(buffer), 8)
 print(buffer.raw.decode(), "numba" in sys.modules)
