@@ -7,6 +7,7 @@ is compiled to RISC-V by ``codegen.registers``; the results are those of Python'
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,34 +18,61 @@ _LIMIT = 1 << 62
 
 
 class Expr:
-    """A value known only when the program runs; ``low`` and ``high`` are the least and largest it can be."""
+    """A value known only when the program runs; ``low`` and ``high`` are the least and largest it can be.
+
+    Expressions and integers are added, subtracted and multiplied as usual. ``//`` and ``%`` take a value of
+    0 and above and a constant of 1 and above; ValueError for others.
+    """
 
     low: int
     high: int
 
     def __add__(self, other: Value) -> Value:
-        return add(self, other)
+        if other == 0:
+            return self
+        if isinstance(other, int) and isinstance(self, Address):
+            return Address(self.symbol, self.offset + other, self.buffer)
+        if isinstance(other, int) and isinstance(self, Operation) and self.op == "add":
+            if isinstance(self.right, int):
+                return self.left + (self.right + other)
+            if isinstance(self.left, Address):
+                return self.left + other + self.right
+        return _operation("add", self, other, _corners(self, other, operator.add))
 
     def __radd__(self, other: int) -> Value:
-        return add(other, self)
+        return self + other
 
     def __sub__(self, other: Value) -> Value:
-        return subtract(self, other)
+        if isinstance(other, int):
+            return self + -other
+        return _operation("sub", self, other, _corners(self, other, operator.sub))
 
     def __rsub__(self, other: int) -> Value:
-        return subtract(other, self)
+        return _operation("sub", other, self, _corners(other, self, operator.sub))
 
     def __mul__(self, other: Value) -> Value:
-        return multiply(self, other)
+        if other == 1:
+            return self
+        if isinstance(other, int) and isinstance(self, Operation) and self.op == "mul":
+            factor = self.right
+            if isinstance(factor, int):
+                return self.left * (factor * other)
+        return _operation("mul", self, other, _corners(self, other, operator.mul))
 
     def __rmul__(self, other: int) -> Value:
-        return multiply(other, self)
+        return self * other
 
-    def __floordiv__(self, other: int) -> Value:
-        return quotient(self, other)
+    def __floordiv__(self, divisor: int) -> Value:
+        _check_division(self, divisor)
+        if divisor == 1:
+            return self
+        return _operation("div", self, divisor, (self.low // divisor, self.high // divisor))
 
-    def __mod__(self, other: int) -> Value:
-        return remainder(self, other)
+    def __mod__(self, divisor: int) -> Value:
+        _check_division(self, divisor)
+        if self.high < divisor:
+            return self
+        return _operation("rem", self, divisor, (0, divisor - 1))
 
 
 Value = int | Expr
@@ -129,72 +157,9 @@ def _corners(left: Value, right: Value, apply: Callable[[int, int], int]) -> tup
     return tuple(apply(a, b) for a in bounds(left) for b in bounds(right))
 
 
-def add(left: Value, right: Value) -> Value:
-    """left + right."""
-    if isinstance(left, int) and isinstance(right, int):
-        return left + right
-    if isinstance(left, int):
-        left, right = right, left
-    if right == 0:
-        return left
-    if isinstance(right, int) and isinstance(left, Address):
-        return Address(left.symbol, left.offset + right, left.buffer)
-    if isinstance(right, int) and isinstance(left, Operation) and left.op == "add":
-        if isinstance(left.right, int):
-            return add(left.left, left.right + right)
-        if isinstance(left.left, Address):
-            return add(add(left.left, right), left.right)
-    return _operation("add", left, right, _corners(left, right, lambda a, b: a + b))
-
-
-def subtract(left: Value, right: Value) -> Value:
-    """left - right."""
-    if isinstance(right, int):
-        return left - right if isinstance(left, int) else add(left, -right)
-    return _operation("sub", left, right, _corners(left, right, lambda a, b: a - b))
-
-
-def multiply(left: Value, right: Value) -> Value:
-    """left * right."""
-    if isinstance(left, int) and isinstance(right, int):
-        return left * right
-    if isinstance(left, int):
-        left, right = right, left
-    if right == 1:
-        return left
-    if (
-        isinstance(right, int)
-        and isinstance(left, Operation)
-        and left.op == "mul"
-        and isinstance(left.right, int)
-    ):
-        return multiply(left.left, left.right * right)
-    return _operation("mul", left, right, _corners(left, right, lambda a, b: a * b))
-
-
-def _checked_division(left: Value, divisor: int) -> None:
+def _check_division(left: Value, divisor: int) -> None:
     if divisor < 1 or bounds(left)[0] < 0:
         raise ValueError(f"division of {bounds(left)} by {divisor}: only 0 and above by 1 and above")
-
-
-def quotient(left: Value, divisor: int) -> Value:
-    """left // divisor, for left >= 0 and a constant divisor >= 1; ValueError otherwise."""
-    _checked_division(left, divisor)
-    if isinstance(left, int):
-        return left // divisor
-    if divisor == 1:
-        return left
-    return _operation("div", left, divisor, (left.low // divisor, left.high // divisor))
-
-
-def remainder(left: Value, divisor: int) -> Value:
-    """left % divisor, for left >= 0 and a constant divisor >= 1; ValueError otherwise."""
-    _checked_division(left, divisor)
-    if isinstance(left, int):
-        return left % divisor
-    if left.high < divisor:
-        return left
-    return _operation("rem", left, divisor, (0, divisor - 1))
 
 
 def minimum(left: Value, right: Value) -> Value:

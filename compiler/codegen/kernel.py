@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -216,8 +216,8 @@ class Kernel:
             self.out.instruction("add", index.register, index.register, self.registers.compute(step))
 
     @contextmanager
-    def when(self, index: Value, below: Value) -> Iterator[None]:
-        """What follows is done only if ``index`` < ``below``; at once where that is known."""
+    def if_below(self, index: Value, below: Value) -> Iterator[None]:
+        """The code of the body runs if ``index`` < ``below``; without a branch where that is known."""
         if bounds(index)[1] < bounds(below)[0]:
             with self.registers.scope():
                 yield
@@ -233,6 +233,14 @@ class Kernel:
                 yield
             self.out.label(end)
         self._loops[number].last = self._count - 1
+
+    def if_zero(self, value: Value) -> AbstractContextManager[None]:
+        """The code of the body runs if ``value``, which is not negative, is 0."""
+        return self.if_below(value, 1)
+
+    def unless_zero(self, value: Value) -> AbstractContextManager[None]:
+        """The code of the body runs if ``value``, which is not negative, is not 0."""
+        return self.if_below(0, value)
 
     @contextmanager
     def _inside(self, loop: Loop, number: int) -> Iterator[None]:

@@ -84,7 +84,7 @@ def tile_grid(k: Kernel, parts: Sequence[int]) -> Iterator[TileGrid]:
     if tiles > k.target.tiles:
         raise ValueError(f"a grid of {tiles} tiles, there are {k.target.tiles}")
     number = k.tile % tiles
-    with k.when(k.tile // tiles, 1):
+    with k.if_zero(k.tile // tiles):
         yield TileGrid(tuple(parts), tuple(unravel(number, tuple(parts))))
 
 

@@ -162,11 +162,11 @@ class _Stages:
             _Turned(kernel, "scores", Aligned(0, p.fmt, Grid(p.keys, 1, p.keys), self.queries)),
         )
         self.keys.load_all(0, head)
-        with kernel.when(first, count):
+        with kernel.if_below(first, count):
             self._put(first, step, self._load(head, first, step))
         with kernel.loop(count, first, step) as block:
             self._block(own, head, block, first, step)
-        with kernel.when(first, count):
+        with kernel.if_below(first, count):
             turns = (count - 1 - minimum(first, count - 1)) // step
             self._finish(own, head, kernel.let(first + turns * step), step)
 
@@ -176,16 +176,16 @@ class _Stages:
         loaded: list[Aligned] = []
 
         def meanwhile() -> None:
-            with kernel.when(following, self.stretch.count):
+            with kernel.if_below(following, self.stretch.count):
                 loaded.append(self._load(head, following, step))
-            with kernel.when(first, block):
+            with kernel.if_below(first, block):
                 self._finish(own, head, kernel.let(maximum(block - step, 0)), step)
 
         queries = _Queries(head, kernel.let(self._row(block)), self.slots.block(block // step, self.queries))
         largest = self._largest_scores(queries, own.scores, meanwhile)
-        with kernel.when(following, self.stretch.count):
+        with kernel.if_below(following, self.stretch.count):
             self._put(following, step, loaded[0])
-        with kernel.when(block, first + 1):
+        with kernel.if_below(block, first + 1):
             self.keys.load_all(1, head)
         self._result(self._shifted(queries, largest), own, block // step)
 

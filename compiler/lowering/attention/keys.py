@@ -132,13 +132,13 @@ class Keys:
         kernel, first, end = self.kernel, way.begin, way.end
         for early in range(ahead):
             fetch(kernel.let(first + early))
-        with kernel.when(first, end):
+        with kernel.if_below(first, end):
             way.prepare(first)
         way.meanwhile()
         with kernel.loop(end, first) as step:
             following = kernel.let(step + 1)
             fetch(kernel.let(step + ahead))
-            with kernel.when(following, end):
+            with kernel.if_below(following, end):
                 way.prepare(following)
             way.use(step)
 
@@ -160,7 +160,7 @@ class Keys:
             following = kernel.let(step + 1)
             move(kernel.let(step + 3), self._fill)
             move(kernel.let(step + 2), self._send)
-            with kernel.when(following, end):
+            with kernel.if_below(following, end):
                 way.prepare(following)
             way.use(step)
             meet(kernel, team)
@@ -173,7 +173,7 @@ class Keys:
     def _needed(self, way: Walk, step: Value, apply: _Apply) -> None:
         """Something for the blocks of K, and of V, of a step, if there is such a step."""
         if bounds(step)[0] < highest(way.end):
-            with self.kernel.when(step, way.end):
+            with self.kernel.if_below(step, way.end):
                 for which in range(1 + way.values):
                     apply(which, way.head, way.stretch, step)
 
@@ -182,7 +182,7 @@ class Keys:
         assert self.team is not None
         number, size = self._number(stretch, step), self.team.size
         whose = number + (which + size) - self.team.member
-        with self.kernel.when(whose % size, 1):
+        with self.kernel.if_zero(whose % size):
             apply(which, head, stretch, step)
 
     def _fill(self, which: int, head: Value, stretch: Stretch, step: Value) -> None:

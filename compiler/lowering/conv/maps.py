@@ -72,7 +72,7 @@ class MapsOfTile:
         self, load: PackedWeights, volume: Volume, addresses: list[Value], begin: float = 0, end: float = 1
     ) -> None:
         """Load packed weights, unless the tile has none of the stretch."""
-        with self.k.when(0, self.own.length):
+        with self.k.unless_zero(self.own.length):
             load.load(volume, addresses, begin, end)
 
     def _volume(self, group: Value, block: Value) -> Volume:

@@ -126,7 +126,7 @@ class _RowsPart:
         image = batch_bytes(height, source.shape[-1], source.fmt.bits) // source.bytes_each
         position = self.plane * height + at.position + self.begin
         first = at.image * image + position * BLOCK
-        with k.when(self.begin, self.rows.grid.positions):
+        with k.if_below(self.begin, self.rows.grid.positions):
             if at.row_step > 1:
                 row, step = target.grid.width * BLOCK, at.row_step * target.grid.width * BLOCK
                 loops = dma_loops((height * BLOCK, step, 1), (self.planes, target.grid.height, row))
@@ -142,7 +142,7 @@ class _RowsPart:
     def send(self) -> None:
         """Start the copies; the part must have arrived in the scratchpad."""
         each = BLOCK * self.rows.fmt.bits // 8
-        with self.k.when(self.begin, self.rows.grid.positions):
+        with self.k.if_below(self.begin, self.rows.grid.positions):
             place = self.plane * self.rows.grid.positions + self.begin
             size = self._count * (self.planes * each)
             send(self.k, self.team, self.staged, self.target + place * each, size)

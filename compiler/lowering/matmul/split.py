@@ -261,5 +261,5 @@ def _members(k: Kernel, team: Team, first: int, count: int) -> Iterator[None]:
     number = team.member
     if first:
         number = (team.member + (team.size - first)) % team.size
-    with k.when(number, count):
+    with k.if_below(number, count):
         yield

@@ -136,7 +136,7 @@ class _Sweep:
             if (feed.team.size > 1) != shared:
                 continue
             again = step // self.chunks % self.passes if self.plan.stay == name else 0
-            with self.k.when(again + step // self.steps, 1):
+            with self.k.if_zero(again + step // self.steps):
                 place = self._place(step)
                 yield feed, self._chunk(place, name), self._slot(name, step)
 
@@ -175,7 +175,7 @@ class _Sweep:
             operands = self._operands(place, plan.k)
             left, right = self.left.slot(self._slot("left", step)), self.right.slot(self._slot("right", step))
             for more in (False, True)[: self.chunks]:
-                with k.when(0, place.chunk) if more else k.when(place.chunk, 1):
+                with k.unless_zero(place.chunk) if more else k.if_zero(place.chunk):
                     multiply_parts(
                         k,
                         f"ne.gemm.{fmt.token}",
@@ -244,12 +244,12 @@ class _Sweep:
         """
         turn, chunk = step // self.chunks, step % self.chunks
         none, before = 1 - minimum(turn, 1), maximum(turn, 1) - 1
-        with self.k.when(none + chunk, 1):
+        with self.k.if_zero(none + chunk):
             self._finish(before)
             if self.pieces == 1:
                 self._store(before, 0)
         if self.pieces > 1:
-            with self.k.when(none, 1):
+            with self.k.if_zero(none):
                 self._store(before, chunk)
 
     def _store(self, turn: Value, piece: Value) -> None:

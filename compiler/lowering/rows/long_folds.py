@@ -153,7 +153,7 @@ def fold_long(kernel: Kernel, what: Reduction, fold: LongFold) -> None:
         clear_behind(kernel, results, n, size)
         team = grid.team(kernel, 1)
         exchange.give(team, results)
-        with kernel.when(team.member, exchange.parts or 1):
+        with kernel.if_below(team.member, exchange.parts or 1):
             total = exchange.folded(team, what.name)
             if exchange.parts != 1:
                 first, n = first + team.member * exchange.size, exchange.size
@@ -218,7 +218,7 @@ class _Run:
         data = kernel.buffer("run", source.bytes_each * self.room)
         n = kernel.let(count * folds.inner)
         if bounds(count)[0] * folds.inner < self.room:
-            with kernel.when(count, self.way.chunk + int(self.room > self.way.chunk * folds.inner)):
+            with kernel.if_below(count, self.way.chunk + int(self.room > self.way.chunk * folds.inner)):
                 rest = data + n // whole * (whole * source.bytes_each)
                 kernel.emit(f"td.memset.{source.fmt.token}", dst=rest, value=START[self.what.name], n=whole)
         first = (run * folds.axis + row) * folds.inner + self.what.starts[0]
@@ -243,7 +243,7 @@ class _Run:
 def clear_behind(kernel: Kernel, data: Value, count: Value, size: int) -> None:
     """Zeros from element ``count`` of FP32 ``data`` to element ``size``."""
     if bounds(count)[0] < size:
-        with kernel.when(count, size):
+        with kernel.if_below(count, size):
             n = within(size - count, 1, size)
             kernel.emit("td.memset.fp32", dst=data + count * WORD, value=0.0, n=n)
 

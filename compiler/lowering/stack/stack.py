@@ -73,7 +73,7 @@ def stack(k: Kernel, work: Work) -> None:
     elif plan.share == WEIGHTS:
         phase.share_weights(weights, early)
     else:
-        with k.when(0, minimum(images.length, rows.length)):
+        with k.unless_zero(minimum(images.length, rows.length)):
             weights.load(k)
         k.begin()
     phase.weights = weights

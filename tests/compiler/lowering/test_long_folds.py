@@ -315,7 +315,7 @@ def test_an_exchange_folds_in_the_order_of_the_members(way: str, parts: int | No
             )
             team = grid.team(kernel, 1)
             exchange.give(team, own)
-            with kernel.when(team.member, parts or 3):
+            with kernel.if_below(team.member, parts or 3):
                 kernel.emit(
                     "wdma.fp32", dst=target.at(number * size), src=exchange.folded(team, name), n=size
                 )
