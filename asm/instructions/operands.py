@@ -12,6 +12,7 @@ from asm.diagnostics import Fault, did_you_mean
 from asm.syntax.expressions import Node, fraction
 from asm.syntax.parse import Lanes, Operand, Operands, Term
 from tx8isa.numbers.formats import EXPONENT_BITS, MANTISSA_BITS, STORAGE_BITS, Format, narrow
+from tx8isa.numbers.limits import LANE_MASK
 from tx8isa.records.record import Engine, Extent, Instruction, Lane, Rule
 from tx8isa.records.record import Operand as Field
 from tx8isa.table.encoding import WORKERS, encoder, value_error
@@ -140,8 +141,7 @@ def _source(instruction: Instruction, layout: _Layout, argument: str | int) -> _
     index = instruction.index(name)
     shift, mask = layout.shifts[index], (1 << layout.widths[index]) - 1
     if part:
-        lanes = [lane.name for lane in instruction.operands[index].lanes]
-        shift, mask = shift + 16 * (len(lanes) - 1 - lanes.index(part)), 0xFFFF
+        shift, mask = shift + instruction.operands[index].lane_shift(part), LANE_MASK
     return _Source(shift, mask, layout.masks[index], argument.startswith("@"))
 
 
@@ -278,10 +278,9 @@ def _lane_slots(field: Field, term: Lanes, shift: int) -> list[Slot]:
     if len(term.parts) != len(field.lanes):
         wanted = f"[{', '.join(lane.name for lane in field.lanes)}]" if field.lanes else "one value"
         raise Fault(f"operand '{field.name}' takes {wanted}, found {len(term.parts)} numbers", term.at)
-    last = len(field.lanes) - 1
     return [
-        _LaneSlot(part, shift + 16 * (last - number), field, lane)
-        for number, (part, lane) in enumerate(zip(term.parts, field.lanes, strict=True))
+        _LaneSlot(part, shift + field.lane_shift(lane.name), field, lane)
+        for part, lane in zip(term.parts, field.lanes, strict=True)
     ]
 
 

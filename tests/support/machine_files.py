@@ -6,15 +6,13 @@ import tomllib
 from typing import Any
 
 import msgspec
-import pytest
 
 from tx8isa.machine.description import TX81
 
 Table = dict[str, Any]
 
 
-@pytest.fixture
-def table() -> Table:
+def packaged_table() -> Table:
     """The packaged description as plain data, to be spoilt."""
     return tomllib.loads(TX81.read_text())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from fractions import Fraction
 from itertools import pairwise, product
 from pathlib import Path
@@ -15,11 +14,11 @@ import pytest
 import asm
 from emulator.engines import queues, tables
 from emulator.engines.issue import gather_arguments
-from machine_files import toml
+from machine_files import packaged_table, toml
 from record_operands import SOLVERS, Case, draw
 from tx8isa.cost import instructions as cost
 from tx8isa.cost import terms as cost_terms
-from tx8isa.machine.description import TX81, Machine, MachineError, load_machine
+from tx8isa.machine.description import Machine, MachineError, load_machine
 from tx8isa.numbers.formats import Format
 from tx8isa.records import meaning as m
 from tx8isa.records.record import Engine, Instruction
@@ -240,11 +239,6 @@ def test_operations_of_convolutions(mnemonic: str) -> None:
 # --- other machines -------------------------------------------------------------------------
 
 
-@pytest.fixture
-def table() -> dict[str, Any]:
-    return tomllib.loads(TX81.read_text())
-
-
 def figures(node: Any, key: str = "timing") -> list[str]:
     """Keys of the figures of a table."""
     if isinstance(node, dict) and "value" in node:
@@ -252,7 +246,7 @@ def figures(node: Any, key: str = "timing") -> list[str]:
     return [found for name, child in node.items() for found in figures(child, f"{key}.{name}")]
 
 
-FIGURES = figures(tomllib.loads(TX81.read_text())["timing"])
+FIGURES = figures(packaged_table()["timing"])
 OF_THE_CHIP = [
     "timing.spm.collision",
     "timing.dte.issue",

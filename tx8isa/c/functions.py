@@ -50,7 +50,8 @@ class Functions:
         if function not in self._names:
             if not isinstance(function, FunctionType):
                 raise Untranslatable(f"{function!r} is no plain function")
-            module = function.__module__.rpartition(".")[2]
+            module = function.__module__
+            module = (module.partition(".insns.")[2] or module.rpartition(".")[2]).replace(".", "_")
             name = f"tx8_bytes_{module}_{function.__name__.strip('_')}"
             if name in self._names.values() or not name.isidentifier():
                 raise Untranslatable(f"{module}.{function.__name__}: '{name}' is taken or no name")

@@ -29,7 +29,7 @@ from tx8isa.table.registry import by_mnemonic, instructions
 from . import packets as c_packets
 from .functions import Functions
 
-FOLDER = Path(__file__).with_name("include")
+FOLDER = Path(__file__).parent.parent / "include"
 TARGET = FOLDER / "tx8_packets.h"
 
 _HEAD = """\

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tx8isa.records.record import Engine, Extent, Instruction, Operand
+from tx8isa.numbers.limits import LANE_MASK
+from tx8isa.records.record import Engine, Extent, Instruction
 from tx8isa.table.packets import PACKETS, Packet, PacketField, Unit
 from tx8isa.table.registry import instructions
 
@@ -153,14 +154,9 @@ def _argument(packet: Packet, record: Instruction, argument: str | int) -> str:
     field = packet.field(operand.field)
     value = f"(int64_t)p->{field.name}"
     if lane:
-        return f"(int64_t)(p->{field.name} >> {_lane_shift(operand, lane)} & 0xffff)"
+        return f"(int64_t)(p->{field.name} >> {operand.lane_shift(lane)} & {LANE_MASK:#x})"
     if field.unit is Unit.TRIPS_LESS_ONE:
         return f"{value} + 1"
     if field.unit is Unit.BYTES:
         return f"{value} * 8 / tx8_format_bits(p->{record.operand('format').field})"
     return value
-
-
-def _lane_shift(operand: Operand, lane: str) -> int:
-    position = [entry.name for entry in operand.lanes].index(lane)
-    return 16 * (len(operand.lanes) - 1 - position)

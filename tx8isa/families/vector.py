@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tx8isa.numbers.formats import FLOATS
+from tx8isa.numbers.limits import LARGEST_UNIT
 from tx8isa.records.meaning import Bitwise, Elementwise, Form, Relation
 from tx8isa.records.operands import count, format_suffix, linear, rounding, rule, scalar, spm
 from tx8isa.records.record import Engine, Instruction, Operand, Work, register
@@ -301,7 +302,7 @@ def _total(form: Form) -> str:
 def _counts(form: Form) -> list[Operand]:
     operands = [count("n", "elem_count")]
     if form in (Form.VUV, Form.VUV_LOOP):
-        operands.append(count("unit", "unit_elem_count", 1, 64))
+        operands.append(count("unit", "unit_elem_count", 1, LARGEST_UNIT))
     if form is Form.VUV_LOOP:
         operands.append(count("full", "full_elem_count"))
         operands.append(count("full_unit", "full_unit_elem_count"))

@@ -58,6 +58,9 @@ class Layout(IntEnum):
 LINE_BYTES = 256
 """Each blocked batch starts on, and fills up to, a multiple of this: 2048 bits, one SPM bank line (spec)."""
 
+BLOCK_CHANNELS, INT8_BLOCK_CHANNELS = 64, 128
+"""Channels in one plane, and in one of INT8 elements (spec)."""
+
 SMALLEST_TAIL = 4
 """Channels in the narrowest tail plane (spec)."""
 
@@ -68,7 +71,7 @@ is our rule (docs/isa.md, Channel split, proposed)."""
 
 def block_channels(bits: int) -> int:
     """Channels in one block for elements of ``bits`` storage bits: 128 for one byte, else 64."""
-    return 128 if bits == 8 else 64
+    return INT8_BLOCK_CHANNELS if bits == 8 else BLOCK_CHANNELS
 
 
 def full_blocks(channels: int, block: int) -> int:

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tx8isa.numbers.formats import Format, Rounding
+from tx8isa.numbers.limits import (
+    DDR_ADDRESS_BITS,
+    LANE_BITS,
+    LARGEST_CHANNELS,
+    LARGEST_COUNT,
+    LARGEST_DILATION,
+    LARGEST_EXTENT,
+    LARGEST_KERNEL,
+    LARGEST_PAD,
+    LARGEST_STRIDE,
+    SPM_ADDRESS_BITS,
+)
 
 from .record import Extent, Lane, Operand, Rule
-
-SPM_ADDRESS_BITS = 22
-"""An SPM byte address; the exact bound is the machine's SPM size, checked with the extent at run time."""
-
-_COUNT_MAX = (1 << 24) - 1
 
 
 def spm(
@@ -36,11 +43,21 @@ def spm(
 def ddr(name: str, field: str, role: str, length: Callable[..., int], *arguments: str | int) -> Operand:
     """A DDR byte address in the engines' view."""
     return Operand(
-        name, field, 2, 40, 0, (1 << 40) - 1, memory="ddr", role=role, extent=Extent(length, arguments)
+        name,
+        field,
+        2,
+        DDR_ADDRESS_BITS,
+        0,
+        (1 << DDR_ADDRESS_BITS) - 1,
+        memory="ddr",
+        role=role,
+        extent=Extent(length, arguments),
     )
 
 
-def count(name: str, field: str, low: int = 0, high: int = _COUNT_MAX, default: int | None = None) -> Operand:
+def count(
+    name: str, field: str, low: int = 0, high: int = LARGEST_COUNT, default: int | None = None
+) -> Operand:
     """A number of elements, bytes or trips."""
     return Operand(name, field, 1, high.bit_length(), low, high, default=default)
 
@@ -57,24 +74,34 @@ def scalar(name: str, field: str) -> Operand:
 
 def lanes(name: str, field: str, *lane: Lane, default: int | None = None) -> Operand:
     """Four (or two) 16-bit numbers in one 64-bit word."""
-    return Operand(name, field, 2, 16 * len(lane), 0, (1 << 16 * len(lane)) - 1, lanes=lane, default=default)
+    width = LANE_BITS * len(lane)
+    return Operand(name, field, 2, width, 0, (1 << width) - 1, lanes=lane, default=default)
 
 
 def shape(name: str, field: str) -> Operand:
     """A packed nhwc shape."""
-    return lanes(name, field, Lane("n", 1, 4096), Lane("h", 1, 4096), Lane("w", 1, 4096), Lane("c", 1, 16384))
+    extents = (Lane(letter, 1, LARGEST_EXTENT) for letter in "nhw")
+    return lanes(name, field, *extents, Lane("c", 1, LARGEST_CHANNELS))
 
 
 def pads(name: str, field: str) -> Operand:
     """Packed top, bottom, left, right."""
     names = ("top", "bottom", "left", "right")
-    return lanes(name, field, *(Lane(n, 0, 1023) for n in names), default=0)
+    return lanes(name, field, *(Lane(n, 0, LARGEST_PAD) for n in names), default=0)
 
 
 def window(name: str = "window", field: str = "swr") -> Operand:
     """Packed kernel and stride: Kx, Ky, Sx, Sy."""
+    kernel = (Lane(n, 1, LARGEST_KERNEL) for n in ("kx", "ky"))
+    stride = (Lane(n, 1, LARGEST_STRIDE) for n in ("sx", "sy"))
+    return lanes(name, field, *kernel, *stride)
+
+
+def dilation() -> Operand:
+    """Packed dilation along w and h: d0, d1; 1 and 1 by default."""
+    names = ("d0", "d1")
     return lanes(
-        name, field, Lane("kx", 1, 255), Lane("ky", 1, 255), Lane("sx", 1, 1023), Lane("sy", 1, 1023)
+        "dilation", "dilation", *(Lane(n, 1, LARGEST_DILATION) for n in names), default=(1 << LANE_BITS) | 1
     )
 
 

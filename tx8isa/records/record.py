@@ -13,6 +13,7 @@ from enum import Enum, IntEnum
 from typing import Any
 
 from tx8isa.numbers.formats import Format
+from tx8isa.numbers.limits import LANE_BITS
 
 
 class Engine(IntEnum):
@@ -96,6 +97,11 @@ class Operand:
     @property
     def is_address(self) -> bool:
         return bool(self.memory)
+
+    def lane_shift(self, name: str) -> int:
+        """The lowest bit of a lane in the word of a packed operand; ValueError when it has no such lane."""
+        position = [lane.name for lane in self.lanes].index(name)
+        return LANE_BITS * (len(self.lanes) - 1 - position)
 
 
 @dataclass(frozen=True, slots=True)

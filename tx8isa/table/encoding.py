@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from tx8isa.numbers.formats import STORAGE_BITS, Format
+from tx8isa.numbers.limits import LANE_BITS, LANE_MASK
 from tx8isa.records.record import Engine, Instruction, Operand
 
 from .registry import instructions
@@ -175,14 +176,13 @@ def pack_lanes(parts: tuple[int, ...] | list[int]) -> int:
     """16-bit numbers to one word, the first in the highest lane."""
     value = 0
     for part in parts:
-        value = value << 16 | part
+        value = value << LANE_BITS | part
     return value
 
 
 def unpack_lanes(operand: Operand, value: int) -> tuple[int, ...]:
     """The 16-bit numbers of a packed operand, first (highest) lane first."""
-    count = len(operand.lanes)
-    return tuple(value >> 16 * (count - 1 - i) & 0xFFFF for i in range(count))
+    return tuple(value >> operand.lane_shift(lane.name) & LANE_MASK for lane in operand.lanes)
 
 
 def argument_values(
@@ -202,5 +202,4 @@ def _argument(instruction: Instruction, argument: str | int, values: tuple[int, 
     if not lane:
         return values[index]
     operand = instruction.operands[index]
-    position = [entry.name for entry in operand.lanes].index(lane)
-    return unpack_lanes(operand, values[index])[position]
+    return values[index] >> operand.lane_shift(lane) & LANE_MASK

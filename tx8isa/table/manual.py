@@ -109,14 +109,14 @@ FAMILIES = (
 """CT and TDMA share one numbering of opcodes, so a family of theirs is a set of opcodes."""
 
 SCALAR_GROUPS = (
-    ScalarGroup("rv_i", "RV64I"),
-    ScalarGroup("rv_w", "RV64I, 32-bit operations"),
-    ScalarGroup("rv_m", "M: multiply and divide"),
-    ScalarGroup("rv_f", "F: single precision"),
-    ScalarGroup("rv_d", "D: double precision"),
-    ScalarGroup("rv_zicsr", "Zicsr: control and status registers"),
-    ScalarGroup("rv_zifencei", "Zifencei"),
-    ScalarGroup("rv_priv", "Machine mode"),
+    ScalarGroup("i", "RV64I"),
+    ScalarGroup("w", "RV64I, 32-bit operations"),
+    ScalarGroup("m", "M: multiply and divide"),
+    ScalarGroup("f", "F: single precision"),
+    ScalarGroup("d", "D: double precision"),
+    ScalarGroup("zicsr", "Zicsr: control and status registers"),
+    ScalarGroup("zifencei", "Zifencei"),
+    ScalarGroup("priv", "Machine mode"),
 )
 
 

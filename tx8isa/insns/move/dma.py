@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from tx8isa.families.nest import block_not_empty, element_span, element_stream, whole_bytes
 from tx8isa.numbers.formats import DMA_FORMATS
+from tx8isa.numbers.limits import LARGEST_BLOCK_STRIDE
 from tx8isa.records.meaning import Load, Store
 from tx8isa.records.operands import count, ddr, format_suffix, spm
 from tx8isa.records.record import Engine, Instruction, Operand, register
 
-_STRIDE_MAX = (1 << 32) - 1
 _LOOPS: tuple[Operand, ...] = tuple(
     operand
     for level in range(3)
     for operand in (
-        count(f"stride{level}", f"stride{level}", 0, _STRIDE_MAX, default=0),
-        count(f"iter{level}", f"iteration{level}", 1, (1 << 24) - 1, default=1),
+        count(f"stride{level}", f"stride{level}", 0, LARGEST_BLOCK_STRIDE, default=0),
+        count(f"iter{level}", f"iteration{level}", 1, default=1),
     )
 )
 _STRIDED = ("@format", "n", *(o.name for o in _LOOPS))

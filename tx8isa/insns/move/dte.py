@@ -7,15 +7,16 @@ several destinations at addresses of their own, a program writes the registers o
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from tx8isa.families.nest import block_not_empty, element_span, element_stream
+from tx8isa.numbers.limits import LARGEST_BLOCK_STRIDE
 from tx8isa.records.meaning import Action, Control
-from tx8isa.records.operands import count, linear
-from tx8isa.records.record import Engine, Extent, Instruction, Operand, register
+from tx8isa.records.operands import count, ddr, linear
+from tx8isa.records.record import Engine, Instruction, Operand, register
 
 TILE_SET_BITS = 32
 """Tiles that a set can name: as many as the DTE has destinations (spec)."""
-_STRIDE_MAX = (1 << 32) - 1
 
 
 def scattered(bits: int, n: int, tiles: int) -> int:
@@ -39,8 +40,7 @@ def rows_stream(bits: int, n: int, trips: int) -> int:
 def _address(name: str, role: str, memory: str, length: Callable[..., int], *arguments: str | int) -> Operand:
     """A byte address in the SPM (``spm``), in DDR in the engines' view (``ddr``) or in either (``any``)."""
     field = "dst 0" if name == "dst" else "src"
-    extent = Extent(length, (8, "n", *arguments))
-    return Operand(name, field, 2, 40, 0, (1 << 40) - 1, memory=memory, role=role, extent=extent)
+    return replace(ddr(name, field, role, length, 8, "n", *arguments), memory=memory)
 
 
 def _loops(side: str, levels: int) -> tuple[Operand, ...]:
@@ -49,7 +49,7 @@ def _loops(side: str, levels: int) -> tuple[Operand, ...]:
         operand
         for level in range(levels)
         for operand in (
-            count(f"{side}stride{level}", f"{side}stride{level}", 0, _STRIDE_MAX, default=0),
+            count(f"{side}stride{level}", f"{side}stride{level}", 0, LARGEST_BLOCK_STRIDE, default=0),
             count(f"{side}iter{level}", f"{side}iteration{level}", 1, default=1),
         )
     )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from tx8isa.families.nest import block_not_empty, fill_span, span
 from tx8isa.numbers.formats import MOVE_FORMATS
+from tx8isa.numbers.limits import SPM_ADDRESS_BITS
 from tx8isa.records.meaning import Fill, Nest
 from tx8isa.records.operands import count, format_suffix, rule, scalar, spm
 from tx8isa.records.record import Engine, Instruction, Operand, register
 
-_ADDRESS_SPACE = (1 << 22) - 1
+_ADDRESS_SPACE = (1 << SPM_ADDRESS_BITS) - 1
 
 
 def _loops(side: str) -> tuple[Operand, ...]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from tx8isa.families.aligned import tensor
 from tx8isa.families.matrix import FLOAT_INPUTS, apart, float_result, formats
 from tx8isa.numbers.layouts import batch_bytes
+from tx8isa.numbers.limits import LANE_BITS, LANE_MASK
 from tx8isa.records.meaning import Convolution, Direction
-from tx8isa.records.operands import lanes, pads, rule, shape, spm, window
-from tx8isa.records.record import Engine, Instruction, Lane, register
+from tx8isa.records.operands import dilation, pads, rule, shape, spm, window
+from tx8isa.records.record import Engine, Instruction, register
 
 
 def _lane(word: int, lane: int) -> int:
     """16-bit lane of a packed operand, 0 the lowest."""
-    return word >> 16 * lane & 0xFFFF
+    return word >> LANE_BITS * lane & LANE_MASK
 
 
 def _extent(size: int, before: int, after: int, k: int, d: int, s: int, unpads: int) -> int:
@@ -116,7 +117,7 @@ register(
             window(),
             pads("pad", "pdr"),
             pads("unpad", "unpdr"),
-            lanes("dilation", "dilation", Lane("d0", 1, 1023), Lane("d1", 1, 1023), default=(1 << 16) | 1),
+            dilation(),
         ),
         FLOAT_INPUTS,
         Convolution(Direction.BACKWARD),

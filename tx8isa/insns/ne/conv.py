@@ -18,8 +18,8 @@ from tx8isa.families.matrix import (
 )
 from tx8isa.numbers.layouts import batch_bytes
 from tx8isa.records.meaning import Convolution
-from tx8isa.records.operands import lanes, pads, rule, shape, spm, window
-from tx8isa.records.record import Engine, Instruction, Lane, register
+from tx8isa.records.operands import dilation, pads, rule, shape, spm, window
+from tx8isa.records.record import Engine, Instruction, register
 
 
 def _weights(bits: int, kx: int, ky: int, out_channels: int, in_channels: int) -> int:
@@ -93,7 +93,7 @@ register(
             window(),
             pads("pad", "pdr"),
             pads("unpad", "unpdr"),
-            lanes("dilation", "dilation", Lane("d0", 1, 1023), Lane("d1", 1, 1023), default=(1 << 16) | 1),
+            dilation(),
             *vectors("dst_shape.c"),
             zero_point("zp_a", "quant_zp_pre"),
             zero_point("zp_out", "quant_zp_cur"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tx8isa.families.aligned import matrices
 from tx8isa.families.matrix import INPUTS, apart, formats, post_rules, shifts, switches, vectors, zero_point
+from tx8isa.numbers.limits import LARGEST_CHANNELS, LARGEST_EXTENT, LARGEST_ROWS
 from tx8isa.records.meaning import Matrix
 from tx8isa.records.operands import control, count, rule, spm
 from tx8isa.records.record import Engine, Instruction, register
@@ -68,11 +69,11 @@ register(
                 "inpsum_en",
                 switched_by="inpsum_en",
             ),
-            count("m", "gemm_m", 1, 65535),
-            count("k", "gemm_k", 1, 16384),
-            count("n", "gemm_n", 1, 16384),
-            count("lb", "gemm_lb", 1, 4096, default=1),
-            count("rb", "gemm_rb", 1, 4096, default=1),
+            count("m", "gemm_m", 1, LARGEST_ROWS),
+            count("k", "gemm_k", 1, LARGEST_CHANNELS),
+            count("n", "gemm_n", 1, LARGEST_CHANNELS),
+            count("lb", "gemm_lb", 1, LARGEST_EXTENT, default=1),
+            count("rb", "gemm_rb", 1, LARGEST_EXTENT, default=1),
             *vectors("n"),
             zero_point("zp_a", "quant_zp_pre"),
             zero_point("zp_b", "quant_reserved"),
