@@ -9,7 +9,7 @@ BUILD := build
 
 DIGITS := examples/digits
 NETWORKS := examples/networks
-KERNEL_TESTS := $(wildcard tests/emulator/native/test_native.py tests/test_*kernel*.py)
+KERNEL_TESTS := tests/emulator/native tests/emulator/kernels
 
 .PHONY: help demo test long bench coverage clean
 .NOTPARALLEL:  # two installations into one .venv would disturb each other
@@ -38,6 +38,7 @@ demo: $(VENV)/demo.stamp
 # Neighbouring tests need the same kernels: in one process each of them is compiled once.
 test: $(VENV)/test.stamp
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2 --dist worksteal
 

@@ -18,7 +18,9 @@ SEEDS = range(20)
 def test_network(seed: int, tmp_path: Path) -> None:
     net, made = drawn(seed)
     found = problems(made, inputs_of(net), setting(seed), tmp_path)
-    assert not found, f"{setting(seed)}; python tests/support/network_draws.py {seed} {seed + 1}: {found}"
+    assert not found, (
+        f"{setting(seed)}; python tests/support/networks/network_draws.py {seed} {seed + 1}: {found}"
+    )
 
 
 def test_the_networks_are_of_many_kinds() -> None:

@@ -16,9 +16,9 @@ import pytest
 
 import fuzz_guard
 from c_tools import build, needs_gcc
-from paths import ROOT, TESTS
+from paths import TESTS
 
-SUPPORT = TESTS / "support"
+EXAMPLES = TESTS / "support" / "fuzz"
 
 
 def run(kind: str, first: int, count: int, timeout: float, **environment: str) -> list[str]:
@@ -27,13 +27,12 @@ def run(kind: str, first: int, count: int, timeout: float, **environment: str) -
         sys.executable,
         "-X",
         "faulthandler",
-        str(SUPPORT / "fuzz_child.py"),
+        str(EXAMPLES / "fuzz_child.py"),
         kind,
         str(first),
         str(count),
     ]
-    paths = os.pathsep.join([str(SUPPORT), str(ROOT), os.environ.get("PYTHONPATH", "")])
-    variables = {**os.environ, "PYTHONPATH": paths, **environment}
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment}
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=variables)
     except subprocess.TimeoutExpired as expired:
@@ -61,7 +60,7 @@ def test_what_leaves_a_memory_ends_the_process(offset: int) -> None:
     read = "import ctypes, fuzz_guard; a = fuzz_guard.guarded(100); "
     read += f"ctypes.string_at(a.ctypes.data + {offset}, 1)"
     for text, status in ((read, -signal.SIGSEGV), (read.replace(f"+ {offset}", "+ 99"), 0)):
-        done = subprocess.run([sys.executable, "-c", text], cwd=SUPPORT, capture_output=True, check=False)
+        done = subprocess.run([sys.executable, "-c", text], cwd=EXAMPLES, capture_output=True, check=False)
         assert done.returncode == status, done.stderr
 
 

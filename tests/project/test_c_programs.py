@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from c_programs import PROGRAMS
-from c_tools import EXAMPLES, HEADERS, ROOT, build, make, needs_gcc, run_with
+from c_tools import EXAMPLES, HEADERS, PROGRAMS, ROOT, build, make, needs_gcc, run_with
 from documents import blocks
 from emulator import Fault
 from emulator.program import load

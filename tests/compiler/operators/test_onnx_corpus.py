@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 import onnx_cases
-from corpus_cases import LISTS, Result, main, names_of, run_case, table
+from corpus_cases import Result, main, names_of, run_case, table
+from paths import TESTS
+
+LISTS = TESTS / "data" / "corpus"
 
 NODES = onnx_cases.read_list(LISTS / "dev_node_tests.txt")
 FRAMEWORK = onnx_cases.read_list(LISTS / "dev_framework_tests.txt")

@@ -20,7 +20,9 @@ def test_random_call(op: str) -> None:
         problem = case.problem()
         if problem is not None:
             case.keep()
-        assert problem is None, f"{case.name}: {problem}; python tests/support/operator_cases.py {case.name}"
+        assert problem is None, (
+            f"{case.name}: {problem}; python tests/support/networks/operator_cases.py {case.name}"
+        )
 
 
 def test_a_kept_case_is_the_same_when_it_is_read_again(

@@ -1,7 +1,7 @@
 """Functions of one operand: all patterns of FP16 and BF16, and many of FP32 and TF32.
 
 An exact operation must be rounded correctly, a transcendental function be within 1 ulp of the format;
-``python tests/support/exact_report.py`` prints how far it is.
+``python tests/support/kernels/exact_report.py`` prints how far it is.
 """
 
 from __future__ import annotations

@@ -258,7 +258,7 @@ def test_stores_wrap_in_both_modes():
 MOVE_SCRIPT = """
 import ctypes
 import sys
-sys.path.insert(0, "tests/support")
+sys.path.insert(0, "tests/support/kernels")
 from emulator import native
 from native_kernels import move_down, move_down
 buffer = ctypes.create_string_buffer(b"abcdefgh", 8)

@@ -12,8 +12,7 @@ import pytest
 import asm
 import compiler
 from asm.image import read_image, write_image
-from c_programs import PROGRAMS
-from c_tools import make, needs_gcc
+from c_tools import PROGRAMS, make, needs_gcc
 from chip_bench import build
 from compiler.frontend.json.reader import load_graph
 from compiler_harness import draw, one, small_machine

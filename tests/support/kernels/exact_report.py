@@ -1,4 +1,6 @@
-"""Prints the worst error of every elementary function: ``python tests/support/exact_report.py [PATTERNS]``.
+"""Prints the worst error of every elementary function.
+
+    python tests/support/kernels/exact_report.py [PATTERNS]
 
 All patterns of FP16 and BF16; of FP32 and TF32 about PATTERNS (default 100,000), half of them random.
 """

@@ -1,6 +1,6 @@
 """Random calls of operators, compiled, run on the emulated chip and compared with ONNX's reference evaluator.
 
-    python tests/support/operator_cases.py NAME      run a case again that failed
+    python tests/support/networks/operator_cases.py NAME      run a case again that failed
 
 A case that fails is kept as NAME.json and NAME.npz in build/operator_cases.
 """

@@ -1,8 +1,8 @@
 """Runs the onnx package's own tests through tx8cc and the emulator, and counts what comes of them.
 
-    python tests/support/corpus_cases.py tests/data/corpus/dev_node_tests.txt
-    python tests/support/corpus_cases.py --dtype bf16 --only Softmax,Conv tests/data/corpus/*.txt
-    python tests/support/corpus_cases.py test_relu pytorch-converted/test_Conv2d
+    python tests/support/networks/corpus_cases.py tests/data/corpus/dev_node_tests.txt
+    python tests/support/networks/corpus_cases.py --dtype bf16 --only Softmax,Conv tests/data/corpus/*.txt
+    python tests/support/networks/corpus_cases.py test_relu pytorch-converted/test_Conv2d
 
 A case passes, or it is ``unsupported`` (refused in one line that names the operator), or it FAILs: a wrong
 value, another error, a fault. The exit status is 1 when any failed.
@@ -32,10 +32,7 @@ from compiler.evaluation.tolerance import Kind, judge
 from compiler.frontend.onnx.importer import load_onnx
 from compiler.graph import Array
 from compiler.tools import run
-from paths import ROOT
 from tx8isa.errors import Tx8Error
-
-LISTS = ROOT / "tests" / "data" / "corpus"
 
 #: Operators that give values as they are.
 _MOVEMENT = {

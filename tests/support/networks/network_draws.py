@@ -1,6 +1,6 @@
 """Draws random small networks, compiles and runs them, and compares with onnxruntime.
 
-python tests/support/network_draws.py 200 260        the networks of these seeds
+python tests/support/networks/network_draws.py 200 260        the networks of these seeds
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from emulator.program import load
 from paths import ROOT
 
 EXAMPLES = ROOT / "examples" / "c"
+PROGRAMS = ("hello", "vector_add", "batchnorm", "gemm", "ring", "floats")
 HEADERS = ROOT / "tx8isa" / "include"
 GCC = "riscv64-unknown-elf-gcc"
 FLAGS = [
