@@ -26,13 +26,17 @@ def only_entry() -> Iterator[None]:
     if None in original.values():
         yield
         return
+    inherited = {(owner, name) for owner, name, _ in PATCHES if name not in vars(owner)}
     for owner, name, instead in PATCHES:
         setattr(owner, name, instead(original[owner, name]))
     try:
         yield
     finally:
         for (owner, name), method in original.items():
-            setattr(owner, name, method)
+            if (owner, name) in inherited:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, method)
 
 
 def _nothing(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -30,7 +30,7 @@ def texts() -> Iterator[tuple[str, str]]:
             for s in sorted(subfolders)
             if s == ".ci" or not (s.startswith(".") or s in made_here or s.endswith(".egg-info"))
         ]
-        for name in sorted(names):
+        for name in sorted(set(names) - {".git"}):  # a file in a linked worktree
             path = Path(folder, name)
             data = path.read_bytes()
             if not name.startswith(".coverage") and b"\0" not in data and not path.is_symlink():

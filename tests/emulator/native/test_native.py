@@ -260,7 +260,7 @@ import ctypes
 import sys
 sys.path.insert(0, "tests/support/kernels")
 from emulator import native
-from native_kernels import move_down, move_down
+from native_kernels import move_down
 buffer = ctypes.create_string_buffer(b"abcdefgh", 8)
 native.call(native.compile_kernel(move_down, "move", 2), ctypes.addressof(buffer), 8)
 print(buffer.raw.decode(), "numba" in sys.modules)
