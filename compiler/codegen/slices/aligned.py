@@ -98,9 +98,9 @@ def aligned_bytes(positions: int, channels: int, fmt: Format) -> int:
     return batch_bytes(positions, channels, fmt.bits) + LINE_BYTES
 
 
-def slice_buffer(k: Kernel, name: str, fmt: Format, grid: Grid, channels: int) -> Aligned:
+def slice_buffer(kernel: Kernel, name: str, fmt: Format, grid: Grid, channels: int) -> Aligned:
     """A new slice without content."""
-    base = k.buffer(name, aligned_bytes(grid.room * grid.width, channels, fmt))
+    base = kernel.buffer(name, aligned_bytes(grid.room * grid.width, channels, fmt))
     return Aligned(base, fmt, grid, channels)
 
 
@@ -165,25 +165,27 @@ def _rows(
     return dma_loops([stride for _, stride in outer + inner], [extent for extent, _ in outer + inner])
 
 
-def load_slice(k: Kernel, name: str, tensor: DdrTensor, at: Place, grid: Grid, channels: int) -> Aligned:
+def load_slice(kernel: Kernel, name: str, tensor: DdrTensor, at: Place, grid: Grid, channels: int) -> Aligned:
     """Read ``channels`` channels of a grid of positions of a tensor [N, ..., C], blocked or compact."""
     if not tensor.blocked:
         first, step = _first(tensor, at), tensor.shape[-1]
-        return load_aligned(k, name, tensor, first, step, grid, channels, at.row_step)
-    target = slice_buffer(k, name, tensor.fmt, grid, channels)
+        return load_aligned(kernel, name, tensor, first, step, grid, channels, at.row_step)
+    target = slice_buffer(kernel, name, tensor.fmt, grid, channels)
     for run in blocked_runs(tensor, at, grid, channels):
-        k.emit(f"rdma.{tensor.fmt.token}", dst=target.plane(run.plane), src=tensor.at(run.first), **run.loops)
+        kernel.emit(
+            f"rdma.{tensor.fmt.token}", dst=target.plane(run.plane), src=tensor.at(run.first), **run.loops
+        )
     return target
 
 
-def store_slice(k: Kernel, source: Aligned, tensor: DdrTensor, at: Place) -> None:
+def store_slice(kernel: Kernel, source: Aligned, tensor: DdrTensor, at: Place) -> None:
     """Write a slice to its place in a tensor [N, ..., C], blocked or compact; whole rows of it."""
     if not tensor.blocked:
-        store_aligned(k, source, tensor, _first(tensor, at), tensor.shape[-1])
+        store_aligned(kernel, source, tensor, _first(tensor, at), tensor.shape[-1])
         return
     for run in blocked_runs(tensor, at, source.grid, source.channels):
         place = source.plane(run.plane)
-        k.emit(f"wdma.{tensor.fmt.token}", dst=tensor.at(run.first), src=place, **run.loops)
+        kernel.emit(f"wdma.{tensor.fmt.token}", dst=tensor.at(run.first), src=place, **run.loops)
 
 
 def _first(tensor: DdrTensor, at: Place) -> Value:
@@ -193,7 +195,7 @@ def _first(tensor: DdrTensor, at: Place) -> Value:
 
 
 def load_aligned(
-    k: Kernel,
+    kernel: Kernel,
     name: str,
     tensor: DdrTensor,
     first: Value,
@@ -208,41 +210,41 @@ def load_aligned(
     Rows of the slice are ``row_step`` rows apart. It goes ``into`` a place of the caller or a new buffer.
     """
     if into is None:
-        target = slice_buffer(k, name, tensor.fmt, grid, channels)
+        target = slice_buffer(kernel, name, tensor.fmt, grid, channels)
     else:
         target = Aligned(into, tensor.fmt, grid, channels)
     whole, rest = divmod(channels, BLOCK)
     at = Place(0, 0, row_step=row_step)
     if whole:
         loops = _rows(at, grid, step, BLOCK, [(whole, BLOCK)])
-        k.emit(f"rdma.{tensor.fmt.token}", dst=target.base, src=tensor.at(first), **loops)
+        kernel.emit(f"rdma.{tensor.fmt.token}", dst=target.base, src=tensor.at(first), **loops)
     if rest:
         source, place = tensor.at(first + whole * BLOCK), target.plane(whole)
         loops = _rows(at, grid, step, rest, [])
         if rest == _stored_width(target):
-            k.emit(f"rdma.{tensor.fmt.token}", dst=place, src=source, **loops)
+            kernel.emit(f"rdma.{tensor.fmt.token}", dst=place, src=source, **loops)
         else:
-            compact = k.buffer(f"{name}_tail", grid.room * grid.width * rest * tensor.bytes_each)
-            k.emit(f"rdma.{tensor.fmt.token}", dst=compact, src=source, **loops)
+            compact = kernel.buffer(f"{name}_tail", grid.room * grid.width * rest * tensor.bytes_each)
+            kernel.emit(f"rdma.{tensor.fmt.token}", dst=compact, src=source, **loops)
             shape: list[Value] = [1, grid.height, grid.width, rest]
-            k.emit(
+            kernel.emit(
                 f"td.channelnorm.{tensor.fmt.token}", dst=place, src0=compact, shape=shape, dst_shape=shape
             )
     return target
 
 
-def store_aligned(k: Kernel, source: Aligned, tensor: DdrTensor, first: Value, step: int) -> None:
+def store_aligned(kernel: Kernel, source: Aligned, tensor: DdrTensor, first: Value, step: int) -> None:
     """Write a slice; position p begins at element ``first + p * step`` of the tensor."""
     whole, rest = divmod(source.channels, BLOCK)
     positions, each = source.grid.positions, tensor.bytes_each
     if whole:
         loops = dma_loops((BLOCK, step, 1), (whole, positions, BLOCK))
-        k.emit(f"wdma.{tensor.fmt.token}", dst=tensor.at(first), src=source.base, **loops)
+        kernel.emit(f"wdma.{tensor.fmt.token}", dst=tensor.at(first), src=source.base, **loops)
     if rest:
         data, width = source.plane(whole), _stored_width(source)
         if rest != width:
-            compact = k.buffer("compact", source.grid.room * source.grid.width * rest * each)
-            k.emit(
+            compact = kernel.buffer("compact", source.grid.room * source.grid.width * rest * each)
+            kernel.emit(
                 "td.gatherscatter",
                 dst=compact,
                 src0=data,
@@ -255,7 +257,7 @@ def store_aligned(k: Kernel, source: Aligned, tensor: DdrTensor, first: Value, s
             data = compact
         loops = dma_loops((step, 1), (positions, rest))
         target = tensor.at(first + whole * BLOCK)
-        k.emit(f"wdma.{tensor.fmt.token}", dst=target, src=data, **loops)
+        kernel.emit(f"wdma.{tensor.fmt.token}", dst=target, src=data, **loops)
 
 
 def _stored_width(slice_: Aligned) -> int:
@@ -263,25 +265,25 @@ def _stored_width(slice_: Aligned) -> int:
     return slice_.tail or BLOCK
 
 
-def widened_slice(k: Kernel, source: Aligned) -> Aligned:
+def widened_slice(kernel: Kernel, source: Aligned) -> Aligned:
     """The slice in FP32."""
     if source.fmt in WIDE:
         return source.at(source.base, Format.FP32)
-    target = slice_buffer(k, "wide", Format.FP32, source.grid, source.channels)
-    convert(k, target.base, source.base, source.elements, source.fmt, Format.FP32)
+    target = slice_buffer(kernel, "wide", Format.FP32, source.grid, source.channels)
+    convert(kernel, target.base, source.base, source.elements, source.fmt, Format.FP32)
     return target
 
 
-def narrowed_slice(k: Kernel, source: Aligned, fmt: Format) -> Aligned:
+def narrowed_slice(kernel: Kernel, source: Aligned, fmt: Format) -> Aligned:
     """An FP32 slice rounded once to ``fmt``."""
     if fmt is Format.FP32:
         return source
-    target = slice_buffer(k, "narrow", fmt, source.grid, source.channels)
-    convert(k, target.base, source.base, source.elements, Format.FP32, fmt)
+    target = slice_buffer(kernel, "narrow", fmt, source.grid, source.channels)
+    convert(kernel, target.base, source.base, source.elements, Format.FP32, fmt)
     return target
 
 
-def per_channel(k: Kernel, name: str, data: Aligned, vector: Value) -> None:
+def per_channel(kernel: Kernel, name: str, data: Aligned, vector: Value) -> None:
     """data = data name vector, in place, with one FP32 element of ``vector`` per stored channel.
 
     The loop form takes a unit of 64 per plane; a single plane or a tail is the form without loop.
@@ -289,7 +291,7 @@ def per_channel(k: Kernel, name: str, data: Aligned, vector: Value) -> None:
     positions, token = data.grid.positions, data.fmt.token
     group = positions * BLOCK
     if data.planes > 1:
-        k.emit(
+        kernel.emit(
             f"ct.{name}.vuv_loop.{token}",
             dst=data.base,
             src0=data.base,
@@ -300,25 +302,25 @@ def per_channel(k: Kernel, name: str, data: Aligned, vector: Value) -> None:
             full_unit=BLOCK * data.planes,
         )
     elif data.planes:
-        Vector(k, data.fmt, group).vuv(name, data.base, data.base, vector, BLOCK)
+        Vector(kernel, data.fmt, group).vuv(name, data.base, data.base, vector, BLOCK)
     if data.tail:
         place, unit = data.plane(data.planes), vector + data.planes * BLOCK * data.fmt.bits // 8
-        Vector(k, data.fmt, positions * data.tail).vuv(name, place, place, unit, data.tail)
+        Vector(kernel, data.fmt, positions * data.tail).vuv(name, place, place, unit, data.tail)
 
 
-def spread(k: Kernel, target: Aligned, vector: Value) -> None:
+def spread(kernel: Kernel, target: Aligned, vector: Value) -> None:
     """Write FP32 ``vector``, one element per stored channel, to every position of a slice."""
     together = max(1, MOST_POSITIONS // (target.grid.room * target.grid.width))
     for first in range(0, target.planes, together):
         planes = min(together, target.planes - first)
-        _spread(k, target, first, planes, BLOCK, vector)
+        _spread(kernel, target, first, planes, BLOCK, vector)
     if target.tail:
-        _spread(k, target, target.planes, 1, target.tail, vector)
+        _spread(kernel, target, target.planes, 1, target.tail, vector)
 
 
-def _spread(k: Kernel, target: Aligned, first: int, planes: int, width: int, vector: Value) -> None:
+def _spread(kernel: Kernel, target: Aligned, first: int, planes: int, width: int, vector: Value) -> None:
     size, positions = 4 * width, target.grid.positions
-    k.emit(
+    kernel.emit(
         "td.gatherscatter",
         dst=target.plane(first),
         src0=vector + 4 * BLOCK * first,
@@ -340,7 +342,7 @@ class ChannelVector:
     padded: bool
 
 
-def channel_vector(k: Kernel, name: str, tensor: DdrTensor, scale: float = 1.0) -> ChannelVector:
+def channel_vector(kernel: Kernel, name: str, tensor: DdrTensor, scale: float = 1.0) -> ChannelVector:
     """Prepare a vector of one value per channel; a constant keeps the precision of the graph.
 
     ``scale`` is multiplied in; only a constant may have one other than 1.
@@ -351,21 +353,21 @@ def channel_vector(k: Kernel, name: str, tensor: DdrTensor, scale: float = 1.0) 
         return ChannelVector(tensor, False)
     values = np.asarray(tensor.value, np.float64).reshape(-1) * scale
     data: Array = np.concatenate([values, np.zeros(BLOCK)]).astype(np.float32)
-    symbol = k.constant(name, Format.FP32, data).symbol
+    symbol = kernel.constant(name, Format.FP32, data).symbol
     return ChannelVector(DdrTensor(symbol, Format.FP32, data.shape), True)
 
 
-def load_vector(k: Kernel, name: str, vector: ChannelVector, first: Value, channels: int) -> Value:
+def load_vector(kernel: Kernel, name: str, vector: ChannelVector, first: Value, channels: int) -> Value:
     """Read the values of ``channels`` channels as FP32, padded to the stored channels."""
     stored = aligned_channels(channels, BLOCK)
     tensor = vector.tensor
-    target = k.buffer(name, stored * tensor.bytes_each)
+    target = kernel.buffer(name, stored * tensor.bytes_each)
     count = stored
     if not vector.padded:
         count = channels
-        k.emit(f"td.memset.{tensor.fmt.token}", dst=target, value=0.0, n=stored)
-    k.emit(f"rdma.{tensor.fmt.token}", dst=target, src=tensor.at(first), n=count)
-    return widened(k, target, stored, stored, tensor.fmt)
+        kernel.emit(f"td.memset.{tensor.fmt.token}", dst=target, value=0.0, n=stored)
+    kernel.emit(f"rdma.{tensor.fmt.token}", dst=target, src=tensor.at(first), n=count)
+    return widened(kernel, target, stored, stored, tensor.fmt)
 
 
 def stored_elements(tensor: DdrTensor) -> int:

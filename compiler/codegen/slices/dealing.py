@@ -17,12 +17,12 @@ from tx8isa.numbers.division import ceil_div
 from .tensors import Stretch, stretches
 
 
-def coordinates(k: Kernel, parts: Sequence[int]) -> list[Value]:
+def coordinates(kernel: Kernel, parts: Sequence[int]) -> list[Value]:
     """The place of this tile in a grid of ``parts``, the last axis fastest.
 
     Tiles that the grid has no place for lie beyond the end of its first axis.
     """
-    rest: Value = k.tile if k.target.tiles > 1 else 0
+    rest: Value = kernel.tile if kernel.target.tiles > 1 else 0
     found: list[Value] = []
     for extent in reversed(parts[1:]):
         found.append(rest % extent)
@@ -74,15 +74,15 @@ def share(extent: int, parts: int, place: Value, size: int) -> Share:
 
 
 @contextmanager
-def slices(k: Kernel, own: Share) -> Iterator[tuple[Value, Value]]:
+def slices(kernel: Kernel, own: Share) -> Iterator[tuple[Value, Value]]:
     """The slices of a share: where each begins, and how long it is."""
     if own.most == 1:
-        with k.loop(minimum(own.length, 1)):
-            yield k.let(own.begin), own.size if own.even else k.let(within(own.length, 1, own.size))
+        with kernel.loop(minimum(own.length, 1)):
+            yield kernel.let(own.begin), own.size if own.even else kernel.let(within(own.length, 1, own.size))
         return
-    with k.loop(own.end, own.begin, own.size) as begin:
+    with kernel.loop(own.end, own.begin, own.size) as begin:
         left = within(own.end - begin, 1, own.longest)
-        yield begin, own.size if own.even else k.let(within(minimum(own.size, left), 1, own.size))
+        yield begin, own.size if own.even else kernel.let(within(minimum(own.size, left), 1, own.size))
 
 
 def within(value: Value, low: int, high: int) -> Value:

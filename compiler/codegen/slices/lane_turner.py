@@ -21,16 +21,18 @@ _EACH = 2
 """Bytes of an element of rows."""
 
 
-def identity(k: Kernel, size: int, fmt: Format) -> Value:
+def identity(kernel: Kernel, size: int, fmt: Format) -> Value:
     """The identity [size, size] in a format that the matrix engine takes, loaded once."""
-    return loaded_matrix(k, "identity", np.eye(size), fmt)
+    return loaded_matrix(kernel, "identity", np.eye(size), fmt)
 
 
-def loaded_matrix(k: Kernel, name: str, matrix: Array, fmt: Format) -> Value:
+def loaded_matrix(kernel: Kernel, name: str, matrix: Array, fmt: Format) -> Value:
     """A known matrix in a format that the matrix engine takes, loaded once."""
     image = pack(stored(matrix, fmt), fmt, Layout.CX).view(storage_dtype(fmt))
-    buffer = k.buffer(name, image.nbytes)
-    k.emit(f"rdma.{fmt.token}", dst=buffer, src=k.constant(f"{name}_data", fmt, image), n=image.size)
+    buffer = kernel.buffer(name, image.nbytes)
+    kernel.emit(
+        f"rdma.{fmt.token}", dst=buffer, src=kernel.constant(f"{name}_data", fmt, image), n=image.size
+    )
     return buffer
 
 
@@ -40,28 +42,28 @@ class LaneTurner:
     Its tables lie in the scratchpad from here on.
     """
 
-    def __init__(self, k: Kernel, axis: int, width: int) -> None:
-        self.k, self.axis, self.width = k, axis, width
+    def __init__(self, kernel: Kernel, axis: int, width: int) -> None:
+        self.kernel, self.axis, self.width = kernel, axis, width
         self.whole, self.rest = divmod(axis, BLOCK)
-        self.forward = ByteTransposer(k, _EACH, width, width)
+        self.forward = ByteTransposer(kernel, _EACH, width, width)
         self.back = self.forward
         if width != BLOCK and self.whole:
-            self.back = ByteTransposer(k, _EACH, BLOCK, BLOCK)
-        self.edge = ByteTransposer(k, _EACH, self.rest, stored_width(self.rest)) if self.rest else None
+            self.back = ByteTransposer(kernel, _EACH, BLOCK, BLOCK)
+        self.edge = ByteTransposer(kernel, _EACH, self.rest, stored_width(self.rest)) if self.rest else None
 
     def to_lanes(self, rows: Aligned, target: Value) -> None:
         """target = the rows as FP32 lanes; those beyond the number of rows are 0."""
         columns = rows.planes * BLOCK + rows.tail
         turned = self.forward.turn(rows.base, columns, rows.grid.positions)
-        convert(self.k, target, turned, self.axis * self.width, rows.fmt, Format.FP32)
+        convert(self.kernel, target, turned, self.axis * self.width, rows.fmt, Format.FP32)
 
     def store(self, lanes: Value, count: Value, target: DdrTensor, first: Value) -> None:
         """Write ``count`` FP32 lanes as rows of a tensor from element ``first`` on, rounded once."""
-        k, width = self.k, self.width
-        narrow = k.buffer("narrow", _EACH * self.axis * width)
-        convert(k, narrow, lanes, self.axis * width, Format.FP32, target.fmt)
+        kernel, width = self.kernel, self.width
+        narrow = kernel.buffer("narrow", _EACH * self.axis * width)
+        convert(kernel, narrow, lanes, self.axis * width, Format.FP32, target.fmt)
         if self.whole:
-            with k.loop(self.whole) as plane:
+            with kernel.loop(self.whole) as plane:
                 self._plane(self.back, narrow, plane, BLOCK, count, target, first)
         if self.edge is not None:
             self._plane(self.edge, narrow, self.whole, self.rest, count, target, first)
@@ -77,11 +79,11 @@ class LaneTurner:
         first: Value,
     ) -> None:
         """A plane of at most 64 channels of the rows."""
-        k, begin = self.k, plane * BLOCK
+        kernel, begin = self.kernel, plane * BLOCK
         rows = engine.turn(lanes + begin * (_EACH * self.width), self.width)
         if channels != engine.width:
-            compact = k.buffer("compact", _EACH * self.width * channels)
-            k.emit(
+            compact = kernel.buffer("compact", _EACH * self.width * channels)
+            kernel.emit(
                 "td.gatherscatter",
                 dst=compact,
                 src0=rows,
@@ -93,18 +95,18 @@ class LaneTurner:
             )
             rows = compact
         loops = dma_loops((self.axis, 1), (count, channels))
-        k.emit(f"wdma.{target.fmt.token}", dst=target.at(first + begin), src=rows, **loops)
+        kernel.emit(f"wdma.{target.fmt.token}", dst=target.at(first + begin), src=rows, **loops)
 
 
-def spread_over_lanes(k: Kernel, name: str, vector: Value, axis: int, width: int) -> Value:
+def spread_over_lanes(kernel: Kernel, name: str, vector: Value, axis: int, width: int) -> Value:
     """FP32 [axis, width]: each of ``axis`` FP32 values in all lanes, to 22 bits: a product with ones."""
-    ones = k.buffer("ones", 4 * width)
-    k.emit("td.memset.tf32", dst=ones, value=1.0, n=width)
-    high, low = k.buffer("high", 4 * axis), k.buffer("low", 4 * axis)
-    convert(k, high, vector, axis, Format.FP32, Format.TF32)
-    k.emit("ct.sub.vv.fp32", dst=low, src0=vector, src1=high, n=axis)
-    convert(k, low, low, axis, Format.FP32, Format.TF32)
-    table = k.buffer(name, 4 * axis * width)
+    ones = kernel.buffer("ones", 4 * width)
+    kernel.emit("td.memset.tf32", dst=ones, value=1.0, n=width)
+    high, low = kernel.buffer("high", 4 * axis), kernel.buffer("low", 4 * axis)
+    convert(kernel, high, vector, axis, Format.FP32, Format.TF32)
+    kernel.emit("ct.sub.vv.fp32", dst=low, src0=vector, src1=high, n=axis)
+    convert(kernel, low, low, axis, Format.FP32, Format.TF32)
+    table = kernel.buffer(name, 4 * axis * width)
     sizes: dict[str, Value | str] = {
         "b": ones,
         "out": table,
@@ -115,6 +117,6 @@ def spread_over_lanes(k: Kernel, name: str, vector: Value, axis: int, width: int
         "n": width,
         "out_format": "fp32",
     }
-    k.emit("ne.gemm.tf32", a=high, **sizes)
-    k.emit("ne.gemm.tf32", a=low, psum=table, **sizes)
+    kernel.emit("ne.gemm.tf32", a=high, **sizes)
+    kernel.emit("ne.gemm.tf32", a=low, psum=table, **sizes)
     return table

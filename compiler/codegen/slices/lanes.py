@@ -64,7 +64,7 @@ class Segment:
 class Lanes:
     """The slices of one phase. ``bytes_each``: scratchpad bytes per element, all its buffers together."""
 
-    k: Kernel
+    kernel: Kernel
     source: DdrTensor
     folds: Folds
     bytes_each: int
@@ -77,20 +77,20 @@ class Lanes:
 
     def __post_init__(self) -> None:
         self.width = self._width()
-        fit = max(1, (self.k.budget - 8192) // (self.width * self.bytes_each))
+        fit = max(1, (self.kernel.budget - 8192) // (self.width * self.bytes_each))
         self.segment = min(self.folds.axis, _LONGEST_SEGMENT, fit)
         if self.by_engine:
-            self.turner = LaneTurner(self.k, self.folds.axis, self.width)
+            self.turner = LaneTurner(self.kernel, self.folds.axis, self.width)
             return
-        table = self.k.buffer("lanes", WORD * self.segment * self.width)
+        table = self.kernel.buffer("lanes", WORD * self.segment * self.width)
         self.table = table
         if self.rows % self.width:  # lanes that no fold uses are computed too: they must hold something
-            self.k.emit("td.memset.fp32", dst=table, value=0.0, n=self.segment * self.width)
+            self.kernel.emit("td.memset.fp32", dst=table, value=0.0, n=self.segment * self.width)
         if self._spread:
             narrow = self.source.bytes_each * self.segment * self.width
-            self.narrow = self.k.buffer("spread", narrow)
+            self.narrow = self.kernel.buffer("spread", narrow)
             fmt = self.source.fmt.token
-            self.k.emit(f"td.memset.{fmt}", dst=self.narrow, value=0.0, n=self.segment * self.width)
+            self.kernel.emit(f"td.memset.{fmt}", dst=self.narrow, value=0.0, n=self.segment * self.width)
 
     @property
     def rows(self) -> int:
@@ -117,8 +117,8 @@ class Lanes:
         f = self.folds
         others = 1 if f.inner == 1 else f.outer
         for width in _WIDTHS:
-            enough = others * ceil_div(self.rows, width) >= self.k.target.tiles
-            fits = f.axis * width * self.bytes_each + 8192 <= self.k.budget
+            enough = others * ceil_div(self.rows, width) >= self.kernel.target.tiles
+            fits = f.axis * width * self.bytes_each + 8192 <= self.kernel.budget
             if enough and fits:
                 return width
         return _WIDTHS[-1]
@@ -129,41 +129,41 @@ class Lanes:
         f = self.folds
         blocks = ceil_div(self.rows, self.width)
         others = 1 if f.inner == 1 else f.outer
-        with self.k.items(blocks * others) as number:
-            begin = self.k.let(number % blocks * self.width)
-            count = self.k.let(minimum(self.width, self.rows - begin))
+        with self.kernel.items(blocks * others) as number:
+            begin = self.kernel.let(number % blocks * self.width)
+            count = self.kernel.let(minimum(self.width, self.rows - begin))
             if self.by_engine:
-                self.table = self.k.buffer("lanes", WORD * self.segment * self.width)
-            yield Item(self, self.k.let(number // blocks), begin, count)
+                self.table = self.kernel.buffer("lanes", WORD * self.segment * self.width)
+            yield Item(self, self.kernel.let(number // blocks), begin, count)
 
     def vector(self, count: Value) -> Vector:
         """Instructions over ``count`` elements of every lane."""
-        return Vector(self.k, Format.FP32, count * self.width)
+        return Vector(self.kernel, Format.FP32, count * self.width)
 
     def lane_vector(self) -> Vector:
         """Instructions over one value per lane."""
-        return Vector(self.k, Format.FP32, self.width)
+        return Vector(self.kernel, Format.FP32, self.width)
 
     def accumulator(self, name: str) -> Value:
         """A new buffer of one value per lane."""
-        return self.k.buffer(name, WORD * self.width)
+        return self.kernel.buffer(name, WORD * self.width)
 
     def combine(self, name: str, segment: Segment, data: Value, target: Value) -> None:
         """Fold a segment into ``target``: sum or max; what the first segment replaces needs no start."""
-        k = self.k
+        kernel = self.kernel
         shape: list[Value] = [1, 1, segment.count, self.width]
         if self.resident:
-            k.emit(f"ct.reduce.{name}.fp32", dst=target, src0=data, shape=shape, dims="w")
+            kernel.emit(f"ct.reduce.{name}.fp32", dst=target, src0=data, shape=shape, dims="w")
             return
         part = self.accumulator("part")
-        k.emit(f"ct.reduce.{name}.fp32", dst=part, src0=data, shape=shape, dims="w")
+        kernel.emit(f"ct.reduce.{name}.fp32", dst=part, src0=data, shape=shape, dims="w")
         self.lane_vector().vv({"sum": "add", "max": "max"}[name], target, target, part)
 
     def clear(self, name: str, target: Value) -> None:
         """Start of a fold over several segments."""
         if not self.resident:
             start = 0.0 if name == "sum" else -math.inf
-            self.k.emit("td.memset.fp32", dst=target, value=start, n=self.width)
+            self.kernel.emit("td.memset.fp32", dst=target, value=start, n=self.width)
 
 
 @dataclass
@@ -179,16 +179,16 @@ class Item:
     @contextmanager
     def sweep(self) -> Iterator[Segment]:
         """Every segment once, loaded afresh unless the axis is resident."""
-        lanes, k = self.lanes, self.lanes.k
+        lanes, kernel = self.lanes, self.lanes.kernel
         if lanes.resident:
             if not self.loaded:
                 self._load(0, lanes.folds.axis)
                 self.loaded = True
             yield Segment(lanes.table, 0, lanes.folds.axis)
             return
-        with k.loop(ceil_div(lanes.folds.axis, lanes.segment)) as number:
-            start = k.let(number * lanes.segment)
-            count = k.let(minimum(lanes.segment, lanes.folds.axis - start))
+        with kernel.loop(ceil_div(lanes.folds.axis, lanes.segment)) as number:
+            start = kernel.let(number * lanes.segment)
+            count = kernel.let(minimum(lanes.segment, lanes.folds.axis - start))
             self._load(start, count)
             yield Segment(lanes.table, start, count)
 
@@ -203,7 +203,7 @@ class Item:
         if self.lanes.by_engine:
             lanes = self.lanes
             grid, axis = Grid(self.count, 1, lanes.width), lanes.folds.axis
-            rows = load_aligned(lanes.k, "rows", lanes.source, self._first(0), axis, grid, axis)
+            rows = load_aligned(lanes.kernel, "rows", lanes.source, self._first(0), axis, grid, axis)
             lanes.turner.to_lanes(rows, lanes.table)
         elif self.lanes.folds.inner == 1:
             self._load_rows(start, count)
@@ -211,26 +211,26 @@ class Item:
             self._load_neighbours(start, count)
 
     def _load_rows(self, start: Value, count: Value) -> None:
-        lanes, k, source = self.lanes, self.lanes.k, self.lanes.source
+        lanes, kernel, source = self.lanes, self.lanes.kernel, self.lanes.source
         room, n = lanes.segment * lanes.width, self.count * count
-        stage: Value = k.buffer("rows", source.bytes_each * room)
+        stage: Value = kernel.buffer("rows", source.bytes_each * room)
         loops = dma_loops((lanes.folds.axis, 1), (self.count, count))
-        k.emit(f"rdma.{source.fmt.token}", dst=stage, src=source.at(self._first(start)), **loops)
-        stage = widened(k, stage, n, room, source.fmt)
-        for_each_block(k, count, lanes, self.count, stage, lanes.table, to_lanes=True)
+        kernel.emit(f"rdma.{source.fmt.token}", dst=stage, src=source.at(self._first(start)), **loops)
+        stage = widened(kernel, stage, n, room, source.fmt)
+        for_each_block(kernel, count, lanes, self.count, stage, lanes.table, to_lanes=True)
 
     def _load_neighbours(self, start: Value, count: Value) -> None:
-        lanes, k, source = self.lanes, self.lanes.k, self.lanes.source
+        lanes, kernel, source = self.lanes, self.lanes.kernel, self.lanes.source
         room, each = lanes.segment * lanes.width, source.bytes_each
         direct = not lanes._spread
         wide = source.bytes_each == WORD
-        stage = lanes.table if direct and wide else k.buffer("rows", each * room)
+        stage = lanes.table if direct and wide else kernel.buffer("rows", each * room)
         loops = dma_loops((lanes.folds.inner, 1), (count, self.count))
-        k.emit(f"rdma.{source.fmt.token}", dst=stage, src=source.at(self._first(start)), **loops)
+        kernel.emit(f"rdma.{source.fmt.token}", dst=stage, src=source.at(self._first(start)), **loops)
         if not direct:
             target = lanes.table if wide else lanes.narrow
             size = self.count * each
-            k.emit(
+            kernel.emit(
                 "td.gatherscatter",
                 dst=target,
                 src0=stage,
@@ -243,7 +243,7 @@ class Item:
             stage = target
         if not wide:
             n = count * lanes.width
-            k.emit(f"ct.cvt.{source.fmt.token}.fp32", dst=lanes.table, src0=stage, n=n)
+            kernel.emit(f"ct.cvt.{source.fmt.token}.fp32", dst=lanes.table, src0=stage, n=n)
 
     def store(self, target: DdrTensor, segment: Segment, edit: Edit | None = None) -> None:
         """Write a segment of every lane to the same place of a tensor of the source's shape."""
@@ -257,24 +257,24 @@ class Item:
             self._store_neighbours(target, segment)
 
     def _store_rows(self, target: DdrTensor, segment: Segment, edit: Edit | None) -> None:
-        lanes, k = self.lanes, self.lanes.k
+        lanes, kernel = self.lanes, self.lanes.kernel
         room, n = lanes.segment * lanes.width, self.count * segment.count
-        rows: Value = k.buffer("result", WORD * room)
-        for_each_block(k, segment.count, lanes, self.count, segment.data, rows, to_lanes=False)
+        rows: Value = kernel.buffer("result", WORD * room)
+        for_each_block(kernel, segment.count, lanes, self.count, segment.data, rows, to_lanes=False)
         if edit is not None:
             edit.rows(rows, segment.start, n)
-        rows = narrowed(k, rows, n, room, target.fmt)
+        rows = narrowed(kernel, rows, n, room, target.fmt)
         loops = dma_loops((lanes.folds.axis, 1), (self.count, segment.count))
-        k.emit(f"wdma.{target.fmt.token}", dst=target.at(self._first(segment.start)), src=rows, **loops)
+        kernel.emit(f"wdma.{target.fmt.token}", dst=target.at(self._first(segment.start)), src=rows, **loops)
 
     def _store_neighbours(self, target: DdrTensor, segment: Segment) -> None:
-        lanes, k, each = self.lanes, self.lanes.k, target.bytes_each
+        lanes, kernel, each = self.lanes, self.lanes.kernel, target.bytes_each
         room = lanes.segment * lanes.width
-        data = narrowed(k, segment.data, segment.count * lanes.width, room, target.fmt)
+        data = narrowed(kernel, segment.data, segment.count * lanes.width, room, target.fmt)
         if lanes._spread:
             size = self.count * each
-            compact = k.buffer("compact", each * room)
-            k.emit(
+            compact = kernel.buffer("compact", each * room)
+            kernel.emit(
                 "td.gatherscatter",
                 dst=compact,
                 src0=data,
@@ -286,33 +286,33 @@ class Item:
             )
             data = compact
         loops = dma_loops((lanes.folds.inner, 1), (segment.count, self.count))
-        k.emit(f"wdma.{target.fmt.token}", dst=target.at(self._first(segment.start)), src=data, **loops)
+        kernel.emit(f"wdma.{target.fmt.token}", dst=target.at(self._first(segment.start)), src=data, **loops)
 
     def store_folded(self, target: DdrTensor, data: Value) -> None:
         """Write the result of every fold, one value per lane."""
         lanes = self.lanes
         first = self.begin if lanes.folds.inner == 1 else self.outer * lanes.folds.inner + self.begin
-        data = narrowed(lanes.k, data, lanes.width, lanes.width, target.fmt)
-        lanes.k.emit(f"wdma.{target.fmt.token}", dst=target.at(first), src=data, n=self.count)
+        data = narrowed(lanes.kernel, data, lanes.width, lanes.width, target.fmt)
+        lanes.kernel.emit(f"wdma.{target.fmt.token}", dst=target.at(first), src=data, n=self.count)
 
 
 def for_each_block(
-    k: Kernel, count: Value, lanes: Lanes, used: Value, source: Value, target: Value, to_lanes: bool
+    kernel: Kernel, count: Value, lanes: Lanes, used: Value, source: Value, target: Value, to_lanes: bool
 ) -> None:
     """Transpose rows [used, count] to lanes [count, R], or back, in blocks short enough for the TDMA."""
     width = lanes.width
     most = _MOST_MOVES // width
     blocks: Value = (count + (most - 1)) // most if isinstance(count, Expr) else ceil_div(count, most)
     pitch = count * WORD
-    with k.loop(blocks) as block:
-        start = k.let(block * most)
-        length = count if highest(count) <= most else k.let(minimum(most, count - start))
+    with kernel.loop(blocks) as block:
+        start = kernel.let(block * most)
+        length = count if highest(count) <= most else kernel.let(minimum(most, count - start))
         rows, columns = start * WORD, start * (WORD * width)
         down: dict[str, Value] = {"stride0": pitch, "iter0": used, "stride1": WORD, "iter1": length}
         packed: dict[str, Value] = {"stride0": WORD, "iter0": used, "stride1": WORD * width, "iter1": length}
         first, second = (down, packed) if to_lanes else (packed, down)
         offsets = (rows, columns) if to_lanes else (columns, rows)
-        k.emit(
+        kernel.emit(
             "td.gatherscatter",
             src0=source + offsets[0],
             dst=target + offsets[1],

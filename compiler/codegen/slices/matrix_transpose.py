@@ -81,25 +81,27 @@ class _Piece(Stretch):
     lane: int = 0
 
 
-def transpose(k: Kernel, source: Side, target: Side, outer: tuple[int, ...], rows: int, columns: int) -> None:
+def transpose(
+    kernel: Kernel, source: Side, target: Side, outer: tuple[int, ...], rows: int, columns: int
+) -> None:
     """Line c of the target is column c of the source's ``rows`` lines, in the target's format.
 
     ``outer`` are the extents of the outer axes that both sides have. What the engine needs is loaded before
     the phase waits for others.
     """
-    turner = _Turner(k, source, target)
+    turner = _Turner(kernel, source, target)
     most, width = turner.slice_sizes(math.prod(outer), rows, columns)
     first = 0
     for piece in _pieces(target, rows, most):
-        engine = ByteTransposer(k, turner.each, piece.size, piece.width)
-        k.begin()
+        engine = ByteTransposer(kernel, turner.each, piece.size, piece.width)
+        kernel.begin()
         for stretch in stretches(columns, width):
             count = math.prod(outer) * piece.count * stretch.count
-            with k.items(count, first) as item:
+            with kernel.items(count, first) as item:
                 step, rest = item % stretch.count, item // stretch.count
-                row = k.let(rest % piece.count * piece.size + piece.start)
-                index = [k.let(at) for at in unravel(rest // piece.count, outer)]
-                begin = k.let(step * stretch.size + stretch.start)
+                row = kernel.let(rest % piece.count * piece.size + piece.start)
+                index = [kernel.let(at) for at in unravel(rest // piece.count, outer)]
+                begin = kernel.let(step * stretch.size + stretch.start)
                 taken = _Slice(index, row, begin, stretch.size)
                 data, stored = turner.load(taken, piece.size)
                 turner.store(taken, piece, engine.turn(data, stored))
@@ -133,7 +135,7 @@ class _Turner:
     Elements are converted where they are fewer bytes, but planes of channels are moved as they are.
     """
 
-    k: Kernel
+    kernel: Kernel
     source: Side
     target: Side
 
@@ -154,74 +156,74 @@ class _Turner:
 
     def slice_sizes(self, matrices: int, rows: int, columns: int) -> tuple[int, int]:
         """Lines and columns of a slice: the most of which two fit, with work for every tile."""
-        k, each = self.k, self.each
+        kernel, each = self.kernel, self.each
         ends = self.source.tensor.bytes_each + self.target.tensor.bytes_each
         element_bytes = 2 * ends + each * (each + 2)
         most = self.block
-        while most > _FEWEST_ROWS and 2 * BLOCK * most * element_bytes > k.budget:
+        while most > _FEWEST_ROWS and 2 * BLOCK * most * element_bytes > kernel.budget:
             most //= 2
-        fit = max(k.budget // (2 * most * element_bytes) // BLOCK * BLOCK, BLOCK)
-        parts = ceil_div(k.target.tiles, matrices * ceil_div(rows, most))
+        fit = max(kernel.budget // (2 * most * element_bytes) // BLOCK * BLOCK, BLOCK)
+        parts = ceil_div(kernel.target.tiles, matrices * ceil_div(rows, most))
         return most, min(round_up(ceil_div(columns, parts), BLOCK), fit, _MOST_COLUMNS)
 
     def load(self, taken: _Slice, rows: int) -> tuple[Value, int]:
         """A slice in the engine's planes, and its columns with those that pad them."""
-        k, tensor = self.k, self.source.tensor
+        kernel, tensor = self.kernel, self.source.tensor
         rest = taken.columns % (BLOCK if self.source.planes else self.block)
         stored = taken.columns - rest + (stored_width(rest) if rest else 0)
-        data = k.buffer("x", rows * stored * tensor.bytes_each + LINE_BYTES)
+        data = kernel.buffer("x", rows * stored * tensor.bytes_each + LINE_BYTES)
         if self.source.planes:
             self._load_planes(taken, rows, stored, data)
         else:
             self._load_lines(taken, rows, rest, data)
         if tensor.fmt is self.fmt:
             return data, stored
-        narrow = k.buffer("narrow", rows * stored * self.each + LINE_BYTES)
-        convert(k, narrow, data, rows * stored, tensor.fmt, self.fmt)
+        narrow = kernel.buffer("narrow", rows * stored * self.each + LINE_BYTES)
+        convert(kernel, narrow, data, rows * stored, tensor.fmt, self.fmt)
         return narrow, stored
 
     def _load_planes(self, taken: _Slice, rows: int, stored: int, data: Value) -> None:
         """Planes of 64 channels, which wide elements of the engine take in two halves, and the tail."""
-        k, side = self.k, self.source
+        kernel, side = self.kernel, self.source
         tensor, first = side.tensor, side.matrix(taken.index) + taken.begin * side.planes
         whole, width = divmod(stored, BLOCK)
         if whole:
             extents = (whole, BLOCK // self.block, rows, self.block)
             loops = dma_loops((side.planes * BLOCK, self.block, BLOCK, 1), extents)
             source = tensor.at(first + taken.row * BLOCK)
-            k.emit(f"rdma.{tensor.fmt.token}", dst=data, src=source, **loops)
+            kernel.emit(f"rdma.{tensor.fmt.token}", dst=data, src=source, **loops)
         if width:
             source = tensor.at(first + whole * BLOCK * side.planes + taken.row * width)
             place = data + whole * BLOCK * rows * tensor.bytes_each
-            k.emit(f"rdma.{tensor.fmt.token}", dst=place, src=source, n=rows * width)
+            kernel.emit(f"rdma.{tensor.fmt.token}", dst=place, src=source, n=rows * width)
 
     def _load_lines(self, taken: _Slice, rows: int, rest: int, data: Value) -> None:
         """Parts of lines as long as the engine's; what does not fill one is padded by the TDMA."""
-        k, side, whole = self.k, self.source, taken.columns // self.block
+        kernel, side, whole = self.kernel, self.source, taken.columns // self.block
         tensor = side.tensor
         first = side.matrix(taken.index) + taken.row * side.step + taken.begin
         if whole:
             loops = dma_loops((self.block, side.step, 1), (whole, rows, self.block))
-            k.emit(f"rdma.{tensor.fmt.token}", dst=data, src=tensor.at(first), **loops)
+            kernel.emit(f"rdma.{tensor.fmt.token}", dst=data, src=tensor.at(first), **loops)
         if rest:
             done = whole * self.block
             place = data + done * rows * tensor.bytes_each
             compact = rest != stored_width(rest)
-            into = k.buffer("edge", rows * rest * tensor.bytes_each) if compact else place
+            into = kernel.buffer("edge", rows * rest * tensor.bytes_each) if compact else place
             loops = dma_loops((side.step, 1), (rows, rest))
-            k.emit(f"rdma.{tensor.fmt.token}", dst=into, src=tensor.at(first + done), **loops)
+            kernel.emit(f"rdma.{tensor.fmt.token}", dst=into, src=tensor.at(first + done), **loops)
             if compact:
                 shape: list[Value] = [1, rows, 1, rest]
                 mnemonic = f"td.channelnorm.{tensor.fmt.token}"
-                k.emit(mnemonic, dst=place, src0=into, shape=shape, dst_shape=shape)
+                kernel.emit(mnemonic, dst=place, src0=into, shape=shape, dst_shape=shape)
 
     def store(self, taken: _Slice, piece: _Piece, data: Value) -> None:
         """Write lines of ``piece.width`` elements to their place in the target."""
-        k, side, columns = self.k, self.target, taken.columns
+        kernel, side, columns = self.kernel, self.target, taken.columns
         tensor = side.tensor
         if tensor.fmt is not self.fmt:
-            wide = k.buffer("converted", columns * piece.width * tensor.bytes_each + LINE_BYTES)
-            convert(k, wide, data, columns * piece.width, self.fmt, tensor.fmt)
+            wide = kernel.buffer("converted", columns * piece.width * tensor.bytes_each + LINE_BYTES)
+            convert(kernel, wide, data, columns * piece.width, self.fmt, tensor.fmt)
             data = wide
         first = side.matrix(taken.index)
         if not side.planes:
@@ -233,15 +235,15 @@ class _Turner:
             plane = (taken.row - lane) * side.planes
             first = first + plane + (taken.begin * piece.plane + lane)
             loops = dma_loops((piece.plane, 1), (columns, piece.width))
-        k.emit(f"wdma.{tensor.fmt.token}", dst=tensor.at(first), src=data, **loops)
+        kernel.emit(f"wdma.{tensor.fmt.token}", dst=tensor.at(first), src=data, **loops)
 
     def _compacted(self, columns: int, piece: _Piece, data: Value) -> Value:
         """Lines without their padding."""
         if piece.size == piece.width:
             return data
-        k, each = self.k, self.target.tensor.bytes_each
-        compact = k.buffer("compact", columns * piece.size * each)
-        k.emit(
+        kernel, each = self.kernel, self.target.tensor.bytes_each
+        compact = kernel.buffer("compact", columns * piece.size * each)
+        kernel.emit(
             "td.gatherscatter",
             dst=compact,
             src0=data,
@@ -258,7 +260,7 @@ class _Turner:
 class ByteTransposer:
     """Transposes ``rows`` lines of elements of ``each`` bytes into lines of ``width``, zeros behind."""
 
-    k: Kernel
+    kernel: Kernel
     each: int
     rows: int
     width: int
@@ -274,20 +276,22 @@ class ByteTransposer:
     def _constant(self, name: str, matrix: npt.NDArray[np.int8]) -> Value:
         """A matrix in the engine's layout, in the scratchpad."""
         data = pack(matrix, Format.INT8, Layout.CX).view(np.int8)
-        target = self.k.buffer(name, data.size)
-        self.k.emit("rdma.int8", dst=target, src=self.k.constant(name, Format.INT8, data), n=data.size)
+        target = self.kernel.buffer(name, data.size)
+        self.kernel.emit(
+            "rdma.int8", dst=target, src=self.kernel.constant(name, Format.INT8, data), n=data.size
+        )
         return target
 
     def turn(self, data: Value, columns: int, rows: Value | None = None) -> Value:
         """The columns of a slice as lines; of the first ``rows`` of its lines, if they are not all there."""
-        k, each, line = self.k, self.each, self.each * self.width
+        kernel, each, line = self.kernel, self.each, self.each * self.width
         taken = self.rows if rows is None else rows
-        spread = k.buffer("bytes", columns * each * line + LINE_BYTES)
-        k.emit(
+        spread = kernel.buffer("bytes", columns * each * line + LINE_BYTES)
+        kernel.emit(
             "ne.gemm.int8", a=data, b=self.spread, out=spread, m=each * columns, k=taken, n=line, lt=1, rt=1
         )
-        turned = k.buffer("turned", columns * line + LINE_BYTES)
-        k.emit(
+        turned = kernel.buffer("turned", columns * line + LINE_BYTES)
+        kernel.emit(
             "ne.dwconv.int8",
             a=spread,
             w=self.keep,

@@ -55,21 +55,21 @@ def constant_parts(data: Array, compute: Format) -> list[Array]:
     return [high, round_to_tf32(single - high).astype(np.float32)]
 
 
-def split(k: Kernel, source: Aligned) -> list[Aligned]:
+def split(kernel: Kernel, source: Aligned) -> list[Aligned]:
     """An operand in the scratchpad as the matrix engine takes it."""
     if source.fmt is not Format.FP32:
         return [source]
     grid, channels, n = source.grid, source.channels, source.elements
-    high = slice_buffer(k, "hi", Format.TF32, grid, channels)
-    low = slice_buffer(k, "lo", Format.TF32, grid, channels)
-    convert(k, high.base, source.base, n, Format.FP32, Format.TF32)
-    Vector(k, Format.FP32, n).vv("sub", low.base, source.base, high.base)
-    convert(k, low.base, low.base, n, Format.FP32, Format.TF32)
+    high = slice_buffer(kernel, "hi", Format.TF32, grid, channels)
+    low = slice_buffer(kernel, "lo", Format.TF32, grid, channels)
+    convert(kernel, high.base, source.base, n, Format.FP32, Format.TF32)
+    Vector(kernel, Format.FP32, n).vv("sub", low.base, source.base, high.base)
+    convert(kernel, low.base, low.base, n, Format.FP32, Format.TF32)
     return [high, low]
 
 
 def multiply_parts(
-    k: Kernel,
+    kernel: Kernel,
     mnemonic: str,
     left: tuple[str, Sequence[Value]],
     right: tuple[str, Sequence[Value]],
@@ -86,4 +86,4 @@ def multiply_parts(
         arguments: dict[str, Argument] = {left[0]: left[1][a], right[0]: right[1][b], "out": out, **operands}
         if accumulate or step:
             arguments["psum"] = out
-        k.emit(mnemonic, **arguments)
+        kernel.emit(mnemonic, **arguments)

@@ -241,13 +241,13 @@ class Slab:
 
 
 @contextmanager
-def slabs(k: Kernel, space: Space, plan: SlabPlan, first: int = 0) -> Iterator[Slab]:
+def slabs(kernel: Kernel, space: Space, plan: SlabPlan, first: int = 0) -> Iterator[Slab]:
     """The slabs of this tile, one after another; the first of all is dealt to tile ``first``."""
-    with k.items(plan.items, first) as item:
+    with kernel.items(plan.items, first) as item:
         outer, block = item // plan.blocks, item % plan.blocks
         axis = len(space.sizes) - plan.depth
-        begin = k.let(block * plan.rows)
-        rows = k.let(minimum(plan.rows, space.sizes[axis] - begin))
+        begin = kernel.let(block * plan.rows)
+        rows = kernel.let(minimum(plan.rows, space.sizes[axis] - begin))
         origin = [*unravel(outer, space.sizes[:axis]), begin, *(0,) * (plan.depth - 1)]
         yield Slab((rows, *space.sizes[axis + 1 :]), tuple(origin))
 
@@ -276,20 +276,20 @@ def dma_loops(strides: Sequence[int], extents: Sequence[Value]) -> dict[str, Arg
     return operands
 
 
-def load_slab(k: Kernel, view: View, slab: Slab, target: Value) -> None:
+def load_slab(kernel: Kernel, view: View, slab: Slab, target: Value) -> None:
     """Read a slab of a view into consecutive scratchpad bytes."""
     strides = view.strides[len(view.strides) - len(slab.extents) :]
     tensor = view.tensor
     loops = dma_loops(strides, slab.extents)
-    k.emit(f"rdma.{tensor.fmt.token}", dst=target, src=tensor.at(slab.first(view)), **loops)
+    kernel.emit(f"rdma.{tensor.fmt.token}", dst=target, src=tensor.at(slab.first(view)), **loops)
 
 
-def store_slab(k: Kernel, view: View, slab: Slab, source: Value) -> None:
+def store_slab(kernel: Kernel, view: View, slab: Slab, source: Value) -> None:
     """Write consecutive scratchpad bytes to a slab of a view."""
     strides = view.strides[len(view.strides) - len(slab.extents) :]
     tensor = view.tensor
     loops = dma_loops(strides, slab.extents)
-    k.emit(f"wdma.{tensor.fmt.token}", dst=tensor.at(slab.first(view)), src=source, **loops)
+    kernel.emit(f"wdma.{tensor.fmt.token}", dst=tensor.at(slab.first(view)), src=source, **loops)
 
 
 def in_dma_elements(shape: Shape, views: Sequence[View]) -> tuple[Shape, list[View]]:
@@ -309,16 +309,16 @@ def in_dma_elements(shape: Shape, views: Sequence[View]) -> tuple[Shape, list[Vi
     ]
 
 
-def copy_views(k: Kernel, shape: Shape, source: View, target: View) -> None:
+def copy_views(kernel: Kernel, shape: Shape, source: View, target: View) -> None:
     """Move the elements of one view to another of the same index space and element type."""
     shape, (source, target) = in_dma_elements(shape, (source, target))
     space = collapse(shape, (source, target))
-    capacity = k.budget // (2 * source.tensor.bytes_each)
-    plan = plan_slabs(space.sizes, capacity, k.target.tiles)
-    with slabs(k, space, plan) as slab:
-        data = k.buffer("data", plan.elements * source.tensor.bytes_each)
-        load_slab(k, space.views[0], slab, data)
-        store_slab(k, space.views[1], slab, data)
+    capacity = kernel.budget // (2 * source.tensor.bytes_each)
+    plan = plan_slabs(space.sizes, capacity, kernel.target.tiles)
+    with slabs(kernel, space, plan) as slab:
+        data = kernel.buffer("data", plan.elements * source.tensor.bytes_each)
+        load_slab(kernel, space.views[0], slab, data)
+        store_slab(kernel, space.views[1], slab, data)
 
 
 @dataclass(frozen=True)

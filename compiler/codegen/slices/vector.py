@@ -16,50 +16,50 @@ WIDE = (Format.FP32, Format.TF32)
 class Vector:
     """Emits element-wise instructions on ``n`` elements of ``fmt``; operands are scratchpad addresses."""
 
-    k: Kernel
+    kernel: Kernel
     fmt: Format
     n: Value
 
     def unary(self, name: str, dst: Value, src: Value) -> None:
         """dst = name(src)."""
-        self.k.emit(f"ct.{name}.v.{self.fmt.token}", dst=dst, src0=src, n=self.n)
+        self.kernel.emit(f"ct.{name}.v.{self.fmt.token}", dst=dst, src0=src, n=self.n)
 
     def vv(self, name: str, dst: Value, a: Value, b: Value) -> None:
         """dst = a name b, element by element."""
-        self.k.emit(f"ct.{name}.vv.{self.fmt.token}", dst=dst, src0=a, src1=b, n=self.n)
+        self.kernel.emit(f"ct.{name}.vv.{self.fmt.token}", dst=dst, src0=a, src1=b, n=self.n)
 
     def vs(self, name: str, dst: Value, a: Value, scalar: float) -> None:
         """dst = a name scalar."""
-        self.k.emit(f"ct.{name}.vs.{self.fmt.token}", dst=dst, src0=a, src1=float(scalar), n=self.n)
+        self.kernel.emit(f"ct.{name}.vs.{self.fmt.token}", dst=dst, src0=a, src1=float(scalar), n=self.n)
 
     def vuv(self, name: str, dst: Value, a: Value, b: Value, unit: int) -> None:
         """dst = a name b, where b has ``unit`` (1 to 64) elements that repeat."""
-        self.k.emit(f"ct.{name}.vuv.{self.fmt.token}", dst=dst, src0=a, src1=b, n=self.n, unit=unit)
+        self.kernel.emit(f"ct.{name}.vuv.{self.fmt.token}", dst=dst, src0=a, src1=b, n=self.n, unit=unit)
 
 
-def convert(k: Kernel, dst: Value, src: Value, n: Value, source: Format, target: Format) -> None:
+def convert(kernel: Kernel, dst: Value, src: Value, n: Value, source: Format, target: Format) -> None:
     """dst = src in another format, rounded to nearest even."""
-    k.emit(f"ct.cvt.{source.token}.{target.token}", dst=dst, src0=src, n=n)
+    kernel.emit(f"ct.cvt.{source.token}.{target.token}", dst=dst, src0=src, n=n)
 
 
-def widened(k: Kernel, src: Value, n: Value, room: int, fmt: Format) -> Value:
+def widened(kernel: Kernel, src: Value, n: Value, room: int, fmt: Format) -> Value:
     """The data as FP32: where they are if they are words already, else converted to a new buffer.
 
     ``room`` is the largest number of elements.
     """
     if fmt in WIDE:
         return src
-    wide = k.buffer("wide", 4 * room)
-    convert(k, wide, src, n, fmt, Format.FP32)
+    wide = kernel.buffer("wide", 4 * room)
+    convert(kernel, wide, src, n, fmt, Format.FP32)
     return wide
 
 
-def narrowed(k: Kernel, src: Value, n: Value, room: int, fmt: Format) -> Value:
+def narrowed(kernel: Kernel, src: Value, n: Value, room: int, fmt: Format) -> Value:
     """FP32 data in ``fmt``, rounded once; where they are if that is FP32, else in a new buffer."""
     if fmt is Format.FP32:
         return src
-    narrow = k.buffer("narrow", fmt.bits // 8 * room)
-    convert(k, narrow, src, n, Format.FP32, fmt)
+    narrow = kernel.buffer("narrow", fmt.bits // 8 * room)
+    convert(kernel, narrow, src, n, Format.FP32, fmt)
     return narrow
 
 
@@ -67,7 +67,7 @@ MOST_MOVES = 16384
 """A TDMA instruction that makes more moves runs into its time-out."""
 
 
-def spread_rows(k: Kernel, dst: Value, src: Value, rows: Value, columns: int, size: int) -> None:
+def spread_rows(kernel: Kernel, dst: Value, src: Value, rows: Value, columns: int, size: int) -> None:
     """Every element of ``src``, ``size`` bytes each, ``columns`` times in a row: first once, then doubled.
 
     One for each row (at most MOST_MOVES); the DMA would take a run of its own for each copy.
@@ -75,7 +75,7 @@ def spread_rows(k: Kernel, dst: Value, src: Value, rows: Value, columns: int, si
     step, done = columns * size, 0
     while done < columns:
         source, count, stride = (src, 1, size) if not done else (dst, min(done, columns - done), step)
-        k.emit(
+        kernel.emit(
             "td.gatherscatter",
             dst=dst + done * size,
             src0=source,

@@ -169,20 +169,20 @@ class RowBlock:
         return Place(image, self.begin * extent + self.columns.begin, lane, 1, extent)
 
 
-def row_block(k: Kernel, g: Geometry, begin: Value, count: Value, rows: int) -> RowBlock:
+def row_block(kernel: Kernel, g: Geometry, begin: Value, count: Value, rows: int) -> RowBlock:
     """Output rows begin .. begin + count - 1, at most ``rows``; what of their window is no image row is
     padding."""
-    first, height, top, bottom = _reach(k, g, 0, begin, count, rows)
+    first, height, top, bottom = _reach(kernel, g, 0, begin, count, rows)
     pad = [top, bottom, g.begin[1], g.right]
     output, image = Grid(count, g.columns, rows), Grid(height, g.width, g.input_rows(rows))
     return RowBlock(begin, output, first, image, pad, g.row_step)
 
 
 def block_of_columns(
-    k: Kernel, g: Geometry, block: RowBlock, begin: Value, count: Value, columns: int
+    kernel: Kernel, g: Geometry, block: RowBlock, begin: Value, count: Value, columns: int
 ) -> RowBlock:
     """Of the rows of a block the output positions begin .. begin + count - 1, at most ``columns``."""
-    first, width, left, right = _reach(k, g, 1, begin, count, columns)
+    first, width, left, right = _reach(kernel, g, 1, begin, count, columns)
     output = replace(block.output, width=columns, columns=count)
     image = replace(block.input, width=g.input_columns(columns), columns=width)
     pad = [*block.pad[:2], left, right]
@@ -191,7 +191,7 @@ def block_of_columns(
 
 
 def _reach(
-    k: Kernel, g: Geometry, axis: int, begin: Value, count: Value, most: int
+    kernel: Kernel, g: Geometry, axis: int, begin: Value, count: Value, most: int
 ) -> tuple[Value, Value, Value, Value]:
     """What windows begin .. begin + count - 1 along an axis need of an image: the first row or column, how
     many, and how many before and behind them are padding."""
@@ -200,9 +200,9 @@ def _reach(
     step, extent = g.strides[axis], g.extent[axis]
     edge = begin * step - g.begin[axis]
     end = edge + ((count - 1) * step + extent)
-    first = 0 if whole else k.let(minimum(maximum(edge, 0), size - 1))
+    first = 0 if whole else kernel.let(minimum(maximum(edge, 0), size - 1))
     last = size if whole else maximum(minimum(end, size), first + 1)
-    length = within(k.let(last - first), 1, room)
+    length = within(kernel.let(last - first), 1, room)
     before = within(maximum(first - edge, 0), 0, extent)
     behind = within(maximum(end - size, 0), 0, extent + step)
     return first, length, before, behind

@@ -40,10 +40,10 @@ class Exchange:
     """
 
     def __init__(
-        self, k: Kernel, way: str, members: int, size: int, lanes: int, parts: int | None = None
+        self, kernel: Kernel, way: str, members: int, size: int, lanes: int, parts: int | None = None
     ) -> None:
-        self.k, self.way, self.members, self.size, self.lanes, self.parts = (
-            k,
+        self.kernel, self.way, self.members, self.size, self.lanes, self.parts = (
+            kernel,
             way,
             members,
             size,
@@ -52,13 +52,13 @@ class Exchange:
         )
         if size % lanes or size // lanes > MOST_ROWS:
             raise ValueError(f"{size} elements in rows of {lanes}")
-        self._inbox = k.buffer("inbox", WORD * members * size)
+        self._inbox = kernel.buffer("inbox", WORD * members * size)
         if way == "dte":
-            k.assemble()
-            k.claim(self._inbox)
+            kernel.assemble()
+            kernel.claim(self._inbox)
             return
-        scratch = k.scratch("partials", WORD * k.target.tiles * size * (parts or 1))
-        self._partials = DdrTensor(scratch.symbol, Format.FP32, (k.target.tiles * size * (parts or 1),))
+        scratch = kernel.scratch("partials", WORD * kernel.target.tiles * size * (parts or 1))
+        self._partials = DdrTensor(scratch.symbol, Format.FP32, (kernel.target.tiles * size * (parts or 1),))
 
     def give(self, team: Team, source: Value) -> None:
         """Send this tile's partial result to those that fold it, and wait for what the others send.
@@ -69,38 +69,38 @@ class Exchange:
             self._send(team, source)
         else:
             self._store(team, source)
-        meet(self.k, team)
+        meet(self.kernel, team)
 
     def folded(self, team: Team, name: str) -> Value:
         """The ``sum`` or ``max`` of all parts that came, in the order of the members: its address.
 
         For owners alone, after ``give``.
         """
-        k = self.k
-        k.claim(self._inbox)
+        kernel = self.kernel
+        kernel.claim(self._inbox)
         if self.way == "ddr":
             first = 0 if self.parts is None else team.member * (self.members * self.size)
-            k.emit(
+            kernel.emit(
                 "rdma.fp32",
                 dst=self._inbox,
                 src=self._partials.at(self._team_first() + first),
                 n=self.members * self.size,
             )
-        result = k.buffer(name, WORD * self.size)
+        result = kernel.buffer(name, WORD * self.size)
         shape: list[Value] = [1, self.members, self.size // self.lanes, self.lanes]
-        k.emit(f"ct.reduce.{name}.fp32", dst=result, src0=self._inbox, shape=shape, dims="h")
+        kernel.emit(f"ct.reduce.{name}.fp32", dst=result, src0=self._inbox, shape=shape, dims="h")
         return result
 
     def _send(self, team: Team, source: Value) -> None:
-        k, n = self.k, WORD * self.size
-        k.emit("ncc.wait")
+        kernel, n = self.kernel, WORD * self.size
+        kernel.emit("ncc.wait")
         target = self._inbox + team.member * n
-        first = k.tile // self.members * self.members
+        first = kernel.tile // self.members * self.members
         if self.parts is None:
-            k.emit("dte.broadcast", dst=target, src=source, tiles=team.tiles, n=n)
+            kernel.emit("dte.broadcast", dst=target, src=source, tiles=team.tiles, n=n)
         else:
-            owners = tiles_from(k, first, self.parts)
-            k.emit("dte.scatter", dst=target, src=source, tiles=owners, n=n)
+            owners = tiles_from(kernel, first, self.parts)
+            kernel.emit("dte.scatter", dst=target, src=source, tiles=owners, n=n)
 
     def _store(self, team: Team, source: Value) -> None:
         """Side by side are the parts of one owner, in the order of the members."""
@@ -108,21 +108,21 @@ class Exchange:
         loops: dict[str, Argument] = {"n": self.size}
         if self.parts is not None and self.parts > 1:
             loops |= {"stride0": self.members * self.size, "iter0": self.parts}
-        self.k.emit("wdma.fp32", dst=self._partials.at(place), src=source, **loops)
+        self.kernel.emit("wdma.fp32", dst=self._partials.at(place), src=source, **loops)
 
     def _team_first(self) -> Value:
         """The first element of this team's partial results."""
-        return self.k.tile // self.members * (self.members * self.size * (self.parts or 1))
+        return self.kernel.tile // self.members * (self.members * self.size * (self.parts or 1))
 
 
-def fold_halves(k: Kernel, name: str, data: Value, count: int, width: int, target: Value) -> None:
+def fold_halves(kernel: Kernel, name: str, data: Value, count: int, width: int, target: Value) -> None:
     """Fold FP32 rows [count, width] to one at ``target``, ``sum`` or ``max``: one half onto the other.
 
     ``count`` is a power of two, at least 2.
     """
-    here, there = data, k.buffer("half", WORD * count // 2 * width)
+    here, there = data, kernel.buffer("half", WORD * count // 2 * width)
     while count > 1:
         count //= 2
         result, other = there if count > 1 else target, here + WORD * count * width
-        k.emit(f"ct.{COMBINE[name]}.vv.fp32", dst=result, src0=here, src1=other, n=count * width)
+        kernel.emit(f"ct.{COMBINE[name]}.vv.fp32", dst=result, src0=here, src1=other, n=count * width)
         here, there = there, here

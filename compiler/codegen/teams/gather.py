@@ -36,16 +36,16 @@ class Gather:
     When it is made, this tile's part starts on its way to the scratchpad.
     """
 
-    def __init__(self, k: Kernel, team: Team, run: tuple[DdrTensor, Value, int], target: Value) -> None:
-        self.k, self.team, self.target = k, team, target
+    def __init__(self, kernel: Kernel, team: Team, run: tuple[DdrTensor, Value, int], target: Value) -> None:
+        self.kernel, self.team, self.target = kernel, team, target
         tensor, first, self.elements = run
         self.each = tensor.bytes_each
         self.part = round_up(ceil_div(self.elements * self.each, team.size), LINE_BYTES) // self.each
-        self.staged = k.buffer("part", self.part * self.each)
-        with own_parts(k, team, self._count) as number:
+        self.staged = kernel.buffer("part", self.part * self.each)
+        with own_parts(kernel, team, self._count) as number:
             begin = number * self.part
             source = tensor.at(first + begin)
-            k.emit(f"rdma.{tensor.fmt.token}", dst=self.staged, src=source, n=self._length(begin))
+            kernel.emit(f"rdma.{tensor.fmt.token}", dst=self.staged, src=source, n=self._length(begin))
 
     @property
     def _count(self) -> int:
@@ -56,25 +56,25 @@ class Gather:
 
     def send(self) -> None:
         """Start the copies; the part must have arrived in the scratchpad."""
-        with own_parts(self.k, self.team, self._count) as number:
+        with own_parts(self.kernel, self.team, self._count) as number:
             begin = number * self.part
             target = self.target + begin * self.each
-            send(self.k, self.team, self.staged, target, self._length(begin) * self.each)
+            send(self.kernel, self.team, self.staged, target, self._length(begin) * self.each)
 
 
-def enter(k: Kernel, *targets: Value) -> None:
+def enter(kernel: Kernel, *targets: Value) -> None:
     """Wait until all tiles have come here with nothing left to do; ``targets`` are then sent to."""
-    if k.synchronized:
-        k.begin()
+    if kernel.synchronized:
+        kernel.begin()
     else:
-        k.synchronize()
+        kernel.synchronize()
     for target in targets:
-        k.claim(target)
+        kernel.claim(target)
 
 
-def meet_all(k: Kernel, gathers: Sequence[Part]) -> None:
+def meet_all(kernel: Kernel, gathers: Sequence[Part]) -> None:
     """Wait until the copies of all tiles have arrived; until then parts are being read."""
-    k.emit("dte.wait")
+    kernel.emit("dte.wait")
     for gather in gathers:
-        k.claim(gather.staged)
-    k.synchronize()
+        kernel.claim(gather.staged)
+    kernel.synchronize()

@@ -5,7 +5,7 @@ axes are a *team* there. A copy of the DTE is not ordered with anything by the h
 
 - before a part is sent the engines that made it are waited for (``ncc.wait``);
 - before the bytes it goes to are used again, every tile of the team has waited for those that read them,
-  and has come to a barrier (``k.synchronize``, or :func:`meet`);
+  and has come to a barrier (``Kernel.synchronize``, or :func:`meet`);
 - before it is read the sender has waited for the copy, and all have come to a barrier: :func:`meet`.
 
 So a pipeline with two buffers needs one ``meet`` for each step. The DTE takes parts from the scratchpad: a
@@ -53,7 +53,7 @@ class TileGrid:
     parts: tuple[int, ...]
     position: tuple[Value, ...]
 
-    def team(self, k: Kernel, *axes: int) -> Team:
+    def team(self, kernel: Kernel, *axes: int) -> Team:
         """The tiles that differ from this one along ``axes`` alone."""
         first: Value = 0
         member: Value = 0
@@ -66,25 +66,25 @@ class TileGrid:
             else:
                 first = first + place * step
         size = math.prod(self.parts[axis] for axis in axes)
-        return Team(size, member, k.let(_power_of_two(first) * pattern))
+        return Team(size, member, kernel.let(_power_of_two(first) * pattern))
 
 
-def tiles_from(k: Kernel, first: Value, count: int) -> Value:
+def tiles_from(kernel: Kernel, first: Value, count: int) -> Value:
     """The set of ``count`` tiles from ``first`` on, as DTE and barrier take it."""
-    return k.let(_power_of_two(first) * ((1 << count) - 1))
+    return kernel.let(_power_of_two(first) * ((1 << count) - 1))
 
 
 @contextmanager
-def tile_grid(k: Kernel, parts: Sequence[int]) -> Iterator[TileGrid]:
+def tile_grid(kernel: Kernel, parts: Sequence[int]) -> Iterator[TileGrid]:
     """Code for the tiles of a grid; the others pass it by.
 
     ``parts``: tiles along each axis; their product is at most the number of tiles.
     """
     tiles = math.prod(parts)
-    if tiles > k.target.tiles:
-        raise ValueError(f"a grid of {tiles} tiles, there are {k.target.tiles}")
-    number = k.tile % tiles
-    with k.if_zero(k.tile // tiles):
+    if tiles > kernel.target.tiles:
+        raise ValueError(f"a grid of {tiles} tiles, there are {kernel.target.tiles}")
+    number = kernel.tile % tiles
+    with kernel.if_zero(kernel.tile // tiles):
         yield TileGrid(tuple(parts), tuple(unravel(number, tuple(parts))))
 
 
@@ -98,23 +98,23 @@ def _power_of_two(exponent: Value) -> Value:
 
 
 @contextmanager
-def own_parts(k: Kernel, team: Team, count: int) -> Iterator[Value]:
+def own_parts(kernel: Kernel, team: Team, count: int) -> Iterator[Value]:
     """The parts that this tile brings, of ``count`` that are dealt to the team."""
     if count == team.size:
         yield team.member
         return
-    with k.loop(count, team.member if team.size > 1 else 0, team.size) as part:
+    with kernel.loop(count, team.member if team.size > 1 else 0, team.size) as part:
         yield part
 
 
-def send(k: Kernel, team: Team, source: Value, target: Value, size: Value) -> None:
+def send(kernel: Kernel, team: Team, source: Value, target: Value, size: Value) -> None:
     """Start a copy of ``size`` bytes from this tile's ``source`` to ``target`` of all tiles of the team."""
-    k.emit("dte.broadcast", dst=target, src=source, tiles=team.tiles, n=size)
+    kernel.emit("dte.broadcast", dst=target, src=source, tiles=team.tiles, n=size)
 
 
-def meet(k: Kernel, team: Team) -> None:
+def meet(kernel: Kernel, team: Team) -> None:
     """Wait for this tile's copies and engines, and for the rest of the team to have come here."""
-    k.emit("dte.wait")
-    k.emit("ncc.wait")
+    kernel.emit("dte.wait")
+    kernel.emit("ncc.wait")
     if team.size > 1:
-        k.emit("ncc.barrier", tiles=team.tiles)
+        kernel.emit("ncc.barrier", tiles=team.tiles)

@@ -51,42 +51,42 @@ def _check(call: Call) -> str | None:
 @lowering(
     "Conv", order=Order.CHANNELS_LAST, check=_check, cuts=cuts, anchor=True, blocked=True, prefetch=True
 )
-def convolution(k: Kernel, work: Work) -> None:
+def convolution(kernel: Kernel, work: Work) -> None:
     """Slices of output rows of an image and of the maps of a group."""
     layer = layer_of(work)
-    plan = plan_for(layer, work.cut) if work.cut is not None else _best(k, layer, stays_in_planes(work))
+    plan = plan_for(layer, work.cut) if work.cut is not None else _best(kernel, layer, stays_in_planes(work))
     if plan is None:
-        through_compact(k, work, convolution)
+        through_compact(kernel, work, convolution)
         return
     layer = layer_for(layer, plan)
-    places = coordinates(k, plan.grid)
+    places = coordinates(kernel, plan.grid)
     p = Problem(work, layer, plan, epilogue_of(work), *shares(layer, plan, places))
-    bias = channel_vector(k, "bias_data", work.input(2)) if work.has(2) else None
+    bias = channel_vector(kernel, "bias_data", work.input(2)) if work.has(2) else None
     if any(tensor is not None and tensor.value is None for tensor in work.inputs[1:]):
-        k.begin()
+        kernel.begin()
     blocks = dealt(layer.groups.maps, plan.maps, plan.map_parts, places[-1], layer.groups.count)
-    jobs = [MapsOfTile(k, p, stretch, own, bias) for stretch, own in blocks]
+    jobs = [MapsOfTile(kernel, p, stretch, own, bias) for stretch, own in blocks]
     grid = TileGrid(plan.grid, tuple(places))
-    addend = p.addend_is_early(k)
-    early = only_slice(k, p) if addend or plan.share != OWN else Early()
+    addend = p.addend_is_early(kernel)
+    early = only_slice(kernel, p) if addend or plan.share != OWN else Early()
     if addend and early.block is not None:
         for job in jobs:
             job.load_addend(early.image, early.block)
     if plan.share != OWN:
-        early = shared(k, p, jobs, grid, early)
-    k.begin()
+        early = shared(kernel, p, jobs, grid, early)
+    kernel.begin()
     if p.single and (plan.keep == "rows" or early.data is not None):
-        with _row_slices(k, p, early) as (n, block):
-            _maps_of_rows(k, p, n, block, jobs, early.data)
+        with _row_slices(kernel, p, early) as (n, block):
+            _maps_of_rows(kernel, p, n, block, jobs, early.data)
     else:
         for job in jobs:
-            with job.maps() as own, _row_slices(k, p, early) as (n, block):
-                compute_slice(k, p, n, block, own, None)
+            with job.maps() as own, _row_slices(kernel, p, early) as (n, block):
+                compute_slice(kernel, p, n, block, own, None)
 
 
-def _best(k: Kernel, layer: Layer, in_planes: bool) -> Plan | None:
+def _best(kernel: Kernel, layer: Layer, in_planes: bool) -> Plan | None:
     """The plan that promises most; None where it takes smaller slices than blocked tensors have."""
-    found = first_plan(layer, k.target, k.budget) if in_planes or not layer.blocked else None
+    found = first_plan(layer, kernel.target, kernel.budget) if in_planes or not layer.blocked else None
     if found is None and not layer.blocked:
         need = layer.g.input_rows(1)
         raise SpmOverflow(f"one row of output and {need} of input do not fit the SPM")
@@ -94,27 +94,27 @@ def _best(k: Kernel, layer: Layer, in_planes: bool) -> Plan | None:
 
 
 @contextmanager
-def _row_slices(k: Kernel, p: Problem, early: Early) -> Iterator[tuple[Value, RowBlock]]:
+def _row_slices(kernel: Kernel, p: Problem, early: Early) -> Iterator[tuple[Value, RowBlock]]:
     """The tile's slices: image, and rows of it."""
     if early.block is not None:
-        with _if_any(k, p.images), _if_any(k, p.rows), _if_any(k, p.columns):
+        with _if_any(kernel, p.images), _if_any(kernel, p.rows), _if_any(kernel, p.columns):
             yield early.image, early.block
         return
-    with p.blocks(k) as found:
+    with p.blocks(kernel) as found:
         yield found
 
 
-def _if_any(k: Kernel, own: Share) -> AbstractContextManager[Value]:
+def _if_any(kernel: Kernel, own: Share) -> AbstractContextManager[Value]:
     """What follows is done once, unless the share is empty."""
-    return k.loop(minimum(own.length, 1))
+    return kernel.loop(minimum(own.length, 1))
 
 
 def _maps_of_rows(
-    k: Kernel, p: Problem, n: Value, block: RowBlock, jobs: list[MapsOfTile], data: list[Aligned] | None
+    kernel: Kernel, p: Problem, n: Value, block: RowBlock, jobs: list[MapsOfTile], data: list[Aligned] | None
 ) -> None:
     """All maps of a slice of rows, which is loaded once."""
     if data is None and p.layer.groups.count == 1 and not p.layer.channelwise:
-        data = load_image(k, p, n, block, 0, p.layer.groups.channels)
+        data = load_image(kernel, p, n, block, 0, p.layer.groups.channels)
     for job in jobs:
         with job.maps() as own:
-            compute_slice(k, p, n, block, own, data)
+            compute_slice(kernel, p, n, block, own, data)

@@ -35,16 +35,16 @@ def is_shared(target: Target, work: Work) -> bool:
     return _is_few(target, work) and all(folds.axis * folds.inner >= _LONG for folds, _ in _runs(work))
 
 
-def pool_shared(k: Kernel, work: Work) -> None:
+def pool_shared(kernel: Kernel, work: Work) -> None:
     """The mean of all positions of each channel. ValueError for a cut that is not of such a pool."""
-    if not _is_few(k.target, work):
+    if not _is_few(kernel.target, work):
         raise ValueError(f"{work.name} has no planes that tiles share")
     way = WAYS[1] if work.cut is None else work.cut.choice("exchange", "")
     for folds, first in _runs(work):
         starts = first * folds.axis, first
         what = Reduction(work.input(0), work.output, folds, "sum", folds.axis, starts)
-        plan = long_folds(folds, work.input(0), k.target)[0]
-        fold_long(k, what, replace(plan, way=way))
+        plan = long_folds(folds, work.input(0), kernel.target)[0]
+        fold_long(kernel, what, replace(plan, way=way))
 
 
 def _is_few(target: Target, work: Work) -> bool:

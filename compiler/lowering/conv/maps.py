@@ -24,20 +24,20 @@ class MapsOfTile:
     """The maps of one stretch that are this tile's; loaded at once if it has one slice of them."""
 
     def __init__(
-        self, k: Kernel, p: Problem, stretch: Stretch, own: Share, bias: ChannelVector | None
+        self, kernel: Kernel, p: Problem, stretch: Stretch, own: Share, bias: ChannelVector | None
     ) -> None:
-        self.k, self.p, self.stretch, self.own, self.bias = k, p, stretch, own, bias
+        self.kernel, self.p, self.stretch, self.own, self.bias = kernel, p, stretch, own, bias
         self.load: Weights
         if p.layer.channelwise:
-            self.load = windows_of(k, p.work, stretch)
+            self.load = windows_of(kernel, p.work, stretch)
         else:
-            self.load = weights_of(k, p.work, p.layer.groups, stretch, p.plan.channels)
+            self.load = weights_of(kernel, p.work, p.layer.groups, stretch, p.plan.channels)
         self.early = self._prepare(own.some) if own.most == 1 else None
 
     @contextmanager
     def maps(self) -> Iterator[SliceMaps]:
         """Each slice of the maps."""
-        with slices(self.k, self.own) as (number, _):
+        with slices(self.kernel, self.own) as (number, _):
             yield self.early or self._prepare(number)
 
     def gathers(self, team: Team) -> list[Gather]:
@@ -46,7 +46,7 @@ class MapsOfTile:
         addresses = self.early.weights or []
         runs = self.load.runs(self._volume(self.early.group, self.early.block))
         pairs = zip(runs, addresses, strict=True)
-        return [Gather(self.k, team, (t, first, t.size), to) for (t, first), to in pairs]
+        return [Gather(self.kernel, team, (t, first, t.size), to) for (t, first), to in pairs]
 
     def load_weights(self, begin: float, end: float) -> None:
         """Load a part, from 0 to 1, of the weights for which there is only room so far."""
@@ -59,20 +59,20 @@ class MapsOfTile:
         """Load what the products of the tile's only slice are added to, if that is a tensor."""
         if self.early is not None and self.own.least and self.p.epilogue.residual is not None:
             at = block.target(n, self.early.first)
-            addend = load_addend(self.k, self.p, self.early, block, at)
+            addend = load_addend(self.kernel, self.p, self.early, block, at)
             self.early = replace(self.early, addend=addend)
 
     def begin_sums(self, n: Value, block: RowBlock) -> None:
         """Prepare what the products of the tile's only slice are added to, if that is a tensor."""
         if self.early is not None and self.own.least and self.p.epilogue.residual is not None:
-            start = start_of(self.k, self.p, self.early, block, block.target(n, self.early.first))
+            start = start_of(self.kernel, self.p, self.early, block, block.target(n, self.early.first))
             self.early = replace(self.early, start=start)
 
     def _fill(
         self, load: PackedWeights, volume: Volume, addresses: list[Value], begin: float = 0, end: float = 1
     ) -> None:
         """Load packed weights, unless the tile has none of the stretch."""
-        with self.k.unless_zero(self.own.length):
+        with self.kernel.unless_zero(self.own.length):
             load.load(volume, addresses, begin, end)
 
     def _volume(self, group: Value, block: Value) -> Volume:
@@ -91,13 +91,13 @@ class MapsOfTile:
         return addresses
 
     def _prepare(self, number: Value) -> SliceMaps:
-        k, p, stretch, grid = self.k, self.p, self.stretch, self.p.grid
-        group, block = k.let(number // stretch.count), k.let(number % stretch.count)
+        kernel, p, stretch, grid = self.kernel, self.p, self.stretch, self.p.grid
+        group, block = kernel.let(number // stretch.count), kernel.let(number % stretch.count)
         inner = block * stretch.size + stretch.start
-        first = k.let(group * p.layer.groups.maps + inner)
-        bias = load_vector(k, "bias", self.bias, first, stretch.size) if self.bias is not None else None
+        first = kernel.let(group * p.layer.groups.maps + inner)
+        bias = load_vector(kernel, "bias", self.bias, first, stretch.size) if self.bias is not None else None
         start = None
         if bias is not None and p.single and p.epilogue.residual is None and grid is not None:
-            start = spread_bias(k, grid, stretch.size, bias)
+            start = spread_bias(kernel, grid, stretch.size, bias)
         weights = self._weights(group, block)
         return SliceMaps(group, block, first, stretch.size, self.load, weights, bias, start)

@@ -105,31 +105,31 @@ def counts_differ(call: Call) -> bool:
 
 
 @lowering("MaxPool", order=Order.CHANNELS_LAST, check=_check, cuts=_cuts, anchor=True, blocked=True)
-def max_pool(k: Kernel, work: Work) -> None:
+def max_pool(kernel: Kernel, work: Work) -> None:
     """ct.pool.max, which ignores positions outside the image."""
     layer = _alone(work, False)
 
     def pool(block: RowBlock, data: Aligned) -> Aligned:
-        return pool_slice(k, "max", layer.g, block, data)
+        return pool_slice(kernel, "max", layer.g, block, data)
 
-    _pooled(k, work, layer, pool)
+    _pooled(kernel, work, layer, pool)
 
 
 @lowering("AveragePool", order=Order.CHANNELS_LAST, check=_check, cuts=_cuts, anchor=True, blocked=True)
-def average_pool(k: Kernel, work: Work) -> None:
+def average_pool(kernel: Kernel, work: Work) -> None:
     """ct.pool.avg, or FP32 sums times a factor for each position."""
     uneven = counts_differ(work.spec)
     layer = _alone(work, uneven)
-    factors = _Factors(k, _counts(work.spec)) if uneven else None
+    factors = _Factors(kernel, _counts(work.spec)) if uneven else None
 
     def pool(block: RowBlock, data: Aligned) -> Aligned:
         if factors is None:
-            return pool_slice(k, "avg", layer.g, block, data)
-        result = pool_slice(k, "sum", layer.g, block, data)
+            return pool_slice(kernel, "avg", layer.g, block, data)
+        result = pool_slice(kernel, "sum", layer.g, block, data)
         factors.apply(result, block.begin * layer.g.columns)
         return result
 
-    _pooled(k, work, layer, pool)
+    _pooled(kernel, work, layer, pool)
 
 
 def _counts(call: Call) -> Array:
@@ -154,27 +154,29 @@ class _Factors:
     in every lane but for 2**-22 of it.
     """
 
-    def __init__(self, k: Kernel, counts: Array) -> None:
-        self.k = k
+    def __init__(self, kernel: Kernel, counts: Array) -> None:
+        self.kernel = kernel
         factors = (1.0 / counts).astype(np.float32).reshape(-1)
         high = stored(factors, Format.TF32)
         pairs = np.stack([high, stored(factors - high, Format.TF32)], 1)
         table = np.zeros((len(factors), 4), np.float32)
         table[:, :2] = pairs
-        self.table = DdrTensor(k.constant("factors", Format.TF32, table).symbol, Format.TF32, (table.size,))
-        self.ones = k.buffer("ones", aligned_bytes(2, BLOCK, Format.TF32))
-        k.emit("td.memset.tf32", dst=self.ones, value=1.0, n=2 * BLOCK)
+        self.table = DdrTensor(
+            kernel.constant("factors", Format.TF32, table).symbol, Format.TF32, (table.size,)
+        )
+        self.ones = kernel.buffer("ones", aligned_bytes(2, BLOCK, Format.TF32))
+        kernel.emit("td.memset.tf32", dst=self.ones, value=1.0, n=2 * BLOCK)
 
     def apply(self, data: Aligned, first: Value) -> None:
         """Multiply every plane of FP32 data by the factors from position ``first`` on."""
-        k, grid = self.k, data.grid
-        pairs = slice_buffer(k, "pairs", Format.TF32, grid, 2)
+        kernel, grid = self.kernel, data.grid
+        pairs = slice_buffer(kernel, "pairs", Format.TF32, grid, 2)
         source = self.table.at(first * 4)
-        k.emit("rdma.tf32", dst=pairs.base, src=source, n=grid.positions * 4)
+        kernel.emit("rdma.tf32", dst=pairs.base, src=source, n=grid.positions * 4)
         widths = [BLOCK] * data.planes + [data.tail] * bool(data.tail)
         for width in sorted(set(widths)):
-            lanes = slice_buffer(k, "lanes", Format.FP32, grid, width)
-            k.emit(
+            lanes = slice_buffer(kernel, "lanes", Format.FP32, grid, width)
+            kernel.emit(
                 "ne.gemm.tf32",
                 a=pairs.base,
                 b=self.ones,
@@ -187,13 +189,13 @@ class _Factors:
             )
             for index in (i for i, plane in enumerate(widths) if plane == width):
                 place = data.plane(index)
-                Vector(k, Format.FP32, lanes.elements).vv("mul", place, place, lanes.base)
+                Vector(kernel, Format.FP32, lanes.elements).vv("mul", place, place, lanes.base)
 
 
-def pool_slice(k: Kernel, name: str, g: Geometry, block: RowBlock, data: Aligned) -> Aligned:
+def pool_slice(kernel: Kernel, name: str, g: Geometry, block: RowBlock, data: Aligned) -> Aligned:
     """One instruction, ``name`` max, avg or sum, over a slice."""
-    result = slice_buffer(k, "y", data.fmt, block.output, data.channels)
-    k.emit(
+    result = slice_buffer(kernel, "y", data.fmt, block.output, data.channels)
+    kernel.emit(
         f"ct.pool.{name}.{data.fmt.token}",
         dst=result.base,
         src0=data.base,
@@ -205,66 +207,66 @@ def pool_slice(k: Kernel, name: str, g: Geometry, block: RowBlock, data: Aligned
     return result
 
 
-def _pooled(k: Kernel, work: Work, layer: Layer, pool: Pooling) -> None:
+def _pooled(kernel: Kernel, work: Work, layer: Layer, pool: Pooling) -> None:
     """The slices of this tile; channels are independent of each other."""
-    source, plan = work.input(0), _plan(k, work, layer)
-    places = coordinates(k, plan.grid)
+    source, plan = work.input(0), _plan(kernel, work, layer)
+    places = coordinates(kernel, plan.grid)
     p = Problem(work, layer, plan, Epilogue(None, work.steps, layer.direct), *shares(layer, plan, places))
     for stretch, own in dealt(source.shape[-1], plan.maps, plan.map_parts, places[-1]):
-        with slices(k, own) as (number, _), p.blocks(k) as (n, block):
-            first = k.let(number * stretch.size + stretch.start)
-            data = load_slice(k, "x", source, block.source(n, first), block.input, stretch.size)
+        with slices(kernel, own) as (number, _), p.blocks(kernel) as (n, block):
+            first = kernel.let(number * stretch.size + stretch.start)
+            data = load_slice(kernel, "x", source, block.source(n, first), block.input, stretch.size)
             if not layer.direct:
-                data = widened_slice(k, data)
-            _finish(k, work, pool(block, data), block.target(n, first))
+                data = widened_slice(kernel, data)
+            _finish(kernel, work, pool(block, data), block.target(n, first))
 
 
-def _plan(k: Kernel, work: Work, layer: Layer) -> Plan:
+def _plan(kernel: Kernel, work: Work, layer: Layer) -> Plan:
     if work.cut is not None:
         return plan_for(layer, work.cut)
-    found = first_plan(layer, k.target, k.budget)
+    found = first_plan(layer, kernel.target, kernel.budget)
     if found is None:
         need = layer.g.input_rows(1)
         raise SpmOverflow(f"one row of output and {need} of input do not fit the SPM")
     return found
 
 
-def _finish(k: Kernel, work: Work, result: Aligned, at: Place) -> None:
+def _finish(kernel: Kernel, work: Work, result: Aligned, at: Place) -> None:
     """Steps, one rounding, store."""
-    apply_steps(SliceRegion(k, result, at), result.base, work.steps)
+    apply_steps(SliceRegion(kernel, result, at), result.base, work.steps)
     if result.fmt is not work.output.fmt:
-        result = narrowed_slice(k, result, work.output.fmt)
-    store_slice(k, result, work.output, at)
+        result = narrowed_slice(kernel, result, work.output.fmt)
+    store_slice(kernel, result, work.output, at)
 
 
 @lowering("GlobalAveragePool", order=Order.CHANNELS_LAST, cuts=long_pool.cuts, anchor=True, blocked=True)
-def global_average_pool(k: Kernel, work: Work) -> None:
+def global_average_pool(kernel: Kernel, work: Work) -> None:
     """The mean of all positions of each channel, in pieces where they do not fit."""
-    if long_pool.is_shared(k.target, work):
-        long_pool.pool_shared(k, work)
+    if long_pool.is_shared(kernel.target, work):
+        long_pool.pool_shared(kernel, work)
         return
     source = work.input(0)
     positions, channels = math.prod(source.shape[1:-1]), source.shape[-1]
     direct = is_exact(work.steps)
-    taken, length = _sizes(k, source, positions, channels, direct)
+    taken, length = _sizes(kernel, source, positions, channels, direct)
     groups = ceil_div(channels, taken)
-    images = min(source.shape[0], max(1, k.target.tiles // groups))
-    image, lane = coordinates(k, (images, k.target.tiles // images))
+    images = min(source.shape[0], max(1, kernel.target.tiles // groups))
+    image, lane = coordinates(kernel, (images, kernel.target.tiles // images))
     own_images = share(source.shape[0], images, image, 1)
-    for stretch, own in dealt(channels, taken, k.target.tiles // images, lane):
-        with slices(k, own) as (number, _), slices(k, own_images) as (n, _):
-            at = Place(n, 0, k.let(number * stretch.size + stretch.start))
+    for stretch, own in dealt(channels, taken, kernel.target.tiles // images, lane):
+        with slices(kernel, own) as (number, _), slices(kernel, own_images) as (n, _):
+            at = Place(n, 0, kernel.let(number * stretch.size + stretch.start))
             if length == positions and direct:
-                result = _mean(k, source, at, positions, stretch.size)
+                result = _mean(kernel, source, at, positions, stretch.size)
             else:
-                result = _mean_of_pieces(k, source, at, (positions, length), stretch.size)
-            _finish(k, work, result, at)
+                result = _mean_of_pieces(kernel, source, at, (positions, length), stretch.size)
+            _finish(kernel, work, result, at)
 
 
-def _sizes(k: Kernel, source: DdrTensor, positions: int, channels: int, direct: bool) -> tuple[int, int]:
+def _sizes(kernel: Kernel, source: DdrTensor, positions: int, channels: int, direct: bool) -> tuple[int, int]:
     """Channels and positions of a slice: few channels rather than pieces of the positions."""
     widest = Format.FP32 if not direct else source.fmt
-    wanted = max(1, ceil_div(channels, max(1, k.target.tiles // source.shape[0])))
+    wanted = max(1, ceil_div(channels, max(1, kernel.target.tiles // source.shape[0])))
     taken = min(channels, round_up(wanted, BLOCK))
 
     def need(length: int, lanes: int) -> int:
@@ -273,35 +275,35 @@ def _sizes(k: Kernel, source: DdrTensor, positions: int, channels: int, direct: 
         return aligned_bytes(length, lanes, source.fmt) + wide + compact + 4096
 
     length = min(positions, _LONGEST)
-    while need(length, taken) > k.budget and taken > BLOCK:
+    while need(length, taken) > kernel.budget and taken > BLOCK:
         taken = round_up(ceil_div(taken, 2), BLOCK)
-    while need(length, taken) > k.budget and length > 1:
+    while need(length, taken) > kernel.budget and length > 1:
         length = ceil_div(length, 2)
     return taken, length
 
 
-def _mean(k: Kernel, source: DdrTensor, at: Place, positions: int, channels: int) -> Aligned:
+def _mean(kernel: Kernel, source: DdrTensor, at: Place, positions: int, channels: int) -> Aligned:
     """One instruction, which divides the FP32 sum once."""
-    data = load_slice(k, "x", source, at, Grid(positions, 1, positions), channels)
-    result = slice_buffer(k, "mean", source.fmt, Grid(1, 1, 1), channels)
+    data = load_slice(kernel, "x", source, at, Grid(positions, 1, positions), channels)
+    result = slice_buffer(kernel, "mean", source.fmt, Grid(1, 1, 1), channels)
     token = source.fmt.token
-    k.emit(f"ct.reduce.avg.{token}", dst=result.base, src0=data.base, shape=data.shape, dims="h")
+    kernel.emit(f"ct.reduce.avg.{token}", dst=result.base, src0=data.base, shape=data.shape, dims="h")
     return result
 
 
 def _mean_of_pieces(
-    k: Kernel, source: DdrTensor, at: Place, sizes: tuple[int, int], channels: int
+    kernel: Kernel, source: DdrTensor, at: Place, sizes: tuple[int, int], channels: int
 ) -> Aligned:
     """FP32 sums of pieces of the positions, added up."""
     positions, length = sizes
-    total = slice_buffer(k, "total", Format.FP32, Grid(1, 1, 1), channels)
-    v = Vector(k, Format.FP32, total.elements)
-    k.emit("td.memset.fp32", dst=total.base, value=0.0, n=total.elements)
-    with slices(k, share(positions, 1, 0, length)) as (begin, count):
+    total = slice_buffer(kernel, "total", Format.FP32, Grid(1, 1, 1), channels)
+    v = Vector(kernel, Format.FP32, total.elements)
+    kernel.emit("td.memset.fp32", dst=total.base, value=0.0, n=total.elements)
+    with slices(kernel, share(positions, 1, 0, length)) as (begin, count):
         piece = replace(at, position=begin)
-        data = widened_slice(k, load_slice(k, "x", source, piece, Grid(count, 1, length), channels))
-        part = slice_buffer(k, "part", Format.FP32, Grid(1, 1, 1), channels)
-        k.emit("ct.reduce.sum.fp32", dst=part.base, src0=data.base, shape=data.shape, dims="h")
+        data = widened_slice(kernel, load_slice(kernel, "x", source, piece, Grid(count, 1, length), channels))
+        part = slice_buffer(kernel, "part", Format.FP32, Grid(1, 1, 1), channels)
+        kernel.emit("ct.reduce.sum.fp32", dst=part.base, src0=data.base, shape=data.shape, dims="h")
         v.vv("add", total.base, total.base, part.base)
     v.vs("div", total.base, total.base, float(positions))
     return total

@@ -11,7 +11,7 @@ from .layer import Kind, Layer
 
 
 def multiply_slice(
-    k: Kernel,
+    kernel: Kernel,
     layer: Layer,
     pad: list[Value],
     images: list[Aligned],
@@ -43,5 +43,5 @@ def multiply_slice(
         operands = common | {"a": images[a].base, right: weights[b]}
         if start is not None:
             operands |= {"psum": start.base, "psum_format": start.fmt.token}
-        k.emit(mnemonic, **operands)
+        kernel.emit(mnemonic, **operands)
         start = result

@@ -35,75 +35,79 @@ class Early:
     data: list[Aligned] | None = None
 
 
-def only_slice(k: Kernel, p: Problem) -> Early:
+def only_slice(kernel: Kernel, p: Problem) -> Early:
     """The tile's rows, if they are one slice."""
     grid = p.grid
     if max(p.images.most, p.rows.most, p.columns.most) > 1 or grid is None:
         return Early()
-    n = k.let(p.images.some)
-    begin, count = k.let(p.rows.some), k.let(grid.height)
-    return Early(n, p.block(k, (begin, count), (k.let(p.columns.some), k.let(grid.row))))
+    n = kernel.let(p.images.some)
+    begin, count = kernel.let(p.rows.some), kernel.let(grid.height)
+    return Early(n, p.block(kernel, (begin, count), (kernel.let(p.columns.some), kernel.let(grid.row))))
 
 
-def shared(k: Kernel, p: Problem, jobs: list[MapsOfTile], grid: TileGrid, early: Early) -> Early:
+def shared(kernel: Kernel, p: Problem, jobs: list[MapsOfTile], grid: TileGrid, early: Early) -> Early:
     """Let the tiles give each other what several of them need; all tiles take part."""
-    with k.registers.scope():
+    with kernel.registers.scope():
         if p.plan.shares_image:
-            return _with_shared_image(k, p, jobs, grid, early)
-        return _with_shared_weights(k, p, jobs, _with_same_maps(k, grid), early)
+            return _with_shared_image(kernel, p, jobs, grid, early)
+        return _with_shared_weights(kernel, p, jobs, _with_same_maps(kernel, grid), early)
 
 
-def _with_same_maps(k: Kernel, grid: TileGrid) -> Team:
+def _with_same_maps(kernel: Kernel, grid: TileGrid) -> Team:
     """The maps are the last axis."""
-    return grid.team(k, *range(len(grid.parts) - 1))
+    return grid.team(kernel, *range(len(grid.parts) - 1))
 
 
-def _with_shared_weights(k: Kernel, p: Problem, jobs: list[MapsOfTile], team: Team, early: Early) -> Early:
+def _with_shared_weights(
+    kernel: Kernel, p: Problem, jobs: list[MapsOfTile], team: Team, early: Early
+) -> Early:
     gathers = [gather for job in jobs for gather in job.gathers(team)]
-    enter(k, *(gather.target for gather in gathers))
+    enter(kernel, *(gather.target for gather in gathers))
     if early.block is not None:
-        data = load_image(k, p, early.image, early.block, 0, p.layer.groups.channels)
+        data = load_image(kernel, p, early.image, early.block, 0, p.layer.groups.channels)
         early = replace(early, data=data)
     for gather in gathers:
         gather.send()
     _begin_sums(jobs, early)
-    meet_all(k, gathers)
+    meet_all(kernel, gathers)
     return early
 
 
-def _with_shared_image(k: Kernel, p: Problem, jobs: list[MapsOfTile], grid: TileGrid, early: Early) -> Early:
+def _with_shared_image(
+    kernel: Kernel, p: Problem, jobs: list[MapsOfTile], grid: TileGrid, early: Early
+) -> Early:
     block, source = early.block, p.work.input(0)
     assert block is not None
-    target = slice_buffer(k, "x", source.fmt, block.input, source.shape[-1])
-    team = grid.team(k, len(grid.parts) - 1)
+    target = slice_buffer(kernel, "x", source.fmt, block.input, source.shape[-1])
+    team = grid.team(kernel, len(grid.parts) - 1)
     gathers: list[Part] = []
     first = 0.0
     if p.plan.shares_weights:
-        weights_team = _with_same_maps(k, grid)
+        weights_team = _with_same_maps(kernel, grid)
         gathers = [gather for job in jobs for gather in job.gathers(weights_team)]
     else:
-        addend = p.layer.residual and not p.addend_is_early(k)
-        first = before_meeting(p.layer, p.plan, addend, rates_of(k.target.machine))
+        addend = p.layer.residual and not p.addend_is_early(kernel)
+        first = before_meeting(p.layer, p.plan, addend, rates_of(kernel.target.machine))
         _load_weights(jobs, 0, first)
-    enter(k, target.base, *(gather.target for gather in gathers))
-    image = _image_part(k, p, team, early.image, block, target)
+    enter(kernel, target.base, *(gather.target for gather in gathers))
+    image = _image_part(kernel, p, team, early.image, block, target)
     for gather in gathers:
         gather.send()
-    k.emit("ncc.wait")
+    kernel.emit("ncc.wait")
     image.send()
     if not p.plan.shares_weights:
         _load_weights(jobs, first, 1)
     _begin_sums(jobs, early)
-    meet_all(k, [*gathers, image])
-    return replace(early, data=split(k, target))
+    meet_all(kernel, [*gathers, image])
+    return replace(early, data=split(kernel, target))
 
 
-def _image_part(k: Kernel, p: Problem, team: Team, n: Value, block: RowBlock, target: Aligned) -> Part:
+def _image_part(kernel: Kernel, p: Problem, team: Team, n: Value, block: RowBlock, target: Aligned) -> Part:
     source = p.work.input(0)
     if p.plan.row_parts > 1:
-        return _RowsPart(k, team, source, block.source(n), target)
+        return _RowsPart(kernel, team, source, block.source(n), target)
     image = batch_bytes(math.prod(source.shape[1:-1]), source.shape[-1], source.fmt.bits) // source.bytes_each
-    return Gather(k, team, (source, n * image, stored_elements(source)), target.base)
+    return Gather(kernel, team, (source, n * image, stored_elements(source)), target.base)
 
 
 class _RowsPart:
@@ -113,26 +117,26 @@ class _RowsPart:
     planes of an image of which rows are skipped.
     """
 
-    def __init__(self, k: Kernel, team: Team, source: DdrTensor, at: Place, target: Aligned) -> None:
-        self.k, self.team, self.rows, self.target = k, team, target, target.base
+    def __init__(self, kernel: Kernel, team: Team, source: DdrTensor, at: Place, target: Aligned) -> None:
+        self.kernel, self.team, self.rows, self.target = kernel, team, target, target.base
         planes = source.shape[-1] // BLOCK
         pieces = max(team.size // planes, 1)
         self.planes = max(planes // team.size, 1)
         self.length = ceil_div(target.grid.room * target.grid.width, pieces)
-        self.plane = k.let(team.member // pieces * self.planes)
-        self.begin = k.let(team.member % pieces * self.length)
-        self.staged = k.buffer("part", self.planes * self.length * BLOCK * source.bytes_each)
+        self.plane = kernel.let(team.member // pieces * self.planes)
+        self.begin = kernel.let(team.member % pieces * self.length)
+        self.staged = kernel.buffer("part", self.planes * self.length * BLOCK * source.bytes_each)
         height = math.prod(source.shape[1:-1])
         image = batch_bytes(height, source.shape[-1], source.fmt.bits) // source.bytes_each
         position = self.plane * height + at.position + self.begin
         first = at.image * image + position * BLOCK
-        with k.if_below(self.begin, self.rows.grid.positions):
+        with kernel.if_below(self.begin, self.rows.grid.positions):
             if at.row_step > 1:
                 row, step = target.grid.width * BLOCK, at.row_step * target.grid.width * BLOCK
                 loops = dma_loops((height * BLOCK, step, 1), (self.planes, target.grid.height, row))
             else:
                 loops = dma_loops((height * BLOCK, 1), (self.planes, self._count * BLOCK))
-            k.emit(f"rdma.{source.fmt.token}", dst=self.staged, src=source.at(first), **loops)
+            kernel.emit(f"rdma.{source.fmt.token}", dst=self.staged, src=source.at(first), **loops)
 
     @property
     def _count(self) -> Value:
@@ -142,10 +146,10 @@ class _RowsPart:
     def send(self) -> None:
         """Start the copies; the part must have arrived in the scratchpad."""
         each = BLOCK * self.rows.fmt.bits // 8
-        with self.k.if_below(self.begin, self.rows.grid.positions):
+        with self.kernel.if_below(self.begin, self.rows.grid.positions):
             place = self.plane * self.rows.grid.positions + self.begin
             size = self._count * (self.planes * each)
-            send(self.k, self.team, self.staged, self.target + place * each, size)
+            send(self.kernel, self.team, self.staged, self.target + place * each, size)
 
 
 def _load_weights(jobs: list[MapsOfTile], begin: float, end: float) -> None:

@@ -52,9 +52,9 @@ class Problem:
         """Whether all input channels of a group are taken together."""
         return self.layer.channelwise or self.plan.channels == self.layer.groups.channels
 
-    def addend_is_early(self, k: Kernel) -> bool:
+    def addend_is_early(self, kernel: Kernel) -> bool:
         """Whether there is a residual tensor that earlier phases have written before the last barrier."""
-        return self.epilogue.residual is not None and self.epilogue.residual.symbol in k.settled
+        return self.epilogue.residual is not None and self.epilogue.residual.symbol in kernel.settled
 
     @property
     def grid(self) -> Grid | None:
@@ -66,18 +66,22 @@ class Problem:
         return Grid(height, self.columns.size, self.rows.size, None if whole else columns)
 
     @contextmanager
-    def blocks(self, k: Kernel) -> Iterator[tuple[Value, RowBlock]]:
+    def blocks(self, kernel: Kernel) -> Iterator[tuple[Value, RowBlock]]:
         """The tile's slices: image, and rows of it."""
-        with slices(k, self.images) as (n, _), slices(k, self.rows) as rows, slices(k, self.columns) as part:
-            yield n, self.block(k, rows, part)
+        with (
+            slices(kernel, self.images) as (n, _),
+            slices(kernel, self.rows) as rows,
+            slices(kernel, self.columns) as part,
+        ):
+            yield n, self.block(kernel, rows, part)
 
-    def block(self, k: Kernel, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> RowBlock:
+    def block(self, kernel: Kernel, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> RowBlock:
         """The slice with these output rows and columns: the first, and how many."""
         g = self.layer.g
-        block = row_block(k, g, *rows, self.rows.size)
+        block = row_block(kernel, g, *rows, self.rows.size)
         if self.columns.size == g.columns:
             return block
-        return block_of_columns(k, g, block, *columns, self.columns.size)
+        return block_of_columns(kernel, g, block, *columns, self.columns.size)
 
 
 def shares(layer: Layer, plan: Plan, places: Sequence[Value]) -> tuple[Share, Share, Share]:
@@ -120,61 +124,65 @@ class SliceMaps:
     addend: Aligned | None = None
 
 
-def spread_bias(k: Kernel, grid: Grid, maps: int, bias: Value) -> Aligned:
+def spread_bias(kernel: Kernel, grid: Grid, maps: int, bias: Value) -> Aligned:
     """The bias at every position of a slice, in FP32."""
-    start = slice_buffer(k, "start", Format.FP32, grid, maps)
-    spread(k, start, bias)
+    start = slice_buffer(kernel, "start", Format.FP32, grid, maps)
+    spread(kernel, start, bias)
     return start
 
 
-def load_image(k: Kernel, p: Problem, n: Value, block: RowBlock, lane: Value, channels: int) -> list[Aligned]:
+def load_image(
+    kernel: Kernel, p: Problem, n: Value, block: RowBlock, lane: Value, channels: int
+) -> list[Aligned]:
     """The image rows of a slice, ``channels`` of them from ``lane`` on, as the matrix engine takes them."""
-    return split(k, load_slice(k, "x", p.work.input(0), block.source(n, lane), block.input, channels))
+    return split(
+        kernel, load_slice(kernel, "x", p.work.input(0), block.source(n, lane), block.input, channels)
+    )
 
 
 def compute_slice(
-    k: Kernel, p: Problem, n: Value, block: RowBlock, own: SliceMaps, data: list[Aligned] | None
+    kernel: Kernel, p: Problem, n: Value, block: RowBlock, own: SliceMaps, data: list[Aligned] | None
 ) -> None:
     """One slice from the image (``data``, or still to be loaded) to its place in the result."""
     at = block.target(n, own.first)
-    start = start_of(k, p, own, block, at)
-    result = _convolve(k, p, n, block, own, data, start)
-    region = SliceRegion(k, result, at)
+    start = start_of(kernel, p, own, block, at)
+    result = _convolve(kernel, p, n, block, own, data, start)
+    region = SliceRegion(kernel, result, at)
     apply_steps(region, result.base, p.epilogue.steps)
     if result.fmt is Format.FP32:
-        result = narrowed_slice(k, result, p.work.output.fmt)
-    store_slice(k, result, p.work.output, at)
+        result = narrowed_slice(kernel, result, p.work.output.fmt)
+    store_slice(kernel, result, p.work.output, at)
 
 
-def start_of(k: Kernel, p: Problem, own: SliceMaps, block: RowBlock, at: Place) -> Aligned | None:
+def start_of(kernel: Kernel, p: Problem, own: SliceMaps, block: RowBlock, at: Place) -> Aligned | None:
     """Where the sums of a slice begin: residual and bias; FP32 and its own if they are accumulated there."""
     if own.start is not None:
         return own.start
     if p.epilogue.residual is not None:
-        start = own.addend or load_addend(k, p, own, block, at)
+        start = own.addend or load_addend(kernel, p, own, block, at)
         if own.bias is None and p.single:
             return start
-        start = widened_slice(k, start)
+        start = widened_slice(kernel, start)
         if own.bias is not None:
-            per_channel(k, "add", start, own.bias)
+            per_channel(kernel, "add", start, own.bias)
         return start
     if own.bias is not None:
-        return spread_bias(k, block.output, own.count, own.bias)
+        return spread_bias(kernel, block.output, own.count, own.bias)
     if p.single:
         return None
-    start = slice_buffer(k, "y", Format.FP32, block.output, own.count)
-    k.emit("td.memset.fp32", dst=start.base, value=0.0, n=start.elements)
+    start = slice_buffer(kernel, "y", Format.FP32, block.output, own.count)
+    kernel.emit("td.memset.fp32", dst=start.base, value=0.0, n=start.elements)
     return start
 
 
-def load_addend(k: Kernel, p: Problem, own: SliceMaps, block: RowBlock, at: Place) -> Aligned:
+def load_addend(kernel: Kernel, p: Problem, own: SliceMaps, block: RowBlock, at: Place) -> Aligned:
     """The slice of the tensor to which the products are added."""
     assert p.epilogue.residual is not None
-    return load_slice(k, "residual", p.epilogue.residual, at, block.output, own.count)
+    return load_slice(kernel, "residual", p.epilogue.residual, at, block.output, own.count)
 
 
 def _convolve(
-    k: Kernel,
+    kernel: Kernel,
     p: Problem,
     n: Value,
     block: RowBlock,
@@ -186,19 +194,19 @@ def _convolve(
     compute = p.work.output.fmt
     if p.single:
         fmt = engine_format(compute) if p.layer.direct else Format.FP32
-        result = slice_buffer(k, "y", fmt, block.output, own.count)
+        result = slice_buffer(kernel, "y", fmt, block.output, own.count)
         lane = own.first if p.layer.channelwise else own.group * p.layer.groups.channels
         channels = own.count if p.layer.channelwise else p.layer.groups.channels
-        images = data or load_image(k, p, n, block, lane, channels)
+        images = data or load_image(kernel, p, n, block, lane, channels)
         assert own.weights is not None
-        multiply_slice(k, p.layer, block.pad, images, own.weights, result, start)
+        multiply_slice(kernel, p.layer, block.pad, images, own.weights, result, start)
         return result
     assert start is not None
     for stretch in stretches(p.layer.groups.channels, p.plan.channels):
-        with k.loop(stretch.count) as step:
+        with kernel.loop(stretch.count) as step:
             inner = step * stretch.size + stretch.start
             lane = own.group * p.layer.groups.channels + inner
-            images = load_image(k, p, n, block, lane, stretch.size)
+            images = load_image(kernel, p, n, block, lane, stretch.size)
             weights = own.load(Volume(own.group, own.block, stretch, step))
-            multiply_slice(k, p.layer, block.pad, images, weights, start, start)
+            multiply_slice(kernel, p.layer, block.pad, images, weights, start, start)
     return start

@@ -66,7 +66,7 @@ Weights = Callable[[Volume], list[Value]]
 class PackedWeights:
     """Volumes that were laid out when compiling, behind each other; by the stretch of channels, per part."""
 
-    k: Kernel
+    kernel: Kernel
     maps: Stretch
     packed: dict[int, list[DdrTensor]]
 
@@ -83,7 +83,7 @@ class PackedWeights:
 
     def buffers(self, volume: Volume) -> list[Value]:
         """Room for the parts of a volume."""
-        return [self.k.buffer("w", t.size * t.bytes_each) for t, _ in self.runs(volume)]
+        return [self.kernel.buffer("w", t.size * t.bytes_each) for t, _ in self.runs(volume)]
 
     def load(self, volume: Volume, addresses: list[Value], begin: float = 0, end: float = 1) -> None:
         """Load the parts of a volume to their places, or only what lies between two fractions of each."""
@@ -91,7 +91,7 @@ class PackedWeights:
             low, high = (_line(tensor, fraction) for fraction in (begin, end))
             if low < high:
                 target, source = address + low * tensor.bytes_each, tensor.at(first + low)
-                self.k.emit(f"rdma.{tensor.fmt.token}", dst=target, src=source, n=high - low)
+                self.kernel.emit(f"rdma.{tensor.fmt.token}", dst=target, src=source, n=high - low)
 
 
 def _line(tensor: DdrTensor, fraction: float) -> int:
@@ -100,11 +100,11 @@ def _line(tensor: DdrTensor, fraction: float) -> int:
     return tensor.size if fraction == 1 else int(fraction * tensor.size) // elements * elements
 
 
-def weights_of(k: Kernel, work: Work, groups: Groups, maps: Stretch, channels: int) -> Weights:
+def weights_of(kernel: Kernel, work: Work, groups: Groups, maps: Stretch, channels: int) -> Weights:
     """How the weights of a stretch of maps get into the scratchpad, ``channels`` inputs at a time."""
     source = work.input(1)
     if source.value is None:
-        return _computed(k, source, groups, maps)
+        return _computed(kernel, source, groups, maps)
     values, compute = np.asarray(source.value), work.output.fmt
     taps = values.size // (values.shape[0] * values.shape[1])
     packed = {}
@@ -115,11 +115,11 @@ def weights_of(k: Kernel, work: Work, groups: Groups, maps: Stretch, channels: i
             return _volumes(_dense(values, groups), maps, stretch)
 
         shape = (count, taps * maps.size, stretch.size)
-        packed[stretch.start] = _packed(k, compute, shape, volumes)
-    return PackedWeights(k, maps, packed)
+        packed[stretch.start] = _packed(kernel, compute, shape, volumes)
+    return PackedWeights(kernel, maps, packed)
 
 
-def windows_of(k: Kernel, work: Work, maps: Stretch) -> PackedWeights:
+def windows_of(kernel: Kernel, work: Work, maps: Stretch) -> PackedWeights:
     """How the windows of a depthwise convolution get there: constants [C, 1, (Ky,) Kx], maps are channels."""
     windows = _filled(np.asarray(work.input(1).value), conv_window(work.spec))
     shape = (maps.count, windows.shape[1], maps.size)
@@ -127,7 +127,7 @@ def windows_of(k: Kernel, work: Work, maps: Stretch) -> PackedWeights:
     def volumes() -> Array:
         return _stretch(windows, maps).transpose(0, 2, 1)
 
-    return PackedWeights(k, maps, {0: _packed(k, work.output.fmt, shape, volumes)})
+    return PackedWeights(kernel, maps, {0: _packed(kernel, work.output.fmt, shape, volumes)})
 
 
 def _filled(windows: Array, window: Window) -> Array:
@@ -138,7 +138,7 @@ def _filled(windows: Array, window: Window) -> Array:
 
 
 def _packed(
-    k: Kernel, compute: Format, shape: tuple[int, int, int], make: Callable[[], Array]
+    kernel: Kernel, compute: Format, shape: tuple[int, int, int], make: Callable[[], Array]
 ) -> list[DdrTensor]:
     """Volumes [count, rows, channels] behind each other as constants, one for each part."""
     fmt, size = engine_format(compute), place(engine_format(compute), shape, Layout.NCX).total_bytes
@@ -149,7 +149,7 @@ def _packed(
             data = constant_parts(make(), compute)[part]
             return pack(np.ascontiguousarray(data), fmt, Layout.NCX).view(data.dtype)
 
-        symbol = k.constant_made("weights", fmt, size * 8 // fmt.bits, image).symbol
+        symbol = kernel.constant_made("weights", fmt, size * 8 // fmt.bits, image).symbol
         found.append(DdrTensor(symbol, fmt, (size * 8 // fmt.bits // shape[0],)))
     return found
 
@@ -184,7 +184,7 @@ def _volumes(dense: Array, maps: Stretch, channels: Stretch) -> Array:
     return np.concatenate(found).reshape(-1, dense.shape[-1] * maps.size, channels.size)
 
 
-def _computed(k: Kernel, source: DdrTensor, groups: Groups, maps: Stretch) -> Weights:
+def _computed(kernel: Kernel, source: DdrTensor, groups: Groups, maps: Stretch) -> Weights:
     """Weights that are a graph input: gathered tap by tap, then brought to the aligned layout."""
     taps = source.size // (source.shape[0] * source.shape[1])
     fmt, pitch = source.fmt.token, groups.channels * taps
@@ -194,12 +194,12 @@ def _computed(k: Kernel, source: DdrTensor, groups: Groups, maps: Stretch) -> We
         row = volume.group * groups.maps + volume.block * maps.size + maps.start
         lane = volume.step * channels + volume.channels.start
         first = row * pitch + lane * taps
-        compact = k.buffer("w_taps", taps * maps.size * channels * source.bytes_each)
+        compact = kernel.buffer("w_taps", taps * maps.size * channels * source.bytes_each)
         loops = dma_loops((1, pitch, taps), (taps, maps.size, channels))
-        k.emit(f"rdma.{fmt}", dst=compact, src=source.at(first), **loops)
-        result = slice_buffer(k, "w", source.fmt, Grid(taps * maps.size, 1, taps * maps.size), channels)
+        kernel.emit(f"rdma.{fmt}", dst=compact, src=source.at(first), **loops)
+        result = slice_buffer(kernel, "w", source.fmt, Grid(taps * maps.size, 1, taps * maps.size), channels)
         shape: list[Value] = [1, taps, maps.size, channels]
-        k.emit(f"td.channelnorm.{fmt}", dst=result.base, src0=compact, shape=shape, dst_shape=shape)
-        return [part.base for part in split(k, result)]
+        kernel.emit(f"td.channelnorm.{fmt}", dst=result.base, src0=compact, shape=shape, dst_shape=shape)
+        return [part.base for part in split(kernel, result)]
 
     return load

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from compiler.codegen.expr import Value, Variable
-from compiler.codegen.integer_core import Core, offset_of
 from compiler.codegen.kernel import Kernel
+from compiler.codegen.slices.scalar import ScalarCode, offset_of
 from compiler.codegen.slices.tensors import DdrTensor, copy_views, unravel, whole
 from compiler.lowering.movement.movement import cast as cast_floats
 from compiler.lowering.pointwise.integers import ARITHMETIC, words_like
@@ -29,7 +29,7 @@ def gather(kernel: Kernel, work: Work) -> None:
     data, indices, target = work.input(0), work.input(1), work.output
     axis = normalized(work.spec.integer("axis"), len(data.shape))
     inner, count = math.prod(data.shape[axis + 1 :]), indices.size
-    core, rows = Core(kernel), Rows(count, inner, math.prod(data.shape[:axis]))
+    core, rows = ScalarCode(kernel), Rows(count, inner, math.prod(data.shape[:axis]))
     if rows.elements >= FEWEST:
 
         def first(row: Value) -> Value:
@@ -49,7 +49,7 @@ def gather_elements(kernel: Kernel, work: Work) -> None:
     """Every element of the result has an index of its own."""
     data, indices, target = work.input(0), work.input(1), work.output
     axis = normalized(work.spec.integer("axis"), len(data.shape))
-    core = Core(kernel)
+    core = ScalarCode(kernel)
     with core.elements(target.size) as number:
         place = unravel(number, target.shape)
         place[axis] = core.index(core.load(indices, number), data.shape[axis])
@@ -64,7 +64,7 @@ def gather_nd(kernel: Kernel, work: Work) -> None:
     inner = math.prod(data.shape[batch + depth :])
     batches = math.prod(data.shape[:batch])
     rows = indices.size // depth // batches
-    core = Core(kernel)
+    core = ScalarCode(kernel)
 
     def place(row: Value) -> Value:
         in_batch = row // rows * math.prod(data.shape[batch:])
@@ -77,9 +77,9 @@ def gather_nd(kernel: Kernel, work: Work) -> None:
         core.store(target, number, core.load(data, place(kernel.let(number // inner)) + number % inner))
 
 
-def _place(core: Core, indices: DdrTensor, row: Value, data: DdrTensor, axes: range) -> Value:
+def _place(core: ScalarCode, indices: DdrTensor, row: Value, data: DdrTensor, axes: range) -> Value:
     """The element of the data that a row of indices names, one index for each of ``axes``."""
-    place, registers = core.number(0), core.k.registers
+    place, registers = core.number(0), core.kernel.registers
     for at, axis in enumerate(axes):
         with registers.scope():
             index = core.index(core.load(indices, row * len(axes) + at), data.shape[axis])
@@ -90,7 +90,7 @@ def _place(core: Core, indices: DdrTensor, row: Value, data: DdrTensor, axes: ra
 _SCATTER_STEPS = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
 
 
-def _scatter(core: Core, work: Work, place: Value, update: str) -> None:
+def _scatter(core: ScalarCode, work: Work, place: Value, update: str) -> None:
     """Store an update, or what it and the element there make together."""
     reduction = work.spec.string("reduction")
     if reduction != "none":
@@ -130,7 +130,7 @@ def scatter_elements(kernel: Kernel, work: Work) -> None:
     axis = normalized(work.spec.integer("axis"), len(data.shape))
     copy_views(kernel, data.shape, whole(data), whole(work.output))
     kernel.synchronize()
-    core = Core(kernel)
+    core = ScalarCode(kernel)
     with core.elements(updates.size, updates.size) as number:
         place = unravel(number, updates.shape)
         place[axis] = core.index(core.load(indices, number), data.shape[axis])
@@ -147,7 +147,7 @@ def scatter_nd(kernel: Kernel, work: Work) -> None:
     inner = math.prod(data.shape[depth:])
     copy_views(kernel, data.shape, whole(data), whole(work.output))
     kernel.synchronize()
-    core = Core(kernel)
+    core = ScalarCode(kernel)
 
     def place(row: Value) -> Value:
         return _place(core, indices, row, data, range(depth))
@@ -166,7 +166,7 @@ def top_indices(kernel: Kernel, work: Work) -> None:
     source, target = work.input(0), work.output
     axis = normalized(work.spec.integer("axis"), len(source.shape))
     extent, inner = source.shape[axis], math.prod(source.shape[axis + 1 :])
-    wanted, core = target.shape[axis], Core(kernel)
+    wanted, core = target.shape[axis], ScalarCode(kernel)
     largest, last = bool(work.spec.integer("largest")), bool(work.spec.integer("last"))
     with core.elements(source.size // extent, 1) as number:
         fold = kernel.let(number // inner), kernel.let(number % inner)
@@ -183,28 +183,28 @@ def top_indices(kernel: Kernel, work: Work) -> None:
                 core.emit("bgt", key, bound, "9f")
                 core.emit("blt", key, bound, "2f")
                 core.emit("ble", where, previous, "9f")
-                core.k.out.label("2")
+                core.kernel.out.label("2")
                 core.emit("bltz", chosen, "3f")
                 core.emit("blt" if last else "ble", key, best, "9f")
-                core.k.out.label("3")
+                core.kernel.out.label("3")
                 core.emit("mv", best, key)
                 core.emit("mv", chosen, where)
-                core.k.out.label("9")
+                core.kernel.out.label("9")
             core.store(target, out + place * inner, chosen)
             core.emit("mv", bound, best)
             core.emit("mv", previous, chosen)
 
 
-def _register(core: Core, value: Value) -> str:
-    return core.k.registers.compute(value)
+def _register(core: ScalarCode, value: Value) -> str:
+    return core.kernel.registers.compute(value)
 
 
-def _sortable(core: Core, key: str, fmt: Format, largest: bool) -> None:
+def _sortable(core: ScalarCode, key: str, fmt: Format, largest: bool) -> None:
     """Bits that compare as integers like the elements; the other way round for the smallest."""
     if fmt.is_float:
         core.emit("bgez", key, "1f")
         flip = core.number((1 << (fmt.bits - 1)) - 1)
         core.emit("xor", key, key, flip)
-        core.k.out.label("1")
+        core.kernel.out.label("1")
     if not largest:
         core.emit("not", key, key)

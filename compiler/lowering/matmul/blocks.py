@@ -57,19 +57,19 @@ def _halved(extent: int) -> int:
     return round_up(ceil_div(extent, 2), BLOCK if extent > BLOCK else _FINE)
 
 
-def _choose(k: Kernel, p: Product, columns: int) -> Blocks:
+def _choose(kernel: Kernel, p: Product, columns: int) -> Blocks:
     """Large blocks that fit, but as many as there are tiles."""
     m, n, inner = min(p.m, _MOST_ROWS), min(columns, _MOST_COLUMNS), min(p.k, _MOST_INNER)
 
     def items() -> int:
         return p.batches * ceil_div(p.m, m) * ceil_div(columns, n)
 
-    while items() < k.target.tiles and (m > _FEWEST_ROWS or n > BLOCK):
+    while items() < kernel.target.tiles and (m > _FEWEST_ROWS or n > BLOCK):
         if m > _FEWEST_ROWS and (m >= n or n <= BLOCK):
             m = ceil_div(m, 2)
         else:
             n = _halved(n)
-    while step_bytes(p, m, n, inner) > k.budget and (m > 1 or n > _FINE or inner > _FINE):
+    while step_bytes(p, m, n, inner) > kernel.budget and (m > 1 or n > _FINE or inner > _FINE):
         if inner > _FINE and (inner * (m + n) > 4 * m * n or (m == 1 and n <= _FINE)):
             inner = _halved(inner)
         elif m > 1 and (m >= n or n <= _FINE):
@@ -90,21 +90,21 @@ def step_bytes(p: Product, m: int, n: int, inner: int) -> int:
     return copies * operands + 2 * aligned_bytes(m, n, Format.FP32) + 2 * aligned_bytes(m, n, fmt) + 8192
 
 
-def multiply_blocks(k: Kernel, p: Product, start: int = 0) -> None:
+def multiply_blocks(kernel: Kernel, p: Product, start: int = 0) -> None:
     """The columns of the result from ``start`` on, one stretch of columns after the other."""
-    blocks = _choose(k, p, p.n - start)
+    blocks = _choose(kernel, p, p.n - start)
     rows = [Stretch(0, blocks.m, ceil_div(p.m, blocks.m))] if p.left.along_k else stretches(p.m, blocks.m)
     dealt = 0
     for part in stretches(p.n - start, blocks.n):
         columns = Stretch(part.start + start, part.size, part.count)
-        right = right_operand(k, p, columns, stretches(p.k, blocks.k))
+        right = right_operand(kernel, p, columns, stretches(p.k, blocks.k))
         for stretch in rows:
-            _stretch(k, p, blocks, stretch, columns, right, dealt)
+            _stretch(kernel, p, blocks, stretch, columns, right, dealt)
             dealt += columns.count * p.batches * stretch.count
 
 
 def _stretch(
-    k: Kernel, p: Product, blocks: Blocks, rows: Stretch, columns: Stretch, right: Right, dealt: int
+    kernel: Kernel, p: Product, blocks: Blocks, rows: Stretch, columns: Stretch, right: Right, dealt: int
 ) -> None:
     """Blocks of one width, the first of them dealt to tile ``dealt``."""
     shared = p.batches == 1 and p.k <= blocks.k
@@ -112,15 +112,19 @@ def _stretch(
     def prepare(column: Value) -> list[Value] | None:
         return right(column, Stretch(0, p.k, 1), 0, 0) if shared else None
 
-    with k.grouped_items(columns.count, p.batches * rows.count, dealt, prepare) as (column, rest, loaded):
-        batch = k.let(rest // rows.count)
-        begin = k.let(rest % rows.count * rows.size + rows.start)
-        count = k.let(minimum(rows.size, p.m - begin))
+    with kernel.grouped_items(columns.count, p.batches * rows.count, dealt, prepare) as (
+        column,
+        rest,
+        loaded,
+    ):
+        batch = kernel.let(rest // rows.count)
+        begin = kernel.let(rest % rows.count * rows.size + rows.start)
+        count = kernel.let(minimum(rows.size, p.m - begin))
         block = _Block(Grid(count, 1, rows.size), begin, batch, column, columns.size, loaded)
-        sums = _product(k, p, block, blocks, right)
-        first = k.let(column * columns.size + columns.start)
-        result = finish(p, Block(k, sums, Place(0, k.let(p.row(batch, begin)), first), p.n))
-        store_aligned(k, result, p.out, p.place(batch, begin, first), p.n)
+        sums = _product(kernel, p, block, blocks, right)
+        first = kernel.let(column * columns.size + columns.start)
+        result = finish(p, Block(kernel, sums, Place(0, kernel.let(p.row(batch, begin)), first), p.n))
+        store_aligned(kernel, result, p.out, p.place(batch, begin, first), p.n)
 
 
 @dataclass(frozen=True)
@@ -142,13 +146,13 @@ Right = Callable[[Value, Stretch, Value, Value], list[Value]]
 """Loads a block of the right operand: column block, stretch of k, block of k, batch; an address per part."""
 
 
-def _product(k: Kernel, p: Product, block: _Block, blocks: Blocks, right: Right) -> Aligned:
+def _product(kernel: Kernel, p: Product, block: _Block, blocks: Blocks, right: Right) -> Aligned:
     """One block of the product; in FP32, or already rounded when nothing follows and k is in one piece."""
     single = p.k <= blocks.k
     fmt = engine_format(p.compute)
-    sums = slice_buffer(k, "product", sums_format(p, single), block.grid, block.width)
+    sums = slice_buffer(kernel, "product", sums_format(p, single), block.grid, block.width)
     if not single:
-        k.emit("td.memset.fp32", dst=sums.base, value=0.0, n=sums.elements)
+        kernel.emit("td.memset.fp32", dst=sums.base, value=0.0, n=sums.elements)
     sizes: dict[str, Argument] = {
         "m": block.grid.height,
         "n": block.width,
@@ -157,13 +161,13 @@ def _product(k: Kernel, p: Product, block: _Block, blocks: Blocks, right: Right)
         "out_format": sums.fmt.token,
     }
     for stretch in stretches(p.k, blocks.k):
-        with k.loop(stretch.count) as step:
+        with kernel.loop(stretch.count) as step:
             k0 = step * stretch.size + stretch.start
             x = Range(block.batch, block.begin, block.grid.height, block.grid.room)
-            left = load_operand(k, "a", p, p.left, x, k0, stretch.size)
+            left = load_operand(kernel, "a", p, p.left, x, k0, stretch.size)
             b = block.loaded or right(block.column, stretch, step, block.batch)
             multiply_parts(
-                k,
+                kernel,
                 f"ne.gemm.{fmt.token}",
                 ("a", left),
                 ("b", b),
@@ -185,34 +189,34 @@ class Range:
 
 
 def load_operand(
-    k: Kernel, name: str, p: Product, matrix: Matrix, x: Range, k0: Value, inner: int
+    kernel: Kernel, name: str, p: Product, matrix: Matrix, x: Range, k0: Value, inner: int
 ) -> list[Value]:
     """A slice of an operand as the matrix engine takes it: an address for each part."""
     first = matrix.first(p.batch(x.batch), x.first, k0)
     grid, lanes = (Grid(x.count, 1, x.room), inner) if matrix.along_k else (Grid(inner, 1, inner), x.room)
-    loaded = load_aligned(k, name, matrix.tensor, first, matrix.pitch, grid, lanes)
+    loaded = load_aligned(kernel, name, matrix.tensor, first, matrix.pitch, grid, lanes)
     if loaded.fmt is not p.compute:
-        rounded = slice_buffer(k, f"{name}_rounded", p.compute, grid, lanes)
-        convert(k, rounded.base, loaded.base, loaded.elements, loaded.fmt, p.compute)
+        rounded = slice_buffer(kernel, f"{name}_rounded", p.compute, grid, lanes)
+        convert(kernel, rounded.base, loaded.base, loaded.elements, loaded.fmt, p.compute)
         loaded = rounded
-    return [part.base for part in split(k, loaded)]
+    return [part.base for part in split(kernel, loaded)]
 
 
-def right_operand(k: Kernel, p: Product, columns: Stretch, inner: list[Stretch]) -> Right:
+def right_operand(kernel: Kernel, p: Product, columns: Stretch, inner: list[Stretch]) -> Right:
     """How blocks of the right operand get into the scratchpad, of these columns and stretches of k."""
     if p.packed:
-        return _constant_blocks(k, p, columns, inner)
+        return _constant_blocks(kernel, p, columns, inner)
 
     def load(column: Value, stretch: Stretch, step: Value, batch: Value) -> list[Value]:
         n0 = column * columns.size + columns.start
         k0 = step * stretch.size + stretch.start
         x = Range(batch, n0, columns.size, columns.size)
-        return load_operand(k, "b", p, p.right, x, k0, stretch.size)
+        return load_operand(kernel, "b", p, p.right, x, k0, stretch.size)
 
     return load
 
 
-def _constant_blocks(k: Kernel, p: Product, columns: Stretch, inner: list[Stretch]) -> Right:
+def _constant_blocks(kernel: Kernel, p: Product, columns: Stretch, inner: list[Stretch]) -> Right:
     """Blocks of a constant, each one aligned matrix [k, n]; FP32 in two parts."""
     fmt = engine_format(p.compute)
     images: dict[int, tuple[list[DdrTensor], int]] = {}
@@ -232,7 +236,7 @@ def _constant_blocks(k: Kernel, p: Product, columns: Stretch, inner: list[Stretc
         tensors = []
         for part in range(part_count(p.compute)):
             make = partial(image, stretch, part)
-            symbol = k.constant_made("weights", fmt, size * columns.count * stretch.count, make).symbol
+            symbol = kernel.constant_made("weights", fmt, size * columns.count * stretch.count, make).symbol
             tensors.append(DdrTensor(symbol, fmt, (size,)))
         images[stretch.start] = tensors, size
 
@@ -241,8 +245,8 @@ def _constant_blocks(k: Kernel, p: Product, columns: Stretch, inner: list[Stretc
         first = (column * stretch.count + step) * size
         addresses: list[Value] = []
         for tensor in tensors:
-            addresses.append(k.buffer("b", size * tensor.bytes_each))
-            k.emit(f"rdma.{tensor.fmt.token}", dst=addresses[-1], src=tensor.at(first), n=size)
+            addresses.append(kernel.buffer("b", size * tensor.bytes_each))
+            kernel.emit(f"rdma.{tensor.fmt.token}", dst=addresses[-1], src=tensor.at(first), n=size)
         return addresses
 
     return load

@@ -130,7 +130,9 @@ class Source:
     """Blocks along k, if packed."""
 
 
-def pack_blocks(k: Kernel, p: Product, start: int, sizes: tuple[int, int], counts: tuple[int, int]) -> Source:
+def pack_blocks(
+    kernel: Kernel, p: Product, start: int, sizes: tuple[int, int], counts: tuple[int, int]
+) -> Source:
     """The constant right operand from column ``start`` on: block by block, of (columns, k) ``sizes``."""
     fmt, parts = engine_format(p.compute), part_count(p.compute)
     size = counts[0] * counts[1] * sizes[0] * sizes[1]
@@ -144,7 +146,9 @@ def pack_blocks(k: Kernel, p: Product, start: int, sizes: tuple[int, int], count
             blocks.append(pack(np.ascontiguousarray(data), fmt, Layout.CX).view(data.dtype))
         return np.concatenate(blocks)
 
-    symbols = [k.constant_made("weights", fmt, size, partial(image, part)).symbol for part in range(parts)]
+    symbols = [
+        kernel.constant_made("weights", fmt, size, partial(image, part)).symbol for part in range(parts)
+    ]
     tensors = [DdrTensor(symbol, fmt, (size,)) for symbol in symbols]
     packed = Matrix(p.right.tensor, p.n, p.k, False, p.right.batch_steps)
     return Source(packed, tuple(tensors), counts[1])
@@ -154,14 +158,14 @@ class Feed:
     """Brings the chunks of one operand into its slots."""
 
     def __init__(
-        self, k: Kernel, p: Product, name: str, source: Source, shape: ChunkShape, team: Team
+        self, kernel: Kernel, p: Product, name: str, source: Source, shape: ChunkShape, team: Team
     ) -> None:
-        self.k, self.p, self.source, self.shape, self.team = k, p, source, shape, team
+        self.kernel, self.p, self.source, self.shape, self.team = kernel, p, source, shape, team
         parts = part_count(p.compute)
-        self._slots = [k.buffer(name, shape.slots * shape.slot_bytes) for _ in range(parts)]
+        self._slots = [kernel.buffer(name, shape.slots * shape.slot_bytes) for _ in range(parts)]
         self._staged: list[Value] = []
         if team.size > 1:
-            self._staged = [k.buffer(f"{name}_part", 2 * shape.staged_bytes) for _ in range(parts)]
+            self._staged = [kernel.buffer(f"{name}_part", 2 * shape.staged_bytes) for _ in range(parts)]
 
     def claim(self) -> None:
         """Keep slots and staging buffers apart from all else from the first call to the last.
@@ -170,7 +174,7 @@ class Feed:
         """
         if self.team.size > 1:
             for base in (*self._slots, *self._staged):
-                self.k.claim(base)
+                self.kernel.claim(base)
 
     @property
     def converted(self) -> bool:
@@ -184,7 +188,7 @@ class Feed:
     def bring(self, chunk: Chunk, slot: Value) -> None:
         """Load a chunk into a slot, for this tile alone."""
         if self.converted:
-            with self.k.loop(self.shape.pieces) as piece:
+            with self.kernel.loop(self.shape.pieces) as piece:
                 offset = self._elements(chunk) * (piece * self.shape.each)
                 self._load(chunk, piece, [base + offset for base in self.slot(slot)])
         else:
@@ -192,15 +196,15 @@ class Feed:
 
     def stage(self, chunk: Chunk, turn: Value) -> None:
         """Load this tile's piece of a chunk into a staging buffer, the one of ``turn`` 0 or 1."""
-        with own_parts(self.k, self.team, self.shape.pieces) as piece:
+        with own_parts(self.kernel, self.team, self.shape.pieces) as piece:
             self._load(chunk, piece, self._stage(turn))
 
     def send(self, chunk: Chunk, turn: Value, slot: Value) -> None:
         """Send this tile's piece to a slot of all tiles of the team."""
         size = self._elements(chunk) * self.shape.each
-        with own_parts(self.k, self.team, self.shape.pieces) as piece:
+        with own_parts(self.kernel, self.team, self.shape.pieces) as piece:
             for source, target in zip(self._stage(turn), self.slot(slot), strict=True):
-                send(self.k, self.team, source, target + size * piece, size)
+                send(self.kernel, self.team, source, target + size * piece, size)
 
     def _stage(self, turn: Value) -> list[Value]:
         return [base + turn * self.shape.staged_bytes for base in self._staged]
@@ -222,12 +226,12 @@ class Feed:
             block = chunk.block * self.source.chunks + chunk.number
             first = block * (self.shape.rows * self.shape.lanes) + n * piece
             for tensor, target in zip(self.source.packed, targets, strict=True):
-                self.k.emit(f"rdma.{tensor.fmt.token}", dst=target, src=tensor.at(first), n=n)
+                self.kernel.emit(f"rdma.{tensor.fmt.token}", dst=target, src=tensor.at(first), n=n)
         elif self.converted:
             tensor = self.source.matrix.tensor
-            raw = self.k.buffer("raw", self.shape.piece_elements * tensor.bytes_each)
+            raw = self.kernel.buffer("raw", self.shape.piece_elements * tensor.bytes_each)
             self._read(chunk, piece, raw)
-            _to_parts(self.k, targets, raw, n, tensor.fmt, self.p.compute)
+            _to_parts(self.kernel, targets, raw, n, tensor.fmt, self.p.compute)
         else:
             self._read(chunk, piece, targets[0])
 
@@ -239,17 +243,17 @@ class Feed:
         x, inner = (row, plane) if matrix.along_k else (plane, row)
         first = matrix.first(self.p.batch(chunk.batch), chunk.x + x, chunk.k + inner)
         loops = dma_loops((BLOCK, matrix.pitch, 1), (shape.group, rows, BLOCK))
-        self.k.emit(f"rdma.{matrix.tensor.fmt.token}", dst=target, src=matrix.tensor.at(first), **loops)
+        self.kernel.emit(f"rdma.{matrix.tensor.fmt.token}", dst=target, src=matrix.tensor.at(first), **loops)
 
 
 def _to_parts(
-    k: Kernel, targets: Sequence[Value], source: Value, n: Value, fmt: Format, compute: Format
+    kernel: Kernel, targets: Sequence[Value], source: Value, n: Value, fmt: Format, compute: Format
 ) -> None:
     """Elements in the format of the matrix engine; those of an FP32 product in two parts."""
     if compute is not Format.FP32:
-        convert(k, targets[0], source, n, fmt, compute)
+        convert(kernel, targets[0], source, n, fmt, compute)
         return
     high, low = targets
-    convert(k, high, source, n, Format.FP32, Format.TF32)
-    Vector(k, Format.FP32, n).vv("sub", low, source, high)
-    convert(k, low, low, n, Format.FP32, Format.TF32)
+    convert(kernel, high, source, n, Format.FP32, Format.TF32)
+    Vector(kernel, Format.FP32, n).vv("sub", low, source, high)
+    convert(kernel, low, low, n, Format.FP32, Format.TF32)

@@ -63,55 +63,55 @@ def cuts(target: Target, work: Work) -> Iterator[Cut]:
 
 
 @lowering("MatMul", types=(*FLOATS, "int32", "int64"), cuts=cuts, anchor=True, rounds=True)
-def matmul(k: Kernel, work: Work) -> None:
+def matmul(kernel: Kernel, work: Work) -> None:
     """Batches broadcast; a vector is a row on the left and a column on the right."""
     if not work.output.fmt.is_float:
-        core.matmul(k, work)
+        core.matmul(kernel, work)
         return
-    _multiply(k, work, replace(_product_of(work), epilogue=Epilogue(steps=work.steps)))
+    _multiply(kernel, work, replace(_product_of(work), epilogue=Epilogue(steps=work.steps)))
 
 
 @lowering("Gemm", cuts=cuts, anchor=True, rounds=True)
-def gemm(k: Kernel, work: Work) -> None:
+def gemm(kernel: Kernel, work: Work) -> None:
     """alpha A' B' + beta C."""
     p, call = _product_of(work), work.spec
     beta = call.number("beta")
     epilogue = Epilogue(call.number("alpha"), beta, steps=work.steps)
     if work.has(2) and beta != 0.0:
-        epilogue = _with_addend(k, epilogue, work.input(2), p.m, p.n)
-    _multiply(k, work, replace(p, epilogue=epilogue))
+        epilogue = _with_addend(kernel, epilogue, work.input(2), p.m, p.n)
+    _multiply(kernel, work, replace(p, epilogue=epilogue))
 
 
-def _multiply(k: Kernel, work: Work, p: Product) -> None:
+def _multiply(kernel: Kernel, work: Work, p: Product) -> None:
     """As the search chose, or by the cheapest plan that fits; what a plan leaves goes block by block."""
-    split = _split(k, work, p)
+    split = _split(kernel, work, p)
     if split is not None:
-        multiply_split(k, p, split)
+        multiply_split(kernel, p, split)
         return
     q, done = _problem(p, work), 0
-    plan = _plan(k, work, p, q)
+    plan = _plan(kernel, work, p, q)
     if plan is not None:
-        done = sweep(k, p, q, plan)
+        done = sweep(kernel, p, q, plan)
     if done < p.n:
-        multiply_blocks(k, p, done)
+        multiply_blocks(kernel, p, done)
 
 
-def _split(k: Kernel, work: Work, p: Product) -> Split | None:
+def _split(kernel: Kernel, work: Work, p: Product) -> Split | None:
     """How the terms are dealt to tiles, if they are."""
     if work.cut is None:
-        return split_rule(p, k.target.tiles, k.budget)
+        return split_rule(p, kernel.target.tiles, kernel.budget)
     dealt = work.cut.choice("way", "plan") == "split"
-    return split_of(p, work.cut, k.target.tiles) if dealt else None
+    return split_of(p, work.cut, kernel.target.tiles) if dealt else None
 
 
-def _plan(k: Kernel, work: Work, p: Product, q: Problem) -> Plan | None:
+def _plan(kernel: Kernel, work: Work, p: Product, q: Problem) -> Plan | None:
     if work.cut is not None:
         if work.cut.choice("way", "plan") == "blocks":
             return None
-        return plan_of(q, work.cut, k.target.tiles)
+        return plan_of(q, work.cut, kernel.target.tiles)
     if p.m < _FEWEST_PLANNED_ROWS:
         return None
-    return next(iter(ranked(q, k.target.tiles, k.budget)), None)
+    return next(iter(ranked(q, kernel.target.tiles, kernel.budget)), None)
 
 
 def _problem(p: Product, work: Work) -> Problem:
@@ -159,19 +159,21 @@ def _batch_steps(tensor: DdrTensor, batches: tuple[int, ...]) -> tuple[int, ...]
     return tuple(step * matrix for step in view.strides)
 
 
-def _with_addend(k: Kernel, epilogue: Epilogue, addend: DdrTensor, m: int, n: int) -> Epilogue:
+def _with_addend(kernel: Kernel, epilogue: Epilogue, addend: DdrTensor, m: int, n: int) -> Epilogue:
     """A vector per column stays one; any other shape is spread to the whole matrix."""
     if addend.value is not None:
         rows = np.broadcast_to(np.asarray(addend.value, np.float64), (m, n))
         if bool((rows == rows[:1]).all()):
             vector = replace(addend, value=rows[0], shape=(n,))
-            return replace(epilogue, beta=1.0, vector=channel_vector(k, "bias_data", vector, epilogue.beta))
+            return replace(
+                epilogue, beta=1.0, vector=channel_vector(kernel, "bias_data", vector, epilogue.beta)
+            )
     elif addend.size == n and addend.shape[-1] == n and epilogue.beta == 1.0:
-        return replace(epilogue, vector=channel_vector(k, "bias_data", addend.viewed(n)))
+        return replace(epilogue, vector=channel_vector(kernel, "bias_data", addend.viewed(n)))
     matrix = addend
     if addend.shape != (m, n):
-        symbol = k.scratch("addend", m * n * addend.bytes_each).symbol
+        symbol = kernel.scratch("addend", m * n * addend.bytes_each).symbol
         matrix = DdrTensor(symbol, addend.fmt, (m, n))
-        copy_views(k, (m, n), broadcast_view(addend, (m, n)), whole(matrix))
-        k.synchronize()
+        copy_views(kernel, (m, n), broadcast_view(addend, (m, n)), whole(matrix))
+        kernel.synchronize()
     return replace(epilogue, matrix=matrix)

@@ -31,13 +31,13 @@ def finish(p: Product, block: Block, rounded: Aligned | None = None) -> Aligned:
 
     ``rounded``: where that goes if it needs other bytes than the sums; None for a buffer of its own.
     """
-    k, sums, epilogue = block.kernel, block.data, p.epilogue
-    v = Vector(k, sums.fmt, sums.elements)
+    kernel, sums, epilogue = block.kernel, block.data, p.epilogue
+    v = Vector(kernel, sums.fmt, sums.elements)
     if epilogue.alpha != 1.0:
         v.vs("mul", sums.base, sums.base, epilogue.alpha)
     if epilogue.vector is not None:
-        bias = load_vector(k, "bias", epilogue.vector, block.at.lane, sums.channels)
-        per_channel(k, "add", sums, bias)
+        bias = load_vector(kernel, "bias", epilogue.vector, block.at.lane, sums.channels)
+        per_channel(kernel, "add", sums, bias)
     if epilogue.matrix is not None:
         addend = block.load_like(epilogue.matrix)
         if epilogue.beta != 1.0:
@@ -48,8 +48,8 @@ def finish(p: Product, block: Block, rounded: Aligned | None = None) -> Aligned:
     if sums.fmt is p.out.fmt:
         return sums
     if rounded is None:
-        rounded = slice_buffer(k, "rounded", p.out.fmt, sums.grid, sums.channels)
-    convert(k, rounded.base, sums.base, sums.elements, Format.FP32, p.out.fmt)
+        rounded = slice_buffer(kernel, "rounded", p.out.fmt, sums.grid, sums.channels)
+    convert(kernel, rounded.base, sums.base, sums.elements, Format.FP32, p.out.fmt)
     return rounded
 
 

@@ -203,16 +203,16 @@ def _passes(p: Product, matrix: Matrix) -> int:
     return int(matrix.tensor.fmt is not p.compute)
 
 
-def multiply_split(k: Kernel, p: Product, split: Split) -> None:
+def multiply_split(kernel: Kernel, p: Product, split: Split) -> None:
     """The code of a split."""
     rows, columns = split.block(p)
     parts = split.parts(p)
-    exchange = Exchange(k, split.way, split.grid[3], parts.size, parts.lanes, parts.count)
-    right = right_operand(k, p, Stretch(0, columns, split.grid[2]), stretches(p.k, split.k))
-    with tile_grid(k, split.grid) as grid:
+    exchange = Exchange(kernel, split.way, split.grid[3], parts.size, parts.lanes, parts.count)
+    right = right_operand(kernel, p, Stretch(0, columns, split.grid[2]), stretches(p.k, split.k))
+    with tile_grid(kernel, split.grid) as grid:
         batch, row, column, place = grid.position
-        sums = slice_buffer(k, "sums", Format.FP32, Grid(rows, 1, rows), columns)
-        k.emit("td.memset.fp32", dst=sums.base, value=0.0, n=sums.elements)
+        sums = slice_buffer(kernel, "sums", Format.FP32, Grid(rows, 1, rows), columns)
+        kernel.emit("td.memset.fp32", dst=sums.base, value=0.0, n=sums.elements)
         operands: dict[str, Argument] = {
             "m": rows,
             "n": columns,
@@ -220,46 +220,46 @@ def multiply_split(k: Kernel, p: Product, split: Split) -> None:
             "rt": int(p.packed or not p.right.along_k),
             "out_format": "fp32",
         }
-        x = Range(batch, k.let(row * rows), rows, rows)
+        x = Range(batch, kernel.let(row * rows), rows, rows)
         for stretch, own in dealt(p.k, split.k, split.grid[3], place):
-            with slices(k, own) as (step, _):
+            with slices(kernel, own) as (step, _):
                 k0 = step * stretch.size + stretch.start
-                left = load_operand(k, "a", p, p.left, x, k0, stretch.size)
+                left = load_operand(kernel, "a", p, p.left, x, k0, stretch.size)
                 b = right(column, stretch, step, batch)
                 mnemonic = f"ne.gemm.{engine_format(p.compute).token}"
                 multiply_parts(
-                    k, mnemonic, ("a", left), ("b", b), sums.base, True, {**operands, "k": stretch.size}
+                    kernel, mnemonic, ("a", left), ("b", b), sums.base, True, {**operands, "k": stretch.size}
                 )
-        _finish(k, p, split, parts, exchange, grid, sums)
+        _finish(kernel, p, split, parts, exchange, grid, sums)
 
 
 def _finish(
-    k: Kernel, p: Product, split: Split, parts: Parts, exchange: Exchange, grid: TileGrid, sums: Aligned
+    kernel: Kernel, p: Product, split: Split, parts: Parts, exchange: Exchange, grid: TileGrid, sums: Aligned
 ) -> None:
     """Exchange the sums; each owner finishes and stores its part."""
-    team = grid.team(k, 3)
+    team = grid.team(kernel, 3)
     exchange.give(team, sums.base)
     rows, columns = split.block(p)
     batch, row, column, _ = grid.position
     # The last planes of a block may have fewer columns than they store.
     for stretch in stretches(columns, parts.planes * BLOCK):
         before = stretch.start // (parts.planes * BLOCK) * parts.across
-        with _members(k, team, before, stretch.count * parts.across):
+        with _members(kernel, team, before, stretch.count * parts.across):
             plane, piece = team.member // parts.across, team.member % parts.across
             base = exchange.folded(team, "sum")
             part = Aligned(base, Format.FP32, Grid(parts.rows, 1, parts.rows), stretch.size)
-            begin = k.let(row * rows + piece * parts.rows)
-            first = k.let(column * columns + plane * (parts.planes * BLOCK))
-            at = Place(0, k.let(p.row(batch, begin)), first)
-            result = finish(p, Block(k, part, at, p.n))
-            store_aligned(k, result, p.out, p.place(batch, begin, first), p.n)
+            begin = kernel.let(row * rows + piece * parts.rows)
+            first = kernel.let(column * columns + plane * (parts.planes * BLOCK))
+            at = Place(0, kernel.let(p.row(batch, begin)), first)
+            result = finish(p, Block(kernel, part, at, p.n))
+            store_aligned(kernel, result, p.out, p.place(batch, begin, first), p.n)
 
 
 @contextmanager
-def _members(k: Kernel, team: Team, first: int, count: int) -> Iterator[None]:
+def _members(kernel: Kernel, team: Team, first: int, count: int) -> Iterator[None]:
     """Code for ``count`` members of a team from ``first`` on."""
     number = team.member
     if first:
         number = (team.member + (team.size - first)) % team.size
-    with k.if_below(number, count):
+    with kernel.if_below(number, count):
         yield

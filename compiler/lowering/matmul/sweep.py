@@ -26,15 +26,15 @@ from .product import Product
 from .result import Block, finish, sums_format
 
 
-def sweep(k: Kernel, p: Product, q: Problem, plan: Plan) -> int:
+def sweep(kernel: Kernel, p: Product, q: Problem, plan: Plan) -> int:
     """The code of a plan; the number of columns that it computes."""
     columns = plan.columns(q)
     right = Source(p.right)
     if p.packed:
         counts = columns // plan.n, plan.chunks(q)
-        right = pack_blocks(k, p, 0, (plan.n, plan.k), counts)
-    with tile_grid(k, plan.grid) as grid:
-        _Sweep(k, p, q, plan, grid, right).run()
+        right = pack_blocks(kernel, p, 0, (plan.n, plan.k), counts)
+    with tile_grid(kernel, plan.grid) as grid:
+        _Sweep(kernel, p, q, plan, grid, right).run()
     return columns
 
 
@@ -53,14 +53,16 @@ class _Place:
 class _Sweep:
     """The pipeline of one tile."""
 
-    def __init__(self, k: Kernel, p: Product, q: Problem, plan: Plan, grid: TileGrid, right: Source) -> None:
-        self.k, self.p, self.q, self.plan, self.grid = k, p, q, plan, grid
+    def __init__(
+        self, kernel: Kernel, p: Product, q: Problem, plan: Plan, grid: TileGrid, right: Source
+    ) -> None:
+        self.kernel, self.p, self.q, self.plan, self.grid = kernel, p, q, plan, grid
         alone = Team(1, 0, 0)
-        left_team = grid.team(k, 2) if plan.left_team > 1 else alone
-        right_team = grid.team(k, 1) if plan.right_team > 1 else alone
-        self.left = Feed(k, p, "a", Source(p.left), plan.left(q), left_team)
-        self.right = Feed(k, p, "b", right, plan.right(q), right_team)
-        self.everyone = grid.team(k, 1, 2) if plan.shares else alone
+        left_team = grid.team(kernel, 2) if plan.left_team > 1 else alone
+        right_team = grid.team(kernel, 1) if plan.right_team > 1 else alone
+        self.left = Feed(kernel, p, "a", Source(p.left), plan.left(q), left_team)
+        self.right = Feed(kernel, p, "b", right, plan.right(q), right_team)
+        self.everyone = grid.team(kernel, 1, 2) if plan.shares else alone
         self.chunks = plan.chunks(q)
         self.passes = plan.row_turns(q) if plan.stay == "right" else plan.column_turns(q)
         self.turns = q.batches // plan.grid[0] * plan.row_turns(q) * plan.column_turns(q)
@@ -68,25 +70,29 @@ class _Sweep:
         self.format = sums_format(p, self.chunks == 1 and not q.rest)
         columns = Stretch(0, plan.n, plan.columns(q) // plan.n)
         self.rest = [Stretch(q.k, q.rest, 1)] if q.rest else []
-        self.right_rest = right_operand(k, p, columns, self.rest)
+        self.right_rest = right_operand(kernel, p, columns, self.rest)
         room = plan.m * plan.n
         self.sums_bytes = round_up(room * self.format.bits // 8, LINE_BYTES)
-        self.sums = k.buffer("sums", 2 * self.sums_bytes)
-        self.rounded = None if self.format is p.out.fmt else k.buffer("rounded", room * p.out.bytes_each)
+        self.sums = kernel.buffer("sums", 2 * self.sums_bytes)
+        self.rounded = None if self.format is p.out.fmt else kernel.buffer("rounded", room * p.out.bytes_each)
 
     def run(self) -> None:
-        k, feeds = self.k, (self.left, self.right)
+        kernel, feeds = self.kernel, (self.left, self.right)
         for feed in feeds:
             feed.claim()
         self._begin()
         around = self.turns // self.passes
-        with k.loop(around) as outer, k.loop(self.passes) as inner, k.loop(self.chunks) as chunk:
+        with (
+            kernel.loop(around) as outer,
+            kernel.loop(self.passes) as inner,
+            kernel.loop(self.chunks) as chunk,
+        ):
             turn = outer * self.passes + inner
-            self._step(k.let(turn * self.chunks + chunk))
+            self._step(kernel.let(turn * self.chunks + chunk))
         for feed in feeds:
             feed.claim()
         self._finish(self.turns - 1)
-        with k.loop(self.pieces) as piece:
+        with kernel.loop(self.pieces) as piece:
             self._store(self.turns - 1, piece)
 
     def _step(self, step: Value) -> None:
@@ -100,7 +106,7 @@ class _Sweep:
         if self.turns > 1:
             self._end_block_before(step)
         if self.plan.shares:
-            meet(self.k, self.everyone)
+            meet(self.kernel, self.everyone)
 
     def _begin(self) -> None:
         """The first chunk in its slot, pieces of the second on their way.
@@ -110,14 +116,14 @@ class _Sweep:
         self._stage(0)
         self._bring(0)
         if self.plan.shares:
-            meet(self.k, self.everyone)
+            meet(self.kernel, self.everyone)
             self._send(0)
             if self.steps > 1:
                 self._stage(1)
-            meet(self.k, self.everyone)
+            meet(self.kernel, self.everyone)
 
     def _place(self, step: Value) -> _Place:
-        k, plan = self.k, self.plan
+        kernel, plan = self.kernel, self.plan
         turn = step // self.chunks
         rows, columns = plan.row_turns(self.q), plan.column_turns(self.q)
         if plan.stay == "right":
@@ -125,8 +131,8 @@ class _Sweep:
         else:
             row, column = turn // columns % rows, turn % columns
         batch = turn // (rows * columns) * plan.grid[0] + self.grid.position[0]
-        row = k.let(row * plan.grid[1] + self.grid.position[1])
-        count = k.let(minimum(plan.m, self.p.m - row * plan.m))
+        row = kernel.let(row * plan.grid[1] + self.grid.position[1])
+        count = kernel.let(minimum(plan.m, self.p.m - row * plan.m))
         column = column * plan.grid[2] + self.grid.position[2]
         return _Place(turn, step % self.chunks, batch, row, column, count)
 
@@ -136,7 +142,7 @@ class _Sweep:
             if (feed.team.size > 1) != shared:
                 continue
             again = step // self.chunks % self.passes if self.plan.stay == name else 0
-            with self.k.if_zero(again + step // self.steps):
+            with self.kernel.if_zero(again + step // self.steps):
                 place = self._place(step)
                 yield feed, self._chunk(place, name), self._slot(name, step)
 
@@ -169,15 +175,15 @@ class _Sweep:
 
     def _multiply(self, step: Value) -> None:
         """The product of a step, added to the sums of its block unless it is the first chunk."""
-        k, p, plan = self.k, self.p, self.plan
-        with k.registers.scope():
+        kernel, p, plan = self.kernel, self.p, self.plan
+        with kernel.registers.scope():
             place, fmt = self._place(step), engine_format(p.compute)
             operands = self._operands(place, plan.k)
             left, right = self.left.slot(self._slot("left", step)), self.right.slot(self._slot("right", step))
             for more in (False, True)[: self.chunks]:
-                with k.unless_zero(place.chunk) if more else k.if_zero(place.chunk):
+                with kernel.unless_zero(place.chunk) if more else kernel.if_zero(place.chunk):
                     multiply_parts(
-                        k,
+                        kernel,
                         f"ne.gemm.{fmt.token}",
                         ("a", left),
                         ("b", right),
@@ -188,13 +194,15 @@ class _Sweep:
 
     def _multiply_rest(self, place: _Place, rest: Stretch) -> None:
         """What is left of the inner dimension; each tile loads its own."""
-        k, p, plan = self.k, self.p, self.plan
+        kernel, p, plan = self.kernel, self.p, self.plan
         x = Range(place.batch, place.row * plan.m, place.rows, plan.m)
-        left = load_operand(k, "a_rest", p, p.left, x, rest.start, rest.size)
+        left = load_operand(kernel, "a_rest", p, p.left, x, rest.start, rest.size)
         right = self.right_rest(place.column, rest, 0, place.batch)
         mnemonic = f"ne.gemm.{engine_format(p.compute).token}"
         out = self._sums(place).base
-        multiply_parts(k, mnemonic, ("a", left), ("b", right), out, True, self._operands(place, rest.size))
+        multiply_parts(
+            kernel, mnemonic, ("a", left), ("b", right), out, True, self._operands(place, rest.size)
+        )
 
     def _operands(self, place: _Place, inner: int) -> dict[str, Argument]:
         """Operands of the product that do not say where."""
@@ -223,13 +231,13 @@ class _Sweep:
 
     def _finish(self, turn: Value) -> None:
         """What follows the last chunk of a block, but for storing it."""
-        with self.k.registers.scope():
+        with self.kernel.registers.scope():
             place = self._place(turn * self.chunks)
             for rest in self.rest:
                 self._multiply_rest(place, rest)
             row = self.p.row(place.batch, place.row * self.plan.m)
-            at = Place(0, self.k.let(row), place.column * self.plan.n)
-            finish(self.p, Block(self.k, self._sums(place), at, self.p.n), self._result(place))
+            at = Place(0, self.kernel.let(row), place.column * self.plan.n)
+            finish(self.p, Block(self.kernel, self._sums(place), at, self.p.n), self._result(place))
 
     @property
     def pieces(self) -> int:
@@ -244,28 +252,28 @@ class _Sweep:
         """
         turn, chunk = step // self.chunks, step % self.chunks
         none, before = 1 - minimum(turn, 1), maximum(turn, 1) - 1
-        with self.k.if_zero(none + chunk):
+        with self.kernel.if_zero(none + chunk):
             self._finish(before)
             if self.pieces == 1:
                 self._store(before, 0)
         if self.pieces > 1:
-            with self.k.if_zero(none):
+            with self.kernel.if_zero(none):
                 self._store(before, chunk)
 
     def _store(self, turn: Value, piece: Value) -> None:
         """Some rows of a block, plane by plane; all of it at once if it is one piece."""
-        k, p, plan = self.k, self.p, self.plan
-        with k.registers.scope():
+        kernel, p, plan = self.kernel, self.p, self.plan
+        with kernel.registers.scope():
             place = self._place(turn * self.chunks)
-            result, first = self._result(place), k.let(self._first(place))
+            result, first = self._result(place), kernel.let(self._first(place))
             mnemonic = f"wdma.{p.out.fmt.token}"
             if self.pieces == 1:
                 loops = dma_loops((BLOCK, p.n, 1), (plan.n // BLOCK, place.rows, BLOCK))
-                k.emit(mnemonic, dst=p.out.at(first), src=result.base, **loops)
+                kernel.emit(mnemonic, dst=p.out.at(first), src=result.base, **loops)
                 return
             rows = plan.m // self.pieces
             row = piece * rows
             for plane in range(plan.n // BLOCK):
                 source = result.plane(plane) + row * (BLOCK * result.fmt.bits // 8)
                 target = p.out.at(first + (row * p.n + plane * BLOCK))
-                k.emit(mnemonic, dst=target, src=source, **dma_loops((p.n, 1), (rows, BLOCK)))
+                kernel.emit(mnemonic, dst=target, src=source, **dma_loops((p.n, 1), (rows, BLOCK)))

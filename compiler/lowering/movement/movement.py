@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.codegen import integer_core as core
 from compiler.codegen.kernel import Kernel
+from compiler.codegen.slices import scalar
 from compiler.codegen.slices.matrix_transpose import Side
 from compiler.codegen.slices.matrix_transpose import transpose as matrix_transpose
 from compiler.codegen.slices.tensors import (
@@ -134,7 +134,7 @@ def _fill(kernel: Kernel, view: View, shape: tuple[int, ...], number: float) -> 
     if 0 in shape:
         return
     if not view.tensor.fmt.is_float:
-        core.fill(kernel, shape, view, int(number))
+        scalar.fill(kernel, shape, view, int(number))
         return
     space = collapse(shape, (view,))
     each = view.tensor.bytes_each

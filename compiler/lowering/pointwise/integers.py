@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiler.codegen.integer_core import Core, element_of, offset_of
 from compiler.codegen.kernel import Kernel
+from compiler.codegen.slices.scalar import ScalarCode, element_of, offset_of
 from compiler.codegen.slices.tensors import (
     DdrTensor,
     View,
@@ -31,13 +31,13 @@ from . import formulas
 from .chain import lower_single
 
 NUMERIC_TYPES = (*FLOATS, *INTEGERS)
-Step = Callable[[Core, list[str]], str]
+Step = Callable[[ScalarCode, list[str]], str]
 """Integer code over one element of every operand; says which register has the result."""
 
 
 def evaluate(kernel: Kernel, operands: list[DdrTensor], target: DdrTensor, step: Step) -> None:
     """Integer code over every element of ``target``, to which the operands broadcast."""
-    core = Core(kernel)
+    core = ScalarCode(kernel)
     views = [broadcast_view(tensor, target.shape) for tensor in operands]
     space = collapse(target.shape, (*views, whole(target)))
     with core.elements(target.size) as number:
@@ -46,7 +46,7 @@ def evaluate(kernel: Kernel, operands: list[DdrTensor], target: DdrTensor, step:
 
 
 def _simple(mnemonic: str) -> Step:
-    def step(core: Core, values: list[str]) -> str:
+    def step(core: ScalarCode, values: list[str]) -> str:
         core.emit(mnemonic, values[0], values[0], values[1])
         return values[0]
 
@@ -54,16 +54,16 @@ def _simple(mnemonic: str) -> Step:
 
 
 def _extremum(branch: str) -> Step:
-    def step(core: Core, values: list[str]) -> str:
+    def step(core: ScalarCode, values: list[str]) -> str:
         core.emit(branch, values[0], values[1], "1f")
         core.emit("mv", values[0], values[1])
-        core.k.out.label("1")
+        core.kernel.out.label("1")
         return values[0]
 
     return step
 
 
-def _python_modulus(core: Core, values: list[str]) -> str:
+def _python_modulus(core: ScalarCode, values: list[str]) -> str:
     """The remainder with the sign of the divisor."""
     core.emit("rem", values[0], values[0], values[1])
     core.emit("beqz", values[0], "1f")
@@ -71,7 +71,7 @@ def _python_modulus(core: Core, values: list[str]) -> str:
     core.emit("xor", sign, values[0], values[1])
     core.emit("bgez", sign, "1f")
     core.emit("add", values[0], values[0], values[1])
-    core.k.out.label("1")
+    core.kernel.out.label("1")
     return values[0]
 
 
@@ -96,7 +96,7 @@ _AT_ONCE = 6
 def arithmetic(kernel: Kernel, work: Work) -> None:
     """A chain of an integer instruction over all operands, some at a time; results wrap."""
 
-    def chain(core: Core, values: list[str]) -> str:
+    def chain(core: ScalarCode, values: list[str]) -> str:
         for other in values[1:]:
             ARITHMETIC[work.op](core, [values[0], other])
         return values[0]
@@ -117,7 +117,7 @@ def bitwise(kernel: Kernel, work: Work) -> None:
 def bitwise_not(kernel: Kernel, work: Work) -> None:
     """Every bit inverted."""
 
-    def step(core: Core, values: list[str]) -> str:
+    def step(core: ScalarCode, values: list[str]) -> str:
         core.emit("not", values[0], values[0])
         return values[0]
 
@@ -129,11 +129,11 @@ def bit_shift(kernel: Kernel, work: Work) -> None:
     """Shift by as many bits as the second operand says; outside the width only signs are left."""
     left = work.spec.string("direction") == "LEFT"
 
-    def step(core: Core, values: list[str]) -> str:
+    def step(core: ScalarCode, values: list[str]) -> str:
         x, count = values
         core.emit("bltu", count, core.number(work.output.fmt.bits), "1f")  # as unsigned, negatives are large
         core.emit("li", *((x, "0") if left else (count, "63")))
-        core.k.out.label("1")
+        core.kernel.out.label("1")
         core.emit("sll" if left else "sra", x, x, count)
         return x
 
@@ -177,7 +177,7 @@ def modulus(kernel: Kernel, work: Work) -> None:
 def _relation(op: str) -> Step:
     swapped, negated = op in ("Greater", "LessOrEqual"), op in ("GreaterOrEqual", "LessOrEqual", "Equal")
 
-    def step(core: Core, values: list[str]) -> str:
+    def step(core: ScalarCode, values: list[str]) -> str:
         a, b = reversed(values) if swapped else values
         core.emit("xor" if op == "Equal" else "slt", a, a, b)
         if op == "Equal":
@@ -206,10 +206,10 @@ def where(kernel: Kernel, work: Work) -> None:
         lower_single(kernel, work)
         return
 
-    def step(core: Core, values: list[str]) -> str:
+    def step(core: ScalarCode, values: list[str]) -> str:
         core.emit("bnez", values[0], "1f")
         core.emit("mv", values[1], values[2])
-        core.k.out.label("1")
+        core.kernel.out.label("1")
         return values[1]
 
     evaluate(kernel, [work.input(0), work.input(1), work.input(2)], work.output, step)
@@ -219,14 +219,14 @@ def where(kernel: Kernel, work: Work) -> None:
 def integer_pow(kernel: Kernel, work: Work) -> None:
     """Repeated products."""
 
-    def step(core: Core, values: list[str]) -> str:
+    def step(core: ScalarCode, values: list[str]) -> str:
         product = core.number(1)
-        core.k.out.label("2")
+        core.kernel.out.label("2")
         core.emit("blez", values[1], "1f")
         core.emit("mul", product, product, values[0])
         core.emit("addi", values[1], values[1], "-1")
         core.emit("j", "2b")
-        core.k.out.label("1")
+        core.kernel.out.label("1")
         return product
 
     evaluate(kernel, [work.input(0), work.input(1)], work.output, step)
@@ -273,21 +273,21 @@ def _truth(kernel: Kernel, source: DdrTensor, target: DdrTensor) -> None:
         lower_single(kernel, Work("", "Cast", None, (source,), target))
         return
 
-    def step(core: Core, values: list[str]) -> str:
+    def step(core: ScalarCode, values: list[str]) -> str:
         core.emit("snez", values[0], values[0])
         return values[0]
 
     evaluate(kernel, [source], target, step)
 
 
-def _to_integer(core: Core, values: list[str]) -> str:
+def _to_integer(core: ScalarCode, values: list[str]) -> str:
     """Toward zero, as ONNX says; what does not fit wraps, as in NumPy."""
     core.emit("fmv.w.x", "ft0", values[0])
     core.emit("fcvt.l.s", values[0], "ft0", "rtz")
     return values[0]
 
 
-def _to_float(core: Core, values: list[str]) -> str:
+def _to_float(core: ScalarCode, values: list[str]) -> str:
     core.emit("fcvt.s.l", "ft0", values[0])
     core.emit("fmv.x.w", values[0], "ft0")
     return values[0]
@@ -303,7 +303,7 @@ def expand(kernel: Kernel, work: Work) -> None:
 
 def matmul(kernel: Kernel, work: Work) -> None:
     """A product of integer matrices, element by element."""
-    a, b, target, core = work.input(0), work.input(1), work.output, Core(kernel)
+    a, b, target, core = work.input(0), work.input(1), work.output, ScalarCode(kernel)
     left = a.viewed(1, *a.shape) if len(a.shape) == 1 else a
     right = b.viewed(*b.shape, 1) if len(b.shape) == 1 else b
     batches = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])

@@ -50,7 +50,7 @@ class Formula:
     temporary: Callable[[str], Value]
 
     def fill(self, dst: Value, value: float) -> None:
-        self.v.k.emit(f"td.memset.{self.v.fmt.token}", dst=dst, value=value, n=self.v.n)
+        self.v.kernel.emit(f"td.memset.{self.v.fmt.token}", dst=dst, value=value, n=self.v.n)
 
     def copy(self, dst: Value, src: Value) -> None:
         """A sum with -0 is the other operand, zeros of both signs and NaN included."""
@@ -58,12 +58,12 @@ class Formula:
 
     def choose(self, dst: Value, mask: Value, src: Value) -> None:
         """dst = src where the mask is 1."""
-        self.v.k.emit(f"ct.maskmove.{self.v.fmt.token}", dst=dst, src0=src, src1=mask, n=self.v.n)
+        self.v.kernel.emit(f"ct.maskmove.{self.v.fmt.token}", dst=dst, src0=src, src1=mask, n=self.v.n)
 
     def whole_numbers(self, x: Value, rounding: str) -> None:
         """x = x rounded to an integer (FP32): 1.5 * 2**23 added and taken away leaves no fraction below
         2**22."""
-        kernel, n = self.v.k, self.v.n
+        kernel, n = self.v.kernel, self.v.n
         small, result = self.temporary("small"), self.temporary("whole")
         self.v.unary("abs", small, x)
         self.v.vs("lt", small, small, 4194304.0)

@@ -53,46 +53,46 @@ from .values import Block, Held, move
 
 
 @lowering("Stack", order=Order.CHANNELS_LAST, cuts=cuts, blocked=True, prefetch=True)
-def stack(k: Kernel, work: Work) -> None:
+def stack(kernel: Kernel, work: Work) -> None:
     """Blocks of result rows; ``work.extra["stages"]`` has the works of the stages."""
     stages = stages_of(work)
-    plan = stack_plan(work.cut) if work.cut is not None else next(plans(k.target, stages), None)
+    plan = stack_plan(work.cut) if work.cut is not None else next(plans(kernel.target, stages), None)
     if plan is None:
         raise SpmOverflow("not even one row of the stack's result fits the SPM with all its weights")
-    image, row = coordinates(k, (plan.images, plan.row_parts))
+    image, row = coordinates(kernel, (plan.images, plan.row_parts))
     layer = stages.last.layer
     bands = ceil_div(layer.g.rows, ceil_div(layer.g.rows, plan.row_parts))
-    k.busiest = (bands - 1) // 2  # it also computes rows of the bands on both sides
+    kernel.busiest = (bands - 1) // 2  # it also computes rows of the bands on both sides
     images = share(layer.batch, plan.images, image, 1)
     rows = share(layer.g.rows, plan.row_parts, row, plan.rows)
-    phase = _Phase(k, work, stages, _biases(k, stages.order))
-    weights = _weights(k, stages.order)
-    early = _single_block(k, images, rows)
+    phase = _Phase(kernel, work, stages, _biases(kernel, stages.order))
+    weights = _weights(kernel, stages.order)
+    early = _single_block(kernel, images, rows)
     if weights is None:
-        k.begin()
+        kernel.begin()
     elif plan.share == WEIGHTS:
         phase.share_weights(weights, early)
     else:
-        with k.unless_zero(minimum(images.length, rows.length)):
-            weights.load(k)
-        k.begin()
+        with kernel.unless_zero(minimum(images.length, rows.length)):
+            weights.load(kernel)
+        kernel.begin()
     phase.weights = weights
     if early is not None and phase.held:
-        with k.loop(minimum(images.length, 1)), k.loop(minimum(rows.length, 1)):
+        with kernel.loop(minimum(images.length, 1)), kernel.loop(minimum(rows.length, 1)):
             phase.compute(early)
         return
-    with slices(k, images) as (n, _), slices(k, rows) as (begin, count):
+    with slices(kernel, images) as (n, _), slices(kernel, rows) as (begin, count):
         block = Block(n, begin, count, rows.size)
         phase.load(block)
         phase.compute(block)
 
 
-def _single_block(k: Kernel, images: Share, rows: Share) -> Block | None:
+def _single_block(kernel: Kernel, images: Share, rows: Share) -> Block | None:
     """The block of a tile that has one, or some block for a tile that has none."""
     if rows.most > 1 or images.most > 1:
         return None
-    count = rows.size if rows.even else k.let(within(maximum(rows.length, 1), 1, rows.size))
-    return Block(k.let(images.some), k.let(rows.some), count, rows.size)
+    count = rows.size if rows.even else kernel.let(within(maximum(rows.length, 1), 1, rows.size))
+    return Block(kernel.let(images.some), kernel.let(rows.some), count, rows.size)
 
 
 @dataclass(frozen=True)
@@ -103,22 +103,22 @@ class _Weights:
     base: Value
     offsets: dict[str, list[int]]
 
-    def load(self, k: Kernel) -> None:
-        k.emit(f"rdma.{self.run.fmt.token}", dst=self.base, src=self.run.at(0), n=self.run.size)
+    def load(self, kernel: Kernel) -> None:
+        kernel.emit(f"rdma.{self.run.fmt.token}", dst=self.base, src=self.run.at(0), n=self.run.size)
 
     def of(self, stage: Stage) -> list[Value]:
         """Where the parts of a stage's weights are."""
         return [self.base + offset for offset in self.offsets[stage.result.symbol]]
 
 
-def _weights(k: Kernel, order: Sequence[Stage]) -> _Weights | None:
+def _weights(kernel: Kernel, order: Sequence[Stage]) -> _Weights | None:
     """Room for the weights of all stages; None if there are none."""
-    others = len(k.constants)
-    parts = {stage.result.symbol: _packed(k, stage) for stage in order if stage.work.op == "Conv"}
-    made = k.constants[others:]
+    others = len(kernel.constants)
+    parts = {stage.result.symbol: _packed(kernel, stage) for stage in order if stage.work.op == "Conv"}
+    made = kernel.constants[others:]
     if not made:
         return None
-    del k.constants[others:]
+    del kernel.constants[others:]
     fmt, each = made[0].fmt, made[0].fmt.bits // 8
     offsets: dict[str, list[int]] = {}
     size = 0
@@ -131,24 +131,24 @@ def _weights(k: Kernel, order: Sequence[Stage]) -> _Weights | None:
     def joined() -> Array:
         return np.concatenate([constant.data for constant in made])
 
-    run = DdrTensor(k.constant_made("weights", fmt, size, joined).symbol, fmt, (size,))
-    return _Weights(run, k.buffer("w", size * each), offsets)
+    run = DdrTensor(kernel.constant_made("weights", fmt, size, joined).symbol, fmt, (size,))
+    return _Weights(run, kernel.buffer("w", size * each), offsets)
 
 
-def _packed(k: Kernel, stage: Stage) -> list[DdrTensor]:
+def _packed(kernel: Kernel, stage: Stage) -> list[DdrTensor]:
     """The weights of a stage as the matrix engine takes them, a tensor for each part."""
     layer, channels = stage.layer, stage.layer.groups.channels
     maps = Stretch(0, layer.groups.maps, 1)
     if layer.kind is Kind.DEPTHWISE:
-        found = windows_of(k, stage.work, maps)
+        found = windows_of(kernel, stage.work, maps)
     else:
-        packed = weights_of(k, stage.work, layer.groups, maps, channels)
+        packed = weights_of(kernel, stage.work, layer.groups, maps, channels)
         assert isinstance(packed, PackedWeights)
         found = packed
     return [tensor for tensor, _ in found.runs(Volume(0, 0, Stretch(0, channels, 1), 0))]
 
 
-def _biases(k: Kernel, order: Sequence[Stage]) -> dict[str, Value]:
+def _biases(kernel: Kernel, order: Sequence[Stage]) -> dict[str, Value]:
     """Load the biases of all stages as one vector in FP32: where each begins."""
     vectors: list[Array] = []
     offsets: dict[str, int] = {}
@@ -160,31 +160,34 @@ def _biases(k: Kernel, order: Sequence[Stage]) -> dict[str, Value]:
     if not vectors:
         return {}
     data = np.concatenate(vectors)
-    symbol, base = k.constant("bias_data", Format.FP32, data).symbol, k.buffer("bias", 4 * data.size)
-    k.emit("rdma.fp32", dst=base, src=DdrTensor(symbol, Format.FP32, data.shape).at(0), n=data.size)
+    symbol, base = (
+        kernel.constant("bias_data", Format.FP32, data).symbol,
+        kernel.buffer("bias", 4 * data.size),
+    )
+    kernel.emit("rdma.fp32", dst=base, src=DdrTensor(symbol, Format.FP32, data.shape).at(0), n=data.size)
     return {name: base + 4 * offset for name, offset in offsets.items()}
 
 
 class _Phase:
     """Emits the code of blocks. ``held`` are the values that are in the scratchpad, by their symbols."""
 
-    def __init__(self, k: Kernel, work: Work, stages: Stages, biases: dict[str, Value]) -> None:
-        self.k, self.work, self.stages, self.biases = k, work, stages, biases
+    def __init__(self, kernel: Kernel, work: Work, stages: Stages, biases: dict[str, Value]) -> None:
+        self.kernel, self.work, self.stages, self.biases = kernel, work, stages, biases
         self.weights: _Weights | None = None
         self.held: dict[str, list[Held]] = {}
         self.starts: dict[str, Value] = {}
 
     def share_weights(self, weights: _Weights, block: Block | None) -> None:
         """Let every tile read a part of the weights and give it to all; meanwhile load for a block."""
-        k = self.k
-        with k.registers.scope():
-            team = TileGrid((k.target.tiles,), (k.tile,)).team(k, 0)
-            gather = Gather(k, team, (weights.run, 0, weights.run.size), weights.base)
-            enter(k, weights.base)
+        kernel = self.kernel
+        with kernel.registers.scope():
+            team = TileGrid((kernel.target.tiles,), (kernel.tile,)).team(kernel, 0)
+            gather = Gather(kernel, team, (weights.run, 0, weights.run.size), weights.base)
+            enter(kernel, weights.base)
             if block is not None:
                 self.load(block)
             gather.send()
-            meet_all(k, [gather])
+            meet_all(kernel, [gather])
 
     def load(self, block: Block) -> None:
         """Everything that the block needs from DDR, but for operands of steps.
@@ -208,20 +211,20 @@ class _Phase:
 
     def _spread(self, stage: Stage, block: Block) -> None:
         """The bias at every position of a stage's rows, where its sums begin."""
-        k = self.k
-        with k.registers.scope():
-            first = k.let(block.first(stage.rows))
-            grid = block.grid(k, stage.rows, first, stage.layer.g.columns)
-            start = slice_buffer(k, "start", Format.FP32, grid, stage.layer.groups.maps)
-            spread(k, start, self.biases[stage.result.symbol])
+        kernel = self.kernel
+        with kernel.registers.scope():
+            first = kernel.let(block.first(stage.rows))
+            grid = block.grid(kernel, stage.rows, first, stage.layer.g.columns)
+            start = slice_buffer(kernel, "start", Format.FP32, grid, stage.layer.groups.maps)
+            spread(kernel, start, self.biases[stage.result.symbol])
         self.starts[stage.result.symbol] = start.base
 
     def _load(self, tensor: DdrTensor, rows: Rows, width: int, block: Block) -> None:
-        with self.k.registers.scope():
-            first = self.k.let(block.first(rows))
+        with self.kernel.registers.scope():
+            first = self.kernel.let(block.first(rows))
             at = Place(block.image, first * width)
-            grid = block.grid(self.k, rows, first, width)
-            data = load_slice(self.k, "x", tensor, at, grid, tensor.shape[-1])
+            grid = block.grid(self.kernel, rows, first, width)
+            data = load_slice(self.kernel, "x", tensor, at, grid, tensor.shape[-1])
         self._hold(tensor, rows, data)
 
     def _hold(self, tensor: DdrTensor, rows: Rows, data: Aligned) -> None:
@@ -238,54 +241,56 @@ class _Phase:
     def compute(self, block: Block) -> None:
         """All stages of a block."""
         for stage in self.stages.order:
-            with self.k.registers.scope():
+            with self.kernel.registers.scope():
                 self._stage(stage, block)
 
     def _stage(self, stage: Stage, block: Block) -> None:
-        k, layer, symbol = self.k, stage.layer, stage.result.symbol
-        first = k.let(block.first(stage.rows))
-        grid = block.grid(k, stage.rows, first, layer.g.columns)
-        window = row_block(k, layer.g, first, grid.height, grid.room)
+        kernel, layer, symbol = self.kernel, stage.layer, stage.result.symbol
+        first = kernel.let(block.first(stage.rows))
+        grid = block.grid(kernel, stage.rows, first, layer.g.columns)
+        window = row_block(kernel, layer.g, first, grid.height, grid.room)
         at = Place(block.image, first * layer.g.columns)
         joined = self._joined(stage, grid) if symbol in self.stages.pieces else None
         result = self._result(stage, block, window, joined)
-        apply_steps(_Region(k, result, at, self, stage, block), result.base, stage.epilogue.steps)
+        apply_steps(_Region(kernel, result, at, self, stage, block), result.base, stage.epilogue.steps)
         if joined is not None:
             if result is not joined:
-                move(k, result, joined)
+                move(kernel, result, joined)
             return
         if result.fmt is not stage.result.fmt:
-            result = narrowed_slice(k, result, stage.result.fmt)
+            result = narrowed_slice(kernel, result, stage.result.fmt)
         self._hold(stage.result, stage.rows, result)
         if symbol in self.stages.places:
             lane = self.stages.places[symbol]
-            store_slice(k, result, self.work.output, Place(at.image, at.position, lane))
+            store_slice(kernel, result, self.work.output, Place(at.image, at.position, lane))
 
     def _joined(self, stage: Stage, grid: Grid) -> Aligned:
         """The place of a stage's result beside the others that it is joined with."""
         piece, fmt = self.stages.pieces[stage.result.symbol], stage.result.fmt
         whole = piece.whole
         if whole.symbol not in self.held:
-            self._hold(whole, stage.rows, slice_buffer(self.k, "joined", fmt, grid, whole.shape[-1]))
+            self._hold(whole, stage.rows, slice_buffer(self.kernel, "joined", fmt, grid, whole.shape[-1]))
         skipped = grid.positions * (piece.channel * fmt.bits // 8)
         place = self.held[whole.symbol][0].base + skipped
         return Aligned(place, fmt, grid, stage.result.shape[-1])
 
     def _result(self, stage: Stage, block: Block, window: RowBlock, joined: Aligned | None) -> Aligned:
         """What the operator gives, before its steps; where it is to be joined if it has that format."""
-        k, layer = self.k, stage.layer
+        kernel, layer = self.kernel, stage.layer
         data = self._image(stage, block, window)
         if layer.kind is Kind.POOL:
             name = {"MaxPool": "max", "AveragePool": "avg"}[stage.work.op]
-            return pool_slice(k, name, layer.g, window, data if layer.direct else widened_slice(k, data))
+            return pool_slice(
+                kernel, name, layer.g, window, data if layer.direct else widened_slice(kernel, data)
+            )
         assert self.weights is not None
         start = self._start(stage, block, window.output)
         fmt = engine_format(layer.fmt) if layer.direct else Format.FP32
         if joined is not None and joined.fmt is fmt:
             result = joined
         else:
-            result = slice_buffer(k, "y", fmt, window.output, layer.groups.maps)
-        multiply_slice(k, layer, window.pad, split(k, data), self.weights.of(stage), result, start)
+            result = slice_buffer(kernel, "y", fmt, window.output, layer.groups.maps)
+        multiply_slice(kernel, layer, window.pad, split(kernel, data), self.weights.of(stage), result, start)
         return result
 
     def _image(self, stage: Stage, block: Block, window: RowBlock) -> Aligned:
@@ -293,20 +298,20 @@ class _Phase:
         grid = Grid(window.input.height, window.input.width, stage.image.most(block.most))
         held = self._find(stage.source, stage.image, same=True) or self._find(stage.source, stage.image)
         assert held is not None
-        view = held.view(self.k, block, stage.image, grid)
-        return view if view is not None else held.copy(self.k, block, stage.image, grid, held.fmt)
+        view = held.view(self.kernel, block, stage.image, grid)
+        return view if view is not None else held.copy(self.kernel, block, stage.image, grid, held.fmt)
 
     def _start(self, stage: Stage, block: Block, grid: Grid) -> Aligned | None:
         """Where the sums of a convolution begin: residual and bias."""
-        k, residual, bias = self.k, stage.epilogue.residual, self.biases.get(stage.result.symbol)
+        kernel, residual, bias = self.kernel, stage.epilogue.residual, self.biases.get(stage.result.symbol)
         if residual is not None:
             held = self._find(residual, stage.rows)
             assert held is not None
             if bias is None:
-                view = held.view(k, block, stage.rows, grid)
-                return view or held.copy(k, block, stage.rows, grid, held.fmt)
-            start = held.copy(k, block, stage.rows, grid, Format.FP32)
-            per_channel(k, "add", start, bias)
+                view = held.view(kernel, block, stage.rows, grid)
+                return view or held.copy(kernel, block, stage.rows, grid, held.fmt)
+            start = held.copy(kernel, block, stage.rows, grid, Format.FP32)
+            per_channel(kernel, "add", start, bias)
             return start
         if bias is None:
             return None
@@ -318,7 +323,7 @@ class _Phase:
     def rows_of(self, tensor: DdrTensor, stage: Stage, block: Block, data: Aligned) -> Value | None:
         """A copy of the same rows of another value, in the format of the data; None if it is in DDR."""
         held = self._find(tensor, stage.rows)
-        return None if held is None else held.copy(self.k, block, stage.rows, data.grid, data.fmt).base
+        return None if held is None else held.copy(self.kernel, block, stage.rows, data.grid, data.fmt).base
 
 
 @dataclass(frozen=True)

@@ -30,14 +30,14 @@ class Block:
         low = self.begin * rows.step + rows.low
         return minimum(maximum(low, 0), rows.limit - 1)
 
-    def grid(self, k: Kernel, rows: Rows, first: Value, width: int) -> Grid:
+    def grid(self, kernel: Kernel, rows: Rows, first: Value, width: int) -> Grid:
         """The positions of those rows, ``first`` the first of them."""
         most = rows.most(self.most)
         if rows.high == rows.low == 0 and rows.step == 1:
             return Grid(self.count, width, most)
         last = (self.begin + self.count - 1) * rows.step + rows.high
         height = minimum(last + 1, rows.limit) - first
-        return Grid(k.let(within(height, 1, most)), width, most)
+        return Grid(kernel.let(within(height, 1, most)), width, most)
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,12 @@ class Held:
     channels: int
     width: int
 
-    def whole(self, k: Kernel, block: Block) -> Aligned:
+    def whole(self, kernel: Kernel, block: Block) -> Aligned:
         """All of them."""
         first = block.first(self.rows)
-        return Aligned(self.base, self.fmt, block.grid(k, self.rows, first, self.width), self.channels)
+        return Aligned(self.base, self.fmt, block.grid(kernel, self.rows, first, self.width), self.channels)
 
-    def view(self, k: Kernel, block: Block, wanted: Rows, grid: Grid) -> Aligned | None:
+    def view(self, kernel: Kernel, block: Block, wanted: Rows, grid: Grid) -> Aligned | None:
         """Rows of them where they lie; None if they lie apart, a part of them in each plane."""
         if self.rows == wanted:
             return Aligned(self.base, self.fmt, grid, self.channels)
@@ -70,29 +70,29 @@ class Held:
         skipped = block.first(wanted) - block.first(self.rows)
         return within(skipped, 0, self.rows.most(block.most) - 1)
 
-    def copy(self, k: Kernel, block: Block, wanted: Rows, grid: Grid, fmt: Format) -> Aligned:
+    def copy(self, kernel: Kernel, block: Block, wanted: Rows, grid: Grid, fmt: Format) -> Aligned:
         """Rows of them in a new buffer, as they are or in FP32."""
-        source = self.whole(k, block)
-        target = slice_buffer(k, "rows", fmt, grid, self.channels)
+        source = self.whole(kernel, block)
+        target = slice_buffer(kernel, "rows", fmt, grid, self.channels)
         if self.rows == wanted:
-            move(k, source, target)
+            move(kernel, source, target)
             return target
-        skipped = k.let(self._skipped(block, wanted) * self.width)
+        skipped = kernel.let(self._skipped(block, wanted) * self.width)
         for index, width in enumerate([BLOCK] * source.planes + [source.tail] * bool(source.tail)):
             place = source.plane(index) + skipped * (width * self.fmt.bits // 8)
             count = grid.positions * width
-            _move(k, target.plane(index), fmt, place, self.fmt, count)
+            _move(kernel, target.plane(index), fmt, place, self.fmt, count)
         return target
 
 
-def move(k: Kernel, source: Aligned, target: Aligned) -> None:
+def move(kernel: Kernel, source: Aligned, target: Aligned) -> None:
     """Copy a slice to another place, or in another format."""
-    _move(k, target.base, target.fmt, source.base, source.fmt, source.elements)
+    _move(kernel, target.base, target.fmt, source.base, source.fmt, source.elements)
 
 
-def _move(k: Kernel, dst: Value, target: Format, src: Value, source: Format, count: Value) -> None:
+def _move(kernel: Kernel, dst: Value, target: Format, src: Value, source: Format, count: Value) -> None:
     """dst = src in the format of the target; adding -0 changes nothing."""
     if target is source or (target in WIDE and source in WIDE):
-        Vector(k, target, count).vs("add", dst, src, -0.0)
+        Vector(kernel, target, count).vs("add", dst, src, -0.0)
     else:
-        convert(k, dst, src, count, source, target)
+        convert(kernel, dst, src, count, source, target)

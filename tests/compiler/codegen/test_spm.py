@@ -75,67 +75,67 @@ def test_the_smallest_gap_that_fits_is_taken() -> None:
     assert small.address == 0x500
 
 
-def kernel(spm: int = 1 << 16) -> Kernel:
+def new_kernel(spm: int = 1 << 16) -> Kernel:
     return Kernel("p0", Target(2, spm, Format.FP16), spm)
 
 
 def test_a_buffer_used_in_a_loop_lives_through_it() -> None:
-    k = kernel()
-    outside = k.buffer("outside", 256)
-    k.emit("td.memset.fp32", dst=outside, value=0.0, n=4)
-    with k.loop(3):
-        k.emit("ct.neg.v.fp32", dst=outside, src0=outside, n=4)
-        late = k.buffer("late", 256)
-        k.emit("td.memset.fp32", dst=late, value=0.0, n=4)
-    k.place_buffers()
-    a, b = k.buffers
+    kernel = new_kernel()
+    outside = kernel.buffer("outside", 256)
+    kernel.emit("td.memset.fp32", dst=outside, value=0.0, n=4)
+    with kernel.loop(3):
+        kernel.emit("ct.neg.v.fp32", dst=outside, src0=outside, n=4)
+        late = kernel.buffer("late", 256)
+        kernel.emit("td.memset.fp32", dst=late, value=0.0, n=4)
+    kernel.place_buffers()
+    a, b = kernel.buffers
     assert (a.first, a.last) == (0, 2)
     assert a.address != b.address, "the next turn of the loop still reads the first one"
 
 
-def stages(k: Kernel) -> list[tuple[int, int]]:
+def stages(kernel: Kernel) -> list[tuple[int, int]]:
     """Addresses of four buffers of a loop and of their copies, each alive for two of its instructions."""
-    with k.loop(3):
-        names = [k.buffer(name, 256) for name in ("x", "y", "z")]
-        for source, target in zip(names, [*names[1:], k.buffer("out", 256)], strict=True):
-            k.emit("ct.neg.v.fp32", dst=target, src0=source, n=4)
-    k.place_buffers()
-    return [(buffer.address, buffer.second) for buffer in k.buffers]
+    with kernel.loop(3):
+        names = [kernel.buffer(name, 256) for name in ("x", "y", "z")]
+        for source, target in zip(names, [*names[1:], kernel.buffer("out", 256)], strict=True):
+            kernel.emit("ct.neg.v.fp32", dst=target, src0=source, n=4)
+    kernel.place_buffers()
+    return [(buffer.address, buffer.second) for buffer in kernel.buffers]
 
 
 def test_the_stages_of_a_loop_and_their_copies_are_apart_when_there_is_room() -> None:
-    assert len({address for both in stages(kernel(2048)) for address in both}) == 8
+    assert len({address for both in stages(new_kernel(2048)) for address in both}) == 8
 
 
 def test_copies_are_apart_when_stages_share() -> None:
     """Neighbouring turns overlap more when each has its own bytes than when each stage has."""
-    for first, second in zip(*[iter(stages(kernel(1024)))] * 2, strict=True):
+    for first, second in zip(*[iter(stages(new_kernel(1024)))] * 2, strict=True):
         assert len({*first, *second}) == 4
 
 
 def test_the_stages_of_a_loop_share_when_there_is_no_room() -> None:
-    found = stages(kernel(512))
+    found = stages(new_kernel(512))
     assert len({address for address, _ in found}) == 2
     assert {second for _, second in found} == {-1}
 
 
 def test_what_a_loop_runs_once_has_one_copy() -> None:
-    k = kernel()
-    with k.items(2):
-        k.emit("td.memset.fp32", dst=k.buffer("x", 256), value=0.0, n=4)
-    assert not k.buffers[0].doubled
+    kernel = new_kernel()
+    with kernel.items(2):
+        kernel.emit("td.memset.fp32", dst=kernel.buffer("x", 256), value=0.0, n=4)
+    assert not kernel.buffers[0].doubled
 
 
 def test_buffers_that_fit_neither_way_are_an_overflow() -> None:
     with pytest.raises(SpmOverflow, match=r"buffer p0\.\w+ of 256 bytes does not fit the 256 bytes of SPM"):
-        stages(kernel(256))
+        stages(new_kernel(256))
 
 
 def test_a_buffer_that_is_never_used_takes_no_space() -> None:
-    k = kernel(256)
-    k.buffer("unused", 4096)
-    k.place_buffers()
-    assert k.buffers[0].address == -1
+    kernel = new_kernel(256)
+    kernel.buffer("unused", 4096)
+    kernel.place_buffers()
+    assert kernel.buffers[0].address == -1
 
 
 @pytest.mark.parametrize(
@@ -150,16 +150,16 @@ def test_an_instruction_must_be_as_its_record_says(
     mnemonic: str, operands: dict[str, int], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message.replace("[", r"\[").replace("]", r"\]")):
-        kernel().emit(mnemonic, **operands)
+        new_kernel().emit(mnemonic, **operands)
 
 
 def test_a_control_operand_cannot_come_from_a_register() -> None:
-    k = kernel()
+    kernel = new_kernel()
     with pytest.raises(ValueError, match="operand lt cannot come from a register"):
-        k.emit("ne.gemm.fp16", a=0, b=0, out=0, m=1, k=1, n=1, lt=k.tile)
+        kernel.emit("ne.gemm.fp16", a=0, b=0, out=0, m=1, k=1, n=1, lt=kernel.tile)
 
 
 def test_symbols_of_a_phase_are_unique() -> None:
-    k = kernel()
-    names = {k.buffer("x", 4).symbol, k.buffer("x", 4).symbol, k.scratch("x", 4).symbol}
+    kernel = new_kernel()
+    names = {kernel.buffer("x", 4).symbol, kernel.buffer("x", 4).symbol, kernel.scratch("x", 4).symbol}
     assert names == {"p0.x", "p0.x2", "p0.x3"}

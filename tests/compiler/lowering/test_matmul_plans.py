@@ -217,20 +217,20 @@ def test_parts_that_tiles_share() -> None:
     data = np.arange(1000, dtype=np.float64)
     source, target = DdrTensor("a", Format.FP32, (1000,)), DdrTensor("y", Format.FP32, (6, 1000))
 
-    def lower(k: Kernel) -> None:
-        with tile_grid(k, (2, 3)) as grid:
-            team = grid.team(k, 1)
-            place = k.buffer("all", 4000)
-            meet(k, grid.team(k, 0, 1))
-            with own_parts(k, team, 4) as part:
-                own = k.buffer("own", 1024)
-                k.emit("rdma.fp32", dst=own, src=source.at(part * 250), n=250)
-                k.emit("ncc.wait")
-                send(k, team, own, place + part * 1000, 1000)
-                k.emit("dte.wait")
-            meet(k, team)
+    def lower(kernel: Kernel) -> None:
+        with tile_grid(kernel, (2, 3)) as grid:
+            team = grid.team(kernel, 1)
+            place = kernel.buffer("all", 4000)
+            meet(kernel, grid.team(kernel, 0, 1))
+            with own_parts(kernel, team, 4) as part:
+                own = kernel.buffer("own", 1024)
+                kernel.emit("rdma.fp32", dst=own, src=source.at(part * 250), n=250)
+                kernel.emit("ncc.wait")
+                send(kernel, team, own, place + part * 1000, 1000)
+                kernel.emit("dte.wait")
+            meet(kernel, team)
             number = grid.position[0] * 3 + grid.position[1]
-            k.emit("wdma.fp32", dst=target.at(number * 1000), src=place, n=1000)
+            kernel.emit("wdma.fp32", dst=target.at(number * 1000), src=place, n=1000)
 
     program, lines = phase_program(lower, [source], target, 8)
     result = program.run({"a": data.astype(np.float32)}, strict=True)["y"]

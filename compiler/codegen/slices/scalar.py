@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from compiler.codegen.slices.tensors import DdrTensor, Space, View, collapse, unravel
+from compiler.codegen.expr import Address, Value, Variable, minimum
+from compiler.codegen.kernel import Kernel
 from compiler.graph import Shape
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 
-from .expr import Address, Value, Variable, minimum
-from .kernel import Kernel
+from .tensors import DdrTensor, Space, View, collapse, unravel
 
 _BLOCK = 64
 _LOADS = {
@@ -38,27 +38,27 @@ _UNKNOWN = 1 << 31
 
 
 @dataclass(frozen=True)
-class Core:
+class ScalarCode:
     """Emits scalar instructions; values are in registers that live to the end of the enclosing scope."""
 
-    k: Kernel
+    kernel: Kernel
 
     @contextmanager
     def elements(self, count: int, block: int = _BLOCK) -> Iterator[Value]:
         """Every element number below ``count`` that is this tile's; stores are finished behind the loop."""
-        k = self.k
-        with k.items(ceil_div(count, block)) as number:
-            begin = k.let(number * block)
-            end = k.let(minimum(begin + block, count))
-            with k.loop(end, begin) as element:
+        kernel = self.kernel
+        with kernel.items(ceil_div(count, block)) as number:
+            begin = kernel.let(number * block)
+            end = kernel.let(minimum(begin + block, count))
+            with kernel.loop(end, begin) as element:
                 yield element
-        k.out.instruction("fence")
+        kernel.out.instruction("fence")
 
     def register(self) -> str:
-        return self.k.registers.take()
+        return self.kernel.registers.take()
 
     def emit(self, mnemonic: str, *operands: str) -> None:
-        self.k.out.instruction(mnemonic, *operands)
+        self.kernel.out.instruction(mnemonic, *operands)
 
     def number(self, value: int) -> str:
         """A register with a known number."""
@@ -69,9 +69,9 @@ class Core:
     def address(self, tensor: DdrTensor, element: Value) -> str:
         """A register with the address of an element."""
         base = Address(tensor.symbol) + -_ENGINE_VIEW
-        value = self.k.let(base + element * tensor.bytes_each)
+        value = self.kernel.let(base + element * tensor.bytes_each)
         if not isinstance(value, Variable):
-            value = Variable(self.k.registers.compute(value), 0, _UNKNOWN)
+            value = Variable(self.kernel.registers.compute(value), 0, _UNKNOWN)
         return value.register
 
     def load(self, tensor: DdrTensor, element: Value) -> str:
@@ -89,11 +89,11 @@ class Core:
         self.emit("bgez", register, "1f")
         bound = self.number(size)
         self.emit("add", register, register, bound)
-        self.k.out.label("1")
+        self.kernel.out.label("1")
         self.emit("li", bound, str(size))
         self.emit("bltu", register, bound, "1f")
         self.emit("ebreak")
-        self.k.out.label("1")
+        self.kernel.out.label("1")
         return Variable(register, 0, size - 1)
 
 
@@ -113,9 +113,9 @@ def offset_of(index: Sequence[Value], strides: Sequence[int]) -> Value:
     return element
 
 
-def fill(k: Kernel, shape: Shape, view: View, value: int) -> None:
+def fill(kernel: Kernel, shape: Shape, view: View, value: int) -> None:
     """Write one integer to every element of a view."""
-    core = Core(k)
+    core = ScalarCode(kernel)
     space = collapse(shape, (view,))
     with core.elements(math.prod(space.sizes)) as number:
         core.store(view.tensor, element_of(space.views[0], space, number), core.number(value))
