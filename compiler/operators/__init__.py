@@ -10,7 +10,7 @@ from compiler.graph import Node
 
 from .elements import casting, comparison, composite_math, elementwise, pointwise
 from .images import composite_sampling, resize
-from .linear import attention_fused, composite_linear, matmul, rotary
+from .linear import attention, composite_linear, matmul, rotary
 from .norms import composite_norm, normalization
 from .quantized import composite_integer, quantization
 from .record import OPERATORS, Attribute, Call, Input, Operator, Rule, call_of

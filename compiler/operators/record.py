@@ -101,6 +101,10 @@ class Call:
             raise ValueError(f"operand {index} was left away")
         return tensor
 
+    def name(self, index: int) -> str:
+        """The name of an operand, empty if it was omitted."""
+        return self.tensor(index).name if self.has(index) else ""
+
     def shape(self, index: int) -> Shape:
         return self.tensor(index).shape
 

@@ -18,7 +18,7 @@ def same_shape(call: Call) -> tuple[Shape, ...]:
     return (call.shape(0),)
 
 
-def normalized(axis: int, rank: int) -> int:
+def axis_from_front(axis: int, rank: int) -> int:
     """An axis counted from the front; ``axis`` must lie in [-rank, rank-1]."""
     return axis + rank if axis < 0 else axis
 

@@ -12,7 +12,7 @@ from compiler.dialect.attributes import encoded
 from compiler.graph import Graph, GraphError, Node
 from compiler.lowering import LOWERINGS
 from compiler.operators import call_of
-from compiler.operators.expansion import expand_graph
+from compiler.operators.expansion.expander import expand_graph
 from compiler.rewrite import REWRITES, Rewriting
 
 from .base import Context

@@ -13,6 +13,7 @@ from . import (
     affine,
     attention,
     heads,
+    logsumexp,
     movement,
     normalizations,
     padding,
@@ -33,6 +34,7 @@ REWRITES: tuple[Rewrite, ...] = (
     *affine.REWRITES,
     *padding.REWRITES,
     *products.REWRITES,
+    *logsumexp.REWRITES,
 )
 
 __all__ = ["REWRITES", "Rewrite", "Rewriting", "rewrite_graph"]

@@ -17,175 +17,177 @@ Product = tuple[float, list[str]]
 """A number times values."""
 
 
-def _factors(g: Rewriting, name: str, depth: int = 0) -> Iterator[Product]:
+def _factors(graph: Rewriting, name: str, depth: int = 0) -> Iterator[Product]:
     """A value in all the ways in which it can be read as a product; divisions by numbers count as factors.
 
     A product that others read as well is a factor as it is, unless it is the first.
     """
-    number = g.number(name)
-    node = g.maker(name, "Mul", "Div") if depth == 0 else g.sole(name, "Mul", "Div")
+    number = graph.number(name)
+    node = graph.maker(name, "Mul", "Div") if depth == 0 else graph.sole(name, "Mul", "Div")
     if number is not None:
         yield number, []
-    elif node is None or depth == _DEEPEST or not _keeps_shape(g, node):
+    elif node is None or depth == _DEEPEST or not _keeps_shape(graph, node):
         yield 1.0, [name]
     else:
-        divisor = g.number(node.inputs[1])
+        divisor = graph.number(node.inputs[1])
         if node.op == "Mul":
-            for left, right in product(*(list(_factors(g, x, depth + 1)) for x in node.inputs)):
+            for left, right in product(*(list(_factors(graph, x, depth + 1)) for x in node.inputs)):
                 yield left[0] * right[0], [*left[1], *right[1]]
         elif divisor:
-            yield from ((scale / divisor, rest) for scale, rest in _factors(g, node.inputs[0], depth + 1))
+            yield from ((scale / divisor, rest) for scale, rest in _factors(graph, node.inputs[0], depth + 1))
         if depth:
             yield 1.0, [name]
 
 
-def _keeps_shape(g: Rewriting, node: Node) -> bool:
+def _keeps_shape(graph: Rewriting, node: Node) -> bool:
     """Whether the factors of a product are numbers or of its shape."""
-    shape = g.shape(node.outputs[0])
-    return all(g.shape(name) == shape or g.number(name) is not None for name in node.inputs)
+    shape = graph.shape(node.outputs[0])
+    return all(graph.shape(name) == shape or graph.number(name) is not None for name in node.inputs)
 
 
 def _near(found: float, wanted: float) -> bool:
     return abs(found - wanted) <= 1e-4 * abs(wanted)
 
 
-def _is_multiple(g: Rewriting, name: str, x: str, factor: float) -> bool:
+def _is_multiple(graph: Rewriting, name: str, x: str, factor: float) -> bool:
     """Whether a value is ``factor`` times x."""
-    return any(_near(scale, factor) and rest == [x] for scale, rest in _factors(g, name, 1))
+    return any(_near(scale, factor) and rest == [x] for scale, rest in _factors(graph, name, 1))
 
 
-def _one_plus(g: Rewriting, name: str) -> str | None:
+def _one_plus(graph: Rewriting, name: str) -> str | None:
     """y, if the value is 1 + y."""
-    node = g.sole(name, "Add")
-    found = g.with_number(node) if node is not None else None
+    node = graph.sole(name, "Add")
+    found = graph.with_number(node) if node is not None else None
     return found[0] if found is not None and found[1] == 1.0 else None
 
 
-def _gelu(g: Rewriting, node: Node) -> Replacement | None:
+def _gelu(graph: Rewriting, node: Node) -> Replacement | None:
     """x/2 (1 + erf(x/sqrt 2)) or x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), factors in any order."""
-    for scale, factors in _factors(g, node.outputs[0]):
+    for scale, factors in _factors(graph, node.outputs[0]):
         if len(factors) != 2 or not _near(scale, 0.5):
             continue
         for x, gate in (factors, factors[::-1]):
-            inner = _one_plus(g, gate)
-            approximate = None if inner is None else _gate(g, inner, x)
+            inner = _one_plus(graph, gate)
+            approximate = None if inner is None else _gate(graph, inner, x)
             if approximate is not None:
-                b = g.builder(node)
-                return made(b, b("Gelu", x, approximate=approximate))
+                build = graph.builder(node)
+                return made(build, build("Gelu", x, approximate=approximate))
     return None
 
 
-def _gate(g: Rewriting, name: str, x: str) -> str | None:
+def _gate(graph: Rewriting, name: str, x: str) -> str | None:
     """Which form of GELU the function inside belongs to."""
-    node = g.sole(name, "Erf", "Tanh")
+    node = graph.sole(name, "Erf", "Tanh")
     if node is None:
         return None
     if node.op == "Erf":
-        return "none" if _is_multiple(g, node.inputs[0], x, math.sqrt(0.5)) else None
-    for scale, factors in _factors(g, node.inputs[0], 1):
-        if _near(scale, math.sqrt(2.0 / math.pi)) and _is_cubic(g, factors, x):
+        return "none" if _is_multiple(graph, node.inputs[0], x, math.sqrt(0.5)) else None
+    for scale, factors in _factors(graph, node.inputs[0], 1):
+        if _near(scale, math.sqrt(2.0 / math.pi)) and _is_cubic(graph, factors, x):
             return "tanh"
     return None
 
 
-def _is_cubic(g: Rewriting, factors: list[str], x: str) -> bool:
+def _is_cubic(graph: Rewriting, factors: list[str], x: str) -> bool:
     """Whether the product is x + 0.044715 x^3, or x (1 + 0.044715 x^2)."""
     if len(factors) == 2:
         for other, inner in (factors, factors[::-1]):
-            square = _one_plus(g, inner)
-            if other == x and square is not None and _is_power(g, square, x, 2):
+            square = _one_plus(graph, inner)
+            if other == x and square is not None and _is_power(graph, square, x, 2):
                 return True
         return False
-    total = g.sole(factors[0], "Add") if len(factors) == 1 else None
+    total = graph.sole(factors[0], "Add") if len(factors) == 1 else None
     if total is None or x not in total.inputs:
         return False
-    return _is_power(g, total.inputs[1 - total.inputs.index(x)], x, 3)
+    return _is_power(graph, total.inputs[1 - total.inputs.index(x)], x, 3)
 
 
-def _is_power(g: Rewriting, name: str, x: str, exponent: int) -> bool:
+def _is_power(graph: Rewriting, name: str, x: str, exponent: int) -> bool:
     """Whether a value is 0.044715 x**exponent."""
-    for scale, factors in _factors(g, name, 1):
-        degrees = [_degree(g, factor, x) for factor in factors]
+    for scale, factors in _factors(graph, name, 1):
+        degrees = [_degree(graph, factor, x) for factor in factors]
         if _near(scale, 0.044715) and 0 not in degrees and sum(degrees) == exponent:
             return True
     return False
 
 
-def _degree(g: Rewriting, name: str, x: str) -> int:
+def _degree(graph: Rewriting, name: str, x: str) -> int:
     """n if a value is x**n, else 0."""
     if name == x:
         return 1
-    node = g.maker(name, "Pow", "Mul")
+    node = graph.maker(name, "Pow", "Mul")
     if node is None or node.inputs[0] != x:
         return 0
     if node.op == "Mul":
         return 2 if node.inputs[1] == x else 0
-    return {2.0: 2, 3.0: 3}.get(g.number(node.inputs[1]) or 0.0, 0)
+    return {2.0: 2, 3.0: 3}.get(graph.number(node.inputs[1]) or 0.0, 0)
 
 
-def _gated(g: Rewriting, node: Node) -> Replacement | None:
+def _gated(graph: Rewriting, node: Node) -> Replacement | None:
     """x sigmoid(a x), x tanh(softplus(x)), x HardSigmoid(x)."""
     for x, gate in (node.inputs, node.inputs[::-1]):
-        if g.shape(x) != g.shape(gate) or x == gate:
+        if graph.shape(x) != graph.shape(gate) or x == gate:
             continue
-        found = _swish(g, x, gate) or _mish(g, x, gate) or _hard_swish(g, x, gate)
+        found = _swish(graph, x, gate) or _mish(graph, x, gate) or _hard_swish(graph, x, gate)
         if found is not None:
             op, attrs = found
-            b = g.builder(node)
-            return made(b, b(op, x, **attrs))
+            build = graph.builder(node)
+            return made(build, build(op, x, **attrs))
     return None
 
 
 Found = tuple[str, dict[str, float]]
 
 
-def _swish(g: Rewriting, x: str, gate: str) -> Found | None:
-    node = g.sole(gate, "Sigmoid")
+def _swish(graph: Rewriting, x: str, gate: str) -> Found | None:
+    node = graph.sole(gate, "Sigmoid")
     if node is None:
         return None
     if node.inputs[0] == x:
         return "Swish", {"alpha": 1.0}
-    scaled = g.sole(node.inputs[0], "Mul")
-    found = g.with_number(scaled) if scaled is not None else None
+    scaled = graph.sole(node.inputs[0], "Mul")
+    found = graph.with_number(scaled) if scaled is not None else None
     return ("Swish", {"alpha": found[1]}) if found is not None and found[0] == x else None
 
 
-def _mish(g: Rewriting, x: str, gate: str) -> Found | None:
-    tanh = g.sole(gate, "Tanh")
-    softplus = g.sole(tanh.inputs[0], "Softplus") if tanh is not None else None
+def _mish(graph: Rewriting, x: str, gate: str) -> Found | None:
+    tanh = graph.sole(gate, "Tanh")
+    softplus = graph.sole(tanh.inputs[0], "Softplus") if tanh is not None else None
     return ("Mish", {}) if softplus is not None and softplus.inputs[0] == x else None
 
 
-def _hard_swish(g: Rewriting, x: str, gate: str) -> Found | None:
-    node = g.sole(gate, "HardSigmoid")
+def _hard_swish(graph: Rewriting, x: str, gate: str) -> Found | None:
+    node = graph.sole(gate, "HardSigmoid")
     if node is None or node.inputs[0] != x:
         return None
-    call = g.call(node)
+    call = graph.call(node)
     fits = _near(call.number("alpha"), 1 / 6) and call.number("beta") == 0.5
     return ("HardSwish", {}) if fits else None
 
 
-def _clipped(g: Rewriting, name: str) -> str | None:
+def _clipped(graph: Rewriting, name: str) -> str | None:
     """x, if the value is Clip(x + 3, 0, 6)."""
-    node = g.sole(name, "Clip")
+    node = graph.sole(name, "Clip")
     if node is None or len(node.inputs) != 3:
         return None
-    shifted = g.sole(node.inputs[0], "Add")
-    inner = g.with_number(shifted) if shifted is not None else None
-    limits = [g.number(limit) if limit else None for limit in node.inputs[1:]]
+    shifted = graph.sole(node.inputs[0], "Add")
+    inner = graph.with_number(shifted) if shifted is not None else None
+    limits = [graph.number(limit) if limit else None for limit in node.inputs[1:]]
     return inner[0] if inner is not None and inner[1] == 3.0 and limits == [0.0, 6.0] else None
 
 
-def _hard(g: Rewriting, node: Node) -> Replacement | None:
+def _hard(graph: Rewriting, node: Node) -> Replacement | None:
     """Clip(x + 3, 0, 6) / 6, and x times that."""
-    for scale, factors in _factors(g, node.outputs[0]):
+    for scale, factors in _factors(graph, node.outputs[0]):
         if not _near(scale, 1 / 6):
             continue
         for at, gate in enumerate(factors):
-            x, rest = _clipped(g, gate), factors[:at] + factors[at + 1 :]
+            x, rest = _clipped(graph, gate), factors[:at] + factors[at + 1 :]
             if x is not None and rest in ([], [x]):
-                b = g.builder(node)
-                return made(b, b("HardSwish", x) if rest else b("HardSigmoid", x, alpha=1 / 6, beta=0.5))
+                build = graph.builder(node)
+                return made(
+                    build, build("HardSwish", x) if rest else build("HardSigmoid", x, alpha=1 / 6, beta=0.5)
+                )
     return None
 
 

@@ -11,7 +11,7 @@ from functools import partial, reduce
 import numpy as np
 
 from compiler.graph import Array, Node
-from compiler.operators.expansion import Builder
+from compiler.operators.expansion.builder import Builder
 from compiler.operators.shapes.movement import permutation
 from compiler.operators.types import broadcast_shapes
 
@@ -41,29 +41,29 @@ class _Choice:
     which: int
 
 
-def _scaled(g: Rewriting, name: str) -> tuple[str, float]:
+def _scaled(graph: Rewriting, name: str) -> tuple[str, float]:
     """x and the number by which it is multiplied in a value that nobody else reads."""
-    node = g.sole(name, "Mul", "Div")
+    node = graph.sole(name, "Mul", "Div")
     if node is None:
         return name, 1.0
     if node.op == "Div":
-        divisor = g.number(node.inputs[1])
-        fits = divisor and g.shape(node.inputs[0]) == g.shape(name)
+        divisor = graph.number(node.inputs[1])
+        fits = divisor and graph.shape(node.inputs[0]) == graph.shape(name)
         return (node.inputs[0], 1.0 / divisor) if fits and divisor else (name, 1.0)
-    found = g.with_number(node)
+    found = graph.with_number(node)
     return found if found is not None else (name, 1.0)
 
 
-def _choice(g: Rewriting, name: str) -> _Choice | None:
+def _choice(graph: Rewriting, name: str) -> _Choice | None:
     """The Where that a value is, if the other operand is low enough to be an addend as well."""
-    node = g.sole(name, "Where")
+    node = graph.sole(name, "Where")
     if node is None:
         return None
     for which in (1, 2):
-        least = g.number(node.inputs[3 - which])
-        if least is None or g.shape(node.inputs[which]) != g.shape(name):
+        least = graph.number(node.inputs[3 - which])
+        if least is None or graph.shape(node.inputs[which]) != graph.shape(name):
             continue
-        taken = g.array(node.inputs[0])
+        taken = graph.array(node.inputs[0])
         if least <= _LOWEST or (least <= _LOW and taken is not None and _in_every_row(taken, which)):
             return _Choice(node, which)
     return None
@@ -74,86 +74,86 @@ def _in_every_row(condition: Array, which: int) -> bool:
     return bool(np.all(np.any(condition == (which == 1), axis=-1))) if condition.ndim else False
 
 
-def _as_addend(b: Builder, choice: _Choice) -> str:
+def _as_addend(build: Builder, choice: _Choice) -> str:
     """0 where the scores are taken, else the number."""
     operands = list(choice.node.inputs)
-    operands[choice.which] = b.like(choice.node.outputs[0], 0.0)
-    return b("Where", *operands)
+    operands[choice.which] = build.like(choice.node.outputs[0], 0.0)
+    return build("Where", *operands)
 
 
-def _without_masks(g: Rewriting, name: str) -> tuple[str, tuple[str, ...]] | None:
+def _without_masks(graph: Rewriting, name: str) -> tuple[str, tuple[str, ...]] | None:
     """A product, which may be scaled, and what is added to it."""
-    if g.sole(_scaled(g, name)[0], "MatMul") is not None:
+    if graph.sole(_scaled(graph, name)[0], "MatMul") is not None:
         return name, ()
-    total = g.sole(name, "Add")
+    total = graph.sole(name, "Add")
     for x, other in (total.inputs, total.inputs[::-1]) if total is not None else ():
-        found = _without_masks(g, x) if g.shape(x) == g.shape(name) else None
+        found = _without_masks(graph, x) if graph.shape(x) == graph.shape(name) else None
         if found is not None:
             return found[0], (*found[1], other)
     return None
 
 
-def _scores(g: Rewriting, name: str) -> _Scores | None:
+def _scores(graph: Rewriting, name: str) -> _Scores | None:
     """What the operand of the softmax is made of."""
-    choice = _choice(g, name)
+    choice = _choice(graph, name)
     if choice is not None:
         found: tuple[str, tuple[str, ...]] | None = (choice.node.inputs[choice.which], ())
     else:
-        found = _without_masks(g, name)
-    inner, scale = _scaled(g, found[0]) if found is not None else ("", 1.0)
-    product = g.sole(inner, "MatMul")
+        found = _without_masks(graph, name)
+    inner, scale = _scaled(graph, found[0]) if found is not None else ("", 1.0)
+    product = graph.sole(inner, "MatMul")
     return _Scores(product, scale, found[1], choice) if found is not None and product is not None else None
 
 
-def _keys(g: Rewriting, name: str, rank: int) -> tuple[str, tuple[int, ...], float]:
+def _keys(graph: Rewriting, name: str, rank: int) -> tuple[str, tuple[int, ...], float]:
     """K as (x, perm, scale): the transposed K is x with its axes permuted, the last two once more."""
-    inner, scale = _scaled(g, name)
+    inner, scale = _scaled(graph, name)
     order = tuple(range(rank))
-    node = g.maker(inner, "Transpose")
+    node = graph.maker(inner, "Transpose")
     if node is not None:
-        inner, order = node.inputs[0], permutation(g.call(node))
-    inner, before = _scaled(g, inner)
+        inner, order = node.inputs[0], permutation(graph.call(node))
+    inner, before = _scaled(graph, inner)
     return inner, (*order[:-2], order[-1], order[-2]), scale * before
 
 
-def _attention(g: Rewriting, node: Node) -> Replacement | None:
-    softmax = g.sole(node.inputs[0], "Softmax")
-    rank = len(g.shape(node.inputs[0]))
-    if softmax is None or rank < 2 or g.call(softmax).integer("axis") not in (-1, rank - 1):
+def _attention(graph: Rewriting, node: Node) -> Replacement | None:
+    softmax = graph.sole(node.inputs[0], "Softmax")
+    rank = len(graph.shape(node.inputs[0]))
+    if softmax is None or rank < 2 or graph.call(softmax).integer("axis") not in (-1, rank - 1):
         return None
-    scores = _scores(g, softmax.inputs[0])
+    scores = _scores(graph, softmax.inputs[0])
     if scores is None:
         return None
-    q, *others = (g.shape(name) for name in (*scores.product.inputs, node.inputs[1]))
+    q, *others = (graph.shape(name) for name in (*scores.product.inputs, node.inputs[1]))
     outer = q[:-2]
     if len(q) != rank or any(len(x) != rank or broadcast_shapes(x[:-2], outer) != outer for x in others):
         return None
-    whole = g.shape(softmax.inputs[0])
-    if any(broadcast_shapes(g.shape(mask), whole) != whole for mask in scores.masks):
+    whole = graph.shape(softmax.inputs[0])
+    if any(broadcast_shapes(graph.shape(mask), whole) != whole for mask in scores.masks):
         return None
-    return _made(g, node, scores, rank)
+    return _made(graph, node, scores, rank)
 
 
-def _for_all(b: Builder, x: str, outer: tuple[int, ...]) -> str:
+def _for_all(build: Builder, x: str, outer: tuple[int, ...]) -> str:
     """K or V of some heads for those that share it."""
-    shape = b.shape(x)
-    return x if shape[:-2] == outer else b("Expand", x, b.ints(*outer, *shape[-2:]))
+    shape = build.shape(x)
+    return x if shape[:-2] == outer else build("Expand", x, build.ints(*outer, *shape[-2:]))
 
 
-def _made(g: Rewriting, node: Node, scores: _Scores, rank: int) -> Replacement | None:
-    q, factor = _scaled(g, scores.product.inputs[0])
-    k, perm, other = _keys(g, scores.product.inputs[1], rank)
-    b = g.builder(node)
+def _made(graph: Rewriting, node: Node, scores: _Scores, rank: int) -> Replacement | None:
+    q, factor = _scaled(graph, scores.product.inputs[0])
+    k, perm, other = _keys(graph, scores.product.inputs[1], rank)
+    build = graph.builder(node)
     if perm != tuple(range(rank)):
-        k = b("Transpose", k, perm=perm)
-    outer = g.shape(q)[:-2]
-    operands = [q, *(_for_all(b, x, outer) for x in (k, node.inputs[1]))]
+        k = build("Transpose", k, perm=perm)
+    outer = graph.shape(q)[:-2]
+    operands = [q, *(_for_all(build, x, outer) for x in (k, node.inputs[1]))]
     if scores.choice is not None:
-        operands.append(_as_addend(b, scores.choice))
+        operands.append(_as_addend(build, scores.choice))
     elif scores.masks:
-        operands.append(reduce(partial(b, "Add"), scores.masks))
-    result = b("FusedAttention", *operands, scale=scores.scale * factor * other)
-    return made(b, result) if can_be_compiled(b) else None
+        operands.append(reduce(partial(build, "Add"), scores.masks))
+    result = build("FusedAttention", *operands, scale=scores.scale * factor * other)
+    return made(build, result) if can_be_compiled(build) else None
 
 
 REWRITES = (Rewrite("attention", ("MatMul",), _attention),)

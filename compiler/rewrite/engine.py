@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from compiler.evaluation.folding import needed
 from compiler.graph import Array, Graph, Node, Tensor
 from compiler.lowering import LOWERINGS
-from compiler.operators.expansion import Builder
+from compiler.operators.expansion.builder import Builder
 from compiler.operators.record import OPERATORS, Call, call_of, resolve
 
 Apply = Callable[["Rewriting", Node], "Replacement | None"]
@@ -44,6 +44,7 @@ class Rewriting:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        self.opset = graph.opset
         self.outputs = {tensor.name for tensor in graph.outputs}
         self.nodes = needed(graph.nodes, self.outputs)[0]
         self.tensors = dict(graph.tensors)
@@ -203,14 +204,14 @@ class Rewriting:
         )
 
 
-def can_be_compiled(b: Builder) -> bool:
+def can_be_compiled(build: Builder) -> bool:
     """Whether the last node of a builder has a lowering that takes it as it is."""
-    node = b.nodes[-1]
+    node = build.nodes[-1]
     check = LOWERINGS[node.op].check
-    call = resolve(node, b.opset, b.tensors, b.constants, len(OPERATORS[node.op].inputs))
+    call = resolve(node, build.opset, build.tensors, build.constants, len(OPERATORS[node.op].inputs))
     return check is None or check(call) is None
 
 
-def made(b: Builder, result: str) -> Replacement:
+def made(build: Builder, result: str) -> Replacement:
     """The nodes of a builder, the last of which computes ``result``."""
-    return Replacement(tuple(b.nodes), result)
+    return Replacement(tuple(build.nodes), result)

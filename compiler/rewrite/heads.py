@@ -13,10 +13,10 @@ from itertools import accumulate
 import numpy as np
 
 from compiler.graph import Array, Node, Shape
-from compiler.operators.expansion import Builder
-from compiler.operators.linear.attention_fused import VIEWS, Strided, compact, matrices, result_order
+from compiler.operators.expansion.builder import Builder
+from compiler.operators.expansion.parts import reshaped
+from compiler.operators.linear.attention import VIEWS, Strided, compact, matrices, result_order
 from compiler.operators.linear.rotary import features
-from compiler.operators.parts import reshaped
 from compiler.operators.shapes.movement import permutation
 from compiler.operators.shapes.slicing import slice_ranges
 
@@ -61,136 +61,136 @@ def _sliced(seen: Strided, ranges: tuple[range, ...]) -> Strided | None:
     return _moved(array, seen, sum(starts))
 
 
-def _through(g: Rewriting, node: Node, name: str, seen: Strided) -> Strided | None:
+def _through(graph: Rewriting, node: Node, name: str, seen: Strided) -> Strided | None:
     """A view of the operand of ``node`` that is its result ``name``, given the operand itself as a view."""
-    call, array = g.call(node), _phantom(seen)
+    call, array = graph.call(node), _phantom(seen)
     if node.op in _SHAPES:
-        return _reshaped(seen, g.shape(name))
+        return _reshaped(seen, graph.shape(name))
     if node.op == "Transpose":
         return _moved(np.transpose(array, permutation(call)), seen)
     if node.op == "Expand":
-        return _moved(np.broadcast_to(array, g.shape(name)), seen)
+        return _moved(np.broadcast_to(array, graph.shape(name)), seen)
     if node.op == "Slice":
         return _sliced(seen, slice_ranges(call))
     axis = call.integer("axis") % len(seen.shape)
     ranges = [range(size) for size in seen.shape]
     if node.op == "Split":
-        sizes = [g.shape(output)[axis] for output in node.outputs]
+        sizes = [graph.shape(output)[axis] for output in node.outputs]
         start = sum(sizes[: node.outputs.index(name)])
-        ranges[axis] = range(start, start + g.shape(name)[axis])
+        ranges[axis] = range(start, start + graph.shape(name)[axis])
         return _sliced(seen, tuple(ranges))
-    index = g.array(node.inputs[1])
+    index = graph.array(node.inputs[1])
     if index is None or index.size != 1:
         return None
     ranges[axis] = range(first := int(index.reshape(())) % seen.shape[axis], first + 1)
     taken = _sliced(seen, tuple(ranges))
-    return None if taken is None else _reshaped(taken, g.shape(name))
+    return None if taken is None else _reshaped(taken, graph.shape(name))
 
 
-def _sources(g: Rewriting, name: str) -> Iterator[tuple[str, Strided]]:
+def _sources(graph: Rewriting, name: str) -> Iterator[tuple[str, Strided]]:
     """Values of which ``name`` is a view, the farthest first; the last is itself."""
-    node = g.maker(name, *_SHAPES, "Transpose", "Expand", "Slice", "Split", "Gather")
-    if node is not None and node.inputs[0] not in g.constants:
-        for source, seen in _sources(g, node.inputs[0]):
-            through = _through(g, node, name, seen)
+    node = graph.maker(name, *_SHAPES, "Transpose", "Expand", "Slice", "Split", "Gather")
+    if node is not None and node.inputs[0] not in graph.constants:
+        for source, seen in _sources(graph, node.inputs[0]):
+            through = _through(graph, node, name, seen)
             if through is not None:
                 yield source, through
-    yield name, compact(g.shape(name))
+    yield name, compact(graph.shape(name))
 
 
 _VIEWS = {"FusedAttention": VIEWS, "Rotary": ("view",)}
 """Attributes that say how an operator sees its first operands."""
 
 
-def _seen(g: Rewriting, node: Node) -> Replacement | None:
+def _seen(graph: Rewriting, node: Node) -> Replacement | None:
     """Operands that are views of other values become those values, and where they are seen an attribute."""
-    call, attrs, names = g.call(node), dict(node.attrs), list(node.inputs)
+    call, attrs, names = graph.call(node), dict(node.attrs), list(node.inputs)
     for index, attribute in enumerate(_VIEWS[node.op]):
         if call.integers(attribute):
             continue
-        for source, seen in _sources(g, names[index]):
+        for source, seen in _sources(graph, names[index]):
             if source != names[index] and seen.strides[-1] == 1:
                 names[index], attrs[attribute] = source, seen.numbers
                 break
     if names == list(node.inputs):
         return None
-    b = g.builder(node)
-    return made(b, b(node.op, *names, **attrs))
+    build = graph.builder(node)
+    return made(build, build(node.op, *names, **attrs))
 
 
-def _result(g: Rewriting, node: Node) -> Replacement | None:
+def _result(graph: Rewriting, node: Node) -> Replacement | None:
     """A transpose of the result is the order in which it is stored."""
-    inner, perm = g.sole(node.inputs[0], "FusedAttention"), permutation(g.call(node))
+    inner, perm = graph.sole(node.inputs[0], "FusedAttention"), permutation(graph.call(node))
     if inner is None or perm[-1] != len(perm) - 1:
         return None
-    before = result_order(g.call(inner))
-    b = g.builder(node)
+    before = result_order(graph.call(inner))
+    build = graph.builder(node)
     attrs = {**dict(inner.attrs), "perm": tuple(before[axis] for axis in perm)}
-    return made(b, b("FusedAttention", *inner.inputs, **attrs))
+    return made(build, build("FusedAttention", *inner.inputs, **attrs))
 
 
 # --- heads that share keys and values --------------------------------------------------------------------
 
 
-def _repeated(g: Rewriting, name: str) -> tuple[str, int] | None:
+def _repeated(graph: Rewriting, name: str) -> tuple[str, int] | None:
     """(x, R), if the heads of a value are those of x [..., G, R, N, D], which repeats each R times."""
-    node = g.maker(name, *_SHAPES)
-    if node is None or g.maker(node.inputs[0], "Expand") is None:
+    node = graph.maker(name, *_SHAPES)
+    if node is None or graph.maker(node.inputs[0], "Expand") is None:
         return None
-    before, after = g.shape(node.inputs[0]), g.shape(name)
+    before, after = graph.shape(node.inputs[0]), graph.shape(name)
     if len(before) < 4 or after != (*before[:-4], before[-4] * before[-3], *before[-2:]):
         return None
     return node.inputs[0], before[-3]
 
 
-def _in_groups(g: Rewriting, node: Node) -> Replacement | None:
+def _in_groups(graph: Rewriting, node: Node) -> Replacement | None:
     """Queries in groups, one for each head of K and V, so that these need not be repeated."""
-    call = g.call(node)
-    keys, values = (_repeated(g, name) for name in node.inputs[1:3])
+    call = graph.call(node)
+    keys, values = (_repeated(graph, name) for name in node.inputs[1:3])
     if keys is None or values is None or keys[1] != values[1] or call.integers("view_q"):
         return None
-    shape, repeats = g.shape(node.inputs[0]), keys[1]
+    shape, repeats = graph.shape(node.inputs[0]), keys[1]
     groups, at = shape[-3] // repeats, len(shape) - 3
-    b = g.builder(node)
-    query = reshaped(b, node.inputs[0], *shape[:-3], groups, repeats, *shape[-2:])
+    build = graph.builder(node)
+    query = reshaped(build, node.inputs[0], *shape[:-3], groups, repeats, *shape[-2:])
     operands = [query, keys[0], values[0]]
     if len(node.inputs) > 3:
-        operands.append(_grouped_mask(b, node.inputs[3], groups, repeats))
+        operands.append(_grouped_mask(build, node.inputs[3], groups, repeats))
     order: list[int] = []
     for axis in result_order(call):
         order += [at, at + 1] if axis == at else [axis + (axis > at)]
-    result = b("FusedAttention", *operands, scale=call.number("scale"), perm=tuple(order))
-    return made(b, reshaped(b, result, *g.shape(node.outputs[0])))
+    result = build("FusedAttention", *operands, scale=call.number("scale"), perm=tuple(order))
+    return made(build, reshaped(build, result, *graph.shape(node.outputs[0])))
 
 
-def _grouped_mask(b: Builder, mask: str, groups: int, repeats: int) -> str:
+def _grouped_mask(build: Builder, mask: str, groups: int, repeats: int) -> str:
     """The mask with its axis of heads, if it has one, in two."""
-    shape = b.shape(mask)
+    shape = build.shape(mask)
     if len(shape) < 3:
         return mask
     heads = (1, 1) if shape[-3] == 1 else (groups, repeats)
-    return reshaped(b, mask, *shape[:-3], *heads, *shape[-2:])
+    return reshaped(build, mask, *shape[:-3], *heads, *shape[-2:])
 
 
-def _one_query(g: Rewriting, node: Node) -> Replacement | None:
+def _one_query(graph: Rewriting, node: Node) -> Replacement | None:
     """Heads of one query each that share keys and values are queries of one head."""
-    call = g.call(node)
+    call = graph.call(node)
     q, *shared = (matrices(call, index) for index in range(3))
     rank = len(q.shape)
     if rank < 3 or q.shape[-2] != 1 or q.shape[-3] == 1 or any(seen.strides[-3] for seen in shared):
         return None
     operands = list(node.inputs)
-    b = g.builder(node)
+    build = graph.builder(node)
     if len(operands) > 3:
-        mask = (*(1,) * (rank - len(g.shape(operands[3]))), *g.shape(operands[3]))
+        mask = (*(1,) * (rank - len(graph.shape(operands[3]))), *graph.shape(operands[3]))
         if mask[-3:-1] != (1, 1):
             return None
-        operands[3] = reshaped(b, operands[3], *mask[:-3], *mask[-2:])
+        operands[3] = reshaped(build, operands[3], *mask[:-3], *mask[-2:])
     views = [_without(q, rank - 2), *(_without(seen, rank - 3) for seen in shared)]
     attrs = {name: seen.numbers for name, seen in zip(VIEWS, views, strict=True)}
     order = tuple(axis - (axis > rank - 2) for axis in result_order(call) if axis != rank - 2)
-    result = b("FusedAttention", *operands, scale=call.number("scale"), perm=order, **attrs)
-    return made(b, reshaped(b, result, *g.shape(node.outputs[0])))
+    result = build("FusedAttention", *operands, scale=call.number("scale"), perm=order, **attrs)
+    return made(build, reshaped(build, result, *graph.shape(node.outputs[0])))
 
 
 def _without(seen: Strided, axis: int) -> Strided:
@@ -217,40 +217,40 @@ class _Product:
     shift: Array | None
 
 
-def _operand(g: Rewriting, node: Node, of: int) -> _Product | None:
+def _operand(graph: Rewriting, node: Node, of: int) -> _Product | None:
     """An operand that is seen as a view of a product, or turned rows of one."""
-    rotary = g.sole(node.inputs[of], "Rotary")
-    call = g.call(rotary or node)
+    rotary = graph.sole(node.inputs[of], "Rotary")
+    call = graph.call(rotary or node)
     if not call.integers("view" if rotary is not None else VIEWS[of]):
         return None
-    found = _product(g, rotary.inputs[0] if rotary is not None else node.inputs[of])
+    found = _product(graph, rotary.inputs[0] if rotary is not None else node.inputs[of])
     if found is None:
         return None
     seen = features(call) if rotary is not None else matrices(call, of)
     return _Product(of, seen, rotary, *found)
 
 
-def _product(g: Rewriting, name: str) -> tuple[str, Array, Array | None] | None:
+def _product(graph: Rewriting, name: str) -> tuple[str, Array, Array | None] | None:
     """x, weights and shift, if a value that nobody else reads is a product with a constant matrix."""
-    shift, columns = None, g.shape(name)[-1:]
-    total = g.sole(name, "Add")
+    shift, columns = None, graph.shape(name)[-1:]
+    total = graph.sole(name, "Add")
     if total is not None:
         for inner, other in (total.inputs, total.inputs[::-1]):
-            array = g.array(other)
-            if array is not None and array.shape == columns and g.shape(inner) == g.shape(name):
+            array = graph.array(other)
+            if array is not None and array.shape == columns and graph.shape(inner) == graph.shape(name):
                 name, shift = inner, array
-    node = g.sole(name, "MatMul", "Gemm")
-    weights = g.array(node.inputs[1]) if node is not None else None
+    node = graph.sole(name, "MatMul", "Gemm")
+    weights = graph.array(node.inputs[1]) if node is not None else None
     if node is None or weights is None or weights.ndim != 2:
         return None
     if node.op == "MatMul":
         return node.inputs[0], weights, shift
-    call = g.call(node)
+    call = graph.call(node)
     plain = call.number("alpha") == call.number("beta") == 1.0 and not call.integer("transA")
     if not plain or shift is not None:
         return None
     if len(node.inputs) > 2 and node.inputs[2]:
-        shift = g.array(node.inputs[2])
+        shift = graph.array(node.inputs[2])
         if shift is None or shift.shape != columns:
             return None
     return node.inputs[0], weights.T if call.integer("transB") else weights, shift
@@ -268,9 +268,9 @@ def _widened(seen: Strided, columns: int, first: int, all_columns: int) -> Strid
     return Strided(row * all_columns + first + column, seen.shape, strides)
 
 
-def _together(g: Rewriting, node: Node) -> Replacement | None:
+def _together(graph: Rewriting, node: Node) -> Replacement | None:
     """Products of one value with constant matrices, of which the operands are views, become one product."""
-    found = [part for of in range(3) if (part := _operand(g, node, of)) is not None]
+    found = [part for of in range(3) if (part := _operand(graph, node, of)) is not None]
     parts = [part for part in found if sum(other.x == part.x for other in found) > 1]
     if not parts or len({part.x for part in parts}) > 1:
         return None
@@ -279,8 +279,8 @@ def _together(g: Rewriting, node: Node) -> Replacement | None:
         _widened(part.seen, part.weights.shape[1], start, starts[-1])
         for part, start in zip(parts, starts, strict=False)
     ]
-    b, attrs, operands = g.builder(node), dict(node.attrs), list(node.inputs)
-    product = _wide_product(b, parts)
+    build, attrs, operands = graph.builder(node), dict(node.attrs), list(node.inputs)
+    product = _wide_product(build, parts)
     for part, seen in zip(parts, views, strict=True):
         if seen is None:
             return None
@@ -288,19 +288,19 @@ def _together(g: Rewriting, node: Node) -> Replacement | None:
             operands[part.of], attrs[VIEWS[part.of]] = product, seen.numbers
         else:
             turning = {**part.rotary.attrs, "view": seen.numbers}
-            operands[part.of] = b("Rotary", product, *part.rotary.inputs[1:], **turning)
-    return made(b, b("FusedAttention", *operands, **attrs))
+            operands[part.of] = build("Rotary", product, *part.rotary.inputs[1:], **turning)
+    return made(build, build("FusedAttention", *operands, **attrs))
 
 
-def _wide_product(b: Builder, parts: Sequence[_Product]) -> str:
+def _wide_product(build: Builder, parts: Sequence[_Product]) -> str:
     """The results of products side by side."""
-    dtype = b.dtype(parts[0].x)
+    dtype = build.dtype(parts[0].x)
     weights = np.concatenate([part.weights for part in parts], axis=1)
-    product = b("MatMul", parts[0].x, b.constant(weights, dtype))
+    product = build("MatMul", parts[0].x, build.constant(weights, dtype))
     if all(part.shift is None for part in parts):
         return product
     zeros = (np.zeros(part.weights.shape[1]) if part.shift is None else part.shift for part in parts)
-    return b("Add", product, b.constant(np.concatenate(list(zeros)), dtype))
+    return build("Add", product, build.constant(np.concatenate(list(zeros)), dtype))
 
 
 REWRITES = (

@@ -8,9 +8,9 @@ from compiler.operators.shapes.slicing import pad_widths
 from .engine import Replacement, Rewrite, Rewriting, can_be_compiled, made
 
 
-def _widths(g: Rewriting, pad: Node) -> tuple[tuple[int, int], ...] | None:
+def _widths(graph: Rewriting, pad: Node) -> tuple[tuple[int, int], ...] | None:
     """Zeros before and behind each spatial axis, if a Pad adds nothing else."""
-    call = g.call(pad)
+    call = graph.call(pad)
     value = call.values[2] if call.has(2) else None
     if call.string("mode") != "constant" or (call.has(2) and (value is None or value.any())):
         return None
@@ -19,19 +19,19 @@ def _widths(g: Rewriting, pad: Node) -> tuple[tuple[int, int], ...] | None:
     return None if cut or any(map(any, widths[:2])) else widths[2:]
 
 
-def _padded(g: Rewriting, node: Node) -> Replacement | None:
-    pad = g.sole(node.inputs[0], "Pad")
-    widths = _widths(g, pad) if pad is not None else None
-    call = g.call(node)
+def _padded(graph: Rewriting, node: Node) -> Replacement | None:
+    pad = graph.sole(node.inputs[0], "Pad")
+    widths = _widths(graph, pad) if pad is not None else None
+    call = graph.call(node)
     if pad is None or widths is None or call.string("auto_pad") not in ("NOTSET", "VALID"):
         return None
     given = call.integers("pads") or (0,) * (2 * len(widths))
     begins = (given[at] + before for at, (before, _) in enumerate(widths))
     ends = (given[len(widths) + at] + behind for at, (_, behind) in enumerate(widths))
-    b = g.builder(node)
+    build = graph.builder(node)
     attrs = {**dict(node.attrs), "auto_pad": "NOTSET", "pads": (*begins, *ends)}
-    result = b("Conv", pad.inputs[0], *node.inputs[1:], **attrs)
-    return made(b, result) if can_be_compiled(b) else None
+    result = build("Conv", pad.inputs[0], *node.inputs[1:], **attrs)
+    return made(build, result) if can_be_compiled(build) else None
 
 
 REWRITES = (Rewrite("pad-into-convolution", ("Conv",), _padded),)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compiler.graph import Node
-from compiler.operators.parts import reshaped
+from compiler.operators.expansion.parts import reshaped
 from compiler.operators.shapes.movement import permutation
 
 from .engine import Replacement, Rewrite, Rewriting, made
@@ -11,65 +11,69 @@ from .engine import Replacement, Rewrite, Rewriting, made
 _TURNED = ("transA", "transB")
 
 
-def _transposed(g: Rewriting, node: Node) -> Replacement | None:
+def _transposed(graph: Rewriting, node: Node) -> Replacement | None:
     """A product of matrices of which one is transposed is a Gemm that reads it as it lies."""
-    operands, call = list(node.inputs), g.call(node)
-    if any(len(g.shape(name)) != 2 for name in operands[:2]) or not g.tensor(operands[0]).is_float:
+    operands, call = list(node.inputs), graph.call(node)
+    if any(len(graph.shape(name)) != 2 for name in operands[:2]) or not graph.tensor(operands[0]).is_float:
         return None
     turned = [call.integer(name) if node.op == "Gemm" else 0 for name in _TURNED]
     found = False
     for at in (0, 1):
-        inner = g.maker(operands[at], "Transpose")
-        if inner is not None and permutation(g.call(inner)) == (1, 0):
+        inner = graph.maker(operands[at], "Transpose")
+        if inner is not None and permutation(graph.call(inner)) == (1, 0):
             operands[at], turned[at], found = inner.inputs[0], 1 - turned[at], True
     if not found:
         return None
-    b = g.builder(node)
+    build = graph.builder(node)
     attrs = {**dict(node.attrs), **dict(zip(_TURNED, turned, strict=True))}
-    return made(b, b("Gemm", *operands, **attrs))
+    return made(build, build("Gemm", *operands, **attrs))
 
 
-def _added(g: Rewriting, node: Node) -> Replacement | None:
+def _added(graph: Rewriting, node: Node) -> Replacement | None:
     """A vector added to the rows of a product of matrices is the addend of a Gemm."""
     for x, vector in (node.inputs, node.inputs[::-1]):
-        product = g.sole(x, "MatMul", "Gemm")
-        if product is None or len(product.inputs) > 2 or not g.tensor(x).is_float:
+        product = graph.sole(x, "MatMul", "Gemm")
+        if product is None or len(product.inputs) > 2 or not graph.tensor(x).is_float:
             continue
-        rank = {len(g.shape(name)) for name in (*product.inputs, *node.outputs)}
-        if rank != {2} or g.shape(vector) not in (g.shape(x)[1:], (1, g.shape(x)[1])):
+        rank = {len(graph.shape(name)) for name in (*product.inputs, *node.outputs)}
+        if rank != {2} or graph.shape(vector) not in (graph.shape(x)[1:], (1, graph.shape(x)[1])):
             continue
-        if g.shape(x) != g.shape(node.outputs[0]):
+        if graph.shape(x) != graph.shape(node.outputs[0]):
             continue
-        b = g.builder(node)
-        return made(b, b("Gemm", *product.inputs, vector, **dict(product.attrs)))
+        build = graph.builder(node)
+        return made(build, build("Gemm", *product.inputs, vector, **dict(product.attrs)))
     return None
 
 
-def _flattened(g: Rewriting, node: Node) -> Replacement | None:
+def _flattened(graph: Rewriting, node: Node) -> Replacement | None:
     """A product of matrices whose rows get back the axes over which they were counted: one over those axes.
 
     Then what follows, an activation or a residual, finds the product itself.
     """
-    product, shape = g.sole(node.inputs[0], "Gemm", "MatMul"), g.shape(node.outputs[0])
-    if product is None or g.maker(product.inputs[0], "Reshape") is None or len(shape) < 3:
+    product, shape = graph.sole(node.inputs[0], "Gemm", "MatMul"), graph.shape(node.outputs[0])
+    if product is None or graph.maker(product.inputs[0], "Reshape") is None or len(shape) < 3:
         return None
     x, weights, *shift = (name for name in product.inputs if name)
-    if len(g.shape(x)) != 2 or not g.tensor(x).is_float or shape[-1] != g.shape(product.outputs[0])[-1]:
+    if (
+        len(graph.shape(x)) != 2
+        or not graph.tensor(x).is_float
+        or shape[-1] != graph.shape(product.outputs[0])[-1]
+    ):
         return None
-    if len(g.shape(weights)) != 2 or any(g.shape(name) != shape[-1:] for name in shift):
+    if len(graph.shape(weights)) != 2 or any(graph.shape(name) != shape[-1:] for name in shift):
         return None
-    b = g.builder(node)
+    build = graph.builder(node)
     if product.op == "Gemm":
-        call, array = g.call(product), g.array(weights)
+        call, array = graph.call(product), graph.array(weights)
         plain = call.number("alpha") == call.number("beta") == 1.0 and not call.integer("transA")
         if not plain or (call.integer("transB") and array is None):
             return None
         if call.integer("transB") and array is not None:
-            weights = b.constant(array.T, g.tensor(weights).dtype)
-    result = b("MatMul", reshaped(b, x, *shape[:-1], g.shape(x)[1]), weights)
+            weights = build.constant(array.T, graph.tensor(weights).dtype)
+    result = build("MatMul", reshaped(build, x, *shape[:-1], graph.shape(x)[1]), weights)
     for name in shift:
-        result = b("Add", result, name)
-    return made(b, result)
+        result = build("Add", result, name)
+    return made(build, result)
 
 
 REWRITES = (

@@ -21,26 +21,26 @@ PICKS = (*_SHAPES, "Neg", "Mul", "Slice", "Split", "Gather", "Concat")
 """Operators that move or negate features."""
 
 
-def picked_features(g: Rewriting, name: str, source: str) -> Array | None:
+def picked_features(graph: Rewriting, name: str, source: str) -> Array | None:
     """Which features of ``source`` a value has at each index behind its leading axes, which both share.
 
     They are counted from 1 on, and negative where they are negated; None if it is no such value.
     """
     if name == source:
-        return np.arange(1, g.shape(source)[-1] + 1)
-    leading = g.shape(source)[:-1]
-    node, shape = g.maker(name, *PICKS), g.shape(name)
+        return np.arange(1, graph.shape(source)[-1] + 1)
+    leading = graph.shape(source)[:-1]
+    node, shape = graph.maker(name, *PICKS), graph.shape(name)
     if node is None or shape[: len(leading)] != leading:
         return None
     if node.op == "Concat":
-        return _joined(g, node, source)
+        return _joined(graph, node, source)
     operand = node.inputs[0]
     if node.op == "Mul":
-        found = g.with_number(node)
+        found = graph.with_number(node)
         if found is None or found[1] != -1.0:
             return None
         operand = found[0]
-    before = picked_features(g, operand, source)
+    before = picked_features(graph, operand, source)
     if before is None:
         return None
     if node.op in ("Neg", "Mul"):
@@ -51,20 +51,20 @@ def picked_features(g: Rewriting, name: str, source: str) -> Array | None:
             if math.prod(shape) == math.prod(leading) * before.size
             else None
         )
-    return _picked(g, node, name, before, len(leading))
+    return _picked(graph, node, name, before, len(leading))
 
 
-def _joined(g: Rewriting, node: Node, source: str) -> Array | None:
-    leading = len(g.shape(source)) - 1
-    axis = g.call(node).integer("axis") % len(g.shape(node.outputs[0])) - leading
-    parts = [picked_features(g, name, source) for name in node.inputs] if axis >= 0 else [None]
+def _joined(graph: Rewriting, node: Node, source: str) -> Array | None:
+    leading = len(graph.shape(source)) - 1
+    axis = graph.call(node).integer("axis") % len(graph.shape(node.outputs[0])) - leading
+    parts = [picked_features(graph, name, source) for name in node.inputs] if axis >= 0 else [None]
     known = [part for part in parts if part is not None]
     return np.concatenate(known, axis) if len(known) == len(parts) else None
 
 
-def _picked(g: Rewriting, node: Node, name: str, before: Array, leading: int) -> Array | None:
+def _picked(graph: Rewriting, node: Node, name: str, before: Array, leading: int) -> Array | None:
     """Part of the features, by a Slice, a Split or a Gather."""
-    call, shape = g.call(node), g.shape(node.inputs[0])
+    call, shape = graph.call(node), graph.shape(node.inputs[0])
     if node.op == "Slice":
         ranges = slice_ranges(call)
         if any(taken != range(size) for taken, size in zip(ranges[:leading], shape, strict=False)):
@@ -74,39 +74,47 @@ def _picked(g: Rewriting, node: Node, name: str, before: Array, leading: int) ->
     if axis < 0:
         return None
     if node.op == "Split":
-        sizes = [g.shape(output)[axis + leading] for output in node.outputs]
+        sizes = [graph.shape(output)[axis + leading] for output in node.outputs]
         start = sum(sizes[: node.outputs.index(name)])
-        return np.take(before, range(start, start + g.shape(name)[axis + leading]), axis)
-    index = g.array(node.inputs[1])
+        return np.take(before, range(start, start + graph.shape(name)[axis + leading]), axis)
+    index = graph.array(node.inputs[1])
     return np.take(before, index, axis) if index is not None else None
 
 
-def _rotary(g: Rewriting, node: Node) -> Replacement | None:
+def _rotary(graph: Rewriting, node: Node) -> Replacement | None:
     """A sum of two products, one of which turns what the other takes as it is."""
-    shape = g.shape(node.outputs[0])
-    factors = [product.inputs for name in node.inputs if (product := g.sole(name, "Mul")) is not None]
-    if len(factors) != 2 or not shape or not g.tensor(node.outputs[0]).is_float:
+    shape = graph.shape(node.outputs[0])
+    factors = [product.inputs for name in node.inputs if (product := graph.sole(name, "Mul")) is not None]
+    if len(factors) != 2 or not shape or not graph.tensor(node.outputs[0]).is_float:
         return None
     for plain, moved in (factors, factors[::-1]):
         for x, cosine in (plain, plain[::-1]):
             for turned, sine in (moved, moved[::-1]):
-                turn = _turn(g, x, turned)
-                tables = [g.shape(name) for name in (cosine, sine)]
-                if turn is None or g.shape(x) != shape or any(table[-1:] != shape[-1:] for table in tables):
+                turn = _turn(graph, x, turned)
+                tables = [graph.shape(name) for name in (cosine, sine)]
+                if (
+                    turn is None
+                    or graph.shape(x) != shape
+                    or any(table[-1:] != shape[-1:] for table in tables)
+                ):
                     continue
                 if any(broadcast_shapes(table, shape) != shape for table in tables):
                     continue
-                b = g.builder(node)
-                result = b("Rotary", x, cosine, sine, turn=turn)
-                return made(b, result) if can_be_compiled(b) else None
+                build = graph.builder(node)
+                result = build("Rotary", x, cosine, sine, turn=turn)
+                return made(build, result) if can_be_compiled(build) else None
     return None
 
 
-def _turn(g: Rewriting, x: str, turned: str) -> tuple[int, ...] | None:
+def _turn(graph: Rewriting, x: str, turned: str) -> tuple[int, ...] | None:
     """Which feature of x stands where in a value, if that is another than x itself."""
-    if x == turned or x in g.constants or g.maker(turned, "Concat", "Reshape") is None:
+    if x == turned or x in graph.constants or graph.maker(turned, "Concat", "Reshape") is None:
         return None
-    found = picked_features(g, turned, x) if g.shape(x) == g.shape(turned) and len(g.shape(x)) > 1 else None
+    found = (
+        picked_features(graph, turned, x)
+        if graph.shape(x) == graph.shape(turned) and len(graph.shape(x)) > 1
+        else None
+    )
     return tuple(int(at) for at in found) if found is not None else None
 
 

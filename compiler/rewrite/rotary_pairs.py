@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from compiler.graph import Node
-from compiler.operators.expansion import Builder
-from compiler.operators.parts import reshaped
+from compiler.operators.expansion.builder import Builder
+from compiler.operators.expansion.parts import reshaped
 from compiler.operators.types import broadcast_shapes
 
 from .engine import Replacement, Rewrite, Rewriting, can_be_compiled, made
@@ -28,61 +28,61 @@ class _Term:
     table: str
 
 
-def _joined(g: Rewriting, node: Node) -> tuple[list[str], bool] | None:
+def _joined(graph: Rewriting, node: Node) -> tuple[list[str], bool] | None:
     """The two parts of a result, and whether they are side by side element by element."""
-    shape, pair = g.shape(node.outputs[0]), node
+    shape, pair = graph.shape(node.outputs[0]), node
     if node.op == "Reshape":
-        inner = g.sole(node.inputs[0], "Concat")
-        if inner is None or g.shape(inner.outputs[0]) != (*shape[:-1], shape[-1] // 2, 2):
+        inner = graph.sole(node.inputs[0], "Concat")
+        if inner is None or graph.shape(inner.outputs[0]) != (*shape[:-1], shape[-1] // 2, 2):
             return None
         pair = inner
-    axis = g.call(pair).integer("axis") % len(g.shape(pair.outputs[0]))
-    if len(pair.inputs) != 2 or axis != len(g.shape(pair.outputs[0])) - 1:
+    axis = graph.call(pair).integer("axis") % len(graph.shape(pair.outputs[0]))
+    if len(pair.inputs) != 2 or axis != len(graph.shape(pair.outputs[0])) - 1:
         return None
     if node.op == "Concat":
         return list(pair.inputs), False
-    apart = [g.sole(name, "Unsqueeze", "Reshape") for name in pair.inputs]
+    apart = [graph.sole(name, "Unsqueeze", "Reshape") for name in pair.inputs]
     names = [part.inputs[0] for part in apart if part is not None]
     half = (*shape[:-1], shape[-1] // 2)
-    return (names, True) if len(names) == 2 and all(g.shape(name) == half for name in names) else None
+    return (names, True) if len(names) == 2 and all(graph.shape(name) == half for name in names) else None
 
 
-def _terms(g: Rewriting, name: str, source: str) -> list[_Term] | None:
+def _terms(graph: Rewriting, name: str, source: str) -> list[_Term] | None:
     """A sum or difference of two products of features of x with tables."""
-    node = g.sole(name, "Add", "Sub")
+    node = graph.sole(name, "Add", "Sub")
     if node is None:
         return None
     found = []
     for sign, operand in zip((1, -1 if node.op == "Sub" else 1), node.inputs, strict=True):
-        product = g.sole(operand, "Mul")
+        product = graph.sole(operand, "Mul")
         for x, table in (product.inputs, product.inputs[::-1]) if product is not None else ():
-            columns = picked_features(g, x, source)
-            if columns is not None and columns.ndim == 1 and g.shape(table)[-1:] == columns.shape:
+            columns = picked_features(graph, x, source)
+            if columns is not None and columns.ndim == 1 and graph.shape(table)[-1:] == columns.shape:
                 found.append(_Term(sign, tuple(int(at) for at in columns), table))
                 break
     return found if len(found) == 2 else None
 
 
-def _source(g: Rewriting, name: str, shape: tuple[int, ...]) -> str | None:
+def _source(graph: Rewriting, name: str, shape: tuple[int, ...]) -> str | None:
     """The value of a shape of which another has some features."""
-    node = g.sole(name, "Add", "Sub")
-    product = g.sole(node.inputs[0], "Mul") if node is not None else None
+    node = graph.sole(name, "Add", "Sub")
+    product = graph.sole(node.inputs[0], "Mul") if node is not None else None
     for start in product.inputs if product is not None else ():
         value = start
-        while (maker := g.maker(value, *PICKS)) is not None and g.shape(value) != shape:
+        while (maker := graph.maker(value, *PICKS)) is not None and graph.shape(value) != shape:
             value = maker.inputs[0]
-        if g.shape(value) == shape and value not in g.constants:
+        if graph.shape(value) == shape and value not in graph.constants:
             return value
     return None
 
 
-def _rotary(g: Rewriting, node: Node) -> Replacement | None:
-    shape, joined = g.shape(node.outputs[0]), _joined(g, node)
-    if joined is None or len(shape) < 2 or not g.tensor(node.outputs[0]).is_float:
+def _rotary(graph: Rewriting, node: Node) -> Replacement | None:
+    shape, joined = graph.shape(node.outputs[0]), _joined(graph, node)
+    if joined is None or len(shape) < 2 or not graph.tensor(node.outputs[0]).is_float:
         return None
     parts, beside = joined
-    source = _source(g, parts[0], shape)
-    sums = [_terms(g, name, source) for name in parts] if source is not None else [None]
+    source = _source(graph, parts[0], shape)
+    sums = [_terms(graph, name, source) for name in parts] if source is not None else [None]
     known = [terms for terms in sums if terms is not None]
     if source is None or len(known) != 2:
         return None
@@ -91,7 +91,7 @@ def _rotary(g: Rewriting, node: Node) -> Replacement | None:
     features = [own[at::2] if beside else own[at * half : (at + 1) * half] for at in (0, 1)]
     pairs = [_ordered(terms, tuple(place)) for terms, place in zip(known, features, strict=True)]
     found = [pair for pair in pairs if pair is not None]
-    return _made(g, node, source, found, beside) if len(found) == 2 else None
+    return _made(graph, node, source, found, beside) if len(found) == 2 else None
 
 
 def _ordered(terms: list[_Term], own: tuple[int, ...]) -> tuple[_Term, _Term] | None:
@@ -103,30 +103,30 @@ def _ordered(terms: list[_Term], own: tuple[int, ...]) -> tuple[_Term, _Term] | 
 
 
 def _made(
-    g: Rewriting, node: Node, source: str, pairs: list[tuple[_Term, _Term]], beside: bool
+    graph: Rewriting, node: Node, source: str, pairs: list[tuple[_Term, _Term]], beside: bool
 ) -> Replacement | None:
-    shape, b = g.shape(source), g.builder(node)
+    shape, build = graph.shape(source), graph.builder(node)
     turns = [[other.sign * at for at in other.columns] for _, other in pairs]
     turn = np.stack(turns, -1).reshape(-1) if beside else np.concatenate(turns)
     tables = []
     for which in (0, 1):
         names = [pair[which].table for pair in pairs]
-        if g.shape(names[0]) != g.shape(names[1]):
+        if graph.shape(names[0]) != graph.shape(names[1]):
             return None
-        tables.append(_joined_table(b, names, beside))
-        if broadcast_shapes(b.shape(tables[-1]), shape) != shape:
+        tables.append(_joined_table(build, names, beside))
+        if broadcast_shapes(build.shape(tables[-1]), shape) != shape:
             return None
-    result = b("Rotary", source, *tables, turn=tuple(int(at) for at in turn))
-    return made(b, result) if can_be_compiled(b) else None
+    result = build("Rotary", source, *tables, turn=tuple(int(at) for at in turn))
+    return made(build, result) if can_be_compiled(build) else None
 
 
-def _joined_table(b: Builder, names: list[str], beside: bool) -> str:
+def _joined_table(build: Builder, names: list[str], beside: bool) -> str:
     """Tables of the two parts as that of the result."""
     if not beside:
-        return b("Concat", *names, axis=-1)
-    shape = b.shape(names[0])
-    apart = [reshaped(b, name, *shape, 1) for name in names]
-    return reshaped(b, b("Concat", *apart, axis=-1), *shape[:-1], 2 * shape[-1])
+        return build("Concat", *names, axis=-1)
+    shape = build.shape(names[0])
+    apart = [reshaped(build, name, *shape, 1) for name in names]
+    return reshaped(build, build("Concat", *apart, axis=-1), *shape[:-1], 2 * shape[-1])
 
 
 REWRITES = (Rewrite("rotary-pairs", ("Concat", "Reshape"), _rotary),)

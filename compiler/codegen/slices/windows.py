@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from compiler.codegen.expr import Value, maximum, minimum
 from compiler.codegen.kernel import Kernel
-from compiler.operators.window import Window
+from compiler.operators.windows.geometry import Window
 
 from .aligned import MOST_POSITIONS, Grid, Place
 from .dealing import within

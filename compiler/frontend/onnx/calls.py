@@ -13,7 +13,7 @@ from compiler.evaluation.infer import infer_node
 from compiler.graph import MOST_BYTES, NEWEST_OPSET, Array, Description, GraphError, Node, Tensor
 from compiler.lowering import LOWERINGS
 from compiler.operators import OPERATORS
-from compiler.operators.expansion import computed
+from compiler.operators.expansion.builder import computed
 from compiler.operators.record import Call, resolve
 
 from .control import written_out

@@ -36,7 +36,7 @@ from compiler.codegen.slices.vector import Vector
 from compiler.codegen.teams.gather import enter
 from compiler.codegen.teams.team import TileGrid
 from compiler.lowering.record import Work, lowering
-from compiler.operators.linear.attention_fused import matrices
+from compiler.operators.linear.attention import matrices
 from compiler.operators.record import Call
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format

@@ -15,8 +15,8 @@ from compiler.codegen.slices.tensors import DdrTensor, Stretch, dma_loops, stret
 from compiler.graph import Array
 from compiler.lowering.record import Work
 from compiler.operators.record import Call
-from compiler.operators.window import Window
 from compiler.operators.windows.conv import conv_window
+from compiler.operators.windows.geometry import Window
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES, Layout, place
 from tx8isa.numbers.packing import pack

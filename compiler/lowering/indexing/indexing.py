@@ -17,7 +17,7 @@ from compiler.codegen.slices.tensors import DdrTensor, copy_views, unravel, whol
 from compiler.lowering.movement.movement import cast as cast_floats
 from compiler.lowering.pointwise.integers import ARITHMETIC, words_like
 from compiler.lowering.record import EVERY_TYPE, Work, lowering
-from compiler.operators.types import normalized
+from compiler.operators.types import axis_from_front
 from tx8isa.numbers.formats import Format
 
 from .indexed_rows import FEWEST, Rows, gather_rows, scatter_rows
@@ -27,7 +27,7 @@ from .indexed_rows import FEWEST, Rows, gather_rows, scatter_rows
 def gather(kernel: Kernel, work: Work) -> None:
     """The core reads the indices."""
     data, indices, target = work.input(0), work.input(1), work.output
-    axis = normalized(work.spec.integer("axis"), len(data.shape))
+    axis = axis_from_front(work.spec.integer("axis"), len(data.shape))
     inner, count = math.prod(data.shape[axis + 1 :]), indices.size
     core, rows = ScalarCode(kernel), Rows(count, inner, math.prod(data.shape[:axis]))
     if rows.elements >= FEWEST:
@@ -48,7 +48,7 @@ def gather(kernel: Kernel, work: Work) -> None:
 def gather_elements(kernel: Kernel, work: Work) -> None:
     """Every element of the result has an index of its own."""
     data, indices, target = work.input(0), work.input(1), work.output
-    axis = normalized(work.spec.integer("axis"), len(data.shape))
+    axis = axis_from_front(work.spec.integer("axis"), len(data.shape))
     core = ScalarCode(kernel)
     with core.elements(target.size) as number:
         place = unravel(number, target.shape)
@@ -127,7 +127,7 @@ def scatter_elements(kernel: Kernel, work: Work) -> None:
     if _in_words(kernel, work, scatter_elements):
         return
     data, indices, updates = work.input(0), work.input(1), work.input(2)
-    axis = normalized(work.spec.integer("axis"), len(data.shape))
+    axis = axis_from_front(work.spec.integer("axis"), len(data.shape))
     copy_views(kernel, data.shape, whole(data), whole(work.output))
     kernel.synchronize()
     core = ScalarCode(kernel)
@@ -164,7 +164,7 @@ def scatter_nd(kernel: Kernel, work: Work) -> None:
 def top_indices(kernel: Kernel, work: Work) -> None:
     """The k-th index is that of the best element behind the one before: k sweeps over the axis."""
     source, target = work.input(0), work.output
-    axis = normalized(work.spec.integer("axis"), len(source.shape))
+    axis = axis_from_front(work.spec.integer("axis"), len(source.shape))
     extent, inner = source.shape[axis], math.prod(source.shape[axis + 1 :])
     wanted, core = target.shape[axis], ScalarCode(kernel)
     largest, last = bool(work.spec.integer("largest")), bool(work.spec.integer("last"))

@@ -15,7 +15,7 @@ from compiler.codegen.slices.tensors import DdrTensor, View, copy_views, whole
 from compiler.dialect.orders import Order
 from compiler.lowering.record import EVERY_TYPE, Work, lowering
 from compiler.operators.shapes.slicing import slice_ranges
-from compiler.operators.types import normalized
+from compiler.operators.types import axis_from_front
 from tx8isa.numbers.layouts import batch_bytes, full_blocks, tail_width
 
 
@@ -23,7 +23,7 @@ from tx8isa.numbers.layouts import batch_bytes, full_blocks, tail_width
 def concat(kernel: Kernel, work: Work) -> None:
     """Each operand is written to its place in the result; blocked ones are joined along their channels."""
     order = _stored_axes(work)
-    axis = order.index(normalized(work.spec.integer("axis"), len(order)))
+    axis = order.index(axis_from_front(work.spec.integer("axis"), len(order)))
     begin = 0
     for tensor in work.inputs:
         if tensor is not None and tensor.size:

@@ -18,7 +18,7 @@ from compiler.graph import Shape
 from compiler.lowering.record import Cut, Work, lowering
 from compiler.operators.norms.normalization import normalized_axes
 from compiler.operators.reductions.reduce import reduced_axes
-from compiler.operators.types import normalized
+from compiler.operators.types import axis_from_front
 from tx8isa.numbers.formats import Format
 
 from . import long_folds, long_rows, softmax_rows
@@ -96,7 +96,7 @@ def _fold_in_lanes(kernel: Kernel, what: Reduction) -> None:
 
 def _softmax_folds(work: Work) -> Folds:
     shape = work.input(0).shape
-    axis = normalized(work.spec.integer("axis"), len(shape))
+    axis = axis_from_front(work.spec.integer("axis"), len(shape))
     return Folds(math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
 
 

@@ -28,7 +28,7 @@ from compiler.codegen.slices.precision import split
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.slices.vector import Vector
 from compiler.lowering.record import Cut, Work
-from compiler.operators.types import normalized
+from compiler.operators.types import axis_from_front
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels
@@ -57,7 +57,7 @@ def rows_of(target: Target, work: Work, room: int, pieces: int = 1) -> Rows | No
     None where the axis is not the last, or too long.
     """
     shape = work.input(0).shape
-    axis = normalized(work.spec.integer("axis"), len(shape))
+    axis = axis_from_front(work.spec.integer("axis"), len(shape))
     extent, count = shape[axis], math.prod(shape[:axis])
     if math.prod(shape[axis + 1 :]) > 1 or not 1 < extent <= _LONGEST:
         return None

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import numpy as np
 
 from compiler.graph import Array, Shape
-from compiler.operators.expansion import Builder
-from compiler.operators.parts import swapped, taken
+from compiler.operators.expansion.builder import Builder
+from compiler.operators.expansion.composite import composite
+from compiler.operators.expansion.parts import gathered, swapped
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
-from compiler.operators.shapes.composite_shapes import _operator, name_of
-from compiler.operators.types import ANY, FLOAT, INT64, normalized, rank_within
+from compiler.operators.types import ANY, FLOAT, INT64, axis_from_front, rank_within
 
 _MOST_WEIGHTS = 1 << 26
 """Of an axis, for which they are a matrix."""
@@ -23,7 +23,7 @@ _MOST_REPEATS = 64
 def _chosen(call: Call) -> tuple[int, ...]:
     rank = call.tensor(0).rank
     given = call.integers("axes")
-    return tuple(range(rank)) if given is None else tuple(normalized(axis, rank) for axis in given)
+    return tuple(range(rank)) if given is None else tuple(axis_from_front(axis, rank) for axis in given)
 
 
 def _scales(call: Call) -> dict[int, tuple[float, int]]:
@@ -130,11 +130,11 @@ def _nearest(call: Call, places: Array, size: int) -> Array:
     return np.asarray(np.clip(rounded, 0, size - 1).astype(np.int64))
 
 
-def _resize(b: Builder, call: Call) -> tuple[str, ...]:
+def _resize(build: Builder, call: Call) -> tuple[str, ...]:
     repeats = _repeats(call)
     if repeats is not None:
-        return (b("Repeat", name_of(call, 0), times=repeats),)
-    x, axes = name_of(call, 0), _chosen(call)
+        return (build("Repeat", call.name(0), times=repeats),)
+    x, axes = call.name(0), _chosen(call)
     mode, outside = _transform(call), []
     roi = call.values[1] if len(call.values) > 1 else None
     for axis, (scale, count) in _scales(call).items():
@@ -149,14 +149,16 @@ def _resize(b: Builder, call: Call) -> tuple[str, ...]:
                 ((places < 0) | (places > size - 1)).reshape(-1, *(1,) * (len(call.shape(0)) - axis - 1))
             )
         if call.string("mode") == "nearest":
-            x = taken(b, x, axis, _nearest(call, places, size))
+            x = gathered(build, x, axis, _nearest(call, places, size))
         else:
-            matrix = b.constant(_weights(call, size, places, scale), b.dtype(x))
-            x = swapped(b, b("MatMul", swapped(b, x, axis), matrix), axis)
+            matrix = build.constant(_weights(call, size, places, scale), build.dtype(x))
+            x = swapped(build, build("MatMul", swapped(build, x, axis), matrix), axis)
     for beyond in outside:
         if beyond.any():
-            x = b("Where", b.constant(beyond, "bool"), b.like(x, call.number("extrapolation_value")), x)
-    return (b("Identity", x),)
+            x = build(
+                "Where", build.constant(beyond, "bool"), build.like(x, call.number("extrapolation_value")), x
+            )
+    return (build("Identity", x),)
 
 
 @rule
@@ -238,19 +240,19 @@ _TRANSFORMS = (
     "asymmetric",
     "tf_crop_and_resize",
 )
-_operator(
-    "Resize",
-    13,
-    "The operand interpolated to other sizes",
-    (
+composite(
+    name="Resize",
+    since=13,
+    summary="The operand interpolated to other sizes",
+    inputs=(
         Input("X", ANY.named("T1")),
         Input("roi", Types("T2", ("float32", "float16")), optional=True, constant=True),
         Input("scales", Types("Tscales", ("float32",)), optional=True, constant=True),
         Input("sizes", INT64, optional=True, constant=True),
     ),
-    (Output("Y", ANY.named("T1")),),
-    _resize,
-    (
+    outputs=(Output("Y", ANY.named("T1")),),
+    expansion=_resize,
+    attributes=(
         Attribute("mode", "string", "nearest", allowed=_MODES),
         Attribute("coordinate_transformation_mode", "string", "half_pixel", allowed=_TRANSFORMS),
         Attribute("nearest_mode", "string", "round_prefer_floor", allowed=tuple(_ROUNDINGS)),
@@ -267,6 +269,6 @@ _operator(
             since=18,
         ),
     ),
-    (scales_or_sizes, sizes_are_positive, weights_need_floats, weights_are_few),
+    rules=(scales_or_sizes, sizes_are_positive, weights_need_floats, weights_are_few),
     result=_result,
 )

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from compiler.graph import FLOATS
-from compiler.operators.expansion import Builder
-from compiler.operators.parts import broadcast, cut, permuted, reshaped
+from compiler.operators.expansion.builder import Builder
+from compiler.operators.expansion.composite import composite
+from compiler.operators.expansion.parts import broadcast, permuted, reshaped, sliced
 from compiler.operators.record import Attribute, Call, Input, Output, Types, rule
-from compiler.operators.shapes.composite_shapes import _operator, name_of
 from compiler.operators.types import rank_within
 
 #: Axes that ``...`` stands for are labelled from the last one on; digits are no labels of a user.
@@ -75,37 +75,37 @@ def _parsed(call: Call) -> _Equation:
     return _Equation(terms, result, sizes)
 
 
-def _diagonal(b: Builder, x: str, term: str) -> tuple[str, str]:
+def _diagonal(build: Builder, x: str, term: str) -> tuple[str, str]:
     """A label that an operand has twice names the diagonal of both axes."""
     while len(set(term)) < len(term):
         first = next(at for at, label in enumerate(term) if label in term[at + 1 :])
         second = term.index(term[first], first + 1)
         rest = [at for at in range(len(term)) if at not in (first, second)]
-        x = permuted(b, x, *rest, first, second)
-        *kept, size, _ = b.shape(x)
-        flat = reshaped(b, x, *kept, size * size)
-        x = cut(b, flat, len(kept), 0, size * size, size + 1)
+        x = permuted(build, x, *rest, first, second)
+        *kept, size, _ = build.shape(x)
+        flat = reshaped(build, x, *kept, size * size)
+        x = sliced(build, flat, len(kept), 0, size * size, size + 1)
         term = "".join(term[at] for at in rest) + term[first]
     return x, term
 
 
-def _summed(b: Builder, x: str, term: str, wanted: set[str]) -> tuple[str, str]:
+def _summed(build: Builder, x: str, term: str, wanted: set[str]) -> tuple[str, str]:
     """Without the labels that nothing else has."""
     gone = tuple(at for at, label in enumerate(term) if label not in wanted)
     if not gone:
         return x, term
-    return b("ReduceSum", x, axes=gone, keepdims=0), "".join(label for label in term if label in wanted)
+    return build("ReduceSum", x, axes=gone, keepdims=0), "".join(label for label in term if label in wanted)
 
 
-def _ordered(b: Builder, x: str, term: str, labels: str, sizes: Mapping[str, int]) -> str:
+def _ordered(build: Builder, x: str, term: str, labels: str, sizes: Mapping[str, int]) -> str:
     """The axes in another order, and those of size 1 that broadcast at their full size."""
     order = [term.index(label) for label in labels]
-    x = x if order == sorted(order) else permuted(b, x, *order)
-    return broadcast(b, x, tuple(sizes[label] for label in labels))
+    x = x if order == sorted(order) else permuted(build, x, *order)
+    return broadcast(build, x, tuple(sizes[label] for label in labels))
 
 
 def _product(
-    b: Builder, left: tuple[str, str], right: tuple[str, str], wanted: set[str], sizes: Mapping[str, int]
+    build: Builder, left: tuple[str, str], right: tuple[str, str], wanted: set[str], sizes: Mapping[str, int]
 ) -> tuple[str, str]:
     """Two operands become one by a product of matrices, summed over the labels that are not wanted."""
     (x, first), (y, second) = left, right
@@ -115,25 +115,25 @@ def _product(
     rows = "".join(label for label in first if label not in second)
     columns = "".join(label for label in second if label not in first)
     b_, m, k, n = (math.prod(sizes[label] for label in group) for group in (batch, rows, summed, columns))
-    x = reshaped(b, _ordered(b, x, first, batch + rows + summed, sizes), b_, m, k)
-    y = reshaped(b, _ordered(b, y, second, batch + summed + columns, sizes), b_, k, n)
+    x = reshaped(build, _ordered(build, x, first, batch + rows + summed, sizes), b_, m, k)
+    y = reshaped(build, _ordered(build, y, second, batch + summed + columns, sizes), b_, k, n)
     labels = batch + rows + columns
-    return reshaped(b, b("MatMul", x, y), *(sizes[label] for label in labels)), labels
+    return reshaped(build, build("MatMul", x, y), *(sizes[label] for label in labels)), labels
 
 
-def _einsum(b: Builder, call: Call) -> tuple[str, ...]:
+def _einsum(build: Builder, call: Call) -> tuple[str, ...]:
     equation = _parsed(call)
-    parts = [_diagonal(b, name_of(call, at), term) for at, term in enumerate(equation.terms)]
+    parts = [_diagonal(build, call.name(at), term) for at, term in enumerate(equation.terms)]
     while True:
         for at, (x, term) in enumerate(parts):
             others = "".join(labels for where, (_, labels) in enumerate(parts) if where != at)
-            parts[at] = _summed(b, x, term, {*others, *equation.result})
+            parts[at] = _summed(build, x, term, {*others, *equation.result})
         if len(parts) == 1:
             break
         wanted = {*equation.result, *"".join(labels for _, labels in parts[2:])}
-        parts = [_product(b, parts[0], parts[1], wanted, equation.sizes), *parts[2:]]
+        parts = [_product(build, parts[0], parts[1], wanted, equation.sizes), *parts[2:]]
     name, labels = parts[0]
-    return (b("Identity", _ordered(b, name, labels, equation.result, equation.sizes)),)
+    return (build("Identity", _ordered(build, name, labels, equation.result, equation.sizes)),)
 
 
 @rule
@@ -148,15 +148,15 @@ def equation_fits(call: Call) -> str | None:
 
 
 _T = Types("T", (*FLOATS, "int32", "int64"))
-_operator(
-    "Einsum",
-    12,
-    "Products of elements of all operands, summed over the labels that the result lacks",
-    (Input("Inputs", _T, variadic=True),),
-    (Output("Output", _T),),
-    _einsum,
-    (Attribute("equation", "string", required=True),),
-    (equation_fits,),
+composite(
+    name="Einsum",
+    since=12,
+    summary="Products of elements of all operands, summed over the labels that the result lacks",
+    inputs=(Input("Inputs", _T, variadic=True),),
+    outputs=(Output("Output", _T),),
+    expansion=_einsum,
+    attributes=(Attribute("equation", "string", required=True),),
+    rules=(equation_fits,),
 )
 
 # --- determinants ----------------------------------------------------------------------------------------
@@ -165,24 +165,28 @@ MOST_ROWS = 64
 """Each step of the elimination is code of its own."""
 
 
-def _det(b: Builder, call: Call) -> tuple[str, ...]:
+def _det(build: Builder, call: Call) -> tuple[str, ...]:
     """Elimination with the largest element of the column as pivot."""
     *batch, rows, _ = call.shape(0)
-    x = reshaped(b, name_of(call, 0), math.prod(batch), rows, rows)
-    result = b.constant(np.ones((math.prod(batch), 1, 1)), b.dtype(x))
+    x = reshaped(build, call.name(0), math.prod(batch), rows, rows)
+    result = build.constant(np.ones((math.prod(batch), 1, 1)), build.dtype(x))
     for size in range(rows, 1, -1):
-        column = cut(b, x, 2, 0, 1)
-        at = b("TopIndices", b("Abs", column), axis=1, count=1)
-        first = b("Equal", at, b.constant(np.array(0), "int64"))
-        is_pivot = b("Equal", b.constant(np.arange(size).reshape(size, 1), "int64"), at)
-        pivot_row = b("ReduceSum", b("Where", is_pivot, x, b.like(x, 0)), axes=(1,))
-        pivot = cut(b, pivot_row, 2, 0, 1)
-        result = b("Mul", result, b("Where", first, pivot, b("Neg", pivot)))
-        rest = cut(b, b("Where", is_pivot, cut(b, x, 1, 0, 1), x), 1, 1, size)
-        divisor = b("Where", b("Equal", pivot, b.like(pivot, 0)), b.like(pivot, 1), pivot)
-        factors = b("Div", cut(b, rest, 2, 0, 1), divisor)
-        x = b("Sub", cut(b, rest, 2, 1, size), b("Mul", factors, cut(b, pivot_row, 2, 1, size)))
-    return (reshaped(b, b("Mul", result, x), *batch),)
+        column = sliced(build, x, 2, 0, 1)
+        at = build("TopIndices", build("Abs", column), axis=1, count=1)
+        first = build("Equal", at, build.constant(np.array(0), "int64"))
+        is_pivot = build("Equal", build.constant(np.arange(size).reshape(size, 1), "int64"), at)
+        pivot_row = build("ReduceSum", build("Where", is_pivot, x, build.like(x, 0)), axes=(1,))
+        pivot = sliced(build, pivot_row, 2, 0, 1)
+        result = build("Mul", result, build("Where", first, pivot, build("Neg", pivot)))
+        rest = sliced(build, build("Where", is_pivot, sliced(build, x, 1, 0, 1), x), 1, 1, size)
+        divisor = build("Where", build("Equal", pivot, build.like(pivot, 0)), build.like(pivot, 1), pivot)
+        factors = build("Div", sliced(build, rest, 2, 0, 1), divisor)
+        x = build(
+            "Sub",
+            sliced(build, rest, 2, 1, size),
+            build("Mul", factors, sliced(build, pivot_row, 2, 1, size)),
+        )
+    return (reshaped(build, build("Mul", result, x), *batch),)
 
 
 @rule
@@ -192,13 +196,13 @@ def square_matrices(call: Call) -> str | None:
     return None if shape[-1] == shape[-2] and 1 <= shape[-1] <= MOST_ROWS else f"shape {list(shape)}"
 
 
-_operator(
-    "Det",
-    11,
-    "Determinants of square matrices",
-    (Input("X", Types("T", FLOATS)),),
-    (Output("Y", Types("T", FLOATS)),),
-    _det,
+composite(
+    name="Det",
+    since=11,
+    summary="Determinants of square matrices",
+    inputs=(Input("X", Types("T", FLOATS)),),
+    outputs=(Output("Y", Types("T", FLOATS)),),
+    expansion=_det,
     rules=(rank_within("X", 2, None, "matrices"), square_matrices),
     precise=True,
 )

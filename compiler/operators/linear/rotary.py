@@ -13,7 +13,7 @@ from compiler.graph import Array, Shape
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, register, rule
 from compiler.operators.types import FLOAT, broadcast_shapes
 
-from .attention_fused import Strided, compact
+from .attention import Strided, compact
 
 
 def halves(size: int) -> tuple[int, ...]:

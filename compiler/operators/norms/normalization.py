@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.graph import FLOATS, Array, Shape
-from compiler.operators.expansion import Builder
-from compiler.operators.parts import normalized as normalized_parts
+from compiler.operators.expansion.builder import Builder
+from compiler.operators.expansion.parts import standardized
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
 from compiler.operators.types import (
     FLOAT,
+    axis_from_front,
     axis_in_range,
     broadcast_shapes,
-    normalized,
     only_first_output,
     rank_within,
     same_shape,
@@ -50,7 +50,7 @@ def _batch_norm(call: Call, x: Array, *parameters: Array) -> tuple[Array, ...]:
 def normalized_axes(call: Call) -> tuple[int, ...]:
     """The axes over which LayerNormalization takes mean and variance: ``axis`` and all behind it."""
     rank = call.tensor(0).rank
-    return tuple(range(normalized(call.integer("axis"), rank), rank))
+    return tuple(range(axis_from_front(call.integer("axis"), rank), rank))
 
 
 @rule
@@ -89,16 +89,16 @@ def _layer_norm_shapes(call: Call) -> tuple[Shape, ...]:
     return call.shape(0), folded, folded
 
 
-def _layer_norm_parts(b: Builder, call: Call) -> tuple[str, ...] | None:
+def _layer_norm_parts(build: Builder, call: Call) -> tuple[str, ...] | None:
     """The lowering gives the first result; the statistics are computed apart."""
     if not call.wants(1) and not call.wants(2):
         return None
     x = call.tensor(0).name
     operands = [tensor.name for tensor in call.inputs if tensor is not None]
     attrs = {name: call.attrs[name] for name in ("axis", "epsilon", "stash_type")}
-    y = b("LayerNormalization", *operands, **attrs)
-    _, mean, factor = normalized_parts(b, x, normalized_axes(call), call.number("epsilon"))
-    return (y, *(b("Cast", name, to=1) for name in (mean, factor)))
+    y = build("LayerNormalization", *operands, **attrs)
+    _, mean, factor = standardized(build, x, normalized_axes(call), call.number("epsilon"))
+    return (y, *(build("Cast", name, to=1) for name in (mean, factor)))
 
 
 @rule

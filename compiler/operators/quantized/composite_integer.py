@@ -9,13 +9,20 @@ from dataclasses import replace
 import numpy as np
 
 from compiler.operators.elements.casting import CAST_NUMBERS
-from compiler.operators.expansion import Builder
+from compiler.operators.expansion.builder import Builder
+from compiler.operators.expansion.composite import composite
+from compiler.operators.expansion.parts import reshaped, sliced
 from compiler.operators.linear.matmul import matmul_inner_sizes_agree
-from compiler.operators.parts import cut, reshaped
 from compiler.operators.record import Attribute, Call, Input, Output, Rule, Types, rule
-from compiler.operators.shapes.composite_shapes import _operator, name_of
 from compiler.operators.types import rank_within
-from compiler.operators.window import (
+from compiler.operators.windows.conv import (
+    channels_match,
+    conv_window,
+    group_divides,
+    weight_rank,
+    weights_not_empty,
+)
+from compiler.operators.windows.geometry import (
     AUTO_PAD,
     DILATIONS,
     PADS,
@@ -23,13 +30,6 @@ from compiler.operators.window import (
     lengths_match,
     pads_or_auto_pad,
     window_fits,
-)
-from compiler.operators.windows.conv import (
-    channels_match,
-    conv_window,
-    group_divides,
-    weight_rank,
-    weights_not_empty,
 )
 
 from .quantization import BYTES, SCALE, quantized
@@ -39,70 +39,82 @@ _EXACT = 1 << 24
 """Integers up to this one are FP32 numbers."""
 
 
-def _centred(b: Builder, name: str, zero: str) -> tuple[str, int]:
+def _centred(build: Builder, name: str, zero: str) -> tuple[str, int]:
     """An operand less its zero point as floats, and the largest magnitude that can have."""
-    largest = 128 if b.dtype(name) == "int8" else 255
-    wide = b("Cast", name, to=_FLOAT32)
-    if not zero or (zero in b.constants and not b.constants[zero].any()):
+    largest = 128 if build.dtype(name) == "int8" else 255
+    wide = build("Cast", name, to=_FLOAT32)
+    if not zero or (zero in build.constants and not build.constants[zero].any()):
         return wide, largest
-    return b("Sub", wide, b("Cast", zero, to=_FLOAT32)), 255
+    return build("Sub", wide, build("Cast", zero, to=_FLOAT32)), 255
 
 
-def _total(b: Builder, parts: list[str]) -> str:
+def _total(build: Builder, parts: list[str]) -> str:
     """Whole numbers added as integers."""
-    whole = [b("Cast", part, to=_INT32) for part in parts]
-    return whole[0] if len(whole) == 1 else b("Sum", *whole)
+    whole = [build("Cast", part, to=_INT32) for part in parts]
+    return whole[0] if len(whole) == 1 else build("Sum", *whole)
 
 
-def _matrix_product(b: Builder, left: tuple[str, int], right: tuple[str, int]) -> str:
+def _matrix_product(build: Builder, left: tuple[str, int], right: tuple[str, int]) -> str:
     (x, largest_x), (y, largest_y) = left, right
-    step, inner = _EXACT // (largest_x * largest_y), b.shape(x)[-1]
+    step, inner = _EXACT // (largest_x * largest_y), build.shape(x)[-1]
     if inner <= step:
-        return _total(b, [b("MatMul", x, y)])
-    across, down = len(b.shape(x)) - 1, max(len(b.shape(y)) - 2, 0)
+        return _total(build, [build("MatMul", x, y)])
+    across, down = len(build.shape(x)) - 1, max(len(build.shape(y)) - 2, 0)
     pieces = [(at, min(at + step, inner)) for at in range(0, inner, step)]
-    return _total(b, [b("MatMul", cut(b, x, across, *piece), cut(b, y, down, *piece)) for piece in pieces])
+    return _total(
+        build,
+        [
+            build("MatMul", sliced(build, x, across, *piece), sliced(build, y, down, *piece))
+            for piece in pieces
+        ],
+    )
 
 
-def _rows_of(b: Builder, zero: str) -> str:
+def _rows_of(build: Builder, zero: str) -> str:
     """The zero points of the rows of a matrix broadcast to its columns."""
-    return reshaped(b, zero, -1, 1) if zero and len(b.shape(zero)) == 1 and b.shape(zero) != (1,) else zero
+    return (
+        reshaped(build, zero, -1, 1)
+        if zero and len(build.shape(zero)) == 1 and build.shape(zero) != (1,)
+        else zero
+    )
 
 
-def _matmul_integer(b: Builder, call: Call) -> tuple[str, ...]:
-    a = _centred(b, name_of(call, 0), _rows_of(b, name_of(call, 2)))
-    return (_matrix_product(b, a, _centred(b, name_of(call, 1), name_of(call, 3))),)
+def _matmul_integer(build: Builder, call: Call) -> tuple[str, ...]:
+    a = _centred(build, call.name(0), _rows_of(build, call.name(2)))
+    return (_matrix_product(build, a, _centred(build, call.name(1), call.name(3))),)
 
 
 _A, _B, _OUT = Types("T1", BYTES), Types("T2", BYTES), Types("T3", ("int32",))
-_operator(
-    "MatMulInteger",
-    10,
-    "Matrix product of integers less their zero points, in int32",
-    (
+composite(
+    name="MatMulInteger",
+    since=10,
+    summary="Matrix product of integers less their zero points, in int32",
+    inputs=(
         Input("A", _A),
         Input("B", _B),
         Input("a_zero_point", _A, optional=True),
         Input("b_zero_point", _B, optional=True),
     ),
-    (Output("Y", _OUT),),
-    _matmul_integer,
+    outputs=(Output("Y", _OUT),),
+    expansion=_matmul_integer,
     rules=(matmul_inner_sizes_agree,),
     precise=True,
 )
 
 
-def _scaled(b: Builder, total: str, scales: tuple[str, str, str], zero: str) -> str:
+def _scaled(build: Builder, total: str, scales: tuple[str, str, str], zero: str) -> str:
     """Sums of products, times both scales of the operands through that of the result, quantised."""
-    kind = CAST_NUMBERS[b.dtype(scales[0])]
-    scale = b("Div", b("Mul", *scales[:2]), scales[2])
-    return quantized(b, b("Mul", b("Cast", total, to=kind), scale), zero, b.dtype(zero))
+    kind = CAST_NUMBERS[build.dtype(scales[0])]
+    scale = build("Div", build("Mul", *scales[:2]), scales[2])
+    return quantized(build, build("Mul", build("Cast", total, to=kind), scale), zero, build.dtype(zero))
 
 
-def _qlinear_matmul(b: Builder, call: Call) -> tuple[str, ...]:
-    a, a_scale, a_zero, other, b_scale, b_zero, y_scale, y_zero = (name_of(call, at) for at in range(8))
-    product = _matrix_product(b, _centred(b, a, _rows_of(b, a_zero)), _centred(b, other, b_zero))
-    return (_scaled(b, product, (_rows_of(b, a_scale), b_scale, y_scale), y_zero),)
+def _qlinear_matmul(build: Builder, call: Call) -> tuple[str, ...]:
+    a, a_scale, a_zero, other, b_scale, b_zero, y_scale, y_zero = (call.name(at) for at in range(8))
+    product = _matrix_product(
+        build, _centred(build, a, _rows_of(build, a_zero)), _centred(build, other, b_zero)
+    )
+    return (_scaled(build, product, (_rows_of(build, a_scale), b_scale, y_scale), y_zero),)
 
 
 @rule
@@ -119,11 +131,11 @@ def quantised_inner_sizes_agree(call: Call) -> str | None:
 
 
 _RESULT = Types("T3", BYTES)
-_operator(
-    "QLinearMatMul",
-    10,
-    "Matrix product of quantised operands, quantised",
-    (
+composite(
+    name="QLinearMatMul",
+    since=10,
+    summary="Matrix product of quantised operands, quantised",
+    inputs=(
         Input("a", _A),
         Input("a_scale", SCALE),
         Input("a_zero_point", _A),
@@ -133,8 +145,8 @@ _operator(
         Input("y_scale", SCALE),
         Input("y_zero_point", _RESULT),
     ),
-    (Output("y", _RESULT),),
-    _qlinear_matmul,
+    outputs=(Output("y", _RESULT),),
+    expansion=_qlinear_matmul,
     rules=(quantised_inner_sizes_agree,),
     precise=True,
 )
@@ -142,49 +154,53 @@ _operator(
 # --- convolution -----------------------------------------------------------------------------------------
 
 
-def _per_map(b: Builder, name: str, rank: int) -> str:
+def _per_map(build: Builder, name: str, rank: int) -> str:
     """One value per map, or one for all, in the shape of weights [M, C, ...]."""
-    return reshaped(b, name, -1, *(1,) * (rank - 1)) if name and b.shape(name) not in ((), (1,)) else name
+    return (
+        reshaped(build, name, -1, *(1,) * (rank - 1))
+        if name and build.shape(name) not in ((), (1,))
+        else name
+    )
 
 
-def _convolved(b: Builder, call: Call, left: tuple[str, int], right: tuple[str, int]) -> str:
+def _convolved(build: Builder, call: Call, left: tuple[str, int], right: tuple[str, int]) -> str:
     """The sum over pieces of the channels, cut alike in every group."""
     (x, largest_x), (w, largest_w) = left, right
     names = ("auto_pad", "dilations", "group", "pads", "strides")
     attrs = {name: call.attrs[name] for name in names if name in call.attrs}
-    group, channels = call.integer("group"), b.shape(w)[1]
-    step = _EXACT // (largest_x * largest_w * math.prod(b.shape(w)[2:]))
+    group, channels = call.integer("group"), build.shape(w)[1]
+    step = _EXACT // (largest_x * largest_w * math.prod(build.shape(w)[2:]))
     if channels <= step:
-        return _total(b, [b("Conv", x, w, **attrs)])
-    batch, _, *image = b.shape(x)
-    apart, parts = reshaped(b, x, batch, group, channels, *image), []
+        return _total(build, [build("Conv", x, w, **attrs)])
+    batch, _, *image = build.shape(x)
+    apart, parts = reshaped(build, x, batch, group, channels, *image), []
     for at in range(0, channels, step):
         count = min(step, channels - at)
-        piece = reshaped(b, cut(b, apart, 2, at, at + count), batch, group * count, *image)
-        parts.append(b("Conv", piece, cut(b, w, 1, at, at + count), **attrs))
-    return _total(b, parts)
+        piece = reshaped(build, sliced(build, apart, 2, at, at + count), batch, group * count, *image)
+        parts.append(build("Conv", piece, sliced(build, w, 1, at, at + count), **attrs))
+    return _total(build, parts)
 
 
-def _alone(b: Builder, name: str) -> str:
+def _alone(build: Builder, name: str) -> str:
     """A scalar instead of a vector of one."""
-    return reshaped(b, name) if name and b.shape(name) == (1,) else name
+    return reshaped(build, name) if name and build.shape(name) == (1,) else name
 
 
-def _conv_integer(b: Builder, call: Call) -> tuple[str, ...]:
-    zero = _per_map(b, name_of(call, 3), call.tensor(1).rank)
-    x = _centred(b, name_of(call, 0), _alone(b, name_of(call, 2)))
-    return (_convolved(b, call, x, _centred(b, name_of(call, 1), zero)),)
+def _conv_integer(build: Builder, call: Call) -> tuple[str, ...]:
+    zero = _per_map(build, call.name(3), call.tensor(1).rank)
+    x = _centred(build, call.name(0), _alone(build, call.name(2)))
+    return (_convolved(build, call, x, _centred(build, call.name(1), zero)),)
 
 
-def _qlinear_conv(b: Builder, call: Call) -> tuple[str, ...]:
-    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (name_of(call, at) for at in range(8))
+def _qlinear_conv(build: Builder, call: Call) -> tuple[str, ...]:
+    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (call.name(at) for at in range(8))
     rank = call.tensor(0).rank
-    left = _centred(b, x, _alone(b, x_zero))
-    total = _convolved(b, call, left, _centred(b, w, _per_map(b, w_zero, rank)))
+    left = _centred(build, x, _alone(build, x_zero))
+    total = _convolved(build, call, left, _centred(build, w, _per_map(build, w_zero, rank)))
     if call.has(8):
-        total = b("Add", total, _per_map(b, name_of(call, 8), rank - 1))
-    scales = (_alone(b, x_scale), _per_map(b, w_scale, rank - 1), _alone(b, y_scale))
-    return (_scaled(b, total, scales, _alone(b, y_zero)),)
+        total = build("Add", total, _per_map(build, call.name(8), rank - 1))
+    scales = (_alone(build, x_scale), _per_map(build, w_scale, rank - 1), _alone(build, y_scale))
+    return (_scaled(build, total, scales, _alone(build, y_zero)),)
 
 
 def _of_conv(weights: int) -> tuple[Rule, ...]:
@@ -224,28 +240,28 @@ _ATTRIBUTES = (
     PADS,
     STRIDES,
 )
-_operator(
-    "ConvInteger",
-    10,
-    "Convolution of integers less their zero points, in int32",
-    (
+composite(
+    name="ConvInteger",
+    since=10,
+    summary="Convolution of integers less their zero points, in int32",
+    inputs=(
         Input("x", _A),
         Input("w", _B),
         Input("x_zero_point", _A, optional=True),
         Input("w_zero_point", _B, optional=True),
     ),
-    (Output("y", _OUT),),
-    _conv_integer,
-    _ATTRIBUTES,
-    _of_conv(1),
+    outputs=(Output("y", _OUT),),
+    expansion=_conv_integer,
+    attributes=_ATTRIBUTES,
+    rules=_of_conv(1),
     precise=True,
 )
 _SINGLE = Types("S", ("float32",))
-_operator(
-    "QLinearConv",
-    10,
-    "Convolution of quantised operands, quantised",
-    (
+composite(
+    name="QLinearConv",
+    since=10,
+    summary="Convolution of quantised operands, quantised",
+    inputs=(
         Input("x", _A),
         Input("x_scale", _SINGLE),
         Input("x_zero_point", _A),
@@ -256,9 +272,9 @@ _operator(
         Input("y_zero_point", _RESULT),
         Input("B", Types("T4", ("int32",)), optional=True),
     ),
-    (Output("y", _RESULT),),
-    _qlinear_conv,
-    _ATTRIBUTES,
-    _of_conv(3),
+    outputs=(Output("y", _RESULT),),
+    expansion=_qlinear_conv,
+    attributes=_ATTRIBUTES,
+    rules=_of_conv(3),
     precise=True,
 )

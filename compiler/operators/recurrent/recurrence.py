@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 
 from compiler.graph import Array, Shape
-from compiler.operators.expansion import Builder
-from compiler.operators.parts import cut, reshaped
+from compiler.operators.expansion.builder import Builder
+from compiler.operators.expansion.parts import reshaped, sliced
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, register, rule
 from compiler.operators.types import FLOAT
 
@@ -100,7 +100,7 @@ class Layer:
     ``shift`` [hidden], ``h`` and ``c`` [batch, hidden]; those that are left away are empty.
     """
 
-    b: Builder
+    build: Builder
     kind: str
     weights: str
     recurrent: str
@@ -112,37 +112,41 @@ class Layer:
 
     def steps(self, x: str) -> str:
         """States of all steps of ``x`` [steps, batch, input], of an LSTM the cells behind; padded."""
-        b, (steps, batch, size) = self.b, self.b.shape(x)
-        gates, hidden = GATES[self.kind], self.b.shape(self.h)[1]
-        flat = b("MatMul", reshaped(b, x, steps * batch, size), self._wide(self.weights, gates, hidden))
+        build, (steps, batch, size) = self.build, self.build.shape(x)
+        gates, hidden = GATES[self.kind], self.build.shape(self.h)[1]
+        flat = build(
+            "MatMul", reshaped(build, x, steps * batch, size), self._wide(self.weights, gates, hidden)
+        )
         if self.bias:
-            flat = b("Add", flat, self._wide(self.bias, gates, hidden))
+            flat = build("Add", flat, self._wide(self.bias, gates, hidden))
         recurrent = self._wide(self.recurrent, gates, hidden)
         more = -hidden % _PLANE
         if more:
-            zeros = b.constant(np.zeros((more, b.shape(recurrent)[1])), b.dtype(recurrent))
-            recurrent = b("Concat", recurrent, zeros, axis=0)
+            zeros = build.constant(np.zeros((more, build.shape(recurrent)[1])), build.dtype(recurrent))
+            recurrent = build("Concat", recurrent, zeros, axis=0)
         states = [self._wide(name, 1, hidden) if name else "" for name in (self.h, self.c, self.shift)]
-        projected = reshaped(b, flat, steps, batch, b.shape(flat)[1])
-        return b("Recurrence", projected, recurrent, *states, kind=self.kind, backwards=int(self.backwards))
+        projected = reshaped(build, flat, steps, batch, build.shape(flat)[1])
+        return build(
+            "Recurrence", projected, recurrent, *states, kind=self.kind, backwards=int(self.backwards)
+        )
 
     def _wide(self, name: str, gates: int, hidden: int) -> str:
         """The last axis [gates hidden] with every gate's units brought to whole planes."""
-        b, more = self.b, -hidden % _PLANE
+        build, more = self.build, -hidden % _PLANE
         if not more:
             return name
-        outer = b.shape(name)[:-1]
-        zeros = b.constant(np.zeros((*outer, gates, more)), b.dtype(name))
-        whole = b("Concat", reshaped(b, name, *outer, gates, hidden), zeros, axis=len(outer) + 1)
-        return reshaped(b, whole, *outer, gates * (hidden + more))
+        outer = build.shape(name)[:-1]
+        zeros = build.constant(np.zeros((*outer, gates, more)), build.dtype(name))
+        whole = build("Concat", reshaped(build, name, *outer, gates, hidden), zeros, axis=len(outer) + 1)
+        return reshaped(build, whole, *outer, gates * (hidden + more))
 
     def run(self, x: str) -> tuple[str, str, str]:
         """H of every step [steps, batch, hidden], and the last H and C."""
-        b, (steps, batch, _), hidden = self.b, self.b.shape(x), self.b.shape(self.h)[1]
-        states = cut(b, self.steps(x), 2, 0, hidden)
+        build, (steps, batch, _), hidden = self.build, self.build.shape(x), self.build.shape(self.h)[1]
+        states = sliced(build, self.steps(x), 2, 0, hidden)
         last = 0 if self.backwards else steps - 1
         row = partial(self._row, states, batch, hidden)
-        return cut(b, states, 0, 0, steps), row(last), row(steps) if self.kind == "LSTM" else ""
+        return sliced(build, states, 0, 0, steps), row(last), row(steps) if self.kind == "LSTM" else ""
 
     def _row(self, states: str, batch: int, hidden: int, number: int) -> str:
-        return reshaped(self.b, cut(self.b, states, 0, number, number + 1), batch, hidden)
+        return reshaped(self.build, sliced(self.build, states, 0, number, number + 1), batch, hidden)

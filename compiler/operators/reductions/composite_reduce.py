@@ -13,10 +13,10 @@ from compiler.operators.elements import (  # noqa: F401  (their records get expa
     elementwise,
     pointwise,
 )
-from compiler.operators.expansion import Builder, Expansion
-from compiler.operators.parts import folded, permuted, reshaped
+from compiler.operators.expansion.builder import Builder
+from compiler.operators.expansion.composite import Expansion, composite
+from compiler.operators.expansion.parts import folded, permuted, reshaped
 from compiler.operators.record import OPERATORS, Attribute, Call, Input, Output, Types
-from compiler.operators.shapes.composite_shapes import _operator, name_of
 from compiler.operators.types import INT64
 
 from .reduce import axes_is_vector, axes_valid, reduced_axes
@@ -25,56 +25,56 @@ Body = Callable[[Builder, str, tuple[int, ...]], str]
 """Folds axes of a value, which keep one element."""
 
 
-def _sum(b: Builder, x: str, axes: tuple[int, ...]) -> str:
-    return b("ReduceSum", x, axes=axes) if axes else x
+def _sum(build: Builder, x: str, axes: tuple[int, ...]) -> str:
+    return build("ReduceSum", x, axes=axes) if axes else x
 
 
-def _l1(b: Builder, x: str, axes: tuple[int, ...]) -> str:
-    return _sum(b, b("Abs", x), axes)
+def _l1(build: Builder, x: str, axes: tuple[int, ...]) -> str:
+    return _sum(build, build("Abs", x), axes)
 
 
-def _sum_square(b: Builder, x: str, axes: tuple[int, ...]) -> str:
-    return _sum(b, b("Mul", x, x), axes)
+def _sum_square(build: Builder, x: str, axes: tuple[int, ...]) -> str:
+    return _sum(build, build("Mul", x, x), axes)
 
 
-def _l2(b: Builder, x: str, axes: tuple[int, ...]) -> str:
+def _l2(build: Builder, x: str, axes: tuple[int, ...]) -> str:
     """Scaled by the largest magnitude, so that no square overflows or vanishes."""
     if not axes:
-        return b("Abs", x)
-    largest = b("ReduceMax", b("Abs", x), axes=axes)
-    nothing = b("Equal", largest, b.like(x, 0))
-    scale = b("Where", nothing, b.like(x, 1), largest)
-    return b("Mul", b("Sqrt", _sum_square(b, b("Div", x, scale), axes)), scale)
+        return build("Abs", x)
+    largest = build("ReduceMax", build("Abs", x), axes=axes)
+    nothing = build("Equal", largest, build.like(x, 0))
+    scale = build("Where", nothing, build.like(x, 1), largest)
+    return build("Mul", build("Sqrt", _sum_square(build, build("Div", x, scale), axes)), scale)
 
 
-def _log_sum(b: Builder, x: str, axes: tuple[int, ...]) -> str:
-    return b("Log", _sum(b, x, axes))
+def _log_sum(build: Builder, x: str, axes: tuple[int, ...]) -> str:
+    return build("Log", _sum(build, x, axes))
 
 
-def _log_sum_exp(b: Builder, x: str, axes: tuple[int, ...]) -> str:
+def _log_sum_exp(build: Builder, x: str, axes: tuple[int, ...]) -> str:
     """Less the largest element, so that nothing overflows; an infinite one is not subtracted."""
     if not axes:
         return x
-    largest = b("ReduceMax", x, axes=axes)
-    infinite = b("Equal", b("Abs", largest), b.like(x, np.inf))
-    largest = b("Where", infinite, b.like(x, 0), largest)
-    return b("Add", largest, b("Log", _sum(b, b("Exp", b("Sub", x, largest)), axes)))
+    largest = build("ReduceMax", x, axes=axes)
+    infinite = build("Equal", build("Abs", largest), build.like(x, np.inf))
+    largest = build("Where", infinite, build.like(x, 0), largest)
+    return build("Add", largest, build("Log", _sum(build, build("Exp", build("Sub", x, largest)), axes)))
 
 
-def _min(b: Builder, x: str, axes: tuple[int, ...]) -> str:
-    return b("Neg", b("ReduceMax", b("Neg", x), axes=axes)) if axes else x
+def _min(build: Builder, x: str, axes: tuple[int, ...]) -> str:
+    return build("Neg", build("ReduceMax", build("Neg", x), axes=axes)) if axes else x
 
 
 def _halves(op: str) -> Body:
-    def body(b: Builder, x: str, axes: tuple[int, ...]) -> str:
+    def body(build: Builder, x: str, axes: tuple[int, ...]) -> str:
         """The reduced axes are brought together in one, which is folded."""
-        shape, rank = b.shape(x), len(b.shape(x))
+        shape, rank = build.shape(x), len(build.shape(x))
         kept = [axis for axis in range(rank) if axis not in axes]
-        moved = permuted(b, x, *kept, *axes) if axes else x
+        moved = permuted(build, x, *kept, *axes) if axes else x
         sizes = [shape[axis] for axis in kept]
-        flat = reshaped(b, moved, *sizes, math.prod(shape[axis] for axis in axes))
+        flat = reshaped(build, moved, *sizes, math.prod(shape[axis] for axis in axes))
         kept_shape = (1 if axis in axes else size for axis, size in enumerate(shape))
-        return reshaped(b, folded(b, flat, len(sizes), op), *kept_shape)
+        return reshaped(build, folded(build, flat, len(sizes), op), *kept_shape)
 
     return body
 
@@ -104,24 +104,24 @@ _INTEGER_FOLDS = {
 
 
 def _reduction(op: str, body: Body | None) -> Expansion:
-    def expansion(b: Builder, call: Call) -> tuple[str, ...] | None:
-        x, axes, shape = name_of(call, 0), reduced_axes(call), call.shape(0)
+    def expansion(build: Builder, call: Call) -> tuple[str, ...] | None:
+        x, axes, shape = call.name(0), reduced_axes(call), call.shape(0)
         dtype, keep = call.tensor(0).dtype, bool(call.integer("keepdims"))
         kept = tuple(1 if at in axes else size for at, size in enumerate(shape) if keep or at not in axes)
         if any(shape[axis] == 0 for axis in axes):
-            return (b.constant(np.full(kept, _nothing(op, dtype)), dtype),)
+            return (build.constant(np.full(kept, _nothing(op, dtype)), dtype),)
         if dtype == "bool":
-            made = _halves("Or" if op == "ReduceMax" else "And")(b, x, axes)
+            made = _halves("Or" if op == "ReduceMax" else "And")(build, x, axes)
         elif dtype in FLOATS:
             if body is None:
                 return None
-            made = body(b, x, axes)
+            made = body(build, x, axes)
         elif op in _INTEGER_FOLDS:
-            x = b("Abs", x) if op == "ReduceL1" else b("Mul", x, x) if op == "ReduceSumSquare" else x
-            made = _halves(_INTEGER_FOLDS[op])(b, x, axes)
+            x = build("Abs", x) if op == "ReduceL1" else build("Mul", x, x) if op == "ReduceSumSquare" else x
+            made = _halves(_INTEGER_FOLDS[op])(build, x, axes)
         else:
             return None
-        return (made if keep or not axes else reshaped(b, made, *kept),)
+        return (made if keep or not axes else reshaped(build, made, *kept),)
 
     return expansion
 
@@ -131,20 +131,20 @@ _COMPARED = Types("T", (*FLOATS, *INTEGERS, "bool"))
 
 
 def _register(name: str, summary: str, types: Types, body: Body, precise: bool = False) -> None:
-    _operator(
-        name,
-        1,
-        summary,
-        (Input("data", types), Input("axes", INT64, optional=True, constant=True, since=18)),
-        (Output("reduced", types),),
-        _reduction(name, body),
-        (
+    composite(
+        name=name,
+        since=1,
+        summary=summary,
+        inputs=(Input("data", types), Input("axes", INT64, optional=True, constant=True, since=18)),
+        outputs=(Output("reduced", types),),
+        expansion=_reduction(name, body),
+        attributes=(
             Attribute("axes", "ints", until=17),
             Attribute("keepdims", "int", 1, allowed=(0, 1)),
             Attribute("noop_with_empty_axes", "int", 0, allowed=(0, 1), since=18),
         ),
-        (axes_is_vector, axes_valid),
-        precise,
+        rules=(axes_is_vector, axes_valid),
+        precise=precise,
     )
 
 
@@ -163,14 +163,14 @@ for _op in ("ReduceSum", "ReduceMax"):
 
 
 def _of_integers(op: str) -> Expansion:
-    def expansion(b: Builder, call: Call) -> tuple[str, ...] | None:
+    def expansion(build: Builder, call: Call) -> tuple[str, ...] | None:
         if call.tensor(0).is_float:
             return None
-        x, zero = name_of(call, 0), b.like(name_of(call, 0), 0)
+        x, zero = call.name(0), build.like(call.name(0), 0)
         if op == "Relu":
-            return (b("Max", x, zero),)
-        negated = b("Sub", zero, x)
-        return (negated if op == "Neg" else b("Max", x, negated),)
+            return (build("Max", x, zero),)
+        negated = build("Sub", zero, x)
+        return (negated if op == "Neg" else build("Max", x, negated),)
 
     return expansion
 

@@ -17,7 +17,7 @@ from compiler.operators.record import (
     register,
     rule,
 )
-from compiler.operators.types import FLOAT, INT64, normalized
+from compiler.operators.types import FLOAT, INT64, axis_from_front
 
 _SUMMED = Types("T", (*FLOATS, "int32", "int64"))
 _COMPARED = Types("T", (*FLOATS, *INTEGERS, "bool"))
@@ -32,7 +32,7 @@ def reduced_axes(call: Call) -> tuple[int, ...]:
     """The axes to reduce, ascending, counted from the front."""
     given, rank = _given_axes(call), call.tensor(0).rank
     if given:
-        return tuple(sorted(normalized(axis, rank) for axis in given))
+        return tuple(sorted(axis_from_front(axis, rank) for axis in given))
     return () if call.attrs.get("noop_with_empty_axes") else tuple(range(rank))
 
 
@@ -40,7 +40,7 @@ def reduced_axes(call: Call) -> tuple[int, ...]:
 def axes_valid(call: Call) -> str | None:
     """axes must lie in [-r, r-1], r being the rank of data, and must not repeat"""
     given, rank = _given_axes(call), call.tensor(0).rank
-    distinct = {normalized(axis, rank) for axis in given}
+    distinct = {axis_from_front(axis, rank) for axis in given}
     if len(distinct) == len(given) and all(0 <= axis < rank for axis in distinct):
         return None
     return f"axes {list(given)} with r = {rank}"

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.operators.elements.casting import CAST_NUMBERS
-from compiler.operators.expansion import Builder
-from compiler.operators.parts import broadcast, permuted, reshaped
+from compiler.operators.expansion.builder import Builder
+from compiler.operators.expansion.composite import composite
+from compiler.operators.expansion.parts import broadcast, permuted, reshaped
 from compiler.operators.record import Attribute, Call, Input, Output, rule
-from compiler.operators.types import ANY, INT64, normalized, rank_within
-
-from .composite_shapes import _operator, name_of
+from compiler.operators.types import ANY, INT64, axis_from_front, rank_within
 
 
 def _fronted(rank: int, *axes: int) -> list[int]:
@@ -23,15 +22,15 @@ def _back(order: list[int]) -> list[int]:
     return [int(at) for at in np.argsort(order)]
 
 
-def _reverse_sequence(b: Builder, call: Call) -> tuple[str, ...]:
+def _reverse_sequence(build: Builder, call: Call) -> tuple[str, ...]:
     order = _fronted(call.tensor(0).rank, call.integer("batch_axis"), call.integer("time_axis"))
-    x = permuted(b, name_of(call, 0), *order)
-    batch, steps = b.shape(x)[:2]
-    lengths, time = reshaped(b, name_of(call, 1), batch, 1), b.constant(np.arange(steps)[None], "int64")
-    mirrored = b("Sub", b("Sub", lengths, b.constant(np.array(1), "int64")), time)
-    index = b("Where", b("Less", time, lengths), mirrored, time)
-    made = b("GatherND", x, reshaped(b, index, batch, steps, 1), batch_dims=1)
-    return (permuted(b, made, *_back(order)),)
+    x = permuted(build, call.name(0), *order)
+    batch, steps = build.shape(x)[:2]
+    lengths, time = reshaped(build, call.name(1), batch, 1), build.constant(np.arange(steps)[None], "int64")
+    mirrored = build("Sub", build("Sub", lengths, build.constant(np.array(1), "int64")), time)
+    index = build("Where", build("Less", time, lengths), mirrored, time)
+    made = build("GatherND", x, reshaped(build, index, batch, steps, 1), batch_dims=1)
+    return (permuted(build, made, *_back(order)),)
 
 
 @rule
@@ -51,33 +50,37 @@ def lengths_within_time(call: Call) -> str | None:
     return None if lengths is None or all(0 <= n <= steps for n in lengths) else f"{list(lengths)} of {steps}"
 
 
-_operator(
-    "ReverseSequence",
-    10,
-    "Every sequence of a batch turned round up to its length",
-    (Input("input", ANY), Input("sequence_lens", INT64)),
-    (Output("Y", ANY),),
-    _reverse_sequence,
-    (Attribute("batch_axis", "int", 1), Attribute("time_axis", "int", 0)),
-    (rank_within("input", 2, None, "[time, batch, ...]"), batch_and_time, lengths_within_time),
+composite(
+    name="ReverseSequence",
+    since=10,
+    summary="Every sequence of a batch turned round up to its length",
+    inputs=(Input("input", ANY), Input("sequence_lens", INT64)),
+    outputs=(Output("Y", ANY),),
+    expansion=_reverse_sequence,
+    attributes=(Attribute("batch_axis", "int", 1), Attribute("time_axis", "int", 0)),
+    rules=(rank_within("input", 2, None, "[time, batch, ...]"), batch_and_time, lengths_within_time),
 )
 
 
-def _tensor_scatter(b: Builder, call: Call) -> tuple[str, ...]:
+def _tensor_scatter(build: Builder, call: Call) -> tuple[str, ...]:
     """Rows of update at consecutive places of each batch, from write_indices on."""
     rank = call.tensor(0).rank
-    order = _fronted(rank, 0, normalized(call.integer("axis"), rank))
-    cache, update = (permuted(b, name_of(call, at), *order) for at in (0, 1))
-    batch, count = b.shape(update)[:2]
-    steps = b.constant(np.arange(count)[None], "int64")
-    places = broadcast(b, steps, (batch, count))
+    order = _fronted(rank, 0, axis_from_front(call.integer("axis"), rank))
+    cache, update = (permuted(build, call.name(at), *order) for at in (0, 1))
+    batch, count = build.shape(update)[:2]
+    steps = build.constant(np.arange(count)[None], "int64")
+    places = broadcast(build, steps, (batch, count))
     if call.has(2):
-        places = b("Add", reshaped(b, b("Cast", name_of(call, 2), to=CAST_NUMBERS["int64"]), batch, 1), steps)
+        places = build(
+            "Add", reshaped(build, build("Cast", call.name(2), to=CAST_NUMBERS["int64"]), batch, 1), steps
+        )
     if call.string("mode") == "circular":
-        places = b("Mod", places, b.constant(np.array(b.shape(cache)[1]), "int64"))
-    images = broadcast(b, b.constant(np.arange(batch).reshape(batch, 1, 1), "int64"), (batch, count, 1))
-    index = b("Concat", images, reshaped(b, places, batch, count, 1), axis=2)
-    return (permuted(b, b("ScatterND", cache, index, update), *_back(order)),)
+        places = build("Mod", places, build.constant(np.array(build.shape(cache)[1]), "int64"))
+    images = broadcast(
+        build, build.constant(np.arange(batch).reshape(batch, 1, 1), "int64"), (batch, count, 1)
+    )
+    index = build("Concat", images, reshaped(build, places, batch, count, 1), axis=2)
+    return (permuted(build, build("ScatterND", cache, index, update), *_back(order)),)
 
 
 @rule
@@ -87,22 +90,25 @@ def cache_takes_update(call: Call) -> str | None:
     rank, axis = call.tensor(0).rank, call.integer("axis")
     cache, update = call.shape(0), call.shape(1)
     found = f"past_cache {list(cache)}, update {list(update)}, axis {axis}"
-    if not -rank <= axis < rank or normalized(axis, rank) == 0 or len(update) != rank:
+    if not -rank <= axis < rank or axis_from_front(axis, rank) == 0 or len(update) != rank:
         return found
     if call.has(2) and call.shape(2) != cache[:1]:
         return f"write_indices {list(call.shape(2))} for {list(cache)}"
-    at = normalized(axis, rank)
+    at = axis_from_front(axis, rank)
     fits = 1 <= update[at] <= cache[at] and cache[:at] == update[:at] and cache[at + 1 :] == update[at + 1 :]
     return None if fits else found
 
 
-_operator(
-    "TensorScatter",
-    24,
-    "A cache with consecutive places of each batch overwritten",
-    (Input("past_cache", ANY), Input("update", ANY), Input("write_indices", INT64, optional=True)),
-    (Output("present_cache", ANY),),
-    _tensor_scatter,
-    (Attribute("axis", "int", -2), Attribute("mode", "string", "linear", allowed=("linear", "circular"))),
-    (rank_within("past_cache", 2, None, "[batch, ...]"), cache_takes_update),
+composite(
+    name="TensorScatter",
+    since=24,
+    summary="A cache with consecutive places of each batch overwritten",
+    inputs=(Input("past_cache", ANY), Input("update", ANY), Input("write_indices", INT64, optional=True)),
+    outputs=(Output("present_cache", ANY),),
+    expansion=_tensor_scatter,
+    attributes=(
+        Attribute("axis", "int", -2),
+        Attribute("mode", "string", "linear", allowed=("linear", "circular")),
+    ),
+    rules=(rank_within("past_cache", 2, None, "[batch, ...]"), cache_takes_update),
 )

@@ -3,56 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
 from compiler.graph import DTYPES, FLOATS, Shape
 from compiler.operators.elements.casting import CAST_NUMBERS, NUMBERS
-from compiler.operators.expansion import Builder, Expansion, composite, not_computed, not_inferred
-from compiler.operators.parts import cut, reshaped
-from compiler.operators.record import Attribute, Call, Input, Operator, Output, Rule, Types, rule
-from compiler.operators.types import ANY, INT64, axis_in_range, normalized, rank_within
+from compiler.operators.expansion.builder import Builder
+from compiler.operators.expansion.composite import composite
+from compiler.operators.expansion.parts import reshaped, sliced
+from compiler.operators.record import Attribute, Call, Input, Output, Rule, Types, rule
+from compiler.operators.types import ANY, INT64, axis_from_front, axis_in_range, rank_within
 
 _ELEMENT = Types("T1", tuple(DTYPES))
 _OTHER = Types("T2", tuple(DTYPES))
 _LENGTH = Types("T1", ("int64",))
-
-
-def _operator(
-    name: str,
-    since: int,
-    summary: str,
-    inputs: tuple[Input, ...],
-    outputs: tuple[Output, ...],
-    expansion: Expansion,
-    attributes: tuple[Attribute, ...] = (),
-    rules: tuple[Rule, ...] = (),
-    precise: bool = False,
-    result: Callable[[Call], tuple[str, Shape]] | None = None,
-) -> Operator:
-    """``result``: dtype and shape of the only result, known before anything is expanded."""
-    return composite(
-        Operator(
-            name=name,
-            since=since,
-            summary=summary,
-            inputs=inputs,
-            outputs=outputs,
-            shapes=not_inferred if result is None else lambda call: (result(call)[1],),
-            dtypes=None if result is None else lambda call: (result(call)[0],),
-            reference=not_computed,
-            attributes=attributes,
-            rules=rules,
-            expansion=expansion,
-            precise=precise,
-        )
-    )
-
-
-def name_of(call: Call, index: int) -> str:
-    """The name of an operand, empty if it was left away."""
-    return call.tensor(index).name if call.has(index) else ""
 
 
 # --- Split, Squeeze, Unsqueeze ---------------------------------------------------------------------------
@@ -63,7 +27,7 @@ def split_sizes(call: Call) -> tuple[int, ...]:
     given, count = call.value_ints(1), len(call.outputs)
     if given is not None:
         return given
-    size = call.shape(0)[normalized(call.integer("axis"), call.tensor(0).rank)]
+    size = call.shape(0)[axis_from_front(call.integer("axis"), call.tensor(0).rank)]
     chunk = -(-size // count)
     return tuple(max(0, min(chunk, size - at * chunk)) for at in range(count))
 
@@ -71,38 +35,40 @@ def split_sizes(call: Call) -> tuple[int, ...]:
 @rule
 def pieces_fill_the_axis(call: Call) -> str | None:
     """The pieces must be as many as the outputs and together as long as the axis"""
-    sizes, size = split_sizes(call), call.shape(0)[normalized(call.integer("axis"), call.tensor(0).rank)]
+    sizes, size = split_sizes(call), call.shape(0)[axis_from_front(call.integer("axis"), call.tensor(0).rank)]
     fits = len(sizes) == len(call.outputs) and sum(sizes) == size and min(sizes) >= 0
     return None if fits else f"pieces {list(sizes)}, {len(call.outputs)} outputs, axis of {size}"
 
 
-def _split(b: Builder, call: Call) -> tuple[str, ...]:
-    axis = normalized(call.integer("axis"), call.tensor(0).rank)
+def _split(build: Builder, call: Call) -> tuple[str, ...]:
+    axis = axis_from_front(call.integer("axis"), call.tensor(0).rank)
     ends = np.cumsum(split_sizes(call)).tolist()
     starts = [0, *ends[:-1]]
-    return tuple(cut(b, name_of(call, 0), axis, start, end) for start, end in zip(starts, ends, strict=True))
+    return tuple(
+        sliced(build, call.name(0), axis, start, end) for start, end in zip(starts, ends, strict=True)
+    )
 
 
-_operator(
-    "Split",
-    13,
-    "The operand in pieces along an axis",
-    (Input("input", ANY), Input("split", INT64, optional=True, constant=True)),
-    (Output("outputs", ANY, variadic=True),),
-    _split,
-    (Attribute("axis", "int", 0), Attribute("num_outputs", "int", minimum=1, since=18)),
-    (axis_in_range, pieces_fill_the_axis),
+composite(
+    name="Split",
+    since=13,
+    summary="The operand in pieces along an axis",
+    inputs=(Input("input", ANY), Input("split", INT64, optional=True, constant=True)),
+    outputs=(Output("outputs", ANY, variadic=True),),
+    expansion=_split,
+    attributes=(Attribute("axis", "int", 0), Attribute("num_outputs", "int", minimum=1, since=18)),
+    rules=(axis_in_range, pieces_fill_the_axis),
 )
 
 
-def _squeeze(b: Builder, call: Call) -> tuple[str, ...]:
+def _squeeze(build: Builder, call: Call) -> tuple[str, ...]:
     shape, given = call.shape(0), call.value_ints(1)
     gone = (
         [axis for axis, size in enumerate(shape) if size == 1]
         if given is None
-        else [normalized(axis, len(shape)) for axis in given]
+        else [axis_from_front(axis, len(shape)) for axis in given]
     )
-    return (reshaped(b, name_of(call, 0), *(size for axis, size in enumerate(shape) if axis not in gone)),)
+    return (reshaped(build, call.name(0), *(size for axis, size in enumerate(shape) if axis not in gone)),)
 
 
 @rule
@@ -113,13 +79,13 @@ def squeezed_axes_are_one(call: Call) -> str | None:
     return None if fits else f"axes {list(axes)} of {list(shape)}"
 
 
-_operator(
-    "Squeeze",
-    13,
-    "The operand without axes of size 1",
-    (Input("data", ANY), Input("axes", INT64, optional=True, constant=True)),
-    (Output("squeezed", ANY),),
-    _squeeze,
+composite(
+    name="Squeeze",
+    since=13,
+    summary="The operand without axes of size 1",
+    inputs=(Input("data", ANY), Input("axes", INT64, optional=True, constant=True)),
+    outputs=(Output("squeezed", ANY),),
+    expansion=_squeeze,
     rules=(squeezed_axes_are_one,),
 )
 
@@ -129,7 +95,7 @@ def new_axes_differ(call: Call) -> str | None:
     """axes must lie in [-r, r-1], r being the rank of the result, and must not repeat"""
     axes = call.value_ints(1) or ()
     rank = call.tensor(0).rank + len(axes)
-    found = {normalized(axis, rank) for axis in axes}
+    found = {axis_from_front(axis, rank) for axis in axes}
     return (
         None
         if len(found) == len(axes) and found <= set(range(rank))
@@ -137,20 +103,20 @@ def new_axes_differ(call: Call) -> str | None:
     )
 
 
-def _unsqueeze(b: Builder, call: Call) -> tuple[str, ...]:
+def _unsqueeze(build: Builder, call: Call) -> tuple[str, ...]:
     axes = call.value_ints(1) or ()
     rank, sizes = call.tensor(0).rank + len(axes), iter(call.shape(0))
-    new = {normalized(axis, rank) for axis in axes}
-    return (reshaped(b, name_of(call, 0), *(1 if at in new else next(sizes) for at in range(rank))),)
+    new = {axis_from_front(axis, rank) for axis in axes}
+    return (reshaped(build, call.name(0), *(1 if at in new else next(sizes) for at in range(rank))),)
 
 
-_operator(
-    "Unsqueeze",
-    13,
-    "The operand with new axes of size 1",
-    (Input("data", ANY), Input("axes", INT64, constant=True)),
-    (Output("expanded", ANY),),
-    _unsqueeze,
+composite(
+    name="Unsqueeze",
+    since=13,
+    summary="The operand with new axes of size 1",
+    inputs=(Input("data", ANY), Input("axes", INT64, constant=True)),
+    outputs=(Output("expanded", ANY),),
+    expansion=_unsqueeze,
     rules=(new_axes_differ,),
 )
 
@@ -158,42 +124,42 @@ _operator(
 # --- known beforehand ------------------------------------------------------------------------------------
 
 
-def _shape(b: Builder, call: Call) -> tuple[str, ...]:
+def _shape(build: Builder, call: Call) -> tuple[str, ...]:
     end = call.attrs.get("end")
     assert end is None or isinstance(end, int)
-    return (b.ints(*call.shape(0)[slice(call.integer("start"), end)]),)
+    return (build.ints(*call.shape(0)[slice(call.integer("start"), end)]),)
 
 
-_operator(
-    "Shape",
-    15,
-    "The sizes of the operand's axes",
-    (Input("data", _ELEMENT.named("T")),),
-    (Output("shape", _LENGTH),),
-    _shape,
-    (Attribute("start", "int", 0), Attribute("end", "int")),
+composite(
+    name="Shape",
+    since=15,
+    summary="The sizes of the operand's axes",
+    inputs=(Input("data", _ELEMENT.named("T")),),
+    outputs=(Output("shape", _LENGTH),),
+    expansion=_shape,
+    attributes=(Attribute("start", "int", 0), Attribute("end", "int")),
 )
 
 
-def _size(b: Builder, call: Call) -> tuple[str, ...]:
-    return (b.constant(np.array(call.tensor(0).size), "int64"),)
+def _size(build: Builder, call: Call) -> tuple[str, ...]:
+    return (build.constant(np.array(call.tensor(0).size), "int64"),)
 
 
-_operator(
-    "Size",
-    13,
-    "How many elements the operand has",
-    (Input("data", _ELEMENT.named("T")),),
-    (Output("size", _LENGTH),),
-    _size,
+composite(
+    name="Size",
+    since=13,
+    summary="How many elements the operand has",
+    inputs=(Input("data", _ELEMENT.named("T")),),
+    outputs=(Output("size", _LENGTH),),
+    expansion=_size,
 )
 
 
-def _eye(b: Builder, call: Call) -> tuple[str, ...]:
+def _eye(build: Builder, call: Call) -> tuple[str, ...]:
     rows, columns = call.shape(0)
     number = call.attrs.get("dtype")
     dtype = NUMBERS[number] if isinstance(number, int) else call.tensor(0).dtype
-    return (b.constant(np.eye(rows, columns, call.integer("k")), dtype),)
+    return (build.constant(np.eye(rows, columns, call.integer("k")), dtype),)
 
 
 @rule
@@ -202,15 +168,15 @@ def dtype_is_known(call: Call) -> str | None:
     return None if call.attrs.get("dtype", 1) in NUMBERS else f"dtype {call.attrs['dtype']}"
 
 
-_operator(
-    "EyeLike",
-    9,
-    "Ones on a diagonal of a matrix like the operand",
-    (Input("input", _ELEMENT),),
-    (Output("output", _OTHER),),
-    _eye,
-    (Attribute("dtype", "int"), Attribute("k", "int", 0)),
-    (rank_within("input", 2, 2, "a matrix"), dtype_is_known),
+composite(
+    name="EyeLike",
+    since=9,
+    summary="Ones on a diagonal of a matrix like the operand",
+    inputs=(Input("input", _ELEMENT),),
+    outputs=(Output("output", _OTHER),),
+    expansion=_eye,
+    attributes=(Attribute("dtype", "int"), Attribute("k", "int", 0)),
+    rules=(rank_within("input", 2, 2, "a matrix"), dtype_is_known),
 )
 
 
@@ -243,22 +209,22 @@ def _range_result(call: Call) -> tuple[str, Shape]:
     return call.tensor(0).dtype, (max(math.ceil((limit - start) / delta), 0),)
 
 
-def _range(b: Builder, call: Call) -> tuple[str, ...]:
+def _range(build: Builder, call: Call) -> tuple[str, ...]:
     start, _, delta = (float(v.reshape(())) for v in call.values[:3] if v is not None)
     dtype, (count,) = _range_result(call)
-    return (b.constant(start + delta * np.arange(count), dtype),)
+    return (build.constant(start + delta * np.arange(count), dtype),)
 
 
 _RANGE = Types("T", ("float32", "float16", "bfloat16", "int32", "int64"))
-_operator(
-    "Range",
-    11,
-    "Numbers from start to below limit in steps of delta",
-    tuple(Input(name, _RANGE, constant=True) for name in ("start", "limit", "delta")),
-    (Output("output", _RANGE),),
-    _range,
-    (Attribute("stash_type", "int", 1, since=27),),
-    (single_values(0, 1, 2), delta_not_zero, range_is_finite),
+composite(
+    name="Range",
+    since=11,
+    summary="Numbers from start to below limit in steps of delta",
+    inputs=tuple(Input(name, _RANGE, constant=True) for name in ("start", "limit", "delta")),
+    outputs=(Output("output", _RANGE),),
+    expansion=_range,
+    attributes=(Attribute("stash_type", "int", 1, since=27),),
+    rules=(single_values(0, 1, 2), delta_not_zero, range_is_finite),
     result=_range_result,
 )
 
@@ -273,39 +239,39 @@ def inference(call: Call) -> str | None:
     return "training_mode true" if value is not None and bool(value.any()) else None
 
 
-def _dropout(b: Builder, call: Call) -> tuple[str, ...]:
-    mask = b.constant(np.ones(call.shape(0), bool), "bool") if call.wants(1) else ""
-    return (b("Identity", name_of(call, 0)), mask)
+def _dropout(build: Builder, call: Call) -> tuple[str, ...]:
+    mask = build.constant(np.ones(call.shape(0), bool), "bool") if call.wants(1) else ""
+    return (build("Identity", call.name(0)), mask)
 
 
-_operator(
-    "Dropout",
-    7,
-    "The operand: nothing is dropped in inference",
-    (
+composite(
+    name="Dropout",
+    since=7,
+    summary="The operand: nothing is dropped in inference",
+    inputs=(
         Input("data", Types("T", FLOATS)),
         Input("ratio", Types("T1", FLOATS), optional=True, constant=True, since=12),
         Input("training_mode", Types("T2", ("bool",)), optional=True, constant=True, since=12),
     ),
-    (Output("output", Types("T", FLOATS)), Output("mask", Types("T2", ("bool",)), optional=True)),
-    _dropout,
-    (Attribute("ratio", "float", 0.5, until=11), Attribute("seed", "int", since=12)),
-    (inference,),
+    outputs=(Output("output", Types("T", FLOATS)), Output("mask", Types("T2", ("bool",)), optional=True)),
+    expansion=_dropout,
+    attributes=(Attribute("ratio", "float", 0.5, until=11), Attribute("seed", "int", since=12)),
+    rules=(inference,),
 )
 
 
-def _cast_like(b: Builder, call: Call) -> tuple[str, ...]:
-    return (b("Cast", name_of(call, 0), to=CAST_NUMBERS[call.tensor(1).dtype]),)
+def _cast_like(build: Builder, call: Call) -> tuple[str, ...]:
+    return (build("Cast", call.name(0), to=CAST_NUMBERS[call.tensor(1).dtype]),)
 
 
-_operator(
-    "CastLike",
-    15,
-    "The operand in the element type of another",
-    (Input("input", _ELEMENT), Input("target_type", _OTHER)),
-    (Output("output", _OTHER),),
-    _cast_like,
-    (
+composite(
+    name="CastLike",
+    since=15,
+    summary="The operand in the element type of another",
+    inputs=(Input("input", _ELEMENT), Input("target_type", _OTHER)),
+    outputs=(Output("output", _OTHER),),
+    expansion=_cast_like,
+    attributes=(
         Attribute("saturate", "int", 1, allowed=(0, 1), since=19),
         Attribute("round_mode", "string", "up", allowed=("up", "down", "nearest"), since=24),
     ),

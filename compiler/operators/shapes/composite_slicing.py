@@ -6,29 +6,28 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiler.operators.expansion import Builder
-from compiler.operators.parts import cut, taken
+from compiler.operators.expansion.builder import Builder
+from compiler.operators.expansion.parts import gathered, sliced
 from compiler.operators.record import OPERATORS, Call
 
 from . import movement, slicing  # noqa: F401  (their records get expansions here)
-from .composite_shapes import name_of
 from .slicing import pad_widths, slice_ranges
 
 
-def _slice(b: Builder, call: Call) -> tuple[str, ...] | None:
-    ranges, x = slice_ranges(call), name_of(call, 0)
+def _slice(build: Builder, call: Call) -> tuple[str, ...] | None:
+    ranges, x = slice_ranges(call), call.name(0)
     if all(chosen.step > 0 for chosen in ranges):
         return None
     for axis, chosen in enumerate(ranges):
         if chosen.step < 0:
-            x = b("Gather", x, b.constant(np.array(chosen), "int64"), axis=axis)
+            x = build("Gather", x, build.constant(np.array(chosen), "int64"), axis=axis)
         elif chosen != range(call.shape(0)[axis]):
-            x = cut(b, x, axis, chosen.start, chosen.stop, chosen.step)
+            x = sliced(build, x, axis, chosen.start, chosen.stop, chosen.step)
     return (x,)
 
 
-def _pad(b: Builder, call: Call) -> tuple[str, ...] | None:
-    mode, x = call.string("mode"), name_of(call, 0)
+def _pad(build: Builder, call: Call) -> tuple[str, ...] | None:
+    mode, x = call.string("mode"), call.name(0)
     if mode == "constant":
         return None
     for axis, (begin, end) in enumerate(pad_widths(call)):
@@ -37,16 +36,16 @@ def _pad(b: Builder, call: Call) -> tuple[str, ...] | None:
             kept = np.arange(size)[max(-begin, 0) : size - max(-end, 0)]
             widths = (max(begin, 0), max(end, 0))
             chosen = np.pad(kept, widths, mode=mode)  # type: ignore[call-overload]
-            x = taken(b, x, axis, chosen)
+            x = gathered(build, x, axis, chosen)
     return (x,)
 
 
-def _concat(b: Builder, call: Call) -> tuple[str, ...] | None:
+def _concat(build: Builder, call: Call) -> tuple[str, ...] | None:
     """Pieces without elements are left out."""
     filled = [tensor.name for tensor in call.inputs if tensor is not None and tensor.size]
     if len(filled) == len(call.inputs) or not filled:
         return None
-    return (b("Concat", *filled, axis=call.integer("axis")),)
+    return (build("Concat", *filled, axis=call.integer("axis")),)
 
 
 for _op, _expansion in (("Slice", _slice), ("Pad", _pad), ("Concat", _concat)):

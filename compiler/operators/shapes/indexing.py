@@ -12,9 +12,9 @@ from compiler.operators.types import (
     ANY,
     INDEX,
     INT64,
+    axis_from_front,
     axis_in_range,
     broadcast_shapes,
-    normalized,
     same_shape,
 )
 
@@ -22,7 +22,7 @@ _AXIS = Attribute("axis", "int", 0)
 
 
 def _axis(call: Call) -> int:
-    return normalized(call.integer("axis"), call.tensor(0).rank)
+    return axis_from_front(call.integer("axis"), call.tensor(0).rank)
 
 
 @rule

@@ -8,7 +8,7 @@ import numpy as np
 
 from compiler.graph import Array, Shape
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, register, rule
-from compiler.operators.types import ANY, INT64, axis_in_range, normalized, same_shape
+from compiler.operators.types import ANY, INT64, axis_from_front, axis_in_range, same_shape
 
 
 def target_shape(call: Call) -> Shape | None:
@@ -63,7 +63,7 @@ def flatten_axis_in_range(call: Call) -> str | None:
 
 
 def _flatten_shapes(call: Call) -> tuple[Shape, ...]:
-    axis = normalized(call.integer("axis"), call.tensor(0).rank)
+    axis = axis_from_front(call.integer("axis"), call.tensor(0).rank)
     return ((math.prod(call.shape(0)[:axis]), math.prod(call.shape(0)[axis:])),)
 
 
@@ -96,7 +96,7 @@ def _transpose(call: Call, x: Array) -> tuple[Array, ...]:
 def pieces_agree(call: Call) -> str | None:
     """The operands must have one rank and agree in all sizes but that along axis"""
     shapes = [tensor.shape for tensor in call.inputs if tensor is not None]
-    axis = normalized(call.integer("axis"), len(shapes[0]))
+    axis = axis_from_front(call.integer("axis"), len(shapes[0]))
     first = (*shapes[0][:axis], *shapes[0][axis + 1 :])
     for shape in shapes[1:]:
         if len(shape) != len(shapes[0]) or (*shape[:axis], *shape[axis + 1 :]) != first:
@@ -106,7 +106,7 @@ def pieces_agree(call: Call) -> str | None:
 
 def _concat_shapes(call: Call) -> tuple[Shape, ...]:
     shapes = [tensor.shape for tensor in call.inputs if tensor is not None]
-    axis = normalized(call.integer("axis"), len(shapes[0]))
+    axis = axis_from_front(call.integer("axis"), len(shapes[0]))
     return ((*shapes[0][:axis], sum(shape[axis] for shape in shapes), *shapes[0][axis + 1 :]),)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from compiler.graph import Array, Shape
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, register, rule
-from compiler.operators.types import ANY, INDEX, INT64, normalized
+from compiler.operators.types import ANY, INDEX, INT64, axis_from_front
 
 
 def _chosen_axes(call: Call, index: int, count: int) -> tuple[int, ...]:
@@ -16,7 +16,7 @@ def _chosen_axes(call: Call, index: int, count: int) -> tuple[int, ...]:
 
 
 def _axes_problem(axes: tuple[int, ...], rank: int) -> str | None:
-    distinct = {normalized(axis, rank) for axis in axes}
+    distinct = {axis_from_front(axis, rank) for axis in axes}
     if len(distinct) == len(axes) and all(0 <= axis < rank for axis in distinct):
         return None
     return f"axes {list(axes)} with r = {rank}"

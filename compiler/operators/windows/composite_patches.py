@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from compiler.graph import Shape
-from compiler.operators.expansion import Builder
-from compiler.operators.parts import reshaped
+from compiler.operators.expansion.builder import Builder
+from compiler.operators.expansion.composite import composite
+from compiler.operators.expansion.parts import reshaped
 from compiler.operators.record import Attribute, Call, Input, Output, rule
-from compiler.operators.shapes.composite_shapes import _operator, name_of
 from compiler.operators.types import FLOAT, INT64, rank_within
-from compiler.operators.window import (
+from compiler.operators.windows.geometry import (
     AUTO_PAD,
     CEIL_MODE,
     DILATIONS,
@@ -30,34 +30,34 @@ from .pool import pool_window
 _KERNEL_SHAPE = Attribute("kernel_shape", "ints", required=True, minimum=1)
 
 
-def power_of(b: Builder, x: str, p: float) -> str:
+def power_of(build: Builder, x: str, p: float) -> str:
     """x**p for x >= 0."""
     if p == 1:
         return x
-    return b("Mul", x, x) if p == 2 else b("FloatPow", x, b.like(x, p))
+    return build("Mul", x, x) if p == 2 else build("FloatPow", x, build.like(x, p))
 
 
-def root_of(b: Builder, x: str, p: float) -> str:
+def root_of(build: Builder, x: str, p: float) -> str:
     """The p-th root of x >= 0."""
     if p == 1:
         return x
-    return b("Sqrt", x) if p == 2 else b("FloatPow", x, b.like(x, 1 / p))
+    return build("Sqrt", x) if p == 2 else build("FloatPow", x, build.like(x, 1 / p))
 
 
-def _lp_pool(b: Builder, call: Call) -> tuple[str, ...]:
+def _lp_pool(build: Builder, call: Call) -> tuple[str, ...]:
     window, p = pool_window(call), call.integer("p")
-    powers = power_of(b, b("Abs", name_of(call, 0)), p)
-    return (root_of(b, b("Sum", *taps(b, padded(b, powers, window, 0.0), window)), p),)
+    powers = power_of(build, build("Abs", call.name(0)), p)
+    return (root_of(build, build("Sum", *taps(build, padded(build, powers, window, 0.0), window)), p),)
 
 
-_operator(
-    "LpPool",
-    2,
-    "The p-norm of all elements in a window",
-    (Input("X", FLOAT),),
-    (Output("Y", FLOAT),),
-    _lp_pool,
-    (
+composite(
+    name="LpPool",
+    since=2,
+    summary="The p-norm of all elements in a window",
+    inputs=(Input("X", FLOAT),),
+    outputs=(Output("Y", FLOAT),),
+    expansion=_lp_pool,
+    attributes=(
         AUTO_PAD,
         replace(CEIL_MODE, since=18),
         replace(DILATIONS, since=18),
@@ -66,25 +66,30 @@ _operator(
         PADS,
         STRIDES,
     ),
-    (rank_within("X", 3, 5, "1-D to 3-D pooling"), lengths_match, pads_or_auto_pad, window_fits(pool_window)),
+    rules=(
+        rank_within("X", 3, 5, "1-D to 3-D pooling"),
+        lengths_match,
+        pads_or_auto_pad,
+        window_fits(pool_window),
+    ),
     precise=True,
 )
 
 
-def _global_lp_pool(b: Builder, call: Call) -> tuple[str, ...]:
+def _global_lp_pool(build: Builder, call: Call) -> tuple[str, ...]:
     p, axes = call.integer("p"), tuple(range(2, call.tensor(0).rank))
-    return (root_of(b, b("ReduceSum", power_of(b, b("Abs", name_of(call, 0)), p), axes=axes), p),)
+    return (root_of(build, build("ReduceSum", power_of(build, build("Abs", call.name(0)), p), axes=axes), p),)
 
 
-_operator(
-    "GlobalLpPool",
-    2,
-    "The p-norm of all positions of each channel",
-    (Input("X", FLOAT),),
-    (Output("Y", FLOAT),),
-    _global_lp_pool,
-    (Attribute("p", "int", 2, minimum=1),),
-    (rank_within("X", 3, None, "[N, C, ...]"),),
+composite(
+    name="GlobalLpPool",
+    since=2,
+    summary="The p-norm of all positions of each channel",
+    inputs=(Input("X", FLOAT),),
+    outputs=(Output("Y", FLOAT),),
+    expansion=_global_lp_pool,
+    attributes=(Attribute("p", "int", 2, minimum=1),),
+    rules=(rank_within("X", 3, None, "[N, C, ...]"),),
     precise=True,
 )
 
@@ -101,16 +106,18 @@ def _unpooled(call: Call) -> Shape:
     return (*call.shape(0)[:2], *((size - 1) * step + k - sum(pad) for size, step, k, pad in axes))
 
 
-def _max_unpool(b: Builder, call: Call) -> tuple[str, ...]:
+def _max_unpool(build: Builder, call: Call) -> tuple[str, ...]:
     """Zeros, and each element at its index in the flat image; a larger output has more zeros behind."""
-    x, count, shape = name_of(call, 0), call.tensor(0).size, _unpooled(call)
-    empty = b("Expand", b.constant(np.zeros(1), b.dtype(x)), b.ints(math.prod(shape)))
-    flat = b("ScatterElements", empty, reshaped(b, name_of(call, 1), count), reshaped(b, x, count), axis=0)
-    image, wanted = reshaped(b, flat, *shape), call.value_ints(2)
+    x, count, shape = call.name(0), call.tensor(0).size, _unpooled(call)
+    empty = build("Expand", build.constant(np.zeros(1), build.dtype(x)), build.ints(math.prod(shape)))
+    flat = build(
+        "ScatterElements", empty, reshaped(build, call.name(1), count), reshaped(build, x, count), axis=0
+    )
+    image, wanted = reshaped(build, flat, *shape), call.value_ints(2)
     if wanted is None or wanted == shape:
         return (image,)
     behind = (after - before for before, after in zip(shape, wanted, strict=True))
-    return (b("Pad", image, b.ints(*(0,) * len(shape), *behind)),)
+    return (build("Pad", image, build.ints(*(0,) * len(shape), *behind)),)
 
 
 @rule
@@ -127,19 +134,19 @@ def output_holds_image(call: Call) -> str | None:
     return None if holds and min(shape) > 0 else f"image {list(shape)}, output_shape {list(wanted or ())}"
 
 
-_operator(
-    "MaxUnpool",
-    9,
-    "An image of zeros but for the maxima that a MaxPool has found",
-    (
+composite(
+    name="MaxUnpool",
+    since=9,
+    summary="An image of zeros but for the maxima that a MaxPool has found",
+    inputs=(
         Input("X", FLOAT),
         Input("I", INT64.named("T2")),
         Input("output_shape", INT64.named("T2"), optional=True, constant=True),
     ),
-    (Output("output", FLOAT),),
-    _max_unpool,
-    (_KERNEL_SHAPE, PADS, STRIDES),
-    (rank_within("X", 3, 5, "1-D to 3-D"), lengths_match, indices_like_values, output_holds_image),
+    outputs=(Output("output", FLOAT),),
+    expansion=_max_unpool,
+    attributes=(_KERNEL_SHAPE, PADS, STRIDES),
+    rules=(rank_within("X", 3, 5, "1-D to 3-D"), lengths_match, indices_like_values, output_holds_image),
 )
 
 # --- Col2Im ----------------------------------------------------------------------------------------------
@@ -156,10 +163,10 @@ def _geometry(call: Call) -> tuple[Shape, Shape, Shape, Shape, Shape, Shape]:
     return image, block, tuple(counts), strides, dilations, pads
 
 
-def _col2im(b: Builder, call: Call) -> tuple[str, ...]:
+def _col2im(build: Builder, call: Call) -> tuple[str, ...]:
     """A transposed convolution whose kernel has a 1 at the place of each element of a block."""
     image, block, counts, strides, dilations, pads = _geometry(call)
-    area, x = math.prod(block), name_of(call, 0)
+    area, x = math.prod(block), call.name(0)
     channels = call.shape(0)[1] // area
     ones = np.tile(np.eye(area).reshape(area, 1, *block), (channels, *(1,) * (1 + len(block))))
     spans = zip(image, counts, strides, block, dilations, pads, pads[len(image) :], strict=False)
@@ -168,10 +175,10 @@ def _col2im(b: Builder, call: Call) -> tuple[str, ...]:
         for size, count, step, k, d, pad, end in spans
     )
     return (
-        b(
+        build(
             "ConvTranspose",
-            reshaped(b, x, call.shape(0)[0], channels * area, *counts),
-            b.constant(ones, b.dtype(x)),
+            reshaped(build, x, call.shape(0)[0], channels * area, *counts),
+            build.constant(ones, build.dtype(x)),
             group=channels,
             strides=strides,
             dilations=dilations,
@@ -205,17 +212,17 @@ def blocks_fill_image(call: Call) -> str | None:
     return None if fits else f"{found}, positions {list(counts)}"
 
 
-_operator(
-    "Col2Im",
-    18,
-    "The sum of overlapping blocks of an image",
-    (
+composite(
+    name="Col2Im",
+    since=18,
+    summary="The sum of overlapping blocks of an image",
+    inputs=(
         Input("input", FLOAT),
         Input("image_shape", INT64, constant=True),
         Input("block_shape", INT64, constant=True),
     ),
-    (Output("output", FLOAT),),
-    _col2im,
-    (DILATIONS, PADS, STRIDES),
-    (blocks_are_small, blocks_fill_image),
+    outputs=(Output("output", FLOAT),),
+    expansion=_col2im,
+    attributes=(DILATIONS, PADS, STRIDES),
+    rules=(blocks_are_small, blocks_fill_image),
 )

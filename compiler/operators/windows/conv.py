@@ -9,7 +9,7 @@ import numpy as np
 from compiler.graph import Array, Shape
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, register, rule
 from compiler.operators.types import FLOAT, rank_within
-from compiler.operators.window import (
+from compiler.operators.windows.geometry import (
     AUTO_PAD,
     DILATIONS,
     PADS,

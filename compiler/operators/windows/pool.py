@@ -9,7 +9,7 @@ import numpy as np
 from compiler.graph import FLOATS, Array, Shape
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
 from compiler.operators.types import FLOAT, INT64, rank_within
-from compiler.operators.window import (
+from compiler.operators.windows.geometry import (
     AUTO_PAD,
     CEIL_MODE,
     DILATIONS,

@@ -17,7 +17,7 @@ from compiler.dialect.types import format_of, order_of, shape_of, storage_permut
 from compiler.graph import Shape
 from compiler.operators.record import Call
 from compiler.operators.shapes.slicing import slice_ranges
-from compiler.operators.types import normalized
+from compiler.operators.types import axis_from_front
 from compiler.passes.base import Context
 from compiler.passes.work import call_of
 from tx8isa.numbers.layouts import Layout, place
@@ -43,7 +43,7 @@ def joined_pieces(context: Context, operation: TensorOperation) -> list[Piece] |
     if member is None:
         return None
     result = operation.results[0]
-    axis = normalized(_call(context, operation, member).integer("axis"), len(shape_of(result.type)))
+    axis = axis_from_front(_call(context, operation, member).integer("axis"), len(shape_of(result.type)))
     pieces: list[Piece] = []
     begin = 0
     for inner in member.operands:

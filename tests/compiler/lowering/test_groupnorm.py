@@ -11,7 +11,7 @@ import pytest
 import compiler
 from compiler.evaluation.reference import STORAGE, run_reference
 from compiler.graph import Array, Graph, GraphError
-from compiler.operators.expansion import expand_graph
+from compiler.operators.expansion.expander import expand_graph
 from compiler.rewrite import rewrite_graph
 from compiler.tools import run
 from compiler_harness import NodeSpec, assert_right, draw, graph, one, small_machine

@@ -12,7 +12,7 @@ from onnx import helper
 
 import compiler
 from compiler.graph import Array, Graph, GraphError
-from compiler.operators.expansion import expand_graph
+from compiler.operators.expansion.expander import expand_graph
 from compiler.tools import run
 from compiler_harness import assert_right, draw, small_machine
 from onnx_models import imported, model

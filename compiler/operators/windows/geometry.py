@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from compiler.graph import Array
-
-from .record import Attribute, Call, Rule, rule
+from compiler.operators.record import Attribute, Call, Rule, rule
 
 Ints = tuple[int, ...]
 

@@ -1,0 +1,76 @@
+"""A graph without composite operators: every node that has an expansion is replaced by it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from compiler.graph import DTYPES, Graph, GraphError, Node
+from compiler.operators.record import OPERATORS, call_of
+
+from .builder import Builder, computed
+
+
+def expand_graph(graph: Graph) -> Graph:
+    """The same function, written in operators that have lowerings; GraphError for a call without expansion.
+
+    Nodes whose operands are all constants become constants. The nodes of the expansion of node ``n`` are
+    named ``n.1``, ``n.2`` and so on.
+    """
+    expander = _Expander(graph)
+    for node in graph.nodes:
+        expander.node(node)
+    return replace(
+        graph,
+        nodes=tuple(expander.nodes),
+        tensors=expander.tensors,
+        constants=expander.constants,
+        precise=graph.precise | expander.precise,
+    )
+
+
+class _Expander:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.nodes: list[Node] = []
+        self.tensors = dict(graph.tensors)
+        self.constants = dict(graph.constants)
+        self.precise: set[str] = set()
+
+    def node(self, node: Node, precise: bool = False) -> None:
+        """Add a node or its expansion; with ``precise`` it is computed in FP32, and so are its parts."""
+        record = OPERATORS[node.op]
+        state = replace(self.graph, tensors=self.tensors, constants=self.constants)
+        call = call_of(state, node)
+        if node.inputs and all(not name or name in self.constants for name in node.inputs):
+            self.constants |= computed(node, call, self.constants)
+            return
+        outputs = [self.tensors[name] for name in node.outputs if name]
+        if all(tensor.size == 0 for tensor in outputs):
+            self.constants |= {t.name: np.zeros(t.shape, DTYPES[t.dtype]) for t in outputs}
+            return
+        build = Builder(node.name, self.graph.opset, self.tensors, self.constants)
+        try:
+            results = record.expansion(build, call) if record.expansion else None
+        except GraphError as error:
+            head = f"unsupported operator {node.op} (node '{node.name}')"
+            raise GraphError([f"{head}: {text}" for text in error.messages]) from None
+        if results is None:
+            self._keep(node, precise)
+            return
+        precise = precise or record.precise or build.precise
+        for part in build.nodes:
+            self.node(part, precise)
+        for name, result in zip(node.outputs, results, strict=False):
+            if name and result in self.constants:
+                self.constants[name] = self.constants[result]
+            elif name:
+                self._keep(Node("Identity", f"{node.name}/{name}", (result,), (name,), {}), precise)
+
+    def _keep(self, node: Node, precise: bool) -> None:
+        """Add a node. Arithmetic of single numbers is precise too: shorter formats would save nothing."""
+        self.nodes.append(node)
+        floats = [self.tensors[n] for n in (*node.inputs, *node.outputs) if n and self.tensors[n].is_float]
+        if precise or all(tensor.size == 1 for tensor in floats):
+            self.precise.add(node.name)

@@ -1,0 +1,78 @@
+"""Building blocks of expansions: moving, slicing and folding a value.
+
+Each adds nodes to a builder and returns the name of the new value.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from compiler.graph import Array, Shape
+
+from .builder import Builder
+
+_MOST_RUNS = 8
+"""Elements in more runs of neighbours than this are gathered one by one."""
+
+
+def reshaped(build: Builder, value: str, *shape: int) -> str:
+    """The same elements in another shape."""
+    return build("Reshape", value, build.ints(*shape), allowzero=1)
+
+
+def permuted(build: Builder, value: str, *perm: int) -> str:
+    """The axes in another order."""
+    return build("Transpose", value, perm=tuple(perm))
+
+
+def swapped(build: Builder, value: str, axis: int) -> str:
+    """``axis`` and the last one exchanged."""
+    order = list(range(len(build.shape(value))))
+    order[axis], order[-1] = order[-1], order[axis]
+    return value if axis == len(order) - 1 else permuted(build, value, *order)
+
+
+def sliced(build: Builder, value: str, axis: int, start: int, end: int, step: int = 1) -> str:
+    """Elements ``start`` to below ``end`` of one axis."""
+    return build("Slice", value, build.ints(start), build.ints(end), build.ints(axis), build.ints(step))
+
+
+def gathered(build: Builder, value: str, axis: int, indices: Array) -> str:
+    """Elements of one axis by known indices; runs of neighbours are moved together."""
+    breaks = np.flatnonzero(np.diff(indices) != 1) + 1
+    if len(breaks) >= _MOST_RUNS:
+        return build("Gather", value, build.constant(indices, "int64"), axis=axis)
+    runs = np.split(indices, breaks)
+    pieces = [sliced(build, value, axis, int(run[0]), int(run[-1]) + 1) for run in runs]
+    return pieces[0] if len(pieces) == 1 else build("Concat", *pieces, axis=axis)
+
+
+def broadcast(build: Builder, value: str, shape: Shape) -> str:
+    """The value repeated to a shape."""
+    return value if build.shape(value) == shape else build("Expand", value, build.ints(*shape))
+
+
+def folded(build: Builder, value: str, axis: int, op: str) -> str:
+    """A binary operator over all elements of an axis, which keeps one: its halves are combined repeatedly."""
+    while (size := build.shape(value)[axis]) > 1:
+        half = size // 2
+        halves = (sliced(build, value, axis, 0, half), sliced(build, value, axis, half, 2 * half))
+        pairs = build(op, *halves)
+        if size % 2:
+            pairs = build("Concat", pairs, sliced(build, value, axis, 2 * half, size), axis=axis)
+        value = pairs
+    return value
+
+
+def averaged(build: Builder, value: str, axes: tuple[int, ...]) -> str:
+    """The mean over axes, which keep one element."""
+    return build("ReduceMean", value, axes=axes, keepdims=1)
+
+
+def standardized(build: Builder, value: str, axes: tuple[int, ...], epsilon: float) -> tuple[str, str, str]:
+    """(value - mean) / sqrt(variance + epsilon) over axes; the mean; the factor 1 / sqrt(...)."""
+    mean = averaged(build, value, axes)
+    centred = build("Sub", value, mean)
+    variance = averaged(build, build("Mul", centred, centred), axes)
+    factor = build("Reciprocal", build("Sqrt", build("Add", variance, build.like(variance, epsilon))))
+    return build("Mul", centred, factor), mean, factor
