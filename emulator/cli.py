@@ -122,9 +122,13 @@ def _hazards(options: argparse.Namespace, program: Program, system: System) -> b
     if not options.strict and not options.explore:
         return False
     from emulator.debug.explore import show_orders
-    from emulator.strict.hazards import show_hazards
+    from emulator.watch.strict.hazards import show_hazards
 
-    found = system.sanitizer is not None and show_hazards(system.sanitizer, options.program)
+    found = False
+    if sanitizer := system.sanitizer:
+        hazards = sanitizer.hazards()
+        show_hazards(hazards, sanitizer.more, sanitizer.gave_up, options.program)
+        found = bool(hazards)
     if not options.explore:
         return found
     inputs = _read_inputs(options.input, program)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from asm.image import Buffer, Image, ddr_offset, read_image
 from emulator.chip.memories import Memories, Pool
-from emulator.chip.system import NePost, OnException, Show, System, WriteSpan, ignore
+from emulator.chip.options import RunOptions
+from emulator.chip.system import System
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.numbers.formats import Format
@@ -20,8 +21,7 @@ from tx8isa.numbers.packing import pack, storage_dtype, unpack
 
 if TYPE_CHECKING:
     from emulator.debug.snapshot.types import Snapshot
-    from emulator.strict.hazards import Hazard
-    from emulator.timing.slices import Sink
+    from emulator.watch.strict.hazards import Hazard
 
 Array = np.ndarray[Any, Any]
 
@@ -51,72 +51,47 @@ class Program:
         self,
         inputs: Mapping[str, Array],
         *,
-        serial: bool = False,
-        threads: int = 1,
-        on_exception: OnException = "stop",
-        show: Show | None = None,
-        write_span: WriteSpan = "exact",
-        ne_post: NePost = "ignore",
-        strict: bool = False,
-        timed: bool | None = None,
-        sinks: Sequence[Sink] = (),
         snapshot: Snapshot | None = None,
         memories: Memories | None = None,
+        **options: Unpack[RunOptions],
     ) -> System:
         """A system with the program loaded and the inputs in place; InputError when they do not fit.
 
-        The options are those of ``System``; without ``show`` what the program writes is thrown away. With
-        ``snapshot`` the system goes on from there: inputs and the rules of the machine are those of the saved
-        run; SnapshotError when it was one of another program or machine. ``memories``: see ``System``.
+        With ``snapshot`` the system goes on from there: inputs and the rules of the machine are those of the
+        saved run; SnapshotError when it was one of another program or machine. ``memories``: see ``System``.
         """
         if snapshot is not None:
-            return self._resume(snapshot, threads, show or ignore, timed, sinks)
+            return self._resume(snapshot, options)
         packed = [(buffer, _packed(buffer, inputs)) for buffer in self.inputs]
         unknown = sorted(set(inputs) - {b.name for b in self.inputs})
         if unknown:
             names = ", ".join(b.name for b in self.inputs) or "none"
             raise InputError(f"the program has no input '{unknown[0]}'; its inputs: {names}")
-        system = System(
-            self.image,
-            self.machine,
-            serial=serial,
-            threads=threads,
-            on_exception=on_exception,
-            show=show or ignore,
-            write_span=write_span,
-            ne_post=ne_post,
-            strict=strict,
-            timed=timed,
-            sinks=sinks,
-            memories=memories,
-        )
+        system = System(self.image, self.machine, memories=memories, **options)
         for buffer in self.outputs:
             self._bytes(buffer, system)
         for buffer, data in packed:
             self._bytes(buffer, system)[:] = data
-            system.memories.written(self._offset(buffer), data.size)
+            system.memories.ddr_area.mark(self._offset(buffer), data.size)
             if system.sanitizer:
                 system.sanitizer.loaded(self._offset(buffer), data.size)
         return system
 
-    def _resume(
-        self, snapshot: Snapshot, threads: int, show: Show, timed: bool | None, sinks: Sequence[Sink]
-    ) -> System:
+    def _resume(self, snapshot: Snapshot, options: RunOptions) -> System:
+        """A system in a saved state; the rules of the machine are those of the saved run."""
         from emulator.debug.snapshot.chip import check, restore
 
         check(snapshot, self.image, self.machine)
         rules = snapshot.options
-        system = System(
-            self.image,
-            self.machine,
-            threads=threads,
-            on_exception=rules.on_exception,
-            show=show,
-            write_span=rules.write_span,
-            ne_post=rules.ne_post,
-            timed=timed,
-            sinks=sinks,
-        )
+        saved: RunOptions = {
+            **options,
+            "serial": False,
+            "strict": False,
+            "on_exception": rules.on_exception,
+            "write_span": rules.write_span,
+            "ne_post": rules.ne_post,
+        }
+        system = System(self.image, self.machine, **saved)
         restore(system, snapshot)
         return system
 
@@ -128,34 +103,18 @@ class Program:
         self,
         inputs: Mapping[str, Array] | None = None,
         *,
-        serial: bool = False,
-        threads: int = 1,
-        on_exception: OnException = "stop",
-        write_span: WriteSpan = "exact",
-        ne_post: NePost = "ignore",
         max_instructions: int | None = None,
-        timed: bool | None = None,
-        sinks: Sequence[Sink] = (),
-        strict: bool = False,
+        **options: Unpack[RunOptions],
     ) -> dict[str, Array]:
         """Run to the end on the given inputs; outputs by name. InputError, or Fault from the program.
 
-        With ``strict``, ``hazards`` holds afterwards what was found, after a Fault too.
+        ``max_instructions`` is for each tile. With ``strict``, ``hazards`` holds afterwards what was found,
+        after a Fault too.
         """
         self.hazards = ()
-        memories = None if strict or sinks else self._pool.take()
-        system = self.start(
-            inputs or {},
-            serial=serial,
-            threads=threads,
-            on_exception=on_exception,
-            write_span=write_span,
-            ne_post=ne_post,
-            timed=timed,
-            sinks=sinks,
-            strict=strict,
-            memories=memories,
-        )
+        watched = options.get("strict") or options.get("sinks")
+        memories = None if watched else self._pool.take()
+        system = self.start(inputs or {}, memories=memories, **options)
         try:
             system.run(max_instructions)
         finally:

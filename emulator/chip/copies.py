@@ -10,13 +10,13 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from emulator import native
 from emulator.memory import state
-from emulator.memory.areas import LINE, Bytes, HostMemoryError, anonymous
+from emulator.memory.areas import Bytes, HostMemoryError, anonymous
+from emulator.memory.resetting import Area
 from emulator.memory.rows import copy_rows, overlap
 from emulator.native.primitives.memory import view_i64
 from emulator.tile.dte_pmu import Counters
@@ -24,9 +24,6 @@ from emulator.tile.events import Copy, Levels, Packet, Pieces, Side, Target
 from emulator.tile.tile import Tile
 
 from .stream import Fsm
-
-if TYPE_CHECKING:
-    from .memories import Memories
 
 FINISHED, ERROR = 1 << 0, 1 << 8
 """Bits of dma_status (spec)."""
@@ -46,8 +43,8 @@ class Channel:
 class Dte:
     """The copy engines of all tiles, with the streams that count what arrives."""
 
-    def __init__(self, tiles: Sequence[Tile], memories: Memories) -> None:
-        self.tiles, self.memories = tiles, memories
+    def __init__(self, tiles: Sequence[Tile], ddr: Area) -> None:
+        self.tiles, self._ddr = tiles, ddr
         self.streams = [Fsm() for _ in tiles]
         self.counters = [Counters() for _ in tiles]
 
@@ -84,12 +81,11 @@ class Dte:
         return False
 
     def _arrived(self, target: Target, copy: Copy) -> None:
-        side = target.side
-        if not side.in_ddr:
-            last = side.start + copy.pieces.span(side.strides) - 1
-            self.tiles[target.tile].spm.lines[side.start // LINE : last // LINE + 1] = 1
+        side, size = target.side, copy.pieces.span(target.side.strides)
+        if side.in_ddr:
+            self._ddr.mark(side.start, size)
         else:
-            self.memories.written(side.start, copy.pieces.span(side.strides))
+            self.tiles[target.tile].spm.mark(side.start, size)
         packet = target.packet
         if packet is not None:
             self.streams[target.tile].receive(packet, copy.pieces.total)

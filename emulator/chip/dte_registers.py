@@ -6,8 +6,6 @@ afterwards changes nothing of it (proposed).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from emulator.engines.tables import MOST_BYTES
 from emulator.tile.events import Copy, Levels, Pieces, Side, Target
 from emulator.tile.fault import memory_of
@@ -15,9 +13,7 @@ from emulator.tile.tile import Tile
 from tx8isa.machine.description import Machine
 
 from .copies import FINISHED, Channel
-
-if TYPE_CHECKING:
-    from .traffic import Traffic
+from .traffic import Traffic
 
 SRC, DST, USER_ID, MODE, LENGTH, DEST_NUM = 0x000, 0x008, 0x010, 0x014, 0x018, 0x01C
 SRC_LOOPS, CMD_VALID, DMA_STATUS = 0x020, 0x038, 0x040

@@ -45,11 +45,12 @@ class Memories:
         self.code = load_code(image, machine)
         ends = [self.offset(segment.address) + segment.size for segment in image.segments]
         self.ddr = map_ddr(machine, max(ends, default=0))
-        self.marks = _marks(self.ddr.size)
+        self.ddr_area = Area(self.ddr, _marks(self.ddr.size), GRANULE_SHIFT, 0)
         self.spm = [make_scratchpad(machine) for _ in range(machine.tiles)]
         self._load(0, self.ddr.size)
         self.arrays = [
-            TileArrays(number, machine, spm, self.ddr, self.marks) for number, spm in enumerate(self.spm)
+            TileArrays(number, machine, spm, self.ddr, self.ddr_area.marks)
+            for number, spm in enumerate(self.spm)
         ]
         self.hands = ThreadPoolExecutor(machine.tiles)
         """Host threads; those that a run made wait here for the next."""
@@ -92,7 +93,7 @@ class Memories:
     def _resetting(self) -> Resetting:
         byte, shift = self.machine.spm.reset_byte, LINE.bit_length() - 1
         pads = [Area(spm.data, spm.lines, shift, byte) for spm in self.spm]
-        return Resetting([Area(self.ddr, self.marks, GRANULE_SHIFT, 0), *pads], reset_kernel())
+        return Resetting([self.ddr_area, *pads], reset_kernel())
 
     def scratch(self, threads: int) -> list[Bytes]:
         """Working memory for each of so many host threads. What it holds does not matter."""
@@ -100,10 +101,28 @@ class Memories:
             self._scratch.append(scratch_memory())
         return self._scratch[:threads]
 
-    def written(self, start: int, size: int) -> None:
-        """Mark a range of DDR that Python writes."""
-        if size > 0:
-            self.marks[start >> GRANULE_SHIFT : (start + size - 1 >> GRANULE_SHIFT) + 1] = 1
+    def core_bytes(self, tile: int, address: int, size: int) -> Bytes | None:
+        """Bytes as the kernel core of a tile sees them, or None where it sees no memory."""
+        windows = self.machine.windows
+        ddr = self.ddr[: windows.ddr_core_bytes]
+        for base, memory in (
+            (windows.spm_weak, self.spm[tile].data),
+            (windows.spm_strong, self.spm[tile].data),
+            (windows.ddr_cached, ddr),
+            (windows.ddr_uncached, ddr),
+        ):
+            if size >= 0 and base <= address and address + size <= base + memory.size:
+                return memory[address - base : address - base + size]
+        return None
+
+    def ddr_range(self, address: int, size: int) -> Bytes:
+        """DDR bytes in the engines' view; Tx8Error when they are not all mapped."""
+        base = self.machine.windows.ddr_engine
+        first = address - base
+        if size < 0 or first < 0 or first + size > self.ddr.size:
+            seen = f"0x{base:x}..0x{base + self.ddr.size - 1:x}"
+            raise Tx8Error(f"DDR 0x{address:x}:{size} is outside {seen}, the engines' view")
+        return self.ddr[first : first + size]
 
     def reset(self, threads: int = 1) -> None:
         """Make the memories what they were after loading, with so many host threads."""
@@ -123,7 +142,7 @@ class Memories:
         for segment in self.image.segments:
             at = self.offset(segment.address)
             first, end = at >> GRANULE_SHIFT, (at + len(segment.data) - 1 >> GRANULE_SHIFT) + 1
-            found.update((first + np.flatnonzero(self.marks[first:end])).tolist())
+            found.update((first + np.flatnonzero(self.ddr_area.marks[first:end])).tolist())
         return [granule << GRANULE_SHIFT for granule in sorted(found)]
 
     def _load(self, start: int, end: int) -> None:

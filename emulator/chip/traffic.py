@@ -14,20 +14,18 @@ from functools import cache
 from asm.image import Image
 from emulator.engines import queues, tables
 from emulator.memory import state
+from emulator.memory.resetting import Area
 from emulator.tile.events import Copy
 from emulator.tile.fault import Fault, place
 from emulator.tile.observer import Observer
 from emulator.tile.tile import Status, Tile
-from tx8isa.machine.description import Machine
 from tx8isa.records.meaning import Action, Control
 from tx8isa.records.record import Instruction
 from tx8isa.table.encoding import encoder
 
 from .copies import Channel, Dte, instruction_copy
-from .dte_registers import DteWindow
-from .memories import Memories
 from .sends import Sends
-from .stream import PacketUpdates, StreamWindow, Update
+from .stream import Update
 
 _MASK = (1 << 64) - 1
 _MOST_STARTED = 4096
@@ -52,10 +50,10 @@ def _facts(mnemonic: str) -> tuple[tuple[str, ...], int, int]:
 class Traffic:
     """The tiles of a chip, seen from what connects them."""
 
-    def __init__(self, image: Image, tiles: Sequence[Tile], memories: Memories) -> None:
-        self.image, self.tiles, self.ddr = image, tiles, memories.ddr
+    def __init__(self, image: Image, tiles: Sequence[Tile], ddr: Area) -> None:
+        self.image, self.tiles, self.ddr = image, tiles, ddr.data
         self.everyone = (1 << len(tiles)) - 1
-        self.dte = Dte(tiles, memories)
+        self.dte = Dte(tiles, ddr)
         self.started: list[list[Sent | Update]] = [[] for _ in tiles]
         """By tile: the copies and packet counter updates of this round."""
         self.sends = Sends(len(tiles))
@@ -63,11 +61,6 @@ class Traffic:
         self.observers: list[Observer] = []
         self.polls = [""] * len(tiles)
         """By tile: the register it looked at last, if that may have been in vain."""
-
-    def devices(self, machine: Machine) -> list[DteWindow | StreamWindow | PacketUpdates]:
-        """The registers of a tile that have to do with other tiles."""
-        own, remote = PacketUpdates(self, remote=False), PacketUpdates(self, remote=True)
-        return [DteWindow(self, machine), StreamWindow(self.dte.streams, self), own, remote]
 
     def start(self, tile: Tile, record: Instruction) -> None:
         """Execute the send, wait or barrier at a tile's program counter; Fault when it makes no sense."""

@@ -19,8 +19,8 @@ from emulator.chip.system import System
 from emulator.debug.snapshot.memory import save_ddr, save_spm
 from emulator.engines import queues, tables
 from emulator.memory import state
-from emulator.strict.hazards import Hazard, Site, make_site
 from emulator.tile.fault import Fault
+from emulator.watch.strict.hazards import Hazard, Site, make_site
 
 Start = Callable[[bool, bool], System]
 """(serial mode, strict) -> the system with the program and its inputs in place, not yet run."""

@@ -89,6 +89,11 @@ class Scratchpad:
     data: Bytes
     lines: Bytes
 
+    def mark(self, start: int, size: int) -> None:
+        """Note that a range was written."""
+        if size > 0:
+            self.lines[start // LINE : (start + size - 1) // LINE + 1] = 1
+
     def written(self) -> list[tuple[int, int]]:
         """Written ranges as (first byte, end), whole lines."""
         edges = np.diff(np.concatenate(([0], self.lines, [0])).astype(np.int8))

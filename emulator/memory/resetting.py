@@ -85,6 +85,11 @@ class Area:
     byte: int
     """What every byte is in the reset state."""
 
+    def mark(self, start: int, size: int) -> None:
+        """Note that a range was written."""
+        if size > 0:
+            self.marks[start >> self.shift : (start + size - 1 >> self.shift) + 1] = 1
+
 
 class Resetting:
     """The words that threads share which reset the same areas; those that come first are begun first."""

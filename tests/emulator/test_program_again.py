@@ -86,7 +86,7 @@ def test_nothing_is_left_behind(body: str, threads: int) -> None:
     assert ddr and (any(spm) or "table" in body)
     memories.reset(threads)
     assert left_behind(written, memories) == (b"", [b""] * 4)
-    assert not memories.marks.any() and not any(spm.lines.any() for spm in memories.spm)
+    assert not memories.ddr_area.marks.any() and not any(spm.lines.any() for spm in memories.spm)
 
 
 @pytest.mark.skipif(not jit_enabled(), reason="translations are machine code")

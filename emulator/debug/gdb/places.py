@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from emulator.chip.system import System
 from emulator.engines import queues
-from emulator.memory.areas import LINE, Bytes
+from emulator.memory.areas import Bytes
 from emulator.tile.tile import Tile
 from tx8isa.errors import Tx8Error
 
@@ -14,7 +14,7 @@ def bytes_at(system: System, tile: Tile, address: int, size: int) -> Bytes | Non
 
     Device registers are not read: reading them has effects.
     """
-    found = system.core_bytes(tile, address, size)
+    found = system.memories.core_bytes(tile.number, address, size)
     if found is None and address >= system.machine.windows.ddr_engine:
         try:
             return system.ddr_range(address, size)
@@ -30,8 +30,8 @@ def store(system: System, tile: Tile, address: int, data: bytes) -> bool:
         return False
     target[:] = bytearray(data)
     place = place_of(system, tile, address, len(data))
-    if place is not None and place < queues.DDR and data:
-        tile.spm.lines[place // LINE : (place + len(data) - 1) // LINE + 1] = 1
+    if place is not None and place < queues.DDR:
+        tile.spm.mark(place, len(data))
     return True
 
 

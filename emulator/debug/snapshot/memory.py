@@ -101,7 +101,7 @@ def _loaded(system: System, start: int, size: int) -> Bytes:
     """What the program's file puts into a range of DDR."""
     found = np.zeros(size, np.uint8)
     for segment in system.image.segments:
-        at = system.offset(segment.address)
+        at = system.memories.offset(segment.address)
         first, end = max(at, start), min(at + len(segment.data), start + size)
         if first < end:
             data = np.frombuffer(segment.data, np.uint8)

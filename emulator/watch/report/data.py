@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from emulator.strict.hazards import Hazard
 from emulator.tile.tile import Tile
 from emulator.timing.slices import TICKS, Track
 from emulator.watch.stats.result import make_report
+from emulator.watch.strict.hazards import Hazard
 from emulator.watch.trace.texts import CAUSES
 
 from .bins import summed

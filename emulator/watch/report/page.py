@@ -11,8 +11,8 @@ from typing import IO
 
 from bokeh.resources import Resources
 
-from emulator.strict.hazards import Hazard
 from emulator.tile.tile import Tile
+from emulator.watch.strict.hazards import Hazard
 
 from .data import content, packed
 from .figures import figures

@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 
 from documents import ROOT
-from emulator.strict.hazards import RACE, Hazard, Site
 from emulator.watch.report.page import write_page
 from emulator.watch.report.sink import Report
 from emulator.watch.stats.sink import Statistics
+from emulator.watch.strict.hazards import RACE, Hazard, Site
 from report_tiles import tiles_of
 from time_slices import Slices
 from tx8isa.machine.description import load_machine

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
+from asm.image import Image
 from emulator.engines import queues, tables
 from emulator.memory import state
 from emulator.tile.tile import Tile
@@ -11,14 +12,11 @@ from tx8isa.records.record import Operand
 
 from .hazards import HIDDEN_END, Hazard, Site, make_site
 
-if TYPE_CHECKING:
-    from .sanitizer import Sanitizer
 
+def hidden_ends(image: Image, tile: Tile) -> Iterator[Hazard]:
+    """The instructions of its worker that a refused packet meets in bytes that its end leaves out.
 
-def note_wrong_end(sanitizer: Sanitizer, tile: Tile) -> None:
-    """Note the instructions of its worker that a refused packet meets in bytes that its end leaves out.
-
-    The packet's operands stand in the entry being built, why it was refused in the tile's details.
+    The packet's operands are in the entry being built, the reason for the refusal in the tile's details.
     """
     number, index, given, expected = tile.detail
     record = tables.records()[number]
@@ -26,8 +24,8 @@ def note_wrong_end(sanitizer: Sanitizer, tile: Tile) -> None:
     first = tile.fields(len(record.operands))[index]
     worker = int(tile.words[state.WORKER])
     hidden = range(max(given + 1, first), expected + 1)
-    at = make_site(sanitizer.system.image, tile.number, tile.pc, record.mnemonic, worker)
-    for other in _met(sanitizer, tile, worker, operand, hidden):
+    at = make_site(image, tile.number, tile.pc, record.mnemonic, worker)
+    for other in _met(image, tile, worker, operand, hidden):
         where = f"0x{hidden.start:x}..0x{expected:x} of the SPM of tile {tile.number}"
         what = (
             f"the end of '{operand.field}', 0x{given:x}, hides that it {operand.role}s {where}, which "
@@ -35,10 +33,10 @@ def note_wrong_end(sanitizer: Sanitizer, tile: Tile) -> None:
         )
         fix = f"make the end 0x{expected:x}, its last byte, or 0"
         memory = f"SPM of tile {tile.number}"
-        sanitizer.note(Hazard(HIDDEN_END, at, other, memory, hidden.start, expected, what, fix))
+        yield Hazard(HIDDEN_END, at, other, memory, hidden.start, expected, what, fix)
 
 
-def _met(sanitizer: Sanitizer, tile: Tile, worker: int, operand: Operand, hidden: range) -> list[Site]:
+def _met(image: Image, tile: Tile, worker: int, operand: Operand, hidden: range) -> list[Site]:
     """Instructions in the queues that would have to be waited for because of the hidden bytes."""
     block, found = tile.block(worker), []
     for sequence in range(int(block[queues.OLDEST]), int(block[queues.NEXT])):
@@ -46,7 +44,7 @@ def _met(sanitizer: Sanitizer, tile: Tile, worker: int, operand: Operand, hidden
         if entry[queues.E_LIVE] and _overlaps(entry.tolist(), operand.role == "write", hidden):
             name = tables.records()[int(entry[queues.E_RECORD])].mnemonic
             pc = int(entry[queues.E_PC])
-            found.append(make_site(sanitizer.system.image, tile.number, pc, name, worker))
+            found.append(make_site(image, tile.number, pc, name, worker))
     return found
 
 

@@ -11,12 +11,14 @@ count as one after another.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
+from asm.image import Image
 from emulator import native
+from emulator.core.code import Code
 from emulator.engines import queues, tables
 from emulator.memory import shadow_words as layout
 from emulator.memory import state
@@ -25,64 +27,68 @@ from emulator.tile.events import Copy, Packet, Side
 from emulator.tile.observer import Observer
 from emulator.tile.pmu import LSU_TIMEOUT_RESET
 from emulator.tile.tile import Status, Tile
+from tx8isa.machine.description import Machine
 from tx8isa.table.encoding import encoder
 
 from . import access, checks, core_checks
-from .hazards import ENDLESS, Hazard, make_site, pair_hazards
+from .agents import Agents
+from .ends import hidden_ends
+from .findings import Findings
+from .hazards import ENDLESS, Hazard, make_site
 
-if TYPE_CHECKING:
-    from emulator.chip.system import System
-
-Words = np.ndarray
-_INSTRUCTIONS = 0
-"""The DTE block that stands for the copies that instructions start: programs cannot use the real one."""
+Words = npt.NDArray[np.int64]
 
 
 class Sanitizer(Observer):
-    """Watches a system; it must be there before anything of the system runs."""
+    """Watches the tiles of a chip; it must be there before anything of them runs.
 
-    def __init__(self, system: System) -> None:
-        self.system, self.machine, self.tiles = system, system.machine, system.tiles
-        tile = system.machine.tile
-        self.workers = tile.workers
-        self.per_tile = 1 + tile.workers + tile.dte_blocks
+    ``codes`` is the program of each tile, which may change while it runs. ``waits_for`` says in words what a
+    tile that can never go on waits for.
+    """
+
+    def __init__(
+        self,
+        tiles: Sequence[Tile],
+        machine: Machine,
+        image: Image,
+        codes: Sequence[Code],
+        ddr_bytes: int,
+        waits_for: Callable[[Tile], str],
+    ) -> None:
+        self.tiles, self.machine, self.image = tiles, machine, image
+        self._waits_for = waits_for
         self._memories: list[Bytes] = []
         self.context = np.zeros(layout.CONTEXT_WORDS, np.int64)
-        agents = self.per_tile * len(system.tiles)
-        self.vectors = np.zeros((agents, agents), np.int64)
+        self._findings = Findings(self.context, machine, image, codes)
+        self.agents = Agents(machine)
+        self.vectors = np.zeros((self.agents.count, self.agents.count), np.int64)
         np.fill_diagonal(self.vectors, 1)
-        self.pairs = np.zeros((layout.MOST_PAIRS, layout.PAIR_WORDS), np.int64)
-        self._index = np.zeros(layout.INDEX_WORDS, np.int64)
-        self._make_context(system)
+        self._released = np.zeros((len(tiles), self.agents.count), np.int64)
+        self._make_context(ddr_bytes)
         self._in_place = checks.in_place_operands()
-        self.blocks = [self._watch(tile, system) for tile in system.tiles]
+        self.blocks = [self._watch(tile) for tile in tiles]
         self._copy_side = checks.copy_kernel()
         self._arrivals: dict[tuple[int, int], Words] = {}
-        """What a program has seen who sees what came through a stream of a tile: a vector."""
+        """By tile and stream: the vector of a core that has seen what came through the stream."""
         self._on_the_way: list[tuple[int, Words, tuple[tuple[int, int], ...]]] = []
         """Of this round: agent of the core or DTE block, its vector, the streams that will count it."""
         self._done: dict[int, Words] = {}
         """Vectors of register blocks whose copies were carried out."""
         self._other: list[tuple[int, Hazard]] = []
+        """(sequence number, hazard) of what was not found in the shadow."""
         self._states: set[bytes] = set()
         """What the tiles were after rounds since anything happened between tiles."""
-        for segment in system.image.segments:
-            self.loaded(system.offset(segment.address), segment.size)
-        system.observers.append(self)
 
-    def _make_context(self, system: System) -> None:
-        context = self.context
+    def _make_context(self, ddr_bytes: int) -> None:
+        context, agents = self.context, self.agents
         context[layout.ACCESSES] = self._table(8 * layout.ACCESS_WORDS * layout.MOST_ACCESSES)
         context[layout.NODES] = self._table(8 * layout.MOST_NODES)
         context[layout.BLOCKS] = self._table(layout.BLOCK_BYTES * layout.MOST_BLOCKS)
-        context[layout.DDR_SHADOW] = self._table(8 * (system.ddr.size // layout.GRANULE + 1))
+        context[layout.DDR_SHADOW] = self._table(8 * (ddr_bytes // layout.GRANULE + 1))
         context[layout.ACCESS_COUNT], context[layout.NODE_COUNT], context[layout.BLOCK_COUNT] = 1, 0, 1
-        context[layout.VECTORS], context[layout.AGENTS] = self.vectors.ctypes.data, len(self.vectors)
-        self._released = np.zeros((len(self.tiles), len(self.vectors)), np.int64)
-        context[layout.RELEASED], context[layout.PER_TILE] = self._released.ctypes.data, self.per_tile
-        context[layout.FIRST_COPY] = 1 + self.workers
-        context[layout.PAIRS] = self.pairs.ctypes.data
-        context[layout.PAIR_INDEX] = self._index.ctypes.data
+        context[layout.VECTORS], context[layout.AGENTS] = self.vectors.ctypes.data, agents.count
+        context[layout.RELEASED], context[layout.PER_TILE] = self._released.ctypes.data, agents.per_tile
+        context[layout.FIRST_COPY] = agents.first_copy
         access.new_access(self._c, 0, 0, 0, layout.HOST)
 
     def _table(self, size: int) -> int:
@@ -99,30 +105,23 @@ class Sanitizer(Observer):
     def _c(self) -> int:
         return int(self.context.ctypes.data)
 
-    def _watch(self, tile: Tile, system: System) -> Words:
+    def _watch(self, tile: Tile) -> Words:
         """Let the compiled code of a tile call the checks."""
         block = np.zeros(layout.TILE_WORDS, np.int64)
+        core = self.agents.core(tile.number)
         sites = self._table(8 * layout.SITE_WORDS * int(tile.words[state.CODE_WORDS] + 1))
         block[layout.T_CONTEXT], block[layout.T_TILE] = self._c, tile.number
-        block[layout.T_SPM] = self._table(8 * (system.machine.spm.bytes // layout.GRANULE + 1))
-        block[layout.T_CODE], block[layout.T_AGENT] = sites, self.core(tile.number)
-        block[layout.T_CLOCK] = self.vectors[self.core(tile.number), self.core(tile.number) :].ctypes.data
+        block[layout.T_SPM] = self._table(8 * (self.machine.spm.bytes // layout.GRANULE + 1))
+        block[layout.T_CODE], block[layout.T_AGENT] = sites, core
+        block[layout.T_CLOCK] = self.vectors[core, core:].ctypes.data
         block[layout.T_DDR], block[layout.T_BLOCKS] = self.context[[layout.DDR_SHADOW, layout.BLOCKS]]
         block[layout.T_IN_PLACE] = self._in_place.ctypes.data
-        block[layout.T_COSTS] = tables.costs(system.machine).ctypes.data
+        block[layout.T_COSTS] = tables.costs(self.machine).ctypes.data
         tile.words[state.LSU_TIMEOUT] = LSU_TIMEOUT_RESET
         tile.words[state.SANITIZER] = block.ctypes.data
         tile.words[state.SANITIZER_HOOK] = checks.hook_kernel()
         tile.words[state.CORE_CHECK] = core_checks.check_kernel()
         return block
-
-    def core(self, tile: int) -> int:
-        """The agent that is a tile's core."""
-        return tile * self.per_tile
-
-    def dte(self, tile: int, block: int | None) -> int:
-        """The agent that is a register block of a tile's DTE."""
-        return tile * self.per_tile + 1 + self.workers + (_INSTRUCTIONS if block is None else block)
 
     def loaded(self, offset: int, size: int) -> None:
         """DDR bytes were there before the program began."""
@@ -139,13 +138,13 @@ class Sanitizer(Observer):
 
     def hazards(self) -> tuple[Hazard, ...]:
         """What was found so far, by tile and in the order of its program."""
-        found = [*pair_hazards(self), *self._other]
+        found = [*self._findings.hazards(), *self._other]
         return tuple(hazard for _, hazard in sorted(found, key=lambda pair: (pair[1].at.tile, pair[0])))
 
     @property
-    def more(self) -> int:
-        """Findings that no hazard was kept for, because there were too many."""
-        return int(self.context[layout.LOST])
+    def more(self) -> bool:
+        """Whether there were more hazards than are kept."""
+        return bool(self.context[layout.LOST])
 
     @property
     def gave_up(self) -> bool:
@@ -157,6 +156,11 @@ class Sanitizer(Observer):
         self.context[layout.SEQUENCE] += 1
         self._other.append((int(self.context[layout.SEQUENCE]), hazard))
 
+    def note_wrong_end(self, tile: Tile) -> None:
+        """Note what a packet of a tile hides that was refused because of its end."""
+        for hazard in hidden_ends(self.image, tile):
+            self.note(hazard)
+
     # -- what orders -----------------------------------------------------------------------------------
 
     def _see(self, agent: int, vector: Words) -> None:
@@ -167,13 +171,13 @@ class Sanitizer(Observer):
         self.vectors[agent, agent] += 1
 
     def waited(self, tile: Tile, worker: int) -> None:
-        core = self.core(tile.number)
-        self._see(core, self.vectors[core + 1 + worker])
+        worked = self.vectors[self.agents.worker(tile.number, worker)]
+        self._see(self.agents.core(tile.number), worked)
 
     def copy_started(self, tile: Tile, copy: Copy, block: int | None) -> None:
         if self.context[layout.FULL]:
             return
-        core, agent = self.core(tile.number), self.dte(tile.number, block)
+        core, agent = self.agents.core(tile.number), self.agents.dte(tile.number, block)
         self._see(agent, self.vectors[core])
         self._step(core)
         self._step(agent)
@@ -198,25 +202,25 @@ class Sanitizer(Observer):
         self._access(agent, number, write, space, side.start, loops)
 
     def copies_awaited(self, tile: Tile) -> None:
-        core = self.core(tile.number)
+        core = self.agents.core(tile.number)
         for block in range(self.machine.tile.dte_blocks):
-            agent = self.dte(tile.number, block)
+            agent = self.agents.dte(tile.number, block)
             vector = self.vectors[agent] if tile.status is Status.SENDING else self._done.get(agent)
             if vector is not None:
                 self._see(core, vector)
 
     def update_sent(self, tile: Tile, target: int, packet: Packet) -> None:
-        core = self.core(tile.number)
+        core = self.agents.core(tile.number)
         self._on_the_way.append((core, self.vectors[core].copy(), ((target, packet.stream),)))
         self._step(core)
 
     def arrival_seen(self, tile: Tile, stream: int) -> None:
         vector = self._arrivals.get((tile.number, stream))
         if vector is not None:
-            self._see(self.core(tile.number), vector)
+            self._see(self.agents.core(tile.number), vector)
 
     def barrier_released(self, group: int) -> None:
-        cores = [self.core(tile.number) for tile in self.tiles if group >> tile.number & 1]
+        cores = [self.agents.core(tile.number) for tile in self.tiles if group >> tile.number & 1]
         self._states.clear()
         self.vectors[cores] = self.vectors[cores].max(axis=0)
         for core in cores:
@@ -248,9 +252,9 @@ class Sanitizer(Observer):
         if tile.status is Status.BARRIER:
             name = "ncc.barrier"
             place -= encoder(tables.records()[tables.numbers()[name]]).size
-        site = make_site(self.system.image, tile.number, place, name)
+        site = make_site(self.image, tile.number, place, name)
         fix = "see to it that what it waits for happens"
-        return Hazard(ENDLESS, site, None, "", 0, -1, self.system.traffic.waits_for(tile), fix)
+        return Hazard(ENDLESS, site, None, "", 0, -1, self._waits_for(tile), fix)
 
     def round_ended(self, tiles: Sequence[Tile]) -> None:
         if self._on_the_way:

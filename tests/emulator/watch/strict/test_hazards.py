@@ -15,7 +15,7 @@ from emulator import Fault, load
 from emulator.chip.system import System
 from emulator.cli import main
 from emulator.program import Program
-from emulator.strict.hazards import Hazard
+from emulator.watch.strict.hazards import Hazard
 from paths import ROOT
 from tx8isa.machine.description import load_machine
 

@@ -1,0 +1,296 @@
+"""A chip with a loaded program, and everything that the compiled loop leaves to Python.
+
+Who runs the tiles, in which order and how far, is up to a scheduler: ``System`` or the debugger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from asm.image import Image
+from emulator import native
+from emulator.core.code import fetch_again
+from emulator.core.predecode import CLOCKS
+from emulator.engines import queues, tables
+from emulator.engines.packets import Refused
+from emulator.memory import state, stop
+from emulator.memory.areas import Bytes
+from emulator.tile import environment, ncc, pmu, trap
+from emulator.tile.device import Device
+from emulator.tile.fault import Fault, fault, place
+from emulator.tile.observer import Observer
+from emulator.tile.tile import Status, Tile
+from tx8isa.machine.description import Machine
+from tx8isa.table import scalar as rv
+from tx8isa.table.encoding import Decoded, decode
+
+from .dte_registers import DteWindow
+from .memories import Memories
+from .options import RunOptions
+from .pause import Marks
+from .stream_registers import PacketUpdates, StreamWindow
+from .traffic import Traffic
+
+if TYPE_CHECKING:
+    from emulator.timing.simulator import Simulator
+    from emulator.timing.slices import Sink
+    from emulator.watch.strict.sanitizer import Sanitizer
+
+_SCALAR_BYTES = 4
+_LONGEST = 4 * 63
+"""Bytes of the longest instruction the encoding allows."""
+
+
+class Chip:
+    """Tiles, memories and devices of a chip; ``options`` has every option."""
+
+    def __init__(self, image: Image, machine: Machine, memories: Memories, options: RunOptions) -> None:
+        strict = options["strict"]
+        self.image, self.machine, self.memories = image, machine, memories
+        self.on_exception, self.show = options["on_exception"], options["show"]
+        self.code, self.ddr = memories.code, memories.ddr
+        self.engines = memories.engines(options["ne_post"] == "proposed")
+        self.slots, self.loop = self.engines.slots, memories.loop(strict)
+        self.codes = [self.code] * machine.tiles
+        """The program of each tile; it changes with a fence.i and with marks."""
+        self._marks = Marks(())
+        self.tiles = [self._make_tile(number, options) for number in range(machine.tiles)]
+        self.traffic = Traffic(image, self.tiles, memories.ddr_area)
+        self.observers: list[Observer] = []
+        self.pmu = pmu.NccPmu(machine, len(self.tiles))
+        self.devices = self._make_devices()
+        self.sanitizer = self._make_sanitizer() if strict else None
+        self.simulator = self._make_simulator(options["timed"], options["sinks"])
+
+    def _make_tile(self, number: int, options: RunOptions) -> Tile:
+        tile = self.memories.make_tile(number, options["serial"])
+        words = tile.words
+        self.code.install(words)
+        words[state.KERNELS], words[state.ISSUE] = self.slots.address, self.engines.issue
+        hostile = options["write_span"] == "hostile"
+        words[state.WRITE_SPAN] = queues.HOSTILE if hostile else queues.EXACT
+        tile.pc = self.image.tile_entries.get(number, self.image.entry)
+        return tile
+
+    def _make_devices(self) -> list[Device]:
+        windows = ncc.NccWindows(self.machine, self.engines)
+        self.traffic.observers = windows.observers = self.observers
+        return [
+            windows,
+            self.pmu,
+            DteWindow(self.traffic, self.machine),
+            StreamWindow(self.traffic),
+            PacketUpdates(self.traffic, remote=False),
+            PacketUpdates(self.traffic, remote=True),
+        ]
+
+    def _make_sanitizer(self) -> Sanitizer:
+        from emulator.watch.strict.sanitizer import Sanitizer  # here because most runs do without
+
+        waits_for, size = self.traffic.waits_for, self.ddr.size
+        sanitizer = Sanitizer(self.tiles, self.machine, self.image, self.codes, size, waits_for)
+        for segment in self.image.segments:
+            sanitizer.loaded(self.memories.offset(segment.address), segment.size)
+        self.observers.append(sanitizer)
+        return sanitizer
+
+    def _make_simulator(self, timed: bool | None, sinks: Sequence[Sink]) -> Simulator | None:
+        """The simulation of time, which observes this system; None without."""
+        if timed is None:
+            timed = bool(sinks) or self.code.reads_clock
+        if not timed:
+            return None
+        from emulator.timing.simulator import Simulator  # here because most runs do without
+
+        simulator = Simulator(self.tiles, self.machine, sinks)
+        self.observers.append(simulator)
+        return simulator
+
+    @property
+    def cycles(self) -> int | None:
+        """Simulated cycles so far, those of the whole run after it; None without simulated time."""
+        return self.simulator.cycles if self.simulator else None
+
+    def ddr_range(self, address: int, size: int) -> Bytes:
+        """DDR bytes in the engines' view; Tx8Error when they are not all mapped."""
+        return self.memories.ddr_range(address, size)
+
+    def show_output(self) -> None:
+        """Show what the tiles have written since the last time, in their order."""
+        for tile in self.tiles:
+            for file, data in tile.output:
+                self.show(file, data)
+            tile.output.clear()
+
+    # -- between rounds --------------------------------------------------------------------------------
+
+    def end_round(self) -> bool:
+        """What happens between two rounds; False when nothing did. Without it no tile goes on that waits."""
+        copied, released = self.traffic.carry_out_sends(), self.traffic.release_barriers()
+        for observer in self.observers:
+            observer.round_ended(self.tiles)
+        return copied or released
+
+    def serve_time(self) -> bool:
+        """When nobody can go on but tiles that wait for simulated time, let it reach the first of them."""
+        busy = any(t.status is Status.RUNNING and t.words[state.LIMIT] != 0 for t in self.tiles)
+        return self.simulator is not None and not busy and self.simulator.serve_first()
+
+    def ended(self) -> None:
+        """Tell the observers that no tile will run any more."""
+        for observer in self.observers:
+            observer.run_ended(self.tiles)
+
+    # -- one tile --------------------------------------------------------------------------------------
+
+    def enter(self, tile: Tile) -> int:
+        """Let compiled code run a tile until its ``state.LIMIT``, or what only Python can do: a ``stop``."""
+        return self._reason(tile, native.call(self.loop, tile.words.ctypes.data))
+
+    def _reason(self, tile: Tile, reason: int) -> int:
+        """Why a tile has stopped: a log that is full stops it by the limit."""
+        if reason == stop.LIMIT and self.simulator and self.simulator.interrupted(tile):
+            return stop.LOG_FULL
+        return reason
+
+    def check_limit(self, tile: Tile, limit: int) -> None:
+        """Fault for a tile that has executed as many instructions as it may."""
+        if tile.retired >= limit:
+            text = f"stopped after {tile.retired} instructions, the limit given"
+            raise self.traffic.fault(tile, text + self.traffic.looking_for(tile))
+
+    def serve(self, tile: Tile, reason: int) -> None:
+        """Do what ``enter`` came back for, or enter the program's trap handler; Fault when it has none."""
+        try:
+            self._handle(tile, reason)
+        except Refused as refused:
+            self._refuse(tile, refused.reason)
+        except Fault:
+            if not trap.take(tile, self.codes[tile.number], reason):
+                raise
+
+    def _handle(self, tile: Tile, reason: int) -> None:
+        """Do what the compiled loop left at the tile's program counter; Fault when that is not possible."""
+        if reason == stop.KERNEL:
+            self.slots.fill(tile.detail[0])
+        elif reason == stop.CONTROL:
+            self.traffic.start(tile, tables.records()[tile.detail[0]])
+        elif reason == stop.CSR:
+            self._access_csr(tile)
+        elif reason == stop.SYSTEM:
+            self._system(tile)
+        elif reason == stop.FENCE_I:
+            self._fetch_again(tile)
+        elif reason == stop.MEMORY:
+            self._access_register(tile)
+        elif reason == stop.LOG_FULL and self.simulator:
+            self.simulator.advance()
+        else:
+            self._refuse(tile, reason)
+
+    def _access_csr(self, tile: Tile) -> None:
+        """Execute an instruction on a control and status register."""
+        record, values = self._decode(tile)
+        if values["csr"] in CLOCKS and not self._look_at_time(tile, register=False):
+            return
+        hart = self.machine.hartid(0, tile.number)
+        if not environment.csr_instruction(tile, record, values, hart):
+            name = rv.CSR_NAMES.get(values["csr"], "which does not exist")
+            what = "read" if name not in rv.CSRS else "write"
+            text = f"{record.mnemonic}: cannot {what} CSR 0x{values['csr']:x}, {name}"
+            raise self.traffic.fault(tile, text)
+
+    def _access_register(self, tile: Tile) -> None:
+        """Execute a load or store to a register of a device; Fault when there is no such register."""
+        address = tile.detail[0] & (1 << 64) - 1
+        device = _find_device(self.devices, address)
+        record, values = self._decode(tile)
+        store = record.kind == "store"
+        if isinstance(device, pmu.NccPmu) and device.needs_time(tile, address - device.base, store):
+            if not self._look_at_time(tile, register=True):
+                return
+            if self.simulator is None and record.kind == "load":
+                text = "the counter counts time: run with --timed (System(timed=True))"
+                raise self.traffic.fault(tile, text)
+        if device is None or not _transfer(device, tile, record, values, address - device.base):
+            raise fault(self.image, tile, stop.MEMORY)
+        tile.advance(_SCALAR_BYTES)
+
+    def _look_at_time(self, tile: Tile, register: bool) -> bool:
+        """Whether ``tile.moment`` says what the tile's program finds now; else the tile has to wait.
+
+        ``register``: it reads a register of a unit, not a CSR. Without simulated time there is no moment, and
+        nothing to wait for.
+        """
+        if self.simulator is not None:
+            tile.moment = self.simulator.moment(tile, register)
+        return self.simulator is None or tile.moment is not None
+
+    def _decode(self, tile: Tile) -> tuple[rv.Scalar, dict[str, int]]:
+        return self.codes[tile.number].scalar(tile.pc)
+
+    def _fetch_again(self, tile: Tile) -> None:
+        """Execute fence.i: the tile runs the text that DDR holds now."""
+        code = fetch_again(self.codes[tile.number], partial(self.memories.core_bytes, tile.number))
+        code = self.codes[tile.number] = self._marks.marked(code)
+        code.install(tile.words)
+        tile.advance(_SCALAR_BYTES)
+
+    def _refuse(self, tile: Tile, reason: int) -> None:
+        """Raise the exception of a refused engine instruction and go on after it, or Fault."""
+        refusal = fault(self.image, tile, reason)
+        if self.sanitizer and reason == stop.END:
+            self.sanitizer.note_wrong_end(tile)
+        engine = ncc.refused_engine(reason, tile.detail)
+        bit = None if engine is None else ncc.exception_bit(engine, reason, tile.detail)
+        if engine is None or bit is None:
+            raise refusal
+        stops = pmu.notes_exceptions(tile, engine) and self.engines.note_exception(tile, 1 << bit)
+        if stops or self.on_exception == "stop":
+            raise refusal
+        code = self.codes[tile.number]
+        at = tile.pc - code.base
+        found = decode(code.text[at : at + _LONGEST].tobytes())
+        tile.advance(found.size if isinstance(found, Decoded) else _SCALAR_BYTES)
+
+    def _system(self, tile: Tile) -> None:
+        record, _ = self._decode(tile)
+        if record.mnemonic == "mret":
+            trap.leave(tile)
+            return
+        if record.mnemonic != "ecall":
+            raise self.traffic.fault(tile, f"{record.mnemonic}: there is no debugger")
+        if trap.has_handler(tile) and not environment.knows_call(tile):
+            text = "ecall: the environment has no such call, and the program handles traps"
+            raise self.traffic.fault(tile, text)
+        pc = tile.pc
+        environment.environment_call(tile, partial(self.memories.core_bytes, tile.number))
+        if tile.status is Status.EXITED:
+            reason = self.engines.finish(tile)
+            if reason >= 0:
+                raise fault(self.image, tile, reason)
+            for observer in self.observers:
+                observer.exited(tile)
+            if tile.exit_code:
+                text = f"the program exited with status {tile.exit_code}"
+                raise Fault(f"{place(self.image, tile, pc)}: {text}")
+
+
+def _find_device(devices: Sequence[Device], address: int) -> Device | None:
+    """The device at a core address."""
+    return next((d for d in devices if d.base <= address < d.base + d.size), None)
+
+
+def _transfer(device: Device, tile: Tile, record: rv.Scalar, values: dict[str, int], offset: int) -> bool:
+    """Whether the device took a load or store."""
+    if any(field.kind == "float" for field in record.fields):
+        return False  # registers of devices answer loads and stores of x registers only (proposed)
+    if record.kind == "store":
+        value = int(record.body(tile.register(values["rs2"])))
+        return device.store(tile, offset, record.width, value)
+    raw = device.load(tile, offset, record.width)
+    if raw is not None:
+        tile.set_register(values["rd"], record.body(raw))
+    return raw is not None

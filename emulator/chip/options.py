@@ -1,0 +1,60 @@
+"""The options of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+if TYPE_CHECKING:
+    from emulator.timing.slices import Sink
+
+OnException = Literal["stop", "drop"]
+WriteSpan = Literal["exact", "hostile"]
+NePost = Literal["ignore", "proposed"]
+Show = Callable[[int, bytes], None]
+
+
+class RunOptions(TypedDict, total=False):
+    """Keyword arguments of ``System``, ``Program.start`` and ``Program.run``."""
+
+    serial: bool
+    """Workers start in serial mode: every instruction waits for all older ones of its worker."""
+    threads: int
+    """Host threads that share the tiles; results do not depend on how many there are."""
+    on_exception: OnException
+    """What happens to an engine instruction that is refused. ``stop``: the run ends. ``drop``: the exception
+    register shows it, nothing is executed, and the program goes on (docs/isa.md, Exceptions; proposed)."""
+    show: Show
+    """Receives (file, data) of what the program writes to the files 1 and 2."""
+    write_span: WriteSpan
+    """``hostile`` spoils the rest of the last line of every CT and NE result (docs/isa.md, Memories and
+    addresses)."""
+    ne_post: NePost
+    """``proposed``: the matrix engine's bias, scale and activation of float formats take part. ``ignore``:
+    they change nothing, as on the board (docs/isa.md, Post-processing)."""
+    translate: bool
+    """Frequent parts of the program become machine code; that is faster and changes nothing else."""
+    strict: bool
+    """Look for hazards (docs/strict.md); the tiles run on one host thread then."""
+    timed: bool | None
+    """Simulate time beside the run (docs/timing.md). None: when there are sinks or the program reads time."""
+    sinks: Sequence[Sink]
+    """What receives the slices of simulated time."""
+
+
+def discard(file: int, data: bytes) -> None:
+    """Discard what a program writes."""
+
+
+DEFAULTS: RunOptions = {
+    "serial": False,
+    "threads": 1,
+    "on_exception": "stop",
+    "show": discard,
+    "write_span": "exact",
+    "ne_post": "ignore",
+    "translate": True,
+    "strict": False,
+    "timed": None,
+    "sinks": (),
+}

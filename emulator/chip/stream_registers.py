@@ -1,0 +1,141 @@
+"""The registers of a tile's streams, and the words by which tiles send packet counter updates."""
+
+from __future__ import annotations
+
+from emulator.tile.events import Packet
+from emulator.tile.tile import Tile
+
+from .stream import COUNT_MASK, PACKETS, STREAMS, Fsm, Update
+from .traffic import Traffic
+
+FSM_BASE, FSM_BYTES = 0x62_0000, 0x1_0000
+UPDATE_BASE, UPDATE_BYTES = 0x67_0000, 4
+REMOTE_BASE, REMOTE_STRIDE = 0x80_0000_0000, 0x80_0000
+"""Registers of tile t, as other tiles see them, start at REMOTE_BASE + t * REMOTE_STRIDE (spec)."""
+MAX_PACKET = 0x80_0000
+"""Longest packet of a stream, in bytes."""
+_CONFIG, _CHECK, _BASES, _STATUS, _READY, _COUNTS = 0x0E8, 0x1E8, 0x1F0, 0x6A8, 0x7A8, 0x8A8
+_END = _COUNTS + 4 * STREAMS * PACKETS
+_WORD, _CONFIG_BITS = (1 << 32) - 1, 0x9FFF_FFFF
+_UPDATE_BITS = 1 | 31 << 4 | 63 << 12
+
+
+class StreamWindow:
+    """The stream registers of a tile, 32 bits each."""
+
+    base, size = FSM_BASE, FSM_BYTES
+
+    def __init__(self, traffic: Traffic) -> None:
+        self.streams, self.traffic = traffic.dte.streams, traffic
+
+    def load(self, tile: Tile, offset: int, size: int) -> int | None:
+        if size != 4 or offset % 4:
+            return None
+        fsm = self.streams[tile.number]
+        if _STATUS <= offset < _STATUS + 8:
+            value = fsm.status() >> 8 * (offset - _STATUS) & _WORD
+            self.traffic.poll(tile, "STREAM_STA", found=False)
+            for stream in (n for n, ready in enumerate(fsm.ready) if ready):
+                self._seen(tile, stream)
+            return value
+        if _READY <= offset < _READY + 4 * STREAMS:
+            stream = offset - _READY >> 2
+            self.traffic.poll(
+                tile, f"PACKET_STA of stream {stream}", fsm.ready[stream] == fsm.all_ready(stream)
+            )
+            if fsm.ready[stream]:
+                self._seen(tile, stream)
+            return fsm.ready[stream]
+        if _COUNTS <= offset < _END:
+            stream, packet = divmod(offset - _COUNTS >> 2, PACKETS)
+            count = fsm.counts[stream * PACKETS + packet]
+            what = f"PACKET_CNT of stream {stream}, packet {packet}"
+            self.traffic.poll(tile, what, count == fsm.length(stream))
+            if count:
+                self._seen(tile, stream)
+            return count
+        return self._configured(fsm, offset)
+
+    def _seen(self, tile: Tile, stream: int) -> None:
+        for observer in self.traffic.observers:
+            observer.arrival_seen(tile, stream)
+
+    def _configured(self, fsm: Fsm, offset: int) -> int | None:
+        if _CONFIG <= offset < _CONFIG + 4 * STREAMS:
+            return fsm.config[offset - _CONFIG >> 2]
+        if _CHECK <= offset < _CHECK + 8:
+            return fsm.check >> 8 * (offset - _CHECK) & _WORD
+        if _BASES <= offset < _BASES + 8 * STREAMS:
+            stream, high = divmod(offset - _BASES, 8)
+            return fsm.bases[stream] >> 8 * high & _WORD
+        return None
+
+    def store(self, tile: Tile, offset: int, size: int, value: int) -> bool:
+        if size != 4 or offset % 4:
+            return False
+        fsm = self.streams[tile.number]
+        if _CONFIG <= offset < _CONFIG + 4 * STREAMS:
+            stream = offset - _CONFIG >> 2
+            fsm.config[stream] = self._checked_config(tile, stream, value)
+        elif _CHECK <= offset < _CHECK + 8:
+            fsm.check = _with_word(fsm.check, offset - _CHECK, value)
+        elif _BASES <= offset < _BASES + 8 * STREAMS:
+            stream, high = divmod(offset - _BASES, 8)
+            fsm.bases[stream] = _with_word(fsm.bases[stream], high, value)
+        elif _READY <= offset < _READY + 4 * STREAMS:
+            fsm.ready[offset - _READY >> 2] &= ~value
+        elif _COUNTS <= offset < _END:
+            stream, packet = divmod(offset - _COUNTS >> 2, PACKETS)
+            if value not in (_WORD, COUNT_MASK):
+                found = f"PACKET_CNT of stream {stream}, packet {packet}: found 0x{value:x}"
+                raise self.traffic.fault(tile, f"{found}, expected all ones, which clear it")
+            fsm.counts[stream * PACKETS + packet] = 0
+        else:
+            return False
+        return True
+
+    def _checked_config(self, tile: Tile, stream: int, value: int) -> int:
+        """A value for STREAM_CFG; Fault when it makes no sense."""
+        length = value & COUNT_MASK
+        if value & ~_CONFIG_BITS or length > MAX_PACKET or (value >> 31 and not length):
+            found = f"STREAM_CFG of stream {stream}: found 0x{value:x}"
+            allowed = f"expected a packet length (bits 23:0) of 1..0x{MAX_PACKET:x} and bits 30:29 zero"
+            raise self.traffic.fault(tile, f"{found}, {allowed}")
+        return value
+
+
+def _with_word(old: int, byte: int, value: int) -> int:
+    """A pair of 32-bit words with the low (byte 0) or the high one (byte 4) replaced."""
+    return old & ~(_WORD << 8 * byte) | value << 8 * byte
+
+
+class PacketUpdates:
+    """The packet counter update word of the own tile, or (``remote``) of every tile as others see it."""
+
+    def __init__(self, traffic: Traffic, remote: bool) -> None:
+        self.traffic, self.remote = traffic, remote
+        self.base, self.size = (REMOTE_BASE, REMOTE_STRIDE << 16) if remote else (UPDATE_BASE, UPDATE_BYTES)
+
+    def load(self, tile: Tile, offset: int, size: int) -> int | None:
+        return None
+
+    def store(self, tile: Tile, offset: int, size: int, value: int) -> bool:
+        number, register = tile.number, offset
+        if self.remote:
+            number, register = offset // REMOTE_STRIDE, offset % REMOTE_STRIDE - UPDATE_BASE
+        if size != 4 or register:
+            return False
+        tiles = len(self.traffic.tiles)
+        if number >= tiles:
+            text = f"packet counter update of tile {number}, expected 0..{tiles - 1}"
+            raise self.traffic.fault(tile, text)
+        if not value & 1 or value & ~_UPDATE_BITS:
+            found = f"packet counter update: found 0x{value:x}"
+            raise self.traffic.fault(tile, f"{found}, expected 1 | packet << 4 | stream << 12")
+        packet = Packet(value >> 12 & 63, value >> 4 & 31)
+        text = f"packet counter update: stream {packet.stream} of tile {number} has no packet {packet.number}"
+        refusal = str(self.traffic.fault(tile, text))
+        for observer in self.traffic.observers:
+            observer.update_sent(tile, number, packet)
+        self.traffic.later(tile, Update(number, packet, refusal))
+        return True

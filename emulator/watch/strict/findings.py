@@ -1,0 +1,107 @@
+"""What the compiled checks have found, as hazards in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from asm.image import Image
+from emulator.core.code import Code
+from emulator.engines import tables
+from emulator.memory import shadow_words as layout
+from emulator.memory.words import get
+from tx8isa.machine.description import Machine
+from tx8isa.table import scalar as rv
+
+from . import access
+from .agents import Agents
+from .hazards import RACE, SPAN, UNFINISHED, UNINITIALISED, WATCHDOG, Hazard, Site, make_site
+
+Words = npt.NDArray[np.int64]
+
+
+class Findings:
+    """The pairs of accesses that compiled code has noted in its tables.
+
+    ``context`` holds the words of ``shadow_words``; ``codes`` is the program of each tile, which may change
+    while it runs.
+    """
+
+    def __init__(self, context: Words, machine: Machine, image: Image, codes: Sequence[Code]) -> None:
+        self.context, self.machine, self.image, self.codes = context, machine, image, codes
+        self.agents = Agents(machine)
+        self.pairs = np.zeros((layout.MOST_PAIRS, layout.PAIR_WORDS), np.int64)
+        self._index = np.zeros(layout.INDEX_WORDS, np.int64)
+        context[layout.PAIRS] = self.pairs.ctypes.data
+        context[layout.PAIR_INDEX] = self._index.ctypes.data
+
+    def hazards(self) -> Iterator[tuple[int, Hazard]]:
+        """(sequence number, hazard) of every pair."""
+        for row in self.pairs[: int(self.context[layout.PAIR_COUNT])].tolist():
+            yield row[layout.P_SEQUENCE], self._hazard(row)
+
+    def _hazard(self, row: list[int]) -> Hazard:
+        kind, space = row[layout.P_KIND], row[layout.P_SPACE]
+        base = self.machine.windows.ddr_engine if space == layout.IN_DDR else 0
+        memory = "DDR" if space == layout.IN_DDR else f"SPM of tile {space}"
+        first, last = base + row[layout.P_FIRST], base + row[layout.P_LAST]
+        at = self._site(row[layout.P_ACCESS])
+        other = self._site(row[layout.P_OTHER]) if row[layout.P_OTHER] else None
+        if kind == layout.OVERDUE:
+            cycles, limit = row[layout.P_FIRST], row[layout.P_LAST]
+            what = f"takes about {cycles} cycles, and the watchdog ends it after {limit}"
+            fix = "make several commands of it"
+            return Hazard(WATCHDOG, at, None, "", 0, -1, what, fix, row[layout.P_COUNT])
+        where = f"0x{first:x}..0x{last:x} of {'DDR' if base else f'the SPM of tile {space}'}"
+        name, what, fix = _words(kind, at, other, where)
+        return Hazard(name, at, other, memory, first, last, what, fix, row[layout.P_COUNT])
+
+    def _site(self, number: int) -> Site:
+        """The instruction of an access."""
+        at = access.access_at(int(self.context.ctypes.data), number)
+        agent, pc, what = (get(at, word) for word in (layout.A_AGENT, layout.A_PC, layout.A_WHAT))
+        tile, worker = self.agents.owner(agent)
+        if what >= 0:
+            name = tables.records()[what].mnemonic
+        elif what == layout.COPY:
+            name = "DTE copy"
+        else:
+            name = self.codes[tile].scalar(pc)[0].mnemonic
+        return make_site(self.image, tile, pc, name, worker)
+
+
+def _words(kind: int, at: Site, other: Site | None, where: str) -> tuple[str, str, str]:
+    """Kind, description and remedy of a hazard about the bytes ``where``."""
+    if other is None:
+        return UNINITIALISED, f"reads {where}, which nothing has written", "write them first, or read less"
+    if kind == layout.SPOILED:
+        what = f"reads {where}, which lie behind the result of {other.text} in its last 256-byte line"
+        return SPAN, what, "keep nothing in that line, or write these bytes after it"
+    name = UNFINISHED if _of_one_tile(at, other) else RACE
+    verbs = {layout.READ_WRITE: ("reads", "writing"), layout.WRITE_WRITE: ("writes", "writing")}
+    verb, doing = verbs.get(kind, ("writes", "reading"))
+    return name, f"{verb} {where}, which {other.text} may still be {doing}", _order(at, other)
+
+
+def _of_one_tile(at: Site, other: Site) -> bool:
+    """Whether the core or the DTE of a tile meets its engines or its DTE: no race of workers or tiles."""
+    return at.tile == other.tile and (at.worker is None or other.worker is None)
+
+
+def _order(at: Site, other: Site) -> str:
+    """What would order two instructions."""
+    wait = "dte.wait"
+    if other.worker is not None:
+        wait = f"ncc.wait worker={other.worker}" if other.worker else "ncc.wait"
+    if at.tile == other.tile:
+        return f"insert '{wait}' before {at.place}"
+    meet = "and an ncc.barrier of both tiles between the two"
+    if other.name in _core_names():
+        return f"put an ncc.barrier of both tiles behind {other.place} and before {at.place}"
+    return f"insert '{wait}' behind {other.place}, {meet}"
+
+
+def _core_names() -> frozenset[str]:
+    return frozenset(record.mnemonic for record in rv.scalar_instructions())
