@@ -1,8 +1,8 @@
-"""The compiler: a graph of ONNX operators to tx8 assembly and a program image.
+"""The compiler: translates a graph of ONNX operators to tx8 assembly and a program image.
 
     compiler.compile("model.onnx", dtype="fp16") -> Program
 
-xDSL and NumPy are imported on first use, so that ``import compiler`` costs nothing.
+xDSL and NumPy are imported on first use, so that ``import compiler`` is fast.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def compile(
 ) -> Program:
     """Compile a graph, or the ONNX model or graph.json at a path.
 
-    ``dtype``: fp32, tf32, fp16 or bf16, by default the graph's own; ``tiles``: how many take part, by default
-    16; ``machine`` None is the TX81. ``patterns`` and ``search`` as the options of tx8cc (docs/groups.md).
-    GraphError for a graph that is wrong or cannot be compiled.
+    ``dtype`` is fp32, tf32, fp16 or bf16, by default the graph's own; ``tiles`` is how many tiles take part,
+    by default 16; ``machine`` is by default the TX81. ``patterns`` and ``search`` are the options of tx8cc
+    with these names (docs/groups.md). GraphError for a graph that is wrong or cannot be compiled.
     """
     from .driver import compile_graph
     from .frontend import load

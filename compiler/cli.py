@@ -1,4 +1,4 @@
-"""Command line: tx8cc."""
+"""The command tx8cc."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import compiler.tools.cache  # noqa: F401  (first: it notes when the process began)
-from compiler.tools.progress import Stages, timing_table
+from compiler.tools.options import check_usage, make_parser
+from compiler.tools.progress import ProgressLine, timing_table
 from tx8isa.errors import Tx8Error
 from tx8isa.tools.command_line import (
     interrupts_held,
@@ -31,122 +32,21 @@ if TYPE_CHECKING:
     from .driver import Program
     from .graph import Array, Graph
 
-VERSION = "0.1.0"
-"""As in pyproject.toml; importlib.metadata would cost start-up time."""
-
-_EXAMPLES = """examples:
-  tx8cc graph.json                                  writes graph/prog.s and graph/prog.bin beside it
-  tx8cc model.onnx --dtype fp16 -o build --run      runs it on random inputs, compares with the reference
-  tx8cc graph.json --run --input x=x.npy --output-dir out
-  tx8cc graph.json --print-ir-after layout -S
-  tx8cc examples/batchnorm/*.json --run --dtype fp16
-
-exit status: 0 done, and every output within its tolerance; 1 the input is at fault; 2 usage;
-3 the program faulted, or an output is wrong"""
-
 _COLLECT_AFTER = 1_000_000
-"""Objects between garbage collections: nearly all that a compilation makes is kept, and collecting as often
-as Python does by itself takes an eighth of the time."""
+"""Objects between garbage collections: a compilation keeps nearly all objects that it makes, and collecting
+as often as Python does by default takes an eighth of the time."""
 
 INPUT_AT_FAULT, USAGE, RUN_FAILED = 1, 2, 3
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="tx8cc",
-        description="Compile a graph of ONNX operators for the TX81.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add = parser.add_argument
-    add(
-        "graphs",
-        metavar="graph",
-        nargs="+",
-        help="an ONNX model (docs/onnx.md), a graph "
-        "(docs/graph_json.md), a program of torch.export, or several",
-    )
-    add(
-        "-o",
-        dest="output",
-        metavar="DIR",
-        help="folder of prog.s, prog.const and prog.bin (default: the "
-        "graph's name without suffix, beside it); with several graphs, of a folder for each",
-    )
-    add("--dtype", help="fp32, tf32, fp16 or bf16: how floats are stored and computed (default: the graph's)")
-    add("--tiles", type=int, metavar="N", help="tiles that take part (default: 16)")
-    add("--machine", metavar="FILE.toml", help="machine description (default: TX81)")
-    add("-S", dest="text_only", action="store_true", help="write the assembly text and no image")
-    _add_run_options(parser)
-    add(
-        "--search",
-        default="fast",
-        metavar="EFFORT",
-        help="how many ways of dividing the work among "
-        "tiles and in time are tried: off, fast or full (default: fast)",
-    )
-    add(
-        "--patterns",
-        default="default",
-        metavar="SET",
-        help="which operators run in one phase: default, none or FILE.toml (docs/compiler.md)",
-    )
-    add("--plan", metavar="FILE.json", help="divide the work as --save-plan wrote it, without search")
-    add("--save-plan", metavar="FILE.json", help="write how the work was divided")
-    add(
-        "--report",
-        metavar="FILE.json",
-        help="write groups, divisions, memory maps and cycles, "
-        "with --run also simulated ones; - for standard output",
-    )
-    add("--print-ir-after", metavar="PASS", help="print the module after a pass, or after all of them")
-    add("--timing", action="store_true", help="print how long every pass took")
-    add("--no-cache", action="store_true", help="compile again what was compiled before, and keep nothing")
-    add("-q", "--quiet", action="store_true", help="say nothing but errors and what was asked for")
-    add("-v", "--verbose", action="store_true", help="say what every pass did to the size of the module")
-    add("--version", action="version", version=f"tx8cc {VERSION}")
-    return parser
-
-
-def _add_run_options(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--run", action="store_true", help="run the program and compare its outputs with the reference")
-    add(
-        "--verify-nodes",
-        action="store_true",
-        help="run it so that every value can be seen, compare each "
-        "node with its reference, and write the first that differs as a graph of its own",
-    )
-    add(
-        "--input",
-        action="append",
-        default=[],
-        metavar="NAME=FILE.npy",
-        help="input for --run and --verify-nodes (default: random)",
-    )
-    add(
-        "--stats",
-        nargs="?",
-        const="text",
-        choices=("text", "json"),
-        help="with --run, print where the time went, in simulated cycles; with =json for machines",
-    )
-    add("--seed", type=int, default=0, metavar="N", help="of random inputs (default: 0)")
-    add(
-        "--output-dir",
-        metavar="DIR",
-        help="with --run, write one .npy file per output; with several graphs, into a folder for each",
-    )
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry point; the exit status is that of the help text."""
-    parser = _parser()
+    """The entry point; the help text lists the exit statuses."""
+    parser = make_parser()
     given = with_operand(with_value(arguments, "--stats", "text"), "--input")
     options = parser.parse_args(given)
-    _check_usage(parser, options)
+    check_usage(parser, options)
     gc.set_threshold(_COLLECT_AFTER)
-    atexit.register(gc.freeze)  # Python would look for garbage once more, which takes a tenth of a short run
+    atexit.register(gc.freeze)  # the collection at exit would take a tenth of a short run
     try:
         return max(_one_graph(options, Path(graph)) for graph in options.graphs)
     except KeyboardInterrupt:
@@ -155,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _one_graph(options: argparse.Namespace, graph: Path) -> int:
-    """Exit status of one graph; the others are compiled whatever it is."""
+    """Compile one graph; a failure is an exit status, so that the other graphs are compiled as well."""
     try:
         return _run(options, graph)
     except Tx8Error as error:
@@ -169,36 +69,9 @@ def _fail(text: str) -> int:
     return INPUT_AT_FAULT
 
 
-def _check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    stems = [Path(graph).stem for graph in options.graphs]
-    if len(set(stems)) < len(stems) and (options.output or options.output_dir):
-        parser.error("graphs of one name cannot share the folder of -o or --output-dir")
-    if options.print_ir_after not in (None, "all"):
-        from .driver import pass_names
-
-        names = pass_names()
-        if options.print_ir_after not in names:
-            wrong = f"'{options.print_ir_after}' is not all or one of {' '.join(names)}"
-            parser.error(f"argument --print-ir-after: {wrong}")
-    if not options.run and (options.output_dir or options.stats):
-        parser.error("--output-dir and --stats need --run")
-    if options.input and not (options.run or options.verify_nodes):
-        parser.error("--input needs --run or --verify-nodes")
-    if len(stems) > 1 and (options.plan or options.save_plan or options.report):
-        parser.error("--plan, --save-plan and --report are for a single graph")
-    if options.text_only and (options.run or options.verify_nodes):
-        wanted = "--run" if options.run else "--verify-nodes"
-        parser.error(f"-S makes no image that {wanted} could run")
-    if options.quiet and options.verbose:
-        parser.error("-q and -v: say nothing, or say more")
-    for argument in options.input:
-        if named_file(argument, ()) is None:
-            parser.error(f"argument --input: '{argument}' is not NAME=FILE.npy")
-
-
 def _run(options: argparse.Namespace, path: Path) -> int:
     with interrupts_held():
-        import compiler.driver  # noqa: F401  (now, as it takes most of the start)
+        import compiler.driver  # noqa: F401  (imported here because it takes most of the start)
 
         from .frontend import reader
 
@@ -221,29 +94,29 @@ def _run(options: argparse.Namespace, path: Path) -> int:
 
 
 def _compiled(options: argparse.Namespace, graph: Graph, machine: Machine) -> Program:
-    """The program, from the cache unless the passes are to be watched."""
+    """The program; it comes from the cache only if no option needs the passes to run."""
     from compiler.tools.cache import compile_cached
 
     from .driver import compile_graph, pass_names
 
     chosen = _options_of(options)
-    with Stages(graph.name, pass_names(), None if options.quiet else sys.stderr) as stages:
-        observer = _observer(options, stages)
+    with ProgressLine(graph.name, pass_names(), None if options.quiet else sys.stderr) as progress:
+        after_pass = _after_pass(options, progress)
         if options.no_cache:
             return compile_graph(
-                graph, machine=machine, after_pass=observer, watch=stages.searching, **chosen
+                graph, machine=machine, after_pass=after_pass, search_progress=progress.searching, **chosen
             )
 
         def say(text: str) -> None:
             if options.verbose:
                 print(f"tx8cc: {text}", file=sys.stderr)
 
-        watched = options.timing or options.print_ir_after or options.report or options.save_plan
-        return compile_cached(graph, machine, chosen, observer, say, not watched, stages.searching)
+        observed = options.timing or options.print_ir_after or options.report or options.save_plan
+        return compile_cached(graph, machine, chosen, after_pass, say, not observed, progress.searching)
 
 
 def _options_of(options: argparse.Namespace) -> dict[str, Any]:
-    """What ``compile_graph`` is told; all of it, with the files it names, is the name of a cached program."""
+    """The arguments of ``compile_graph`` that decide about the program: part of its key in the cache."""
     plan = Path(options.plan) if options.plan else None
     return {
         "dtype": options.dtype,
@@ -255,7 +128,7 @@ def _options_of(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _say(options: argparse.Namespace, text: str) -> None:
-    """Print for people: on standard error when standard output is for a machine."""
+    """Print a message for people: on standard error if JSON goes to standard output."""
     if options.stats == "json" or options.report == "-":
         print(text, file=sys.stderr)
     else:
@@ -263,18 +136,18 @@ def _say(options: argparse.Namespace, text: str) -> None:
 
 
 def _folder(options: argparse.Namespace, given: str, graph: Path) -> Path:
-    """A folder the user named; each of several graphs gets its own in it."""
+    """The folder that the user named, or a folder of its own in it for each of several graphs."""
     return Path(given) / graph.stem if len(options.graphs) > 1 else Path(given)
 
 
-def _observer(options: argparse.Namespace, stages: Stages) -> Callable[[str, ModuleOp], None]:
-    """What to do after each pass."""
+def _after_pass(options: argparse.Namespace, progress: ProgressLine) -> Callable[[str, ModuleOp], None]:
+    """The function that is called after every pass; it prints what the options ask for."""
     wanted = options.print_ir_after
 
     def after(name: str, module: ModuleOp) -> None:
-        stages.after_pass(name, module)
+        progress.after_pass(name, module)
         if options.verbose or wanted in (name, "all"):
-            stages.clear()
+            progress.clear()
         if options.verbose:
             print(f"tx8cc: pass {name}: {sum(1 for _ in module.walk())} operations", file=sys.stderr)
         if wanted in (name, "all"):
@@ -320,7 +193,7 @@ def _watch(options: argparse.Namespace) -> Watch:
 
 
 def _beside(options: argparse.Namespace, program: Program) -> dict[Path, list[bytes]]:
-    """What is written with the program: the plan, and the report if no run adds to it."""
+    """The files that are written with the program: the plan, and the report if no run completes it."""
     from compiler.search.plan import plan_text
 
     files: dict[Path, list[bytes]] = {}
@@ -354,7 +227,7 @@ def _inputs(options: argparse.Namespace, program: Program) -> dict[str, Array]:
 
 
 def _verify(options: argparse.Namespace, program: Program, folder: Path) -> int:
-    """Compare node by node; the first that differs is written to the folder ``wrong`` beside the program."""
+    """Verify every node; the first that differs is written to the folder ``wrong`` beside the program."""
     from compiler.tools.excerpt import write_excerpt
 
     from .driver import compile_graph

@@ -1,4 +1,4 @@
-"""From a graph to a program: the passes in order, then the text, then the image."""
+"""Compiles a graph: runs the passes, writes the assembly text and assembles it."""
 
 from __future__ import annotations
 
@@ -27,21 +27,22 @@ from tx8isa.tools.files import made_folder, write_together
 from .graph import Graph, GraphError, did_you_mean
 from .passes import PIPELINE
 from .patterns import load_patterns
-from .search import EFFORTS, Watch, read_plan
+from .search import EFFORTS, SearchProgress, read_plan
 
-#: Compute formats by the graph's float dtype, for those who do not choose.
 DEFAULT_DTYPE = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
+"""Compute formats by the graph's float dtype, used when no format is chosen."""
 DEFAULT_TILES = 16
 DEFAULT_SEARCH = "fast"
 _BARRIER_TILES = 64
 """A barrier names its tiles by the bits of one register."""
 
 AfterPass = Callable[[str, ModuleOp], None]
+"""Is called after every pass with its name and the module."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """A compiled graph. ``constants`` are the bytes of the file that the text includes as ``prog.const``."""
+    """A compiled graph. The text includes ``constants`` as the file ``prog.const``."""
 
     graph: Graph
     dtype: str
@@ -53,18 +54,20 @@ class Program:
     timing: dict[str, float] = field(default_factory=dict)
     """Seconds per pass, and of the assembler."""
     report: Report | None = None
-    """What was decided; None for a program from the cache."""
+    """The decisions of the compilation; None for a program from the cache."""
 
     @cached_property
     def image_file(self) -> Sequence[bytes]:
-        """The bytes of prog.bin, in pieces: constants are large, and the image has them already."""
+        """The bytes of prog.bin in pieces, so that large constants, which the image has, are not copied."""
         return image_parts(self.image)
 
     def write(
         self, folder: Path, text_only: bool = False, more: Mapping[Path, Sequence[bytes]] | None = None
     ) -> None:
-        """Write prog.s, prog.const, unless ``text_only`` prog.bin, and ``more`` files in their pieces: all of
-        them whole, or none."""
+        """Write prog.s, prog.const, prog.bin unless ``text_only``, and ``more`` files, given in pieces.
+
+        Either all files are written or none.
+        """
         files: dict[Path, Sequence[bytes]] = {
             folder / CONSTANTS_FILE: [self.constants],
             folder / "prog.s": [self.text.encode()],
@@ -84,20 +87,21 @@ def compile_graph(
     patterns: str = "default",
     search: str = DEFAULT_SEARCH,
     plan: Path | None = None,
-    watch: Watch | None = None,
+    search_progress: SearchProgress | None = None,
 ) -> Program:
     """Compile a checked graph.
 
     ``dtype`` (fp32, tf32, fp16, bf16) is the format in which floats are stored and computed, by default that
-    of the graph's first float input. ``tiles`` take part in the work: by default 16, or all of a smaller
-    machine. ``after_pass`` sees the module after every pass, ``watch`` hears of the search. ``patterns``
-    names a set of patterns or a file of them (docs/compiler.md); ``none`` keeps operations apart. ``search``
-    (off, fast, full) says how many ways of dividing the work are tried; a ``plan`` of an earlier compilation
-    takes its place. GraphError for what cannot be compiled.
+    of the graph's first float input. ``tiles`` is how many tiles take part: by default 16, or all of a
+    smaller machine. ``after_pass`` is called after every pass, ``search_progress`` before every candidate of
+    the search. ``patterns`` names a set of patterns or a file of them (docs/groups.md); with ``none`` every
+    operation has a phase of its own. ``search`` (off, fast, full) says how many ways of dividing the work are
+    tried; a ``plan`` of an earlier compilation takes its place. GraphError for a graph that cannot be
+    compiled.
     """
     dtype = dtype or default_dtype(graph)
     context = context_of(graph, dtype, tiles, machine, patterns, search, plan)
-    context.watch = watch
+    context.search_progress = search_progress
     machine, tiles = context.machine, context.tiles
     timing: dict[str, float] = {}
     module = _run_passes(context, timing, after_pass)
@@ -107,7 +111,7 @@ def compile_graph(
     image = _assemble(text, constants, machine)
     records = foreign_buffers(context, module, image)
     if records:
-        # Records place nothing, so the rest stays as it is; a program needs an instruction.
+        # Records take no memory, so the other addresses do not change. A program needs an instruction.
         text += records
         recorded = _assemble(f"        ecall\n{records}", b"", machine).buffers
         image = replace(image, buffers=(*image.buffers, *recorded))
@@ -125,7 +129,7 @@ def context_of(
     search: str = DEFAULT_SEARCH,
     plan: Path | None = None,
 ) -> Context:
-    """What the passes begin with; the arguments are those of :func:`compile_graph`."""
+    """The context in which the passes start; the arguments are those of :func:`compile_graph`."""
     machine = machine if machine is not None else load_machine(None)
     tiles = min(DEFAULT_TILES, machine.tiles) if tiles is None else tiles
     most = min(machine.tiles, _BARRIER_TILES)
@@ -147,7 +151,7 @@ def context_of(
 
 
 def default_dtype(graph: Graph) -> str:
-    """The compute format that loses nothing of the graph's first float tensor."""
+    """The compute format of the graph's first float tensor; fp32 if it has none."""
     names = [tensor.dtype for tensor in (*graph.inputs, *graph.outputs) if tensor.is_float]
     return DEFAULT_DTYPE[names[0]] if names else "fp32"
 
@@ -192,5 +196,5 @@ def _assemble(text: str, constants: bytes, machine: Machine) -> Image:
 
 
 def pass_names() -> Sequence[str]:
-    """Names of the passes, in order."""
+    """The names of the passes, in order."""
     return [step.name for step in PIPELINE]

@@ -1,1 +1,4 @@
-"""The tx8be dialect: a graph on its way to the chip."""
+"""The tx8be dialect: the intermediate form of a graph, in xDSL.
+
+Operations and types are here; the passes (``compiler/passes``) work on them.
+"""

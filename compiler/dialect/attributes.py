@@ -40,7 +40,7 @@ _DTYPES = {element: dtype for dtype, element in _ELEMENTS.items()}
 
 
 def encoded(value: AttrValue) -> Attribute:
-    """An attribute of a graph node; numbers keep all their digits."""
+    """A value of a graph node as an attribute; numbers keep all their digits."""
     if isinstance(value, int):
         return IntegerAttr(value, i64)
     if isinstance(value, float):
@@ -51,7 +51,7 @@ def encoded(value: AttrValue) -> Attribute:
 
 
 def decoded(attribute: Attribute) -> Any:
-    """The value that ``encoded`` was given; ValueError for an attribute it does not make."""
+    """The value of an attribute that ``encoded`` made; ValueError for any other attribute."""
     if isinstance(attribute, IntegerAttr):
         return attribute.value.data
     if isinstance(attribute, FloatAttr):
@@ -64,13 +64,13 @@ def decoded(attribute: Attribute) -> Any:
 
 
 def encoded_array(array: Array) -> DenseIntOrFPElementsAttr:
-    """An array of one of the graph's element types."""
+    """An array as an attribute; its element type must be one of the graph's."""
     kind = TensorType(_ELEMENTS[array.dtype], array.shape)
     return DenseIntOrFPElementsAttr.from_list(kind, array.reshape(-1).tolist())
 
 
 def decoded_array(attribute: Attribute) -> Array:
-    """The array that ``encoded_array`` was given; ValueError for another attribute."""
+    """The array of an attribute that ``encoded_array`` made; ValueError for any other attribute."""
     if not isinstance(attribute, DenseIntOrFPElementsAttr) or attribute.get_element_type() not in _DTYPES:
         raise ValueError(f"{attribute} is no array of an element type of graphs")
     dtype = _DTYPES[attribute.get_element_type()]

@@ -1,4 +1,4 @@
-"""The operation between two orders in which a tensor lies in DDR."""
+"""The operation that changes the order of a tensor in DDR."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .types import blockable, format_of, order_of, shape_of
 
 @irdl_op_definition
 class ChannelNormOp(TensorOperation):
-    """The same values in another order in DDR, in another float format, or both; the types say which."""
+    """Stores a tensor in another order, another float format, or both: the two types say which."""
 
     name = "tx8be.channel_norm"
 

@@ -1,4 +1,4 @@
-"""Groups: operations that run in one phase, between their loads from DDR and the store of their result."""
+"""Groups: operations that run in one phase, with the loads of operands and the store of the result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .tensor import TensorOperation
 
 @irdl_op_definition
 class LoadVarOp(TensorOperation):
-    """A tensor that another phase computed, or a graph input, from DDR to the scratchpad."""
+    """Loads a graph input, or a tensor that another phase computed, from DDR into the scratchpad."""
 
     name = "tx8be.load_var"
 
@@ -25,8 +25,10 @@ class LoadVarOp(TensorOperation):
 
 @irdl_op_definition
 class LoadConstOp(TensorOperation):
-    """A constant of the graph; ``node`` is its name. In a group, with an operand: from DDR to the
-    scratchpad."""
+    """A constant of the graph; ``node`` is its name.
+
+    In a group it has an operand, the constant, and loads it from DDR into the scratchpad.
+    """
 
     name = "tx8be.load_const"
 
@@ -38,7 +40,7 @@ class LoadConstOp(TensorOperation):
 
 @irdl_op_definition
 class StoreVarOp(TensorOperation):
-    """The result of a group, from the scratchpad to DDR."""
+    """Stores the result of a group from the scratchpad to DDR."""
 
     name = "tx8be.store_var"
 
@@ -63,13 +65,13 @@ Move = LoadVarOp | LoadConstOp | StoreVarOp
 
 @irdl_op_definition
 class GroupOp(TensorOperation):
-    """Operations that one phase runs: an anchor with pointwise steps, pointwise operations, or a single one.
+    """The operations of one phase: an anchor with pointwise steps, a chain, a stack, or a single operation.
 
-    The region has an argument per operand and sees nothing else. Members stand in order; all but the last
-    are used inside only. ``node`` is that of the first member that is no cast, the anchor if there is one.
-    ``tag`` names the pattern that made the group, ``template`` is a number that equal groups share. ``cut``
-    says how the work is divided (tiles, sizes, choices), ``estimate`` the cycles this should take,
-    ``spm_size`` the scratchpad bytes.
+    The region has one argument per operand and uses no other value from outside. Only the result of the last
+    member is used outside of the group. ``node`` is that of the first member that is not a cast, which is the
+    anchor if there is one. ``tag`` names the pattern that made the group, ``template`` is a number that equal
+    groups share. ``cut`` says how the work is divided (tiles, sizes, choices), ``estimate`` how many cycles
+    that is expected to take, ``spm_size`` how many bytes of the scratchpad it needs.
     """
 
     name = "tx8be.group"
@@ -83,16 +85,16 @@ class GroupOp(TensorOperation):
 
     @property
     def members(self) -> list[TensorOperation]:
-        """The operations between loads and store."""
+        """The operations between the loads and the store."""
         return [op for op in tensor_operations(self.body.block) if not isinstance(op, Move)]
 
     @property
     def last(self) -> TensorOperation:
-        """The member whose result is the group's."""
+        """The member whose result is that of the group."""
         return self.members[-1]
 
     def outer(self, value: SSAValue) -> SSAValue | None:
-        """The operand of the group that a value inside stands for; None for what a member computed."""
+        """The operand of the group that a value inside its region is; None for the result of a member."""
         if isinstance(value.owner, LoadVarOp | LoadConstOp):
             value = value.owner.operands[0]
         if isinstance(value, BlockArgument) and value.owner is self.body.block:
@@ -148,12 +150,12 @@ def _check_cut(group: GroupOp, cut: DictionaryAttr) -> None:
 
 
 def tensor_operations(block: Block) -> Iterator[TensorOperation]:
-    """The operations on tensors of a block, in order; the block may be changed while it is walked."""
+    """The tensor operations of a block, in order; the block may be changed during the iteration."""
     yield from [op for op in block.ops if isinstance(op, TensorOperation)]
 
 
 def new_group(members: list[TensorOperation], node: StringAttr, tag: str, outside: list[SSAValue]) -> GroupOp:
-    """A group of detached ``members``, in which ``outside`` are its operands; not inserted anywhere yet."""
+    """A group of the detached ``members`` with the operands ``outside``, which the caller has to insert."""
     block = Block(arg_types=[value.type for value in outside])
     inside = dict(zip(outside, block.args, strict=True))
     for member in members:

@@ -1,8 +1,8 @@
 """Operations of the tx8be dialect; those of graph operators are made from the operators' records.
 
-``node`` names the graph node an operation stands for, ``operands_at`` says which operand of the
-specification each operand is (those known when compiling are attributes of the node, not operands here).
-``layout_str``, ``tile_parallel``, ``chip_parallel`` and ``dev_info`` are filled in by the passes.
+``node`` names the graph node that an operation computes, ``operands_at`` says which operand of the
+specification each operand is (an operand whose value is known when compiling is an attribute, not an
+operand). The passes fill in ``layout_str``, ``tile_parallel``, ``chip_parallel`` and ``dev_info``.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class OutputOp(TensorOperation):
 
 @irdl_op_definition
 class CastOp(TensorOperation):
-    """The same values in another format, or a copy."""
+    """Converts a tensor to another format, or copies it."""
 
     name = "tx8be.cast"
 
 
 @irdl_op_definition
 class SubgraphOp(IRDLOperation):
-    """The operations that one program runs, in order."""
+    """The operations of one program, in the order in which they run."""
 
     name = "tx8be.subgraph"
     body = region_def("single_block")
@@ -59,9 +59,9 @@ class SubgraphOp(IRDLOperation):
 class NodeOperation(TensorOperation):
     """An operator of the specification.
 
-    ``onnx`` has its attributes, ``known`` the operands whose values fix the code, by position. ``dtypes``
-    are the element types in the specification: of every operand ("" where one was left away), then of the
-    results, whose names are ``values`` ("" for one that is not wanted).
+    ``onnx`` has its attributes; ``known`` has, by position, the operands whose values must be known when
+    compiling. ``dtypes`` has the element types of the specification, first of the operands ("" for one that
+    is omitted), then of the results. ``values`` has the names of the results ("" for one that is not used).
     """
 
     known = opt_attr_def(DictionaryAttr)
@@ -70,7 +70,7 @@ class NodeOperation(TensorOperation):
 
     @property
     def operator(self) -> str:
-        """Its name in the specification."""
+        """The name of the operator in the specification."""
         return _OPERATOR_NAMES[self.name]
 
     @property
@@ -88,8 +88,8 @@ def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
-#: Names that operations of the dialect's own have taken.
 _RENAMED = {"Cast": "convert"}
+"""Operators whose names belong to other operations of the dialect."""
 _OPERATOR_NAMES = {f"tx8be.{_RENAMED.get(name, _snake(name))}": name for name in OPERATORS}
 
 
@@ -101,8 +101,8 @@ def _operation(operator: str) -> type[NodeOperation]:
 
 
 class _NodeOperations(Mapping[str, type[NodeOperation]]):
-    """The classes by operator. Each is made when it is first asked for: a network needs few of them, and
-    making all takes longer than most passes."""
+    """The operation classes by operator. A class is made when it is first looked up: a network needs few of
+    them, and making all takes longer than most passes."""
 
     def __getitem__(self, operator: str) -> type[NodeOperation]:
         if operator not in OPERATORS:
@@ -126,7 +126,7 @@ OWN_OPERATIONS: list[type[Operation]] = [
 
 @cache
 def tx8be() -> Dialect:
-    """The dialect with all its operations, for those who read it as text."""
+    """The dialect with all its operations, which a parser of textual IR needs."""
     return Dialect("tx8be", [*OWN_OPERATIONS, *NODE_OPERATIONS.values()], [TF32Type])
 
 

@@ -1,4 +1,4 @@
-"""What all operations of the dialect that work on tensors share."""
+"""The base class of the dialect's operations on tensors."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from .types import format_of, order_of
 
 
 class TensorOperation(IRDLOperation):
-    """``node`` names the graph node an operation stands for; the passes fill in the attributes from
-    ``layout_str`` on. With ``barrier`` the phase waits until all tiles have come so far."""
+    """An operation on tensors.
+
+    ``node`` names the graph node that it computes; the passes fill in the attributes from ``layout_str`` on.
+    With ``barrier`` its phase begins by waiting for all tiles.
+    """
 
     arguments = var_operand_def()
     products = var_result_def()
@@ -26,19 +29,19 @@ class TensorOperation(IRDLOperation):
 
     @property
     def op(self) -> str:
-        """Key of the operation's lowering."""
+        """The key of the operation's lowering in ``LOWERINGS``."""
         return self.name
 
     @property
     def symbol(self) -> str:
-        """Where the result lies in DDR; ValueError before the ddr pass."""
+        """The symbol of the result's memory in DDR; ValueError before pass ``ddr_reorder``."""
         symbol = self.dev_info.data.get("ddr") if self.dev_info is not None else None
         if not isinstance(symbol, StringAttr):
             raise ValueError(f"{self.name} of node '{self.node.data}' has no place in DDR yet")
         return symbol.data
 
     def refuse(self, problem: str) -> VerifyException:
-        """What a verifier raises: the problem, with the operation that has it."""
+        """The exception that a verifier raises for a problem of this operation."""
         return VerifyException(f"{self.name} of node '{self.node.data}': {problem}")
 
     def verify_(self) -> None:

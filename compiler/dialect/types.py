@@ -1,4 +1,4 @@
-"""Tensor types of the dialect: builtin tensors whose encoding is the order in which they lie in DDR."""
+"""Tensor types of the dialect: builtin tensors whose encoding is the order in which DDR holds them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .orders import Order
 
 @irdl_attr_definition
 class TF32Type(ParametrizedAttribute, TypeAttribute):
-    """TF32: an FP32 word of which 10 fraction bits count."""
+    """TF32: an FP32 word of which 10 fraction bits are used."""
 
     name = "tx8be.tf32"
 
@@ -35,9 +35,8 @@ _ELEMENTS: dict[Format, Attribute] = {
 }
 _FORMATS = {element: fmt for fmt, element in _ELEMENTS.items()}
 _STORED = {order.value: order for order in (Order.CHANNELS_LAST, Order.BLOCKED)}
-"""Orders that a type has as its encoding."""
+"""Orders by the encoding of a type; a type without encoding is in the plain order."""
 
-#: Formats of the graph's element types. A truth value is a byte, 0 or 1, as in NumPy's files.
 DTYPE_FORMATS = {
     "float32": Format.FP32,
     "float16": Format.FP16,
@@ -48,11 +47,12 @@ DTYPE_FORMATS = {
     "int64": Format.INT64,
     "bool": Format.INT8,
 }
+"""Formats of the graph's element types. A truth value is a byte, 0 or 1, as in NumPy's files."""
 
 
 @cache
 def tensor_type(fmt: Format, shape: Shape, order: Order = Order.PLAIN) -> TensorType[Attribute]:
-    """A tensor of the shape of the specification that lies in DDR in ``order``."""
+    """The type of a tensor that is stored in DDR in ``order``; ``shape`` is that of the specification."""
     encoding = NoneAttr() if order is Order.PLAIN else StringAttr(order.value)
     return TensorType(_ELEMENTS[fmt], shape, encoding)
 
@@ -75,32 +75,32 @@ def order_of(kind: Attribute) -> Order:
 
 
 def shape_of(kind: Attribute) -> Shape:
-    """The shape of the specification."""
+    """The shape of a tensor type, with the axes as in the specification."""
     if not isinstance(kind, TensorType):
         raise ValueError(f"{kind} is no tensor")
     return tuple(kind.get_shape())
 
 
 def storage_permutation(rank: int, order: Order) -> tuple[int, ...]:
-    """Which axis of the specification each axis in DDR is."""
+    """For each axis in DDR, from the outermost on, the axis of the specification."""
     if order in (Order.CHANNELS_LAST, Order.BLOCKED) and rank > 2:
         return (0, *range(2, rank), 1)
     return tuple(range(rank))
 
 
 def blockable(kind: Attribute) -> bool:
-    """Whether a tensor can lie in planes of channels: floats with a batch, channels and positions."""
+    """Whether a tensor can be stored in planes of channels: floats with a batch, channels and positions."""
     return format_of(kind).is_float and len(shape_of(kind)) > 2
 
 
 def stored_shape(kind: Attribute) -> Shape:
-    """The shape with its axes in the order in which they lie in DDR."""
+    """The shape with the axes in the order in which DDR has them."""
     shape = shape_of(kind)
     return tuple(shape[axis] for axis in storage_permutation(len(shape), order_of(kind)))
 
 
 def stored_bytes(kind: Attribute) -> int:
-    """Bytes from the first to the last of a tensor in DDR, the padding of planes of channels included."""
+    """Bytes that a tensor takes in DDR, with the padding of planes of channels."""
     if order_of(kind) is Order.BLOCKED:
         placement = place(format_of(kind), stored_shape(kind), Layout.NCX)
         return (placement.batches - 1) * placement.batch_stride + placement.used_bytes
@@ -108,18 +108,18 @@ def stored_bytes(kind: Attribute) -> int:
 
 
 def mem_layout(kind: Attribute) -> Layout:
-    """What the hardware manual calls the order in which a tensor lies in DDR."""
+    """The layout of the hardware manual that a tensor has in DDR."""
     if order_of(kind) is Order.BLOCKED:
         return Layout.NCX
     shape = stored_shape(kind)
     return Layout.NTENSOR if len(shape) > 1 and shape[0] > 1 else Layout.TENSOR
 
 
-def lies_alike(before: Attribute, after: Attribute) -> bool:
-    """Whether a tensor of type ``before`` can be read as the type ``after`` without a change.
+def readable_as(before: Attribute, after: Attribute) -> bool:
+    """Whether the bytes of a tensor of type ``before`` can be read as type ``after`` without a change.
 
-    Both have one shape and format. What ``after`` has and ``before`` has not, even padding, makes it False;
-    padding behind the last element that only ``before`` has does not matter.
+    Both types have the same shape and format. Padding that only ``after`` has makes it False; padding after
+    the last element that only ``before`` has does not matter.
     """
     if format_of(before) is not format_of(after):
         return False
@@ -139,7 +139,7 @@ def lies_alike(before: Attribute, after: Attribute) -> bool:
 
 
 def _same_order(shape: Shape, orders: set[Order]) -> bool:
-    """Whether the axes that are longer than 1 stand in one order in all of these."""
+    """Whether the axes longer than 1 follow each other the same way in all of these orders."""
     found = set()
     for order in orders:
         found.add(tuple(axis for axis in storage_permutation(len(shape), order) if shape[axis] != 1))

@@ -1,4 +1,4 @@
-"""Verification of a module between passes: each pass changes little, so only what changed is looked at."""
+"""Verification of a module between passes: a pass changes little, so only changed operations are verified."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ State = tuple[object, ...]
 
 
 class Verifier:
-    """Verifies a module again and again.
+    """Verifies the same module after each pass.
 
-    An operation is verified when it is new, or when anything has changed since that verifiers of the dialect
-    look at: where it stands, its operands, types and attributes, whether its results are used, and all of
-    what its regions hold.
+    An operation is verified when it is new, or when something has changed that the verifiers of the dialect
+    read: its place, operands, types and attributes, whether its results are used, and the content of its
+    regions.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Verifier:
         self._states = states
 
     def _visit(self, operation: Operation, states: dict[Operation, State]) -> bool:
-        """Whether an operation has changed, itself or in its regions; it is valid then."""
+        """Verify an operation if it, or something in its regions, has changed; returns whether it has."""
         state = _state(operation)
         changed = self._states.get(operation) != state
         for region in operation.regions:
@@ -40,7 +40,7 @@ class Verifier:
 
 
 def _state(operation: Operation) -> State:
-    """What is compared; it stays as it is when the operation changes."""
+    """What is compared: copies, which later changes of the operation do not touch."""
     operands, results = tuple(operation.operands), operation.results
     blocks = [block for region in operation.regions for block in region.blocks]
     return (

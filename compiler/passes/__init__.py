@@ -1,4 +1,8 @@
-"""The passes that turn a graph into a program, in the order in which they run."""
+"""The passes that turn a graph into a program.
+
+``PIPELINE`` has them in the order in which they run. Folders hold the passes of one subject: ``layouts``,
+``groups``, ``ddr``.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,6 @@ from .codegen import CodegenPass
 from .import_graph import ImportPass
 from .rewrite import RewritePass
 
-#: Names of the passes, for --print-ir-after.
 PIPELINE: tuple[Pass, ...] = (
     ImportPass(),
     RewritePass(),
@@ -50,5 +53,6 @@ PIPELINE: tuple[Pass, ...] = (
     BarrierOptPass(),
     CodegenPass(),
 )
+"""The passes in the order in which they run."""
 
 __all__ = ["PIPELINE", "Context", "Pass"]

@@ -1,4 +1,4 @@
-"""What passes share: the interface, and what they know besides the module."""
+"""The interface of passes, the context in which they run, and functions that several of them use."""
 
 from __future__ import annotations
 
@@ -21,21 +21,20 @@ from compiler.dialect.ops import (
     TensorOperation,
 )
 from compiler.dialect.orders import Order
-from compiler.dialect.types import lies_alike, order_of, storage_permutation
+from compiler.dialect.types import order_of, readable_as, storage_permutation
 from compiler.graph import Array, Graph
 from compiler.lowering import LOWERINGS
-from compiler.patterns import Trie
-from compiler.search import EFFORTS, Effort, Found, Plan, Template, Watch
+from compiler.patterns import PatternTrie
+from compiler.search import EFFORTS, Effort, Plan, SearchProgress, SearchResult, Template
 from tx8isa.machine.description import Machine
 from tx8isa.numbers.formats import Format
 
 
 @dataclass
 class Context:
-    """A compilation: what is compiled for what, and what the passes leave for the driver.
+    """One compilation: what is compiled for what, and what passes leave for later ones and for the driver.
 
-    ``constants`` holds the data of load_const operations by name, in the order of axes that their type says;
-    ``phases`` the assembly text of each operation, ``data`` what the phases keep in DDR.
+    ``tiles`` is how many tiles take part, ``compute`` the format of floats.
     """
 
     graph: Graph
@@ -43,26 +42,30 @@ class Context:
     tiles: int
     compute: Format
     constants: dict[str, Array] = field(default_factory=dict)
+    """The data of load_const operations by name, in the shape of the specification."""
     phases: list[tuple[str, list[str]]] = field(default_factory=list)
+    """Name and lines of assembly of each phase."""
     data: list[Constant | Scratch] = field(default_factory=list)
+    """Constants and memory in DDR that the phases use besides the values of the module."""
     used: set[str] = field(default_factory=set)
     """Symbols that the phases refer to."""
-    patterns: Trie | None = None
-    """What shall run in one phase; None: every operation in its own."""
+    patterns: PatternTrie | None = None
+    """Patterns of operators that run in one phase; None: every operation has a phase of its own."""
     effort: Effort = EFFORTS["off"]
     plan: Plan | None = None
     """Decisions that take the place of the search."""
-    watch: Watch | None = None
-    """Hears how far the search is."""
+    search_progress: SearchProgress | None = None
+    """Is called by the search before every candidate."""
     templates: list[Template] = field(default_factory=list)
-    found: list[Found] = field(default_factory=list)
-    """What was decided for each template; empty without search."""
-    others: list[tuple[Template, Found]] = field(default_factory=list)
-    """Stacks that were not made, and templates of groups that went into stacks."""
+    """The templates of the module's groups, by the number that is an attribute of the groups."""
+    results: list[SearchResult] = field(default_factory=list)
+    """The decision for each template; empty without search and plan."""
+    other_results: list[tuple[Template, SearchResult]] = field(default_factory=list)
+    """Stacks that were not made, and templates whose groups all went into stacks."""
 
 
 class Pass(Protocol):
-    """One step of the pipeline; it may assume a verified module and must leave one."""
+    """One step of the pipeline. It gets a valid module, changes it in place, and must leave it valid."""
 
     name: str
 
@@ -70,22 +73,22 @@ class Pass(Protocol):
 
 
 def operations(module: ModuleOp) -> Iterator[TensorOperation]:
-    """The operations of the module's subgraphs, in order; the list may be changed while it is walked."""
+    """The operations of the module's subgraphs, in order; they may be changed during the iteration."""
     for subgraph in module.ops:
         if isinstance(subgraph, SubgraphOp):
             yield from [op for op in subgraph.body.block.ops if isinstance(op, TensorOperation)]
 
 
 def is_alias(operation: TensorOperation) -> bool:
-    """Whether the result of an operation has the bytes of its first operand."""
+    """Whether the result of an operation is its first operand, byte by byte, so that it needs no code."""
     if operation.dev_info is not None and "in_place" in operation.dev_info.data:
         return True
     if isinstance(operation, ChannelNormOp):
-        return lies_alike(operation.operands[0].type, operation.results[0].type)
+        return readable_as(operation.operands[0].type, operation.results[0].type)
     if operation.op == "Transpose" and order_of(operation.operands[0].type) is not order_of(
         operation.results[0].type
     ):
-        return True  # the orders differ by what it moves
+        return True  # the change of order makes up for the transposition
     return isinstance(operation, NodeOperation) and LOWERINGS[operation.op].lower is None
 
 
@@ -95,10 +98,10 @@ def computes(operation: TensorOperation) -> bool:
 
 
 def main_member(members: Sequence[TensorOperation]) -> TensorOperation:
-    """The member that gives a group its name and its lowering: the first that is no cast."""
+    """The member that gives a group its name and its lowering: the first that is not a cast."""
     return next((member for member in members if not isinstance(member, CastOp)), members[0])
 
 
 def in_storage_order(array: Array, order: Order) -> Array:
-    """A constant with its axes in the order in which it lies in DDR."""
+    """A constant with its axes in the order in which DDR has them."""
     return np.transpose(array, storage_permutation(array.ndim, order))

@@ -1,4 +1,4 @@
-"""Pass ``codegen``: each operation's assembly text, from its lowering."""
+"""Pass ``codegen``: the lowering of each operation writes the assembly of its phase."""
 
 from __future__ import annotations
 
@@ -44,8 +44,11 @@ class CodegenPass:
 
 
 def phase_names(phases: Sequence[TensorOperation]) -> Iterator[str]:
-    """What statistics call the phases, each by another name: the graph node of the main member, with what is
-    done for it if a pass put that there."""
+    """The unique names of the phases, which statistics and reports use.
+
+    A phase has the name of the graph node of its main member; an operation that a pass inserted for this node
+    is appended to it.
+    """
     counts: Counter[str] = Counter()
     for operation in phases:
         first = main_member(operation.members) if isinstance(operation, GroupOp) else operation
@@ -57,7 +60,7 @@ def phase_names(phases: Sequence[TensorOperation]) -> Iterator[str]:
 
 
 def _describe(operation: TensorOperation, kernel: Kernel) -> None:
-    """Add the scratchpad buffers to dev_info, as name, address and size."""
+    """Add the scratchpad buffers to dev_info, each with its name, address and size."""
     buffers: list[Attribute] = []
     for buffer in kernel.buffers:
         if buffer.address >= 0:

@@ -1,4 +1,4 @@
-"""The program as text, from the phases that the passes have left."""
+"""The text of the program, from the phases that the passes have left in the context."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from compiler.dialect.ops import InputOp, LoadConstOp, OutputOp, TensorOperation
 from compiler.dialect.orders import Order
 from compiler.dialect.types import DTYPE_FORMATS, format_of, order_of
 from compiler.graph import Tensor
-from compiler.passes.ddr.ddr_range import place_of
 from compiler.passes.ddr.ddr_reorder import is_plain_name
+from compiler.passes.ddr.placement import result_range
 from compiler.passes.layouts.move_const import bank_threshold
 from tx8isa.numbers.layouts import Layout
 from tx8isa.numbers.packing import pack
@@ -30,8 +30,8 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
     """The assembly text and the bytes of the constants' file that it includes."""
     data = program.Data(bank=context.machine.ddr.bank_bytes, large=bank_threshold(context))
     sources = [operation for operation in operations(module) if operation.results]
-    used = {place_of(operation).symbol for operation in sources if operation.symbol in context.used}
-    # What has content comes first: the zeros behind it need no room in the file.
+    used = {result_range(operation).symbol for operation in sources if operation.symbol in context.used}
+    # Constants come first: the memory after them is zero and needs no room in the file.
     for operation in sources:
         if isinstance(operation, LoadConstOp) and operation.symbol in used:
             _constant(context, data, operation)
@@ -65,11 +65,11 @@ def _constant(context: Context, data: program.Data, operation: LoadConstOp) -> N
 
 
 def _declare(interface: Interface, data: program.Data, sources: Sequence[TensorOperation]) -> None:
-    """The directives for the memory of all that is computed, and the symbols of what lies there."""
+    """Write the directives for the memory of all values that are not constants, and for symbols inside it."""
     sizes: dict[str, int] = {}
     constants = {operation.symbol for operation in sources if isinstance(operation, LoadConstOp)}
     for operation in sources:
-        place = place_of(operation)
+        place = result_range(operation)
         if place.symbol not in constants:
             sizes[place.symbol] = max(sizes.get(place.symbol, 0), place.end)
     named = {symbol: (kind, tensor) for kind, tensor, symbol in interface if symbol == tensor.name}
@@ -80,7 +80,7 @@ def _declare(interface: Interface, data: program.Data, sources: Sequence[TensorO
         else:
             data.space(symbol, size)
     for operation in sources:
-        place = place_of(operation)
+        place = result_range(operation)
         if operation.symbol != place.symbol:
             data.part(operation.symbol, place.symbol, place.begin)
 
@@ -98,8 +98,10 @@ def interface_of(context: Context, module: ModuleOp) -> Interface:
 
 
 def empty_interface(context: Context) -> Interface:
-    """Graph inputs and outputs without elements. No operation stands for them; those with names that assembly
-    cannot spell have no symbol."""
+    """Graph inputs and outputs without elements, for which the module has no operation.
+
+    The symbol is empty if assembly cannot spell the name.
+    """
     inputs, outputs = context.graph.inputs, context.graph.outputs
     taken = {tensor.name for tensor in inputs}
     found = []
@@ -112,7 +114,7 @@ def empty_interface(context: Context) -> Interface:
 
 
 def foreign_buffers(context: Context, module: ModuleOp, image: Image) -> str:
-    """Records of inputs and outputs with names that assembly cannot spell; ``image`` has the addresses."""
+    """Directives for inputs and outputs whose names are no symbols; ``image`` has their addresses."""
     lines = []
     for kind, tensor, symbol in (*interface_of(context, module), *empty_interface(context)):
         if symbol != tensor.name:

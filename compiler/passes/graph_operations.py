@@ -1,7 +1,7 @@
-"""A graph as the operations of a module, and back.
+"""Converts a graph to the operations of a module, and back.
 
-Values of the graph are results of operations, whose attribute ``values`` has their names. Inputs and outputs
-without elements need no operation; the program only declares them.
+A value of the graph is a result of an operation, whose attribute ``values`` has its name. Inputs and outputs
+without elements have no operation; the program only declares them.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ from .base import Context, operations
 
 
 def put_graph(context: Context, module: ModuleOp, more: Mapping[str, Attribute] | None = None) -> None:
-    """Let a module be ``context.graph``, and the context's constants those it reads; ``more`` is what the
-    subgraph shall say besides."""
+    """Replace the content of a module by ``context.graph``, and the context's constants by those it reads.
+
+    ``more`` are additional attributes of the subgraph.
+    """
     graph, block = context.graph, Block()
     context.constants = {}
     _Writer(context, block).run()
@@ -50,7 +52,7 @@ def put_graph(context: Context, module: ModuleOp, more: Mapping[str, Attribute] 
 
 
 def is_known(node: Node, position: int) -> bool:
-    """Whether the operator's record wants this operand when compiling."""
+    """Whether the operator's record wants the value of this operand when compiling."""
     inputs = OPERATORS[node.op].inputs
     return inputs[min(position, len(inputs) - 1)].constant
 
@@ -111,7 +113,7 @@ class _Writer:
         return ArrayAttr([StringAttr(self.graph.tensors[name].dtype if name else "") for name in names])
 
     def _known(self, node: Node) -> DictionaryAttr | None:
-        """The values of the operands that are no operands of the operation, by position."""
+        """The values of the operands that the operation does not have as operands, by position."""
         values: dict[str, Attribute] = {
             str(at): encoded_array(self.graph.constants[name])
             for at, name in enumerate(node.inputs)
@@ -125,7 +127,7 @@ def _type(tensor: Tensor) -> Attribute:
 
 
 def graph_of(context: Context, module: ModuleOp) -> Graph:
-    """The graph that :func:`put_graph` has put there; GraphError for operations that no graph has."""
+    """The graph that a module holds since :func:`put_graph`; GraphError if later passes have changed it."""
     reader = _Reader(context, module)
     for operation in operations(module):
         if isinstance(operation, NodeOperation) and operation.values is not None and _is_plain(operation):
@@ -143,7 +145,7 @@ def graph_of(context: Context, module: ModuleOp) -> Graph:
 
 
 def _is_plain(operation: NodeOperation) -> bool:
-    """Whether no pass has written of its own on an operation."""
+    """Whether no pass after ``rewrite`` has written attributes of an operation."""
     return operation.layout_str is None and operation.dev_info is None
 
 
@@ -157,7 +159,7 @@ class _Reader:
         self.tensors = {t.name: t for t in (*context.graph.inputs, *context.graph.outputs)}
 
     def source(self, operation: TensorOperation) -> None:
-        """An input, which the context describes, or a constant."""
+        """Add an input, which the context describes, or a constant."""
         name = self.names[operation.results[0]] = operation.node.data
         if isinstance(operation, LoadConstOp):
             self._constant(name, self.context.constants[name])
@@ -187,7 +189,7 @@ class _Reader:
         self.nodes.append(Node(operation.operator, name, tuple(inputs), outputs, attrs))
 
     def _free(self, name: str) -> str:
-        """A name that no value has."""
+        """``name``, with underscores appended until no other value has the name."""
         while name in self.taken:
             name += "_"
         self.taken.add(name)

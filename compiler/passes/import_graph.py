@@ -1,4 +1,4 @@
-"""Pass ``import``: the graph as a module, an operation for every node."""
+"""Pass ``import``: the graph becomes a module with one operation per node."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .graph_operations import put_graph
 
 
 class ImportPass:
-    """Fills an empty module."""
+    """Fills the empty module."""
 
     name = "import"
 

@@ -1,4 +1,4 @@
-"""What a compilation decided, for ``tx8cc --report``: groups, divisions, scratchpad and DDR maps, cycles."""
+"""The report of ``tx8cc --report``: groups, how they are divided, maps of scratchpad and DDR, cycles."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 from asm.image import Image
 from compiler.dialect.attributes import decoded
 from compiler.dialect.ops import GroupOp, TensorOperation
-from compiler.passes.ddr.ddr_range import Range, range_of
-from compiler.search import Found
+from compiler.passes.ddr.placement import DdrRange, range_of
+from compiler.search import SearchResult
 from compiler.search.plan import Plan, PlannedCut, plan_of, planned
 
 from .base import Context, computes, operations
@@ -21,14 +21,14 @@ from .work import cut_of
 
 
 class Member(msgspec.Struct, frozen=True):
-    """An operation of a group: its graph node and its operator."""
+    """A member of a group: its graph node and its operator."""
 
     node: str
     operator: str
 
 
 class Buffer(msgspec.Struct, frozen=True):
-    """Bytes of a tile's scratchpad; ``second`` is where its other copy begins if it has two."""
+    """A buffer in the scratchpad of a tile; ``second`` is the address of its second copy if it has two."""
 
     name: str
     address: int
@@ -36,8 +36,8 @@ class Buffer(msgspec.Struct, frozen=True):
     second: int | None = None
 
 
-class Region(msgspec.Struct, frozen=True):
-    """Bytes of DDR; ``address`` is that of the first."""
+class DdrRegion(msgspec.Struct, frozen=True):
+    """A range of DDR with its symbol."""
 
     name: str
     address: int
@@ -45,7 +45,7 @@ class Region(msgspec.Struct, frozen=True):
 
 
 class Phase(msgspec.Struct, frozen=True):
-    """A group as it runs. ``estimate`` and ``simulated`` are cycles, None when nobody asked."""
+    """A phase. ``estimate`` and ``simulated`` are cycles; None without a search, and without a run."""
 
     name: str
     tag: str
@@ -54,15 +54,15 @@ class Phase(msgspec.Struct, frozen=True):
     tiles: int
     cut: PlannedCut | None
     barrier: bool
-    reads: list[Region]
-    writes: list[Region]
+    reads: list[DdrRegion]
+    writes: list[DdrRegion]
     spm: list[Buffer]
     estimate: int | None
     simulated: float | None = None
 
 
-class Tried(msgspec.Struct, frozen=True):
-    """A candidate of the search; without cut it is the lowering's own rule."""
+class TriedCut(msgspec.Struct, frozen=True):
+    """A candidate of the search; None as cut is the lowering's own rule."""
 
     cut: PlannedCut | None
     cycles: int | None
@@ -71,9 +71,10 @@ class Tried(msgspec.Struct, frozen=True):
 
 
 class TemplateReport(msgspec.Struct, frozen=True):
-    """Equal groups, and what was tried for them; the first candidate is the lowering's rule, but for stacks.
+    """A template, and the candidates that were tried for it.
 
-    ``groups`` is 0 for a stack that was not made, and for groups that all went into stacks.
+    ``groups`` is how many groups of the program have this template: 0 for a stack that was not made, and if
+    all groups went into stacks.
     """
 
     key: str
@@ -81,11 +82,11 @@ class TemplateReport(msgspec.Struct, frozen=True):
     groups: int
     chosen: PlannedCut | None
     cycles: int | None
-    tried: list[Tried]
+    tried: list[TriedCut]
 
 
 class Report(msgspec.Struct, frozen=True):
-    """A compilation."""
+    """The decisions of a compilation."""
 
     graph: str
     dtype: str
@@ -93,21 +94,25 @@ class Report(msgspec.Struct, frozen=True):
     machine: str
     phases: list[Phase]
     templates: list[TemplateReport]
-    ddr: list[Region]
+    ddr: list[DdrRegion]
     plan: Plan
 
     def with_cycles(self, cycles: Mapping[str, float]) -> Report:
-        """The same with the simulated cycles of each phase, by its name."""
-        phases = [msgspec.structs.replace(p, simulated=cycles.get(p.name, 0.0)) for p in self.phases]
+        """The report with the simulated cycles of the phases, which are given by name."""
+        phases = [
+            msgspec.structs.replace(phase, simulated=cycles.get(phase.name, 0.0)) for phase in self.phases
+        ]
         return msgspec.structs.replace(self, phases=phases)
 
     def json(self) -> str:
+        """The report as JSON."""
         return msgspec.json.format(msgspec.json.encode(self)).decode() + "\n"
 
 
 def report_of(context: Context, module: ModuleOp, image: Image) -> Report:
     """The report of a compilation whose passes have run."""
     phases = [operation for operation in operations(module) if computes(operation)]
+    others = (result for template, result in context.other_results if template.work.op != "Stack")
     return Report(
         context.graph.name,
         context.compute.token,
@@ -116,7 +121,7 @@ def report_of(context: Context, module: ModuleOp, image: Image) -> Report:
         [_phase(name, op, image) for name, op in zip(phase_names(phases), phases, strict=True)],
         list(_templates(context)),
         list(_ddr(image)),
-        plan_of([*context.found, *(found for t, found in context.others if t.work.op != "Stack")]),
+        plan_of([*context.results, *others]),
     )
 
 
@@ -139,10 +144,11 @@ def _phase(name: str, operation: TensorOperation, image: Image) -> Phase:
     )
 
 
-def _region(found: Range, image: Image) -> Region:
-    """A range of DDR; a constant that was packed when compiling has no place of its own."""
-    symbol = image.symbols.get(found.symbol)
-    return Region(found.symbol, 0 if symbol is None else symbol.address + found.begin, found.size)
+def _region(ddr_range: DdrRange, image: Image) -> DdrRegion:
+    """A range with its address; 0 for a constant that exists only in another form, packed by a lowering."""
+    symbol = image.symbols.get(ddr_range.symbol)
+    address = 0 if symbol is None else symbol.address + ddr_range.begin
+    return DdrRegion(ddr_range.symbol, address, ddr_range.size)
 
 
 def _buffers(operation: TensorOperation) -> Iterator[Buffer]:
@@ -153,12 +159,15 @@ def _buffers(operation: TensorOperation) -> Iterator[Buffer]:
 
 
 def _templates(context: Context) -> Iterator[TemplateReport]:
-    found: list[Found | None] = [*context.found, *([None] * (len(context.templates) - len(context.found)))]
-    others = [(replace(template, count=0), found) for template, found in context.others]
-    for template, decision in [*zip(context.templates, found, strict=True), *others]:
-        trials = decision.trials if decision is not None else ()
-        tried = [Tried(planned(t.cut), t.cycles, t.spm_bytes, t.problem) for t in trials]
-        best = decision.best if decision is not None else None
+    missing = len(context.templates) - len(context.results)
+    results: list[SearchResult | None] = [*context.results, *([None] * missing)]
+    others = [(replace(template, count=0), result) for template, result in context.other_results]
+    for template, result in [*zip(context.templates, results, strict=True), *others]:
+        trials = result.trials if result is not None else ()
+        tried = [
+            TriedCut(planned(trial.cut), trial.cycles, trial.spm_bytes, trial.problem) for trial in trials
+        ]
+        best = result.best if result is not None else None
         yield TemplateReport(
             template.key,
             template.work.name,
@@ -169,8 +178,8 @@ def _templates(context: Context) -> Iterator[TemplateReport]:
         )
 
 
-def _ddr(image: Image) -> Iterator[Region]:
-    """What lies in DDR, by address."""
+def _ddr(image: Image) -> Iterator[DdrRegion]:
+    """The symbols in DDR, by address."""
     placed = [(s.address, s.size, name) for name, s in image.symbols.items() if s.section.startswith(".ddr")]
     for address, size, name in sorted(placed):
-        yield Region(name, address, size)
+        yield DdrRegion(name, address, size)

@@ -1,7 +1,7 @@
-"""Pass ``rewrite``: the graph in fewer operators, all of which have lowerings.
+"""Pass ``rewrite``: the graph becomes one of fewer operators, all of which have lowerings.
 
-Patterns that exporters write out become the operators they mean (``compiler/rewrite``), composite operators
-those that they are made of. What was applied is in the attribute ``rewrites`` of the subgraph.
+Operators that exporters write out as several nodes become one node again (``compiler/rewrite``), and
+composite operators are expanded. The attribute ``rewrites`` of the subgraph lists what was applied.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .graph_operations import graph_of, is_known, put_graph
 
 
 class RewritePass:
-    """Replaces the operations; GraphError for a node that cannot be compiled."""
+    """Replaces the operations of the module; GraphError for nodes that cannot be compiled."""
 
     name = "rewrite"
 

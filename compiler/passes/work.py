@@ -1,4 +1,4 @@
-"""Operations and groups as their lowerings see them: a ``Work``, from what the module says."""
+"""Makes the ``Work`` that a lowering gets from a group or an operation of the module."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from tx8isa.numbers.formats import Format
 from .base import Context, in_storage_order
 
 Symbols = Callable[[SSAValue], str]
-"""The symbol of a value in DDR."""
+"""Gives the symbol of a value in DDR."""
 
 
 def symbol_of(value: SSAValue) -> str:
-    """The symbol that the ddr pass gave a value."""
+    """The symbol of a value in DDR, which pass ``ddr_reorder`` has chosen."""
     assert isinstance(value.owner, TensorOperation)
     return value.owner.symbol
 
 
 def work_of(context: Context, operation: TensorOperation, symbols: Symbols = symbol_of) -> Work:
-    """A group, or an operation outside of groups, as its lowering sees it."""
+    """The work of a group, or of an operation outside of groups."""
     builder = _Builder(context, operation, symbols)
     if isinstance(operation, GroupOp):
         return builder.group(operation)
@@ -43,7 +43,7 @@ def work_of(context: Context, operation: TensorOperation, symbols: Symbols = sym
 
 
 def target_of(context: Context, operation: TensorOperation) -> Target:
-    """What the code of an operation is made for."""
+    """The target of the code of an operation: tiles, scratchpad, compute format and machine."""
     assert operation.tile_parallel is not None
     spm = min(context.machine.spm.reserved, context.machine.spm.bytes)
     return Target(operation.tile_parallel.value.data, spm, context.compute, context.machine)
@@ -53,13 +53,10 @@ class _Builder:
     def __init__(self, context: Context, operation: TensorOperation, symbols: Symbols) -> None:
         self.context, self.operation, self.symbols = context, operation, symbols
         self.between: dict[SSAValue, str] = {}
-        """What the stages of a stack give each other, by the names that stand for places in DDR."""
+        """Values that one stage of a stack computes for another, with names in place of symbols in DDR."""
 
     def group(self, group: GroupOp) -> Work:
-        """An anchor with its steps, or a chain of pointwise operations.
-
-        A cast behind an anchor is no step: it is the format of the output.
-        """
+        """A stack, a chain of pointwise operations, or an anchor with its steps."""
         cut, stages = cut_of(group), stages_in(group.members)
         if len(stages) > 1:
             return self._stack(stages, group.results[0], cut)
@@ -69,7 +66,7 @@ class _Builder:
         return self._anchored(group.members, group.results[0], cut)
 
     def _anchored(self, members: Sequence[TensorOperation], result: SSAValue, cut: Cut | None = None) -> Work:
-        """An operation with the steps behind it."""
+        """An operation with the steps after it. A cast is not a step: it decides the format of the output."""
         first, *others = members
         steps, running = [], first.results[0]
         for member in others:
@@ -79,7 +76,7 @@ class _Builder:
         return self.single(first, tuple(steps), result, cut)
 
     def _stack(self, stages: Sequence[Sequence[TensorOperation]], result: SSAValue, cut: Cut | None) -> Work:
-        """Anchors of which one uses what another computes, each with its steps."""
+        """Stages of which one uses what another computes: anchors, each with its steps."""
         results = [members[-1].results[0] for members in stages[:-1]]
         self.between = {value: f"inner.{at}" for at, value in enumerate(results)}
         works = [
@@ -88,7 +85,7 @@ class _Builder:
         return stacked(works, cut)
 
     def _chain(self, group: GroupOp, cut: Cut | None) -> Work:
-        """Pointwise operations of which each may read any input of the group and any earlier one."""
+        """Pointwise operations, each of which may use inputs of the group and results of earlier ones."""
         inputs = list(group.operands)
         numbers = {value: at for at, value in enumerate(inputs)}
         nodes = []
@@ -110,7 +107,7 @@ class _Builder:
         result: SSAValue | None = None,
         cut: Cut | None = None,
     ) -> Work:
-        """One operation; ``result`` is that of the last step."""
+        """One operation with ``steps`` after it; ``result`` is that of the last step."""
         name = operation.node.data
         output = self.tensor(operation.results[0] if result is None else result)
         if not isinstance(operation, NodeOperation):
@@ -131,16 +128,16 @@ class _Builder:
         return Step(member.node.data, member.op, call, tuple(self._operands(member, call)), at)
 
     def _operands(self, operation: NodeOperation, call: Call) -> Iterator[DdrTensor | None]:
-        """A tensor per operand of the call; None for one known when compiling, left away, or in the SPM."""
+        """A tensor per operand of the call; None for one that is known when compiling, omitted, or in SPM."""
         present = dict(zip(operand_positions(operation), operation.operands, strict=True))
         for at in range(len(call.inputs)):
             value = self.outer(present[at]) if at in present else None
             yield None if value is None else self.tensor(value)
 
     def outer(self, value: SSAValue) -> SSAValue | None:
-        """What a value is outside of the group; None when it does not leave the scratchpad.
+        """The value outside of the group that a value inside is; None if it stays in the scratchpad.
 
-        What one stage of a stack gives another is itself, and the result that of the group.
+        A value that one stage of a stack computes for another is returned as it is.
         """
         if value in self.between:
             return value
@@ -151,7 +148,7 @@ class _Builder:
 
 
 def stages_in(members: Sequence[TensorOperation]) -> list[list[TensorOperation]]:
-    """The members of a group by stages: each begins with an operator that stacks consist of."""
+    """The members of a group, divided into stages: each operator that can begin a stage does."""
     stages = [[members[0]]]
     for member in members[1:]:
         if member.op in STACKED:
@@ -161,7 +158,7 @@ def stages_in(members: Sequence[TensorOperation]) -> list[list[TensorOperation]]
 
 
 def stacked(works: Sequence[Work], cut: Cut | None = None) -> Work:
-    """Works of which one uses what another computes as one; the last gives the result."""
+    """The work of a stack from the works of its stages; the last one computes the result."""
     made = {work.output.symbol for work in works}
     inputs: dict[str, DdrTensor] = {}
     for work in works:
@@ -172,7 +169,7 @@ def stacked(works: Sequence[Work], cut: Cut | None = None) -> Work:
 
 
 def tensor_of(context: Context, value: SSAValue, symbol: str) -> DdrTensor:
-    """A value as it lies in DDR, with its data if it is a constant."""
+    """A value in DDR, with the shape it is stored in, and with its data if it is a constant."""
     order, shape = order_of(value.type), shape_of(value.type)
     stored = tuple(shape[axis] for axis in storage_permutation(len(shape), order))
     data = None
@@ -182,18 +179,18 @@ def tensor_of(context: Context, value: SSAValue, symbol: str) -> DdrTensor:
 
 
 def operand_positions(operation: TensorOperation) -> list[int]:
-    """Which operands of the specification the operands of an operation are."""
+    """For each operand of an operation its position among the operands of the specification."""
     if operation.operands_at is None:
         return list(range(len(operation.operands)))
     return [int(at) for at in operation.operands_at.get_values()]
 
 
-Outer = Callable[[SSAValue], SSAValue | None]
-"""What a value in a group is outside of it."""
+OuterValue = Callable[[SSAValue], SSAValue | None]
+"""Maps a value inside a group to the operand of the group that it is, or to None if a member computes it."""
 
 
-def call_of(context: Context, operation: NodeOperation, outer: Outer = lambda value: value) -> Call:
-    """The call of the specification, from the operation alone and the values of constants."""
+def call_of(context: Context, operation: NodeOperation, outer: OuterValue = lambda value: value) -> Call:
+    """The call of the specification that an operation makes, with the values of constant operands."""
     dtypes = [text.data for text in (operation.dtypes or ArrayAttr([]))]
     count = max(len(dtypes) - 1, len(OPERATORS[operation.operator].inputs))
     inputs: list[Tensor | None] = [None] * count
@@ -218,7 +215,7 @@ def _name(value: SSAValue) -> str:
 
 
 def _opset(operation: TensorOperation) -> int:
-    """The operator set of the subgraph around an operation."""
+    """The operator set of the subgraph that an operation belongs to."""
     parent = operation.parent_op()
     while parent is not None and not isinstance(parent, SubgraphOp):
         parent = parent.parent_op()
@@ -228,7 +225,7 @@ def _opset(operation: TensorOperation) -> int:
 
 
 def cut_of(group: GroupOp) -> Cut | None:
-    """What the search has decided for a group."""
+    """The cut in a group's attributes; None if it has none."""
     if group.cut is None:
         return None
     parts = {

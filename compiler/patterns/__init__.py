@@ -1,6 +1,7 @@
-"""Patterns: sequences of operators that shall run in one phase, as named sets or from files.
+"""Patterns: sequences of operators that are to run in one phase, as named sets or from files.
 
-A set is a TOML file with tables ``[[pattern]]`` of a tag, a sequence and a priority.
+A set is a TOML file with tables ``[[pattern]]`` of a tag, a sequence and a priority, and at most one table
+``[stack]`` that says which groups may become stacks.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ _FOLDER = Path(__file__).parent
 
 
 class PatternError(Tx8Error):
-    """A set of patterns that cannot be used; the text says where and why."""
+    """A set of patterns that cannot be used; the message says where and why."""
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """``sequence`` has the operators allowed at each place; ANY allows all."""
+    """A sequence of operators: for each place the operators that are allowed there; ANY allows all."""
 
     tag: str
     sequence: tuple[tuple[str, ...], ...]
@@ -39,7 +40,7 @@ class Pattern:
 
 @dataclass(frozen=True)
 class StackPattern:
-    """Groups that begin with one of the operators may be stacked, at most ``most`` of them."""
+    """Groups that begin with one of the operators may become a stack of at most ``most`` groups."""
 
     tag: str
     operators: tuple[str, ...]
@@ -47,36 +48,39 @@ class StackPattern:
 
 
 @dataclass
-class Trie:
-    """Patterns by their beginnings: ``pattern`` ends here, ``following`` go on with an operator or ANY.
-
-    ``stack``, of the whole set: which groups may become one in turn.
-    """
+class PatternTrie:
+    """A node of a trie: the patterns that begin with the operators on the way to it."""
 
     pattern: Pattern | None = None
-    following: dict[str, Trie] = field(default_factory=dict)
+    """The pattern that ends at this node."""
+    following: dict[str, PatternTrie] = field(default_factory=dict)
+    """The nodes that follow, by the next operator or ANY."""
     stack: StackPattern | None = None
+    """Which groups may become stacks; only the root has it."""
 
     def add(self, pattern: Pattern, place: int = 0) -> None:
-        """Insert a pattern from a place on; of two with the same sequence the higher priority stays."""
+        """Insert a pattern, from a place of its sequence on.
+
+        Of two patterns with the same sequence the one with the higher priority stays.
+        """
         if place == len(pattern.sequence):
             if self.pattern is None or self.pattern.priority < pattern.priority:
                 self.pattern = pattern
             return
         for operator in pattern.sequence[place]:
-            self.following.setdefault(operator, Trie()).add(pattern, place + 1)
+            self.following.setdefault(operator, PatternTrie()).add(pattern, place + 1)
 
-    def after(self, operator: str) -> list[Trie]:
-        """Where an operator leads."""
+    def after(self, operator: str) -> list[PatternTrie]:
+        """The nodes that an operator leads to."""
         return [self.following[key] for key in (operator, ANY) if key in self.following]
 
 
 def named_sets() -> list[str]:
-    """The sets that need no file."""
+    """The names of the sets that come with the compiler."""
     return sorted([NONE, *(path.stem for path in _FOLDER.glob("*.toml"))])
 
 
-def load_patterns(name: str) -> Trie | None:
+def load_patterns(name: str) -> PatternTrie | None:
     """A named set, or one from a file whose name ends in .toml; None for the set that groups nothing."""
     if name == NONE:
         return None
@@ -87,7 +91,7 @@ def load_patterns(name: str) -> Trie | None:
             f"{did_you_mean(name, named_sets())}"
         )
     patterns, stack = _read(_FOLDER / f"{name}.toml" if name in named_sets() else Path(name))
-    trie = Trie(stack=stack)
+    trie = PatternTrie(stack=stack)
     for pattern in patterns:
         trie.add(pattern)
     return trie
@@ -109,7 +113,7 @@ def _read(path: Path) -> tuple[list[Pattern], StackPattern | None]:
 
 
 def _stack(where: str, table: Any) -> StackPattern:
-    """What may be stacked, checked; ``where`` starts the messages."""
+    """The checked table ``[stack]``; ``where`` is the beginning of messages."""
     if not isinstance(table, dict) or set(table) != set(_STACK_KEYS):
         raise PatternError(f"{where}: expected a table of {', '.join(_STACK_KEYS)}; found {table!r}")
     tag, operators, most = (table[key] for key in _STACK_KEYS)
@@ -123,7 +127,7 @@ def _stack(where: str, table: Any) -> StackPattern:
 
 
 def _pattern(where: str, table: Any) -> Pattern:
-    """A checked pattern; ``where`` starts the messages."""
+    """A checked table ``[[pattern]]``; ``where`` is the beginning of messages."""
     if not isinstance(table, dict):
         raise PatternError(f"{where}: expected a table; found {table!r}")
     for key in table:

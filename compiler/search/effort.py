@@ -1,4 +1,4 @@
-"""How much is tried: numbers of candidates, not seconds."""
+"""How much the search tries, in numbers of candidates and not in seconds."""
 
 from __future__ import annotations
 
@@ -8,22 +8,29 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Effort:
-    """At most ``total`` candidates in a compilation; ``least`` to ``most`` of them for one template, and one
-    for every ``worth`` cycles of it: what is short cannot get much shorter. ``stack``: candidates that fit of
-    one stack, beyond the total."""
+    """Bounds of a search.
+
+    A compilation tries about ``total`` candidates. A template gets ``least`` to ``most`` of them, but not
+    more than one for every ``cycles_per_candidate`` that its groups take: there is little to gain where
+    little time is spent. Of a stack, which the total does not count, up to ``stack`` candidates that fit are
+    tried.
+    """
 
     total: int
     least: int
     most: int
-    worth: int = 1
+    cycles_per_candidate: int = 1
     stack: int = 0
 
     def shares(self, weights: Sequence[int]) -> list[int]:
-        """Candidates for templates of these weights (cycles of all their groups together)."""
+        """Candidates per template; ``weights`` are the cycles of all groups of each template together."""
         whole = max(sum(weights), 1)
         shares = (max(self.least, min(self.most, self.total * weight // whole)) for weight in weights)
-        return [min(share, weight // self.worth) for share, weight in zip(shares, weights, strict=True)]
+        return [
+            min(share, weight // self.cycles_per_candidate)
+            for share, weight in zip(shares, weights, strict=True)
+        ]
 
 
 EFFORTS = {"off": Effort(0, 0, 0), "fast": Effort(400, 4, 16, 500, 2), "full": Effort(4000, 24, 200, 1, 8)}
-"""By the name that ``--search`` takes."""
+"""The efforts by the name that ``--search`` takes."""

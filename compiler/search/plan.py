@@ -1,4 +1,4 @@
-"""Plans: what a search decided, as a file. A program made from one needs no search."""
+"""Plans: the decisions of a search as a file. A program made from a plan needs no search."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import msgspec
 from compiler.graph import GraphError
 from compiler.lowering.record import Cut
 
-from .search import Found
+from .search import SearchResult
 
 _FORMAT = 1
 
 
 class PlannedCut(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A cut as a plan has it."""
+    """A cut in a plan."""
 
     tiles: dict[str, int] = {}
     sizes: dict[str, int] = {}
@@ -27,20 +27,20 @@ class PlannedCut(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True)
 
 
 class PlannedTemplate(msgspec.Struct, forbid_unknown_fields=True):
-    """The decision for one template; without cut the lowering's own rule is used."""
+    """The decision for one template: a cut, or None for the lowering's own rule, and the expected cycles."""
 
     cut: PlannedCut | None
     cycles: int
 
 
 class Plan(msgspec.Struct, forbid_unknown_fields=True):
-    """The decisions of a compilation, by key of the template."""
+    """The decisions of a compilation, by the keys of the templates."""
 
     format: int
     templates: dict[str, PlannedTemplate]
 
     def decision(self, key: str, node: str) -> PlannedTemplate:
-        """What was decided for a template; GraphError when the plan is for something else."""
+        """The decision for a template; GraphError when the plan has none, with the name of a node of it."""
         if key not in self.templates:
             raise GraphError(
                 [f"the plan has no entry for node '{node}': it was made for another graph or other options"]
@@ -49,13 +49,15 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def planned(cut: Cut | None) -> PlannedCut | None:
-    """A cut for a plan."""
+    """A cut in the form that plans and reports have."""
     return None if cut is None else PlannedCut(dict(cut.tiles), dict(cut.sizes), dict(cut.choices))
 
 
-def plan_of(found: Iterable[Found]) -> Plan:
-    """The decisions of a search."""
-    chosen = {each.key: PlannedTemplate(planned(each.best.cut), each.best.cycles or 0) for each in found}
+def plan_of(results: Iterable[SearchResult]) -> Plan:
+    """The plan that has the decisions of a search."""
+    chosen = {
+        result.key: PlannedTemplate(planned(result.best.cut), result.best.cycles or 0) for result in results
+    }
     return Plan(_FORMAT, chosen)
 
 
@@ -65,7 +67,7 @@ def plan_text(plan: Plan) -> str:
 
 
 def read_plan(path: Path) -> Plan:
-    """The plan in a file; GraphError for a file that holds none."""
+    """The plan in a file; GraphError if the file is not a plan."""
     try:
         plan = msgspec.json.decode(path.read_bytes(), type=Plan)
     except msgspec.DecodeError as error:

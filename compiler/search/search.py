@@ -1,4 +1,4 @@
-"""Candidates of a template: made into code, placed in the scratchpad, priced."""
+"""The search itself: each candidate of a template is made into code, placed in the scratchpad and priced."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from .effort import Effort
 
 log = logging.getLogger(__name__)
 
-Price = Callable[[Kernel], int]
-"""Cycles that the code of a phase takes."""
+Estimator = Callable[[Kernel], int]
+"""Estimates the cycles that the code of a phase takes."""
 
-Watch = Callable[[int, int, int], None]
-"""Hears how far a search is: templates that are done, of how many, and candidates tried."""
+SearchProgress = Callable[[int, int, int], None]
+"""Is called with the number of templates that are done, of all templates, and of candidates tried so far."""
 
 MOST_SECONDS = 300.0
-"""A search that takes longer is stopped, whatever its effort; the counts of ``Effort`` end it long before."""
+"""A search is stopped after this time, whatever its effort; the counts of ``Effort`` usually end it long
+before."""
 
 
 @dataclass(frozen=True)
 class Template:
-    """Groups that are equal but for names: one of them, and how many there are."""
+    """Groups that are equal except for names: the work of one of them, and how many there are."""
 
     key: str
     work: Work
@@ -40,7 +41,7 @@ class Template:
 
 @dataclass(frozen=True)
 class Trial:
-    """A candidate that was tried. ``cycles`` is None when it did not fit, ``problem`` says why."""
+    """A candidate that was tried. ``cycles`` is None when it did not fit; ``problem`` then says why."""
 
     cut: Cut | None
     cycles: int | None
@@ -49,8 +50,9 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Found:
-    """What the search chose for a template, and all it tried; the first is the lowering's own rule."""
+class SearchResult:
+    """The best trial for a template, and all trials. The first trial is the lowering's own rule, except for
+    stacks, which have no such rule."""
 
     key: str
     best: Trial
@@ -58,29 +60,28 @@ class Found:
 
 
 class Search:
-    """``price`` is the estimate; ``clock`` gives seconds for the stop that no usual search comes to.
-    ``watch`` is called before every candidate."""
+    """A search with one effort. ``clock`` gives seconds; ``progress`` is called before every candidate."""
 
     def __init__(
         self,
-        price: Price,
+        estimator: Estimator,
         effort: Effort,
         clock: Callable[[], float] = time.monotonic,
-        watch: Watch | None = None,
+        progress: SearchProgress | None = None,
     ) -> None:
-        self.price, self.effort, self.clock, self.watch = price, effort, clock, watch
+        self.estimator, self.effort, self.clock, self.progress = estimator, effort, clock, progress
         self._done = self._all = self._tried = 0
         self.unfinished = 0
         """Templates of which not all candidates were tried because time was up."""
 
-    def run(self, templates: Sequence[Template]) -> list[Found]:
-        """The best of each template's candidates; GraphError when nothing fits one."""
+    def run(self, templates: Sequence[Template]) -> list[SearchResult]:
+        """The best candidate of each template; GraphError for a template of which none fits."""
         begin, self._all = self.clock(), len(templates)
         rules = [self.trial(template, None) for template in templates]
         weights = [
             template.count * (rule.cycles or 0) for template, rule in zip(templates, rules, strict=True)
         ]
-        found = []
+        results = []
         for template, rule, share in zip(templates, rules, self.effort.shares(weights), strict=True):
             trials = [rule]
             for cut in islice(candidates(template, rule), share):
@@ -88,7 +89,7 @@ class Search:
                     self.unfinished += 1
                     break
                 trials.append(self.trial(template, cut))
-            found.append(_best(template, trials))
+            results.append(_best(template, trials))
             self._done += 1
         if self.unfinished:
             log.warning(
@@ -98,10 +99,10 @@ class Search:
                 self.unfinished,
                 len(templates),
             )
-        return found
+        return results
 
-    def alternative(self, template: Template) -> Found | None:
-        """The best of the first cuts of a stack that fit; None when none does."""
+    def search_stack(self, template: Template) -> SearchResult | None:
+        """The best of the first ``effort.stack`` cuts of a stack that fit; None when none fits."""
         proposed = LOWERINGS[template.work.op].cuts
         assert proposed is not None
         trials: list[Trial] = []
@@ -114,19 +115,19 @@ class Search:
         return _best(template, trials) if left < self.effort.stack else None
 
     def trial(self, template: Template, cut: Cut | None) -> Trial:
-        """The code for a cut, priced."""
-        if self.watch is not None:
-            self.watch(self._done, self._all, self._tried)
+        """Generate the code for a cut and estimate its cycles; None as cut is the lowering's own rule."""
+        if self.progress is not None:
+            self.progress(self._done, self._all, self._tried)
         self._tried += 1
         try:
             kernel = generate("p", replace(template.work, cut=cut), template.target)
         except (*DOES_NOT_FIT, GraphError) as error:
             return Trial(cut, None, problem=str(error))
-        return Trial(cut, self.price(kernel), kernel.spm_bytes)
+        return Trial(cut, self.estimator(kernel), kernel.spm_bytes)
 
 
 def candidates(template: Template, rule: Trial) -> Iterator[Cut]:
-    """The cuts that a lowering proposes; where it proposes none, its rule with smaller slices."""
+    """The cuts that a template's lowering proposes; if it proposes none, its rule with smaller slices."""
     cuts = LOWERINGS[template.work.op].cuts
     proposed = _once(cuts(template.target, template.work)) if cuts is not None else ()
     first = next(iter(proposed), None)
@@ -142,15 +143,15 @@ def _once(cuts: Iterable[Cut]) -> Iterator[Cut]:
     yield from dict.fromkeys(cuts)
 
 
-def _best(template: Template, trials: list[Trial]) -> Found:
-    """The trial with the fewest cycles; of equal ones the first that says what it does, or the first."""
+def _best(template: Template, trials: list[Trial]) -> SearchResult:
+    """The trial with the fewest cycles; among equal ones the first that is informative, else the first."""
     fitting = [trial for trial in trials if trial.cycles is not None]
     if not fitting:
         raise GraphError([trials[0].problem])
-    best = min(fitting, key=lambda trial: (trial.cycles, not _says(trial.cut), trials.index(trial)))
-    return Found(template.key, best, tuple(trials))
+    best = min(fitting, key=lambda trial: (trial.cycles, not _informative(trial.cut), trials.index(trial)))
+    return SearchResult(template.key, best, tuple(trials))
 
 
-def _says(cut: Cut | None) -> bool:
-    """Whether a cut tells a reader of a plan or a report more than how large slices are."""
+def _informative(cut: Cut | None) -> bool:
+    """Whether a cut tells the reader of a plan or a report more than the sizes of slices."""
     return cut is not None and bool(cut.tiles or cut.choices)

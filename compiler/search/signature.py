@@ -1,7 +1,8 @@
-"""What a template is: everything about a work that its code's speed depends on.
+"""Signatures of works: two works with the same signature are the same template.
 
-That is the operators with their attributes, shapes and formats, which operands are constants, and the values
-that are no tensors at run time; neither names nor the values of constants.
+A signature has everything that the speed of the code depends on: the operators with their attributes, shapes
+and formats, which operands are constants, and the values that are not tensors at run time. It has neither
+names nor the values of constants.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ Signature = tuple[Any, ...]
 
 
 def signature(work: Work, target: Target) -> Signature:
-    """Equal for works that differ in names and values of constants only; made of plain values."""
+    """A value that is equal for works that differ only in names and values of constants.
+
+    It consists of plain values, so that its text says all of it.
+    """
     return (*_work(work, {}), (target.tiles, target.spm_bytes, target.compute.token))
 
 
@@ -39,15 +43,15 @@ def _work(work: Work, names: dict[str, int]) -> Signature:
 
 
 def _extra(value: Any, names: dict[str, int]) -> Any:
-    """The works of a stack name their tensors together."""
+    """An entry of ``Work.extra``; the works of a stack share the numbers of their tensors."""
     if isinstance(value, tuple) and value and isinstance(value[0], Work):
         return tuple(_work(work, names) for work in value)
     return _plain(value)
 
 
-def template_key(found: Signature) -> str:
-    """The signature as a short text, the same in every run."""
-    return hashlib.sha256(repr(found).encode()).hexdigest()[:32]
+def template_key(work_signature: Signature) -> str:
+    """A hash of a signature that is the same in every run."""
+    return hashlib.sha256(repr(work_signature).encode()).hexdigest()[:32]
 
 
 def _step(step: Step, names: dict[str, int]) -> Signature:
@@ -56,7 +60,8 @@ def _step(step: Step, names: dict[str, int]) -> Signature:
 
 
 def _tensor(tensor: DdrTensor | None, names: dict[str, int]) -> Signature:
-    """A tensor by its place among those of the work: the same one twice is not the same as two alike."""
+    """A tensor with its number among those of the work, because using one tensor twice is not the same as
+    using two tensors of the same type."""
     if tensor is None:
         return ()
     number = names.setdefault(tensor.symbol, len(names))
@@ -64,7 +69,7 @@ def _tensor(tensor: DdrTensor | None, names: dict[str, int]) -> Signature:
 
 
 def _call(call: Call | None, tensors: tuple[DdrTensor | None, ...]) -> Signature:
-    """Attributes, types, shapes, and the values of operands that are no tensors."""
+    """Attributes, types, shapes, and the values of operands that are not tensors at run time."""
     if call is None:
         return ()
     values = [
@@ -76,7 +81,7 @@ def _call(call: Call | None, tensors: tuple[DdrTensor | None, ...]) -> Signature
 
 
 def _plain(value: Any) -> Any:
-    """A value as something whose text tells all of it."""
+    """A value in a form whose ``repr`` says all of it."""
     if isinstance(value, np.ndarray):
         return (value.dtype.name, value.shape, value.tobytes().hex())
     if isinstance(value, Call):

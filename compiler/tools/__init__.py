@@ -1,4 +1,4 @@
-"""What is built around the compiler: the program cache, ``tx8opt``, node by node verification, runs.
+"""Tools around the compiler: the program cache, ``tx8opt``, verification node by node, runs.
 
-Only ``run`` starts the emulator.
+Only ``run`` imports the emulator.
 """

@@ -1,10 +1,11 @@
-"""Compiled programs on disk: compiling the same graph for the same machine again is reading a file.
+"""A cache of compiled programs on disk: compiling the same graph again only reads a file.
 
-The name of an entry is a hash of everything a program depends on: the graph with its constants, the machine
-description, the options, and the sources of the compiler itself. An entry is one file, written whole or not
-at all and checked before use; when all of them together grow too large, those not used for longest go.
+The name of an entry is a hash of everything that a program depends on: the graph with its constants, the
+machine description, the options, and the sources of the compiler itself. An entry is one file, which is
+written completely or not at all and is checked before use. When all entries together become too large, the
+least recently used ones are removed.
 
-Importing this module costs nothing.
+Importing this module loads nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -26,39 +27,39 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from compiler.driver import AfterPass, Program
     from compiler.graph import Array, Graph
-    from compiler.search import Watch
+    from compiler.search import SearchProgress
     from tx8isa.machine.description import Machine
 
 log = logging.getLogger(__name__)
 
 MOST_BYTES = 2 << 30
-"""Of all entries together."""
+"""Limit for all entries together."""
 
 _MAGIC = b"tx8 program 1\n"
 _DIGEST = 32
 _LENGTHS = struct.Struct("<4Q")
-"""Bytes of header, text, constants and image, in this order behind the digest."""
+"""Sizes of header, text, constants and image in bytes; it follows the digest."""
 _STALE_SECONDS = 3600
-"""Age at which a temporary file belongs to no run any more."""
+"""A temporary file of this age was left by a process that has ended."""
 _BEGAN = time.time()
-"""Sources written after this may not be the ones that this process has imported."""
+"""When this process began: sources that were written later may differ from those it has imported."""
 
 
 def default_folder() -> Path:
-    """Where programs are kept: ``programs-v1`` in ``$TX8_CACHE_DIR`` or in the user's cache folder."""
+    """The folder of the cache: ``programs-v1`` in ``$TX8_CACHE_DIR`` or in the user's cache folder."""
     from platformdirs import user_cache_dir
 
     return Path(os.environ.get("TX8_CACHE_DIR") or user_cache_dir("tx8")) / "programs-v1"
 
 
 class ProgramCache:
-    """Programs by the hash of what they were made from. ``most`` bounds the bytes of the folder."""
+    """Programs by their keys (:func:`program_key`). ``most`` is the limit for the bytes of the folder."""
 
     def __init__(self, folder: Path | None = None, most: int = MOST_BYTES) -> None:
         self.folder, self.most = folder if folder is not None else default_folder(), most
 
     def load(self, key: str, graph: Graph, machine: Machine) -> Program | None:
-        """The program stored under ``key``; None when there is none, or none that can be trusted."""
+        """The program stored under ``key``; None if there is none, or if the entry is damaged."""
         path = self._path(key)
         try:
             data = path.read_bytes()
@@ -74,7 +75,7 @@ class ProgramCache:
         return program
 
     def save(self, key: str, program: Program) -> bool:
-        """Store a program; False when the folder cannot be written or the sources are newer than the run."""
+        """Store a program; False if that is not possible, or if sources changed since this process began."""
         if _newest_source() >= _BEGAN:
             log.info("program cache: the compiler was changed after it was started; nothing is kept")
             return False
@@ -91,7 +92,7 @@ class ProgramCache:
             with os.fdopen(handle, "wb") as file:
                 file.writelines(parts)
             Path(temporary).replace(self._path(key))
-        except BaseException as error:  # an interrupt, too, leaves nothing behind
+        except BaseException as error:  # an interrupt must not leave the temporary file either
             Path(temporary).unlink(missing_ok=True)
             if isinstance(error, OSError):
                 return self._not_written(error)
@@ -107,21 +108,21 @@ class ProgramCache:
         return False
 
     def _shrink(self) -> None:
-        """Remove what dead runs left, and the entries longest unused until the rest fits."""
+        """Remove stale temporary files, and the least recently used entries until the rest fits."""
         total = 0
         for age, size, path in sorted(self._files()):
-            dead = path.suffix == ".tmp" and age > _STALE_SECONDS
+            stale = path.suffix == ".tmp" and age > _STALE_SECONDS
             total += size
-            if dead or (path.suffix == ".program" and total > self.most):
+            if stale or (path.suffix == ".program" and total > self.most):
                 path.unlink(missing_ok=True)
 
     def _files(self) -> Iterator[tuple[float, int, Path]]:
-        """Seconds since the last use, bytes and path of every file."""
+        """Of every file: seconds since its last use, size in bytes, path."""
         now = time.time()
         for path in self.folder.iterdir():
             try:
                 status = path.stat()
-            except FileNotFoundError:  # another process was faster
+            except FileNotFoundError:  # another process has removed it
                 continue
             yield now - status.st_mtime, status.st_size, path
 
@@ -133,11 +134,12 @@ def compile_cached(
     after_pass: AfterPass | None,
     say: Callable[[str], None],
     look: bool = True,
-    watch: Watch | None = None,
+    search_progress: SearchProgress | None = None,
 ) -> Program:
-    """``compile_graph(graph, machine=machine, **options)``, or the program that it gave before.
+    """The program of ``compile_graph(graph, machine=machine, **options)``, from the cache if it is there.
 
-    Without ``look`` the passes run in any case, and only the result is kept. ``say`` hears what came of it.
+    Without ``look`` the graph is compiled in any case and the program stored. ``say`` is called with one
+    sentence about hit or miss.
     """
     from compiler.driver import compile_graph
 
@@ -146,14 +148,16 @@ def compile_cached(
     if program is not None:
         say(f"program cache: hit, {key[:16]} in {store.folder}")
         return program
-    program = compile_graph(graph, machine=machine, after_pass=after_pass, watch=watch, **options)
+    program = compile_graph(
+        graph, machine=machine, after_pass=after_pass, search_progress=search_progress, **options
+    )
     kept = "kept" if store.save(key, program) else "not kept"
     say(f"program cache: {'miss' if look else 'not asked'}, {kept} as {key[:16]} in {store.folder}")
     return program
 
 
 def program_key(graph: Graph, machine: Machine, options: Mapping[str, Any]) -> str:
-    """Hex digest that changes whenever the program may; ``options`` are those of ``compile_graph``."""
+    """A hash, in hexadecimal, of everything that the program depends on; ``options`` of ``compile_graph``."""
     import msgspec
 
     digest = hashlib.sha256()
@@ -169,7 +173,7 @@ def program_key(graph: Graph, machine: Machine, options: Mapping[str, Any]) -> s
 
 
 def _texts(options: Mapping[str, Any]) -> Iterator[str]:
-    """What stands in the files that options name."""
+    """The content of the files that options name."""
     for name, value in sorted(options.items()):
         if isinstance(value, str | Path) and Path(value).is_file():
             yield f"{name}: {Path(value).read_bytes().hex()}"
@@ -190,7 +194,7 @@ def _raw(array: Array) -> memoryview:
 
 @cache
 def _environment() -> str:
-    """Versions of what computes constants and holds the module."""
+    """The versions of Python and of the packages that compute constants and hold the module."""
     from importlib.metadata import version
 
     versions = [f"{name} {version(name)}" for name in ("numpy", "ml_dtypes", "xdsl")]
@@ -198,7 +202,7 @@ def _environment() -> str:
 
 
 def _sources() -> Iterator[Path]:
-    """The files that make programs."""
+    """The files of the packages that take part in a compilation."""
     root = Path(__file__).parents[2]
     for package in ("asm", "compiler", "tx8isa"):
         found = (root / package).rglob("*")
@@ -214,7 +218,7 @@ def _sources_digest() -> str:
 
 
 def _newest_source() -> float:
-    """When the youngest of them was written."""
+    """When the newest source file was written."""
     return max(path.stat().st_mtime for path in _sources())
 
 
@@ -230,7 +234,7 @@ def _packed(program: Program) -> list[bytes]:
 
 
 def _unpacked(data: bytes, graph: Graph, machine: Machine) -> Program | None:
-    """The program in the bytes of an entry, None when they are not what was written."""
+    """The program in the bytes of an entry; None if the entry is damaged."""
     from asm.image import read_image
     from compiler.driver import Program
 

@@ -1,4 +1,4 @@
-"""Parts of a graph as graphs of their own: some of its nodes, with what they read, in files to try again."""
+"""Excerpts: some nodes of a graph as a graph of its own, and files from which it can be compiled alone."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ GRAPH_FILE, CONSTANTS_FILE = "graph.json", "constants.npz"
 
 @dataclass(frozen=True)
 class Excerpt:
-    """Some nodes of a graph as a graph, whose inputs are ``in0``, ``in1`` ... and its outputs ``out0`` ...
+    """Some nodes of a graph as a graph with inputs ``in0``, ``in1`` ... and outputs ``out0``, ``out1`` ...
 
-    ``origin`` says by these names what the tensors are called in the whole graph.
+    ``origin`` maps the names of its tensors to those in the whole graph.
     """
 
     graph: Graph
@@ -30,7 +30,7 @@ class Excerpt:
 
 
 def with_outputs(graph: Graph, names: Iterable[str]) -> Graph:
-    """The graph with other outputs, without what they do not need."""
+    """The graph with these tensors as outputs, without nodes and constants that they do not need."""
     wanted = tuple(dict.fromkeys(names))
     nodes, reads = needed(graph.nodes, wanted)
     constants = only(graph.constants, reads | set(wanted))
@@ -39,7 +39,10 @@ def with_outputs(graph: Graph, names: Iterable[str]) -> Graph:
 
 
 def excerpt(graph: Graph, nodes: Sequence[Node]) -> Excerpt:
-    """These nodes, given in topological order; results that others or nobody read are the outputs."""
+    """An excerpt of these nodes, which are in topological order.
+
+    Its outputs are the results that other nodes of the graph, or no node at all, use.
+    """
     made = [name for node in nodes for name in node.outputs if name]
     read = dict.fromkeys(name for node in nodes for name in node.inputs if name)
     chosen = {node.name for node in nodes}
@@ -77,13 +80,13 @@ def _renamed(graph: Graph, nodes: Sequence[Node], short: Mapping[str, str]) -> G
 
 
 def _constant(graph: Graph, name: str) -> Array:
-    """A constant, or a tensor without elements, which no program can take as an input."""
+    """The value of a constant; a tensor without elements becomes one, because it cannot be a graph input."""
     tensor = graph.tensors[name]
     return graph.constants.get(name, np.zeros(tensor.shape, DTYPES[tensor.dtype]))
 
 
 def write_excerpt(folder: Path, graph: Graph, inputs: Mapping[str, Array]) -> list[Path]:
-    """Write graph.json, constants.npz and one .npy file per input; the paths of the latter."""
+    """Write graph.json, constants.npz and one .npy file per input; returns the paths of the .npy files."""
     folder.mkdir(parents=True, exist_ok=True)
     if graph.constants:
         buffer = io.BytesIO()
@@ -101,7 +104,7 @@ def write_excerpt(folder: Path, graph: Graph, inputs: Mapping[str, Array]) -> li
 
 
 def _as_json(graph: Graph) -> dict[str, Any]:
-    """The graph in the words of docs/graph_json.md."""
+    """The graph in the format of docs/graph_json.md."""
     return {
         "name": graph.name,
         "opset": graph.opset,

@@ -1,4 +1,4 @@
-"""Command line: tx8opt, single passes on textual IR."""
+"""The command tx8opt: runs single passes on textual IR."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tx8isa.machine.description import Machine
 
 _EXAMPLES = """examples:
-  tx8opt model.onnx --until layout -o a.mlir      the passes up to layout; constants go to a.npz
+  tx8opt model.onnx --until align_opt -o a.mlir   the passes up to align_opt; constants go to a.npz
   tx8opt a.mlir --passes sharding                 one more pass, on the text
   tx8opt a.mlir --pipeline                        all that are left
   tx8opt a.mlir                                   parse and verify
@@ -116,7 +116,7 @@ def _check_names(named: Sequence[str]) -> None:
 
 
 def _start(options: argparse.Namespace, path: Path, machine: Machine) -> tuple[Context, ModuleOp, list[str]]:
-    """The compilation as a file has it: what it is, the module, and the passes that were run."""
+    """The compilation that a file holds: context, module, and the names of the passes that were run."""
     from xdsl.dialects.builtin import ModuleOp
 
     from compiler.driver import context_of
@@ -136,7 +136,7 @@ def _start(options: argparse.Namespace, path: Path, machine: Machine) -> tuple[C
 
 
 def _chosen(options: argparse.Namespace, named: Sequence[str], done: Sequence[str]) -> list[Pass]:
-    """The passes to run. What is left is what stands behind the last one that was run."""
+    """The passes to run. Those left are the ones after the last one of the pipeline that was run."""
     from compiler.driver import pass_names
     from compiler.graph import GraphError
     from compiler.passes import PIPELINE
@@ -175,7 +175,7 @@ def _apply(step: Pass, context: Context, module: ModuleOp, done: Sequence[str]) 
         raise GraphError([f"pass {step.name} left an invalid module: {error}"]) from None
     except Tx8Error:
         raise
-    except Exception as error:  # a pass relies on those before it, and whoever chooses the order may be wrong
+    except Exception as error:  # a pass relies on those before it, and the user may have chosen another order
         found = f"{type(error).__name__}: {error}".rstrip(": ")
         raise GraphError(
             [f"pass {step.name} does not work on this module ({found}); run so far: {before}"]

@@ -1,9 +1,9 @@
-"""A compilation between two passes as text: the module, and as its attributes what else the passes need.
+"""A compilation between two passes as text: the module, with attributes for the rest of the context.
 
-Those attributes are ``tx8be.done``, the passes that were run; ``tx8be.options``; ``tx8be.graph``, what the
+The attributes are ``tx8be.done``, the passes that were run; ``tx8be.options``; ``tx8be.graph``, what the
 module does not say about inputs, outputs and precision; and ``tx8be.constants``, a list of name, element
-type, shape and place. Small constants stand there as hexadecimal bytes; the others are in an .npz file
-beside the text, or are left out where there is no file.
+type, shape and place. The place of a small constant is its bytes in hexadecimal; larger ones are in an .npz
+file beside the text, or omitted where no file is written.
 """
 
 from __future__ import annotations
@@ -33,23 +33,25 @@ from tx8isa.numbers.formats import Format
 from tx8isa.tools.files import read_text, write_whole
 
 SMALL_BYTES = 64
-"""Constants up to this size stand in the text."""
+"""Constants up to this size are in the text."""
 
-_HERE, _BESIDE, _LEFT_OUT = "0x", "file", "left out"
+_HEXADECIMAL, _IN_FILE, _OMITTED = "0x", "file", "left out"
+"""Places of constants; hexadecimal bytes follow the first."""
 HELD = ("graph", "machine", "tiles", "compute", "constants")
 """Fields of a context that the text holds."""
-GIVEN = ("patterns", "effort", "plan", "watch")
-"""Fields that the command line gives anew."""
+GIVEN = ("patterns", "effort", "plan", "search_progress")
+"""Fields that the command line gives again."""
 REBUILT = ("templates",)
-"""Fields that follow from the module."""
-FINAL = ("phases", "data", "used", "found", "others")
-"""Fields that no later pass reads: they are for those who want the program."""
+"""Fields that are computed from the module."""
+FINAL = ("phases", "data", "used", "results", "other_results")
+"""Fields that no later pass reads; only the driver does."""
 
 
 def as_text(context: Context, module: ModuleOp, done: Iterable[str], file: Path | None) -> str:
-    """The module with the attributes above; writes the constants to ``file`` if there are large ones.
+    """The text of a module with the attributes above; writes large constants to ``file``.
 
-    Once there is assembly, which no attribute holds, the text has ``tx8be.done`` alone and is final.
+    After the last pass the result is assembly, which no attribute holds: then the text has only
+    ``tx8be.done``, and no pass can go on from it.
     """
     text = module.clone()
     text.attributes["tx8be.done"] = encoded(tuple(done))
@@ -57,16 +59,17 @@ def as_text(context: Context, module: ModuleOp, done: Iterable[str], file: Path 
         large = {name: array for name, array in context.constants.items() if array.nbytes > SMALL_BYTES}
         if large and file is not None:
             _write_arrays(file, large)
-        text.attributes |= _attributes(context, _BESIDE if file is not None else _LEFT_OUT)
+        text.attributes |= _attributes(context, _IN_FILE if file is not None else _OMITTED)
     return f"{text!s}\n"
 
 
 def read_text_file(
     path: Path, machine: Machine, given: Mapping[str, Any]
 ) -> tuple[Context, ModuleOp, list[str]]:
-    """What ``as_text`` was given, from its file; GraphError names the line that is no such module.
+    """The context, the module and the passes that were run, from a file of ``as_text``.
 
     ``given`` are the arguments of ``context_of`` that the text does not hold: patterns, search, plan.
+    GraphError names the line that is wrong.
     """
     module = _parsed(read_text(path), path)
     options = _dictionary(module, "tx8be.options", path)
@@ -108,12 +111,12 @@ def _done(module: ModuleOp, path: Path) -> list[str]:
 
 
 def _rebuild_templates(context: Context, module: ModuleOp, path: Path) -> None:
-    """The pass writes what is there already, and leaves the templates in the context."""
+    """Fill ``context.templates`` by running group_mapping again; the module does not change by it."""
     try:
         GroupMappingPass().run(context, module)
     except Tx8Error:
         raise
-    except Exception as error:  # it relies on passes before it, and the text may have been changed
+    except Exception as error:  # the pass relies on those before it, and the text may have been edited
         raise GraphError([f"{path}: damaged groups: {type(error).__name__}: {_first_line(error)}"]) from None
 
 
@@ -152,7 +155,7 @@ def _tensor(entry: tuple[str, str, tuple[int, ...]]) -> Tensor:
 
 def _constant_attribute(name: str, array: Array, large: str) -> ArrayAttr[Attribute]:
     small = array.nbytes <= SMALL_BYTES
-    place = _HERE + np.ascontiguousarray(array).tobytes().hex() if small else large
+    place = _HEXADECIMAL + np.ascontiguousarray(array).tobytes().hex() if small else large
     return ArrayAttr([*_tensor_attribute(Tensor(name, array.dtype.name, array.shape)), encoded(place)])
 
 
@@ -162,14 +165,14 @@ def _constants(module: ModuleOp, path: Path) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
     try:
         described = [(_tensor((name, dtype, shape)), place) for name, dtype, shape, place in entries]
-        if any(place == _BESIDE for _, place in described):
+        if any(place == _IN_FILE for _, place in described):
             arrays = _read_arrays(beside, path)
         for tensor, place in described:
-            if place == _LEFT_OUT:
+            if place == _OMITTED:
                 found = f"constant '{tensor.name}' was left out of the text; write it with -o FILE"
                 raise GraphError([f"{path}: {found}"])
-            if place != _BESIDE:
-                raw = bytes.fromhex(place.removeprefix(_HERE))
+            if place != _IN_FILE:
+                raw = bytes.fromhex(place.removeprefix(_HEXADECIMAL))
                 arrays[tensor.name] = np.frombuffer(raw, DTYPES[tensor.dtype]).reshape(tensor.shape)
             else:
                 arrays[tensor.name] = _as_described(arrays, tensor, beside)
@@ -179,7 +182,7 @@ def _constants(module: ModuleOp, path: Path) -> dict[str, Array]:
 
 
 def _as_described(arrays: Mapping[str, Array], tensor: Tensor, beside: Path) -> Array:
-    """The array of the .npz file, which keeps the bits of bfloat16 but not its name."""
+    """An array of the .npz file, checked; for bfloat16 the file has the bits but not the type."""
     if tensor.name not in arrays:
         raise GraphError([f"{beside}: has no array '{tensor.name}'"])
     array = arrays[tensor.name]
@@ -194,7 +197,7 @@ def _as_described(arrays: Mapping[str, Array], tensor: Tensor, beside: Path) -> 
 
 
 def _write_arrays(file: Path, arrays: Mapping[str, Array]) -> None:
-    """An .npz file whose arrays may have any names; it is the same whenever it is written."""
+    """Write an .npz file. Unlike ``np.savez`` it takes any names, and the bytes do not depend on the time."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, array in arrays.items():
@@ -213,7 +216,7 @@ def _read_arrays(file: Path, text: Path) -> dict[str, Array]:
 
 
 class _Parser(Parser):
-    """xDSL's parser, except that a string is text even with letters beyond ASCII."""
+    """xDSL's parser, changed so that a string with letters outside of ASCII is text and not bytes."""
 
     def parse_optional_attribute(self) -> Attribute | None:
         found = super().parse_optional_attribute()
@@ -233,7 +236,7 @@ def _parsed(text: str, path: Path) -> ModuleOp:
         raise GraphError([f"{path}:{line}:{column}: {error.msg}"]) from None
     except VerifyException as error:
         raise GraphError([f"{path}: {_first_line(error)}"]) from None
-    except Exception as error:  # for damage that its parser did not expect: there is no common class
+    except Exception as error:  # damage that the parser does not expect raises any class of exception
         raise GraphError([f"{path}: no module of this dialect: {_first_line(error)}"]) from None
     return module
 

@@ -1,4 +1,4 @@
-"""How far a compilation has come: one line on a terminal, gone at the end, and the table of --timing."""
+"""The progress line of a compilation, which is removed at the end, and the table of --timing."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-_LONG = 0.5
-"""Seconds after which a compilation is a long one."""
-_OFTEN = 0.1
-"""Seconds between two looks at the search."""
+_SILENT_SECONDS = 0.5
+"""The line appears after this time."""
+_INTERVAL = 0.1
+"""Seconds between two updates during the search."""
 
 
-class Stages:
-    """Shows on ``file``, if that is a terminal, which of the ``stages`` is being worked on.
+class ProgressLine:
+    """Shows on ``file``, if that is a terminal, which of the ``stages`` is running.
 
-    Within the pass that searches it counts groups in place of stages. A context manager; :meth:`after_pass`
-    goes where ``compile_graph`` wants an observer of the passes, :meth:`searching` to its ``watch``.
+    During the search it counts groups in place of stages. It is a context manager; :meth:`after_pass` and
+    :meth:`searching` are the arguments ``after_pass`` and ``search_progress`` of ``compile_graph``.
     """
 
     def __init__(
@@ -29,10 +29,10 @@ class Stages:
         self._name, self._stages, self._now = name, [*stages, "assemble"], now
         self._file = file if file is not None and file.isatty() else None
         self._began = now()
-        self._next = self._began
+        self._next_update = self._began
         self._bar: Any = None
 
-    def __enter__(self) -> Stages:
+    def __enter__(self) -> ProgressLine:
         return self
 
     def __exit__(
@@ -42,17 +42,17 @@ class Stages:
             self._bar.close()
 
     def after_pass(self, name: str, module: ModuleOp) -> None:
-        """A pass is done; the next one begins."""
+        """Show the stage after pass ``name``, which has ended."""
         done = self._stages.index(name) + 1
-        if self._file is not None and self._now() - self._began >= _LONG:
+        if self._file is not None and self._now() - self._began >= _SILENT_SECONDS:
             self._show(done, len(self._stages), self._stages[done])
 
     def searching(self, done: int, templates: int, tried: int) -> None:
-        """The search has come so far: groups that differ, of how many, and candidates tried."""
+        """Show how many of the ``templates`` are done, and how many candidates were tried."""
         now = self._now()
-        if self._file is None or now - self._began < _LONG or now < self._next:
+        if self._file is None or now - self._began < _SILENT_SECONDS or now < self._next_update:
             return
-        self._next = now + _OFTEN
+        self._next_update = now + _INTERVAL
         self._show(done, templates, f"search, {tried} candidates tried")
 
     def _show(self, done: int, total: int, what: str) -> None:
@@ -63,15 +63,15 @@ class Stages:
         self._bar.refresh()
 
     def clear(self) -> None:
-        """Take the line away until it is written again."""
+        """Remove the line until the next update."""
         if self._bar is not None:
             self._bar.clear()
 
 
 def _make_bar(file: TextIO | None, elapsed: float) -> Any:
-    from tqdm.std import tqdm  # here and not above: only long compilations on a terminal need it
+    from tqdm.std import tqdm  # imported here because only long compilations on a terminal need it
 
-    tqdm.monitor_interval = 0  # no thread of its own
+    tqdm.monitor_interval = 0  # otherwise tqdm starts a thread
     bar = tqdm(
         total=1,
         file=file,
@@ -83,12 +83,12 @@ def _make_bar(file: TextIO | None, elapsed: float) -> Any:
         position=0,
     )
     bar.start_t -= elapsed
-    bar.delay = 0  # it was only to say nothing before there is something to say
+    bar.delay = 0  # the delay only kept the constructor from drawing an empty bar
     return bar
 
 
 def timing_table(timing: Mapping[str, float]) -> str:
-    """Seconds per stage as rows of milliseconds and shares, with their sum."""
+    """A table of the stages with their milliseconds and shares, and the sum; ``timing`` is in seconds."""
     total = sum(timing.values())
     rows = [("stage", "ms", "share")]
     for name, seconds in (*timing.items(), ("total", total)):

@@ -1,6 +1,6 @@
 """Runs a compiled program on the emulator and compares its outputs with the reference.
 
-The only module of the compiler that imports the emulator.
+This is the only module of the compiler that imports the emulator.
 """
 
 from __future__ import annotations
@@ -25,24 +25,27 @@ _MOVEMENT = ("Reshape", "Flatten", "Transpose", "Concat", "Identity", "Slice", "
 
 
 class RunFault(Exception):
-    """The program stopped: the text says where and why."""
+    """The program stopped with a fault: the message says where and why."""
 
 
 class Watch(NamedTuple):
-    """What to watch of a run: simulated time; statistics as ``text`` or ``json``; progress on a terminal; the
-    cycles of each phase."""
+    """What to observe of a run."""
 
     timed: bool = False
+    """Simulate time."""
     statistics: str | None = None
+    """Collect statistics as ``text`` or ``json``."""
     progress: bool = False
+    """Show the progress on a terminal."""
     phases: bool = False
+    """Measure the cycles of each phase."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run gave: outputs by name, what they should be, and what was asked for in ``Watch``.
+    """The result of a run: outputs and expected values by name, and what ``Watch`` asked for.
 
-    ``instructions``: executed on all tiles; ``cycles``: simulated, None when no time was simulated.
+    ``instructions`` counts those executed on all tiles; ``cycles`` is None if no time was simulated.
     """
 
     outputs: Mapping[str, Array]
@@ -53,7 +56,7 @@ class Outcome:
     statistics: tuple[str, ...] = ()
     """Lines of the statistics (docs/stats.md)."""
     phases: Mapping[str, float] = field(default_factory=dict)
-    """Simulated cycles by phase."""
+    """Simulated cycles by the name of the phase."""
 
     @property
     def ok(self) -> bool:
@@ -61,7 +64,10 @@ class Outcome:
 
 
 def execute(program: Program, inputs: Mapping[str, Array], threads: int = 1) -> tuple[dict[str, Array], int]:
-    """Outputs by name and the instructions that all tiles executed; RunFault when the program stops."""
+    """Run a program: its outputs by name, and how many instructions all tiles executed.
+
+    RunFault when the program stops with a fault.
+    """
     done = _run(program, inputs, threads, Watch())
     return done.outputs, done.instructions
 
@@ -99,7 +105,7 @@ def _run(program: Program, inputs: Mapping[str, Array], threads: int, watch: Wat
 
 
 def check(program: Program, inputs: Mapping[str, Array], watch: Watch | None = None) -> Outcome:
-    """Run a program and judge every output against the reference on inputs rounded to the compute format."""
+    """Run a program and compare every output with the reference on inputs rounded to the compute format."""
     done = _run(program, inputs, 1, watch or Watch())
     expected = run_reference(program.graph, inputs, storage=program.dtype)
     kind = kind_of(program.graph)
@@ -115,7 +121,7 @@ def check(program: Program, inputs: Mapping[str, Array], watch: Watch | None = N
 
 
 def kind_of(graph: Graph) -> Kind:
-    """Which tolerances hold for a graph."""
+    """The kind of tolerances that apply to a graph."""
     if len(graph.nodes) > 1:
         return "model"
     return "movement" if all(node.op in _MOVEMENT for node in graph.nodes) else "operator"
@@ -129,13 +135,13 @@ def random_inputs(graph: Graph, given: Mapping[str, Array], seed: int) -> dict[s
         values = generator.standard_normal(tensor.shape)
         if tensor.name not in inputs:
             rounded = values.astype(DTYPES[tensor.dtype])
-            # NumPy files do not know bfloat16: it travels as float32.
+            # NumPy files have no bfloat16, so it is passed as float32.
             inputs[tensor.name] = rounded.astype(np.float32) if tensor.dtype == "bfloat16" else rounded
     return inputs
 
 
 def read_inputs(arguments: Iterable[tuple[str, str]]) -> dict[str, Array]:
-    """Arrays from pairs of a name and a .npy file; Tx8Error for a file that holds none."""
+    """Arrays from pairs of a name and a .npy file; Tx8Error for a file that holds no array."""
     from emulator.command.arrays import read_array
 
     inputs: dict[str, Array] = {}
@@ -147,7 +153,7 @@ def read_inputs(arguments: Iterable[tuple[str, str]]) -> dict[str, Array]:
 
 
 def write_outputs(folder: Path, outputs: Mapping[str, Array]) -> None:
-    """One .npy file per output; all of them or none."""
+    """Write one .npy file per output; either all files are written or none."""
     from emulator.command.arrays import file_names, write_files
 
     names = file_names(outputs)
@@ -162,7 +168,7 @@ def _save(array: Array, file: IO[bytes]) -> None:
 
 
 def announce_compilation(program: str) -> None:
-    """Tell a person at a terminal, once, when the emulator compiles kernels for this machine."""
+    """Print one line on a terminal when the emulator begins to compile kernels for this machine."""
     from emulator import native
 
     said: list[str] = []
@@ -176,7 +182,7 @@ def announce_compilation(program: str) -> None:
 
 
 def table(outcome: Outcome) -> str:
-    """One row per output, with the cycles of the run if time was simulated, and the instructions executed."""
+    """A table with a row per output, with cycles if time was simulated, and the number of instructions."""
     width = max(len("output"), *(len(name) for name in outcome.verdicts))
     time = "" if outcome.cycles is None else f"{outcome.cycles:>14,}"
     head = f"{'output':<{width}}  {'shape':<16} {'max abs error':>14} {'cosine':>11}"

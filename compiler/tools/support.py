@@ -1,4 +1,4 @@
-"""The table of supported operators, from their records and lowerings: docs/operators.md."""
+"""Writes docs/operators.md, the table of supported operators, from their records and lowerings."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ from compiler.lowering import LOWERINGS
 from compiler.lowering.record import EVERY_TYPE, Lowering
 from compiler.operators import OPERATORS, Attribute, Input, Operator
 
-#: Operator sets up to this one are not told apart: graph.json cannot ask for older ones.
 OLDEST_JSON_OPSET = 17
+"""The oldest operator set of graph.json; the table does not mention changes up to it."""
 
 _CORE = "kernel core, element by element"
 _VECTOR_OR_CORE = "vector engine for floats and truth values, kernel core for integers"
 
-#: What does the work, by the module of the lowering.
 _UNITS = {
     "attention": "matrix and vector engines",
     "batchnorm": "vector engine",
     "chain": "vector engine",
     "convolution": "matrix engine",
-    "core": _VECTOR_OR_CORE,
+    "integers": _VECTOR_OR_CORE,
     "elementwise": _VECTOR_OR_CORE,
     "indexing": _CORE,
     "matmul": "matrix engine; integers on the kernel core",
@@ -34,13 +33,14 @@ _UNITS = {
     "pooling": "vector engine",
     "rowwise": "vector engine",
 }
+"""The unit that computes an operator, by the module of its lowering."""
 
-#: Operators that differ from the others of their module.
 _UNITS_OF = {"BitCast": "DMA engines", "Expand": "DMA engines", "Gemm": "matrix engine"}
+"""Operators whose unit differs from that of their module."""
 
 
 def support_table() -> str:
-    """All operators that a graph may use as Markdown: a table of them, then a section each."""
+    """All operators that a graph may use, in Markdown: a table of them, then a section about each."""
     names = sorted(name for name, record in OPERATORS.items() if not record.internal)
     lines = ["| operator | since | computed by |", "|---|---|---|"]
     lines += [
@@ -82,7 +82,7 @@ def _attribute_text(item: Attribute) -> str:
 
 
 def _ways(record: Operator) -> Iterator[str]:
-    """What computes an operator: units of the chip, other operators, or nothing."""
+    """How an operator is computed: by units of the chip, by other operators, or without code."""
     entry = LOWERINGS.get(record.name)
     if entry is not None:
         yield _unit(entry)
@@ -106,7 +106,8 @@ def _unit(entry: Lowering) -> str:
 def _parts(record: Operator) -> set[str]:
     """The operators that an expansion may use.
 
-    Expansions come to an end: of two operators that name each other one only shares code with the other.
+    Two operators that name each other do not expand to each other, because expansions end: one of them only
+    shares code with the other, and is left out.
     """
     parts = _named_by(record.name)
     return {name for name in parts if record.name not in _named_by(name) or _is_base(name, record.name)}
@@ -118,14 +119,14 @@ def _is_base(name: str, other: str) -> bool:
 
 @cache
 def _named_by(name: str) -> frozenset[str]:
-    """The operators whose names the code of an expansion has, with the functions it uses."""
+    """The operators whose names occur in the code of an expansion and of the functions it calls."""
     found: set[str] = set()
     _collect(OPERATORS[name].expansion, found, set())
     return frozenset(found - {name})
 
 
 def _collect(value: Any, found: set[str], seen: set[int]) -> None:
-    """Add the operators that a function names, directly or through other functions of the records."""
+    """Add the operators that a value names; functions of the records are searched, with those they call."""
     if isinstance(value, str):
         found |= {value} & set(OPERATORS)
     elif isinstance(value, tuple | list | frozenset):
@@ -152,7 +153,7 @@ def _collect_code(code: CodeType, function: Callable[..., Any], found: set[str],
 
 
 def _refusals(record: Operator) -> Iterator[str]:
-    """What the records allow and the chip's programs do not do."""
+    """What the record of an operator allows and its lowering refuses."""
     entry = LOWERINGS.get(record.name)
     if entry is None or record.expansion is not None:
         return

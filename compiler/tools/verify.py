@@ -1,9 +1,10 @@
-"""Every node of a graph against its reference: ``tx8cc --verify-nodes``.
+"""Compares every node of a graph with its reference: ``tx8cc --verify-nodes``.
 
-Values that no program would show become outputs: the graph is compiled with all of them, in batches if they
-are many. A node is judged on the operands that the emulator gave it, so that errors do not add up; how far
-they have added up is told beside. What is computed together in the program itself is apart here; therefore
-the outputs of the program are judged too, and when they alone are wrong, the place is found by halving.
+Every value becomes an output: the graph is compiled with all of them, in batches if they are many. A node is
+judged on the operands that the emulated chip computed for it, so that errors of earlier nodes do not count;
+how far the errors have added up is shown beside. With every value an output, no operators are computed
+together. Therefore the outputs of the program itself are judged too; when only they are wrong, the node that
+causes it is found by bisection.
 """
 
 from __future__ import annotations
@@ -26,12 +27,16 @@ Compile = Callable[[Graph], Program]
 Values = Mapping[str, Array]
 
 _SHARE_OF_DDR = 4
-"""Outputs of one batch take at most this part of DDR."""
+"""The outputs of one batch take at most the DDR divided by this."""
 
 
 @dataclass(frozen=True)
-class Check:
-    """One result of one node: ``alone`` on the operands it got, ``so_far`` beside a run without rounding."""
+class NodeCheck:
+    """The verdicts on one result of a node.
+
+    ``alone`` judges the node on the operands that the chip computed, ``so_far`` compares its result with a
+    reference run of the whole graph, which includes the errors of earlier nodes.
+    """
 
     node: Node
     tensor: Tensor
@@ -40,8 +45,8 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Part:
-    """Nodes that are wrong together or by themselves: a graph that shows it, and its inputs."""
+class FailingPart:
+    """A graph of consecutive nodes whose result is wrong, and inputs with which it is."""
 
     graph: Graph
     inputs: Values
@@ -51,19 +56,19 @@ class Part:
 
 @dataclass(frozen=True)
 class Verification:
-    """``checks`` in the order of the nodes, ``outputs`` the verdicts on the program as it is.
+    """``checks`` are in the order of the nodes, ``outputs`` has the verdicts on the outputs of the program.
 
-    ``at`` is the first node whose result is wrong, by itself or where nodes are computed together; ``part``
-    the smallest graph found that shows it, None when every smaller graph that was tried is right.
+    ``at`` is the first node whose result is wrong, by itself or when computed together with others; ``part``
+    is the smallest graph found that shows it, None when every smaller graph that was tried is right.
     """
 
-    checks: tuple[Check, ...]
+    checks: tuple[NodeCheck, ...]
     outputs: Mapping[str, Verdict]
     at: Node | None = None
-    part: Part | None = None
+    part: FailingPart | None = None
 
     @property
-    def wrong(self) -> Check | None:
+    def wrong(self) -> NodeCheck | None:
         """The first check that failed."""
         return next((item for item in self.checks if not item.alone.ok), None)
 
@@ -73,7 +78,7 @@ class Verification:
 
 
 def verify(graph: Graph, inputs: Values, compile_: Compile) -> Verification:
-    """Judge every node; ``compile_`` makes programs of graphs. RunFault when one of them stops."""
+    """Judge every node; ``compile_`` compiles a graph. RunFault when a program stops with a fault."""
     program = compile_(graph)
     outputs, _ = execute(program, inputs)
     exact = run_reference(with_outputs(graph, _results(graph)), inputs, storage=program.dtype)
@@ -102,20 +107,23 @@ def verify(graph: Graph, inputs: Values, compile_: Compile) -> Verification:
 
 
 def _results(graph: Graph) -> list[str]:
-    """What the nodes make, tensors without elements left out."""
+    """The results of all nodes except for tensors without elements."""
     made = [name for node in graph.nodes for name in node.outputs if name]
     return [name for name in made if graph.tensors[name].size]
 
 
 def _exact(graph: Graph, tensor: Tensor, exact: Values, dtype: str) -> Array:
-    """The reference of a graph output, which may be a constant."""
+    """The expected value of a graph output, which may be a constant."""
     if tensor.name in exact:
         return exact[tensor.name]
     return run_reference(with_outputs(graph, [tensor.name]), {}, storage=dtype)[tensor.name]
 
 
 def _batches(graph: Graph, most: int) -> Iterator[list[tuple[Node, str]]]:
-    """The results of the nodes in lists that take at most ``most`` bytes with their operands, or have one."""
+    """The results of the nodes in batches.
+
+    A batch takes at most ``most`` bytes with the operands of its nodes, or consists of a single result.
+    """
     batch: list[tuple[Node, str]] = []
     names: set[str] = set()
     for node in graph.nodes:
@@ -133,7 +141,10 @@ def _batches(graph: Graph, most: int) -> Iterator[list[tuple[Node, str]]]:
 
 
 def _with_operands(graph: Graph, results: Sequence[tuple[Node, str]]) -> list[str]:
-    """Results, and what their nodes read of other nodes: a value may be another where less is shown."""
+    """The names of results and of the operands that other nodes compute for them.
+
+    The operands must come from the same run, because their bits can depend on which values are outputs.
+    """
     made = set(_results(graph))
     reads = [name for node, _ in results for name in node.inputs if name in made]
     return list(dict.fromkeys([*reads, *(name for _, name in results)]))
@@ -144,55 +155,59 @@ def _bytes(graph: Graph, names: Iterable[str]) -> int:
     return sum(tensor.size * DTYPES[tensor.dtype].itemsize for tensor in tensors)
 
 
-def _check(graph: Graph, node: Node, name: str, values: Values, exact: Values, dtype: str) -> Check:
+def _check(graph: Graph, node: Node, name: str, values: Values, exact: Values, dtype: str) -> NodeCheck:
     cut = excerpt(graph, [node])
     given = {tensor.name: values[cut.origin[tensor.name]] for tensor in cut.graph.inputs}
     expected = run_reference(cut.graph, given, storage=dtype)
     new = next(new for new, old in cut.origin.items() if old == name)
     tensor = graph.tensors[name]
     alone = judge(kind_of(cut.graph), dtype, values[name], expected[new], declared=tensor.dtype)
-    return Check(node, tensor, alone, judge("model", dtype, values[name], exact[name], declared=tensor.dtype))
+    return NodeCheck(
+        node, tensor, alone, judge("model", dtype, values[name], exact[name], declared=tensor.dtype)
+    )
 
 
 def _differs(outputs: Values, values: Values, dtype: str) -> bool:
-    """Whether the program gives other outputs than the nodes one by one, beyond rounding."""
+    """Whether outputs of the program differ, beyond rounding, from the values of the single nodes."""
     both = [name for name in outputs if name in values]
-    return not all(_alike(outputs[name], values[name], dtype) for name in both)
+    return not all(_agrees(outputs[name], values[name], dtype) for name in both)
 
 
-def _alike(got: Array, expected: Array, dtype: str) -> bool:
+def _agrees(got: Array, expected: Array, dtype: str) -> bool:
+    """Whether two arrays are equal within the tolerance of a model."""
     wide = expected if expected.dtype.kind in "iub" else expected.astype(np.float64)
     return judge("model", dtype, got, wide).ok
 
 
 def _first_wrong_together(graph: Graph, inputs: Values, values: Values, compile_: Compile) -> Node:
-    """A node whose result is wrong when only it is an output, while that of the node before it is right."""
+    """By bisection, a node whose result is wrong as the only output while that of the one before is right."""
     nodes = [node for node in graph.nodes if node.outputs[0] in values]
     right, wrong = -1, len(nodes) - 1
     while wrong - right > 1:
         middle = (right + wrong) // 2
         name = nodes[middle].outputs[0]
         program = compile_(with_outputs(graph, [name]))
-        if _alike(execute(program, inputs)[0][name], values[name], program.dtype):
+        if _agrees(execute(program, inputs)[0][name], values[name], program.dtype):
             right = middle
         else:
             wrong = middle
     return nodes[wrong]
 
 
-def _smallest_part(graph: Graph, last: Node, values: Values, compile_: Compile) -> Part | None:
-    """The shortest row of nodes up to ``last`` that is wrong as a graph of its own: 1, 2, 4 ... of them."""
+def _smallest_part(graph: Graph, last: Node, values: Values, compile_: Compile) -> FailingPart | None:
+    """The smallest graph that is wrong among those of the last 1, 2, 4 ... nodes up to ``last``."""
     before, _ = needed(graph.nodes, [name for name in last.outputs if name])
     for count in _doubling(len(before)):
         nodes = before[-count:]
         cut = excerpt(graph, nodes)
         inputs = {tensor.name: values[cut.origin[tensor.name]] for tensor in cut.graph.inputs}
         if not check(compile_(cut.graph), inputs).ok:
-            return Part(cut.graph, inputs, nodes[0].name, last.name)
+            return FailingPart(cut.graph, inputs, nodes[0].name, last.name)
     return None
 
 
 def _doubling(most: int) -> Sequence[int]:
+    """1, 2, 4 and so on, and finally ``most``."""
     counts = [1]
     while counts[-1] < most:
         counts.append(min(2 * counts[-1], most))
@@ -200,7 +215,7 @@ def _doubling(most: int) -> Sequence[int]:
 
 
 def table(found: Verification) -> str:
-    """A row for every result, then what the verdicts come to, without the place of the files."""
+    """A table with a row for every result, and the conclusion."""
     head = ("node", "operator", "shape", "max abs error", "cosine", "so far", "cosine", "verdict")
     rows = [head, *(_row(item) for item in found.checks)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(head) - 1)]
@@ -215,8 +230,8 @@ def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:
     ]
 
 
-def _row(item: Check) -> tuple[str, ...]:
-    """Node, operator, shape, error and cosine by itself, error and cosine of all so far, verdict."""
+def _row(item: NodeCheck) -> tuple[str, ...]:
+    """Node, operator, shape, error and cosine of the node alone and of all nodes so far, verdict."""
     shape = "x".join(map(str, item.tensor.shape)) or "scalar"
     errors = [
         text

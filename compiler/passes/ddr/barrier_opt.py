@@ -1,7 +1,7 @@
-"""Pass ``barrier_opt``: which phases begin by waiting for all tiles.
+"""Pass ``barrier_opt``: phases that must wait for all tiles are marked with a barrier.
 
-A phase has to wait when it reads bytes of DDR that were written since the last barrier, and when it writes
-some that were read or written since: tiles that are still in an earlier phase would see them change.
+A phase has to wait if it reads bytes of DDR that were written since the last barrier, or writes bytes that
+were read or written since then: tiles may still be executing the phases before.
 """
 
 from __future__ import annotations
@@ -14,42 +14,46 @@ from xdsl.ir import SSAValue
 from compiler.dialect.ops import TensorOperation
 from compiler.passes.base import Context, computes, operations
 
-from .ddr_range import Range, range_of
+from .placement import DdrRange, range_of
 
 
 class BarrierOptPass:
-    """Sets the barrier flag of operations."""
+    """Sets the attribute ``barrier`` of operations."""
 
     name = "barrier_opt"
 
     def run(self, context: Context, module: ModuleOp) -> None:
-        read: list[Range] = []
-        written: list[Range] = []
+        read: list[DdrRange] = []
+        written: list[DdrRange] = []
         for operation in operations(module):
             if not computes(operation):
                 continue
             reads = [range_of(value) for value in operation.operands]
             writes = [range_of(value) for value in operation.results]
-            if _meet(reads, written) or _meet(writes, [*read, *written]):
+            if _overlap(reads, written) or _overlap(writes, [*read, *written]):
                 operation.attributes["barrier"] = UnitAttr()
                 read, written = [], []
             read += reads
             written += writes
 
 
-def _meet(some: Iterable[Range], others: Iterable[Range]) -> bool:
+def _overlap(some: Iterable[DdrRange], others: Iterable[DdrRange]) -> bool:
     """Whether two lists of ranges have a byte in common."""
     others = list(others)
-    return any(one.meets(other) for one in some for other in others)
+    return any(one.overlaps(other) for one in some for other in others)
 
 
 def settled_operands(module: ModuleOp) -> Iterator[tuple[TensorOperation, list[SSAValue]]]:
-    """The operations that need code, each with those operands that were complete before its barrier, or that
-    need none: what earlier operations wrote, up to the barrier before."""
-    written: list[Range] = []
+    """The operations that need code, each with its settled operands.
+
+    An operand is settled if no phase since the barrier before that of the operation has written it. Such an
+    operand can be loaded before the tiles meet at the operation's own barrier.
+    """
+    written: list[DdrRange] = []
     for operation in operations(module):
         if computes(operation):
-            yield operation, [value for value in operation.operands if not _meet([range_of(value)], written)]
+            settled = [value for value in operation.operands if not _overlap([range_of(value)], written)]
+            yield operation, settled
             if operation.barrier is not None:
                 written = []
             written += [range_of(value) for value in operation.results]

@@ -1,8 +1,8 @@
-"""Pass ``ddr_reorder``: where every value lies in DDR.
+"""Pass ``ddr_reorder``: every value gets its place in DDR.
 
-Graph inputs, outputs and constants have memory of their own, values share theirs with others that are not
-alive at the same time. A value that becomes a graph output, or a piece of a joined tensor, lies there from
-the start if its bytes are the same there; otherwise a copy is inserted.
+Graph inputs, outputs and constants have memory of their own; the other values share memory if they are not
+alive at the same time. A value that becomes a graph output, or a part of a Concat's result, is computed
+there directly if its bytes are the same there; otherwise a copy is inserted.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from compiler.graph import GraphError
 from compiler.passes.base import Context, computes, is_alias, operations
 from tx8isa.table.scalar import REGISTERS
 
-from .ddr_lives import Life, best_fit
-from .ddr_pieces import Piece, joined_pieces, taken_piece
-from .ddr_range import VARIABLES, Range, set_place
+from .live_ranges import LiveRange, best_fit
+from .placement import VARIABLES, DdrRange, set_range
+from .views import View, concat_offsets, slice_view
 
 
 class DdrReorderPass:
@@ -31,60 +31,64 @@ class DdrReorderPass:
     name = "ddr_reorder"
 
     def run(self, context: Context, module: ModuleOp) -> None:
-        homes = _Homes(context, module)
-        homes.find()
-        homes.write()
+        placer = _Placer(context, module)
+        placer.find_views()
+        placer.place()
 
 
-class _Homes:
-    """``inside`` says of a value in which other it lies, and from which byte on; ``symbols`` are those of
-    graph inputs and outputs, by the value that has their memory."""
+class _Placer:
+    """Places the values of a module.
+
+    ``views`` says which values are part of another one, and at which byte offset. ``symbols`` has the symbol
+    of each graph input and output by the value that has its memory. ``in_place`` are operations that views
+    make superfluous.
+    """
 
     def __init__(self, context: Context, module: ModuleOp) -> None:
         self.context, self.module = context, module
-        self.inside: dict[SSAValue, Piece] = {}
+        self.views: dict[SSAValue, View] = {}
         self.symbols: dict[SSAValue, str] = {}
         self.in_place: set[TensorOperation] = set()
 
-    def find(self) -> None:
-        """Decide what lies in what."""
+    def find_views(self) -> None:
+        """Decide which values are part of others, and which have the memory of graph inputs and outputs."""
         for operation in operations(self.module):
             if is_alias(operation):
-                self.inside[operation.results[0]] = (operation.operands[0], 0)
+                self.views[operation.results[0]] = (operation.operands[0], 0)
             elif isinstance(operation, InputOp):
                 name = operation.node.data
                 own = is_plain_name(name)
                 self.symbols[operation.results[0]] = name if own else f"io.in{len(self.symbols)}"
         for operation in operations(self.module):
             if isinstance(operation, OutputOp):
-                self._output(operation)
+                self._place_output(operation)
         for operation in reversed(list(operations(self.module))):
             self._join(operation)
         for operation in operations(self.module):
-            self._take(operation)
+            self._take_slice(operation)
 
-    def home(self, value: SSAValue) -> Piece:
-        """The value that has the memory in which a value lies, and its first byte there."""
+    def root(self, value: SSAValue) -> View:
+        """The value whose memory holds a value, and the byte offset of the value there."""
         offset = 0
-        while value in self.inside:
-            value, step = self.inside[value]
+        while value in self.views:
+            value, step = self.views[value]
             offset += step
         return value, offset
 
-    def _output(self, operation: OutputOp) -> None:
+    def _place_output(self, operation: OutputOp) -> None:
         value = operation.operands[0]
-        root, _ = self.home(value)
+        root, _ = self.root(value)
         if not self._is_free(root) or stored_bytes(root.type) > stored_bytes(value.type):
             root = operation.operands[0] = self._copied(value, operation, operation.node.data)
         name, taken = operation.node.data, {tensor.name for tensor in self.context.graph.inputs}
         self.symbols[root] = name if is_plain_name(name) and name not in taken else f"io.{len(self.symbols)}"
 
     def _is_free(self, root: SSAValue) -> bool:
-        """Whether a phase computes a value, which has no place yet."""
+        """Whether a value is computed by a phase and not a graph output yet."""
         return not isinstance(root.owner, InputOp | LoadConstOp) and root not in self.symbols
 
     def _copied(self, value: SSAValue, user: TensorOperation, node: str) -> SSAValue:
-        """A copy of a value, in front of its user."""
+        """A copy of a value, made before its user."""
         attributes = {
             "node": StringAttr(node),
             "layout_str": StringAttr(order_of(value.type).value),
@@ -96,77 +100,77 @@ class _Homes:
         return made.results[0]
 
     def _join(self, operation: TensorOperation) -> None:
-        """Let the pieces of a Concat be computed in its result, if that saves more copies than it needs."""
-        pieces = joined_pieces(self.context, operation)
-        if pieces is None:
+        """Compute the operands of a Concat directly in its result, unless most of them must be copied."""
+        operands = concat_offsets(self.context, operation)
+        if operands is None:
             return
         free: set[SSAValue] = set()
-        for value, _ in pieces:
-            root, _ = self.home(value)
+        for value, _ in operands:
+            root, _ = self.root(value)
             if self._is_free(root) and stored_bytes(root.type) == stored_bytes(value.type):
                 free.add(root)
-        if 2 * len(free) < len(pieces):
+        if 2 * len(free) < len(operands):
             return
-        for value, offset in pieces:
-            root, _ = self.home(value)
+        for value, offset in operands:
+            root, _ = self.root(value)
             if root in free:
                 free.remove(root)
             else:
                 root = self._copied(value, operation, operation.node.data)
-            self.inside[root] = (operation.results[0], offset)
+            self.views[root] = (operation.results[0], offset)
         self.in_place.add(operation)
 
-    def _take(self, operation: TensorOperation) -> None:
-        """Let a Slice be a part of its operand, unless its result has another place."""
-        piece = taken_piece(self.context, operation)
+    def _take_slice(self, operation: TensorOperation) -> None:
+        """Make the result of a Slice a view of its operand, unless it has another place already."""
+        view = slice_view(self.context, operation)
         result = operation.results[0] if operation.results else None
-        if piece is None or result is None or result in self.inside or result in self.symbols:
+        if view is None or result is None or result in self.views or result in self.symbols:
             return
-        self.inside[result] = piece
+        self.views[result] = view
         self.in_place.add(operation)
 
-    def write(self) -> None:
-        """Give memory to what lies in nothing else, and write all places down."""
+    def place(self) -> None:
+        """Place all values that are no views, and write the place of every value into dev_info."""
         places = self._places()
         for number, operation in enumerate(operations(self.module)):
             if not operation.results and not isinstance(operation, OutputOp):
                 continue
             value = operation.results[0] if operation.results else operation.operands[0]
-            root, offset = self.home(value)
+            root, offset = self.root(value)
             base, begin = places[root]
-            place = Range(base, begin + offset, begin + offset + stored_bytes(value.type))
-            symbol = base if place.begin == 0 and base != VARIABLES else f"v.{number}"
-            set_place(operation, symbol, place, operation in self.in_place)
+            ddr_range = DdrRange(base, begin + offset, begin + offset + stored_bytes(value.type))
+            symbol = base if ddr_range.begin == 0 and base != VARIABLES else f"v.{number}"
+            set_range(operation, symbol, ddr_range, operation in self.in_place)
 
     def _places(self) -> dict[SSAValue, tuple[str, int]]:
-        """Symbol of the memory and first byte there of all values that lie in no other."""
+        """The symbol of the memory and the byte offset there of all values that are no views."""
         places = {value: (symbol, 0) for value, symbol in self.symbols.items()}
         for number, operation in enumerate(operations(self.module)):
             if isinstance(operation, LoadConstOp):
                 places[operation.results[0]] = (f"c.{number}", 0)
         own = sum(stored_bytes(value.type) for value in places)
-        lives = self._lives(places)
-        addresses = best_fit(list(lives.values()), self.context.machine.ddr.bank_bytes)
-        ends = [address + life.size for address, life in zip(addresses, lives.values(), strict=True)]
+        live = self._live_ranges(places)
+        addresses = best_fit(list(live.values()), self.context.machine.ddr.bank_bytes)
+        ends = [address + each.size for address, each in zip(addresses, live.values(), strict=True)]
         self._check_size(own + max(ends, default=0))
-        shared = zip(lives, addresses, strict=True)
+        shared = zip(live, addresses, strict=True)
         return places | {value: (VARIABLES, address) for value, address in shared}
 
-    def _lives(self, own: Container[SSAValue]) -> dict[SSAValue, Life]:
-        """From when to when the values are needed that have no memory of their own."""
-        lives: dict[SSAValue, Life] = {}
+    def _live_ranges(self, own: Container[SSAValue]) -> dict[SSAValue, LiveRange]:
+        """The live ranges of the values that are no views and have no memory of their own (``own``)."""
+        live: dict[SSAValue, LiveRange] = {}
         for number, operation in enumerate(operations(self.module)):
             for result in operation.results:
-                root, offset = self.home(result)
+                root, offset = self.root(result)
                 if root not in own:
                     size = offset + stored_bytes(result.type)
-                    lives[root] = lives.get(root, Life(number, number, 0)).with_size(size)
+                    live[root] = live.get(root, LiveRange(number, number, 0)).with_size(size)
             if computes(operation) and operation not in self.in_place:
                 for value in (*operation.operands, *operation.results):
-                    root, _ = self.home(value)
+                    root, _ = self.root(value)
                     if root not in own:
-                        lives[root] = lives[root].until(number)
-        return lives
+                        live[root] = live[root].until(number)
+        return live
 
     def _check_size(self, size: int) -> None:
         machine = self.context.machine
@@ -176,9 +180,10 @@ class _Homes:
 
 
 _NAME = re.compile(r"[A-Za-z_][\w.$]*")
-_OURS = re.compile(r"(v|c|io|p\d+)\..*|_start|exit")
+_RESERVED = re.compile(r"(v|c|io|p\d+)\..*|_start|exit")
+"""Symbols that the compiler makes itself."""
 
 
 def is_plain_name(name: str) -> bool:
     """Whether assembly can use the name of a graph input or output as its symbol."""
-    return bool(_NAME.fullmatch(name)) and name not in REGISTERS and not _OURS.fullmatch(name)
+    return bool(_NAME.fullmatch(name)) and name not in REGISTERS and not _RESERVED.fullmatch(name)

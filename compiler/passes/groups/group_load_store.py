@@ -1,4 +1,8 @@
-"""Pass ``group_load_store``: what a group reads and writes in DDR gets operations of its own."""
+"""Pass ``group_load_store``: groups get operations that load their operands and store their result.
+
+Today the pass decides nothing: there is one load for every operand and one store. The lowering of the group
+decides in which slices, and when, the data moves.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from compiler.passes.base import Context, operations
 
 
 class GroupLoadStorePass:
-    """Inserts load_var and load_const before the members of every group, and store_var behind them."""
+    """Inserts load_var and load_const before the members of every group, and store_var after them."""
 
     name = "group_load_store"
 
@@ -24,13 +28,13 @@ class GroupLoadStorePass:
 
 
 def add_moves(group: GroupOp) -> None:
-    """Load the operands of a group, and store its result."""
+    """Insert the loads of a group's operands and the store of its result."""
     _load(group)
     _store(group)
 
 
 def remove_moves(group: GroupOp) -> None:
-    """Undo :func:`add_moves`."""
+    """Remove what :func:`add_moves` inserted."""
     for move in [op for op in group.body.block.ops if isinstance(op, LoadVarOp | LoadConstOp | StoreVarOp)]:
         for result in move.results:
             result.replace_all_uses_with(move.operands[0])
@@ -47,6 +51,7 @@ def _load(group: GroupOp) -> None:
 
 
 def _others(made: TensorOperation) -> Callable[[Use], bool]:
+    """A predicate for the uses of a value by other operations than ``made``."""
     return lambda use: use.operation is not made
 
 
@@ -57,6 +62,6 @@ def _store(group: GroupOp) -> None:
 
 
 def _named(value: SSAValue) -> dict[str, Attribute]:
-    """The name of what makes a value."""
+    """The attribute ``node`` with the name of the operation that makes a value."""
     owner = value.owner
     return {"node": owner.node if isinstance(owner, TensorOperation) else StringAttr("")}

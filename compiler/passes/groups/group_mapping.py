@@ -1,10 +1,11 @@
-"""Pass ``group_mapping``: groups that differ in names and constants' values only get one template number.
+"""Pass ``group_mapping``: groups that differ only in names and values of constants get one template number.
 
-The lowering of a group is that of its first member if that applies steps, ``Chain`` for several pointwise
-operations.
+A template is searched once, and the decision holds for all its groups.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import SSAValue
@@ -16,7 +17,7 @@ from compiler.search import Template, signature, template_key
 
 
 class GroupMappingPass:
-    """Writes template numbers, and leaves the templates in the context."""
+    """Writes the template number of every group, and leaves the templates in the context."""
 
     name = "group_mapping"
 
@@ -34,13 +35,12 @@ class GroupMappingPass:
                 counts[number] += 1
                 operation.attributes["template"] = IntegerAttr(number, i64)
         context.templates = [
-            Template(t.key, t.work, t.target, count)
-            for t, count in zip(context.templates, counts, strict=True)
+            replace(template, count=count) for template, count in zip(context.templates, counts, strict=True)
         ]
 
 
 def template_of(context: Context, group: GroupOp) -> Template:
-    """A group as a template, its tensors named by their places."""
+    """The template of a group; its tensors get numbers in place of names."""
     names: dict[SSAValue, str] = {}
 
     def symbol(value: SSAValue) -> str:

@@ -1,8 +1,8 @@
-"""Pass ``group_opt``: groups that the patterns left apart become one where no value has to leave the SPM.
+"""Pass ``group_opt``: groups that no pattern has joined are merged where no value between them needs DDR.
 
-Pointwise operations join the group of the anchor whose result only they use; what is left of them joins each
-other. A value with users outside stays the result of its group, so a group has one result, and it stands
-where its last member stood: no two groups can wait for each other.
+Pointwise operations join the group of the anchor whose result only they use; the remaining ones form chains.
+A value with users outside of the group must be its result. So a group has one result, and it takes the place
+of its last member: no two groups can wait for each other.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FUSED = "fused"
 
 
 class GroupOptPass:
-    """Merges groups."""
+    """Merges groups; nothing if there are no patterns, with which every operation has its own phase."""
 
     name = "group_opt"
 
@@ -37,21 +37,21 @@ class GroupOptPass:
         for operation in operations(module):
             if isinstance(operation, GroupOp):
                 tag = operation.tag.data if isinstance(operation.tag, StringAttr) else CHAIN
-                merger.add(_Part(dissolve(operation), tag))
-        for part in merger.merged():
-            group(part.members, part.tag)
+                merger.add(_Draft(dissolve(operation), tag))
+        for draft in merger.merged():
+            group(draft.members, draft.tag)
 
 
 @dataclass(eq=False)
-class _Part:
-    """The members of a group to be; none when another has taken them."""
+class _Draft:
+    """The members of a future group; none after another draft has taken them."""
 
     members: Members
     tag: str
 
 
 def _rounds(operation: TensorOperation) -> bool:
-    """Whether an anchor can give FP32 in place of a shorter format."""
+    """Whether an operation is an anchor that could give FP32 in place of its shorter format."""
     fmt = format_of(operation.results[0].type)
     return is_anchor(operation) and LOWERINGS[operation.op].rounds and fmt in (Format.FP16, Format.BF16)
 
@@ -59,35 +59,35 @@ def _rounds(operation: TensorOperation) -> bool:
 class _Merger:
     def __init__(self, fusion: Fusion) -> None:
         self.fusion = fusion
-        self.parts: list[_Part] = []
-        self.of: dict[TensorOperation, _Part] = {}
+        self.drafts: list[_Draft] = []
+        self.of: dict[TensorOperation, _Draft] = {}
 
-    def add(self, part: _Part) -> None:
-        self.parts.append(part)
-        self.of.update(dict.fromkeys(part.members, part))
+    def add(self, draft: _Draft) -> None:
+        self.drafts.append(draft)
+        self.of.update(dict.fromkeys(draft.members, draft))
 
-    def merged(self) -> list[_Part]:
-        """The parts after merging, later anchors and chains first."""
-        for part in reversed(self.parts):
-            if part.members and is_anchor(part.members[0]):
-                self._extend(part)
-        for part in reversed(self.parts):
-            if part.members and not is_anchor(part.members[0]):
-                self._absorb(part)
-        for part in self.parts:
-            if part.members and _rounds(part.members[0]):
-                self._take_cast(part)
-        return [part for part in self.parts if part.members]
+    def merged(self) -> list[_Draft]:
+        """The drafts that remain after merging; later anchors and chains are extended first."""
+        for draft in reversed(self.drafts):
+            if draft.members and is_anchor(draft.members[0]):
+                self._extend(draft)
+        for draft in reversed(self.drafts):
+            if draft.members and not is_anchor(draft.members[0]):
+                self._absorb(draft)
+        for draft in self.drafts:
+            if draft.members and _rounds(draft.members[0]):
+                self._take_cast(draft)
+        return [draft for draft in self.drafts if draft.members]
 
-    def _extend(self, part: _Part) -> None:
-        """Let pointwise operations follow an anchor as long as they can."""
-        while (following := self._steps_behind(part)) is not None:
-            self._join(part, [*part.members, *following.members], following)
-            part.tag = FUSED
+    def _extend(self, draft: _Draft) -> None:
+        """Append pointwise operations to an anchor as long as they can be steps."""
+        while (following := self._steps_after(draft)) is not None:
+            self._join(draft, [*draft.members, *following.members], following)
+            draft.tag = FUSED
 
-    def _steps_behind(self, part: _Part) -> _Part | None:
-        """The part that uses this one's result alone, if its members can be steps, one after another."""
-        running = part.members[-1].results[0]
+    def _steps_after(self, draft: _Draft) -> _Draft | None:
+        """The only user of a draft's result, if all its members can be steps, one after another."""
+        running = draft.members[-1].results[0]
         user = sole_user(running)
         following = None if user is None else self.of.get(user)
         if following is None or is_anchor(following.members[0]):
@@ -98,31 +98,32 @@ class _Merger:
             running = member.results[0]
         return following
 
-    def _absorb(self, part: _Part) -> None:
-        """Let a pointwise part take in those that work for it alone."""
-        while (source := self._source(part)) is not None:
-            self._join(part, [*source.members, *part.members], source)
-            part.tag = CHAIN
+    def _absorb(self, draft: _Draft) -> None:
+        """Merge a chain with those whose results only it uses."""
+        while (source := self._source(draft)) is not None:
+            self._join(draft, [*source.members, *draft.members], source)
+            draft.tag = CHAIN
 
-    def _take_cast(self, part: _Part) -> None:
-        """Let a lowering that can do it write an FP32 result itself."""
-        cast = sole_user(part.members[-1].results[0])
+    def _take_cast(self, draft: _Draft) -> None:
+        """Merge the cast to FP32 after an anchor, whose lowering then writes FP32 itself."""
+        cast = sole_user(draft.members[-1].results[0])
         if isinstance(cast, CastOp) and format_of(cast.results[0].type) is Format.FP32:
             following = self.of[cast]
             if len(following.members) == 1:
-                self._join(part, [*part.members, cast], following)
+                self._join(draft, [*draft.members, cast], following)
 
-    def _source(self, part: _Part) -> _Part | None:
-        for value in dict.fromkeys(value for member in part.members for value in member.operands):
+    def _source(self, draft: _Draft) -> _Draft | None:
+        """A draft whose result only this chain uses, and which can be merged with it."""
+        for value in dict.fromkeys(value for member in draft.members for value in member.operands):
             source = self.of.get(value.owner) if isinstance(value.owner, TensorOperation) else None
-            if source is None or source is part or value is not source.members[-1].results[0]:
+            if source is None or source is draft or value is not source.members[-1].results[0]:
                 continue
-            inside = all(use.operation in part.members for use in value.uses)
-            if inside and self.fusion.joins(source.members, part.members):
+            inside = all(use.operation in draft.members for use in value.uses)
+            if inside and self.fusion.joins(source.members, draft.members):
                 return source
         return None
 
-    def _join(self, part: _Part, members: Members, other: _Part) -> None:
-        """Let a part have these members, among them all of another part."""
-        part.members, other.members = members, []
-        self.of.update(dict.fromkeys(members, part))
+    def _join(self, draft: _Draft, members: Members, other: _Draft) -> None:
+        """Give a draft these members, which include all members of another draft."""
+        draft.members, other.members = members, []
+        self.of.update(dict.fromkeys(members, draft))

@@ -1,7 +1,7 @@
-"""Pass ``group_order``: groups that do not wait for each other stand together, so that they share a barrier.
+"""Pass ``group_order``: groups that do not depend on each other are placed together and share a barrier.
 
-The layer of an operation is the number of phases in the longest chain that it waits for. Operations are
-sorted by layers and keep their order within one; between two layers one barrier is enough.
+The layer of an operation is the number of phases in the longest chain of phases that it waits for. Operations
+are sorted by layers and keep their order within a layer; one barrier between two layers is enough.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _sort(subgraph: SubgraphOp) -> None:
 
 
 def layers(found: list[TensorOperation]) -> dict[TensorOperation, int]:
-    """The layer of each of these operations, which stand in order."""
+    """The layer of each of these operations, which are in the order of a block."""
     ready: dict[SSAValue, int] = {}
     layer = {}
     for operation in found:

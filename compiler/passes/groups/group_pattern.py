@@ -1,7 +1,7 @@
-"""Pass ``group_pattern``: every operation that needs code gets a group, alone or as a pattern says.
+"""Pass ``group_pattern``: every operation that needs code is put into a group, alone or as a pattern says.
 
 A match begins at an anchor or a pointwise operator and follows the only user of each result. Of two anchors
-that could take the same step the later one does: what the other computes is there by then.
+that could take the same step the later one does, because the result of the other is complete by then.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from compiler.dialect.ops import TensorOperation
 from compiler.passes.base import Context, computes, operations
-from compiler.patterns import Pattern, Trie
+from compiler.patterns import Pattern, PatternTrie
 
 from .grouping import Fusion, Members, group, is_anchor, sole_user
 
@@ -45,12 +45,12 @@ class GroupPatternPass:
 @dataclass
 class _Matcher:
     fusion: Fusion
-    patterns: Trie | None
+    patterns: PatternTrie | None
     matches: list[tuple[Members, Pattern]] = field(default_factory=list)
     taken: set[TensorOperation] = field(default_factory=set)
 
     def claim(self, first: TensorOperation) -> None:
-        """Take the best match that begins here, if there is one."""
+        """Take the best match that begins at an operation, if there is one."""
         assert self.patterns is not None
         if first in self.taken:
             return
@@ -60,8 +60,8 @@ class _Matcher:
             self.matches.append(best)
             self.taken |= set(best[0])
 
-    def _matches(self, members: Members, trie: Trie) -> list[tuple[Members, Pattern]]:
-        """All patterns that go on from these members."""
+    def _matches(self, members: Members, trie: PatternTrie) -> list[tuple[Members, Pattern]]:
+        """All patterns that begin with these members; ``trie`` has the patterns after them."""
         found = [(members, trie.pattern)] if trie.pattern is not None and len(members) > 1 else []
         following = sole_user(members[-1].results[0])
         if following is None or following in self.taken or not self._follows(members, following):

@@ -1,10 +1,9 @@
-"""Pass ``group_stack``: groups of convolutions and pools become one where what is between them need not leave
-the scratchpad.
+"""Pass ``group_stack``: sequences of groups of convolutions and pools become one group where that saves time.
 
-From every group backwards, those that work for it alone are taken in one after another; each row of groups on
-the way may become a stack. Of all of them those are made that save most cycles together. The cycles of the
-groups apart are those that ``group_cost`` found, and what their barriers take; a stack is searched in the
-same way.
+What one of them computes for the next stays in the scratchpad. From every group backwards, the groups whose
+results only the stack uses are added one after another, and each sequence of groups on the way is a possible
+stack. Its estimate is compared with those of its groups as they are, which ``group_cost`` found, and of the
+barriers between them. Among all possible stacks, those are made that together save the most cycles.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ from compiler.lowering.stack.stages import JOIN, can_be_stage, stages_of
 from compiler.passes.base import Context, operations
 from compiler.passes.work import stacked, target_of, work_of
 from compiler.patterns import StackPattern
-from compiler.search import Found, Template, signature, template_key
+from compiler.search import SearchResult, Template, signature, template_key
 from compiler.search.cost import barrier_cycles
 
-from .group_cost import decide, decisions
+from .group_cost import stack_decisions, write_decision
 from .group_load_store import add_moves, remove_moves
 from .group_mapping import GroupMappingPass
 from .grouping import Members, dissolve, group
 
 _SHARDING = ("tile_parallel", "chip_parallel")
 _MOST_STATES = 64
-"""Sets of taken groups that are followed at a time."""
+"""How many sets of taken groups the selection of stacks follows at a time."""
 
 
 class GroupStackPass:
-    """Merges groups that have a place in the search; nothing without search and plan."""
+    """Merges groups into stacks; nothing without search and plan."""
 
     name = "group_stack"
 
@@ -44,103 +43,106 @@ class GroupStackPass:
         if pattern is None or (context.plan is None and not context.effort.total):
             return
         stacker = _Stacker(context, pattern, list(operations(module)))
-        made = stacker.best()
-        for choice in made:
-            stacker.make(choice)
-        known = list(zip(context.templates, context.found, strict=False)) + stacker.priced
+        for stack in stacker.best_stacks():
+            stacker.make(stack)
+        known = list(zip(context.templates, context.results, strict=False)) + stacker.tried
         GroupMappingPass().run(context, module)
-        if context.found:
-            _remember(context, known)
+        if context.results:
+            _assign_results(context, known)
 
 
-def _remember(context: Context, known: Sequence[tuple[Template, Found]]) -> None:
-    """Let ``found`` say what was decided for the templates that there are now, ``others`` for all other."""
-    by_key = {template.key: found for template, found in known}
-    context.found = [by_key.pop(template.key) for template in context.templates]
-    context.others = [(template, found) for template, found in known if template.key in by_key]
+def _assign_results(context: Context, known: Sequence[tuple[Template, SearchResult]]) -> None:
+    """Divide all results into those of the present templates, in their order, and the others."""
+    by_key = {template.key: result for template, result in known}
+    context.results = [by_key.pop(template.key) for template in context.templates]
+    context.other_results = [(template, result) for template, result in known if template.key in by_key]
 
 
 @dataclass(frozen=True)
-class _Choice:
-    """Groups that become one: what was found for the stack, and the cycles that it saves."""
+class _Stack:
+    """A possible stack: its groups in order, the result of its search, and the cycles that it saves."""
 
     groups: list[GroupOp]
-    found: Found
+    result: SearchResult
     gain: int
 
 
 @dataclass(frozen=True)
-class _Made:
-    """Stacks that have no group in common, the last first, and the cycles that they save together."""
+class _Selection:
+    """Stacks that have no group in common, the last one first, and the cycles that they save together."""
 
     gain: int
-    choices: tuple[_Choice, ...]
+    stacks: tuple[_Stack, ...]
 
-    def with_choice(self, choice: _Choice) -> _Made:
-        return _Made(self.gain + choice.gain, (*self.choices, choice))
+    def with_stack(self, stack: _Stack) -> _Selection:
+        return _Selection(self.gain + stack.gain, (*self.stacks, stack))
 
 
-def _keep(states: dict[frozenset[GroupOp], _Made], taken: frozenset[GroupOp], made: _Made) -> None:
-    """Remember what was made for a set of groups that are taken, if it is the best for it."""
-    if taken not in states or states[taken].gain < made.gain:
-        states[taken] = made
+_States = dict[frozenset[GroupOp], _Selection]
+"""The best selection for each set of groups that stacks have taken and that have not been visited yet."""
+
+
+def _keep_best(states: _States, taken: frozenset[GroupOp], selection: _Selection) -> None:
+    """Enter a selection if it saves more than the one that is known for the same set of taken groups."""
+    if taken not in states or states[taken].gain < selection.gain:
+        states[taken] = selection
 
 
 class _Stacker:
     def __init__(self, context: Context, pattern: StackPattern, found: Sequence[TensorOperation]) -> None:
         self.context, self.pattern = context, pattern
-        self.place = {operation: at for at, operation in enumerate(found)}
+        self.position = {operation: at for at, operation in enumerate(found)}
         self.groups = [operation for operation in found if isinstance(operation, GroupOp)]
         self.works: dict[GroupOp, Work] = {}
         self.names: dict[SSAValue, str] = {}
-        self.decided: dict[str, Found | None] = {}
-        self.priced: list[tuple[Template, Found]] = []
-        self.decision = decisions(context)
+        self.by_key: dict[str, SearchResult | None] = {}
+        self.tried: list[tuple[Template, SearchResult]] = []
+        self.search = stack_decisions(context)
         self.barrier = barrier_cycles(context.machine)
 
-    def best(self) -> list[_Choice]:
-        """The stacks, none with a group of another, that save most cycles together.
+    def best_stacks(self) -> list[_Stack]:
+        """The stacks without a common group that together save the most cycles.
 
-        From the last group to the first, with the most that can have been saved for each set of earlier
-        groups that are in stacks already.
+        Groups are visited from the last to the first. A state is the set of earlier groups that are in
+        stacks already, with the best selection that leads to it.
         """
-        states: dict[frozenset[GroupOp], _Made] = {frozenset(): _Made(0, ())}
+        states: _States = {frozenset(): _Selection(0, ())}
         for last in reversed(self.groups):
-            following: dict[frozenset[GroupOp], _Made] = {}
-            choices = [
-                choice for groups in self._growing(last) if (choice := self._choice(groups)) is not None
-            ]
-            for taken, made in states.items():
-                _keep(following, taken - {last}, made)
-                for choice in () if last in taken else choices:
-                    others = frozenset(choice.groups) - {last}
-                    if choice.gain > 0 and not others & taken:
-                        _keep(following, taken | others, made.with_choice(choice))
+            stacks = [stack for groups in self._sequences(last) if (stack := self._stack(groups)) is not None]
+            following: _States = {}
+            for taken, selection in states.items():
+                _keep_best(following, taken - {last}, selection)
+                if last in taken:
+                    continue
+                for stack in stacks:
+                    others = frozenset(stack.groups) - {last}
+                    if stack.gain > 0 and not others & taken:
+                        _keep_best(following, taken | others, selection.with_stack(stack))
             best = sorted(following.items(), key=lambda state: -state[1].gain)
             states = dict(best[:_MOST_STATES])
-        return list(states[frozenset()].choices)
+        return list(states[frozenset()].stacks)
 
-    def _growing(self, last: GroupOp) -> Iterator[list[GroupOp]]:
-        """Rows of groups in order: the last with the one before it, then with one more, and so on."""
-        found = [last]
-        while self._fits(found[0]) and len(found) < self.pattern.most:
-            before = self._before(found)
+    def _sequences(self, last: GroupOp) -> Iterator[list[GroupOp]]:
+        """Sequences of groups that end with ``last``: of two groups, of three, and so on."""
+        groups = [last]
+        while self._can_stack(groups[0]) and len(groups) < self.pattern.most:
+            before = self._before(groups)
             if before is None:
                 return
-            found = [before, *found]
-            yield found
+            groups = [before, *groups]
+            yield groups
 
-    def _before(self, found: Sequence[GroupOp]) -> GroupOp | None:
-        """The last group all of whose users are among these; None if it cannot be a stage."""
-        owners = {value.owner for each in found for value in each.operands} - set(found)
+    def _before(self, groups: Sequence[GroupOp]) -> GroupOp | None:
+        """The last group that can be a stage and whose users are all among these; None if there is none."""
+        owners = {value.owner for each in groups for value in each.operands} - set(groups)
         alone = [
             owner
             for owner in owners
-            if isinstance(owner, GroupOp) and all(use.operation in found for use in owner.results[0].uses)
+            if isinstance(owner, GroupOp) and all(use.operation in groups for use in owner.results[0].uses)
         ]
-        return max(filter(self._fits, alone), key=self.place.__getitem__, default=None)
+        return max(filter(self._can_stack, alone), key=self.position.__getitem__, default=None)
 
-    def _fits(self, operation: GroupOp) -> bool:
+    def _can_stack(self, operation: GroupOp) -> bool:
         """Whether the pattern and the lowering of stacks allow a group."""
         allowed = operation.members[0].op in self.pattern.operators
         return allowed and can_be_stage(self._work(operation))
@@ -153,29 +155,33 @@ class _Stacker:
     def _symbol(self, value: SSAValue) -> str:
         return self.names.setdefault(value, f"v.{len(self.names)}")
 
-    def _choice(self, groups: list[GroupOp]) -> _Choice | None:
-        """What a stack of these groups saves; None if there can be none."""
+    def _stack(self, groups: list[GroupOp]) -> _Stack | None:
+        """The stack of these groups; None if it is not possible."""
         work, target = stacked([self._work(each) for each in groups]), target_of(self.context, groups[-1])
         template = Template(template_key(signature(work, target)), work, target)
-        if template.key not in self.decided:
-            self.decided[template.key] = self._decided(template)
-        found = self.decided[template.key]
-        if found is None or found.best.cycles is None:
+        if template.key not in self.by_key:
+            self.by_key[template.key] = self._searched(template)
+        result = self.by_key[template.key]
+        if result is None or result.best.cycles is None:
             return None
-        return _Choice(groups, found, self._apart(groups) - found.best.cycles)
+        return _Stack(groups, result, self._unstacked_cycles(groups) - result.best.cycles)
 
-    def _decided(self, template: Template) -> Found | None:
+    def _searched(self, template: Template) -> SearchResult | None:
+        """The result of the search for a stack; None if the stack is not possible or does not fit."""
         try:
             stages_of(template.work)
         except ValueError:
             return None
-        found = self.decision(template)
-        if found is not None:
-            self.priced.append((template, found))
-        return found
+        result = self.search(template)
+        if result is not None:
+            self.tried.append((template, result))
+        return result
 
-    def _apart(self, groups: Sequence[GroupOp]) -> int:
-        """Cycles of groups that are not stacked; joins take none, most pieces lie where they are joined."""
+    def _unstacked_cycles(self, groups: Sequence[GroupOp]) -> int:
+        """Cycles of the groups without stack, with their barriers.
+
+        A join counts nothing, because most of its operands are computed directly in its result.
+        """
         cycles = 0
         layer: dict[object, int] = {}
         for each in groups:
@@ -186,15 +192,15 @@ class _Stacker:
                 cycles += each.estimate.value.data
         return cycles + self.barrier * max(layer.values())
 
-    def make(self, choice: _Choice) -> None:
-        """Let the groups be one, where the last of them stands."""
-        last = choice.groups[-1]
-        given = {name: last.attributes[name] for name in _SHARDING}
+    def make(self, stack: _Stack) -> None:
+        """Replace the groups of a stack by one group, at the place of the last of them."""
+        last = stack.groups[-1]
+        sharding = {name: last.attributes[name] for name in _SHARDING}
         members: Members = []
-        for each in choice.groups:
+        for each in stack.groups:
             remove_moves(each)
             members += dissolve(each)
         made = group(members, self.pattern.tag)
         add_moves(made)
-        made.attributes |= given
-        decide(made, choice.found.best)
+        made.attributes |= sharding
+        write_decision(made, stack.result.best)

@@ -1,5 +1,4 @@
-"""What the group passes share: which operations may run in one phase, and how groups are made and taken
-apart."""
+"""Which operations may run in one phase, and how groups are made and dissolved: used by the group passes."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from compiler.passes.work import call_of, operand_positions, tensor_of
 Members = list[TensorOperation]
 
 LONGEST_CHAIN = 24
-"""Members and inputs of a group that has no anchor: every value takes scratchpad bytes of its own."""
+"""Most members, and most inputs, of a group without anchor: each value needs scratchpad bytes of its own."""
 
 
 def is_anchor(operation: TensorOperation) -> bool:
@@ -30,14 +29,14 @@ def is_anchor(operation: TensorOperation) -> bool:
 
 
 def sole_user(value: SSAValue) -> TensorOperation | None:
-    """The only operation that uses a value, however often."""
+    """The operation that alone uses a value, once or several times; None if there is no such operation."""
     users = {use.operation for use in value.uses}
     user = users.pop() if len(users) == 1 else None
     return user if isinstance(user, TensorOperation) else None
 
 
 class Fusion:
-    """Which operations can follow which without leaving the scratchpad."""
+    """Decides which operations can follow others without a store to DDR between them."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -51,8 +50,8 @@ class Fusion:
         )
 
     def is_step(self, operation: TensorOperation, running: SSAValue) -> bool:
-        """Whether an operation can be a step on a value that an anchor computes."""
-        if not isinstance(operation, NodeOperation) or not _alike(operation.results[0], running):
+        """Whether an operation can be a step that is applied to the value ``running`` of an anchor."""
+        if not isinstance(operation, NodeOperation) or not _same_type(operation.results[0], running):
             return False
         others: list[SSAValue | None] = [None] * len(operation.operands)
         for at, value in zip(operand_positions(operation), operation.operands, strict=True):
@@ -65,7 +64,7 @@ class Fusion:
         return fusable(operation.op, call, tensors, tensor_of(self.context, running, ""))
 
     def joins(self, members: Members, more: Members) -> bool:
-        """Whether two groups of pointwise operations can be one."""
+        """Whether the pointwise operations of two groups can be one group."""
         together = [*members, *more]
         shape = _shape(together[-1].results[0])
         inner = {value for member in together for value in member.results}
@@ -81,22 +80,22 @@ def _shape(value: SSAValue) -> tuple[object, object]:
     return shape_of(value.type), order_of(value.type)
 
 
-def _alike(value: SSAValue, other: SSAValue) -> bool:
-    """Whether two values have one shape, order and format."""
+def _same_type(value: SSAValue, other: SSAValue) -> bool:
+    """Whether two values have the same shape, order and format."""
     return _shape(value) == _shape(other) and format_of(value.type) is format_of(other.type)
 
 
 def _same_order(value: SSAValue, running: SSAValue) -> bool:
-    """Whether the axes of an operand stand as those of the running value, as far as it has any."""
+    """Whether an operand has its axes in the order of the running value, or has at most one axis."""
     return len([n for n in shape_of(value.type) if n != 1]) < 2 or order_of(value.type) is order_of(
         running.type
     )
 
 
 def group(members: Members, tag: str) -> GroupOp:
-    """Put operations of one block into a group, where the last of them stands.
+    """Replace operations of one block by a group, at the place of the last of them.
 
-    What they use must come before the last; nothing but the last may be used outside.
+    The values that they use must be computed before the last one; only its result may be used by others.
     """
     block, following = members[-1].parent_block(), members[-1].next_op
     assert block is not None
@@ -113,14 +112,14 @@ def group(members: Members, tag: str) -> GroupOp:
 
 
 def outside_values(members: Sequence[TensorOperation]) -> list[SSAValue]:
-    """What operations use and do not compute, in order of use, each once."""
+    """The values that operations use and do not compute themselves, in order of use, each once."""
     inner = {value for member in members for value in member.results}
     used = (value for member in members for value in member.operands)
     return list(dict.fromkeys(value for value in used if value not in inner))
 
 
 def dissolve(operation: GroupOp) -> Members:
-    """Put the members of a group where the group stands."""
+    """Replace a group by its members, which are returned."""
     members = operation.members
     block = operation.parent_block()
     assert block is not None

@@ -1,7 +1,7 @@
-"""Pass ``sharding``: how many tiles share each operation's work.
+"""Pass ``sharding``: every operation is marked with the number of tiles and chips that it may use.
 
-All tiles of the program may. Which share of the work each has is the cut that ``group_cost`` decides, or the
-rule of the lowering.
+Today the pass decides nothing: the numbers are all tiles of the program, and one chip. How the work is
+divided among the tiles is the cut that ``group_cost`` chooses, or the rule of the lowering.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from compiler.passes.base import Context, is_alias, operations
 
 
 class ShardingPass:
-    """Writes tile_parallel and chip_parallel."""
+    """Writes the attributes tile_parallel and chip_parallel."""
 
     name = "sharding"
 

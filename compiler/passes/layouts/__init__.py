@@ -1,4 +1,4 @@
-"""Passes that decide formats and the order in which tensors lie in memory.
+"""Passes that decide the formats of tensors and the orders of their axes in memory.
 
 They run before groups are formed.
 """

@@ -1,7 +1,7 @@
-"""Pass ``align_opt``: changes of order that another makes unnecessary are erased.
+"""Pass ``align_opt``: consecutive changes of order and format are merged, and unused ones erased.
 
-One behind another becomes one, and none if it leads back to where it came from; a cast beside one is done by
-it, so that a graph input in FP32 is read once on its way to the engines.
+Two changes of order become one, or none if the second undoes the first. A cast before or after a change of
+order is merged with it, so that a graph input in FP32 is read only once on its way to the engines.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from compiler.dialect.channel_norm import ChannelNormOp
 from compiler.dialect.ops import CastOp, LoadConstOp
-from compiler.dialect.types import format_of, lies_alike, order_of
+from compiler.dialect.types import format_of, order_of, readable_as
 from compiler.passes.base import Context, operations
 
 _Change = ChannelNormOp | CastOp
 
 
 class AlignOptPass:
-    """Merges chains of channel_norm and cast, and erases what then has no user."""
+    """Merges chains of channel_norm and cast, and erases those and constants that have no user then."""
 
     name = "align_opt"
 
@@ -33,14 +33,14 @@ class AlignOptPass:
 
 
 def _merge(second: _Change, first: _Change) -> None:
-    """Let one operation do what two do, where that is the same and less."""
+    """Replace two operations by one where the result is the same and less data is moved."""
     source, between, result = first.operands[0], first.results[0], second.results[0]
     if _converts(first) and _converts(second):
-        return  # two roundings are not one
+        return  # rounding twice gives other values than rounding once
     if source.type == result.type:
         result.replace_all_uses_with(source)
         return
-    free = lies_alike(source.type, between.type) or lies_alike(between.type, result.type)
+    free = readable_as(source.type, between.type) or readable_as(between.type, result.type)
     if free or len(list(between.uses)) > 1:
         return
     kind = CastOp if order_of(source.type) is order_of(result.type) else ChannelNormOp

@@ -1,6 +1,6 @@
-"""Pass ``cast``: inside the graph floats have the compute format; inputs and outputs keep their own.
+"""Pass ``cast``: floats inside the graph get the compute format; inputs and outputs keep their own.
 
-The nodes that the graph calls precise (:class:`compiler.graph.Graph`) compute in FP32.
+Nodes that the graph marks as precise (:class:`compiler.graph.Graph`) compute in FP32.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tx8isa.numbers.formats import Format
 
 
 class CastPass:
-    """Retypes every value and puts casts where the format that is wanted is another."""
+    """Changes the types of values, and inserts casts where an operation needs another format."""
 
     name = "cast"
 
@@ -38,7 +38,7 @@ class CastPass:
 
 
 class _Casts:
-    """The format of each operation, and one cast per value and format."""
+    """The formats in which operations compute, and one cast per value and format."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -49,13 +49,13 @@ class _Casts:
         return Format.FP32 if precise else self.context.compute
 
     def of_constant(self, operation: LoadConstOp) -> Format:
-        """FP32 if it serves precise operations alone: it keeps its digits."""
+        """The format of a constant: FP32 if only precise operations use it, so that it keeps its digits."""
         users = [use.operation for use in operation.results[0].uses]
         formats = {self.of(user) for user in users if isinstance(user, TensorOperation)}
         return Format.FP32 if formats == {Format.FP32} else self.context.compute
 
     def want(self, operation: TensorOperation, index: int, fmt: Format) -> None:
-        """Let an operand be a float of this format, or no float."""
+        """Insert a cast for an operand that is a float of another format than ``fmt``."""
         value = operation.operands[index]
         if format_of(value.type) is fmt or not format_of(value.type).is_float:
             return

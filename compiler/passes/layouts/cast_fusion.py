@@ -1,6 +1,6 @@
-"""Pass ``cast_fusion``: operations that round what they load take FP32 from DDR, and store FP32, themselves.
+"""Pass ``cast_fusion``: operations that can load and store FP32 take over the casts before and after them.
 
-A cast in front of one, which nothing else uses, or behind one, needs no phase of its own then.
+A cast from FP32 that only such an operation uses, and a cast of its result to FP32, then need no phase.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tx8isa.numbers.formats import Format
 
 
 class CastFusionPass:
-    """Erases casts from and to FP32 beside operations whose lowering ``rounds``."""
+    """Erases casts from and to FP32 before and after operations whose lowering ``rounds``."""
 
     name = "cast_fusion"
 

@@ -1,4 +1,4 @@
-"""Pass ``const_norm``: the order and the format of a constant are changed here, not when the program runs."""
+"""Pass ``const_norm``: order and format of constants are changed when compiling, not by the program."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from compiler.passes.base import Context, operations
 
 
 class ConstNormPass:
-    """Replaces every channel_norm and cast of a constant by the constant in the type it gives.
+    """Replaces every channel_norm and cast of a constant by a constant of the result's type.
 
-    The data of a constant keep the shape and the digits of the graph; its type says how they are stored. So
-    all users of one order share one constant.
+    The data of a constant keep the shape and the digits that they have in the graph; its type says how they
+    are stored.
     """
 
     name = "const_norm"

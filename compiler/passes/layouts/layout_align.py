@@ -1,6 +1,6 @@
-"""Pass ``layout_align``: where the order of a value is not the one its user wants, a channel_norm stands.
+"""Pass ``layout_align``: a channel_norm is inserted where a value is not in the order that its user needs.
 
-There is one for each value and order, behind the operation that makes the value.
+There is one channel_norm for each value and order, after the operation that computes the value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .layout_rules import full_shape, in_order, wanted
 
 
 class LayoutAlignPass:
-    """Inserts what brings every operand into the order of its operation."""
+    """Inserts the changes of order that operands need."""
 
     name = "layout_align"
 
@@ -52,7 +52,7 @@ class _Aligner:
         operation.operands[index] = self.made[key]
 
     def _of_rank(self, value: SSAValue, rank: int) -> SSAValue:
-        """A constant with ones in front of its shape."""
+        """A value, or a constant whose shape gets leading ones until it has ``rank`` axes."""
         if rank == len(shape_of(value.type)):
             return value
         assert isinstance(value.owner, LoadConstOp)

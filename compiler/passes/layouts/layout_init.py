@@ -1,7 +1,7 @@
 """Pass ``layout_init``: every value gets the order that the lowering of its operation prefers.
 
-``layout_str`` of an operation says which, and ``follow`` where it is that of the operands. Identities, which
-expansions leave, are erased: they would ask for an order of their own.
+``layout_str`` of an operation names it; ``follow`` means the order of the operands. Identities, which
+expansions leave, are erased because they would ask for an order of their own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .layout_rules import policy, set_order
 
 
 class LayoutInitPass:
-    """Gives every result its encoding and writes layout_str."""
+    """Sets the encoding of every result's type, and writes layout_str."""
 
     name = "layout_init"
 

@@ -1,4 +1,4 @@
-"""Which order of its operands an operation takes: what the layout passes share."""
+"""The rules that the layout passes share: the orders in which operations take operands and give results."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from xdsl.rewriter import Rewriter
 from compiler.dialect.attributes import decoded
 from compiler.dialect.ops import CastOp, LoadConstOp, NodeOperation, TensorOperation
 from compiler.dialect.orders import Order
-from compiler.dialect.types import blockable, format_of, lies_alike, order_of, shape_of, tensor_type
+from compiler.dialect.types import blockable, format_of, order_of, readable_as, shape_of, tensor_type
 from compiler.lowering import LOWERINGS
 from compiler.lowering.pointwise.chain import CASTS
 from compiler.lowering.pointwise.pointwise import POINTWISE
 
 ORDERS = (Order.BLOCKED, Order.CHANNELS_LAST, Order.PLAIN)
-"""What an operation that follows its operands can be given, the best for the engines first."""
+"""The orders of an operation that follows its operands, the best one for the engines first."""
 
 PARTS = ("Concat", "Slice")
-"""Operators that follow their operands, whose shapes are not that of the result."""
+"""Operators that follow their operands although these have other shapes than the result."""
 
 _TRANSPOSE, _REPACK = 2, 1
-"""How much worse a change of order with a transpose is than one without."""
+"""Relative cost of a change of order with a transposition, and of one without."""
 
 
 def policy(operation: TensorOperation) -> Order:
-    """The order of the result that an operation's lowering prefers; FOLLOW: that of its operands."""
+    """The order that the lowering of an operation prefers for the result; FOLLOW is that of the operands."""
     if isinstance(operation, CastOp) or _gives_image(operation):
         return Order.FOLLOW
     if not isinstance(operation, NodeOperation) or not operation.operands:
@@ -41,7 +41,7 @@ def policy(operation: TensorOperation) -> Order:
 
 
 def fits(operation: TensorOperation, order: Order) -> bool:
-    """Whether an operation that follows its operands can work in an order."""
+    """Whether an operation that follows its operands can compute in an order."""
     result = operation.results[0].type
     if order is Order.PLAIN:
         return True
@@ -63,19 +63,20 @@ def fits(operation: TensorOperation, order: Order) -> bool:
 
 
 def _joins_channels(operation: TensorOperation) -> bool:
-    """Whether a Concat is one along the channels, of tensors that can all be blocked."""
+    """Whether a Concat joins channels of tensors that can all be blocked."""
     axis, rank = _attribute(operation, "axis"), _rank(operation.results[0])
     return axis in (1, 1 - rank) and all(blockable(value.type) for value in operation.operands)
 
 
 def _gives_image(operation: TensorOperation) -> bool:
-    """Whether an operation moves the last axis to the channels: the same bytes, channels last."""
+    """Whether an operation is a Transpose of the last axis to axis 1: its result has the same bytes, channels
+    last."""
     rank = _rank(operation.results[0]) if operation.op == "Transpose" else 0
     return rank > 2 and _attribute(operation, "perm") == (0, rank - 1, *range(1, rank - 1))
 
 
 def _takes_image(operation: TensorOperation) -> bool:
-    """Whether an operation moves the channels to the end: the bytes of a tensor with channels last."""
+    """Whether an operation is a Transpose of axis 1 to the end: the bytes of the operand, channels last."""
     rank = _rank(operation.results[0]) if operation.op == "Transpose" else 0
     return rank > 2 and _attribute(operation, "perm") == (0, *range(2, rank), 1)
 
@@ -87,24 +88,24 @@ def _attribute(operation: TensorOperation, name: str) -> object:
 
 
 def _fits_blocked(value: SSAValue, result: Attribute) -> bool:
-    """Whether a pointwise operation can take an operand beside blocked ones: blocked too, or repeated."""
+    """Whether a pointwise operation on blocked tensors can take an operand, blocked as well or broadcast."""
     return format_of(value.type).is_float and (_is_flexible(value) or _rank(value) == len(shape_of(result)))
 
 
 def full_shape(value: SSAValue, rank: int) -> tuple[int, ...]:
-    """The shape with ones in front, as operators broadcast it."""
+    """The shape of a value with leading ones up to ``rank`` axes, as operators broadcast it."""
     shape = shape_of(value.type)
     return (1,) * (rank - len(shape)) + shape
 
 
 def wanted(operation: TensorOperation, index: int, order: Order) -> Order | None:
-    """The order in which an operation of ``order`` wants an operand; None: any."""
+    """The order in which an operation that computes in ``order`` needs an operand; None if any will do."""
     value = operation.operands[index]
     if operation.op == "Transpose":
-        bytes_do = (
+        is_alias = (
             order is Order.PLAIN and order_of(value.type) is not Order.PLAIN and _takes_image(operation)
         )
-        return Order.CHANNELS_LAST if bytes_do else Order.PLAIN
+        return Order.CHANNELS_LAST if is_alias else Order.PLAIN
     if policy(operation) is not Order.FOLLOW:
         return order if index == 0 else Order.PLAIN
     if order is not Order.PLAIN and is_one(value):
@@ -121,25 +122,26 @@ def in_order(kind: Attribute, order: Order) -> Attribute:
 
 
 def set_order(operation: TensorOperation, order: Order) -> None:
-    """Let the result of an operation lie in an order."""
+    """Set the order of an operation's result."""
     result = operation.results[0]
     if order_of(result.type) is not order:
         Rewriter.replace_value_with_new_type(result, in_order(result.type, order))
 
 
 def price(kind: Attribute, before: Order, after: Order) -> int:
-    """How bad it is to bring a tensor from one order to another."""
-    if before is after or lies_alike(in_order(kind, before), in_order(kind, after)):
+    """The relative cost of bringing a tensor from one order to another."""
+    if before is after or readable_as(in_order(kind, before), in_order(kind, after)):
         return 0
     return _TRANSPOSE if Order.PLAIN in (before, after) else _REPACK
 
 
 def is_one(value: SSAValue) -> bool:
-    """Whether a tensor has one element, which lies the same in every order."""
+    """Whether a tensor has a single element, so that all orders are the same."""
     return math.prod(shape_of(value.type)) == 1
 
 
 def _is_flexible(value: SSAValue) -> bool:
+    """Whether a value can have any order without cost."""
     return is_one(value) or _constant(value)
 
 

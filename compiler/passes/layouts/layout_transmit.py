@@ -1,8 +1,8 @@
-"""Pass ``layout_transmit``: operations that follow their operands get an order from those around them.
+"""Pass ``layout_transmit``: operations that follow their operands get an order from their neighbours.
 
-From convolutions and pools the order goes forwards to their users, then backwards to what feeds them, where
-that saves a change of order; then each operation takes the order with the cheapest changes around it, as
-long as the sum goes down.
+From convolutions and pools the order is passed on to their users, then back to the operations before them
+where that saves a change of order. Then each operation takes the order that needs the cheapest changes
+around it, until nothing improves.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .layout_rules import ORDERS, fits, is_one, policy, price, set_order, wanted
 
 
 class LayoutTransmitPass:
-    """Replaces every ``follow`` by an order."""
+    """Replaces every ``follow`` in layout_str by an order."""
 
     name = "layout_transmit"
 
@@ -40,7 +40,7 @@ class LayoutTransmitPass:
 
 
 def _from_operands(operation: TensorOperation) -> Order:
-    """The order of the engines when an operand is in one and the others can be brought there."""
+    """The best order that an operation can compute in, if an operand has an order other than plain."""
     given = {order_of(value.type) for value in operation.operands}
     if given <= {Order.PLAIN} or operation.op == "Transpose":
         return Order.PLAIN
@@ -48,7 +48,7 @@ def _from_operands(operation: TensorOperation) -> Order:
 
 
 def _from_users(operation: TensorOperation) -> Order:
-    """The order that all users want, where that costs no more than the plain one."""
+    """The order that all users need, if it costs no more than the plain order."""
     orders = {_want(user, index) for user, index in _users(operation.results[0])} - {None}
     if len(orders) != 1:
         return Order.PLAIN
@@ -59,7 +59,7 @@ def _from_users(operation: TensorOperation) -> Order:
 
 
 def _improve(operation: TensorOperation) -> bool:
-    """Take the order with the cheapest changes around an operation; whether that is another one."""
+    """Give an operation the order with the cheapest changes around it; returns whether that is a new one."""
     present = order_of(operation.results[0].type)
     possible = [order for order in ORDERS if fits(operation, order)]
     best = min(possible, key=lambda order: _cost(operation, order))
@@ -70,7 +70,7 @@ def _improve(operation: TensorOperation) -> bool:
 
 
 def _cost(operation: TensorOperation, order: Order) -> int:
-    """Price of the changes of order that exist because an operation works in ``order``."""
+    """The cost of the changes of order that are needed because an operation computes in ``order``."""
     result = operation.results[0]
     total = 0
     for value in dict.fromkeys(operation.operands):
@@ -90,7 +90,7 @@ def _wants(uses: Iterable[tuple[TensorOperation, int]]) -> set[Order | None]:
 
 
 def _want(user: TensorOperation, index: int) -> Order | None:
-    """The order in which a user wants an operand, working in the order of its result."""
+    """The order in which a user needs an operand if it computes in the order of its result."""
     if isinstance(user, OutputOp):
         return Order.PLAIN
     return wanted(user, index, order_of(user.results[0].type))

@@ -1,6 +1,7 @@
-"""Pass ``move_const``: the constants of the program, one of each content, at the head of its operations.
+"""Pass ``move_const``: equal constants become one, and all constants move to the head of the operations.
 
-Those from 4 KiB a tile on come first, the largest in front: they begin on a bank of their own.
+Constants of at least one DDR bank (4 KiB) per tile come first, the largest in front: each of them begins at a
+bank. The pass also writes how many chips share a constant; today that is always one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from compiler.passes.base import Context
 
 
 class MoveConstPass:
-    """Merges equal constants and sorts them; chip_parallel is 1: every chip would need them all."""
+    """Merges equal constants, sorts them and writes chip_parallel."""
 
     name = "move_const"
 
@@ -31,10 +32,10 @@ def _move(context: Context, subgraph: SubgraphOp) -> None:
     kept: dict[tuple[Attribute, bytes], list[LoadConstOp]] = {}
     for operation in [op for op in block.ops if isinstance(op, LoadConstOp)]:
         data = context.constants[operation.node.data]
-        alike = kept.setdefault((operation.results[0].type, sample(data)), [])
-        first = next((op for op in alike if same_bits(context.constants[op.node.data], data)), None)
+        similar = kept.setdefault((operation.results[0].type, sample(data)), [])
+        first = next((op for op in similar if same_bits(context.constants[op.node.data], data)), None)
         if first is None:
-            alike.append(operation)
+            similar.append(operation)
         else:
             operation.results[0].replace_all_uses_with(first.results[0])
             Rewriter.erase_op(operation)
@@ -48,7 +49,7 @@ def _move(context: Context, subgraph: SubgraphOp) -> None:
 
 
 def bank_threshold(context: Context) -> int:
-    """Bytes from which a constant gets DDR banks of its own: one bank for every tile."""
+    """Size in bytes from which a constant begins at a DDR bank: one bank for every tile."""
     return context.machine.ddr.bank_bytes * context.tiles
 
 

@@ -1,6 +1,6 @@
-"""What the code of a phase costs.
+"""The estimate of the time that the code of a phase takes.
 
-The coefficients of time are those of the emulator (``tx8isa.cost``).
+The coefficients are those of the emulator's simulated time (``tx8isa.cost``).
 """
 
 from .estimate import Estimate, estimate

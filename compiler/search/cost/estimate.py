@@ -1,4 +1,4 @@
-"""The time of a phase: its tree walked for one tile, long loops from a few of their turns."""
+"""Estimates the time of a phase: walks its tree for one tile, and extrapolates long loops from some turns."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tx8isa.records.meaning import Action, Control
 from tx8isa.records.record import Engine
 
 from .pricing import Pricing, scratchpad_operands
-from .timeline import Timeline, Touched
+from .timeline import ByteRange, Timeline
 from .values import Registers, value_of
 
 _FIRST_TURNS = 3
 _WALKED = _FIRST_TURNS + 3
-"""A loop of more turns than this is walked for the first ones and the last; those between take as long as the
-last of the first."""
+"""Of a loop with more turns than this only the first ones and the last are walked. The turns between are
+taken to be as long as the last of the first ones."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """``cycles`` of the phase, those in which each engine of a tile is busy, bytes of DDR of all tiles."""
+    """Cycles of a phase, busy cycles of each engine of one tile, and DDR traffic of all tiles in bytes."""
 
     cycles: int
     engines: dict[str, int]
@@ -36,17 +36,17 @@ class Estimate:
 
 
 def estimate(kernel: Kernel, machine: Machine, pricing: Pricing | None = None) -> Estimate:
-    """What a phase takes, whose buffers have been placed. Prices may be shared between estimates."""
+    """The time of a phase whose buffers have been placed. A ``pricing`` can be shared between estimates."""
     tiles = _tiles_at_work(kernel)
-    walk = _Walk(kernel, Timeline(machine, _sharing(kernel, tiles)), pricing or Pricing(machine))
+    walk = _PhaseWalk(kernel, Timeline(machine, _sharing(kernel, tiles)), pricing or Pricing(machine))
     walk.run(kernel.busiest)
-    line = walk.line
-    engines = {engine.name: ticks // TICKS for engine, ticks in sorted(line.busy.items())}
-    return Estimate(line.now // TICKS, engines, line.ddr_bytes * tiles, tiles)
+    timeline = walk.timeline
+    engines = {engine.name: ticks // TICKS for engine, ticks in sorted(timeline.busy.items())}
+    return Estimate(timeline.now // TICKS, engines, timeline.ddr_bytes * tiles, tiles)
 
 
 def _tiles_at_work(kernel: Kernel) -> int:
-    """Tiles with anything to do; they are the lowest ones."""
+    """How many tiles have work; they are those with the lowest numbers."""
     low, high = 1, kernel.target.tiles
     while low < high:
         middle = (low + high + 1) // 2
@@ -58,13 +58,13 @@ def _tiles_at_work(kernel: Kernel) -> int:
 
 
 def _sharing(kernel: Kernel, tiles: int) -> float:
-    """How many tiles use DDR at the same time, on average: those with fewer turns than tile 0 end earlier."""
+    """Tiles that use DDR at the same time on average: a tile with fewer turns than tile 0 ends earlier."""
     turns = [_turns(kernel.tree, {kernel.tile.register: tile}) for tile in range(tiles)]
     return min(sum(turns) / turns[0], tiles) if turns[0] else tiles
 
 
 def _turns(items: list[Item], registers: Registers) -> int:
-    """Turns of the loops that are in no other, only in what this tile does not pass by."""
+    """Turns of the outermost loops; a conditional block counts with its loops if the tile executes it."""
     turns = 0
     for item in items:
         if isinstance(item, Let):
@@ -93,9 +93,9 @@ def _has_work(items: list[Item], registers: Registers) -> bool:
     return False
 
 
-class _Walk:
-    def __init__(self, kernel: Kernel, line: Timeline, pricing: Pricing) -> None:
-        self.kernel, self.line, self.pricing = kernel, line, pricing
+class _PhaseWalk:
+    def __init__(self, kernel: Kernel, timeline: Timeline, pricing: Pricing) -> None:
+        self.kernel, self.timeline, self.pricing = kernel, timeline, pricing
         self.registers: Registers = {}
 
     def run(self, tile: int) -> None:
@@ -112,29 +112,29 @@ class _Walk:
                 self._loop(item)
 
     def _issue(self, issue: Issue) -> None:
-        line = self.line
-        line.execute(issue.core)
+        timeline = self.timeline
+        timeline.execute(issue.core)
         kind = issue.record.meaning
         if isinstance(kind, Control):
             if kind.action is Action.WAIT:
-                line.join()
+                timeline.join()
             elif kind.action is Action.BARRIER:
-                line.barrier()
+                timeline.barrier()
             elif kind.action is Action.SEND_WAIT:
-                line.await_sent()
+                timeline.await_sent()
             else:
-                line.send(self.pricing.price(issue, self.registers))
+                timeline.send(self.pricing.price(issue, self.registers))
             return
         price = self.pricing.price(issue, self.registers)
-        reads: list[Touched] = []
-        writes: list[Touched] = []
+        reads: list[ByteRange] = []
+        writes: list[ByteRange] = []
         for operand, length in zip(scratchpad_operands(issue.record), price.lengths, strict=True):
             given = issue.arguments.get(operand.name)
             if isinstance(given, Expr):
                 first = value_of(given, self.registers)
                 side, grain = (reads, 1) if operand.role == "read" else (writes, LINE_BYTES)
                 side.append((first, first + round_up(length, grain)))
-        self.line.issue(issue.record.engine, price, reads, writes)
+        self.timeline.issue(issue.record.engine, price, reads, writes)
 
     def _loop(self, loop: Loop) -> None:
         start, count = value_of(loop.start, self.registers), value_of(loop.count, self.registers)
@@ -143,11 +143,11 @@ class _Walk:
             for number, value in enumerate(turns):
                 self._turn(loop, number, value)
             return
-        line = self.line
+        timeline = self.timeline
         for number in range(_FIRST_TURNS):
-            before, busy, moved = line.now, line.snapshot(), line.ddr_bytes
+            before, busy, moved = timeline.now, timeline.snapshot(), timeline.ddr_bytes
             self._turn(loop, number, turns[number])
-        line.skip(len(turns) - _FIRST_TURNS - 1, line.now - before, busy, moved)
+        timeline.skip(len(turns) - _FIRST_TURNS - 1, timeline.now - before, busy, moved)
         self._turn(loop, len(turns) - 1, turns[-1])
 
     def _turn(self, loop: Loop, number: int, value: int) -> None:
@@ -155,7 +155,7 @@ class _Walk:
         if loop.turn is not None:
             self._set(loop.turn, -(number % 2))
         self._items(loop.body)
-        self.line.execute(loop.core)
+        self.timeline.execute(loop.core)
 
     def _set(self, variable: Variable, value: int) -> None:
         self.registers[variable.register] = value

@@ -1,4 +1,4 @@
-"""Ticks and bytes of one engine instruction, from its record's costs."""
+"""Ticks and bytes of one engine instruction, computed from the costs of its record."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _COPY_OPERANDS = ("n", "tiles", *(f"{side}iter{level}" for side in _SIDES for le
 
 
 class Price(NamedTuple):
-    """Of one instruction: ticks of its engine, bytes of DDR, bytes that leave the tile by the mesh.
+    """The price of one instruction: ticks of its engine, DDR traffic, and what leaves the tile by the mesh.
 
-    ``lengths``: bytes of the scratchpad that each of its address operands touches, in their order.
+    ``lengths`` has the bytes of the scratchpad that each address operand touches, in the order of operands.
     """
 
     ticks: int
@@ -32,7 +32,7 @@ class Price(NamedTuple):
 
 
 class Pricing:
-    """Prices on one machine; what has been priced once is looked up."""
+    """Prices on one machine. Every price is computed once and then looked up."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -40,7 +40,7 @@ class Pricing:
         self._known: dict[tuple[str, bool, tuple[int, ...]], Price] = {}
 
     def price(self, issue: Issue, registers: Registers) -> Price:
-        """The price of an instruction for what the registers hold."""
+        """The price of an instruction for these values of the registers."""
         _, needed, fmt = self._cost(issue)
         values = [0] * len(issue.record.operands)
         for index in needed:
@@ -54,7 +54,7 @@ class Pricing:
         return self._known[key]
 
     def _cost(self, issue: Issue) -> tuple[Cost, tuple[int, ...], int]:
-        """The costs of a mnemonic, the operands they depend on, the code of its format."""
+        """The costs of a mnemonic, the indices of the operands they depend on, and the code of its format."""
         if issue.mnemonic not in self._costs:
             found = find(issue.mnemonic)
             assert found is not None
@@ -90,7 +90,7 @@ def _lengths(record: Instruction, values: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _operands(record: Instruction, of_record: Cost) -> tuple[int, ...]:
-    """Which operands the costs depend on."""
+    """The indices of the operands that the costs depend on."""
     names = set(_COPY_OPERANDS) if record.engine is Engine.DTE else set()
     for term in (of_record.data, of_record.moved):
         names |= _names(term.arguments) if term is not None else set()
@@ -100,13 +100,13 @@ def _operands(record: Instruction, of_record: Cost) -> tuple[int, ...]:
 
 
 def _names(arguments: Sequence[object]) -> set[str]:
-    """The operands that arguments of a term or an extent stand for."""
+    """The operands that arguments of a term or an extent refer to."""
     found = {text.removeprefix("@").partition(".")[0] for text in arguments if isinstance(text, str)}
     return found | ({"format"} if any(isinstance(a, tuple) for a in arguments) else set())
 
 
 def _number(operand: Operand, given: Argument | None, fmt: int, registers: Registers) -> int:
-    """An operand's value; texts are names of choices, or of the operand whose value this one takes."""
+    """The value of an operand. A string is the name of a choice, or ``format`` for the format's code."""
     if isinstance(given, list):
         return value_of(lanes(given), registers)
     if isinstance(given, str):
@@ -115,7 +115,7 @@ def _number(operand: Operand, given: Argument | None, fmt: int, registers: Regis
 
 
 def _sent(record: Instruction, values: tuple[int, ...]) -> int:
-    """Bytes of a copy between tiles, those to all its targets together."""
+    """Bytes that a copy between tiles sends to all its targets together."""
     named = {operand.name: value for operand, value in zip(record.operands, values, strict=True)}
     count = named.get("n", 0)
     for name, value in named.items():

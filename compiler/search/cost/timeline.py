@@ -1,8 +1,8 @@
-"""One tile's engines in time: what runs beside what, as the queues and the hardware's dependencies allow.
+"""The engines of one tile in time: which instructions run at once, given the queues and their dependencies.
 
-The core issues in order; each engine works off its queue in order; an instruction waits for older ones that
-wrote what it reads, or touch what it writes. DDR is a resource that all tiles which work share evenly: so a
-transfer takes as long as its engine needs, or as its share of DDR needs.
+The core issues instructions in order, and each engine executes its queue in order. An instruction waits for
+older ones that write what it reads, or that touch what it writes. All tiles that have work share DDR evenly,
+so a transfer takes as long as its engine needs, or as long as its share of DDR needs if that is longer.
 """
 
 from __future__ import annotations
@@ -18,47 +18,55 @@ from tx8isa.records.record import Engine
 
 from .pricing import Price
 
-Touched = tuple[int, int]
-"""A range of the scratchpad: its first byte and the first behind it."""
+ByteRange = tuple[int, int]
+"""A range of the scratchpad: its first byte, and the first byte after it."""
 
 
 class _Access(NamedTuple):
-    """What an instruction does to a range, and when it has ended."""
+    """A range that an instruction reads or writes, and the time at which the instruction ends."""
 
     first: int
     last: int
     end: int
     writes: bool
 
-    def conflicts(self, reads: list[Touched], writes: list[Touched]) -> bool:
-        """Whether an instruction with these ranges has to wait for its end."""
+    def conflicts(self, reads: list[ByteRange], writes: list[ByteRange]) -> bool:
+        """Whether a younger instruction with these ranges has to wait for the end of this access."""
         ranges = [*reads, *writes] if self.writes else writes
         return any(first < self.last and self.first < last for first, last in ranges)
 
 
 def barrier_cycles(machine: Machine) -> int:
-    """What tiles take to wait for their engines and for each other when nobody is late."""
+    """Cycles of a barrier at which all tiles arrive together, with the wait for the engines before it."""
     timing = machine.timing
     return round(timing.core.join.value + timing.core.join_worker.value + timing.barrier.fixed.value)
 
 
 @dataclass
 class Timeline:
-    """Times in ticks from the beginning of the phase; ``sharing``: tiles that use DDR at the same time."""
+    """The state of a tile while instructions are issued; times are ticks from the beginning of the phase."""
 
     machine: Machine
     sharing: float
+    """How many tiles use DDR at the same time, on average."""
     core: int = 0
+    """When the core is free."""
     ddr: int = 0
+    """When DDR is free for this tile."""
     link: int = 0
+    """When the link to the mesh is free."""
     sent: int = 0
     """When the last copy to another tile is complete."""
     free: dict[Engine, int] = field(default_factory=dict)
+    """When each engine is free."""
     busy: dict[Engine, int] = field(default_factory=dict)
+    """How long each engine was busy."""
     accesses: list[_Access] = field(default_factory=list)
-    """Those that may not have ended yet."""
+    """Accesses that may not have ended yet."""
     starts: dict[Engine, deque[int]] = field(default_factory=dict)
+    """When the instructions in each queue start, as many as the queue holds."""
     ddr_bytes: int = 0
+    """Bytes that this tile has moved to and from DDR."""
 
     def __post_init__(self) -> None:
         timing, clock = self.machine.timing, self.machine.engines.clock.value
@@ -73,15 +81,15 @@ class Timeline:
 
     @property
     def now(self) -> int:
-        """When everything so far is complete."""
+        """When all instructions so far are complete."""
         return max(self.core, self.sent, *self.free.values(), 0)
 
     def execute(self, instructions: int) -> None:
-        """Instructions of the kernel core."""
+        """Execute instructions of the kernel core."""
         self.core += instructions * self._instruction
 
-    def issue(self, engine: Engine, price: Price, reads: list[Touched], writes: list[Touched]) -> None:
-        """An instruction for an engine of the NCC."""
+    def issue(self, engine: Engine, price: Price, reads: list[ByteRange], writes: list[ByteRange]) -> None:
+        """Issue an instruction to an engine of the NCC."""
         self.core += self._issue
         queue = self.starts.get(engine)
         if queue is None:
@@ -102,11 +110,12 @@ class Timeline:
         queue.append(start)
         self.free[engine] = end
         self.busy[engine] = self.busy.get(engine, 0) + end - start
-        self.accesses += [_Access(*touched, end, False) for touched in reads]
-        self.accesses += [_Access(*touched, end, True) for touched in writes]
+        self.accesses += [_Access(*byte_range, end, False) for byte_range in reads]
+        self.accesses += [_Access(*byte_range, end, True) for byte_range in writes]
 
     def send(self, price: Price) -> None:
-        """A copy to other tiles: complete when its bytes have left by the link and gone through DDR."""
+        """Copy to other tiles: complete when the bytes have left by the link, and have been read from DDR if
+        they come from there."""
         self.core += self._send
         start = max(self.core, self.link)
         self.link = start + round(CONTENTION * price.link_bytes * self._link_byte)
@@ -119,24 +128,25 @@ class Timeline:
         self.sent = max(self.sent, end)
 
     def join(self) -> None:
-        """ncc.wait."""
+        """Execute ncc.wait: wait for all engines."""
         self.core = max(self.core, *self.free.values(), 0) + self._join
 
     def await_sent(self) -> None:
-        """dte.wait."""
+        """Execute dte.wait: wait for the copies to other tiles."""
         self.core = max(self.core, self.sent) + self._instruction
 
     def barrier(self) -> None:
-        """All tiles are taken to arrive at the same time."""
+        """Execute ncc.barrier; all tiles are assumed to arrive at the same time."""
         self.core += self._barrier
 
     def snapshot(self) -> dict[Engine, int]:
+        """A copy of the busy times."""
         return dict(self.busy)
 
     def skip(self, turns: int, period: int, before: dict[Engine, int], ddr_bytes: int) -> None:
-        """As if ``turns`` more turns of a loop had passed, each of ``period`` ticks.
+        """Move on as if ``turns`` more turns of a loop had been executed, each of ``period`` ticks.
 
-        ``before`` and ``ddr_bytes`` are busy times and bytes one turn ago.
+        ``before`` and ``ddr_bytes`` are the busy times and the bytes of DDR of one turn ago.
         """
         shift = turns * period
         self.core, self.ddr, self.link = self.core + shift, self.ddr + shift, self.link + shift

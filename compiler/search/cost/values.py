@@ -1,4 +1,4 @@
-"""The values of expressions on one tile, at one turn of each loop."""
+"""The values of index expressions on one tile in one turn of each loop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from compiler.codegen.expr import Address, Operation, Slot, Value, Variable
 
 Registers = dict[str, int]
-"""What the registers hold, as far as it is known."""
+"""The values of registers by name; registers of unknown value are missing."""
 
 _APPLY: dict[str, Callable[[int, int], int]] = {
     "add": operator.add,
@@ -24,7 +24,7 @@ _APPLY: dict[str, Callable[[int, int], int]] = {
 
 
 def value_of(value: Value, registers: Registers) -> int:
-    """The value; addresses in DDR count from 0, a register that is not known holds the most it can."""
+    """The value of an expression; an address in DDR is its offset, an unknown register its largest value."""
     if isinstance(value, int):
         return value
     if isinstance(value, Variable):
@@ -40,7 +40,7 @@ def value_of(value: Value, registers: Registers) -> int:
 
 
 def in_scratchpad(value: object) -> bool:
-    """Whether an address is one of the scratchpad."""
+    """Whether a value is an address in the scratchpad."""
     if isinstance(value, Operation):
         return in_scratchpad(value.left) or in_scratchpad(value.right)
     return isinstance(value, Address) and value.buffer is not None

@@ -1,4 +1,4 @@
-"""Where values lie in DDR: lives that share bytes, joins and slices that need no code, outputs, constants."""
+"""The places of values in DDR: live ranges, joins and slices without code, outputs, constants."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from compiler.dialect.ops import NodeOperation
 from compiler.graph import Graph, GraphError
 from compiler.passes.base import computes, operations
 from compiler.passes.ddr.barrier_opt import BarrierOptPass, settled_operands
-from compiler.passes.ddr.ddr_lives import Life, best_fit
-from compiler.passes.ddr.ddr_range import VARIABLES, Range, place_of
 from compiler.passes.ddr.ddr_reorder import DdrReorderPass
+from compiler.passes.ddr.live_ranges import LiveRange, best_fit
+from compiler.passes.ddr.placement import VARIABLES, DdrRange, result_range
 from compiler.passes.groups.group_load_store import GroupLoadStorePass
 from compiler.passes.groups.group_pattern import GroupPatternPass
 from compiler.tools import run
@@ -27,9 +27,9 @@ from ir_text import after, context, node, output, parsed, source
 from tx8isa.machine.description import load_machine
 
 BANK = 4096
-LIVES = st.lists(
+LIVE_RANGES = st.lists(
     st.builds(
-        lambda first, length, size: Life(first, first + length, size),
+        lambda first, length, size: LiveRange(first, first + length, size),
         st.integers(0, 30),
         st.integers(0, 12),
         st.integers(1, 5 * BANK),
@@ -39,22 +39,28 @@ LIVES = st.lists(
 
 
 @settings(deadline=None, max_examples=200)
-@given(LIVES)
-def test_lives_never_overlap_in_space_and_time(lives: list[Life]) -> None:
+@given(LIVE_RANGES)
+def test_lives_never_overlap_in_space_and_time(lives: list[LiveRange]) -> None:
     addresses = best_fit(lives, BANK)
     assert len(addresses) == len(lives)
     assert all(address % BANK == 0 for address in addresses)
     for at, life in enumerate(lives):
         for other in range(at):
             apart = lives[other].last < life.first or life.last < lives[other].first
-            ranges = [Range("v", addresses[i], addresses[i] + lives[i].size) for i in (at, other)]
-            assert apart or not ranges[0].meets(ranges[1])
+            ranges = [DdrRange("v", addresses[i], addresses[i] + lives[i].size) for i in (at, other)]
+            assert apart or not ranges[0].overlaps(ranges[1])
 
 
 def test_the_smallest_gap_is_taken() -> None:
     """Gaps of three banks and of one are left when b and d end."""
-    lives = [Life(0, 9, BANK), Life(0, 1, 3 * BANK), Life(0, 9, BANK), Life(0, 1, BANK), Life(0, 9, BANK)]
-    addresses = best_fit([*lives, Life(2, 3, BANK)], BANK)
+    lives = [
+        LiveRange(0, 9, BANK),
+        LiveRange(0, 1, 3 * BANK),
+        LiveRange(0, 9, BANK),
+        LiveRange(0, 1, BANK),
+        LiveRange(0, 9, BANK),
+    ]
+    addresses = best_fit([*lives, LiveRange(2, 3, BANK)], BANK)
     assert addresses[-1] == addresses[3]
 
 
@@ -68,8 +74,8 @@ def chain(count: int, shape: str = S) -> str:
     return "\n".join([source("x", "x", shape), *lines, output("y", names[-1], shape)])
 
 
-def places(module: ModuleOp) -> dict[str, Range]:
-    return {op.node.data: place_of(op) for op in operations(module) if op.results}
+def places(module: ModuleOp) -> dict[str, DdrRange]:
+    return {op.node.data: result_range(op) for op in operations(module) if op.results}
 
 
 def test_what_was_written_before_the_last_barrier_is_settled() -> None:
@@ -94,12 +100,12 @@ def test_what_was_written_before_the_last_barrier_is_settled() -> None:
 
 def test_a_chain_of_phases_needs_room_for_two_values() -> None:
     found = places(after(parsed(chain(6)), context(), DdrReorderPass()))
-    assert found["n5"] == Range("y", 0, 8192)
+    assert found["n5"] == DdrRange("y", 0, 8192)
     shared = [place for place in found.values() if place.symbol == VARIABLES]
     assert len(shared) == 5
     assert max(place.end for place in shared) == 16384
     for first, second in itertools.pairwise(shared):
-        assert not first.meets(second)
+        assert not first.overlaps(second)
 
 
 def test_a_value_with_a_late_user_keeps_its_bytes() -> None:
@@ -114,8 +120,8 @@ def test_a_value_with_a_late_user_keeps_its_bytes() -> None:
         ]
     )
     found = places(after(parsed(body), context(), DdrReorderPass()))
-    assert not found["a"].meets(found["b"])
-    assert not found["a"].meets(found["c"])
+    assert not found["a"].overlaps(found["b"])
+    assert not found["a"].overlaps(found["c"])
 
 
 def joined(axis: int, shapes: list[str], result: str) -> str:
@@ -139,9 +145,9 @@ GROUPED = (GroupPatternPass(), GroupLoadStorePass(), DdrReorderPass())
 def test_pieces_are_computed_in_the_joined_tensor(passes: tuple[DdrReorderPass, ...]) -> None:
     module = after(parsed(joined(0, ["2x8x4", "3x8x4"], "5x8x4")), context(), *passes)
     found = places(module)
-    assert found["n0"] == Range(VARIABLES, 0, 128)
-    assert found["n1"] == Range(VARIABLES, 128, 320)
-    assert found["join"] == Range(VARIABLES, 0, 320)
+    assert found["n0"] == DdrRange(VARIABLES, 0, 128)
+    assert found["n1"] == DdrRange(VARIABLES, 128, 320)
+    assert found["join"] == DdrRange(VARIABLES, 0, 320)
     join = next(op for op in operations(module) if op.node.data == "join")
     assert not computes(join)
 
@@ -149,7 +155,7 @@ def test_pieces_are_computed_in_the_joined_tensor(passes: tuple[DdrReorderPass, 
 def test_pieces_that_are_no_range_are_copied_by_the_join() -> None:
     module = after(parsed(joined(1, ["2x8x4", "2x3x4"], "2x11x4")), context(), DdrReorderPass())
     found = places(module)
-    assert not found["n0"].meets(found["join"])
+    assert not found["n0"].overlaps(found["join"])
     assert computes(next(op for op in operations(module) if op.node.data == "join"))
 
 
@@ -168,8 +174,12 @@ def test_pieces_with_another_place_are_copied_there() -> None:
     )
     module = after(parsed(body), context(), DdrReorderPass())
     copies = [op for op in operations(module) if op.name == "tx8be.cast"]
-    assert [place_of(copy) for copy in copies] == [Range("y", 48, 64), Range("y", 64, 80)]
-    assert [place_of(op).begin for op in operations(module) if op.node.data in ("a", "b", "c")] == [0, 16, 32]
+    assert [result_range(copy) for copy in copies] == [DdrRange("y", 48, 64), DdrRange("y", 64, 80)]
+    assert [result_range(op).begin for op in operations(module) if op.node.data in ("a", "b", "c")] == [
+        0,
+        16,
+        32,
+    ]
 
 
 def sliced(starts: str, ends: str, axes: str, result: str, shape: str = "4x6x8") -> str:
@@ -207,9 +217,9 @@ def test_a_slice_of_one_range_is_that_range(body: str, begin: int | None) -> Non
     assert computes(operation) == (begin is None)
     if begin is not None:
         assert found["s"].begin == found["n"].begin + begin
-        assert found["n"].meets(found["s"])
+        assert found["n"].overlaps(found["s"])
     else:
-        assert not found["n"].meets(found["s"])
+        assert not found["n"].overlaps(found["s"])
 
 
 def test_a_slice_keeps_its_operand_alive() -> None:
@@ -219,7 +229,7 @@ def test_a_slice_keeps_its_operand_alive() -> None:
     more += [node("softmax", f"m{i}", f"m{i}", {f"m{i - 1}": "4x6x8"}, "4x6x8") for i in range(1, 4)]
     body = [*body[:3], *more, output("z", "m3", "4x6x8"), *body[3:]]
     found = places(after(parsed("\n".join(body)), context(), DdrReorderPass()))
-    assert not any(found[f"m{i}"].meets(found["s"]) for i in range(4))
+    assert not any(found[f"m{i}"].overlaps(found["s"]) for i in range(4))
 
 
 def test_a_graph_that_does_not_fit_ddr_is_one_line() -> None:
@@ -234,7 +244,7 @@ def test_a_graph_that_does_not_fit_ddr_is_one_line() -> None:
 def test_a_place_is_asked_for_too_early() -> None:
     operation = next(operations(parsed(chain(1))))
     with pytest.raises(ValueError, match=r"tx8be\.input of node 'x' has no place in DDR yet"):
-        place_of(operation)
+        result_range(operation)
 
 
 SHARED: list[Graph] = [

@@ -13,8 +13,8 @@ from compiler.driver import compile_graph
 from compiler.graph import Graph
 from compiler.passes.base import operations
 from compiler.passes.ddr.barrier_opt import BarrierOptPass
-from compiler.passes.ddr.ddr_range import place_of
 from compiler.passes.ddr.ddr_reorder import DdrReorderPass
+from compiler.passes.ddr.placement import result_range
 from compiler.passes.groups.group_load_store import GroupLoadStorePass
 from compiler.passes.groups.group_mapping import GroupMappingPass
 from compiler.passes.groups.group_opt import GroupOptPass
@@ -22,7 +22,7 @@ from compiler.passes.groups.group_order import GroupOrderPass
 from compiler.passes.groups.group_pattern import GroupPatternPass
 from compiler.passes.groups.sharding import ShardingPass
 from compiler.passes.work import work_of
-from compiler.patterns import PatternError, Trie, load_patterns
+from compiler.patterns import PatternError, PatternTrie, load_patterns
 from compiler.tools.run import check, random_inputs
 from compiler_harness import draw, graph
 from ir_text import after, constant, context, node, outline, output, parsed, reparsed, source, zeros
@@ -225,7 +225,7 @@ def test_bytes_that_are_used_again_need_a_barrier() -> None:
     """t1 writes where s2 reads: other tiles may not have come so far."""
     passes = (GroupPatternPass(), ShardingPass(), DdrReorderPass(), BarrierOptPass())
     module = after(parsed(TWO_BRANCHES), context(), *passes)
-    places = {group.node.data: place_of(group) for group in groups(module)}
+    places = {group.node.data: result_range(group) for group in groups(module)}
     assert places["t1"] == places["s1"]
     assert "t1" in barriers(module)
 
@@ -262,7 +262,7 @@ sequence = ["MatMul", "Neg"]
 
 def test_the_sets_that_need_no_file() -> None:
     assert load_patterns("none") is None
-    assert isinstance(load_patterns("default"), Trie)
+    assert isinstance(load_patterns("default"), PatternTrie)
 
 
 @pytest.mark.parametrize(

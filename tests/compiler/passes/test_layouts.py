@@ -10,7 +10,7 @@ from xdsl.utils.exceptions import VerifyException
 from compiler.dialect.channel_norm import ChannelNormOp
 from compiler.dialect.ops import InputOp
 from compiler.dialect.orders import Order
-from compiler.dialect.types import lies_alike, order_of, stored_bytes, stored_shape, tensor_type
+from compiler.dialect.types import order_of, readable_as, stored_bytes, stored_shape, tensor_type
 from compiler.driver import compile_graph
 from compiler.graph import Array, Shape
 from compiler.passes.base import Pass, operations
@@ -381,7 +381,7 @@ SHAPES: list[Shape] = [
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("fmt", [Format.FP16, Format.FP32])
-def test_what_lies_alike_has_the_same_bytes(shape: Shape, fmt: Format) -> None:
+def test_what_is_readable_as_another_type_has_the_same_bytes(shape: Shape, fmt: Format) -> None:
     array = np.arange(1, np.prod(shape) + 1).reshape(shape).astype(storage_dtype(fmt))
     images = {}
     for order in (Order.PLAIN, Order.CHANNELS_LAST, Order.BLOCKED):
@@ -392,7 +392,7 @@ def test_what_lies_alike_has_the_same_bytes(shape: Shape, fmt: Format) -> None:
         assert stored_shape(kind) == stored.shape
     for before, first in images.items():
         for behind, second in images.items():
-            assert lies_alike(before, behind) == first.startswith(second), (str(before), str(behind))
+            assert readable_as(before, behind) == first.startswith(second), (str(before), str(behind))
 
 
 REFUSED = [

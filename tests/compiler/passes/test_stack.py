@@ -17,7 +17,7 @@ from compiler.passes.base import Context, operations
 from compiler.passes.groups import group_stack
 from compiler.passes.groups.group_stack import GroupStackPass
 from compiler.patterns import PatternError, load_patterns
-from compiler.search import Found, Template, Trial
+from compiler.search import SearchResult, Template, Trial
 from compiler.search.plan import plan_text
 from compiler_harness import NodeSpec, assert_right, draw, graph, small_machine
 from ir_text import after, constant, context, node, outline, output, parsed, reparsed, source, zeros
@@ -53,13 +53,13 @@ def compilation(patterns: str = "default", search: str = "fast") -> Context:
 def priced(monkeypatch: pytest.MonkeyPatch, saved: Callable[[int], int]) -> None:
     """Let a stack of n groups save so many cycles, whatever the estimate is; a group takes 1000 apart."""
 
-    def decision(template: Template) -> Found:
+    def decision(template: Template) -> SearchResult:
         count = len(template.work.extra["stages"])
         trial = Trial(next(iter(template_cuts(template))), 1000 * count - saved(count))
-        return Found(template.key, trial, (trial,))
+        return SearchResult(template.key, trial, (trial,))
 
-    monkeypatch.setattr(group_stack, "decisions", lambda context: decision)
-    monkeypatch.setattr(group_stack._Stacker, "_apart", lambda self, groups: 1000 * len(groups))
+    monkeypatch.setattr(group_stack, "stack_decisions", lambda context: decision)
+    monkeypatch.setattr(group_stack._Stacker, "_unstacked_cycles", lambda self, groups: 1000 * len(groups))
 
 
 def template_cuts(template: Template) -> list[object]:
@@ -81,7 +81,7 @@ def test_a_stack_is_one_group_with_its_own_loads_and_store() -> None:
     assert made.template is not None
     assert made.tile_parallel is not None
     assert given.templates[made.template.value.data].work.op == "Stack"
-    assert len(given.templates) == len(given.found)
+    assert len(given.templates) == len(given.results)
     assert outline(reparsed(module)) == outline(module)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import asm
-from compiler.codegen.expr import Address, add, minimum, multiply
+from compiler.codegen.expr import Address, minimum
 from compiler.codegen.kernel import Kernel, Target
 from compiler.search.cost import estimate
 from compiler.search.cost.pricing import Price
@@ -63,7 +63,7 @@ def stream(k: Kernel) -> None:
     """Load, arithmetic and store, many slices a tile: DDR is the bound."""
     with k.items(200) as item:
         x, y = k.buffer("x", 8192), k.buffer("y", 8192)
-        place = add(DATA, multiply(item, 8192))
+        place = DATA + item * 8192
         k.emit("rdma.fp16", dst=x, src=place, n=4096)
         k.emit("ct.mul.vs.fp16", dst=y, src0=x, src1=2.0, n=4096)
         k.emit("wdma.fp16", dst=place, src=y, n=4096)
@@ -82,17 +82,17 @@ def arithmetic(k: Kernel) -> None:
 def products(k: Kernel) -> None:
     """Tails, nested loops and the matrix engine."""
     with k.items(37) as item:
-        rows = k.let(minimum(64, 37 * 64 - 20 - multiply(item, 64)))
+        rows = k.let(minimum(64, 37 * 64 - 20 - item * 64))
         total = k.buffer("total", 32768)
         k.emit("td.memset.fp32", dst=total, value=0.0, n=8192)
         with k.loop(5) as step:
             a, b = k.buffer("a", 16384), k.buffer("b", 32768)
-            k.emit("rdma.fp16", dst=a, src=add(DATA, multiply(step, 16384)), n=64, stride0=64, iter0=128)
+            k.emit("rdma.fp16", dst=a, src=DATA + step * 16384, n=64, stride0=64, iter0=128)
             k.emit("rdma.fp16", dst=b, src=DATA, n=16384)
             k.emit(
                 "ne.gemm.fp16", a=a, b=b, out=total, psum=total, m=rows, k=128, n=128, rt=1, out_format="fp32"
             )
-        k.emit("wdma.fp32", dst=add(DATA, multiply(item, 32768)), src=total, n=8192)
+        k.emit("wdma.fp32", dst=DATA + item * 32768, src=total, n=8192)
 
 
 def short(k: Kernel) -> None:
@@ -111,7 +111,7 @@ def few(k: Kernel) -> None:
     """Work for three of the tiles."""
     with k.items(3) as item:
         x = k.buffer("x", 65536)
-        k.emit("rdma.fp16", dst=x, src=add(DATA, multiply(item, 65536)), n=32768)
+        k.emit("rdma.fp16", dst=x, src=DATA + item * 65536, n=32768)
     k.synchronize()
 
 
@@ -119,10 +119,10 @@ def shared(k: Kernel) -> None:
     """Every tile loads a part and gives it to all others, twice."""
     with k.loop(2):
         x = k.buffer("x", 16384 * k.target.tiles)
-        mine = k.let(multiply(k.tile, 16384))
-        k.emit("rdma.fp16", dst=add(x, mine), src=add(DATA, mine), n=8192)
+        mine = k.let(k.tile * 16384)
+        k.emit("rdma.fp16", dst=x + mine, src=DATA + mine, n=8192)
         k.emit("ncc.wait")
-        k.emit("dte.broadcast", dst=add(x, mine), src=add(x, mine), tiles=(1 << k.target.tiles) - 1, n=16384)
+        k.emit("dte.broadcast", dst=x + mine, src=x + mine, tiles=(1 << k.target.tiles) - 1, n=16384)
         k.emit("dte.wait")
         k.emit("ncc.barrier", tiles=(1 << k.target.tiles) - 1)
 

@@ -57,7 +57,7 @@ def template(op: str = "Copy", size: int = 8192, count: int = 1) -> Template:
 
 
 def slice_bytes(kernel: Kernel) -> int:
-    """A price that likes large slices."""
+    """An estimator that prefers large slices."""
     return 100_000 - max(buffer.size for buffer in kernel.buffers)
 
 
@@ -78,9 +78,9 @@ def test_no_more_is_tried_than_the_effort_allows() -> None:
     assert [trial.cut for trial in found.trials] == [None, *[Cut(sizes=(("bytes", n),)) for n in SIZES[:2]]]
 
 
-def test_who_watches_hears_of_every_candidate() -> None:
+def test_progress_is_called_for_every_candidate() -> None:
     heard: list[tuple[int, int, int]] = []
-    search = Search(slice_bytes, Effort(2, 0, 100), watch=lambda *numbers: heard.append(numbers))
+    search = Search(slice_bytes, Effort(2, 0, 100), progress=lambda *numbers: heard.append(numbers))
     found = search.run([template(), template(size=4096)])
     assert sum(len(each.trials) for each in found) == len(heard)
     assert [tried for _, _, tried in heard] == list(range(len(heard)))
@@ -95,7 +95,7 @@ def test_templates_share_the_effort_by_their_cycles() -> None:
 
 
 def test_short_templates_are_not_worth_many_candidates() -> None:
-    assert Effort(100, 4, 60, worth=500).shares([300, 1700, 98_000]) == [0, 3, 60]
+    assert Effort(100, 4, 60, cycles_per_candidate=500).shares([300, 1700, 98_000]) == [0, 3, 60]
 
 
 def test_a_lowering_without_proposals_is_tried_with_smaller_slices() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.tools.progress import Stages, timing_table
+from compiler.tools.progress import ProgressLine, timing_table
 from paths import ROOT
 
 MODULE = ModuleOp([])
@@ -40,9 +40,9 @@ class Clock:
 
 
 def shown(file: io.StringIO, step: float) -> str:
-    with Stages("net", ["import", "cast", "codegen"], file, Clock(step)) as stages:
+    with ProgressLine("net", ["import", "cast", "codegen"], file, Clock(step)) as line:
         for name in ("import", "cast", "codegen"):
-            stages.after_pass(name, MODULE)
+            line.after_pass(name, MODULE)
     return file.getvalue()
 
 
@@ -56,10 +56,10 @@ def test_a_long_compilation_says_what_is_being_done() -> None:
 
 def test_the_search_counts_groups_and_candidates() -> None:
     file = Terminal()
-    with Stages("net", ["import", "group_cost", "codegen"], file, Clock(1.0)) as stages:
-        stages.after_pass("import", MODULE)
-        stages.searching(2, 7, 31)
-        stages.after_pass("group_cost", MODULE)
+    with ProgressLine("net", ["import", "group_cost", "codegen"], file, Clock(1.0)) as line:
+        line.after_pass("import", MODULE)
+        line.searching(2, 7, 31)
+        line.after_pass("group_cost", MODULE)
     parts = file.getvalue().split("\r")
     (at,) = [at for at, part in enumerate(parts) if "2/7" in part]
     assert "net: search, 31 candidates tried" in parts[at]
@@ -68,18 +68,18 @@ def test_the_search_counts_groups_and_candidates() -> None:
 
 def test_the_search_is_not_shown_at_every_step() -> None:
     file = Terminal()
-    with Stages("net", ["group_cost", "codegen"], file, Clock(0.03)) as stages:
+    with ProgressLine("net", ["group_cost", "codegen"], file, Clock(0.03)) as line:
         for tried in range(100):
-            stages.searching(0, 1, tried)
+            line.searching(0, 1, tried)
     shown_times = file.getvalue().count("candidates tried")
     assert 0 < shown_times < 60
 
 
 def test_a_short_search_says_nothing() -> None:
     file = Terminal()
-    with Stages("net", ["group_cost"], file, Clock(0.001)) as stages:
+    with ProgressLine("net", ["group_cost"], file, Clock(0.001)) as line:
         for tried in range(100):
-            stages.searching(0, 1, tried)
+            line.searching(0, 1, tried)
     assert file.getvalue() == ""
 
 
@@ -93,24 +93,24 @@ def test_nothing_goes_into_a_pipe() -> None:
 
 def test_the_line_can_be_taken_away_for_other_output() -> None:
     file = Terminal()
-    with Stages("net", ["import", "cast"], file, Clock(1.0)) as stages:
-        stages.clear()  # before there is one
-        stages.after_pass("import", MODULE)
-        stages.clear()
+    with ProgressLine("net", ["import", "cast"], file, Clock(1.0)) as line:
+        line.clear()  # before there is one
+        line.after_pass("import", MODULE)
+        line.clear()
         assert file.getvalue().split("\r")[-2].strip() == ""
 
 
 def test_an_error_takes_the_line_away() -> None:
     file = Terminal()
-    with pytest.raises(KeyboardInterrupt), Stages("net", ["import", "cast"], file, Clock(1.0)) as stages:
-        stages.after_pass("import", MODULE)
+    with pytest.raises(KeyboardInterrupt), ProgressLine("net", ["import", "cast"], file, Clock(1.0)) as line:
+        line.after_pass("import", MODULE)
         raise KeyboardInterrupt
     assert file.getvalue().split("\r")[-1].strip() == ""
 
 
 def test_a_terminal_without_standard_error_is_no_terminal() -> None:
-    with Stages("net", ["import"], None, Clock(1.0)) as stages:
-        stages.after_pass("import", MODULE)
+    with ProgressLine("net", ["import"], None, Clock(1.0)) as line:
+        line.after_pass("import", MODULE)
 
 
 def test_the_table_of_times() -> None:
@@ -133,7 +133,7 @@ def test_tx8cc_shows_the_line_on_a_terminal_and_takes_it_away(tmp_path: Path) ->
     """A compilation whose every pass seems to take long, in a terminal of its own."""
     graph = ROOT / "examples" / "batchnorm" / "bn30.json"
     code = (
-        "import sys, compiler.tools.progress as p; p._LONG = 0; from compiler.cli import main; "
+        "import sys, compiler.tools.progress as p; p._SILENT_SECONDS = 0; from compiler.cli import main; "
         f"sys.exit(main([{str(graph)!r}, '-o', {str(tmp_path)!r}, '--no-cache']))"
     )
     ours, theirs = pty.openpty()

@@ -1,7 +1,7 @@
-"""Operations that need no code because bytes can lie where they shall be: joins and slices of one range.
+"""Views: values that are one range of bytes of another value, so that no code has to move them.
 
-The operands of a Concat are computed where they lie in its result, if each is one range of its bytes. A Slice
-whose result is one range of its operand's bytes is that range.
+The operands of a Concat can be computed directly in its result if each of them is one range of its bytes. A
+Slice whose result is one range of its operand's bytes is a view of the operand.
 """
 
 from __future__ import annotations
@@ -22,45 +22,45 @@ from compiler.passes.base import Context
 from compiler.passes.work import call_of
 from tx8isa.numbers.layouts import Layout, place
 
-Piece = tuple[SSAValue, int]
-"""A value and the byte at which it begins in another."""
+View = tuple[SSAValue, int]
+"""The value that a view is a part of, and the byte offset of the view in it."""
 
 
 def sole_member(operation: TensorOperation, op: str) -> NodeOperation | None:
-    """The operator of that name that an operation is, or that is alone in its group."""
+    """The operation itself, or the only member of a group, if it is the operator ``op``; else None."""
     if isinstance(operation, GroupOp):
         members = operation.members
         operation = members[0] if len(members) == 1 else operation
     return operation if isinstance(operation, NodeOperation) and operation.op == op else None
 
 
-def joined_pieces(context: Context, operation: TensorOperation) -> list[Piece] | None:
-    """The operands of a Concat with the bytes at which they begin in its result.
+def concat_offsets(context: Context, operation: TensorOperation) -> list[tuple[SSAValue, int]] | None:
+    """The operands of a Concat, each with its byte offset in the result.
 
-    None if the operation is no Concat, or an operand is no single range of the result's bytes.
+    None if the operation is not a Concat, or if an operand is not a single range of the result's bytes.
     """
     member = sole_member(operation, "Concat")
     if member is None:
         return None
     result = operation.results[0]
     axis = axis_from_front(_call(context, operation, member).integer("axis"), len(shape_of(result.type)))
-    pieces: list[Piece] = []
+    offsets: list[tuple[SSAValue, int]] = []
     begin = 0
     for inner in member.operands:
         value = _outside(operation, inner)
         extent = shape_of(inner.type)[axis]
-        offset = None if value is None else _piece_offset(result.type, value.type, axis, begin)
+        offset = None if value is None else _operand_offset(result.type, value.type, axis, begin)
         if value is None or offset is None:
             return None
-        pieces.append((value, offset))
+        offsets.append((value, offset))
         begin += extent
-    return pieces
+    return offsets
 
 
-def _piece_offset(result: Attribute, piece: Attribute, axis: int, begin: int) -> int | None:
-    """First byte of a piece that begins at index ``begin`` of an axis; None if it is no single range."""
-    order, extent = order_of(result), shape_of(piece)[axis]
-    if order_of(piece) is not order:
+def _operand_offset(result: Attribute, operand: Attribute, axis: int, begin: int) -> int | None:
+    """The byte offset of the operand that begins at index ``begin`` of an axis; None if it is no range."""
+    order, extent = order_of(result), shape_of(operand)[axis]
+    if order_of(operand) is not order:
         return None
     stored, bits = stored_shape(result), format_of(result).bits
     at = storage_permutation(len(stored), order).index(axis)
@@ -76,8 +76,11 @@ def _piece_offset(result: Attribute, piece: Attribute, axis: int, begin: int) ->
     return begin * placement.hw * bits // 8
 
 
-def taken_piece(context: Context, operation: TensorOperation) -> Piece | None:
-    """What a Slice of a single range of its operand's bytes takes: the operand, and the first byte."""
+def slice_view(context: Context, operation: TensorOperation) -> View | None:
+    """The operand of a Slice and the byte offset of the result in it.
+
+    None if the operation is not a Slice, or if the result is not a single range of the operand's bytes.
+    """
     member = sole_member(operation, "Slice")
     value = None if member is None else _outside(operation, member.operands[0])
     if member is None or value is None:
@@ -90,7 +93,7 @@ def taken_piece(context: Context, operation: TensorOperation) -> Piece | None:
 
 
 def _first_element(shape: Shape, ranges: Sequence[range]) -> int | None:
-    """Where the indices begin that are one range of a compact tensor; None if they are not."""
+    """The first element of indices that are one range of a compact tensor; None if they are not."""
     element = 0
     single = True
     for size, taken in zip(shape, ranges, strict=True):
@@ -102,7 +105,7 @@ def _first_element(shape: Shape, ranges: Sequence[range]) -> int | None:
 
 
 def _first_channel(kind: Attribute, ranges: Sequence[range]) -> int | None:
-    """The same for whole planes of a single image of a blocked tensor."""
+    """The first element of whole planes of a single image of a blocked tensor; None for other indices."""
     stored = stored_shape(kind)
     placement, channels = place(format_of(kind), stored, Layout.NCX), ranges[-1]
     others = all(taken == range(size) for taken, size in zip(ranges[:-1], stored[:-1], strict=True))
@@ -118,5 +121,5 @@ def _call(context: Context, operation: TensorOperation, member: NodeOperation) -
 
 
 def _outside(operation: TensorOperation, value: SSAValue) -> SSAValue | None:
-    """What a value that a member of a group uses is outside of the group."""
+    """The value outside of the group that a member's operand is; None if a member computes it."""
     return operation.outer(value) if isinstance(operation, GroupOp) else value

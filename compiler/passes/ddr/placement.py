@@ -1,0 +1,69 @@
+"""Which bytes of DDR a value occupies, after pass ``ddr_reorder`` has placed it.
+
+``dev_info`` of an operation has the symbol of its result (``ddr``), the symbol of the memory that holds it
+(``base``, the same symbol if that memory is not shared), and its ``offset`` and ``bytes`` there;
+``mem_layout`` is the layout that engines read there (docs/isa.md, Layouts). With ``in_place`` the operation
+has nothing to do: its operands are already where the result belongs, or the result is a part of the operand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, UnitAttr, i64
+from xdsl.ir import Attribute, SSAValue
+
+from compiler.dialect.tensor import TensorOperation
+from compiler.dialect.types import mem_layout
+
+VARIABLES = "v.all"
+"""The symbol of the memory that is shared by values which are not alive at the same time."""
+
+
+@dataclass(frozen=True)
+class DdrRange:
+    """The bytes from offset ``begin`` to before ``end`` of the memory of a symbol."""
+
+    symbol: str
+    begin: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        return self.end - self.begin
+
+    def overlaps(self, other: DdrRange) -> bool:
+        """Whether two ranges have a byte in common."""
+        return self.symbol == other.symbol and self.begin < other.end and other.begin < self.end
+
+
+def range_of(value: SSAValue) -> DdrRange:
+    """The bytes of a value; ValueError before it is placed."""
+    assert isinstance(value.owner, TensorOperation)
+    return result_range(value.owner)
+
+
+def result_range(operation: TensorOperation) -> DdrRange:
+    """The bytes of an operation's result; ValueError before it is placed."""
+    entries = operation.dev_info.data if operation.dev_info is not None else {}
+    base, offset, size = (entries.get(name) for name in ("base", "offset", "bytes"))
+    if not (
+        isinstance(base, StringAttr) and isinstance(offset, IntegerAttr) and isinstance(size, IntegerAttr)
+    ):
+        raise ValueError(f"{operation.name} of node '{operation.node.data}' has no place in DDR yet")
+    return DdrRange(base.data, offset.value.data, offset.value.data + size.value.data)
+
+
+def set_range(operation: TensorOperation, symbol: str, ddr_range: DdrRange, in_place: bool = False) -> None:
+    """Write the bytes of an operation's result, or of the operand of an output, into its dev_info."""
+    (value, *_) = operation.results or operation.operands
+    entries: dict[str, Attribute] = {
+        "ddr": StringAttr(symbol),
+        "base": StringAttr(ddr_range.symbol),
+        "offset": IntegerAttr(ddr_range.begin, i64),
+        "bytes": IntegerAttr(ddr_range.size, i64),
+        "mem_layout": StringAttr(mem_layout(value.type).token),
+    }
+    if in_place:
+        entries["in_place"] = UnitAttr()
+    operation.attributes["dev_info"] = DictionaryAttr(entries)

@@ -1,0 +1,156 @@
+"""The options of tx8cc."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from tx8isa.tools.command_line import named_file
+
+VERSION = "0.1.0"
+"""As in pyproject.toml; importlib.metadata would cost start-up time."""
+
+_EXAMPLES = """examples:
+  tx8cc graph.json                                  writes graph/prog.s and graph/prog.bin beside it
+  tx8cc model.onnx --dtype fp16 -o build --run      runs it on random inputs, compares with the reference
+  tx8cc graph.json --run --input x=x.npy --output-dir out
+  tx8cc graph.json --print-ir-after align_opt -S
+  tx8cc examples/batchnorm/*.json --run --dtype fp16
+
+exit status: 0 done, and every output within its tolerance; 1 the input is at fault; 2 usage;
+3 the program faulted, or an output is wrong"""
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
+    parser = argparse.ArgumentParser(
+        prog="tx8cc",
+        description="Compile a graph of ONNX operators for the TX81.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "graphs",
+        metavar="graph",
+        nargs="+",
+        help="an ONNX model (docs/onnx.md), a graph (docs/graph_json.md), a program of torch.export, "
+        "or several",
+    )
+    _add_target_options(parser)
+    _add_run_options(parser)
+    _add_search_options(parser)
+    _add_message_options(parser)
+    return parser
+
+
+def _add_target_options(parser: argparse.ArgumentParser) -> None:
+    """What is compiled for which target, and where it is written."""
+    add = parser.add_argument
+    add(
+        "-o",
+        dest="output",
+        metavar="DIR",
+        help="folder of prog.s, prog.const and prog.bin (default: the graph's name without suffix, beside "
+        "it); with several graphs, of a folder for each",
+    )
+    add("--dtype", help="fp32, tf32, fp16 or bf16: how floats are stored and computed (default: the graph's)")
+    add("--tiles", type=int, metavar="N", help="tiles that take part (default: 16)")
+    add("--machine", metavar="FILE.toml", help="machine description (default: TX81)")
+    add("-S", dest="text_only", action="store_true", help="write the assembly text and no image")
+
+
+def _add_run_options(parser: argparse.ArgumentParser) -> None:
+    """Running the program, and verifying its nodes."""
+    add = parser.add_argument
+    add("--run", action="store_true", help="run the program and compare its outputs with the reference")
+    add(
+        "--verify-nodes",
+        action="store_true",
+        help="run it so that every value can be seen, compare each node with its reference, and write the "
+        "first that differs as a graph of its own",
+    )
+    add(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=FILE.npy",
+        help="input for --run and --verify-nodes (default: random)",
+    )
+    add(
+        "--stats",
+        nargs="?",
+        const="text",
+        choices=("text", "json"),
+        help="with --run, print where the time went, in simulated cycles; with =json for machines",
+    )
+    add("--seed", type=int, default=0, metavar="N", help="of random inputs (default: 0)")
+    add(
+        "--output-dir",
+        metavar="DIR",
+        help="with --run, write one .npy file per output; with several graphs, into a folder for each",
+    )
+
+
+def _add_search_options(parser: argparse.ArgumentParser) -> None:
+    """How operators are grouped and their work is divided, and files that say what was decided."""
+    add = parser.add_argument
+    add(
+        "--search",
+        default="fast",
+        metavar="EFFORT",
+        help="how many ways of dividing the work among tiles and in time are tried: off, fast or full "
+        "(default: fast)",
+    )
+    add(
+        "--patterns",
+        default="default",
+        metavar="SET",
+        help="which operators run in one phase: default, none or FILE.toml (docs/groups.md)",
+    )
+    add("--plan", metavar="FILE.json", help="divide the work as --save-plan wrote it, without search")
+    add("--save-plan", metavar="FILE.json", help="write how the work was divided")
+    add(
+        "--report",
+        metavar="FILE.json",
+        help="write groups, divisions, memory maps and cycles, with --run also simulated ones; - for "
+        "standard output",
+    )
+
+
+def _add_message_options(parser: argparse.ArgumentParser) -> None:
+    """What is printed, and whether the program cache is used."""
+    add = parser.add_argument
+    add("--print-ir-after", metavar="PASS", help="print the module after a pass, or after all of them")
+    add("--timing", action="store_true", help="print how long every pass took")
+    add("--no-cache", action="store_true", help="compile again what was compiled before, and keep nothing")
+    add("-q", "--quiet", action="store_true", help="print nothing but errors and what was asked for")
+    add("-v", "--verbose", action="store_true", help="print what every pass did to the size of the module")
+    add("--version", action="version", version=f"tx8cc {VERSION}")
+
+
+def check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Exit with a usage error for options that do not go together."""
+    stems = [Path(graph).stem for graph in options.graphs]
+    if len(set(stems)) < len(stems) and (options.output or options.output_dir):
+        parser.error("graphs of one name cannot share the folder of -o or --output-dir")
+    if options.print_ir_after not in (None, "all"):
+        from compiler.driver import pass_names
+
+        names = pass_names()
+        if options.print_ir_after not in names:
+            wrong = f"'{options.print_ir_after}' is not all or one of {' '.join(names)}"
+            parser.error(f"argument --print-ir-after: {wrong}")
+    if not options.run and (options.output_dir or options.stats):
+        parser.error("--output-dir and --stats need --run")
+    if options.input and not (options.run or options.verify_nodes):
+        parser.error("--input needs --run or --verify-nodes")
+    if len(stems) > 1 and (options.plan or options.save_plan or options.report):
+        parser.error("--plan, --save-plan and --report are for a single graph")
+    if options.text_only and (options.run or options.verify_nodes):
+        wanted = "--run" if options.run else "--verify-nodes"
+        parser.error(f"-S makes no image that {wanted} could run")
+    if options.quiet and options.verbose:
+        parser.error("-q and -v: say nothing, or say more")
+    for argument in options.input:
+        if named_file(argument, ()) is None:
+            parser.error(f"argument --input: '{argument}' is not NAME=FILE.npy")
