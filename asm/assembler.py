@@ -19,8 +19,9 @@ from asm.syntax.source import Source, lines_of, statements
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.table import registry
 from tx8isa.table.scalar import REGISTERS, scalar_by_mnemonic
+from tx8isa.tools.suggestions import did_you_mean
 
-from .diagnostics import Diagnostic, Fault, did_you_mean
+from .diagnostics import Diagnostic, Fault
 from .directives import blocks, buffers, symbols  # noqa: F401  (they register their directives)
 from .fixups import TOO_DEEP, DataFixup, Fixup, ListingRow, finish
 from .place import LOCAL, Program, Section, Spot, Symbol

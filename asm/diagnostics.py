@@ -55,11 +55,3 @@ class AsmError(Tx8Error):
         if rest:
             parts.append(f"{rest} more errors; {len(self.diagnostics)} in all")
         return "\n".join(parts)
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """``did you mean 'x'?`` or nothing."""
-    from difflib import get_close_matches  # only a mistake needs it
-
-    near = get_close_matches(word, known, n=1, cutoff=0.6)
-    return f"did you mean '{near[0]}'?" if near else ""

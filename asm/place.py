@@ -11,8 +11,9 @@ from asm.syntax.expressions import Address, Node, Unknown, Value, evaluate, numb
 from asm.syntax.source import Source
 from tx8isa.machine.description import Machine
 from tx8isa.table.scalar import REGISTERS
+from tx8isa.tools.suggestions import did_you_mean
 
-from .diagnostics import Fault, did_you_mean
+from .diagnostics import Fault
 
 PAGE = 4096
 """Every section starts on a multiple of this DDR offset; so no alignment in a section can be larger."""

@@ -23,8 +23,9 @@ from compiler.passes.report import Report, report_of
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.numbers.formats import Format
 from tx8isa.tools.files import made_folder, write_together
+from tx8isa.tools.suggestions import hint
 
-from .graph import Graph, GraphError, did_you_mean
+from .graph import Graph, GraphError
 from .passes import PIPELINE
 from .patterns import load_patterns
 from .search import EFFORTS, SearchProgress, read_plan
@@ -136,7 +137,7 @@ def context_of(
     if not 1 <= tiles <= most:
         raise GraphError([f"{tiles} tiles: expected 1 to {most} on machine {machine.name}"])
     if search not in EFFORTS:
-        near = did_you_mean(search, EFFORTS)
+        near = hint(search, EFFORTS)
         raise GraphError([f"unknown search '{search}'; allowed are {', '.join(EFFORTS)}{near}"])
     compute = compute_format(dtype or default_dtype(graph))
     return Context(
@@ -163,9 +164,7 @@ def compute_format(dtype: str) -> Format:
             ["--dtype int8: quantised graphs are not supported; allowed are " + ", ".join(STORAGE)]
         )
     if dtype not in STORAGE:
-        raise GraphError(
-            [f"unknown dtype '{dtype}'; allowed are {', '.join(STORAGE)}{did_you_mean(dtype, STORAGE)}"]
-        )
+        raise GraphError([f"unknown dtype '{dtype}'; allowed are {', '.join(STORAGE)}{hint(dtype, STORAGE)}"])
     return Format.parse(dtype)
 
 

@@ -7,9 +7,8 @@ has a shape and an element type and the nodes stand in an order in which they ca
 
 from __future__ import annotations
 
-import difflib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,13 +49,6 @@ class GraphError(Tx8Error):
         more = len(messages) - 1
         suffix = f" (and {more} more error{'s' if more > 1 else ''})" if more else ""
         super().__init__(self.messages[0] + suffix)
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """``"; did you mean 'x'?"`` for the nearest known word, or nothing when none is near."""
-    by_folded = {name.casefold(): name for name in known}
-    near = difflib.get_close_matches(word.casefold(), by_folded, n=1, cutoff=0.6)
-    return f"; did you mean '{by_folded[near[0]]}'?" if near else ""
 
 
 def rounded(values: Array, dtype: str) -> Array:

@@ -247,26 +247,26 @@ def _output_files(options: argparse.Namespace, program: Program) -> dict[str, Pa
 
 
 def _write_outputs(files: dict[str, Path], outputs: dict[str, Array]) -> None:
-    from emulator.command.arrays import write_array, write_files
+    from emulator.command.arrays import write_array
+    from tx8isa.tools.files import write_together
 
     def writer(array: Array) -> Callable[[Any], None]:
         return lambda file: write_array(file, array)
 
-    write_files({files[name]: writer(array) for name, array in outputs.items()})
+    write_together({files[name]: writer(array) for name, array in outputs.items()})
 
 
 def _report(
     options: argparse.Namespace, system: System, ranges: list[tuple[int, int]], statistics: Statistics | None
 ) -> None:
-    from emulator.command.arrays import write_files
     from emulator.memory.dump import dump_scratchpads, hex_dump
+    from tx8isa.tools.files import write_whole
 
     if options.dump_spm == "-":
         chosen = [t for t in system.tiles if options.tile in (None, t.number)]
         _print(dump_scratchpads((t.number, t.spm) for t in chosen))
     elif options.dump_spm:
-        data = system.tiles[options.tile or 0].spm.data
-        write_files({Path(options.dump_spm): lambda file: file.write(data.tobytes())})
+        write_whole(options.dump_spm, system.tiles[options.tile or 0].spm.data.tobytes())
     for address, size in ranges:
         _print(hex_dump(system.ddr_range(address, size), address))
     if statistics and options.stats:

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asm.diagnostics import Fault, did_you_mean
+from asm.diagnostics import Fault
 from asm.instructions.operands import expression
 from asm.instructions.template import single_atom
 from asm.place import PAGE, Section, Spot
 from asm.syntax.expressions import Node, Unary, Unknown, Value, evaluate, fraction, number_of, unescape
 from asm.syntax.parse import Operands, String, parse_operands
 from asm.syntax.source import Source
+from tx8isa.tools.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from asm.assembler import Assembler

@@ -8,7 +8,7 @@ from functools import partial, reduce
 from operator import or_
 from typing import TypeVar
 
-from asm.diagnostics import Fault, did_you_mean
+from asm.diagnostics import Fault
 from asm.syntax.expressions import Node, fraction
 from asm.syntax.parse import Lanes, Operand, Operands, Term
 from tx8isa.numbers.formats import EXPONENT_BITS, MANTISSA_BITS, STORAGE_BITS, Format, narrow
@@ -17,6 +17,7 @@ from tx8isa.records.record import Engine, Extent, Instruction, Lane, Rule
 from tx8isa.records.record import Operand as Field
 from tx8isa.table.encoding import WORKERS, encoder, value_error
 from tx8isa.table.scalar import REGISTERS
+from tx8isa.tools.suggestions import did_you_mean
 
 from .template import Limits, Slot, Template
 

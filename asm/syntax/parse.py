@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asm.diagnostics import Fault
+from tx8isa.tools.cache_folder import cache_folder
 
 from .expressions import Atom, Binary, Function, Node, Paren, Unary
 
@@ -211,11 +211,10 @@ def _parser() -> Lark:
 
 def _cache_file() -> str | bool:
     """A file in the user's cache folder, False when there can be none."""
+    folder = cache_folder("grammar-v1")
     try:
-        root = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-        folder = Path(root) / "tx8"
         folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError):  # a folder that cannot be written; no home at all
+    except OSError:
         return False
     return str(folder / "grammar.tables")
 

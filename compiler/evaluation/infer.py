@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from compiler.graph import AttrValue, Description, Graph, GraphError, Node, Tensor, did_you_mean
+from compiler.graph import AttrValue, Description, Graph, GraphError, Node, Tensor
 from compiler.operators import OPERATORS
 from compiler.operators.record import Attribute, Call, Input, Operator, resolve
+from tx8isa.tools.suggestions import hint
 
 
 def build_graph(description: Description) -> Graph:
@@ -62,7 +63,7 @@ def _stop_at(problems: Iterator[str] | list[str]) -> None:
 def _unknown_operators(description: Description) -> Iterator[str]:
     for node in description.nodes:
         if node.op not in OPERATORS or OPERATORS[node.op].internal:
-            near = did_you_mean(node.op, (name for name in OPERATORS if not OPERATORS[name].internal))
+            near = hint(node.op, (name for name in OPERATORS if not OPERATORS[name].internal))
             yield f"unsupported operator {node.op} (node '{node.name}'){near}"
         elif description.opset < OPERATORS[node.op].since:
             reason = _too_old(node.op, description.opset)
@@ -86,10 +87,10 @@ def _name_problems(description: Description) -> Iterator[str]:
     for node in description.nodes:
         for name in node.inputs:
             if name and name not in makers:
-                yield f"{node}: input '{name}' is not defined{did_you_mean(name, makers)}"
+                yield f"{node}: input '{name}' is not defined{hint(name, makers)}"
     for name in dict.fromkeys(description.outputs):
         if name not in makers:
-            yield f"output '{name}' is not produced by any node{did_you_mean(name, makers)}"
+            yield f"output '{name}' is not produced by any node{hint(name, makers)}"
 
 
 def _definitions(description: Description) -> Iterator[tuple[str, str]]:
@@ -213,10 +214,10 @@ def _unknown_attribute(record: Operator, name: str, opset: int, known: Mapping[s
         if item.name == name:
             span = f"since opset {item.since}" if opset < item.since else f"up to opset {item.until}"
             is_operand = any(operand.name == name for operand in record.inputs_at(opset))
-            hint = "; it is an input now" if is_operand else ""
-            return f"attribute {name} exists {span}; the graph declares opset {opset}{hint}"
+            reason = "; it is an input now" if is_operand else ""
+            return f"attribute {name} exists {span}; the graph declares opset {opset}{reason}"
     listed = ", ".join(known) or "none"
-    return f"unknown attribute '{name}'; known are {listed}{did_you_mean(name, known)}"
+    return f"unknown attribute '{name}'; known are {listed}{hint(name, known)}"
 
 
 def _attribute_problem(item: Attribute, value: AttrValue) -> str | None:

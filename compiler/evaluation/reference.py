@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from compiler.graph import DTYPES, FLOATS, Array, Graph, GraphError, Tensor, did_you_mean, rounded
+from compiler.graph import DTYPES, FLOATS, Array, Graph, GraphError, Tensor, rounded
 from compiler.operators import OPERATORS, call_of
+from tx8isa.tools.suggestions import hint
 
 
 def _through(dtype: str) -> Callable[[Array], Array]:
@@ -77,7 +78,7 @@ def run_reference(
     names = {tensor.name for tensor in graph.inputs}
     for name in inputs:
         if name not in names:
-            raise GraphError([f"graph {graph.name} has no input '{name}'{did_you_mean(name, names)}"])
+            raise GraphError([f"graph {graph.name} has no input '{name}'{hint(name, names)}"])
     with np.errstate(all="ignore"):
         values = {t.name: _widened(_accepted(t, inputs), storage) for t in graph.inputs}
         values |= {name: _known(array, storage) for name, array in graph.constants.items()}

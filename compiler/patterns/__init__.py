@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from compiler.graph import did_you_mean
 from compiler.lowering.stack.stages import STACKED
 from compiler.operators import OPERATORS
 from tx8isa.errors import Tx8Error
+from tx8isa.tools.suggestions import hint
 
 NONE = "none"
 """The set that groups nothing: every operation runs in a phase of its own."""
@@ -87,8 +87,7 @@ def load_patterns(name: str) -> PatternTrie | None:
     if name not in named_sets() and not name.endswith(".toml"):
         allowed = ", ".join(named_sets())
         raise PatternError(
-            f"unknown patterns '{name}'; allowed are {allowed} or a file FILE.toml"
-            f"{did_you_mean(name, named_sets())}"
+            f"unknown patterns '{name}'; allowed are {allowed} or a file FILE.toml{hint(name, named_sets())}"
         )
     patterns, stack = _read(_FOLDER / f"{name}.toml" if name in named_sets() else Path(name))
     trie = PatternTrie(stack=stack)
@@ -149,6 +148,6 @@ def _place(where: str, text: Any) -> tuple[str, ...]:
     operators = tuple(text.split("|")) if isinstance(text, str) else (repr(text),)
     for operator in operators:
         if operator != ANY and operator not in OPERATORS:
-            near = did_you_mean(operator, OPERATORS)
+            near = hint(operator, OPERATORS)
             raise PatternError(f"{where}: unknown operator '{operator}'{near}")
     return operators

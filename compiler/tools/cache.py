@@ -24,6 +24,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tx8isa.tools.cache_folder import cache_folder
+
 if TYPE_CHECKING:
     from compiler.driver import AfterPass, Program
     from compiler.graph import Array, Graph
@@ -46,10 +48,8 @@ _BEGAN = time.time()
 
 
 def default_folder() -> Path:
-    """The folder of the cache: ``programs-v1`` in ``$TX8_CACHE_DIR`` or in the user's cache folder."""
-    from platformdirs import user_cache_dir
-
-    return Path(os.environ.get("TX8_CACHE_DIR") or user_cache_dir("tx8")) / "programs-v1"
+    """The folder of the cache of programs."""
+    return cache_folder("programs-v1")
 
 
 class ProgramCache:

@@ -106,13 +106,14 @@ def _run(options: argparse.Namespace, path: Path) -> int:
 
 def _check_names(named: Sequence[str]) -> None:
     from compiler.driver import pass_names
-    from compiler.graph import GraphError, did_you_mean
+    from compiler.graph import GraphError
+    from tx8isa.tools.suggestions import hint
 
     known = pass_names()
     for name in named:
         if name not in known:
             listed = ", ".join(known)
-            raise GraphError([f"unknown pass '{name}'; the passes are {listed}{did_you_mean(name, known)}"])
+            raise GraphError([f"unknown pass '{name}'; the passes are {listed}{hint(name, known)}"])
 
 
 def _start(options: argparse.Namespace, path: Path, machine: Machine) -> tuple[Context, ModuleOp, list[str]]:

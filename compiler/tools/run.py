@@ -19,7 +19,7 @@ from compiler.driver import Program
 from compiler.evaluation.reference import run_reference
 from compiler.evaluation.tolerance import Kind, Verdict, judge
 from compiler.graph import DTYPES, Array, Graph, GraphError
-from tx8isa.tools.files import made_folder
+from tx8isa.tools.files import made_folder, write_together
 
 _MOVEMENT = ("Reshape", "Flatten", "Transpose", "Concat", "Identity", "Slice", "Pad")
 
@@ -154,11 +154,11 @@ def read_inputs(arguments: Iterable[tuple[str, str]]) -> dict[str, Array]:
 
 def write_outputs(folder: Path, outputs: Mapping[str, Array]) -> None:
     """Write one .npy file per output; either all files are written or none."""
-    from emulator.command.arrays import file_names, write_files
+    from emulator.command.arrays import file_names
 
     names = file_names(outputs)
     with made_folder(folder):
-        write_files({folder / names[name]: partial(_save, array) for name, array in outputs.items()})
+        write_together({folder / names[name]: partial(_save, array) for name, array in outputs.items()})
 
 
 def _save(array: Array, file: IO[bytes]) -> None:

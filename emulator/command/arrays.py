@@ -1,12 +1,10 @@
-"""Arrays as .npy files, and files written whole or not at all."""
+"""Arrays as .npy files."""
 
 from __future__ import annotations
 
 import itertools
-import os
 import re
-import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
@@ -67,28 +65,3 @@ def file_names(outputs: Iterable[str]) -> dict[str, str]:
         taken.add(free)
         names[output] = f"{free}.npy"
     return names
-
-
-def write_files(files: Mapping[Path, Callable[[IO[bytes]], object]]) -> None:
-    """Write every file under a temporary name, then rename them all: whole files or none."""
-    finished: dict[Path, Path] = {}
-    try:
-        for path, write in files.items():
-            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
-            finished[path] = Path(temporary)
-            with os.fdopen(handle, "wb") as file:
-                write(file)
-            finished[path].chmod(0o666 & ~_umask())
-            if path.is_dir():
-                raise IsADirectoryError(21, "Is a directory", str(path))
-        for path, written in finished.items():
-            written.replace(path)
-    finally:
-        for written in finished.values():
-            written.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

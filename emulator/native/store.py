@@ -10,7 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from platformdirs import user_cache_dir
+from tx8isa.tools.cache_folder import cache_folder
 
 log = logging.getLogger(__name__)
 
@@ -47,9 +47,8 @@ class Compiled:
 
 
 def folder() -> Path:
-    """Where kernels are kept: ``$TX8_CACHE_DIR``, or ``kernels-v1`` in the user's cache folder."""
-    chosen = os.environ.get("TX8_CACHE_DIR")
-    return Path(chosen) if chosen else Path(user_cache_dir("tx8")) / "kernels-v1"
+    """Where kernels are kept."""
+    return cache_folder("kernels-v1")
 
 
 def load(key: str) -> Compiled | None:

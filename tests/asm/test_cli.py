@@ -62,10 +62,11 @@ def test_a_spoilt_cache_of_the_grammar_does_no_harm(folder: Path, content: bytes
     if content is None:
         cache.write_bytes(b"")
     else:
-        (cache / "tx8").mkdir(parents=True)
-        (cache / "tx8" / "grammar.tables").write_bytes(content)
+        tables = cache / "grammar-v1" / "grammar.tables"
+        tables.parent.mkdir(parents=True)
+        tables.write_bytes(content)
     (folder / "sum.s").write_text("addi a0, a0, 1 + 2 * 3\n")
-    environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    environment = {**os.environ, "TX8_CACHE_DIR": str(cache)}
     command = [BIN / "tx8as", "-q", "sum.s"]
     found = subprocess.run(command, cwd=folder, env=environment, capture_output=True)
     assert (found.returncode, found.stderr) == (0, b"")

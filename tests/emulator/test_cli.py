@@ -312,14 +312,16 @@ def test_places_that_cannot_be_written(doubler: str, tmp_path: Path, capsys: Cap
     assert failure(capsys, *given, "--output-dir", str(file)) == f"{file}: File exists"
     assert failure(capsys, *given, "--output-dir", f"{file}/sub").endswith("Not a directory")
     assert failure(capsys, *given, f"--dump-spm={tmp_path}/no/where").endswith("No such file or directory")
-    assert failure(capsys, *given, f"--dump-spm={tmp_path}") == f"{tmp_path}: Is a directory"
+    error = failure(capsys, *given, f"--dump-spm={tmp_path}")
+    assert error == f"{tmp_path}: cannot be written: Is a directory"
 
 
 def test_all_outputs_or_none(tmp_path: Path, capsys: Capture) -> None:
     program = assembled(tmp_path, ".output a, fp32, 4\n.output b, fp32, 4\n.text\n_start: nop")
     out = tmp_path / "out"
     (out / "b.npy").mkdir(parents=True)
-    assert failure(capsys, program, "--output-dir", str(out)) == f"{out / 'b.npy'}: Is a directory"
+    error = failure(capsys, program, "--output-dir", str(out))
+    assert error == f"{out / 'b.npy'}: cannot be written: Is a directory"
     assert [p.name for p in out.iterdir()] == ["b.npy"]
 
 
@@ -453,7 +455,7 @@ def cache_without_one(program: str, folder: Path, monkeypatch: pytest.MonkeyPatc
         patched.setattr(store, "load", lambda key: used.append(key) or load(key))
         assert main(["-q", program]) == 0
     smallest, *others = sorted((store.folder() / f"{key}.o" for key in used), key=lambda f: f.stat().st_size)
-    folder.mkdir()
+    folder.mkdir(parents=True)
     for file in others:
         shutil.copy(file, folder)
     return folder / smallest.name
@@ -464,8 +466,8 @@ def test_nothing_is_said_about_kernels_in_a_pipe_unless_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = assembled(tmp_path, "_start: nop")
-    missing = cache_without_one(program, tmp_path / "cache", monkeypatch)
-    environment = {**os.environ, "TX8_CACHE_DIR": str(missing.parent)}
+    missing = cache_without_one(program, tmp_path / "cache" / "kernels-v1", monkeypatch)
+    environment = {**os.environ, "TX8_CACHE_DIR": str(tmp_path / "cache")}
     done = subprocess.run([*MAIN, program], capture_output=True, text=True, env=environment, check=True)
     assert done.stderr == "" and missing.exists()
     done = subprocess.run([*MAIN, program, "-v"], capture_output=True, text=True, env=environment, check=True)

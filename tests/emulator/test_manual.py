@@ -149,7 +149,7 @@ def test_a_record_in_two_families_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_scalar_module_without_a_group_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manual, "SCALAR_GROUPS", manual.SCALAR_GROUPS[:-1])
-    with pytest.raises(ValueError, match="mret: module rv_priv has no group"):
+    with pytest.raises(ValueError, match="mret: module priv has no group"):
         manual.scalar_groups()
 
 

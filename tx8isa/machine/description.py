@@ -17,6 +17,7 @@ from msgspec import Meta
 
 from tx8isa.errors import Tx8Error
 from tx8isa.numbers.layouts import LINE_BYTES
+from tx8isa.tools.suggestions import did_you_mean
 
 from .figures import Bandwidth, ElementRate, Frequency, OperationRate, PortWidth, Record
 from .timing import Timing
@@ -258,7 +259,8 @@ def _faults(record: type[msgspec.Struct], table: object, prefix: str) -> Iterato
     for key in table:
         if key not in fields:
             name = key if key.isidentifier() else repr(key)
-            yield f"key {prefix}{name}: unknown, {_suggestion(key, fields)}"
+            near = did_you_mean(key, fields) or f"expected one of {' '.join(fields)}"
+            yield f"key {prefix}{name}: unknown, {near}"
     for key, annotation in fields.items():
         kind = _kind(annotation)
         nested = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
@@ -358,10 +360,3 @@ def _found(value: object) -> str:
 def _number(value: float) -> str:
     """Sizes and addresses read best in hexadecimal."""
     return f"{value:#x}" if isinstance(value, int) and value >= 4096 else repr(value)
-
-
-def _suggestion(key: str, known: dict[str, Any]) -> str:
-    from difflib import get_close_matches  # here and not above: only a mistake needs it
-
-    near = get_close_matches(key, known, n=1)
-    return f"did you mean '{near[0]}'?" if near else f"expected one of {' '.join(known)}"

@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from tx8isa.errors import Tx8Error
 from tx8isa.records.record import Engine, Instruction, Operand
 from tx8isa.riscv.format import Scalar
+from tx8isa.tools.suggestions import hint
 
 from . import encoding
 from . import scalar as rv
@@ -271,11 +272,8 @@ def _names(instruction: Instruction) -> Iterator[str]:
 
 
 def _near(pattern: str) -> str:
-    from difflib import get_close_matches  # only a mistake needs it
-
     known = [*(n for i in instructions() for n in _names(i)), *rv.scalar_by_mnemonic()]
     word = pattern.lower()
     if word not in known and any(name.startswith(f"{word}.") for name in known):
         return f"; did you mean '{word}.*'?"
-    near = get_close_matches(word, known, n=1, cutoff=0.6)
-    return f"; did you mean '{near[0]}'?" if near else "; --instructions alone shows all of them"
+    return hint(word, known) or "; --instructions alone shows all of them"

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from tx8isa.errors import Tx8Error
+
+_LONGEST_PART = 50
+"""Letters of a file's name that are in that of its temporary file; a name has at most 255 bytes."""
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -36,26 +40,31 @@ def as_text(data: bytes, name: str) -> str:
     return text.replace("\r\n", "\n")
 
 
+Content = Sequence[bytes] | Callable[[IO[bytes]], object]
+"""What a file shall hold: its bytes in pieces, or a function that writes them to the open file."""
+
+
 def write_whole(path: str | Path, data: bytes) -> None:
     """Write a file under a temporary name and rename it; Tx8Error when that fails."""
     write_together({Path(path): [data]})
 
 
-def write_together(files: Mapping[Path, Sequence[bytes]]) -> None:
-    """Write several files, each in pieces, under temporary names and rename them when all are whole.
+def write_together(files: Mapping[Path, Content]) -> None:
+    """Write several files under temporary names and rename them when all are whole.
 
     Tx8Error for what cannot be written. That and an interrupt leave nothing behind.
     """
     finished: dict[Path, Path] = {}
     try:
-        for target, pieces in files.items():
+        for target, content in files.items():
             if target.exists() and not target.is_file():  # a device or pipe cannot be replaced
-                _write_through(target, pieces)
+                with _failure_named(target), target.open("wb") as file:
+                    _fill(file, content)
                 continue
-            temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+            temporary = target.with_name(f".{target.name[:_LONGEST_PART]}.{os.urandom(4).hex()}.tmp")
             with _failure_named(target), temporary.open("xb") as file:
                 finished[target] = temporary
-                file.writelines(pieces)
+                _fill(file, content)
         for target, temporary in finished.items():
             with _failure_named(target):
                 temporary.replace(target)
@@ -93,6 +102,8 @@ def _failure_named(target: Path) -> Iterator[None]:
         raise Tx8Error(f"{target}: cannot be written: {error.strerror}") from None
 
 
-def _write_through(target: Path, pieces: Sequence[bytes]) -> None:
-    with _failure_named(target), target.open("wb") as file:
-        file.writelines(pieces)
+def _fill(file: IO[bytes], content: Content) -> None:
+    if callable(content):
+        content(file)
+    else:
+        file.writelines(content)

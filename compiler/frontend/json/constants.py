@@ -15,7 +15,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from compiler.graph import DTYPES, FLOATS, Array, GraphError, Shape, did_you_mean, rounded
+from compiler.graph import DTYPES, FLOATS, Array, GraphError, Shape, rounded
+from tx8isa.tools.suggestions import hint
 
 DType = Literal["float32", "float16", "bfloat16", "int8", "uint8", "int32", "int64", "bool"]
 
@@ -195,7 +196,7 @@ def _checked_key(path: Path, key: str | None, keys: Iterable[str]) -> str:
     if key is None:
         raise GraphError([f"file {path} needs a 'key'; it holds {listed or 'nothing'}"])
     if key not in known:
-        near = did_you_mean(key, known)
+        near = hint(key, known)
         raise GraphError([f"file {path} has no key '{key}'; it holds {listed or 'nothing'}{near}"])
     return key
 

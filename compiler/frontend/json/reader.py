@@ -27,8 +27,8 @@ from compiler.graph import (
     GraphError,
     Node,
     Tensor,
-    did_you_mean,
 )
+from tx8isa.tools.suggestions import hint
 
 from .constants import WAYS, ConstantRecord, DType, load_constant
 
@@ -233,7 +233,7 @@ def _worded(error: msgspec.ValidationError, raw: Any, record: type[Struct]) -> s
         return f"{where}key '{quoted[0]}' is missing"
     if "unknown field" in message:
         known = record.__struct_fields__
-        listed = ", ".join(known) + did_you_mean(quoted[0], known)
+        listed = ", ".join(known) + hint(quoted[0], known)
         return f"{where}unknown key '{quoted[0]}'; known are {listed}"
     if message.startswith("Invalid enum value"):
         return f"{path} {_short(value)} is unknown; allowed are {', '.join(DTYPES)}"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asm.image import ABSOLUTE, Image
 from emulator.chip.pause import Pause
+from tx8isa.tools.suggestions import hint
 
 from .file import read, write
 from .types import Snapshot, SnapshotError
@@ -73,9 +73,7 @@ def _address(label: str, image: Image) -> int:
     code = [segment for segment in image.segments if segment.flags == "rx"]
     if symbol is None:
         labels = [name for name, one in image.symbols.items() if one.section in {s.section for s in code}]
-        near = get_close_matches(label, labels, 1)
-        hint = f"; did you mean '{near[0]}'?" if near else ""
-        raise SnapshotError(f"--at {label}: the program has no such label{hint}")
+        raise SnapshotError(f"--at {label}: the program has no such label{hint(label, labels)}")
     inside = any(s.address <= symbol.address < s.address + len(s.data) for s in code)
     if symbol.section == ABSOLUTE or not inside:
         raise SnapshotError(f"--at {label}: 0x{symbol.address:x} is not in the code of the program")
@@ -102,7 +100,7 @@ class Saver:
         self.saved = False
 
     def run(self, system: System) -> None:
-        """Run, and save the state. Fault; OSError when it cannot be written."""
+        """Run, and save the state. Fault; Tx8Error when it cannot be written."""
         from .chip import save
 
         done = max(tile.retired for tile in system.tiles)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from emulator.command.arrays import write_files
+from tx8isa.tools.files import write_whole
 
 from .types import Snapshot, SnapshotError
 
@@ -24,9 +24,9 @@ _FASTEST = 1
 
 
 def write(path: str | Path, snapshot: Snapshot) -> int:
-    """Write a snapshot, whole or not at all; its bytes. OSError when that is not possible."""
+    """Write a snapshot, whole or not at all; its bytes. Tx8Error when that is not possible."""
     data = encode(snapshot)
-    write_files({Path(path): lambda file: file.write(data)})
+    write_whole(path, data)
     return len(data)
 
 

@@ -7,9 +7,9 @@ import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from emulator.command.arrays import write_files
 from emulator.watch.stats.sink import Statistics
 from tx8isa.errors import Tx8Error
+from tx8isa.tools.files import write_together
 
 from .sink import Report
 
@@ -54,8 +54,8 @@ class PageFile:
             write_page(file, self.sink, system.tiles, self._title, fault=fault, hazards=hazards)
 
         try:
-            write_files({self._path: write})
-        except OSError as error:
-            print(f"tx8emu: error: --report {self._path}: {error.strerror}", file=sys.stderr)
+            write_together({self._path: write})
+        except Tx8Error as error:
+            print(f"tx8emu: error: --report {error}", file=sys.stderr)
             return 1
         return 0

@@ -49,7 +49,7 @@ def own_cache(tmp_path, monkeypatch):
     """An empty cache folder and no kernel loaded."""
     monkeypatch.setenv("TX8_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(native, "_loaded", {})
-    return tmp_path / "cache"
+    return tmp_path / "cache" / "kernels-v1"
 
 
 # --- agreement of the plain and the machine version --------------------------------------------------------
@@ -493,7 +493,7 @@ def test_two_processes_at_once(tmp_path):
         for _ in range(2)
     ]
     assert [process.communicate()[0].split()[0] for process in started] == ["4950", "4950"]
-    assert [path.suffix for path in (tmp_path / "c").iterdir()] == [".o"]
+    assert [path.suffix for path in (tmp_path / "c" / "kernels-v1").iterdir()] == [".o"]
 
 
 def triple(x):

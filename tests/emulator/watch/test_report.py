@@ -427,7 +427,10 @@ def test_a_page_that_cannot_be_written_in_the_end_loses_nothing(
     path.write_text("older")
     monkeypatch.setattr("emulator.watch.report.page.write_page", full)
     assert finished(path) == 1
-    assert capsys.readouterr().err == f"tx8emu: error: --report {path}: No space left on device\n"
+    assert (
+        capsys.readouterr().err
+        == f"tx8emu: error: --report {path}: cannot be written: No space left on device\n"
+    )
     assert [p.read_text() for p in tmp_path.iterdir()] == ["older"]
 
 
