@@ -11,6 +11,8 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tx8isa.numbers.limits import LANE_BITS, LANE_MASK
+
 from .spm import SpmBuffer
 
 _LIMIT = 1 << 62
@@ -187,15 +189,15 @@ def lanes(parts: list[Value]) -> Value:
     word: Value = 0
     for part in parts:
         low, high = bounds(part)
-        if low < 0 or high > 0xFFFF:
-            raise ValueError(f"a lane has 16 bits; its value is in {low}..{high}")
+        if low < 0 or high > LANE_MASK:
+            raise ValueError(f"a lane has {LANE_BITS} bits; its value is in {low}..{high}")
         word = _lane_below(word, part)
     return word
 
 
 def _lane_below(word: Value, part: Value) -> Value:
     if isinstance(word, int) and isinstance(part, int):
-        return word << 16 | part
+        return word << LANE_BITS | part
     # Wraps into the sign bit for a first lane above 2**15, as the bits of the word shall.
-    shifted = word << 16 if isinstance(word, int) else Operation("shl", word, 16, 0, _LIMIT - 1)
+    shifted = word << LANE_BITS if isinstance(word, int) else Operation("shl", word, LANE_BITS, 0, _LIMIT - 1)
     return part if shifted == 0 else Operation("or", shifted, part, 0, _LIMIT - 1)

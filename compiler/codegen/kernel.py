@@ -18,16 +18,13 @@ from tx8isa.table.registry import find
 from .emitter import Emitter
 from .expr import Address, Slot, Value, Variable, bounds, highest, lanes
 from .phase import Constant, Scratch, Target
-from .registers import TILE, Registers
+from .registers import IMMEDIATES, TILE, Registers
 from .spm import SpmAllocator, SpmBuffer, SpmOverflow
 from .tree import NEVER_AGAIN, Argument, Issue, Item, Let, Loop
 
 __all__ = ["Argument", "Constant", "Kernel", "Scratch", "Target"]
 
 Prepared = TypeVar("Prepared")
-
-_MOST_IMMEDIATE = 2047
-"""What the core adds in one instruction."""
 
 
 @dataclass
@@ -209,7 +206,7 @@ class Kernel:
 
     def _advance(self, index: Variable, step: int) -> None:
         """The next turn's index."""
-        if step <= _MOST_IMMEDIATE:
+        if step in IMMEDIATES:
             self.out.instruction("addi", index.register, index.register, str(step))
             return
         with self.registers.scope():

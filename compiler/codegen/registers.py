@@ -16,7 +16,8 @@ TILE = "s11"
 _POOL = (
     tuple(f"t{i}" for i in range(7)) + tuple(f"a{i}" for i in range(8)) + tuple(f"s{i}" for i in range(11))
 )
-_IMMEDIATE = range(-2048, 2048)
+IMMEDIATES = range(-2048, 2048)
+"""Numbers that an instruction of the core can contain (12 bits)."""
 
 
 class OutOfRegisters(Tx8Error):
@@ -110,9 +111,9 @@ def _with_immediate(value: Operation) -> tuple[str, int] | None:
         return None
     if value.op == "shl":
         return "slli", right
-    if value.op == "add" and right in _IMMEDIATE:
+    if value.op == "add" and right in IMMEDIATES:
         return "addi", right
-    if value.op == "or" and right in _IMMEDIATE:
+    if value.op == "or" and right in IMMEDIATES:
         return "ori", right
     if right > 0 and right & (right - 1) == 0:
         shift = right.bit_length() - 1
@@ -120,6 +121,6 @@ def _with_immediate(value: Operation) -> tuple[str, int] | None:
             return "slli", shift
         if value.op == "div":
             return "srli", shift
-        if value.op == "rem" and right - 1 in _IMMEDIATE:
+        if value.op == "rem" and right - 1 in IMMEDIATES:
             return "andi", right - 1
     return None

@@ -10,6 +10,9 @@ from tx8isa.errors import Tx8Error
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.layouts import LINE_BYTES
 
+RESERVED_BYTES = 8192
+"""Bytes that lowerings leave beside their slices for small buffers and for lines that are not filled."""
+
 
 class SpmOverflow(Tx8Error):
     """The buffers of one phase do not fit the scratchpad; the lowering must take smaller slices."""
@@ -17,7 +20,7 @@ class SpmOverflow(Tx8Error):
 
 @dataclass(eq=False)
 class SpmBuffer:
-    """A range of scratchpad bytes. Engines write whole lines, so its span is rounded up to 256 bytes.
+    """A range of scratchpad bytes. Engines write whole lines, so its span is rounded up to lines.
 
     ``first`` .. ``last`` number the instructions from the first to the last that uses it. ``scope`` are the
     loops it was declared in: in an inner loop it is alive from the loop's beginning to its end. ``doubled``:

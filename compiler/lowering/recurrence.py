@@ -43,6 +43,8 @@ from .record import Work, lowering
 
 _WORD = 4
 _MOST_ROWS = 512
+_RESERVED_BYTES = 4096
+"""Scratchpad bytes for the ends of lines that buffers do not fill."""
 
 
 @lowering("Recurrence")
@@ -84,7 +86,7 @@ def _weights(kernel: Kernel, work: Work) -> list[Loader]:
 def _rows(kernel: Kernel, work: Work, batch: int, hidden: int, columns: int) -> int:
     """Rows of a block: an even share of the tiles, or what fits beside the weights."""
     fmt, parts = work.output.fmt, part_count(work.output.fmt)
-    left = kernel.budget - parts * hidden * columns * engine_format(fmt).bits // 8 - 4096
+    left = kernel.budget - parts * hidden * columns * engine_format(fmt).bits // 8 - _RESERVED_BYTES
     rows = min(ceil_div(batch, kernel.target.tiles), _MOST_ROWS)
 
     def need(rows: int) -> int:

@@ -16,16 +16,27 @@ from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Argument, Kernel
 from compiler.graph import Array
 from tx8isa.numbers.formats import Format
-from tx8isa.numbers.layouts import LINE_BYTES, aligned_channels, batch_bytes, full_blocks, tail_width
+from tx8isa.numbers.layouts import (
+    LINE_BYTES,
+    aligned_channels,
+    batch_bytes,
+    block_channels,
+    full_blocks,
+    tail_width,
+)
+from tx8isa.numbers.limits import MOST_MOVES
 
 from .tensors import DdrTensor, dma_loops
 from .vector import WIDE, Vector, convert, widened
 
-BLOCK = 64
+BLOCK = block_channels(16)
 """Channels of a plane for elements of 16 and 32 bits."""
 
-MOST_POSITIONS = 16384
-"""A TDMA instruction makes one move per position; more of them run into its time-out."""
+TAIL_WIDTHS = (4, 8, 16, 32)
+"""Stored channels of planes that are narrower (``tx8isa.numbers.layouts.tail_width``)."""
+
+STORED_WIDTHS = (BLOCK, *reversed(TAIL_WIDTHS))
+"""Stored channels of any plane, the widest first."""
 
 
 @dataclass(frozen=True)
@@ -310,7 +321,7 @@ def per_channel(kernel: Kernel, name: str, data: Aligned, vector: Value) -> None
 
 def spread(kernel: Kernel, target: Aligned, vector: Value) -> None:
     """Write FP32 ``vector``, one element per stored channel, to every position of a slice."""
-    together = max(1, MOST_POSITIONS // (target.grid.room * target.grid.width))
+    together = max(1, MOST_MOVES // (target.grid.room * target.grid.width))
     for first in range(0, target.planes, together):
         planes = min(together, target.planes - first)
         _spread(kernel, target, first, planes, BLOCK, vector)
@@ -379,4 +390,4 @@ def within_plane(channels: int, part: int) -> bool:
     """Whether equal parts of the channels are slices of a blocked tensor (see ``Place``)."""
     if part % BLOCK == 0:
         return True
-    return channels % BLOCK == 0 and part in (4, 8, 16, 32)
+    return channels % BLOCK == 0 and part in TAIL_WIDTHS

@@ -16,19 +16,16 @@ from typing import Protocol
 
 from compiler.codegen.expr import Expr, Value, highest, minimum
 from compiler.codegen.kernel import Kernel
+from compiler.codegen.spm import RESERVED_BYTES
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
+from tx8isa.numbers.limits import LARGEST_EXTENT, MOST_MOVES
 
-from .aligned import Grid, load_aligned
+from .aligned import STORED_WIDTHS, Grid, load_aligned
 from .lane_turner import LaneTurner
 from .tensors import DdrTensor, dma_loops
 from .vector import Vector, narrowed, widened
 
-_WIDTHS = (64, 32, 16, 8, 4)
-_LONGEST_SEGMENT = 4096
-"""Extent of one lane of a packed shape."""
-_MOST_MOVES = 16384
-"""Moves of one gatherscatter before it runs into the TDMA's time-out."""
 WORD = 4
 
 
@@ -77,8 +74,8 @@ class Lanes:
 
     def __post_init__(self) -> None:
         self.width = self._width()
-        fit = max(1, (self.kernel.budget - 8192) // (self.width * self.bytes_each))
-        self.segment = min(self.folds.axis, _LONGEST_SEGMENT, fit)
+        fit = max(1, (self.kernel.budget - RESERVED_BYTES) // (self.width * self.bytes_each))
+        self.segment = min(self.folds.axis, LARGEST_EXTENT, fit)
         if self.by_engine:
             self.turner = LaneTurner(self.kernel, self.folds.axis, self.width)
             return
@@ -116,12 +113,12 @@ class Lanes:
         """Lanes: many, but work for every tile, and the axis in one piece if at all possible."""
         f = self.folds
         others = 1 if f.inner == 1 else f.outer
-        for width in _WIDTHS:
+        for width in STORED_WIDTHS:
             enough = others * ceil_div(self.rows, width) >= self.kernel.target.tiles
-            fits = f.axis * width * self.bytes_each + 8192 <= self.kernel.budget
+            fits = f.axis * width * self.bytes_each + RESERVED_BYTES <= self.kernel.budget
             if enough and fits:
                 return width
-        return _WIDTHS[-1]
+        return STORED_WIDTHS[-1]
 
     @contextmanager
     def items(self) -> Iterator[Item]:
@@ -301,7 +298,7 @@ def for_each_block(
 ) -> None:
     """Transpose rows [used, count] to lanes [count, R], or back, in blocks short enough for the TDMA."""
     width = lanes.width
-    most = _MOST_MOVES // width
+    most = MOST_MOVES // width
     blocks: Value = (count + (most - 1)) // most if isinstance(count, Expr) else ceil_div(count, most)
     pitch = count * WORD
     with kernel.loop(blocks) as block:

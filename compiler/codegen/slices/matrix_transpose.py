@@ -22,17 +22,16 @@ from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
-from tx8isa.numbers.layouts import LINE_BYTES, Layout, tail_width
+from tx8isa.numbers.layouts import LINE_BYTES, Layout, block_channels, tail_width
+from tx8isa.numbers.limits import LARGEST_EXTENT
 from tx8isa.numbers.packing import pack
 
 from .aligned import BLOCK
 from .tensors import DdrTensor, Stretch, dma_loops, stretches, unravel
 from .vector import convert
 
-_PLANE_BYTES = 128
+_PLANE_BYTES = block_channels(8)
 """Bytes of a line in a plane of INT8 elements, as the matrix engine sees all data here."""
-_MOST_COLUMNS = 4096
-"""Extent of a packed shape."""
 _FEWEST_ROWS = 8
 
 
@@ -164,7 +163,7 @@ class _Turner:
             most //= 2
         fit = max(kernel.budget // (2 * most * element_bytes) // BLOCK * BLOCK, BLOCK)
         parts = ceil_div(kernel.target.tiles, matrices * ceil_div(rows, most))
-        return most, min(round_up(ceil_div(columns, parts), BLOCK), fit, _MOST_COLUMNS)
+        return most, min(round_up(ceil_div(columns, parts), BLOCK), fit, LARGEST_EXTENT)
 
     def load(self, taken: _Slice, rows: int) -> tuple[Value, int]:
         """A slice in the engine's planes, and its columns with those that pad them."""

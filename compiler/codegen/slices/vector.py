@@ -63,14 +63,10 @@ def narrowed(kernel: Kernel, src: Value, n: Value, room: int, fmt: Format) -> Va
     return narrow
 
 
-MOST_MOVES = 16384
-"""A TDMA instruction that makes more moves runs into its time-out."""
-
-
 def spread_rows(kernel: Kernel, dst: Value, src: Value, rows: Value, columns: int, size: int) -> None:
     """Every element of ``src``, ``size`` bytes each, ``columns`` times in a row: first once, then doubled.
 
-    One for each row (at most MOST_MOVES); the DMA would take a run of its own for each copy.
+    One for each row (at most ``limits.MOST_MOVES``); the DMA would take a run of its own for each copy.
     """
     step, done = columns * size, 0
     while done < columns:

@@ -8,23 +8,29 @@ from dataclasses import dataclass, replace
 from compiler.codegen.expr import Value, maximum, minimum
 from compiler.codegen.kernel import Kernel
 from compiler.operators.windows.geometry import Window
+from tx8isa.numbers.limits import (
+    LARGEST_DILATION,
+    LARGEST_EXTENT,
+    LARGEST_KERNEL,
+    LARGEST_PAD,
+    LARGEST_STRIDE,
+    MOST_MOVES,
+)
 
-from .aligned import MOST_POSITIONS, Grid, Place
+from .aligned import Grid, Place
 from .dealing import within
-
-LARGEST_KERNEL, _LARGEST_STEP, LARGEST_EXTENT = 255, 1023, 4096
 
 
 def limits(window: Window) -> str | None:
     """What of a window does not fit the engines' packed operands."""
     if max(window.kernel) > LARGEST_KERNEL:
         return f"kernels of at most {LARGEST_KERNEL}; found {list(window.kernel)}"
-    if max(*window.strides, *window.dilations) > _LARGEST_STEP:
+    if max(window.strides) > LARGEST_STRIDE or max(window.dilations) > LARGEST_DILATION:
         found = f"strides {list(window.strides)}, dilations {list(window.dilations)}"
-        return f"strides and dilations of at most {_LARGEST_STEP}; found {found}"
-    if max(*window.pads_begin, *window.pads_end) > _LARGEST_STEP:
+        return f"strides and dilations of at most {LARGEST_STRIDE}; found {found}"
+    if max(*window.pads_begin, *window.pads_end) > LARGEST_PAD:
         found = f"{list(window.pads_begin)} and {list(window.pads_end)}"
-        return f"pads of at most {_LARGEST_STEP}; found {found}"
+        return f"pads of at most {LARGEST_PAD}; found {found}"
     g = upright(geometry(window))
     if max(g.width, g.columns) > LARGEST_EXTENT:
         return f"rows of at most {LARGEST_EXTENT} positions; found {window.image[1]} to {window.output[1]}"
@@ -212,7 +218,7 @@ def most_rows(g: Geometry) -> int:
     """Output rows beyond which a block has more rows or positions than instructions take."""
     rows = g.rows
     while rows > 1 and (
-        max(rows * g.columns, g.input_rows(rows) * g.width) > MOST_POSITIONS
+        max(rows * g.columns, g.input_rows(rows) * g.width) > MOST_MOVES
         or (max(g.columns, g.width) > 1 and max(rows, g.input_rows(rows)) > LARGEST_EXTENT)
     ):
         rows -= max(1, rows // 16)

@@ -17,14 +17,13 @@ from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Argument, Kernel
 from compiler.codegen.slices.tensors import DdrTensor
 from tx8isa.numbers.formats import Format
+from tx8isa.numbers.limits import LARGEST_EXTENT
 
 from .team import Team, meet, tiles_from
 
 WAYS = ("dte", "ddr")
 """How partial results travel."""
 WORD = 4
-MOST_ROWS = 4096
-"""Rows of ``lanes`` that one instruction adds up."""
 COMBINE = {"sum": "add", "max": "max"}
 """The instruction of two operands for each way to fold."""
 
@@ -50,7 +49,7 @@ class Exchange:
             lanes,
             parts,
         )
-        if size % lanes or size // lanes > MOST_ROWS:
+        if size % lanes or size // lanes > LARGEST_EXTENT:
             raise ValueError(f"{size} elements in rows of {lanes}")
         self._inbox = kernel.buffer("inbox", WORD * members * size)
         if way == "dte":

@@ -41,6 +41,7 @@ from compiler.operators.record import Call
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES, aligned_channels
+from tx8isa.numbers.limits import LARGEST_EXTENT
 
 from .keys import Keys, Slots, Walk
 from .mask import Diagonal
@@ -51,7 +52,7 @@ from .plan import Problem, cuts, problem_of, shares
 def _check(call: Call) -> str | None:
     """The engine's packed operands."""
     widest = max(matrices(call, 0).shape[-1], matrices(call, 2).shape[-1])
-    return f"heads of at most 4096 channels; found {widest}" if widest > 4096 else None
+    return f"heads of at most {LARGEST_EXTENT} channels; found {widest}" if widest > LARGEST_EXTENT else None
 
 
 @lowering("FusedAttention", check=_check, cuts=cuts, rounds=True, prefetch=True)

@@ -28,6 +28,7 @@ from compiler.operators.record import Call
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels, tail_width
+from tx8isa.numbers.limits import LARGEST_EXTENT
 
 _BYTES_EACH = 40
 """Scratchpad bytes for an element of a row: FP32 rows, turned rows and their sources twice, two tables."""
@@ -36,7 +37,7 @@ _BYTES_EACH = 40
 def _check(call: Call) -> str | None:
     """The engine's packed operands."""
     size = features(call).shape[-1]
-    return f"heads of at most 4096 features; found {size}" if size > 4096 else None
+    return f"heads of at most {LARGEST_EXTENT} features; found {size}" if size > LARGEST_EXTENT else None
 
 
 @dataclass(frozen=True)

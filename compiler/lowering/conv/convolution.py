@@ -27,6 +27,7 @@ from compiler.lowering.blocked import through_compact
 from compiler.lowering.record import Work, lowering
 from compiler.operators.record import Call
 from compiler.operators.windows.conv import conv_window
+from tx8isa.numbers.limits import LARGEST_CHANNELS
 
 from .cuts import cuts, first_plan, plan_for
 from .layer import Layer, epilogue_of, layer_of, stays_in_planes
@@ -35,13 +36,11 @@ from .plan import OWN, Plan, layer_for
 from .share import Early, only_slice, shared
 from .slice import Problem, compute_slice, load_image, shares
 
-_MOST_CHANNELS = 16384
-
 
 def _check(call: Call) -> str | None:
     window = conv_window(call)
-    if max(call.shape(1)[:2]) > _MOST_CHANNELS:
-        return f"at most {_MOST_CHANNELS} channels; found W {list(call.shape(1))}"
+    if max(call.shape(1)[:2]) > LARGEST_CHANNELS:
+        return f"at most {LARGEST_CHANNELS} channels; found W {list(call.shape(1))}"
     for begin, end, extent in zip(window.pads_begin, window.pads_end, window.extents, strict=True):
         if max(begin, end) >= extent:
             return f"pads smaller than the dilated kernel; found {begin} and {end} with {extent}"

@@ -19,13 +19,13 @@ from compiler.codegen.slices.windows import most_rows
 from compiler.lowering.record import Cut, Work
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.layouts import SMALLEST_TAIL
+from tx8isa.numbers.limits import LARGEST_EXTENT
 
 from .cost import Rates, cost, rates_of
 from .layer import Kind, Layer, layer_of, stays_in_planes
 from .plan import BOTH, IMAGE, WEIGHTS, Plan, layer_for, narrowed, plan_of, rounds
 
 _MOST_CUTS = 24
-_MOST_MAPS = 4096
 
 
 def cuts(target: Target, work: Work) -> Iterable[Cut]:
@@ -181,7 +181,7 @@ def _grains(layer: Layer) -> int:
 def _maps(layer: Layer, parts: int, least: int) -> list[int]:
     """Sizes of slices of maps: a whole share, and smaller ones."""
     maps = layer.groups.maps
-    share = min(round_up(ceil_div(maps * layer.groups.count, parts), layer.grain), maps, _MOST_MAPS)
+    share = min(round_up(ceil_div(maps * layer.groups.count, parts), layer.grain), maps, LARGEST_EXTENT)
     if layer.groups.count > 1:
         share = maps if maps <= BLOCK or maps % BLOCK else min(share, maps)
     found = [share]

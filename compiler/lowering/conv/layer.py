@@ -10,19 +10,12 @@ from enum import Enum
 from compiler.codegen.slices.aligned import BLOCK, aligned_bytes, within_plane
 from compiler.codegen.slices.precision import part_count
 from compiler.codegen.slices.tensors import DdrTensor
-from compiler.codegen.slices.windows import (
-    LARGEST_KERNEL,
-    Geometry,
-    dense,
-    flattened,
-    geometry,
-    skipping,
-    upright,
-)
+from compiler.codegen.slices.windows import Geometry, dense, flattened, geometry, skipping, upright
 from compiler.lowering.pointwise.pointwise import known_number, step_bytes
 from compiler.lowering.record import Step, Work
 from compiler.operators.windows.conv import conv_window
 from tx8isa.numbers.formats import Format
+from tx8isa.numbers.limits import LARGEST_KERNEL
 
 from .weights import Groups, groups_of
 
@@ -70,6 +63,9 @@ def _whole_addend(step: Step, result: DdrTensor) -> DdrTensor | None:
         return None
     return others[0] if others[0].shape == result.shape else None
 
+
+_RESERVED_BYTES = 1024
+"""Scratchpad bytes for the ends of lines that the buffers of a slice do not fill."""
 
 _MOST_ZEROS = 8
 """Up to so many elements of a dilated window for each tap a depthwise convolution is computed as one."""
@@ -148,7 +144,7 @@ class Layer:
             kept += wide
         if not self.blocked and maps % BLOCK:
             own += result * (maps % BLOCK) * fmt.bits // 8
-        return kept + 4 * maps + 1024, own + 1024
+        return kept + 4 * maps + _RESERVED_BYTES, own + _RESERVED_BYTES
 
 
 def layer_of(work: Work) -> Layer:

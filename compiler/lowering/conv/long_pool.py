@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from compiler.codegen.kernel import Kernel, Target
+from compiler.codegen.slices.aligned import BLOCK
 from compiler.codegen.slices.lanes import Folds
 from compiler.codegen.teams.collective import WAYS
 from compiler.lowering.record import Cut, Work
 from compiler.lowering.rows.long_folds import Reduction, fold_long, is_long, long_folds
-from tx8isa.numbers.layouts import block_channels, full_blocks, tail_width
-
-_BLOCK = block_channels(16)
-"""Channels of a plane for elements of 16 and 32 bits."""
+from tx8isa.numbers.layouts import full_blocks, tail_width
 
 _LONG = 1 << 16
 """Elements of a plane from which tiles share it, if nobody asks the timing model."""
@@ -66,6 +64,6 @@ def _runs(work: Work) -> list[tuple[Folds, int]]:
     positions, channels = math.prod(source.shape[1:-1]), source.shape[-1]
     if not source.blocked:
         return [(Folds(1, positions, channels), 0)]
-    planes, tail = full_blocks(channels, _BLOCK), tail_width(channels, _BLOCK)
-    found = [(Folds(planes, positions, _BLOCK), 0)] if planes else []
-    return [*found, (Folds(1, positions, tail), planes * _BLOCK)] if tail else found
+    planes, tail = full_blocks(channels, BLOCK), tail_width(channels, BLOCK)
+    found = [(Folds(planes, positions, BLOCK), 0)] if planes else []
+    return [*found, (Folds(1, positions, tail), planes * BLOCK)] if tail else found

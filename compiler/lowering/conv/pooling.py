@@ -41,6 +41,7 @@ from compiler.operators.record import Call
 from compiler.operators.windows.pool import pool_window
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
+from tx8isa.numbers.limits import LARGEST_EXTENT
 
 from . import long_pool
 from .cuts import best_cuts, first_plan, plan_for
@@ -49,8 +50,8 @@ from .plan import Plan
 from .slice import Problem, shares
 from .weights import Groups
 
-_LONGEST = 4096
-"""Extent of one lane of a packed shape."""
+_RESERVED_BYTES = 4096
+"""Scratchpad bytes for the vectors of one value per channel."""
 
 
 def _check(call: Call) -> str | None:
@@ -272,9 +273,9 @@ def _sizes(kernel: Kernel, source: DdrTensor, positions: int, channels: int, dir
     def need(length: int, lanes: int) -> int:
         compact = 0 if source.blocked else length * (lanes % BLOCK) * source.bytes_each
         wide = aligned_bytes(length, lanes, widest) if widest is not source.fmt or length < positions else 0
-        return aligned_bytes(length, lanes, source.fmt) + wide + compact + 4096
+        return aligned_bytes(length, lanes, source.fmt) + wide + compact + _RESERVED_BYTES
 
-    length = min(positions, _LONGEST)
+    length = min(positions, LARGEST_EXTENT)
     while need(length, taken) > kernel.budget and taken > BLOCK:
         taken = round_up(ceil_div(taken, 2), BLOCK)
     while need(length, taken) > kernel.budget and length > 1:

@@ -9,7 +9,7 @@ import numpy as np
 
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.slices.aligned import Grid, slice_buffer
+from compiler.codegen.slices.aligned import BLOCK, Grid, slice_buffer
 from compiler.codegen.slices.precision import constant_parts, engine_format, part_count, split
 from compiler.codegen.slices.tensors import DdrTensor, Stretch, dma_loops, stretches
 from compiler.graph import Array
@@ -20,8 +20,6 @@ from compiler.operators.windows.geometry import Window
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES, Layout, place
 from tx8isa.numbers.packing import pack
-
-_MOST_MERGED = 64
 
 
 @dataclass(frozen=True)
@@ -38,12 +36,12 @@ class Groups:
 
 
 def groups_of(call: Call, constant: bool) -> Groups:
-    """Merge groups of constant weights as long as 64 input channels are not exceeded."""
+    """Merge groups of constant weights as long as their input channels are at most one plane."""
     count, channels = call.integer("group"), call.shape(1)[1]
     maps = call.shape(1)[0] // count
     merged = 1
     if constant and count > 1:
-        fitting = [n for n in range(1, count + 1) if count % n == 0 and n * channels <= _MOST_MERGED]
+        fitting = [n for n in range(1, count + 1) if count % n == 0 and n * channels <= BLOCK]
         merged = max(fitting, default=1)
     return Groups(count // merged, channels * merged, maps * merged, merged)
 

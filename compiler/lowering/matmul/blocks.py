@@ -29,16 +29,19 @@ from compiler.codegen.slices.aligned import (
 from compiler.codegen.slices.precision import constant_parts, engine_format, multiply_parts, part_count, split
 from compiler.codegen.slices.tensors import DdrTensor, Stretch, stretches
 from compiler.codegen.slices.vector import convert
+from compiler.codegen.spm import RESERVED_BYTES
 from compiler.graph import Array
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout, batch_bytes
+from tx8isa.numbers.limits import LARGEST_EXTENT
 from tx8isa.numbers.packing import pack
 
 from .product import Matrix, Product
 from .result import Block, finish, sums_format
 
-_MOST_COLUMNS, _MOST_ROWS, _MOST_INNER = 256, 512, 4096
+MOST_COLUMNS, MOST_ROWS = 256, 512
+"""Of a block; its part of the inner dimension may be the rows of a packed shape."""
 _FEWEST_ROWS = 16
 _FINE = 8
 
@@ -59,7 +62,7 @@ def _halved(extent: int) -> int:
 
 def _choose(kernel: Kernel, p: Product, columns: int) -> Blocks:
     """Large blocks that fit, but as many as there are tiles."""
-    m, n, inner = min(p.m, _MOST_ROWS), min(columns, _MOST_COLUMNS), min(p.k, _MOST_INNER)
+    m, n, inner = min(p.m, MOST_ROWS), min(columns, MOST_COLUMNS), min(p.k, LARGEST_EXTENT)
 
     def items() -> int:
         return p.batches * ceil_div(p.m, m) * ceil_div(columns, n)
@@ -87,7 +90,12 @@ def step_bytes(p: Product, m: int, n: int, inner: int) -> int:
     for matrix, x in ((p.left, m), (p.right, n)):
         if matrix.tensor.fmt is not fmt:
             operands += aligned_bytes(x, inner, matrix.tensor.fmt)
-    return copies * operands + 2 * aligned_bytes(m, n, Format.FP32) + 2 * aligned_bytes(m, n, fmt) + 8192
+    return (
+        copies * operands
+        + 2 * aligned_bytes(m, n, Format.FP32)
+        + 2 * aligned_bytes(m, n, fmt)
+        + RESERVED_BYTES
+    )
 
 
 def multiply_blocks(kernel: Kernel, p: Product, start: int = 0) -> None:

@@ -19,7 +19,9 @@ from compiler.codegen.slices.precision import engine_format, part_count
 from compiler.lowering.record import Cut
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
+from tx8isa.numbers.limits import LARGEST_CHANNELS
 
+from .blocks import MOST_COLUMNS, MOST_ROWS
 from .feed import ChunkShape, chunk_shape
 from .product import Product
 
@@ -27,7 +29,7 @@ _SPARE = 12 << 10
 """Scratchpad bytes for vectors and what else an epilogue needs besides blocks."""
 _SUMS = 8
 """Bytes of the FP32 sums of two blocks, for each element of one."""
-_MOST_ROWS, _MOST_COLUMNS, _MOST_INNER = 2048, 1024, 16384
+_MOST_ROWS, _MOST_COLUMNS = 2048, 1024
 
 
 @dataclass(frozen=True)
@@ -238,7 +240,7 @@ def _column_sizes(q: Problem, parts: int) -> list[int]:
 def _inner_sizes(q: Problem) -> list[int]:
     """Equal parts of the inner dimension, the longest first."""
     blocks = q.k // BLOCK
-    return [q.k // parts for parts in _divisors(blocks) if q.k // parts <= _MOST_INNER]
+    return [q.k // parts for parts in _divisors(blocks) if q.k // parts <= LARGEST_CHANNELS]
 
 
 def _ways_to_share(grid: tuple[int, int, int]) -> list[str]:
@@ -281,8 +283,8 @@ def _left_cost(q: Problem, columns: int) -> float:
     if not columns:
         return 0.0
     ne = columns * q.m * q.k * q.batches / (_MACS * 8)
-    left = q.m * q.k * ceil_div(columns, 256) * (q.left_raw or 2)
-    right = columns * q.k * ceil_div(q.m, 512) * (q.right_raw or 2)
+    left = q.m * q.k * ceil_div(columns, MOST_COLUMNS) * (q.left_raw or 2)
+    right = columns * q.k * ceil_div(q.m, MOST_ROWS) * (q.right_raw or 2)
     return _FIRST_COPY + 2 * max(ne, q.batches * (left + right + q.m * columns * q.out_bytes) / _DDR)
 
 

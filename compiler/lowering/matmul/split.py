@@ -18,12 +18,13 @@ from compiler.codegen.slices.aligned import BLOCK, Aligned, Grid, Place, slice_b
 from compiler.codegen.slices.dealing import dealt, slices
 from compiler.codegen.slices.precision import PRODUCTS, engine_format, multiply_parts, part_count
 from compiler.codegen.slices.tensors import Stretch, stretches
-from compiler.codegen.teams.collective import MOST_ROWS, WAYS, WORD, Exchange
+from compiler.codegen.teams.collective import WAYS, WORD, Exchange
 from compiler.codegen.teams.team import Team, TileGrid, tile_grid
 from compiler.lowering.record import Cut
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels, full_blocks, tail_width
+from tx8isa.numbers.limits import LARGEST_CHANNELS, LARGEST_EXTENT
 
 from .blocks import Range, load_operand, right_operand, step_bytes
 from .product import Matrix, Product
@@ -33,7 +34,6 @@ _FEWEST_TERMS = 512
 """With fewer the exchange takes longer than the products."""
 _MANY_TERMS, _FEW_BLOCKS = 2048, 4
 """From how many terms on they are dealt by the rule, and if there are how many tiles for each block."""
-_MOST_INNER = 16384
 _PROPOSED, _CHUNKS = 3, 2
 """How many splits are proposed, and how many of them may have the same grid."""
 
@@ -91,7 +91,7 @@ def _parts(rows: int, columns: int, members: int) -> Parts | None:
     else:
         each = min(size for size in _divisors(rows) if many * (rows // size) <= members)
         parts = Parts(1, each, rows // each, many * (rows // each), lanes, each * lanes)
-    return parts if parts.size // lanes <= MOST_ROWS else None
+    return parts if parts.size // lanes <= LARGEST_EXTENT else None
 
 
 def split_of(p: Product, cut: Cut, tiles: int) -> Split:
@@ -155,7 +155,7 @@ def _chunks(p: Product, grid: tuple[int, int, int, int]) -> Iterator[Split]:
     most = ceil_div(ceil_div(p.k, grid[3]), BLOCK)
     for turns in (1, 2, 3, 4, 6, 8, 12, 16):
         size = BLOCK * ceil_div(most, turns)
-        if size <= _MOST_INNER and (turns == 1 or size > BLOCK):
+        if size <= LARGEST_CHANNELS and (turns == 1 or size > BLOCK):
             yield Split(grid, size, WAYS[0])
 
 

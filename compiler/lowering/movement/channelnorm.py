@@ -18,9 +18,7 @@ from compiler.dialect.orders import Order
 from compiler.lowering.record import Work, lowering
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.layouts import LINE_BYTES, aligned_channels, batch_bytes
-
-_MOST_POSITIONS = 4096
-"""Extent of a packed shape."""
+from tx8isa.numbers.limits import LARGEST_EXTENT
 
 
 @lowering("tx8be.channel_norm", prefetch=True)
@@ -79,4 +77,4 @@ def _slice_positions(kernel: Kernel, source: DdrTensor, target: DdrTensor) -> in
     edge = (channels % BLOCK) * (source.bytes_each + target.bytes_each)
     fit = (kernel.budget // 2 - 4 * LINE_BYTES) // (each + edge)
     wanted = ceil_div(math.prod(image), ceil_div(kernel.target.tiles, batches))
-    return max(1, min(fit, wanted, _MOST_POSITIONS))
+    return max(1, min(fit, wanted, LARGEST_EXTENT))

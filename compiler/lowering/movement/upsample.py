@@ -12,7 +12,6 @@ from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import (
     BLOCK,
-    MOST_POSITIONS,
     Aligned,
     Grid,
     Place,
@@ -25,9 +24,7 @@ from compiler.codegen.slices.tensors import Stretch, stretches
 from compiler.dialect.orders import Order
 from compiler.lowering.record import Work, lowering
 from tx8isa.numbers.division import ceil_div
-
-_LONGEST = 4096
-"""Extent of one lane of a packed shape."""
+from tx8isa.numbers.limits import LARGEST_EXTENT, MOST_MOVES
 
 
 @lowering("Repeat", order=Order.CHANNELS_LAST, blocked=True)
@@ -91,7 +88,7 @@ def _columns(kernel: Kernel, work: Work, lines: int, columns: int) -> int:
     source, across = work.input(0), _times(work)[1]
     channels = source.shape[-1]
     planes = ceil_div(channels, BLOCK)
-    limit = min(_LONGEST, MOST_POSITIONS // planes) // across
+    limit = min(LARGEST_EXTENT, MOST_MOVES // planes) // across
     wanted = max(1, min(limit, ceil_div(columns * lines, kernel.target.tiles), columns))
 
     def need(size: int) -> int:

@@ -26,7 +26,7 @@ from compiler.codegen.slices.tensors import (
     slabs,
     store_slab,
 )
-from compiler.codegen.slices.vector import MOST_MOVES, WIDE, Vector, convert, spread_rows
+from compiler.codegen.slices.vector import WIDE, Vector, convert, spread_rows
 from compiler.dialect.orders import Order
 from compiler.graph import FLOATS
 from compiler.lowering.record import Work, lowering
@@ -34,6 +34,7 @@ from compiler.operators.elements.casting import cast_dtype
 from compiler.operators.record import Call
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
+from tx8isa.numbers.limits import LARGEST_UNIT, MOST_MOVES
 
 from .pointwise import POINTWISE, Combine, Formula, Operand, Pointwise, define, known_number
 
@@ -41,7 +42,6 @@ FLOATS_AND_BOOL = (*FLOATS, "bool")
 CASTS = ("Cast", "tx8be.cast")
 """Operations whose result has the values of their operand in another format; 1 or 0 as a truth value."""
 
-_LARGEST_UNIT = 64
 _TURNS = 4
 """Slabs of a tile that let loads, arithmetic and stores overlap, if each has enough elements to hide how
 long its instructions take to issue."""
@@ -234,7 +234,7 @@ class _Loads:
             return 0
         if not any(strides):
             return 1
-        fits = self.plan.depth > 1 and self.inner <= _LARGEST_UNIT and strides[-1] == 1
+        fits = self.plan.depth > 1 and self.inner <= LARGEST_UNIT and strides[-1] == 1
         return self.inner if fits and not any(strides[:-1]) else 0
 
     def _one_for_each_row(self, at: int) -> bool:

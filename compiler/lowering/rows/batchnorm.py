@@ -13,7 +13,6 @@ from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import (
     BLOCK,
-    MOST_POSITIONS,
     ChannelVector,
     Grid,
     Place,
@@ -35,10 +34,11 @@ from compiler.lowering.record import Work, lowering
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels
+from tx8isa.numbers.limits import LARGEST_EXTENT, MOST_MOVES
 
 _OPERANDS = {"scale": 1, "shift": 2, "mean": 3, "variance": 4}
-_COLUMNS = 4096
-"""Extent of one lane of a packed shape."""
+_RESERVED_BYTES = 4096
+"""Scratchpad bytes for the ends of lines that buffers do not fill."""
 
 
 @lowering("BatchNormalization", order=Order.CHANNELS_LAST, anchor=True, blocked=True)
@@ -97,7 +97,7 @@ def _bytes_per_position(work: Work, channels: int) -> int:
 
 def _parameter_bytes(channels: int) -> int:
     """Four FP32 vectors, as much again for what they are converted from, and line ends."""
-    return 8 * aligned_channels(channels, BLOCK) * 4 + 4096
+    return 8 * aligned_channels(channels, BLOCK) * 4 + _RESERVED_BYTES
 
 
 def _channels_per_slice(kernel: Kernel, work: Work, channels: int) -> int:
@@ -111,4 +111,4 @@ def _channels_per_slice(kernel: Kernel, work: Work, channels: int) -> int:
 def _positions_per_slice(kernel: Kernel, work: Work, positions: int, channels: int) -> int:
     """An even share for every tile, or what fits."""
     fit = max(1, (kernel.budget - _parameter_bytes(channels)) // max(_bytes_per_position(work, channels), 1))
-    return min(fit, ceil_div(positions, kernel.target.tiles), _COLUMNS, MOST_POSITIONS)
+    return min(fit, ceil_div(positions, kernel.target.tiles), LARGEST_EXTENT, MOST_MOVES)

@@ -17,6 +17,7 @@ from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import (
     BLOCK,
+    STORED_WIDTHS,
     Aligned,
     ChannelVector,
     Grid,
@@ -34,6 +35,7 @@ from compiler.codegen.slices.aligned import (
 from compiler.codegen.slices.dealing import Share, share, slices, within
 from compiler.codegen.slices.matrix_transpose import stored_width
 from compiler.codegen.slices.vector import Vector
+from compiler.codegen.spm import RESERVED_BYTES
 from compiler.codegen.teams.collective import WAYS, WORD, Exchange
 from compiler.codegen.teams.team import Team, tile_grid
 from compiler.dialect.orders import Order
@@ -43,9 +45,8 @@ from compiler.lowering.record import Work, lowering
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels
+from tx8isa.numbers.limits import LARGEST_EXTENT
 
-_LONGEST = 4096
-"""Extent of one lane of a packed shape."""
 _FEWEST = 4
 """Positions of a tile below which more tiles do not pay."""
 
@@ -84,7 +85,7 @@ def _plan(kernel: Kernel, work: Work) -> _Plan:
     parts = ceil_div(positions, length)
     room = kernel.budget - _vector_bytes(channels, parts)
     size = length
-    while size > 1 and (size > _LONGEST or _slice_bytes(work, size, channels, size < length) > room):
+    while size > 1 and (size > LARGEST_EXTENT or _slice_bytes(work, size, channels, size < length) > room):
         size = ceil_div(size, 2)
     return _Plan(min(batch, tiles // parts), parts, length, size)
 
@@ -101,7 +102,7 @@ def _slice_bytes(work: Work, size: int, channels: int, again: bool) -> int:
 
 def _vector_bytes(channels: int, parts: int) -> int:
     """Some FP32 vectors and what tiles exchange."""
-    return WORD * aligned_channels(channels, BLOCK) * (2 * parts + 16) + 8192
+    return WORD * aligned_channels(channels, BLOCK) * (2 * parts + 16) + RESERVED_BYTES
 
 
 class _Normalizer:
@@ -113,7 +114,7 @@ class _Normalizer:
         self.positions = math.prod(image)
         self.stored = aligned_channels(self.channels, BLOCK)
         self.groups = work.spec.integer("groups")
-        lanes = next(width for width in (64, 32, 16, 8, 4) if self.stored % width == 0)
+        lanes = next(width for width in STORED_WIDTHS if self.stored % width == 0)
         self.exchanges = [
             Exchange(kernel, WAYS[1], plan.parts, self.stored, lanes) for _ in range(2) if plan.parts > 1
         ]

@@ -14,17 +14,20 @@ from dataclasses import dataclass
 
 from compiler.codegen.expr import Value, bounds
 from compiler.codegen.kernel import Kernel, Target
+from compiler.codegen.slices.aligned import BLOCK
 from compiler.codegen.slices.dealing import share, slices, within
 from compiler.codegen.slices.lanes import Folds
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.slices.vector import Vector, narrowed, widened
-from compiler.codegen.teams.collective import COMBINE, MOST_ROWS, WAYS, WORD, Exchange, fold_halves
+from compiler.codegen.spm import RESERVED_BYTES
+from compiler.codegen.teams.collective import COMBINE, WAYS, WORD, Exchange, fold_halves
 from compiler.codegen.teams.team import tile_grid
 from compiler.lowering.record import Cut
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
+from tx8isa.numbers.limits import LARGEST_EXTENT
 
-LANES = 64
+LANES = BLOCK
 _LONGEST_CHUNK, _WIDEST = 1 << 15, 1 << 14
 """Elements of a chunk, and of rows side by side."""
 _MOST_RESULTS = 1 << 14
@@ -114,8 +117,8 @@ def _chunk(folds: Folds, source: DdrTensor, room: int, parts: int) -> int:
     """Rows of a chunk: as many as the scratchpad has room for twice, or as a tile has."""
     group = beside(folds.inner)
     wide = group * folds.inner
-    fit = (room - 8192 - WORD * _MOST_RESULTS) // (wide * (2 * source.bytes_each + 3 * WORD))
-    most = min(fit, _LONGEST_CHUNK // wide, MOST_ROWS, ceil_div(ceil_div(folds.axis, parts), group))
+    fit = (room - RESERVED_BYTES - WORD * _MOST_RESULTS) // (wide * (2 * source.bytes_each + 3 * WORD))
+    most = min(fit, _LONGEST_CHUNK // wide, LARGEST_EXTENT, ceil_div(ceil_div(folds.axis, parts), group))
     return max(most, 1) * group
 
 
@@ -164,7 +167,7 @@ def _exchange(kernel: Kernel, folds: Folds, fold: LongFold, size: int) -> Exchan
     """Every tile of a team owns a part of many results; few belong to one."""
     even = folds.outer % fold.runs == 0 and folds.inner * folds.outer // fold.runs == size
     part = size // fold.parts
-    if even and size % fold.parts == 0 and part % LANES == 0 and part // LANES <= MOST_ROWS:
+    if even and size % fold.parts == 0 and part % LANES == 0 and part // LANES <= LARGEST_EXTENT:
         return Exchange(kernel, fold.way, fold.parts, part, LANES, fold.parts)
     return Exchange(kernel, fold.way, fold.parts, size, _lanes(size), 1)
 

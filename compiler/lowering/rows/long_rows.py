@@ -16,11 +16,12 @@ from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.dealing import share, slices, within
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.slices.vector import Vector, narrowed, widened
-from compiler.codegen.teams.collective import MOST_ROWS, WAYS, WORD, Exchange
+from compiler.codegen.teams.collective import WAYS, WORD, Exchange
 from compiler.codegen.teams.team import Team, tile_grid
 from compiler.lowering.record import Cut
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
+from tx8isa.numbers.limits import LARGEST_EXTENT
 
 from .long_folds import LANES, START, clear_behind
 
@@ -59,7 +60,7 @@ def long_rows(rows: int, axis: int, bytes_each: int, target: Target) -> LongRows
     """
     wanted = target.tiles // rows if 2 * rows <= target.tiles else 1
     segment = round_up(ceil_div(axis, wanted), LANES)
-    if segment * bytes_each + _SPARE > target.spm_bytes or segment // LANES > MOST_ROWS:
+    if segment * bytes_each + _SPARE > target.spm_bytes or segment // LANES > LARGEST_EXTENT:
         return None
     parts = ceil_div(axis, segment)
     return LongRows(rows, axis, min(rows, target.tiles // parts), parts, segment)

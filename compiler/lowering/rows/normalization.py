@@ -42,6 +42,7 @@ from compiler.operators.record import Call
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels
+from tx8isa.numbers.limits import LARGEST_EXTENT
 
 from . import long_rows
 from .long_rows import LongRows
@@ -49,8 +50,6 @@ from .rowwise import normalization_by_lanes
 
 _LANES = 8
 """How often the matrix engine gives a sum: the width of its steps."""
-_MOST_CHANNELS = 4096
-"""Extent of a packed shape."""
 _FEWEST, _MOST = 8, 64
 """Rows of a slice: a step of the matrix engine, and enough to keep every engine at work."""
 
@@ -157,7 +156,7 @@ class _Rows:
         each = aligned_channels(self.channels, BLOCK) * (40 if self.compute is Format.FP32 else 24)
         tables = (8 * _LANES + 16) * aligned_channels(self.channels, BLOCK)
         most = (self.budget - tables) // each
-        if most < min(_FEWEST, rows) or self.channels > _MOST_CHANNELS:
+        if most < min(_FEWEST, rows) or self.channels > LARGEST_EXTENT:
             return 0
         turns = ceil_div(rows, tiles * min(most, _MOST))
         return ceil_div(rows, tiles * turns)

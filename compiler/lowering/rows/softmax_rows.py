@@ -32,10 +32,10 @@ from compiler.operators.types import axis_from_front
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels
+from tx8isa.numbers.limits import LARGEST_EXTENT
 
 WAY = "planes"
 """The choice ``way`` of a cut that names this way."""
-_LONGEST = 4096
 _BYTES_EACH = 28
 """Scratchpad bytes for an element: FP32 data and factors, what is loaded and stored, all twice."""
 _LEAST = -3.0e38
@@ -59,7 +59,7 @@ def rows_of(target: Target, work: Work, room: int, pieces: int = 1) -> Rows | No
     shape = work.input(0).shape
     axis = axis_from_front(work.spec.integer("axis"), len(shape))
     extent, count = shape[axis], math.prod(shape[:axis])
-    if math.prod(shape[axis + 1 :]) > 1 or not 1 < extent <= _LONGEST:
+    if math.prod(shape[axis + 1 :]) > 1 or not 1 < extent <= LARGEST_EXTENT:
         return None
     most = room // (_BYTES_EACH * aligned_channels(extent, BLOCK))
     return Rows(count, extent, min(most, ceil_div(count, target.tiles * pieces))) if most else None

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from compiler.codegen.kernel import Target
-from compiler.codegen.slices.aligned import MOST_POSITIONS
-from compiler.codegen.slices.windows import LARGEST_EXTENT
 from compiler.codegen.teams.team import CONTENTION
 from compiler.lowering.conv.layer import Kind, Layer
 from compiler.lowering.conv.plan import OWN, SHARE, WEIGHTS
 from compiler.lowering.record import Cut, Work
 from tx8isa.cost.instructions import link_rate
 from tx8isa.numbers.division import ceil_div
+from tx8isa.numbers.limits import LARGEST_EXTENT, MOST_MOVES
 
 from .stages import Rows, Stages, stages_of
 
@@ -92,4 +91,4 @@ def _addressable(stages: Stages, size: int) -> Iterator[bool]:
 
 
 def _fits(rows: Rows, size: int, width: int) -> bool:
-    return max(rows.most(size), width) <= LARGEST_EXTENT and rows.most(size) * width <= MOST_POSITIONS
+    return max(rows.most(size), width) <= LARGEST_EXTENT and rows.most(size) * width <= MOST_MOVES

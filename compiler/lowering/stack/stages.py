@@ -26,6 +26,7 @@ from compiler.lowering.conv.layer import (
 )
 from compiler.lowering.conv.pooling import counts_differ, pool_layer
 from compiler.lowering.record import Work
+from tx8isa.numbers.limits import LARGEST_EXTENT
 
 STAGES = "stages"
 """Name of a stack's works in ``Work.extra``, in the order in which they are computed."""
@@ -34,7 +35,6 @@ JOIN = "Concat"
 _WINDOWS = ("Conv", "MaxPool", "AveragePool")
 STACKED = (*_WINDOWS, JOIN)
 """Operators at which a stage of a stack begins."""
-_MOST_MAPS = 4096
 
 
 @dataclass(frozen=True)
@@ -209,4 +209,4 @@ def can_be_stage(work: Work) -> bool:
         return False
     if work.op != "Conv":
         return work.op == "MaxPool" or not counts_differ(work.spec)
-    return work.output.shape[-1] <= _MOST_MAPS and layer_of(work).groups.count == 1
+    return work.output.shape[-1] <= LARGEST_EXTENT and layer_of(work).groups.count == 1

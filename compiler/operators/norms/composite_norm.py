@@ -21,6 +21,7 @@ from compiler.operators.expansion.parts import (
 from compiler.operators.linear.rotary import halves, neighbours
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
 from compiler.operators.types import FLOAT, rank_within, same_shape
+from tx8isa.numbers.limits import LARGEST_EXTENT
 
 _EPSILON = Attribute("epsilon", "float", 1e-5)
 _STASH = Attribute("stash_type", "int", 1)
@@ -59,8 +60,8 @@ register(
     )
 )
 
-MOST_CHANNELS = 4096
-"""Of which the sums are one row of an instruction."""
+MOST_CHANNELS = LARGEST_EXTENT
+"""The sums of more channels are not one row of an instruction."""
 
 
 def _by_groups(build: Builder, call: Call, groups: int, scale: str, shift: str) -> str:

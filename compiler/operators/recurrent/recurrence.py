@@ -12,6 +12,7 @@ from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.parts import reshaped, sliced
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, register, rule
 from compiler.operators.types import FLOAT
+from tx8isa.numbers.layouts import block_channels
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 """Gates of each kind of layer; those of a GRU are z, r and h, those of an LSTM i, o, f and c."""
@@ -86,7 +87,7 @@ register(
 )
 
 
-_PLANE = 64
+_PLANE = block_channels(16)
 """Units are brought to a multiple of it: then the gates lie side by side."""
 FEWEST_UNITS, MOST_UNITS = 16, 256
 """Of fewer the padding is most of the work; the weights of more do not fit the scratchpad of one tile."""
