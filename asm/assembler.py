@@ -17,8 +17,9 @@ from asm.syntax.included import Included
 from asm.syntax.parse import ATOM, Operands, parse_operands
 from asm.syntax.source import Source, lines_of, statements
 from tx8isa.machine.description import Machine, load_machine
+from tx8isa.riscv.registers import REGISTERS
 from tx8isa.table import registry
-from tx8isa.table.scalar import REGISTERS, scalar_by_mnemonic
+from tx8isa.table.scalar import scalar_by_mnemonic
 from tx8isa.tools.suggestions import did_you_mean
 
 from .diagnostics import Diagnostic, Fault

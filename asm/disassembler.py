@@ -12,6 +12,7 @@ from asm.image.types import ABSOLUTE, Buffer, Image, Segment, Symbol
 from asm.instructions.text import quote, scalar_text, wide_text
 from asm.syntax.source import SECTION_NAME
 from tx8isa.errors import Tx8Error
+from tx8isa.riscv.registers import REGISTERS
 from tx8isa.table import encoding
 from tx8isa.table import scalar as rv
 
@@ -59,7 +60,7 @@ def _buffer(buffer: Buffer) -> str:
 def _declarations(image: Image) -> Iterator[str]:
     """Binding, type, size and the values of symbols that are numbers; in the order of the symbol table."""
     for name, symbol in image.symbols.items():
-        if not _NAME.fullmatch(name) or name in rv.REGISTERS or name.startswith(".L") or name == ".":
+        if not _NAME.fullmatch(name) or name in REGISTERS or name.startswith(".L") or name == ".":
             raise Tx8Error(f"symbol {name!r} cannot be written in assembly")
         yield f"{'.globl' if symbol.binding == 'global' else '.local'} {name}"
         if symbol.kind in _KINDS:

@@ -10,7 +10,7 @@ from asm.instructions.scalar import distance
 from asm.syntax.expressions import Address, Node, Unknown, Value, evaluate, number_of
 from asm.syntax.source import Source
 from tx8isa.machine.description import Machine
-from tx8isa.table.scalar import REGISTERS
+from tx8isa.riscv.registers import REGISTERS
 from tx8isa.tools.suggestions import did_you_mean
 
 from .diagnostics import Fault

@@ -15,8 +15,8 @@ from tx8isa.numbers.formats import EXPONENT_BITS, MANTISSA_BITS, STORAGE_BITS, F
 from tx8isa.numbers.limits import LANE_MASK
 from tx8isa.records.record import Engine, Extent, Instruction, Lane, Rule
 from tx8isa.records.record import Operand as Field
+from tx8isa.riscv.registers import REGISTERS
 from tx8isa.table.encoding import WORKERS, encoder, value_error
-from tx8isa.table.scalar import REGISTERS
 from tx8isa.tools.suggestions import did_you_mean
 
 from .template import Limits, Slot, Template

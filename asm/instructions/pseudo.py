@@ -18,7 +18,9 @@ from asm.syntax.expressions import (
     literal,
 )
 from asm.syntax.parse import Based, Operands, Term
-from tx8isa.table.scalar import REGISTERS, Scalar, scalar_by_mnemonic
+from tx8isa.riscv.format import Scalar
+from tx8isa.riscv.registers import REGISTERS
+from tx8isa.table.scalar import scalar_by_mnemonic
 
 from .constants import load_constant
 from .operands import expression

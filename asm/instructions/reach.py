@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from asm.diagnostics import Fault
 from asm.syntax.expressions import Node, evaluate
-from tx8isa.table.scalar import Field, scalar_by_mnemonic
+from tx8isa.riscv.format import Field
+from tx8isa.table.scalar import scalar_by_mnemonic
 
 from .constants import RD, RS1, low12
 from .scalar import distance

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from asm.diagnostics import Fault
 from asm.syntax.expressions import Address, Atom, Node, Paren, Value, evaluate, number_of
 from asm.syntax.parse import Based, Operand, Term
-from tx8isa.table.scalar import CSRS, FLOAT_REGISTERS, REGISTERS, ROUNDING_MODES, Field, Scalar
+from tx8isa.riscv.format import Field, Scalar
+from tx8isa.riscv.registers import CSRS, FLOAT_REGISTERS, REGISTERS, ROUNDING_MODES
 
 from .operands import expression
 from .template import Place, Slot, Template

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tx8isa.records.record import Engine, Operand
+from tx8isa.riscv.format import Scalar
+from tx8isa.riscv.registers import CSR_NAMES, FLOAT_REGISTER_NAMES, REGISTER_NAMES, ROUNDING_MODES
 from tx8isa.table.encoding import Decoded, unpack_lanes
-from tx8isa.table.scalar import CSR_NAMES, FLOAT_REGISTER_NAMES, REGISTER_NAMES, ROUNDING_MODES, Scalar
 
 
 def quote(text: str) -> str:

@@ -23,7 +23,8 @@ from emulator.tile.fault import Fault, fault, place
 from emulator.tile.observer import Observer
 from emulator.tile.tile import Status, Tile
 from tx8isa.machine.description import Machine
-from tx8isa.table import scalar as rv
+from tx8isa.riscv.format import Scalar
+from tx8isa.riscv.registers import CSR_NAMES, CSRS
 from tx8isa.table.encoding import Decoded, decode
 
 from .dte_registers import DteWindow
@@ -197,8 +198,8 @@ class Chip:
             return
         hart = self.machine.hartid(0, tile.number)
         if not environment.csr_instruction(tile, record, values, hart):
-            name = rv.CSR_NAMES.get(values["csr"], "which does not exist")
-            what = "read" if name not in rv.CSRS else "write"
+            name = CSR_NAMES.get(values["csr"], "which does not exist")
+            what = "read" if name not in CSRS else "write"
             text = f"{record.mnemonic}: cannot {what} CSR 0x{values['csr']:x}, {name}"
             raise self.traffic.fault(tile, text)
 
@@ -228,7 +229,7 @@ class Chip:
             tile.moment = self.simulator.moment(tile, register)
         return self.simulator is None or tile.moment is not None
 
-    def _decode(self, tile: Tile) -> tuple[rv.Scalar, dict[str, int]]:
+    def _decode(self, tile: Tile) -> tuple[Scalar, dict[str, int]]:
         return self.codes[tile.number].scalar(tile.pc)
 
     def _fetch_again(self, tile: Tile) -> None:
@@ -283,7 +284,7 @@ def _find_device(devices: Sequence[Device], address: int) -> Device | None:
     return next((d for d in devices if d.base <= address < d.base + d.size), None)
 
 
-def _transfer(device: Device, tile: Tile, record: rv.Scalar, values: dict[str, int], offset: int) -> bool:
+def _transfer(device: Device, tile: Tile, record: Scalar, values: dict[str, int], offset: int) -> bool:
     """Whether the device took a load or store."""
     if any(field.kind == "float" for field in record.fields):
         return False  # registers of devices answer loads and stores of x registers only (proposed)

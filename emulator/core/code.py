@@ -16,6 +16,7 @@ from emulator.memory import state
 from emulator.memory.areas import Bytes, anonymous
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine
+from tx8isa.riscv.format import Scalar
 from tx8isa.table import scalar as rv
 
 from .float_unit import unit_kernel
@@ -56,7 +57,7 @@ class Code:
         inside = 0 <= at < self.text.size
         return int.from_bytes(self.text[at : at + 4].tobytes(), "little") if inside else None
 
-    def scalar(self, address: int) -> tuple[rv.Scalar, dict[str, int]]:
+    def scalar(self, address: int) -> tuple[Scalar, dict[str, int]]:
         """The scalar instruction that the compiled loop stopped at, and its field values."""
         word = self.word(address)
         found = None if word is None else rv.decode(word)

@@ -20,6 +20,7 @@ from emulator.native.primitives.memory import view_i64
 from tx8isa.numbers.primitives import s64, u64
 from tx8isa.riscv.float_arithmetic import DOUBLE, DYN, RMM, RNE, RTZ, SINGLE
 from tx8isa.riscv.float_convert import INT32, INT64, UINT32, UINT64
+from tx8isa.riscv.format import Scalar
 from tx8isa.table import scalar as rv
 
 Unit = Callable[[int, int], int]
@@ -115,7 +116,7 @@ def host_groups() -> dict[str, tuple[str, ...]]:
     return {mnemonic: tuple(group) for group in groups.values() for mnemonic in group}
 
 
-def on_host(record: rv.Scalar, mode: int) -> bool:
+def on_host(record: Scalar, mode: int) -> bool:
     """Whether an instruction with this rounding mode is tried on the host first."""
     host = ON_HOST.get(record.mnemonic)
     return host is not None and (host.mode == DYN or mode == host.mode or (host.mode == RNE and mode == DYN))
@@ -151,12 +152,12 @@ _GROUP_TAIL = f"""    s[u64(d)] = value
 """
 
 
-def float_records() -> tuple[rv.Scalar, ...]:
+def float_records() -> tuple[Scalar, ...]:
     """The operations of the unit; their place here is the number in a predecoded word."""
     return tuple(record for record in rv.scalar_instructions() if record.kind == "float")
 
 
-def _sources(record: rv.Scalar) -> list[str]:
+def _sources(record: Scalar) -> list[str]:
     """The arguments of a body, as names of the unit's variables."""
     names = {"rs1": "a", "rs2": "b", "rs3": "c", "rm": "rm"}
     return [names[operand] for operand in record.operands if operand != "rd"]
@@ -165,7 +166,7 @@ def _sources(record: rv.Scalar) -> list[str]:
 _USED = (view_i64, s64, u64)
 
 
-def _group(records: dict[int, rv.Scalar]) -> Callable[..., int]:
+def _group(records: dict[int, Scalar]) -> Callable[..., int]:
     """A function that executes the bodies of some records, by number."""
     names = Names()
     names.scope.update({function.__name__: function for function in _USED})
@@ -188,7 +189,7 @@ def generate_unit() -> Unit:
     return names.function(_HEAD + call, "unit")
 
 
-def _bodies(records: dict[int, rv.Scalar]) -> Callable[..., int]:
+def _bodies(records: dict[int, Scalar]) -> Callable[..., int]:
     """A function that executes the body of any record, by number."""
     names = Names()
     text = ["def bodies(op, a, b, c, rm, d, address):\n"]

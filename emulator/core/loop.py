@@ -26,6 +26,7 @@ from emulator.native.primitives.float32 import bits_f32, f32_bits, single
 from emulator.native.primitives.memory import call_kernel, view_i64, view_u8, view_u16, view_u32, view_u64
 from tx8isa.numbers.primitives import bits64, divide, fma32, fma64, from_bits64, s32, s64, sqrt, u64
 from tx8isa.riscv.float_arithmetic import NX, RNE
+from tx8isa.riscv.format import Scalar
 from tx8isa.table import scalar as rv
 
 from .float_unit import ON_HOST, float_records, host_groups, normal32, normal64
@@ -187,7 +188,7 @@ def _jump(target: str) -> list[str]:
     ]
 
 
-def statement(record: rv.Scalar, names: Names, checked: bool = False) -> list[str]:
+def statement(record: Scalar, names: Names, checked: bool = False) -> list[str]:
     """Lines of one operation; ``index`` still points at it. ``checked``: see ``generate_run``."""
     second = "s64(s[t])" if any(field.name == "rs2" for field in record.fields) else "imm"
     # Read where it is used: kept in a register, these bases cost every other instruction more.
@@ -216,7 +217,7 @@ _LEAVE = {"csr": stop.CSR, "fence.i": stop.FENCE_I, "system": stop.SYSTEM, "floa
 registers before every instruction."""
 
 
-def _memory_access(record: rv.Scalar, names: Names, checked: bool) -> list[str]:
+def _memory_access(record: Scalar, names: Names, checked: bool) -> list[str]:
     """Lines of a load or store. Sizes pass through ``s64``: Numba compiles a function anew for literals."""
     size, what = record.width, record.width << 1 | int(record.kind == "store")
     check = [
@@ -239,7 +240,7 @@ def _memory_access(record: rv.Scalar, names: Names, checked: bool) -> list[str]:
     return lines if record.kind == "load" else [*lines, f"note_store(s, host, s64({size}))"]
 
 
-def _move(record: rv.Scalar, names: Names) -> str:
+def _move(record: Scalar, names: Names) -> str:
     """The line that loads from a host address, or stores there."""
     size = record.width
     element = f"{'view_i64' if size == 8 else f'view_u{8 * size}'}(host, 1)[u64(0)]"

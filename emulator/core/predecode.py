@@ -21,7 +21,8 @@ from emulator.engines import tables
 from emulator.memory import state
 from tx8isa.records.record import Instruction
 from tx8isa.riscv.float_arithmetic import DYN
-from tx8isa.riscv.format import RESERVED_ROUNDING
+from tx8isa.riscv.format import RESERVED_ROUNDING, Field, Scalar
+from tx8isa.riscv.registers import CSR_NAMES, CSRS
 from tx8isa.table import encoding
 from tx8isa.table import scalar as rv
 
@@ -38,7 +39,7 @@ RD_BYTE = 0xFF00
 
 Words = npt.NDArray[np.int64]
 
-CLOCKS = frozenset(number for number, name in rv.CSR_NAMES.items() if name in ("cycle", "mcycle", "time"))
+CLOCKS = frozenset(number for number, name in CSR_NAMES.items() if name in ("cycle", "mcycle", "time"))
 """Numbers of the registers that read simulated time: cycles, also ``time`` (proposed)."""
 
 
@@ -83,7 +84,7 @@ def _scalars(words: Words) -> Words:
 def reads_hart() -> int:
     """The decoded word of an instruction that only reads mhartid, all of it but rd, whose byte is 0."""
     (read,) = (record for record in rv.scalar_instructions() if record.mnemonic == "csrrs")
-    word = read.match | rv.CSRS["mhartid"] << 20
+    word = read.match | CSRS["mhartid"] << 20
     return int(predecode(word.to_bytes(4, "little"))[0]) & ~RD_BYTE
 
 
@@ -99,7 +100,7 @@ def float_operations() -> list[int]:
     return sorted({FLOAT, *(host_operation(record.mnemonic) for record in float_records())})
 
 
-def _pack(operation: int, record: rv.Scalar, words: Words) -> Words:
+def _pack(operation: int, record: Scalar, words: Words) -> Words:
     fields = _fields(record, words)
     zero = np.zeros(len(words), dtype=np.int64)
     immediate = zero
@@ -110,7 +111,7 @@ def _pack(operation: int, record: rv.Scalar, words: Words) -> Words:
     return operation | rd << 8 | rs1 << 16 | second << 24 | immediate << 32
 
 
-def _pack_float(number: int, record: rv.Scalar, words: Words) -> Words:
+def _pack_float(number: int, record: Scalar, words: Words) -> Words:
     """FLOAT, or an operation of the loop where that may be all there is to do.
 
     Operands that do not exist are the first: it does not matter then whether they are NaN-boxed.
@@ -125,7 +126,7 @@ def _pack_float(number: int, record: rv.Scalar, words: Words) -> Words:
     return np.where(np.isin(mode, RESERVED_ROUNDING), NOTHING, packed)
 
 
-def _fields(record: rv.Scalar, words: Words) -> dict[str, Words]:
+def _fields(record: Scalar, words: Words) -> dict[str, Words]:
     """Field values by name; registers as places in the state, where writes to x0 have their own."""
     fields = {}
     for field in record.fields:
@@ -138,7 +139,7 @@ def _fields(record: rv.Scalar, words: Words) -> dict[str, Words]:
     return fields
 
 
-def _extract(field: rv.Field, words: Words) -> Words:
+def _extract(field: Field, words: Words) -> Words:
     value = np.zeros(len(words), dtype=np.int64)
     for word_bit, value_bit, width in field.pieces:
         value |= (words >> word_bit & (1 << width) - 1) << value_bit

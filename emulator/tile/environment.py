@@ -10,7 +10,8 @@ from collections.abc import Callable
 from emulator.memory import state
 from emulator.memory.areas import Bytes
 from tx8isa.numbers.primitives import s64
-from tx8isa.table import scalar as rv
+from tx8isa.riscv.format import Scalar
+from tx8isa.riscv.registers import CSR_NAMES, CSRS
 
 from . import trap
 from .tile import Status, Tile
@@ -38,7 +39,7 @@ _RV64 = 2 << 62
 _MISA = _RV64 | sum(1 << ord(letter) - ord("A") for letter in "IMFD")
 _MSTATUS = 1 << 63 | 3 << 13 | 3 << 11
 """Bits of mstatus that never change: floating point on (SD, FS; proposed), machine mode only (MPP)."""
-_HPM = tuple(name for name in rv.CSRS if "hpm" in name)
+_HPM = tuple(name for name in CSRS if "hpm" in name)
 _WRITABLE = {
     **dict.fromkeys(("misa", "mip", "mcountinhibit", *_HPM), 0),
     "mstatus": trap.MIE | trap.MPIE,
@@ -53,13 +54,13 @@ _READ_ONLY = 3
 """Bits 11:10 of the number of a register that cannot be written."""
 
 
-def csr_instruction(tile: Tile, record: rv.Scalar, values: dict[str, int], hart: int) -> bool:
+def csr_instruction(tile: Tile, record: Scalar, values: dict[str, int], hart: int) -> bool:
     """Read and perhaps write a control and status register; False when it does not exist or is read-only.
 
     ``hart`` is what mhartid reads.
     """
     number = values["csr"]
-    name = rv.CSR_NAMES.get(number, "")
+    name = CSR_NAMES.get(number, "")
     if not name:
         return False
     old = hart if name == "mhartid" else read_csr(tile, name)

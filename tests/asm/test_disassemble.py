@@ -15,6 +15,7 @@ from asm.image import Segment, Symbol, read_image, write_image
 from disassembled_text import instruction_lines, text_section
 from tx8isa.errors import Tx8Error
 from tx8isa.records.record import Engine, Instruction, Operand
+from tx8isa.riscv.format import Scalar
 from tx8isa.table import encoding, registry
 from tx8isa.table import scalar as rv
 
@@ -46,7 +47,7 @@ def test_every_engine_example_comes_back(instruction: Instruction) -> None:
 
 
 @pytest.mark.parametrize("instruction", rv.scalar_instructions(), ids=lambda i: i.mnemonic)
-def test_every_scalar_example_comes_back(instruction: rv.Scalar) -> None:
+def test_every_scalar_example_comes_back(instruction: Scalar) -> None:
     (printed,) = instruction_lines(round_trip(instruction.example + "\n"))
     assert printed.split()[0] == instruction.mnemonic
 

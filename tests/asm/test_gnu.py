@@ -12,6 +12,8 @@ import pytest
 
 import asm
 from asm.instructions.pseudo import SIMPLE
+from tx8isa.riscv.format import Field
+from tx8isa.riscv.registers import CSRS, FLOAT_REGISTERS, REGISTERS, ROUNDING_MODES
 from tx8isa.table import scalar as rv
 
 GNU_AS, OBJCOPY = "riscv64-unknown-elf-as", "riscv64-unknown-elf-objcopy"
@@ -171,17 +173,17 @@ def random_program(seed: int) -> str:
     return "".join(f"l{n}: {line}\n" for n, line in enumerate(lines)).replace("LABEL", f"l{len(lines) // 2}")
 
 
-def _operand(field: rv.Field, rng: random.Random) -> str:
+def _operand(field: Field, rng: random.Random) -> str:
     if field.kind == "register":
-        return rng.choice(list(rv.REGISTERS))
+        return rng.choice(list(REGISTERS))
     if field.kind == "float":
-        return rng.choice(list(rv.FLOAT_REGISTERS))
+        return rng.choice(list(FLOAT_REGISTERS))
     if field.kind == "rounding":
-        return rng.choice(list(rv.ROUNDING_MODES))
+        return rng.choice(list(ROUNDING_MODES))
     if field.kind == "target":
         return "LABEL"
     if field.kind == "csr":
-        return rng.choice(list(rv.CSRS))
+        return rng.choice(list(CSRS))
     if field.kind == "order":
         return "".join(letter for letter in "iorw" if rng.random() < 0.5) or "w"
     value = rng.choice((field.minimum, field.maximum, rng.randint(field.minimum, field.maximum)))

@@ -21,8 +21,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tx8isa.errors import Tx8Error
-from tx8isa.riscv.format import SEGMENTS
-from tx8isa.table.scalar import (
+from tx8isa.riscv.format import SEGMENTS, EncodingError, Field, Scalar, TableError, scalar
+from tx8isa.riscv.registers import (
     CSR_NAMES,
     CSRS,
     FLOAT_REGISTER_NAMES,
@@ -30,16 +30,8 @@ from tx8isa.table.scalar import (
     REGISTER_NAMES,
     REGISTERS,
     ROUNDING_MODES,
-    EncodingError,
-    Field,
-    Scalar,
-    TableError,
-    decode,
-    prove,
-    scalar,
-    scalar_by_mnemonic,
-    scalar_instructions,
 )
+from tx8isa.table.scalar import decode, prove, scalar_by_mnemonic, scalar_instructions
 
 RECORDS = scalar_instructions()
 BY_MNEMONIC = scalar_by_mnemonic()

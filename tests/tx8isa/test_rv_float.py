@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from float_cases import DZ, FORMS, NV, NX, UF, Form, invalid, multiply, operands, register
 from tx8isa.numbers.primitives import fma64
-from tx8isa.table.scalar import ROUNDING_MODES, scalar_by_mnemonic, scalar_instructions
+from tx8isa.riscv.registers import ROUNDING_MODES
+from tx8isa.table.scalar import scalar_by_mnemonic, scalar_instructions
 
 MODES = {name: code for name, code in ROUNDING_MODES.items() if name != "dyn"}
 BY_MNEMONIC = scalar_by_mnemonic()

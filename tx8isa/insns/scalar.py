@@ -10,7 +10,7 @@ from tx8isa.numbers.primitives import divide, sqrt
 from tx8isa.records.meaning import ScalarFunction
 from tx8isa.records.operands import format_suffix, scalar
 from tx8isa.records.record import Engine, Instruction, Operand, register
-from tx8isa.table.scalar import REGISTERS
+from tx8isa.riscv.registers import REGISTERS
 
 
 def _reciprocal(x: float) -> float:

@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from tx8isa.errors import Tx8Error
 from tx8isa.records.record import Engine, Instruction, Operand
 from tx8isa.riscv.format import Scalar
+from tx8isa.riscv.registers import REGISTERS
 from tx8isa.tools.suggestions import hint
 
 from . import encoding
@@ -213,7 +214,7 @@ def _place(instruction: Instruction, operand: Operand) -> str:
 
 
 def _allowed(operand: Operand) -> str:
-    if dict(operand.choices) == rv.REGISTERS:
+    if dict(operand.choices) == REGISTERS:
         return "an x register, x0..x31 or by its ABI name"
     if operand.choices:
         return " ".join(f"{name} ({code})" for name, code in operand.choices)

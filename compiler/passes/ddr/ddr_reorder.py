@@ -18,7 +18,7 @@ from compiler.dialect.ops import CastOp, InputOp, LoadConstOp, OutputOp, TensorO
 from compiler.dialect.types import order_of, stored_bytes
 from compiler.graph import GraphError
 from compiler.passes.base import Context, computes, is_alias, operations
-from tx8isa.table.scalar import REGISTERS
+from tx8isa.riscv.registers import REGISTERS
 
 from .live_ranges import LiveRange, best_fit
 from .placement import VARIABLES, DdrRange, set_range

@@ -13,7 +13,7 @@ from emulator.memory import state
 from emulator.tile.environment import read_csr, write_csr
 from emulator.tile.tile import Tile
 from tx8isa.numbers.primitives import s64
-from tx8isa.table import scalar as rv
+from tx8isa.riscv.registers import CSRS, FLOAT_REGISTER_NAMES, REGISTER_NAMES
 
 PC = 32
 """Number of the program counter, behind x0..x31."""
@@ -35,7 +35,7 @@ _READ_ONLY = 3
 @cache
 def csrs() -> tuple[str, ...]:
     """The control and status registers in the order of their GDB numbers."""
-    others = sorted(rv.CSRS, key=lambda name: rv.CSRS[name])
+    others = sorted(CSRS, key=lambda name: CSRS[name])
     return (*_FLOAT_CSRS, *(name for name in others if name not in _FLOAT_CSRS))
 
 
@@ -79,7 +79,7 @@ def write(tile: Tile, number: int, data: bytes) -> str:
         tile.words[state.F + number - _FIRST_FLOAT] = s64(value)
     else:
         name = csrs()[number - _FIRST_CSR]
-        if rv.CSRS[name] >> 10 == _READ_ONLY:
+        if CSRS[name] >> 10 == _READ_ONLY:
             return f"{name} can only be read"
         write_csr(tile, name, s64(value))
     return ""
@@ -87,9 +87,9 @@ def write(tile: Tile, number: int, data: bytes) -> str:
 
 def description() -> str:
     """The target description."""
-    cpu = [_register(name, "code_ptr" if name == "ra" else "int64") for name in rv.REGISTER_NAMES]
+    cpu = [_register(name, "code_ptr" if name == "ra" else "int64") for name in REGISTER_NAMES]
     cpu.append(_register("pc", "code_ptr"))
-    floats = [_register(name, "riscv_double") for name in rv.FLOAT_REGISTER_NAMES]
+    floats = [_register(name, "riscv_double") for name in FLOAT_REGISTER_NAMES]
     floats += [_register(name, "int", 8 * _NARROW) for name in _FLOAT_CSRS]
     others = [_register(name, "int64") for name in csrs()[len(_FLOAT_CSRS) :]]
     return "".join(

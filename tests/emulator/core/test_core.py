@@ -36,6 +36,7 @@ from chip_bench import (
 )
 from emulator.memory import state
 from emulator.tile.fault import Fault
+from tx8isa.riscv.format import Scalar
 from tx8isa.table import scalar as rv
 
 
@@ -65,7 +66,7 @@ def test_random_programs(blocks: list[list[int]], start: dict[int, int]) -> None
 @pytest.mark.parametrize(
     "record", [r for r in rv.scalar_instructions() if r.kind in ("alu", "upper", "fence")]
 )
-def test_every_alu_instruction(record: rv.Scalar) -> None:
+def test_every_alu_instruction(record: Scalar) -> None:
     """Every pair of edge values, with register and immediate operands."""
     words, start = [], dict(enumerate(EDGES, 3))
     names = {field.name: field for field in record.fields}
@@ -82,7 +83,7 @@ def test_every_alu_instruction(record: rv.Scalar) -> None:
 
 @pytest.mark.parametrize("base", [8, 9, 18, 19])
 @pytest.mark.parametrize("record", [r for r in rv.scalar_instructions() if r.kind in ("load", "store")])
-def test_every_memory_instruction(record: rv.Scalar, base: int) -> None:
+def test_every_memory_instruction(record: Scalar, base: int) -> None:
     """Aligned and misaligned, at either side of a pointer, in every window."""
     words = []
     for k, imm in enumerate((0, 1, 3, 7, 8, -1, -8)):
@@ -92,7 +93,7 @@ def test_every_memory_instruction(record: rv.Scalar, base: int) -> None:
 
 
 @pytest.mark.parametrize("record", [r for r in rv.scalar_instructions() if r.kind == "branch"])
-def test_every_branch(record: rv.Scalar) -> None:
+def test_every_branch(record: Scalar) -> None:
     words, start = [], dict(enumerate(EDGES[:12], 3))
     for a in start:
         for b in start:

@@ -18,14 +18,16 @@ from emulator.memory import state
 from emulator.tile.fault import Fault
 from float_cases import FORMS, multiply, operands, register
 from tx8isa.numbers.primitives import s64
+from tx8isa.riscv.format import Scalar
+from tx8isa.riscv.registers import CSRS, ROUNDING_MODES
 from tx8isa.table import scalar as rv
 
 FLOATS = [r for r in rv.scalar_instructions() if r.kind == "float"]
-FFLAGS, FRM, FCSR = (rv.CSRS[name] for name in ("fflags", "frm", "fcsr"))
+FFLAGS, FRM, FCSR = (CSRS[name] for name in ("fflags", "frm", "fcsr"))
 M64 = (1 << 64) - 1
 
 
-def float_word(record: rv.Scalar, rd: int, sources: tuple[int, int, int], mode: int) -> int:
+def float_word(record: Scalar, rd: int, sources: tuple[int, int, int], mode: int) -> int:
     names = dict(zip(("rs1", "rs2", "rs3"), sources, strict=True))
     values = {"rd": rd, "rm": mode, **names}
     return record.encode({field.name: values[field.name] for field in record.fields})
@@ -50,7 +52,7 @@ def start(system: System, pc: int, f: list[int], x: list[int], fcsr: int) -> Non
 
 @pytest.mark.parametrize("fcsr", [0, 1, 0x21, 0x81])
 @pytest.mark.parametrize("record", FLOATS, ids=lambda r: r.mnemonic)
-def test_every_instruction_does_what_its_body_says(record: rv.Scalar, fcsr: int) -> None:
+def test_every_instruction_does_what_its_body_says(record: Scalar, fcsr: int) -> None:
     """With inexact set already and not: the host's operations are tried in the first case only."""
     form = FORMS["d" if ".d" in record.mnemonic else "s"]
     rng = random.Random(record.match ^ fcsr)
@@ -137,8 +139,8 @@ def test_the_float_registers_of_control() -> None:
 
 def test_the_float_unit_is_always_on() -> None:
     """mstatus.FS reads dirty, whatever is written (proposed)."""
-    words = [word("csrrw", csr=rv.CSRS["mstatus"], rd=0, rs1=0), word("fmv.d.x", rd=1, rs1=8)]
-    words.append(word("csrrs", csr=rv.CSRS["mstatus"], rd=9, rs1=0))
+    words = [word("csrrw", csr=CSRS["mstatus"], rd=0, rs1=0), word("fmv.d.x", rd=1, rs1=8)]
+    words.append(word("csrrs", csr=CSRS["mstatus"], rd=9, rs1=0))
     tile = run_floats(words, [], [3], 0).tiles[0]
     assert tile.words[state.F + 1] == 3 and tile.register(9) & M64 == 1 << 63 | 0b11 << 13 | 0b11 << 11
 
@@ -264,7 +266,7 @@ def random_instruction(rng: random.Random) -> str:
         elif field.kind == "float":
             texts[field.name] = f"f{rng.randrange(32)}"
         elif field.kind == "rounding":
-            texts[field.name] = rng.choice(list(rv.ROUNDING_MODES))
+            texts[field.name] = rng.choice(list(ROUNDING_MODES))
         else:
             texts[field.name] = str(rng.randint(field.minimum, field.maximum))
     if record.width:

@@ -64,6 +64,7 @@ from tx8isa.numbers.primitives import (
     u32,
     u64,
 )
+from tx8isa.riscv.format import Scalar
 from tx8isa.table import scalar as rv
 
 pytestmark = pytest.mark.skipif(not native.jit_enabled(), reason="translations are machine code")
@@ -190,7 +191,7 @@ def test_every_limit_of_a_loop() -> None:
     [r for r in rv.scalar_instructions() if r.kind in ("alu", "upper", "branch")],
     ids=lambda r: r.mnemonic,
 )
-def test_every_calculation(record: rv.Scalar) -> None:
+def test_every_calculation(record: Scalar) -> None:
     """Every pair of edge values, with register and immediate operands."""
     words, start = [], dict(enumerate(EDGES, 3))
     names = {field.name: field for field in record.fields}

@@ -9,7 +9,7 @@ import pytest
 from chip_bench import CODE, ONE, TX81, build, chip, word
 from emulator.chip.system import System
 from emulator.tile.fault import Fault
-from tx8isa.table import scalar as rv
+from tx8isa.riscv.registers import CSRS
 
 W = TX81.windows
 M64 = (1 << 64) - 1
@@ -189,7 +189,7 @@ def test_handlers_of_tiles_are_their_own() -> None:
     ["mvendorid", "marchid", "mimpid", "mip", "mcountinhibit", "mhpmcounter3", "mhpmevent31", "hpmcounter17"],
 )
 def test_registers_that_read_zero(name: str) -> None:
-    write = "" if rv.CSRS[name] >> 10 == 3 else f"csrw {name}, a0\n"
+    write = "" if CSRS[name] >> 10 == 3 else f"csrw {name}, a0\n"
     assert run(f"li a0, -1\nli s0, 5\n{write}csrr s0, {name}\nebreak").tiles[0].register(8) == 0
 
 

@@ -15,6 +15,7 @@ from emulator.chip.system import System
 from emulator.tile.fault import Fault
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.numbers.primitives import s64
+from tx8isa.riscv.format import Scalar
 from tx8isa.table import scalar as rv
 
 TX81 = load_machine(None)
@@ -103,7 +104,7 @@ class Reference:
             self.step(record, values)
         raise AssertionError("a test program did not end")
 
-    def step(self, record: rv.Scalar, v: dict[str, int]) -> None:
+    def step(self, record: Scalar, v: dict[str, int]) -> None:
         following, result = self.pc + 4, None
         a = self.x[v["rs1"]] if "rs1" in v else 0
         floats = {field.name for field in record.fields if field.kind == "float"}

@@ -1,6 +1,6 @@
 """RV64D: double precision. Source: RISC-V manual, volume I, chapter "D" (spec).
 
-A binary64 fills an f register. What F has too stands in ``rv_fd``.
+A binary64 fills an f register. What F has too is in ``fd.py``.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from emulator.memory.words import get
 from emulator.native.primitives.memory import call_kernel, view_i64
 from emulator.tile.tile import Tile
 from tx8isa.numbers.primitives import s64, u64
+from tx8isa.riscv.format import Kind, Scalar
 from tx8isa.table import scalar as rv
 
 RUN, ARMED, COUNT, KINDS = range(4)
@@ -31,7 +32,7 @@ STORE = 1 << 8
 
 
 @cache
-def operations(kind: rv.Kind) -> dict[int, rv.Scalar]:
+def operations(kind: Kind) -> dict[int, Scalar]:
     """The records of a kind, by their operation in a decoded word."""
     records = enumerate(rv.scalar_instructions())
     return {FIRST_SCALAR + number: record for number, record in records if record.kind == kind}
