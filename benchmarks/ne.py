@@ -26,15 +26,15 @@ import asm
 from _report import promise
 from emulator import native
 from emulator.chip.system import System
-from emulator.kernels.ne.arithmetic import Arithmetic
-from emulator.kernels.ne.channels import make_channels
+from emulator.kernels.ne import problem as word
+from emulator.kernels.ne.arithmetic import MatrixArithmetic
 from emulator.kernels.ne.conv import conv_scratch_bytes, make_conv
 from emulator.kernels.ne.depthwise import depthwise_scratch_bytes, make_depthwise
 from emulator.kernels.ne.gemm import gemm_scratch_bytes, make_gemm
-from emulator.kernels.ne.options import WORDS
+from emulator.kernels.ne.problem import make_problem
+from emulator.kernels.ne.sums.channels import make_channels
 from emulator.kernels.ne.sums.floats import make_float
 from emulator.kernels.ne.sums.integers import VNNI, make_integer
-from emulator.native.primitives.memory import view_i64
 from tx8isa.machine.description import load_machine
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout, place
@@ -87,16 +87,13 @@ CALLS = 16
 """GEMMs per measured call: made from compiled code, as the emulator does, and from Python for OpenBLAS."""
 
 
-def make_repeated(arithmetic: Arithmetic) -> Callable[[int, int], int]:
-    """A kernel that runs one GEMM ``times`` times; ``fields`` holds its arguments."""
+def make_repeated(arithmetic: MatrixArithmetic) -> Callable[[int, int], int]:
+    """A kernel that computes one GEMM ``times`` times."""
     gemm = make_gemm(arithmetic)
 
-    def repeated(fields: int, times: int) -> int:
-        f = view_i64(fields, 15)
+    def repeated(problem: int, times: int) -> int:
         for _ in range(times):
-            gemm(
-                f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], f[8], f[9], f[10], f[11], f[12], f[13], f[14]
-            )
+            gemm(problem)
         return 0
 
     return repeated
@@ -114,23 +111,31 @@ def sgemm_case(m: int, k: int, n: int) -> Case:
     return run
 
 
-def gemm_case(kernel: int, arithmetic: Arithmetic, m: int, k: int, n: int, lt: int, rt: int) -> Case:
+def on_memories(problem: np.ndarray, *memories: np.ndarray) -> np.ndarray:
+    """The problem with its operands A and B, its result and its working memory."""
+    for position, memory in zip((word.A, word.B, word.OUT, word.WORK), memories, strict=True):
+        problem[position] = memory.ctypes.data
+    return problem
+
+
+def gemm_case(kernel: int, arithmetic: MatrixArithmetic, m: int, k: int, n: int, lt: int, rt: int) -> Case:
     fmt = Format.INT8 if arithmetic.bits == 8 else Format.FP16
     a, b = aligned((k, m) if lt else (m, k), 1, fmt), aligned((k, n) if rt else (n, k), 2, fmt)
-    out, options = aligned((m, n), 3, fmt), np.zeros(WORDS, np.int64)
-    scratch = np.zeros(gemm_scratch_bytes(arithmetic, m, k, n, 1, 1, fmt), np.uint8)
-    pointers = [x.ctypes.data for x in (a, b, out, out, scratch)]
-    fields = np.array([*pointers, m, k, n, lt, rt, 1, 1, fmt, -1, options.ctypes.data], np.int64)
-    kept = (a, b, out, scratch, options)
+    out, scratch = (
+        aligned((m, n), 3, fmt),
+        np.zeros(gemm_scratch_bytes(arithmetic, m, k, n, 1, 1, fmt), np.uint8),
+    )
+    problem = make_problem(m=m, k=k, n=n, lt=lt, rt=rt, lb=1, rb=1, out_format=fmt)
+    kept = (a, b, out, scratch, on_memories(problem, a, b, out, scratch))
 
     def run() -> tuple[np.ndarray, ...]:
-        native.call(kernel, fields.ctypes.data, CALLS)
+        native.call(kernel, problem.ctypes.data, CALLS)
         return kept
 
     return run
 
 
-def repeated_kernel(arithmetic: Arithmetic, name: str) -> int:
+def repeated_kernel(arithmetic: MatrixArithmetic, name: str) -> int:
     return native.compile_kernel(make_repeated(arithmetic), f"ne.gemm.{name} repeated", 2)
 
 
@@ -190,36 +195,45 @@ CONVS = (
 )
 
 
-def conv_case(kernel: int, arithmetic: Arithmetic, c: int, o: int, size: int, k: int, s: int) -> Case:
-    pad, result = k // 2, (size + 2 * (k // 2) - k) // s + 1
+def extent(size: int, k: int, s: int) -> int:
+    """Rows of the result of an image of ``size`` rows with pads of half a window."""
+    return (size + 2 * (k // 2) - k) // s + 1
+
+
+def window(c: int, o: int, size: int, k: int, s: int) -> dict[str, int]:
+    """The words of a problem: one square image, a square window, the same stride along both axes."""
+    image = {"batch": 1, "h": size, "w": size, "c": c, "maps": o}
+    result = {"oh": extent(size, k, s), "ow": extent(size, k, s), "top": k // 2, "left": k // 2}
+    return {**image, **result, "ky": k, "kx": k, "sy": s, "sx": s, "dy": 1, "dx": 1}
+
+
+def conv_case(kernel: int, arithmetic: MatrixArithmetic, c: int, o: int, size: int, k: int, s: int) -> Case:
+    result = extent(size, k, s)
     fmt = Format.INT8 if arithmetic.bits == 8 else Format.FP16
     shapes = (1, size, size, c), (k * k * o, c), (1, result, result, o)
     x, w, out = (aligned(shape, seed, fmt) for seed, shape in enumerate(shapes))
-    needed = conv_scratch_bytes(arithmetic, 1, c, result, result, o, k, k, s, s, 1, 1, fmt)
-    scratch, options = np.zeros(needed, np.uint8), np.zeros(WORDS, np.int64)
-    pointers = [array.ctypes.data for array in (x, w, out, out, scratch)]
-    kept = (x, w, out, scratch, options)
-    shape = (needed, 1, size, size, c, result, result, o, k, k, s, s, pad, pad, 1, 1, fmt, -1)
+    problem = make_problem(**window(c, o, size, k, s), out_format=fmt)
+    needed = problem[word.WORK_BYTES] = conv_scratch_bytes(arithmetic, problem.ctypes.data)
+    scratch = np.zeros(needed, np.uint8)
+    kept = (x, w, out, scratch, on_memories(problem, x, w, out, scratch))
 
     def run() -> tuple[np.ndarray, ...]:
-        native.call(kernel, *pointers, *shape, options.ctypes.data)
+        native.call(kernel, problem.ctypes.data)
         return kept
 
     return run
 
 
 def depthwise_case(kernel: int, fmt: Format, c: int, size: int, k: int, s: int) -> Case:
-    pad, result = k // 2, (size + 2 * (k // 2) - k) // s + 1
+    result = extent(size, k, s)
     shapes = (1, size, size, c), (k * k, c), (1, result, result, c)
     x, w, out = (aligned(shape, seed, fmt) for seed, shape in enumerate(shapes))
     scratch = np.zeros(depthwise_scratch_bytes(1, result, result, c, fmt), np.uint8)
-    options = np.zeros(WORDS, np.int64)
-    pointers = [array.ctypes.data for array in (x, w, out, out, scratch)]
-    kept = (x, w, out, scratch, options)
-    shape = (1, size, size, c, result, result, k, k, s, s, pad, pad, fmt, -1)
+    problem = make_problem(**window(c, c, size, k, s), out_format=fmt)
+    kept = (x, w, out, scratch, on_memories(problem, x, w, out, scratch))
 
     def run() -> tuple[np.ndarray, ...]:
-        native.call(kernel, *pointers, *shape, options.ctypes.data)
+        native.call(kernel, problem.ctypes.data)
         return kept
 
     return run
@@ -251,9 +265,9 @@ def onnxruntime_case(c: int, o: int, size: int, k: int, s: int, group: int = 1) 
 
 
 def convs() -> None:
-    kernel = native.compile_kernel(make_conv(FLOAT), "ne.conv.fp16", 24)
+    kernel = native.compile_kernel(make_conv(FLOAT), "ne.conv.fp16", 1)
     integers = BYTES if VNNI else HALVES
-    int8 = native.compile_kernel(make_conv(integers), "ne.conv.int8", 24)
+    int8 = native.compile_kernel(make_conv(integers), "ne.conv.int8", 1)
     for c, o, size, k, s in CONVS:
         cases: dict[str, Case] = {}
         peer = onnxruntime_case(c, o, size, k, s)
@@ -261,7 +275,7 @@ def convs() -> None:
             cases["onnxruntime"] = peer
         cases["fp16"] = conv_case(kernel, FLOAT, c, o, size, k, s)
         cases["int8"] = conv_case(int8, integers, c, o, size, k, s)
-        result = (size + 2 * (k // 2) - k) // s + 1
+        result = extent(size, k, s)
         operations = 2.0 * result * result * o * c * k * k
         seconds = in_turn(cases)
         report(f"conv {k}x{k}/{s} {c}-{o}@{size}", operations, seconds, "onnxruntime")
@@ -278,7 +292,7 @@ def convs() -> None:
 def depthwise() -> None:
     kernels = {
         fmt: native.compile_kernel(
-            make_depthwise(make_channels(fmt, post=False)), f"ne.dwconv.{fmt.token}", 20
+            make_depthwise(make_channels(fmt, post=False)), f"ne.dwconv.{fmt.token}", 1
         )
         for fmt in (Format.FP16, Format.INT8)
     }
@@ -287,7 +301,7 @@ def depthwise() -> None:
         cases: dict[str, Case] = {"onnxruntime": peer} if peer else {}
         for fmt, kernel in kernels.items():
             cases[fmt.token] = depthwise_case(kernel, fmt, c, size, k, s)
-        result = (size + 2 * (k // 2) - k) // s + 1
+        result = extent(size, k, s)
         operations = 2.0 * result * result * c * k * k
         report(f"depthwise {k}x{k}/{s} {c}@{size}", operations, in_turn(cases), "onnxruntime")
 

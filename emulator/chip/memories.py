@@ -19,7 +19,6 @@ from emulator.core.code import check_machine, load_code
 from emulator.core.loop import run_kernel
 from emulator.memory.areas import (
     GRANULE_SHIFT,
-    LINE,
     Bytes,
     HostMemoryError,
     anonymous,
@@ -32,6 +31,7 @@ from emulator.tile.engines import Engines
 from emulator.tile.tile import Tile, TileArrays
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine
+from tx8isa.numbers.layouts import LINE_BYTES
 
 from .crew import rounds_kernel
 
@@ -91,7 +91,7 @@ class Memories:
 
     @cached_property
     def _resetting(self) -> Resetting:
-        byte, shift = self.machine.spm.reset_byte, LINE.bit_length() - 1
+        byte, shift = self.machine.spm.reset_byte, LINE_BYTES.bit_length() - 1
         pads = [Area(spm.data, spm.lines, shift, byte) for spm in self.spm]
         return Resetting([self.ddr_area, *pads], reset_kernel())
 

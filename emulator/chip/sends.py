@@ -18,9 +18,9 @@ import numpy as np
 from emulator.engines import queues, tables
 from emulator.engines.queues import entry_at, mark
 from emulator.memory import state
-from emulator.memory.areas import LINE
 from emulator.memory.words import get, put
 from emulator.tile.events import Copy, Pieces, Side, Target
+from tx8isa.numbers.layouts import LINE_BYTES
 from tx8isa.records.meaning import Action, Control
 from tx8isa.table.encoding import encoder
 
@@ -207,7 +207,7 @@ def receive(log: int, sender: int, s: int, tile: int) -> None:
             memory = get(sender, state.DDR if get(at, IN_DDR) == 1 else state.SPM)
             target = get(at, TARGET)
             copy_pieces(get(s, state.SPM) + target, memory + start, at + 8 * NEST)
-            mark(get(s, state.LINES), target // LINE, (target + get(at, SPAN) - 1) // LINE)
+            mark(get(s, state.LINES), target // LINE_BYTES, (target + get(at, SPAN) - 1) // LINE_BYTES)
 
 
 class Sends:

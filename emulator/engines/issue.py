@@ -18,6 +18,7 @@ from emulator.memory.words import get, put
 from emulator.native import compile_generated
 from emulator.native.primitives.memory import view_u32, view_u64
 from tx8isa.numbers.formats import STORAGE_BITS
+from tx8isa.numbers.layouts import LINE_BYTES
 from tx8isa.numbers.primitives import s64, u64
 from tx8isa.table.packets import SC_PARAM, WRITE_BACK
 
@@ -141,7 +142,7 @@ def find_ranges(s: int, t: int, q: int, record: int, entry: int, extent_length: 
                 return fault(s, stop.RANGE, record, operand, address, length)
             write = get(t, row + tables.R_WRITE)
             put(q, at + queues.R_FIRST, origin + first)
-            put(q, at + queues.R_REACH, origin + (first + length - 1 | (queues.SPM_LINE - 1) * write))
+            put(q, at + queues.R_REACH, origin + (first + length - 1 | (LINE_BYTES - 1) * write))
             put(q, at + queues.R_WRITE, write)
             put(q, at + queues.R_BYTES, length)
             at += queues.RANGE_WORDS

@@ -58,7 +58,6 @@ ENGINES = 5
 CT, NE = 0, 1
 _NUMERIC = NUMERIC_BITS << 8
 """The numeric bits of CT in the exception and mask registers."""
-SPM_LINE = 256
 KEEP_LAST = 48
 """Bit of the mask register: the last exception is kept instead of the first (spec)."""
 X_SEED, X_LIMIT, X_COUNT, X_PC, X_RECORD, X_WORKER = range(6)

@@ -14,13 +14,13 @@ import numpy.typing as npt
 
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine
+from tx8isa.numbers.layouts import LINE_BYTES
 
 from .rows import SECOND
 
 Bytes = npt.NDArray[np.uint8]
 
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)  # in the mmap module from Python 3.13 on
-LINE = 256
 GRANULE_SHIFT = 16
 """Bytes of DDR that have a mark in common, as a power of two."""
 SCRATCH_BYTES = 192 << 20
@@ -92,13 +92,13 @@ class Scratchpad:
     def mark(self, start: int, size: int) -> None:
         """Note that a range was written."""
         if size > 0:
-            self.lines[start // LINE : (start + size - 1) // LINE + 1] = 1
+            self.lines[start // LINE_BYTES : (start + size - 1) // LINE_BYTES + 1] = 1
 
     def written(self) -> list[tuple[int, int]]:
         """Written ranges as (first byte, end), whole lines."""
         edges = np.diff(np.concatenate(([0], self.lines, [0])).astype(np.int8))
         starts, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
-        return [(int(a) * LINE, int(b) * LINE) for a, b in zip(starts, ends, strict=True)]
+        return [(int(a) * LINE_BYTES, int(b) * LINE_BYTES) for a, b in zip(starts, ends, strict=True)]
 
 
 def make_scratchpad(machine: Machine) -> Scratchpad:
@@ -113,5 +113,5 @@ def make_scratchpad(machine: Machine) -> Scratchpad:
     if data is None:
         raise HostMemoryError(f"the host refuses {size} bytes for a scratchpad; raise the memory limit")
     data[:] = machine.spm.reset_byte
-    lines = -(-size // LINE)
+    lines = -(-size // LINE_BYTES)
     return Scratchpad(data, np.zeros(lines + 7 & -8, dtype=np.uint8)[:lines])

@@ -18,7 +18,7 @@ from emulator.kernels.ne.backward import backward_scratch_bytes
 from emulator.kernels.ne.conv import small_scratch_bytes
 from emulator.kernels.ne.depthwise import MAX_TAPS, depthwise_scratch_bytes
 from emulator.kernels.ne.gemm import gemm_scratch_bytes
-from emulator.kernels.ne.options import OPTIONS_BYTES
+from emulator.kernels.ne.problem import PROBLEM_BYTES, make_problem
 from emulator.kernels.ne.sums.floats import make_float
 from emulator.kernels.ne.sums.integers import make_integer
 from emulator.memory.areas import LARGEST_SPM, SCRATCH_BYTES
@@ -32,7 +32,7 @@ from tx8isa.numbers.layouts import batch_bytes
 from tx8isa.table.registry import by_mnemonic
 
 MACHINE = chip()
-ROOM = SCRATCH_BYTES - OPTIONS_BYTES
+ROOM = SCRATCH_BYTES - PROBLEM_BYTES
 CHANNELS = sorted(
     {*range(1, 140), *(2**k + d for k in range(7, 15) for d in (-1, 0, 1) if 2**k + d <= 16384)}
 )
@@ -67,8 +67,9 @@ def test_scratch_of_convolutions(kind: str) -> None:
                     (k for k in range(255, 0, -1) if batch_bytes(k * kx * o, c, bits) <= LARGEST_SPM), 0
                 )
                 if rows:
-                    needed = small_scratch_bytes(arithmetic, 1, c, 1, 1, o, rows, kx, int(Format.FP32))
-                    largest = max(largest, needed)
+                    shape = {"batch": 1, "c": c, "oh": 1, "ow": 1, "maps": o, "ky": rows, "kx": kx}
+                    problem = make_problem(**shape, out_format=Format.FP32)
+                    largest = max(largest, small_scratch_bytes(arithmetic, problem.ctypes.data))
     assert LARGEST_SPM < largest <= ROOM - LARGEST_SPM  # a result of all of SPM comes on top
 
 
@@ -90,7 +91,7 @@ def test_scratch_of_the_other_convolutions() -> None:
     one = tensor(32, 1, 1, 1, 1)
     assert depthwise_scratch_bytes(1, 1, 1, 1, int(Format.FP32)) - one + LARGEST_SPM <= ROOM
     one = batch_bytes(1, 1, 32)
-    assert backward_scratch_bytes(1, 1, 1, int(Format.FP32)) - one + LARGEST_SPM <= SCRATCH_BYTES
+    assert backward_scratch_bytes(1, 1, 1, int(Format.FP32)) - one + LARGEST_SPM <= ROOM
 
 
 def test_a_machine_with_more_spm_than_scratch_is_made_for() -> None:

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from emulator.chip.system import System
-from emulator.memory.areas import LINE, Bytes, HostMemoryError, Scratchpad
+from emulator.memory.areas import Bytes, HostMemoryError, Scratchpad
+from tx8isa.numbers.layouts import LINE_BYTES
 
 from .types import Blocks, SnapshotError
 
@@ -31,7 +32,7 @@ Numbers = npt.NDArray[np.int64]
 
 def save_spm(spm: Scratchpad, reset: int) -> Blocks:
     """The lines that do not hold the reset byte throughout."""
-    lines = spm.data.reshape(-1, LINE)
+    lines = spm.data.reshape(-1, LINE_BYTES)
     words = lines.view(np.uint64)
     changed = np.flatnonzero((words != np.uint64(reset * 0x0101010101010101)).any(axis=1))
     return Blocks(changed.astype(np.int64).tobytes(), lines[changed].tobytes())
@@ -39,8 +40,8 @@ def save_spm(spm: Scratchpad, reset: int) -> Blocks:
 
 def restore_spm(spm: Scratchpad, reset: int, blocks: Blocks) -> None:
     """Make an SPM what it was; SnapshotError for lines it does not have."""
-    lines = spm.data.reshape(-1, LINE)
-    numbers, data = _checked(blocks, len(lines), LINE, "SPM")
+    lines = spm.data.reshape(-1, LINE_BYTES)
+    numbers, data = _checked(blocks, len(lines), LINE_BYTES, "SPM")
     spm.data[:] = reset
     lines[numbers] = data
 

@@ -1,21 +1,31 @@
 """What the shapes of the matrix engine need to know of an input format.
 
 Sums are made of 32-bit *words* of scratch: a binary32 number, or ``grain`` INT8 numbers of neighbouring
-steps. All functions are plain ones that kernels compile; addresses are bytes, ``options`` is explained in
-``options.py``.
+steps. All functions are plain ones that kernels compile; addresses are bytes, ``problem`` is explained in
+``problem.py``, a *group* in ``groups.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-Function = Callable[..., Any]
+Panel = Callable[[int, int, int, int], None]
+"""(source, target, p, problem)."""
+Rows = Callable[[int, int, int, int, int, int], None]
+"""(source, stored lanes of a row, target, words to keep of each, rows, problem)."""
+Fill = Callable[[int, int, int], None]
+"""(target, words, problem)."""
+Multiply = Callable[[int, int, int, int, int, int, int, int], None]
+"""(group, rows, lda, a, ka, panel, width, words)."""
+Start = Callable[[int, int, int, int, int, int, int], None]
+"""(group, rows, psum, first, p, begin, problem)."""
+Finish = Callable[[int, int, int, int, int, int], None]
+"""(group, rows, out, first, p, problem)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Arithmetic:
+class MatrixArithmetic:
     """Products and sums of one input format."""
 
     bits: int
@@ -25,28 +35,33 @@ class Arithmetic:
     block: int
     """Words of a whole plane of the summed dimension."""
     extra: int
-    """Rows behind the last of a panel: start values of its columns, or none."""
-    multiply: Callable[[int, int, int, int, int, int, int, int, int], None]
-    """(index, rows, lda, a, ka, panel, width, sums, words): add products to a group."""
-    panel: Function
-    """(source, target, working plane, taps, n, k, p, options): panel p of weights [taps * n, k]."""
-    direct_panel: Function
-    """(source, target, working plane, k, n, p, options): panel p of an aligned [k, n] matrix."""
-    rows: Callable[[int, int, int, int, int, int], None]
-    """(source, stored lanes of a row, target, words to keep of each, rows, options): A's numbers."""
-    fill: Callable[[int, int, int], None]
-    """(target, words, options): A's number outside an image."""
-    columns: Function
-    """(source, target, working plane, k, m, chunk, options): 64 columns of aligned A [k, m]."""
+    """Rows after the last of a panel: start values of its columns, or none."""
+    multiply: Multiply
+    """Add the products of rows of A and a panel to a group; A's words are ``lda`` and ``ka`` apart."""
+    panel: Panel
+    """Panel ``p`` of weights [TAPS * N, K]."""
+    direct_panel: Panel
+    """Panel ``p`` of an aligned matrix [K, N]."""
+    rows: Rows
+    """The numbers of A."""
+    fill: Fill
+    """The number of A outside an image."""
+    columns: Panel
+    """64 columns of an aligned A [K, M]; ``p`` counts them."""
     column_pitch: Callable[[int, int], int]
-    """(m, chunk): words from one row of these columns to the next."""
-    edge: Function
-    """(target, index, rows, lda, a, ka, words, steps, first, options): what the corrections need of A."""
-    start: Function
-    """(sums, rows, width, psum, psum_format, positions, first, n, p, start row, edge, options)."""
-    finish: Function
-    """(sums, rows, width, out, out_format, positions, first, n, p, options): round into the result."""
+    """(m, p): words from one row of these columns to the next."""
+    edge: Multiply
+    """(group, rows, lda, a, ka, words, first, problem): note what the start values need of A."""
+    start: Start
+    """Start values of the results from number ``first`` on; ``begin``: the start values of the columns."""
+    finish: Finish
+    """Round a group into the results from number ``first`` on."""
 
     def steps(self, k: int) -> int:
         """Words of one sum's ``k`` steps."""
-        return (k + self.grain - 1) // self.grain
+        return steps(k, self.grain)
+
+
+def steps(k: int, grain: int) -> int:
+    """Words of ``k`` steps."""
+    return (k + grain - 1) // grain

@@ -7,171 +7,140 @@ and x = ow * sx + kx * dx - left, FP32 fused multiply-add in that order.
 
 from __future__ import annotations
 
-from tx8isa.numbers.layouts import batch_bytes
+from collections.abc import Callable
 
-from .arithmetic import Arithmetic, Function
-from .elements import BLOCK, clear_gap, copy, element_bytes, lanes, overlap, panel_width, planes, stored_lanes
+from emulator.native.primitives.memory import load_word
+from tx8isa.numbers.layouts import batch_bytes
+from tx8isa.numbers.limits import LARGEST_EXTENT
+
+from . import problem as word
+from .arithmetic import MatrixArithmetic
+from .elements import BLOCK, element_bytes, lanes, panel_width, planes, stored_lanes
 from .groups import FIXED as GROUPS
-from .groups import ROWS, SLACK, count_up
+from .groups import ROWS, SLACK, SUMS, count_up
+from .problem import (
+    choose_result,
+    clear_gap,
+    deliver,
+    image_bytes,
+    psum_at,
+    result_at,
+    result_bytes,
+    set_product,
+)
 
 CHUNK = 256
 """Result positions whose numbers are collected at a time."""
-MAX_MAPS = 4096
-ROOM = 4 * (BLOCK + ROWS) * BLOCK
-"""Sums of 64 result channels and 64 input channels."""
+ROOM = SUMS + 4 * (BLOCK + ROWS) * BLOCK
+"""A group with the sums of 64 result channels and 64 input channels."""
 GRADIENT = GROUPS
 INPUT = GRADIENT + 4 * CHUNK * BLOCK + SLACK
 TOTALS = INPUT + 4 * CHUNK * BLOCK + SLACK
-FIXED = TOTALS + MAX_MAPS // BLOCK * ROOM
+FIXED = TOTALS + LARGEST_EXTENT // BLOCK * ROOM  # dst_shape holds the maps where others hold an extent
 
 
 def backward_scratch_bytes(taps: int, o: int, c: int, out_format: int) -> int:
-    """Bytes of scratch a weight gradient needs."""
+    """Bytes of working memory a weight gradient needs."""
     return FIXED + batch_bytes(taps * o, c, 8 * element_bytes(out_format))
 
 
-def make_backward(arithmetic: Arithmetic) -> Function:
-    """The weight gradient of one input format, on addresses and integers.
+def make_backward(arithmetic: MatrixArithmetic) -> Callable[[int], int]:
+    """The weight gradient of one input format: ``backward(problem) -> 0``.
 
-    ``backward(x, g, out, psum, scratch, batch, h, width, c, oh, ow, o, ky, kx, sy, sx, top, left, dy, dx,
-    out_format, psum_format, options)``: x [batch, h, width, c] and the gradient g [batch, oh, ow, o] are
-    NCx, out and psum [ky, kx, o, c] one Cx volume; the rest as in ``conv``.
+    A [BATCH, H, W, C] and the gradient B [BATCH, OH, OW, MAPS] are NCx, result and partial sums
+    [KY, KX, MAPS, C] one Cx volume.
     """
-    start, finish, add = arithmetic.start, arithmetic.finish, _make_add(arithmetic)
-    bits = arithmetic.bits
+    tap_of_plane, bits = _make_tap(arithmetic), arithmetic.bits
 
-    def backward(
-        x: int,
-        g: int,
-        out: int,
-        psum: int,
-        scratch: int,
-        batch: int,
-        h: int,
-        width: int,
-        c: int,
-        oh: int,
-        ow: int,
-        o: int,
-        ky: int,
-        kx: int,
-        sy: int,
-        sx: int,
-        top: int,
-        left: int,
-        dy: int,
-        dx: int,
-        out_format: int,
-        psum_format: int,
-        options: int,
-    ) -> int:
-        rows, size = ky * kx * o, batch_bytes(ky * kx * o, c, 8 * element_bytes(out_format))
-        clash = overlap(out, size, x, batch * batch_bytes(h * width, c, bits))
-        clash = clash or overlap(out, size, g, batch * batch_bytes(oh * ow, o, bits))
-        target = scratch + FIXED if clash else out
-        clear_gap(target, rows, c, element_bytes(out_format))
-        for number in range(planes(c) * ky * kx):
-            p, tap = number // (ky * kx), number % (ky * kx)
-            columns, y0, x0 = panel_width(c, p), tap // kx * dy - top, tap % kx * dx - left
-            for q in range(planes(o)):
-                sums, first, maps = scratch + TOTALS + q * ROOM, tap * o + q * BLOCK, lanes(o, q)
-                start(sums, maps, columns, psum, psum_format, rows, first, c, p, 0, 0, options)
-            for i in range(batch):
-                add(
-                    x + i * batch_bytes(h * width, c, bits),
-                    g + i * batch_bytes(oh * ow, o, bits),
-                    scratch,
-                    h,
-                    width,
-                    c,
-                    p,
-                    oh,
-                    ow,
-                    o,
-                    sy,
-                    sx,
-                    y0,
-                    x0,
-                    options,
-                )
-            for q in range(planes(o)):
-                sums, first, maps = scratch + TOTALS + q * ROOM, tap * o + q * BLOCK, lanes(o, q)
-                finish(sums, maps, columns, target, out_format, rows, first, c, p, options)
-        if clash:
-            copy(out, target, size)
+    def backward(problem: int) -> int:
+        batch, taps = (
+            load_word(problem, word.BATCH),
+            load_word(problem, word.KY) * load_word(problem, word.KX),
+        )
+        c, size = load_word(problem, word.C), batch * image_bytes(problem, bits)
+        set_product(problem, taps * load_word(problem, word.MAPS), 1, c, taps)
+        result, spare = result_bytes(problem, word.OUT_FORMAT), load_word(problem, word.WORK) + FIXED
+        choose_result(problem, result, size, batch * _gradient_bytes(problem, bits), spare)
+        clear_gap(problem, 0)
+        for p in range(planes(c)):
+            for tap in range(taps):
+                tap_of_plane(p, tap, problem)
+        deliver(problem, result)
         return 0
 
     return backward
 
 
-def _make_add(arithmetic: Arithmetic) -> Function:
-    """Add what one image gives to the sums of a tap and 64 input channels."""
-    widen, multiply, size = arithmetic.rows, arithmetic.multiply, arithmetic.bits // 8
+def _gradient_bytes(problem: int, bits: int) -> int:
+    """The gradient of one image's results."""
+    positions = load_word(problem, word.OH) * load_word(problem, word.OW)
+    return batch_bytes(positions, load_word(problem, word.MAPS), bits)
+
+
+def _make_tap(arithmetic: MatrixArithmetic) -> Callable[[int, int, int], None]:
+    """One tap of plane ``p`` of the input channels: the sums of all maps, over all images."""
+    start, finish, add = arithmetic.start, arithmetic.finish, _make_add(arithmetic)
+
+    def tap_of_plane(p: int, tap: int, problem: int) -> None:
+        maps, totals = load_word(problem, word.MAPS), load_word(problem, word.WORK) + TOTALS
+        for q in range(planes(maps)):
+            first = tap * maps + q * BLOCK
+            start(totals + q * ROOM, lanes(maps, q), psum_at(problem, 0), first, p, 0, problem)
+        for i in range(load_word(problem, word.BATCH)):
+            add(i, p, tap, problem)
+        for q in range(planes(maps)):
+            first = tap * maps + q * BLOCK
+            finish(totals + q * ROOM, lanes(maps, q), result_at(problem, 0), first, p, problem)
+
+    return tap_of_plane
+
+
+def _make_add(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int], None]:
+    """Add what image ``i`` gives to the sums of a tap and plane ``p`` of the input channels."""
+    widen, multiply, bits = arithmetic.rows, arithmetic.multiply, arithmetic.bits
     collect = _make_collect(arithmetic)
 
-    def add(
-        x: int,
-        g: int,
-        scratch: int,
-        h: int,
-        width: int,
-        c: int,
-        p: int,
-        oh: int,
-        ow: int,
-        o: int,
-        sy: int,
-        sx: int,
-        y0: int,
-        x0: int,
-        options: int,
-    ) -> None:
-        columns = panel_width(c, p)
-        for first in range(0, oh * ow, CHUNK):
-            count = min(CHUNK, oh * ow - first)
-            collect(x, scratch + INPUT, h, width, c, p, ow, first, count, sy, sx, y0, x0, options)
-            for q in range(planes(o)):
-                pitch = stored_lanes(o, q)
-                of = g + size * (q * BLOCK * oh * ow + first * pitch)
-                widen(of, pitch, scratch + GRADIENT, pitch, count, options)
-                count_up(scratch, lanes(o, q))
-                sums = scratch + TOTALS + q * ROOM
-                multiply(
-                    scratch, lanes(o, q), 1, scratch + GRADIENT, pitch, scratch + INPUT, columns, sums, count
-                )
+    def add(i: int, p: int, tap: int, problem: int) -> None:
+        work, columns = load_word(problem, word.WORK), panel_width(load_word(problem, word.C), p)
+        maps, positions = (
+            load_word(problem, word.MAPS),
+            load_word(problem, word.OH) * load_word(problem, word.OW),
+        )
+        x = load_word(problem, word.A) + i * image_bytes(problem, bits)
+        gradient = load_word(problem, word.B) + i * _gradient_bytes(problem, bits)
+        for first in range(0, positions, CHUNK):
+            count = min(CHUNK, positions - first)
+            collect(x, p, tap, first, count, problem)
+            for q in range(planes(maps)):
+                pitch, group = stored_lanes(maps, q), work + TOTALS + q * ROOM
+                of = gradient + bits // 8 * (q * BLOCK * positions + first * pitch)
+                widen(of, pitch, work + GRADIENT, pitch, count, problem)
+                count_up(group, lanes(maps, q))
+                a, panel = work + GRADIENT, work + INPUT
+                multiply(group, lanes(maps, q), 1, a, pitch, panel, columns, count)
 
     return add
 
 
-def _make_collect(arithmetic: Arithmetic) -> Function:
+def _make_collect(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int, int], None]:
     """The inputs of one tap for ``count`` results from number ``first`` on: [count, panel width]."""
     widen, fill, size = arithmetic.rows, arithmetic.fill, arithmetic.bits // 8
 
-    def collect(
-        x: int,
-        target: int,
-        h: int,
-        width: int,
-        c: int,
-        p: int,
-        ow: int,
-        first: int,
-        count: int,
-        sy: int,
-        sx: int,
-        y0: int,
-        x0: int,
-        options: int,
-    ) -> None:
+    def collect(x: int, p: int, tap: int, first: int, count: int, problem: int) -> None:
+        c, h, width = load_word(problem, word.C), load_word(problem, word.H), load_word(problem, word.W)
+        ow, sy, sx = load_word(problem, word.OW), load_word(problem, word.SY), load_word(problem, word.SX)
+        kx, target = load_word(problem, word.KX), load_word(problem, word.WORK) + INPUT
+        y0 = tap // kx * load_word(problem, word.DY) - load_word(problem, word.TOP)
+        x0 = tap % kx * load_word(problem, word.DX) - load_word(problem, word.LEFT)
         columns, pitch, kept = panel_width(c, p), stored_lanes(c, p), lanes(c, p)
         row, column = first // ow, first % ow
         for r in range(count):
             iy, ix, to = row * sy + y0, column * sx + x0, target + 4 * r * columns
             if iy >= 0 and iy < h and ix >= 0 and ix < width:
                 of = p * BLOCK * h * width + (iy * width + ix) * pitch
-                widen(x + size * of, pitch, to, kept, 1, options)
+                widen(x + size * of, pitch, to, kept, 1, problem)
             else:
-                fill(to, kept, options)
+                fill(to, kept, problem)
             column += 1
             if column == ow:
                 row, column = row + 1, 0

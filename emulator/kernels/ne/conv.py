@@ -10,184 +10,107 @@ that is infinite or NaN makes NaN there, and a start value of -0 becomes +0 (pro
 
 from __future__ import annotations
 
-from tx8isa.families.aligned import tensor
+from collections.abc import Callable
+
+from emulator.native.primitives.memory import load_word
 from tx8isa.numbers.layouts import batch_bytes
 
-from .arithmetic import Arithmetic, Function
-from .elements import BLOCK, clear_gap, copy, element_bytes, overlap, panel_columns, panel_width, planes
+from . import problem as word
+from .arithmetic import MatrixArithmetic, steps
+from .elements import BLOCK, panel_width, planes
 from .gathered import gathered_bytes, make_gathered
-from .groups import FIXED, GROUP, PLANE, SLACK, SUMS
-from .image import band_rows, extent, make_fetch, positions
+from .groups import FIXED, GROUP, SLACK, panel_bytes
+from .image import band_rows, extent, make_fetch, positions, width_of_rows
+from .problem import (
+    choose_result,
+    clear_gap,
+    deliver,
+    image_bytes,
+    psum_at,
+    result_at,
+    result_bytes,
+    set_product,
+)
 
 
-def panel_bytes(taps: int, words: int, extra: int, o: int) -> int:
-    """Scratch of all panels of the weights."""
-    return 4 * (taps * words + extra) * panel_columns(o) + SLACK
+def conv_scratch_bytes(arithmetic: MatrixArithmetic, problem: int) -> int:
+    """Bytes of working memory with which a convolution keeps bands of input."""
+    _describe(problem)
+    return _bands_bytes(arithmetic.grain, arithmetic.extra, problem) + _all_results(problem)
 
 
-def _input_bytes(words: int, oh: int, ow: int, ky: int, kx: int, sy: int, sx: int, dy: int, dx: int) -> int:
-    """The input of one band."""
-    row = 4 * extent(ow, sx, kx, dx) * words
-    return row * extent(band_rows(oh, row, ky, sy, dy), sy, ky, dy) + SLACK
+def small_scratch_bytes(arithmetic: MatrixArithmetic, problem: int) -> int:
+    """Bytes without which a convolution cannot run: panels, the inputs of a group, the result."""
+    _describe(problem)
+    return _small_bytes(arithmetic.grain, arithmetic.extra, problem) + _all_results(problem)
 
 
-def _conv_bytes(
-    words: int, extra: int, oh: int, ow: int, o: int, ky: int, kx: int, sy: int, sx: int, dy: int, dx: int
-) -> int:
+def _describe(problem: int) -> None:
+    """A convolution is the product of [results, channels] and [channels, maps] for every tap."""
+    results = load_word(problem, word.OH) * load_word(problem, word.OW)
+    taps = load_word(problem, word.KY) * load_word(problem, word.KX)
+    set_product(problem, results, load_word(problem, word.C), load_word(problem, word.MAPS), taps)
+
+
+def _all_results(problem: int) -> int:
+    return load_word(problem, word.BATCH) * result_bytes(problem, word.OUT_FORMAT)
+
+
+def _panels_bytes(grain: int, extra: int, problem: int) -> int:
+    """Scratch of all panels of the weights, and of what comes before them."""
+    rows = load_word(problem, word.TAPS) * steps(load_word(problem, word.K), grain)
+    return FIXED + panel_bytes(rows + extra, load_word(problem, word.N))
+
+
+def _bands_bytes(grain: int, extra: int, problem: int) -> int:
     """Scratch without staged results: panels of the weights, a band of input."""
-    band = _input_bytes(words, oh, ow, ky, kx, sy, sx, dy, dx)
-    return FIXED + panel_bytes(ky * kx, words, extra, o) + band
+    ky, sy, dy = (load_word(problem, word.KY), load_word(problem, word.SY), load_word(problem, word.DY))
+    row = 4 * width_of_rows(problem) * steps(load_word(problem, word.K), grain)
+    rows = extent(band_rows(load_word(problem, word.OH), row, ky, sy, dy), sy, ky, dy)
+    return _panels_bytes(grain, extra, problem) + row * rows + SLACK
 
 
-def conv_scratch_bytes(
-    arithmetic: Arithmetic,
-    batch: int,
-    c: int,
-    oh: int,
-    ow: int,
-    o: int,
-    ky: int,
-    kx: int,
-    sy: int,
-    sx: int,
-    dy: int,
-    dx: int,
-    out_format: int,
-) -> int:
-    """Bytes of scratch with which bands of input are kept."""
-    needed = _conv_bytes(arithmetic.steps(c), arithmetic.extra, oh, ow, o, ky, kx, sy, sx, dy, dx)
-    return needed + tensor(8 * element_bytes(out_format), batch, oh, ow, o)
+def _small_bytes(grain: int, extra: int, problem: int) -> int:
+    """The same with the inputs of one group instead of a band."""
+    return _panels_bytes(grain, extra, problem) + gathered_bytes(steps(load_word(problem, word.K), grain))
 
 
-def small_scratch_bytes(
-    arithmetic: Arithmetic, batch: int, c: int, oh: int, ow: int, o: int, ky: int, kx: int, out_format: int
-) -> int:
-    """Bytes of scratch without which a convolution cannot run: panels, a group of inputs, the result."""
-    steps = arithmetic.steps(c)
-    needed = FIXED + panel_bytes(ky * kx, steps, arithmetic.extra, o) + gathered_bytes(steps)
-    return needed + tensor(8 * element_bytes(out_format), batch, oh, ow, o)
+def make_conv(arithmetic: MatrixArithmetic) -> Callable[[int], int]:
+    """Convolution of one input format: ``conv(problem) -> 0``.
 
-
-def make_conv(arithmetic: Arithmetic) -> Function:
-    """Convolution of one input format, on addresses and integers.
-
-    ``conv(x, w, out, psum, scratch, available, batch, h, width, c, oh, ow, o, ky, kx, sy, sx, top, left, dy,
-    dx, out_format, psum_format, options)``: x [batch, h, width, c] and out [batch, oh, ow, o] are NCx, w
-    [ky, kx, o, c] one Cx volume, psum like out. ``top`` and ``left`` are the pads less what the unpads skip:
-    result (0, 0) reads input rows from ``-top`` on and columns from ``-left`` on; they may be negative. All
-    of the result is written, zeros in padding lanes and up to the next 256-byte line. With fewer bytes of
-    scratch ``available`` than ``conv_scratch_bytes`` it collects the input of one tap at a time, in
-    ``small_scratch_bytes``.
+    A [BATCH, H, W, C] and the result [BATCH, OH, OW, MAPS] are NCx, B [KY, KX, MAPS, C] one Cx volume,
+    partial sums like the result. All of the result is written, zeros in padding lanes and up to the next
+    256-byte line. With less working memory than ``conv_scratch_bytes`` it collects the input of one tap at a
+    time, in ``small_scratch_bytes``.
     """
-    images, small, bits = _make_images(arithmetic), make_gathered(arithmetic), arithmetic.bits
+    images, gathered, bits = _make_images(arithmetic), make_gathered(arithmetic), arithmetic.bits
     grain, extra = arithmetic.grain, arithmetic.extra
 
-    def conv(
-        x: int,
-        w: int,
-        out: int,
-        psum: int,
-        scratch: int,
-        available: int,
-        batch: int,
-        h: int,
-        width: int,
-        c: int,
-        oh: int,
-        ow: int,
-        o: int,
-        ky: int,
-        kx: int,
-        sy: int,
-        sx: int,
-        top: int,
-        left: int,
-        dy: int,
-        dx: int,
-        out_format: int,
-        psum_format: int,
-        options: int,
-    ) -> int:
-        words = (c + grain - 1) // grain
-        x_bytes = batch_bytes(h * width, c, bits)
-        out_bytes = batch_bytes(oh * ow, o, 8 * element_bytes(out_format))
-        psum_bytes = batch_bytes(oh * ow, o, 8 * element_bytes(psum_format))
-        size = batch * out_bytes
-        clash = overlap(out, size, x, batch * x_bytes)
-        clash = clash or overlap(out, size, w, batch_bytes(ky * kx * o, c, bits))
-        needed = _conv_bytes(words, extra, oh, ow, o, ky, kx, sy, sx, dy, dx)
-        fits = needed + size <= available
+    def conv(problem: int) -> int:
+        _describe(problem)
+        batch, size = load_word(problem, word.BATCH), _all_results(problem)
+        weights = batch_bytes(
+            load_word(problem, word.TAPS) * load_word(problem, word.N), load_word(problem, word.C), bits
+        )
+        needed = _bands_bytes(grain, extra, problem)
+        fits = needed + size <= load_word(problem, word.WORK_BYTES)
         if not fits:
-            needed = FIXED + panel_bytes(ky * kx, words, extra, o) + gathered_bytes(words)
-        target = scratch + needed if clash else out
+            needed = _small_bytes(grain, extra, problem)
+        spare = load_word(problem, word.WORK) + needed
+        choose_result(problem, size, batch * image_bytes(problem, bits), weights, spare)
         for i in range(batch):
-            clear_gap(target + i * out_bytes, oh * ow, o, element_bytes(out_format))
+            clear_gap(problem, i)
         if fits:
-            images(
-                x,
-                w,
-                target,
-                psum,
-                scratch,
-                batch,
-                x_bytes,
-                out_bytes,
-                psum_bytes,
-                h,
-                width,
-                c,
-                oh,
-                ow,
-                o,
-                ky,
-                kx,
-                sy,
-                sx,
-                top,
-                left,
-                dy,
-                dx,
-                out_format,
-                psum_format,
-                options,
-            )
+            images(problem)
         else:
-            small(
-                x,
-                w,
-                target,
-                psum,
-                scratch,
-                batch,
-                x_bytes,
-                out_bytes,
-                psum_bytes,
-                h,
-                width,
-                c,
-                oh,
-                ow,
-                o,
-                ky,
-                kx,
-                sy,
-                sx,
-                top,
-                left,
-                dy,
-                dx,
-                out_format,
-                psum_format,
-                options,
-            )
-        if clash:
-            copy(out, target, size)
+            gathered(problem)
+        deliver(problem, size)
         return 0
 
     return conv
 
 
-def _make_images(arithmetic: Arithmetic) -> Function:
+def _make_images(arithmetic: MatrixArithmetic) -> Callable[[int], None]:
     """All images, band after band; the weights are widened once.
 
     With a single band each panel is widened when it is needed: it is still in the cache then.
@@ -195,154 +118,79 @@ def _make_images(arithmetic: Arithmetic) -> Function:
     band, widen_panel = _make_band(arithmetic), arithmetic.panel
     grain, extra = arithmetic.grain, arithmetic.extra
 
-    def images(
-        x: int,
-        w: int,
-        out: int,
-        psum: int,
-        scratch: int,
-        batch: int,
-        x_bytes: int,
-        out_bytes: int,
-        psum_bytes: int,
-        h: int,
-        width: int,
-        c: int,
-        oh: int,
-        ow: int,
-        o: int,
-        ky: int,
-        kx: int,
-        sy: int,
-        sx: int,
-        top: int,
-        left: int,
-        dy: int,
-        dx: int,
-        out_format: int,
-        psum_format: int,
-        options: int,
-    ) -> None:
-        weights, words = scratch + FIXED, (c + grain - 1) // grain
-        rows = weights + panel_bytes(ky * kx, words, extra, o)
-        step = band_rows(oh, 4 * extent(ow, sx, kx, dx) * words, ky, sy, dy)
+    def images(problem: int) -> None:
+        batch, oh = load_word(problem, word.BATCH), load_word(problem, word.OH)
+        words, w = steps(load_word(problem, word.K), grain), load_word(problem, word.B)
+        row = 4 * width_of_rows(problem) * words
+        ky, sy, dy = load_word(problem, word.KY), load_word(problem, word.SY), load_word(problem, word.DY)
+        step = band_rows(oh, row, ky, sy, dy)
         if batch > 1 or step < oh:
-            for p in range(planes(o)):
-                to = weights + 4 * p * BLOCK * (ky * kx * words + extra)
-                widen_panel(w, to, scratch + PLANE, ky * kx, o, c, p, options)
+            panel = load_word(problem, word.WORK) + FIXED
+            for p in range(planes(load_word(problem, word.N))):
+                widen_panel(
+                    w, panel + 4 * p * BLOCK * (load_word(problem, word.TAPS) * words + extra), p, problem
+                )
             w = 0
         for i in range(batch):
             for first in range(0, oh, step):
-                band(
-                    x + i * x_bytes,
-                    w,
-                    weights,
-                    rows,
-                    out + i * out_bytes,
-                    psum + i * psum_bytes,
-                    scratch,
-                    h,
-                    width,
-                    c,
-                    first,
-                    min(step, oh - first),
-                    oh,
-                    ow,
-                    o,
-                    ky,
-                    kx,
-                    sy,
-                    sx,
-                    top,
-                    left,
-                    dy,
-                    dx,
-                    out_format,
-                    psum_format,
-                    options,
-                )
+                band(i, first, min(step, oh - first), w, problem)
 
     return images
 
 
-def _make_band(arithmetic: Arithmetic) -> Function:
-    """Result rows ``first`` .. ``first + count - 1`` of one image; w is 0 when all panels are widened."""
-    start, finish, fetch, taps = (
-        arithmetic.start,
-        arithmetic.finish,
-        make_fetch(arithmetic),
-        _make_taps(arithmetic),
-    )
-    widen_panel, grain, extra = arithmetic.panel, arithmetic.grain, arithmetic.extra
+def _make_band(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int], None]:
+    """Result rows ``first`` .. ``first + count - 1`` of image ``i``; w is 0 when all panels are widened."""
+    fetch, results = make_fetch(arithmetic), _make_results(arithmetic)
+    widen_panel, bits, grain, extra = arithmetic.panel, arithmetic.bits, arithmetic.grain, arithmetic.extra
 
-    def band(
-        x: int,
-        w: int,
-        weights: int,
-        rows: int,
-        out: int,
-        psum: int,
-        scratch: int,
-        h: int,
-        width: int,
-        c: int,
-        first: int,
-        count: int,
-        oh: int,
-        ow: int,
-        o: int,
-        ky: int,
-        kx: int,
-        sy: int,
-        sx: int,
-        top: int,
-        left: int,
-        dy: int,
-        dx: int,
-        out_format: int,
-        psum_format: int,
-        options: int,
-    ) -> None:
-        high, wide = extent(count, sy, ky, dy), extent(ow, sx, kx, dx)
-        fetch(x, rows, h, width, c, first * sy - top, high, -left, wide, options)
-        sums, steps = scratch + SUMS, ky * kx * ((c + grain - 1) // grain)
-        for p in range(planes(o)):
-            columns, panel = panel_width(o, p), weights
+    def band(i: int, first: int, count: int, w: int, problem: int) -> None:
+        sy, n = load_word(problem, word.SY), load_word(problem, word.N)
+        words = load_word(problem, word.TAPS) * steps(load_word(problem, word.K), grain)
+        weights = load_word(problem, word.WORK) + FIXED
+        rows = weights + panel_bytes(words + extra, n)
+        x = load_word(problem, word.A) + i * image_bytes(problem, bits)
+        high = extent(count, sy, load_word(problem, word.KY), load_word(problem, word.DY))
+        fetch(x, rows, first * sy - load_word(problem, word.TOP), high, problem)
+        for p in range(planes(n)):
+            panel = weights
             if w != 0:
-                widen_panel(w, panel, scratch + PLANE, ky * kx, o, c, p, options)
+                widen_panel(w, panel, p, problem)
             else:
-                panel += 4 * p * BLOCK * (steps + extra)
-            begin = panel + 4 * steps * columns
-            for position in range(0, count * ow, GROUP):
-                group, at = min(GROUP, count * ow - position), first * ow + position
-                positions(scratch, group, position, ow, sy * wide, sx)
-                start(sums, group, columns, psum, psum_format, oh * ow, at, o, p, begin, 0, options)
-                taps(scratch, group, rows, high, wide, c, panel, columns, sums, ky, kx, dy, dx)
-                finish(sums, group, columns, out, out_format, oh * ow, at, o, p, options)
+                panel += 4 * p * BLOCK * (words + extra)
+            results(i, first, count, p, panel, rows, problem)
 
     return band
 
 
-def _make_taps(arithmetic: Arithmetic) -> Function:
-    """All products of a group; ky outer, then kx, then input channels; one call per kernel row if it can."""
+def _make_results(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int, int, int], None]:
+    """One plane of a band, whose input is at ``rows``."""
+    start, finish, taps, grain = arithmetic.start, arithmetic.finish, _make_taps(arithmetic), arithmetic.grain
+
+    def results(i: int, first: int, count: int, p: int, panel: int, rows: int, problem: int) -> None:
+        group, columns = load_word(problem, word.WORK), panel_width(load_word(problem, word.N), p)
+        out, psum = result_at(problem, i), psum_at(problem, i)
+        ow, sy, sx = load_word(problem, word.OW), load_word(problem, word.SY), load_word(problem, word.SX)
+        high = extent(count, sy, load_word(problem, word.KY), load_word(problem, word.DY))
+        words = load_word(problem, word.TAPS) * steps(load_word(problem, word.K), grain)
+        down = sy * width_of_rows(problem)
+        for position in range(0, count * ow, GROUP):
+            here, at = min(GROUP, count * ow - position), first * ow + position
+            positions(group, here, position, ow, down, sx)
+            start(group, here, psum, at, p, panel + 4 * words * columns, problem)
+            taps(group, here, rows, high, panel, columns, problem)
+            finish(group, here, out, at, p, problem)
+
+    return results
+
+
+def _make_taps(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int, int, int], None]:
+    """All products of a group; ky outer, then kx, then input channels; one call per window row if it can."""
     multiply, grain, block = arithmetic.multiply, arithmetic.grain, arithmetic.block
 
-    def taps(
-        index: int,
-        group: int,
-        rows: int,
-        high: int,
-        wide: int,
-        c: int,
-        panel: int,
-        columns: int,
-        sums: int,
-        ky: int,
-        kx: int,
-        dy: int,
-        dx: int,
-    ) -> None:
-        words = (c + grain - 1) // grain
+    def taps(group: int, count: int, rows: int, high: int, panel: int, columns: int, problem: int) -> None:
+        words, wide = steps(load_word(problem, word.K), grain), width_of_rows(problem)
+        ky, kx = load_word(problem, word.KY), load_word(problem, word.KX)
+        dy, dx = load_word(problem, word.DY), load_word(problem, word.DX)
         merged = kx if words <= block and dx == 1 else 1
         for y in range(ky):
             for x in range(0, kx, merged):
@@ -350,6 +198,6 @@ def _make_taps(arithmetic: Arithmetic) -> Function:
                     pitch = min(block, words - q * block)
                     of = rows + 4 * (q * block * high * wide + (y * dy * wide + x * dx) * pitch)
                     weights = panel + 4 * ((y * kx + x) * words + q * block) * columns
-                    multiply(index, group, pitch, of, 1, weights, columns, sums, merged * pitch)
+                    multiply(group, count, pitch, of, 1, weights, columns, merged * pitch)
 
     return taps

@@ -6,21 +6,34 @@ channel has sums over ky, kx in ascending order. INT8 numbers become 32-bit inte
 
 from __future__ import annotations
 
-from emulator.native.primitives.memory import view_i64
+from collections.abc import Callable
+
+from emulator.kernels.ne.sums.channels import Channels
+from emulator.native.primitives.memory import load_word, view_i64
 from emulator.native.primitives.tile import TAP_LANES, TAP_ROWS
 from tx8isa.families.aligned import tensor
 from tx8isa.numbers.layouts import batch_bytes
+from tx8isa.numbers.limits import LARGEST_KERNEL
 
-from .arithmetic import Function
-from .channels import Channels
-from .elements import BLOCK, clear_gap, copy, element_bytes, lanes, overlap, panel_width, planes, stored
+from . import problem as word
+from .elements import BLOCK, element_bytes, lanes, panel_width, planes, stored
 from .groups import FIXED as GROUPS
 from .groups import GROUP, SLACK, SUMS
-from .image import band_rows, extent, make_rectangle, positions
+from .image import band_rows, extent, make_image_row, positions
+from .problem import (
+    choose_result,
+    clear_gap,
+    deliver,
+    image_bytes,
+    psum_at,
+    result_at,
+    result_bytes,
+    set_product,
+)
 
 RECTANGLE_BYTES = 32 << 20
 """Input of one block; a single result of the largest window takes half of it."""
-MAX_TAPS = 255 * 255
+MAX_TAPS = LARGEST_KERNEL * LARGEST_KERNEL
 OFFSETS = GROUPS
 WEIGHTS = OFFSETS + 8 * MAX_TAPS
 INPUT = WEIGHTS + 4 * MAX_TAPS * BLOCK + SLACK
@@ -28,7 +41,7 @@ FIXED = INPUT + RECTANGLE_BYTES + SLACK
 
 
 def depthwise_scratch_bytes(batch: int, oh: int, ow: int, c: int, out_format: int) -> int:
-    """Bytes of scratch a depthwise convolution needs."""
+    """Bytes of working memory a depthwise convolution needs."""
     return FIXED + tensor(8 * element_bytes(out_format), batch, oh, ow, c)
 
 
@@ -40,207 +53,125 @@ def block_columns(ow: int, ky: int, kx: int, sx: int) -> int:
     return columns
 
 
-def make_depthwise(channels: Channels) -> Function:
-    """Depthwise convolution of one input format, on addresses and integers.
+def make_depthwise(channels: Channels) -> Callable[[int], int]:
+    """Depthwise convolution of one input format: ``depthwise(problem) -> 0``.
 
-    ``depthwise(x, w, out, psum, scratch, batch, h, width, c, oh, ow, ky, kx, sy, sx, top, left, out_format,
-    psum_format, options)``: as in ``conv``; w is [ky, kx, c] as one Cx volume.
+    As ``conv``; B is [KY, KX, C] as one Cx volume.
     """
-    plane, bits = _make_plane(channels), channels.arithmetic.bits
+    weights, blocks, bits = _make_weights(channels), _make_blocks(channels), channels.arithmetic.bits
 
-    def depthwise(
-        x: int,
-        w: int,
-        out: int,
-        psum: int,
-        scratch: int,
-        batch: int,
-        h: int,
-        width: int,
-        c: int,
-        oh: int,
-        ow: int,
-        ky: int,
-        kx: int,
-        sy: int,
-        sx: int,
-        top: int,
-        left: int,
-        out_format: int,
-        psum_format: int,
-        options: int,
-    ) -> int:
-        x_bytes = batch_bytes(h * width, c, bits)
-        out_bytes = batch_bytes(oh * ow, c, 8 * element_bytes(out_format))
-        psum_bytes = batch_bytes(oh * ow, c, 8 * element_bytes(psum_format))
-        size = batch * out_bytes
-        clash = overlap(out, size, x, batch * x_bytes) or overlap(out, size, w, batch_bytes(ky * kx, c, bits))
-        target = scratch + FIXED if clash else out
+    def depthwise(problem: int) -> int:
+        batch, c = load_word(problem, word.BATCH), load_word(problem, word.C)
+        taps = load_word(problem, word.KY) * load_word(problem, word.KX)
+        set_product(problem, load_word(problem, word.OH) * load_word(problem, word.OW), 1, c, taps)
+        size = batch * result_bytes(problem, word.OUT_FORMAT)
+        spare = load_word(problem, word.WORK) + FIXED
+        choose_result(problem, size, batch * image_bytes(problem, bits), batch_bytes(taps, c, bits), spare)
         for i in range(batch):
-            clear_gap(target + i * out_bytes, oh * ow, c, element_bytes(out_format))
+            clear_gap(problem, i)
             for p in range(planes(c)):
-                plane(
-                    x + i * x_bytes,
-                    w,
-                    target + i * out_bytes,
-                    psum + i * psum_bytes,
-                    scratch,
-                    h,
-                    width,
-                    c,
-                    p,
-                    oh,
-                    ow,
-                    ky,
-                    kx,
-                    sy,
-                    sx,
-                    top,
-                    left,
-                    out_format,
-                    psum_format,
-                    options,
-                )
-        if clash:
-            copy(out, target, size)
+                weights(p, problem)
+                blocks(i, p, problem)
+        deliver(problem, size)
         return 0
 
     return depthwise
 
 
-def _make_plane(channels: Channels) -> Function:
-    """64 channels of one image, block after block of the result."""
-    rectangle, block = make_rectangle(channels.arithmetic), _make_block(channels)
-    weights, begin = channels.weights, channels.begin
-    lanes_of_plane, size = channels.block, channels.arithmetic.bits // 8
+def _make_weights(channels: Channels) -> Callable[[int, int], None]:
+    """The weights of plane ``p`` as words [taps, panel width], and the start values of its columns."""
+    widen, begin = channels.weights, channels.begin
+    whole_lanes, size = channels.block, channels.arithmetic.bits // 8
 
-    def plane(
-        x: int,
-        w: int,
-        out: int,
-        psum: int,
-        scratch: int,
-        h: int,
-        width: int,
-        c: int,
-        p: int,
-        oh: int,
-        ow: int,
-        ky: int,
-        kx: int,
-        sy: int,
-        sx: int,
-        top: int,
-        left: int,
-        out_format: int,
-        psum_format: int,
-        options: int,
-    ) -> None:
-        whole, lane, kept = p * BLOCK // lanes_of_plane, p * BLOCK % lanes_of_plane, lanes(c, p)
-        pitch, columns = stored(c, whole, lanes_of_plane), panel_width(c, p)
-        of = size * (whole * lanes_of_plane * ky * kx + lane)
-        for t in range(ky * kx):
-            weights(w + of + size * t * pitch, pitch, scratch + WEIGHTS + 4 * t * columns, kept, 1, options)
-        begin(scratch + WEIGHTS + 4 * ky * kx * columns, columns, kept, p * BLOCK, options)
-        x += size * (whole * lanes_of_plane * h * width + lane)
+    def weights(p: int, problem: int) -> None:
+        c, taps = load_word(problem, word.C), load_word(problem, word.TAPS)
+        whole, lane, kept = p * BLOCK // whole_lanes, p * BLOCK % whole_lanes, lanes(c, p)
+        pitch, columns = stored(c, whole, whole_lanes), panel_width(c, p)
+        w = load_word(problem, word.B) + size * (whole * whole_lanes * taps + lane)
+        target = load_word(problem, word.WORK) + WEIGHTS
+        for t in range(taps):
+            widen(w + size * t * pitch, pitch, target + 4 * t * columns, kept, 1, problem)
+        begin(target + 4 * taps * columns, columns, kept, p * BLOCK, problem)
+
+    return weights
+
+
+def _make_blocks(channels: Channels) -> Callable[[int, int, int], None]:
+    """64 channels of image ``i``, block after block of the result."""
+    fetch, block = _make_fetch(channels), _make_block(channels)
+
+    def blocks(i: int, p: int, problem: int) -> None:
+        oh, ow = load_word(problem, word.OH), load_word(problem, word.OW)
+        ky, kx = load_word(problem, word.KY), load_word(problem, word.KX)
+        sy, sx = load_word(problem, word.SY), load_word(problem, word.SX)
         right = block_columns(ow, ky, kx, sx)
         for column in range(0, ow, right):
             across = min(right, ow - column)
             wide = extent(across, sx, kx, 1)
-            down = band_rows(oh, 4 * kept * wide, ky, sy, 1)
+            down = band_rows(oh, 4 * lanes(load_word(problem, word.C), p) * wide, ky, sy, 1)
             for row in range(0, oh, down):
                 count = min(down, oh - row)
-                high = extent(count, sy, ky, 1)
-                rectangle(
-                    x,
-                    pitch,
-                    scratch + INPUT,
-                    kept,
-                    h,
-                    width,
-                    row * sy - top,
-                    high,
-                    column * sx - left,
-                    wide,
-                    options,
-                )
-                block(
-                    scratch,
-                    out,
-                    psum,
-                    count,
-                    across,
-                    row,
-                    column,
-                    wide,
-                    kept,
-                    columns,
-                    c,
-                    p,
-                    oh,
-                    ow,
-                    ky,
-                    kx,
-                    sy,
-                    sx,
-                    out_format,
-                    psum_format,
-                    options,
-                )
+                fetch(i, p, row, column, extent(count, sy, ky, 1), wide, problem)
+                block(i, p, row, column, count, across, problem)
 
-    return plane
+    return blocks
 
 
-def _make_block(channels: Channels) -> Function:
-    """A block of results, row after row when it is not as wide as the result."""
-    start, finish, taps = channels.arithmetic.start, channels.arithmetic.finish, channels.taps
+def _make_fetch(channels: Channels) -> Callable[[int, int, int, int, int, int, int], None]:
+    """The input, ``high`` by ``wide``, of the results from (row, column) on."""
+    image_row, bits = make_image_row(channels.arithmetic), channels.arithmetic.bits
+    whole_lanes = channels.block
 
-    def block(
-        scratch: int,
-        out: int,
-        psum: int,
-        count: int,
-        across: int,
-        row: int,
-        column: int,
-        wide: int,
-        kept: int,
-        columns: int,
-        c: int,
-        p: int,
-        oh: int,
-        ow: int,
-        ky: int,
-        kx: int,
-        sy: int,
-        sx: int,
-        out_format: int,
-        psum_format: int,
-        options: int,
-    ) -> None:
-        offsets, sums, begin = view_i64(scratch + OFFSETS, ky * kx), scratch + SUMS, scratch + WEIGHTS
-        for t in range(ky * kx):
+    def fetch(i: int, p: int, row: int, column: int, high: int, wide: int, problem: int) -> None:
+        c, whole, lane = load_word(problem, word.C), p * BLOCK // whole_lanes, p * BLOCK % whole_lanes
+        first = whole * whole_lanes * load_word(problem, word.H) * load_word(problem, word.W) + lane
+        x = load_word(problem, word.A) + i * image_bytes(problem, bits) + bits // 8 * first
+        top = row * load_word(problem, word.SY) - load_word(problem, word.TOP)
+        left = column * load_word(problem, word.SX) - load_word(problem, word.LEFT)
+        kept, pitch = lanes(c, p), stored(c, whole, whole_lanes)
+        target = load_word(problem, word.WORK) + INPUT
+        for r in range(high):
+            image_row(x, pitch, target + 4 * r * wide * kept, kept, top + r, left, wide, problem)
+
+    return fetch
+
+
+def _make_block(channels: Channels) -> Callable[[int, int, int, int, int, int, int], None]:
+    """``count`` by ``across`` results, row after row when the block is not as wide as the result."""
+    group = _make_group(channels)
+
+    def block(i: int, p: int, row: int, column: int, count: int, across: int, problem: int) -> None:
+        ow, kx, taps = load_word(problem, word.OW), load_word(problem, word.KX), load_word(problem, word.TAPS)
+        wide, kept = extent(across, load_word(problem, word.SX), kx, 1), lanes(load_word(problem, word.C), p)
+        work = load_word(problem, word.WORK)
+        down, right = load_word(problem, word.SY) * wide * kept, load_word(problem, word.SX) * kept
+        offsets = view_i64(work + OFFSETS, taps)
+        for t in range(taps):
             offsets[t] = (t // kx * wide + t % kx) * kept
-        begin += 4 * ky * kx * columns
         run = count * across if across == ow else across
         for first in range(0, count * across, run):
             for position in range(first, first + run, GROUP):
-                group = min(GROUP, first + run - position)
+                here = min(GROUP, first + run - position)
+                positions(work, here, position, across, down, right)
                 at = (row + position // across) * ow + column + position % across
-                positions(scratch, group, position, across, sy * wide * kept, sx * kept)
-                start(sums, group, columns, psum, psum_format, oh * ow, at, c, p, begin, 0, options)
-                for j in range(0, columns, TAP_LANES):
-                    for r in range(0, group, TAP_ROWS):
-                        taps(
-                            scratch + 8 * r,
-                            scratch + INPUT + 4 * j,
-                            scratch + OFFSETS,
-                            scratch + WEIGHTS + 4 * j,
-                            columns,
-                            sums + 4 * (r * columns + j),
-                            columns,
-                            ky * kx,
-                        )
-                finish(sums, group, columns, out, out_format, oh * ow, at, c, p, options)
+                group(i, p, at, here, problem)
 
     return block
+
+
+def _make_group(channels: Channels) -> Callable[[int, int, int, int, int], None]:
+    """``count`` results from number ``first`` on, whose places in the input are in the index."""
+    start, finish, taps = channels.arithmetic.start, channels.arithmetic.finish, channels.taps
+
+    def group(i: int, p: int, first: int, count: int, problem: int) -> None:
+        work, number = load_word(problem, word.WORK), load_word(problem, word.TAPS)
+        columns, weights, x = panel_width(load_word(problem, word.C), p), work + WEIGHTS, work + INPUT
+        start(work, count, psum_at(problem, i), first, p, weights + 4 * number * columns, problem)
+        for j in range(0, columns, TAP_LANES):
+            for r in range(0, count, TAP_ROWS):
+                sums = work + SUMS + 4 * (r * columns + j)
+                index, offsets = work + 8 * r, work + OFFSETS
+                taps(index, x + 4 * j, offsets, weights + 4 * j, columns, sums, columns, number)
+        finish(work, count, result_at(problem, i), first, p, problem)
+
+    return group

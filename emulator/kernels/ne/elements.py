@@ -15,18 +15,20 @@ from emulator.native.primitives.float32 import (
     fp16_to_f32,
     tf32_to_f32,
 )
-from emulator.native.primitives.memory import view_f32, view_u8, view_u16, view_u32
+from emulator.native.primitives.memory import view_f32, view_u16, view_u32
 from tx8isa.numbers.formats import Format
-from tx8isa.numbers.layouts import batch_bytes, block_channels, full_blocks, tail_width, used_bytes
+from tx8isa.numbers.layouts import BLOCK_CHANNELS, INT8_BLOCK_CHANNELS, full_blocks, tail_width
 from tx8isa.numbers.primitives import u64
+
+from .arithmetic import Rows
 
 Run = Callable[[int, int, int], None]
 """(source address, target address, elements)."""
 
-BLOCK = 64
+BLOCK = BLOCK_CHANNELS
 """Channels of a panel, and of a whole plane of every format but INT8."""
 
-INT8_BLOCK = block_channels(8)
+INT8_BLOCK = INT8_BLOCK_CHANNELS
 """Channels of a whole plane of INT8."""
 
 _WIDEN: dict[Format, tuple[Any, Any]] = {
@@ -55,14 +57,11 @@ def make_widen(fmt: Format) -> Run:
     return widen
 
 
-def make_widen_rows(fmt: Format) -> Callable[[int, int, int, int, int, int], None]:
-    """Rows of stored elements to binary32: ``(source, its pitch, target, lanes to keep, rows, options)``.
-
-    The kept lanes of the rows follow one another without gaps.
-    """
+def make_widen_rows(fmt: Format) -> Rows:
+    """Rows of stored elements to binary32; the kept lanes of the rows follow one another without gaps."""
     widen, (view, convert) = make_widen(fmt), _WIDEN[fmt]
 
-    def rows(source: int, pitch: int, target: int, kept: int, count: int, options: int) -> None:
+    def rows(source: int, pitch: int, target: int, kept: int, count: int, problem: int) -> None:
         if kept == pitch:
             widen(source, target, count * pitch)
         else:
@@ -84,25 +83,6 @@ def make_narrow(fmt: Format) -> Run:
             stored[i] = convert(wide[i])
 
     return narrow
-
-
-def clear(target: int, size: int) -> None:
-    """Zero ``size`` bytes."""
-    view = view_u8(target, size)
-    for i in range(u64(size)):
-        view[i] = 0
-
-
-def copy(target: int, source: int, size: int) -> None:
-    """Copy ``size`` bytes between ranges that are apart."""
-    to, of = view_u8(target, size), view_u8(source, size)
-    for i in range(u64(size)):
-        to[i] = of[i]
-
-
-def overlap(a: int, a_bytes: int, b: int, b_bytes: int) -> bool:
-    """Whether two ranges share a byte."""
-    return a < b + b_bytes and b < a + a_bytes
 
 
 def planes(channels: int) -> int:
@@ -140,9 +120,3 @@ def element_bytes(fmt: int) -> int:
     if fmt == Format.INT8:
         return 1
     return 2 if fmt == Format.FP16 or fmt == Format.BF16 else 4
-
-
-def clear_gap(out: int, rows: int, channels: int, size: int) -> None:
-    """Zero what lies between the last row of an aligned matrix and the next 256-byte line."""
-    used = used_bytes(rows, channels, 8 * size)
-    clear(out + used, batch_bytes(rows, channels, 8 * size) - used)

@@ -1,14 +1,20 @@
 """Convolution for shapes whose input with its borders does not fit the scratch.
 
-A window spread over thousands of padding rows is legal and nobody's speed matters there: the inputs of a
+A window spread over thousands of padding rows is legal, and no program needs it to be fast: the inputs of a
 group of results are collected for one tap at a time. The sums are those of ``conv``, term by term.
 """
 
 from __future__ import annotations
 
-from .arithmetic import Arithmetic, Function
+from collections.abc import Callable
+
+from emulator.native.primitives.memory import load_word
+
+from . import problem as word
+from .arithmetic import MatrixArithmetic, steps
 from .elements import panel_width, planes, stored
-from .groups import FIXED, GROUP, PLANE, SLACK, SUMS, count_up
+from .groups import FIXED, GROUP, SLACK, count_up
+from .problem import image_bytes, psum_at, result_at
 
 
 def gathered_bytes(words: int) -> int:
@@ -16,175 +22,79 @@ def gathered_bytes(words: int) -> int:
     return 4 * GROUP * words + SLACK
 
 
-def make_gathered(arithmetic: Arithmetic) -> Function:
-    """All images; arguments as for those of ``conv``."""
-    group, widen_panel = _make_group(arithmetic), arithmetic.panel
+def make_gathered(arithmetic: MatrixArithmetic) -> Callable[[int], None]:
+    """All images of a problem, one panel of weights after another."""
+    results, widen_panel = _make_results(arithmetic), arithmetic.panel
 
-    def gathered(
-        x: int,
-        w: int,
-        out: int,
-        psum: int,
-        scratch: int,
-        batch: int,
-        x_bytes: int,
-        out_bytes: int,
-        psum_bytes: int,
-        h: int,
-        width: int,
-        c: int,
-        oh: int,
-        ow: int,
-        o: int,
-        ky: int,
-        kx: int,
-        sy: int,
-        sx: int,
-        top: int,
-        left: int,
-        dy: int,
-        dx: int,
-        out_format: int,
-        psum_format: int,
-        options: int,
-    ) -> None:
-        for p in range(planes(o)):
-            widen_panel(w, scratch + FIXED, scratch + PLANE, ky * kx, o, c, p, options)
-            for i in range(batch):
-                for at in range(0, oh * ow, GROUP):
-                    group(
-                        x + i * x_bytes,
-                        out + i * out_bytes,
-                        psum + i * psum_bytes,
-                        scratch,
-                        h,
-                        width,
-                        c,
-                        oh,
-                        ow,
-                        o,
-                        p,
-                        at,
-                        ky,
-                        kx,
-                        sy,
-                        sx,
-                        top,
-                        left,
-                        dy,
-                        dx,
-                        out_format,
-                        psum_format,
-                        options,
-                    )
+    def gathered(problem: int) -> None:
+        m, panel = load_word(problem, word.M), load_word(problem, word.WORK) + FIXED
+        for p in range(planes(load_word(problem, word.N))):
+            widen_panel(load_word(problem, word.B), panel, p, problem)
+            for i in range(load_word(problem, word.BATCH)):
+                for first in range(0, m, GROUP):
+                    results(i, first, p, problem)
 
     return gathered
 
 
-def _make_group(arithmetic: Arithmetic) -> Function:
-    """The results from number ``at`` on of one image, 64 channels; the panel lies behind what is fixed."""
-    start, finish, tap, grain = arithmetic.start, arithmetic.finish, _make_tap(arithmetic), arithmetic.grain
+def _make_results(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int], None]:
+    """The results from number ``first`` on of image ``i``, plane ``p``; its panel is at ``FIXED``."""
+    start, finish, add_tap = arithmetic.start, arithmetic.finish, _make_tap(arithmetic)
+    grain, bits = arithmetic.grain, arithmetic.bits
 
-    def group(
-        x: int,
-        out: int,
-        psum: int,
-        scratch: int,
-        h: int,
-        width: int,
-        c: int,
-        oh: int,
-        ow: int,
-        o: int,
-        p: int,
-        at: int,
-        ky: int,
-        kx: int,
-        sy: int,
-        sx: int,
-        top: int,
-        left: int,
-        dy: int,
-        dx: int,
-        out_format: int,
-        psum_format: int,
-        options: int,
-    ) -> None:
-        panel, sums, words = scratch + FIXED, scratch + SUMS, (c + grain - 1) // grain
-        count, columns = min(GROUP, oh * ow - at), panel_width(o, p)
-        begin = panel + 4 * ky * kx * words * columns
+    def results(i: int, first: int, p: int, problem: int) -> None:
+        group, taps = load_word(problem, word.WORK), load_word(problem, word.TAPS)
+        words, x = steps(load_word(problem, word.K), grain), load_word(problem, word.A)
+        columns = panel_width(load_word(problem, word.N), p)
+        count = min(GROUP, load_word(problem, word.M) - first)
+        panel = group + FIXED
+        begin = panel + 4 * taps * words * columns
         rows = begin + 4 * columns + SLACK
-        start(sums, count, columns, psum, psum_format, oh * ow, at, o, p, begin, 0, options)
-        for t in range(ky * kx):
-            weights = panel + 4 * t * words * columns
-            tap(
-                x,
-                rows,
-                scratch,
-                count,
-                at,
-                h,
-                width,
-                c,
-                ow,
-                sy,
-                sx,
-                t // kx * dy - top,
-                t % kx * dx - left,
-                weights,
-                columns,
-                options,
-            )
-        finish(sums, count, columns, out, out_format, oh * ow, at, o, p, options)
+        start(group, count, psum_at(problem, i), first, p, begin, problem)
+        x += i * image_bytes(problem, bits)
+        for tap in range(taps):
+            add_tap(x, rows, count, first, tap, panel + 4 * tap * words * columns, columns, problem)
+        finish(group, count, result_at(problem, i), first, p, problem)
 
-    return group
+    return results
 
 
-def _make_tap(arithmetic: Arithmetic) -> Function:
+def _make_tap(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int, int, int, int], None]:
     """The products of one tap for ``count`` results from number ``first`` on."""
-    multiply, widen, fill = arithmetic.multiply, arithmetic.rows, arithmetic.fill
-    grain, block, size = arithmetic.grain, arithmetic.block, arithmetic.bits // 8
+    multiply, collect = arithmetic.multiply, _make_collect(arithmetic)
+    grain, block = arithmetic.grain, arithmetic.block
 
-    def tap(
-        x: int,
-        rows: int,
-        scratch: int,
-        count: int,
-        first: int,
-        h: int,
-        width: int,
-        c: int,
-        ow: int,
-        sy: int,
-        sx: int,
-        y0: int,
-        x0: int,
-        weights: int,
-        columns: int,
-        options: int,
+    def add_tap(
+        x: int, rows: int, count: int, first: int, tap: int, weights: int, columns: int, problem: int
     ) -> None:
-        words = (c + grain - 1) // grain
-        count_up(scratch, count)
+        group, words = load_word(problem, word.WORK), steps(load_word(problem, word.K), grain)
+        count_up(group, count)
         for q in range((words + block - 1) // block):
-            kept, pitch = min(block, words - q * block), stored(c, q, block * grain)
-            for r in range(count):
-                iy, ix = (first + r) // ow * sy + y0, (first + r) % ow * sx + x0
-                to = rows + 4 * r * kept
-                if iy >= 0 and iy < h and ix >= 0 and ix < width:
-                    of = q * block * grain * h * width + (iy * width + ix) * pitch
-                    widen(x + size * of, pitch, to, kept, 1, options)
-                else:
-                    fill(to, kept, options)
-            multiply(
-                scratch,
-                count,
-                kept,
-                rows,
-                1,
-                weights + 4 * q * block * columns,
-                columns,
-                scratch + SUMS,
-                kept,
-            )
+            kept = min(block, words - q * block)
+            collect(x, rows, count, first, tap, q, problem)
+            multiply(group, count, kept, rows, 1, weights + 4 * q * block * columns, columns, kept)
 
-    return tap
+    return add_tap
+
+
+def _make_collect(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int, int, int], None]:
+    """The inputs of one tap, plane ``q`` of the channels: [count, words of the plane]."""
+    widen, fill, size = arithmetic.rows, arithmetic.fill, arithmetic.bits // 8
+    grain, block = arithmetic.grain, arithmetic.block
+
+    def collect(x: int, rows: int, count: int, first: int, tap: int, q: int, problem: int) -> None:
+        c, h, width = load_word(problem, word.C), load_word(problem, word.H), load_word(problem, word.W)
+        ow, sy, sx = load_word(problem, word.OW), load_word(problem, word.SY), load_word(problem, word.SX)
+        kx = load_word(problem, word.KX)
+        y0 = tap // kx * load_word(problem, word.DY) - load_word(problem, word.TOP)
+        x0 = tap % kx * load_word(problem, word.DX) - load_word(problem, word.LEFT)
+        kept, pitch = min(block, steps(c, grain) - q * block), stored(c, q, block * grain)
+        for r in range(count):
+            iy, ix, to = (first + r) // ow * sy + y0, (first + r) % ow * sx + x0, rows + 4 * r * kept
+            if iy >= 0 and iy < h and ix >= 0 and ix < width:
+                of = q * block * grain * h * width + (iy * width + ix) * pitch
+                widen(x + size * of, pitch, to, kept, 1, problem)
+            else:
+                fill(to, kept, problem)
+
+    return collect

@@ -7,234 +7,155 @@ are made, never the order of the sums in one. INT8 sums are exact modulo 2**32.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from emulator.native.primitives.memory import load_word, store_word
 from tx8isa.families.aligned import matrices
 from tx8isa.numbers.layouts import batch_bytes
 
-from .arithmetic import Arithmetic, Function
-from .elements import (
-    BLOCK,
-    clear_gap,
-    copy,
-    element_bytes,
-    overlap,
-    panel_columns,
-    panel_width,
-    planes,
-    stored,
-)
-from .groups import EDGE, FIXED, GROUP, PLANE, SLACK, SUMS, count_up
+from . import problem as word
+from .arithmetic import MatrixArithmetic, steps
+from .elements import BLOCK, element_bytes, panel_width, planes, stored
+from .groups import FIXED, GROUP, count_up, panel_bytes
+from .problem import choose_result, clear_gap, deliver, psum_at, result_at, result_bytes
 
-Group = Function
+Rows = Callable[[int, int, int, int, int], None]
+"""(a, target, first, count, problem): the numbers of a group of rows of the result."""
 
 
 def gemm_scratch_bytes(
-    arithmetic: Arithmetic, m: int, k: int, n: int, lb: int, rb: int, out_format: int
+    arithmetic: MatrixArithmetic, m: int, k: int, n: int, lb: int, rb: int, out_format: int
 ) -> int:
-    """Bytes of scratch a GEMM needs: panels of B, a group of A, results that overlap an input."""
-    steps = arithmetic.steps(k)
-    group, result = (
-        4 * GROUP * (steps + arithmetic.block),
-        matrices(8 * element_bytes(out_format), max(lb, rb), m, n),
-    )
-    return FIXED + _panel_bytes(steps + arithmetic.extra, n) + group + result
+    """Bytes of working memory a GEMM needs: panels of B, a group of A, results that overlap an input."""
+    words = arithmetic.steps(k)
+    group = 4 * GROUP * (words + arithmetic.block)
+    result = matrices(8 * element_bytes(out_format), max(lb, rb), m, n)
+    return FIXED + panel_bytes(words + arithmetic.extra, n) + group + result
 
 
-def _panel_bytes(rows: int, columns: int) -> int:
-    """Scratch that the panels of a [rows, columns] matrix take."""
-    return 4 * rows * panel_columns(columns) + SLACK
+def make_gemm(arithmetic: MatrixArithmetic) -> Callable[[int], int]:
+    """GEMM of one input format: ``gemm(problem) -> 0``.
 
-
-def make_gemm(arithmetic: Arithmetic) -> Function:
-    """GEMM of one input format, on addresses and integers.
-
-    ``gemm(a, b, out, psum, scratch, m, k, n, lt, rt, lb, rb, out_format, psum_format, options)``: A is
-    [m, k], with lt [k, m]; B is [n, k], with rt [k, n]; lb and rb matrices of them, equal or one of them 1.
-    ``psum_format`` is -1 without partial sums, which are where the results go or apart from them. All results
-    are written, zeros in the padding lanes and up to the next 256-byte line. Returns 0.
+    All results are written, zeros in the padding lanes and up to the next 256-byte line.
     """
-    batch, bits = _make_batch(arithmetic), arithmetic.bits
-    panels_of = _make_panels(arithmetic)
+    matrix, panels_of, bits = _make_matrix(arithmetic), _make_panels(arithmetic), arithmetic.bits
     grain, block, extra = arithmetic.grain, arithmetic.block, arithmetic.extra
 
-    def gemm(
-        a: int,
-        b: int,
-        out: int,
-        psum: int,
-        scratch: int,
-        m: int,
-        k: int,
-        n: int,
-        lt: int,
-        rt: int,
-        lb: int,
-        rb: int,
-        out_format: int,
-        psum_format: int,
-        options: int,
-    ) -> int:
-        panels, steps = scratch + FIXED, (k + grain - 1) // grain
-        a_bytes = batch_bytes(k, m, bits) if lt else batch_bytes(m, k, bits)
-        b_bytes = batch_bytes(k, n, bits) if rt else batch_bytes(n, k, bits)
-        out_bytes = batch_bytes(m, n, 8 * element_bytes(out_format))
-        psum_bytes = batch_bytes(m, n, 8 * element_bytes(psum_format))
-        batches, target = max(lb, rb), out
-        size = batches * out_bytes
-        clash = overlap(out, size, a, lb * a_bytes) or overlap(out, size, b, rb * b_bytes)
-        rows = panels + _panel_bytes(steps + extra, n)
-        if clash:
-            target = rows + 4 * GROUP * (steps + block)
-        for i in range(batches):
+    def gemm(problem: int) -> int:
+        store_word(problem, word.TAPS, 1)
+        m, k, n = load_word(problem, word.M), load_word(problem, word.K), load_word(problem, word.N)
+        lb, rb = load_word(problem, word.LB), load_word(problem, word.RB)
+        a_bytes = batch_bytes(k, m, bits) if load_word(problem, word.LT) else batch_bytes(m, k, bits)
+        b_bytes = batch_bytes(k, n, bits) if load_word(problem, word.RT) else batch_bytes(n, k, bits)
+        panels, words = load_word(problem, word.WORK) + FIXED, steps(k, grain)
+        rows = panels + panel_bytes(words + extra, n)
+        size = max(lb, rb) * result_bytes(problem, word.OUT_FORMAT)
+        choose_result(problem, size, lb * a_bytes, rb * b_bytes, rows + 4 * GROUP * (words + block))
+        for i in range(max(lb, rb)):
             if i < rb:
-                panels_of(b + i * b_bytes, panels, scratch + PLANE, k, n, rt, options)
-            left = a + (i if lb > 1 else 0) * a_bytes
-            batch(
-                left,
-                panels,
-                rows,
-                target + i * out_bytes,
-                psum + i * psum_bytes,
-                scratch,
-                m,
-                k,
-                n,
-                lt,
-                out_format,
-                psum_format,
-                options,
-            )
-        if clash:
-            copy(out, target, size)
+                panels_of(load_word(problem, word.B) + i * b_bytes, panels, problem)
+            a = load_word(problem, word.A) + (i if lb > 1 else 0) * a_bytes
+            matrix(a, panels, rows, i, problem)
+        deliver(problem, size)
         return 0
 
     return gemm
 
 
-def _make_panels(arithmetic: Arithmetic) -> Function:
-    """All panels of one B; panel ``p`` starts ``p * 64 * its rows`` words behind the first."""
+def _make_panels(arithmetic: MatrixArithmetic) -> Callable[[int, int, int], None]:
+    """All panels of one B; panel ``p`` starts ``p * 64 * its rows`` words after the first."""
     direct, transposed = arithmetic.direct_panel, arithmetic.panel
     grain, extra = arithmetic.grain, arithmetic.extra
 
-    def panels(source: int, target: int, plane: int, k: int, n: int, rt: int, options: int) -> None:
-        rows = (k + grain - 1) // grain + extra
-        for p in range(planes(n)):
+    def panels(source: int, target: int, problem: int) -> None:
+        rows = steps(load_word(problem, word.K), grain) + extra
+        for p in range(planes(load_word(problem, word.N))):
             to = target + 4 * p * BLOCK * rows
-            if rt:
-                direct(source, to, plane, k, n, p, options)
+            if load_word(problem, word.RT):
+                direct(source, to, p, problem)
             else:
-                transposed(source, to, plane, 1, n, k, p, options)
+                transposed(source, to, p, problem)
 
     return panels
 
 
-def _make_batch(arithmetic: Arithmetic) -> Function:
-    """One matrix product, group after group of result rows."""
+def _make_matrix(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int], None]:
+    """Matrix ``i`` of the result, group after group of its rows; the numbers of A go to ``rows``."""
     start, finish, product = arithmetic.start, arithmetic.finish, _make_product(arithmetic)
     upright, transposed = _make_rows(arithmetic), _make_columns(arithmetic)
     grain, extra = arithmetic.grain, arithmetic.extra
 
-    def batch(
-        a: int,
-        panels: int,
-        rows: int,
-        out: int,
-        psum: int,
-        scratch: int,
-        m: int,
-        k: int,
-        n: int,
-        lt: int,
-        out_format: int,
-        psum_format: int,
-        options: int,
-    ) -> None:
-        c, steps = scratch + SUMS, (k + grain - 1) // grain
-        clear_gap(out, m, n, element_bytes(out_format))
+    def matrix(a: int, panels: int, rows: int, i: int, problem: int) -> None:
+        m, n, lt = load_word(problem, word.M), load_word(problem, word.N), load_word(problem, word.LT)
+        group, words = load_word(problem, word.WORK), steps(load_word(problem, word.K), grain)
+        out, psum = result_at(problem, i), psum_at(problem, i)
+        clear_gap(problem, i)
         first = 0
         while first < m:
             count = min(m - first, BLOCK if lt else GROUP)
             if lt:
-                transposed(a, rows, scratch, m, k, first, count, options)
+                transposed(a, rows, first, count, problem)
             else:
-                upright(a, rows, scratch, m, k, first, count, options)
+                upright(a, rows, first, count, problem)
             for p in range(planes(n)):
-                width, panel = panel_width(n, p), panels + 4 * p * BLOCK * (steps + extra)
-                start(
-                    c,
-                    count,
-                    width,
-                    psum,
-                    psum_format,
-                    m,
-                    first,
-                    n,
-                    p,
-                    panel + 4 * steps * width,
-                    scratch + EDGE,
-                    options,
-                )
-                product(scratch, count, rows, panel, width, m, k, lt, first)
-                finish(c, count, width, out, out_format, m, first, n, p, options)
+                width, panel = panel_width(n, p), panels + 4 * p * BLOCK * (words + extra)
+                start(group, count, psum, first, p, panel + 4 * words * width, problem)
+                product(group, count, rows, panel, width, first, problem)
+                finish(group, count, out, first, p, problem)
             first += count
 
-    return batch
+    return matrix
 
 
-def _make_product(arithmetic: Arithmetic) -> Function:
+def _make_product(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int, int, int], None]:
     """All products of a group and a panel."""
     multiply, pitch = arithmetic.multiply, arithmetic.column_pitch
     grain, block = arithmetic.grain, arithmetic.block
 
-    def product(
-        scratch: int, count: int, rows: int, panel: int, width: int, m: int, k: int, lt: int, first: int
-    ) -> None:
-        c, steps = scratch + SUMS, (k + grain - 1) // grain
-        if lt:
-            multiply(scratch, count, 1, rows, pitch(m, first // BLOCK), panel, width, c, steps)
+    def product(group: int, count: int, rows: int, panel: int, width: int, first: int, problem: int) -> None:
+        k = load_word(problem, word.K)
+        words = steps(k, grain)
+        if load_word(problem, word.LT):
+            ka = pitch(load_word(problem, word.M), first // BLOCK)
+            multiply(group, count, 1, rows, ka, panel, width, words)
         else:
-            for q in range((steps + block - 1) // block):
-                of, of_panel = rows + 4 * q * block * count, panel + 4 * q * block * width
+            for q in range((words + block - 1) // block):
+                a, of_panel = rows + 4 * q * block * count, panel + 4 * q * block * width
                 lda = stored(k, q, block * grain) // grain
-                multiply(scratch, count, lda, of, 1, of_panel, width, c, min(block, steps - q * block))
+                multiply(group, count, lda, a, 1, of_panel, width, min(block, words - q * block))
 
     return product
 
 
-def _make_rows(arithmetic: Arithmetic) -> Group:
+def _make_rows(arithmetic: MatrixArithmetic) -> Rows:
     """A group of rows of A [m, k]: plane after plane, the rows of a plane one after another."""
     widen, edge, size = arithmetic.rows, arithmetic.edge, arithmetic.bits // 8
     grain, block = arithmetic.grain, arithmetic.block
 
-    def group(
-        a: int, target: int, scratch: int, m: int, k: int, first: int, count: int, options: int
-    ) -> None:
-        count_up(scratch, count)
-        steps = (k + grain - 1) // grain
-        for q in range((steps + block - 1) // block):
+    def rows(a: int, target: int, first: int, count: int, problem: int) -> None:
+        group, m, k = load_word(problem, word.WORK), load_word(problem, word.M), load_word(problem, word.K)
+        count_up(group, count)
+        words = steps(k, grain)
+        for q in range((words + block - 1) // block):
             pitch, to = stored(k, q, block * grain), target + 4 * q * block * count
             of = a + size * (q * block * grain * m + first * pitch)
-            widen(of, pitch, to, pitch // grain, count, options)
-            words = min(block, steps - q * block)
-            edge(scratch + EDGE, scratch, count, pitch // grain, to, 1, words, k, q * block, options)
+            widen(of, pitch, to, pitch // grain, count, problem)
+            kept = min(block, words - q * block)
+            edge(group, count, pitch // grain, to, 1, kept, q * block, problem)
 
-    return group
+    return rows
 
 
-def _make_columns(arithmetic: Arithmetic) -> Group:
+def _make_columns(arithmetic: MatrixArithmetic) -> Rows:
     """A group of columns of A [k, m]: at most 64."""
-    columns, edge, pitch, grain = (
-        arithmetic.columns,
-        arithmetic.edge,
-        arithmetic.column_pitch,
-        arithmetic.grain,
-    )
+    columns, edge, grain = arithmetic.columns, arithmetic.edge, arithmetic.grain
+    pitch = arithmetic.column_pitch
 
-    def group(
-        a: int, target: int, scratch: int, m: int, k: int, first: int, count: int, options: int
-    ) -> None:
-        count_up(scratch, count)
-        chunk, steps = first // BLOCK, (k + grain - 1) // grain
-        columns(a, target, scratch + PLANE, k, m, chunk, options)
-        edge(scratch + EDGE, scratch, count, 1, target, pitch(m, chunk), steps, k, 0, options)
+    def rows(a: int, target: int, first: int, count: int, problem: int) -> None:
+        group, p = load_word(problem, word.WORK), first // BLOCK
+        count_up(group, count)
+        columns(a, target, p, problem)
+        ka, words = pitch(load_word(problem, word.M), p), steps(load_word(problem, word.K), grain)
+        edge(group, count, 1, target, ka, words, 0, problem)
 
-    return group
+    return rows

@@ -1,19 +1,19 @@
-"""A group of result rows and the tiles that add to it.
+"""A group of result rows, the tiles that add to it, and where both are in working memory.
 
-A group is at most ``GROUP`` rows of one panel, held as 32-bit words in scratch: row ``r`` starts
-``r * width`` words behind the first. Tiles work on whole steps of ``ROWS`` rows; the surplus rows of a
-group's last tile repeat its last position, so the index and the group have room for ``GROUP + ROWS`` rows.
+A group is at most ``GROUP`` rows of one panel: an index with one int64 for each row, where the row's numbers
+of A are, and ``SUMS`` bytes after it the sums as 32-bit words: row ``r`` starts ``r * width`` words after the
+first. Tiles work on whole steps of ``ROWS`` rows; the surplus rows of a group's last tile repeat its last
+position, so the index and the sums have room for ``GROUP + ROWS`` rows.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from emulator.native.primitives.memory import view_i64
 from emulator.native.primitives.tile import Tile
 from emulator.native.target import has_feature
 
-from .elements import BLOCK
+from .arithmetic import Multiply
+from .elements import BLOCK, panel_columns
 
 GROUP = 256
 """Rows whose sums stay in the second-level cache while a panel's rows stay in the first."""
@@ -29,57 +29,62 @@ EDGE_BYTES = 4 * (GROUP + ROWS + 2) * EDGE_LANES
 PLANE_BYTES = 4 * (BLOCK + 1) * BLOCK
 """Working memory of the transposing conversion: one plane of 64 rows, and what the last tile reads beyond."""
 
+# Distances in bytes from the index of the group, which is at the beginning of working memory.
 SUMS = INDEX_BYTES
 EDGE = SUMS + GROUP_BYTES + 8 * EDGE_LANES
 PLANE = SUMS + GROUP_BYTES + EDGE_BYTES
-FIXED = PLANE + PLANE_BYTES
-"""Where these lie in the scratch; what depends on shapes comes behind."""
+FIXED = PLANE + PLANE_BYTES  # from here on, the sizes depend on shapes
 
 SLACK = 4 * 16 * BLOCK
-"""Behind panels and images: a transposed tile writes 16 rows, and loads take 16 lanes, there or not."""
+"""After panels and images: a transposed tile writes 16 rows, and loads take 16 lanes, there or not."""
 
-Multiply = Callable[[int, int, int, int, int, int, int, int, int], None]
+
+def panel_bytes(rows: int, channels: int) -> int:
+    """Scratch that the panels of a matrix of ``rows`` words take."""
+    return 4 * rows * panel_columns(channels) + SLACK
 
 
 def make_multiply_wide(tiles: dict[tuple[int, int], Tile]) -> Multiply:
-    """Add ``k`` words to a group: tiles of 4 rows and all columns of the panel (AVX-512).
+    """Add ``words`` words to a group: tiles of 4 rows and all columns of the panel (AVX-512).
 
-    A row that is left alone behind the last of them has a tile of its own.
+    A row that is left alone after the last of them has a tile of its own.
     """
     one, t64, t48, t32, t16 = tiles[1, 64], tiles[4, 64], tiles[4, 48], tiles[4, 32], tiles[4, 16]
 
     def multiply(
-        index: int, rows: int, lda: int, a: int, ka: int, b: int, width: int, c: int, k: int
+        group: int, rows: int, lda: int, a: int, ka: int, panel: int, width: int, words: int
     ) -> None:
         for r in range(0, rows, 4):
-            at, to = index + 8 * r, c + 4 * r * width
+            at, to = group + 8 * r, group + SUMS + 4 * r * width
             if width == 64 and rows - r == 1:
-                one(at, lda, a, ka, b, width, to, width, k)
+                one(at, lda, a, ka, panel, width, to, width, words)
             elif width == 64:
-                t64(at, lda, a, ka, b, width, to, width, k)
+                t64(at, lda, a, ka, panel, width, to, width, words)
             elif width == 48:
-                t48(at, lda, a, ka, b, width, to, width, k)
+                t48(at, lda, a, ka, panel, width, to, width, words)
             elif width == 32:
-                t32(at, lda, a, ka, b, width, to, width, k)
+                t32(at, lda, a, ka, panel, width, to, width, words)
             else:
-                t16(at, lda, a, ka, b, width, to, width, k)
+                t16(at, lda, a, ka, panel, width, to, width, words)
 
     return multiply
 
 
 def make_multiply_narrow(tiles: dict[tuple[int, int], Tile]) -> Multiply:
-    """Add ``k`` words to a group: tiles of 6 rows and 16 columns (sixteen 256-bit registers)."""
+    """Add ``words`` words to a group: tiles of 6 rows and 16 columns (sixteen 256-bit registers)."""
     one, t16 = tiles[1, 64], tiles[6, 16]
 
     def multiply(
-        index: int, rows: int, lda: int, a: int, ka: int, b: int, width: int, c: int, k: int
+        group: int, rows: int, lda: int, a: int, ka: int, panel: int, width: int, words: int
     ) -> None:
+        sums = group + SUMS
         if width == 64 and rows == 1:
-            one(index, lda, a, ka, b, width, c, width, k)
+            one(group, lda, a, ka, panel, width, sums, width, words)
             return
         for j in range(0, width, 16):
             for r in range(0, rows, 6):
-                t16(index + 8 * r, lda, a, ka, b + 4 * j, width, c + 4 * (r * width + j), width, k)
+                to = sums + 4 * (r * width + j)
+                t16(group + 8 * r, lda, a, ka, panel + 4 * j, width, to, width, words)
 
     return multiply
 
@@ -90,7 +95,7 @@ def make_multiply(tiles: dict[tuple[int, int], Tile]) -> Multiply:
 
 
 def repeat_last(index: int, rows: int) -> None:
-    """Fill the index behind its last row, for the surplus rows of the last tile."""
+    """Fill the index after its last row, for the surplus rows of the last tile."""
     view = view_i64(index, rows + ROWS)
     for r in range(rows, rows + ROWS):
         view[r] = view[rows - 1]

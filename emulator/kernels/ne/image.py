@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from emulator.native.primitives.memory import view_i64
+from collections.abc import Callable
 
-from .arithmetic import Arithmetic, Function
+from emulator.native.primitives.memory import load_word, view_i64
+
+from . import problem as word
+from .arithmetic import MatrixArithmetic, steps
 from .elements import stored
 from .groups import repeat_last
 
@@ -17,81 +20,75 @@ def extent(results: int, stride: int, taps: int, dilation: int) -> int:
     return (results - 1) * stride + (taps - 1) * dilation + 1
 
 
+def width_of_rows(problem: int) -> int:
+    """Input columns that a row of results reaches over."""
+    return extent(
+        load_word(problem, word.OW),
+        load_word(problem, word.SX),
+        load_word(problem, word.KX),
+        load_word(problem, word.DX),
+    )
+
+
 def band_rows(oh: int, row_bytes: int, ky: int, sy: int, dy: int) -> int:
     """Result rows of a band: as many as the input of fits ``BAND_BYTES``, at least one."""
     rows = (BAND_BYTES // row_bytes - (ky - 1) * dy - 1) // sy + 1
     return max(1, min(oh, rows))
 
 
-def positions(index: int, group: int, position: int, ow: int, down: int, right: int) -> None:
+def positions(index: int, count: int, position: int, ow: int, down: int, right: int) -> None:
     """Where the results from number ``position`` of a band on start in its rectangle."""
-    view = view_i64(index, group)
+    view = view_i64(index, count)
     row, column = position // ow, position % ow
-    for r in range(group):
+    for r in range(count):
         view[r] = row * down + column * right
         column += 1
         if column == ow:
             row, column = row + 1, 0
-    repeat_last(index, group)
+    repeat_last(index, count)
 
 
-def make_rectangle(arithmetic: Arithmetic) -> Function:
-    """Numbers of a rectangle that may reach beyond the image, ``kept`` words a position.
+def make_image_row(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int, int, int, int], None]:
+    """One row of a rectangle, which may reach beyond the image.
 
-    ``(source, stored lanes of a position, target, kept, h, width, top, high, left, wide, options)``:
-    ``source`` is the first lane of the plane's first position.
+    ``(source, stored lanes of a position, target, words kept of each, y, left, wide, problem)``: row ``y`` of
+    the image from column ``left`` on, ``wide`` columns; ``source`` is the first lane of the plane's first
+    position.
     """
     widen, fill, size = arithmetic.rows, arithmetic.fill, arithmetic.bits // 8
 
-    def rectangle(
-        source: int,
-        pitch: int,
-        target: int,
-        kept: int,
-        h: int,
-        width: int,
-        top: int,
-        high: int,
-        left: int,
-        wide: int,
-        options: int,
+    def image_row(
+        source: int, pitch: int, target: int, kept: int, y: int, left: int, wide: int, problem: int
     ) -> None:
+        width = load_word(problem, word.W)
         before = min(max(0, -left), wide)
         inside = max(0, min(left + wide, width) - max(left, 0))
-        for row in range(high):
-            to = target + 4 * row * wide * kept
-            if top + row < 0 or top + row >= h or inside == 0:
-                fill(to, wide * kept, options)
-            else:
-                of = ((top + row) * width + max(left, 0)) * pitch
-                fill(to, before * kept, options)
-                widen(source + size * of, pitch, to + 4 * before * kept, kept, inside, options)
-                fill(to + 4 * (before + inside) * kept, (wide - before - inside) * kept, options)
+        if y < 0 or y >= load_word(problem, word.H) or inside == 0:
+            fill(target, wide * kept, problem)
+        else:
+            of, to = (y * width + max(left, 0)) * pitch, target + 4 * before * kept
+            fill(target, before * kept, problem)
+            widen(source + size * of, pitch, to, kept, inside, problem)
+            fill(to + 4 * inside * kept, (wide - before - inside) * kept, problem)
 
-    return rectangle
+    return image_row
 
 
-def make_fetch(arithmetic: Arithmetic) -> Function:
-    """The rectangle of all channels, plane after plane."""
-    rectangle = make_rectangle(arithmetic)
-    grain, block, size = arithmetic.grain, arithmetic.block, arithmetic.bits // 8
+def make_fetch(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int], None]:
+    """Rows of an image with their borders, all channels, plane after plane.
 
-    def fetch(
-        x: int,
-        target: int,
-        h: int,
-        width: int,
-        c: int,
-        top: int,
-        high: int,
-        left: int,
-        wide: int,
-        options: int,
-    ) -> None:
-        words = (c + grain - 1) // grain
+    ``(x, target, top, high, problem)``: ``high`` rows from ``top`` on, as wide as a row of results needs.
+    """
+    image_row, size = make_image_row(arithmetic), arithmetic.bits // 8
+    grain, block = arithmetic.grain, arithmetic.block
+
+    def fetch(x: int, target: int, top: int, high: int, problem: int) -> None:
+        c, plane = load_word(problem, word.C), load_word(problem, word.H) * load_word(problem, word.W)
+        left, wide, words = -load_word(problem, word.LEFT), width_of_rows(problem), steps(c, grain)
         for q in range((words + block - 1) // block):
-            of, to = x + size * q * block * grain * h * width, target + 4 * q * block * high * wide
-            kept = min(block, words - q * block)
-            rectangle(of, stored(c, q, block * grain), to, kept, h, width, top, high, left, wide, options)
+            of, to = x + size * q * block * grain * plane, target + 4 * q * block * high * wide
+            kept, pitch = min(block, words - q * block), stored(c, q, block * grain)
+            for row in range(high):
+                image_row(of, pitch, to + 4 * row * wide * kept, kept, top + row, left, wide, problem)
 
     return fetch

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from emulator.kernels.ne.sums.channels import make_channels
 from emulator.kernels.ne.sums.floats import make_float
 from emulator.kernels.ne.sums.integers import make_integer
 from emulator.memory.state import SCRATCH, SCRATCH_BYTES, SIZE, SPM
-from emulator.native.primitives.memory import copy_bytes, view_i64
+from emulator.native.primitives.memory import copy_bytes, load_word, store_word, view_i64
 from tx8isa.numbers.formats import Format
+from tx8isa.numbers.limits import LANE_BITS, LANE_MASK
+from tx8isa.numbers.primitives import s64
 from tx8isa.records.meaning import Convolution, Direction, Matrix
 from tx8isa.records.record import Instruction
 
-from . import options as o
-from .arithmetic import Arithmetic, Function
+from . import problem as word
+from .arithmetic import MatrixArithmetic
 from .backward import make_backward
-from .channels import make_channels
 from .conv import make_conv
 from .depthwise import make_depthwise
 from .gemm import make_gemm
 
 Kernel = Callable[[int, int], int]
+Compute = Callable[[int], int]
+"""(problem) -> 0."""
 
 
 def make_kernel(instruction: Instruction, fmt: Format | None, post: bool = False) -> Kernel:
@@ -35,17 +39,76 @@ def make_kernel(instruction: Instruction, fmt: Format | None, post: bool = False
         if meaning.direction is Direction.FORWARD:
             return _make_conv(instruction, make_conv(make_arithmetic(fmt, post)))
         if meaning.direction is Direction.DEPTHWISE:
-            return _make_depthwise(instruction, make_depthwise(make_channels(fmt, post)))
+            return _make_conv(instruction, make_depthwise(make_channels(fmt, post)))
         return _make_backward(instruction, make_backward(make_float(fmt, False)))
     raise ValueError(f"{instruction.mnemonic} is no instruction of the matrix engine")
 
 
-def make_arithmetic(fmt: Format, post: bool) -> Arithmetic:
+def make_arithmetic(fmt: Format, post: bool) -> MatrixArithmetic:
     """Products and sums of an input format on this processor."""
     return make_integer() if fmt is Format.INT8 else make_float(fmt, post)
 
 
-# --- options ------------------------------------------------------------------------------------------------
+# --- operands -----------------------------------------------------------------------------------------------
+
+
+def _make_operands(instruction: Instruction, right: str) -> Callable[[int, int], int]:
+    """``(fields, state) -> problem``: write addresses and formats to the beginning of the scratch."""
+    a, b, out, psum = (instruction.index(name) for name in ("a", right, "out", "psum"))
+    formats = ("out_format", "psum_format", "inpsum_en")
+    out_format, psum_format, used = (instruction.index(name) for name in formats)
+    operands = len(instruction.operands)
+
+    def write(fields: int, state: int) -> int:
+        f, tile = view_i64(fields, operands), view_i64(state, SIZE)
+        spm, problem = tile[SPM], tile[SCRATCH]
+        words = view_i64(problem, word.WORDS)
+        words[word.A] = spm + f[a]
+        words[word.B] = spm + f[b]
+        words[word.OUT] = spm + f[out]
+        words[word.PSUM] = spm + f[psum]
+        words[word.WORK] = problem + word.PROBLEM_BYTES
+        words[word.WORK_BYTES] = tile[SCRATCH_BYTES] - word.PROBLEM_BYTES
+        words[word.OUT_FORMAT] = f[out_format]
+        words[word.PSUM_FORMAT] = f[psum_format] if f[used] != 0 else word.NO_PSUM
+        return s64(problem)
+
+    return write
+
+
+def _lane(packed: int, lane: int) -> int:
+    """16-bit lane of a packed operand, 0 the highest of four."""
+    return packed >> LANE_BITS * (3 - lane) & LANE_MASK
+
+
+def _make_window(instruction: Instruction) -> Callable[[int, int], None]:
+    """``(fields, problem)``: write images, window and pads; without an operand ``dilation`` it is 1."""
+    names = ("shape", "window", "pad", "unpad")
+    shape, window, pad, unpad = (instruction.index(name) for name in names)
+    operands = [operand.name for operand in instruction.operands]
+    dilation = operands.index("dilation") if "dilation" in operands else -1
+    count = len(operands)
+
+    def write(fields: int, problem: int) -> None:
+        f, words = view_i64(fields, count), view_i64(problem, word.WORDS)
+        image, taps = s64(f[shape]), s64(f[window])
+        words[word.BATCH] = _lane(image, 0)
+        words[word.H] = _lane(image, 1)
+        words[word.W] = _lane(image, 2)
+        words[word.C] = _lane(image, 3)
+        words[word.KX] = _lane(taps, 0)
+        words[word.KY] = _lane(taps, 1)
+        words[word.SX] = _lane(taps, 2)
+        words[word.SY] = _lane(taps, 3)
+        words[word.TOP] = _lane(f[pad], 0) - _lane(f[unpad], 0) * _lane(taps, 3)
+        words[word.LEFT] = _lane(f[pad], 2) - _lane(f[unpad], 2) * _lane(taps, 2)
+        words[word.DX] = _lane(f[dilation], 2) if dilation >= 0 else 1
+        words[word.DY] = _lane(f[dilation], 3) if dilation >= 0 else 1
+
+    return write
+
+
+# --- what is applied to sums --------------------------------------------------------------------------------
 
 
 def signed_byte(value: int) -> int:
@@ -53,45 +116,46 @@ def signed_byte(value: int) -> int:
     return (value ^ 128) - 128
 
 
-def _make_vector(instruction: Instruction, name: str, enable: str, option: int, at: int) -> Function:
-    """Copy a vector of one number per channel behind the options, so that a result may overlap it."""
+def _make_vector(
+    instruction: Instruction, name: str, enable: str, position: int, at: int
+) -> Callable[[int, int, int, int], None]:
+    """Copy a vector of one number per channel to ``at`` in the problem, so that a result may overlap it."""
     operand, enabled, operands = instruction.index(name), instruction.index(enable), len(instruction.operands)
 
-    def vector(fields: int, spm: int, options: int, size: int) -> None:
-        f, words = view_i64(fields, operands), view_i64(options, o.WORDS)
-        words[option] = 0
+    def vector(fields: int, spm: int, problem: int, size: int) -> None:
+        f = view_i64(fields, operands)
+        store_word(problem, position, 0)
         if f[enabled] != 0:
-            words[option] = options + at
-            copy_bytes(options + at, spm + f[operand], size)
+            store_word(problem, position, problem + at)
+            copy_bytes(problem + at, spm + f[operand], size)
 
     return vector
 
 
-def _make_options(instruction: Instruction) -> Function:
-    """``(fields, spm, target, channels)``: write the options; so many channels has the result."""
-    bias = _make_vector(instruction, "bias", "bias_en", o.BIAS, o.BIAS_AT)
-    above = _make_vector(instruction, "scale_p", "scale_en", o.SCALE_P, o.SCALE_P_AT)
-    below = _make_vector(instruction, "scale_n", "scale_en", o.SCALE_N, o.SCALE_N_AT)
+def _make_options(instruction: Instruction) -> Callable[[int, int, int, int], None]:
+    """``(fields, state, problem, channels)``: write what is applied to sums of so many channels."""
+    bias = _make_vector(instruction, "bias", "bias_en", word.BIAS, word.BIAS_AT)
+    above = _make_vector(instruction, "scale_p", "scale_en", word.SCALE_P, word.SCALE_P_AT)
+    below = _make_vector(instruction, "scale_n", "scale_en", word.SCALE_N, word.SCALE_N_AT)
     names = [operand.name for operand in instruction.operands]
-    known = {"relu": o.RELU, "lrelu": o.LRELU, "q1": o.Q1, "q0": o.Q0}
-    zeros = {"zp_a": o.ZERO_A, "zp_b": o.ZERO_B, "zp_out": o.ZERO_OUT}
-    relu, lrelu, q1, q0 = (names.index(name) for name in known)
+    relu, lrelu, q1, q0, fmt = (names.index(name) for name in ("relu", "lrelu", "q1", "q0", "format"))
+    zeros = ("zp_a", "zp_b", "zp_out")
     zero_a, zero_b, zero_out = (names.index(name) if name in names else -1 for name in zeros)
-    fmt, operands = names.index("format"), len(names)
+    operands = len(names)
 
-    def write(fields: int, spm: int, target: int, channels: int) -> None:
-        f, words = view_i64(fields, operands), view_i64(target, o.WORDS)
+    def write(fields: int, state: int, problem: int, channels: int) -> None:
+        f, words, spm = view_i64(fields, operands), view_i64(problem, word.WORDS), load_word(state, SPM)
         scale = 2 if f[fmt] == Format.INT8 else 4
-        bias(fields, spm, target, 4 * channels)
-        above(fields, spm, target, scale * channels)
-        below(fields, spm, target, scale * channels)
-        words[o.RELU] = f[relu]
-        words[o.LRELU] = f[lrelu]
-        words[o.Q1] = f[q1]
-        words[o.Q0] = f[q0]
-        words[o.ZERO_A] = signed_byte(f[zero_a])
-        words[o.ZERO_B] = signed_byte(f[zero_b]) if zero_b >= 0 else 0
-        words[o.ZERO_OUT] = signed_byte(f[zero_out]) if zero_out >= 0 else 0
+        bias(fields, spm, problem, 4 * channels)
+        above(fields, spm, problem, scale * channels)
+        below(fields, spm, problem, scale * channels)
+        words[word.RELU] = f[relu]
+        words[word.LRELU] = f[lrelu]
+        words[word.Q1] = f[q1]
+        words[word.Q0] = f[q0]
+        words[word.ZERO_A] = signed_byte(f[zero_a])
+        words[word.ZERO_B] = signed_byte(f[zero_b]) if zero_b >= 0 else 0
+        words[word.ZERO_OUT] = signed_byte(f[zero_out]) if zero_out >= 0 else 0
 
     return write
 
@@ -99,120 +163,41 @@ def _make_options(instruction: Instruction) -> Function:
 # --- instructions -------------------------------------------------------------------------------------------
 
 
-def _make_gemm(instruction: Instruction, gemm: Function) -> Kernel:
-    names = ("a", "b", "out", "psum", "m", "k", "n", "lt", "rt", "lb", "rb", "out_format", "psum_format")
-    at = tuple(instruction.index(name) for name in names)
-    a, b, out, psum, m, k, n, lt, rt, lb, rb, out_format, psum_format = at
-    used, operands = instruction.index("inpsum_en"), len(instruction.operands)
-    options = _make_options(instruction)
+def _make_gemm(instruction: Instruction, gemm: Compute) -> Kernel:
+    names = ("m", "k", "n", "lt", "rt", "lb", "rb")
+    m, k, n, lt, rt, lb, rb = (instruction.index(name) for name in names)
+    write, options = _make_operands(instruction, "b"), _make_options(instruction)
+    operands = len(instruction.operands)
 
     def kernel(fields: int, state: int) -> int:
-        f, words = view_i64(fields, operands), view_i64(state, SIZE)
-        spm, scratch = words[SPM], words[SCRATCH]
-        options(fields, spm, scratch, f[n])
-        done: int = gemm(
-            spm + f[a],
-            spm + f[b],
-            spm + f[out],
-            spm + f[psum],
-            scratch + o.OPTIONS_BYTES,
-            f[m],
-            f[k],
-            f[n],
-            f[lt],
-            f[rt],
-            f[lb],
-            f[rb],
-            f[out_format],
-            f[psum_format] if f[used] != 0 else -1,
-            scratch,
-        )
-        return done
+        problem = write(fields, state)
+        f, words = view_i64(fields, operands), view_i64(problem, word.WORDS)
+        words[word.M] = f[m]
+        words[word.K] = f[k]
+        words[word.N] = f[n]
+        words[word.LT] = f[lt]
+        words[word.RT] = f[rt]
+        words[word.LB] = f[lb]
+        words[word.RB] = f[rb]
+        options(fields, state, problem, f[n])
+        return gemm(problem)
 
     return kernel
 
 
-def _lane(word: int, lane: int) -> int:
-    """16-bit lane of a packed operand, 0 the highest of four."""
-    return word >> (48 - 16 * lane) & 0xFFFF
-
-
-def _make_conv(instruction: Instruction, convolve: Function) -> Kernel:
-    names = ("a", "w", "out", "psum", "shape", "dst_shape", "window", "pad", "unpad", "dilation")
-    at = tuple(instruction.index(name) for name in (*names, "out_format", "psum_format", "inpsum_en"))
-    a, w, out, psum, shape, result, window, pad, unpad, dilation, out_format, psum_format, used = at
-    operands, options = len(instruction.operands), _make_options(instruction)
+def _make_conv(instruction: Instruction, convolve: Compute) -> Kernel:
+    """A forward or depthwise convolution: its result is an image."""
+    write, window = _make_operands(instruction, "w"), _make_window(instruction)
+    options, result = _make_options(instruction), instruction.index("dst_shape")
 
     def kernel(fields: int, state: int) -> int:
-        f, words = view_i64(fields, operands), view_i64(state, SIZE)
-        spm, scratch, source, target, taps = words[SPM], words[SCRATCH], f[shape], f[result], f[window]
-        sx, sy, d1, d0 = _lane(taps, 2), _lane(taps, 3), _lane(f[dilation], 3), _lane(f[dilation], 2)
-        options(fields, spm, scratch, _lane(target, 3))
-        done: int = convolve(
-            spm + f[a],
-            spm + f[w],
-            spm + f[out],
-            spm + f[psum],
-            scratch + o.OPTIONS_BYTES,
-            words[SCRATCH_BYTES] - o.OPTIONS_BYTES,
-            _lane(source, 0),
-            _lane(source, 1),
-            _lane(source, 2),
-            _lane(source, 3),
-            _lane(target, 1),
-            _lane(target, 2),
-            _lane(target, 3),
-            _lane(taps, 1),
-            _lane(taps, 0),
-            sy,
-            sx,
-            _lane(f[pad], 0) - _lane(f[unpad], 0) * sy,
-            _lane(f[pad], 2) - _lane(f[unpad], 2) * sx,
-            d1,
-            d0,
-            f[out_format],
-            f[psum_format] if f[used] != 0 else -1,
-            scratch,
-        )
-        return done
-
-    return kernel
-
-
-def _make_depthwise(instruction: Instruction, depthwise: Function) -> Kernel:
-    names = ("a", "w", "out", "psum", "shape", "dst_shape", "window", "pad", "unpad")
-    at = tuple(instruction.index(name) for name in (*names, "out_format", "psum_format", "inpsum_en"))
-    a, w, out, psum, shape, result, window, pad, unpad, out_format, psum_format, used = at
-    operands, options = len(instruction.operands), _make_options(instruction)
-
-    def kernel(fields: int, state: int) -> int:
-        f, words = view_i64(fields, operands), view_i64(state, SIZE)
-        spm, scratch, source, target, taps = words[SPM], words[SCRATCH], f[shape], f[result], f[window]
-        sx, sy = _lane(taps, 2), _lane(taps, 3)
-        options(fields, spm, scratch, _lane(target, 3))
-        done: int = depthwise(
-            spm + f[a],
-            spm + f[w],
-            spm + f[out],
-            spm + f[psum],
-            scratch + o.OPTIONS_BYTES,
-            _lane(source, 0),
-            _lane(source, 1),
-            _lane(source, 2),
-            _lane(source, 3),
-            _lane(target, 1),
-            _lane(target, 2),
-            _lane(taps, 1),
-            _lane(taps, 0),
-            sy,
-            sx,
-            _lane(f[pad], 0) - _lane(f[unpad], 0) * sy,
-            _lane(f[pad], 2) - _lane(f[unpad], 2) * sx,
-            f[out_format],
-            f[psum_format] if f[used] != 0 else -1,
-            scratch,
-        )
-        return done
+        problem, shape = write(fields, state), load_word(fields, result)
+        window(fields, problem)
+        store_word(problem, word.OH, _lane(shape, 1))
+        store_word(problem, word.OW, _lane(shape, 2))
+        store_word(problem, word.MAPS, _lane(shape, 3))
+        options(fields, state, problem, _lane(shape, 3))
+        return convolve(problem)
 
     return kernel
 
@@ -222,44 +207,23 @@ def result_extent(size: int, before: int, after: int, k: int, d: int, s: int, un
     return (size + before + after - (k - 1) * d - 1) // s + 1 - unpads
 
 
-def _make_backward(instruction: Instruction, backward: Function) -> Kernel:
-    names = ("a", "dy", "out", "psum", "shape", "dst_shape", "window", "pad", "unpad", "dilation")
-    at = tuple(instruction.index(name) for name in (*names, "out_format", "psum_format", "inpsum_en"))
-    a, gradient, out, psum, shape, result, window, pad, unpad, dilation, out_format, psum_format, used = at
-    operands = len(instruction.operands)
+def _make_backward(instruction: Instruction, backward: Compute) -> Kernel:
+    """A weight gradient: its result is weights, the shape of the forward result follows from the window."""
+    write, window = _make_operands(instruction, "dy"), _make_window(instruction)
+    result, pad, unpad = (instruction.index(name) for name in ("dst_shape", "pad", "unpad"))
 
     def kernel(fields: int, state: int) -> int:
-        f, words = view_i64(fields, operands), view_i64(state, SIZE)
-        spm, scratch, source, taps, p, u = words[SPM], words[SCRATCH], f[shape], f[window], f[pad], f[unpad]
-        kx, ky, sx, sy = _lane(taps, 0), _lane(taps, 1), _lane(taps, 2), _lane(taps, 3)
-        d1, d0, h, width = _lane(f[dilation], 3), _lane(f[dilation], 2), _lane(source, 1), _lane(source, 2)
-        oh = result_extent(h, _lane(p, 0), _lane(p, 1), ky, d1, sy, _lane(u, 0) + _lane(u, 1))
-        ow = result_extent(width, _lane(p, 2), _lane(p, 3), kx, d0, sx, _lane(u, 2) + _lane(u, 3))
-        done: int = backward(
-            spm + f[a],
-            spm + f[gradient],
-            spm + f[out],
-            spm + f[psum],
-            scratch,
-            _lane(source, 0),
-            h,
-            width,
-            _lane(source, 3),
-            oh,
-            ow,
-            _lane(f[result], 2),
-            ky,
-            kx,
-            sy,
-            sx,
-            _lane(p, 0) - _lane(u, 0) * sy,
-            _lane(p, 2) - _lane(u, 2) * sx,
-            d1,
-            d0,
-            f[out_format],
-            f[psum_format] if f[used] != 0 else -1,
-            scratch,
+        problem, p, u = write(fields, state), load_word(fields, pad), load_word(fields, unpad)
+        window(fields, problem)
+        words = view_i64(problem, word.WORDS)
+        up, left = _lane(u, 0) + _lane(u, 1), _lane(u, 2) + _lane(u, 3)
+        words[word.OH] = result_extent(
+            words[word.H], _lane(p, 0), _lane(p, 1), words[word.KY], words[word.DY], words[word.SY], up
         )
-        return done
+        words[word.OW] = result_extent(
+            words[word.W], _lane(p, 2), _lane(p, 3), words[word.KX], words[word.DX], words[word.SX], left
+        )
+        words[word.MAPS] = _lane(load_word(fields, result), 2)
+        return backward(problem)
 
     return kernel

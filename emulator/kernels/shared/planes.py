@@ -1,17 +1,16 @@
-"""Aligned tensors as the moulds see them: planes of positions times lanes (layouts.py).
-
-Packed shapes are taken apart with ``word >> shift & LANE``.
-"""
+"""Aligned tensors as the kernels see them: planes of positions times lanes (layouts.py)."""
 
 from __future__ import annotations
 
 from emulator.memory.rows import clear, clear_rows
 from tx8isa.numbers.layouts import LINE_BYTES, full_blocks, tail_width
+from tx8isa.numbers.limits import LANE_BITS, LANE_MASK
 
-N, H, W, C = 48, 32, 16, 0
+LANE = LANE_MASK
+"""``word >> shift & LANE`` takes one extent out of a packed shape."""
+
+N, H, W, C = 3 * LANE_BITS, 2 * LANE_BITS, LANE_BITS, 0
 """Position of each extent in a packed nhwc shape; pads and windows have their lanes at the same places."""
-
-LANE = 0xFFFF
 
 
 def planes(channels: int, block: int) -> int:

@@ -52,7 +52,7 @@ def _walk(instruction: Instruction, fmt: Format) -> Kernel:
         h, w, c = shape >> H & LANE, shape >> W & LANE, shape >> C & LANE
         if dims != 0:
             kx, ky = 1 if dims == 2 else w, 1 if dims == 1 else h
-            return windows(source, shape, h // ky, w // kx, kx, ky, s64(1), s64(1), s64(0), s64(0))
+            return windows(source, shape, (h // ky, w // kx), (kx, ky, s64(1), s64(1)), (s64(0), s64(0)))
         seen = 0
         for batch in range(shape >> N & LANE):
             of = source + batch * batch_size(h * w, c, block, size)
@@ -76,39 +76,30 @@ def _pool_walk(instruction: Instruction, fmt: Format) -> Kernel:
     def walk(fields: int, spm: int) -> int:
         words = view_i64(fields, operands)
         result, pad, window = words[result_at], words[pad_at], words[window_at]
-        return windows(
-            spm + words[source_at],
-            words[shape_at],
-            result >> H & LANE,
-            result >> W & LANE,
-            window >> N & LANE,
-            window >> H & LANE,
-            window >> W & LANE,
-            window >> C & LANE,
-            pad >> W & LANE,
-            pad >> N & LANE,
-        )
+        extents = (result >> H & LANE, result >> W & LANE)
+        places = (window >> N & LANE, window >> H & LANE, window >> W & LANE, window >> C & LANE)
+        corner = (pad >> W & LANE, pad >> N & LANE)
+        return windows(spm + words[source_at], words[shape_at], extents, places, corner)
 
     return walk
 
 
 def _windows(fold: Reduction, fmt: Format, outside: bool) -> Callable[..., int]:
-    """All windows of a tensor, ky outer, kx inner; ``outside`` of it are zeros, or nothing."""
+    """All windows of a tensor, ky outer, kx inner; ``outside`` of it are zeros, or nothing.
+
+    ``(source, packed shape, (rows, columns) of the result, (kx, ky, sx, sy), pads (left, top)) -> bits``.
+    """
     add, end, element = _step(fold, fmt), _end(fold, fmt), _place(fmt)
     start, block, size = fold.start, block_channels(fmt.bits), fmt.bits // 8
 
     def windows(
         source: int,
         shape: int,
-        rows: int,
-        columns: int,
-        kx: int,
-        ky: int,
-        sx: int,
-        sy: int,
-        left: int,
-        top: int,
+        extents: tuple[int, int],
+        places: tuple[int, int, int, int],
+        corner: tuple[int, int],
     ) -> int:
+        (rows, columns), (kx, ky, sx, sy), (left, top) = extents, places, corner
         h, w, c = shape >> H & LANE, shape >> W & LANE, shape >> C & LANE
         seen = 0
         for result in range((shape >> N & LANE) * rows * columns * c):

@@ -25,6 +25,8 @@ from tx8isa.numbers.primitives import s64
 from tx8isa.records.record import Instruction
 
 Kernel = Callable[[int, int], int]
+Extents = tuple[int, int, int]
+"""Along h, w and c."""
 
 
 def make_join(instruction: Instruction, fmt: Format) -> Kernel:
@@ -50,8 +52,8 @@ def make_join(instruction: Instruction, fmt: Format) -> Kernel:
         second = apart(second, n * more, target, n * written, memory[SCRATCH] + SECOND)
         for i in range(n):
             to, of, also_of = target + i * written, first + i * read, second + i * more
-            part(to, rows, columns, channels, of, h, w, c, s64(0), s64(0), s64(0))
-            part(to, rows, columns, channels, also_of, more_h, more_w, more_c, from_h, from_w, from_c)
+            part(to, (rows, columns, channels), of, (h, w, c), (s64(0), s64(0), s64(0)))
+            part(to, (rows, columns, channels), also_of, (more_h, more_w, more_c), (from_h, from_w, from_c))
             for b in range(planes(channels, block)):
                 plane, stored = to + b * rows * columns * block * size, stored_lanes(channels, block, b)
                 clear_padding(plane, rows * columns, stored, channels - b * block, size)
@@ -61,28 +63,17 @@ def make_join(instruction: Instruction, fmt: Format) -> Kernel:
     return kernel
 
 
-def _part(fmt: Format) -> Callable[..., None]:
-    """One batch of one source at (from_h, from_w, from_c) of the result.
+def _part(fmt: Format) -> Callable[[int, Extents, int, Extents, Extents], None]:
+    """One batch of one source at (h, w, c) of the result.
 
     The channels of a source plane lie in at most two planes of the result, a run of lanes in each.
     """
     block, size = block_channels(fmt.bits), fmt.bits // 8
 
-    def copy_part(
-        target: int,
-        rows: int,
-        columns: int,
-        channels: int,
-        source: int,
-        h: int,
-        w: int,
-        c: int,
-        from_h: int,
-        from_w: int,
-        from_c: int,
-    ) -> None:
+    def copy_part(target: int, result: Extents, source: int, shape: Extents, place: Extents) -> None:
+        (rows, columns, channels), (h, w, c), (from_h, from_w, from_c) = result, shape, place
         last, done = planes(channels, block) - 1, 0
-        # Rows as wide as the result's lie behind one another: one long row.
+        # Rows as wide as the result's follow one another without a gap: one long row.
         high, long = (1, h * w) if w == columns else (h, w)
         while done < c:
             b, plane = done // block, min((from_c + done) // block, last)

@@ -34,97 +34,88 @@ Kernel = Callable[[int, int], int]
 _LANES = 2048
 """Accumulators at a time: they stay in the first-level cache."""
 _INDICES, _GATHERED, _ZEROS = 4 * _LANES, 8 * _LANES, 12 * _LANES
-"""Behind the accumulators: their indices, elements that were apart, zeros; 4 bytes for each accumulator."""
+"""Bytes from the accumulators to their indices, to elements that were apart, and to zeros."""
 _NARROW = 32
 """Below so many lanes at a position, positions that are not neighbours are gathered first."""
 
 
 def make_pool(instruction: Instruction, fmt: Format) -> Kernel:
     """The kernel of one pooling: a row of accumulators per row of the result."""
-    fold_row, block, size = _row(instruction.meaning, fmt), block_channels(fmt.bits), fmt.bits // 8
-    names = [o.name for o in instruction.operands]
-    target_at, source_at, shape_at, result_at, pad_at, window_at = (
-        names.index(k) for k in ("dst", "src0", "shape", "dst_shape", "pad", "window")
-    )
-    index_at = names.index("dst1") if instruction.meaning.indexed else target_at
-    operands = len(names)
+    fold_plane, block, size = _plane(instruction.meaning, fmt), block_channels(fmt.bits), fmt.bits // 8
+    names = ("dst", "src0", "shape", "dst_shape", "pad", "window")
+    target_at, source_at, shape_at, result_at, pad_at, window_at = map(instruction.index, names)
+    index_at = instruction.index("dst1") if instruction.meaning.indexed else target_at
+    operands = len(instruction.operands)
 
     def kernel(fields: int, state: int) -> int:
         words, memory = view_i64(fields, operands), view_i64(state, SIZE)
         shape, result = words[shape_at], words[result_at]
-        n, h, w, c = shape >> N & LANE, shape >> H & LANE, shape >> W & LANE, shape >> C & LANE
-        rows, columns = result >> H & LANE, result >> W & LANE
-        read, written = batch_size(h * w, c, block, size), batch_size(rows * columns, c, block, size)
+        n, c = shape >> N & LANE, shape >> C & LANE
+        inputs, results = (
+            (shape >> H & LANE) * (shape >> W & LANE),
+            (result >> H & LANE) * (result >> W & LANE),
+        )
+        read, written = batch_size(inputs, c, block, size), batch_size(results, c, block, size)
         target, source = memory[SPM] + words[target_at], memory[SPM] + words[source_at]
-        indices = memory[SPM] + words[index_at] - target
+        indices, spare = memory[SPM] + words[index_at] - target, memory[SCRATCH] + SECOND
         source = apart(source, n * read, target, n * written, memory[SCRATCH])
         source = apart(source, n * read, target + indices, n * written, memory[SCRATCH])
-        clear(memory[SCRATCH] + SECOND + _ZEROS, s64(4 * _LANES))
+        clear(spare + _ZEROS, s64(4 * _LANES))
+        window = (shape, result, words[pad_at], words[window_at])
         for i in range(n):
             for b in range(planes(c, block)):
-                stored, of = stored_lanes(c, block, b), source + i * read + b * h * w * block * size
-                to = target + i * written + b * rows * columns * block * size
-                for row in range(rows):
-                    fold_row(
-                        to + row * columns * stored * size,
-                        indices,
-                        of,
-                        row,
-                        columns,
-                        h,
-                        w,
-                        stored,
-                        words[pad_at],
-                        words[window_at],
-                        memory[SCRATCH] + SECOND,
-                    )
-                clear_padding(to, rows * columns, stored, c - b * block, size)
-                clear_padding(to + indices, rows * columns, stored, c - b * block, size)
-            clear_gap(target + i * written, rows * columns, c, block, size)
-            clear_gap(target + indices + i * written, rows * columns, c, block, size)
+                of = source + i * read + b * inputs * block * size
+                to = target + i * written + b * results * block * size
+                fold_plane(to, indices, of, b, window, spare)
+            clear_gap(target + i * written, results, c, block, size)
+            clear_gap(target + indices + i * written, results, c, block, size)
         return 0
 
     return kernel
 
 
-def _row(meaning: Pool, fmt: Format) -> Callable[..., None]:
-    """One row of the result: fold the rows of lanes of its windows, ky outer, kx inner."""
-    fold, size = make_fold(meaning.fold, fmt), fmt.bits // 8
-    begin, finish, outside, indexed = fold.begin, fold.finish, meaning.outside, meaning.indexed
-    fold_place, view = _place(meaning, fmt), VIEWS[size]
+Window = tuple[int, int, int, int]
+"""The packed operands shape, dst_shape, pad and window."""
+
+
+def _plane(meaning: Pool, fmt: Format) -> Callable[[int, int, int, int, Window, int], None]:
+    """Plane ``b`` of one batch; ``indices`` is the distance of the second result from the first."""
+    fold_row, block, size = _row(meaning, fmt), block_channels(fmt.bits), fmt.bits // 8
+
+    def fold_plane(target: int, indices: int, source: int, b: int, window: Window, spare: int) -> None:
+        shape, result, _, _ = window
+        c, rows, columns = shape >> C & LANE, result >> H & LANE, result >> W & LANE
+        stored = stored_lanes(c, block, b)
+        for row in range(rows):
+            fold_row(target + row * columns * stored * size, indices, source, row, stored, window, spare)
+        clear_padding(target, rows * columns, stored, c - b * block, size)
+        clear_padding(target + indices, rows * columns, stored, c - b * block, size)
+
+    return fold_plane
+
+
+def _row(meaning: Pool, fmt: Format) -> Callable[[int, int, int, int, int, Window, int], None]:
+    """One row of the result, a piece of it at a time."""
+    fold_piece, size, indexed = _piece(meaning, fmt), fmt.bits // 8, meaning.indexed
+    fold, view = make_fold(meaning.fold, fmt), VIEWS[size]
+    begin, finish = fold.begin, fold.finish
 
     def fold_row(
-        target: int,
-        indices: int,
-        plane: int,
-        row: int,
-        columns: int,
-        h: int,
-        w: int,
-        stored: int,
-        pad: int,
-        window: int,
-        spare: int,
+        target: int, indices: int, plane: int, row: int, stored: int, window: Window, spare: int
     ) -> None:
-        """``indices`` is the distance of the second result from the first."""
-        kx, ky, step = window >> N & LANE, window >> H & LANE, window >> W & LANE
-        top, wide = row * (window >> C & LANE) - (pad >> N & LANE), _LANES // stored
+        _, result, _, places = window
+        columns, number, wide = (
+            result >> W & LANE,
+            (places >> N & LANE) * (places >> H & LANE),
+            _LANES // stored,
+        )
         for at in range(0, columns, wide):
             m, to = min(wide, columns - at), target + at * stored * size
             begin(spare, m * stored)
             if indexed:
                 clear(spare + _INDICES, 4 * m * stored)
-            for place in range(kx * ky):
-                y, left = top + place // kx, at * step + place % kx - (pad >> W & LANE)
-                first, end = first_inside(left, step, m), end_inside(left, step, w, m)
-                if y < 0 or y >= h:
-                    first = end = m
-                of = plane + (y * w + left + first * step) * stored * size
-                fold_place(spare, place, of, first * stored, end - first, step, stored)
-                if outside:
-                    fold_place(spare, place, spare + _ZEROS, s64(0), first, s64(1), stored)
-                    fold_place(spare, place, spare + _ZEROS, end * stored, m - end, s64(1), stored)
-            finish(spare, to, s64(1), m * stored, kx * ky)
+            fold_piece(plane, row, at, m, stored, window, spare)
+            finish(spare, to, s64(1), m * stored, number)
             if indexed:
                 found, where = view(to + indices, m * stored), view_u32(spare + _INDICES, m * stored)
                 for i in range(u64(m * stored)):
@@ -133,7 +124,29 @@ def _row(meaning: Pool, fmt: Format) -> Callable[..., None]:
     return fold_row
 
 
-def _place(meaning: Pool, fmt: Format) -> Callable[..., None]:
+def _piece(meaning: Pool, fmt: Format) -> Callable[[int, int, int, int, int, Window, int], None]:
+    """``m`` neighbouring results from column ``at`` on: the lanes of their windows, ky outer, kx inner."""
+    fold_place, outside, size = _place(meaning, fmt), meaning.outside, fmt.bits // 8
+
+    def fold_piece(plane: int, row: int, at: int, m: int, stored: int, window: Window, spare: int) -> None:
+        shape, _, pad, places = window
+        h, w, kx, step = shape >> H & LANE, shape >> W & LANE, places >> N & LANE, places >> W & LANE
+        top = row * (places >> C & LANE) - (pad >> N & LANE)
+        for place in range(kx * (places >> H & LANE)):
+            y, left = top + place // kx, at * step + place % kx - (pad >> W & LANE)
+            first, end = first_inside(left, step, m), end_inside(left, step, w, m)
+            if y < 0 or y >= h:
+                first = end = m
+            of = plane + (y * w + left + first * step) * stored * size
+            fold_place(spare, place, of, first * stored, end - first, step, stored)
+            if outside:
+                fold_place(spare, place, spare + _ZEROS, s64(0), first, s64(1), stored)
+                fold_place(spare, place, spare + _ZEROS, end * stored, m - end, s64(1), stored)
+
+    return fold_piece
+
+
+def _place(meaning: Pool, fmt: Format) -> Callable[[int, int, int, int, int, int, int], None]:
     """One place of the windows of neighbouring results: their positions are ``step`` apart in the source."""
     fold, size, indexed = make_fold(meaning.fold, fmt), fmt.bits // 8, meaning.indexed
     add, add_indexed = fold.add, fold.add_indexed

@@ -65,7 +65,7 @@ def make_unfold(instruction: Instruction, fmt: Format) -> Kernel:
                 of += b * block * size * (h * w if aligned else 1)
                 pitch = (stored if aligned else c) * size
                 run = (stored if aligned else min(valid, stored)) * size
-                _copy_plane(to, stored * size, of, pitch, run, h, w, rows, columns, pad, window)
+                _copy_plane(to, stored * size, of, pitch, run, (h, w, rows, columns), pad, window)
                 clear_padding(to, positions, stored, valid, size)
             clear_gap(target + i * written, positions, c, block, size)
         return 0
@@ -79,17 +79,16 @@ def _copy_plane(
     source: int,
     pitch: int,
     run: int,
-    h: int,
-    w: int,
-    rows: int,
-    columns: int,
+    extents: tuple[int, int, int, int],
     pad: int,
     window: int,
 ) -> None:
     """One plane of one batch: for every place in the window the rows of the image, zeros where it ends.
 
     A position of the result is ``lanes`` bytes wide, one of the source ``pitch``; ``run`` bytes are copied.
+    ``extents`` are rows and columns of the image, and those of the places of the window.
     """
+    h, w, rows, columns = extents
     kx, step_x, step_y = window >> N & LANE, window >> W & LANE, window >> C & LANE
     for place in range(kx * (window >> H & LANE)):
         top, left = place // kx - (pad >> N & LANE), place % kx - (pad >> W & LANE)

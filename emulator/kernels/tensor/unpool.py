@@ -31,8 +31,10 @@ from tx8isa.records.meaning import Reduction
 from tx8isa.records.record import Instruction
 
 Kernel = Callable[[int, int], int]
-Plane = Callable[..., None]
-"""One plane of one batch: (result, values, indices, rows, columns, h, w, stored, window, spare)."""
+Extents = tuple[int, int, int, int]
+"""Rows and columns of the windows, rows and columns of the result."""
+Plane = Callable[[int, int, int, Extents, int, int, int], None]
+"""One plane of one batch: (result, values, indices, extents, stored lanes, window, spare)."""
 
 _INDEX_BYTES = 2
 _LANES = 4096
@@ -68,7 +70,7 @@ def make_unpool(instruction: Instruction, fmt: Format) -> Kernel:
                 stored, to = stored_lanes(c, block, b), target + i * written + b * h * w * block * size
                 of, first = source + i * read, b * rows * columns * block
                 marks = indices + i * marked + first * _INDEX_BYTES
-                write_plane(to, of + first * size, marks, rows, columns, h, w, stored, window, spare)
+                write_plane(to, of + first * size, marks, (rows, columns, h, w), stored, window, spare)
                 clear_padding(to, h * w, stored, c - b * block, size)
             clear_gap(target + i * written, h * w, c, block, size)
         return 0
@@ -79,26 +81,18 @@ def make_unpool(instruction: Instruction, fmt: Format) -> Kernel:
 def _by_sums(reduction: Reduction, fmt: Format) -> Plane:
     """Windows apart from one another: each value is finished once. Otherwise by sums over the windows."""
     if (reduction.finish or _as_it_is)(reduction.start, 1.0) != 0.0:
-        raise ValueError("positions under no window are cleared: nothing must be put together to zero")
+        raise ValueError("positions under no window are cleared: a sum of nothing must be zero")
     fold, size = make_fold(reduction, fmt), fmt.bits // 8
     begin, add, finish, overlapping = fold.begin, fold.add, fold.finish, _overlapping(fold, size)
 
     def write_plane(
-        target: int,
-        source: int,
-        indices: int,
-        rows: int,
-        columns: int,
-        h: int,
-        w: int,
-        stored: int,
-        window: int,
-        spare: int,
+        target: int, source: int, indices: int, extents: Extents, stored: int, window: int, spare: int
     ) -> None:
+        rows, columns, h, w = extents
         kx, ky = window >> N & LANE, window >> H & LANE
         step_x, step_y = window >> W & LANE, window >> C & LANE
         if step_x < kx or step_y < ky:
-            overlapping(target, source, rows, columns, h, w, stored, window, spare)
+            overlapping(target, source, indices, extents, stored, window, spare)
             return
         if rows * ky < h or columns * kx < w:
             clear(target, h * w * stored * size)
@@ -121,21 +115,14 @@ def _as_it_is(total: float, elements: float) -> float:
     return total
 
 
-def _overlapping(fold: Fold, size: int) -> Callable[..., None]:
+def _overlapping(fold: Fold, size: int) -> Plane:
     """A row of accumulators per piece of a row of the result."""
     begin, add, finish = fold.begin, fold.add, fold.finish
 
     def write_plane(
-        target: int,
-        source: int,
-        rows: int,
-        columns: int,
-        h: int,
-        w: int,
-        stored: int,
-        window: int,
-        spare: int,
+        target: int, source: int, indices: int, extents: Extents, stored: int, window: int, spare: int
     ) -> None:
+        rows, columns, h, w = extents
         kx, ky = window >> N & LANE, window >> H & LANE
         step_x, step_y, wide = window >> W & LANE, window >> C & LANE, _LANES // stored
         for piece in range(h * ((w + wide - 1) // wide)):
@@ -161,17 +148,9 @@ def _by_index(fmt: Format) -> Plane:
     size, chosen, put_row = fmt.bits // 8, _chosen(fmt), _put_row(fmt)
 
     def write_plane(
-        target: int,
-        source: int,
-        indices: int,
-        rows: int,
-        columns: int,
-        h: int,
-        w: int,
-        stored: int,
-        window: int,
-        spare: int,
+        target: int, source: int, indices: int, extents: Extents, stored: int, window: int, spare: int
     ) -> None:
+        rows, columns, h, w = extents
         kx, ky = window >> N & LANE, window >> H & LANE
         step_x, step_y, wide = window >> W & LANE, window >> C & LANE, _LANES // stored
         separate = step_x >= kx and step_y >= ky

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from emulator.engines.queues import DDR
+from tx8isa.numbers.layouts import LINE_BYTES
 
 from .bins import Axis, Ints, cut
 from .kinds import NOBODY
 
 BLOCKS = 128
 COLUMNS = 256
-_LINE = 256
 
 
 class Residence:
@@ -24,7 +24,7 @@ class Residence:
 
     def __init__(self, tiles: int, time: Axis) -> None:
         self._time, self._per_column = time, time.bins // COLUMNS
-        self.space = Axis(BLOCKS, _LINE)
+        self.space = Axis(BLOCKS, LINE_BYTES)
         self.map = np.zeros((tiles, BLOCKS, COLUMNS), dtype=np.uint16)
         self._owner = np.zeros((tiles, BLOCKS), dtype=np.int64)
         self._column = np.zeros((tiles, BLOCKS), dtype=np.int64)

@@ -12,8 +12,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from emulator.engines.queues import DDR, SPM_LINE
+from emulator.engines.queues import DDR
 from emulator.timing.slices import Batch
+from tx8isa.numbers.layouts import LINE_BYTES
 
 from .axis import Axis, Integers
 
@@ -29,7 +30,7 @@ class ScratchpadUse:
 
     def __init__(self, tiles: int, spm_bytes: int) -> None:
         self.axis = Axis(BINS)
-        self._lines = -(-spm_bytes // SPM_LINE)
+        self._lines = -(-spm_bytes // LINE_BYTES)
         self._maps: list[Bits | None] = [None] * tiles
 
     def add(self, batch: Batch) -> None:
@@ -48,8 +49,8 @@ class ScratchpadUse:
         pieces = self.axis.cut(begin, end)
         of = pieces.row
         place = (tile[of] * 2 + written[of]) * BINS + pieces.bin
-        last = np.minimum((first + size - 1) // SPM_LINE, self._lines - 1)
-        self._mark(place, first[of] // SPM_LINE, last[of] + 1)
+        last = np.minimum((first + size - 1) // LINE_BYTES, self._lines - 1)
+        self._mark(place, first[of] // LINE_BYTES, last[of] + 1)
 
     def _mark(self, place: Integers, first: Integers, end: Integers) -> None:
         """Mark lines ``first`` .. ``end`` - 1 in the bit map row that ``place`` numbers."""
@@ -97,4 +98,4 @@ def _merged(bits: Bits) -> Bits:
 
 def _bytes(bits: Bits) -> Integers:
     lines: Integers = np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
-    return lines * SPM_LINE
+    return lines * LINE_BYTES

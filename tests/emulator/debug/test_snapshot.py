@@ -29,13 +29,13 @@ from emulator.debug.snapshot import tile as snapshot_tile
 from emulator.debug.snapshot.chip import restore, save
 from emulator.debug.snapshot.types import Snapshot, SnapshotError
 from emulator.memory import state
-from emulator.memory.areas import LINE
 from emulator.program import travel_dtype
 from emulator.tile.fault import Fault
 from emulator.tile.tile import Status
 from paths import ROOT
 from stream_programs import CONFIG, COUNT, READY, SPM_STREAM, config, fsm, look, pair, send, user_id, wait
 from tx8isa.machine.description import Machine, load_machine
+from tx8isa.numbers.layouts import LINE_BYTES
 
 WRITE = """ li a0, 1
         la a1, text
@@ -487,7 +487,7 @@ def test_only_what_differs_from_the_program_is_kept() -> None:
     assert all(not tile.spm.data for tile in saved.tiles)
     other = build("_start:" + text)
     other.ddr[0x30_0000] = 1  # what is not part of the state is gone afterwards
-    other.tiles[0].spm.data[5 * LINE] = 3
+    other.tiles[0].spm.data[5 * LINE_BYTES] = 3
     restore(other, saved)
     assert other.ddr[0x30_0000] == 0
     assert save(other) == saved

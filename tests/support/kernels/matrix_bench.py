@@ -9,6 +9,7 @@ import pytest
 
 from emulator import native
 from emulator.kernels.ne import make_kernel
+from emulator.kernels.ne import problem as word
 from emulator.kernels.reference import execute
 from emulator.memory import state
 from emulator.memory.areas import SCRATCH_BYTES, anonymous
@@ -34,6 +35,17 @@ def ordinary(fmt: Format, n: int, rng: np.random.Generator) -> Array:
         return single.astype(np.float16).view(np.uint16)
     word = single.view(np.uint32)
     return (word >> 16).astype(np.uint16) if fmt is Format.BF16 else word
+
+
+def run_problem(
+    kernel: int, problem: Array, a: Array, b: Array, out: Array, area: Array, psum: Array | None = None
+) -> None:
+    """Call the compiled kernel of a problem on operands, and on ``area`` as its working memory."""
+    partial = out if psum is None else psum
+    memories = {word.A: a, word.B: b, word.OUT: out, word.PSUM: partial, word.WORK: area}
+    for position, memory in memories.items():
+        problem[position] = memory.ctypes.data
+    assert native.call(kernel, problem.ctypes.data) == 0
 
 
 class Engine:

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 from tx8isa.numbers.formats import STORAGE_BITS, Format
+from tx8isa.numbers.layouts import LINE_BYTES
 from tx8isa.records import meaning as m
 from tx8isa.records.meaning import Direction, Form
 from tx8isa.records.record import Instruction, Operand
@@ -19,7 +20,6 @@ from tx8isa.table.encoding import argument_values, pack_lanes, unpack_lanes, val
 
 SPM_BYTES = 1 << 17
 DDR_BYTES = 1 << 16
-_LINE = 256
 
 
 @dataclass
@@ -291,7 +291,7 @@ def _place(case: Case, rng: Random) -> bool:
         first += -first % align
         case.named[operand.name] = first
         # a line of its own for every result: the engines may write to its end
-        at[operand.memory] = -(-(first + case.length(operand)) // _LINE) * _LINE
+        at[operand.memory] = -(-(first + case.length(operand)) // LINE_BYTES) * LINE_BYTES
     return at["spm"] <= SPM_BYTES // 2 and at["any"] <= SPM_BYTES // 2 and at["ddr"] <= DDR_BYTES
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from emulator.kernels.ne.arithmetic import Function
+from emulator.kernels.ne import problem as word
+from emulator.kernels.ne.arithmetic import Panel
 from emulator.kernels.ne.elements import BLOCK, lanes, make_widen, panel_width, planes, stored_lanes
+from emulator.kernels.ne.groups import PLANE
+from emulator.native.primitives.memory import load_word
 from emulator.native.primitives.tile import transpose_16x16
 from tx8isa.numbers.formats import Format
 
 
-def make_direct_panel(fmt: Format) -> Function:
-    """A panel of an aligned [k, n] matrix: the order is right already, narrow rows are padded."""
+def make_direct_panel(fmt: Format) -> Panel:
+    """Panel ``p`` of an aligned [K, N] matrix: the order is right already, narrow rows are padded."""
     widen, size = make_widen(fmt), fmt.bits // 8
 
-    def panel(source: int, target: int, plane: int, k: int, n: int, p: int, options: int) -> None:
+    def panel(source: int, target: int, p: int, problem: int) -> None:
+        k, n = load_word(problem, word.K), load_word(problem, word.N)
         width, stored, valid = panel_width(n, p), stored_lanes(n, p), lanes(n, p)
         of = source + size * p * BLOCK * k
         if stored == width:
@@ -24,15 +28,17 @@ def make_direct_panel(fmt: Format) -> Function:
     return panel
 
 
-def make_transposed_panel(fmt: Format) -> Function:
-    """Panel ``p`` of aligned weights [taps * n, k]: rows tap, then k; columns n. One tap is a matrix [n, k].
+def make_transposed_panel(fmt: Format) -> Panel:
+    """Panel ``p`` of aligned weights [TAPS * N, K]: rows tap, then k; columns n. One tap is a matrix [N, K].
 
     A transposed tile may write up to 15 rows too many: they belong to what is written after it, or to the
     slack at the end.
     """
     widen, size = make_widen(fmt), fmt.bits // 8
 
-    def panel(source: int, target: int, plane: int, taps: int, n: int, k: int, p: int, options: int) -> None:
+    def panel(source: int, target: int, p: int, problem: int) -> None:
+        k, n, taps = load_word(problem, word.K), load_word(problem, word.N), load_word(problem, word.TAPS)
+        plane = load_word(problem, word.WORK) + PLANE
         width, rows = panel_width(n, p), lanes(n, p)
         for tap in range(taps):
             for q in range(planes(k)):

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from emulator.kernels.ne import options as o
-from emulator.kernels.ne.arithmetic import Arithmetic, Function
+from emulator.kernels.ne import problem as word
+from emulator.kernels.ne.arithmetic import Finish, MatrixArithmetic, Panel, Start
 from emulator.kernels.ne.elements import (
     BLOCK,
-    clear,
     element_bytes,
     lanes,
     make_narrow,
     make_widen,
     make_widen_rows,
+    panel_width,
     stored_lanes,
 )
-from emulator.kernels.ne.groups import make_multiply
+from emulator.kernels.ne.groups import SUMS, make_multiply
+from emulator.memory.rows import clear
 from emulator.native.primitives.float32 import single
-from emulator.native.primitives.memory import view_f32, view_i64
+from emulator.native.primitives.memory import load_word, view_f32
 from emulator.native.primitives.tile import TILES
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.primitives import u64
@@ -29,9 +30,9 @@ LEAKY_SLOPE = 0.01
 """Of ``lrelu``: no operand carries one (proposed)."""
 
 
-def make_float(fmt: Format, post: bool) -> Arithmetic:
+def make_float(fmt: Format, post: bool) -> MatrixArithmetic:
     """The arithmetic of a format; ``post``: bias, scale and activation take part (proposed)."""
-    return Arithmetic(
+    return MatrixArithmetic(
         bits=fmt.bits,
         grain=1,
         block=BLOCK,
@@ -49,37 +50,27 @@ def make_float(fmt: Format, post: bool) -> Arithmetic:
     )
 
 
-def zeros(target: int, words: int, options: int) -> None:
+def zeros(target: int, words: int, problem: int) -> None:
     """+0 outside the image."""
     clear(target, 4 * words)
 
 
-def _nothing(
-    target: int,
-    index: int,
-    rows: int,
-    lda: int,
-    a: int,
-    ka: int,
-    words: int,
-    steps: int,
-    first: int,
-    options: int,
-) -> None:
+def _nothing(group: int, rows: int, lda: int, a: int, ka: int, words: int, first: int, problem: int) -> None:
     """Binary32 sums need no corrections."""
 
 
-def _make_columns(fmt: Format) -> Function:
+def _make_columns(fmt: Format) -> Panel:
     widen, size = make_widen(fmt), fmt.bits // 8
 
-    def columns(source: int, target: int, plane: int, k: int, m: int, chunk: int, options: int) -> None:
-        widen(source + size * chunk * BLOCK * k, target, k * stored_lanes(m, chunk))
+    def columns(source: int, target: int, p: int, problem: int) -> None:
+        k, pitch = load_word(problem, word.K), stored_lanes(load_word(problem, word.M), p)
+        widen(source + size * p * BLOCK * k, target, k * pitch)
 
     return columns
 
 
-def make_start() -> Function:
-    """Start values of a group: +0, or the partial sums at ``psum`` in ``psum_format`` (below 0: none)."""
+def make_start() -> Start:
+    """Start values of a group: +0, or the partial sums at ``psum``."""
     formats = (Format.FP16, Format.BF16, Format.TF32, Format.FP32)
     fp16, bf16, tf32, fp32 = (make_widen(fmt) for fmt in formats)
 
@@ -93,36 +84,25 @@ def make_start() -> Function:
         else:
             fp32(psum, target, n)
 
-    def start(
-        c: int,
-        rows: int,
-        width: int,
-        psum: int,
-        psum_format: int,
-        positions: int,
-        first: int,
-        n: int,
-        p: int,
-        row: int,
-        edge: int,
-        options: int,
-    ) -> None:
-        stored, size = stored_lanes(n, p), element_bytes(psum_format)
-        at = psum + (p * BLOCK * positions + first * stored) * size
-        if psum_format < 0:
-            sums = view_f32(c, rows * width)
+    def start(group: int, rows: int, psum: int, first: int, p: int, begin: int, problem: int) -> None:
+        n, psum_format = load_word(problem, word.N), load_word(problem, word.PSUM_FORMAT)
+        width, stored, size = panel_width(n, p), stored_lanes(n, p), element_bytes(psum_format)
+        at = psum + (p * BLOCK * load_word(problem, word.M) + first * stored) * size
+        target = group + SUMS
+        if psum_format == word.NO_PSUM:
+            sums = view_f32(target, rows * width)
             for i in range(u64(rows * width)):
                 sums[i] = 0.0
         elif stored == width:
-            load(at, psum_format, c, rows * width)
+            load(at, psum_format, target, rows * width)
         else:
             for r in range(rows):
-                load(at + r * stored * size, psum_format, c + 4 * r * width, lanes(n, p))
+                load(at + r * stored * size, psum_format, target + 4 * r * width, lanes(n, p))
 
     return start
 
 
-def make_finish(fmt: Format, post: bool) -> Function:
+def make_finish(fmt: Format, post: bool) -> Finish:
     """Round a group into the result, in ``fmt`` or FP32; padding lanes become zero."""
     same, single_ = make_narrow(fmt), make_narrow(Format.FP32)
     before: Any = process if post else _leave
@@ -133,53 +113,46 @@ def make_finish(fmt: Format, post: bool) -> Function:
         else:
             same(c, out, n)
 
-    def finish(
-        c: int,
-        rows: int,
-        width: int,
-        out: int,
-        out_format: int,
-        positions: int,
-        first: int,
-        n: int,
-        p: int,
-        options: int,
-    ) -> None:
+    def finish(group: int, rows: int, out: int, first: int, p: int, problem: int) -> None:
+        n, out_format = load_word(problem, word.N), load_word(problem, word.OUT_FORMAT)
         stored, valid, size = stored_lanes(n, p), lanes(n, p), element_bytes(out_format)
-        at = out + (p * BLOCK * positions + first * stored) * size
-        before(c, rows, width, valid, p * BLOCK, options)
+        width, sums = panel_width(n, p), group + SUMS
+        at = out + (p * BLOCK * load_word(problem, word.M) + first * stored) * size
+        before(sums, rows, width, valid, p * BLOCK, problem)
         if stored == valid and stored == width:
-            store(c, at, out_format, rows * width)
+            store(sums, at, out_format, rows * width)
         else:
             for r in range(rows):
                 to = at + r * stored * size
-                store(c + 4 * r * width, to, out_format, valid)
+                store(sums + 4 * r * width, to, out_format, valid)
                 clear(to + valid * size, (stored - valid) * size)
 
     return finish
 
 
-def _leave(c: int, rows: int, width: int, valid: int, channel: int, options: int) -> None:
+def _leave(at: int, rows: int, width: int, valid: int, channel: int, problem: int) -> None:
     """Bias, scale and activation are ignored (board)."""
 
 
-def process(c: int, rows: int, width: int, valid: int, channel: int, options: int) -> None:
+def process(at: int, rows: int, width: int, valid: int, channel: int, problem: int) -> None:
     """Bias, scale and activation on a group, one binary32 operation after another (proposed)."""
-    words = view_i64(options, o.WORDS)
+    bias_at, relu = load_word(problem, word.BIAS), load_word(problem, word.RELU)
+    above_at, below_at = load_word(problem, word.SCALE_P), load_word(problem, word.SCALE_N)
+    lrelu = load_word(problem, word.LRELU)
     for r in range(rows):
-        sums = view_f32(c + 4 * r * width, valid)
-        if words[o.BIAS] != 0:
-            bias = view_f32(words[o.BIAS] + 4 * channel, valid)
+        sums = view_f32(at + 4 * r * width, valid)
+        if bias_at != 0:
+            bias = view_f32(bias_at + 4 * channel, valid)
             for j in range(u64(valid)):
                 sums[j] = sums[j] + bias[j]
-        if words[o.SCALE_P] != 0:
-            above = view_f32(words[o.SCALE_P] + 4 * channel, valid)
-            below = view_f32(words[o.SCALE_N] + 4 * channel, valid)
+        if above_at != 0:
+            above = view_f32(above_at + 4 * channel, valid)
+            below = view_f32(below_at + 4 * channel, valid)
             for j in range(u64(valid)):
                 sums[j] = sums[j] * (above[j] if sums[j] >= single(0.0) else below[j])
-        if words[o.RELU] != 0:
+        if relu != 0:
             for j in range(u64(valid)):
                 sums[j] = sums[j] if sums[j] > single(0.0) else single(0.0)
-        if words[o.LRELU] != 0:
+        if lrelu != 0:
             for j in range(u64(valid)):
                 sums[j] = sums[j] if sums[j] >= single(0.0) else sums[j] * single(LEAKY_SLOPE)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from emulator.kernels.ne import options as o
-from emulator.kernels.ne.arithmetic import Function
-from emulator.kernels.ne.elements import BLOCK, INT8_BLOCK, clear, lanes, panel_width, stored
-from emulator.kernels.ne.groups import make_multiply
+from collections.abc import Callable
+
+from emulator.kernels.ne import problem as word
+from emulator.kernels.ne.arithmetic import Panel, steps
+from emulator.kernels.ne.elements import BLOCK, INT8_BLOCK, lanes, panel_width, stored
+from emulator.kernels.ne.groups import PLANE, ROWS, SUMS, make_multiply
+from emulator.memory.rows import clear
 from emulator.native.primitives.int8 import BYTES, interleave_bytes, interleave_halves
-from emulator.native.primitives.memory import copy_bytes, view_i64, view_u8, view_u16, view_u32
+from emulator.native.primitives.memory import copy_bytes, load_word, view_u8, view_u16, view_u32
 from emulator.native.primitives.tile import transpose_16x16
 from tx8isa.numbers.primitives import s64, u64
 
@@ -15,42 +18,44 @@ FLIP = 0x80808080
 """Signed bytes to unsigned ones, and back: plus 128."""
 
 
-def make_transposed_panel(vnni: bool) -> Function:
-    """Panel ``p`` of aligned weights [taps * n, k], and the start values of its columns.
+def make_transposed_panel(vnni: bool) -> Panel:
+    """Panel ``p`` of aligned weights [TAPS * N, K], and the start values of its columns.
 
-    Rows are tap, then words of k; columns n. Lanes behind the last of k are zeros.
+    Rows are tap, then words of k; columns n. Lanes after the last of k are zeros.
     """
     grain = 4 if vnni else 2
     block = INT8_BLOCK // grain
     widen, begin = (_copy_rows if vnni else _half_rows), _make_begin(vnni)
 
-    def panel(source: int, target: int, plane: int, taps: int, n: int, k: int, p: int, options: int) -> None:
-        width, rows, steps = panel_width(n, p), lanes(n, p), (k + grain - 1) // grain
+    def panel(source: int, target: int, p: int, problem: int) -> None:
+        k, n, taps = load_word(problem, word.K), load_word(problem, word.N), load_word(problem, word.TAPS)
+        width, rows, words = panel_width(n, p), lanes(n, p), steps(k, grain)
+        plane = load_word(problem, word.WORK) + PLANE
         for tap in range(taps):
-            for q in range((steps + block - 1) // block):
+            for q in range((words + block - 1) // block):
                 pitch, valid = stored(k, q, INT8_BLOCK), min(INT8_BLOCK, k - q * INT8_BLOCK)
                 of = source + q * INT8_BLOCK * taps * n + (tap * n + p * BLOCK) * pitch
-                to = target + 4 * (tap * steps + q * block) * width
-                widen(of, plane, rows, pitch, valid, options)
-                words = pitch // grain
-                for i in range(0, min(block, steps - q * block), 16):
+                to = target + 4 * (tap * words + q * block) * width
+                widen(of, plane, rows, pitch, valid, problem)
+                row = pitch // grain
+                for i in range(0, min(block, words - q * block), 16):
                     for j in range(0, rows, 16):
-                        transpose_16x16(plane + 4 * (j * words + i), words, to + 4 * (i * width + j), width)
-        begin(target, plane, taps * steps, taps * k, width, rows, p * BLOCK, options)
+                        transpose_16x16(plane + 4 * (j * row + i), row, to + 4 * (i * width + j), width)
+        begin(target, taps * words, taps * k, p, problem)
 
     return panel
 
 
-def _copy_rows(source: int, target: int, rows: int, pitch: int, valid: int, options: int) -> None:
-    """Signed bytes as they are, zeros behind the last lane that counts."""
+def _copy_rows(source: int, target: int, rows: int, pitch: int, valid: int, problem: int) -> None:
+    """Signed bytes as they are, zeros after the last lane that counts."""
     copy_bytes(target, source, rows * pitch)
     for r in range(rows):
         clear(target + r * pitch + valid, pitch - valid)
 
 
-def _half_rows(source: int, target: int, rows: int, pitch: int, valid: int, options: int) -> None:
-    """b - zero_b as 16-bit halves, zeros behind the last lane that counts."""
-    zero = s64(view_i64(options, o.WORDS)[o.ZERO_B])
+def _half_rows(source: int, target: int, rows: int, pitch: int, valid: int, problem: int) -> None:
+    """b - zero_b as 16-bit halves, zeros after the last lane that counts."""
+    zero = load_word(problem, word.ZERO_B)
     row, halves = view_u8(source, rows * pitch), view_u16(target, rows * pitch)
     for i in range(u64(rows * pitch)):
         halves[i] = (s64(row[i]) ^ 128) - 128 - zero
@@ -58,81 +63,82 @@ def _half_rows(source: int, target: int, rows: int, pitch: int, valid: int, opti
         clear(target + 2 * (r * pitch + valid), 2 * (pitch - valid))
 
 
-def make_direct_panel(vnni: bool) -> Function:
-    """Panel ``p`` of an aligned [k, n] matrix, and the start values of its columns."""
+def make_direct_panel(vnni: bool) -> Panel:
+    """Panel ``p`` of an aligned [K, N] matrix, and the start values of its columns."""
     grain = 4 if vnni else 2
     interleave, begin = _make_interleave(vnni), _make_begin(vnni)
 
-    def panel(source: int, target: int, plane: int, k: int, n: int, p: int, options: int) -> None:
-        zero = 0 if vnni else s64(view_i64(options, o.WORDS)[o.ZERO_B])
-        width = panel_width(n, p)
-        interleave(source, target, plane, k, n, p, zero, zero & 255)
-        begin(target, plane, (k + grain - 1) // grain, k, width, lanes(n, p), p * BLOCK, options)
+    def panel(source: int, target: int, p: int, problem: int) -> None:
+        k, zero = load_word(problem, word.K), 0 if vnni else load_word(problem, word.ZERO_B)
+        interleave(source, target, load_word(problem, word.N), p, zero, zero & 255, problem)
+        begin(target, steps(k, grain), k, p, problem)
 
     return panel
 
 
-def make_columns(vnni: bool) -> Function:
-    """64 columns of an aligned A [k, m] as words, a row for every word of k."""
+def make_columns(vnni: bool) -> Panel:
+    """64 columns of an aligned A [K, M] as words, a row for every word of k."""
     interleave = _make_interleave(vnni)
 
-    def columns(source: int, target: int, plane: int, k: int, m: int, chunk: int, options: int) -> None:
-        adjust = FLIP if vnni else s64(view_i64(options, o.WORDS)[o.ZERO_A])
-        interleave(source, target, plane, k, m, chunk, adjust, 0)
+    def columns(source: int, target: int, p: int, problem: int) -> None:
+        adjust = FLIP if vnni else load_word(problem, word.ZERO_A)
+        interleave(source, target, load_word(problem, word.M), p, adjust, 0, problem)
 
     return columns
 
 
-def _make_interleave(vnni: bool) -> Function:
-    """64 columns of a matrix [k, n] as words [k / grain, panel width]; rows behind the last hold ``pad``."""
+def _make_interleave(vnni: bool) -> Callable[[int, int, int, int, int, int, int], None]:
+    """64 columns of a matrix [K, n] as words [K / grain, panel width]; rows after the last hold ``pad``."""
     grain = 4 if vnni else 2
     interleave = interleave_bytes if vnni else interleave_halves
 
-    def columns(source: int, target: int, plane: int, k: int, n: int, p: int, adjust: int, pad: int) -> None:
-        lane = p * BLOCK % INT8_BLOCK
-        pitch, width = stored(n, p * BLOCK // INT8_BLOCK, INT8_BLOCK), panel_width(n, p)
-        of = source + p * BLOCK // INT8_BLOCK * INT8_BLOCK * k + lane
-        room = min(BLOCK, pitch - lane)
+    def columns(source: int, target: int, n: int, p: int, adjust: int, pad: int, problem: int) -> None:
+        k, plane, lane = load_word(problem, word.K), p * BLOCK // INT8_BLOCK, p * BLOCK % INT8_BLOCK
+        pitch, width = stored(n, plane, INT8_BLOCK), panel_width(n, p)
+        of, room = source + plane * INT8_BLOCK * k + lane, min(BLOCK, pitch - lane)
         direct = k // grain * grain if room >= 16 else 0
         for first in range(0, direct, grain):
-            to = target + 4 * first // grain * width
+            to = target + 4 * (first // grain) * width
             for j in range(0, width, 16):
                 interleave(of + first * pitch + j, pitch, to + 4 * j, adjust)
-        padding = view_u8(plane, grain * BLOCK)
+        padded = load_word(problem, word.WORK) + PLANE
+        padding = view_u8(padded, grain * BLOCK)
         for first in range(direct, k, grain):  # rows that end short of a whole vector, or are missing
             to = target + 4 * (first // grain) * width
             for i in range(u64(grain * BLOCK)):
                 padding[i] = pad
             for r in range(min(grain, k - first)):
-                copy_bytes(plane + r * BLOCK, of + (first + r) * pitch, room)
+                copy_bytes(padded + r * BLOCK, of + (first + r) * pitch, room)
             for j in range(0, width, 16):
-                interleave(plane + j, BLOCK, to + 4 * j, adjust)
+                interleave(padded + j, BLOCK, to + 4 * j, adjust)
 
     return columns
 
 
-def _make_begin(vnni: bool) -> Function:
-    """The row behind a panel's last: bias, and for bytes what the zero points make of the column."""
+def _make_begin(vnni: bool) -> Callable[[int, int, int, int, int], None]:
+    """The row after panel ``p``: bias, and for bytes what the zero points make of the column."""
     multiply = make_multiply(BYTES)
-    sums_at = 128
 
-    def begin(
-        panel: int, plane: int, rows: int, steps: int, width: int, valid: int, channel: int, options: int
-    ) -> None:
-        words, target = view_i64(options, o.WORDS), view_u32(panel + 4 * rows * width, width)
+    def begin(panel: int, rows: int, terms: int, p: int, problem: int) -> None:
+        n, bias_at = load_word(problem, word.N), load_word(problem, word.BIAS)
+        width, valid = panel_width(n, p), lanes(n, p)
+        target = view_u32(panel + 4 * rows * width, width)
         for j in range(u64(width)):
             target[j] = 0
-        if words[o.BIAS] != 0:
-            bias = view_u32(words[o.BIAS] + 4 * channel, valid)
+        if bias_at != 0:
+            bias = view_u32(bias_at + 4 * p * BLOCK, valid)
             for j in range(u64(valid)):
                 target[j] = bias[j]
         if vnni:
-            z, zero = words[o.ZERO_A] + 128, s64(words[o.ZERO_B])
-            clear(plane, sums_at + 4 * 8 * BLOCK)  # an index of zeros, and sums
-            view_u32(plane + sums_at - 4, 1)[0] = 0x01010101
-            multiply(plane, 1, 0, plane + sums_at - 4, 0, panel, width, plane + sums_at, rows)
-            totals = view_u32(plane + sums_at, width)
+            z, zero = load_word(problem, word.ZERO_A) + 128, load_word(problem, word.ZERO_B)
+            group = load_word(problem, word.WORK) + PLANE  # the plane is free again
+            ones = group + SUMS - 4
+            clear(group, 8 * ROWS)
+            clear(group + SUMS, 4 * ROWS * BLOCK)
+            view_u32(ones, 1)[0] = 0x01010101
+            multiply(group, 1, 0, ones, 0, panel, width, rows)
+            totals = view_u32(group + SUMS, width)
             for j in range(u64(width)):
-                target[j] = s64(target[j]) - z * s64(totals[j]) + steps * z * zero
+                target[j] = s64(target[j]) - z * s64(totals[j]) + terms * z * zero
 
     return begin

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulator import native
-from emulator.kernels.ne import options as o
 from emulator.kernels.ne.conv import conv_scratch_bytes, make_conv
 from emulator.kernels.ne.gemm import gemm_scratch_bytes, make_gemm
+from emulator.kernels.ne.problem import PROBLEM_BYTES, WORK_BYTES, make_problem
 from emulator.kernels.ne.sums.integers import make_integer
 from emulator.native.primitives.int8 import (
     BYTES,
@@ -25,7 +25,7 @@ from emulator.native.primitives.int8 import (
 )
 from emulator.native.primitives.tile import taps_f32, taps_i32
 from emulator.native.target import has_feature
-from matrix_bench import Engine, needs_jit, window_operands
+from matrix_bench import Engine, needs_jit, run_problem, window_operands
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout, place
 
@@ -198,7 +198,7 @@ def test_the_longest_sums_of_the_largest_numbers_are_exact():
 @pytest.mark.parametrize("transposed", [(0, 0), (0, 1), (1, 0), (1, 1)], ids=str)
 def test_each_way_gives_the_exact_sums(vnni, transposed):
     arithmetic, (lt, rt) = make_integer(vnni), transposed
-    kernel = native.compile_kernel(make_gemm(arithmetic), f"gemm int8 {vnni}", 15)
+    kernel = native.compile_kernel(make_gemm(arithmetic), f"gemm int8 {vnni}", 1)
     for m, k, n in ((5, 131, 70), (3, 2, 5), (66, 64, 200)):
         rng = np.random.default_rng(m)
         a, b = rng.integers(-128, 128, (m, k)), rng.integers(-128, 128, (k, n))
@@ -210,11 +210,13 @@ def test_each_way_gives_the_exact_sums(vnni, transposed):
                 memory[placement.offset(index)] = matrix[index] & 255
             memories.append(memory)
         placement = place(INT32, (m, n), Layout.CX)
-        out, options = np.full(placement.total_bytes // 4, 7, np.int32), np.zeros(o.WORDS, np.int64)
-        options[o.ZERO_A], options[o.ZERO_B] = -100, 77
+        out, shape = (
+            np.full(placement.total_bytes // 4, 7, np.int32),
+            {"m": m, "k": k, "n": n, "lt": lt, "rt": rt},
+        )
+        problem = make_problem(**shape, lb=1, rb=1, zero_a=-100, zero_b=77, out_format=INT32)
         area = np.full(gemm_scratch_bytes(arithmetic, m, k, n, 1, 1, int(INT32)) + 64, 0xA5, np.uint8)
-        pointers = [x.ctypes.data for x in (*memories, out, out, area)]
-        native.call(kernel, *pointers, m, k, n, lt, rt, 1, 1, int(INT32), -1, options.ctypes.data)
+        run_problem(kernel, problem, *memories, out, area)
         assert (area[-64:] == 0xA5).all()
         found = [out[placement.offset(index) // 4] for index in np.ndindex(m, n)]
         np.testing.assert_array_equal(np.reshape(found, (m, n)), (a + 100) @ (b - 77))
@@ -225,7 +227,7 @@ def test_each_way_gives_the_exact_sums(vnni, transposed):
 @pytest.mark.parametrize("small", [False, True])
 def test_convolution_by_each_way(vnni, small):
     arithmetic = make_integer(vnni)
-    kernel = native.compile_kernel(make_conv(arithmetic), f"conv int8 {vnni}", 24)
+    kernel = native.compile_kernel(make_conv(arithmetic), f"conv int8 {vnni}", 1)
     for c, maps in ((3, 5), (70, 66), (130, 4)):
         rng = np.random.default_rng(c)
         x, w = rng.integers(-128, 128, (1, 5, 6, c)), rng.integers(-128, 128, (3, 2, maps, c))
@@ -237,14 +239,13 @@ def test_convolution_by_each_way(vnni, small):
                 memory[placement.offset(index)] = tensor[index] & 255
             memories.append(memory)
         placement = place(INT32, (1, 5, 5, maps), Layout.NCX)
-        out, options = np.full(placement.total_bytes // 4, 7, np.int32), np.zeros(o.WORDS, np.int64)
-        options[o.ZERO_A] = 33
+        out, shape = np.full(placement.total_bytes // 4, 7, np.int32), {"batch": 1, "h": 5, "w": 6, "c": c}
+        window = {"oh": 5, "ow": 5, "maps": maps, "ky": 3, "kx": 2, "sy": 1, "sx": 1, "dy": 1, "dx": 1}
+        problem = make_problem(**shape, **window, top=1, left=0, zero_a=33, out_format=INT32)
         needed = 1 << 22
-        assert conv_scratch_bytes(arithmetic, 1, c, 5, 5, maps, 3, 2, 1, 1, 1, 1, int(INT32)) < needed
-        area = np.zeros(needed, np.uint8)
-        pointers = [array.ctypes.data for array in (*memories, out, out, area)]
-        numbers = (1, 5, 6, c, 5, 5, maps, 3, 2, 1, 1, 1, 0, 1, 1, int(INT32), -1, options.ctypes.data)
-        native.call(kernel, *pointers, 0 if small else needed, *numbers)
+        assert conv_scratch_bytes(arithmetic, problem.ctypes.data) < needed
+        problem[WORK_BYTES] = 0 if small else needed
+        run_problem(kernel, problem, *memories, out, np.zeros(needed, np.uint8))
         padded = np.pad(x - 33, ((0, 0), (1, 1), (0, 0), (0, 0)))
         windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 2), axis=(1, 2))
         want = np.einsum("nyxcij,ijoc->nyxo", windows, w)
@@ -279,7 +280,7 @@ def test_convolution(case, out_format):
 def test_convolution_with_little_scratch(c):
     operands = window_operands([1, 6, 7, c], 9, (3, 3), pad=(1, 1, 1, 1), d=(2, 1))
     engine = Engine("ne.conv", INT8, ("bias",), **operands, zp_a=7, q1=6, zp_out=3)
-    engine.check(scratch_bytes=o.OPTIONS_BYTES)
+    engine.check(scratch_bytes=PROBLEM_BYTES)
 
 
 @needs_jit

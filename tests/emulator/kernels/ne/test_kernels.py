@@ -12,14 +12,16 @@ from hypothesis import strategies as st
 
 from emulator import native
 from emulator.kernels.ne import make_kernel
-from emulator.kernels.ne.arithmetic import Arithmetic
+from emulator.kernels.ne.arithmetic import MatrixArithmetic
 from emulator.kernels.ne.conv import conv_scratch_bytes, make_conv, small_scratch_bytes
 from emulator.kernels.ne.gemm import gemm_scratch_bytes, make_gemm
-from emulator.kernels.ne.groups import GROUP, make_multiply_narrow, make_multiply_wide
+from emulator.kernels.ne.groups import GROUP, SUMS, make_multiply_narrow, make_multiply_wide
+from emulator.kernels.ne.problem import NO_PSUM, WORK_BYTES, make_problem
 from emulator.kernels.ne.sums.floats import make_float
 from emulator.memory import state
 from emulator.native.primitives.interpreted import register
 from emulator.native.primitives.tile import TILES, tile_name, transpose_16x16
+from matrix_bench import run_problem
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout, place
 from tx8isa.numbers.primitives import fma32
@@ -27,7 +29,6 @@ from tx8isa.table.registry import by_mnemonic
 
 FP16, BF16, TF32, FP32 = Format.FP16, Format.BF16, Format.TF32, Format.FP32
 INPUTS = (FP16, BF16, TF32)
-NONE = -1
 
 needs_jit = pytest.mark.skipif(not native.jit_enabled(), reason="the JIT is off: too slow in plain Python")
 
@@ -141,13 +142,13 @@ CANARY = 0xA5
 
 
 @cache
-def arithmetic(fmt: Format) -> Arithmetic:
+def arithmetic(fmt: Format) -> MatrixArithmetic:
     return make_float(fmt, post=False)
 
 
 @cache
 def gemm(fmt: Format) -> int:
-    return native.compile_kernel(make_gemm(arithmetic(fmt)), f"gemm.{fmt.token}", 15)
+    return native.compile_kernel(make_gemm(arithmetic(fmt)), f"gemm.{fmt.token}", 1)
 
 
 def scratch(size: int) -> np.ndarray:
@@ -158,7 +159,7 @@ def scratch(size: int) -> np.ndarray:
 
 
 def run_gemm(
-    fmt, a, b, m, k, n, lt=0, rt=1, lb=1, rb=1, out=None, out_format=None, psum=None, psum_format=NONE
+    fmt, a, b, m, k, n, lt=0, rt=1, lb=1, rb=1, out=None, out_format=None, psum=None, psum_format=NO_PSUM
 ):
     """Run on packed memories; ``out`` None: a memory of its own."""
     out_format = out_format or fmt
@@ -166,9 +167,9 @@ def run_gemm(
         words = place(out_format, (max(lb, rb), m, n), Layout.NCX).total_bytes * 8 // out_format.bits
         out = np.full(words, -1, np.int64).astype(word(out_format))
     area = scratch(gemm_scratch_bytes(arithmetic(fmt), m, k, n, lb, rb, out_format))
-    pointers = [x.ctypes.data for x in (a, b, out, out if psum is None else psum, area)]
-    settings_ = (m, k, n, lt, rt, lb, rb, int(out_format), int(psum_format), 0)
-    assert native.call(gemm(fmt), *pointers, *settings_) == 0
+    shape = {"m": m, "k": k, "n": n, "lt": lt, "rt": rt, "lb": lb, "rb": rb}
+    problem = make_problem(**shape, out_format=out_format, psum_format=psum_format)
+    run_problem(gemm(fmt), problem, a, b, out, area, psum)
     assert (area[-64:] == CANARY).all()
     return out
 
@@ -363,17 +364,17 @@ def test_both_groups_of_tiles_give_the_same_bits(multiply, width, rows):
     k, lda = 11, 20
     rng = np.random.default_rng(1)
     a, b = (rng.standard_normal(n).astype(np.float32) for n in (rows * lda, k * width))
-    index = np.minimum(np.arange(rows + 6), rows - 1)
-    c = np.zeros((rows + 6, width), np.float32)
+    index, area = np.minimum(np.arange(rows + 6), rows - 1), np.zeros(SUMS + 4 * (rows + 6) * width, np.uint8)
+    area[: index.nbytes] = index.view(np.uint8)
 
-    def kernel(index, a, b, c, width):
-        multiply(index, rows, 20, a, 1, b, width, c, 11)
+    def kernel(group, a, b, width):
+        multiply(group, rows, 20, a, 1, b, width, 11)
         return 0
 
-    address = native.compile_kernel(kernel, "multiply", 5)
-    native.call(address, *(x.ctypes.data for x in (index, a, b, c)), width)
+    address = native.compile_kernel(kernel, "multiply", 4)
+    native.call(address, *(x.ctypes.data for x in (area, a, b)), width)
     want = fused(a.reshape(rows, lda)[:, :k], b.reshape(k, width), np.zeros((rows, width)))
-    assert c[:rows].tobytes() == want.tobytes()
+    assert area[SUMS:][: 4 * rows * width].tobytes() == want.tobytes()
 
 
 def test_transpose():
@@ -394,7 +395,7 @@ def test_transpose():
 
 @cache
 def conv(fmt: Format) -> int:
-    return native.compile_kernel(make_conv(arithmetic(fmt)), f"conv.{fmt.token}", 24)
+    return native.compile_kernel(make_conv(arithmetic(fmt)), f"conv.{fmt.token}", 1)
 
 
 def result_extent(size, before, after, k, d, s):
@@ -449,37 +450,24 @@ class Conv:
             total = add(self.tap(x, ky, kx), weights[ky, kx].T, total)
         return total.reshape(self.result)
 
-    def run(self, out_format=None, psum=None, psum_format=NONE, out=None, small=False):
+    def problem(self, out_format, psum_format=NO_PSUM):
+        image = {"batch": self.n, "h": self.h, "w": self.w, "c": self.c}
+        result = {"oh": self.oh, "ow": self.ow, "maps": self.o, "top": self.top, "left": self.left}
+        (ky, kx), (sy, sx), (dy, dx) = self.k, self.s, self.d
+        window = {"ky": ky, "kx": kx, "sy": sy, "sx": sx, "dy": dy, "dx": dx}
+        return make_problem(**image, **result, **window, out_format=out_format, psum_format=psum_format)
+
+    def run(self, out_format=None, psum=None, psum_format=NO_PSUM, out=None, small=False):
         out_format = out_format or self.fmt
         if out is None:
             words = offsets(out_format, self.result, Layout.NCX)[1]
             out = np.full(words, -1, np.int64).astype(word(out_format))
-        result = (self.oh, self.ow, self.o)
-        numbers = arithmetic(self.fmt)
-        needed = small_scratch_bytes(numbers, self.n, self.c, *result, *self.k, out_format)
-        if not small:
-            needed = conv_scratch_bytes(
-                numbers, self.n, self.c, *result, *self.k, *self.s, *self.d, out_format
-            )
-        area = scratch(needed)
+        problem = self.problem(out_format, psum_format)
+        needed = small_scratch_bytes if small else conv_scratch_bytes
+        area = scratch(needed(arithmetic(self.fmt), problem.ctypes.data))
+        problem[WORK_BYTES] = 0 if small else area.size - 64
         rows = pack(self.weights.reshape(-1, self.c), self.fmt, Layout.CX)
-        x = pack(self.x, self.fmt)
-        pointers = [a.ctypes.data for a in (x, rows, out, out if psum is None else psum, area)]
-        numbers = (
-            0 if small else needed,
-            self.n,
-            self.h,
-            self.w,
-            self.c,
-            *result,
-            *self.k,
-            *self.s,
-            self.top,
-            self.left,
-            *self.d,
-        )
-        formats = (int(out_format), int(psum_format))
-        assert native.call(conv(self.fmt), *pointers, *numbers, *formats, 0) == 0
+        run_problem(conv(self.fmt), problem, pack(self.x, self.fmt), rows, out, area, psum)
         assert (area[-64:] == CANARY).all()
         return out
 
@@ -562,11 +550,10 @@ def test_conv_result_may_overlap_its_input(small):
     case = Conv(h=6, w=6, c=64, o=64)
     memory = pack(case.x, FP16)
     rows = pack(case.weights.reshape(-1, case.c), FP16, Layout.CX)
-    needed = 1 << 22 if not small else small_scratch_bytes(arithmetic(FP16), 1, 64, 6, 6, 64, 3, 3, FP16)
-    area = scratch(needed)
-    pointers = [a.ctypes.data for a in (memory, rows, memory, memory, area)]
-    numbers = (0 if small else needed, 1, 6, 6, 64, 6, 6, 64, 3, 3, 1, 1, 1, 1, 1, 1, int(FP16), NONE, 0)
-    native.call(conv(FP16), *pointers, *numbers)
+    problem = case.problem(FP16)
+    needed = small_scratch_bytes(arithmetic(FP16), problem.ctypes.data) if small else 1 << 22
+    problem[WORK_BYTES] = 0 if small else needed
+    run_problem(conv(FP16), problem, memory, rows, memory, scratch(needed))
     check_result(memory, case.want(), FP16)
 
 
@@ -694,7 +681,6 @@ def test_compiled_and_plain_kernels_agree():
     for address in (gemm(BF16), register(make_gemm(arithmetic(BF16)))):
         out = np.full(place(BF16, (m, n), Layout.CX).total_bytes // 2, 7, np.uint16)
         area = scratch(gemm_scratch_bytes(arithmetic(BF16), m, k, n, 1, 1, BF16))
-        pointers = [x.ctypes.data for x in (a, b, out, out, area)]
-        native.call(address, *pointers, m, k, n, 0, 1, 1, 1, int(BF16), NONE, 0)
+        run_problem(address, make_problem(m=m, k=k, n=n, rt=1, lb=1, rb=1, out_format=BF16), a, b, out, area)
         outputs.append(out.tobytes())
     assert outputs[0] == outputs[1]

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from emulator.kernels.ne.sums.floats import make_float
-from emulator.kernels.ne.sums.integers import fill_zeros, make_integer
-from emulator.native.primitives.memory import view_i64, view_u8, view_u32
+from emulator.kernels.ne import problem as word
+from emulator.kernels.ne.arithmetic import MatrixArithmetic, Rows
+from emulator.kernels.ne.elements import BLOCK, INT8_BLOCK
+from emulator.native.primitives.memory import load_word, view_u8, view_u32
 from emulator.native.primitives.tile import taps_f32, taps_i32
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.primitives import s64, u64
 
-from . import options as o
-from .arithmetic import Arithmetic, Function
-from .elements import BLOCK, INT8_BLOCK
+from .floats import make_float
+from .integers import fill_zeros, make_integer
 
 
 @dataclass(frozen=True, slots=True)
 class Channels:
     """Arithmetic with one step in a word, and what depthwise convolution needs besides."""
 
-    arithmetic: Arithmetic
+    arithmetic: MatrixArithmetic
     block: int
     """Lanes of a whole plane of the input."""
-    taps: Function
-    weights: Function
-    """As ``Arithmetic.rows``: numbers of the weights."""
-    begin: Function
-    """(row, width, valid, channel, options): start values of the columns."""
+    taps: Callable[[int, int, int, int, int, int, int, int], int]
+    """The primitive ``taps_f32`` or ``taps_i32``."""
+    weights: Rows
+    """The numbers of the weights."""
+    begin: Callable[[int, int, int, int, int], None]
+    """(row, width, valid, channel, problem): start values of the columns."""
 
 
 def make_channels(fmt: Format, post: bool) -> Channels:
@@ -40,12 +42,12 @@ def make_channels(fmt: Format, post: bool) -> Channels:
     return Channels(arithmetic, INT8_BLOCK, taps_i32, _integers, _bias)
 
 
-def _nothing(row: int, width: int, valid: int, channel: int, options: int) -> None:
+def _nothing(row: int, width: int, valid: int, channel: int, problem: int) -> None:
     """Binary32 sums start at +0."""
 
 
-def _bias(row: int, width: int, valid: int, channel: int, options: int) -> None:
-    target, bias = view_u32(row, width), view_i64(options, o.WORDS)[o.BIAS]
+def _bias(row: int, width: int, valid: int, channel: int, problem: int) -> None:
+    target, bias = view_u32(row, width), load_word(problem, word.BIAS)
     for j in range(u64(width)):
         target[j] = 0
     if bias != 0:
@@ -54,12 +56,12 @@ def _bias(row: int, width: int, valid: int, channel: int, options: int) -> None:
             target[j] = values[j]
 
 
-def _integers(source: int, pitch: int, target: int, kept: int, count: int, options: int) -> None:
+def _integers(source: int, pitch: int, target: int, kept: int, count: int, problem: int) -> None:
     _widen(source, pitch, target, kept, count, 0)
 
 
-def _less_zero(source: int, pitch: int, target: int, kept: int, count: int, options: int) -> None:
-    _widen(source, pitch, target, kept, count, s64(view_i64(options, o.WORDS)[o.ZERO_A]))
+def _less_zero(source: int, pitch: int, target: int, kept: int, count: int, problem: int) -> None:
+    _widen(source, pitch, target, kept, count, load_word(problem, word.ZERO_A))
 
 
 def _widen(source: int, pitch: int, target: int, kept: int, count: int, zero: int) -> None:
