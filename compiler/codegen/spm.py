@@ -10,6 +10,8 @@ from tx8isa.errors import Tx8Error
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.layouts import LINE_BYTES
 
+from .best_fit import best_gap
+
 RESERVED_BYTES = 8192
 """Bytes that lowerings leave beside their slices for small buffers and for lines that are not filled."""
 
@@ -73,26 +75,18 @@ class SpmAllocator:
         copies = [replace(b) for b in turned]
         used = [b for b in buffers if b.first >= 0]
         for buffer in sorted([*used, *copies], key=lambda b: (-b.span, b.first)):
-            buffer.address = self._best_gap(buffer)
+            buffer.address = self._address(buffer)
             self.placed.append(buffer)
         for buffer, copy in zip(turned, copies, strict=True):
             buffer.second = copy.address
 
-    def _best_gap(self, buffer: SpmBuffer) -> int:
-        """The start of the smallest gap that holds the buffer throughout its life."""
-        alive = [b for b in self.placed if b.first <= buffer.last and buffer.first <= b.last]
-        best: tuple[int, int] | None = None
-        cursor = 0
-        for other in sorted(alive, key=lambda b: b.address):
-            gap = other.address - cursor
-            if gap >= buffer.span and (best is None or gap < best[0]):
-                best = (gap, cursor)
-            cursor = max(cursor, other.address + other.span)
-        gap = self.capacity - cursor
-        if gap >= buffer.span and (best is None or gap < best[0]):
-            best = (gap, cursor)
-        if best is None:
+    def _address(self, buffer: SpmBuffer) -> int:
+        """The start of the smallest gap that holds the buffer throughout its live range."""
+        alive = [other for other in self.placed if other.first <= buffer.last and buffer.first <= other.last]
+        taken = ((other.address, other.address + other.span) for other in alive)
+        address = best_gap(taken, buffer.span, self.capacity)
+        if address is None:
             raise SpmOverflow(
                 f"buffer {buffer.symbol} of {buffer.span} bytes does not fit the {self.capacity} bytes of SPM"
             )
-        return best[1]
+        return address

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from compiler.codegen.best_fit import best_gap
 from tx8isa.numbers.division import round_up
 
 
@@ -32,26 +33,14 @@ def best_fit(live_ranges: Sequence[LiveRange], grain: int) -> list[int]:
     are alive then.
     """
     addresses = [0] * len(live_ranges)
+    spans = [round_up(max(live_range.size, 1), grain) for live_range in live_ranges]
     alive: list[int] = []
     order = sorted(range(len(live_ranges)), key=lambda at: (live_ranges[at].first, -live_ranges[at].size, at))
     for at in order:
         alive = [other for other in alive if live_ranges[other].last >= live_ranges[at].first]
-        taken = [(addresses[other], live_ranges[other].size) for other in alive]
-        addresses[at] = _smallest_gap(sorted(taken), live_ranges[at].size, grain)
+        taken = [(addresses[other], addresses[other] + spans[other]) for other in alive]
+        address = best_gap(taken, live_ranges[at].size)
+        assert address is not None
+        addresses[at] = address
         alive.append(at)
     return addresses
-
-
-def _smallest_gap(taken: Sequence[tuple[int, int]], size: int, grain: int) -> int:
-    """The address of the smallest gap between (address, size) ranges that holds ``size`` bytes.
-
-    If no gap does, it is the address after the last range.
-    """
-    best: tuple[int, int] | None = None
-    cursor = 0
-    for address, other in taken:
-        gap = address - cursor
-        if gap >= size and (best is None or gap < best[0]):
-            best = (gap, cursor)
-        cursor = max(cursor, round_up(address + max(other, 1), grain))
-    return cursor if best is None else best[1]
