@@ -9,7 +9,6 @@ from compiler.codegen.registers import OutOfRegisters
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.spm import SpmOverflow
 from compiler.graph import GraphError
-from compiler.lowering.stack.stages import STAGES
 
 from . import LOWERINGS, Work
 from .apart import compute_apart, has_steps_apart
@@ -82,10 +81,7 @@ def attempt(
 def _summary(work: Work) -> str:
     """What a phase computes, for those who read the assembly."""
     operands = [*work.inputs, *(tensor for step in work.steps for tensor in step.operands)]
-    if STAGES in work.extra:
-        names = " > ".join(_names(stage) for stage in work.extra[STAGES])
-    else:
-        names = _names(work)
+    names = " > ".join(_names(stage) for stage in work.stages or (work,))
     inputs = ", ".join(_spelt(tensor) for tensor in operands if tensor is not None)
     return f"{names}: {inputs} -> {_spelt(work.output)}"
 

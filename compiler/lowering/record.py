@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.dialect.orders import Order
 from compiler.graph import DTYPES, FLOATS
 from compiler.operators.record import Call
+from tx8isa.numbers.formats import Format
 
 
 @dataclass(frozen=True)
@@ -67,13 +67,32 @@ class Step:
 
 
 @dataclass(frozen=True)
+class ChainNode:
+    """An operator of a chain. ``operands``: at each position of the call, the number of a value, or None.
+
+    The inputs of the chain are values 0, 1, ..., its nodes follow. ``fmt``: how the result would lie in DDR
+    (INT8 for truth values). A cast that a pass inserted has no call.
+    """
+
+    op: str
+    call: Call | None
+    operands: tuple[int | None, ...]
+    fmt: Format
+
+    @property
+    def values(self) -> list[int]:
+        """Numbers of the values it reads, once for each time it does."""
+        return [value for value in self.operands if value is not None]
+
+
+@dataclass(frozen=True)
 class Work:
     """An operator application, or a group of them, as its lowering sees it.
 
-    ``call`` has the shapes and attributes of the specification (None for operations that a pass inserted,
-    whose parameters are in ``extra``); the tensors are as they lie in DDR. ``steps`` are applied to the
-    result before it is stored: ``output`` is that of the last one. ``cut`` is what the search decided; None
-    leaves it to the lowering's rule.
+    ``call`` has the shapes and attributes of the specification; None for a group that is not an anchor with
+    steps, and for an operation that a pass inserted. The tensors have the shapes in which they are stored in
+    DDR. ``steps`` are applied to the result before it is stored: ``output`` is that of the last one. ``cut``
+    is what the search decided; None leaves it to the lowering's rule.
     """
 
     name: str
@@ -82,15 +101,29 @@ class Work:
     inputs: tuple[DdrTensor | None, ...]
     output: DdrTensor
     channels_last: bool = False
-    extra: dict[str, Any] = field(default_factory=dict)
+    compute: Format | None = None
+    """Format of the arithmetic, for operators of the specification."""
     steps: tuple[Step, ...] = ()
     cut: Cut | None = None
+    nodes: tuple[ChainNode, ...] = ()
+    """What a chain computes."""
+    stages: tuple[Work, ...] = ()
+    """What a stack computes, in the order of computation."""
+    orders: tuple[Order, Order] | None = None
+    """Orders of axes of operand and result, for an operation that a pass inserted."""
 
     @property
     def spec(self) -> Call:
         if self.call is None:
             raise ValueError(f"operation {self.name} stands for no node")
         return self.call
+
+    @property
+    def arithmetic(self) -> Format:
+        """``compute`` where it must be known; ValueError where it is not."""
+        if self.compute is None:
+            raise ValueError(f"operation {self.name} has no format of its arithmetic")
+        return self.compute
 
     def input(self, index: int) -> DdrTensor:
         tensor = self.inputs[index]
@@ -129,8 +162,7 @@ class Lowering:
     prefetch: bool = False
     """Whether it calls ``Kernel.begin`` itself, before it touches what other phases wrote."""
     rounds: bool = False
-    """Whether operands and result may be FP32 in DDR whatever the format of the arithmetic is, which
-    ``work.extra["compute"]`` says."""
+    """Whether operands and result may be FP32 in DDR whatever ``Work.compute`` is."""
 
 
 LOWERINGS: dict[str, Lowering] = {}

@@ -15,9 +15,8 @@ from compiler.dialect.orders import Order
 from compiler.dialect.types import format_of, order_of, shape_of, storage_permutation
 from compiler.graph import Array, Tensor
 from compiler.lowering import LOWERINGS
-from compiler.lowering.pointwise.chain import ChainNode
-from compiler.lowering.record import Cut, Step, Work
-from compiler.lowering.stack.stages import STACKED, STAGES
+from compiler.lowering.record import ChainNode, Cut, Step, Work
+from compiler.lowering.stack.stages import STACKED
 from compiler.operators import OPERATORS
 from compiler.operators.record import Call
 from tx8isa.numbers.formats import Format
@@ -98,7 +97,7 @@ class _Builder:
             numbers[member.results[0]] = len(inputs) + len(nodes) - 1
         tensors = tuple(self.tensor(value) for value in inputs)
         output = self.tensor(group.results[0])
-        return Work(group.node.data, "Chain", None, tensors, output, extra={"nodes": nodes}, cut=cut)
+        return Work(group.node.data, "Chain", None, tensors, output, nodes=tuple(nodes), cut=cut)
 
     def single(
         self,
@@ -111,14 +110,14 @@ class _Builder:
         name = operation.node.data
         output = self.tensor(operation.results[0] if result is None else result)
         if not isinstance(operation, NodeOperation):
-            extra = {"orders": tuple(order_of(v.type) for v in (*operation.operands, *operation.results))}
+            orders = order_of(operation.operands[0].type), order_of(operation.results[0].type)
             inputs = tuple(self.tensor(self.outer(value) or value) for value in operation.operands)
-            return Work(name, operation.op, None, inputs, output, extra=extra, steps=steps, cut=cut)
+            return Work(name, operation.op, None, inputs, output, orders=orders, steps=steps, cut=cut)
         call = call_of(self.context, operation, self.outer)
         last = order_of(operation.results[0].type) in (Order.CHANNELS_LAST, Order.BLOCKED)
         operands = tuple(self._operands(operation, call))
         compute = Format.FP32 if name in self.context.graph.precise else self.context.compute
-        return Work(name, operation.op, call, operands, output, last, {"compute": compute}, steps, cut)
+        return Work(name, operation.op, call, operands, output, last, compute, steps, cut)
 
     def _step(self, member: TensorOperation, running: SSAValue) -> Step:
         assert isinstance(member, NodeOperation)
@@ -165,7 +164,7 @@ def stacked(works: Sequence[Work], cut: Cut | None = None) -> Work:
         operands = (*work.inputs, *(tensor for step in work.steps for tensor in step.operands))
         inputs |= {t.symbol: t for t in operands if t is not None and t.symbol not in made}
     name, output = works[0].name, works[-1].output
-    return Work(name, "Stack", None, tuple(inputs.values()), output, extra={STAGES: tuple(works)}, cut=cut)
+    return Work(name, "Stack", None, tuple(inputs.values()), output, stages=tuple(works), cut=cut)
 
 
 def tensor_of(context: Context, value: SSAValue, symbol: str) -> DdrTensor:

@@ -37,16 +37,23 @@ def _work(work: Work, names: dict[str, int]) -> Signature:
         tuple(_tensor(tensor, names) for tensor in work.inputs),
         _tensor(work.output, names),
         work.channels_last,
-        tuple((name, _extra(value, names)) for name, value in sorted(work.extra.items())),
+        _parameters(work, names),
         tuple(_step(step, names) for step in work.steps),
     )
 
 
-def _extra(value: Any, names: dict[str, int]) -> Any:
-    """An entry of ``Work.extra``; the works of a stack share the numbers of their tensors."""
-    if isinstance(value, tuple) and value and isinstance(value[0], Work):
-        return tuple(_work(work, names) for work in value)
-    return _plain(value)
+def _parameters(work: Work, names: dict[str, int]) -> Signature:
+    """What only some works have, each with its name; the works of a stack share the numbers of tensors."""
+    parameters: Signature = ()
+    if work.compute is not None:
+        parameters += (("compute", _plain(work.compute)),)
+    if work.nodes:
+        parameters += (("nodes", _plain(work.nodes)),)
+    if work.orders is not None:
+        parameters += (("orders", _plain(work.orders)),)
+    if work.stages:
+        parameters += (("stages", tuple(_work(stage, names) for stage in work.stages)),)
+    return parameters
 
 
 def template_key(work_signature: Signature) -> str:

@@ -61,8 +61,7 @@ class Problem:
     @property
     def fmt(self) -> Format:
         """That of the arithmetic; operands and result may be FP32."""
-        compute: Format = self.work.extra["compute"]
-        return compute
+        return self.work.arithmetic
 
     @cached_property
     def operands(self) -> tuple[Strided, ...]:

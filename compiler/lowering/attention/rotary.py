@@ -94,7 +94,7 @@ def _steps(table: DdrTensor, leading: Sequence[int]) -> tuple[int, ...]:
 @lowering("Rotary", check=_check, rounds=True)
 def rotary(kernel: Kernel, work: Work) -> None:
     """Positions are dealt, and heads where there are fewer positions than tiles."""
-    p, compute = _problem(work), work.extra["compute"]
+    p, compute = _problem(work), work.arithmetic
     turner = _turner(kernel, work.spec.integers("turn") or (), compute)
     by_positions, by_heads = _shares(kernel.target.tiles, p)
     place = coordinates(kernel, (by_positions, by_heads))

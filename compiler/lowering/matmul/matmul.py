@@ -124,7 +124,7 @@ def _problem(p: Product, work: Work) -> Problem:
 def _product_of(work: Work) -> Product:
     """The operands of a MatMul or Gemm as matrices, without what follows the product."""
     a, b = work.input(0), work.input(1)
-    compute: Format = work.extra["compute"]
+    compute = work.arithmetic
     if work.op == "Gemm":
         trans_a, trans_b = bool(work.spec.integer("transA")), bool(work.spec.integer("transB"))
         m, inner = a.shape[::-1] if trans_a else a.shape

@@ -23,8 +23,9 @@ from tx8isa.numbers.limits import LARGEST_EXTENT
 
 @lowering("tx8be.channel_norm", prefetch=True)
 def channel_norm(kernel: Kernel, work: Work) -> None:
-    """``work.extra["orders"]`` are those of operand and result."""
-    before, after = work.extra["orders"]
+    """A tensor from one order of axes to another."""
+    assert work.orders is not None
+    before, after = work.orders
     source, target = work.input(0), work.output
     if before is Order.PLAIN:
         batches, channels, *image = source.shape

@@ -29,7 +29,7 @@ from compiler.codegen.slices.tensors import (
 from compiler.codegen.slices.vector import WIDE, Vector, convert, spread_rows
 from compiler.dialect.orders import Order
 from compiler.graph import FLOATS
-from compiler.lowering.record import Work, lowering
+from compiler.lowering.record import ChainNode, Work, lowering
 from compiler.operators.elements.casting import cast_dtype
 from compiler.operators.record import Call
 from tx8isa.numbers.division import ceil_div, round_up
@@ -48,25 +48,6 @@ long its instructions take to issue."""
 _ENOUGH = 16384
 _LONG_ROW = 8
 """Elements from which on repeating one in the scratchpad takes less time than reading it again and again."""
-
-
-@dataclass(frozen=True)
-class ChainNode:
-    """An operator of a chain. ``operands``: at each position of the call, the number of a value, or None.
-
-    The inputs of the chain are values 0, 1, ..., its nodes follow. ``fmt``: how the result would lie in DDR
-    (INT8 for truth values). A cast that a pass inserted has no call.
-    """
-
-    op: str
-    call: Call | None
-    operands: tuple[int | None, ...]
-    fmt: Format
-
-    @property
-    def values(self) -> list[int]:
-        """Numbers of the values it reads, once for each time it does."""
-        return [value for value in self.operands if value is not None]
 
 
 @dataclass(frozen=True)
@@ -102,9 +83,9 @@ def chainable(op: str, call: Call | None) -> bool:
 
 @lowering("Chain", order=Order.FOLLOW, types=FLOATS_AND_BOOL)
 def lower_chain(kernel: Kernel, work: Work) -> None:
-    """``work.extra["nodes"]`` has the nodes."""
+    """The nodes of the work, slab by slab."""
     inputs = tuple(work.input(at) for at in range(len(work.inputs)))
-    compute(kernel, Chain(inputs, tuple(work.extra["nodes"]), work.output))
+    compute(kernel, Chain(inputs, work.nodes, work.output))
 
 
 def lower_single(kernel: Kernel, work: Work) -> None:

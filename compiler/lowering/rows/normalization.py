@@ -142,8 +142,7 @@ class _Rows:
 
     @property
     def compute(self) -> Format:
-        compute: Format = self.work.extra["compute"]
-        return compute
+        return self.work.arithmetic
 
     @property
     def channels(self) -> int:

@@ -54,7 +54,7 @@ from .values import Block, Held, move
 
 @lowering("Stack", order=Order.CHANNELS_LAST, cuts=cuts, blocked=True, prefetch=True)
 def stack(kernel: Kernel, work: Work) -> None:
-    """Blocks of result rows; ``work.extra["stages"]`` has the works of the stages."""
+    """Blocks of result rows, for each all stages of the work."""
     stages = stages_of(work)
     plan = stack_plan(work.cut) if work.cut is not None else next(plans(kernel.target, stages), None)
     if plan is None:

@@ -28,8 +28,6 @@ from compiler.lowering.conv.pooling import counts_differ, pool_layer
 from compiler.lowering.record import Work
 from tx8isa.numbers.limits import LARGEST_EXTENT
 
-STAGES = "stages"
-"""Name of a stack's works in ``Work.extra``, in the order in which they are computed."""
 JOIN = "Concat"
 """The operator that puts the results of some stages side by side."""
 _WINDOWS = ("Conv", "MaxPool", "AveragePool")
@@ -122,7 +120,7 @@ class Stages:
 
 def stages_of(work: Work) -> Stages:
     """The stages of a stack; ValueError if they cannot be computed by blocks of rows together."""
-    *works, last = work.extra[STAGES]
+    *works, last = work.stages
     if last.op == JOIN:
         places = {tensor.symbol: channel for tensor, channel in _pieces(last)}
     else:

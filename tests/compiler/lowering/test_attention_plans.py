@@ -44,7 +44,7 @@ class Case:
         machine = None if spm is None else small_machine(spm)
         tensors = [tensor for tensor in self.work.inputs if tensor is not None]
         got, lines = run_phase(lower, self.inputs, tensors, self.work.output, tiles, machine, strict)
-        fmt: Format = self.work.extra["compute"]
+        fmt = self.work.arithmetic
         np.testing.assert_allclose(got, self.want, atol=TOLERANCE[fmt], err_msg=str(cut))
         return "\n".join(lines)
 
@@ -66,7 +66,7 @@ def made(sizes: tuple[int, int, int, int], fmt: Format, mask: Array | None = Non
     attrs: dict[str, Any] = {"scale": d**-0.5, **dict.fromkeys(("view_q", "view_k", "view_v", "perm"), ())}
     call = Call(20, attrs, tuple(seen), (None, None, None, mask), ("y",))
     output = DdrTensor("y", Format.FP32, (heads, m, d))
-    work = Work("n", "FusedAttention", call, tuple(tensors), output, extra={"compute": fmt})
+    work = Work("n", "FusedAttention", call, tuple(tensors), output, compute=fmt)
     return Case(work, inputs, want)
 
 

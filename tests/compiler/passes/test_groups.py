@@ -111,7 +111,7 @@ def test_the_format_of_the_output_needs_no_phase() -> None:
     work = work_of(given, groups(module)[0], lambda value: "v")
     assert [step.op for step in work.steps] == ["Relu"]
     assert work.output.fmt is Format.FP32
-    assert work.extra["compute"] is Format.FP16
+    assert work.compute is Format.FP16
 
 
 def test_a_step_with_another_shape_is_no_step() -> None:

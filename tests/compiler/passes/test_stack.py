@@ -54,7 +54,7 @@ def priced(monkeypatch: pytest.MonkeyPatch, saved: Callable[[int], int]) -> None
     """Let a stack of n groups save so many cycles, whatever the estimate is; a group takes 1000 apart."""
 
     def decision(template: Template) -> SearchResult:
-        count = len(template.work.extra["stages"])
+        count = len(template.work.stages)
         trial = Trial(next(iter(template_cuts(template))), 1000 * count - saved(count))
         return SearchResult(template.key, trial, (trial,))
 

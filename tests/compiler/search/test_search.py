@@ -15,7 +15,7 @@ from compiler.codegen.slices.tensors import DdrTensor
 from compiler.dialect.orders import Order
 from compiler.driver import compile_graph
 from compiler.graph import Graph, GraphError
-from compiler.lowering.record import LOWERINGS, Cut, Lowering, Step, Work
+from compiler.lowering.record import LOWERINGS, ChainNode, Cut, Lowering, Step, Work
 from compiler.operators.record import Call
 from compiler.search import EFFORTS, Effort, Search, Template, search, signature, template_key
 from compiler.search.plan import plan_of, plan_text, read_plan
@@ -145,7 +145,10 @@ BASE = Work("n", "Copy", call(), (tensor("x"),), tensor("y"))
         replace(BASE, inputs=(replace(tensor("x"), value=draw(8192)),)),
         replace(BASE, inputs=(replace(tensor("x"), blocked=True),)),
         replace(BASE, channels_last=True),
-        replace(BASE, extra={"perm": (0, 1)}),
+        replace(BASE, compute=Format.FP16),
+        replace(BASE, nodes=(ChainNode("Relu", None, (0,), Format.FP16),)),
+        replace(BASE, orders=(Order.PLAIN, Order.BLOCKED)),
+        replace(BASE, stages=(BASE,)),
         replace(BASE, steps=(Step("s", "Relu", call(), (None,), (0,)),)),
     ],
 )
@@ -166,7 +169,7 @@ def test_fewer_tiles_are_another_template() -> None:
 
 def test_what_cannot_be_compared_is_not_taken_for_equal() -> None:
     with pytest.raises(TypeError, match="a work cannot be compared by"):
-        signature(replace(BASE, extra={"what": object()}), TARGET)
+        signature(replace(BASE, call=replace(call(), attrs={"what": object()})), TARGET)
 
 
 def test_a_plan_says_what_was_decided(tmp_path: Path) -> None:
