@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -82,7 +82,7 @@ class _Run(NamedTuple):
 
 def _run(program: Program, inputs: Mapping[str, Array], threads: int, watch: Watch) -> _Run:
     import emulator
-    from emulator.watch.progress import show_progress
+    from emulator.cli.progress import show_progress
     from emulator.watch.stats.output import lines
     from emulator.watch.stats.result import make_report
     from emulator.watch.stats.sink import Statistics
@@ -142,7 +142,7 @@ def random_inputs(graph: Graph, given: Mapping[str, Array], seed: int) -> dict[s
 
 def read_inputs(arguments: Iterable[tuple[str, str]]) -> dict[str, Array]:
     """Arrays from pairs of a name and a .npy file; Tx8Error for a file that holds no array."""
-    from emulator.command.arrays import read_array
+    from emulator.cli.arrays import read_array
 
     inputs: dict[str, Array] = {}
     for name, file in arguments:
@@ -154,17 +154,11 @@ def read_inputs(arguments: Iterable[tuple[str, str]]) -> dict[str, Array]:
 
 def write_outputs(folder: Path, outputs: Mapping[str, Array]) -> None:
     """Write one .npy file per output; either all files are written or none."""
-    from emulator.command.arrays import file_names
+    from emulator.cli.arrays import file_names, write_array
 
     names = file_names(outputs)
     with made_folder(folder):
-        write_together({folder / names[name]: partial(_save, array) for name, array in outputs.items()})
-
-
-def _save(array: Array, file: IO[bytes]) -> None:
-    from emulator.command.arrays import write_array
-
-    write_array(file, array)
+        write_together({folder / names[name]: partial(write_array, array) for name, array in outputs.items()})
 
 
 def announce_compilation(program: str) -> None:

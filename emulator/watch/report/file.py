@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
 
+from emulator.tile.tile import Tile
 from emulator.watch.stats.sink import Statistics
+from emulator.watch.strict.hazards import Hazard
 from tx8isa.errors import Tx8Error
-from tx8isa.tools.files import write_together
+from tx8isa.tools.files import write_whole
 
 from .sink import Report
-
-if TYPE_CHECKING:
-    from emulator.chip.system import System
 
 
 def check_target(path: Path) -> None:
@@ -40,21 +39,18 @@ class PageFile:
         check_target(self._path)
         self.sink = Report(statistics.image, statistics.machine, statistics)
 
-    def finish(self, system: System, fault: str) -> int:
+    def finish(self, tiles: Sequence[Tile], fault: str, hazards: Sequence[Hazard] | None) -> int:
         """Write the page of a run that is over. The exit status: 1, and a message, when that fails.
 
-        The results of the run are out by then, so that nothing is lost.
+        ``fault``: what stopped the run, if anything did. ``hazards``: None when they were not looked for. The
+        results of the run are out by then, so that nothing is lost.
         """
         # Bokeh takes longer to load than many programs to run
-        from .page import write_page
+        from .page import make_page
 
-        hazards = system.sanitizer.hazards() if system.sanitizer else None
-
-        def write(file: IO[bytes]) -> None:
-            write_page(file, self.sink, system.tiles, self._title, fault=fault, hazards=hazards)
-
+        page = make_page(self.sink, tiles, self._title, fault=fault, hazards=hazards)
         try:
-            write_together({self._path: write})
+            write_whole(self._path, page)
         except Tx8Error as error:
             print(f"tx8emu: error: --report {error}", file=sys.stderr)
             return 1

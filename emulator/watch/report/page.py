@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
 
 from bokeh.resources import Resources
 
@@ -23,18 +22,17 @@ _ASSETS = Path(__file__).parent / "assets"
 _SCRIPTS = ("data.js", "view.js", "charts.js", "main.js")
 
 
-def write_page(
-    file: IO[bytes],
+def make_page(
     report: Report,
     tiles: Sequence[Tile],
     title: str,
     *,
     fault: str = "",
     hazards: Sequence[Hazard] | None = None,
-) -> None:
-    """Write the page of a run of ``tiles`` that is over.
+) -> bytes:
+    """The page of a run of ``tiles`` that is over.
 
-    ``fault``: what stopped the run, if anything did. ``hazards``: None when nobody looked for them.
+    ``fault``: what stopped the run, if anything did. ``hazards``: None when they were not looked for.
     """
     machine = report.machine
     texts, arrays = content(report, tiles, fault, hazards)
@@ -48,7 +46,7 @@ def write_page(
         "script": "\n".join(_asset(name) for name in _SCRIPTS),
     }
     page = re.sub(r"\{(\w+)\}", lambda match: parts[match[1]], _asset("page.html"))
-    file.write(page.encode())
+    return page.encode()
 
 
 def _asset(name: str) -> str:

@@ -14,7 +14,6 @@ import re
 from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -31,7 +30,7 @@ from emulator.watch.report.data import content
 from emulator.watch.report.file import PageFile, check_target
 from emulator.watch.report.kinds import MOST, NOBODY, OTHER, Kinds, Nodes
 from emulator.watch.report.longest import Longest
-from emulator.watch.report.page import write_page
+from emulator.watch.report.page import make_page
 from emulator.watch.report.residence import BLOCKS, COLUMNS, Residence
 from emulator.watch.report.sink import BINS, MOST_SLICES, Report
 from emulator.watch.stats.sink import Statistics
@@ -66,7 +65,7 @@ def run() -> tuple[list[Batch], Report]:
 
 def page_of(report: Report, title: str = "prog.bin", fault: str = "") -> str:
     file = io.BytesIO()
-    write_page(file, report, tiles_of(report), title, fault=fault)
+    file.write(make_page(report, tiles_of(report), title, fault=fault))
     return file.getvalue().decode()
 
 
@@ -404,7 +403,7 @@ def test_waits_of_the_core_are_named(run: tuple[list[Batch], Report]) -> None:
 
 def finished(path: Path, fault: str = "") -> int:
     page = PageFile(str(path), Statistics(Slices(seed=3).image, MACHINE), "prog.bin")
-    return page.finish(SimpleNamespace(tiles=tiles_of(page.sink), sanitizer=None), fault)
+    return page.finish(tiles_of(page.sink), fault, None)
 
 
 def test_a_report_is_written_whole(tmp_path: Path) -> None:
@@ -420,17 +419,15 @@ def test_a_report_is_written_whole(tmp_path: Path) -> None:
 def test_a_page_that_cannot_be_written_in_the_end_loses_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object, **__: object) -> None:
+    def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     path = tmp_path / "out.html"
     path.write_text("older")
-    monkeypatch.setattr("emulator.watch.report.page.write_page", full)
+    monkeypatch.setattr(Path, "replace", full)
     assert finished(path) == 1
-    assert (
-        capsys.readouterr().err
-        == f"tx8emu: error: --report {path}: cannot be written: No space left on device\n"
-    )
+    said = f"tx8emu: error: --report {path}: cannot be written: No space left on device\n"
+    assert capsys.readouterr().err == said
     assert [p.read_text() for p in tmp_path.iterdir()] == ["older"]
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from documents import ROOT
-from emulator.watch.report.page import write_page
+from emulator.watch.report.page import make_page
 from emulator.watch.report.sink import Report
 from emulator.watch.stats.sink import Statistics
 from emulator.watch.strict.hazards import RACE, Hazard, Site
@@ -48,8 +48,9 @@ def a_report(path: Path) -> None:
     pc = min(source.image.lines)
     site = Site(2, pc, "ct.add.vv", None, *source.image.lines[pc], source.image.nodes[pc])
     hazard = Hazard(RACE, site, None, "DDR", 64, 127, f"nobody waits {EVIL}", "insert ncc.wait")
-    with path.open("wb") as file:
-        write_page(file, report, tiles_of(report), "prog.bin", fault=f"stopped {EVIL}", hazards=[hazard])
+    path.write_bytes(
+        make_page(report, tiles_of(report), "prog.bin", fault=f"stopped {EVIL}", hazards=[hazard])
+    )
 
 
 def start() -> Any:

@@ -6,19 +6,21 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from emulator.command.options import ddr_range, make_parser
+from emulator.cli.options import ddr_range, make_parser
 
 if TYPE_CHECKING:
     from emulator.chip.system import System
     from emulator.debug.snapshot.commands import Saver
+    from emulator.program import Array, Program
     from emulator.timing.slices import Sink
     from emulator.watch.report.file import PageFile
     from emulator.watch.stats.sink import Statistics
-
-    from .program import Array, Program
+    from emulator.watch.trace.sink import Trace
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -59,12 +61,10 @@ def _report_error(text: str) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from emulator import native
     from emulator.debug.snapshot import commands as snapshots
-    from emulator.watch.trace.option import open_trace
+    from emulator.program import load
     from tx8isa.machine.description import load_machine
-
-    from . import native
-    from .program import load
 
     snapshots.check_options(make_parser(), options)
     machine = load_machine(options.machine)
@@ -77,7 +77,7 @@ def _run(options: argparse.Namespace) -> int:
     saver = snapshots.saver(options, program.image)
     statistics = _statistics(options, program)
     page = _page(options, statistics)
-    with open_trace(options.trace, program, options.program) as trace:
+    with _trace(options, program) as trace:
         sinks = [sink for sink in (trace, statistics, page and page.sink) if sink]
         system = _start(options, program, sinks)
         for address, size in ranges:
@@ -92,7 +92,8 @@ def _run(options: argparse.Namespace) -> int:
             status = 3
         _report(options, system, ranges, statistics)
         if page:
-            status = max(status, page.finish(system, fault))
+            found = system.sanitizer.hazards() if system.sanitizer else None
+            status = max(status, page.finish(system.tiles, fault, found))
         if trace and trace.error:
             status = max(status, _report_error(trace.error))
     return status
@@ -147,6 +148,15 @@ def _hazards(options: argparse.Namespace, program: Program, system: System) -> b
     return show_orders(start, *orders, options.program) or found
 
 
+def _trace(options: argparse.Namespace, program: Program) -> AbstractContextManager[Trace | None]:
+    """The trace that was asked for, or nothing; Tx8Error when it cannot be written."""
+    if not options.trace:
+        return nullcontext()
+    from emulator.watch.trace.sink import Trace
+
+    return Trace(options.trace, program.image, program.machine, options.program)
+
+
 def _statistics(options: argparse.Namespace, program: Program) -> Statistics | None:
     if not options.stats and not options.report:
         return None
@@ -179,7 +189,7 @@ def _execute(system: System, options: argparse.Namespace, saver: Saver | None) -
 def _run_or_debug(system: System, options: argparse.Namespace, saver: Saver | None) -> None:
     if options.gdb is None:
         if not options.quiet:
-            from emulator.watch.progress import show_progress
+            from emulator.cli.progress import show_progress
 
             show_progress(system, sys.stderr)
         if saver:
@@ -216,10 +226,9 @@ def _show(file: int, data: bytes) -> None:
 
 
 def _read_inputs(arguments: Iterable[str], program: Program) -> dict[str, Array]:
-    from emulator.command.arrays import read_array
+    from emulator.cli.arrays import read_array
+    from emulator.program import InputError
     from tx8isa.tools.command_line import named_file
-
-    from .program import InputError
 
     known = [buffer.name for buffer in program.inputs]
     inputs: dict[str, Array] = {}
@@ -236,7 +245,7 @@ def _read_inputs(arguments: Iterable[str], program: Program) -> dict[str, Array]
 
 def _output_files(options: argparse.Namespace, program: Program) -> dict[str, Path]:
     """Where each output goes, in a folder that exists; empty without --output-dir."""
-    from emulator.command.arrays import file_names
+    from emulator.cli.arrays import file_names
 
     if not options.output_dir:
         return {}
@@ -247,13 +256,10 @@ def _output_files(options: argparse.Namespace, program: Program) -> dict[str, Pa
 
 
 def _write_outputs(files: dict[str, Path], outputs: dict[str, Array]) -> None:
-    from emulator.command.arrays import write_array
+    from emulator.cli.arrays import write_array
     from tx8isa.tools.files import write_together
 
-    def writer(array: Array) -> Callable[[Any], None]:
-        return lambda file: write_array(file, array)
-
-    write_together({files[name]: writer(array) for name, array in outputs.items()})
+    write_together({files[name]: partial(write_array, array) for name, array in outputs.items()})
 
 
 def _report(

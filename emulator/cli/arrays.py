@@ -43,7 +43,7 @@ def read_array(file: str) -> Array:
             raise ArrayFileError(f"{file}: damaged .npy file: {reason}") from None
 
 
-def write_array(file: IO[bytes], array: Array) -> None:
+def write_array(array: Array, file: IO[bytes]) -> None:
     """Write one array in .npy form."""
     np.save(file, array, allow_pickle=False)
 

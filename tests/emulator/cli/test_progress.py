@@ -18,8 +18,8 @@ import pytest
 import asm
 import emulator
 from asm.image import write_image
+from emulator.cli.progress import Progress, short, show_progress
 from emulator.tile.tile import Status
-from emulator.watch.progress import Progress, short, show_progress
 from tx8isa.machine.description import load_machine
 
 MAIN = [sys.executable, "-c", "import sys; from emulator.cli import main; sys.exit(main())"]

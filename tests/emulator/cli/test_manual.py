@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from emulator.cli import main
-from emulator.command.manual import lines
+from emulator.cli.manual import lines
 from paths import ROOT
 from tx8isa.insns.riscv import i as rv_i
 from tx8isa.records.record import Engine
