@@ -99,7 +99,10 @@ def enqueue(q: int, engine: int) -> None:
 
 
 def overlap(q: int, a: int, b: int) -> bool:
-    """Whether two entries have ranges that share bytes, one of them written."""
+    """Whether two entries have ranges that share bytes, one of them written.
+
+    The compiler's estimate applies the same rule, ``compiler/search/cost/timeline.py``; a test compares both.
+    """
     for i in range(get(q, a + E_RANGES)):
         x = a + E_FIRST_RANGE + i * RANGE_WORDS
         for j in range(get(q, b + E_RANGES)):

@@ -31,7 +31,11 @@ class _Access(NamedTuple):
     writes: bool
 
     def conflicts(self, reads: list[ByteRange], writes: list[ByteRange]) -> bool:
-        """Whether a younger instruction with these ranges has to wait for the end of this access."""
+        """Whether a younger instruction with these ranges has to wait for the end of this access.
+
+        The emulator applies the same rule in compiled code, ``overlap`` in ``emulator/engines/queues.py``,
+        which the compiler may not import; a test compares both.
+        """
         ranges = [*reads, *writes] if self.writes else writes
         return any(first < self.last and self.first < last for first, last in ranges)
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import asm
 from compiler.codegen.expr import Address, minimum
@@ -12,6 +15,7 @@ from compiler.codegen.kernel import Kernel, Target
 from compiler.search.cost import estimate
 from compiler.search.cost.pricing import Price
 from compiler.search.cost.timeline import Timeline
+from emulator.engines import queues
 from emulator.program import Program
 from tx8isa.cost.instructions import TICKS
 from tx8isa.machine.description import load_machine
@@ -179,6 +183,34 @@ def test_what_touches_the_same_bytes_waits(first: str, second: str) -> None:
     y = [(1999, 3000)]
     t.issue(Engine.NE, price(10_000), y if second else [], [] if second else y)
     assert t.now == ISSUE + 20_000 * TICKS
+
+
+RANGES = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 8), st.booleans()), max_size=queues.MAX_RANGES)
+"""First byte, size, and whether the range is written."""
+
+
+@settings(deadline=None, max_examples=300)
+@given(RANGES, RANGES)
+def test_instructions_wait_as_in_the_queues_of_the_emulator(
+    older: list[tuple[int, int, bool]], younger: list[tuple[int, int, bool]]
+) -> None:
+    words = np.zeros((2, queues.ENTRY), np.int64)
+    for entry, ranges in zip(words, (older, younger), strict=True):
+        entry[queues.E_RANGES] = len(ranges)
+        for at, (first, size, written) in enumerate(ranges):
+            fields = entry[queues.E_FIRST_RANGE + at * queues.RANGE_WORDS :]
+            fields[queues.R_FIRST], fields[queues.R_REACH] = first, first + size - 1
+            fields[queues.R_WRITE], fields[queues.R_BYTES] = written, size
+    waits = queues.overlap(words.ctypes.data, 0, queues.ENTRY)
+
+    timeline = line()
+    for engine, ranges in ((Engine.CT, older), (Engine.NE, younger)):
+        reads, writes = (
+            [(first, first + size) for first, size, written in ranges if written is wanted]
+            for wanted in (False, True)
+        )
+        timeline.issue(engine, price(10_000), reads, writes)
+    assert (timeline.now == ISSUE + 20_000 * TICKS) == waits
 
 
 @pytest.mark.parametrize("writes", [True, False])
