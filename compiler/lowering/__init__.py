@@ -8,7 +8,7 @@ from .conv import convolution, pooling
 from .indexing import indexing
 from .matmul import matmul
 from .movement import channelnorm, movement, pieces, upsample
-from .pointwise import arcs, elementwise, formulas, integers
+from .pointwise import activations, arithmetic, casts, comparisons, functions, integers, inverse_functions
 from .record import LOWERINGS, Lowering, Work
 from .rows import batchnorm, groupnorm, normalization, rowwise
 from .stack import stack

@@ -68,20 +68,22 @@ class Step:
 
 @dataclass(frozen=True)
 class ChainNode:
-    """An operator of a chain. ``operands``: at each position of the call, the number of a value, or None.
+    """An operator of a chain.
 
-    The inputs of the chain are values 0, 1, ..., its nodes follow. ``fmt``: how the result would lie in DDR
-    (INT8 for truth values). A cast that a pass inserted has no call.
+    The values of a chain have numbers: its inputs are 0, 1, ..., the results of its nodes follow.
     """
 
     op: str
     call: Call | None
+    """The call of the operator, None for a cast that a pass inserted."""
     operands: tuple[int | None, ...]
+    """The numbers of its operands; None for an operand that is omitted."""
     fmt: Format
+    """The format that the result would have in DDR, INT8 for truth values."""
 
     @property
     def values(self) -> list[int]:
-        """Numbers of the values it reads, once for each time it does."""
+        """Numbers of the values that it reads, as often as it reads them."""
         return [value for value in self.operands if value is not None]
 
 

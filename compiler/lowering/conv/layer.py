@@ -11,7 +11,8 @@ from compiler.codegen.slices.aligned import BLOCK, aligned_bytes, within_plane
 from compiler.codegen.slices.precision import part_count
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.slices.windows import Geometry, dense, flattened, geometry, skipping, upright
-from compiler.lowering.pointwise.pointwise import known_number, step_bytes
+from compiler.lowering.pointwise.epilogue import step_bytes
+from compiler.lowering.pointwise.record import known_number
 from compiler.lowering.record import Step, Work
 from compiler.operators.windows.conv import conv_window
 from tx8isa.numbers.formats import Format

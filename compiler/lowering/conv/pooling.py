@@ -34,8 +34,7 @@ from compiler.codegen.slices.windows import Geometry, RowBlock, geometry, limits
 from compiler.codegen.spm import SpmOverflow
 from compiler.dialect.orders import Order
 from compiler.graph import Array
-from compiler.lowering.pointwise.pointwise import apply_steps, step_bytes
-from compiler.lowering.pointwise.region import SliceRegion
+from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps, step_bytes
 from compiler.lowering.record import Cut, Work, lowering
 from compiler.operators.record import Call
 from compiler.operators.windows.pool import pool_window
@@ -234,7 +233,7 @@ def _plan(kernel: Kernel, work: Work, layer: Layer) -> Plan:
 
 def _finish(kernel: Kernel, work: Work, result: Aligned, at: Place) -> None:
     """Steps, one rounding, store."""
-    apply_steps(SliceRegion(kernel, result, at), result.base, work.steps)
+    apply_steps(AlignedResult(kernel, result, at), result.base, work.steps)
     if result.fmt is not work.output.fmt:
         result = narrowed_slice(kernel, result, work.output.fmt)
     store_slice(kernel, result, work.output, at)

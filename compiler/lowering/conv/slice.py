@@ -24,8 +24,7 @@ from compiler.codegen.slices.dealing import Share, share, slices, within
 from compiler.codegen.slices.precision import engine_format, split
 from compiler.codegen.slices.tensors import stretches
 from compiler.codegen.slices.windows import RowBlock, block_of_columns, row_block
-from compiler.lowering.pointwise.pointwise import apply_steps
-from compiler.lowering.pointwise.region import SliceRegion
+from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps
 from compiler.lowering.record import Work
 from tx8isa.numbers.formats import Format
 
@@ -147,7 +146,7 @@ def compute_slice(
     at = block.target(n, own.first)
     start = start_of(kernel, p, own, block, at)
     result = _convolve(kernel, p, n, block, own, data, start)
-    region = SliceRegion(kernel, result, at)
+    region = AlignedResult(kernel, result, at)
     apply_steps(region, result.base, p.epilogue.steps)
     if result.fmt is Format.FP32:
         result = narrowed_slice(kernel, result, p.work.output.fmt)

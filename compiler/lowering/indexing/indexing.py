@@ -14,8 +14,9 @@ from compiler.codegen.expr import Value, Variable
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.scalar import ScalarCode, offset_of
 from compiler.codegen.slices.tensors import DdrTensor, copy_views, unravel, whole
-from compiler.lowering.movement.movement import cast as cast_floats
-from compiler.lowering.pointwise.integers import ARITHMETIC, words_like
+from compiler.lowering.movement.movement import convert_tensor
+from compiler.lowering.pointwise.casts import fp32_scratch
+from compiler.lowering.pointwise.integers import ARITHMETIC
 from compiler.lowering.record import EVERY_TYPE, Work, lowering
 from compiler.operators.types import axis_from_front
 from tx8isa.numbers.formats import Format
@@ -110,14 +111,14 @@ def _in_words(kernel: Kernel, work: Work, lower: Callable[[Kernel, Work], None])
     if work.spec.string("reduction") == "none" or not work.output.fmt.is_float or work.output.bytes_each == 4:
         return False
     data, updates, result = (
-        words_like(kernel, tensor) for tensor in (work.input(0), work.input(2), work.output)
+        fp32_scratch(kernel, tensor) for tensor in (work.input(0), work.input(2), work.output)
     )
     for narrow, wide in ((work.input(0), data), (work.input(2), updates)):
-        cast_floats(kernel, Work("", "tx8be.cast", None, (narrow,), wide))
+        convert_tensor(kernel, narrow, wide)
     kernel.synchronize()
     lower(kernel, replace(work, inputs=(data, work.input(1), updates), output=result))
     kernel.synchronize()
-    cast_floats(kernel, Work("", "tx8be.cast", None, (result,), work.output))
+    convert_tensor(kernel, result, work.output)
     return True
 
 

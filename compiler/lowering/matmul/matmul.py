@@ -17,8 +17,9 @@ from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.aligned import channel_vector
 from compiler.codegen.slices.tensors import DdrTensor, broadcast_view, copy_views, whole
 from compiler.graph import FLOATS
-from compiler.lowering.pointwise import integers as core
-from compiler.lowering.pointwise.pointwise import POINTWISE, step_bytes
+from compiler.lowering.pointwise.epilogue import step_bytes
+from compiler.lowering.pointwise.integers import integer_matmul
+from compiler.lowering.pointwise.record import POINTWISE
 from compiler.lowering.record import Cut, Work, lowering
 from tx8isa.numbers.formats import Format
 
@@ -66,7 +67,7 @@ def cuts(target: Target, work: Work) -> Iterator[Cut]:
 def matmul(kernel: Kernel, work: Work) -> None:
     """Batches broadcast; a vector is a row on the left and a column on the right."""
     if not work.output.fmt.is_float:
-        core.matmul(kernel, work)
+        integer_matmul(kernel, work)
         return
     _multiply(kernel, work, replace(_product_of(work), epilogue=Epilogue(steps=work.steps)))
 

@@ -8,15 +8,14 @@ from compiler.codegen.expr import Value
 from compiler.codegen.slices.aligned import Aligned, load_vector, per_channel, slice_buffer
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.slices.vector import Vector, convert
-from compiler.lowering.pointwise.pointwise import apply_steps
-from compiler.lowering.pointwise.region import SliceRegion
+from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps
 from tx8isa.numbers.formats import Format
 
 from .product import Product
 
 
 @dataclass(frozen=True)
-class Block(SliceRegion):
+class Block(AlignedResult):
     """A block of the result; its place is a row of all batches together, and a column."""
 
     columns: int

@@ -12,6 +12,7 @@ from compiler.codegen.slices.tensors import (
     DdrTensor,
     Space,
     View,
+    broadcast_view,
     collapse,
     copy_views,
     element_spaces,
@@ -73,8 +74,19 @@ def transpose(kernel: Kernel, work: Work) -> None:
 
 @lowering("tx8be.cast")
 def cast(kernel: Kernel, work: Work) -> None:
-    """The same values in another format, or a copy."""
-    source, target = work.input(0), work.output
+    """A change of format that a pass inserted."""
+    convert_tensor(kernel, work.input(0), work.output)
+
+
+@lowering("Expand", types=EVERY_TYPE)
+def expand(kernel: Kernel, work: Work) -> None:
+    """Reads with stride 0 where the operand broadcasts."""
+    view = broadcast_view(work.input(0), work.output.shape)
+    copy_views(kernel, work.output.shape, view, whole(work.output))
+
+
+def convert_tensor(kernel: Kernel, source: DdrTensor, target: DdrTensor) -> None:
+    """target = source, tensors in DDR, each in its own format."""
     for space in element_spaces([source], target):
         if source.fmt is target.fmt or {source.fmt, target.fmt} == {Format.INT8, Format.UINT8}:
             copy_views(kernel, space.sizes, *space.views)

@@ -1,69 +1,87 @@
-"""Operators on the kernel core: integer arithmetic and casts of integers.
-
-Slow beside the engines; the last resort for what they cannot do.
-"""
+"""Integer arithmetic on the kernel core, which is slow beside the engines: they compute only floats."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.scalar import ScalarCode, element_of, offset_of
-from compiler.codegen.slices.tensors import (
-    DdrTensor,
-    View,
-    broadcast_view,
-    collapse,
-    copy_views,
-    unravel,
-    whole,
-)
+from compiler.codegen.slices.tensors import DdrTensor, broadcast_view, collapse, unravel, whole
 from compiler.dialect.orders import Order
-from compiler.graph import FLOATS, INTEGERS
-from compiler.lowering.movement.movement import cast as cast_floats
-from compiler.lowering.record import EVERY_TYPE, Work, lowering
-from tx8isa.numbers.formats import Format
+from compiler.graph import INTEGERS
+from compiler.lowering.record import Work, lowering
 
-from . import formulas
-from .chain import lower_single
-
-NUMERIC_TYPES = (*FLOATS, *INTEGERS)
-Step = Callable[[ScalarCode, list[str]], str]
-"""Integer code over one element of every operand; says which register has the result."""
+ElementCode = Callable[[ScalarCode, list[str]], str]
+"""Emits scalar code over the registers with one element of every operand; returns the result's register."""
 
 
-def evaluate(kernel: Kernel, operands: list[DdrTensor], target: DdrTensor, step: Step) -> None:
-    """Integer code over every element of ``target``, to which the operands broadcast."""
+def compute_elements(kernel: Kernel, operands: list[DdrTensor], target: DdrTensor, code: ElementCode) -> None:
+    """Emit ``code`` in a loop over the elements of ``target``, to which the operands broadcast."""
     core = ScalarCode(kernel)
     views = [broadcast_view(tensor, target.shape) for tensor in operands]
     space = collapse(target.shape, (*views, whole(target)))
     with core.elements(target.size) as number:
         values = [core.load(view.tensor, element_of(view, space, number)) for view in space.views[:-1]]
-        core.store(target, element_of(space.views[-1], space, number), step(core, values))
+        core.store(target, element_of(space.views[-1], space, number), code(core, values))
 
 
-def _simple(mnemonic: str) -> Step:
-    def step(core: ScalarCode, values: list[str]) -> str:
+def two_operands(mnemonic: str) -> ElementCode:
+    """The code of an instruction with two operands."""
+
+    def code(core: ScalarCode, values: list[str]) -> str:
         core.emit(mnemonic, values[0], values[0], values[1])
         return values[0]
 
-    return step
+    return code
 
 
-def _extremum(branch: str) -> Step:
-    def step(core: ScalarCode, values: list[str]) -> str:
+def _extremum(branch: str) -> ElementCode:
+    """The first operand where the branch is taken, else the second."""
+
+    def code(core: ScalarCode, values: list[str]) -> str:
         core.emit(branch, values[0], values[1], "1f")
         core.emit("mv", values[0], values[1])
         core.kernel.out.label("1")
         return values[0]
 
-    return step
+    return code
 
 
-def _python_modulus(core: ScalarCode, values: list[str]) -> str:
+ARITHMETIC: dict[str, ElementCode] = {
+    "Add": two_operands("add"),
+    "Sum": two_operands("add"),
+    "Sub": two_operands("sub"),
+    "Mul": two_operands("mul"),
+    "Div": two_operands("div"),
+    "Max": _extremum("bge"),
+    "Min": _extremum("ble"),
+    "BitwiseAnd": two_operands("and"),
+    "BitwiseOr": two_operands("or"),
+    "BitwiseXor": two_operands("xor"),
+}
+"""Code of the operators that fold any number of operands."""
+
+_MOST_OPERANDS = 6
+"""Operands whose elements are in registers at the same time."""
+
+
+def fold_operands(kernel: Kernel, work: Work) -> None:
+    """The operator of ``work`` over all its operands, from the first to the last; results wrap."""
+
+    def chain(core: ScalarCode, values: list[str]) -> str:
+        for other in values[1:]:
+            ARITHMETIC[work.op](core, [values[0], other])
+        return values[0]
+
+    operands = [tensor for tensor in work.inputs if tensor is not None]
+    compute_elements(kernel, operands[:_MOST_OPERANDS], work.output, chain)
+    for at in range(_MOST_OPERANDS, len(operands), _MOST_OPERANDS):  # a tile reads only results of its own
+        compute_elements(kernel, [work.output, *operands[at : at + _MOST_OPERANDS]], work.output, chain)
+
+
+def python_modulus(core: ScalarCode, values: list[str]) -> str:
     """The remainder with the sign of the divisor."""
     core.emit("rem", values[0], values[0], values[1])
     core.emit("beqz", values[0], "1f")
@@ -75,151 +93,45 @@ def _python_modulus(core: ScalarCode, values: list[str]) -> str:
     return values[0]
 
 
-ARITHMETIC: dict[str, Step] = {
-    "Add": _simple("add"),
-    "Sum": _simple("add"),
-    "Sub": _simple("sub"),
-    "Mul": _simple("mul"),
-    "Div": _simple("div"),
-    "Max": _extremum("bge"),
-    "Min": _extremum("ble"),
-    "BitwiseAnd": _simple("and"),
-    "BitwiseOr": _simple("or"),
-    "BitwiseXor": _simple("xor"),
-}
-
-
-_AT_ONCE = 6
-"""Operands that have registers at the same time."""
-
-
-def arithmetic(kernel: Kernel, work: Work) -> None:
-    """A chain of an integer instruction over all operands, some at a time; results wrap."""
-
-    def chain(core: ScalarCode, values: list[str]) -> str:
-        for other in values[1:]:
-            ARITHMETIC[work.op](core, [values[0], other])
-        return values[0]
-
-    operands = [tensor for tensor in work.inputs if tensor is not None]
-    evaluate(kernel, operands[:_AT_ONCE], work.output, chain)
-    for at in range(_AT_ONCE, len(operands), _AT_ONCE):  # each tile goes on with its own elements
-        evaluate(kernel, [work.output, *operands[at : at + _AT_ONCE]], work.output, chain)
-
-
 @lowering("BitwiseAnd", "BitwiseOr", "BitwiseXor", order=Order.FOLLOW, types=INTEGERS)
 def bitwise(kernel: Kernel, work: Work) -> None:
-    """Bit by bit."""
-    arithmetic(kernel, work)
+    """The operator for each bit."""
+    fold_operands(kernel, work)
 
 
 @lowering("BitwiseNot", order=Order.FOLLOW, types=INTEGERS)
 def bitwise_not(kernel: Kernel, work: Work) -> None:
     """Every bit inverted."""
 
-    def step(core: ScalarCode, values: list[str]) -> str:
+    def code(core: ScalarCode, values: list[str]) -> str:
         core.emit("not", values[0], values[0])
         return values[0]
 
-    evaluate(kernel, [work.input(0)], work.output, step)
+    compute_elements(kernel, [work.input(0)], work.output, code)
 
 
 @lowering("BitShift", order=Order.FOLLOW, types=INTEGERS)
 def bit_shift(kernel: Kernel, work: Work) -> None:
-    """Shift by as many bits as the second operand says; outside the width only signs are left."""
+    """Shift by the number of bits in the second operand; outside the width only signs are left."""
     left = work.spec.string("direction") == "LEFT"
 
-    def step(core: ScalarCode, values: list[str]) -> str:
+    def code(core: ScalarCode, values: list[str]) -> str:
         x, count = values
-        core.emit("bltu", count, core.number(work.output.fmt.bits), "1f")  # as unsigned, negatives are large
+        # Compared as an unsigned number, a negative count is large too.
+        core.emit("bltu", count, core.number(work.output.fmt.bits), "1f")
         core.emit("li", *((x, "0") if left else (count, "63")))
         core.kernel.out.label("1")
         core.emit("sll" if left else "sra", x, x, count)
         return x
 
-    evaluate(kernel, [work.input(0), work.input(1)], work.output, step)
-
-
-@lowering("BitCast", order=Order.FOLLOW, types=EVERY_TYPE)
-def bit_cast(kernel: Kernel, work: Work) -> None:
-    """The bytes as they are; floats in their own format, whatever they are computed in."""
-    from compiler.dialect.types import DTYPE_FORMATS
-
-    source, target = work.input(0), work.output
-    before = DTYPE_FORMATS[work.spec.tensor(0).dtype]
-    after = DTYPE_FORMATS[_dtype_after(work)]
-    bits = source if source.fmt is before else DdrTensor(_room(kernel, source, before), before, source.shape)
-    if bits is not source:
-        cast_floats(kernel, Work("", "tx8be.cast", None, (source,), bits))
-        kernel.synchronize()
-    result = target if target.fmt is after else DdrTensor(_room(kernel, target, after), after, target.shape)
-    shared = replace(bits, fmt=after)
-    copy_views(kernel, (target.size,), View(shared, (1,)), View(result, (1,)))
-    if result is not target:
-        kernel.synchronize()
-        cast_floats(kernel, Work("", "tx8be.cast", None, (result,), target))
-
-
-def _room(kernel: Kernel, like: DdrTensor, fmt: Format) -> str:
-    return kernel.scratch("bits", like.size * fmt.bits // 8).symbol
-
-
-@lowering("Mod", order=Order.FOLLOW, types=NUMERIC_TYPES)
-def modulus(kernel: Kernel, work: Work) -> None:
-    """fmod = 1: the sign of the dividend, else that of the divisor."""
-    if work.output.fmt.is_float:
-        lower_single(kernel, work)
-        return
-    step = _simple("rem") if work.spec.integer("fmod") else _python_modulus
-    evaluate(kernel, [work.input(0), work.input(1)], work.output, step)
-
-
-def _relation(op: str) -> Step:
-    swapped, negated = op in ("Greater", "LessOrEqual"), op in ("GreaterOrEqual", "LessOrEqual", "Equal")
-
-    def step(core: ScalarCode, values: list[str]) -> str:
-        a, b = reversed(values) if swapped else values
-        core.emit("xor" if op == "Equal" else "slt", a, a, b)
-        if op == "Equal":
-            core.emit("snez", a, a)
-        if negated:
-            core.emit("xori", a, a, "1")
-        return a
-
-    return step
-
-
-@lowering(*formulas.RELATIONS, order=Order.FOLLOW, types=EVERY_TYPE)
-def relation(kernel: Kernel, work: Work) -> None:
-    """Floats and truth values on the vector engine, integers on the core."""
-    tensor = work.spec.tensor(0)
-    if tensor.dtype in INTEGERS:
-        evaluate(kernel, [work.input(0), work.input(1)], work.output, _relation(work.op))
-    else:
-        lower_single(kernel, work)
-
-
-@lowering("Where", order=Order.FOLLOW, types=EVERY_TYPE)
-def where(kernel: Kernel, work: Work) -> None:
-    """Floats by a masked move, anything else by the core."""
-    if work.output.fmt.is_float:
-        lower_single(kernel, work)
-        return
-
-    def step(core: ScalarCode, values: list[str]) -> str:
-        core.emit("bnez", values[0], "1f")
-        core.emit("mv", values[1], values[2])
-        core.kernel.out.label("1")
-        return values[1]
-
-    evaluate(kernel, [work.input(0), work.input(1), work.input(2)], work.output, step)
+    compute_elements(kernel, [work.input(0), work.input(1)], work.output, code)
 
 
 @lowering("IntegerPow", order=Order.FOLLOW, types=INTEGERS)
 def integer_pow(kernel: Kernel, work: Work) -> None:
-    """Repeated products."""
+    """Repeated multiplication."""
 
-    def step(core: ScalarCode, values: list[str]) -> str:
+    def code(core: ScalarCode, values: list[str]) -> str:
         product = core.number(1)
         core.kernel.out.label("2")
         core.emit("blez", values[1], "1f")
@@ -229,79 +141,10 @@ def integer_pow(kernel: Kernel, work: Work) -> None:
         core.kernel.out.label("1")
         return product
 
-    evaluate(kernel, [work.input(0), work.input(1)], work.output, step)
+    compute_elements(kernel, [work.input(0), work.input(1)], work.output, code)
 
 
-@lowering("Cast", order=Order.FOLLOW, types=EVERY_TYPE)
-def cast(kernel: Kernel, work: Work) -> None:
-    """Floats by the vector engine; to and from integers by way of FP32 and the core."""
-    source, target = work.input(0), work.output
-    before, after = work.spec.tensor(0).dtype, _dtype_after(work)
-    if before == after or (source.fmt.is_float and target.fmt.is_float):
-        cast_floats(kernel, work)
-    elif after == "bool":
-        _truth(kernel, source, target)
-    elif source.fmt.is_float:
-        single = source if source.fmt in (Format.FP32, Format.TF32) else words_like(kernel, source)
-        if single is not source:
-            cast_floats(kernel, Work("", "tx8be.cast", None, (source,), single))
-            kernel.synchronize()
-        evaluate(kernel, [single], target, _to_integer)
-    elif target.fmt.is_float:
-        single = target if target.fmt is Format.FP32 else words_like(kernel, target)
-        evaluate(kernel, [source], single, _to_float)
-        if single is not target:
-            kernel.synchronize()
-            cast_floats(kernel, Work("", "tx8be.cast", None, (single,), target))
-    else:
-        evaluate(kernel, [source], target, lambda core, values: values[0])
-
-
-def _dtype_after(work: Work) -> str:
-    from compiler.operators.elements.casting import cast_dtype
-
-    return cast_dtype(work.spec)
-
-
-def words_like(kernel: Kernel, like: DdrTensor) -> DdrTensor:
-    """Room for a tensor of the same shape in FP32."""
-    return DdrTensor(kernel.scratch("single", 4 * like.size).symbol, Format.FP32, like.shape)
-
-
-def _truth(kernel: Kernel, source: DdrTensor, target: DdrTensor) -> None:
-    if source.fmt.is_float:
-        lower_single(kernel, Work("", "Cast", None, (source,), target))
-        return
-
-    def step(core: ScalarCode, values: list[str]) -> str:
-        core.emit("snez", values[0], values[0])
-        return values[0]
-
-    evaluate(kernel, [source], target, step)
-
-
-def _to_integer(core: ScalarCode, values: list[str]) -> str:
-    """Toward zero, as ONNX says; what does not fit wraps, as in NumPy."""
-    core.emit("fmv.w.x", "ft0", values[0])
-    core.emit("fcvt.l.s", values[0], "ft0", "rtz")
-    return values[0]
-
-
-def _to_float(core: ScalarCode, values: list[str]) -> str:
-    core.emit("fcvt.s.l", "ft0", values[0])
-    core.emit("fmv.x.w", values[0], "ft0")
-    return values[0]
-
-
-@lowering("Expand", types=EVERY_TYPE)
-def expand(kernel: Kernel, work: Work) -> None:
-    """Reads with stride 0 where the operand broadcasts."""
-    copy_views(
-        kernel, work.output.shape, broadcast_view(work.input(0), work.output.shape), whole(work.output)
-    )
-
-
-def matmul(kernel: Kernel, work: Work) -> None:
+def integer_matmul(kernel: Kernel, work: Work) -> None:
     """A product of integer matrices, element by element."""
     a, b, target, core = work.input(0), work.input(1), work.output, ScalarCode(kernel)
     left = a.viewed(1, *a.shape) if len(a.shape) == 1 else a

@@ -28,8 +28,7 @@ from compiler.codegen.slices.aligned import (
 from compiler.codegen.slices.dealing import coordinates, dealt, share, slices
 from compiler.codegen.slices.vector import Vector
 from compiler.dialect.orders import Order
-from compiler.lowering.pointwise.pointwise import apply_steps, step_bytes
-from compiler.lowering.pointwise.region import SliceRegion
+from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps, step_bytes
 from compiler.lowering.record import Work, lowering
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
@@ -72,7 +71,7 @@ def _normalize(
     data = widened_slice(kernel, load_slice(kernel, "x", work.input(0), at, grid, channels))
     for name, parameter in zip(("sub", "mul", "mul", "add"), parameters, strict=True):
         per_channel(kernel, name, data, parameter)
-    apply_steps(SliceRegion(kernel, data, at), data.base, work.steps)
+    apply_steps(AlignedResult(kernel, data, at), data.base, work.steps)
     store_slice(kernel, narrowed_slice(kernel, data, work.output.fmt), work.output, at)
 
 

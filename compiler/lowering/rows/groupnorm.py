@@ -39,8 +39,7 @@ from compiler.codegen.spm import RESERVED_BYTES
 from compiler.codegen.teams.collective import WAYS, WORD, Exchange
 from compiler.codegen.teams.team import Team, tile_grid
 from compiler.dialect.orders import Order
-from compiler.lowering.pointwise.pointwise import apply_steps, step_bytes
-from compiler.lowering.pointwise.region import SliceRegion
+from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps, step_bytes
 from compiler.lowering.record import Work, lowering
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
@@ -145,7 +144,7 @@ class _Normalizer:
                 per_channel(kernel, "sub", data, mean)
             per_channel(kernel, "mul", data, factor)
             per_channel(kernel, "add", data, shift)
-            apply_steps(SliceRegion(kernel, data, at), data.base, self.work.steps)
+            apply_steps(AlignedResult(kernel, data, at), data.base, self.work.steps)
             store_slice(kernel, narrowed_slice(kernel, data, self.work.output.fmt), self.work.output, at)
 
     def _parameter(self, name: str, vector: ChannelVector) -> Value:

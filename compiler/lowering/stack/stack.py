@@ -41,8 +41,7 @@ from compiler.lowering.conv.plan import WEIGHTS
 from compiler.lowering.conv.pooling import pool_slice
 from compiler.lowering.conv.product import multiply_slice
 from compiler.lowering.conv.weights import PackedWeights, Volume, weights_of, windows_of
-from compiler.lowering.pointwise.pointwise import apply_steps
-from compiler.lowering.pointwise.region import SliceRegion
+from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps
 from compiler.lowering.record import Work, lowering
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
@@ -327,7 +326,7 @@ class _Phase:
 
 
 @dataclass(frozen=True)
-class _Region(SliceRegion):
+class _Region(AlignedResult):
     """Operands of steps may be values of the stack."""
 
     phase: _Phase

@@ -12,7 +12,7 @@ from compiler.dialect.ops import CastOp, GroupOp, NodeOperation, TensorOperation
 from compiler.dialect.types import format_of, order_of, shape_of
 from compiler.lowering import LOWERINGS
 from compiler.lowering.pointwise.chain import chainable
-from compiler.lowering.pointwise.pointwise import fusable
+from compiler.lowering.pointwise.epilogue import fusable
 from compiler.passes.base import Context, main_member
 from compiler.passes.work import call_of, operand_positions, tensor_of
 

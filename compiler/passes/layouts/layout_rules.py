@@ -13,7 +13,7 @@ from compiler.dialect.orders import Order
 from compiler.dialect.types import blockable, format_of, order_of, readable_as, shape_of, tensor_type
 from compiler.lowering import LOWERINGS
 from compiler.lowering.pointwise.chain import CASTS
-from compiler.lowering.pointwise.pointwise import POINTWISE
+from compiler.lowering.pointwise.record import POINTWISE
 
 ORDERS = (Order.BLOCKED, Order.CHANNELS_LAST, Order.PLAIN)
 """The orders of an operation that follows its operands, the best one for the engines first."""

@@ -24,8 +24,9 @@ from compiler.codegen.slices.vector import Vector, convert
 from compiler.evaluation import tolerance
 from compiler.evaluation.reference import STORAGE
 from compiler.graph import Array, Shape, Tensor
-from compiler.lowering.pointwise.chain import Chain, chainable, compute
-from compiler.lowering.pointwise.pointwise import apply_steps, fusable, step_bytes
+from compiler.lowering.pointwise.chain import Chain, chainable
+from compiler.lowering.pointwise.chain_code import compute
+from compiler.lowering.pointwise.epilogue import apply_steps, fusable, step_bytes
 from compiler.lowering.record import ChainNode, Step
 from compiler.operators import OPERATORS
 from compiler.operators.record import Call

@@ -1,0 +1,184 @@
+"""Activations that are more than one instruction."""
+
+from __future__ import annotations
+
+import math
+
+from compiler.codegen.expr import Value
+from compiler.graph import FLOATS
+from compiler.operators.record import Call
+
+from .functions import erf_complement
+from .record import Operand, SliceVector
+from .single import pointwise_operator, unary_operator
+
+_ERF_SATURATED = 100.0
+"""From this number on the complement of the error function is 0 in FP32."""
+
+
+@pointwise_operator("LeakyRelu", temporaries=1, wide=True, types=FLOATS)
+def _leaky_relu(vector: SliceVector, operands: list[Operand], call: Call) -> Value:
+    """max(x, 0) + alpha * min(x, 0): one of the terms is zero, so the sum adds no rounding."""
+    x, below = vector.data(operands[0]), vector.temporary("below")
+    result = vector.result_of(operands[0])
+    vector.vs("min", below, x, 0.0)
+    vector.vs("mul", below, below, call.number("alpha"))
+    vector.vs("max", result, x, 0.0)
+    vector.vv("add", result, result, below)
+    return result
+
+
+@pointwise_operator("PRelu", temporaries=1, repeating=(1,), types=FLOATS)
+def _prelu(vector: SliceVector, operands: list[Operand], call: Call) -> Value:
+    """max(x, 0) + slope * min(x, 0): one of the terms is zero, so only the product is rounded."""
+    x, below = vector.data(operands[0]), vector.temporary("below")
+    result = vector.result_of(operands[0])
+    vector.vs("min", below, x, 0.0)
+    vector.apply("mul", below, below, operands[1])
+    vector.vs("max", result, x, 0.0)
+    vector.vv("add", result, result, below)
+    return result
+
+
+@pointwise_operator("Gelu", temporaries=3, wide=True, types=FLOATS)
+def _gelu(vector: SliceVector, operands: list[Operand], call: Call) -> Value:
+    """x/2 (1 + erf(x / sqrt 2)), or its approximation with tanh."""
+    x = vector.writable(operands[0])
+    if call.string("approximate") == "tanh":
+        _gelu_by_tanh(vector, x, vector.temporary("e"))
+    else:
+        _gelu_by_erf(vector, x, vector.temporary("size"), vector.temporary("t"), vector.temporary("e"))
+    return x
+
+
+def _gelu_by_erf(vector: SliceVector, x: Value, size: Value, t: Value, e: Value) -> None:
+    """(x + |x| - |x| (1 - erf(|x| / sqrt 2))) / 2: no difference of nearly equal numbers below zero."""
+    vector.unary("abs", size, x)
+    vector.vv("add", x, x, size)
+    vector.vs("min", size, size, _ERF_SATURATED)
+    erf_complement(vector, size, t, e, math.sqrt(0.5))
+    vector.vv("mul", e, e, size)
+    vector.vv("sub", x, x, e)
+    vector.vs("mul", x, x, 0.5)
+
+
+def _gelu_by_tanh(vector: SliceVector, x: Value, e: Value) -> None:
+    """x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))."""
+    vector.unary("square", e, x)
+    vector.vs("mul", e, e, 0.044715)
+    vector.vs("add", e, e, 1.0)
+    vector.vv("mul", e, e, x)
+    vector.vs("mul", e, e, math.sqrt(2.0 / math.pi))
+    vector.unary("tanh", e, e)
+    vector.vs("add", e, e, 1.0)
+    vector.vs("mul", x, x, 0.5)
+    vector.vv("mul", x, x, e)
+
+
+def _negative_part(vector: SliceVector, x: Value, inner: float, outer: float) -> Value:
+    """outer * (exp(min(x, 0) / inner) - 1) in a new buffer.
+
+    The quick exponential is off by |x| e**x 6e-8, far below the rounding of the difference.
+    """
+    below = vector.temporary("below")
+    vector.vs("min", below, x, 0.0)
+    if inner != 1.0:
+        vector.vs("mul", below, below, 1.0 / inner)
+    vector.unary("exp_lp", below, below)
+    vector.vs("sub", below, below, 1.0)
+    vector.vs("mul", below, below, outer)
+    return below
+
+
+@unary_operator("Elu", temporaries=1)
+def _elu(vector: SliceVector, x: Value, call: Call) -> Value:
+    below = _negative_part(vector, x, 1.0, call.number("alpha"))
+    vector.vs("max", x, x, 0.0)
+    vector.vv("add", x, x, below)
+    return x
+
+
+@unary_operator("Celu", temporaries=1)
+def _celu(vector: SliceVector, x: Value, call: Call) -> Value:
+    below = _negative_part(vector, x, call.number("alpha"), call.number("alpha"))
+    vector.vs("max", x, x, 0.0)
+    vector.vv("add", x, x, below)
+    return x
+
+
+@unary_operator("Selu", temporaries=1)
+def _selu(vector: SliceVector, x: Value, call: Call) -> Value:
+    x = _elu(vector, x, call)
+    vector.vs("mul", x, x, call.number("gamma"))
+    return x
+
+
+def _clipped_line(vector: SliceVector, dst: Value, x: Value, slope: float, shift: float) -> None:
+    """dst = slope x + shift between 0 and 1."""
+    vector.vs("mul", dst, x, slope)
+    vector.vs("add", dst, dst, shift)
+    vector.vs("max", dst, dst, 0.0)
+    vector.vs("min", dst, dst, 1.0)
+
+
+@unary_operator("HardSigmoid")
+def _hard_sigmoid(vector: SliceVector, x: Value, call: Call) -> Value:
+    _clipped_line(vector, x, x, call.number("alpha"), call.number("beta"))
+    return x
+
+
+@unary_operator("HardSwish", temporaries=1)
+def _hard_swish(vector: SliceVector, x: Value, call: Call) -> Value:
+    gate = vector.temporary("gate")
+    _clipped_line(vector, gate, x, 1.0 / 6.0, 0.5)
+    vector.vv("mul", x, x, gate)
+    return x
+
+
+@unary_operator("Swish", temporaries=1)
+def _swish(vector: SliceVector, x: Value, call: Call) -> Value:
+    gate = vector.temporary("gate")
+    vector.vs("mul", gate, x, call.number("alpha"))
+    vector.unary("sigmoid", gate, gate)
+    vector.vv("mul", x, x, gate)
+    return x
+
+
+@unary_operator("Mish", temporaries=1)
+def _mish(vector: SliceVector, x: Value, call: Call) -> Value:
+    gate = vector.temporary("gate")
+    vector.unary("softplus", gate, x)
+    vector.unary("tanh", gate, gate)
+    vector.vv("mul", x, x, gate)
+    return x
+
+
+@unary_operator("Softsign", temporaries=1)
+def _softsign(vector: SliceVector, x: Value, call: Call) -> Value:
+    size = vector.temporary("size")
+    vector.unary("abs", size, x)
+    vector.vs("add", size, size, 1.0)
+    vector.vv("div", x, x, size)
+    return x
+
+
+@unary_operator("ThresholdedRelu", temporaries=1)
+def _thresholded_relu(vector: SliceVector, x: Value, call: Call) -> Value:
+    mask = vector.temporary("mask")
+    vector.vs("gt", mask, x, call.number("alpha"))
+    vector.vv("mul", x, x, mask)
+    return x
+
+
+@unary_operator("Shrink", temporaries=3)
+def _shrink(vector: SliceVector, x: Value, call: Call) -> Value:
+    result, mask, moved = vector.temporary("result"), vector.temporary("mask"), vector.temporary("moved")
+    bound, bias = call.number("lambd"), call.number("bias")
+    vector.fill(result, 0.0)
+    vector.vs("lt", mask, x, -bound)
+    vector.vs("add", moved, x, bias)
+    vector.choose(result, mask, moved)
+    vector.vs("gt", mask, x, bound)
+    vector.vs("sub", moved, x, bias)
+    vector.choose(result, mask, moved)
+    return result

@@ -1,0 +1,249 @@
+"""The code of chains: loads of the inputs, all operators over a slab, the store of the result.
+
+An input of the slab's shape is loaded as it is. One that repeats with a period of at most 64 elements is the
+unit of a ``vuv`` instruction. Any other is repeated while it is loaded, by strides of 0 along the axes that
+broadcast. Inputs that are the same for all slabs are loaded before the loop over them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from compiler.codegen.expr import Value
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.slices.tensors import (
+    Slab,
+    SlabPlan,
+    Space,
+    View,
+    element_spaces,
+    load_slab,
+    plan_slabs,
+    slabs,
+    store_slab,
+)
+from compiler.codegen.slices.vector import WIDE, Vector, convert, spread_rows
+from compiler.dialect.orders import Order
+from compiler.lowering.record import ChainNode, Work, lowering
+from tx8isa.numbers.division import ceil_div, round_up
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.limits import LARGEST_UNIT, MOST_MOVES
+
+from .chain import CASTS, FLOATS_AND_BOOL, Chain, bytes_each, input_format, spm_format
+from .record import POINTWISE, Combine, Operand, SliceVector, known_number
+
+_TURNS = 4
+"""Slabs of a tile that let loads, arithmetic and stores overlap."""
+_ENOUGH = 16384
+"""Elements of a slab that take longer to compute than its instructions take to issue."""
+_LONG_ROW = 8
+"""Repetitions of an element from which on the TDMA repeats it in less time than the DMA reads it so often."""
+
+
+@lowering("Chain", order=Order.FOLLOW, types=FLOATS_AND_BOOL)
+def lower_chain(kernel: Kernel, work: Work) -> None:
+    """The code of a chain, whose nodes are ``work.nodes``."""
+    inputs = tuple(work.input(at) for at in range(len(work.inputs)))
+    compute(kernel, Chain(inputs, work.nodes, work.output))
+
+
+def compute(kernel: Kernel, chain: Chain) -> None:
+    """The code of a chain: one index space, or several if the result is blocked and inputs repeat."""
+    dealt = 0
+    element_bytes = bytes_each(chain)
+    for space in element_spaces(chain.inputs, chain.output):
+        plan = _plan(kernel, space, element_bytes)
+        loads = _Loads(kernel, chain, space, plan)
+        with slabs(kernel, space, plan, dealt) as slab:
+            result = _SlabCode(loads, slab).result()
+            store_slab(kernel, space.views[-1], slab, result)
+        dealt += plan.items
+
+
+def _plan(kernel: Kernel, space: Space, element_bytes: int) -> SlabPlan:
+    """The largest slabs of which two fit; smaller ones where a tile then has several that overlap."""
+    tiles = kernel.target.tiles
+    most = max(kernel.budget // element_bytes - 512, kernel.budget // (2 * element_bytes), 1)
+    share = ceil_div(space.elements, tiles)
+    if share <= min(most, _ENOUGH):
+        return plan_slabs(space.sizes, most, tiles)
+    capacity = max(min(most // 2, max(ceil_div(share, _TURNS), _ENOUGH)), 1)
+    even = ceil_div(share, ceil_div(share, capacity))
+    return plan_slabs(space.sizes, round_up(even, 64), tiles)
+
+
+@dataclass
+class _ChainValue:
+    """A value of the chain in one slab: a known number, or data."""
+
+    fmt: Format
+    addresses: dict[Format, Value] = field(default_factory=dict)
+    """Addresses of the data by format."""
+    number: float | None = None
+    unit: int = 0
+    """Number of elements that repeat; 0 if the data have one for each of the slab."""
+    shared: bool = False
+    """Whether other slabs use the data too, so that they must not be overwritten."""
+
+
+class _Loads:
+    """Loads of the inputs of a chain; those that all slabs share are loaded at once."""
+
+    def __init__(self, kernel: Kernel, chain: Chain, space: Space, plan: SlabPlan) -> None:
+        self.kernel, self.chain, self.plan = kernel, chain, plan
+        self.views = space.views
+        self.inner = space.sizes[-1]
+        self.spread = _spread_inputs(chain)
+        self.shared: dict[int, _ChainValue] = {}
+        for at, view in enumerate(space.views[:-1]):
+            if known_number(chain.inputs[at]) is None and not any(view.strides[: 1 - plan.depth or None]):
+                self.shared[at] = self._shared(at, view, space)
+
+    def _shared(self, at: int, view: View, space: Space) -> _ChainValue:
+        """The input for a whole slab; a shorter slab uses the beginning."""
+        plan = self.plan
+        extents = (plan.rows, *space.sizes[len(space.sizes) - plan.depth + 1 :])
+        value = self._load(at, Slab(extents, (0,) * len(space.sizes)))
+        value.shared = True
+        return value
+
+    def input(self, at: int, slab: Slab) -> _ChainValue:
+        """Input number ``at`` in a slab."""
+        number = known_number(self.chain.inputs[at])
+        if number is not None:
+            return _ChainValue(input_format(self.chain.inputs[at]), number=number)
+        return self.shared[at] if at in self.shared else self._load(at, slab)
+
+    def _unit(self, at: int) -> int:
+        """The period with which an input repeats if an instruction can repeat it as its unit, else 0."""
+        strides = self.views[at].strides[-self.plan.depth :]
+        if at in self.spread:
+            return 0
+        if not any(strides):
+            return 1
+        fits = self.plan.depth > 1 and self.inner <= LARGEST_UNIT and strides[-1] == 1
+        return self.inner if fits and not any(strides[:-1]) else 0
+
+    def _repeats_in_rows(self, at: int) -> bool:
+        """Whether an input has one element for each row, and the TDMA shall repeat it along the rows."""
+        strides = self.views[at].strides
+        rows = self.plan.elements // self.inner
+        return self.plan.depth > 1 and not strides[-1] and self.inner >= _LONG_ROW and rows <= MOST_MOVES
+
+    def _load_rows(self, view: View, slab: Slab, data: Value) -> None:
+        size = view.tensor.bytes_each
+        rows = Slab((*slab.extents[:-1], 1), slab.origin)
+        single = self.kernel.buffer("rows", self.plan.elements // self.inner * size)
+        load_slab(self.kernel, view, rows, single)
+        spread_rows(self.kernel, data, single, rows.elements, self.inner, size)
+
+    def _load(self, at: int, slab: Slab) -> _ChainValue:
+        kernel, view, unit = self.kernel, self.views[at], self._unit(at)
+        tensor = view.tensor
+        room, count = (unit, unit) if unit else (self.plan.elements, slab.elements)
+        data: Value = kernel.buffer("unit" if unit else "x", room * tensor.bytes_each)
+        if unit:
+            kernel.emit(f"rdma.{tensor.fmt.token}", dst=data, src=tensor.at(slab.first(view)), n=unit)
+        elif self._repeats_in_rows(at):
+            self._load_rows(view, slab, data)
+        else:
+            load_slab(kernel, view, slab, data)
+        fmt = spm_format(tensor.fmt)
+        if fmt is not tensor.fmt:
+            wide = kernel.buffer("truth", 4 * room)
+            convert(kernel, wide, data, count, tensor.fmt, fmt)
+            data = wide
+        return _ChainValue(fmt, {fmt: data}, unit=unit)
+
+
+def _spread_inputs(chain: Chain) -> set[int]:
+    """Inputs that some node needs with one element for each of the slab."""
+    found: set[int] = set()
+    for node in chain.nodes:
+        entry = POINTWISE.get(node.op)
+        for position, value in enumerate(node.values):
+            if entry is None or not entry.combines(position):
+                found.add(value)
+    return found
+
+
+class _SlabCode:
+    """The code of a chain over one slab."""
+
+    def __init__(self, loads: _Loads, slab: Slab) -> None:
+        self.loads, self.slab = loads, slab
+        self.kernel, self.chain, self.room = loads.kernel, loads.chain, loads.plan.elements
+        self.values: dict[int, _ChainValue] = {}
+        self.reads_left = Counter(value for node in self.chain.nodes for value in node.values)
+
+    def result(self) -> Value:
+        """Compute all nodes; the address of the result in the format of the output."""
+        formats: dict[int, Format] = {}
+        base = len(self.chain.inputs)
+        for at, node in enumerate(self.chain.nodes):
+            for value in node.values:
+                if value not in self.values:
+                    self.values[value] = self.loads.input(value, self.slab)
+                formats[value] = self.values[value].fmt
+            fmt = self.chain.computed_in(at, formats)
+            data = self._node(node, fmt)
+            self.values[base + at] = _ChainValue(fmt, {fmt: data})
+        return self._in_format(self.values[base + len(self.chain.nodes) - 1], self.chain.output.fmt)
+
+    def _node(self, node: ChainNode, fmt: Format) -> Value:
+        vector = SliceVector(self.kernel, fmt, self.slab.elements, lambda name: self._buffer(name, fmt))
+        if node.op in CASTS:
+            return self._cast(vector, node)
+        operands = [self._operand(value, fmt, node.values) for value in node.values]
+        self.reads_left.subtract(node.values)
+        assert node.call is not None
+        return POINTWISE[node.op].body(vector, operands, node.call)
+
+    def _buffer(self, name: str, fmt: Format) -> Value:
+        return self.kernel.buffer(name, fmt.bits // 8 * self.room)
+
+    def _operand(self, number: int, fmt: Format, reads: Sequence[int]) -> Operand:
+        """A value as an operand in a format, overwritable by its last reader."""
+        value = self.values[number]
+        if value.number is not None:
+            return Operand(number=value.number)
+        if value.unit:
+            return Operand(combine=self._unit_instruction(value, fmt))
+        last = self.reads_left[number] == 1 == reads.count(number)
+        return Operand(data=self._in_format(value, fmt), overwritable=last and not value.shared)
+
+    def _unit_instruction(self, value: _ChainValue, fmt: Format) -> Combine:
+        data = value.addresses[value.fmt]
+        if value.fmt is not fmt and not (fmt is Format.FP32 and value.fmt in WIDE):
+            converted = self.kernel.buffer("converted", fmt.bits // 8 * value.unit)
+            convert(self.kernel, converted, data, value.unit, value.fmt, fmt)
+            data = converted
+        vector = Vector(self.kernel, fmt, self.slab.elements)
+        return lambda name, dst, a: vector.vuv(name, dst, a, data, value.unit)
+
+    def _in_format(self, value: _ChainValue, fmt: Format) -> Value:
+        """The address of the data of a value in a format; TF32 data are FP32 words as they are."""
+        if fmt is Format.FP32 and value.fmt in WIDE:
+            return value.addresses[value.fmt]
+        if fmt not in value.addresses:
+            converted = self._buffer("narrow" if value.fmt is Format.FP32 else "wide", fmt)
+            convert(self.kernel, converted, value.addresses[value.fmt], self.slab.elements, value.fmt, fmt)
+            if value.shared:
+                return converted
+            value.addresses[fmt] = converted
+        return value.addresses[fmt]
+
+    def _cast(self, vector: SliceVector, node: ChainNode) -> Value:
+        """The operand in the format of the node, in a buffer of its own; to BOOL all but 0 becomes 1."""
+        (number,) = node.values
+        if node.fmt is Format.INT8 and self.values[number].fmt is not Format.INT8:
+            operand = self._operand(number, Format.FP32, node.values)
+            self.reads_left.subtract(node.values)
+            result = vector.result_of(operand)
+            vector.vs("ne", result, vector.data(operand), 0.0)
+            return result
+        operand = self._operand(number, spm_format(node.fmt), node.values)
+        self.reads_left.subtract(node.values)
+        return vector.writable(operand)

@@ -1,0 +1,102 @@
+"""Comparisons, logic and choice: integers on the kernel core, all else on the vector engine."""
+
+from __future__ import annotations
+
+from compiler.codegen.expr import Value
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.slices.scalar import ScalarCode
+from compiler.dialect.orders import Order
+from compiler.graph import INTEGERS
+from compiler.lowering.record import EVERY_TYPE, Work, lowering
+from compiler.operators.record import Call
+
+from .integers import ElementCode, compute_elements
+from .record import Operand, Pointwise, SliceVector, define
+from .single import lower_single, unary_operator
+
+
+@unary_operator("Not")
+def _not(vector: SliceVector, x: Value, call: Call) -> Value:
+    vector.unary("not", x, x)
+    return x
+
+
+_COMPARISONS = {
+    "Equal": "eq",
+    "Greater": "gt",
+    "GreaterOrEqual": "ge",
+    "Less": "lt",
+    "LessOrEqual": "le",
+    "And": "and",
+    "Or": "or",
+    "Xor": "xor",
+}
+
+
+def _define_comparison(op: str, instruction: str) -> None:
+    """Define a comparison of floats or an operator of truth values."""
+
+    def body(vector: SliceVector, operands: list[Operand], call: Call) -> Value:
+        a, b = operands
+        result = vector.result_of(a, b)
+        vector.vv(instruction, result, vector.data(a), vector.data(b))
+        return result
+
+    define(Pointwise(op, body, wide=True))
+
+
+for _op, _instruction in _COMPARISONS.items():
+    _define_comparison(_op, _instruction)
+
+
+def _integer_comparison(op: str) -> ElementCode:
+    """Code of a comparison of integers, from ``slt`` and ``xor``."""
+    swapped, negated = op in ("Greater", "LessOrEqual"), op in ("GreaterOrEqual", "LessOrEqual", "Equal")
+
+    def code(core: ScalarCode, values: list[str]) -> str:
+        a, b = reversed(values) if swapped else values
+        core.emit("xor" if op == "Equal" else "slt", a, a, b)
+        if op == "Equal":
+            core.emit("snez", a, a)
+        if negated:
+            core.emit("xori", a, a, "1")
+        return a
+
+    return code
+
+
+@lowering(*_COMPARISONS, order=Order.FOLLOW, types=EVERY_TYPE)
+def comparison(kernel: Kernel, work: Work) -> None:
+    """Integers on the kernel core, everything else on the vector engine."""
+    tensor = work.spec.tensor(0)
+    if tensor.dtype in INTEGERS:
+        compute_elements(kernel, [work.input(0), work.input(1)], work.output, _integer_comparison(work.op))
+    else:
+        lower_single(kernel, work)
+
+
+def _where(vector: SliceVector, operands: list[Operand], call: Call) -> Value:
+    """The third operand, replaced by the second where the condition holds."""
+    condition, chosen, otherwise = operands
+    result = vector.writable(otherwise)
+    vector.choose(result, vector.data(condition), vector.data(chosen))
+    return result
+
+
+define(Pointwise("Where", _where, wide=True))
+
+
+@lowering("Where", order=Order.FOLLOW, types=EVERY_TYPE)
+def where(kernel: Kernel, work: Work) -> None:
+    """Floats by a masked move, everything else by the kernel core."""
+    if work.output.fmt.is_float:
+        lower_single(kernel, work)
+        return
+
+    def code(core: ScalarCode, values: list[str]) -> str:
+        core.emit("bnez", values[0], "1f")
+        core.emit("mv", values[1], values[2])
+        core.kernel.out.label("1")
+        return values[1]
+
+    compute_elements(kernel, [work.input(0), work.input(1), work.input(2)], work.output, code)
