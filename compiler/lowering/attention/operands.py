@@ -1,4 +1,4 @@
-"""Where the rows of an attention's operands are in DDR; its mask and its result."""
+"""The operands of attention in DDR: addresses of rows, loads of the mask, stores of the result."""
 
 from __future__ import annotations
 
@@ -8,52 +8,54 @@ from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import Aligned, Grid, load_aligned, narrowed_slice, store_aligned
 from compiler.codegen.slices.precision import split
-from compiler.codegen.slices.tensors import DdrTensor, View, broadcast_view, unravel
+from compiler.codegen.slices.tensors import DdrTensor, broadcast_view, unravel
 from compiler.codegen.slices.vector import Vector
 from compiler.operators.linear.attention import Strided
 from tx8isa.numbers.formats import Format
 
-from .plan import HIDDEN, Problem
+from .plan import HIDDEN, AttentionPlan
 
 
 def load_mask(
-    kernel: Kernel, p: Problem, head: Value, rows: tuple[Value, int], keys: tuple[Value, int]
+    kernel: Kernel, plan: AttentionPlan, head: Value, rows: tuple[Value, int], keys: tuple[Value, int]
 ) -> list[Aligned]:
-    """The mask of some queries and keys, each from a first on; [queries or 1, keys]."""
-    tensor = p.mask
+    """Load the mask [queries or 1, keys] of some rows and keys, each given as (first, count)."""
+    tensor = plan.mask
     assert tensor is not None
-    (row, count), (begin, width) = rows, keys
+    (row, row_count), (key, key_count) = rows, keys
     if tensor.shape[-2] == 1:
-        row, count = 0, 1
-    first = _mask_origin(p, tensor, head) + (row * p.n + begin)
-    data = load_aligned(kernel, "mask", tensor, first, p.n, Grid(count, 1, count), width)
-    data = data if data.fmt is p.fmt else narrowed_slice(kernel, data, p.fmt)
+        row, row_count = 0, 1
+    first = _mask_origin(plan, tensor, head) + (row * plan.n + key)
+    data = load_aligned(kernel, "mask", tensor, first, plan.n, Grid(row_count, 1, row_count), key_count)
+    data = data if data.fmt is plan.fmt else narrowed_slice(kernel, data, plan.fmt)
     least = HIDDEN.get(data.fmt, HIDDEN[Format.FP32])
     Vector(kernel, data.fmt, data.elements).vs("max", data.base, data.base, least)
     return split(kernel, data)
 
 
-def _mask_origin(p: Problem, tensor: DdrTensor, head: Value) -> Value:
-    """First element of a head's mask."""
-    leading = p.operands[0].shape[:-2]
+def _mask_origin(plan: AttentionPlan, tensor: DdrTensor, head: Value) -> Value:
+    """The first element of the mask of a head."""
+    leading = plan.operands[0].shape[:-2]
     matrix = tensor.shape[-2] * tensor.shape[-1]
-    view: View = broadcast_view(tensor.viewed(*tensor.shape[:-2]), leading)
+    view = broadcast_view(tensor.viewed(*tensor.shape[:-2]), leading)
     return _offset_of_head(leading, [step * matrix for step in view.strides], head)
 
 
-def store_result(kernel: Kernel, p: Problem, head: Value, row: Value, rows: Aligned) -> None:
-    """Rows of the result to their place."""
-    store_aligned(kernel, rows, p.work.output, first_of_row(p.result, head, row), p.result.strides[-2])
+def store_result(kernel: Kernel, plan: AttentionPlan, head: Value, row: Value, rows: Aligned) -> None:
+    """Store ``rows`` of a head's result from ``row`` on."""
+    store_aligned(
+        kernel, rows, plan.work.output, first_of_row(plan.result, head, row), plan.result.strides[-2]
+    )
 
 
-def first_of_row(lies: Strided, head: Value, row: Value) -> Value:
+def first_of_row(matrix: Strided, head: Value, row: Value) -> Value:
     """The first element of a row of a head."""
-    start = _offset_of_head(lies.shape[:-2], lies.strides[:-2], head) + lies.offset
-    return start + row * lies.strides[-2]
+    start = _offset_of_head(matrix.shape[:-2], matrix.strides[:-2], head) + matrix.offset
+    return start + row * matrix.strides[-2]
 
 
 def _offset_of_head(leading: Sequence[int], strides: Sequence[int], head: Value) -> Value:
-    """Where a head is that is counted over the leading axes; axes that lie as they are counted are one."""
+    """The offset of a head, whose number counts all leading axes; axes that are contiguous are merged."""
     axes: list[tuple[int, int]] = []
     for size, step in zip(leading, strides, strict=True):
         if size == 1:

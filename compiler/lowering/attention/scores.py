@@ -1,0 +1,157 @@
+"""Scores of attention: products of keys and queries with the mask added, one block of each at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.codegen.expr import Value
+from compiler.codegen.kernel import Argument, Kernel
+from compiler.codegen.slices.aligned import Aligned, Grid, aligned_bytes
+from compiler.codegen.slices.lane_turner import identity
+from compiler.codegen.slices.precision import PRODUCTS, engine_format
+from compiler.codegen.slices.tensors import Stretch
+from tx8isa.numbers.division import round_up
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import LINE_BYTES
+
+from .key_values import KEYS, KeyValues
+from .mask import CausalMask
+from .operands import load_mask
+from .plan import AttentionPlan
+
+Accumulator = tuple[Value, Format]
+"""Address and format of the sums to which a product is added."""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What a tile loads once: the identity that transposes results, and ones that add up weights."""
+
+    identity: Value
+    ones: Value
+
+
+class DoubleBuffer:
+    """Two copies of a slice like ``like``, which neighbouring blocks use in turns."""
+
+    def __init__(self, kernel: Kernel, name: str, like: Aligned) -> None:
+        size = aligned_bytes(like.grid.room * like.grid.width, like.channels, like.fmt)
+        self.span = round_up(size, LINE_BYTES)
+        self.like, self.base = like, kernel.buffer(name, 2 * self.span)
+
+    def slice(self, turn: Value, rows: int) -> Aligned:
+        """The copy for a turn, of which ``rows`` rows are used."""
+        base = self.base + turn % 2 * self.span
+        return Aligned(base, self.like.fmt, Grid(rows, 1, rows), self.like.channels)
+
+
+@dataclass(frozen=True)
+class QueryBlock:
+    """A block of queries in the scratchpad."""
+
+    head: Value
+    row: Value
+    """The first query."""
+    parts: list[Aligned]
+    lowest: Value = 0
+    """Address of minus the largest score of each query, in the format of the matrix engine (second sweep)."""
+    shift: Accumulator | None = None
+    """The same repeated for every key of a block, so that products begin with it (second sweep)."""
+
+
+class Scores:
+    """Emits the scores [keys, queries] of blocks of ``queries`` queries."""
+
+    def __init__(
+        self, kernel: Kernel, plan: AttentionPlan, tables: Tables, key_values: KeyValues, queries: int
+    ) -> None:
+        self.kernel, self.plan, self.tables, self.key_values = kernel, plan, tables, key_values
+        self.queries, self.engine = queries, engine_format(plan.fmt)
+        self.causal_mask = CausalMask(kernel, plan, queries) if plan.causal is not None else None
+        self.mask_factor: Value = tables.ones
+        """The matrix by which a mask is multiplied: ones repeat its only row, the identity transposes it."""
+        if self.causal_mask is None and plan.mask is not None and plan.mask.shape[-2] > 1:
+            self.mask_factor = identity(kernel, queries, self.engine)
+
+    def compute(
+        self,
+        block: QueryBlock,
+        stretch: Stretch,
+        buffer: DoubleBuffer,
+        second: bool,
+        masked: bool,
+        step: Value,
+    ) -> None:
+        """buffer [keys, queries] = K Q' + mask' + shift, in the format of the arithmetic."""
+        kernel, plan, initial = self.kernel, self.plan, block.shift
+        keys = self.key_values.rows(KEYS, stretch, step)
+        if masked:
+            begin = kernel.let(step * stretch.size + stretch.start)
+            initial = self._masked(block, begin, stretch.size)
+        # Any number near the largest score will do, so the first sweep omits the low parts of FP32 operands.
+        parts = slice(None) if second else slice(1)
+        queries, target = [part.base for part in block.parts[parts]], buffer.slice(step, stretch.size)
+        self.multiply(keys[parts], queries, target.base, initial, plan.fmt, stretch.size, plan.d)
+
+    def _masked(self, block: QueryBlock, begin: Value, keys: int) -> Accumulator:
+        """The transposed mask, plus the shift."""
+        kernel, plan = self.kernel, self.plan
+        added = kernel.buffer("masked", aligned_bytes(keys, self.queries, Format.FP32))
+        if self.causal_mask is not None:
+            seen = block.row + (plan.causal or 0) - begin
+            table = self.causal_mask.table(seen), self.causal_mask.fmt
+            return table if block.shift is None else self._repeat(block.lowest, keys, added, table)
+        sums = block.shift
+        for part in load_mask(kernel, plan, block.head, (block.row, self.queries), (begin, keys)):
+            sums = self.multiply(
+                [part], [self.mask_factor], added, sums, Format.FP32, keys, part.grid.room, lt=1, rt=1
+            )
+        assert sums is not None
+        return sums
+
+    def shift(self, block: QueryBlock, keys: int) -> Accumulator:
+        """Minus the largest score of each query, for each of ``keys`` keys."""
+        target = self.kernel.buffer("shift", aligned_bytes(keys, self.queries, Format.FP32))
+        return self._repeat(block.lowest, keys, target, None)
+
+    def _repeat(self, row: Value, keys: int, target: Value, initial: Accumulator | None) -> Accumulator:
+        """target [keys, queries] = the row for each of the keys, plus ``initial``."""
+        ones = Aligned(self.tables.ones, self.engine, Grid(1, 1, 1), keys)
+        return self.multiply([ones], [row], target, initial, Format.FP32, keys, 1, lt=1, rt=1)
+
+    def multiply(
+        self,
+        left: list[Aligned],
+        right: list[Value],
+        out: Value,
+        initial: Accumulator | None,
+        fmt: Format,
+        m: int,
+        inner: int,
+        **transposed: Argument,
+    ) -> Accumulator:
+        """out [m, queries] = left right + ``initial``; operands may have two parts, high and low.
+
+        ``transposed``: lt and rt of the instruction.
+        """
+        pairs = PRODUCTS if len(left) > 1 else PRODUCTS[:1]
+        for left_part, right_part in pairs:
+            added: dict[str, Argument] = {}
+            if initial is not None:
+                added["psum"] = initial[0]
+                if initial[1] is not Format.FP32:
+                    added["psum_format"] = initial[1].token
+            self.kernel.emit(
+                f"ne.gemm.{self.engine.token}",
+                a=left[left_part].base,
+                b=right[right_part],
+                out=out,
+                m=m,
+                k=inner,
+                n=self.queries,
+                out_format=fmt.token,
+                **transposed,
+                **added,
+            )
+            initial = out, fmt
+        return out, fmt

@@ -1,0 +1,62 @@
+"""Buffers for blocks of rows of Q, K or V, in the format of the matrix engine."""
+
+from __future__ import annotations
+
+from compiler.codegen.expr import Value
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.slices.aligned import Aligned, Grid, aligned_bytes, load_aligned
+from compiler.codegen.slices.precision import part_count
+from compiler.codegen.slices.vector import Vector, convert
+from tx8isa.numbers.division import round_up
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import LINE_BYTES
+
+from .operands import first_of_row
+from .plan import AttentionPlan
+
+
+class BlockSlots:
+    """``count`` slots for blocks of at most ``rows`` rows of operand ``index``; blocks use them in turns.
+
+    For FP32 a slot has two parts in TF32, high and low, whose sum is the number.
+    """
+
+    def __init__(self, kernel: Kernel, plan: AttentionPlan, index: int, rows: int, count: int) -> None:
+        self.kernel, self.plan, self.index, self.count = kernel, plan, index, count
+        self.name, self.channels = "qkv"[index], plan.operands[index].shape[-1]
+        parts = part_count(plan.fmt)
+        self.fmt = Format.TF32 if parts > 1 else plan.fmt
+        self.span = round_up(aligned_bytes(rows, self.channels, self.fmt), LINE_BYTES)
+        self.bases = [kernel.buffer(f"{self.name}{part}", count * self.span) for part in range(parts)]
+
+    def block(self, number: Value, rows: int) -> list[Aligned]:
+        """The parts of block ``number``, which has ``rows`` rows."""
+        slot = number % self.count * self.span
+        return [Aligned(base + slot, self.fmt, Grid(rows, 1, rows), self.channels) for base in self.bases]
+
+    def load(self, number: Value, head: Value, begin: Value, rows: int) -> Aligned:
+        """Load rows of a head from ``begin`` on as block ``number``; to its slot unless converted later."""
+        tensor, matrix = self.plan.work.input(self.index), self.plan.operands[self.index]
+        first, grid = first_of_row(matrix, head, begin), Grid(rows, 1, rows)
+        direct = len(self.bases) == 1 and tensor.fmt is self.fmt
+        into = self.block(number, rows)[0].base if direct else None
+        return load_aligned(
+            self.kernel, self.name, tensor, first, matrix.strides[-2], grid, self.channels, into=into
+        )
+
+    def put(self, number: Value, loaded: Aligned, scale: float = 1.0) -> None:
+        """Convert what was loaded, multiplied by ``scale``, to the slot of block ``number``."""
+        kernel, targets, n = self.kernel, self.block(number, loaded.grid.room), loaded.elements
+        if scale != 1.0:
+            Vector(kernel, loaded.fmt, n).vs("mul", loaded.base, loaded.base, scale)
+        if len(targets) > 1 or loaded.fmt is not self.fmt:
+            convert(kernel, targets[0].base, loaded.base, n, loaded.fmt, self.fmt)
+        for low in targets[1:]:
+            Vector(kernel, Format.FP32, n).vv("sub", low.base, loaded.base, targets[0].base)
+            convert(kernel, low.base, low.base, n, Format.FP32, low.fmt)
+
+    def send(self, number: Value, rows: int, tiles: Value) -> None:
+        """Send block ``number`` to other tiles, a set of bits."""
+        size = aligned_bytes(rows, self.channels, self.fmt) - LINE_BYTES
+        for part in self.block(number, rows):
+            self.kernel.emit("dte.broadcast", dst=part.base, src=part.base, tiles=tiles, n=size)
