@@ -98,26 +98,34 @@ def enqueue(q: int, engine: int) -> None:
     put(q, COUNTS + engine, pending + 1)
 
 
-def overlap(q: int, a: int, b: int) -> bool:
-    """Whether two entries have ranges that share bytes, one of them written.
+def share_bytes(words: int, first: int, first_count: int, second: int, second_count: int) -> bool:
+    """Whether two lists of ranges have bytes in common that one of them writes.
 
-    The compiler's estimate applies the same rule, ``compiler/search/cost/timeline.py``; a test compares both.
+    ``first`` and ``second`` are their places in ``words``, ``RANGE_WORDS`` words for each range. Simulated
+    time asks the same question of the instructions in its log.
     """
-    for i in range(get(q, a + E_RANGES)):
-        x = a + E_FIRST_RANGE + i * RANGE_WORDS
-        for j in range(get(q, b + E_RANGES)):
-            y = b + E_FIRST_RANGE + j * RANGE_WORDS
-            apart = get(q, x + R_FIRST) > get(q, y + R_REACH) or get(q, y + R_FIRST) > get(q, x + R_REACH)
-            if not apart and get(q, x + R_WRITE) + get(q, y + R_WRITE) != 0:
+    for i in range(first_count):
+        x = first + i * RANGE_WORDS
+        for j in range(second_count):
+            y = second + j * RANGE_WORDS
+            before = get(words, x + R_REACH) < get(words, y + R_FIRST)
+            apart = before or get(words, y + R_REACH) < get(words, x + R_FIRST)
+            if not apart and get(words, x + R_WRITE) + get(words, y + R_WRITE) != 0:
                 return True
     return False
+
+
+def depends(q: int, a: int, b: int) -> bool:
+    """Whether the younger of two entries has to wait for the older one in parallel mode."""
+    a_count, b_count = get(q, a + E_RANGES), get(q, b + E_RANGES)
+    return share_bytes(q, a + E_FIRST_RANGE, a_count, b + E_FIRST_RANGE, b_count)
 
 
 def ready(q: int, number: int) -> bool:
     """Whether no older pending entry conflicts with this one."""
     entry = entry_at(number)
     for older in range(get(q, OLDEST), number):
-        if get(q, entry_at(older) + E_LIVE) == 1 and overlap(q, entry, entry_at(older)):
+        if get(q, entry_at(older) + E_LIVE) == 1 and depends(q, entry, entry_at(older)):
             return False
     return True
 

@@ -1,7 +1,7 @@
 """Engines, queues and dependencies of one tile in time; plain functions that are compiled.
 
-An instruction begins when its engine is free, it is the first of its worker's queue, and no older one of the
-worker that conflicts with it (``queues.overlap``) is unfinished; in serial mode every older one conflicts.
+An instruction begins when its engine is free, it is the first of its worker's queue, and every older one of
+the worker that conflicts with it (``queues.share_bytes``) has ended; in serial mode all of them conflict.
 CT and TDMA share a path for their data: one of them begins so late that it finds the path free.
 Of several workers with such an instruction the one with the smallest priority is served, equal ones in turn.
 """
@@ -9,6 +9,7 @@ Of several workers with such an instruction the one with the smallest priority i
 from __future__ import annotations
 
 from emulator.engines import queues
+from emulator.engines.queues import share_bytes
 from emulator.memory.words import get, put
 
 from . import layout as a
@@ -60,15 +61,8 @@ def conflicts(c: int, first: int, second: int) -> bool:
     """Whether the later of two instructions of a worker waits for the other."""
     if get(c, first + a.S_SERIAL) + get(c, second + a.S_SERIAL) != 0:
         return True
-    for i in range(get(c, first + a.S_RANGES)):
-        x = first + a.S_PAYLOAD + i * _RANGE
-        for j in range(get(c, second + a.S_RANGES)):
-            y = second + a.S_PAYLOAD + j * _RANGE
-            if get(c, x + queues.R_WRITE) + get(c, y + queues.R_WRITE) != 0:
-                apart = get(c, x + queues.R_FIRST) > get(c, y + queues.R_REACH)
-                if not apart and get(c, y + queues.R_FIRST) <= get(c, x + queues.R_REACH):
-                    return True
-    return False
+    first_count, second_count = get(c, first + a.S_RANGES), get(c, second + a.S_RANGES)
+    return share_bytes(c, first + a.S_PAYLOAD, first_count, second + a.S_PAYLOAD, second_count)
 
 
 def enter(c: int, p: int, row: int) -> None:
