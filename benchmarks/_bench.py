@@ -1,4 +1,4 @@
-"""One tile's memories, the emulator's kernels in them, and times of things that are compared in turn."""
+"""Memories of one tile with the emulator's kernels, and timing of alternatives that run in turn."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from tx8isa.records.meaning import (
 
 ROUNDS = 5
 SAMPLE_SECONDS = 1e-3
-"""A sample repeats its work for at least so long, so that calls and the clock do not count."""
+"""A sample repeats its work for at least this time, so that the overhead of calls and clock is small."""
 _POOL = 1 << 16
 _POSITIVE = ("ct.sqrt.v", "ct.rsqrt.v", "ct.log2.v", "ct.ln.v")
 _BYTES = (Bitwise, CountBits, Unpack, Uniform)
-"""Meanings whose sources are bits."""
+"""Meanings whose sources are any bytes."""
 
 Array = np.ndarray[Any, Any]
 Work = Callable[[int], object]
-"""Does its work so many times."""
+"""Does its work the given number of times."""
 
 
 def call_many(arguments: int, times: int) -> int:
@@ -60,7 +60,7 @@ def copy_many(arguments: int, times: int) -> int:
 
 
 def in_turn(works: dict[str, Work]) -> dict[str, list[float]]:
-    """Seconds of each, ``ROUNDS`` times; a round runs all of them, and none is counted before it ran once."""
+    """``ROUNDS`` samples of the seconds of each work. Every round runs all works; first runs do not count."""
     repeats = {}
     for name, work in works.items():
         work(1)
@@ -77,7 +77,7 @@ def in_turn(works: dict[str, Work]) -> dict[str, list[float]]:
 
 
 def area(size: int) -> Array:
-    """Zero bytes at the beginning of a page."""
+    """Zero bytes that begin at a page."""
     memory = anonymous(size)
     if memory is None:
         raise SystemExit(f"the host refuses {size} bytes for the benchmark")
@@ -85,7 +85,7 @@ def area(size: int) -> Array:
 
 
 class Bench:
-    """A tile whose kernels are called directly, without issue and queues."""
+    """A tile whose kernels are called directly, without issuing and queues."""
 
     def __init__(self) -> None:
         self.rng = np.random.default_rng(0)
@@ -105,13 +105,13 @@ class Bench:
         self.copier = native.compile_kernel(copy_many, "benchmark copier", 2)
 
     def memory(self, case: Case, operand: str, dtype: Any) -> Array:
-        """What a case touches through an address operand."""
+        """The bytes that a case accesses through an address operand."""
         record = case.instruction.operand(operand)
         start, memory = case.value(operand), self.ddr if record.memory == "ddr" else self.spm
         return memory[start : start + case.extent(record)].view(dtype)
 
     def kernel(self, case: Case) -> Work:
-        """The kernel of a case on its operands, which are filled here."""
+        """The kernel of a case on its operands, which are filled first."""
         self.fill(case)
         slot = tables.numbers()[case.instruction.mnemonic] * tables.SLOTS_PER_RECORD
         slot += int(case.format) if case.format is not None else 0
@@ -128,23 +128,23 @@ class Bench:
         return work
 
     def copy(self, size: int) -> Work:
-        """A copy by the C library of ``size`` bytes, other memory than that of the tile."""
+        """A copy of ``size`` bytes by the C library, in other memory than that of the tile."""
         half = self.other.size // 2
         first = self.other.ctypes.data
         arguments = np.array([first, first + half, min(size, half)], np.int64)
         return lambda times: native.call(self.copier, arguments.ctypes.data, times)
 
-    # -- what the operands hold ------------------------------------------------------------
+    # -- values of operands ----------------------------------------------------------------
 
     def fill(self, case: Case) -> None:
-        """Put ordinary numbers, indices inside their tables and the like where the case reads."""
+        """Fill the operands that a case reads with ordinary numbers, valid indices and the like."""
         for operand in case.instruction.operands:
             if operand.is_address and operand.role != "write" and case.extent(operand):
                 memory = self.memory(case, operand.name, np.uint8)
                 memory[:] = np.resize(self.pool(case, operand.name).view(np.uint8), memory.size)
 
     def pool(self, case: Case, operand: str) -> Array:
-        """64 k elements of what an operand holds."""
+        """64 k typical elements of an operand."""
         meaning, second = case.instruction.meaning, operand == "src1"
         if isinstance(meaning, _BYTES) or (isinstance(meaning, Compress) and second):
             return self.rng.integers(0, 256, _POOL, np.uint8)
@@ -166,7 +166,7 @@ class Bench:
 
 
 def stored(numbers: Array, fmt: Format) -> Array:
-    """FP32 numbers as the bytes of a float format, cut off where it has fewer bits."""
+    """FP32 numbers as the bytes of a float format; extra fraction bits are cut off."""
     if fmt is Format.FP16:
         return numbers.astype(np.float16)
     bits = numbers.view(np.uint32)

@@ -1,6 +1,7 @@
-"""The models that are measured: networks with seeded weights, and a product and an attention of full size.
+"""The models that are measured: networks with seeded weights, a large matrix product and a large attention.
 
-A case has the model that is compiled, the same in binary32 for onnxruntime, and inputs that both can hold.
+A case has the model that is compiled, the same model in binary32 for onnxruntime, and inputs whose values
+both formats can represent.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ _OPSET = 17
 
 @dataclass(frozen=True)
 class Case:
-    """A model to measure. ``inputs`` are binary32, with values that the declared type has."""
+    """A model to measure. ``inputs`` are binary32 arrays, with values that the declared type has."""
 
     name: str
     model: onnx.ModelProto
     single: onnx.ModelProto
     inputs: dict[str, Array]
     dtype: str
-    """What it is compiled for: the --dtype of tx8cc."""
+    """The --dtype of tx8cc."""
 
 
 def cases(name: str) -> list[Case]:
-    """A network in both 16-bit formats; the others with operands in BF16, and in FP32."""
+    """A network in both 16-bit formats; product and attention with operands in BF16, and in FP32."""
     if name in NETWORKS:
         model = light_model(name)
         return [Case(name, model, model, image(model), dtype) for dtype in ("fp16", "bf16")]
@@ -60,12 +61,12 @@ def _made(name: str, kind: int) -> onnx.ModelProto:
 
 
 def gemm(kind: int, size: int = SIZE) -> onnx.ModelProto:
-    """y = a b, all [size, size]; ``kind`` is the element type as onnx numbers them."""
+    """y = a b with matrices [size, size]; ``kind`` is the number of the element type in onnx."""
     return _model(GEMM, kind, [helper.make_node("MatMul", ["a", "b"], ["y"])], "ab", (size, size))
 
 
 def attention(kind: int, shape: tuple[int, int, int] = (HEADS, SEQUENCE, WIDTH)) -> onnx.ModelProto:
-    """y = softmax(q k' / sqrt(width)) v, spelled out; all [1, heads, sequence, width]."""
+    """y = softmax(q k' / sqrt(width)) v in single operators; all tensors are [1, heads, sequence, width]."""
     scale = helper.make_tensor("scale", kind, [], [shape[-1] ** -0.5])
     nodes = [
         helper.make_node("Constant", [], ["scale"], value=scale),
@@ -81,7 +82,7 @@ def attention(kind: int, shape: tuple[int, int, int] = (HEADS, SEQUENCE, WIDTH))
 def _model(
     name: str, kind: int, nodes: Sequence[onnx.NodeProto], inputs: str, shape: tuple[int, ...]
 ) -> onnx.ModelProto:
-    """A model whose inputs and output ``y`` have one shape."""
+    """A model whose inputs and output ``y`` all have the same shape."""
     values = [helper.make_tensor_value_info(value, kind, shape) for value in (*inputs, "y")]
     graph = helper.make_graph(nodes, name, values[:-1], values[-1:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=8)
@@ -90,7 +91,7 @@ def _model(
 
 
 def _random(model: onnx.ModelProto) -> dict[str, Array]:
-    """Normal numbers that BF16 has, the same every time."""
+    """Normally distributed numbers that BF16 can represent, the same in every run."""
     generator = np.random.RandomState(0)
     return {
         value.name: generator.standard_normal([dim.dim_value for dim in value.type.tensor_type.shape.dim])

@@ -1,8 +1,8 @@
-"""Typical operands for every record of the engines, taken from the record where it says enough.
+"""Typical operands for every record of the engines, derived from the record where possible.
 
-A vector has 128 k elements (bit vectors 4 M bits), a tensor as many; all of them together fit into the
-scratchpad and, on a present-day processor, into the caches of one core. Addresses are laid out by the extents
-of the operands, so what a row reads and writes is what the record says.
+A vector has 128 k elements (bit vectors 4 M bits), and so has a tensor; together they fit into the
+scratchpad and, on a present-day processor, into the caches of one core. Addresses follow from the extents of
+the operands, so a row reads and writes what the record says.
 """
 
 from __future__ import annotations
@@ -54,21 +54,21 @@ BITS = 4 << 20
 ENTRIES = 4096
 """Entries of a table."""
 SPM_BYTES = 0x2F0000
-"""What a program may use of the scratchpad (docs/isa.md, Memories and addresses)."""
+"""The bytes of the scratchpad that a program may use (docs/isa.md, Memories and addresses)."""
 DDR_BYTES = 4 << 20
 ROW_BYTES = 64
-"""Length of the short pieces of a strided copy; they lie twice as far apart."""
+"""Length of the short pieces of a strided copy; the stride is twice as large."""
 _ALIGN = 4096
 _HALF = 0x3F000000
 """0.5 in FP32, the probability of a drop-out."""
 _SCALAR = {Format.FP16: 0x3E00, Format.BF16: 0x3FC0}
-"""1.5 in the formats that are not the upper half of FP32 or more."""
+"""1.5 in the 16-bit formats."""
 _IMAGE = (1, 32, 64, 64)
 
 
 @dataclass(frozen=True)
 class Case:
-    """One row: an instruction, its format and operands."""
+    """One row of the table: an instruction with its format and operands."""
 
     instruction: Instruction
     format: Format | None
@@ -76,7 +76,7 @@ class Case:
     values: tuple[int, ...]
     """In the order of the record; addresses are offsets in SPM or DDR."""
     elements: int
-    """What the rate counts: elements of the largest operand; products in the matrix engine."""
+    """The number that the rate refers to: elements of the largest operand; products in the matrix engine."""
     traffic: int
     """Bytes read and written."""
 
@@ -89,7 +89,7 @@ class Case:
         return self.values[self.instruction.index(operand)]
 
     def extent(self, operand: Operand) -> int:
-        """Bytes the case touches through an address operand."""
+        """The bytes that the case accesses through an address operand."""
         assert operand.extent is not None
         arguments = operand.extent.arguments
         return operand.extent.length(*encoding.argument_values(self.instruction, arguments, self.values))
@@ -101,7 +101,7 @@ Draft = tuple[Format | None, str, Operands, int, int]
 
 
 def cases(instruction: Instruction) -> list[Case]:
-    """The rows of a record; LookupError for a shape of meaning that this module does not know."""
+    """The rows of a record; LookupError for a class of meaning that this module does not know."""
     make = _TYPICAL.get(type(instruction.meaning))
     if make is None:
         raise LookupError(f"{instruction.mnemonic}: benchmarks/_operands.py has no typical operands for it")
@@ -109,13 +109,13 @@ def cases(instruction: Instruction) -> list[Case]:
 
 
 def all_cases() -> list[Case]:
-    """The rows of all records but those of the scalar unit and of control, which move no data."""
+    """The rows of all records except those of the scalar unit and of control, which move no data."""
     measured = (i for i in instructions() if not isinstance(i.meaning, Control | ScalarFunction))
     return [case for instruction in measured for case in cases(instruction)]
 
 
 def _complete(instruction: Instruction, draft: Draft) -> Case:
-    """Addresses, one operand behind the other; every value, rule and range is checked."""
+    """A case from a draft: operands get successive addresses, and every value, rule and range is checked."""
     fmt, note, given, elements, traffic = draft
     defaults = {o.name: o.default if isinstance(o.default, int) else 0 for o in instruction.operands}
     following = {o.name: o.default for o in instruction.operands if isinstance(o.default, str)}
@@ -136,7 +136,7 @@ def _complete(instruction: Instruction, draft: Draft) -> Case:
 
 
 def _check(case: Case, ends: dict[str, int]) -> None:
-    """ValueError unless the emulator would accept the instruction: kernels check nothing."""
+    """ValueError unless the emulator would accept the instruction; kernels do not check their operands."""
     for operand, value in zip(case.instruction.operands, case.values, strict=True):
         error = None if operand.switched_by and not value else encoding.value_error(operand, value)
         if error:
@@ -148,18 +148,18 @@ def _check(case: Case, ends: dict[str, int]) -> None:
         raise ValueError(f"{case.name}: {ends['spm']} bytes of SPM and {ends['ddr']} of DDR are too many")
 
 
-# --- what is typical ----------------------------------------------------------------------
+# --- typical operands by meaning ------------------------------------------------------------
 
 
 def _chosen(instruction: Instruction, *wanted: Format) -> list[Format | None]:
-    """Those of the wanted formats that the record has; None for a record without formats."""
+    """The wanted formats that the record has; None for a record without formats."""
     if not instruction.formats:
         return [None]
     return [fmt for fmt in wanted or (Format.FP16, Format.FP32) if fmt in instruction.formats]
 
 
 def _vector(instruction: Instruction) -> Iterator[Draft]:
-    """Elements one after another: what there is of n, unit, full, entries and scalars decides."""
+    """Vectors of contiguous elements, with the operands n, unit, full, entries and scalars that exist."""
     names = {operand.name for operand in instruction.operands}
     meaning = instruction.meaning
     unary = isinstance(meaning, Elementwise) and meaning.form is Form.V
@@ -186,7 +186,7 @@ def _shape(name: str, *extents: int) -> Operands:
 def _tensor(
     instruction: Instruction, source: tuple[int, ...], result: tuple[int, ...], **others: tuple[int, ...]
 ) -> Iterator[Draft]:
-    """A source and a result shape, and further packed operands."""
+    """Tensors with a source and a result shape, and further packed operands."""
     for fmt in _chosen(instruction):
         operands = {name: encoding.pack_lanes(lanes) for name, lanes in others.items()}
         names = {operand.name for operand in instruction.operands}

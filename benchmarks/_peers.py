@@ -1,8 +1,8 @@
-"""The same work in NumPy, where NumPy has a natural word for it.
+"""The same work in NumPy, where NumPy has a function for it.
 
-``peer`` gives a call without arguments that reads what the row's instruction reads; the operands must have
-been filled, since some are taken apart at once. Results go to arrays made before, where the function takes
-``out``. The matrix engine's peer is OpenBLAS on ready FP32 matrices.
+``peer`` gives a call without arguments that reads the same bytes as the row's instruction. The operands must
+be filled before, since some are unpacked when the call is made. Results go to existing arrays if the
+function takes ``out``. The peer of the matrix engine is OpenBLAS on prepared FP32 matrices.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tx8isa.table.encoding import unpack_lanes
 Array = np.ndarray[Any, Any]
 Peer = Callable[[], object]
 Memory = Callable[[str, Any], Array]
-"""(operand, dtype) -> the bytes the case touches through that operand."""
+"""(operand, dtype) -> the bytes that the case accesses through this operand."""
 
 DTYPES = {
     Format.INT8: np.int8,
@@ -91,7 +91,7 @@ _TURNS: dict[str, Callable[[Array], Array]] = {
 
 
 def peer(case: Case, memory: Memory) -> Peer | None:
-    """NumPy's way of doing the row's work, or None."""
+    """A call of NumPy that does the row's work, or None."""
     unit, _, rest = case.instruction.mnemonic.partition(".")
     name, _, form = rest.partition(".")
     if unit in ("rdma", "wdma"):
@@ -121,7 +121,7 @@ def peer(case: Case, memory: Memory) -> Peer | None:
 
 
 def _binary(case: Case, name: str, x: Array, memory: Memory) -> Peer:
-    """Two operands in one of the forms; relations give NumPy's booleans, packed for the bit forms."""
+    """A binary function in one of its forms; relations give booleans, which the bit forms pack."""
     function, form = _BINARY[name], case.instruction.mnemonic.rpartition(".")[2]
     y: Any
     if form == "vs":
@@ -151,7 +151,7 @@ def _bits(name: str, form: str, memory: Memory) -> Peer:
 
 
 def _convert(form: str, memory: Memory) -> Peer | None:
-    """``astype``, without rounding modes and saturation."""
+    """A conversion by NumPy, which has no rounding modes and no saturation."""
     source, target = (DTYPES.get(Format.parse(token)) for token in form.split("."))
     if source is None or target is None or source is target:
         return None
@@ -178,7 +178,7 @@ def _turn(case: Case, turn: Callable[[Array], Array], x: Array) -> Peer:
 
 
 def _copy(case: Case, source: Array, target: Array) -> Peer:
-    """Contiguous, or every other row on the strided side."""
+    """A copy of contiguous bytes, or with every other row on the strided side."""
     wide, narrow = (source, target) if source.size > target.size else (target, source)
     if wide.size != narrow.size:
         rows = narrow.size // ROW_BYTES
@@ -196,7 +196,7 @@ def _matrix(case: Case) -> Peer:
     return lambda: np.matmul(a, b, out=out)
 
 
-# --- instructions that are like no other --------------------------------------------------
+# --- single instructions --------------------------------------------------------------------
 
 
 def _dtype(case: Case) -> Any:

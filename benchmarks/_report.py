@@ -1,7 +1,7 @@
-"""What the benchmarks promise and reach: one row per figure, for the summary and the README.
+"""Figures of the benchmarks and their goals: one row per figure, for the summary and the README.
 
-A script calls ``promise`` for each figure that a goal was set for. With ``TX8_BENCHMARK_ROWS`` set to a file
-the rows are appended there as JSON lines; ``summary.py`` runs every script so and writes the table.
+A script calls ``promise`` for each figure that has a goal. If ``TX8_BENCHMARK_ROWS`` names a file, the rows
+are appended to it as JSON lines; ``summary.py`` runs every script this way and writes the table.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Row:
         return self.figure >= self.goal if self.more_is_better else self.figure <= self.goal
 
     def cells(self) -> tuple[str, str, str, str, str]:
-        """What, figure, goal, compared with, verdict."""
+        """The cells of the table: what, figure, goal, compared with, verdict."""
         sign = "≥" if self.more_is_better else "≤"
         return (
             self.what,
@@ -58,7 +58,7 @@ def promise(
     at_most: float | None = None,
     beside: str = "",
 ) -> None:
-    """State a figure and the goal it has; exactly one bound. ``%`` figures are ratios: 1.0 is 100 %."""
+    """Record a figure and its goal, which is exactly one bound. Figures in ``%`` are ratios: 1.0 is 100 %."""
     if (at_least is None) == (at_most is None):
         raise ValueError(f"{what}: give one of at_least and at_most")
     goal = at_least if at_least is not None else at_most

@@ -1,9 +1,9 @@
-"""Lines per second of tx8as on compiler-like programs, beside GNU as, and the time from a cold shell.
+"""Lines per second of tx8as on compiler-like programs, compared with GNU as, and start-up times.
 
     python benchmarks/assembler.py [LINES]
 
-GNU as gets as many scalar lines; it knows no engine instruction. All times are whole processes, the best of
-several runs taken in turn.
+GNU as gets the same number of scalar lines, because it knows no engine instructions. All times are those of
+whole processes, the best of several runs in turn.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TINY = "_start:\n    li a0, 1\n    ncc.wait\n    ret\n"
 
 
 def mixed_program(lines: int, seed: int = 1) -> str:
-    """What a compiler prints: loops of engine instructions, address arithmetic, node names."""
+    """A program as a compiler writes it: loops of engine instructions, address arithmetic, node names."""
     rng = random.Random(seed)
     text: list[str] = ["_start:"]
     block = 0
@@ -76,7 +76,7 @@ _ENGINE = (_rdma, _wdma, _vector, _matrix)
 
 
 def scalar_program(lines: int, seed: int = 1) -> str:
-    """As many lines that both assemblers know."""
+    """A program of scalar instructions, which both assemblers know."""
     rng = random.Random(seed)
     text: list[str] = ["_start:"]
     block = 0
@@ -92,7 +92,7 @@ def scalar_program(lines: int, seed: int = 1) -> str:
 
 
 def best(commands: dict[str, Sequence[str | Path]], rounds: int = ROUNDS) -> dict[str, float]:
-    """Least seconds of each command, run in turn; with compiled modules kept, as users have them."""
+    """The least seconds of each command, run in turn; Python may keep compiled modules, as for users."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     times = dict.fromkeys(commands, float("inf"))
     for _ in range(rounds):
@@ -150,7 +150,7 @@ def main() -> None:
 
 
 def _beside_gnu(lines: int, times: dict[str, float]) -> str:
-    """The peer of the assembler's figure, when it is installed."""
+    """The figure of GNU as that stands beside that of tx8as, if it is installed."""
     if "GNU as, scalar" not in times:
         return "GNU as is not installed"
     return f"GNU as on as many scalar lines: {lines / times['GNU as, scalar']:,.0f} lines/s"

@@ -1,10 +1,10 @@
-"""The kernel core and the issue of engine instructions: speed, and the time from a cold shell.
+"""The speed of the kernel core and of issuing engine instructions, and start-up times.
 
     python benchmarks/core.py
 
-Four loops in MIPS (6, 7, 25 and 9 instructions a turn), translated and interpreted, beside QEMU's and
-Unicorn's translators when they are installed; 10,000 engine instructions of 64 elements; tx8emu on a small
-program. Best of several runs; the last column is the figure aimed at.
+Measured are four loops in MIPS (6, 7, 25 and 9 instructions a turn), translated and interpreted, compared
+with QEMU and Unicorn if they are installed; 10,000 engine instructions of 64 elements; and tx8emu on a small
+program. The best of several runs counts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tx8isa.machine.description import load_machine
 ROUNDS = 5
 TURNS = 2_000_000
 LONG_RUN = 20_000_000
-"""Turns of the loops on the kernel core: long enough that what their translation takes hardly counts."""
+"""Turns of the translated loops: so many that the time of the translation hardly counts."""
 INSTRUCTIONS = 10_000
 MACHINE = load_machine(None)
 
@@ -90,14 +90,14 @@ START_FLOAT = """
     fcvt.d.w f2, x0
 """
 LOOPS = {"ALU": (ALU, 6), "MEM": (MEM, 7), "MIX": (MIX, 25), "FLOAT": (FLOAT, 9)}
-"""Body of a loop, and instructions in a turn."""
+"""The body of each loop, and the instructions in a turn."""
 LEAVE = "\n li a7, 93\n li a0, 0\n ecall\n"
 ONE_TILE = "_start: csrr t0, mhartid\n bnez t0, 9f\n"
 """The other tiles exit at once."""
 
 
 def loop(body: str, turns: int) -> str:
-    """A program that every RISC-V assembler for Linux takes, but for the entry."""
+    """A loop that every RISC-V assembler for Linux takes, without the entry."""
     start = START_FLOAT if body == FLOAT else ""
     count = f"{start} la x28, buf\n li x29, {turns}\n li x1, 0\n"
     data = "constants: .double 1e-3, 0.7\n .float 1.5, 0.3\n.align 6\nbuf: .space 4096\n"
@@ -111,7 +111,7 @@ def engine(instruction: str, count: int) -> str:
 
 
 def best(run: Callable[[], object], rounds: int = ROUNDS) -> float:
-    """Least seconds of a call."""
+    """The least seconds of a call."""
     times = []
     for _ in range(rounds):
         start = time.perf_counter()
@@ -121,7 +121,7 @@ def best(run: Callable[[], object], rounds: int = ROUNDS) -> float:
 
 
 def seconds(image: Image, *, translate: bool = True) -> float:
-    """Least time of a run; loading is not counted, nor is the first run, which compiles kernels."""
+    """The least seconds of a run, without loading and without the first run, which compiles kernels."""
     System(image, MACHINE, translate=translate).run()
     times = []
     for _ in range(ROUNDS):
@@ -146,7 +146,7 @@ def row(
 
 
 def scalar_loops() -> dict[str, float]:
-    """MIPS of each loop on the kernel core, its translation included."""
+    """Measure the loops on the kernel core; returns the MIPS of each, with its translation."""
     found = {}
     for name, (body, length) in LOOPS.items():
         image = asm.assemble(ONE_TILE + loop(body, LONG_RUN))
@@ -177,12 +177,12 @@ def engine_instructions() -> None:
 
 
 def start_up(folder: Path) -> None:
-    """tx8emu as a process, kernels ready and with an empty cache."""
+    """Measure tx8emu as a process, with an empty cache and with compiled kernels."""
     program = folder / "small.bin"
     program.write_bytes(write_image(asm.assemble(engine("ct.add.vv.fp16 dst=0, src0=0, src1=0, n=64", 1))))
     command = [str(Path(sys.executable).with_name("tx8emu")), "-q", str(program)]
 
-    # Start-up is that of an installed program, whose modules are compiled once.
+    # Start-up is measured as for an installed program, whose modules are compiled once.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
     def run(cache: Path) -> None:
@@ -193,7 +193,7 @@ def start_up(folder: Path) -> None:
 
 
 def qemu(folder: Path, own: dict[str, float]) -> None:
-    """The same loops as Linux programs under QEMU's user mode; start-up taken off with a shorter run."""
+    """Measure the loops as Linux programs under QEMU's user mode; a shorter run gives the start-up time."""
     tools = [
         shutil.which(name) for name in ("qemu-riscv64", "riscv64-unknown-elf-as", "riscv64-unknown-elf-ld")
     ]
@@ -214,7 +214,7 @@ def qemu(folder: Path, own: dict[str, float]) -> None:
 
 
 def unicorn(own: dict[str, float]) -> None:
-    """The same machine code under Unicorn, which is QEMU's translator as a library."""
+    """Measure the same machine code under Unicorn, which is QEMU's translator as a library."""
     if importlib.util.find_spec("unicorn") is None:
         print("unicorn is not installed: no comparison with it (pip install unicorn)")
         return
@@ -229,7 +229,7 @@ def unicorn(own: dict[str, float]) -> None:
         machine.mem_map(text.address & ~0xFFFF, 1 << 20)
         for segment in image.segments:
             machine.mem_write(segment.address, segment.data)
-        # mstatus: QEMU's core has its floating point switched off at first.
+        # mstatus: floating point is switched off at first.
         machine.reg_write(UC_RISCV_REG_MSTATUS, 0b11 << 13)
         took = best(lambda: machine.emu_start(image.entry, end))  # noqa: B023
         mips = TURNS * length / took / 1e6

@@ -1,13 +1,13 @@
-"""A row for every instruction of CT, TDMA, RDMA, WDMA and NE: rate, share of a copy, and NumPy beside.
+"""A row for every instruction of CT, TDMA, RDMA, WDMA and NE: rate, share of a copy, ratio to NumPy.
 
     python benchmarks/instructions.py              all rows; writes docs/benchmarks.md
-    python benchmarks/instructions.py 'ct.add.*'   those that match; writes nothing
+    python benchmarks/instructions.py 'ct.add.*'   the rows that match; writes nothing
 
-One thread, operands in the caches (``_operands.py``). Kernels are called as the emulator does, without its
-issue. "of copy": bytes read and written per second, against the C library copying half as many bytes, which
-reads and writes as many. Kernel, copy and NumPy take turns. All rows are measured ``PASSES`` times, and the
-medians are of all passes, so that what else the machine does in between counts little. Kernels that are not
-in the object cache are compiled first; that is not counted.
+Everything runs on one thread with operands in the caches (``_operands.py``). Kernels are called as in the
+emulator, but without issuing. "of copy" is the rate of bytes read and written, relative to a copy by the C
+library of half as many bytes, which reads and writes as many. Kernel, copy and NumPy run in turn. All rows
+are measured ``PASSES`` times, and medians are over all passes, so that other load of the machine counts
+little. The time for compiling kernels is not counted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PASSES = 3
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 
 SLOW = 0.05
-"""A row below this share of a copy has a reason."""
+"""A row below this share of a copy needs a reason."""
 _PRODUCTS = "arithmetic is the limit, not memory: {} products for each byte"
 REASONS = {
     "ne.conv.*": _PRODUCTS.format("53 to 211"),
@@ -46,7 +46,7 @@ REASONS = {
     "ne.dwconv.int8 *": "nine products for each element, as many a second as in FP16, of half the bytes",
     "ct.softplus.v.fp32": "an exponential and a logarithm in binary64 for each element",
 }
-"""Pattern of rows -> why they stay below ``SLOW``. One that a faster row matches is reported as well."""
+"""Patterns of rows, and why these are below ``SLOW``. A reason for a faster row is reported as well."""
 
 HEAD = """\
 # Speed of every instruction
@@ -73,11 +73,11 @@ class Row:
 
     case: Case
     rate: float
-    """Elements a second."""
+    """Elements per second."""
     share: float
-    """Of a copy's traffic."""
+    """Traffic as a share of a copy's."""
     numpy: float | None
-    """How many times as fast as NumPy."""
+    """Speed as a multiple of NumPy's."""
 
     @property
     def name(self) -> str:
@@ -98,7 +98,7 @@ Samples = dict[str, list[float]]
 
 
 def measure(bench: Bench, case: Case) -> Samples:
-    """Kernel, copy and NumPy in turn."""
+    """Run kernel, copy and NumPy in turn."""
     works = {"kernel": bench.kernel(case), "copy": bench.copy(case.traffic // 2)}
     other = peer(case, lambda operand, dtype: bench.memory(case, operand, dtype))
     if other is not None:
@@ -108,7 +108,7 @@ def measure(bench: Bench, case: Case) -> Samples:
 
 
 def row_of(case: Case, passes: list[Samples]) -> Row:
-    """The figures, from the medians of all passes."""
+    """The figures of a case, from the medians of all passes."""
     seconds = {name: median(s for samples in passes for s in samples[name]) for name in passes[0]}
     kernel = seconds["kernel"]
     numpy = seconds["numpy"] / kernel if "numpy" in seconds else None
@@ -127,7 +127,7 @@ def repeated(call: Peer) -> Work:
 
 
 def unexplained(rows: Iterable[Row]) -> Iterator[str]:
-    """Rows whose reason is missing, or there for nothing."""
+    """Complaints about rows whose reason is missing, or which need none."""
     for row in rows:
         if row.share < SLOW and not row.reason:
             yield f"{row.name}: {row.share:.1%} of a copy, and no reason is given"

@@ -1,11 +1,11 @@
-"""Speed of the matrix engine's kernels on one thread, against OpenBLAS and onnxruntime in the same run.
+"""Speed of the matrix engine's kernels on one thread, compared with OpenBLAS and onnxruntime.
 
     python benchmarks/ne.py [gemm] [conv] [depthwise] [tiles]
 
-GEMM: bytes to bytes, conversions included, against sgemm alone on ready binary32 matrices; INT8 with the
-whole chain, by the bytes of VNNI where the processor has it and by 16-bit halves. Convolution: against
-onnxruntime in binary32 when it is installed. Tiles: one program on sixteen tiles, two threads against one.
-All sides run in turn; medians of the rounds.
+A GEMM includes all conversions and is compared with sgemm alone on prepared binary32 matrices; INT8 is
+computed with the byte products of VNNI, where the processor has them, and with 16-bit halves. Convolutions
+are compared with onnxruntime in binary32 if it is installed. ``tiles`` compares one program on sixteen tiles
+with two threads and with one. All sides run in turn, and the medians of the rounds count.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Case = Callable[[], Any]
 
 
 def in_turn(cases: dict[str, Case]) -> dict[str, float]:
-    """Median seconds per call; the cases alternate, each call repeated to at least ``MIN_SECONDS``."""
+    """Median seconds per call. The cases run in turn; a sample repeats its call for ``MIN_SECONDS``."""
     repeats = {}
     for name, case in cases.items():
         case()
@@ -67,7 +67,7 @@ def in_turn(cases: dict[str, Case]) -> dict[str, float]:
 
 
 def report(title: str, operations: float, seconds: dict[str, float], anchor: str) -> None:
-    """One line: GFLOP/s of every case, and as a ratio of the anchor."""
+    """Print GFLOP/s of every case, and its speed relative to the case ``anchor``."""
     parts = []
     for name, value in seconds.items():
         ratio = "" if name == anchor else f" ({seconds[anchor] / value:.0%})" if anchor in seconds else ""
@@ -76,7 +76,7 @@ def report(title: str, operations: float, seconds: dict[str, float], anchor: str
 
 
 def aligned(shape: tuple[int, ...], seed: int, fmt: Format = Format.FP16) -> np.ndarray:
-    """An aligned tensor in memory, filled with small integers, padding lanes included."""
+    """A channel-blocked tensor in memory, filled with small integers, padding included."""
     layout = Layout.CX if len(shape) == 2 else Layout.NCX
     words = place(fmt, shape, layout).total_bytes * 8 // fmt.bits
     numbers = np.random.default_rng(seed).integers(-4, 5, words)
@@ -84,7 +84,7 @@ def aligned(shape: tuple[int, ...], seed: int, fmt: Format = Format.FP16) -> np.
 
 
 CALLS = 16
-"""GEMMs per measured call: made from compiled code, as the emulator does, and from Python for OpenBLAS."""
+"""GEMMs per measured call: compiled code calls them, as in the emulator; Python calls OpenBLAS."""
 
 
 def make_repeated(arithmetic: MatrixArithmetic) -> Callable[[int, int], int]:
@@ -169,7 +169,7 @@ def gemms() -> None:
 
 
 def integer_gemms() -> None:
-    """INT8 against FP16 and against sgemm."""
+    """Compare INT8 with FP16 and with sgemm."""
     kernel, halves = repeated_kernel(FLOAT, "fp16"), repeated_kernel(HALVES, "int8 halves")
     bytes_ = repeated_kernel(BYTES, "int8 bytes") if VNNI else 0
     for m, k, n in (*LARGE, (64, 64, 64), (17, 500, 100)):

@@ -1,11 +1,11 @@
-"""Whole networks: compiled, run on the emulated chip beside onnxruntime, and what the chip takes for them.
+"""Whole networks: times of compiling, of runs compared with onnxruntime, and simulated cycles.
 
     python benchmarks/networks.py [squeezenet] [resnet50] [gemm4096] [attention]
 
-Compilation is that of a process of its own with nothing cached; memory is the most that process had. Run
-times are those of ``Program.run`` from the second run on, with two threads, and of onnxruntime in binary32
-with two threads; blocks of runs take turns. The least of each counts, because what else the machine does only
-adds to it; the median stands beside it.
+A compilation is a process of its own with an empty cache; its peak memory is measured too. Run times are
+those of ``Program.run`` from the second run on and of onnxruntime in binary32, with two threads each, in
+blocks of runs that take turns. The least time of each counts, because other load of the machine only adds to
+it; the median is printed as well.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from emulator.watch.stats.sink import Statistics
 
 THREADS = 2
 SECONDS = 6.0
-"""How long the two sides take turns."""
+"""How long both sides run in turn."""
 BLOCK = 0.4
 """Seconds that one side runs before the other does."""
 PAUSE = 0.2
-"""Seconds between blocks, until the threads of the side before sleep."""
+"""Seconds between blocks, after which the threads of the other side sleep."""
 
 Array = np.ndarray[Any, Any]
 Inputs = dict[str, Array]
@@ -46,17 +46,20 @@ Peer = Callable[[], dict[str, Array]]
 
 @dataclass(frozen=True)
 class Goals:
-    """What was set as a goal, None where nothing was. ``ratio``: time of a run by that of onnxruntime;
-    ``seconds``, ``unsearched``: of compilation, with the default search and with none; ``reached``: share of
-    the roofline; ``code``: bytes of prog.bin without the constants; ``first``: cycles of the first version,
-    which ran every operator by itself, of which half are the goal."""
+    """The goals of a model; None where there is none."""
 
     first: int
+    """Cycles of the first version of the compiler, which ran every operator alone; the goal is half of it."""
     ratio: float | None = None
+    """Time of a run relative to onnxruntime."""
     seconds: float | None = None
+    """Seconds of compilation with the default search."""
     unsearched: float | None = None
+    """Seconds of compilation without search."""
     reached: float | None = None
+    """Share of the roofline."""
     code: float | None = None
+    """Bytes of prog.bin without the constants."""
 
 
 GOALS = {
@@ -66,9 +69,9 @@ GOALS = {
     ATTENTION: Goals(27_392_027, reached=0.5),
 }
 FEWER = 2.0
-"""How many times the cycles of the first version shall be those of this one."""
+"""The goal for the cycles of the first version, relative to those of this one."""
 MEMORY = 6.0, 1e9
-"""Most memory of a compilation: so many times the model's size, and so many bytes."""
+"""The most memory that a compilation may take: a multiple of the model's size, and additional bytes."""
 
 
 _WATCH = """
@@ -78,11 +81,11 @@ status = subprocess.run(sys.argv[1:]).returncode
 print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 sys.exit(status)
 """
-"""Runs a command in a small process: the memory of a child counts from that of its parent."""
+"""Runs a command from a small process, because the peak memory of a child includes that of its parent."""
 
 
 def compiled(model: Path, dtype: str, folder: Path, *options: str) -> tuple[float, float]:
-    """Compile a model into ``folder``: seconds, and bytes of memory at the most."""
+    """Compile a model into ``folder``; returns the seconds and the peak memory in bytes."""
     tool = str(Path(sys.executable).with_name("tx8cc"))
     command = [tool, "-q", "--no-cache", str(model), "--dtype", dtype, "-o", str(folder), *options]
     watch = [sys.executable, "-c", _WATCH, *command]
@@ -94,7 +97,7 @@ def compiled(model: Path, dtype: str, folder: Path, *options: str) -> tuple[floa
 
 
 def onnxruntime_case(model: onnx.ModelProto, inputs: Inputs) -> Peer:
-    """A run of the model by onnxruntime; outputs by name."""
+    """A function that runs the model with onnxruntime and returns the outputs by name."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -105,11 +108,11 @@ def onnxruntime_case(model: onnx.ModelProto, inputs: Inputs) -> Peer:
 
 
 def in_blocks(*runs: Callable[[], object]) -> list[list[float]]:
-    """Seconds of the runs of each side, which take turns in blocks with pauses between.
+    """Seconds of the runs of each side, which run in turn in blocks with pauses between.
 
-    onnxruntime's threads look for work for some time after a run before they sleep. When the sides take turns
-    run by run, a machine with two cores gives them half of the time of the other side, which then looks up to
-    half as fast as it is. The first run of a block does not count: caches hold the data of the other side.
+    onnxruntime's threads spin for some time after a run before they sleep. If the sides alternated run by
+    run, these threads would take up to half of the time of the other side on a machine with two cores. The
+    first run of a block does not count, because the caches hold the data of the other side.
     """
     found: list[list[float]] = [[] for _ in runs]
     end = time.perf_counter() + SECONDS
@@ -121,9 +124,9 @@ def in_blocks(*runs: Callable[[], object]) -> list[list[float]]:
 
 
 def block(run: Callable[[], object]) -> list[float]:
-    """Seconds of the runs of one block; at least one, after one that does not count."""
+    """Seconds of the runs of one block: at least one run, after one that does not count."""
     run()
-    seconds = []
+    seconds: list[float] = []
     end = time.perf_counter() + BLOCK
     while not seconds or time.perf_counter() < end:
         start = time.perf_counter()
@@ -133,13 +136,13 @@ def block(run: Callable[[], object]) -> list[float]:
 
 
 def cosine(found: dict[str, Array], wanted: dict[str, Array]) -> float:
-    """The least over all outputs."""
+    """The least cosine of all outputs."""
     pairs = [(found[name].ravel().astype(float), wanted[name].ravel().astype(float)) for name in wanted]
     return min(float(a @ b / np.linalg.norm(a) / np.linalg.norm(b)) for a, b in pairs)
 
 
 def simulated(program: Program, inputs: Inputs) -> tuple[float, str, float]:
-    """Simulated cycles of a run, what bounds it, and the share of that bound it reaches."""
+    """Simulated cycles of a run, the name of its bound, and the share of this bound that it reaches."""
     statistics = Statistics(program.image, program.machine)
     system = program.start(inputs, threads=THREADS, sinks=[statistics])
     system.run()
@@ -149,9 +152,10 @@ def simulated(program: Program, inputs: Inputs) -> tuple[float, str, float]:
 
 @dataclass(frozen=True)
 class Figures:
-    """What was measured of one model in one format; seconds, and bytes of memory and of code.
+    """The measurements of one model in one format, in seconds and bytes.
 
-    ``ours`` and ``theirs`` are those of all runs."""
+    ``ours`` and ``theirs`` are the seconds of all runs of tx8emu and of onnxruntime.
+    """
 
     ours: list[float]
     theirs: list[float]
@@ -166,7 +170,7 @@ class Figures:
 
     @property
     def ratio(self) -> float:
-        """Least time of ours by least time of theirs."""
+        """The ratio of the least times."""
         return min(self.ours) / min(self.theirs)
 
     @property
@@ -175,7 +179,7 @@ class Figures:
 
 
 def measured(path: Path, case: Case) -> Figures:
-    """Compile a model beside its file, with and without search, and run what the search found."""
+    """Compile a model beside its file with and without search, and run the program with search."""
     target = path.with_suffix(f".{case.dtype}")
     unsearched, _ = compiled(path, case.dtype, target, "--search", "off")
     compilation, memory = compiled(path, case.dtype, target)
@@ -189,7 +193,10 @@ def measured(path: Path, case: Case) -> Figures:
 
 
 def state(what: str, found: Figures, goals: Goals, size: int) -> None:
-    """Print the figures, medians in brackets, and promise those with a goal; ``size``: bytes of the model."""
+    """Print the figures, medians in brackets, and promise those that have a goal.
+
+    ``size`` is that of the model in bytes.
+    """
     print(
         f"{what:16} run {_milliseconds(found.ours)}, onnxruntime {_milliseconds(found.theirs)}, "
         f"ratio {found.ratio:.2f} ({found.median_ratio:.2f}), cosine {found.alike:.6f}; "
@@ -222,7 +229,7 @@ def _milliseconds(seconds: list[float]) -> str:
 
 
 def benchmark(name: str, folder: Path) -> None:
-    """Every figure of one model, in each of its forms."""
+    """Measure one model in each of its cases."""
     for case in cases(name):
         path = folder / f"{name}.onnx"
         onnx.save(case.model, path)

@@ -1,9 +1,9 @@
-"""What simulated time costs the run: large programs, and many small engine instructions.
+"""The host time that simulating time takes, for large programs and for many small engine instructions.
 
     python benchmarks/simulated.py
 
-Each program with and without simulated time, without a sink and with one that only counts. Times are those
-of the processor, all host threads together, the best of several runs.
+Each program runs without simulated time, with it, and with a sink that counts slices. Times are processor
+times of all host threads together, the best of several runs.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def loop(body: str, turns: int) -> Program:
 
 
 def seconds(program: Program, how: str) -> float:
-    """Least processor time of a run ``off``, with the ``clock`` alone, or with a ``sink``."""
+    """The least processor time of a run; ``how`` is ``off``, ``clock`` (simulated time) or ``sink``."""
     inputs = {b.name: np.zeros(b.shape, travel_dtype(b)) for b in program.inputs}
     times = []
     for _ in range(ROUNDS + 1):
@@ -83,7 +83,10 @@ def seconds(program: Program, how: str) -> float:
 
 
 def compare(what: str, program: Program, instructions: int) -> None:
-    """Print a program's times; its goal is per instruction when it is only made of small ones."""
+    """Print the times of a program.
+
+    ``instructions`` is not 0 for a program of small instructions; its goal is then the time per instruction.
+    """
     off, clock, sink = (seconds(program, how) for how in ("off", "clock", "sink"))
     print(f"{what:44} {1e3 * off:9.1f} ms without, {clock / off - 1:6.1%} clock, {sink / off - 1:6.1%} sink")
     if instructions:

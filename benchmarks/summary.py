@@ -1,4 +1,4 @@
-"""Run every benchmark, print the figures that have a goal as one table, and put it into the README.
+"""Runs every benchmark, prints the figures that have a goal as one table, and puts it into the README.
 
 python benchmarks/summary.py
 """

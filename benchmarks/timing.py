@@ -1,9 +1,9 @@
-"""The model of time beside the published measurements of the chip, each by a real program.
+"""Compares the model of time with published measurements of the chip, by running a program for each.
 
     python benchmarks/timing.py            print the table
     python benchmarks/timing.py --write    put it into docs/timing.md
 
-The programs and the figures they are compared with: ``_timing_rows.py``. Nothing here depends on the host.
+``_timing_rows.py`` has the programs and the measurements. The results do not depend on the host.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import numpy as np
 
 import asm
 from _report import promise
-from _timing_rows import GAPS, MARKS, Row, Run, all_rows, program
+from _timing_programs import MARKS, Row, Run, program
+from _timing_rows import GAPS, all_rows
 from emulator.chip.system import System
 from emulator.program import Program
 from emulator.timing.slices import SLICE, Batch
@@ -30,37 +31,37 @@ BEGIN, END = "<!-- benchmark -->", "<!-- end of benchmark -->"
 FAR = 0.15
 """Rows with a larger error are listed with a reason."""
 GOAL = 0.05
-"""Of the median error."""
+"""The largest median error that is allowed."""
 
 
 class Collector:
-    """A sink that keeps the slices; these programs are short."""
+    """A sink that keeps all slices, because these programs are short."""
 
     def __init__(self) -> None:
         self.batches: list[np.ndarray] = []
 
     def take(self, batch: Batch) -> None:
-        """Keep a copy."""
+        """Keep a copy of the slices."""
         self.batches.append(batch.slices.copy())
 
     def close(self, ends: Sequence[int]) -> None:
-        """Nothing more to do."""
+        """Does nothing: the slices are read after the run."""
 
     def slices(self) -> np.ndarray:
-        """All of them."""
+        """All slices of the run."""
         return np.concatenate([np.zeros(0, SLICE), *self.batches])
 
 
 @dataclass(frozen=True)
 class Result:
-    """A row and what the model says, in the row's unit."""
+    """A row and the model's figure, in the row's unit."""
 
     row: Row
     model: float
 
     @property
     def error(self) -> float | None:
-        """Relative to the measurement; 1 for a zero that is missed; None for bounds."""
+        """The error relative to the measurement; 1 if a measured zero is missed; None for lower bounds."""
         if self.row.lower_bound:
             return None
         if self.row.measured == 0:
@@ -69,7 +70,7 @@ class Result:
 
     @property
     def holds(self) -> bool:
-        """Of a lower bound: whether the model keeps it."""
+        """Whether the model's figure is at least the measured one, which a lower bound requires."""
         return self.model >= self.row.measured
 
     @property
@@ -120,7 +121,7 @@ def results(machine: Machine | None = None) -> list[Result]:
 
 
 def middle(found: list[Result], fitted: tuple[bool, ...] = (True, False)) -> float:
-    """Median of the errors that rows with a figure have; of those that were fitted, or were not, or all."""
+    """The median error of rows with a figure; ``fitted`` selects rows that were fitted, were not, or all."""
     return median(abs(r.error) for r in found if r.error is not None and r.row.fitted in fitted)
 
 
@@ -133,7 +134,7 @@ def unexplained(found: list[Result]) -> Iterator[str]:
 
 
 def table(found: list[Result]) -> str:
-    """The page's part in Markdown."""
+    """The part of the page in Markdown."""
     figures, bounds = [r for r in found if not r.row.lower_bound], [r for r in found if r.row.lower_bound]
     far = [r for r in found if r.far]
     free = sum(not r.row.fitted for r in figures)

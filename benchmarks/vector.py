@@ -1,10 +1,10 @@
-"""Speed of the emulator's kernels, each beside numpy's copy of as many bytes in the same run.
+"""Speed of the emulator's kernels, compared with a copy of as many bytes by NumPy.
 
     python benchmarks/vector.py
 
-Medians of 15 runs, one thread. "of copy": bytes read and written per second against those of ``np.copyto`` on
-1 MiB. Kernels that are not in the cache are compiled first; that time is printed too. Functions are run
-beside those of NumPy on the same FP32 numbers, checked kernels beside plain ones.
+Figures are medians of 15 runs on one thread. "of copy" is the rate of bytes read and written, relative to
+``np.copyto`` of 1 MiB. The time for compiling a kernel is printed too. Functions are compared with those of
+NumPy on the same FP32 numbers, and checked kernels with plain ones.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CALLS = 10_000
 
 
 def median_seconds(work: Callable[[], object]) -> float:
-    """Median duration, after two runs that nobody counts."""
+    """The median duration; the first two runs do not count."""
     times = []
     for _ in range(RUNS + 2):
         start = time.perf_counter()
@@ -67,7 +67,10 @@ class Bench:
     def prepare(
         self, mnemonic: str, fmt: Format | None, operands: dict[str, int], checked: bool = False
     ) -> tuple[int, int, float]:
-        """Kernel address, address of the fields (kept alive here), seconds spent compiling."""
+        """The kernel's address, the address of its fields, and the seconds spent compiling.
+
+        ``self.fields`` keeps the fields alive.
+        """
         record = by_mnemonic()[mnemonic]
         nearest = operands.get("rnd", 0) == 0
         start = time.perf_counter()
@@ -81,7 +84,14 @@ class Bench:
         return address, self.fields.ctypes.data, seconds
 
     def line(
-        self, mnemonic: str, fmt: Format | None, elements: int, traffic: int, note: str = "", **operands: int
+        self,
+        mnemonic: str,
+        fmt: Format | None,
+        elements: int,
+        traffic: int,
+        note: str = "",
+        /,
+        **operands: int,
     ) -> None:
         """Run one kernel and print its figures; ``traffic`` in bytes read and written."""
         address, fields, compiled = self.prepare(mnemonic, fmt, operands)
@@ -93,7 +103,7 @@ class Bench:
         print(f"{name:40} {seconds * 1e6:9.1f} {rate:9.2f} {share:8.0%} {compiled:10.2f} s")
 
     def race(self, name: str, peer: Callable[..., object] | None) -> None:
-        """A function of FP32 numbers from a normal distribution, beside that of NumPy where it has one."""
+        """Compare a function with that of NumPy, if it has one, on normally distributed FP32 numbers."""
         n = MIB // 4
         numbers = np.abs(np.random.default_rng(1).normal(size=n)).astype(np.float32)
         if name not in ("ln", "log2"):
@@ -109,7 +119,7 @@ class Bench:
         print(f"{name:10} {ours:6.2f} G elements/s, NumPy {theirs:6.2f}: {ours / theirs:.0%}")
 
     def checked(self, mnemonic: str, fmt: Format) -> None:
-        """What noting numeric exceptions costs."""
+        """Measure how much slower kernels are that note numeric exceptions."""
         n, tile = MIB * 8 // fmt.bits, self.state.ctypes.data
         costs = []
         for also in (False, True):
@@ -120,7 +130,7 @@ class Bench:
         print(f"{mnemonic}.{fmt.token}: plain {costs[0]:.2f} ns per element, checked {costs[1]:.2f}")
 
     def call_overhead(self) -> None:
-        """Time of one kernel of 64 elements, called from compiled code."""
+        """Measure the time of a kernel of 64 elements that is called from compiled code."""
         address, fields, _ = self.prepare(
             "ct.add.vv", Format.FP32, {"dst": 0, "src0": MIB, "src1": 2 * MIB, "n": 64}
         )

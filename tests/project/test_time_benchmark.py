@@ -18,7 +18,7 @@ from emulator.timing.slices import SLICE, TICKS, Track
 from paths import ROOT
 from tx8isa.machine.description import load_machine
 
-MODULES = ("_report", "_timing_rows", "timing")
+MODULES = ("_report", "_timing_programs", "_timing_rows", "timing")
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def found(bench: SimpleNamespace) -> Any:
 
 
 def row(bench: SimpleNamespace, *samples: float, **changes: Any) -> Any:
-    made = bench.timing_rows.Row("CT", "a row", samples, "", lambda run: 0.0)
+    made = bench.timing_programs.Row("CT", "a row", samples, "", lambda run: 0.0)
     return replace(made, **changes)
 
 
@@ -67,12 +67,12 @@ def test_rows_far_off_have_a_reason_and_bounds_hold(bench: SimpleNamespace, foun
 def test_rows_are_told_apart(bench: SimpleNamespace) -> None:
     names = [(r.topic, r.what) for r in bench.timing_rows.all_rows()]
     assert len(set(names)) == len(names)
-    assert {what for _, what in names} >= bench.timing_rows.FITTED
+    assert {what for _, what in names} >= bench.timing_programs.FITTED
     assert all(gap.what and gap.why for gap in bench.timing_rows.GAPS)
 
 
 def test_another_machine_has_other_times(bench: SimpleNamespace, tmp_path: Path) -> None:
-    text = bench.timing_rows.ct(2048) + "\n" + bench.timing_rows.WAIT
+    text = bench.timing_programs.ct(2048) + "\n" + bench.timing_programs.WAIT
     path = tmp_path / "slow.toml"
     source = (ROOT / "tx8isa/machine/machines/tx81.toml").read_text(encoding="utf-8")
     path.write_text(source.replace("fp16 = { value = 60.3,", "fp16 = { value = 6.03,"))
@@ -92,9 +92,9 @@ def test_union_and_excess_are_those_of_the_slices(bench: SimpleNamespace) -> Non
     slices["tile"] = [0, 0, 0, 0, 1]
     slices["started"] = np.array([0, 50, 200, 0, 0]) * TICKS
     slices["ended"] = np.array([100, 170, 230, 900, 900]) * TICKS
-    run = bench.timing_rows.Run(slices, np.array([[5, 12]]))
+    run = bench.timing_programs.Run(slices, np.array([[5, 12]]))
     assert (run.busy(Track.CT), run.busy(Track.NE), run.union()) == (130, 120, 200)
-    assert bench.timing_rows.excess(Track.CT, Track.NE)(run) == 50
+    assert bench.timing_programs.excess(Track.CT, Track.NE)(run) == 50
     assert run.between(0, 1) == 7
 
 
