@@ -102,7 +102,8 @@ def share_bytes(words: int, first: int, first_count: int, second: int, second_co
     """Whether two lists of ranges have bytes in common that one of them writes.
 
     ``first`` and ``second`` are their places in ``words``, ``RANGE_WORDS`` words for each range. Simulated
-    time asks the same question of the instructions in its log.
+    time asks the same question of the instructions in its log. The compiler's estimate has this rule too
+    (``compiler/search/cost/timeline.py``); a test compares both.
     """
     for i in range(first_count):
         x = first + i * RANGE_WORDS

@@ -194,14 +194,15 @@ RANGES = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 8), st.booleans()
 def test_instructions_wait_as_in_the_queues_of_the_emulator(
     older: list[tuple[int, int, bool]], younger: list[tuple[int, int, bool]]
 ) -> None:
-    words = np.zeros((2, queues.ENTRY), np.int64)
-    for entry, ranges in zip(words, (older, younger), strict=True):
-        entry[queues.E_RANGES] = len(ranges)
-        for at, (first, size, written) in enumerate(ranges):
-            fields = entry[queues.E_FIRST_RANGE + at * queues.RANGE_WORDS :]
-            fields[queues.R_FIRST], fields[queues.R_REACH] = first, first + size - 1
-            fields[queues.R_WRITE], fields[queues.R_BYTES] = written, size
-    waits = queues.overlap(words.ctypes.data, 0, queues.ENTRY)
+    words = np.zeros((len(older) + len(younger) + 1, queues.RANGE_WORDS), np.int64)
+    for fields, (first, size, written) in zip(words[:-1], [*older, *younger], strict=True):
+        fields[queues.R_FIRST], fields[queues.R_REACH], fields[queues.R_WRITE] = (
+            first,
+            first + size - 1,
+            written,
+        )
+    second = len(older) * queues.RANGE_WORDS
+    waits = queues.share_bytes(words.ctypes.data, 0, len(older), second, len(younger))
 
     timeline = line()
     for engine, ranges in ((Engine.CT, older), (Engine.NE, younger)):
