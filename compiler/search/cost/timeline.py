@@ -33,7 +33,7 @@ class _Access(NamedTuple):
     def conflicts(self, reads: list[ByteRange], writes: list[ByteRange]) -> bool:
         """Whether a younger instruction with these ranges has to wait for the end of this access.
 
-        The emulator applies the same rule in compiled code, ``share_bytes`` in ``emulator/engines/queues.py``,
+        The emulator has the same rule in compiled code, ``share_bytes`` in ``emulator/engines/queues.py``,
         which the compiler may not import; a test compares both.
         """
         ranges = [*reads, *writes] if self.writes else writes
