@@ -1,4 +1,4 @@
-"""Type constraints and rules that several families of operators share."""
+"""Type constraints, rules and shapes that several families of operators share."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ from .record import Call, Rule, Types, rule
 
 FLOAT = Types("T", FLOATS)
 NUMERIC = Types("T", (*FLOATS, *INTEGERS))
+SIGNED = Types("T", (*FLOATS, "int8", "int32", "int64"))
 ANY = Types("T", (*FLOATS, *INTEGERS, "bool"))
+BOOL = Types("B", ("bool",))
 INT64 = Types("int64", ("int64",))
 INDEX = Types("Tind", ("int32", "int64"))
+
+EXACT_INTEGERS = 1 << 24
+"""Integers of a magnitude up to this one are float32 numbers."""
 
 
 def same_shape(call: Call) -> tuple[Shape, ...]:
@@ -18,16 +23,24 @@ def same_shape(call: Call) -> tuple[Shape, ...]:
     return (call.shape(0),)
 
 
-def axis_from_front(axis: int, rank: int) -> int:
-    """An axis counted from the front; ``axis`` must lie in [-rank, rank-1]."""
-    return axis + rank if axis < 0 else axis
-
-
 @rule
 def only_first_output(call: Call) -> str | None:
     """Only the first output is supported; leave the optional outputs away"""
     extra = [name for name in call.outputs[1:] if name]
     return f"output '{extra[0]}'" if extra else None
+
+
+# --- axes ------------------------------------------------------------------------------------------------
+
+
+def axis_from_front(axis: int, rank: int) -> int:
+    """The number of an axis from 0 on; ``axis`` must lie in [-rank, rank-1]."""
+    return axis + rank if axis < 0 else axis
+
+
+def axis_of(call: Call) -> int:
+    """The attribute ``axis``, an axis of the first operand, counted from the front."""
+    return axis_from_front(call.integer("axis"), call.tensor(0).rank)
 
 
 @rule
@@ -53,6 +66,9 @@ def rank_within(operand: str, lowest: int, highest: int | None, meaning: str) ->
     return Rule(f"{operand} must have rank {limits} ({meaning})", check)
 
 
+# --- broadcasting ----------------------------------------------------------------------------------------
+
+
 def broadcast_shapes(*shapes: Shape) -> Shape | None:
     """The shape that shapes broadcast to by NumPy's rules, which are ONNX's too; None if they do not."""
     rank = max(len(shape) for shape in shapes)
@@ -63,3 +79,20 @@ def broadcast_shapes(*shapes: Shape) -> Shape | None:
             return None
         result.append(sizes.pop() if sizes else 1)
     return tuple(result)
+
+
+@rule
+def operands_broadcast(call: Call) -> str | None:
+    """The shapes of the operands must broadcast to a common shape, aligned at the last axis"""
+    shapes = [tensor.shape for tensor in call.inputs if tensor is not None]
+    if broadcast_shapes(*shapes) is not None:
+        return None
+    return " and ".join(str(list(shape)) for shape in shapes)
+
+
+def broadcast_result(call: Call) -> tuple[Shape, ...]:
+    """The shape that all operands broadcast to."""
+    shape = broadcast_shapes(*(tensor.shape for tensor in call.inputs if tensor is not None))
+    if shape is None:
+        raise ValueError("operands do not broadcast; the rule operands_broadcast was not checked")
+    return (shape,)

@@ -15,8 +15,9 @@ import numpy as np
 from compiler.graph import Array, Node, Shape
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.parts import reshaped
-from compiler.operators.linear.attention import VIEWS, Strided, compact, matrices, result_order
+from compiler.operators.linear.attention import VIEWS, matrices, result_order
 from compiler.operators.linear.rotary import features
+from compiler.operators.linear.strided import Strided, compact
 from compiler.operators.shapes.movement import permutation
 from compiler.operators.shapes.slicing import slice_ranges
 

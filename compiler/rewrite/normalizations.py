@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.graph import Array, AttrValue, Node
-from compiler.operators.norms.composite_norm import MOST_CHANNELS
-from compiler.operators.reductions.reduce import reduced_axes
+from compiler.operators.norms.groups import MOST_CHANNELS
+from compiler.operators.reductions.axes import reduced_axes
 from compiler.operators.types import broadcast_shapes
 
 from .affine import per_channel

@@ -10,7 +10,7 @@ from compiler.codegen.slices.aligned import Aligned, Grid, load_aligned, narrowe
 from compiler.codegen.slices.precision import split
 from compiler.codegen.slices.tensors import DdrTensor, broadcast_view, unravel
 from compiler.codegen.slices.vector import Vector
-from compiler.operators.linear.attention import Strided
+from compiler.operators.linear.strided import Strided
 from tx8isa.numbers.formats import Format
 
 from .plan import HIDDEN, AttentionPlan

@@ -15,7 +15,8 @@ from compiler.codegen.slices.precision import part_count
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.graph import Array
 from compiler.lowering.record import Cut, Work
-from compiler.operators.linear.attention import Strided, compact, matrices, result_order
+from compiler.operators.linear.attention import matrices, result_order
+from compiler.operators.linear.strided import Strided, compact
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES, SMALLEST_TAIL

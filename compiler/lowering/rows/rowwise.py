@@ -17,7 +17,7 @@ from compiler.codegen.slices.vector import Vector, widened
 from compiler.graph import Shape
 from compiler.lowering.record import Cut, Work, lowering
 from compiler.operators.norms.normalization import normalized_axes
-from compiler.operators.reductions.reduce import reduced_axes
+from compiler.operators.reductions.axes import reduced_axes
 from compiler.operators.types import axis_from_front
 from tx8isa.numbers.formats import Format
 

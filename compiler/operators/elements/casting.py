@@ -1,14 +1,15 @@
-"""Cast and CastLike."""
+"""Conversions between element types: Cast, CastLike, BitCast."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from compiler.graph import DTYPES, FLOATS, Array, rounded
+from compiler.operators.expansion.builder import Builder
+from compiler.operators.expansion.composite import composite
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
 from compiler.operators.types import same_shape
 
-#: Numbers of the element types in ONNX files (TensorProto.DataType).
 NUMBERS = {
     1: "float32",
     2: "uint8",
@@ -19,16 +20,17 @@ NUMBERS = {
     10: "float16",
     16: "bfloat16",
 }
+"""Element types by their numbers in ONNX files (TensorProto.DataType)."""
 CAST_NUMBERS = {name: number for number, name in NUMBERS.items()}
 _BEFORE = Types("T1", tuple(DTYPES))
-_LIKE = Types("T2", tuple(DTYPES))
+_AFTER = Types("T2", tuple(DTYPES))
 _SATURATE = Attribute("saturate", "int", 1, allowed=(0, 1), since=19)
 _ROUND_MODE = Attribute("round_mode", "string", "up", allowed=("up", "down", "nearest"), since=24)
 
 
 def cast_dtype(call: Call) -> str:
-    """The element type after a Cast or CastLike."""
-    return call.tensor(1).dtype if "to" not in call.attrs else NUMBERS[call.integer("to")]
+    """The element type after a Cast or BitCast."""
+    return NUMBERS[call.integer("to")]
 
 
 @rule
@@ -38,7 +40,7 @@ def known_type(call: Call) -> str | None:
 
 
 def converted(x: Array, dtype: str) -> Array:
-    """Values as another type; floats become integers toward zero, and are rounded to the precision."""
+    """Values as another type: floats are rounded to a float type, and toward zero to an integer type."""
     if dtype in FLOATS:
         return rounded(x, dtype).astype(np.float64)
     if dtype == "bool" or x.dtype.kind != "f":
@@ -46,7 +48,7 @@ def converted(x: Array, dtype: str) -> Array:
     return np.asarray(np.trunc(np.nan_to_num(x)).astype(np.int64).astype(dtype))
 
 
-def _cast(call: Call, x: Array, like: Array | None = None) -> tuple[Array, ...]:
+def _cast(call: Call, x: Array) -> tuple[Array, ...]:
     return (converted(x, cast_dtype(call)),)
 
 
@@ -74,7 +76,7 @@ register(
         since=26,
         summary="The same bits as another element type",
         inputs=(Input("input", _BEFORE),),
-        outputs=(Output("output", _LIKE),),
+        outputs=(Output("output", _AFTER),),
         attributes=(Attribute("to", "int", required=True),),
         rules=(known_type, same_width),
         shapes=same_shape,
@@ -83,17 +85,32 @@ register(
     )
 )
 
-CAST = register(
+register(
     Operator(
         name="Cast",
         since=6,
         summary="The values in another element type; floats become integers toward zero",
         inputs=(Input("input", _BEFORE),),
-        outputs=(Output("output", _LIKE),),
+        outputs=(Output("output", _AFTER),),
         attributes=(Attribute("to", "int", required=True), _SATURATE, _ROUND_MODE),
         rules=(known_type,),
         shapes=same_shape,
         reference=_cast,
         dtypes=_dtypes,
     )
+)
+
+
+def _cast_like(build: Builder, call: Call) -> tuple[str, ...]:
+    return (build("Cast", call.name(0), to=CAST_NUMBERS[call.tensor(1).dtype]),)
+
+
+composite(
+    name="CastLike",
+    since=15,
+    summary="The operand in the element type of another",
+    inputs=(Input("input", _BEFORE), Input("target_type", _AFTER)),
+    outputs=(Output("output", _AFTER),),
+    expansion=_cast_like,
+    attributes=(_SATURATE, _ROUND_MODE),
 )

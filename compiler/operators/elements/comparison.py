@@ -1,63 +1,34 @@
-"""Relations, logic, choice, and arithmetic beyond the four rules."""
+"""Relations, logic on truth values and on bits, choice."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 
 from compiler.graph import INTEGERS, Array
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register
-from compiler.operators.types import ANY, FLOAT, NUMERIC
+from compiler.operators.types import ANY, BOOL, NUMERIC, broadcast_result, operands_broadcast
 
-from .elementwise import broadcast_result, operands_broadcast
+from .elementwise import binary
 
-BOOL = Types("B", ("bool",))
 _TRUTH = Types("T1", ("bool",))
 _LOGICAL = Types("T", ("bool",))
 _WHOLE = Types("T", INTEGERS)
 
-
-def _binary(
-    name: str,
-    since: int,
-    summary: str,
-    function: Callable[[Array, Array], Array],
-    types: Types,
-    result: Types,
-) -> None:
-    def reference(call: Call, a: Array, b: Array) -> tuple[Array, ...]:
-        return (np.asarray(function(a, b)),)
-
-    register(
-        Operator(
-            name=name,
-            since=since,
-            summary=summary,
-            inputs=(Input("A", types), Input("B", types)),
-            outputs=(Output("C", result),),
-            rules=(operands_broadcast,),
-            shapes=broadcast_result,
-            reference=reference,
-        )
-    )
-
-
-_binary("Equal", 7, "Whether a = b, with broadcasting", np.equal, ANY, _TRUTH)
-_binary("Greater", 7, "Whether a > b, with broadcasting", np.greater, NUMERIC, _TRUTH)
-_binary("GreaterOrEqual", 12, "Whether a >= b, with broadcasting", np.greater_equal, NUMERIC, _TRUTH)
-_binary("Less", 7, "Whether a < b, with broadcasting", np.less, NUMERIC, _TRUTH)
-_binary("LessOrEqual", 12, "Whether a <= b, with broadcasting", np.less_equal, NUMERIC, _TRUTH)
-_binary("And", 7, "Logical and, with broadcasting", np.logical_and, _LOGICAL, _TRUTH)
-_binary("Or", 7, "Logical or, with broadcasting", np.logical_or, _LOGICAL, _TRUTH)
-_binary("Xor", 7, "Logical exclusive or, with broadcasting", np.logical_xor, _LOGICAL, _TRUTH)
-_binary("BitwiseAnd", 18, "And, bit by bit, with broadcasting", np.bitwise_and, _WHOLE, _WHOLE)
-_binary("BitwiseOr", 18, "Or, bit by bit, with broadcasting", np.bitwise_or, _WHOLE, _WHOLE)
-_binary("BitwiseXor", 18, "Exclusive or, bit by bit, with broadcasting", np.bitwise_xor, _WHOLE, _WHOLE)
+binary("Equal", 7, "Whether a = b, with broadcasting", np.equal, ANY, _TRUTH)
+binary("Greater", 7, "Whether a > b, with broadcasting", np.greater, NUMERIC, _TRUTH)
+binary("GreaterOrEqual", 12, "Whether a >= b, with broadcasting", np.greater_equal, NUMERIC, _TRUTH)
+binary("Less", 7, "Whether a < b, with broadcasting", np.less, NUMERIC, _TRUTH)
+binary("LessOrEqual", 12, "Whether a <= b, with broadcasting", np.less_equal, NUMERIC, _TRUTH)
+binary("And", 7, "Logical and, with broadcasting", np.logical_and, _LOGICAL, _TRUTH)
+binary("Or", 7, "Logical or, with broadcasting", np.logical_or, _LOGICAL, _TRUTH)
+binary("Xor", 7, "Logical exclusive or, with broadcasting", np.logical_xor, _LOGICAL, _TRUTH)
+binary("BitwiseAnd", 18, "And, bit by bit, with broadcasting", np.bitwise_and, _WHOLE)
+binary("BitwiseOr", 18, "Or, bit by bit, with broadcasting", np.bitwise_or, _WHOLE)
+binary("BitwiseXor", 18, "Exclusive or, bit by bit, with broadcasting", np.bitwise_xor, _WHOLE)
 
 
 def _shift(call: Call, a: Array, b: Array) -> tuple[Array, ...]:
-    """Outside the width nothing is left but copies of the sign."""
+    """A shift by the width or more, or by less than 0, leaves nothing but copies of the sign."""
     width = a.dtype.itemsize * 8
     inside = (b >= 0) & (b < width)
     if call.string("direction") == "LEFT":
@@ -80,25 +51,6 @@ register(
 )
 
 
-def _mod(call: Call, a: Array, b: Array) -> tuple[Array, ...]:
-    return (np.asarray(np.fmod(a, b) if call.integer("fmod") else np.mod(a, b)),)
-
-
-register(
-    Operator(
-        name="Mod",
-        since=10,
-        summary="Remainder with broadcasting; its sign is that of B, with fmod that of A",
-        inputs=(Input("A", NUMERIC), Input("B", NUMERIC)),
-        outputs=(Output("C", NUMERIC),),
-        attributes=(Attribute("fmod", "int", 0, allowed=(0, 1)),),
-        rules=(operands_broadcast,),
-        shapes=broadcast_result,
-        reference=_mod,
-    )
-)
-
-
 def _where(call: Call, condition: Array, x: Array, y: Array) -> tuple[Array, ...]:
     return (np.asarray(np.where(condition, x, y)),)
 
@@ -113,38 +65,5 @@ register(
         rules=(operands_broadcast,),
         shapes=broadcast_result,
         reference=_where,
-    )
-)
-
-
-def _power(call: Call, x: Array, y: Array) -> tuple[Array, ...]:
-    return (np.asarray(np.power(x, y)),)
-
-
-FLOAT_POWER = register(
-    Operator(
-        name="FloatPow",
-        since=1,
-        summary="x**y of floats",
-        inputs=(Input("X", FLOAT), Input("Y", FLOAT)),
-        outputs=(Output("Z", FLOAT),),
-        rules=(operands_broadcast,),
-        shapes=broadcast_result,
-        reference=_power,
-        internal=True,
-    )
-)
-
-register(
-    Operator(
-        name="IntegerPow",
-        since=1,
-        summary="x**y of integers",
-        inputs=(Input("X", _WHOLE), Input("Y", _WHOLE)),
-        outputs=(Output("Z", _WHOLE),),
-        rules=(operands_broadcast,),
-        shapes=broadcast_result,
-        reference=_power,
-        internal=True,
     )
 )

@@ -1,4 +1,4 @@
-"""Operators that sample images: Resize, GridSample and their like.
+"""Operators that sample images: Resize, GridSample, RoiAlign.
 
 One record each, as everywhere in ``operators``.
 """

@@ -1,4 +1,4 @@
-"""Resize and Upsample: along every axis a choice of elements, or a product with a matrix of weights."""
+"""Resize: along every axis a choice of elements, or a product with a matrix of weights."""
 
 from __future__ import annotations
 
@@ -15,35 +15,36 @@ from compiler.operators.record import Attribute, Call, Input, Operator, Output, 
 from compiler.operators.types import ANY, FLOAT, INT64, axis_from_front, rank_within
 
 _MOST_WEIGHTS = 1 << 26
-"""Of an axis, for which they are a matrix."""
+"""Largest weight matrix of an axis, old size times new size."""
 _MOST_REPEATS = 64
-"""Of a position, that one instruction writes."""
+"""Largest repeat count of a position, which one instruction writes."""
 
 
-def _chosen(call: Call) -> tuple[int, ...]:
+def _axes(call: Call) -> tuple[int, ...]:
+    """The axes that scales, sizes and roi are about, counted from the front."""
     rank = call.tensor(0).rank
     given = call.integers("axes")
     return tuple(range(rank)) if given is None else tuple(axis_from_front(axis, rank) for axis in given)
 
 
 def _scales(call: Call) -> dict[int, tuple[float, int]]:
-    """Scale and new size by axis."""
-    shape, axes = call.shape(0), _chosen(call)
+    """The scale and the new size of each axis that changes."""
+    shape, axes = call.shape(0), _axes(call)
     scales = call.values[2] if len(call.values) > 2 else None
     if scales is not None and scales.size:
-        factors = [float(f) for f in scales.reshape(-1)]
-        return {a: (f, math.floor(shape[a] * f)) for a, f in zip(axes, factors, strict=True)}
+        factors = [float(factor) for factor in scales.reshape(-1)]
+        return {at: (f, math.floor(shape[at] * f)) for at, f in zip(axes, factors, strict=True)}
     sizes = call.value_ints(3) or ()
     factors = [size / shape[axis] for axis, size in zip(axes, sizes, strict=True)]
     policy = call.attrs.get("keep_aspect_ratio_policy", "stretch")
     if policy == "stretch":
-        return {a: (f, size) for a, f, size in zip(axes, factors, sizes, strict=True)}
+        return {at: (f, size) for at, f, size in zip(axes, factors, sizes, strict=True)}
     common = min(factors) if policy == "not_larger" else max(factors)
     return {axis: (common, math.floor(common * shape[axis] + 0.5)) for axis in axes}
 
 
 def _coordinates(mode: str, size: int, count: int, scale: float, span: tuple[float, float]) -> Array:
-    """Where on the old axis each new position lies (ONNX Resize, coordinate_transformation_mode)."""
+    """The old coordinate of each new position (ONNX Resize, coordinate_transformation_mode)."""
     at, wide = np.arange(count, dtype=np.float64), scale * size
     half = (at + 0.5) / scale - 0.5
     if mode == "asymmetric":
@@ -104,7 +105,7 @@ def _result(call: Call) -> tuple[str, Shape]:
 
 
 def _repeats(call: Call) -> tuple[int, ...] | None:
-    """How often every element stands along the spatial axes of [N, C, L] or [N, C, H, W]; None if uneven."""
+    """The repeat counts along the spatial axes of [N, C, L] or [N, C, H, W]; None if one is not whole."""
     shape, counts = call.shape(0), _scales(call)
     if call.string("mode") != "nearest" or len(shape) not in (3, 4) or not call.tensor(0).is_float:
         return None
@@ -125,7 +126,7 @@ def _transform(call: Call) -> str:
 
 
 def _nearest(call: Call, places: Array, size: int) -> Array:
-    """The old position for each new one."""
+    """The old position that each new one copies."""
     rounded = _ROUNDINGS[call.string("nearest_mode")](places)
     return np.asarray(np.clip(rounded, 0, size - 1).astype(np.int64))
 
@@ -134,7 +135,7 @@ def _resize(build: Builder, call: Call) -> tuple[str, ...]:
     repeats = _repeats(call)
     if repeats is not None:
         return (build("Repeat", call.name(0), times=repeats),)
-    x, axes = call.name(0), _chosen(call)
+    x, axes = call.name(0), _axes(call)
     mode, outside = _transform(call), []
     roi = call.values[1] if len(call.values) > 1 else None
     for axis, (scale, count) in _scales(call).items():
@@ -145,9 +146,8 @@ def _resize(build: Builder, call: Call) -> tuple[str, ...]:
             continue
         places = _coordinates(mode, size, count, scale, span)
         if crop:
-            outside.append(
-                ((places < 0) | (places > size - 1)).reshape(-1, *(1,) * (len(call.shape(0)) - axis - 1))
-            )
+            beyond = (places < 0) | (places > size - 1)
+            outside.append(beyond.reshape(-1, *(1,) * (len(call.shape(0)) - axis - 1)))
         if call.string("mode") == "nearest":
             x = gathered(build, x, axis, _nearest(call, places, size))
         else:
@@ -155,33 +155,30 @@ def _resize(build: Builder, call: Call) -> tuple[str, ...]:
             x = swapped(build, build("MatMul", swapped(build, x, axis), matrix), axis)
     for beyond in outside:
         if beyond.any():
-            x = build(
-                "Where", build.constant(beyond, "bool"), build.like(x, call.number("extrapolation_value")), x
-            )
+            mask = build.constant(beyond, "bool")
+            x = build("Where", mask, build.like(x, call.number("extrapolation_value")), x)
     return (build("Identity", x),)
 
 
 @rule
 def scales_or_sizes(call: Call) -> str | None:
     """Either scales or sizes must be given, one entry per axis of axes"""
-    counts = [v.size for v in call.values[2:4] if v is not None and v.size]
-    axes = set(_chosen(call))
-    fits = counts == [len(_chosen(call))] == [len(axes)] and axes <= set(range(call.tensor(0).rank))
-    return None if fits else f"{counts} entries for {len(_chosen(call))} axes"
+    counts = [value.size for value in call.values[2:4] if value is not None and value.size]
+    axes = set(_axes(call))
+    fits = counts == [len(_axes(call))] == [len(axes)] and axes <= set(range(call.tensor(0).rank))
+    return None if fits else f"{counts} entries for {len(_axes(call))} axes"
 
 
 @rule
 def sizes_are_positive(call: Call) -> str | None:
     """The sizes before and after, and scales, must be above 0, and roi must have two entries per axis"""
-    scales, roi = (
-        call.values[2] if len(call.values) > 2 else None,
-        call.values[1] if len(call.values) > 1 else None,
-    )
+    roi = call.values[1] if len(call.values) > 1 else None
+    scales = call.values[2] if len(call.values) > 2 else None
     if 0 in call.shape(0) or (scales is not None and not ((scales > 0) & np.isfinite(scales)).all()):
         return f"X {list(call.shape(0))}"
     if any(size <= 0 for _, size in _scales(call).values()):
         return f"sizes {[size for _, size in _scales(call).values()]}"
-    return f"roi of {roi.size}" if roi is not None and roi.size not in (0, 2 * len(_chosen(call))) else None
+    return f"roi of {roi.size}" if roi is not None and roi.size not in (0, 2 * len(_axes(call))) else None
 
 
 @rule

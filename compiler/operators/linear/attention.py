@@ -1,12 +1,9 @@
-"""Attention as one operator, which graphs get when the compiler recognizes it.
+"""Attention as one operator, which rewrites put into the graph.
 
-Its matrices need not lie as they are numbered: heads are often columns of one wider matrix.
+Its matrices may be strided views: heads are often columns of one wider matrix.
 """
 
 from __future__ import annotations
-
-import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,47 +11,19 @@ from compiler.graph import Array, Shape
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, register, rule
 from compiler.operators.types import FLOAT, broadcast_shapes
 
+from .strided import Strided, view_of
+
 VIEWS = ("view_q", "view_k", "view_v")
-"""Attributes that say where the elements of Q, K and V are; empty: the operand is the matrices as it lies."""
-
-
-@dataclass(frozen=True)
-class Strided:
-    """Element i of a tensor of ``shape`` is element ``offset + sum(i * strides)`` of an operand."""
-
-    offset: int
-    shape: Shape
-    strides: tuple[int, ...]
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """As the value of an attribute: offset, extents, strides."""
-        return (self.offset, *self.shape, *self.strides)
-
-    @property
-    def last(self) -> int:
-        """The largest element number it reaches."""
-        return self.offset + sum(
-            (size - 1) * step for size, step in zip(self.shape, self.strides, strict=True)
-        )
-
-
-def compact(shape: Shape) -> Strided:
-    """All elements in their order."""
-    return Strided(0, shape, tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape))))
+"""Attributes that hold the views of Q, K and V; empty: the operand itself has the axes of the matrices."""
 
 
 def matrices(call: Call, index: int) -> Strided:
-    """Where the matrices Q, K or V [..., rows, channels] are in their operand."""
-    numbers = call.integers(VIEWS[index])
-    if not numbers:
-        return compact(call.shape(index))
-    rank = len(numbers) // 2
-    return Strided(numbers[0], numbers[1 : rank + 1], numbers[rank + 1 :])
+    """The view of the matrices Q, K or V [..., rows, channels] in their operand."""
+    return view_of(call, index, VIEWS[index])
 
 
 def result_order(call: Call) -> tuple[int, ...]:
-    """Which axis of the result [..., M, E] each axis of the output is."""
+    """For each axis of the output the axis of the product [..., M, E] that it is."""
     return call.integers("perm") or tuple(range(len(matrices(call, 0).shape)))
 
 
@@ -99,14 +68,8 @@ def _shapes(call: Call) -> tuple[Shape, ...]:
     return (tuple(result[axis] for axis in result_order(call)),)
 
 
-def _seen(call: Call, index: int, operand: Array) -> Array:
-    seen, flat = matrices(call, index), np.ascontiguousarray(operand).reshape(-1)
-    strides = [step * flat.itemsize for step in seen.strides]
-    return np.lib.stride_tricks.as_strided(flat[seen.offset :], seen.shape, strides, writeable=False)
-
-
 def _attention(call: Call, *operands: Array | None) -> tuple[Array, ...]:
-    q, k, v = (_seen(call, index, x) for index, x in enumerate(operands[:3]) if x is not None)
+    q, k, v = (matrices(call, index).of(x) for index, x in enumerate(operands[:3]) if x is not None)
     mask = operands[3] if len(operands) > 3 else None
     scores = np.matmul(q, np.swapaxes(k, -1, -2)) * call.number("scale")
     if mask is not None:

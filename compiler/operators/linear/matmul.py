@@ -56,7 +56,7 @@ def _gemm(call: Call, a: Array, b: Array, c: Array | None = None) -> tuple[Array
 
 
 def _as_matrices(a: Shape, b: Shape) -> tuple[Shape, Shape]:
-    """A vector on the left is a row, on the right a column (numpy.matmul, to which ONNX MatMul refers)."""
+    """Shapes of matrices: a vector on the left is a row, on the right a column (numpy.matmul)."""
     return (1, *a) if len(a) == 1 else a, (*b, 1) if len(b) == 1 else b
 
 
@@ -93,7 +93,7 @@ def _matmul(call: Call, a: Array, b: Array) -> tuple[Array, ...]:
     return (np.asarray(np.matmul(a, b)),)
 
 
-GEMM = register(
+register(
     Operator(
         name="Gemm",
         since=11,
@@ -117,7 +117,7 @@ GEMM = register(
     )
 )
 
-MATMUL = register(
+register(
     Operator(
         name="MatMul",
         since=1,

@@ -1,8 +1,8 @@
-"""Rotary position embedding as one operator, which graphs get when the compiler recognizes it.
+"""Rotary position embedding: the operator Rotary, which rewrites put into the graph, and RotaryEmbedding.
 
 Pairs of features are turned by an angle that depends on the position: y = x cos + turned(x) sin, where
-turned moves every feature to its partner's place and negates one of the two. Which is whose partner (the
-other half of the features, or the neighbour) is an attribute.
+turned(x) has every feature at its partner's place, one of the two negated. The partner of a feature (the one
+in the other half, or the neighbour) is an attribute.
 """
 
 from __future__ import annotations
@@ -10,30 +10,29 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.graph import Array, Shape
-from compiler.operators.record import Attribute, Call, Input, Operator, Output, register, rule
-from compiler.operators.types import FLOAT, broadcast_shapes
+from compiler.operators.expansion.builder import Builder
+from compiler.operators.expansion.composite import composite
+from compiler.operators.expansion.parts import permuted, reshaped, sliced
+from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
+from compiler.operators.types import FLOAT, broadcast_shapes, rank_within
 
-from .attention import Strided, compact
+from .strided import Strided, view_of
 
 
 def halves(size: int) -> tuple[int, ...]:
-    """``turn`` where the partners are the two halves."""
+    """The attribute ``turn`` where partners are in the two halves of ``size`` features."""
     half = size // 2
     return (*range(-half - 1, -size - 1, -1), *range(1, half + 1))
 
 
 def neighbours(size: int) -> tuple[int, ...]:
-    """``turn`` where the partners are neighbours."""
+    """The attribute ``turn`` where partners are neighbours."""
     return tuple(at for first in range(1, size, 2) for at in (-first - 1, first))
 
 
 def features(call: Call) -> Strided:
-    """Where the rows x [..., features] are in the operand."""
-    numbers = call.integers("view")
-    if not numbers:
-        return compact(call.shape(0))
-    rank = len(numbers) // 2
-    return Strided(numbers[0], numbers[1 : rank + 1], numbers[rank + 1 :])
+    """The view of the rows [..., features] in the operand."""
+    return view_of(call, 0, "view")
 
 
 @rule
@@ -69,9 +68,7 @@ def _shapes(call: Call) -> tuple[Shape, ...]:
 
 
 def _rotary(call: Call, x: Array, cosine: Array, sine: Array) -> tuple[Array, ...]:
-    seen, flat = features(call), np.ascontiguousarray(x).reshape(-1)
-    strides = [step * flat.itemsize for step in seen.strides]
-    rows = np.lib.stride_tricks.as_strided(flat[seen.offset :], seen.shape, strides, writeable=False)
+    rows = features(call).of(x)
     turn = np.array(call.integers("turn"))
     return (rows * cosine + rows[..., np.abs(turn) - 1] * np.sign(turn) * sine,)
 
@@ -89,4 +86,64 @@ register(
         reference=_rotary,
         internal=True,
     )
+)
+
+
+def _rotary_embedding(build: Builder, call: Call) -> tuple[str, ...]:
+    """In terms of Rotary, on x as [B, H, S, D]."""
+    x, flat = call.name(0), call.tensor(0).rank == 3
+    if flat:
+        batch, length, hidden = call.shape(0)
+        heads = call.integer("num_heads")
+        x = permuted(build, reshaped(build, x, batch, length, heads, hidden // heads), 0, 2, 1, 3)
+    batch, heads, length, size = build.shape(x)
+    turned = call.integer("rotary_embedding_dim") or size
+    caches = [call.name(1), call.name(2)]
+    if call.has(3):
+        caches = [build("Gather", cache, call.name(3), axis=0) for cache in caches]
+    interleaved = bool(call.integer("interleaved"))
+    tables = [_spread_over_features(build, cache, (batch, length, turned), interleaved) for cache in caches]
+    head = x if turned == size else sliced(build, x, 3, 0, turned)
+    result = build("Rotary", head, *tables, turn=neighbours(turned) if interleaved else halves(turned))
+    if turned < size:
+        result = build("Concat", result, sliced(build, x, 3, turned, size), axis=3)
+    if flat:
+        result = reshaped(build, permuted(build, result, 0, 2, 1, 3), *call.shape(0))
+    return (result,)
+
+
+def _spread_over_features(build: Builder, cache: str, sizes: tuple[int, int, int], interleaved: bool) -> str:
+    """A table [B, S, D / 2] with one value for each pair as [B, 1, S, D]."""
+    batch, length, turned = sizes
+    if not interleaved:
+        half = reshaped(build, cache, batch, 1, length, turned // 2)
+        return build("Concat", half, half, axis=3)
+    single = reshaped(build, cache, batch, length, turned // 2, 1)
+    return reshaped(build, build("Concat", single, single, axis=3), batch, 1, length, turned)
+
+
+@rule
+def heads_given(call: Call) -> str | None:
+    """num_heads must be given for X of rank 3"""
+    return "num_heads absent" if call.tensor(0).rank == 3 and not call.attrs.get("num_heads") else None
+
+
+composite(
+    name="RotaryEmbedding",
+    since=23,
+    summary="Pairs of features turned by angles that depend on the position",
+    inputs=(
+        Input("X", FLOAT),
+        Input("cos_cache", FLOAT),
+        Input("sin_cache", FLOAT),
+        Input("position_ids", Types("M", ("int64",)), optional=True),
+    ),
+    outputs=(Output("Y", FLOAT),),
+    expansion=_rotary_embedding,
+    attributes=(
+        Attribute("interleaved", "int", 0, allowed=(0, 1)),
+        Attribute("num_heads", "int"),
+        Attribute("rotary_embedding_dim", "int", 0),
+    ),
+    rules=(rank_within("X", 3, 4, "[B, S, H D] or [B, H, S, D]"), heads_given),
 )

@@ -1,4 +1,4 @@
-"""Normalizations: batch normalization in inference, layer normalization, softmax."""
+"""Normalizations to mean 0 and variance 1: of a batch (in inference), of a layer, over chosen axes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import numpy as np
 
 from compiler.graph import FLOATS, Array, Shape
 from compiler.operators.expansion.builder import Builder
-from compiler.operators.expansion.parts import standardized
+from compiler.operators.expansion.composite import composite
+from compiler.operators.expansion.parts import averaged, standardized
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
 from compiler.operators.types import (
     FLOAT,
-    axis_from_front,
     axis_in_range,
+    axis_of,
     broadcast_shapes,
     only_first_output,
     rank_within,
@@ -47,73 +48,7 @@ def _batch_norm(call: Call, x: Array, *parameters: Array) -> tuple[Array, ...]:
     return ((x - mean) / np.sqrt(variance + call.number("epsilon")) * scale + shift,)
 
 
-def normalized_axes(call: Call) -> tuple[int, ...]:
-    """The axes over which LayerNormalization takes mean and variance: ``axis`` and all behind it."""
-    rank = call.tensor(0).rank
-    return tuple(range(axis_from_front(call.integer("axis"), rank), rank))
-
-
-@rule
-def scale_and_bias_broadcast(call: Call) -> str | None:
-    """Scale and B must broadcast to the shape of X"""
-    shape = call.shape(0)
-    for tensor in call.inputs[1:]:
-        if tensor is not None and broadcast_shapes(tensor.shape, shape) != shape:
-            return f"'{tensor.name}' of shape {list(tensor.shape)} with X of shape {list(shape)}"
-    return None
-
-
-@rule
-def computed_in_float32(call: Call) -> str | None:
-    """stash_type must be 1 (float32)"""
-    return None if call.integer("stash_type") == 1 else f"stash_type {call.integer('stash_type')}"
-
-
-def _layer_norm(call: Call, x: Array, scale: Array, bias: Array | None = None) -> tuple[Array, ...]:
-    axes = normalized_axes(call)
-    centred = x - x.mean(axis=axes, keepdims=True)
-    variance = np.square(centred).mean(axis=axes, keepdims=True)
-    result = centred / np.sqrt(variance + call.number("epsilon")) * scale
-    statistics = (x.mean(axis=axes, keepdims=True), 1 / np.sqrt(variance + call.number("epsilon")))
-    return (result if bias is None else result + bias, *statistics)
-
-
-def _rms_norm(call: Call, x: Array, scale: Array) -> tuple[Array, ...]:
-    square = np.square(x).mean(axis=normalized_axes(call), keepdims=True)
-    return (x / np.sqrt(square + call.number("epsilon")) * scale,)
-
-
-def _layer_norm_shapes(call: Call) -> tuple[Shape, ...]:
-    axes = normalized_axes(call)
-    folded = tuple(1 if axis in axes else size for axis, size in enumerate(call.shape(0)))
-    return call.shape(0), folded, folded
-
-
-def _layer_norm_parts(build: Builder, call: Call) -> tuple[str, ...] | None:
-    """The lowering gives the first result; the statistics are computed apart."""
-    if not call.wants(1) and not call.wants(2):
-        return None
-    x = call.tensor(0).name
-    operands = [tensor.name for tensor in call.inputs if tensor is not None]
-    attrs = {name: call.attrs[name] for name in ("axis", "epsilon", "stash_type")}
-    y = build("LayerNormalization", *operands, **attrs)
-    _, mean, factor = standardized(build, x, normalized_axes(call), call.number("epsilon"))
-    return (y, *(build("Cast", name, to=1) for name in (mean, factor)))
-
-
-@rule
-def something_to_normalize(call: Call) -> str | None:
-    """The first operand must have at least one element"""
-    return f"shape {list(call.shape(0))}" if call.tensor(0).size == 0 else None
-
-
-def _softmax(call: Call, x: Array) -> tuple[Array, ...]:
-    axis = call.integer("axis")
-    shifted = np.exp(x - x.max(axis=axis, keepdims=True))
-    return (shifted / shifted.sum(axis=axis, keepdims=True),)
-
-
-BATCH_NORMALIZATION = register(
+register(
     Operator(
         name="BatchNormalization",
         since=14,
@@ -146,11 +81,66 @@ BATCH_NORMALIZATION = register(
     )
 )
 
-LAYER_NORMALIZATION = register(
+
+def normalized_axes(call: Call) -> tuple[int, ...]:
+    """The axes over which LayerNormalization takes mean and variance: ``axis`` and all after it."""
+    return tuple(range(axis_of(call), call.tensor(0).rank))
+
+
+@rule
+def scale_and_bias_broadcast(call: Call) -> str | None:
+    """Scale and B must broadcast to the shape of X"""
+    shape = call.shape(0)
+    for tensor in call.inputs[1:]:
+        if tensor is not None and broadcast_shapes(tensor.shape, shape) != shape:
+            return f"'{tensor.name}' of shape {list(tensor.shape)} with X of shape {list(shape)}"
+    return None
+
+
+@rule
+def computed_in_float32(call: Call) -> str | None:
+    """stash_type must be 1 (float32)"""
+    return None if call.integer("stash_type") == 1 else f"stash_type {call.integer('stash_type')}"
+
+
+@rule
+def something_to_normalize(call: Call) -> str | None:
+    """The first operand must have at least one element"""
+    return f"shape {list(call.shape(0))}" if call.tensor(0).size == 0 else None
+
+
+def _layer_norm(call: Call, x: Array, scale: Array, bias: Array | None = None) -> tuple[Array, ...]:
+    axes = normalized_axes(call)
+    centred = x - x.mean(axis=axes, keepdims=True)
+    variance = np.square(centred).mean(axis=axes, keepdims=True)
+    result = centred / np.sqrt(variance + call.number("epsilon")) * scale
+    statistics = (x.mean(axis=axes, keepdims=True), 1 / np.sqrt(variance + call.number("epsilon")))
+    return (result if bias is None else result + bias, *statistics)
+
+
+def _layer_norm_shapes(call: Call) -> tuple[Shape, ...]:
+    axes = normalized_axes(call)
+    folded = tuple(1 if axis in axes else size for axis, size in enumerate(call.shape(0)))
+    return call.shape(0), folded, folded
+
+
+def _expand_layer_norm(build: Builder, call: Call) -> tuple[str, ...] | None:
+    """The lowering computes the first result only; the statistics are computed again, by other operators."""
+    if not call.wants(1) and not call.wants(2):
+        return None
+    x = call.name(0)
+    operands = [tensor.name for tensor in call.inputs if tensor is not None]
+    attrs = {name: call.attrs[name] for name in ("axis", "epsilon", "stash_type")}
+    y = build("LayerNormalization", *operands, **attrs)
+    _, mean, factor = standardized(build, x, normalized_axes(call), call.number("epsilon"))
+    return (y, *(build("Cast", name, to=1) for name in (mean, factor)))
+
+
+register(
     Operator(
         name="LayerNormalization",
         since=17,
-        summary="(X - mean) / sqrt(variance + epsilon) * Scale + B over axis and the axes behind it",
+        summary="(X - mean) / sqrt(variance + epsilon) * Scale + B over axis and the axes after it",
         inputs=(Input("X", FLOAT), Input("Scale", FLOAT), Input("B", FLOAT, optional=True)),
         outputs=(
             Output("Y", FLOAT),
@@ -160,16 +150,22 @@ LAYER_NORMALIZATION = register(
         attributes=(Attribute("axis", "int", -1), _EPSILON, Attribute("stash_type", "int", 1)),
         rules=(axis_in_range, computed_in_float32, scale_and_bias_broadcast, something_to_normalize),
         shapes=_layer_norm_shapes,
-        expansion=_layer_norm_parts,
         reference=_layer_norm,
+        expansion=_expand_layer_norm,
     )
 )
+
+
+def _rms_norm(call: Call, x: Array, scale: Array) -> tuple[Array, ...]:
+    square = np.square(x).mean(axis=normalized_axes(call), keepdims=True)
+    return (x / np.sqrt(square + call.number("epsilon")) * scale,)
+
 
 register(
     Operator(
         name="RMSNormalization",
         since=23,
-        summary="X / sqrt(mean square + epsilon) * scale over axis and the axes behind it",
+        summary="X / sqrt(mean square + epsilon) * scale over axis and the axes after it",
         inputs=(Input("X", FLOAT), Input("scale", _OF_SCALE)),
         outputs=(Output("Y", _OF_SCALE),),
         attributes=(Attribute("axis", "int", -1), _EPSILON, Attribute("stash_type", "int", 1)),
@@ -179,16 +175,21 @@ register(
     )
 )
 
-SOFTMAX = register(
-    Operator(
-        name="Softmax",
-        since=13,
-        summary="exp(x) / sum(exp(x)) along one axis",
-        inputs=(Input("input", FLOAT),),
-        outputs=(Output("output", FLOAT),),
-        attributes=(Attribute("axis", "int", -1),),
-        rules=(axis_in_range, something_to_normalize),
-        shapes=same_shape,
-        reference=_softmax,
-    )
+
+def _mean_variance(build: Builder, call: Call) -> tuple[str, ...]:
+    x, axes = call.name(0), call.integers("axes") or ()
+    mean = averaged(build, x, axes)
+    centred = build("Sub", x, mean)
+    deviation = build("Sqrt", averaged(build, build("Mul", centred, centred), axes))
+    return (build("Div", centred, build("Add", deviation, build.like(x, 1e-9))),)
+
+
+composite(
+    name="MeanVarianceNormalization",
+    since=13,
+    summary="(x - mean) / deviation over axes",
+    inputs=(Input("X", FLOAT),),
+    outputs=(Output("Y", FLOAT),),
+    expansion=_mean_variance,
+    attributes=(Attribute("axes", "ints", (0, 2, 3)),),
 )

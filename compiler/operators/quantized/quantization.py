@@ -10,7 +10,7 @@ from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import broadcast, reshaped, sliced
 from compiler.operators.record import Attribute, Call, Input, Output, Types, rule
-from compiler.operators.types import FLOAT, axis_from_front
+from compiler.operators.types import FLOAT, axis_from_front, axis_of
 
 BYTES = ("int8", "uint8")
 SCALE = Types("S", ("float32", "float16", "bfloat16"))
@@ -18,29 +18,26 @@ _FLOAT32 = CAST_NUMBERS["float32"]
 
 
 def _along(build: Builder, call: Call, name: str) -> str:
-    """A scale or zero point of one value per slice or block, so that it broadcasts along axis."""
+    """A scale or zero point with one value per element or block of axis, in a shape that broadcasts to X."""
     size = call.attrs.get("block_size")
     if isinstance(size, int) and size:
-        return _repeated(
-            build, name, axis_from_front(call.integer("axis"), call.tensor(0).rank), size, call.shape(0)
-        )
+        return _repeated(build, name, axis_of(call), size, call.shape(0))
     if not build.shape(name) or build.shape(name) == (1,) or len(build.shape(name)) > 1:
         return reshaped(build, name) if build.shape(name) == (1,) else name
-    rank = call.tensor(0).rank
-    return reshaped(build, name, -1, *(1,) * (rank - axis_from_front(call.integer("axis"), rank) - 1))
+    return reshaped(build, name, -1, *(1,) * (call.tensor(0).rank - axis_of(call) - 1))
 
 
 def _repeated(build: Builder, name: str, axis: int, size: int, shape: Shape) -> str:
     """One value per block of ``size`` elements of an axis as one per element; the last may be shorter."""
     blocks = build.shape(name)
-    apart = reshaped(build, name, *blocks[: axis + 1], 1, *blocks[axis + 1 :])
-    wide = broadcast(build, apart, (*blocks[: axis + 1], size, *blocks[axis + 1 :]))
+    with_ones = reshaped(build, name, *blocks[: axis + 1], 1, *blocks[axis + 1 :])
+    wide = broadcast(build, with_ones, (*blocks[: axis + 1], size, *blocks[axis + 1 :]))
     flat = reshaped(build, wide, *blocks[:axis], blocks[axis] * size, *blocks[axis + 1 :])
     return sliced(build, flat, axis, 0, shape[axis])
 
 
 def quantized(build: Builder, x: str, zero: str, dtype: str) -> str:
-    """round(x) + zero in the range of an integer type."""
+    """round(x) + zero, limited to the range of an integer type; ``zero`` may be empty."""
     limits = np.iinfo(dtype)
     whole = build("Round", x)
     if zero:

@@ -1,4 +1,4 @@
-"""The steps of a recurrent layer as one operator, which graphs get where there is code for all of them."""
+"""All steps of a recurrent layer as one operator."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from compiler.graph import Array, Shape
+from compiler.operators.elements.activations import sigmoid
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.parts import reshaped, sliced
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, register, rule
@@ -15,7 +16,7 @@ from compiler.operators.types import FLOAT
 from tx8isa.numbers.layouts import block_channels
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
-"""Gates of each kind of layer; those of a GRU are z, r and h, those of an LSTM i, o, f and c."""
+"""Number of gates of each kind of layer: of a GRU z, r and h, of an LSTM i, o, f and c."""
 
 
 @rule
@@ -34,10 +35,6 @@ def _shapes(call: Call) -> tuple[Shape, ...]:
     return ((steps + (call.string("kind") == "LSTM"), batch, call.shape(1)[0]),)
 
 
-def _sigmoid(x: Array) -> Array:
-    return np.asarray(1 / (1 + np.exp(-x)))
-
-
 def _recurrence(call: Call, *operands: Array | None) -> tuple[Array, ...]:
     x, weights, h, c, shift = [*operands, None, None][:5]
     assert x is not None and weights is not None and h is not None
@@ -47,11 +44,11 @@ def _recurrence(call: Call, *operands: Array | None) -> tuple[Array, ...]:
         if kind == "LSTM":
             assert c is not None
             i, o, f, g = np.split(x[time] + h @ weights, 4, -1)
-            c = _sigmoid(f) * c + _sigmoid(i) * np.tanh(g)
-            h = _sigmoid(o) * np.tanh(c)
+            c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+            h = sigmoid(o) * np.tanh(c)
         elif kind == "GRU":
             (xz, xr, xh), (hz, hr, hh) = np.split(x[time], 3, -1), np.split(h @ weights, 3, -1)
-            z, r = _sigmoid(xz + hz), _sigmoid(xr + hr)
+            z, r = sigmoid(xz + hz), sigmoid(xr + hr)
             new = np.tanh(xh + r * (hh + (0 if shift is None else shift)))
             h = new + z * (h - new)
         else:
@@ -66,7 +63,7 @@ register(
     Operator(
         name="Recurrence",
         since=1,
-        summary="The states of all steps of a recurrent layer, of an LSTM the last cells behind them",
+        summary="The states of all steps of a recurrent layer, followed by the last cells of an LSTM",
         inputs=(
             Input("X", FLOAT),
             Input("R", FLOAT),
@@ -88,17 +85,17 @@ register(
 
 
 _PLANE = block_channels(16)
-"""Units are brought to a multiple of it: then the gates lie side by side."""
+"""Units are padded to a multiple of a plane, so that every gate begins with a plane."""
 FEWEST_UNITS, MOST_UNITS = 16, 256
-"""Of fewer the padding is most of the work; the weights of more do not fit the scratchpad of one tile."""
+"""Units of a layer: with fewer, most work is padding; the weights of more do not fit into one tile."""
 
 
 @dataclass(frozen=True)
-class Layer:
+class RecurrentLayer:
     """One direction of a recurrent layer, by the names of its operands.
 
     ``weights`` [input, gates hidden], ``recurrent`` [hidden, gates hidden], ``bias`` [gates hidden],
-    ``shift`` [hidden], ``h`` and ``c`` [batch, hidden]; those that are left away are empty.
+    ``shift`` [hidden], ``h`` and ``c`` [batch, hidden]; those omitted are empty.
     """
 
     build: Builder
@@ -112,7 +109,7 @@ class Layer:
     backwards: bool
 
     def steps(self, x: str) -> str:
-        """States of all steps of ``x`` [steps, batch, input], of an LSTM the cells behind; padded."""
+        """States of all steps of ``x`` [steps, batch, input], then the cells of an LSTM; units are padded."""
         build, (steps, batch, size) = self.build, self.build.shape(x)
         gates, hidden = GATES[self.kind], self.build.shape(self.h)[1]
         flat = build(
@@ -132,7 +129,7 @@ class Layer:
         )
 
     def _wide(self, name: str, gates: int, hidden: int) -> str:
-        """The last axis [gates hidden] with every gate's units brought to whole planes."""
+        """The last axis [gates hidden] with the units of every gate padded to whole planes."""
         build, more = self.build, -hidden % _PLANE
         if not more:
             return name

@@ -1,4 +1,4 @@
-"""Operators that fold axes: sums, means, maxima and their like.
+"""Operators along axes: reductions, running sums, the largest elements.
 
 One record each, as everywhere in ``operators``.
 """

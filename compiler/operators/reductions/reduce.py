@@ -1,10 +1,11 @@
-"""Reductions."""
+"""Reductions: sums, means, extrema, norms over axes."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from compiler.graph import FLOATS, INTEGERS, Array, Shape
+from compiler.graph import FLOATS, Array
+from compiler.operators.expansion.composite import Expansion, composite
 from compiler.operators.record import (
     Attribute,
     Call,
@@ -15,67 +16,53 @@ from compiler.operators.record import (
     Rule,
     Types,
     register,
-    rule,
 )
-from compiler.operators.types import FLOAT, INT64, axis_from_front
+from compiler.operators.types import ANY, FLOAT, INT64
+
+from .axes import axes_is_vector, axes_valid, reduced_axes, reduced_shapes, something_to_average
+from .folds import (
+    Fold,
+    fold_by_halves,
+    fold_l1,
+    fold_l2,
+    fold_log_sum,
+    fold_log_sum_exp,
+    fold_min,
+    fold_sum_square,
+    reduction,
+)
 
 _SUMMED = Types("T", (*FLOATS, "int32", "int64"))
-_COMPARED = Types("T", (*FLOATS, *INTEGERS, "bool"))
 
 
-def _given_axes(call: Call) -> tuple[int, ...]:
-    """The axes as the attribute (older operator sets) or the operand has them; none if absent."""
-    return call.integers("axes") or call.value_ints(1) or ()
+def _inputs(types: Types, axes_since: int) -> tuple[Input, ...]:
+    """The operands; ``axes_since``: the operator set from which on the axes are one of them."""
+    axes = Input("axes", INT64, optional=True, constant=True, since=axes_since)
+    return (Input("data", types), axes)
 
 
-def reduced_axes(call: Call) -> tuple[int, ...]:
-    """The axes to reduce, ascending, counted from the front."""
-    given, rank = _given_axes(call), call.tensor(0).rank
-    if given:
-        return tuple(sorted(axis_from_front(axis, rank) for axis in given))
-    return () if call.attrs.get("noop_with_empty_axes") else tuple(range(rank))
+def _attributes(axes_since: int) -> tuple[Attribute, ...]:
+    return (
+        Attribute("axes", "ints", until=axes_since - 1),
+        Attribute("keepdims", "int", 1, allowed=(0, 1)),
+        Attribute("noop_with_empty_axes", "int", 0, allowed=(0, 1), since=axes_since),
+    )
 
 
-@rule
-def axes_valid(call: Call) -> str | None:
-    """axes must lie in [-r, r-1], r being the rank of data, and must not repeat"""
-    given, rank = _given_axes(call), call.tensor(0).rank
-    distinct = {axis_from_front(axis, rank) for axis in given}
-    if len(distinct) == len(given) and all(0 <= axis < rank for axis in distinct):
-        return None
-    return f"axes {list(given)} with r = {rank}"
-
-
-@rule
-def axes_is_vector(call: Call) -> str | None:
-    """The operand axes must have rank 1"""
-    return None if not call.has(1) or call.tensor(1).rank == 1 else f"shape {list(call.shape(1))}"
-
-
-@rule
-def something_to_average(call: Call) -> str | None:
-    """The reduced axes must not be empty: no elements have no mean"""
-    empty = [axis for axis in reduced_axes(call) if call.shape(0)[axis] == 0]
-    return f"shape {list(call.shape(0))} over axis {empty[0]}" if empty else None
-
-
-def _shapes(call: Call) -> tuple[Shape, ...]:
-    axes, keep = reduced_axes(call), call.integer("keepdims")
-    sizes = enumerate(call.shape(0))
-    return (tuple(1 if axis in axes else size for axis, size in sizes if keep or axis not in axes),)
+# --- reductions that have lowerings, for floats ----------------------------------------------------------
 
 
 def _sum(call: Call, x: Array, axes: Array | None = None) -> tuple[Array, ...]:
     total = np.sum(x, axis=reduced_axes(call), dtype=x.dtype)
-    return (np.asarray(total).reshape(_shapes(call)[0]),)
+    return (np.asarray(total).reshape(reduced_shapes(call)[0]),)
 
 
 def _mean(call: Call, x: Array, axes: Array | None = None) -> tuple[Array, ...]:
-    return (np.asarray(np.mean(x, axis=reduced_axes(call))).reshape(_shapes(call)[0]),)
+    return (np.asarray(np.mean(x, axis=reduced_axes(call))).reshape(reduced_shapes(call)[0]),)
 
 
 def _lowest(x: Array) -> float | int | bool:
-    """What the maximum of no elements is (ONNX ReduceMax): minus infinity, or the least of the type."""
+    """The maximum of no elements (ONNX ReduceMax): minus infinity, or the least number of the type."""
     if x.dtype.kind == "f":
         return -np.inf
     return False if x.dtype.kind == "b" else int(np.iinfo(x.dtype).min)
@@ -83,39 +70,59 @@ def _lowest(x: Array) -> float | int | bool:
 
 def _max(call: Call, x: Array, axes: Array | None = None) -> tuple[Array, ...]:
     largest = np.max(x, axis=reduced_axes(call), initial=_lowest(x))
-    return (np.asarray(largest).reshape(_shapes(call)[0]),)
+    return (np.asarray(largest).reshape(reduced_shapes(call)[0]),)
 
 
-def _reduction(
+def _lowered(
     name: str,
-    axes_operand_since: int,
-    types: Types,
     summary: str,
+    types: Types,
+    axes_since: int,
     reference: Reference,
+    expansion: Expansion | None = None,
     rules: tuple[Rule, ...] = (),
-) -> Operator:
-    return register(
+) -> None:
+    register(
         Operator(
             name=name,
             since=1,
             summary=summary,
-            inputs=(
-                Input("data", types),
-                Input("axes", INT64, optional=True, constant=True, since=axes_operand_since),
-            ),
+            inputs=_inputs(types, axes_since),
             outputs=(Output("reduced", types),),
-            attributes=(
-                Attribute("axes", "ints", until=axes_operand_since - 1),
-                Attribute("keepdims", "int", 1, allowed=(0, 1)),
-                Attribute("noop_with_empty_axes", "int", 0, allowed=(0, 1), since=axes_operand_since),
-            ),
+            attributes=_attributes(axes_since),
             rules=(axes_is_vector, axes_valid, *rules),
-            shapes=_shapes,
+            shapes=reduced_shapes,
             reference=reference,
+            expansion=expansion,
         )
     )
 
 
-REDUCE_SUM = _reduction("ReduceSum", 13, _SUMMED, "Sum over axes", _sum)
-REDUCE_MEAN = _reduction("ReduceMean", 18, FLOAT, "Mean over axes", _mean, (something_to_average,))
-REDUCE_MAX = _reduction("ReduceMax", 18, _COMPARED, "Maximum over axes", _max)
+_lowered("ReduceSum", "Sum over axes", _SUMMED, 13, _sum, reduction("ReduceSum", None))
+_lowered("ReduceMax", "Maximum over axes", ANY, 18, _max, reduction("ReduceMax", None))
+_lowered("ReduceMean", "Mean over axes", FLOAT, 18, _mean, rules=(something_to_average,))
+
+# --- reductions in terms of these ------------------------------------------------------------------------
+
+
+def _expanded(name: str, summary: str, types: Types, fold: Fold, precise: bool = False) -> None:
+    composite(
+        name=name,
+        since=1,
+        summary=summary,
+        inputs=_inputs(types, 18),
+        outputs=(Output("reduced", types),),
+        expansion=reduction(name, fold),
+        attributes=_attributes(18),
+        rules=(axes_is_vector, axes_valid),
+        precise=precise,
+    )
+
+
+_expanded("ReduceMin", "Minimum over axes", ANY, fold_min)
+_expanded("ReduceProd", "Product over axes", _SUMMED, fold_by_halves("Mul"), precise=True)
+_expanded("ReduceL1", "Sum of magnitudes over axes", _SUMMED, fold_l1)
+_expanded("ReduceL2", "Root of the sum of squares over axes", FLOAT, fold_l2)
+_expanded("ReduceSumSquare", "Sum of squares over axes", _SUMMED, fold_sum_square)
+_expanded("ReduceLogSum", "Logarithm of the sum over axes", FLOAT, fold_log_sum)
+_expanded("ReduceLogSumExp", "Logarithm of the sum of exponentials over axes", FLOAT, fold_log_sum_exp)

@@ -1,45 +1,31 @@
-"""Gather, scatter and their like, whose indices may be computed; the largest elements of an axis."""
+"""Gather and scatter: elements and slices at indices that may be computed."""
 
 from __future__ import annotations
-
-import itertools
 
 import numpy as np
 
 from compiler.graph import Array, Shape
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, register, rule
-from compiler.operators.types import (
-    ANY,
-    INDEX,
-    INT64,
-    axis_from_front,
-    axis_in_range,
-    broadcast_shapes,
-    same_shape,
-)
+from compiler.operators.types import ANY, INDEX, INT64, axis_in_range, axis_of, same_shape
 
 _AXIS = Attribute("axis", "int", 0)
-
-
-def _axis(call: Call) -> int:
-    return axis_from_front(call.integer("axis"), call.tensor(0).rank)
 
 
 @rule
 def known_indices_in_range(call: Call) -> str | None:
     """Indices that are known when compiling must lie in [-s, s-1], s being the size of data along axis"""
-    known, size = call.value_ints(1) or (), call.shape(0)[_axis(call)]
+    known, size = call.value_ints(1) or (), call.shape(0)[axis_of(call)]
     wrong = next((index for index in known if not -size <= index < size), None)
     return None if wrong is None else f"index {wrong} with s = {size}"
 
 
 def _gather_shapes(call: Call) -> tuple[Shape, ...]:
-    axis, data = _axis(call), call.shape(0)
+    axis, data = axis_of(call), call.shape(0)
     return ((*data[:axis], *call.shape(1), *data[axis + 1 :]),)
 
 
 def _gather(call: Call, x: Array, indices: Array) -> tuple[Array, ...]:
-    return (np.take(x, indices, axis=_axis(call)),)
+    return (np.take(x, indices, axis=axis_of(call)),)
 
 
 register(
@@ -60,7 +46,7 @@ register(
 @rule
 def indices_have_the_rank(call: Call) -> str | None:
     """indices must have the rank of data and be no larger along the other axes"""
-    axis, data, indices = _axis(call), call.shape(0), call.shape(1)
+    axis, data, indices = axis_of(call), call.shape(0), call.shape(1)
     others = zip(indices, data, strict=False)
     fits = len(data) == len(indices) and all(i <= d for a, (i, d) in enumerate(others) if a != axis)
     return None if fits else f"{list(indices)} with data {list(data)}"
@@ -72,7 +58,7 @@ def _index_shape(call: Call) -> tuple[Shape, ...]:
 
 def _places(call: Call, indices: Array) -> tuple[Array, ...]:
     """Index arrays of the elements that a GatherElements or ScatterElements names."""
-    axis = _axis(call)
+    axis = axis_of(call)
     grid: list[Array] = list(np.indices(indices.shape))
     grid[axis] = np.where(indices < 0, indices + call.shape(0)[axis], indices)
     return tuple(grid)
@@ -148,6 +134,7 @@ register(
     )
 )
 
+
 _REDUCTION = Attribute("reduction", "string", "none", allowed=("none", "add", "mul", "max", "min"), since=16)
 _UFUNCS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
@@ -195,6 +182,8 @@ register(
         reference=_scatter_elements,
     )
 )
+
+
 register(
     Operator(
         name="ScatterND",
@@ -206,77 +195,5 @@ register(
         rules=(index_rows_fit, known_index_rows_in_range, updates_are_slices),
         shapes=same_shape,
         reference=_scatter_nd,
-    )
-)
-
-
-def _top_shapes(call: Call) -> tuple[Shape, ...]:
-    axis, shape = _axis(call), call.shape(0)
-    return ((*shape[:axis], call.integer("count"), *shape[axis + 1 :]),)
-
-
-def _top_indices(call: Call, x: Array) -> tuple[Array, ...]:
-    """Stable sort by value; ``last`` prefers the last of equal elements."""
-    axis = _axis(call)
-    lanes = np.moveaxis(x, axis, -1)
-    size = lanes.shape[-1]
-    order = np.empty(lanes.shape, np.int64)
-    for place in itertools.product(*(range(n) for n in lanes.shape[:-1])):
-        sign = -1 if call.integer("last") else 1
-        values = lanes[place]
-        ranked = np.lexsort((sign * np.arange(size), -values if call.integer("largest") else values))
-        order[place] = ranked
-    return (np.ascontiguousarray(np.moveaxis(order[..., : call.integer("count")], -1, axis)),)
-
-
-register(
-    Operator(
-        name="TopIndices",
-        since=1,
-        summary="Indices of the largest or smallest elements along an axis",
-        inputs=(Input("X", ANY),),
-        outputs=(Output("Y", INT64),),
-        attributes=(
-            Attribute("axis", "int", -1),
-            Attribute("count", "int", 1),
-            Attribute("largest", "int", 1),
-            Attribute("last", "int", 0),
-        ),
-        shapes=_top_shapes,
-        reference=_top_indices,
-        internal=True,
-    )
-)
-
-
-@rule
-def shape_broadcasts(call: Call) -> str | None:
-    """shape must broadcast with the shape of input"""
-    wanted = call.value_ints(1) or ()
-    return (
-        None
-        if min(wanted, default=0) >= 0 and broadcast_shapes(call.shape(0), wanted) is not None
-        else f"{list(call.shape(0))}, {list(wanted)}"
-    )
-
-
-def _expand_shapes(call: Call) -> tuple[Shape, ...]:
-    return (broadcast_shapes(call.shape(0), call.value_ints(1) or ()) or (),)
-
-
-def _expand(call: Call, x: Array, shape: Array) -> tuple[Array, ...]:
-    return (np.broadcast_to(x, _expand_shapes(call)[0]).copy(),)
-
-
-register(
-    Operator(
-        name="Expand",
-        since=8,
-        summary="The operand repeated along its axes of size 1",
-        inputs=(Input("input", ANY), Input("shape", INT64, constant=True)),
-        outputs=(Output("output", ANY),),
-        rules=(shape_broadcasts,),
-        shapes=_expand_shapes,
-        reference=_expand,
     )
 )

@@ -1,4 +1,4 @@
-"""Operators that only move values."""
+"""Operators that move values without changing them: Reshape and its forms, Transpose, Concat, copies."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import math
 
 import numpy as np
 
-from compiler.graph import Array, Shape
-from compiler.operators.record import Attribute, Call, Input, Operator, Output, register, rule
-from compiler.operators.types import ANY, INT64, axis_from_front, axis_in_range, same_shape
+from compiler.graph import FLOATS, Array, Shape
+from compiler.operators.expansion.builder import Builder
+from compiler.operators.expansion.composite import composite
+from compiler.operators.expansion.parts import reshaped
+from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
+from compiler.operators.types import ANY, INT64, axis_from_front, axis_in_range, axis_of, same_shape
 
 
 def target_shape(call: Call) -> Shape | None:
@@ -55,6 +58,21 @@ def _reshape(call: Call, x: Array, shape: Array) -> tuple[Array, ...]:
     return (x.reshape(_reshape_shapes(call)[0]),)
 
 
+register(
+    Operator(
+        name="Reshape",
+        since=5,
+        summary="The same elements in another shape; 0 copies a size, -1 takes what is left",
+        inputs=(Input("data", ANY), Input("shape", INT64, constant=True)),
+        outputs=(Output("reshaped", ANY),),
+        attributes=(Attribute("allowzero", "int", 0, allowed=(0, 1)),),
+        rules=(shape_is_vector, shape_entries_valid, reshape_keeps_elements),
+        shapes=_reshape_shapes,
+        reference=_reshape,
+    )
+)
+
+
 @rule
 def flatten_axis_in_range(call: Call) -> str | None:
     """axis must lie in [-r, r], r being the rank of input"""
@@ -63,7 +81,7 @@ def flatten_axis_in_range(call: Call) -> str | None:
 
 
 def _flatten_shapes(call: Call) -> tuple[Shape, ...]:
-    axis = axis_from_front(call.integer("axis"), call.tensor(0).rank)
+    axis = axis_of(call)
     return ((math.prod(call.shape(0)[:axis]), math.prod(call.shape(0)[axis:])),)
 
 
@@ -71,8 +89,80 @@ def _flatten(call: Call, x: Array) -> tuple[Array, ...]:
     return (x.reshape(_flatten_shapes(call)[0]),)
 
 
+register(
+    Operator(
+        name="Flatten",
+        since=1,
+        summary="A matrix: the axes before axis are its rows, the others its columns",
+        inputs=(Input("input", ANY),),
+        outputs=(Output("output", ANY),),
+        attributes=(Attribute("axis", "int", 1),),
+        rules=(flatten_axis_in_range,),
+        shapes=_flatten_shapes,
+        reference=_flatten,
+    )
+)
+
+
+def _squeeze(build: Builder, call: Call) -> tuple[str, ...]:
+    shape, given = call.shape(0), call.value_ints(1)
+    if given is None:
+        kept = [size for size in shape if size != 1]
+    else:
+        gone = {axis_from_front(axis, len(shape)) for axis in given}
+        kept = [size for axis, size in enumerate(shape) if axis not in gone]
+    return (reshaped(build, call.name(0), *kept),)
+
+
+@rule
+def squeezed_axes_are_one(call: Call) -> str | None:
+    """axes must lie in [-r, r-1] and name axes of size 1"""
+    shape, axes = call.shape(0), call.value_ints(1) or ()
+    fits = all(-len(shape) <= axis < len(shape) and shape[axis] == 1 for axis in axes)
+    return None if fits else f"axes {list(axes)} of {list(shape)}"
+
+
+composite(
+    name="Squeeze",
+    since=13,
+    summary="The operand without axes of size 1",
+    inputs=(Input("data", ANY), Input("axes", INT64, optional=True, constant=True)),
+    outputs=(Output("squeezed", ANY),),
+    expansion=_squeeze,
+    rules=(squeezed_axes_are_one,),
+)
+
+
+@rule
+def new_axes_differ(call: Call) -> str | None:
+    """axes must lie in [-r, r-1], r being the rank of the result, and must not repeat"""
+    axes = call.value_ints(1) or ()
+    rank = call.tensor(0).rank + len(axes)
+    found = {axis_from_front(axis, rank) for axis in axes}
+    fits = len(found) == len(axes) and found <= set(range(rank))
+    return None if fits else f"axes {list(axes)} with r = {rank}"
+
+
+def _unsqueeze(build: Builder, call: Call) -> tuple[str, ...]:
+    axes = call.value_ints(1) or ()
+    rank, sizes = call.tensor(0).rank + len(axes), iter(call.shape(0))
+    new = {axis_from_front(axis, rank) for axis in axes}
+    return (reshaped(build, call.name(0), *(1 if at in new else next(sizes) for at in range(rank))),)
+
+
+composite(
+    name="Unsqueeze",
+    since=13,
+    summary="The operand with new axes of size 1",
+    inputs=(Input("data", ANY), Input("axes", INT64, constant=True)),
+    outputs=(Output("expanded", ANY),),
+    expansion=_unsqueeze,
+    rules=(new_axes_differ,),
+)
+
+
 def permutation(call: Call) -> tuple[int, ...]:
-    """Where each axis of a Transpose's result comes from; without perm the axes are reversed."""
+    """For each axis of a Transpose's result the axis of its operand; without perm they are reversed."""
     given = call.integers("perm")
     return tuple(reversed(range(call.tensor(0).rank))) if given is None else given
 
@@ -90,6 +180,21 @@ def _transpose_shapes(call: Call) -> tuple[Shape, ...]:
 
 def _transpose(call: Call, x: Array) -> tuple[Array, ...]:
     return (x.transpose(permutation(call)),)
+
+
+register(
+    Operator(
+        name="Transpose",
+        since=1,
+        summary="The axes in another order",
+        inputs=(Input("data", ANY),),
+        outputs=(Output("transposed", ANY),),
+        attributes=(Attribute("perm", "ints"),),
+        rules=(perm_is_permutation,),
+        shapes=_transpose_shapes,
+        reference=_transpose,
+    )
+)
 
 
 @rule
@@ -114,67 +219,35 @@ def _concat(call: Call, *pieces: Array) -> tuple[Array, ...]:
     return (np.concatenate(pieces, axis=call.integer("axis")),)
 
 
-def _identity(call: Call, x: Array) -> tuple[Array, ...]:
-    return (x,)
+def _expand_concat(build: Builder, call: Call) -> tuple[str, ...] | None:
+    """Operands without elements are omitted."""
+    filled = [tensor.name for tensor in call.inputs if tensor is not None and tensor.size]
+    if len(filled) == len(call.inputs) or not filled:
+        return None
+    return (build("Concat", *filled, axis=call.integer("axis")),)
 
 
-RESHAPE = register(
-    Operator(
-        name="Reshape",
-        since=5,
-        summary="The same elements in another shape; 0 copies a size, -1 takes what is left",
-        inputs=(Input("data", ANY), Input("shape", INT64, constant=True)),
-        outputs=(Output("reshaped", ANY),),
-        attributes=(Attribute("allowzero", "int", 0, allowed=(0, 1)),),
-        rules=(shape_is_vector, shape_entries_valid, reshape_keeps_elements),
-        shapes=_reshape_shapes,
-        reference=_reshape,
-    )
-)
-
-FLATTEN = register(
-    Operator(
-        name="Flatten",
-        since=1,
-        summary="A matrix: the axes before axis are its rows, the others its columns",
-        inputs=(Input("input", ANY),),
-        outputs=(Output("output", ANY),),
-        attributes=(Attribute("axis", "int", 1),),
-        rules=(flatten_axis_in_range,),
-        shapes=_flatten_shapes,
-        reference=_flatten,
-    )
-)
-
-TRANSPOSE = register(
-    Operator(
-        name="Transpose",
-        since=1,
-        summary="The axes in another order",
-        inputs=(Input("data", ANY),),
-        outputs=(Output("transposed", ANY),),
-        attributes=(Attribute("perm", "ints"),),
-        rules=(perm_is_permutation,),
-        shapes=_transpose_shapes,
-        reference=_transpose,
-    )
-)
-
-CONCAT = register(
+register(
     Operator(
         name="Concat",
         since=4,
-        summary="The operands one behind the other along an axis",
+        summary="The operands one after the other along an axis",
         inputs=(Input("inputs", ANY, variadic=True),),
         outputs=(Output("concat_result", ANY),),
         attributes=(Attribute("axis", "int", required=True),),
         rules=(axis_in_range, pieces_agree),
         shapes=_concat_shapes,
         reference=_concat,
+        expansion=_expand_concat,
     )
 )
 
-IDENTITY = register(
+
+def _identity(call: Call, x: Array) -> tuple[Array, ...]:
+    return (x,)
+
+
+register(
     Operator(
         name="Identity",
         since=1,
@@ -184,4 +257,32 @@ IDENTITY = register(
         shapes=same_shape,
         reference=_identity,
     )
+)
+
+
+@rule
+def inference(call: Call) -> str | None:
+    """training_mode must be false: only inference is supported"""
+    value = call.values[2] if len(call.values) > 2 else None
+    return "training_mode true" if value is not None and bool(value.any()) else None
+
+
+def _dropout(build: Builder, call: Call) -> tuple[str, ...]:
+    mask = build.constant(np.ones(call.shape(0), bool), "bool") if call.wants(1) else ""
+    return (build("Identity", call.name(0)), mask)
+
+
+composite(
+    name="Dropout",
+    since=7,
+    summary="The operand: nothing is dropped in inference",
+    inputs=(
+        Input("data", Types("T", FLOATS)),
+        Input("ratio", Types("T1", FLOATS), optional=True, constant=True, since=12),
+        Input("training_mode", Types("T2", ("bool",)), optional=True, constant=True, since=12),
+    ),
+    outputs=(Output("output", Types("T", FLOATS)), Output("mask", Types("T2", ("bool",)), optional=True)),
+    expansion=_dropout,
+    attributes=(Attribute("ratio", "float", 0.5, until=11), Attribute("seed", "int", since=12)),
+    rules=(inference,),
 )

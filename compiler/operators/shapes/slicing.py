@@ -1,21 +1,25 @@
-"""Slice and Pad: operators that cut and extend tensors along axes given by constant operands."""
+"""Slice, Pad and Split: operators that cut and extend tensors along axes given by constant operands."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from compiler.graph import Array, Shape
+from compiler.operators.expansion.builder import Builder
+from compiler.operators.expansion.composite import composite
+from compiler.operators.expansion.parts import gathered, sliced
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, register, rule
-from compiler.operators.types import ANY, INDEX, INT64, axis_from_front
+from compiler.operators.types import ANY, INDEX, INT64, axis_from_front, axis_in_range, axis_of
 
 
 def _chosen_axes(call: Call, index: int, count: int) -> tuple[int, ...]:
-    """The axes that operand ``index`` names, as given; the first ``count`` if it was left away."""
+    """The axes that operand ``index`` names, as given; the first ``count`` if it was omitted."""
     given = call.value_ints(index)
     return tuple(range(count)) if given is None else given
 
 
 def _axes_problem(axes: tuple[int, ...], rank: int) -> str | None:
+    """None if the axes exist and differ, else the value found."""
     distinct = {axis_from_front(axis, rank) for axis in axes}
     if len(distinct) == len(axes) and all(0 <= axis < rank for axis in distinct):
         return None
@@ -70,8 +74,80 @@ def _slice(call: Call, x: Array, *_: Array | None) -> tuple[Array, ...]:
     return (x[np.ix_(*(np.arange(r.start, r.stop, r.step) for r in slice_ranges(call)))],)
 
 
+def _expand_slice(build: Builder, call: Call) -> tuple[str, ...] | None:
+    """Axes with a negative step are gathered by known indices; the lowering takes positive steps."""
+    ranges, x = slice_ranges(call), call.name(0)
+    if all(chosen.step > 0 for chosen in ranges):
+        return None
+    for axis, chosen in enumerate(ranges):
+        if chosen.step < 0:
+            x = build("Gather", x, build.constant(np.array(chosen), "int64"), axis=axis)
+        elif chosen != range(call.shape(0)[axis]):
+            x = sliced(build, x, axis, chosen.start, chosen.stop, chosen.step)
+    return (x,)
+
+
+register(
+    Operator(
+        name="Slice",
+        since=10,
+        summary="Every step-th element from start to end (exclusive) along chosen axes",
+        inputs=(
+            Input("data", ANY),
+            Input("starts", INDEX, constant=True),
+            Input("ends", INDEX, constant=True),
+            Input("axes", INDEX, optional=True, constant=True),
+            Input("steps", INDEX, optional=True, constant=True),
+        ),
+        outputs=(Output("output", ANY),),
+        rules=(slice_operands_are_vectors, slice_axes_valid, steps_not_zero),
+        shapes=_slice_shapes,
+        reference=_slice,
+        expansion=_expand_slice,
+    )
+)
+
+
+def split_sizes(call: Call) -> tuple[int, ...]:
+    """The sizes of the pieces of a Split along its axis."""
+    given, count = call.value_ints(1), len(call.outputs)
+    if given is not None:
+        return given
+    size = call.shape(0)[axis_of(call)]
+    chunk = -(-size // count)
+    return tuple(max(0, min(chunk, size - at * chunk)) for at in range(count))
+
+
+@rule
+def pieces_fill_the_axis(call: Call) -> str | None:
+    """The pieces must be as many as the outputs and together as long as the axis"""
+    sizes, size = split_sizes(call), call.shape(0)[axis_of(call)]
+    fits = len(sizes) == len(call.outputs) and sum(sizes) == size and min(sizes) >= 0
+    return None if fits else f"pieces {list(sizes)}, {len(call.outputs)} outputs, axis of {size}"
+
+
+def _split(build: Builder, call: Call) -> tuple[str, ...]:
+    axis = axis_of(call)
+    ends = np.cumsum(split_sizes(call)).tolist()
+    starts = [0, *ends[:-1]]
+    pieces = zip(starts, ends, strict=True)
+    return tuple(sliced(build, call.name(0), axis, start, end) for start, end in pieces)
+
+
+composite(
+    name="Split",
+    since=13,
+    summary="The operand in pieces along an axis",
+    inputs=(Input("input", ANY), Input("split", INT64, optional=True, constant=True)),
+    outputs=(Output("outputs", ANY, variadic=True),),
+    expansion=_split,
+    attributes=(Attribute("axis", "int", 0), Attribute("num_outputs", "int", minimum=1, since=18)),
+    rules=(axis_in_range, pieces_fill_the_axis),
+)
+
+
 def pad_widths(call: Call) -> tuple[tuple[int, int], ...]:
-    """Elements that a Pad adds before and behind each axis; negative ones are cut off."""
+    """The numbers of elements that a Pad adds before and after each axis; a negative number cuts off."""
     pads = call.value_ints(1) or ()
     half = len(pads) // 2
     widths = [(0, 0)] * call.tensor(0).rank
@@ -139,30 +215,26 @@ def _pad(
     return (result,)
 
 
-SLICE = register(
-    Operator(
-        name="Slice",
-        since=10,
-        summary="Every step-th element from start to end (exclusive) along chosen axes",
-        inputs=(
-            Input("data", ANY),
-            Input("starts", INDEX, constant=True),
-            Input("ends", INDEX, constant=True),
-            Input("axes", INDEX, optional=True, constant=True),
-            Input("steps", INDEX, optional=True, constant=True),
-        ),
-        outputs=(Output("output", ANY),),
-        rules=(slice_operands_are_vectors, slice_axes_valid, steps_not_zero),
-        shapes=_slice_shapes,
-        reference=_slice,
-    )
-)
+def _expand_pad(build: Builder, call: Call) -> tuple[str, ...] | None:
+    """Padding with elements of the operand is a choice of elements by known indices, axis after axis."""
+    mode, x = call.string("mode"), call.name(0)
+    if mode == "constant":
+        return None
+    for axis, (begin, end) in enumerate(pad_widths(call)):
+        if begin or end:
+            size = call.shape(0)[axis]
+            kept = np.arange(size)[max(-begin, 0) : size - max(-end, 0)]
+            widths = (max(begin, 0), max(end, 0))
+            chosen = np.pad(kept, widths, mode=mode)  # type: ignore[call-overload]
+            x = gathered(build, x, axis, chosen)
+    return (x,)
 
-PAD = register(
+
+register(
     Operator(
         name="Pad",
         since=11,
-        summary="A constant before and behind the elements along chosen axes; negative pads cut off",
+        summary="A constant before and after the elements along chosen axes; negative pads cut off",
         inputs=(
             Input("data", ANY),
             Input("pads", INT64, constant=True),
@@ -176,5 +248,6 @@ PAD = register(
         rules=(pad_axes_valid, pads_length, pad_value_is_scalar, cut_leaves_something, something_to_repeat),
         shapes=_pad_shapes,
         reference=_pad,
+        expansion=_expand_pad,
     )
 )

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
-from compiler.graph import Array, Shape
+from compiler.graph import Array, AttrValue, Shape
+from compiler.operators.expansion.builder import Builder
+from compiler.operators.expansion.parts import permuted, reshaped, sliced
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, register, rule
 from compiler.operators.types import FLOAT, rank_within
-from compiler.operators.windows.geometry import (
+
+from .geometry import (
     AUTO_PAD,
     DILATIONS,
     PADS,
@@ -20,6 +24,10 @@ from compiler.operators.windows.geometry import (
     window_fits,
     window_of,
 )
+from .taps import padded, taps
+
+GROUP = Attribute("group", "int", 1, minimum=1)
+KERNEL_SHAPE = Attribute("kernel_shape", "ints", minimum=1)
 
 
 def conv_window(call: Call) -> Window:
@@ -74,8 +82,8 @@ def _shapes(call: Call) -> tuple[Shape, ...]:
     return ((call.shape(0)[0], call.shape(1)[0], *conv_window(call).output),)
 
 
-def _reference(call: Call, x: Array, w: Array, b: Array | None = None) -> tuple[Array, ...]:
-    """Sum over the taps of the kernel: weights of the tap @ image shifted by the tap, group by group."""
+def _conv(call: Call, x: Array, w: Array, b: Array | None = None) -> tuple[Array, ...]:
+    """The sum over the taps of the kernel of weights of the tap @ image moved by the tap, for each group."""
     window, group = conv_window(call), call.integer("group")
     batch, maps, channels = x.shape[0], w.shape[0], w.shape[1]
     image = window.padded(x, 0.0)
@@ -89,21 +97,60 @@ def _reference(call: Call, x: Array, w: Array, b: Array | None = None) -> tuple[
     return (result,)
 
 
-CONV = register(
+def _expand_conv(build: Builder, call: Call) -> tuple[str, ...] | None:
+    """Volumes, and windows that are all padding; the lowering computes the other calls."""
+    window = conv_window(call)
+    return (_conv_of_padded if len(window.image) < 3 else _conv_of_volume)(build, call, window)
+
+
+def _conv_of_padded(build: Builder, call: Call, window: Window) -> tuple[str, ...] | None:
+    """The padding is a Pad of its own where it is so wide that a whole window fits into it."""
+    pads = zip(window.extents, window.pads_begin, window.pads_end, strict=True)
+    if all(max(before, after) < extent for extent, before, after in pads):
+        return None
+    x, rest = padded(build, call.name(0), window, 0.0), [call.name(at) for at in (1, 2) if call.has(at)]
+    group = call.integer("group")
+    return (build("Conv", x, *rest, strides=window.strides, dilations=window.dilations, group=group),)
+
+
+def _conv_of_volume(build: Builder, call: Call, window: Window) -> tuple[str, ...]:
+    """The sum, over the depth of the kernel, of convolutions of images with a slice of the kernel each."""
+    depth, height, width = window.output
+    along_depth = replace(
+        window,
+        pads_begin=(window.pads_begin[0], 0, 0),
+        output=(depth, *window.image[1:]),
+        strides=(window.strides[0], 1, 1),
+        dilations=(window.dilations[0], 1, 1),
+        kernel=(window.kernel[0], 1, 1),
+    )
+    attrs: dict[str, AttrValue] = {
+        "strides": window.strides[1:],
+        "dilations": window.dilations[1:],
+        "pads": (*window.pads_begin[1:], *window.pads_end[1:]),
+        "group": call.integer("group"),
+    }
+    (batch, channels), (maps, per_group) = call.shape(0)[:2], call.shape(1)[:2]
+    image, weights, parts = padded(build, call.name(0), along_depth, 0.0), call.name(1), []
+    for at, volume in enumerate(taps(build, image, along_depth)):
+        images = permuted(build, volume, 0, 2, 1, 3, 4)
+        images = reshaped(build, images, batch * depth, channels, *window.image[1:])
+        kernel = sliced(build, weights, 2, at, at + 1)
+        kernel = reshaped(build, kernel, maps, per_group, *window.kernel[1:])
+        bias = [call.name(2)] if call.has(2) and not at else []
+        parts.append(build("Conv", images, kernel, *bias, **attrs))
+    total = parts[0] if len(parts) == 1 else build("Sum", *parts)
+    return (permuted(build, reshaped(build, total, batch, depth, maps, height, width), 0, 2, 1, 3, 4),)
+
+
+register(
     Operator(
         name="Conv",
         since=11,
-        summary="Convolution of [N, C, L] or [N, C, H, W] with weights [M, C/group, ...], plus a bias",
+        summary="Convolution of [N, C, ...], 1-D to 3-D, with weights [M, C/group, ...], plus a bias",
         inputs=(Input("X", FLOAT), Input("W", FLOAT), Input("B", FLOAT, optional=True)),
         outputs=(Output("Y", FLOAT),),
-        attributes=(
-            AUTO_PAD,
-            DILATIONS,
-            Attribute("group", "int", 1, minimum=1),
-            Attribute("kernel_shape", "ints", minimum=1),
-            PADS,
-            STRIDES,
-        ),
+        attributes=(AUTO_PAD, DILATIONS, GROUP, KERNEL_SHAPE, PADS, STRIDES),
         rules=(
             rank_within("X", 3, 5, "1-D to 3-D convolution"),
             weight_rank,
@@ -117,6 +164,7 @@ CONV = register(
             window_fits(conv_window),
         ),
         shapes=_shapes,
-        reference=_reference,
+        reference=_conv,
+        expansion=_expand_conv,
     )
 )

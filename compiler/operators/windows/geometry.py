@@ -1,4 +1,4 @@
-"""Sliding windows: the geometry that the ONNX operators Conv, MaxPool and AveragePool share."""
+"""Sliding windows: the geometry that convolutions and pools of ONNX share."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ STRIDES = Attribute("strides", "ints", minimum=1)
 DILATIONS = Attribute("dilations", "ints", minimum=1)
 PADS = Attribute("pads", "ints", minimum=0)
 CEIL_MODE = Attribute("ceil_mode", "int", 0, allowed=(0, 1))
+POOL_SHAPE = Attribute("kernel_shape", "ints", required=True, minimum=1)
 
 
 @dataclass(frozen=True)
 class Window:
-    """A window slid over an image; every tuple has one entry per spatial axis, in elements.
+    """A window that slides over an image; every tuple has one entry per spatial axis, in elements.
 
-    ``output`` may be smaller than 1 for a window that does not fit: the rules refuse that.
+    ``output``, the number of positions, is smaller than 1 for a window that does not fit: rules refuse it.
     """
 
     image: Ints
@@ -51,8 +52,8 @@ class Window:
     def bare(self, axis: int) -> int | None:
         """The first output position along a spatial axis whose window holds no element of the image.
 
-        A window that begins in the image holds one, one that begins behind it none. Before the image, what
-        the taps step over repeats after as many positions as the dilation has elements.
+        A window that begins in the image holds one, a window that begins after it none. Before the image,
+        what the taps step over repeats after as many positions as the dilation has elements.
         """
         dilation, step, pad = self.dilations[axis], self.strides[axis], self.pads_begin[axis]
         positions = np.append(np.arange(dilation + 1), -(-(self.image[axis] + pad) // step))
@@ -62,13 +63,17 @@ class Window:
         holds = (first < self.kernel[axis]) & (start + first * dilation < self.image[axis])
         return None if holds.all() else int(positions[~holds][0])
 
-    def padded(self, x: Array, fill: float | int) -> Array:
-        """``x`` [N, C, *image] with its padding, as far as the last window reaches."""
-        widths = [(0, 0), (0, 0)]
+    def margins(self) -> list[tuple[int, int]]:
+        """The padding before and after each spatial axis, as far as the last window reaches."""
+        widths = []
         for axis, size in enumerate(self.image):
             needed = (self.output[axis] - 1) * self.strides[axis] + self.extents[axis]
             widths.append((self.pads_begin[axis], max(needed - size - self.pads_begin[axis], 0)))
-        return np.pad(x, widths, constant_values=fill)
+        return widths
+
+    def padded(self, x: Array, fill: float | int) -> Array:
+        """``x`` [N, C, *image] with its padding (:meth:`margins`)."""
+        return np.pad(x, [(0, 0), (0, 0), *self.margins()], constant_values=fill)
 
 
 def _extents(kernel: Ints, dilations: Ints) -> Ints:
@@ -151,7 +156,7 @@ def window_fits(geometry: Callable[[Call], Window]) -> Rule:
 
 
 def windows_touch_image(geometry: Callable[[Call], Window]) -> Rule:
-    """The rule that no window lies in the padding alone: its maximum and its average would not exist."""
+    """The rule that no window is in the padding alone: it would have no maximum and no average."""
 
     def check(call: Call) -> str | None:
         window = geometry(call)

@@ -1,19 +1,24 @@
-"""Pooling."""
+"""MaxPool and AveragePool."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from compiler.graph import FLOATS, Array, Shape
-from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
+from compiler.operators.expansion.builder import Builder
+from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register
 from compiler.operators.types import FLOAT, INT64, rank_within
-from compiler.operators.windows.geometry import (
+
+from .geometry import (
     AUTO_PAD,
     CEIL_MODE,
     DILATIONS,
     PADS,
+    POOL_SHAPE,
     STRIDES,
     Window,
     lengths_match,
@@ -22,14 +27,14 @@ from compiler.operators.windows.geometry import (
     window_of,
     windows_touch_image,
 )
+from .taps import padded, taps
 
 _POOLED = Types("T", (*FLOATS, "int8", "uint8"))
-_KERNEL_SHAPE = Attribute("kernel_shape", "ints", required=True, minimum=1)
 _RULES = (rank_within("X", 3, 5, "1-D to 3-D pooling"), lengths_match, pads_or_auto_pad)
 
 
 def pool_window(call: Call) -> Window:
-    """The geometry of a MaxPool or AveragePool that satisfies the rules."""
+    """The geometry of a pool that satisfies the rules."""
     return window_of(call, call.integers("kernel_shape") or ())
 
 
@@ -50,66 +55,76 @@ def _max_pool(call: Call, x: Array) -> tuple[Array, ...]:
         np.maximum(result, image[places], out=result)
     if not call.wants(1):
         return (result,)
+    indices = np.zeros(result.shape, np.int64)
+    for places, index in reversed(list(zip(window.taps(), _tap_indices(call, window), strict=True))):
+        indices = np.where(image[places] == result, index, indices)
+    return (result, indices)
+
+
+def _tap_indices(call: Call, window: Window) -> Iterator[Array]:
+    """For each tap the index, in the whole tensor, of the element that it is applied to in every window."""
+    batch_and_channels = call.shape(0)[:2]
+    planes = np.arange(math.prod(batch_and_channels)).reshape(*batch_and_channels, *(1,) * len(window.image))
     numbers: Array = np.arange(math.prod(window.image), dtype=np.int64)
     row_major = not call.integer("storage_order")
     numbers = numbers.reshape(window.image) if row_major else numbers.reshape(window.image[::-1]).T
-    planes = np.arange(math.prod(x.shape[:2])).reshape(*x.shape[:2], *(1,) * len(window.image))
-    found, spread = np.zeros(result.shape, np.int64), window.padded(numbers[None, None], 0)
-    for places in reversed(list(window.taps())):
-        index = spread[places] + planes * numbers.size
-        found = np.where(image[places] == result, index, found)
-    return (result, found)
-
-
-def _average_pool(call: Call, x: Array) -> tuple[Array, ...]:
-    """Sum over the window divided by the elements counted: those of the image, or also those of the padding.
-
-    What ceil_mode reaches beyond the padding is never counted (ONNX AveragePool 19; PyTorch does the same).
-    """
-    window = pool_window(call)
-    image = window.padded(x, 0.0)
-    counted = np.zeros((1, 1, *image.shape[2:]))
-    margins = zip(window.image, window.pads_begin, window.pads_end, strict=True)
-    if call.integer("count_include_pad"):
-        inside = [slice(0, begin + size + end) for size, begin, end in margins]
-    else:
-        inside = [slice(begin, begin + size) for size, begin, _ in margins]
-    counted[(slice(None), slice(None), *inside)] = 1.0
-    total = np.zeros((*x.shape[:2], *window.output))
-    count = np.zeros((1, 1, *window.output))
+    spread = window.padded(numbers[None, None], 0)
     for places in window.taps():
-        total += image[places]
-        count += counted[places]
-    return (total / count,)
+        yield spread[places] + planes * numbers.size
 
 
-@rule
-def image_not_empty(call: Call) -> str | None:
-    """The spatial axes must not be empty"""
-    return f"shape {list(call.shape(0))}" if 0 in call.shape(0)[2:] else None
+def _expand_max_pool(build: Builder, call: Call) -> tuple[str, ...] | None:
+    """Indices, integers, dilated and three-dimensional windows; the lowering computes the other calls."""
+    window, x = pool_window(call), call.name(0)
+    plain = call.tensor(0).is_float and max(window.dilations) == 1 and len(window.image) < 3
+    if plain and not call.wants(1):
+        return None
+    lowest = -math.inf if call.tensor(0).is_float else float(np.iinfo(call.tensor(0).dtype).min)
+    image = padded(build, x, window, lowest)
+    if not call.wants(1):
+        return (_largest(build, image, window), "")
+    parts = taps(build, image, window)
+    best = build("Max", *parts)
+    return (best, _first_of(build, call, window, parts, best))
 
 
-def _global_shapes(call: Call) -> tuple[Shape, ...]:
-    shape = call.shape(0)
-    return ((*shape[:2], *(1,) * len(shape[2:])),)
+def _largest(build: Builder, image: str, window: Window) -> str:
+    """The largest element of each window of a padded image, axis after axis."""
+    rank = len(window.image)
+    for axis in range(rank):
+        sizes = build.shape(image)[2:]
+        along_axis = replace(
+            window,
+            image=sizes,
+            kernel=tuple(window.kernel[at] if at == axis else 1 for at in range(rank)),
+            strides=tuple(window.strides[at] if at == axis else 1 for at in range(rank)),
+            output=tuple(window.output[at] if at == axis else sizes[at] for at in range(rank)),
+        )
+        image = build("Max", *taps(build, image, along_axis))
+    return image
 
 
-def _global_average_pool(call: Call, x: Array) -> tuple[Array, ...]:
-    return (x.mean(axis=tuple(range(2, x.ndim)), keepdims=True),)
+def _first_of(build: Builder, call: Call, window: Window, parts: list[str], best: str) -> str:
+    """The index of the first element of each window that is the largest, ``best``."""
+    indices = build.constant(np.zeros((1,) * (2 + len(window.image)), np.int64), "int64")
+    for part, index in reversed(list(zip(parts, _tap_indices(call, window), strict=True))):
+        is_best = build("Equal", part, best)
+        indices = build("Where", is_best, build.constant(index, "int64"), indices)
+    return indices
 
 
-MAX_POOL = register(
+register(
     Operator(
         name="MaxPool",
         since=12,
-        summary="Maximum over a sliding window of [N, C, L] or [N, C, H, W]",
+        summary="Maximum over a sliding window of [N, C, ...], 1-D to 3-D",
         inputs=(Input("X", _POOLED),),
         outputs=(Output("Y", _POOLED), Output("Indices", INT64, optional=True)),
         attributes=(
             AUTO_PAD,
             CEIL_MODE,
             DILATIONS,
-            _KERNEL_SHAPE,
+            POOL_SHAPE,
             PADS,
             Attribute("storage_order", "int", 0, allowed=(0, 1)),
             STRIDES,
@@ -117,14 +132,50 @@ MAX_POOL = register(
         rules=(*_RULES, *_GEOMETRY),
         shapes=_shapes,
         reference=_max_pool,
+        expansion=_expand_max_pool,
     )
 )
 
-AVERAGE_POOL = register(
+
+def _counts(call: Call, window: Window) -> Array:
+    """How many elements each window averages [1, 1, *output]: those of the image, or also of the padding.
+
+    What ceil_mode reaches beyond the padding is never counted (ONNX AveragePool 19; PyTorch does the same).
+    """
+    image = window.padded(np.ones((1, 1, *window.image)), 0.0)
+    if call.integer("count_include_pad"):
+        pads = zip(window.image, window.pads_begin, window.pads_end, strict=True)
+        inside = [slice(0, begin + size + end) for size, begin, end in pads]
+        image[(slice(None), slice(None), *inside)] = 1.0
+    count = np.zeros((1, 1, *window.output))
+    for places in window.taps():
+        count += image[places]
+    return count
+
+
+def _average_pool(call: Call, x: Array) -> tuple[Array, ...]:
+    window = pool_window(call)
+    image = window.padded(x, 0.0)
+    total = np.zeros((*x.shape[:2], *window.output))
+    for places in window.taps():
+        total += image[places]
+    return (total / _counts(call, window),)
+
+
+def _expand_average_pool(build: Builder, call: Call) -> tuple[str, ...] | None:
+    """Dilated and three-dimensional windows; the lowering computes the other calls."""
+    window = pool_window(call)
+    if max(window.dilations) == 1 and len(window.image) < 3:
+        return None
+    total = build("Sum", *taps(build, padded(build, call.name(0), window, 0.0), window))
+    return (build("Mul", total, build.constant(1 / _counts(call, window), call.tensor(0).dtype)),)
+
+
+register(
     Operator(
         name="AveragePool",
         since=11,
-        summary="Average over a sliding window of [N, C, L] or [N, C, H, W]",
+        summary="Average over a sliding window of [N, C, ...], 1-D to 3-D",
         inputs=(Input("X", FLOAT),),
         outputs=(Output("Y", FLOAT),),
         attributes=(
@@ -132,25 +183,13 @@ AVERAGE_POOL = register(
             CEIL_MODE,
             Attribute("count_include_pad", "int", 0, allowed=(0, 1)),
             Attribute("dilations", "ints", minimum=1, since=19),
-            _KERNEL_SHAPE,
+            POOL_SHAPE,
             PADS,
             STRIDES,
         ),
         rules=(*_RULES, *_GEOMETRY),
         shapes=_shapes,
         reference=_average_pool,
-    )
-)
-
-GLOBAL_AVERAGE_POOL = register(
-    Operator(
-        name="GlobalAveragePool",
-        since=1,
-        summary="Average over all spatial axes of [N, C, ...]",
-        inputs=(Input("X", FLOAT),),
-        outputs=(Output("Y", FLOAT),),
-        rules=(rank_within("X", 3, None, "batch, channels, space"), image_not_empty),
-        shapes=_global_shapes,
-        reference=_global_average_pool,
+        expansion=_expand_average_pool,
     )
 )

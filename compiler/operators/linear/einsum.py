@@ -1,4 +1,4 @@
-"""Einsum: products and sums over labelled axes, as transposes and matrix products; determinants."""
+"""Einsum: products and sums over labelled axes, as transposes and matrix products."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from compiler.graph import FLOATS
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import broadcast, permuted, reshaped, sliced
 from compiler.operators.record import Attribute, Call, Input, Output, Types, rule
-from compiler.operators.types import rank_within
 
-#: Axes that ``...`` stands for are labelled from the last one on; digits are no labels of a user.
 _ELLIPSIS = "0123456789"
+"""Labels of the axes that an ellipsis covers, the last axis first; a user's labels are letters."""
+
+_Labelled = tuple[str, str]
+"""The name of a value, and the labels of its axes."""
 
 
 @dataclass(frozen=True)
 class _Equation:
-    """The labels of every operand and of the result, one character an axis, and the size of each label."""
+    """The labels of the axes of every operand and of the result, and the size of each label."""
 
     terms: tuple[str, ...]
     result: str
@@ -29,11 +29,11 @@ class _Equation:
 
 
 class _Mistake(Exception):
-    """What is wrong with an equation."""
+    """An equation is wrong; the text says how."""
 
 
 def _spread(term: str, rank: int) -> str:
-    """A term with labels in the place of its ellipsis."""
+    """A term whose ellipsis is replaced by labels."""
     letters = term.replace("...", "")
     hidden = rank - len(letters)
     if not all(letter.isascii() and letter.isalpha() for letter in letters) or term.count("...") > 1:
@@ -44,7 +44,7 @@ def _spread(term: str, rank: int) -> str:
 
 
 def _sizes(terms: Sequence[str], call: Call) -> dict[str, int]:
-    """The size of every label; one that ``...`` stands for may be 1 in some operands."""
+    """The size of every label. Axes of an ellipsis broadcast: their size may be 1 in some operands."""
     sizes: dict[str, int] = {}
     for at, term in enumerate(terms):
         for label, size in zip(term, call.shape(at), strict=True):
@@ -67,7 +67,7 @@ def _parsed(call: Call) -> _Equation:
     dots = "".join(sorted((label for label in sizes if label in _ELLIPSIS), reverse=True))
     if arrow:
         result = right.replace("...", dots)
-    else:  # without a result: labels that occur once, in the order of the alphabet
+    else:  # ONNX: the labels that occur once, in alphabetical order
         joined = "".join(terms)
         result = dots + "".join(sorted(label for label in set(joined) - {*dots} if joined.count(label) == 1))
     if len(set(result)) < len(result) or not set(result) <= set(sizes) or right.count("...") > 1:
@@ -75,8 +75,8 @@ def _parsed(call: Call) -> _Equation:
     return _Equation(terms, result, sizes)
 
 
-def _diagonal(build: Builder, x: str, term: str) -> tuple[str, str]:
-    """A label that an operand has twice names the diagonal of both axes."""
+def _diagonal(build: Builder, x: str, term: str) -> _Labelled:
+    """An operand without repeated labels: two axes of one label become their diagonal."""
     while len(set(term)) < len(term):
         first = next(at for at, label in enumerate(term) if label in term[at + 1 :])
         second = term.index(term[first], first + 1)
@@ -89,8 +89,8 @@ def _diagonal(build: Builder, x: str, term: str) -> tuple[str, str]:
     return x, term
 
 
-def _summed(build: Builder, x: str, term: str, wanted: set[str]) -> tuple[str, str]:
-    """Without the labels that nothing else has."""
+def _summed(build: Builder, x: str, term: str, wanted: set[str]) -> _Labelled:
+    """An operand summed over all but the wanted labels."""
     gone = tuple(at for at, label in enumerate(term) if label not in wanted)
     if not gone:
         return x, term
@@ -98,25 +98,26 @@ def _summed(build: Builder, x: str, term: str, wanted: set[str]) -> tuple[str, s
 
 
 def _ordered(build: Builder, x: str, term: str, labels: str, sizes: Mapping[str, int]) -> str:
-    """The axes in another order, and those of size 1 that broadcast at their full size."""
+    """An operand with its axes in the order of ``labels``; axes that broadcast get their full size."""
     order = [term.index(label) for label in labels]
     x = x if order == sorted(order) else permuted(build, x, *order)
     return broadcast(build, x, tuple(sizes[label] for label in labels))
 
 
 def _product(
-    build: Builder, left: tuple[str, str], right: tuple[str, str], wanted: set[str], sizes: Mapping[str, int]
-) -> tuple[str, str]:
-    """Two operands become one by a product of matrices, summed over the labels that are not wanted."""
+    build: Builder, left: _Labelled, right: _Labelled, wanted: set[str], sizes: Mapping[str, int]
+) -> _Labelled:
+    """The product of two operands, summed over the common labels that are not wanted: a matrix product."""
     (x, first), (y, second) = left, right
     both = [label for label in first if label in second]
     batch = "".join(label for label in both if label in wanted)
     summed = "".join(label for label in both if label not in wanted)
     rows = "".join(label for label in first if label not in second)
     columns = "".join(label for label in second if label not in first)
-    b_, m, k, n = (math.prod(sizes[label] for label in group) for group in (batch, rows, summed, columns))
-    x = reshaped(build, _ordered(build, x, first, batch + rows + summed, sizes), b_, m, k)
-    y = reshaped(build, _ordered(build, y, second, batch + summed + columns, sizes), b_, k, n)
+    groups = (batch, rows, summed, columns)
+    batches, m, k, n = (math.prod(sizes[label] for label in group) for group in groups)
+    x = reshaped(build, _ordered(build, x, first, batch + rows + summed, sizes), batches, m, k)
+    y = reshaped(build, _ordered(build, y, second, batch + summed + columns, sizes), batches, k, n)
     labels = batch + rows + columns
     return reshaped(build, build("MatMul", x, y), *(sizes[label] for label in labels)), labels
 
@@ -157,52 +158,4 @@ composite(
     expansion=_einsum,
     attributes=(Attribute("equation", "string", required=True),),
     rules=(equation_fits,),
-)
-
-# --- determinants ----------------------------------------------------------------------------------------
-
-MOST_ROWS = 64
-"""Each step of the elimination is code of its own."""
-
-
-def _det(build: Builder, call: Call) -> tuple[str, ...]:
-    """Elimination with the largest element of the column as pivot."""
-    *batch, rows, _ = call.shape(0)
-    x = reshaped(build, call.name(0), math.prod(batch), rows, rows)
-    result = build.constant(np.ones((math.prod(batch), 1, 1)), build.dtype(x))
-    for size in range(rows, 1, -1):
-        column = sliced(build, x, 2, 0, 1)
-        at = build("TopIndices", build("Abs", column), axis=1, count=1)
-        first = build("Equal", at, build.constant(np.array(0), "int64"))
-        is_pivot = build("Equal", build.constant(np.arange(size).reshape(size, 1), "int64"), at)
-        pivot_row = build("ReduceSum", build("Where", is_pivot, x, build.like(x, 0)), axes=(1,))
-        pivot = sliced(build, pivot_row, 2, 0, 1)
-        result = build("Mul", result, build("Where", first, pivot, build("Neg", pivot)))
-        rest = sliced(build, build("Where", is_pivot, sliced(build, x, 1, 0, 1), x), 1, 1, size)
-        divisor = build("Where", build("Equal", pivot, build.like(pivot, 0)), build.like(pivot, 1), pivot)
-        factors = build("Div", sliced(build, rest, 2, 0, 1), divisor)
-        x = build(
-            "Sub",
-            sliced(build, rest, 2, 1, size),
-            build("Mul", factors, sliced(build, pivot_row, 2, 1, size)),
-        )
-    return (reshaped(build, build("Mul", result, x), *batch),)
-
-
-@rule
-def square_matrices(call: Call) -> str | None:
-    """The last two axes must be equal, 1 to 64"""
-    shape = call.shape(0)
-    return None if shape[-1] == shape[-2] and 1 <= shape[-1] <= MOST_ROWS else f"shape {list(shape)}"
-
-
-composite(
-    name="Det",
-    since=11,
-    summary="Determinants of square matrices",
-    inputs=(Input("X", Types("T", FLOATS)),),
-    outputs=(Output("Y", Types("T", FLOATS)),),
-    expansion=_det,
-    rules=(rank_within("X", 2, None, "matrices"), square_matrices),
-    precise=True,
 )

@@ -1,4 +1,4 @@
-"""DeformConv: a convolution whose taps are moved by computed offsets."""
+"""DeformConv: a convolution whose taps are displaced by computed offsets."""
 
 from __future__ import annotations
 
@@ -11,17 +11,13 @@ import numpy as np
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import permuted, reshaped, sliced
-from compiler.operators.images.composite_sampling import (
-    corners,
-    first_rows,
-    images_are_addressable,
-    zero_outside,
-)
+from compiler.operators.images.sampling import corners, first_rows, images_are_addressable, zero_outside
 from compiler.operators.record import Attribute, Call, Input, Output, rule
 from compiler.operators.types import FLOAT, rank_within
-from compiler.operators.windows.geometry import DILATIONS, PADS, STRIDES, Window, lengths_match, window_fits
 
 from .conv import (
+    GROUP,
+    KERNEL_SHAPE,
     channels_match,
     conv_window,
     group_divides,
@@ -29,6 +25,7 @@ from .conv import (
     weight_rank,
     weights_not_empty,
 )
+from .geometry import DILATIONS, PADS, STRIDES, Window, lengths_match, window_fits
 
 
 def _window(call: Call) -> Window:
@@ -37,20 +34,20 @@ def _window(call: Call) -> Window:
 
 
 def _place(build: Builder, call: Call, window: Window, axis: int) -> str:
-    """Places [batch * groups * taps * positions] along an axis: those of a Conv, and the offsets."""
+    """Coordinates [batch * groups * taps * positions] along an axis: those of a Conv plus the offsets."""
     groups, taps = call.integer("offset_group"), math.prod(window.kernel)
     tap = np.array([at[axis] for at in itertools.product(*map(range, window.kernel))])
     step = np.array([at[axis] for at in itertools.product(*map(range, window.output))])
-    even = tap[:, None] * window.dilations[axis] + step[None, :] * window.strides[axis]
+    regular = tap[:, None] * window.dilations[axis] + step[None, :] * window.strides[axis]
     batch, positions = call.shape(0)[0], math.prod(window.output)
     offsets = reshaped(build, call.name(2), batch * groups, taps, 2, positions)
     offset = reshaped(build, sliced(build, offsets, 2, axis, axis + 1), batch * groups, taps, positions)
-    place = build("Add", offset, build.constant(even[None] - window.pads_begin[axis], build.dtype(offset)))
+    place = build("Add", offset, build.constant(regular[None] - window.pads_begin[axis], build.dtype(offset)))
     return reshaped(build, place, batch * groups * taps * positions)
 
 
 def _deform_conv(build: Builder, call: Call) -> tuple[str, ...]:
-    """A sample for every tap and position, then a product with the weights."""
+    """A sample of the image for every tap and position, then a product with the weights."""
     window, groups, group = _window(call), call.integer("offset_group"), call.integer("group")
     (batch, channels, *image), (maps, per_group) = call.shape(0), call.shape(1)[:2]
     taps, positions, own = math.prod(window.kernel), math.prod(window.output), channels // groups
@@ -88,7 +85,7 @@ def offsets_fit(call: Call) -> str | None:
 composite(
     name="DeformConv",
     since=19,
-    summary="Convolution whose taps are moved by offsets and weighed by a mask",
+    summary="Convolution whose taps are displaced by offsets and weighted by a mask",
     inputs=(
         Input("X", FLOAT),
         Input("W", FLOAT),
@@ -100,8 +97,8 @@ composite(
     expansion=_deform_conv,
     attributes=(
         DILATIONS,
-        Attribute("group", "int", 1, minimum=1),
-        Attribute("kernel_shape", "ints", minimum=1),
+        GROUP,
+        KERNEL_SHAPE,
         Attribute("offset_group", "int", 1, minimum=1),
         PADS,
         STRIDES,

@@ -1,4 +1,4 @@
-"""What RNN, GRU and LSTM may be: activations, directions, sizes, and which of them are one operator."""
+"""Rules of RNN, GRU and LSTM: activations, directions, sizes, and which layers become one operator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .recurrence import FEWEST_UNITS, GATES, MOST_UNITS
 MOST_STEPS = 1000
 """Each step of each direction is code of its own where a layer is not one operator."""
 
-#: Activation -> (default alpha, default beta); None where the function has no such parameter.
+
 PARAMETERS: dict[str, tuple[float | None, float | None]] = {
     "Affine": (1.0, 0.0),
     "Elu": (1.0, None),
@@ -23,26 +23,29 @@ PARAMETERS: dict[str, tuple[float | None, float | None]] = {
     "Tanh": (None, None),
     "ThresholdedRelu": (1.0, None),
 }
+"""Activations with the defaults of alpha and beta; None where the function has no such parameter."""
+
+
 _BY_FOLDED_NAME = {name.casefold(): name for name in PARAMETERS}
 DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
 RNN_DEFAULT = ("Tanh", "Tanh")
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
-def names_of(call: Call, op: str) -> list[str]:
-    """The activations of all directions; names count in any case."""
+def activation_names(call: Call, op: str) -> list[str]:
+    """The names of the activations of all directions, which models write in any case."""
     given = call.attrs.get("activations")
     count = len(DIRECTIONS[call.string("direction")])
-    if op == "RNN" and given == RNN_DEFAULT:  # for one direction, too
+    if op == "RNN" and given == RNN_DEFAULT:  # ONNX has this default for one direction too
         given = None
     chosen = given if isinstance(given, tuple) and given else DEFAULTS[op] * count
     return [_BY_FOLDED_NAME.get(str(name).casefold(), str(name)) for name in chosen]
 
 
-def is_plain(call: Call, op: str) -> bool:
-    """Whether a layer is what most are, with weights that are known: one operator computes all its steps."""
+def is_one_operator(call: Call, op: str) -> bool:
+    """Whether one operator computes all steps: usual activations, constant weights, no optional features."""
     hidden = call.shape(2)[2]
-    usual = tuple(names_of(call, op)) == DEFAULTS[op] * len(DIRECTIONS[call.string("direction")])
+    usual = tuple(activation_names(call, op)) == DEFAULTS[op] * len(DIRECTIONS[call.string("direction")])
     usual = usual and "clip" not in call.attrs and not call.attrs.get("input_forget")
     usual = usual and call.attrs.get("linear_before_reset", 1) == 1
     whole = not call.has(4) and not call.has(7) and call.values[2] is not None
@@ -50,10 +53,11 @@ def is_plain(call: Call, op: str) -> bool:
 
 
 def known_activations(op: str) -> Rule:
+    """The rule that activations exist and are as many as the directions need."""
     each = len(DEFAULTS[op])
 
     def check(call: Call) -> str | None:
-        names = names_of(call, op)
+        names = activation_names(call, op)
         wrong = [name for name in names if name not in PARAMETERS]
         fits = len(names) == each * len(DIRECTIONS[call.string("direction")])
         return None if fits and not wrong else f"{', '.join(names)} with direction {call.string('direction')}"
@@ -62,8 +66,8 @@ def known_activations(op: str) -> Rule:
     return Rule(f"There must be {count} per direction, out of {', '.join(PARAMETERS)}", check)
 
 
-def _needed(call: Call, op: str) -> dict[str, tuple[int, tuple[int, ...]]]:
-    """Operand -> its position and the shape it must have."""
+def _wanted_shapes(call: Call, op: str) -> dict[str, tuple[int, tuple[int, ...]]]:
+    """The operands by name: position and the shape that each must have."""
     directions, (_, _, hidden) = len(DIRECTIONS[call.string("direction")]), call.shape(2)
     rows = GATES[op] * hidden
     first, second, size = call.shape(0)
@@ -82,12 +86,14 @@ def _needed(call: Call, op: str) -> dict[str, tuple[int, tuple[int, ...]]]:
 
 
 def shapes_agree(op: str) -> Rule:
+    """The rule that the operands have the right ranks and sizes."""
+
     def check(call: Call) -> str | None:
         if [call.tensor(at).rank for at in range(3)] != [3, 3, 3]:
             return f"X {list(call.shape(0))}, W {list(call.shape(1))}, R {list(call.shape(2))}"
         if call.attrs.get("hidden_size", call.shape(2)[2]) != call.shape(2)[2]:
             return f"hidden_size {call.attrs['hidden_size']}, R {list(call.shape(2))}"
-        for name, (at, shape) in _needed(call, op).items():
+        for name, (at, shape) in _wanted_shapes(call, op).items():
             if call.has(at) and call.shape(at) != shape:
                 return f"{name} {list(call.shape(at))}, needed {list(shape)}"
         return None
@@ -100,9 +106,11 @@ def shapes_agree(op: str) -> Rule:
 
 
 def few_steps(op: str) -> Rule:
+    """The rule that a layer that is written out is not too long."""
+
     def check(call: Call) -> str | None:
         steps = call.shape(0)[call.integer("layout")]
-        fits = steps >= 1 and (steps <= MOST_STEPS or is_plain(call, op))
+        fits = steps >= 1 and (steps <= MOST_STEPS or is_one_operator(call, op))
         return None if fits else f"{steps} steps"
 
     return Rule(

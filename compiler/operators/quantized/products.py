@@ -1,5 +1,7 @@
-"""Products of integers of 8 bits, on the matrix engine in FP32: exact as long as no sum leaves 24 bits, so
-long sums are cut and the pieces added as integers."""
+"""Products of integers of 8 bits, on the matrix engine in FP32.
+
+They are exact as long as no sum leaves 24 bits, so long sums are cut and the pieces added as integers.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,11 @@ from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import reshaped, sliced
 from compiler.operators.linear.matmul import matmul_inner_sizes_agree
-from compiler.operators.record import Attribute, Call, Input, Output, Rule, Types, rule
-from compiler.operators.types import rank_within
+from compiler.operators.record import Call, Input, Output, Rule, Types, rule
+from compiler.operators.types import EXACT_INTEGERS, rank_within
 from compiler.operators.windows.conv import (
+    GROUP,
+    KERNEL_SHAPE,
     channels_match,
     conv_window,
     group_divides,
@@ -35,12 +39,13 @@ from compiler.operators.windows.geometry import (
 from .quantization import BYTES, SCALE, quantized
 
 _INT32, _FLOAT32 = CAST_NUMBERS["int32"], CAST_NUMBERS["float32"]
-_EXACT = 1 << 24
-"""Integers up to this one are FP32 numbers."""
+
+_Centred = tuple[str, int]
+"""The name of an operand less its zero point, as floats, and the largest magnitude that it can have."""
 
 
-def _centred(build: Builder, name: str, zero: str) -> tuple[str, int]:
-    """An operand less its zero point as floats, and the largest magnitude that can have."""
+def _centred(build: Builder, name: str, zero: str) -> _Centred:
+    """An operand less its zero point; ``zero`` is empty if there is none."""
     largest = 128 if build.dtype(name) == "int8" else 255
     wide = build("Cast", name, to=_FLOAT32)
     if not zero or (zero in build.constants and not build.constants[zero].any()):
@@ -49,34 +54,30 @@ def _centred(build: Builder, name: str, zero: str) -> tuple[str, int]:
 
 
 def _total(build: Builder, parts: list[str]) -> str:
-    """Whole numbers added as integers."""
+    """The sum of float32 values that are whole numbers, as integers."""
     whole = [build("Cast", part, to=_INT32) for part in parts]
     return whole[0] if len(whole) == 1 else build("Sum", *whole)
 
 
-def _matrix_product(build: Builder, left: tuple[str, int], right: tuple[str, int]) -> str:
+def _matrix_product(build: Builder, left: _Centred, right: _Centred) -> str:
+    """The product of matrices, cut along the inner axis into pieces whose sums are exact."""
     (x, largest_x), (y, largest_y) = left, right
-    step, inner = _EXACT // (largest_x * largest_y), build.shape(x)[-1]
+    step, inner = EXACT_INTEGERS // (largest_x * largest_y), build.shape(x)[-1]
     if inner <= step:
         return _total(build, [build("MatMul", x, y)])
     across, down = len(build.shape(x)) - 1, max(len(build.shape(y)) - 2, 0)
     pieces = [(at, min(at + step, inner)) for at in range(0, inner, step)]
-    return _total(
-        build,
-        [
-            build("MatMul", sliced(build, x, across, *piece), sliced(build, y, down, *piece))
-            for piece in pieces
-        ],
-    )
+    parts = []
+    for piece in pieces:
+        columns, rows = sliced(build, x, across, *piece), sliced(build, y, down, *piece)
+        parts.append(build("MatMul", columns, rows))
+    return _total(build, parts)
 
 
 def _rows_of(build: Builder, zero: str) -> str:
-    """The zero points of the rows of a matrix broadcast to its columns."""
-    return (
-        reshaped(build, zero, -1, 1)
-        if zero and len(build.shape(zero)) == 1 and build.shape(zero) != (1,)
-        else zero
-    )
+    """Zero points or scales of the rows of a matrix in a shape that broadcasts to its columns."""
+    per_row = zero and len(build.shape(zero)) == 1 and build.shape(zero) != (1,)
+    return reshaped(build, zero, -1, 1) if per_row else zero
 
 
 def _matmul_integer(build: Builder, call: Call) -> tuple[str, ...]:
@@ -103,7 +104,7 @@ composite(
 
 
 def _scaled(build: Builder, total: str, scales: tuple[str, str, str], zero: str) -> str:
-    """Sums of products, times both scales of the operands through that of the result, quantised."""
+    """Sums of products times the scales of both operands, divided by that of the result, quantised."""
     kind = CAST_NUMBERS[build.dtype(scales[0])]
     scale = build("Div", build("Mul", *scales[:2]), scales[2])
     return quantized(build, build("Mul", build("Cast", total, to=kind), scale), zero, build.dtype(zero))
@@ -111,9 +112,8 @@ def _scaled(build: Builder, total: str, scales: tuple[str, str, str], zero: str)
 
 def _qlinear_matmul(build: Builder, call: Call) -> tuple[str, ...]:
     a, a_scale, a_zero, other, b_scale, b_zero, y_scale, y_zero = (call.name(at) for at in range(8))
-    product = _matrix_product(
-        build, _centred(build, a, _rows_of(build, a_zero)), _centred(build, other, b_zero)
-    )
+    left = _centred(build, a, _rows_of(build, a_zero))
+    product = _matrix_product(build, left, _centred(build, other, b_zero))
     return (_scaled(build, product, (_rows_of(build, a_scale), b_scale, y_scale), y_zero),)
 
 
@@ -151,60 +151,55 @@ composite(
     precise=True,
 )
 
-# --- convolution -----------------------------------------------------------------------------------------
-
 
 def _per_map(build: Builder, name: str, rank: int) -> str:
-    """One value per map, or one for all, in the shape of weights [M, C, ...]."""
-    return (
-        reshaped(build, name, -1, *(1,) * (rank - 1))
-        if name and build.shape(name) not in ((), (1,))
-        else name
-    )
+    """One value per output channel, or one for all, in a shape that broadcasts to weights [M, C, ...]."""
+    is_vector = name and build.shape(name) not in ((), (1,))
+    return reshaped(build, name, -1, *(1,) * (rank - 1)) if is_vector else name
 
 
-def _convolved(build: Builder, call: Call, left: tuple[str, int], right: tuple[str, int]) -> str:
-    """The sum over pieces of the channels, cut alike in every group."""
+def _convolved(build: Builder, call: Call, left: _Centred, right: _Centred) -> str:
+    """A convolution, cut along the channels of every group into pieces whose sums are exact."""
     (x, largest_x), (w, largest_w) = left, right
     names = ("auto_pad", "dilations", "group", "pads", "strides")
     attrs = {name: call.attrs[name] for name in names if name in call.attrs}
     group, channels = call.integer("group"), build.shape(w)[1]
-    step = _EXACT // (largest_x * largest_w * math.prod(build.shape(w)[2:]))
+    step = EXACT_INTEGERS // (largest_x * largest_w * math.prod(build.shape(w)[2:]))
     if channels <= step:
         return _total(build, [build("Conv", x, w, **attrs)])
     batch, _, *image = build.shape(x)
-    apart, parts = reshaped(build, x, batch, group, channels, *image), []
+    groups, parts = reshaped(build, x, batch, group, channels, *image), []
     for at in range(0, channels, step):
         count = min(step, channels - at)
-        piece = reshaped(build, sliced(build, apart, 2, at, at + count), batch, group * count, *image)
+        piece = reshaped(build, sliced(build, groups, 2, at, at + count), batch, group * count, *image)
         parts.append(build("Conv", piece, sliced(build, w, 1, at, at + count), **attrs))
     return _total(build, parts)
 
 
-def _alone(build: Builder, name: str) -> str:
-    """A scalar instead of a vector of one."""
+def _scalar(build: Builder, name: str) -> str:
+    """A value of one element as a scalar."""
     return reshaped(build, name) if name and build.shape(name) == (1,) else name
 
 
 def _conv_integer(build: Builder, call: Call) -> tuple[str, ...]:
     zero = _per_map(build, call.name(3), call.tensor(1).rank)
-    x = _centred(build, call.name(0), _alone(build, call.name(2)))
+    x = _centred(build, call.name(0), _scalar(build, call.name(2)))
     return (_convolved(build, call, x, _centred(build, call.name(1), zero)),)
 
 
 def _qlinear_conv(build: Builder, call: Call) -> tuple[str, ...]:
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (call.name(at) for at in range(8))
     rank = call.tensor(0).rank
-    left = _centred(build, x, _alone(build, x_zero))
+    left = _centred(build, x, _scalar(build, x_zero))
     total = _convolved(build, call, left, _centred(build, w, _per_map(build, w_zero, rank)))
     if call.has(8):
         total = build("Add", total, _per_map(build, call.name(8), rank - 1))
-    scales = (_alone(build, x_scale), _per_map(build, w_scale, rank - 1), _alone(build, y_scale))
-    return (_scaled(build, total, scales, _alone(build, y_zero)),)
+    scales = (_scalar(build, x_scale), _per_map(build, w_scale, rank - 1), _scalar(build, y_scale))
+    return (_scaled(build, total, scales, _scalar(build, y_zero)),)
 
 
 def _of_conv(weights: int) -> tuple[Rule, ...]:
-    """The rules of a Conv for an operator whose weights are another operand than the second."""
+    """The rules of a Conv for an operator of which operand number ``weights`` is W."""
 
     def as_conv(call: Call) -> Call:
         return replace(call, inputs=(call.tensor(0), call.tensor(weights)), values=(None, None))
@@ -232,14 +227,11 @@ _CONV_RULES = (
     window_fits(conv_window),
     kernel_is_small,
 )
-_ATTRIBUTES = (
-    AUTO_PAD,
-    DILATIONS,
-    Attribute("group", "int", 1, minimum=1),
-    Attribute("kernel_shape", "ints", minimum=1),
-    PADS,
-    STRIDES,
-)
+
+
+_ATTRIBUTES = (AUTO_PAD, DILATIONS, GROUP, KERNEL_SHAPE, PADS, STRIDES)
+
+
 composite(
     name="ConvInteger",
     since=10,
@@ -256,6 +248,8 @@ composite(
     rules=_of_conv(1),
     precise=True,
 )
+
+
 _SINGLE = Types("S", ("float32",))
 composite(
     name="QLinearConv",

@@ -1,4 +1,4 @@
-"""Sequences of known or computed length: ReverseSequence, TensorScatter."""
+"""Operators on sequences of known or computed length: ReverseSequence, TensorScatter."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from compiler.operators.record import Attribute, Call, Input, Output, rule
 from compiler.operators.types import ANY, INT64, axis_from_front, rank_within
 
 
-def _fronted(rank: int, *axes: int) -> list[int]:
-    """The order of axes in which these come first."""
+def _to_front(rank: int, *axes: int) -> list[int]:
+    """The permutation of axes that brings some to the front."""
     return [*axes, *(axis for axis in range(rank) if axis not in axes)]
 
 
-def _back(order: list[int]) -> list[int]:
-    """The order that undoes an order."""
+def _inverse(order: list[int]) -> list[int]:
+    """The inverse of a permutation."""
     return [int(at) for at in np.argsort(order)]
 
 
 def _reverse_sequence(build: Builder, call: Call) -> tuple[str, ...]:
-    order = _fronted(call.tensor(0).rank, call.integer("batch_axis"), call.integer("time_axis"))
+    order = _to_front(call.tensor(0).rank, call.integer("batch_axis"), call.integer("time_axis"))
     x = permuted(build, call.name(0), *order)
     batch, steps = build.shape(x)[:2]
     lengths, time = reshaped(build, call.name(1), batch, 1), build.constant(np.arange(steps)[None], "int64")
     mirrored = build("Sub", build("Sub", lengths, build.constant(np.array(1), "int64")), time)
     index = build("Where", build("Less", time, lengths), mirrored, time)
-    made = build("GatherND", x, reshaped(build, index, batch, steps, 1), batch_dims=1)
-    return (permuted(build, made, *_back(order)),)
+    picked = build("GatherND", x, reshaped(build, index, batch, steps, 1), batch_dims=1)
+    return (permuted(build, picked, *_inverse(order)),)
 
 
 @rule
@@ -53,7 +53,7 @@ def lengths_within_time(call: Call) -> str | None:
 composite(
     name="ReverseSequence",
     since=10,
-    summary="Every sequence of a batch turned round up to its length",
+    summary="Every sequence of a batch reversed up to its length",
     inputs=(Input("input", ANY), Input("sequence_lens", INT64)),
     outputs=(Output("Y", ANY),),
     expansion=_reverse_sequence,
@@ -65,22 +65,20 @@ composite(
 def _tensor_scatter(build: Builder, call: Call) -> tuple[str, ...]:
     """Rows of update at consecutive places of each batch, from write_indices on."""
     rank = call.tensor(0).rank
-    order = _fronted(rank, 0, axis_from_front(call.integer("axis"), rank))
+    order = _to_front(rank, 0, axis_from_front(call.integer("axis"), rank))
     cache, update = (permuted(build, call.name(at), *order) for at in (0, 1))
     batch, count = build.shape(update)[:2]
     steps = build.constant(np.arange(count)[None], "int64")
     places = broadcast(build, steps, (batch, count))
     if call.has(2):
-        places = build(
-            "Add", reshaped(build, build("Cast", call.name(2), to=CAST_NUMBERS["int64"]), batch, 1), steps
-        )
+        first = build("Cast", call.name(2), to=CAST_NUMBERS["int64"])
+        places = build("Add", reshaped(build, first, batch, 1), steps)
     if call.string("mode") == "circular":
         places = build("Mod", places, build.constant(np.array(build.shape(cache)[1]), "int64"))
-    images = broadcast(
-        build, build.constant(np.arange(batch).reshape(batch, 1, 1), "int64"), (batch, count, 1)
-    )
-    index = build("Concat", images, reshaped(build, places, batch, count, 1), axis=2)
-    return (permuted(build, build("ScatterND", cache, index, update), *_back(order)),)
+    batches = build.constant(np.arange(batch).reshape(batch, 1, 1), "int64")
+    batches = broadcast(build, batches, (batch, count, 1))
+    index = build("Concat", batches, reshaped(build, places, batch, count, 1), axis=2)
+    return (permuted(build, build("ScatterND", cache, index, update), *_inverse(order)),)
 
 
 @rule

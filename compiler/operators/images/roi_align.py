@@ -1,0 +1,116 @@
+"""RoiAlign: regions of images averaged in bins."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from compiler.graph import Shape
+from compiler.operators.elements.casting import CAST_NUMBERS
+from compiler.operators.expansion.builder import Builder
+from compiler.operators.expansion.composite import composite
+from compiler.operators.expansion.parts import permuted, reshaped, sliced
+from compiler.operators.record import Attribute, Call, Input, Output, Types, rule
+from compiler.operators.types import FLOAT, rank_within
+
+from .sampling import clamped, corners, edge_outside, images_are_addressable, total, within
+
+
+def _span(build: Builder, call: Call, first: int) -> tuple[str, str]:
+    """Start and extent [R, 1] of the regions along an axis; ``first`` is the column of the start."""
+    rois, half = call.name(1), call.string("coordinate_transformation_mode") == "half_pixel"
+    scale, shift = call.number("spatial_scale"), 0.5 if half else 0.0
+    ends = []
+    for column in (first, first + 2):
+        end = sliced(build, rois, 1, column, column + 1)
+        ends.append(build("Sub", build("Mul", end, build.like(end, scale)), build.like(end, shift)))
+    extent = build("Sub", ends[1], ends[0])
+    return ends[0], extent if half else build("Max", extent, build.like(extent, 1.0))
+
+
+def _ratio(call: Call) -> int:
+    """Samples per bin along each axis."""
+    return call.integer("sampling_ratio")
+
+
+def _samples(build: Builder, call: Call, first: int, count: int) -> str:
+    """Coordinates [R, count * sampling_ratio] along an axis, spread evenly over ``count`` bins."""
+    ratio = _ratio(call)
+    start, extent = _span(build, call, first)
+    even = (np.arange(count * ratio) + 0.5) / (count * ratio)
+    return build("Add", start, build("Mul", extent, build.constant(even[None], build.dtype(extent))))
+
+
+def _roi_align(build: Builder, call: Call) -> tuple[str, ...]:
+    x, (_, channels, height, width), regions = call.name(0), call.shape(0), call.shape(1)[0]
+    counts, ratio = (call.integer("output_height"), call.integer("output_width")), _ratio(call)
+    rows, columns = counts[0] * ratio, counts[1] * ratio
+    spread: Shape = (regions, rows, columns)
+    coordinates, weight = [], ""
+    for axis, size in enumerate((height, width)):
+        at = _samples(build, call, 1 - axis, counts[axis])
+        at = reshaped(build, at, *((regions, rows, 1) if axis == 0 else (regions, 1, columns)))
+        at = reshaped(build, build("Expand", at, build.ints(*spread)), math.prod(spread))
+        inside = within(build, at, -1.0, size)
+        weight = build("Mul", weight, inside) if weight else inside
+        coordinates.append(clamped(build, at, size))
+    image = reshaped(build, build("Cast", call.name(2), to=CAST_NUMBERS["int64"]), regions, 1)
+    first = build("Mul", image, build.constant(np.array(height * width), "int64"))
+    first = reshaped(build, build("Expand", first, build.ints(regions, rows * columns)), math.prod(spread))
+    parts = corners(build, x, first, coordinates, "linear", edge_outside)
+    largest = call.string("mode") == "max"
+    value = build("Max", *parts) if largest else total(build, parts)
+    value = build("Mul", value, reshaped(build, weight, -1, 1))
+    bins = reshaped(build, value, regions, counts[0], ratio, counts[1], ratio, channels)
+    pooled = build("ReduceMax" if largest else "ReduceMean", bins, axes=(2, 4), keepdims=0)
+    return (permuted(build, pooled, 0, 3, 1, 2),)
+
+
+@rule
+def regions_are_boxes(call: Call) -> str | None:
+    """rois must be [R, 4] and batch_indices [R]"""
+    rois, numbers = call.shape(1), call.shape(2)
+    fits = len(rois) == 2 and rois[1] == 4 and numbers == rois[:1]
+    return None if fits else f"rois {list(rois)}, batch_indices {list(numbers)}"
+
+
+@rule
+def samples_are_counted(call: Call) -> str | None:
+    """sampling_ratio must be above 0: with 0 the number of samples depends on the regions"""
+    ratio = call.integer("sampling_ratio")
+    return None if ratio > 0 else f"sampling_ratio {ratio}"
+
+
+composite(
+    name="RoiAlign",
+    since=16,
+    summary="Regions of images, each averaged in bins",
+    inputs=(
+        Input("X", FLOAT.named("T1")),
+        Input("rois", FLOAT.named("T1")),
+        Input("batch_indices", Types("T2", ("int64",))),
+    ),
+    outputs=(Output("Y", FLOAT.named("T1")),),
+    expansion=_roi_align,
+    attributes=(
+        Attribute(
+            "coordinate_transformation_mode",
+            "string",
+            "half_pixel",
+            allowed=("half_pixel", "output_half_pixel"),
+        ),
+        Attribute("mode", "string", "avg", allowed=("avg", "max")),
+        Attribute("output_height", "int", 1, minimum=1),
+        Attribute("output_width", "int", 1, minimum=1),
+        Attribute("sampling_ratio", "int", 0, minimum=0),
+        Attribute("spatial_scale", "float", 1.0),
+    ),
+    rules=(
+        rank_within("X", 4, 4, "[N, C, H, W]"),
+        images_are_addressable,
+        regions_are_boxes,
+        samples_are_counted,
+    ),
+    precise=True,
+)

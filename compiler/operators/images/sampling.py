@@ -1,0 +1,152 @@
+"""Images read at computed coordinates: what GridSample, RoiAlign and DeformConv have in common.
+
+Coordinates are in elements: 0 is the middle of the first element of an axis. An image is a table with a row
+of channels for each position; a sample is a weighted sum of rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from compiler.graph import Array
+from compiler.operators.elements.casting import CAST_NUMBERS
+from compiler.operators.expansion.builder import Builder
+from compiler.operators.expansion.parts import permuted, reshaped
+from compiler.operators.record import Call, rule
+from compiler.operators.types import EXACT_INTEGERS
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """An element along one axis that contributes to a sample."""
+
+    index: str  # a float
+    weight: str | None  # None: 1
+
+
+Boundary = Callable[[Builder, str, int], Neighbour]
+"""The element that is read for an index, given as a float, which may be outside an axis of some size."""
+
+
+def clamped(build: Builder, x: str, size: int) -> str:
+    """A coordinate, or the nearest one inside an axis."""
+    return build("Min", build("Max", x, build.like(x, 0)), build.like(x, size - 1))
+
+
+def within(build: Builder, x: str, low: float, high: float) -> str:
+    """1.0 where x is in low .. high, else 0.0."""
+    not_below = build("GreaterOrEqual", x, build.like(x, low))
+    both = build("And", not_below, build("LessOrEqual", x, build.like(x, high)))
+    return build("Cast", both, to=CAST_NUMBERS["float32"])
+
+
+def zero_outside(build: Builder, index: str, size: int) -> Neighbour:
+    """Elements outside are 0."""
+    return Neighbour(clamped(build, index, size), within(build, index, 0, size - 1))
+
+
+def edge_outside(build: Builder, index: str, size: int) -> Neighbour:
+    """Elements outside equal those at the edge."""
+    return Neighbour(clamped(build, index, size), None)
+
+
+def mirrored(build: Builder, x: str, low: float, high: float) -> str:
+    """x reflected at low and high until it is between them."""
+    span = high - low
+    if span <= 0:
+        return build("Mul", x, build.like(x, 0))
+    distance = build("Abs", build("Sub", x, build.like(x, low)))
+    left = build("Mod", distance, build.like(x, 2 * span), fmod=1)
+    return build("Add", build("Min", left, build("Sub", build.like(x, 2 * span), left)), build.like(x, low))
+
+
+def _polynomial(build: Builder, x: str, coefficients: Sequence[float]) -> str:
+    """A polynomial, the coefficient of the highest power first, by Horner's rule."""
+    value = build.like(x, coefficients[0])
+    for coefficient in coefficients[1:]:
+        value = build("Add", build("Mul", value, x), build.like(x, coefficient))
+    return value
+
+
+def _interpolated(build: Builder, x: str, mode: str) -> list[tuple[str, str | None]]:
+    """Index and weight of the elements along an axis that a coordinate is interpolated from."""
+    if mode == "nearest":
+        return [(build("Round", x), None)]
+    whole = build("Floor", x)
+    part = build("Sub", x, whole)
+    if mode == "linear":
+        return [
+            (whole, build("Sub", build.like(part, 1), part)),
+            (build("Add", whole, build.like(whole, 1)), part),
+        ]
+    a = -0.75  # Keys, Cubic Convolution Interpolation for Digital Image Processing, 1981
+    kernels = ((a, -2 * a, a, 0), (a + 2, -a - 3, 0, 1), (-a - 2, 2 * a + 3, -a, 0), (-a, a, 0, 0))
+    return [
+        (build("Add", whole, build.like(whole, at - 1)), _polynomial(build, part, kernel))
+        for at, kernel in enumerate(kernels)
+    ]
+
+
+def corners(
+    build: Builder, image: str, first: str, coordinates: Sequence[str], mode: str, boundary: Boundary
+) -> list[str]:
+    """Weighted rows [P, C] of the elements around P points; their sum is the sample.
+
+    ``image``: [N, C, *D], ``first``: the number [P] of the first row of each point's image, an int64,
+    ``coordinates``: one vector [P] of floats per axis of D.
+    """
+    batch, channels, *sizes = build.shape(image)
+    order = (0, *range(2, 2 + len(sizes)), 1)
+    table = reshaped(build, permuted(build, image, *order), batch * math.prod(sizes), channels)
+    axes = []
+    for x, size in zip(coordinates, sizes, strict=True):
+        neighbours = []
+        for index, weight in _interpolated(build, x, mode):
+            element = boundary(build, index, size)
+            factors = [factor for factor in (weight, element.weight) if factor is not None]
+            neighbours.append(Neighbour(element.index, _product(build, factors)))
+        axes.append(neighbours)
+    return [_corner(build, table, first, chosen, sizes) for chosen in itertools.product(*axes)]
+
+
+def _product(build: Builder, factors: Sequence[str]) -> str | None:
+    if not factors:
+        return None
+    product = factors[0]
+    for factor in factors[1:]:
+        product = build("Mul", product, factor)
+    return product
+
+
+def _corner(
+    build: Builder, table: str, first: str, elements: Sequence[Neighbour], sizes: Sequence[int]
+) -> str:
+    """The weighted rows of one combination of elements, one along each axis."""
+    row = elements[0].index
+    for element, size in zip(elements[1:], sizes[1:], strict=True):
+        row = build("Add", build("Mul", row, build.like(row, size)), element.index)
+    rows = build("Gather", table, build("Add", build("Cast", row, to=CAST_NUMBERS["int64"]), first), axis=0)
+    weight = _product(build, [element.weight for element in elements if element.weight is not None])
+    return rows if weight is None else build("Mul", rows, reshaped(build, weight, -1, 1))
+
+
+def total(build: Builder, parts: Sequence[str]) -> str:
+    """The sum of parts, of which there may be one."""
+    return parts[0] if len(parts) == 1 else build("Sum", *parts)
+
+
+def first_rows(build: Builder, images: int, rows: int, points: int) -> str:
+    """For each of ``points`` points in each image the number of the image's first row."""
+    numbers: Array = np.repeat(np.arange(images) * rows, points)
+    return build.constant(numbers, "int64")
+
+
+@rule
+def images_are_addressable(call: Call) -> str | None:
+    """The spatial axes of X must have 1 to 2**24 positions together"""
+    return None if 1 <= math.prod(call.shape(0)[2:]) <= EXACT_INTEGERS else f"X {list(call.shape(0))}"

@@ -1,0 +1,51 @@
+"""Strided views: operands of attention and rotary embedding as parts of wider values."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from compiler.graph import Array, Shape
+from compiler.operators.record import Call
+
+
+@dataclass(frozen=True)
+class Strided:
+    """Element i of a tensor of ``shape`` is element ``offset + sum(i * strides)`` of an operand."""
+
+    offset: int
+    shape: Shape
+    strides: tuple[int, ...]
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The value of an attribute that holds the view: offset, extents, strides."""
+        return (self.offset, *self.shape, *self.strides)
+
+    @property
+    def last(self) -> int:
+        """The largest element number it reaches."""
+        reach = zip(self.shape, self.strides, strict=True)
+        return self.offset + sum((size - 1) * step for size, step in reach)
+
+    def of(self, operand: Array) -> Array:
+        """The elements of an operand that it shows, read-only."""
+        flat = np.ascontiguousarray(operand).reshape(-1)
+        strides = [step * flat.itemsize for step in self.strides]
+        return np.lib.stride_tricks.as_strided(flat[self.offset :], self.shape, strides, writeable=False)
+
+
+def compact(shape: Shape) -> Strided:
+    """All elements in their order."""
+    return Strided(0, shape, tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape))))
+
+
+def view_of(call: Call, index: int, attribute: str) -> Strided:
+    """The view of operand ``index`` that an attribute holds; without the attribute the whole operand."""
+    numbers = call.integers(attribute)
+    if not numbers:
+        return compact(call.shape(index))
+    rank = len(numbers) // 2
+    return Strided(numbers[0], numbers[1 : rank + 1], numbers[rank + 1 :])

@@ -1,0 +1,74 @@
+"""Running sums and products along an axis."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from compiler.graph import FLOATS
+from compiler.operators.expansion.builder import Builder
+from compiler.operators.expansion.composite import Expansion, composite
+from compiler.operators.expansion.parts import sliced
+from compiler.operators.record import Attribute, Call, Input, Output, Types, rule
+from compiler.operators.types import INDEX, axis_from_front
+
+
+def _running(op: str, neutral: int) -> Expansion:
+    def expansion(build: Builder, call: Call) -> tuple[str, ...]:
+        """Doubling: after n steps every element is combined with the 2**n - 1 elements before it."""
+        x, rank = call.name(0), call.tensor(0).rank
+        axis = axis_from_front((call.value_ints(1) or (0,))[0], rank)
+        size, reverse = call.shape(0)[axis], bool(call.integer("reverse"))
+        if reverse:
+            x = _reversed(build, x, axis)
+        if call.integer("exclusive"):
+            x = _moved(build, x, axis, 1, neutral)
+        shift = 1
+        while shift < size:
+            x = build(op, x, _moved(build, x, axis, shift, neutral))
+            shift *= 2
+        return (_reversed(build, x, axis) if reverse else x,)
+
+    return expansion
+
+
+def _reversed(build: Builder, value: str, axis: int) -> str:
+    size = build.shape(value)[axis]
+    return sliced(build, value, axis, size - 1, -size - 1, -1)
+
+
+def _moved(build: Builder, value: str, axis: int, shift: int, fill: int) -> str:
+    """Every element ``shift`` positions on; the first positions hold ``fill``."""
+    shape = list(build.shape(value))
+    size, shape[axis] = shape[axis], shift
+    start = build.constant(np.full(shape, fill), build.dtype(value))
+    return build("Concat", start, sliced(build, value, axis, 0, size - shift), axis=axis)
+
+
+@rule
+def cumulated_axis_in_range(call: Call) -> str | None:
+    """axis must be one number in [-r, r-1], r being the rank of x"""
+    axes, rank = call.value_ints(1) or (), call.tensor(0).rank
+    return None if len(axes) == 1 and -rank <= axes[0] < rank else f"axis {list(axes)} with r = {rank}"
+
+
+_ADDED = Types("T", (*FLOATS, "int32", "int64"))
+
+
+def _register(name: str, since: int, summary: str, expansion: Expansion) -> None:
+    composite(
+        name=name,
+        since=since,
+        summary=summary,
+        inputs=(Input("x", _ADDED), Input("axis", INDEX.named("T2"), constant=True)),
+        outputs=(Output("y", _ADDED),),
+        expansion=expansion,
+        attributes=(
+            Attribute("exclusive", "int", 0, allowed=(0, 1)),
+            Attribute("reverse", "int", 0, allowed=(0, 1)),
+        ),
+        rules=(cumulated_axis_in_range,),
+    )
+
+
+_register("CumSum", 11, "Sum of the elements so far along an axis", _running("Add", 0))
+_register("CumProd", 26, "Product of the elements so far along an axis", _running("Mul", 1))
