@@ -95,7 +95,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One operator application. An empty input or output name is an optional one left away, as in ONNX."""
+    """One operator application. An empty name is an optional input or output that is omitted."""
 
     op: str
     name: str

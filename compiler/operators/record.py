@@ -1,4 +1,4 @@
-"""What an operator record is made of.
+"""The record of an operator, and the registry of all records.
 
 A record states everything the compiler knows about an operator of the ONNX specification: operands, element
 types, attributes, the rules a node must satisfy, the shape of the result and the reference computation.
@@ -14,11 +14,12 @@ from typing import Any
 from compiler.graph import Array, AttrValue, Graph, Node, Shape, Tensor
 
 Reference = Callable[..., tuple[Array, ...]]
+"""Computes the outputs of a call from its operands (:class:`Operator`)."""
 
 
 @dataclass(frozen=True)
 class Types:
-    """A type constraint. Operands that share a constraint (the same name in one record) share one dtype."""
+    """A type constraint. Operands of a record that share a constraint, by its name, have one dtype."""
 
     name: str
     allowed: tuple[str, ...]
@@ -30,49 +31,38 @@ class Types:
 
 @dataclass(frozen=True)
 class Input:
-    """An operand. ``constant``: its value must be known at compile time.
-
-    ``variadic``: the last operand, which may come any number of times, but at least once. ``since`` is the
-    first operator set that has the operand.
-    """
+    """An operand."""
 
     name: str
     types: Types
     optional: bool = False
-    variadic: bool = False
-    constant: bool = False
-    since: int = 1
+    variadic: bool = False  # the last operand, which may occur any number of times, but at least once
+    constant: bool = False  # its value must be known at compile time
+    since: int = 1  # the first operator set that has it
 
 
 @dataclass(frozen=True)
 class Output:
-    """A result; it has the dtype of the inputs that share its constraint, or the only one allowed.
-
-    ``variadic``: the last result, which may come any number of times.
-    """
+    """A result; it has the dtype of the inputs that share its constraint, or the only one allowed."""
 
     name: str
     types: Types
     optional: bool = False
-    variadic: bool = False
+    variadic: bool = False  # the last result, which may occur any number of times
 
 
 @dataclass(frozen=True)
 class Attribute:
-    """An attribute: ``kind`` is ``int``, ``float``, ``string``, ``ints``, ``floats`` or ``strings``.
-
-    ``allowed`` lists the values of an enumeration, ``minimum`` bounds an integer or every element of a list.
-    The operator sets ``since`` to ``until`` (inclusive) have it. Without default it may be absent.
-    """
+    """An attribute. One that is not required and has no default may be absent."""
 
     name: str
-    kind: str
+    kind: str  # int, float, string, ints, floats or strings
     default: AttrValue | None = None
     required: bool = False
-    allowed: tuple[int | str, ...] = ()
-    minimum: int | None = None
-    since: int = 1
-    until: int | None = None
+    allowed: tuple[int | str, ...] = ()  # the values of an enumeration
+    minimum: int | None = None  # of an integer, or of every element of a list
+    since: int = 1  # the first operator set that has it
+    until: int | None = None  # the last one; None: no operator set has removed it
 
     def known_to(self, opset: int) -> bool:
         return self.since <= opset and (self.until is None or opset <= self.until)
@@ -80,17 +70,16 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Call:
-    """One node with its operands resolved: what rules, shape functions, references and lowerings look at.
+    """One node with its operands resolved, for rules, shape functions, references, expansions and lowerings.
 
-    ``inputs`` and ``values`` have an entry per declared operand (None where it was left away; more with a
-    variadic operand); ``values`` holds the arrays of those that are constants. ``outputs`` are names.
+    ``inputs`` and ``values`` have an entry per declared operand, more if the last is variadic.
     """
 
     opset: int
     attrs: Mapping[str, AttrValue]
-    inputs: tuple[Tensor | None, ...]
-    values: tuple[Array | None, ...]
-    outputs: tuple[str, ...]
+    inputs: tuple[Tensor | None, ...]  # None: omitted
+    values: tuple[Array | None, ...]  # the data of operands that are constants, else None
+    outputs: tuple[str, ...]  # names; empty: not wanted
 
     def has(self, index: int) -> bool:
         return index < len(self.inputs) and self.inputs[index] is not None
@@ -98,7 +87,7 @@ class Call:
     def tensor(self, index: int) -> Tensor:
         tensor = self.inputs[index]
         if tensor is None:
-            raise ValueError(f"operand {index} was left away")
+            raise ValueError(f"operand {index} was omitted")
         return tensor
 
     def name(self, index: int) -> str:
@@ -109,7 +98,7 @@ class Call:
         return self.tensor(index).shape
 
     def value_ints(self, index: int) -> tuple[int, ...] | None:
-        """The elements of a constant integer operand; None if the operand was left away."""
+        """The elements of a constant integer operand; None if the operand was omitted."""
         value = self.values[index] if index < len(self.values) else None
         return None if value is None else tuple(int(element) for element in value.reshape(-1))
 
@@ -143,7 +132,7 @@ class Call:
         return None if value is None else tuple(float(element) for element in value)  # type: ignore[union-attr]
 
     def wants(self, output: int) -> bool:
-        """Whether an optional result is asked for."""
+        """Whether an optional result is wanted."""
         return output < len(self.outputs) and bool(self.outputs[output])
 
 
@@ -158,6 +147,14 @@ class Rule:
     check: Callable[[Call], str | None]
 
 
+Expansion = Callable[[Any, Call], "tuple[str, ...] | None"]
+"""Adds the nodes that replace a call to a builder (:class:`compiler.operators.expansion.builder.Builder`).
+
+The result names the values that replace the outputs, or is None for a call that the operator's own lowering
+computes.
+"""
+
+
 def rule(check: Callable[[Call], str | None]) -> Rule:
     """Make a rule of a function; its docstring is the text for users."""
     if not check.__doc__:
@@ -169,29 +166,25 @@ def rule(check: Callable[[Call], str | None]) -> Rule:
 class Operator:
     """The record of one operator.
 
-    ``since`` is the oldest operator set whose meaning the record has. ``shapes`` gives the shape of each
-    output of a call that satisfies the rules. ``reference(call, *arrays)`` computes the outputs; float
-    operands arrive and float results leave as binary64, integers and booleans in their own dtype, and an
-    operand left away is None. ``dtypes`` gives the dtypes of the outputs where the constraints do not.
+    ``reference(call, *arrays)`` computes the outputs: float operands arrive and float results leave as
+    binary64, integers and truth values in their own dtype, and an omitted operand is None.
 
-    ``expansion`` writes a call in terms of other operators (:mod:`compiler.operators.expansion`); it returns
-    None for a call that the operator's own lowering takes. ``internal``: only expansions use the operator.
-    ``precise``: the expansion is computed in FP32 whatever the compute type, because its intermediate results
-    leave the range or the precision of shorter formats.
+    A ``precise`` operator has an expansion whose intermediate results leave the range or the precision of
+    short formats: it is computed in FP32 whatever the compute type.
     """
 
     name: str
-    since: int
+    since: int  # the oldest operator set whose meaning the record has
     summary: str
     inputs: tuple[Input, ...]
     outputs: tuple[Output, ...]
-    shapes: Callable[[Call], tuple[Shape, ...]]
+    shapes: Callable[[Call], tuple[Shape, ...]]  # of the outputs of a call that satisfies the rules
     reference: Reference
     attributes: tuple[Attribute, ...] = ()
     rules: tuple[Rule, ...] = ()
-    dtypes: Callable[[Call], tuple[str, ...]] | None = None
-    expansion: Callable[[Any, Call], tuple[str, ...] | None] | None = None
-    internal: bool = False
+    dtypes: Callable[[Call], tuple[str, ...]] | None = None  # of the outputs, where constraints do not say
+    expansion: Expansion | None = None
+    internal: bool = False  # only expansions and rewrites use the operator
     precise: bool = False
 
     def inputs_at(self, opset: int) -> tuple[Input, ...]:

@@ -25,7 +25,7 @@ def same_shape(call: Call) -> tuple[Shape, ...]:
 
 @rule
 def only_first_output(call: Call) -> str | None:
-    """Only the first output is supported; leave the optional outputs away"""
+    """Only the first output is supported; omit the optional outputs"""
     extra = [name for name in call.outputs[1:] if name]
     return f"output '{extra[0]}'" if extra else None
 

@@ -47,7 +47,7 @@ class InputRecord(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NodeRecord(Struct, frozen=True, forbid_unknown_fields=True):
-    """One application of an ONNX operator; "" in inputs or outputs is an optional one left away."""
+    """One application of an ONNX operator; "" is an input or output that is omitted."""
 
     op: Name
     inputs: list[str]

@@ -1,94 +1,103 @@
-"""Control flow whose course is known: If as the branch it takes, Loop and Scan step by step."""
+"""Control flow that is known when a model is read: If as one of its branches, Loop and Scan step by step."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from onnx import GraphProto, NodeProto
 
 from .model import array_of, attribute, made, plain
-from .scope import Scope, Unsupported
-
-if TYPE_CHECKING:
-    from .calls import Walk
+from .partial import PartialGraph, Scope, Unsupported
 
 _MOST_STEPS = 1000
-"""Each step is code of its own."""
+"""Steps that are written out at most: the body is repeated for each."""
 
 
-def written_out(walk: Walk, node: NodeProto, opset: int, scope: Scope, depth: int) -> bool:
-    """Whether the node was control flow and its results are in the graph now.
+class Importer(Protocol):
+    """Adds the nodes of bodies to the graph (:class:`nodes.NodeImporter`)."""
 
-    ``scope`` is that of the names which the node's subgraphs read of the graph around them.
+    graph: PartialGraph
+
+    def add(self, proto: NodeProto, name: str, opset: int, scope: Scope, depth: int = 0) -> None: ...
+    def place(self, node: NodeProto, opset: int, scope: Scope, depth: int) -> None: ...
+
+
+def write_out(importer: Importer, node: NodeProto, opset: int, scope: Scope, depth: int) -> bool:
+    """Add the results of a node of control flow to the graph; False for any other node.
+
+    ``scope`` has the names that the node's subgraphs read of the graph around them.
     """
-    if node.op_type not in _WAYS:
+    if node.op_type not in _OPERATORS:
         return False
-    _WAYS[node.op_type](_Flow(walk, node, opset, scope, depth))
+    _OPERATORS[node.op_type](_ControlFlow(importer, node, opset, scope, depth))
     return True
 
 
-class _Flow:
+class _ControlFlow:
     """A node with subgraphs, and how often one of them was written out."""
 
-    def __init__(self, walk: Walk, node: NodeProto, opset: int, scope: Scope, depth: int) -> None:
-        self.walk, self.node, self.opset, self.scope, self.depth = walk, node, opset, scope, depth
+    def __init__(self, importer: Importer, node: NodeProto, opset: int, scope: Scope, depth: int) -> None:
+        self.importer, self.node, self.opset, self.scope, self.depth = importer, node, opset, scope, depth
+        self.graph = importer.graph
         self.times = 0
 
-    def graph(self, name: str) -> GraphProto:
+    def body(self, name: str) -> GraphProto:
+        """The subgraph that an attribute holds."""
         item = attribute(self.node, name)
         if item is None:
             raise Unsupported(f"has no {name}")
         return item.g
 
-    def results(self, graph: GraphProto, operands: Sequence[str]) -> list[str]:
+    def results(self, body: GraphProto, operands: Sequence[str]) -> list[str]:
         """Write a subgraph out on operands; the names of its results."""
-        if len(graph.input) != len(operands):
-            raise Unsupported(f"its body takes {len(graph.input)} values, {len(operands)} are given")
+        if len(body.input) != len(operands):
+            raise Unsupported(f"its body takes {len(body.input)} values, {len(operands)} are given")
         prefix = f"{self.node.name}/{self.times}/"
         self.times += 1
         inner = Scope(dict(self.scope.names), prefix)
-        inner.names |= {item.name: name for item, name in zip(graph.input, operands, strict=True)}
-        for item in graph.initializer:
+        inner.names |= {item.name: name for item, name in zip(body.input, operands, strict=True)}
+        for item in body.initializer:
             inner.names[item.name] = prefix + item.name
-            self.walk.define(prefix + item.name, array_of(item, self.walk.path, f"initializer '{item.name}'"))
-        for index, part in enumerate(graph.node):
+            value = array_of(item, self.graph.path, f"initializer '{item.name}'")
+            self.graph.define(prefix + item.name, value)
+        for index, part in enumerate(body.node):
             name = prefix + (part.name or f"{part.op_type}_{index}")
-            self.walk.node(part, name, self.opset, inner, self.depth + 1)
-        return [inner.inner(item.name) for item in graph.output]
+            self.importer.add(part, name, self.opset, inner, self.depth + 1)
+        return [inner.inner(item.name) for item in body.output]
 
     def place(self, op: str, inputs: Sequence[str], **attrs: int) -> str:
-        """The result of one more node."""
-        name = self.walk.fresh()
+        """Add a node; the name of its result."""
+        name = self.graph.fresh()
         node = made(op, inputs, [name], f"{self.node.name}/{name}", **attrs)
-        self.walk.place(node, self.opset, Scope(), self.depth)
+        self.importer.place(node, self.opset, Scope(), self.depth)
         return name
 
     def collected(self, slices: Sequence[str], axis: int) -> str:
         """Slices of the same shape along a new axis."""
         if not slices:
             raise Unsupported("no step is taken, so the shape of a result is not known")
-        at = self.walk.constant(np.array([axis], np.int64))
+        at = self.graph.constant(np.array([axis], np.int64))
         return self.place("Concat", [self.place("Unsqueeze", [name, at]) for name in slices], axis=axis)
 
     def finish(self, values: Sequence[str]) -> None:
-        """The node's results are those values."""
+        """Make values the node's results."""
         if len(values) < len(self.node.output):
             raise Unsupported(f"its body gives {len(values)} of {len(self.node.output)} results")
         for name, value in zip(self.node.output, values, strict=False):
             if name:
-                self.walk.same(name, value, self.node.name)
+                self.graph.alias(name, value, self.node.name)
 
 
-def _if(flow: _Flow) -> None:
+def _if(flow: _ControlFlow) -> None:
     condition = _known(flow, flow.node.input[0], "condition")
-    flow.finish(flow.results(flow.graph("then_branch" if bool(condition) else "else_branch"), []))
+    flow.finish(flow.results(flow.body("then_branch" if bool(condition) else "else_branch"), []))
 
 
-def _known(flow: _Flow, name: str, what: str) -> Any:
-    """The number that a value is; Unsupported when it is not known, or not one number."""
-    value = flow.walk.value(name)
+def _known(flow: _ControlFlow, name: str, what: str) -> Any:
+    """The number that a value has; Unsupported when it is not known, or not one number."""
+    value = flow.graph.value(name)
     if value is None:
         raise Unsupported(f"its {what} is not known when compiling")
     if value.size != 1:
@@ -96,28 +105,28 @@ def _known(flow: _Flow, name: str, what: str) -> Any:
     return value.reshape(-1)[0]
 
 
-def _loop(flow: _Flow) -> None:
-    body, walk = flow.graph("body"), flow.walk
+def _loop(flow: _ControlFlow) -> None:
+    body, graph = flow.body("body"), flow.graph
     limit, condition, *carried = flow.node.input
     most = int(_known(flow, limit, "number of steps")) if limit else _MOST_STEPS + 1
-    state = condition or walk.constant(np.array(True))
+    state = condition or graph.constant(np.array(True))
     _check_results(body, 1 + len(carried))
     collected: list[list[str]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
     for step in range(most):
         if not bool(_known(flow, state, "condition")):
             break
         _check_steps(step + 1)
-        state, *values = flow.results(body, [walk.constant(np.array(step)), state, *carried])
+        state, *values = flow.results(body, [graph.constant(np.array(step)), state, *carried])
         carried = values[: len(carried)]
         for parts, value in zip(collected, values[len(carried) :], strict=True):
             parts.append(value)
     flow.finish([*carried, *(flow.collected(parts, 0) for parts in collected)])
 
 
-def _scan(flow: _Flow) -> None:
+def _scan(flow: _ControlFlow) -> None:
     if flow.opset < 9:
         raise Unsupported(f"as opset {flow.opset} has it, with a batch")
-    body, node = flow.graph("body"), flow.node
+    body, node = flow.body("body"), flow.node
     scanned = plain(node, "num_scan_inputs", 0)
     assert isinstance(scanned, int)
     if not 0 < scanned <= len(node.input):
@@ -135,7 +144,7 @@ def _scan(flow: _Flow) -> None:
     _check_steps(count)
     collected: list[list[str]] = [[] for _ in range(outputs)]
     for step in range(count):
-        at = [flow.walk.constant(np.array(count - 1 - step if back else step)) for back in backward]
+        at = [flow.graph.constant(np.array(count - 1 - step if back else step)) for back in backward]
         given = zip(sources, at, axes, strict=True)
         slices = [flow.place("Gather", [name, place], axis=axis) for name, place, axis in given]
         values = flow.results(body, [*carried, *slices])
@@ -147,11 +156,11 @@ def _scan(flow: _Flow) -> None:
     flow.finish([*carried, *whole])
 
 
-def _scan_steps(flow: _Flow, sources: Sequence[str], axes: Sequence[int]) -> int:
-    """How long the scanned operands are."""
+def _scan_steps(flow: _ControlFlow, sources: Sequence[str], axes: Sequence[int]) -> int:
+    """The common length of the scanned operands."""
     steps = set()
     for name, axis in zip(sources, axes, strict=True):
-        shape = flow.walk.tensor(name).shape
+        shape = flow.graph.tensor(name).shape
         if not -len(shape) <= axis < len(shape):
             raise Unsupported(f"scan_input_axes: {axis} is no axis of '{name}' {list(shape)}")
         steps.add(shape[axis])
@@ -165,8 +174,8 @@ def _check_results(body: GraphProto, least: int) -> None:
         raise Unsupported(f"its body gives {len(body.output)} values; at least {least} are needed")
 
 
-def _each(flow: _Flow, name: str, count: int) -> tuple[int, ...]:
-    """An attribute with an entry for each scanned operand or result; zeros if it was left away."""
+def _each(flow: _ControlFlow, name: str, count: int) -> tuple[int, ...]:
+    """An attribute with an entry for each scanned operand or result; zeros if it was omitted."""
     values = plain(flow.node, name, (0,) * count)
     if not isinstance(values, tuple) or len(values) != count:
         raise Unsupported(f"{name} has other than {count} entries")
@@ -178,4 +187,4 @@ def _check_steps(count: int) -> None:
         raise Unsupported(f"{count} or more steps; at most {_MOST_STEPS} are written out")
 
 
-_WAYS = {"If": _if, "Loop": _loop, "Scan": _scan}
+_OPERATORS = {"If": _if, "Loop": _loop, "Scan": _scan}

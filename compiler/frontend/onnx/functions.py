@@ -13,7 +13,7 @@ from compiler.graph import DTYPES, NEWEST_OPSET, Tensor
 def body_of(node: NodeProto, inputs: Sequence[Tensor | None]) -> tuple[FunctionProto, int] | None:
     """The body of a node of the newest operator set, its attributes filled in, and the body's operator set.
 
-    ``inputs``: the operands, None for one left away. None for an operator that is not defined by others.
+    ``inputs``: the operands, None for an omitted one. None for an operator that is not defined by others.
     """
     if not defs.has(node.op_type, NEWEST_OPSET, ""):
         return None

@@ -1,7 +1,7 @@
-"""From an ONNX model to the typed graph: node by node, with shapes and constants known as far as the walk is.
+"""From an ONNX model to the typed graph, node by node; shapes and constants are known as far as that is.
 
-Each node is written as the newest operator set has it, computed at once when its operands are known, taken as
-it is when a record and a lowering exist, else written out by the function that ONNX defines it by.
+Each node is written as the newest operator set has it, computed at once when its operands are known, added as
+it is when a record and a lowering exist, else replaced by the function that ONNX defines it by.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from compiler.evaluation.folding import needed, only
 from compiler.evaluation.infer import build_graph, ordered_nodes
 from compiler.graph import DTYPES, NEWEST_OPSET, Array, Description, Graph, GraphError, Node, Tensor
 
-from .calls import Walk
 from .model import ONNX_DOMAINS, array_of, dtype_name, input_of, opset_of, read_model
-from .scope import Scope
+from .nodes import NodeImporter
+from .partial import PartialGraph, Scope
 
 
 def load_onnx(path: Path | str) -> Graph:
@@ -35,12 +35,14 @@ def describe(path: Path) -> Description:
     inputs = tuple(input_of(info, path) for info in infos)
     outputs = tuple(info.name for info in graph.output)
     protos, reads = _reachable(path, graph, inputs, initializers, outputs)
-    walk = Walk(path, inputs, _arrays(path, initializers, reads))
-    scope = Scope({t.name: walk.constant(np.zeros(t.shape, DTYPES[t.dtype])) for t in inputs if not t.size})
+    partial = PartialGraph(path, inputs, _arrays(path, initializers, reads))
+    empty = (tensor for tensor in inputs if not tensor.size)
+    scope = Scope({t.name: partial.constant(np.zeros(t.shape, DTYPES[t.dtype])) for t in empty})
+    importer = NodeImporter(partial)
     for name, proto in protos:
-        walk.node(proto, name, opset, scope)
-    _check_outputs(path, graph, walk, scope)
-    return _description(path, graph.name, walk, scope, inputs, outputs)
+        importer.add(proto, name, opset, scope)
+    _check_outputs(graph, partial, scope)
+    return _description(graph.name, partial, scope, inputs, outputs)
 
 
 def _reachable(
@@ -67,13 +69,13 @@ def _reachable(
 
 
 def _outline(name: str, proto: NodeProto) -> Node:
-    """What a node reads, with what its subgraphs read of the graph around them, and what it makes."""
+    """The names that a node and its subgraphs read, and those that it defines, as a node of the graph."""
     op = proto.op_type if proto.domain in ONNX_DOMAINS else f"{proto.domain}.{proto.op_type}"
     return Node(op, name, (*proto.input, *captured(proto)), tuple(proto.output), {})
 
 
 def captured(proto: NodeProto) -> list[str]:
-    """The names of outside that the subgraphs of a node read."""
+    """The names of the graph around a node that its subgraphs read."""
     found: list[str] = []
     for item in proto.attribute:
         for graph in (item.g, *item.graphs):
@@ -86,7 +88,7 @@ def captured(proto: NodeProto) -> list[str]:
 
 
 def node_names(nodes: Iterable[NodeProto]) -> list[str]:
-    """A name of its own for each node: the given one, else operator and position."""
+    """A unique name for each node: the given one, else operator and position."""
     names: list[str] = []
     taken = {node.name for node in nodes if node.name}
     used: set[str] = set()
@@ -105,21 +107,21 @@ def _arrays(path: Path, initializers: Mapping[str, TensorProto], reads: set[str]
 
 
 def _description(
-    path: Path, name: str, walk: Walk, scope: Scope, inputs: tuple[Tensor, ...], outputs: tuple[str, ...]
+    name: str, graph: PartialGraph, scope: Scope, inputs: tuple[Tensor, ...], outputs: tuple[str, ...]
 ) -> Description:
-    nodes, reads = needed(walk.nodes, (scope.inner(name) for name in outputs))
-    constants = only(walk.constants, reads)
-    for made in outputs:
-        inner = scope.inner(made)
-        if inner != made:  # written out of a function, or a constant under another name
-            if inner in walk.constants:
-                constants[made] = walk.constants[inner]
+    nodes, reads = needed(graph.nodes, (scope.inner(name) for name in outputs))
+    constants = only(graph.constants, reads)
+    for output in outputs:
+        inner = scope.inner(output)
+        if inner != output:  # written out of a function, or a constant under another name
+            if inner in graph.constants:
+                constants[output] = graph.constants[inner]
             else:
-                nodes.append(Node("Identity", f"output {made}", (inner,), (made,), {}))
-    _check_types(path, walk, reads)
+                nodes.append(Node("Identity", f"output {output}", (inner,), (output,), {}))
+    _check_types(graph, reads)
     return Description(
-        source=str(path),
-        name=name or path.stem,
+        source=str(graph.path),
+        name=name or graph.path.stem,
         opset=NEWEST_OPSET,
         inputs=inputs,
         outputs=outputs,
@@ -128,19 +130,22 @@ def _description(
     )
 
 
-def _check_outputs(path: Path, graph: GraphProto, walk: Walk, scope: Scope) -> None:
-    """What the model says of its outputs. Shapes may differ, as in onnxruntime: many files have old ones."""
-    for info in graph.output:
+def _check_outputs(model: GraphProto, graph: PartialGraph, scope: Scope) -> None:
+    """Stop at an output of another type than declared.
+
+    Shapes may differ, as in onnxruntime: many files declare shapes that were right for an older version.
+    """
+    for info in model.output:
         declared = info.type.tensor_type.elem_type
-        found = walk.tensors[scope.inner(info.name)].dtype
+        found = graph.tensors[scope.inner(info.name)].dtype
         if declared and dtype_name(declared) != found:
-            head = f"{path}: output '{info.name}' is declared as {dtype_name(declared)}"
+            head = f"{graph.path}: output '{info.name}' is declared as {dtype_name(declared)}"
             raise GraphError([f"{head}; the nodes give {found}"])
 
 
-def _check_types(path: Path, walk: Walk, names: set[str]) -> None:
-    """What is left when nothing more can be folded must have types that a graph may have."""
+def _check_types(graph: PartialGraph, names: set[str]) -> None:
+    """Stop at a value of a type that no graph may have; constants of any type may have been folded before."""
     for name in sorted(names):
-        dtype = walk.tensors[name].dtype
+        dtype = graph.tensors[name].dtype
         if dtype not in DTYPES:
-            raise GraphError([f"{path}: tensor '{name}' is {dtype}; supported are {', '.join(DTYPES)}"])
+            raise GraphError([f"{graph.path}: tensor '{name}' is {dtype}; supported are {', '.join(DTYPES)}"])

@@ -8,32 +8,17 @@ know, copies all weights, and is wrong for the slope of PRelu 6.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 from onnx import NodeProto, helper
 
-from compiler.graph import DTYPES, Array, Tensor
+from compiler.graph import DTYPES, Array
 
 from .model import attribute, attributes_of, made, plain
+from .partial import PartialGraph
 
+Adapter = Callable[[NodeProto, int, PartialGraph], list[NodeProto]]
 
-class Known(Protocol):
-    """What an adapter may ask about the graph so far, by the names the node uses."""
-
-    def tensor(self, name: str) -> Tensor: ...
-    def value(self, name: str) -> Array | None: ...
-    def constant(self, value: Array) -> str:
-        """The name of a new constant."""
-
-    def fresh(self) -> str:
-        """A name for a new value."""
-
-
-Adapter = Callable[[NodeProto, int, Known], list[NodeProto]]
-
-#: Attributes that became operands: operator -> first set with the operands, and (attribute, operand, dtype).
-#: The dtype "" is that of operand 0.
 _OPERANDS: dict[str, tuple[int, tuple[tuple[str, int, str], ...]]] = {
     "Squeeze": (13, (("axes", 1, "int64"),)),
     "Unsqueeze": (13, (("axes", 1, "int64"),)),
@@ -49,18 +34,22 @@ _OPERANDS: dict[str, tuple[int, tuple[tuple[str, int, str], ...]]] = {
         for name in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
     },
 }
+"""Attributes that became operands, by operator: the first set with the operands; attribute, operand, dtype.
 
-#: Attributes that said something about training or memory, and are gone.
+The dtype "" is that of operand 0.
+"""
+
 _GONE = {"BatchNormalization": (14, ("consumed_inputs", "is_test", "spatial")), "Gemm": (7, ("broadcast",))}
+"""Attributes about training or memory, by operator: the first set without them, and their names."""
 
 _BROADCASTING = ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less", "PRelu")
 
 
-def adapted(node: NodeProto, opset: int, known: Known) -> list[NodeProto]:
+def adapted(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
     """The nodes that mean in the newest operator set what ``node`` means in ``opset``; often itself."""
-    node = _moved_attributes(node, opset, known)
+    node = _moved_attributes(node, opset, graph)
     adapter = _ADAPTERS.get(node.op_type)
-    return [node] if adapter is None else adapter(node, opset, known)
+    return [node] if adapter is None else adapter(node, opset, graph)
 
 
 def _without(node: NodeProto, *names: str) -> NodeProto:
@@ -79,16 +68,16 @@ def _with_inputs(node: NodeProto, inputs: list[str]) -> NodeProto:
     return copy
 
 
-def _moved_attributes(node: NodeProto, opset: int, known: Known) -> NodeProto:
+def _moved_attributes(node: NodeProto, opset: int, graph: PartialGraph) -> NodeProto:
     until, moved = _OPERANDS.get(node.op_type, (0, ()))
     if opset >= until:
         return node
     inputs, attrs = list(node.input), attributes_of(node)
     for name, position, dtype in moved:
         if name in attrs:
-            kind = DTYPES[dtype or known.tensor(node.input[0]).dtype]
+            kind = DTYPES[dtype or graph.tensor(node.input[0]).dtype]
             inputs += [""] * (position + 1 - len(inputs))
-            inputs[position] = known.constant(_operand(node, attrs[name], kind))
+            inputs[position] = graph.constant(_operand(node, attrs[name], kind))
     return _without(_with_inputs(node, inputs), *(name for name, _, _ in moved))
 
 
@@ -97,31 +86,31 @@ def _operand(node: NodeProto, value: object, kind: np.dtype[np.generic]) -> Arra
     return array.reshape(-1) if node.op_type == "TopK" else array
 
 
-def _gone(node: NodeProto, opset: int, known: Known) -> list[NodeProto]:
+def _gone(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
     until, names = _GONE[node.op_type]
     return [_without(node, *names) if opset < until else node]
 
 
-def _batch_normalization(node: NodeProto, opset: int, known: Known) -> list[NodeProto]:
-    """Before 14 the outputs behind the first were the statistics of training."""
+def _batch_normalization(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
+    """Before 14 the outputs after the first were the statistics of training."""
     if opset >= 14 or plain(node, "spatial", 1) == 0:
         return [node]
-    copy = _gone(node, opset, known)[0]
+    copy = _gone(node, opset, graph)[0]
     del copy.output[1:]
     return [copy]
 
 
-def _flattened(node: NodeProto, opset: int, known: Known) -> list[NodeProto]:
-    """Softmax and its like before 13: along all axes from ``axis`` (default 1) on at once."""
+def _flattened(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
+    """Before 13 Softmax, LogSoftmax and Hardmax were over all axes from ``axis`` (default 1) on together."""
     if opset >= 13:
         return [node]
-    shape, axis = known.tensor(node.input[0]).shape, plain(node, "axis", 1)
+    shape, axis = graph.tensor(node.input[0]).shape, plain(node, "axis", 1)
     assert isinstance(axis, int)
     axis = axis + len(shape) if axis < 0 else axis
     if axis == len(shape) - 1:
         return [made(node.op_type, node.input, node.output, node.name, axis=-1)]
-    flat, result = known.fresh(), known.fresh()
-    back = known.constant(np.array(shape, np.int64))
+    flat, result = graph.fresh(), graph.fresh()
+    back = graph.constant(np.array(shape, np.int64))
     return [
         made("Flatten", node.input, [flat], f"{node.name}/flatten", axis=axis),
         made(node.op_type, [flat], [result], node.name, axis=-1),
@@ -129,27 +118,27 @@ def _flattened(node: NodeProto, opset: int, known: Known) -> list[NodeProto]:
     ]
 
 
-def _broadcasting(node: NodeProto, opset: int, known: Known) -> list[NodeProto]:
-    """Before 7 the second operand stretched only on demand, its first axis at ``axis``; PRelu's at axis 1."""
+def _broadcasting(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
+    """Before 7 the second operand broadcast on demand only, its first axis at ``axis``; PRelu's at axis 1."""
     if opset >= 7:
         return [node]
-    whole, part = known.tensor(node.input[0]), known.tensor(node.input[1])
+    whole, part = graph.tensor(node.input[0]), graph.tensor(node.input[1])
     at = plain(node, "axis", 1 if node.op_type == "PRelu" else whole.rank - part.rank)
     assert isinstance(at, int)
     at = at + whole.rank if at < 0 else at
-    behind = whole.rank - at - part.rank
+    missing = whole.rank - at - part.rank
     node = _without(node, "broadcast", "axis", "consumed_inputs")
-    if behind <= 0 or part.size == 1:
+    if missing <= 0 or part.size == 1:
         return [node]
-    shape = known.constant(np.array((*part.shape, *(1,) * behind), np.int64))
-    stretched = known.fresh()
+    shape = graph.constant(np.array((*part.shape, *(1,) * missing), np.int64))
+    reshaped = graph.fresh()
     return [
-        made("Reshape", [node.input[1], shape], [stretched], f"{node.name}/reshape"),
-        _with_inputs(node, [node.input[0], stretched]),
+        made("Reshape", [node.input[1], shape], [reshaped], f"{node.name}/reshape"),
+        _with_inputs(node, [node.input[0], reshaped]),
     ]
 
 
-def _split(node: NodeProto, opset: int, known: Known) -> list[NodeProto]:
+def _split(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
     """Before 18 equal parts need no number of outputs."""
     if opset >= 18 or (len(node.input) > 1 and node.input[1]):
         return [node]
@@ -158,35 +147,35 @@ def _split(node: NodeProto, opset: int, known: Known) -> list[NodeProto]:
     return [copy]
 
 
-def _dropout(node: NodeProto, opset: int, known: Known) -> list[NodeProto]:
-    """The identity unless it is told to train; the mask (of the data's type before 10) keeps everything."""
-    training = known.value(node.input[2]) if len(node.input) > 2 and node.input[2] else np.bool_(False)
+def _dropout(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
+    """The identity unless in training; the mask (of the data's type before 10) keeps everything."""
+    training = graph.value(node.input[2]) if len(node.input) > 2 and node.input[2] else np.bool_(False)
     if training is None or bool(np.any(training)):
         return [node]
     nodes = [made("Identity", node.input[:1], node.output[:1], node.name)]
     if len(node.output) > 1 and node.output[1]:
-        data = known.tensor(node.input[0])
+        data = graph.tensor(node.input[0])
         mask = np.ones(data.shape, bool if opset >= 10 else DTYPES[data.dtype])
-        nodes.append(made("Identity", [known.constant(mask)], node.output[1:2], f"{node.name}/mask"))
+        nodes.append(made("Identity", [graph.constant(mask)], node.output[1:2], f"{node.name}/mask"))
     return nodes
 
 
-def _upsample(node: NodeProto, opset: int, known: Known) -> list[NodeProto]:
+def _upsample(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
     """Deprecated since 10, where Resize takes its place."""
     mode = str(plain(node, "mode", "nearest")).replace("bilinear", "linear")
     return [_resize_10(node, node.input[1], mode)]
 
 
-def _resize(node: NodeProto, opset: int, known: Known) -> list[NodeProto]:
-    """Resize 10 had scales alone and no choice of coordinates; since 11 an empty operand is one left away."""
+def _resize(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
+    """Resize 10 had scales alone and no choice of coordinates; since 11 an empty operand is omitted."""
     if opset < 11:
         return [_resize_10(node, node.input[1], str(plain(node, "mode", "nearest")))]
-    given = [name if name and not _is_empty(known, name) else "" for name in node.input]
+    given = [name if name and not _is_empty(graph, name) else "" for name in node.input]
     return [_with_inputs(node, given)]
 
 
-def _is_empty(known: Known, name: str) -> bool:
-    value = known.value(name)
+def _is_empty(graph: PartialGraph, name: str) -> bool:
+    value = graph.value(name)
     return value is not None and value.size == 0
 
 
@@ -202,19 +191,19 @@ def _resize_10(node: NodeProto, scales: str, mode: str) -> NodeProto:
     )
 
 
-def _group_normalization(node: NodeProto, opset: int, known: Known) -> list[NodeProto]:
+def _group_normalization(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
     """Before 21 scale and bias had one element per group, now per channel."""
     groups = plain(node, "num_groups", 1)
-    channels = known.tensor(node.input[0]).shape[1]
+    channels = graph.tensor(node.input[0]).shape[1]
     if opset >= 21 or not isinstance(groups, int) or groups < 1 or channels % groups:
         return [node]
     column, wide, flat = (
-        known.constant(np.array(shape, np.int64))
+        graph.constant(np.array(shape, np.int64))
         for shape in ((groups, 1), (groups, channels // groups), (channels,))
     )
     nodes, inputs = [], [node.input[0]]
     for number, name in enumerate(node.input[1:]):
-        a, b, c = known.fresh(), known.fresh(), known.fresh()
+        a, b, c = graph.fresh(), graph.fresh(), graph.fresh()
         prefix = f"{node.name}/{('scale', 'bias')[number]}"
         nodes += [
             made("Reshape", [name, column], [a], f"{prefix}/column"),
@@ -225,7 +214,7 @@ def _group_normalization(node: NodeProto, opset: int, known: Known) -> list[Node
     return [*nodes, _with_inputs(node, inputs)]
 
 
-def _grid_sample(node: NodeProto, opset: int, known: Known) -> list[NodeProto]:
+def _grid_sample(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
     """Since 20 the modes are called linear and cubic."""
     mode = attribute(node, "mode")
     if opset >= 20 or mode is None:
@@ -236,8 +225,8 @@ def _grid_sample(node: NodeProto, opset: int, known: Known) -> list[NodeProto]:
     return [copy]
 
 
-def _roi_align(node: NodeProto, opset: int, known: Known) -> list[NodeProto]:
-    """Before 16 the middle of an element was at a whole number."""
+def _roi_align(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
+    """Before 16 the middles of elements were at whole numbers."""
     if opset >= 16:
         return [node]
     copy = _without(node)
@@ -245,21 +234,21 @@ def _roi_align(node: NodeProto, opset: int, known: Known) -> list[NodeProto]:
     return [copy]
 
 
-def _concat(node: NodeProto, opset: int, known: Known) -> list[NodeProto]:
+def _concat(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
     """Operands without elements add nothing."""
-    full = [name for name in node.input if known.tensor(name).size]
+    full = [name for name in node.input if graph.tensor(name).size]
     return [_with_inputs(node, full)] if full else [node]
 
 
-def _cast_like(node: NodeProto, opset: int, known: Known) -> list[NodeProto]:
-    """A Cast, as the type of the second operand is known whatever its value."""
-    to = helper.np_dtype_to_tensor_dtype(np.dtype(DTYPES[known.tensor(node.input[1]).dtype]))
+def _cast_like(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
+    """A Cast: only the type of the second operand counts."""
+    to = helper.np_dtype_to_tensor_dtype(np.dtype(DTYPES[graph.tensor(node.input[1]).dtype]))
     more = {name: value for name, value in attributes_of(node).items() if name in ("saturate", "round_mode")}
     return [made("Cast", node.input[:1], node.output, node.name, to=to, **more)]
 
 
-def _scatter(node: NodeProto, opset: int, known: Known) -> list[NodeProto]:
-    """Renamed in 11."""
+def _scatter(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
+    """Scatter is called ScatterElements since 11."""
     copy = _without(node)
     copy.op_type = "ScatterElements"
     return [copy]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from compiler.graph import Array
-from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register
+from compiler.operators.record import Attribute, Call, Expansion, Input, Operator, Output, Types, register
 from compiler.operators.types import FLOAT, NUMERIC, broadcast_result, operands_broadcast, same_shape
 
 Function = Callable[[Call, Array], Array]
@@ -30,7 +29,7 @@ def unary(
     attributes: tuple[Attribute, ...] = (),
     types: Types = FLOAT,
     result: Types | None = None,
-    expansion: Callable[[Any, Call], tuple[str, ...] | None] | None = None,
+    expansion: Expansion | None = None,
 ) -> None:
     """Register an operator of one operand; ``result``: the types of the output, where they are others."""
 

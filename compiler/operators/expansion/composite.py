@@ -11,6 +11,7 @@ from compiler.operators.record import (
     OPERATORS,
     Attribute,
     Call,
+    Expansion,
     Input,
     Operator,
     Output,
@@ -21,8 +22,6 @@ from compiler.operators.record import (
 )
 
 from .builder import Builder, widened
-
-Expansion = Callable[[Builder, Call], tuple[str, ...] | None]
 
 
 def composite(

@@ -11,9 +11,9 @@ import numpy as np
 
 from compiler.graph import FLOATS
 from compiler.operators.expansion.builder import Builder
-from compiler.operators.expansion.composite import Expansion, composite
+from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import permuted, reshaped, sliced
-from compiler.operators.record import Attribute, Call, Input, Output, Types
+from compiler.operators.record import Attribute, Call, Expansion, Input, Output, Types
 
 from .recurrence import RecurrentLayer
 from .rules import (

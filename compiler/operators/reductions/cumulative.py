@@ -6,9 +6,9 @@ import numpy as np
 
 from compiler.graph import FLOATS
 from compiler.operators.expansion.builder import Builder
-from compiler.operators.expansion.composite import Expansion, composite
+from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import sliced
-from compiler.operators.record import Attribute, Call, Input, Output, Types, rule
+from compiler.operators.record import Attribute, Call, Expansion, Input, Output, Types, rule
 from compiler.operators.types import INDEX, axis_from_front
 
 

@@ -9,9 +9,8 @@ import numpy as np
 
 from compiler.graph import FLOATS
 from compiler.operators.expansion.builder import Builder
-from compiler.operators.expansion.composite import Expansion
 from compiler.operators.expansion.parts import folded, permuted, reshaped
-from compiler.operators.record import Call
+from compiler.operators.record import Call, Expansion
 
 from .axes import reduced_axes, reduced_shapes
 

@@ -9,9 +9,19 @@ import numpy as np
 from compiler.graph import Array, Shape
 from compiler.operators.elements.casting import CAST_NUMBERS
 from compiler.operators.expansion.builder import Builder
-from compiler.operators.expansion.composite import Expansion, composite
+from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import reshaped
-from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
+from compiler.operators.record import (
+    Attribute,
+    Call,
+    Expansion,
+    Input,
+    Operator,
+    Output,
+    Types,
+    register,
+    rule,
+)
 from compiler.operators.types import ANY, FLOAT, INT64, NUMERIC, axis_in_range, axis_of
 
 

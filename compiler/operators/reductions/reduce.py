@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.graph import FLOATS, Array
-from compiler.operators.expansion.composite import Expansion, composite
+from compiler.operators.expansion.composite import composite
 from compiler.operators.record import (
     Attribute,
     Call,
+    Expansion,
     Input,
     Operator,
     Output,

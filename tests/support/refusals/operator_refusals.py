@@ -229,7 +229,7 @@ MORE_REFUSALS = [
         "BatchNormalization",
         [(2, 3), (3,), (3,), (3,), (3,)],
         {},
-        "Only the first output is supported; leave the optional outputs away; found output 'z'",
+        "Only the first output is supported; omit the optional outputs; found output 'z'",
         outputs=("y", "z"),
     ),
     Refusal(

@@ -1,0 +1,93 @@
+"""Results that are known when a model is read: of constants, of shapes, of nodes on constants."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from onnx import NodeProto, defs
+
+from compiler.evaluation.folding import CannotFold, evaluated, is_determined
+from compiler.evaluation.infer import infer_node
+from compiler.graph import MOST_BYTES, NEWEST_OPSET, Array, GraphError, Node
+from compiler.operators.expansion.builder import computed
+from compiler.operators.record import resolve
+
+from .model import array_of, attribute, attributes_of, plain
+from .partial import PartialGraph, Unsupported
+
+_BY_RECORD = ("GatherElements",)
+"""Operators that their own records compute: ONNX's evaluator takes 32 indices at most."""
+
+
+def known_results(graph: PartialGraph, node: NodeProto) -> list[Array] | None:
+    """The results of a node of the newest operator set; None when they depend on inputs of the graph."""
+    op, shapes = node.op_type, [graph.tensors[name].shape for name in node.input if name]
+    if op == "Shape":
+        start, end = plain(node, "start", 0), plain(node, "end", len(shapes[0]))
+        assert isinstance(start, int) and isinstance(end, int)
+        return [np.array(shapes[0][start:end], np.int64)]
+    if op == "Size":
+        return [np.array(np.prod(shapes[0], dtype=np.int64))]
+    if op == "Constant":
+        return [_constant(graph, node)]
+    operands = [graph.constants.get(name) if name else None for name in node.input]
+    given = zip(node.input, operands, strict=True)
+    if not is_determined(op) or any(name and array is None for name, array in given):
+        return None
+    if op == "ConstantOfShape":
+        return [_filled(graph, node, operands[0])]
+    if op == "Identity" and operands[0] is not None:  # importing ONNX's evaluator takes long
+        return [operands[0]]
+    if op in _BY_RECORD:
+        return _by_record(graph, node)
+    if not defs.has(op, NEWEST_OPSET, "") or not operands:
+        return None
+    try:
+        return evaluated(node, operands)
+    except CannotFold as error:
+        raise Unsupported(f"on constants: {error}") from None
+
+
+def _by_record(graph: PartialGraph, node: NodeProto) -> list[Array] | None:
+    """The results on constants by the record of the operator; None if a rule of it is violated.
+
+    The node is then imported as it is, which reports the violation.
+    """
+    raw = Node(node.op_type, node.name, tuple(node.input), tuple(node.output), attributes_of(node))
+    tensors = {name: graph.tensors[name] for name in node.input}
+    try:
+        finished = infer_node(graph.description, raw, tensors)
+    except GraphError:
+        return None
+    call = resolve(finished, NEWEST_OPSET, tensors, graph.constants, len(node.input))
+    return list(computed(finished, call, graph.constants).values())
+
+
+def _constant(graph: PartialGraph, node: NodeProto) -> Array:
+    """The value of a Constant."""
+    tensor = attribute(node, "value")
+    if tensor is not None:
+        return array_of(tensor.t, graph.path, f"constant '{node.output[0]}'")
+    for name, dtype in (
+        ("value_float", np.float32),
+        ("value_int", np.int64),
+        ("value_floats", np.float32),
+        ("value_ints", np.int64),
+    ):
+        if attribute(node, name) is not None:
+            return np.asarray(plain(node, name, 0), dtype)
+    raise Unsupported("holds no tensor of numbers")
+
+
+def _filled(graph: PartialGraph, node: NodeProto, shape: Array | None) -> Array:
+    """The result of a ConstantOfShape."""
+    if shape is None or np.any(shape < 0):
+        raise Unsupported("needs a shape of no negative sizes")
+    item = attribute(node, "value")
+    value = np.zeros(1, np.float32) if item is None else array_of(item.t, graph.path, "value")
+    sizes = tuple(int(size) for size in shape)
+    if value.size != 1 or math.prod(sizes) * value.itemsize > MOST_BYTES:
+        found = f"{value.size} value, shape {list(sizes)}"
+        raise Unsupported(f"fills at most {MOST_BYTES} bytes with one value; found {found}")
+    return np.full(sizes, value.reshape(-1)[0], value.dtype)

@@ -1,0 +1,225 @@
+"""The import of one node of an ONNX model: as a constant, a node of the graph, or the nodes of a function."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, checker, defs, helper
+
+from compiler.evaluation.infer import infer_node
+from compiler.graph import NEWEST_OPSET, GraphError, Node, Tensor
+from compiler.lowering import LOWERINGS
+from compiler.operators import OPERATORS
+from compiler.operators.record import Call, resolve
+
+from .control import write_out
+from .functions import body_of
+from .known import known_results
+from .model import OLDEST_OPSET, ONNX_DOMAINS, attributes_of, first_line, other_attributes
+from .partial import PartialGraph, Scope, Unsupported
+from .versions import adapted
+
+_DEEPEST = 20
+"""Functions within functions are written out to this depth; ONNX's own nest three deep."""
+
+
+class NodeImporter:
+    """Adds the nodes of a model to a graph, one after another."""
+
+    def __init__(self, graph: PartialGraph) -> None:
+        self.graph = graph
+
+    def add(self, proto: NodeProto, name: str, opset: int, scope: Scope, depth: int = 0) -> None:
+        """Add a node of ``opset`` with names of ``scope``; GraphError when it is not supported or wrong."""
+        op = proto.op_type if proto.domain in ONNX_DOMAINS else f"{proto.domain}.{proto.op_type}"
+        try:
+            _stop_if_wrong(self.graph.path, proto, name, opset)
+            self._add(proto, name, opset, scope, depth)
+        except Unsupported as error:
+            reason = f": {error}" if str(error) else ""
+            raise GraphError([f"unsupported operator {op} (node '{name}'){reason}"]) from None
+
+    def _add(self, proto: NodeProto, name: str, opset: int, scope: Scope, depth: int) -> None:
+        if proto.domain not in ONNX_DOMAINS:
+            raise Unsupported()
+        if _is_older(proto.op_type, opset):
+            raise Unsupported(f"as opset {opset} has it; supported is what opset {OLDEST_OPSET} has")
+        local = NodeProto()
+        local.CopyFrom(proto)
+        local.name, local.domain = name, ""
+        if depth:
+            _doubles_as_floats(local)
+        local.input[:] = [scope.inner(item) for item in proto.input]
+        for item in local.input:
+            if item and item not in self.graph.tensors:
+                raise Unsupported(f"operand '{item}' is an output that is not supported")
+        local.output[:] = [_result_name(item, scope) for item in proto.output]
+        for part in adapted(local, opset, self.graph):
+            self.place(part, opset, scope, depth)
+
+    def place(self, node: NodeProto, opset: int, scope: Scope, depth: int) -> None:
+        """Add a node of the newest operator set whose names are those of the graph.
+
+        Only the nodes of its subgraphs are of ``opset``, with names of ``scope``.
+        """
+        if write_out(self, node, opset, scope, depth) or self._as_constants(node):
+            return
+        problem = self._as_record(node)
+        if problem is None:
+            return
+        reason = self._as_function(node, depth)
+        if reason is not None:
+            raise Unsupported(problem or reason)
+
+    def _as_constants(self, node: NodeProto) -> bool:
+        """Whether the results are known; they are constants then."""
+        results = known_results(self.graph, node)
+        if results is None:
+            return False
+        for name, value in zip(node.output, results, strict=False):
+            if name:
+                self.graph.define(name, value)
+        return True
+
+    def _as_record(self, node: NodeProto) -> str | None:
+        """None when the node is in the graph now, else why it cannot be."""
+        record = OPERATORS.get(node.op_type)
+        if record is None or record.internal:
+            return ""
+        if other_attributes(node):
+            return f"attribute {other_attributes(node)[0]} is not supported"
+        raw = _without_trailing_names(node)
+        tensors = {name: self.graph.tensors[name] for name in raw.inputs if name}
+        try:
+            finished = infer_node(self.graph.description, raw, tensors)
+        except GraphError as error:
+            return error.messages[0]
+        except (MemoryError, OverflowError) as error:
+            return f"its sizes are out of all bounds: {first_line(error)}"
+        call = resolve(finished, NEWEST_OPSET, tensors, self.graph.constants, len(record.inputs))
+        results = [tensors[name] for name in raw.outputs if name]
+        problem = _lowering_problem(finished, call, results)
+        if problem is not None:
+            return problem
+        self.graph.tensors |= tensors
+        if all(tensor.size == 0 for tensor in results):
+            for tensor in results:  # nothing to compute
+                self.graph.define(tensor.name, np.zeros(tensor.shape, tensor.dtype))
+        else:
+            self.graph.nodes.append(finished)
+        return None
+
+    def _as_function(self, node: NodeProto, depth: int) -> str | None:
+        """None when the nodes of the function that ONNX defines the operator by are in the graph now.
+
+        Else why they cannot be, and the graph is as before.
+        """
+        if depth >= _DEEPEST:
+            return "functions nested too deeply"
+        graph = self.graph
+        found = body_of(node, [graph.tensors[name] if name else None for name in node.input])
+        if found is None:
+            return ""
+        body, opset = found
+        scope = Scope(dict.fromkeys(body.input, ""), f"{node.name}/")
+        scope.names |= dict(zip(body.input, node.input, strict=False))
+        before = len(graph.nodes), dict(graph.constants), dict(graph.tensors)
+        try:
+            for index, part in enumerate(body.node):
+                self.add(part, f"{node.name}/{part.op_type}_{index}", opset, scope, depth + 1)
+        except GraphError as error:
+            del graph.nodes[before[0] :]
+            graph.constants.clear()
+            graph.constants.update(before[1])
+            graph.tensors = before[2]
+            return f"written out it has an {error.messages[0]}"
+        for name, inner in zip(node.output, body.output, strict=False):
+            if name:
+                graph.alias(name, scope.inner(inner), node.name)
+        return None
+
+
+def _result_name(name: str, scope: Scope) -> str:
+    """The name in the graph of a result, which the scope then knows."""
+    if not name:
+        return ""
+    if scope.prefix:
+        scope.names[name] = f"{scope.prefix}{name}"
+    return scope.inner(name)
+
+
+def _without_trailing_names(node: NodeProto) -> Node:
+    """A node of the graph; empty names at the end of its operands and results say nothing."""
+    inputs, outputs = list(node.input), list(node.output)
+    while len(outputs) > 1 and not outputs[-1]:
+        outputs.pop()
+    while inputs and not inputs[-1]:
+        inputs.pop()
+    return Node(node.op_type, node.name, tuple(inputs), tuple(outputs), attributes_of(node))
+
+
+def _doubles_as_floats(part: NodeProto) -> None:
+    """Casts to double in a function of ONNX become casts to float, if its operands are no doubles."""
+    for item in part.attribute:
+        if part.op_type == "Cast" and item.name == "to" and item.i == TensorProto.DOUBLE:
+            item.i = TensorProto.FLOAT
+
+
+def _lowering_problem(node: Node, call: Call, results: list[Tensor]) -> str | None:
+    """Why the compiler has no code for a call; None when it has."""
+    record, entry = OPERATORS[node.op], LOWERINGS.get(node.op)
+    if record.expansion is not None or all(tensor.size == 0 for tensor in results):
+        return None
+    if entry is None:
+        return ""
+    computed = [
+        tensor
+        for at, tensor in enumerate(call.inputs)
+        if tensor is not None and not record.inputs[min(at, len(record.inputs) - 1)].constant
+    ]
+    for tensor in (*computed, *results):
+        if tensor.dtype not in entry.types:
+            return f"computed are {', '.join(entry.types)}; '{tensor.name}' is {tensor.dtype}"
+    return entry.check(call) if entry.check else None
+
+
+def _is_older(op: str, opset: int) -> bool:
+    """Whether an operator set has an older form of an operator than the oldest operator set that is read."""
+    if opset >= OLDEST_OPSET or not defs.has(op, opset, ""):
+        return False
+    versions = [defs.get_schema(op, at, "").since_version for at in (opset, OLDEST_OPSET)]
+    return versions[0] != versions[1]
+
+
+def _stop_if_wrong(path: Path, proto: NodeProto, name: str, opset: int) -> None:
+    """GraphError when the node is not valid ONNX; Unsupported when its operator set lacks the operator."""
+    if proto.domain not in ONNX_DOMAINS:
+        return
+    if not defs.has(proto.op_type, opset, ""):
+        later = [at for at in range(opset + 1, NEWEST_OPSET + 1) if defs.has(proto.op_type, at, "")]
+        raise Unsupported(
+            f"ONNX has it from opset {later[0]} on; the model declares {opset}" if later else ""
+        )
+    if proto.op_type == "Constant":
+        return  # may hold all weights, which the checker would copy
+    context = checker.C.CheckerContext()
+    context.ir_version = helper.find_min_ir_version_for([helper.make_opsetid("", opset)])
+    context.opset_imports = {"": opset}
+    try:
+        checker.check_node(_without_bodies(proto), context)
+    except checker.ValidationError as error:
+        message = f"{path}: node '{name}' ({proto.op_type}): {first_line(error)}"
+        raise GraphError([message]) from None
+
+
+def _without_bodies(proto: NodeProto) -> NodeProto:
+    """A node with empty subgraphs: the checker does not know the names of the graph around them."""
+    if not any(item.type == AttributeProto.GRAPH for item in proto.attribute):
+        return proto
+    outline = NodeProto()
+    outline.CopyFrom(proto)
+    for item in outline.attribute:
+        if item.type == AttributeProto.GRAPH:
+            item.g.CopyFrom(GraphProto(name="body"))
+    return outline

@@ -1,0 +1,75 @@
+"""The graph as far as a model has been read, names inside functions and subgraphs, refusals of nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from compiler.graph import NEWEST_OPSET, Array, Description, Node, Tensor
+
+
+class Unsupported(Exception):
+    """A node that is not supported; the text says why, without naming the node."""
+
+
+@dataclass
+class Scope:
+    """Names inside a function or subgraph, and the names of the same values in the graph."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    prefix: str = ""  # of the names in the graph of values that are made inside
+
+    def inner(self, name: str) -> str:
+        """The name that a value has in the graph."""
+        return self.names.get(name, name) if name else ""
+
+
+class PartialGraph:
+    """The graph so far: ``nodes``, ``constants`` and ``tensors``, which describes every value, grow."""
+
+    def __init__(self, path: Path, inputs: tuple[Tensor, ...], constants: dict[str, Array]) -> None:
+        self.path = path
+        self.constants = constants
+        self.tensors = {tensor.name: tensor for tensor in inputs}
+        self.tensors |= {name: _described(name, array) for name, array in constants.items()}
+        self.nodes: list[Node] = []
+        self._fresh = 0
+        self.description = Description(str(path), "", NEWEST_OPSET, inputs, (), constants, ())
+        """What inference reads of the graph: the constants, which grow in it too."""
+
+    def tensor(self, name: str) -> Tensor:
+        if not name:
+            raise Unsupported("an operand that it needs is omitted")
+        return self.tensors[name]
+
+    def value(self, name: str) -> Array | None:
+        """The data of a constant; None for any other value."""
+        return self.constants.get(name)
+
+    def fresh(self) -> str:
+        """A name for a new value."""
+        self._fresh += 1
+        return f"onnx/{self._fresh}"
+
+    def constant(self, value: Array) -> str:
+        """The name of a new constant."""
+        name = self.fresh()
+        self.define(name, value)
+        return name
+
+    def define(self, name: str, value: Array) -> None:
+        """Add a constant."""
+        self.constants[name] = value
+        self.tensors[name] = _described(name, value)
+
+    def alias(self, name: str, value: str, node: str) -> None:
+        """Make ``name`` the same as ``value``: a constant, or the result of an Identity of ``node``."""
+        if value in self.constants:
+            self.define(name, self.constants[value])
+        else:
+            self.tensors[name] = Tensor(name, self.tensor(value).dtype, self.tensor(value).shape)
+            self.nodes.append(Node("Identity", f"{node}/{name}", (value,), (name,), {}))
+
+
+def _described(name: str, array: Array) -> Tensor:
+    return Tensor(name, array.dtype.name, array.shape)
