@@ -19,12 +19,13 @@ _CORE = "kernel core, element by element"
 _VECTOR_OR_CORE = "vector engine for floats and truth values, kernel core for integers"
 
 _UNITS = {
+    "arithmetic": _VECTOR_OR_CORE,
     "attention": "matrix and vector engines",
     "batchnorm": "vector engine",
-    "chain": "vector engine",
+    "casts": _VECTOR_OR_CORE,
+    "comparisons": _VECTOR_OR_CORE,
     "convolution": "matrix engine",
     "integers": _VECTOR_OR_CORE,
-    "elementwise": _VECTOR_OR_CORE,
     "indexing": _CORE,
     "matmul": "matrix engine; integers on the kernel core",
     "movement": "DMA engines",
@@ -32,10 +33,11 @@ _UNITS = {
     "pieces": "DMA engines",
     "pooling": "vector engine",
     "rowwise": "vector engine",
+    "single": "vector engine",
 }
 """The unit that computes an operator, by the module of its lowering."""
 
-_UNITS_OF = {"BitCast": "DMA engines", "Expand": "DMA engines", "Gemm": "matrix engine"}
+_UNITS_OF = {"BitCast": "DMA engines", "Gemm": "matrix engine"}
 """Operators whose unit differs from that of their module."""
 
 
