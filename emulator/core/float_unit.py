@@ -9,7 +9,7 @@ give the same, it is used instead. IEEE 754 fixes what the host computes, so no 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -157,6 +157,15 @@ def float_records() -> tuple[Scalar, ...]:
     return tuple(record for record in rv.scalar_instructions() if record.kind == "float")
 
 
+def describe(records: Iterable[Scalar]) -> tuple[Any, ...]:
+    """What the text of the loop, or of the unit, depends on in records: for its key."""
+    described = []
+    for record in records:
+        fields = tuple((field.name, field.kind) for field in record.fields)
+        described.append((record.mnemonic, record.kind, record.width, record.operands, fields, record.body))
+    return tuple(described)
+
+
 def _sources(record: Scalar) -> list[str]:
     """The arguments of a body, as names of the unit's variables."""
     names = {"rs1": "a", "rs2": "b", "rs3": "c", "rm": "rm"}
@@ -203,8 +212,5 @@ def _bodies(records: dict[int, Scalar]) -> Callable[..., int]:
 
 def unit_kernel() -> int:
     """Address of the compiled unit."""
-    records = tuple((record.mnemonic, record.body) for record in float_records())
-    places: tuple[Any, ...] = (state.SIZE, state.FCSR, stop.ILLEGAL, DYN, RMM)
-    pairs = (SINGLE, DOUBLE, INT32, UINT32, INT64, UINT64)
-    meaning = (*records, *_USED, *places, *pairs)
+    meaning = (*describe(float_records()), *_USED)
     return compile_generated(generate_unit, meaning, "float unit", 2)

@@ -29,7 +29,7 @@ from tx8isa.riscv.float_arithmetic import NX, RNE
 from tx8isa.riscv.format import Scalar
 from tx8isa.table import scalar as rv
 
-from .float_unit import ON_HOST, float_records, host_groups, normal32, normal64
+from .float_unit import ON_HOST, describe, float_records, host_groups, normal32, normal64
 from .predecode import ENGINE, FIRST_SCALAR, FLOAT, RD_BYTE, TRANSLATED, reads_hart
 
 Run = Callable[[int], int]
@@ -341,10 +341,7 @@ def generate_checked_run() -> Run:
 
 def run_kernel(checked: bool = False) -> int:
     """Address of the compiled loop; ``checked`` as in ``generate_run``."""
-    records = tuple((r.mnemonic, r.kind, r.width, r.body) for r in rv.scalar_instructions())
-    constants = tuple(v for k, v in sorted({**vars(state), **vars(stop)}.items()) if k.isupper())
-    own = (ENGINE, FLOAT, TRANSLATED, FIRST_SCALAR, RD_BYTE, reads_hart(), GRANULE_SHIFT, NX, RNE)
-    meaning = (*records, *USED, *constants, *own, *ON_HOST.items())
+    meaning = (*describe(rv.scalar_instructions()), *_numbers().items(), *USED)
     if checked:
         return compile_generated(generate_checked_run, meaning, "checked kernel core", 1)
     return compile_generated(generate_run, meaning, "kernel core", 1)

@@ -12,6 +12,7 @@ there and checked by ``window``. Values that pass keep every extent and product 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 from emulator.memory import state, stop
 from emulator.memory.words import get, put
@@ -214,15 +215,8 @@ def work_off(s: int, q: int, once: bool) -> int:
     return -1
 
 
-def generate_issue() -> Callable[[int, int], int]:
-    """Write the function (command, state address) that issues an engine instruction.
-
-    The command is ``tables.WORKER_SHIFT`` bits of record number, the worker, and what to do (``TEXT`` ...).
-    The result is -1, or a stop reason with the instruction not issued.
-    """
-    extent_length = tables.write_dispatcher(tables.extents(), queues.ARGUMENTS)
-    rule_holds = tables.write_dispatcher(tables.rules(), queues.ARGUMENTS)
-    ncc_wait = tables.numbers()["ncc.wait"]
+def _make_issue(extent_length: Dispatch, rule_holds: Dispatch, ncc_wait: int) -> Callable[[int, int], int]:
+    """The function (command, state address) that issues an engine instruction; see ``generate_issue``."""
 
     def issue(command: int, s: int) -> int:
         record = command & ((1 << _WORKER) - 1)
@@ -256,49 +250,30 @@ def generate_issue() -> Callable[[int, int], int]:
     return issue
 
 
+def generate_issue() -> Callable[[int, int], int]:
+    """Write the function (command, state address) that issues an engine instruction.
+
+    The command is ``tables.WORKER_SHIFT`` bits of record number, the worker, and what to do (``TEXT`` ...).
+    The result is -1, or a stop reason with the instruction not issued.
+    """
+    extent_length = tables.write_dispatcher(tables.extents(), queues.ARGUMENTS)
+    rule_holds = tables.write_dispatcher(tables.rules(), queues.ARGUMENTS)
+    return _make_issue(extent_length, rule_holds, tables.numbers()["ncc.wait"])
+
+
+@cache
+def _unwritten() -> Callable[[int, int], int]:
+    """The same before its dispatchers are written: all else that its machine code depends on."""
+
+    def dispatch(number: int, q: int) -> int:
+        return 0
+
+    return _make_issue(dispatch, dispatch, tables.numbers()["ncc.wait"])
+
+
 def issue_kernel() -> int:
     """Address of the compiled issue function."""
-    functions = (
-        gather_arguments,
-        legal,
-        read_operands,
-        check_entry,
-        work_off,
-        take,
-        entry_at,
-        fault,
-        make_room,
-        advance,
-        notify,
-        get,
-        put,
-    )
-    numbers = (
-        tables.numbers()["ncc.wait"],
-        TEXT,
-        CHECK,
-        TAKE,
-        DRAIN,
-        STEP,
-        _WORKER,
-        _KIND,
-        tables.HEADER,
-        tables.ENGINE,
-        state.QUEUE,
-        state.RECORDS,
-        state.COUNTS,
-        state.WORKER,
-        state.WORKERS,
-        state.SEVERAL,
-        stop.WORKER,
-        queues.NEXT,
-        queues.PENDING,
-        queues.WORDS,
-        queues.E_FIELDS,
-        queues.ENGINES,
-        queues.ARGUMENTS,
-    )
-    meaning = (*tables.extents(), *tables.rules(), *functions, *numbers)
+    meaning = (*tables.extents(), *tables.rules(), _unwritten())
     return compile_generated(generate_issue, meaning, "engine issue", 2)
 
 

@@ -11,7 +11,7 @@ import hashlib
 import os
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from functools import cache
 from importlib.metadata import version
@@ -38,9 +38,10 @@ def kernel_key(function: Callable[..., int], name: str, arguments: int) -> str:
 def generated_key(generate: Callable[[], Any], meaning: tuple[Any, ...], name: str, arguments: int) -> str:
     """The same for a kernel whose source ``generate`` writes from what is in ``meaning``.
 
-    What is in ``meaning`` counts by its code; the writer by its module and those of the emulator it uses. All
-    of it is taken as this process imported it: the files may have been edited since, and machine code of
-    the old text must not be kept under the name of the new one. So the same question has the same answer.
+    What is in ``meaning`` counts by its code; the writer by its module and those of the emulator that its
+    functions use: their functions and plain constants. All of it is taken as this process imported it: the
+    files may have been edited since, and machine code of the old text must not be kept under the name of the
+    new one. So the same question has the same answer.
     """
     question = (generate, _identity(meaning), name, arguments)
     if question not in _answers:
@@ -97,38 +98,50 @@ def _compiler() -> str:
     digest = hashlib.sha256()
     for source in sorted(here.glob("machine/*.py")):
         digest.update(source.read_bytes())
-    for name in ("build.py", "one_pass.py"):
+    for name in ("build.py", "inline.py", "one_pass.py"):
         digest.update((here / name).read_bytes())
     return digest.hexdigest()
 
 
 def _writers(generate: Callable[..., Any]) -> list[str]:
-    """Text of the module in which a writer of source stands, and of those of the emulator it names."""
+    """Text of the module of a writer of source, and of those of the emulator that its functions name."""
     scope: dict[str, Any] = generate.__globals__
-    used = [scope.get(name) for name in references(generate.__code__).names]
-    names = {value.__name__ if isinstance(value, ModuleType) else _home(value) for value in used}
+    defined = [value for _, value in _contents(scope, scope["__name__"]) if isinstance(value, FunctionType)]
+    used = {name for function in defined for name in references(function.__code__).names}
+    modules = {_module(scope[name]) for name in used if name in scope} - {scope["__name__"]}
     package = __name__.partition(".")[0]
-    modules = sorted(name for name in names if name.partition(".")[0] == package and name in sys.modules)
-    return [_text(scope), *(_text(vars(sys.modules[name])) for name in modules)]
+    known = sorted(name for name in modules if name.partition(".")[0] == package and name in sys.modules)
+    return [_text(scope), *(_text(vars(sys.modules[name])) for name in known)]
 
 
-def _home(value: Any) -> str:
-    return str(getattr(value, "__module__", ""))
+def _module(value: Any) -> str:
+    """The name of a module, or of the one in which a function or class is defined."""
+    return str(value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", ""))
 
 
 def _text(scope: dict[str, Any]) -> str:
     """The functions of a module and its plain constants."""
-    parts = []
+    texts = []
+    for name, value in _contents(scope, scope["__name__"]):
+        plain = not isinstance(value, FunctionType)
+        texts.append(f"{name}: {repr(value) if plain else references(value.__code__).text}")
+    return "\n".join(texts)
+
+
+def _contents(scope: Mapping[str, Any], module: str, in_class: bool = False) -> Iterator[tuple[str, Any]]:
+    """What a module has by name: plain constants, and its functions, also in classes and decorated.
+
+    Its other variables, in lower case, are no constants: what it remembers differs from process to process.
+    """
     for name, value in scope.items():
-        if isinstance(value, FunctionType):
-            if _home(value) == scope["__name__"]:
-                parts.append(f"{name}: {references(value.__code__).text}")
-        elif isinstance(value, type):
-            if _home(value) == scope["__name__"]:
-                parts.append(f"class {name}: {_text({**vars(value), '__name__': scope['__name__']})}")
-        elif not name.startswith("__") and _is_plain(value):
-            parts.append(f"{name} = {value!r}")
-    return "\n".join(parts)
+        for wrapper in ("__wrapped__", "fget", "func"):  # caches, static methods, properties
+            value = getattr(value, wrapper, value)
+        if isinstance(value, type) and _module(value) == module:
+            yield from ((f"{name}.{inner}", item) for inner, item in _contents(vars(value), module, True))
+        own = isinstance(value, FunctionType) and _module(value) == module
+        constant = name.isupper() or (in_class and not name.startswith("__"))
+        if own or (constant and _is_plain(value)):
+            yield name, value
 
 
 def _is_plain(value: Any) -> bool:

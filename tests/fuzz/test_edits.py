@@ -118,3 +118,83 @@ def test_nothing_is_stored_when_the_compiler_has_changed(
     assert native.call(address, 14) == 42
     stored = list(store.folder().glob("*.o")) if store.folder().exists() else []
     assert len(stored) == (0 if changed else 1)
+
+
+NUMBERS = """
+WIDTH = 4
+
+
+def unused():
+    return 1
+"""
+
+USER = """
+from functools import cache
+
+import edited_numbers as numbers
+
+
+@cache
+def factors():
+    return ("3", "5")
+
+
+class Text:
+    lines = 2
+
+    @property
+    def head(self):
+        return f"def made(a): # {self.lines}"
+
+
+def body():
+    return f"    return a * {numbers.WIDTH}"
+
+
+remembered = []
+
+
+def generate():
+    scope = {}
+    exec(f"{Text().head}\\n{body()}", scope)
+    return scope["made"]
+"""
+
+
+@pytest.fixture
+def writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """A writer whose helper reads a constant of another module of the same package."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setattr(keys, "__name__", "edited_numbers.keys")
+    (tmp_path / "edited_numbers.py").write_text(NUMBERS)
+    (tmp_path / "edited_user.py").write_text(USER)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield importlib.import_module("edited_user")
+    del sys.modules["edited_user"], sys.modules["edited_numbers"]
+
+
+@pytest.mark.parametrize(
+    ("module", "before", "after"),
+    [
+        ("edited_numbers", "WIDTH = 4", "WIDTH = 8"),
+        ("edited_numbers", "return 1", "return 2"),
+        ("edited_user", '"5"', '"7"'),
+        ("edited_user", "lines = 2", "lines = 3"),
+        ("edited_user", "made(a): #", "made(a):  #"),
+    ],
+)
+def test_what_helpers_of_the_writer_read_counts(
+    writer: ModuleType, module: str, before: str, after: str
+) -> None:
+    key = keys.generated_key(writer.generate, (), "k", 1)
+    edited = sys.modules[module]
+    text = {"edited_numbers": NUMBERS, "edited_user": USER}[module]
+    rewrite(edited, text.replace(before, after))
+    importlib.reload(edited)
+    assert keys.generated_key(importlib.reload(writer).generate, (), "k", 1) != key
+
+
+def test_what_a_module_remembers_does_not_count(writer: ModuleType) -> None:
+    before = keys._generated_key(writer.generate, (), "k", 1)
+    writer.remembered.append("seen")
+    assert keys._generated_key(writer.generate, (), "k", 1) == before
