@@ -49,7 +49,7 @@ class Folds:
 
 
 @dataclass(frozen=True)
-class Segment:
+class AxisSegment:
     """Part of the axis in the scratchpad: ``count`` elements of every lane from ``start`` on."""
 
     data: Value
@@ -121,7 +121,7 @@ class Lanes:
         return STORED_WIDTHS[-1]
 
     @contextmanager
-    def items(self) -> Iterator[Item]:
+    def items(self) -> Iterator[LaneSlice]:
         """The slices of this tile."""
         f = self.folds
         blocks = ceil_div(self.rows, self.width)
@@ -131,7 +131,7 @@ class Lanes:
             count = self.kernel.let(minimum(self.width, self.rows - begin))
             if self.by_engine:
                 self.table = self.kernel.buffer("lanes", WORD * self.segment * self.width)
-            yield Item(self, self.kernel.let(number // blocks), begin, count)
+            yield LaneSlice(self, self.kernel.let(number // blocks), begin, count)
 
     def vector(self, count: Value) -> Vector:
         """Instructions over ``count`` elements of every lane."""
@@ -145,7 +145,7 @@ class Lanes:
         """A new buffer of one value per lane."""
         return self.kernel.buffer(name, WORD * self.width)
 
-    def combine(self, name: str, segment: Segment, data: Value, target: Value) -> None:
+    def combine(self, name: str, segment: AxisSegment, data: Value, target: Value) -> None:
         """Fold a segment into ``target``: sum or max; what the first segment replaces needs no start."""
         kernel = self.kernel
         shape: list[Value] = [1, 1, segment.count, self.width]
@@ -164,7 +164,7 @@ class Lanes:
 
 
 @dataclass
-class Item:
+class LaneSlice:
     """One slice: lanes ``begin`` .. ``begin + count - 1`` of the folds ``outer``."""
 
     lanes: Lanes
@@ -174,20 +174,20 @@ class Item:
     loaded: bool = False
 
     @contextmanager
-    def sweep(self) -> Iterator[Segment]:
+    def sweep(self) -> Iterator[AxisSegment]:
         """Every segment once, loaded afresh unless the axis is resident."""
         lanes, kernel = self.lanes, self.lanes.kernel
         if lanes.resident:
             if not self.loaded:
                 self._load(0, lanes.folds.axis)
                 self.loaded = True
-            yield Segment(lanes.table, 0, lanes.folds.axis)
+            yield AxisSegment(lanes.table, 0, lanes.folds.axis)
             return
         with kernel.loop(ceil_div(lanes.folds.axis, lanes.segment)) as number:
             start = kernel.let(number * lanes.segment)
             count = kernel.let(minimum(lanes.segment, lanes.folds.axis - start))
             self._load(start, count)
-            yield Segment(lanes.table, start, count)
+            yield AxisSegment(lanes.table, start, count)
 
     def _first(self, axis_start: Value) -> Value:
         """Element of the source at which a segment of the slice begins."""
@@ -242,7 +242,7 @@ class Item:
             n = count * lanes.width
             kernel.emit(f"ct.cvt.{source.fmt.token}.fp32", dst=lanes.table, src0=stage, n=n)
 
-    def store(self, target: DdrTensor, segment: Segment, edit: Edit | None = None) -> None:
+    def store(self, target: DdrTensor, segment: AxisSegment, edit: Edit | None = None) -> None:
         """Write a segment of every lane to the same place of a tensor of the source's shape."""
         if self.lanes.by_engine:
             if edit is not None:
@@ -253,7 +253,7 @@ class Item:
         else:
             self._store_neighbours(target, segment)
 
-    def _store_rows(self, target: DdrTensor, segment: Segment, edit: Edit | None) -> None:
+    def _store_rows(self, target: DdrTensor, segment: AxisSegment, edit: Edit | None) -> None:
         lanes, kernel = self.lanes, self.lanes.kernel
         room, n = lanes.segment * lanes.width, self.count * segment.count
         rows: Value = kernel.buffer("result", WORD * room)
@@ -264,7 +264,7 @@ class Item:
         loops = dma_loops((lanes.folds.axis, 1), (self.count, segment.count))
         kernel.emit(f"wdma.{target.fmt.token}", dst=target.at(self._first(segment.start)), src=rows, **loops)
 
-    def _store_neighbours(self, target: DdrTensor, segment: Segment) -> None:
+    def _store_neighbours(self, target: DdrTensor, segment: AxisSegment) -> None:
         lanes, kernel, each = self.lanes, self.lanes.kernel, target.bytes_each
         room = lanes.segment * lanes.width
         data = narrowed(kernel, segment.data, segment.count * lanes.width, room, target.fmt)

@@ -24,17 +24,19 @@ class Vector:
         """dst = name(src)."""
         self.kernel.emit(f"ct.{name}.v.{self.fmt.token}", dst=dst, src0=src, n=self.n)
 
-    def vv(self, name: str, dst: Value, a: Value, b: Value) -> None:
-        """dst = a name b, element by element."""
-        self.kernel.emit(f"ct.{name}.vv.{self.fmt.token}", dst=dst, src0=a, src1=b, n=self.n)
+    def vv(self, name: str, dst: Value, src0: Value, src1: Value) -> None:
+        """dst = src0 name src1, element by element."""
+        self.kernel.emit(f"ct.{name}.vv.{self.fmt.token}", dst=dst, src0=src0, src1=src1, n=self.n)
 
-    def vs(self, name: str, dst: Value, a: Value, scalar: float) -> None:
-        """dst = a name scalar."""
-        self.kernel.emit(f"ct.{name}.vs.{self.fmt.token}", dst=dst, src0=a, src1=float(scalar), n=self.n)
+    def vs(self, name: str, dst: Value, src0: Value, scalar: float) -> None:
+        """dst = src0 name scalar."""
+        self.kernel.emit(f"ct.{name}.vs.{self.fmt.token}", dst=dst, src0=src0, src1=float(scalar), n=self.n)
 
-    def vuv(self, name: str, dst: Value, a: Value, b: Value, unit: int) -> None:
-        """dst = a name b, where b has ``unit`` (1 to 64) elements that repeat."""
-        self.kernel.emit(f"ct.{name}.vuv.{self.fmt.token}", dst=dst, src0=a, src1=b, n=self.n, unit=unit)
+    def vuv(self, name: str, dst: Value, src0: Value, src1: Value, unit: int) -> None:
+        """dst = src0 name src1, where src1 has ``unit`` (1 to 64) elements that repeat."""
+        self.kernel.emit(
+            f"ct.{name}.vuv.{self.fmt.token}", dst=dst, src0=src0, src1=src1, n=self.n, unit=unit
+        )
 
 
 def convert(kernel: Kernel, dst: Value, src: Value, n: Value, source: Format, target: Format) -> None:

@@ -31,8 +31,8 @@ def limits(window: Window) -> str | None:
     if max(*window.pads_begin, *window.pads_end) > LARGEST_PAD:
         found = f"{list(window.pads_begin)} and {list(window.pads_end)}"
         return f"pads of at most {LARGEST_PAD}; found {found}"
-    g = upright(geometry(window))
-    if max(g.width, g.columns) > LARGEST_EXTENT:
+    geometry = upright(window_geometry(window))
+    if max(geometry.width, geometry.columns) > LARGEST_EXTENT:
         return f"rows of at most {LARGEST_EXTENT} positions; found {window.image[1]} to {window.output[1]}"
     return None
 
@@ -79,7 +79,7 @@ class Geometry:
         return min((columns - 1) * self.strides[1] + self.extent[1], self.width)
 
 
-def geometry(window: Window) -> Geometry:
+def window_geometry(window: Window) -> Geometry:
     """The window with two spatial axes."""
 
     def two(values: tuple[int, ...], other: int) -> tuple[int, int]:
@@ -98,36 +98,50 @@ def geometry(window: Window) -> Geometry:
     )
 
 
-def upright(g: Geometry) -> Geometry:
+def upright(geometry: Geometry) -> Geometry:
     """The same windows over an image of one row as over one of one column, whose rows can be divided.
 
     Any other image, and windows that begin above the row or reach beyond it, stay.
     """
-    if (g.height, g.rows, g.kernel[0], g.begin[0]) != (1, 1, 1, 0) or g.row_step > 1:
-        return g
+    if (geometry.height, geometry.rows, geometry.kernel[0], geometry.begin[0]) != (
+        1,
+        1,
+        1,
+        0,
+    ) or geometry.row_step > 1:
+        return geometry
     return Geometry(
-        g.width, 1, (g.kernel[1], 1), (g.strides[1], 1), (g.dilations[1], 1), (g.begin[1], 0), g.columns, 1
+        geometry.width,
+        1,
+        (geometry.kernel[1], 1),
+        (geometry.strides[1], 1),
+        (geometry.dilations[1], 1),
+        (geometry.begin[1], 0),
+        geometry.columns,
+        1,
     )
 
 
-def dense(g: Geometry) -> Geometry:
+def dense(geometry: Geometry) -> Geometry:
     """The same windows with all that lies between the first and the last tap as taps."""
-    return replace(g, kernel=g.extent, dilations=(1, 1))
+    return replace(geometry, kernel=geometry.extent, dilations=(1, 1))
 
 
-def skipping(g: Geometry) -> Geometry:
+def skipping(geometry: Geometry) -> Geometry:
     """The same windows over the rows that they touch, if they are one row high."""
-    if g.kernel[0] > 1 or g.strides[0] == 1:
-        return g
-    return replace(g, height=g.rows, strides=(1, g.strides[1]), row_step=g.strides[0])
+    if geometry.kernel[0] > 1 or geometry.strides[0] == 1:
+        return geometry
+    return replace(
+        geometry, height=geometry.rows, strides=(1, geometry.strides[1]), row_step=geometry.strides[0]
+    )
 
 
-def flattened(g: Geometry, images: int) -> Geometry | None:
+def flattened(geometry: Geometry, images: int) -> Geometry | None:
     """The positions of ``images`` images as rows of one column; None if windows are more than a position."""
-    if g.kernel != (1, 1) or g.strides != (1, 1) or g.row_step > 1:
+    if geometry.kernel != (1, 1) or geometry.strides != (1, 1) or geometry.row_step > 1:
         return None
-    positions = images * g.height * g.width
-    return replace(g, height=positions, width=1, rows=positions, columns=1)
+    positions = images * geometry.height * geometry.width
+    return replace(geometry, height=positions, width=1, rows=positions, columns=1)
 
 
 @dataclass(frozen=True)
@@ -175,36 +189,39 @@ class RowBlock:
         return Place(image, self.begin * extent + self.columns.begin, lane, 1, extent)
 
 
-def row_block(kernel: Kernel, g: Geometry, begin: Value, count: Value, rows: int) -> RowBlock:
+def row_block(kernel: Kernel, geometry: Geometry, begin: Value, count: Value, rows: int) -> RowBlock:
     """Output rows begin .. begin + count - 1, at most ``rows``; what of their window is no image row is
     padding."""
-    first, height, top, bottom = _reach(kernel, g, 0, begin, count, rows)
-    pad = [top, bottom, g.begin[1], g.right]
-    output, image = Grid(count, g.columns, rows), Grid(height, g.width, g.input_rows(rows))
-    return RowBlock(begin, output, first, image, pad, g.row_step)
+    first, height, top, bottom = _reach(kernel, geometry, 0, begin, count, rows)
+    pad = [top, bottom, geometry.begin[1], geometry.right]
+    output, image = (
+        Grid(count, geometry.columns, rows),
+        Grid(height, geometry.width, geometry.input_rows(rows)),
+    )
+    return RowBlock(begin, output, first, image, pad, geometry.row_step)
 
 
 def block_of_columns(
-    kernel: Kernel, g: Geometry, block: RowBlock, begin: Value, count: Value, columns: int
+    kernel: Kernel, geometry: Geometry, block: RowBlock, begin: Value, count: Value, columns: int
 ) -> RowBlock:
     """Of the rows of a block the output positions begin .. begin + count - 1, at most ``columns``."""
-    first, width, left, right = _reach(kernel, g, 1, begin, count, columns)
+    first, width, left, right = _reach(kernel, geometry, 1, begin, count, columns)
     output = replace(block.output, width=columns, columns=count)
-    image = replace(block.input, width=g.input_columns(columns), columns=width)
+    image = replace(block.input, width=geometry.input_columns(columns), columns=width)
     pad = [*block.pad[:2], left, right]
-    part = Columns(begin, first, g.columns, g.width)
+    part = Columns(begin, first, geometry.columns, geometry.width)
     return replace(block, output=output, input=image, pad=pad, columns=part)
 
 
 def _reach(
-    kernel: Kernel, g: Geometry, axis: int, begin: Value, count: Value, most: int
+    kernel: Kernel, geometry: Geometry, axis: int, begin: Value, count: Value, most: int
 ) -> tuple[Value, Value, Value, Value]:
     """What windows begin .. begin + count - 1 along an axis need of an image: the first row or column, how
     many, and how many before and behind them are padding."""
-    size, whole = (g.height, g.whole) if axis == 0 else (g.width, False)
-    room = g.input_rows(most) if axis == 0 else g.input_columns(most)
-    step, extent = g.strides[axis], g.extent[axis]
-    edge = begin * step - g.begin[axis]
+    size, whole = (geometry.height, geometry.whole) if axis == 0 else (geometry.width, False)
+    room = geometry.input_rows(most) if axis == 0 else geometry.input_columns(most)
+    step, extent = geometry.strides[axis], geometry.extent[axis]
+    edge = begin * step - geometry.begin[axis]
     end = edge + ((count - 1) * step + extent)
     first = 0 if whole else kernel.let(minimum(maximum(edge, 0), size - 1))
     last = size if whole else maximum(minimum(end, size), first + 1)
@@ -214,12 +231,15 @@ def _reach(
     return first, length, before, behind
 
 
-def most_rows(g: Geometry) -> int:
+def most_rows(geometry: Geometry) -> int:
     """Output rows beyond which a block has more rows or positions than instructions take."""
-    rows = g.rows
+    rows = geometry.rows
     while rows > 1 and (
-        max(rows * g.columns, g.input_rows(rows) * g.width) > MOST_MOVES
-        or (max(g.columns, g.width) > 1 and max(rows, g.input_rows(rows)) > LARGEST_EXTENT)
+        max(rows * geometry.columns, geometry.input_rows(rows) * geometry.width) > MOST_MOVES
+        or (
+            max(geometry.columns, geometry.width) > 1
+            and max(rows, geometry.input_rows(rows)) > LARGEST_EXTENT
+        )
     ):
         rows -= max(1, rows // 16)
     return rows

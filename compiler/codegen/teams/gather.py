@@ -20,7 +20,7 @@ from tx8isa.numbers.layouts import LINE_BYTES
 from .team import Team, own_parts, send
 
 
-class Part(Protocol):
+class TeamPart(Protocol):
     """A tile's part of what a team brings to ``target``: it waits at ``staged`` until it is sent."""
 
     target: Value
@@ -72,7 +72,7 @@ def enter(kernel: Kernel, *targets: Value) -> None:
         kernel.claim(target)
 
 
-def meet_all(kernel: Kernel, gathers: Sequence[Part]) -> None:
+def meet_all(kernel: Kernel, gathers: Sequence[TeamPart]) -> None:
     """Wait until the copies of all tiles have arrived; until then parts are being read."""
     kernel.emit("dte.wait")
     for gather in gathers:

@@ -30,11 +30,11 @@ from compiler.operators.windows.conv import conv_window
 from tx8isa.numbers.limits import LARGEST_CHANNELS
 
 from .cuts import cuts, first_plan, plan_for
-from .layer import Layer, epilogue_of, layer_of, stays_in_planes
+from .layer import ConvLayer, epilogue_of, layer_of, stays_in_planes
 from .maps import MapsOfTile
-from .plan import OWN, Plan, layer_for
+from .plan import OWN, ConvPlan, layer_for
 from .share import Early, only_slice, shared
-from .slice import Problem, compute_slice, load_image, shares
+from .slice import ConvProblem, compute_slice, load_image, shares
 
 
 def _check(call: Call) -> str | None:
@@ -59,47 +59,47 @@ def convolution(kernel: Kernel, work: Work) -> None:
         return
     layer = layer_for(layer, plan)
     places = coordinates(kernel, plan.grid)
-    p = Problem(work, layer, plan, epilogue_of(work), *shares(layer, plan, places))
+    problem = ConvProblem(work, layer, plan, epilogue_of(work), *shares(layer, plan, places))
     bias = channel_vector(kernel, "bias_data", work.input(2)) if work.has(2) else None
     if any(tensor is not None and tensor.value is None for tensor in work.inputs[1:]):
         kernel.begin()
     blocks = dealt(layer.groups.maps, plan.maps, plan.map_parts, places[-1], layer.groups.count)
-    jobs = [MapsOfTile(kernel, p, stretch, own, bias) for stretch, own in blocks]
+    jobs = [MapsOfTile(kernel, problem, stretch, own, bias) for stretch, own in blocks]
     grid = TileGrid(plan.grid, tuple(places))
-    addend = p.addend_is_early(kernel)
-    early = only_slice(kernel, p) if addend or plan.share != OWN else Early()
+    addend = problem.addend_is_early(kernel)
+    early = only_slice(kernel, problem) if addend or plan.share != OWN else Early()
     if addend and early.block is not None:
         for job in jobs:
             job.load_addend(early.image, early.block)
     if plan.share != OWN:
-        early = shared(kernel, p, jobs, grid, early)
+        early = shared(kernel, problem, jobs, grid, early)
     kernel.begin()
-    if p.single and (plan.keep == "rows" or early.data is not None):
-        with _row_slices(kernel, p, early) as (n, block):
-            _maps_of_rows(kernel, p, n, block, jobs, early.data)
+    if problem.single and (plan.keep == "rows" or early.data is not None):
+        with _row_slices(kernel, problem, early) as (image, block):
+            _maps_of_rows(kernel, problem, image, block, jobs, early.data)
     else:
         for job in jobs:
-            with job.maps() as own, _row_slices(kernel, p, early) as (n, block):
-                compute_slice(kernel, p, n, block, own, None)
+            with job.maps() as own, _row_slices(kernel, problem, early) as (image, block):
+                compute_slice(kernel, problem, image, block, own, None)
 
 
-def _best(kernel: Kernel, layer: Layer, in_planes: bool) -> Plan | None:
+def _best(kernel: Kernel, layer: ConvLayer, in_planes: bool) -> ConvPlan | None:
     """The plan that promises most; None where it takes smaller slices than blocked tensors have."""
     found = first_plan(layer, kernel.target, kernel.budget) if in_planes or not layer.blocked else None
     if found is None and not layer.blocked:
-        need = layer.g.input_rows(1)
+        need = layer.geometry.input_rows(1)
         raise SpmOverflow(f"one row of output and {need} of input do not fit the SPM")
     return found
 
 
 @contextmanager
-def _row_slices(kernel: Kernel, p: Problem, early: Early) -> Iterator[tuple[Value, RowBlock]]:
+def _row_slices(kernel: Kernel, problem: ConvProblem, early: Early) -> Iterator[tuple[Value, RowBlock]]:
     """The tile's slices: image, and rows of it."""
     if early.block is not None:
-        with _if_any(kernel, p.images), _if_any(kernel, p.rows), _if_any(kernel, p.columns):
+        with _if_any(kernel, problem.images), _if_any(kernel, problem.rows), _if_any(kernel, problem.columns):
             yield early.image, early.block
         return
-    with p.blocks(kernel) as found:
+    with problem.blocks(kernel) as found:
         yield found
 
 
@@ -109,11 +109,16 @@ def _if_any(kernel: Kernel, own: Share) -> AbstractContextManager[Value]:
 
 
 def _maps_of_rows(
-    kernel: Kernel, p: Problem, n: Value, block: RowBlock, jobs: list[MapsOfTile], data: list[Aligned] | None
+    kernel: Kernel,
+    problem: ConvProblem,
+    image: Value,
+    block: RowBlock,
+    jobs: list[MapsOfTile],
+    data: list[Aligned] | None,
 ) -> None:
     """All maps of a slice of rows, which is loaded once."""
-    if data is None and p.layer.groups.count == 1 and not p.layer.channelwise:
-        data = load_image(kernel, p, n, block, 0, p.layer.groups.channels)
+    if data is None and problem.layer.groups.count == 1 and not problem.layer.channelwise:
+        data = load_image(kernel, problem, image, block, 0, problem.layer.groups.channels)
     for job in jobs:
         with job.maps() as own:
-            compute_slice(kernel, p, n, block, own, data)
+            compute_slice(kernel, problem, image, block, own, data)

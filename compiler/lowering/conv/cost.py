@@ -14,8 +14,8 @@ from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels
 
-from .layer import Kind, Layer
-from .plan import OWN, Plan, layer_for, narrowed, rounds
+from .layer import ConvLayer, Kind
+from .plan import OWN, ConvPlan, layer_for, narrowed, rounds
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def rates_of(machine: Machine) -> Rates:
     )
 
 
-def cost(layer: Layer, plan: Plan, r: Rates) -> float:
+def cost(layer: ConvLayer, plan: ConvPlan, rates: Rates) -> float:
     """Cycles of the phase: the busiest engine, and of the others what no other slice overlaps."""
     passes, blocks = rounds(layer, plan)
     layer = narrowed(layer_for(layer, plan), plan.columns)
@@ -70,33 +70,37 @@ def cost(layer: Layer, plan: Plan, r: Rates) -> float:
         read[0] //= plan.map_parts
     if plan.shares_weights:
         read[1] //= plan.tiles // plan.map_parts
-    meeting = _meeting(plan, loads, read, passes, r) if plan.share != OWN else 0.0
+    meeting = _meeting(plan, loads, read, passes, rates) if plan.share != OWN else 0.0
     moved = sum(read) + plan.tiles * result * slices
-    memory = max(moved / plan.tiles / r.dma, moved / r.ddr) + _runs(layer, plan) * slices * r.run
-    times = memory, slices * _products(layer, plan, r) / r.steps, slices * _vector(layer, plan) / r.vector
-    issue = r.issue * (4 * slices + 3 * weight_loads)
+    memory = max(moved / plan.tiles / rates.dma, moved / rates.ddr) + _runs(layer, plan) * slices * rates.run
+    times = (
+        memory,
+        slices * _products(layer, plan, rates) / rates.steps,
+        slices * _vector(layer, plan) / rates.vector,
+    )
+    issue = rates.issue * (4 * slices + 3 * weight_loads)
     busiest = max(*times, issue)
     return busiest + max(0, sum(times) - busiest) / slices + meeting
 
 
-def _meeting(plan: Plan, loads: tuple[int, int], read: list[int], passes: int, r: Rates) -> float:
+def _meeting(plan: ConvPlan, loads: tuple[int, int], read: list[int], passes: int, rates: Rates) -> float:
     """Cycles by which a phase is longer when tiles share ``loads``: those that nothing else is loaded in."""
-    copies = sending(plan, loads, r) + r.send * (plan.shares_image + plan.shares_weights)
+    copies = sending(plan, loads, rates) + rates.send * (plan.shares_image + plan.shares_weights)
     meanwhile = 0 if plan.shares_image else read[0]
     meanwhile += 0 if plan.shares_weights else read[1]
     if not plan.shares_image and passes > 1:
         meanwhile = 0
-    return 2 * r.barrier + max(0.0, copies - meanwhile / r.ddr)
+    return 2 * rates.barrier + max(0.0, copies - meanwhile / rates.ddr)
 
 
-def sending(plan: Plan, loads: tuple[int, int], r: Rates) -> float:
+def sending(plan: ConvPlan, loads: tuple[int, int], rates: Rates) -> float:
     """Cycles of the copies by which every tile gets what it shares of ``loads``, of image and weights, from
     when the core has started them."""
     shared = loads[0] * plan.shares_image + loads[1] * plan.shares_weights
-    return r.copy * (plan.shares_image + plan.shares_weights) + CONTENTION * shared / r.link
+    return rates.copy * (plan.shares_image + plan.shares_weights) + CONTENTION * shared / rates.link
 
 
-def before_meeting(layer: Layer, plan: Plan, addend: bool, r: Rates) -> float:
+def before_meeting(layer: ConvLayer, plan: ConvPlan, addend: bool, rates: Rates) -> float:
     """The part, from 0 to 1, of a tile's weights to load before the tiles come together to share an image.
 
     The rest passes DDR while the image is being sent, with what is added to the result if ``addend`` says
@@ -104,32 +108,32 @@ def before_meeting(layer: Layer, plan: Plan, addend: bool, r: Rates) -> float:
     """
     layer = layer_for(layer, plan)
     image, weights, result = traffic(layer, plan)
-    rest = sending(plan, (image, 0), r) * r.ddr / plan.tiles - (result // 2 if addend else 0)
+    rest = sending(plan, (image, 0), rates) * rates.ddr / plan.tiles - (result // 2 if addend else 0)
     return min(1.0, max(0.0, 1 - rest / weights))
 
 
-def traffic(layer: Layer, plan: Plan) -> tuple[int, int, int]:
+def traffic(layer: ConvLayer, plan: ConvPlan) -> tuple[int, int, int]:
     """DDR bytes of a slice: of the image, weights, and the result with what is added to it."""
-    g, each = layer.g, layer.fmt.bits // 8
+    geometry, each = layer.geometry, layer.fmt.bits // 8
     inputs = plan.maps if layer.channelwise else layer.groups.channels
-    image = g.input_rows(plan.rows) * g.width * aligned_channels(inputs, BLOCK) * each
+    image = geometry.input_rows(plan.rows) * geometry.width * aligned_channels(inputs, BLOCK) * each
     per_map = layer.taps * (1 if layer.channelwise else aligned_channels(inputs, BLOCK))
-    result = plan.rows * g.columns * aligned_channels(plan.maps, BLOCK) * each
+    result = plan.rows * geometry.columns * aligned_channels(plan.maps, BLOCK) * each
     return image, per_map * plan.maps * each * part_count(layer.fmt), result * (1 + layer.residual)
 
 
-def _runs(layer: Layer, plan: Plan) -> int:
+def _runs(layer: ConvLayer, plan: ConvPlan) -> int:
     """Runs of DDR shorter than the DMA likes, beyond what their bytes cost."""
-    results = plan.rows * layer.g.columns * (1 + layer.residual)
+    results = plan.rows * layer.geometry.columns * (1 + layer.residual)
     if layer.blocked:
         return results if plan.maps < min(BLOCK, layer.groups.maps) else 0
     return results * ceil_div(plan.maps, BLOCK) // 2
 
 
-def _products(layer: Layer, plan: Plan, r: Rates) -> int:
+def _products(layer: ConvLayer, plan: ConvPlan, rates: Rates) -> int:
     """Steps of the matrix engine for a slice."""
-    m, k, n = r.array
-    rows = ceil_div(plan.rows * layer.g.columns, m)
+    m, k, n = rates.array
+    rows = ceil_div(plan.rows * layer.geometry.columns, m)
     if layer.kind is Kind.POOL:
         return 0
     if layer.kind is Kind.DEPTHWISE:
@@ -140,9 +144,9 @@ def _products(layer: Layer, plan: Plan, r: Rates) -> int:
     return slower * steps * (len(PRODUCTS) if part_count(layer.fmt) > 1 else 1)
 
 
-def _vector(layer: Layer, plan: Plan) -> int:
+def _vector(layer: ConvLayer, plan: ConvPlan) -> int:
     """Elements that the vector engine goes over for a slice, as if all were FP32."""
-    elements = plan.rows * layer.g.columns * aligned_channels(plan.maps, BLOCK)
+    elements = plan.rows * layer.geometry.columns * aligned_channels(plan.maps, BLOCK)
     passes = layer.passes / 2 if layer.direct else layer.passes + 1.0
     if layer.kind is Kind.POOL:
         passes += layer.taps / (2 if layer.direct else 1)

@@ -10,7 +10,7 @@ from enum import Enum
 from compiler.codegen.slices.aligned import BLOCK, aligned_bytes, within_plane
 from compiler.codegen.slices.precision import part_count
 from compiler.codegen.slices.tensors import DdrTensor
-from compiler.codegen.slices.windows import Geometry, dense, flattened, geometry, skipping, upright
+from compiler.codegen.slices.windows import Geometry, dense, flattened, skipping, upright, window_geometry
 from compiler.lowering.pointwise.epilogue import step_bytes
 from compiler.lowering.pointwise.record import known_number
 from compiler.lowering.record import Step, Work
@@ -25,7 +25,7 @@ _EXACT = frozenset({"Relu", "Max", "Min", "Clip", "Abs", "Neg"})
 
 
 @dataclass(frozen=True)
-class Epilogue:
+class ConvEpilogue:
     """The steps of a group, as a convolution applies them.
 
     ``residual`` is a tensor of the result's shape to which the products are added; ``exact``: the ``steps``
@@ -37,14 +37,14 @@ class Epilogue:
     exact: bool
 
 
-def epilogue_of(work: Work) -> Epilogue:
+def epilogue_of(work: Work) -> ConvEpilogue:
     """A leading addition of a whole tensor becomes the start of the sums."""
     steps, residual = work.steps, None
     if steps:
         residual = _whole_addend(steps[0], work.output)
     if residual is not None:
         steps = steps[1:]
-    return Epilogue(residual, steps, is_exact(steps))
+    return ConvEpilogue(residual, steps, is_exact(steps))
 
 
 def is_exact(steps: Sequence[Step]) -> bool:
@@ -85,7 +85,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True)
-class Layer:
+class ConvLayer:
     """A group in numbers: what its cuts and their costs depend on.
 
     ``extra`` bytes of scratchpad for each element of the result are needed by the steps, and ``passes`` of
@@ -93,7 +93,7 @@ class Layer:
     channels.
     """
 
-    g: Geometry
+    geometry: Geometry
     batch: int
     groups: Groups
     fmt: Format
@@ -116,7 +116,7 @@ class Layer:
 
     @property
     def taps(self) -> int:
-        return self.g.kernel[0] * self.g.kernel[1]
+        return self.geometry.kernel[0] * self.geometry.kernel[1]
 
     @property
     def grain(self) -> int:
@@ -127,9 +127,9 @@ class Layer:
 
     def slice_bytes(self, rows: int, maps: int, channels: int) -> tuple[int, int]:
         """Scratchpad bytes of a slice: what stays for several of them, and what each has for itself."""
-        g, fmt = self.g, self.fmt
+        geometry, fmt = self.geometry, self.fmt
         parts = part_count(fmt)
-        image, result = g.input_rows(rows) * g.width, rows * g.columns
+        image, result = geometry.input_rows(rows) * geometry.width, rows * geometry.columns
         inputs = maps if self.channelwise else channels
         kept = parts * aligned_bytes(self.taps * (1 if self.channelwise else maps), inputs, fmt)
         own = (1 if parts == 1 or self.kind is Kind.POOL else 3) * aligned_bytes(image, inputs, fmt)
@@ -148,7 +148,7 @@ class Layer:
         return kept + 4 * maps + _RESERVED_BYTES, own + _RESERVED_BYTES
 
 
-def layer_of(work: Work) -> Layer:
+def layer_of(work: Work) -> ConvLayer:
     """The numbers of a work. Positions of several compact images are one row of positions."""
     source, call = work.input(0), work.spec
     epilogue, fmt = epilogue_of(work), work.output.fmt
@@ -157,13 +157,13 @@ def layer_of(work: Work) -> Layer:
     if depthwise:
         groups = Groups(1, source.shape[-1], work.output.shape[-1], 1)
     every_row, batch, kind = upright(geometry_of(work)), source.shape[0], Kind.CONV
-    g = skipping(every_row)
-    flat = None if depthwise else flattened(g, 1 if source.blocked else batch)
+    geometry = skipping(every_row)
+    flat = None if depthwise else flattened(geometry, 1 if source.blocked else batch)
     if flat is not None:
-        g, every_row, batch, kind = flat, flat, batch if source.blocked else 1, Kind.GEMM
+        geometry, every_row, batch, kind = flat, flat, batch if source.blocked else 1, Kind.GEMM
     rounds = part_count(fmt) == 1 and epilogue.exact
-    return Layer(
-        g,
+    return ConvLayer(
+        geometry,
         batch,
         groups,
         fmt,
@@ -181,8 +181,8 @@ def layer_of(work: Work) -> Layer:
 
 def geometry_of(work: Work) -> Geometry:
     """The windows as the matrix engine takes them: dilated ones of a depthwise convolution filled up."""
-    g = geometry(conv_window(work.spec))
-    return dense(g) if is_depthwise(work) else g
+    geometry = window_geometry(conv_window(work.spec))
+    return dense(geometry) if is_depthwise(work) else geometry
 
 
 def is_depthwise(work: Work) -> bool:
@@ -192,8 +192,11 @@ def is_depthwise(work: Work) -> bool:
     """
     call = work.spec
     group, (maps, per_group) = call.integer("group"), call.shape(1)[:2]
-    g = geometry(conv_window(call))
-    sparse = math.prod(g.extent) > _MOST_ZEROS * math.prod(g.kernel) or max(g.extent) > LARGEST_KERNEL
+    geometry = window_geometry(conv_window(call))
+    sparse = (
+        math.prod(geometry.extent) > _MOST_ZEROS * math.prod(geometry.kernel)
+        or max(geometry.extent) > LARGEST_KERNEL
+    )
     return group > 1 and per_group == 1 and maps == group and not sparse and work.input(1).value is not None
 
 

@@ -16,7 +16,7 @@ from compiler.codegen.teams.gather import Gather
 from compiler.codegen.teams.team import Team
 
 from .plan import OWN
-from .slice import Problem, SliceMaps, load_addend, spread_bias, start_of
+from .slice import ConvProblem, SliceMaps, load_addend, spread_bias, start_of
 from .weights import PackedWeights, Volume, Weights, weights_of, windows_of
 
 
@@ -24,14 +24,14 @@ class MapsOfTile:
     """The maps of one stretch that are this tile's; loaded at once if it has one slice of them."""
 
     def __init__(
-        self, kernel: Kernel, p: Problem, stretch: Stretch, own: Share, bias: ChannelVector | None
+        self, kernel: Kernel, problem: ConvProblem, stretch: Stretch, own: Share, bias: ChannelVector | None
     ) -> None:
-        self.kernel, self.p, self.stretch, self.own, self.bias = kernel, p, stretch, own, bias
+        self.kernel, self.problem, self.stretch, self.own, self.bias = kernel, problem, stretch, own, bias
         self.load: Weights
-        if p.layer.channelwise:
-            self.load = windows_of(kernel, p.work, stretch)
+        if problem.layer.channelwise:
+            self.load = windows_of(kernel, problem.work, stretch)
         else:
-            self.load = weights_of(kernel, p.work, p.layer.groups, stretch, p.plan.channels)
+            self.load = weights_of(kernel, problem.work, problem.layer.groups, stretch, problem.plan.channels)
         self.early = self._prepare(own.some) if own.most == 1 else None
 
     @contextmanager
@@ -55,17 +55,19 @@ class MapsOfTile:
             volume = self._volume(self.early.group, self.early.block)
             self._fill(self.load, volume, self.early.weights or [], begin, end)
 
-    def load_addend(self, n: Value, block: RowBlock) -> None:
+    def load_addend(self, image: Value, block: RowBlock) -> None:
         """Load what the products of the tile's only slice are added to, if that is a tensor."""
-        if self.early is not None and self.own.least and self.p.epilogue.residual is not None:
-            at = block.target(n, self.early.first)
-            addend = load_addend(self.kernel, self.p, self.early, block, at)
+        if self.early is not None and self.own.least and self.problem.epilogue.residual is not None:
+            at = block.target(image, self.early.first)
+            addend = load_addend(self.kernel, self.problem, self.early, block, at)
             self.early = replace(self.early, addend=addend)
 
-    def begin_sums(self, n: Value, block: RowBlock) -> None:
+    def begin_sums(self, image: Value, block: RowBlock) -> None:
         """Prepare what the products of the tile's only slice are added to, if that is a tensor."""
-        if self.early is not None and self.own.least and self.p.epilogue.residual is not None:
-            start = start_of(self.kernel, self.p, self.early, block, block.target(n, self.early.first))
+        if self.early is not None and self.own.least and self.problem.epilogue.residual is not None:
+            start = start_of(
+                self.kernel, self.problem, self.early, block, block.target(image, self.early.first)
+            )
             self.early = replace(self.early, start=start)
 
     def _fill(
@@ -76,28 +78,28 @@ class MapsOfTile:
             load.load(volume, addresses, begin, end)
 
     def _volume(self, group: Value, block: Value) -> Volume:
-        return Volume(group, block, Stretch(0, self.p.plan.channels, 1), 0)
+        return Volume(group, block, Stretch(0, self.problem.plan.channels, 1), 0)
 
     def _weights(self, group: Value, block: Value) -> list[Value] | None:
         """Those of all channels, or where they will be once the tiles have shared them."""
         volume = self._volume(group, block)
-        if not self.p.single:
+        if not self.problem.single:
             return None
         if self.own.most > 1 or not isinstance(self.load, PackedWeights):
             return self.load(volume)
         addresses = self.load.buffers(volume)
-        if self.p.plan.share == OWN:
+        if self.problem.plan.share == OWN:
             self._fill(self.load, volume, addresses)
         return addresses
 
     def _prepare(self, number: Value) -> SliceMaps:
-        kernel, p, stretch, grid = self.kernel, self.p, self.stretch, self.p.grid
+        kernel, problem, stretch, grid = self.kernel, self.problem, self.stretch, self.problem.grid
         group, block = kernel.let(number // stretch.count), kernel.let(number % stretch.count)
         inner = block * stretch.size + stretch.start
-        first = kernel.let(group * p.layer.groups.maps + inner)
+        first = kernel.let(group * problem.layer.groups.maps + inner)
         bias = load_vector(kernel, "bias", self.bias, first, stretch.size) if self.bias is not None else None
         start = None
-        if bias is not None and p.single and p.epilogue.residual is None and grid is not None:
+        if bias is not None and problem.single and problem.epilogue.residual is None and grid is not None:
             start = spread_bias(kernel, grid, stretch.size, bias)
         weights = self._weights(group, block)
         return SliceMaps(group, block, first, stretch.size, self.load, weights, bias, start)

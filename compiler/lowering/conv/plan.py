@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from compiler.lowering.record import Cut
 from tx8isa.numbers.division import ceil_div
 
-from .layer import Layer
+from .layer import ConvLayer
 
 KEEP = "keep"
 """Choice: ``weights`` stay while rows pass, or ``rows`` stay while maps pass."""
@@ -19,7 +19,7 @@ _COLUMNS = "columns"
 
 
 @dataclass(frozen=True)
-class Plan:
+class ConvPlan:
     """A cut in numbers: parts of images, rows and maps; rows, maps and input channels of a slice.
 
     ``columns`` is 0 where slices have whole rows; else how much of them a slice has at most, and
@@ -68,9 +68,9 @@ class Plan:
         return Cut(tuple(tiles), tuple(sizes), ((KEEP, self.keep), (SHARE, self.share)))
 
 
-def plan_of(cut: Cut) -> Plan:
+def plan_of(cut: Cut) -> ConvPlan:
     """The numbers of a cut."""
-    return Plan(
+    return ConvPlan(
         cut.parts("images"),
         cut.parts("rows"),
         cut.parts("maps"),
@@ -84,24 +84,26 @@ def plan_of(cut: Cut) -> Plan:
     )
 
 
-def rounds(layer: Layer, plan: Plan) -> tuple[int, int]:
+def rounds(layer: ConvLayer, plan: ConvPlan) -> tuple[int, int]:
     """Slices of the busiest tile: of images, rows and columns together, and of maps."""
     images = ceil_div(layer.batch, plan.images)
-    rows = ceil_div(ceil_div(layer.g.rows, plan.row_parts), plan.rows)
+    rows = ceil_div(ceil_div(layer.geometry.rows, plan.row_parts), plan.rows)
     if plan.columns:
-        rows *= ceil_div(ceil_div(layer.g.columns, plan.column_parts), plan.columns)
+        rows *= ceil_div(ceil_div(layer.geometry.columns, plan.column_parts), plan.columns)
     maps = ceil_div(layer.groups.count * ceil_div(layer.groups.maps, plan.maps), plan.map_parts)
     return images * rows, maps
 
 
-def layer_for(layer: Layer, plan: Plan) -> Layer:
+def layer_for(layer: ConvLayer, plan: ConvPlan) -> ConvLayer:
     """The layer as a plan computes it: an image that all tiles share comes with all its rows."""
     whole = plan.shares_image and plan.row_parts == 1
-    return replace(layer, g=replace(layer.every_row, whole=True)) if whole else layer
+    return replace(layer, geometry=replace(layer.every_row, whole=True)) if whole else layer
 
 
-def narrowed(layer: Layer, columns: int) -> Layer:
+def narrowed(layer: ConvLayer, columns: int) -> ConvLayer:
     """The numbers of a layer for slices that have so many columns of each row of the result, 0 for all."""
     if not columns:
         return layer
-    return replace(layer, g=replace(layer.g, columns=columns, width=layer.g.input_columns(columns)))
+    return replace(
+        layer, geometry=replace(layer.geometry, columns=columns, width=layer.geometry.input_columns(columns))
+    )

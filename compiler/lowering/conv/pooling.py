@@ -30,7 +30,7 @@ from compiler.codegen.slices.dealing import coordinates, dealt, share, slices
 from compiler.codegen.slices.precision import stored
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.slices.vector import Vector
-from compiler.codegen.slices.windows import Geometry, RowBlock, geometry, limits, upright
+from compiler.codegen.slices.windows import Geometry, RowBlock, limits, upright, window_geometry
 from compiler.codegen.spm import SpmOverflow
 from compiler.dialect.orders import Order
 from compiler.graph import Array
@@ -44,9 +44,9 @@ from tx8isa.numbers.limits import LARGEST_EXTENT
 
 from . import long_pool
 from .cuts import best_cuts, first_plan, plan_for
-from .layer import Epilogue, Kind, Layer, is_exact
-from .plan import Plan
-from .slice import Problem, shares
+from .layer import ConvEpilogue, ConvLayer, Kind, is_exact
+from .plan import ConvPlan
+from .slice import ConvProblem, shares
 from .weights import Groups
 
 _RESERVED_BYTES = 4096
@@ -63,15 +63,15 @@ def _check(call: Call) -> str | None:
 Pooling = Callable[[RowBlock, Aligned], Aligned]
 
 
-def pool_layer(work: Work, wide: bool) -> Layer:
+def pool_layer(work: Work, wide: bool) -> ConvLayer:
     """A pool in numbers; ``wide``: it is computed in FP32 whatever the format of the data."""
     source = work.input(0)
-    g, channels = geometry(pool_window(work.spec)), source.shape[-1]
+    geometry, channels = window_geometry(pool_window(work.spec)), source.shape[-1]
     direct = is_exact(work.steps) and not wide
-    image = 4 * ceil_div(g.input_rows(1) * g.width, g.columns)
+    image = 4 * ceil_div(geometry.input_rows(1) * geometry.width, geometry.columns)
     extra = step_bytes(work.steps, Format.FP32) + (8 + image) * (not direct)
-    return Layer(
-        g,
+    return ConvLayer(
+        geometry,
         source.shape[0],
         Groups(1, channels, channels, 1),
         source.fmt,
@@ -83,15 +83,15 @@ def pool_layer(work: Work, wide: bool) -> Layer:
         extra,
         len(work.steps),
         False,
-        g,
+        geometry,
     )
 
 
-def _alone(work: Work, wide: bool) -> Layer:
+def _alone(work: Work, wide: bool) -> ConvLayer:
     """The same for a phase of its own: an image of one row is divided as one column."""
     layer = pool_layer(work, wide)
-    g = upright(layer.g)
-    return replace(layer, g=g, every_row=g)
+    geometry = upright(layer.geometry)
+    return replace(layer, geometry=geometry, every_row=geometry)
 
 
 def _cuts(target: Target, work: Work) -> list[Cut]:
@@ -100,8 +100,8 @@ def _cuts(target: Target, work: Work) -> list[Cut]:
 
 def counts_differ(call: Call) -> bool:
     """Whether windows count different numbers of elements, or not all they cover."""
-    g = geometry(pool_window(call))
-    return bool((_counts(call) != g.kernel[0] * g.kernel[1]).any())
+    geometry = window_geometry(pool_window(call))
+    return bool((_counts(call) != geometry.kernel[0] * geometry.kernel[1]).any())
 
 
 @lowering("MaxPool", order=Order.CHANNELS_LAST, check=_check, cuts=_cuts, anchor=True, blocked=True)
@@ -110,7 +110,7 @@ def max_pool(kernel: Kernel, work: Work) -> None:
     layer = _alone(work, False)
 
     def pool(block: RowBlock, data: Aligned) -> Aligned:
-        return pool_slice(kernel, "max", layer.g, block, data)
+        return pool_slice(kernel, "max", layer.geometry, block, data)
 
     _pooled(kernel, work, layer, pool)
 
@@ -124,9 +124,9 @@ def average_pool(kernel: Kernel, work: Work) -> None:
 
     def pool(block: RowBlock, data: Aligned) -> Aligned:
         if factors is None:
-            return pool_slice(kernel, "avg", layer.g, block, data)
-        result = pool_slice(kernel, "sum", layer.g, block, data)
-        factors.apply(result, block.begin * layer.g.columns)
+            return pool_slice(kernel, "avg", layer.geometry, block, data)
+        result = pool_slice(kernel, "sum", layer.geometry, block, data)
+        factors.apply(result, block.begin * layer.geometry.columns)
         return result
 
     _pooled(kernel, work, layer, pool)
@@ -134,15 +134,17 @@ def average_pool(kernel: Kernel, work: Work) -> None:
 
 def _counts(call: Call) -> Array:
     """Elements that a mean is taken over, per output position [rows, columns] (ONNX AveragePool)."""
-    window, g = pool_window(call), geometry(pool_window(call))
+    window, geometry = pool_window(call), window_geometry(pool_window(call))
     include = bool(call.integer("count_include_pad"))
     axes = []
     ends = window.pads_end if len(window.pads_end) == 2 else (window.pads_end[0], 0)
-    for axis, (size, outputs) in enumerate(((g.height, g.rows), (g.width, g.columns))):
-        low = -g.begin[axis] if include else 0
+    for axis, (size, outputs) in enumerate(
+        ((geometry.height, geometry.rows), (geometry.width, geometry.columns))
+    ):
+        low = -geometry.begin[axis] if include else 0
         high = size + ends[axis] if include else size
-        starts = np.arange(outputs) * g.strides[axis] - g.begin[axis]
-        taps = starts[:, None] + np.arange(g.kernel[axis])
+        starts = np.arange(outputs) * geometry.strides[axis] - geometry.begin[axis]
+        taps = starts[:, None] + np.arange(geometry.kernel[axis])
         axes.append(((taps >= low) & (taps < high)).sum(1))
     return np.asarray(np.multiply.outer(*axes))
 
@@ -192,7 +194,7 @@ class _Factors:
                 Vector(kernel, Format.FP32, lanes.elements).vv("mul", place, place, lanes.base)
 
 
-def pool_slice(kernel: Kernel, name: str, g: Geometry, block: RowBlock, data: Aligned) -> Aligned:
+def pool_slice(kernel: Kernel, name: str, geometry: Geometry, block: RowBlock, data: Aligned) -> Aligned:
     """One instruction, ``name`` max, avg or sum, over a slice."""
     result = slice_buffer(kernel, "y", data.fmt, block.output, data.channels)
     kernel.emit(
@@ -202,31 +204,33 @@ def pool_slice(kernel: Kernel, name: str, g: Geometry, block: RowBlock, data: Al
         shape=data.shape,
         dst_shape=result.shape,
         pad=block.pad,
-        window=[g.kernel[1], g.kernel[0], g.strides[1], g.strides[0]],
+        window=[geometry.kernel[1], geometry.kernel[0], geometry.strides[1], geometry.strides[0]],
     )
     return result
 
 
-def _pooled(kernel: Kernel, work: Work, layer: Layer, pool: Pooling) -> None:
+def _pooled(kernel: Kernel, work: Work, layer: ConvLayer, pool: Pooling) -> None:
     """The slices of this tile; channels are independent of each other."""
     source, plan = work.input(0), _plan(kernel, work, layer)
     places = coordinates(kernel, plan.grid)
-    p = Problem(work, layer, plan, Epilogue(None, work.steps, layer.direct), *shares(layer, plan, places))
+    problem = ConvProblem(
+        work, layer, plan, ConvEpilogue(None, work.steps, layer.direct), *shares(layer, plan, places)
+    )
     for stretch, own in dealt(source.shape[-1], plan.maps, plan.map_parts, places[-1]):
-        with slices(kernel, own) as (number, _), p.blocks(kernel) as (n, block):
+        with slices(kernel, own) as (number, _), problem.blocks(kernel) as (image, block):
             first = kernel.let(number * stretch.size + stretch.start)
-            data = load_slice(kernel, "x", source, block.source(n, first), block.input, stretch.size)
+            data = load_slice(kernel, "x", source, block.source(image, first), block.input, stretch.size)
             if not layer.direct:
                 data = widened_slice(kernel, data)
-            _finish(kernel, work, pool(block, data), block.target(n, first))
+            _finish(kernel, work, pool(block, data), block.target(image, first))
 
 
-def _plan(kernel: Kernel, work: Work, layer: Layer) -> Plan:
+def _plan(kernel: Kernel, work: Work, layer: ConvLayer) -> ConvPlan:
     if work.cut is not None:
         return plan_for(layer, work.cut)
     found = first_plan(layer, kernel.target, kernel.budget)
     if found is None:
-        need = layer.g.input_rows(1)
+        need = layer.geometry.input_rows(1)
         raise SpmOverflow(f"one row of output and {need} of input do not fit the SPM")
     return found
 
@@ -251,11 +255,11 @@ def global_average_pool(kernel: Kernel, work: Work) -> None:
     taken, length = _sizes(kernel, source, positions, channels, direct)
     groups = ceil_div(channels, taken)
     images = min(source.shape[0], max(1, kernel.target.tiles // groups))
-    image, lane = coordinates(kernel, (images, kernel.target.tiles // images))
-    own_images = share(source.shape[0], images, image, 1)
-    for stretch, own in dealt(channels, taken, kernel.target.tiles // images, lane):
-        with slices(kernel, own) as (number, _), slices(kernel, own_images) as (n, _):
-            at = Place(n, 0, kernel.let(number * stretch.size + stretch.start))
+    image_place, channel_place = coordinates(kernel, (images, kernel.target.tiles // images))
+    own_images = share(source.shape[0], images, image_place, 1)
+    for stretch, own in dealt(channels, taken, kernel.target.tiles // images, channel_place):
+        with slices(kernel, own) as (number, _), slices(kernel, own_images) as (image, _):
+            at = Place(image, 0, kernel.let(number * stretch.size + stretch.start))
             if length == positions and direct:
                 result = _mean(kernel, source, at, positions, stretch.size)
             else:

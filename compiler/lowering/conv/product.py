@@ -7,12 +7,12 @@ from compiler.codegen.kernel import Argument, Kernel
 from compiler.codegen.slices.aligned import Aligned
 from compiler.codegen.slices.precision import PRODUCTS, engine_format, part_count
 
-from .layer import Kind, Layer
+from .layer import ConvLayer, Kind
 
 
 def multiply_slice(
     kernel: Kernel,
-    layer: Layer,
+    layer: ConvLayer,
     pad: list[Value],
     images: list[Aligned],
     weights: list[Value],
@@ -24,7 +24,7 @@ def multiply_slice(
     ``pad``: rows and columns of zeros around the image, [top, bottom, left, right]; ``images`` and
     ``weights`` have an entry for each part.
     """
-    g, data, fmt = layer.g, images[0], engine_format(layer.fmt).token
+    geometry, data, fmt = layer.geometry, images[0], engine_format(layer.fmt).token
     common: dict[str, Argument] = {"out": result.base, "out_format": result.fmt.token}
     mnemonic, right = f"{layer.kind.value}.{fmt}", "w"
     if layer.kind is Kind.GEMM:
@@ -35,10 +35,10 @@ def multiply_slice(
             "shape": data.shape,
             "dst_shape": result.shape,
             "pad": pad,
-            "window": [g.kernel[1], g.kernel[0], g.strides[1], g.strides[0]],
+            "window": [geometry.kernel[1], geometry.kernel[0], geometry.strides[1], geometry.strides[0]],
         }
         if layer.kind is Kind.CONV:
-            common["dilation"] = [g.dilations[1], g.dilations[0]]
+            common["dilation"] = [geometry.dilations[1], geometry.dilations[0]]
     for a, b in PRODUCTS[: 3 if part_count(layer.fmt) > 1 else 1]:
         operands = common | {"a": images[a].base, right: weights[b]}
         if start is not None:

@@ -16,14 +16,14 @@ from compiler.codegen.slices.aligned import BLOCK, Aligned, Place, slice_buffer,
 from compiler.codegen.slices.precision import split
 from compiler.codegen.slices.tensors import DdrTensor, dma_loops
 from compiler.codegen.slices.windows import RowBlock
-from compiler.codegen.teams.gather import Gather, Part, enter, meet_all
+from compiler.codegen.teams.gather import Gather, TeamPart, enter, meet_all
 from compiler.codegen.teams.team import Team, TileGrid, send
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.layouts import batch_bytes
 
 from .cost import before_meeting, rates_of
 from .maps import MapsOfTile
-from .slice import Problem, load_image
+from .slice import ConvProblem, load_image
 
 
 @dataclass(frozen=True)
@@ -35,22 +35,26 @@ class Early:
     data: list[Aligned] | None = None
 
 
-def only_slice(kernel: Kernel, p: Problem) -> Early:
+def only_slice(kernel: Kernel, problem: ConvProblem) -> Early:
     """The tile's rows, if they are one slice."""
-    grid = p.grid
-    if max(p.images.most, p.rows.most, p.columns.most) > 1 or grid is None:
+    grid = problem.grid
+    if max(problem.images.most, problem.rows.most, problem.columns.most) > 1 or grid is None:
         return Early()
-    n = kernel.let(p.images.some)
-    begin, count = kernel.let(p.rows.some), kernel.let(grid.height)
-    return Early(n, p.block(kernel, (begin, count), (kernel.let(p.columns.some), kernel.let(grid.row))))
+    image = kernel.let(problem.images.some)
+    begin, count = kernel.let(problem.rows.some), kernel.let(grid.height)
+    return Early(
+        image, problem.block(kernel, (begin, count), (kernel.let(problem.columns.some), kernel.let(grid.row)))
+    )
 
 
-def shared(kernel: Kernel, p: Problem, jobs: list[MapsOfTile], grid: TileGrid, early: Early) -> Early:
+def shared(
+    kernel: Kernel, problem: ConvProblem, jobs: list[MapsOfTile], grid: TileGrid, early: Early
+) -> Early:
     """Let the tiles give each other what several of them need; all tiles take part."""
     with kernel.registers.scope():
-        if p.plan.shares_image:
-            return _with_shared_image(kernel, p, jobs, grid, early)
-        return _with_shared_weights(kernel, p, jobs, _with_same_maps(kernel, grid), early)
+        if problem.plan.shares_image:
+            return _with_shared_image(kernel, problem, jobs, grid, early)
+        return _with_shared_weights(kernel, problem, jobs, _with_same_maps(kernel, grid), early)
 
 
 def _with_same_maps(kernel: Kernel, grid: TileGrid) -> Team:
@@ -59,12 +63,12 @@ def _with_same_maps(kernel: Kernel, grid: TileGrid) -> Team:
 
 
 def _with_shared_weights(
-    kernel: Kernel, p: Problem, jobs: list[MapsOfTile], team: Team, early: Early
+    kernel: Kernel, problem: ConvProblem, jobs: list[MapsOfTile], team: Team, early: Early
 ) -> Early:
     gathers = [gather for job in jobs for gather in job.gathers(team)]
     enter(kernel, *(gather.target for gather in gathers))
     if early.block is not None:
-        data = load_image(kernel, p, early.image, early.block, 0, p.layer.groups.channels)
+        data = load_image(kernel, problem, early.image, early.block, 0, problem.layer.groups.channels)
         early = replace(early, data=data)
     for gather in gathers:
         gather.send()
@@ -74,40 +78,43 @@ def _with_shared_weights(
 
 
 def _with_shared_image(
-    kernel: Kernel, p: Problem, jobs: list[MapsOfTile], grid: TileGrid, early: Early
+    kernel: Kernel, problem: ConvProblem, jobs: list[MapsOfTile], grid: TileGrid, early: Early
 ) -> Early:
-    block, source = early.block, p.work.input(0)
+    block, source = early.block, problem.work.input(0)
     assert block is not None
     target = slice_buffer(kernel, "x", source.fmt, block.input, source.shape[-1])
     team = grid.team(kernel, len(grid.parts) - 1)
-    gathers: list[Part] = []
+    gathers: list[TeamPart] = []
     first = 0.0
-    if p.plan.shares_weights:
+    if problem.plan.shares_weights:
         weights_team = _with_same_maps(kernel, grid)
         gathers = [gather for job in jobs for gather in job.gathers(weights_team)]
     else:
-        addend = p.layer.residual and not p.addend_is_early(kernel)
-        first = before_meeting(p.layer, p.plan, addend, rates_of(kernel.target.machine))
+        addend = problem.layer.residual and not problem.addend_is_early(kernel)
+        first = before_meeting(problem.layer, problem.plan, addend, rates_of(kernel.target.machine))
         _load_weights(jobs, 0, first)
     enter(kernel, target.base, *(gather.target for gather in gathers))
-    image = _image_part(kernel, p, team, early.image, block, target)
+    image = _image_part(kernel, problem, team, early.image, block, target)
     for gather in gathers:
         gather.send()
     kernel.emit("ncc.wait")
     image.send()
-    if not p.plan.shares_weights:
+    if not problem.plan.shares_weights:
         _load_weights(jobs, first, 1)
     _begin_sums(jobs, early)
     meet_all(kernel, [*gathers, image])
     return replace(early, data=split(kernel, target))
 
 
-def _image_part(kernel: Kernel, p: Problem, team: Team, n: Value, block: RowBlock, target: Aligned) -> Part:
-    source = p.work.input(0)
-    if p.plan.row_parts > 1:
-        return _RowsPart(kernel, team, source, block.source(n), target)
-    image = batch_bytes(math.prod(source.shape[1:-1]), source.shape[-1], source.fmt.bits) // source.bytes_each
-    return Gather(kernel, team, (source, n * image, stored_elements(source)), target.base)
+def _image_part(
+    kernel: Kernel, problem: ConvProblem, team: Team, image: Value, block: RowBlock, target: Aligned
+) -> TeamPart:
+    source = problem.work.input(0)
+    if problem.plan.row_parts > 1:
+        return _RowsPart(kernel, team, source, block.source(image), target)
+    image_bytes = batch_bytes(math.prod(source.shape[1:-1]), source.shape[-1], source.fmt.bits)
+    first = image * (image_bytes // source.bytes_each)
+    return Gather(kernel, team, (source, first, stored_elements(source)), target.base)
 
 
 class _RowsPart:

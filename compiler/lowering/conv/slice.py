@@ -28,20 +28,20 @@ from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps
 from compiler.lowering.record import Work
 from tx8isa.numbers.formats import Format
 
-from .layer import Epilogue, Layer
-from .plan import Plan
+from .layer import ConvEpilogue, ConvLayer
+from .plan import ConvPlan
 from .product import multiply_slice
 from .weights import Volume, Weights
 
 
 @dataclass(frozen=True)
-class Problem:
+class ConvProblem:
     """A convolution, how it is cut, and what this tile has of it."""
 
     work: Work
-    layer: Layer
-    plan: Plan
-    epilogue: Epilogue
+    layer: ConvLayer
+    plan: ConvPlan
+    epilogue: ConvEpilogue
     images: Share
     rows: Share
     columns: Share
@@ -61,38 +61,38 @@ class Problem:
         height, columns = _length(self.rows), _length(self.columns)
         if height is None or columns is None:
             return None
-        whole = self.columns.size == self.layer.g.columns
+        whole = self.columns.size == self.layer.geometry.columns
         return Grid(height, self.columns.size, self.rows.size, None if whole else columns)
 
     @contextmanager
     def blocks(self, kernel: Kernel) -> Iterator[tuple[Value, RowBlock]]:
         """The tile's slices: image, and rows of it."""
         with (
-            slices(kernel, self.images) as (n, _),
+            slices(kernel, self.images) as (image, _),
             slices(kernel, self.rows) as rows,
             slices(kernel, self.columns) as part,
         ):
-            yield n, self.block(kernel, rows, part)
+            yield image, self.block(kernel, rows, part)
 
     def block(self, kernel: Kernel, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> RowBlock:
         """The slice with these output rows and columns: the first, and how many."""
-        g = self.layer.g
-        block = row_block(kernel, g, *rows, self.rows.size)
-        if self.columns.size == g.columns:
+        geometry = self.layer.geometry
+        block = row_block(kernel, geometry, *rows, self.rows.size)
+        if self.columns.size == geometry.columns:
             return block
-        return block_of_columns(kernel, g, block, *columns, self.columns.size)
+        return block_of_columns(kernel, geometry, block, *columns, self.columns.size)
 
 
-def shares(layer: Layer, plan: Plan, places: Sequence[Value]) -> tuple[Share, Share, Share]:
+def shares(layer: ConvLayer, plan: ConvPlan, places: Sequence[Value]) -> tuple[Share, Share, Share]:
     """A tile's images, rows and columns, from its places along the axes of the plan's grid."""
-    g = layer.g
+    geometry = layer.geometry
     if plan.columns:
-        columns = share(g.columns, plan.column_parts, places[2], plan.columns)
+        columns = share(geometry.columns, plan.column_parts, places[2], plan.columns)
     else:
-        columns = share(g.columns, 1, 0, g.columns)
+        columns = share(geometry.columns, 1, 0, geometry.columns)
     return (
         share(layer.batch, plan.images, places[0], 1),
-        share(g.rows, plan.row_parts, places[1], plan.rows),
+        share(geometry.rows, plan.row_parts, places[1], plan.rows),
         columns,
     )
 
@@ -131,35 +131,43 @@ def spread_bias(kernel: Kernel, grid: Grid, maps: int, bias: Value) -> Aligned:
 
 
 def load_image(
-    kernel: Kernel, p: Problem, n: Value, block: RowBlock, lane: Value, channels: int
+    kernel: Kernel, problem: ConvProblem, image: Value, block: RowBlock, lane: Value, channels: int
 ) -> list[Aligned]:
     """The image rows of a slice, ``channels`` of them from ``lane`` on, as the matrix engine takes them."""
     return split(
-        kernel, load_slice(kernel, "x", p.work.input(0), block.source(n, lane), block.input, channels)
+        kernel,
+        load_slice(kernel, "x", problem.work.input(0), block.source(image, lane), block.input, channels),
     )
 
 
 def compute_slice(
-    kernel: Kernel, p: Problem, n: Value, block: RowBlock, own: SliceMaps, data: list[Aligned] | None
+    kernel: Kernel,
+    problem: ConvProblem,
+    image: Value,
+    block: RowBlock,
+    own: SliceMaps,
+    data: list[Aligned] | None,
 ) -> None:
     """One slice from the image (``data``, or still to be loaded) to its place in the result."""
-    at = block.target(n, own.first)
-    start = start_of(kernel, p, own, block, at)
-    result = _convolve(kernel, p, n, block, own, data, start)
+    at = block.target(image, own.first)
+    start = start_of(kernel, problem, own, block, at)
+    result = _convolve(kernel, problem, image, block, own, data, start)
     region = AlignedResult(kernel, result, at)
-    apply_steps(region, result.base, p.epilogue.steps)
+    apply_steps(region, result.base, problem.epilogue.steps)
     if result.fmt is Format.FP32:
-        result = narrowed_slice(kernel, result, p.work.output.fmt)
-    store_slice(kernel, result, p.work.output, at)
+        result = narrowed_slice(kernel, result, problem.work.output.fmt)
+    store_slice(kernel, result, problem.work.output, at)
 
 
-def start_of(kernel: Kernel, p: Problem, own: SliceMaps, block: RowBlock, at: Place) -> Aligned | None:
+def start_of(
+    kernel: Kernel, problem: ConvProblem, own: SliceMaps, block: RowBlock, at: Place
+) -> Aligned | None:
     """Where the sums of a slice begin: residual and bias; FP32 and its own if they are accumulated there."""
     if own.start is not None:
         return own.start
-    if p.epilogue.residual is not None:
-        start = own.addend or load_addend(kernel, p, own, block, at)
-        if own.bias is None and p.single:
+    if problem.epilogue.residual is not None:
+        start = own.addend or load_addend(kernel, problem, own, block, at)
+        if own.bias is None and problem.single:
             return start
         start = widened_slice(kernel, start)
         if own.bias is not None:
@@ -167,45 +175,45 @@ def start_of(kernel: Kernel, p: Problem, own: SliceMaps, block: RowBlock, at: Pl
         return start
     if own.bias is not None:
         return spread_bias(kernel, block.output, own.count, own.bias)
-    if p.single:
+    if problem.single:
         return None
     start = slice_buffer(kernel, "y", Format.FP32, block.output, own.count)
     kernel.emit("td.memset.fp32", dst=start.base, value=0.0, n=start.elements)
     return start
 
 
-def load_addend(kernel: Kernel, p: Problem, own: SliceMaps, block: RowBlock, at: Place) -> Aligned:
+def load_addend(kernel: Kernel, problem: ConvProblem, own: SliceMaps, block: RowBlock, at: Place) -> Aligned:
     """The slice of the tensor to which the products are added."""
-    assert p.epilogue.residual is not None
-    return load_slice(kernel, "residual", p.epilogue.residual, at, block.output, own.count)
+    assert problem.epilogue.residual is not None
+    return load_slice(kernel, "residual", problem.epilogue.residual, at, block.output, own.count)
 
 
 def _convolve(
     kernel: Kernel,
-    p: Problem,
-    n: Value,
+    problem: ConvProblem,
+    image: Value,
     block: RowBlock,
     own: SliceMaps,
     data: list[Aligned] | None,
     start: Aligned | None,
 ) -> Aligned:
     """The sums of one slice: rounded if nothing inexact follows, otherwise in FP32."""
-    compute = p.work.output.fmt
-    if p.single:
-        fmt = engine_format(compute) if p.layer.direct else Format.FP32
+    compute = problem.work.output.fmt
+    if problem.single:
+        fmt = engine_format(compute) if problem.layer.direct else Format.FP32
         result = slice_buffer(kernel, "y", fmt, block.output, own.count)
-        lane = own.first if p.layer.channelwise else own.group * p.layer.groups.channels
-        channels = own.count if p.layer.channelwise else p.layer.groups.channels
-        images = data or load_image(kernel, p, n, block, lane, channels)
+        lane = own.first if problem.layer.channelwise else own.group * problem.layer.groups.channels
+        channels = own.count if problem.layer.channelwise else problem.layer.groups.channels
+        images = data or load_image(kernel, problem, image, block, lane, channels)
         assert own.weights is not None
-        multiply_slice(kernel, p.layer, block.pad, images, own.weights, result, start)
+        multiply_slice(kernel, problem.layer, block.pad, images, own.weights, result, start)
         return result
     assert start is not None
-    for stretch in stretches(p.layer.groups.channels, p.plan.channels):
+    for stretch in stretches(problem.layer.groups.channels, problem.plan.channels):
         with kernel.loop(stretch.count) as step:
             inner = step * stretch.size + stretch.start
-            lane = own.group * p.layer.groups.channels + inner
-            images = load_image(kernel, p, n, block, lane, stretch.size)
+            lane = own.group * problem.layer.groups.channels + inner
+            images = load_image(kernel, problem, image, block, lane, stretch.size)
             weights = own.load(Volume(own.group, own.block, stretch, step))
-            multiply_slice(kernel, p.layer, block.pad, images, weights, start, start)
+            multiply_slice(kernel, problem.layer, block.pad, images, weights, start, start)
     return start

@@ -41,8 +41,8 @@ def groups_of(call: Call, constant: bool) -> Groups:
     maps = call.shape(1)[0] // count
     merged = 1
     if constant and count > 1:
-        fitting = [n for n in range(1, count + 1) if count % n == 0 and n * channels <= BLOCK]
-        merged = max(fitting, default=1)
+        fitting = [number for number in range(1, count + 1) if count % number == 0]
+        merged = max((number for number in fitting if number * channels <= BLOCK), default=1)
     return Groups(count // merged, channels * merged, maps * merged, merged)
 
 

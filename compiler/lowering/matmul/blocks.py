@@ -7,10 +7,10 @@ Constant right operands are laid out for the engine when compiling.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from tx8isa.numbers.limits import LARGEST_EXTENT
 from tx8isa.numbers.packing import pack
 
 from .product import Matrix, Product
-from .result import Block, finish, sums_format
+from .result import ResultBlock, finish, sums_format
 
 MOST_COLUMNS, MOST_ROWS = 256, 512
 """Of a block; its part of the inner dimension may be the rows of a packed shape."""
@@ -60,19 +60,19 @@ def _halved(extent: int) -> int:
     return round_up(ceil_div(extent, 2), BLOCK if extent > BLOCK else _FINE)
 
 
-def _choose(kernel: Kernel, p: Product, columns: int) -> Blocks:
+def _choose(kernel: Kernel, product: Product, columns: int) -> Blocks:
     """Large blocks that fit, but as many as there are tiles."""
-    m, n, inner = min(p.m, MOST_ROWS), min(columns, MOST_COLUMNS), min(p.k, LARGEST_EXTENT)
+    m, n, inner = min(product.m, MOST_ROWS), min(columns, MOST_COLUMNS), min(product.k, LARGEST_EXTENT)
 
     def items() -> int:
-        return p.batches * ceil_div(p.m, m) * ceil_div(columns, n)
+        return product.batches * ceil_div(product.m, m) * ceil_div(columns, n)
 
     while items() < kernel.target.tiles and (m > _FEWEST_ROWS or n > BLOCK):
         if m > _FEWEST_ROWS and (m >= n or n <= BLOCK):
             m = ceil_div(m, 2)
         else:
             n = _halved(n)
-    while step_bytes(p, m, n, inner) > kernel.budget and (m > 1 or n > _FINE or inner > _FINE):
+    while step_bytes(product, m, n, inner) > kernel.budget and (m > 1 or n > _FINE or inner > _FINE):
         if inner > _FINE and (inner * (m + n) > 4 * m * n or (m == 1 and n <= _FINE)):
             inner = _halved(inner)
         elif m > 1 and (m >= n or n <= _FINE):
@@ -82,12 +82,12 @@ def _choose(kernel: Kernel, p: Product, columns: int) -> Blocks:
     return Blocks(m, n, inner)
 
 
-def step_bytes(p: Product, m: int, n: int, inner: int) -> int:
+def step_bytes(product: Product, m: int, n: int, inner: int) -> int:
     """Scratchpad bytes of one step: operands (of FP32 the parts too), result, conversions."""
-    fmt = p.compute
+    fmt = product.compute
     copies = 3 if part_count(fmt) > 1 else 2
     operands = aligned_bytes(m, inner, fmt) + aligned_bytes(inner, n, fmt)
-    for matrix, x in ((p.left, m), (p.right, n)):
+    for matrix, x in ((product.left, m), (product.right, n)):
         if matrix.tensor.fmt is not fmt:
             operands += aligned_bytes(x, inner, matrix.tensor.fmt)
     return (
@@ -98,41 +98,54 @@ def step_bytes(p: Product, m: int, n: int, inner: int) -> int:
     )
 
 
-def multiply_blocks(kernel: Kernel, p: Product, start: int = 0) -> None:
+def multiply_blocks(kernel: Kernel, product: Product, start: int = 0) -> None:
     """The columns of the result from ``start`` on, one stretch of columns after the other."""
-    blocks = _choose(kernel, p, p.n - start)
-    rows = [Stretch(0, blocks.m, ceil_div(p.m, blocks.m))] if p.left.along_k else stretches(p.m, blocks.m)
+    blocks = _choose(kernel, product, product.n - start)
+    rows = (
+        [Stretch(0, blocks.m, ceil_div(product.m, blocks.m))]
+        if product.left.along_k
+        else stretches(product.m, blocks.m)
+    )
     dealt = 0
-    for part in stretches(p.n - start, blocks.n):
+    for part in stretches(product.n - start, blocks.n):
         columns = Stretch(part.start + start, part.size, part.count)
-        right = right_operand(kernel, p, columns, stretches(p.k, blocks.k))
+        right = right_operand(kernel, product, columns, stretches(product.k, blocks.k))
         for stretch in rows:
-            _stretch(kernel, p, blocks, stretch, columns, right, dealt)
-            dealt += columns.count * p.batches * stretch.count
+            _stretch(kernel, product, blocks, stretch, columns, right, dealt)
+            dealt += columns.count * product.batches * stretch.count
 
 
 def _stretch(
-    kernel: Kernel, p: Product, blocks: Blocks, rows: Stretch, columns: Stretch, right: Right, dealt: int
+    kernel: Kernel,
+    product: Product,
+    blocks: Blocks,
+    rows: Stretch,
+    columns: Stretch,
+    right: Right,
+    dealt: int,
 ) -> None:
     """Blocks of one width, the first of them dealt to tile ``dealt``."""
-    shared = p.batches == 1 and p.k <= blocks.k
+    shared = product.batches == 1 and product.k <= blocks.k
 
     def prepare(column: Value) -> list[Value] | None:
-        return right(column, Stretch(0, p.k, 1), 0, 0) if shared else None
+        return right(column, Stretch(0, product.k, 1), 0, 0) if shared else None
 
-    with kernel.grouped_items(columns.count, p.batches * rows.count, dealt, prepare) as (
+    with kernel.grouped_items(columns.count, product.batches * rows.count, dealt, prepare) as (
         column,
         rest,
         loaded,
     ):
         batch = kernel.let(rest // rows.count)
         begin = kernel.let(rest % rows.count * rows.size + rows.start)
-        count = kernel.let(minimum(rows.size, p.m - begin))
+        count = kernel.let(minimum(rows.size, product.m - begin))
         block = _Block(Grid(count, 1, rows.size), begin, batch, column, columns.size, loaded)
-        sums = _product(kernel, p, block, blocks, right)
+        sums = _product(kernel, product, block, blocks, right)
         first = kernel.let(column * columns.size + columns.start)
-        result = finish(p, Block(kernel, sums, Place(0, kernel.let(p.row(batch, begin)), first), p.n))
-        store_aligned(kernel, result, p.out, p.place(batch, begin, first), p.n)
+        result = finish(
+            product,
+            ResultBlock(kernel, sums, Place(0, kernel.let(product.row(batch, begin)), first), product.n),
+        )
+        store_aligned(kernel, result, product.out, product.place(batch, begin, first), product.n)
 
 
 @dataclass(frozen=True)
@@ -154,25 +167,25 @@ Right = Callable[[Value, Stretch, Value, Value], list[Value]]
 """Loads a block of the right operand: column block, stretch of k, block of k, batch; an address per part."""
 
 
-def _product(kernel: Kernel, p: Product, block: _Block, blocks: Blocks, right: Right) -> Aligned:
+def _product(kernel: Kernel, product: Product, block: _Block, blocks: Blocks, right: Right) -> Aligned:
     """One block of the product; in FP32, or already rounded when nothing follows and k is in one piece."""
-    single = p.k <= blocks.k
-    fmt = engine_format(p.compute)
-    sums = slice_buffer(kernel, "product", sums_format(p, single), block.grid, block.width)
+    single = product.k <= blocks.k
+    fmt = engine_format(product.compute)
+    sums = slice_buffer(kernel, "product", sums_format(product, single), block.grid, block.width)
     if not single:
         kernel.emit("td.memset.fp32", dst=sums.base, value=0.0, n=sums.elements)
     sizes: dict[str, Argument] = {
         "m": block.grid.height,
         "n": block.width,
-        "lt": int(not p.left.along_k),
-        "rt": int(p.packed or not p.right.along_k),
+        "lt": int(not product.left.along_k),
+        "rt": int(product.packed or not product.right.along_k),
         "out_format": sums.fmt.token,
     }
-    for stretch in stretches(p.k, blocks.k):
+    for stretch in stretches(product.k, blocks.k):
         with kernel.loop(stretch.count) as step:
             k0 = step * stretch.size + stretch.start
-            x = Range(block.batch, block.begin, block.grid.height, block.grid.room)
-            left = load_operand(kernel, "a", p, p.left, x, k0, stretch.size)
+            x = OperandRange(block.batch, block.begin, block.grid.height, block.grid.room)
+            left = load_operand(kernel, "a", product, product.left, x, k0, stretch.size)
             b = block.loaded or right(block.column, stretch, step, block.batch)
             multiply_parts(
                 kernel,
@@ -187,7 +200,7 @@ def _product(kernel: Kernel, p: Product, block: _Block, blocks: Blocks, right: R
 
 
 @dataclass(frozen=True)
-class Range:
+class OperandRange:
     """Rows or columns of a batch: ``count`` of them from ``first`` on, at most ``room``."""
 
     batch: Value
@@ -197,52 +210,52 @@ class Range:
 
 
 def load_operand(
-    kernel: Kernel, name: str, p: Product, matrix: Matrix, x: Range, k0: Value, inner: int
+    kernel: Kernel, name: str, product: Product, matrix: Matrix, x: OperandRange, k0: Value, inner: int
 ) -> list[Value]:
     """A slice of an operand as the matrix engine takes it: an address for each part."""
-    first = matrix.first(p.batch(x.batch), x.first, k0)
+    first = matrix.first(product.batch(x.batch), x.first, k0)
     grid, lanes = (Grid(x.count, 1, x.room), inner) if matrix.along_k else (Grid(inner, 1, inner), x.room)
     loaded = load_aligned(kernel, name, matrix.tensor, first, matrix.pitch, grid, lanes)
-    if loaded.fmt is not p.compute:
-        rounded = slice_buffer(kernel, f"{name}_rounded", p.compute, grid, lanes)
-        convert(kernel, rounded.base, loaded.base, loaded.elements, loaded.fmt, p.compute)
+    if loaded.fmt is not product.compute:
+        rounded = slice_buffer(kernel, f"{name}_rounded", product.compute, grid, lanes)
+        convert(kernel, rounded.base, loaded.base, loaded.elements, loaded.fmt, product.compute)
         loaded = rounded
     return [part.base for part in split(kernel, loaded)]
 
 
-def right_operand(kernel: Kernel, p: Product, columns: Stretch, inner: list[Stretch]) -> Right:
+def right_operand(kernel: Kernel, product: Product, columns: Stretch, inner: list[Stretch]) -> Right:
     """How blocks of the right operand get into the scratchpad, of these columns and stretches of k."""
-    if p.packed:
-        return _constant_blocks(kernel, p, columns, inner)
+    if product.packed:
+        return _constant_blocks(kernel, product, columns, inner)
 
     def load(column: Value, stretch: Stretch, step: Value, batch: Value) -> list[Value]:
         n0 = column * columns.size + columns.start
         k0 = step * stretch.size + stretch.start
-        x = Range(batch, n0, columns.size, columns.size)
-        return load_operand(kernel, "b", p, p.right, x, k0, stretch.size)
+        x = OperandRange(batch, n0, columns.size, columns.size)
+        return load_operand(kernel, "b", product, product.right, x, k0, stretch.size)
 
     return load
 
 
-def _constant_blocks(kernel: Kernel, p: Product, columns: Stretch, inner: list[Stretch]) -> Right:
+def _constant_blocks(kernel: Kernel, product: Product, columns: Stretch, inner: list[Stretch]) -> Right:
     """Blocks of a constant, each one aligned matrix [k, n]; FP32 in two parts."""
-    fmt = engine_format(p.compute)
+    fmt = engine_format(product.compute)
     images: dict[int, tuple[list[DdrTensor], int]] = {}
 
     def image(stretch: Stretch, part: int) -> Array:
-        matrix = p.constant()
+        matrix = product.constant()
         blocks = []
-        for column, step in product(range(columns.count), range(stretch.count)):
+        for column, step in itertools.product(range(columns.count), range(stretch.count)):
             n0, k0 = columns.start + column * columns.size, stretch.start + step * stretch.size
             piece = matrix[k0 : k0 + stretch.size, n0 : n0 + columns.size]
-            data = constant_parts(piece, p.compute)[part]
+            data = constant_parts(piece, product.compute)[part]
             blocks.append(pack(np.ascontiguousarray(data), fmt, Layout.CX).view(data.dtype))
         return np.concatenate(blocks)
 
     for stretch in inner:
         size = batch_bytes(stretch.size, columns.size, fmt.bits) * 8 // fmt.bits
         tensors = []
-        for part in range(part_count(p.compute)):
+        for part in range(part_count(product.compute)):
             make = partial(image, stretch, part)
             symbol = kernel.constant_made("weights", fmt, size * columns.count * stretch.count, make).symbol
             tensors.append(DdrTensor(symbol, fmt, (size,)))

@@ -6,10 +6,10 @@ it into a staging buffer and sends that to all; a piece is some whole planes, or
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from itertools import product
 
 import numpy as np
 
@@ -131,18 +131,18 @@ class Source:
 
 
 def pack_blocks(
-    kernel: Kernel, p: Product, start: int, sizes: tuple[int, int], counts: tuple[int, int]
+    kernel: Kernel, product: Product, start: int, sizes: tuple[int, int], counts: tuple[int, int]
 ) -> Source:
     """The constant right operand from column ``start`` on: block by block, of (columns, k) ``sizes``."""
-    fmt, parts = engine_format(p.compute), part_count(p.compute)
+    fmt, parts = engine_format(product.compute), part_count(product.compute)
     size = counts[0] * counts[1] * sizes[0] * sizes[1]
 
     def image(part: int) -> Array:
-        matrix = p.constant()
+        matrix = product.constant()
         blocks = []
-        for column, chunk in product(range(counts[0]), range(counts[1])):
+        for column, chunk in itertools.product(range(counts[0]), range(counts[1])):
             n0, k0 = start + column * sizes[0], chunk * sizes[1]
-            data = constant_parts(matrix[k0 : k0 + sizes[1], n0 : n0 + sizes[0]], p.compute)[part]
+            data = constant_parts(matrix[k0 : k0 + sizes[1], n0 : n0 + sizes[0]], product.compute)[part]
             blocks.append(pack(np.ascontiguousarray(data), fmt, Layout.CX).view(data.dtype))
         return np.concatenate(blocks)
 
@@ -150,7 +150,7 @@ def pack_blocks(
         kernel.constant_made("weights", fmt, size, partial(image, part)).symbol for part in range(parts)
     ]
     tensors = [DdrTensor(symbol, fmt, (size,)) for symbol in symbols]
-    packed = Matrix(p.right.tensor, p.n, p.k, False, p.right.batch_steps)
+    packed = Matrix(product.right.tensor, product.n, product.k, False, product.right.batch_steps)
     return Source(packed, tuple(tensors), counts[1])
 
 
@@ -158,10 +158,10 @@ class Feed:
     """Brings the chunks of one operand into its slots."""
 
     def __init__(
-        self, kernel: Kernel, p: Product, name: str, source: Source, shape: ChunkShape, team: Team
+        self, kernel: Kernel, product: Product, name: str, source: Source, shape: ChunkShape, team: Team
     ) -> None:
-        self.kernel, self.p, self.source, self.shape, self.team = kernel, p, source, shape, team
-        parts = part_count(p.compute)
+        self.kernel, self.product, self.source, self.shape, self.team = kernel, product, source, shape, team
+        parts = part_count(product.compute)
         self._slots = [kernel.buffer(name, shape.slots * shape.slot_bytes) for _ in range(parts)]
         self._staged: list[Value] = []
         if team.size > 1:
@@ -231,7 +231,7 @@ class Feed:
             tensor = self.source.matrix.tensor
             raw = self.kernel.buffer("raw", self.shape.piece_elements * tensor.bytes_each)
             self._read(chunk, piece, raw)
-            _to_parts(self.kernel, targets, raw, n, tensor.fmt, self.p.compute)
+            _to_parts(self.kernel, targets, raw, n, tensor.fmt, self.product.compute)
         else:
             self._read(chunk, piece, targets[0])
 
@@ -241,7 +241,7 @@ class Feed:
         plane = piece // shape.splits * (shape.group * BLOCK)
         row = piece % shape.splits * rows
         x, inner = (row, plane) if matrix.along_k else (plane, row)
-        first = matrix.first(self.p.batch(chunk.batch), chunk.x + x, chunk.k + inner)
+        first = matrix.first(self.product.batch(chunk.batch), chunk.x + x, chunk.k + inner)
         loops = dma_loops((BLOCK, matrix.pitch, 1), (shape.group, rows, BLOCK))
         self.kernel.emit(f"rdma.{matrix.tensor.fmt.token}", dst=target, src=matrix.tensor.at(first), **loops)
 

@@ -24,8 +24,8 @@ from compiler.lowering.record import Cut, Work, lowering
 from tx8isa.numbers.formats import Format
 
 from .blocks import multiply_blocks
-from .plan import Plan, Problem, cost, plan_of, problem_of, ranked
-from .product import Epilogue, Matrix, Product
+from .plan import MatmulPlan, MatmulProblem, cost, plan_of, problem_of, ranked
+from .product import Matrix, Product, ProductEpilogue
 from .split import Split, multiply_split, split_of, splits
 from .split import rule as split_rule
 from .sweep import sweep
@@ -43,21 +43,21 @@ def cuts(target: Target, work: Work) -> Iterator[Cut]:
     """The cheapest plan of each kind, by what stays and what is shared; block by block; the terms dealt."""
     if not work.output.fmt.is_float:
         return
-    p = _product_of(work)
-    q = _problem(p, work)
-    plans = ranked(q, target.tiles, target.spm_bytes)
-    dealt = splits(p, target.tiles, target.spm_bytes)
-    likely = dealt and (not plans or dealt[0][0] < cost(q, plans[0]))
+    product = _product_of(work)
+    problem = _problem(product, work)
+    plans = ranked(problem, target.tiles, target.spm_bytes)
+    dealt = splits(product, target.tiles, target.spm_bytes)
+    likely = dealt and (not plans or dealt[0][0] < cost(problem, plans[0]))
     if likely:
         yield from (split.cut() for _, split in dealt)
-    if p.m < _FEWEST_PLANNED_ROWS:
+    if product.m < _FEWEST_PLANNED_ROWS:
         yield _BLOCKS
     kinds: set[tuple[str, str]] = set()
     for plan in plans:
         if (plan.stay, plan.share) not in kinds:
             kinds.add((plan.stay, plan.share))
             yield plan.cut()
-    if p.m >= _FEWEST_PLANNED_ROWS:
+    if product.m >= _FEWEST_PLANNED_ROWS:
         yield _BLOCKS
     if not likely:
         yield from (split.cut() for _, split in dealt)
@@ -69,57 +69,57 @@ def matmul(kernel: Kernel, work: Work) -> None:
     if not work.output.fmt.is_float:
         integer_matmul(kernel, work)
         return
-    _multiply(kernel, work, replace(_product_of(work), epilogue=Epilogue(steps=work.steps)))
+    _multiply(kernel, work, replace(_product_of(work), epilogue=ProductEpilogue(steps=work.steps)))
 
 
 @lowering("Gemm", cuts=cuts, anchor=True, rounds=True)
 def gemm(kernel: Kernel, work: Work) -> None:
     """alpha A' B' + beta C."""
-    p, call = _product_of(work), work.spec
+    product, call = _product_of(work), work.spec
     beta = call.number("beta")
-    epilogue = Epilogue(call.number("alpha"), beta, steps=work.steps)
+    epilogue = ProductEpilogue(call.number("alpha"), beta, steps=work.steps)
     if work.has(2) and beta != 0.0:
-        epilogue = _with_addend(kernel, epilogue, work.input(2), p.m, p.n)
-    _multiply(kernel, work, replace(p, epilogue=epilogue))
+        epilogue = _with_addend(kernel, epilogue, work.input(2), product.m, product.n)
+    _multiply(kernel, work, replace(product, epilogue=epilogue))
 
 
-def _multiply(kernel: Kernel, work: Work, p: Product) -> None:
+def _multiply(kernel: Kernel, work: Work, product: Product) -> None:
     """As the search chose, or by the cheapest plan that fits; what a plan leaves goes block by block."""
-    split = _split(kernel, work, p)
+    split = _split(kernel, work, product)
     if split is not None:
-        multiply_split(kernel, p, split)
+        multiply_split(kernel, product, split)
         return
-    q, done = _problem(p, work), 0
-    plan = _plan(kernel, work, p, q)
+    problem, done = _problem(product, work), 0
+    plan = _plan(kernel, work, product, problem)
     if plan is not None:
-        done = sweep(kernel, p, q, plan)
-    if done < p.n:
-        multiply_blocks(kernel, p, done)
+        done = sweep(kernel, product, problem, plan)
+    if done < product.n:
+        multiply_blocks(kernel, product, done)
 
 
-def _split(kernel: Kernel, work: Work, p: Product) -> Split | None:
+def _split(kernel: Kernel, work: Work, product: Product) -> Split | None:
     """How the terms are dealt to tiles, if they are."""
     if work.cut is None:
-        return split_rule(p, kernel.target.tiles, kernel.budget)
+        return split_rule(product, kernel.target.tiles, kernel.budget)
     dealt = work.cut.choice("way", "plan") == "split"
-    return split_of(p, work.cut, kernel.target.tiles) if dealt else None
+    return split_of(product, work.cut, kernel.target.tiles) if dealt else None
 
 
-def _plan(kernel: Kernel, work: Work, p: Product, q: Problem) -> Plan | None:
+def _plan(kernel: Kernel, work: Work, product: Product, problem: MatmulProblem) -> MatmulPlan | None:
     if work.cut is not None:
         if work.cut.choice("way", "plan") == "blocks":
             return None
-        return plan_of(q, work.cut, kernel.target.tiles)
-    if p.m < _FEWEST_PLANNED_ROWS:
+        return plan_of(problem, work.cut, kernel.target.tiles)
+    if product.m < _FEWEST_PLANNED_ROWS:
         return None
-    return next(iter(ranked(q, kernel.target.tiles, kernel.budget)), None)
+    return next(iter(ranked(problem, kernel.target.tiles, kernel.budget)), None)
 
 
-def _problem(p: Product, work: Work) -> Problem:
+def _problem(product: Product, work: Work) -> MatmulProblem:
     """What the planning of a product needs to know."""
     extra = step_bytes(work.steps, Format.FP32) + (8 if work.op == "Gemm" and work.has(2) else 0)
     passes = 1 + sum(_WIDE_PASSES if POINTWISE[step.op].wide else 1 for step in work.steps)
-    return problem_of(p, extra, passes)
+    return problem_of(product, extra, passes)
 
 
 def _product_of(work: Work) -> Product:
@@ -160,7 +160,9 @@ def _batch_steps(tensor: DdrTensor, batches: tuple[int, ...]) -> tuple[int, ...]
     return tuple(step * matrix for step in view.strides)
 
 
-def _with_addend(kernel: Kernel, epilogue: Epilogue, addend: DdrTensor, m: int, n: int) -> Epilogue:
+def _with_addend(
+    kernel: Kernel, epilogue: ProductEpilogue, addend: DdrTensor, m: int, n: int
+) -> ProductEpilogue:
     """A vector per column stays one; any other shape is spread to the whole matrix."""
     if addend.value is not None:
         rows = np.broadcast_to(np.asarray(addend.value, np.float64), (m, n))

@@ -8,11 +8,11 @@ search asks the timing model about the best of them.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
 
 from compiler.codegen.slices.aligned import BLOCK
 from compiler.codegen.slices.precision import engine_format, part_count
@@ -33,7 +33,7 @@ _MOST_ROWS, _MOST_COLUMNS = 2048, 1024
 
 
 @dataclass(frozen=True)
-class Problem:
+class MatmulProblem:
     """What a plan depends on. ``raw``: bytes of elements in DDR that are converted when loaded, else 0.
 
     ``k`` is the inner dimension in whole planes, ``rest`` what is left of it.
@@ -55,34 +55,39 @@ class Problem:
     passes: int
     compute: Format
 
+    @property
+    def sizes(self) -> str:
+        """Batches, rows, inner dimension and columns, for messages."""
+        return f"{self.batches} x {self.m} x {self.k} x {self.n}"
 
-def problem_of(p: Product, extra: int, passes: int) -> Problem:
+
+def problem_of(product: Product, extra: int, passes: int) -> MatmulProblem:
     """The problem that a product is; a packed right operand is [k, n] in the engine's format."""
-    each = p.left.tensor.bytes_each
-    left_raw = 0 if p.left.tensor.fmt is engine_format(p.compute) else each
+    each = product.left.tensor.bytes_each
+    left_raw = 0 if product.left.tensor.fmt is engine_format(product.compute) else each
     right_raw = 0
-    if not p.packed and p.right.tensor.fmt is not engine_format(p.compute):
-        right_raw = p.right.tensor.bytes_each
-    along_k = p.right.along_k and not p.packed
-    return Problem(
-        p.m,
-        p.n,
-        p.k // BLOCK * BLOCK,
-        p.k % BLOCK,
-        p.batches,
-        p.left.along_k,
+    if not product.packed and product.right.tensor.fmt is not engine_format(product.compute):
+        right_raw = product.right.tensor.bytes_each
+    along_k = product.right.along_k and not product.packed
+    return MatmulProblem(
+        product.m,
+        product.n,
+        product.k // BLOCK * BLOCK,
+        product.k % BLOCK,
+        product.batches,
+        product.left.along_k,
         along_k,
         left_raw,
         right_raw,
-        p.out.bytes_each,
+        product.out.bytes_each,
         extra,
         passes,
-        p.compute,
+        product.compute,
     )
 
 
 @dataclass(frozen=True)
-class Plan:
+class MatmulPlan:
     """``grid``: tiles along batches, rows and columns; ``m``, ``n``, ``k``: sizes of a slice.
 
     ``stay``: left, right or none; ``share``: rows (of the left operand), columns (of the right one), both or
@@ -109,44 +114,44 @@ class Plan:
     def shares(self) -> bool:
         return max(self.left_team, self.right_team) > 1
 
-    def chunks(self, q: Problem) -> int:
-        return q.k // self.k
+    def chunks(self, problem: MatmulProblem) -> int:
+        return problem.k // self.k
 
-    def row_turns(self, q: Problem) -> int:
+    def row_turns(self, problem: MatmulProblem) -> int:
         """Blocks of rows of each tile."""
-        return ceil_div(q.m, self.m) // self.grid[1]
+        return ceil_div(problem.m, self.m) // self.grid[1]
 
-    def column_turns(self, q: Problem) -> int:
+    def column_turns(self, problem: MatmulProblem) -> int:
         """Blocks of columns of each tile."""
-        return q.n // BLOCK // (self.n // BLOCK * self.grid[2])
+        return problem.n // BLOCK // (self.n // BLOCK * self.grid[2])
 
-    def columns(self, q: Problem) -> int:
+    def columns(self, problem: MatmulProblem) -> int:
         """Columns that are dealt; fewer than a block for each tile are left."""
-        return self.column_turns(q) * self.n * self.grid[2]
+        return self.column_turns(problem) * self.n * self.grid[2]
 
-    def left(self, q: Problem) -> ChunkShape:
-        slots = max(self.chunks(q), 2) if self.stay == "left" else 2
-        fixed = not q.left_along_k or q.m % self.m == 0
-        rows, lanes = (self.m, self.k) if q.left_along_k else (self.k, self.m)
-        return chunk_shape(rows, lanes, fixed, slots, self.left_team, q.left_raw, q.compute)
+    def left(self, problem: MatmulProblem) -> ChunkShape:
+        slots = max(self.chunks(problem), 2) if self.stay == "left" else 2
+        fixed = not problem.left_along_k or problem.m % self.m == 0
+        rows, lanes = (self.m, self.k) if problem.left_along_k else (self.k, self.m)
+        return chunk_shape(rows, lanes, fixed, slots, self.left_team, problem.left_raw, problem.compute)
 
-    def right(self, q: Problem) -> ChunkShape:
-        slots = max(self.chunks(q), 2) if self.stay == "right" else 2
-        rows, lanes = (self.n, self.k) if q.right_along_k else (self.k, self.n)
-        return chunk_shape(rows, lanes, True, slots, self.right_team, q.right_raw, q.compute)
+    def right(self, problem: MatmulProblem) -> ChunkShape:
+        slots = max(self.chunks(problem), 2) if self.stay == "right" else 2
+        rows, lanes = (self.n, self.k) if problem.right_along_k else (self.k, self.n)
+        return chunk_shape(rows, lanes, True, slots, self.right_team, problem.right_raw, problem.compute)
 
-    def bytes(self, q: Problem) -> int:
+    def bytes(self, problem: MatmulProblem) -> int:
         """Scratchpad bytes: operands, two blocks of sums, one rounded."""
         sums = self.m * self.n
-        rounded = sums * q.out_bytes if q.out_bytes < 4 else 0
-        operands = self.left(q).bytes + self.right(q).bytes + self._rest_bytes(q)
-        return operands + _SUMS * sums + rounded + q.extra * sums + _SPARE
+        rounded = sums * problem.out_bytes if problem.out_bytes < 4 else 0
+        operands = self.left(problem).bytes + self.right(problem).bytes + self._rest_bytes(problem)
+        return operands + _SUMS * sums + rounded + problem.extra * sums + _SPARE
 
-    def _rest_bytes(self, q: Problem) -> int:
+    def _rest_bytes(self, problem: MatmulProblem) -> int:
         """Of a slice of the rest: as it is in DDR, with repacked lanes, and in the engine's format."""
-        each = part_count(q.compute) * engine_format(q.compute).bits // 8
-        raw = max(q.left_raw, q.right_raw, each)
-        return (self.m + self.n) * BLOCK * (2 * raw + each) if q.rest else 0
+        each = part_count(problem.compute) * engine_format(problem.compute).bits // 8
+        raw = max(problem.left_raw, problem.right_raw, each)
+        return (self.m + self.n) * BLOCK * (2 * raw + each) if problem.rest else 0
 
     def cut(self) -> Cut:
         """As the search names it."""
@@ -157,58 +162,58 @@ class Plan:
         )
 
 
-def plan_of(q: Problem, cut: Cut, tiles: int) -> Plan:
+def plan_of(problem: MatmulProblem, cut: Cut, tiles: int) -> MatmulPlan:
     """The plan that a cut names; ValueError when it gives tiles unequal numbers of steps, or is no plan."""
     grid = (cut.parts("batch"), cut.parts("m"), cut.parts("n"))
     sizes = (cut.size("m"), cut.size("n"), cut.size("k"))
-    plan = Plan(grid, *sizes, cut.choice("stay", "none"), cut.choice("share", "none"))
+    plan = MatmulPlan(grid, *sizes, cut.choice("stay", "none"), cut.choice("share", "none"))
     equal = (
         math.prod(grid) <= tiles
-        and q.batches % grid[0] == 0
-        and ceil_div(q.m, plan.m) % grid[1] == 0
+        and problem.batches % grid[0] == 0
+        and ceil_div(problem.m, plan.m) % grid[1] == 0
         and plan.n % BLOCK == 0
         and plan.k % BLOCK == 0
-        and q.k % plan.k == 0
-        and plan.column_turns(q) > 0
-        and (q.left_along_k or plan.m % BLOCK == q.m % plan.m == 0)
+        and problem.k % plan.k == 0
+        and plan.column_turns(problem) > 0
+        and (problem.left_along_k or plan.m % BLOCK == problem.m % plan.m == 0)
     )
     if not equal:
-        raise ValueError(f"{plan} does not divide a product of {q.batches} x {q.m} x {q.k} x {q.n} evenly")
+        raise ValueError(f"{plan} does not divide a product of {problem.sizes} evenly")
     return plan
 
 
 @lru_cache(256)
-def ranked(q: Problem, tiles: int, room: int) -> tuple[Plan, ...]:
+def ranked(problem: MatmulProblem, tiles: int, room: int) -> tuple[MatmulPlan, ...]:
     """Plans that fit ``room`` scratchpad bytes, cheap ones first."""
-    return tuple(sorted(_candidates(q, tiles, room), key=lambda plan: cost(q, plan)))
+    return tuple(sorted(_candidates(problem, tiles, room), key=lambda plan: cost(problem, plan)))
 
 
-def _candidates(q: Problem, tiles: int, room: int) -> Iterator[Plan]:
+def _candidates(problem: MatmulProblem, tiles: int, room: int) -> Iterator[MatmulPlan]:
     """Whole blocks for every tile: the inner dimension in equal chunks, columns in planes."""
-    if q.k < BLOCK or q.n < BLOCK:
+    if problem.k < BLOCK or problem.n < BLOCK:
         return
-    for grid in _grids(q, tiles):
-        for m, n in product(_row_sizes(q, grid[1]), _column_sizes(q, grid[2])):
+    for grid in _grids(problem, tiles):
+        for m, n in itertools.product(_row_sizes(problem, grid[1]), _column_sizes(problem, grid[2])):
             if _SUMS * m * n > room:
                 continue
-            for stay, share in product(("none", "left", "right"), _ways_to_share(grid)):
+            for stay, share in itertools.product(("none", "left", "right"), _ways_to_share(grid)):
                 fitting = 0
-                for inner in _inner_sizes(q):
-                    plan = Plan(grid, m, n, inner, stay, share)
-                    if _useful(q, plan) and plan.bytes(q) <= room:
+                for inner in _inner_sizes(problem):
+                    plan = MatmulPlan(grid, m, n, inner, stay, share)
+                    if _useful(problem, plan) and plan.bytes(problem) <= room:
                         yield plan
                         fitting += 1
                     if fitting == 2:
                         break
 
 
-def _grids(q: Problem, tiles: int) -> Iterator[tuple[int, int, int]]:
+def _grids(problem: MatmulProblem, tiles: int) -> Iterator[tuple[int, int, int]]:
     """All tiles, or a part of them that may come out even where all do not; any part for a small product."""
     parts = {tiles, tiles - 1, tiles * 3 // 4, tiles // 2} - {0}
-    if q.batches * ceil_div(q.m, BLOCK) * (q.n // BLOCK) < 4 * tiles:
+    if problem.batches * ceil_div(problem.m, BLOCK) * (problem.n // BLOCK) < 4 * tiles:
         parts = set(range(1, tiles + 1))
     for used in sorted(parts):
-        for batch in _divisors(math.gcd(used, q.batches)):
+        for batch in _divisors(math.gcd(used, problem.batches)):
             for rows in _divisors(used // batch):
                 yield batch, rows, used // batch // rows
 
@@ -217,30 +222,30 @@ def _divisors(number: int) -> list[int]:
     return [part for part in range(1, number + 1) if number % part == 0]
 
 
-def _row_sizes(q: Problem, parts: int) -> list[int]:
+def _row_sizes(problem: MatmulProblem, parts: int) -> list[int]:
     """Sizes of blocks that give every tile as many."""
     sizes = []
     for turns in (1, 2, 3, 4, 6, 8, 12, 16, 32, 64):
-        size = ceil_div(q.m, parts * turns)
-        if not q.left_along_k:
+        size = ceil_div(problem.m, parts * turns)
+        if not problem.left_along_k:
             size = round_up(size, BLOCK)
-            if q.m % size:
+            if problem.m % size:
                 continue
-        if size <= _MOST_ROWS and ceil_div(q.m, size) == parts * turns:
+        if size <= _MOST_ROWS and ceil_div(problem.m, size) == parts * turns:
             sizes.append(size)
     return sizes[:3]
 
 
-def _column_sizes(q: Problem, parts: int) -> list[int]:
-    planes = q.n // BLOCK // parts
+def _column_sizes(problem: MatmulProblem, parts: int) -> list[int]:
+    planes = problem.n // BLOCK // parts
     sizes = [size * BLOCK for size in (1, 2, 3, 4, 8, 12) if size <= planes]
     return [size for size in sizes if size <= _MOST_COLUMNS]
 
 
-def _inner_sizes(q: Problem) -> list[int]:
+def _inner_sizes(problem: MatmulProblem) -> list[int]:
     """Equal parts of the inner dimension, the longest first."""
-    blocks = q.k // BLOCK
-    return [q.k // parts for parts in _divisors(blocks) if q.k // parts <= LARGEST_CHANNELS]
+    blocks = problem.k // BLOCK
+    return [problem.k // parts for parts in _divisors(blocks) if problem.k // parts <= LARGEST_CHANNELS]
 
 
 def _ways_to_share(grid: tuple[int, int, int]) -> list[str]:
@@ -249,11 +254,11 @@ def _ways_to_share(grid: tuple[int, int, int]) -> list[str]:
     return ["none", *names[grid[1] > 1, grid[2] > 1]]
 
 
-def _useful(q: Problem, plan: Plan) -> bool:
+def _useful(problem: MatmulProblem, plan: MatmulPlan) -> bool:
     """An operand stays to be used again; one chunk of it needs no choice of an order."""
-    if plan.column_turns(q) < 1:
+    if plan.column_turns(problem) < 1:
         return False
-    again = {"left": plan.column_turns(q), "right": plan.row_turns(q), "none": 2}[plan.stay]
+    again = {"left": plan.column_turns(problem), "right": plan.row_turns(problem), "none": 2}[plan.stay]
     return again > 1
 
 
@@ -264,49 +269,58 @@ _UNHIDDEN = 0.07
 """Share of what is beside the slowest part of a step that adds to it nevertheless."""
 
 
-def cost(q: Problem, plan: Plan) -> float:
+def cost(problem: MatmulProblem, plan: MatmulPlan) -> float:
     """Cycles of a plan, roughly: a step takes as long as its slowest part."""
-    tiles, chunks = math.prod(plan.grid), plan.chunks(q)
-    turns, other = plan.row_turns(q), plan.column_turns(q)
-    steps = q.batches // plan.grid[0] * turns * other * chunks
+    tiles, chunks = math.prod(plan.grid), plan.chunks(problem)
+    turns, other = plan.row_turns(problem), plan.column_turns(problem)
+    steps = problem.batches // plan.grid[0] * turns * other * chunks
     again = {"left": other, "right": turns, "none": 1}[plan.stay]
     first = steps // again
-    slow, fast = _step(q, plan, True), _step(q, plan, False)
-    sums = plan.m * plan.n * q.out_bytes * tiles / _DDR
-    load = (plan.left(q).slot_bytes + plan.right(q).slot_bytes) * tiles / _DDR
+    slow, fast = _step(problem, plan, True), _step(problem, plan, False)
+    sums = plan.m * plan.n * problem.out_bytes * tiles / _DDR
+    load = (plan.left(problem).slot_bytes + plan.right(problem).slot_bytes) * tiles / _DDR
     begin = _FIRST_COPY if plan.shares else 0
-    return begin + first * slow + (steps - first) * fast + sums + load + _left_cost(q, q.n - plan.columns(q))
+    return (
+        begin
+        + first * slow
+        + (steps - first) * fast
+        + sums
+        + load
+        + _left_cost(problem, problem.n - plan.columns(problem))
+    )
 
 
-def _left_cost(q: Problem, columns: int) -> float:
+def _left_cost(problem: MatmulProblem, columns: int) -> float:
     """Cycles for columns that a plan leaves, block by block: both operands are read again and again."""
     if not columns:
         return 0.0
-    ne = columns * q.m * q.k * q.batches / (_MACS * 8)
-    left = q.m * q.k * ceil_div(columns, MOST_COLUMNS) * (q.left_raw or 2)
-    right = columns * q.k * ceil_div(q.m, MOST_ROWS) * (q.right_raw or 2)
-    return _FIRST_COPY + 2 * max(ne, q.batches * (left + right + q.m * columns * q.out_bytes) / _DDR)
+    ne = columns * problem.m * problem.k * problem.batches / (_MACS * 8)
+    left = problem.m * problem.k * ceil_div(columns, MOST_COLUMNS) * (problem.left_raw or 2)
+    right = columns * problem.k * ceil_div(problem.m, MOST_ROWS) * (problem.right_raw or 2)
+    return _FIRST_COPY + 2 * max(
+        ne, problem.batches * (left + right + problem.m * columns * problem.out_bytes) / _DDR
+    )
 
 
-def _step(q: Problem, plan: Plan, fresh: bool) -> float:
+def _step(problem: MatmulProblem, plan: MatmulPlan, fresh: bool) -> float:
     """Cycles of one step; ``fresh``: one that loads a chunk of the operand that stays."""
     tiles = math.prod(plan.grid)
-    products = {Format.FP32: 6, Format.TF32: 2}.get(q.compute, 1)
+    products = {Format.FP32: 6, Format.TF32: 2}.get(problem.compute, 1)
     lanes = ceil_div(plan.m, 8) * ceil_div(plan.k, 16) * ceil_div(plan.n, 8) * 1024
     ne = 100 + products * lanes / _MACS
-    stored = plan.m * plan.n * q.out_bytes / plan.chunks(q)
+    stored = plan.m * plan.n * problem.out_bytes / plan.chunks(problem)
     issue, copies, own, all_bytes = 4.0 * _ISSUE, 0.0, stored, stored * tiles
-    for name, shape in (("left", plan.left(q)), ("right", plan.right(q))):
+    for name, shape in (("left", plan.left(problem)), ("right", plan.right(problem))):
         if plan.stay == name and not fresh:
             continue
         size = shape.slot_bytes // shape.each * (shape.raw or shape.each)
         own += size / min(shape.team, shape.pieces)
         all_bytes += size * tiles / shape.team
         loads = ceil_div(shape.pieces, shape.team)
-        issue += loads * _ISSUE * (1 if not shape.raw else 1 + part_count(q.compute))
+        issue += loads * _ISSUE * (1 if not shape.raw else 1 + part_count(problem.compute))
         if shape.team > 1:
             copies += _COPY + shape.team * shape.piece_elements * shape.each / _LINK
-    vectors = q.passes * plan.m * plan.n / (_VECTORS * plan.chunks(q))
-    issue += q.passes * _ISSUE / plan.chunks(q)
+    vectors = problem.passes * plan.m * plan.n / (_VECTORS * plan.chunks(problem))
+    issue += problem.passes * _ISSUE / plan.chunks(problem)
     parts = ne, vectors, own / _TILE_DMA, all_bytes / _DDR, copies + issue
     return max(parts) + _UNHIDDEN * sum(parts) + (_MEETING if plan.shares else 0)

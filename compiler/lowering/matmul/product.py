@@ -45,7 +45,7 @@ class Matrix:
 
 
 @dataclass(frozen=True)
-class Epilogue:
+class ProductEpilogue:
     """What is done to the FP32 product: times ``alpha``, plus a vector or ``beta`` matrix, then ``steps``."""
 
     alpha: float = 1.0
@@ -72,7 +72,7 @@ class Product:
     out: DdrTensor
     batch_sizes: tuple[int, ...]
     compute: Format
-    epilogue: Epilogue = Epilogue()
+    epilogue: ProductEpilogue = ProductEpilogue()
 
     @property
     def m(self) -> int:

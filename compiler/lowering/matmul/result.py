@@ -15,7 +15,7 @@ from .product import Product
 
 
 @dataclass(frozen=True)
-class Block(AlignedResult):
+class ResultBlock(AlignedResult):
     """A block of the result; its place is a row of all batches together, and a column."""
 
     columns: int
@@ -25,12 +25,12 @@ class Block(AlignedResult):
         return super().load_like(tensor.viewed(1, tensor.size // self.columns, self.columns))
 
 
-def finish(p: Product, block: Block, rounded: Aligned | None = None) -> Aligned:
+def finish(product: Product, block: ResultBlock, rounded: Aligned | None = None) -> Aligned:
     """alpha, addend and steps in FP32, and one rounding; the block as it is to be stored.
 
     ``rounded``: where that goes if it needs other bytes than the sums; None for a buffer of its own.
     """
-    kernel, sums, epilogue = block.kernel, block.data, p.epilogue
+    kernel, sums, epilogue = block.kernel, block.data, product.epilogue
     v = Vector(kernel, sums.fmt, sums.elements)
     if epilogue.alpha != 1.0:
         v.vs("mul", sums.base, sums.base, epilogue.alpha)
@@ -44,19 +44,24 @@ def finish(p: Product, block: Block, rounded: Aligned | None = None) -> Aligned:
         v.vv("add", sums.base, sums.base, addend)
     if epilogue.steps:
         apply_steps(block, sums.base, epilogue.steps)
-    if sums.fmt is p.out.fmt:
+    if sums.fmt is product.out.fmt:
         return sums
     if rounded is None:
-        rounded = slice_buffer(kernel, "rounded", p.out.fmt, sums.grid, sums.channels)
-    convert(kernel, rounded.base, sums.base, sums.elements, Format.FP32, p.out.fmt)
+        rounded = slice_buffer(kernel, "rounded", product.out.fmt, sums.grid, sums.channels)
+    convert(kernel, rounded.base, sums.base, sums.elements, Format.FP32, product.out.fmt)
     return rounded
 
 
-def sums_format(p: Product, single: bool) -> Format:
+def sums_format(product: Product, single: bool) -> Format:
     """Format in which the engine writes a block.
 
     FP32, unless it is the rounded result already: nothing follows and k is in one piece (``single``).
     """
-    if single and p.epilogue.empty and p.out.fmt is p.compute and p.compute is not Format.FP32:
-        return p.compute
+    if (
+        single
+        and product.epilogue.empty
+        and product.out.fmt is product.compute
+        and product.compute is not Format.FP32
+    ):
+        return product.compute
     return Format.FP32

@@ -7,11 +7,11 @@ that part.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import product
 
 from compiler.codegen.kernel import Argument, Kernel
 from compiler.codegen.slices.aligned import BLOCK, Aligned, Grid, Place, slice_buffer, store_aligned
@@ -26,9 +26,9 @@ from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels, full_blocks, tail_width
 from tx8isa.numbers.limits import LARGEST_CHANNELS, LARGEST_EXTENT
 
-from .blocks import Range, load_operand, right_operand, step_bytes
+from .blocks import OperandRange, load_operand, right_operand, step_bytes
 from .product import Matrix, Product
-from .result import Block, finish
+from .result import ResultBlock, finish
 
 _FEWEST_TERMS = 512
 """With fewer the exchange takes longer than the products."""
@@ -63,15 +63,15 @@ class Split:
     k: int
     way: str
 
-    def block(self, p: Product) -> tuple[int, int]:
+    def block(self, product: Product) -> tuple[int, int]:
         """Rows and columns of a tile's block."""
-        return p.m // self.grid[1], p.n // self.grid[2]
+        return product.m // self.grid[1], product.n // self.grid[2]
 
-    def parts(self, p: Product) -> Parts:
+    def parts(self, product: Product) -> Parts:
         """The parts of a block for its owners."""
-        parts = _parts(*self.block(p), self.grid[3])
+        parts = _parts(*self.block(product), self.grid[3])
         if parts is None:
-            raise ValueError(f"blocks of {self.block(p)} are too large to be added up")
+            raise ValueError(f"blocks of {self.block(product)} are too large to be added up")
         return parts
 
     def cut(self) -> Cut:
@@ -94,65 +94,71 @@ def _parts(rows: int, columns: int, members: int) -> Parts | None:
     return parts if parts.size // lanes <= LARGEST_EXTENT else None
 
 
-def split_of(p: Product, cut: Cut, tiles: int) -> Split:
+def split_of(product: Product, cut: Cut, tiles: int) -> Split:
     """The split that a cut names; ValueError when it is none of this product."""
     grid = (cut.parts("batch"), cut.parts("m"), cut.parts("n"), cut.parts("k"))
     split = Split(grid, cut.size("k"), cut.choice("exchange", ""))
-    if math.prod(grid) > tiles or grid not in set(_grids(p, tiles)) or split.way not in WAYS or split.k < 1:
-        raise ValueError(f"{split} does not divide a product of {p.batches} x {p.m} x {p.k} x {p.n}")
+    if (
+        math.prod(grid) > tiles
+        or grid not in set(_grids(product, tiles))
+        or split.way not in WAYS
+        or split.k < 1
+    ):
+        sizes = f"{product.batches} x {product.m} x {product.k} x {product.n}"
+        raise ValueError(f"{split} does not divide a product of {sizes}")
     return split
 
 
-def splits(p: Product, tiles: int, room: int) -> list[tuple[float, Split]]:
+def splits(product: Product, tiles: int, room: int) -> list[tuple[float, Split]]:
     """Good ways to deal the terms, and roughly their cycles, in ``room`` bytes of scratchpad.
 
     None for a product of few terms, or of more blocks than tiles.
     """
-    if p.k < _FEWEST_TERMS or _blocks(p) > tiles:
+    if product.k < _FEWEST_TERMS or _blocks(product) > tiles:
         return []
     found = []
-    for grid in _grids(p, tiles):
-        fitting = [split for split in _chunks(p, grid) if _bytes(p, split) <= room]
-        priced = sorted(((_cost(p, split), split) for split in fitting), key=lambda pair: pair[0])
+    for grid in _grids(product, tiles):
+        fitting = [split for split in _chunks(product, grid) if _bytes(product, split) <= room]
+        priced = sorted(((_cost(product, split), split) for split in fitting), key=lambda pair: pair[0])
         found += priced[:_CHUNKS]
     best = sorted(found, key=lambda pair: pair[0])[:_PROPOSED]
-    return [(cost, replace(split, way=way)) for cost, split in best for way in _ways(p, split)]
+    return [(cost, replace(split, way=way)) for cost, split in best for way in _ways(product, split)]
 
 
-def _ways(p: Product, split: Split) -> tuple[str, ...]:
+def _ways(product: Product, split: Split) -> tuple[str, ...]:
     """The DTE only where it saves more than the first copy of a program takes, which no price has."""
-    rows, columns = split.block(p)
+    rows, columns = split.block(product)
     moved = 2 * WORD * rows * columns * math.prod(split.grid)
     return WAYS if moved / _DDR > _FIRST_COPY else WAYS[1:]
 
 
-def rule(p: Product, tiles: int, room: int) -> Split | None:
+def rule(product: Product, tiles: int, room: int) -> Split | None:
     """How to deal the terms without having asked the timing model: only where most tiles would do nothing."""
-    if p.k < _MANY_TERMS or _FEW_BLOCKS * _blocks(p) > tiles:
+    if product.k < _MANY_TERMS or _FEW_BLOCKS * _blocks(product) > tiles:
         return None
-    found = splits(p, tiles, room)
+    found = splits(product, tiles, room)
     return found[0][1] if found else None
 
 
-def _blocks(p: Product) -> int:
+def _blocks(product: Product) -> int:
     """Blocks of 64 by 64 of the result."""
-    return p.batches * ceil_div(p.m, BLOCK) * ceil_div(p.n, BLOCK)
+    return product.batches * ceil_div(product.m, BLOCK) * ceil_div(product.n, BLOCK)
 
 
-def _grids(p: Product, tiles: int) -> Iterator[tuple[int, int, int, int]]:
+def _grids(product: Product, tiles: int) -> Iterator[tuple[int, int, int, int]]:
     """Grids in which every tile has one block, all equal, and the terms are dealt."""
-    for rows, columns in product(_divisors(p.m), _divisors(p.n)):
-        aligned = (rows == 1 or p.left.along_k or p.m // rows % BLOCK == 0) and (
-            columns == 1 or p.n // columns % BLOCK == 0
+    for rows, columns in itertools.product(_divisors(product.m), _divisors(product.n)):
+        aligned = (rows == 1 or product.left.along_k or product.m // rows % BLOCK == 0) and (
+            columns == 1 or product.n // columns % BLOCK == 0
         )
-        terms = min(tiles // (p.batches * rows * columns), ceil_div(p.k, BLOCK))
-        if aligned and terms > 1 and _parts(p.m // rows, p.n // columns, terms) is not None:
-            yield p.batches, rows, columns, terms
+        terms = min(tiles // (product.batches * rows * columns), ceil_div(product.k, BLOCK))
+        if aligned and terms > 1 and _parts(product.m // rows, product.n // columns, terms) is not None:
+            yield product.batches, rows, columns, terms
 
 
-def _chunks(p: Product, grid: tuple[int, int, int, int]) -> Iterator[Split]:
+def _chunks(product: Product, grid: tuple[int, int, int, int]) -> Iterator[Split]:
     """Chunks of whole planes that give the tiles almost equally many terms."""
-    most = ceil_div(ceil_div(p.k, grid[3]), BLOCK)
+    most = ceil_div(ceil_div(product.k, grid[3]), BLOCK)
     for turns in (1, 2, 3, 4, 6, 8, 12, 16):
         size = BLOCK * ceil_div(most, turns)
         if size <= LARGEST_CHANNELS and (turns == 1 or size > BLOCK):
@@ -163,11 +169,11 @@ def _divisors(number: int) -> list[int]:
     return [part for part in range(1, number + 1) if number % part == 0]
 
 
-def _bytes(p: Product, split: Split) -> int:
+def _bytes(product: Product, split: Split) -> int:
     """Scratchpad bytes of a step and of what is exchanged."""
-    parts = split.parts(p)
-    rows, columns = split.block(p)
-    return step_bytes(p, rows, columns, split.k) + WORD * (split.grid[3] + 3) * parts.size
+    parts = split.parts(product)
+    rows, columns = split.block(product)
+    return step_bytes(product, rows, columns, split.k) + WORD * (split.grid[3] + 3) * parts.size
 
 
 _TILE, _DDR, _MACS, _VECTORS = 33.0, 150.0, 3400.0, 30.0
@@ -176,16 +182,18 @@ _TURN, _RUN, _FIRST_COPY = 1000, 8, 9000
 """Cycles: what a turn takes the core, a short run of a load, the first copy of the DTE beyond others."""
 
 
-def _cost(p: Product, split: Split) -> float:
+def _cost(product: Product, split: Split) -> float:
     """Cycles of a split, roughly: its slowest stage, the other stages of one turn, the exchange."""
-    rows, columns = split.block(p)
-    tiles, turns = math.prod(split.grid), ceil_div(ceil_div(p.k, split.k), split.grid[3])
+    rows, columns = split.block(product)
+    tiles, turns = math.prod(split.grid), ceil_div(ceil_div(product.k, split.k), split.grid[3])
     terms = turns * split.k
     left, right = terms * rows, terms * columns
-    size = left * p.left.tensor.bytes_each + right * p.right.tensor.bytes_each
-    runs = 0 if p.packed or p.right.along_k else terms * ceil_div(columns, BLOCK)
-    converted = left * _passes(p, p.left) + (0 if p.packed else right * _passes(p, p.right))
-    products = len(PRODUCTS) if part_count(p.compute) > 1 else 1
+    size = left * product.left.tensor.bytes_each + right * product.right.tensor.bytes_each
+    runs = 0 if product.packed or product.right.along_k else terms * ceil_div(columns, BLOCK)
+    converted = left * _passes(product, product.left) + (
+        0 if product.packed else right * _passes(product, product.right)
+    )
+    products = len(PRODUCTS) if part_count(product.compute) > 1 else 1
     stages = (
         max(size / _TILE, size * tiles / _DDR, _RUN * runs),
         converted / _VECTORS,
@@ -196,19 +204,19 @@ def _cost(p: Product, split: Split) -> float:
     return work + sums * (2 * tiles / _DDR + 1 / _TILE)
 
 
-def _passes(p: Product, matrix: Matrix) -> int:
+def _passes(product: Product, matrix: Matrix) -> int:
     """Vector instructions that bring an operand into the format of the matrix engine."""
-    if p.compute is Format.FP32:
+    if product.compute is Format.FP32:
         return 3
-    return int(matrix.tensor.fmt is not p.compute)
+    return int(matrix.tensor.fmt is not product.compute)
 
 
-def multiply_split(kernel: Kernel, p: Product, split: Split) -> None:
+def multiply_split(kernel: Kernel, product: Product, split: Split) -> None:
     """The code of a split."""
-    rows, columns = split.block(p)
-    parts = split.parts(p)
+    rows, columns = split.block(product)
+    parts = split.parts(product)
     exchange = Exchange(kernel, split.way, split.grid[3], parts.size, parts.lanes, parts.count)
-    right = right_operand(kernel, p, Stretch(0, columns, split.grid[2]), stretches(p.k, split.k))
+    right = right_operand(kernel, product, Stretch(0, columns, split.grid[2]), stretches(product.k, split.k))
     with tile_grid(kernel, split.grid) as grid:
         batch, row, column, place = grid.position
         sums = slice_buffer(kernel, "sums", Format.FP32, Grid(rows, 1, rows), columns)
@@ -216,30 +224,36 @@ def multiply_split(kernel: Kernel, p: Product, split: Split) -> None:
         operands: dict[str, Argument] = {
             "m": rows,
             "n": columns,
-            "lt": int(not p.left.along_k),
-            "rt": int(p.packed or not p.right.along_k),
+            "lt": int(not product.left.along_k),
+            "rt": int(product.packed or not product.right.along_k),
             "out_format": "fp32",
         }
-        x = Range(batch, kernel.let(row * rows), rows, rows)
-        for stretch, own in dealt(p.k, split.k, split.grid[3], place):
+        x = OperandRange(batch, kernel.let(row * rows), rows, rows)
+        for stretch, own in dealt(product.k, split.k, split.grid[3], place):
             with slices(kernel, own) as (step, _):
                 k0 = step * stretch.size + stretch.start
-                left = load_operand(kernel, "a", p, p.left, x, k0, stretch.size)
+                left = load_operand(kernel, "a", product, product.left, x, k0, stretch.size)
                 b = right(column, stretch, step, batch)
-                mnemonic = f"ne.gemm.{engine_format(p.compute).token}"
+                mnemonic = f"ne.gemm.{engine_format(product.compute).token}"
                 multiply_parts(
                     kernel, mnemonic, ("a", left), ("b", b), sums.base, True, {**operands, "k": stretch.size}
                 )
-        _finish(kernel, p, split, parts, exchange, grid, sums)
+        _finish(kernel, product, split, parts, exchange, grid, sums)
 
 
 def _finish(
-    kernel: Kernel, p: Product, split: Split, parts: Parts, exchange: Exchange, grid: TileGrid, sums: Aligned
+    kernel: Kernel,
+    product: Product,
+    split: Split,
+    parts: Parts,
+    exchange: Exchange,
+    grid: TileGrid,
+    sums: Aligned,
 ) -> None:
     """Exchange the sums; each owner finishes and stores its part."""
     team = grid.team(kernel, 3)
     exchange.give(team, sums.base)
-    rows, columns = split.block(p)
+    rows, columns = split.block(product)
     batch, row, column, _ = grid.position
     # The last planes of a block may have fewer columns than they store.
     for stretch in stretches(columns, parts.planes * BLOCK):
@@ -250,9 +264,9 @@ def _finish(
             part = Aligned(base, Format.FP32, Grid(parts.rows, 1, parts.rows), stretch.size)
             begin = kernel.let(row * rows + piece * parts.rows)
             first = kernel.let(column * columns + plane * (parts.planes * BLOCK))
-            at = Place(0, kernel.let(p.row(batch, begin)), first)
-            result = finish(p, Block(kernel, part, at, p.n))
-            store_aligned(kernel, result, p.out, p.place(batch, begin, first), p.n)
+            at = Place(0, kernel.let(product.row(batch, begin)), first)
+            result = finish(product, ResultBlock(kernel, part, at, product.n))
+            store_aligned(kernel, result, product.out, product.place(batch, begin, first), product.n)
 
 
 @contextmanager

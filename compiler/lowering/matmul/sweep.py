@@ -19,22 +19,22 @@ from compiler.codegen.teams.team import Team, TileGrid, meet, tile_grid
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.layouts import LINE_BYTES
 
-from .blocks import Range, load_operand, right_operand
+from .blocks import OperandRange, load_operand, right_operand
 from .feed import Chunk, Feed, Source, pack_blocks
-from .plan import Plan, Problem
+from .plan import MatmulPlan, MatmulProblem
 from .product import Product
-from .result import Block, finish, sums_format
+from .result import ResultBlock, finish, sums_format
 
 
-def sweep(kernel: Kernel, p: Product, q: Problem, plan: Plan) -> int:
+def sweep(kernel: Kernel, product: Product, problem: MatmulProblem, plan: MatmulPlan) -> int:
     """The code of a plan; the number of columns that it computes."""
-    columns = plan.columns(q)
-    right = Source(p.right)
-    if p.packed:
-        counts = columns // plan.n, plan.chunks(q)
-        right = pack_blocks(kernel, p, 0, (plan.n, plan.k), counts)
+    columns = plan.columns(problem)
+    right = Source(product.right)
+    if product.packed:
+        counts = columns // plan.n, plan.chunks(problem)
+        right = pack_blocks(kernel, product, 0, (plan.n, plan.k), counts)
     with tile_grid(kernel, plan.grid) as grid:
-        _Sweep(kernel, p, q, plan, grid, right).run()
+        _Sweep(kernel, product, problem, plan, grid, right).run()
     return columns
 
 
@@ -54,27 +54,37 @@ class _Sweep:
     """The pipeline of one tile."""
 
     def __init__(
-        self, kernel: Kernel, p: Product, q: Problem, plan: Plan, grid: TileGrid, right: Source
+        self,
+        kernel: Kernel,
+        product: Product,
+        problem: MatmulProblem,
+        plan: MatmulPlan,
+        grid: TileGrid,
+        right: Source,
     ) -> None:
-        self.kernel, self.p, self.q, self.plan, self.grid = kernel, p, q, plan, grid
+        self.kernel, self.product, self.problem, self.plan, self.grid = kernel, product, problem, plan, grid
         alone = Team(1, 0, 0)
         left_team = grid.team(kernel, 2) if plan.left_team > 1 else alone
         right_team = grid.team(kernel, 1) if plan.right_team > 1 else alone
-        self.left = Feed(kernel, p, "a", Source(p.left), plan.left(q), left_team)
-        self.right = Feed(kernel, p, "b", right, plan.right(q), right_team)
+        self.left = Feed(kernel, product, "a", Source(product.left), plan.left(problem), left_team)
+        self.right = Feed(kernel, product, "b", right, plan.right(problem), right_team)
         self.everyone = grid.team(kernel, 1, 2) if plan.shares else alone
-        self.chunks = plan.chunks(q)
-        self.passes = plan.row_turns(q) if plan.stay == "right" else plan.column_turns(q)
-        self.turns = q.batches // plan.grid[0] * plan.row_turns(q) * plan.column_turns(q)
+        self.chunks = plan.chunks(problem)
+        self.passes = plan.row_turns(problem) if plan.stay == "right" else plan.column_turns(problem)
+        self.turns = problem.batches // plan.grid[0] * plan.row_turns(problem) * plan.column_turns(problem)
         self.steps = self.turns * self.chunks
-        self.format = sums_format(p, self.chunks == 1 and not q.rest)
-        columns = Stretch(0, plan.n, plan.columns(q) // plan.n)
-        self.rest = [Stretch(q.k, q.rest, 1)] if q.rest else []
-        self.right_rest = right_operand(kernel, p, columns, self.rest)
+        self.format = sums_format(product, self.chunks == 1 and not problem.rest)
+        columns = Stretch(0, plan.n, plan.columns(problem) // plan.n)
+        self.rest = [Stretch(problem.k, problem.rest, 1)] if problem.rest else []
+        self.right_rest = right_operand(kernel, product, columns, self.rest)
         room = plan.m * plan.n
         self.sums_bytes = round_up(room * self.format.bits // 8, LINE_BYTES)
         self.sums = kernel.buffer("sums", 2 * self.sums_bytes)
-        self.rounded = None if self.format is p.out.fmt else kernel.buffer("rounded", room * p.out.bytes_each)
+        self.rounded = (
+            None
+            if self.format is product.out.fmt
+            else kernel.buffer("rounded", room * product.out.bytes_each)
+        )
 
     def run(self) -> None:
         kernel, feeds = self.kernel, (self.left, self.right)
@@ -125,14 +135,14 @@ class _Sweep:
     def _place(self, step: Value) -> _Place:
         kernel, plan = self.kernel, self.plan
         turn = step // self.chunks
-        rows, columns = plan.row_turns(self.q), plan.column_turns(self.q)
+        rows, columns = plan.row_turns(self.problem), plan.column_turns(self.problem)
         if plan.stay == "right":
             row, column = turn % rows, turn // rows % columns
         else:
             row, column = turn // columns % rows, turn % columns
         batch = turn // (rows * columns) * plan.grid[0] + self.grid.position[0]
         row = kernel.let(row * plan.grid[1] + self.grid.position[1])
-        count = kernel.let(minimum(plan.m, self.p.m - row * plan.m))
+        count = kernel.let(minimum(plan.m, self.product.m - row * plan.m))
         column = column * plan.grid[2] + self.grid.position[2]
         return _Place(turn, step % self.chunks, batch, row, column, count)
 
@@ -175,9 +185,9 @@ class _Sweep:
 
     def _multiply(self, step: Value) -> None:
         """The product of a step, added to the sums of its block unless it is the first chunk."""
-        kernel, p, plan = self.kernel, self.p, self.plan
+        kernel, product, plan = self.kernel, self.product, self.plan
         with kernel.registers.scope():
-            place, fmt = self._place(step), engine_format(p.compute)
+            place, fmt = self._place(step), engine_format(product.compute)
             operands = self._operands(place, plan.k)
             left, right = self.left.slot(self._slot("left", step)), self.right.slot(self._slot("right", step))
             for more in (False, True)[: self.chunks]:
@@ -194,11 +204,11 @@ class _Sweep:
 
     def _multiply_rest(self, place: _Place, rest: Stretch) -> None:
         """What is left of the inner dimension; each tile loads its own."""
-        kernel, p, plan = self.kernel, self.p, self.plan
-        x = Range(place.batch, place.row * plan.m, place.rows, plan.m)
-        left = load_operand(kernel, "a_rest", p, p.left, x, rest.start, rest.size)
+        kernel, product, plan = self.kernel, self.product, self.plan
+        x = OperandRange(place.batch, place.row * plan.m, place.rows, plan.m)
+        left = load_operand(kernel, "a_rest", product, product.left, x, rest.start, rest.size)
         right = self.right_rest(place.column, rest, 0, place.batch)
-        mnemonic = f"ne.gemm.{engine_format(p.compute).token}"
+        mnemonic = f"ne.gemm.{engine_format(product.compute).token}"
         out = self._sums(place).base
         multiply_parts(
             kernel, mnemonic, ("a", left), ("b", right), out, True, self._operands(place, rest.size)
@@ -210,8 +220,8 @@ class _Sweep:
             "m": place.rows,
             "n": self.plan.n,
             "k": inner,
-            "lt": int(not self.q.left_along_k),
-            "rt": int(not self.q.right_along_k),
+            "lt": int(not self.problem.left_along_k),
+            "rt": int(not self.problem.right_along_k),
             "out_format": self.format.token,
         }
 
@@ -222,12 +232,12 @@ class _Sweep:
     def _result(self, place: _Place) -> Aligned:
         """The block as it is stored."""
         sums = self._sums(place)
-        return sums if self.rounded is None else sums.at(self.rounded, self.p.out.fmt)
+        return sums if self.rounded is None else sums.at(self.rounded, self.product.out.fmt)
 
     def _first(self, place: _Place) -> Value:
         """Element of the result at which the block begins."""
         row, column = place.row * self.plan.m, place.column * self.plan.n
-        return self.p.place(place.batch, row, column)
+        return self.product.place(place.batch, row, column)
 
     def _finish(self, turn: Value) -> None:
         """What follows the last chunk of a block, but for storing it."""
@@ -235,14 +245,18 @@ class _Sweep:
             place = self._place(turn * self.chunks)
             for rest in self.rest:
                 self._multiply_rest(place, rest)
-            row = self.p.row(place.batch, place.row * self.plan.m)
+            row = self.product.row(place.batch, place.row * self.plan.m)
             at = Place(0, self.kernel.let(row), place.column * self.plan.n)
-            finish(self.p, Block(self.kernel, self._sums(place), at, self.p.n), self._result(place))
+            finish(
+                self.product,
+                ResultBlock(self.kernel, self._sums(place), at, self.product.n),
+                self._result(place),
+            )
 
     @property
     def pieces(self) -> int:
         """How many times a part of a block is stored, so that no meeting waits for long."""
-        equal = self.p.m % self.plan.m == 0 and self.plan.m % self.chunks == 0
+        equal = self.product.m % self.plan.m == 0 and self.plan.m % self.chunks == 0
         return self.chunks if equal and self.plan.shares else 1
 
     def _end_block_before(self, step: Value) -> None:
@@ -262,18 +276,18 @@ class _Sweep:
 
     def _store(self, turn: Value, piece: Value) -> None:
         """Some rows of a block, plane by plane; all of it at once if it is one piece."""
-        kernel, p, plan = self.kernel, self.p, self.plan
+        kernel, product, plan = self.kernel, self.product, self.plan
         with kernel.registers.scope():
             place = self._place(turn * self.chunks)
             result, first = self._result(place), kernel.let(self._first(place))
-            mnemonic = f"wdma.{p.out.fmt.token}"
+            mnemonic = f"wdma.{product.out.fmt.token}"
             if self.pieces == 1:
-                loops = dma_loops((BLOCK, p.n, 1), (plan.n // BLOCK, place.rows, BLOCK))
-                kernel.emit(mnemonic, dst=p.out.at(first), src=result.base, **loops)
+                loops = dma_loops((BLOCK, product.n, 1), (plan.n // BLOCK, place.rows, BLOCK))
+                kernel.emit(mnemonic, dst=product.out.at(first), src=result.base, **loops)
                 return
             rows = plan.m // self.pieces
             row = piece * rows
             for plane in range(plan.n // BLOCK):
                 source = result.plane(plane) + row * (BLOCK * result.fmt.bits // 8)
-                target = p.out.at(first + (row * p.n + plane * BLOCK))
-                kernel.emit(mnemonic, dst=target, src=source, **dma_loops((p.n, 1), (rows, BLOCK)))
+                target = product.out.at(first + (row * product.n + plane * BLOCK))
+                kernel.emit(mnemonic, dst=target, src=source, **dma_loops((product.n, 1), (rows, BLOCK)))

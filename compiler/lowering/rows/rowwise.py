@@ -11,7 +11,7 @@ import numpy as np
 from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.lane_turner import spread_over_lanes
-from compiler.codegen.slices.lanes import WORD, Folds, Item, Lanes
+from compiler.codegen.slices.lanes import WORD, Folds, Lanes, LaneSlice
 from compiler.codegen.slices.tensors import DdrTensor, View, copy_views
 from compiler.codegen.slices.vector import Vector, widened
 from compiler.graph import Shape
@@ -191,7 +191,7 @@ def normalization_by_lanes(kernel: Kernel, work: Work, vectors: Sequence[tuple[s
             item.store(work.output, segment, edit)
 
 
-def _mean(lanes: Lanes, item: Item, mean: Value) -> None:
+def _mean(lanes: Lanes, item: LaneSlice, mean: Value) -> None:
     lanes.clear("sum", mean)
     with item.sweep() as segment:
         lanes.combine("sum", segment, segment.data, mean)

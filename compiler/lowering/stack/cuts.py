@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from compiler.codegen.kernel import Target
 from compiler.codegen.teams.team import CONTENTION
-from compiler.lowering.conv.layer import Kind, Layer
+from compiler.lowering.conv.layer import ConvLayer, Kind
 from compiler.lowering.conv.plan import OWN, SHARE, WEIGHTS
 from compiler.lowering.record import Cut, Work
 from tx8isa.cost.instructions import link_rate
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.limits import LARGEST_EXTENT, MOST_MOVES
 
-from .stages import Rows, Stages, stages_of
+from .stages import NeededRows, Stages, stages_of
 
 _BLOCKS = (1, 2, 3, 4)
 """Blocks of rows that a tile's share may be cut into."""
@@ -52,7 +52,7 @@ def plans(target: Target, stages: Stages) -> Iterator[StackPlan]:
     weights = sum(_weight_bytes(stage.layer) for stage in stages.order)
     if weights > target.spm_bytes:
         return
-    batch, rows, ways = stages.last.layer.batch, stages.last.layer.g.rows, _ways(target, weights)
+    batch, rows, ways = stages.last.layer.batch, stages.last.layer.geometry.rows, _ways(target, weights)
     images = max(n for n in range(1, target.tiles + 1) if n <= batch and target.tiles % n == 0)
     parts = min(rows, target.tiles // images)
     share = ceil_div(rows, parts)
@@ -75,7 +75,7 @@ def _ways(target: Target, weights: int) -> tuple[str, ...]:
     return (OWN,) if shared > _FAR * own else (WEIGHTS, OWN)
 
 
-def _weight_bytes(layer: Layer) -> int:
+def _weight_bytes(layer: ConvLayer) -> int:
     """Scratchpad bytes of the weights, padding left out."""
     if layer.kind is Kind.POOL:
         return 0
@@ -86,9 +86,9 @@ def _weight_bytes(layer: Layer) -> int:
 def _addressable(stages: Stages, size: int) -> Iterator[bool]:
     """Whether instructions take what each stage has of its image and of its result."""
     for stage in stages.order:
-        g = stage.layer.g
-        yield _fits(stage.rows, size, g.columns) and _fits(stage.image, size, g.width)
+        geometry = stage.layer.geometry
+        yield _fits(stage.rows, size, geometry.columns) and _fits(stage.image, size, geometry.width)
 
 
-def _fits(rows: Rows, size: int, width: int) -> bool:
+def _fits(rows: NeededRows, size: int, width: int) -> bool:
     return max(rows.most(size), width) <= LARGEST_EXTENT and rows.most(size) * width <= MOST_MOVES

@@ -47,8 +47,8 @@ from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
 
 from .cuts import cuts, plans, stack_plan
-from .stages import Rows, Stage, Stages, stages_of
-from .values import Block, Held, move
+from .stages import NeededRows, Stage, Stages, stages_of
+from .values import Held, StackBlock, move
 
 
 @lowering("Stack", order=Order.CHANNELS_LAST, cuts=cuts, blocked=True, prefetch=True)
@@ -60,10 +60,10 @@ def stack(kernel: Kernel, work: Work) -> None:
         raise SpmOverflow("not even one row of the stack's result fits the SPM with all its weights")
     image, row = coordinates(kernel, (plan.images, plan.row_parts))
     layer = stages.last.layer
-    bands = ceil_div(layer.g.rows, ceil_div(layer.g.rows, plan.row_parts))
+    bands = ceil_div(layer.geometry.rows, ceil_div(layer.geometry.rows, plan.row_parts))
     kernel.busiest = (bands - 1) // 2  # it also computes rows of the bands on both sides
     images = share(layer.batch, plan.images, image, 1)
-    rows = share(layer.g.rows, plan.row_parts, row, plan.rows)
+    rows = share(layer.geometry.rows, plan.row_parts, row, plan.rows)
     phase = _Phase(kernel, work, stages, _biases(kernel, stages.order))
     weights = _weights(kernel, stages.order)
     early = _single_block(kernel, images, rows)
@@ -81,17 +81,17 @@ def stack(kernel: Kernel, work: Work) -> None:
             phase.compute(early)
         return
     with slices(kernel, images) as (n, _), slices(kernel, rows) as (begin, count):
-        block = Block(n, begin, count, rows.size)
+        block = StackBlock(n, begin, count, rows.size)
         phase.load(block)
         phase.compute(block)
 
 
-def _single_block(kernel: Kernel, images: Share, rows: Share) -> Block | None:
+def _single_block(kernel: Kernel, images: Share, rows: Share) -> StackBlock | None:
     """The block of a tile that has one, or some block for a tile that has none."""
     if rows.most > 1 or images.most > 1:
         return None
     count = rows.size if rows.even else kernel.let(within(maximum(rows.length, 1), 1, rows.size))
-    return Block(kernel.let(images.some), kernel.let(rows.some), count, rows.size)
+    return StackBlock(kernel.let(images.some), kernel.let(rows.some), count, rows.size)
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class _Phase:
         self.held: dict[str, list[Held]] = {}
         self.starts: dict[str, Value] = {}
 
-    def share_weights(self, weights: _Weights, block: Block | None) -> None:
+    def share_weights(self, weights: _Weights, block: StackBlock | None) -> None:
         """Let every tile read a part of the weights and give it to all; meanwhile load for a block."""
         kernel = self.kernel
         with kernel.registers.scope():
@@ -188,7 +188,7 @@ class _Phase:
             gather.send()
             meet_all(kernel, [gather])
 
-    def load(self, block: Block) -> None:
+    def load(self, block: StackBlock) -> None:
         """Everything that the block needs from DDR, but for operands of steps.
 
         While that is on its way, where the first sums begin is made.
@@ -196,7 +196,7 @@ class _Phase:
         made = self.stages.made
         for stage in self.stages.order:
             if stage.source.symbol not in made and self._find(stage.source, stage.image, same=True) is None:
-                self._load(stage.source, stage.image, stage.layer.g.width, block)
+                self._load(stage.source, stage.image, stage.layer.geometry.width, block)
         for stage in self.stages.order:
             residual = stage.epilogue.residual
             if residual is None and stage.result.symbol in self.biases and not self.starts:
@@ -206,19 +206,19 @@ class _Phase:
                 and residual.symbol not in made
                 and self._find(residual, stage.rows) is None
             ):
-                self._load(residual, stage.rows, stage.layer.g.columns, block)
+                self._load(residual, stage.rows, stage.layer.geometry.columns, block)
 
-    def _spread(self, stage: Stage, block: Block) -> None:
+    def _spread(self, stage: Stage, block: StackBlock) -> None:
         """The bias at every position of a stage's rows, where its sums begin."""
         kernel = self.kernel
         with kernel.registers.scope():
             first = kernel.let(block.first(stage.rows))
-            grid = block.grid(kernel, stage.rows, first, stage.layer.g.columns)
+            grid = block.grid(kernel, stage.rows, first, stage.layer.geometry.columns)
             start = slice_buffer(kernel, "start", Format.FP32, grid, stage.layer.groups.maps)
             spread(kernel, start, self.biases[stage.result.symbol])
         self.starts[stage.result.symbol] = start.base
 
-    def _load(self, tensor: DdrTensor, rows: Rows, width: int, block: Block) -> None:
+    def _load(self, tensor: DdrTensor, rows: NeededRows, width: int, block: StackBlock) -> None:
         with self.kernel.registers.scope():
             first = self.kernel.let(block.first(rows))
             at = Place(block.image, first * width)
@@ -226,29 +226,29 @@ class _Phase:
             data = load_slice(self.kernel, "x", tensor, at, grid, tensor.shape[-1])
         self._hold(tensor, rows, data)
 
-    def _hold(self, tensor: DdrTensor, rows: Rows, data: Aligned) -> None:
+    def _hold(self, tensor: DdrTensor, rows: NeededRows, data: Aligned) -> None:
         held = Held(rows, data.base, data.fmt, data.channels, data.grid.width)
         self.held.setdefault(tensor.symbol, []).append(held)
 
-    def _find(self, tensor: DdrTensor, rows: Rows, same: bool = False) -> Held | None:
+    def _find(self, tensor: DdrTensor, rows: NeededRows, same: bool = False) -> Held | None:
         """Where rows of a tensor are; ``same``: those and no others."""
         for held in self.held.get(tensor.symbol, []):
             if held.rows == rows or (not same and held.rows.hold(rows)):
                 return held
         return None
 
-    def compute(self, block: Block) -> None:
+    def compute(self, block: StackBlock) -> None:
         """All stages of a block."""
         for stage in self.stages.order:
             with self.kernel.registers.scope():
                 self._stage(stage, block)
 
-    def _stage(self, stage: Stage, block: Block) -> None:
+    def _stage(self, stage: Stage, block: StackBlock) -> None:
         kernel, layer, symbol = self.kernel, stage.layer, stage.result.symbol
         first = kernel.let(block.first(stage.rows))
-        grid = block.grid(kernel, stage.rows, first, layer.g.columns)
-        window = row_block(kernel, layer.g, first, grid.height, grid.room)
-        at = Place(block.image, first * layer.g.columns)
+        grid = block.grid(kernel, stage.rows, first, layer.geometry.columns)
+        window = row_block(kernel, layer.geometry, first, grid.height, grid.room)
+        at = Place(block.image, first * layer.geometry.columns)
         joined = self._joined(stage, grid) if symbol in self.stages.pieces else None
         result = self._result(stage, block, window, joined)
         apply_steps(_Region(kernel, result, at, self, stage, block), result.base, stage.epilogue.steps)
@@ -273,14 +273,14 @@ class _Phase:
         place = self.held[whole.symbol][0].base + skipped
         return Aligned(place, fmt, grid, stage.result.shape[-1])
 
-    def _result(self, stage: Stage, block: Block, window: RowBlock, joined: Aligned | None) -> Aligned:
+    def _result(self, stage: Stage, block: StackBlock, window: RowBlock, joined: Aligned | None) -> Aligned:
         """What the operator gives, before its steps; where it is to be joined if it has that format."""
         kernel, layer = self.kernel, stage.layer
         data = self._image(stage, block, window)
         if layer.kind is Kind.POOL:
             name = {"MaxPool": "max", "AveragePool": "avg"}[stage.work.op]
             return pool_slice(
-                kernel, name, layer.g, window, data if layer.direct else widened_slice(kernel, data)
+                kernel, name, layer.geometry, window, data if layer.direct else widened_slice(kernel, data)
             )
         assert self.weights is not None
         start = self._start(stage, block, window.output)
@@ -292,7 +292,7 @@ class _Phase:
         multiply_slice(kernel, layer, window.pad, split(kernel, data), self.weights.of(stage), result, start)
         return result
 
-    def _image(self, stage: Stage, block: Block, window: RowBlock) -> Aligned:
+    def _image(self, stage: Stage, block: StackBlock, window: RowBlock) -> Aligned:
         """The rows of the image that the windows touch, and no others."""
         grid = Grid(window.input.height, window.input.width, stage.image.most(block.most))
         held = self._find(stage.source, stage.image, same=True) or self._find(stage.source, stage.image)
@@ -300,7 +300,7 @@ class _Phase:
         view = held.view(self.kernel, block, stage.image, grid)
         return view if view is not None else held.copy(self.kernel, block, stage.image, grid, held.fmt)
 
-    def _start(self, stage: Stage, block: Block, grid: Grid) -> Aligned | None:
+    def _start(self, stage: Stage, block: StackBlock, grid: Grid) -> Aligned | None:
         """Where the sums of a convolution begin: residual and bias."""
         kernel, residual, bias = self.kernel, stage.epilogue.residual, self.biases.get(stage.result.symbol)
         if residual is not None:
@@ -319,7 +319,7 @@ class _Phase:
         base = self.starts[stage.result.symbol]
         return Aligned(base, Format.FP32, grid, stage.layer.groups.maps)
 
-    def rows_of(self, tensor: DdrTensor, stage: Stage, block: Block, data: Aligned) -> Value | None:
+    def rows_of(self, tensor: DdrTensor, stage: Stage, block: StackBlock, data: Aligned) -> Value | None:
         """A copy of the same rows of another value, in the format of the data; None if it is in DDR."""
         held = self._find(tensor, stage.rows)
         return None if held is None else held.copy(self.kernel, block, stage.rows, data.grid, data.fmt).base
@@ -331,7 +331,7 @@ class _Region(AlignedResult):
 
     phase: _Phase
     stage: Stage
-    block: Block
+    block: StackBlock
 
     def load_like(self, tensor: DdrTensor) -> Value:
         found = self.phase.rows_of(tensor, self.stage, self.block, self.data)

@@ -15,9 +15,9 @@ from compiler.codegen.slices.aligned import BLOCK
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.slices.windows import Geometry
 from compiler.lowering.conv.layer import (
-    Epilogue,
+    ConvEpilogue,
+    ConvLayer,
     Kind,
-    Layer,
     epilogue_of,
     geometry_of,
     is_depthwise,
@@ -36,7 +36,7 @@ STACKED = (*_WINDOWS, JOIN)
 
 
 @dataclass(frozen=True)
-class Rows:
+class NeededRows:
     """Rows of a value that blocks of result rows need (see the module); none from ``limit`` on."""
 
     step: int
@@ -48,22 +48,22 @@ class Rows:
         """How many they are at most for a block of ``rows``."""
         return min((rows - 1) * self.step + self.high - self.low + 1, self.limit)
 
-    def image(self, g: Geometry) -> Rows:
+    def image(self, geometry: Geometry) -> NeededRows:
         """Rows of the image that windows over these rows touch."""
-        (stride, _), (begin, _), (extent, _) = g.strides, g.begin, g.extent
+        (stride, _), (begin, _), (extent, _) = geometry.strides, geometry.begin, geometry.extent
         last = (self.limit - 1) * stride - begin + extent
         high = self.high * stride - begin + extent - 1
-        return Rows(self.step * stride, self.low * stride - begin, high, min(last, g.height))
+        return NeededRows(self.step * stride, self.low * stride - begin, high, min(last, geometry.height))
 
-    def joined(self, other: Rows) -> Rows:
+    def joined(self, other: NeededRows) -> NeededRows:
         """Those of both; ValueError if they do not advance alike."""
         if self.step != other.step:
             raise ValueError(f"rows in steps of {self.step} and {other.step}")
-        return Rows(
+        return NeededRows(
             self.step, min(self.low, other.low), max(self.high, other.high), max(self.limit, other.limit)
         )
 
-    def hold(self, other: Rows) -> bool:
+    def hold(self, other: NeededRows) -> bool:
         """Whether all rows of ``other`` are among these."""
         return self.step == other.step and self.joined(other) == self
 
@@ -73,10 +73,10 @@ class Stage:
     """An operator with the steps behind it; ``rows`` are those it computes, ``image`` those it reads."""
 
     work: Work
-    layer: Layer
-    epilogue: Epilogue
-    rows: Rows
-    image: Rows
+    layer: ConvLayer
+    epilogue: ConvEpilogue
+    rows: NeededRows
+    image: NeededRows
 
     @property
     def source(self) -> DdrTensor:
@@ -125,7 +125,7 @@ def stages_of(work: Work) -> Stages:
         places = {tensor.symbol: channel for tensor, channel in _pieces(last)}
     else:
         works, places = [*works, last], {last.output.symbol: 0}
-    needs = dict.fromkeys(places, Rows(1, 0, 0, last.output.shape[1]))
+    needs = dict.fromkeys(places, NeededRows(1, 0, 0, last.output.shape[1]))
     pieces: dict[str, Piece] = {}
     order: list[Stage] = []
     for each in reversed(works):
@@ -135,7 +135,7 @@ def stages_of(work: Work) -> Stages:
             pieces |= {tensor.symbol: Piece(each.output, channel) for tensor, channel in _pieces(each)}
         else:
             layer, epilogue = _numbers(each)
-            order.append(Stage(each, layer, epilogue, rows, rows.image(layer.g)))
+            order.append(Stage(each, layer, epilogue, rows, rows.image(layer.geometry)))
             wants = [(order[-1].source, order[-1].image), *((tensor, rows) for tensor in added(each))]
         for tensor, wanted in wants:
             known = needs.get(tensor.symbol)
@@ -145,11 +145,11 @@ def stages_of(work: Work) -> Stages:
     return found
 
 
-def _check_joins(found: Stages, needs: dict[str, Rows]) -> None:
+def _check_joins(found: Stages, needs: dict[str, NeededRows]) -> None:
     """What is joined or stored is computed here, as high as the others, and in the order of its channels."""
     made = {stage.result.symbol: stage.rows for stage in found.order}
     joined = {symbol: needs[piece.whole.symbol] for symbol, piece in found.pieces.items()}
-    stored = dict.fromkeys(found.places, Rows(1, 0, 0, found.last.layer.g.rows))
+    stored = dict.fromkeys(found.places, NeededRows(1, 0, 0, found.last.layer.geometry.rows))
     if any(made.get(symbol) != rows for symbol, rows in (joined | stored).items()):
         raise ValueError("a piece of a join that is not computed in the same blocks as the others")
     channels: dict[str, int] = {}
@@ -161,15 +161,17 @@ def _check_joins(found: Stages, needs: dict[str, Rows]) -> None:
             channels[piece.whole.symbol] = piece.channel
 
 
-def _numbers(work: Work) -> tuple[Layer, Epilogue]:
+def _numbers(work: Work) -> tuple[ConvLayer, ConvEpilogue]:
     """A stage in numbers, its image as rows of positions."""
     if work.op != "Conv":
-        return pool_layer(work, False), Epilogue(None, work.steps, is_exact(work.steps))
-    g, layer = geometry_of(work), layer_of(work)
+        return pool_layer(work, False), ConvEpilogue(None, work.steps, is_exact(work.steps))
+    geometry, layer = geometry_of(work), layer_of(work)
     kind = Kind.DEPTHWISE if is_depthwise(work) else Kind.CONV
-    if kind is Kind.CONV and g.kernel == g.strides == (1, 1):
+    if kind is Kind.CONV and geometry.kernel == geometry.strides == (1, 1):
         kind = Kind.GEMM
-    return replace(layer, g=g, every_row=g, kind=kind, batch=work.input(0).shape[0]), epilogue_of(work)
+    return replace(
+        layer, geometry=geometry, every_row=geometry, kind=kind, batch=work.input(0).shape[0]
+    ), epilogue_of(work)
 
 
 def added(work: Work) -> Iterator[DdrTensor]:

@@ -12,11 +12,11 @@ from compiler.codegen.slices.vector import WIDE, Vector, convert
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels
 
-from .stages import Rows
+from .stages import NeededRows
 
 
 @dataclass(frozen=True)
-class Block:
+class StackBlock:
     """Rows of the result that are computed at a time: ``count`` of an image from ``begin`` on, at most
     ``most``."""
 
@@ -25,12 +25,12 @@ class Block:
     count: Value
     most: int
 
-    def first(self, rows: Rows) -> Value:
+    def first(self, rows: NeededRows) -> Value:
         """The first row of a value that the block needs."""
         low = self.begin * rows.step + rows.low
         return minimum(maximum(low, 0), rows.limit - 1)
 
-    def grid(self, kernel: Kernel, rows: Rows, first: Value, width: int) -> Grid:
+    def grid(self, kernel: Kernel, rows: NeededRows, first: Value, width: int) -> Grid:
         """The positions of those rows, ``first`` the first of them."""
         most = rows.most(self.most)
         if rows.high == rows.low == 0 and rows.step == 1:
@@ -44,18 +44,18 @@ class Block:
 class Held:
     """The rows of a value that are in the scratchpad; ``width`` positions each."""
 
-    rows: Rows
+    rows: NeededRows
     base: Value
     fmt: Format
     channels: int
     width: int
 
-    def whole(self, kernel: Kernel, block: Block) -> Aligned:
+    def whole(self, kernel: Kernel, block: StackBlock) -> Aligned:
         """All of them."""
         first = block.first(self.rows)
         return Aligned(self.base, self.fmt, block.grid(kernel, self.rows, first, self.width), self.channels)
 
-    def view(self, kernel: Kernel, block: Block, wanted: Rows, grid: Grid) -> Aligned | None:
+    def view(self, kernel: Kernel, block: StackBlock, wanted: NeededRows, grid: Grid) -> Aligned | None:
         """Rows of them where they lie; None if they lie apart, a part of them in each plane."""
         if self.rows == wanted:
             return Aligned(self.base, self.fmt, grid, self.channels)
@@ -65,12 +65,12 @@ class Held:
         place = self.base + self._skipped(block, wanted) * size
         return Aligned(place, self.fmt, grid, self.channels)
 
-    def _skipped(self, block: Block, wanted: Rows) -> Value:
+    def _skipped(self, block: StackBlock, wanted: NeededRows) -> Value:
         """Rows before the wanted ones."""
         skipped = block.first(wanted) - block.first(self.rows)
         return within(skipped, 0, self.rows.most(block.most) - 1)
 
-    def copy(self, kernel: Kernel, block: Block, wanted: Rows, grid: Grid, fmt: Format) -> Aligned:
+    def copy(self, kernel: Kernel, block: StackBlock, wanted: NeededRows, grid: Grid, fmt: Format) -> Aligned:
         """Rows of them in a new buffer, as they are or in FP32."""
         source = self.whole(kernel, block)
         target = slice_buffer(kernel, "rows", fmt, grid, self.channels)

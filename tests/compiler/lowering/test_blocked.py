@@ -18,7 +18,7 @@ from compiler.graph import Array, GraphError
 from compiler.lowering import LOWERINGS
 from compiler.lowering.conv.convolution import convolution
 from compiler.lowering.conv.cuts import plans
-from compiler.lowering.conv.layer import Layer, layer_of
+from compiler.lowering.conv.layer import ConvLayer, layer_of
 from compiler.lowering.conv.pooling import counts_differ, pool_layer
 from compiler.lowering.generate import generate
 from compiler.lowering.record import Cut, Step, Work
@@ -78,7 +78,7 @@ class Case:
         given |= {name: v for name, v in values.items() if name == "w"}
         return work, list(known.values()), given, stored
 
-    def layer(self) -> Layer:
+    def layer(self) -> ConvLayer:
         """The group in numbers."""
         work = self.work()[0]
         if work.op == "Conv":

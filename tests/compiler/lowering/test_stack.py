@@ -15,9 +15,9 @@ from asm.image import read_image, write_image
 from compiler.codegen.slices.windows import Geometry
 from compiler.driver import Program, compile_graph
 from compiler.graph import Array, Graph
-from compiler.lowering.stack.stages import Rows
+from compiler.lowering.stack.stages import NeededRows
 from compiler.passes.groups import group_stack
-from compiler.patterns import Trie, load_patterns
+from compiler.patterns import PatternTrie, load_patterns
 from compiler.search.plan import plan_text
 from compiler.tools.run import execute, random_inputs
 from compiler_harness import NodeSpec, draw, graph, small_machine
@@ -116,7 +116,7 @@ NETS = {
 }
 
 
-def apart() -> Trie:
+def apart() -> PatternTrie:
     """The default patterns without the stacks."""
     found = load_patterns("default")
     assert found is not None
@@ -230,9 +230,11 @@ def test_right_where_lines_are_written_to_their_end() -> None:
 def touched(windows: Sequence[Geometry], begin: int, count: int) -> list[set[int]]:
     """The rows of each image, the last first, that lie under the windows of a block of rows, one by one."""
     rows, found = set(range(begin, begin + count)), []
-    for g in reversed(windows):
-        taps = {r * g.strides[0] - g.begin[0] + tap for r in rows for tap in range(g.extent[0])}
-        rows = {row for row in taps if 0 <= row < g.height}
+    for window in reversed(windows):
+        taps = {
+            r * window.strides[0] - window.begin[0] + tap for r in rows for tap in range(window.extent[0])
+        }
+        rows = {row for row in taps if 0 <= row < window.height}
         found.append(rows)
     return found
 
@@ -253,9 +255,9 @@ def test_rows_are_those_under_the_windows(seed: int) -> None:
         height = windows[-1].rows
     for begin in range(height):
         for count in range(1, min(4, height - begin) + 1):
-            rows = Rows(1, 0, 0, height)
-            for g, expected in zip(reversed(windows), touched(windows, begin, count), strict=True):
-                rows = rows.image(g)
+            rows = NeededRows(1, 0, 0, height)
+            for geometry, expected in zip(reversed(windows), touched(windows, begin, count), strict=True):
+                rows = rows.image(geometry)
                 first = max(rows.step * begin + rows.low, 0)
                 end = min(rows.step * (begin + count - 1) + rows.high + 1, rows.limit)
                 assert (first, end) == (min(expected), max(expected) + 1)
@@ -263,13 +265,13 @@ def test_rows_are_those_under_the_windows(seed: int) -> None:
 
 
 def test_rows_of_two_users_are_those_of_both() -> None:
-    wide, narrow = Rows(2, -3, 4, 40), Rows(2, 0, 1, 39)
-    assert wide.joined(narrow) == Rows(2, -3, 4, 40)
+    wide, narrow = NeededRows(2, -3, 4, 40), NeededRows(2, 0, 1, 39)
+    assert wide.joined(narrow) == NeededRows(2, -3, 4, 40)
     assert wide.hold(narrow)
     assert not narrow.hold(wide)
 
 
 def test_rows_that_do_not_advance_alike() -> None:
     with pytest.raises(ValueError, match="rows in steps of 2 and 1"):
-        Rows(2, 0, 0, 9).joined(Rows(1, 0, 0, 9))
-    assert not Rows(2, 0, 0, 9).hold(Rows(1, 0, 0, 9))
+        NeededRows(2, 0, 0, 9).joined(NeededRows(1, 0, 0, 9))
+    assert not NeededRows(2, 0, 0, 9).hold(NeededRows(1, 0, 0, 9))
