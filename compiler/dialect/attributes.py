@@ -60,7 +60,7 @@ def decoded(attribute: Attribute) -> Any:
         return attribute.data
     if isinstance(attribute, ArrayAttr):
         return tuple(decoded(element) for element in attribute.data)
-    raise ValueError(f"{attribute} is no number, string or list of them")
+    raise ValueError(f"{attribute} is not a number, a string or a list of them")
 
 
 def encoded_array(array: Array) -> DenseIntOrFPElementsAttr:
@@ -72,6 +72,6 @@ def encoded_array(array: Array) -> DenseIntOrFPElementsAttr:
 def decoded_array(attribute: Attribute) -> Array:
     """The array of an attribute that ``encoded_array`` made; ValueError for any other attribute."""
     if not isinstance(attribute, DenseIntOrFPElementsAttr) or attribute.get_element_type() not in _DTYPES:
-        raise ValueError(f"{attribute} is no array of an element type of graphs")
+        raise ValueError(f"{attribute} is not an array of an element type of graphs")
     dtype = _DTYPES[attribute.get_element_type()]
     return np.array(attribute.get_values()).astype(dtype).reshape(attribute.get_shape())

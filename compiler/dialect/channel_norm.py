@@ -27,4 +27,4 @@ class ChannelNormOp(TensorOperation):
             raise self.refuse(f"{formats[0].token} becomes {formats[1].token}: only floats are converted")
         for kind in (before, after):
             if order_of(kind) is Order.BLOCKED and not blockable(kind):
-                raise self.refuse(f"{kind} cannot lie in planes of channels")
+                raise self.refuse(f"{kind} cannot be stored in planes of channels")

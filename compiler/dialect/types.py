@@ -61,7 +61,7 @@ def format_of(kind: Attribute) -> Format:
     """The format of a tensor type's elements; ValueError for one the chip does not compute with."""
     if isinstance(kind, TensorType) and kind.element_type in _FORMATS:
         return _FORMATS[kind.element_type]
-    raise ValueError(f"{kind} is no tensor of " + ", ".join(fmt.token for fmt in _ELEMENTS))
+    raise ValueError(f"{kind} is not a tensor of " + ", ".join(fmt.token for fmt in _ELEMENTS))
 
 
 def order_of(kind: Attribute) -> Order:
@@ -71,13 +71,13 @@ def order_of(kind: Attribute) -> Order:
         return Order.PLAIN
     if isinstance(encoding, StringAttr) and encoding.data in _STORED:
         return _STORED[encoding.data]
-    raise ValueError(f"{kind} has no known order: plain, {', '.join(_STORED)}")
+    raise ValueError(f"{kind} has an unknown order; known are plain, {', '.join(_STORED)}")
 
 
 def shape_of(kind: Attribute) -> Shape:
     """The shape of a tensor type, with the axes as in the specification."""
     if not isinstance(kind, TensorType):
-        raise ValueError(f"{kind} is no tensor")
+        raise ValueError(f"{kind} is not a tensor")
     return tuple(kind.get_shape())
 
 

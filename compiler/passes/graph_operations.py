@@ -138,7 +138,7 @@ def graph_of(context: Context, module: ModuleOp) -> Graph:
             reader.source(operation)
         else:
             found = f"found {operation.name} of node '{operation.node.data}'"
-            raise GraphError([f"the module is no graph any more: {found}"])
+            raise GraphError([f"the module is not a graph any more: {found}"])
     return replace(
         context.graph, nodes=tuple(reader.nodes), tensors=reader.tensors, constants=reader.constants
     )

@@ -219,7 +219,9 @@ def _opset(operation: TensorOperation) -> int:
     while parent is not None and not isinstance(parent, SubgraphOp):
         parent = parent.parent_op()
     if parent is None or parent.opset is None:
-        raise ValueError(f"{operation.name} of node '{operation.node.data}' is in no subgraph with an opset")
+        raise ValueError(
+            f"{operation.name} of node '{operation.node.data}' is not in a subgraph with an opset"
+        )
     return parent.opset.value.data
 
 

@@ -152,9 +152,8 @@ def _chosen(options: argparse.Namespace, named: Sequence[str], done: Sequence[st
         return [] if done else list(PIPELINE[:1])
     last = names.index(options.until)
     if last < first:
-        raise GraphError(
-            [f"{options.file}: pass {options.until} is behind it; it was run up to {names[first - 1]}"]
-        )
+        found = f"pass {options.until} was run already; the text was written after {names[first - 1]}"
+        raise GraphError([f"{options.file}: {found}"])
     return list(PIPELINE[first : last + 1])
 
 

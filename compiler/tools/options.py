@@ -150,7 +150,7 @@ def check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) ->
         wanted = "--run" if options.run else "--verify-nodes"
         parser.error(f"-S makes no image that {wanted} could run")
     if options.quiet and options.verbose:
-        parser.error("-q and -v: say nothing, or say more")
+        parser.error("-q and -v exclude each other")
     for argument in options.input:
         if named_file(argument, ()) is None:
             parser.error(f"argument --input: '{argument}' is not NAME=FILE.npy")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -200,6 +202,16 @@ def test_wrong_arguments_are_one_line(
     assert captured.err.startswith("tx8cc: error: ")
     assert message in captured.err
     assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("tool", ["compiler.cli", "compiler.tools.opt"])
+def test_examples_of_the_help_name_passes_that_exist(tool: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        importlib.import_module(tool).main(["--help"])
+    examples = capsys.readouterr().out.partition("examples:")[2]
+    named = re.findall(r"--(?:print-ir-after|until|passes) (\S+)", examples)
+    assert named
+    assert set(named) <= set(pass_names())
 
 
 def test_a_missing_graph_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

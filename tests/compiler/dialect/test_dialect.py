@@ -207,7 +207,7 @@ def test_arrays_survive_as_attributes(dtype: str) -> None:
 
 
 def test_what_is_no_attribute_of_a_node() -> None:
-    with pytest.raises(ValueError, match="is no number, string or list of them"):
+    with pytest.raises(ValueError, match="is not a number, a string or a list of them"):
         decoded(DictionaryAttr({}))
-    with pytest.raises(ValueError, match="is no array of an element type of graphs"):
+    with pytest.raises(ValueError, match="is not an array of an element type of graphs"):
         decoded_array(StringAttr("x"))

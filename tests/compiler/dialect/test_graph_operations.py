@@ -108,6 +108,6 @@ def test_what_is_no_graph_any_more_is_refused(count: int) -> None:
     context = context_of(graph(nodes, {"x": (1, 2, 5, 5)}, {"w": draw(3, 2, 3, 3)}), "fp16", 4, None)
     module = after(ModuleOp([]), context, *PIPELINE[:count])
     before = str(module)
-    with pytest.raises(GraphError, match=r"^the module is no graph any more: found tx8be\."):
+    with pytest.raises(GraphError, match=r"^the module is not a graph any more: found tx8be\."):
         RewritePass().run(context, module)
     assert str(module) == before

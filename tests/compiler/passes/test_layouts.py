@@ -420,5 +420,5 @@ def test_planes_of_channels_need_channels_and_floats() -> None:
         change = ChannelNormOp.create(
             operands=made.results, result_types=kinds[1:], attributes={"node": StringAttr("n")}
         )
-        with pytest.raises(VerifyException, match="cannot lie in planes of channels"):
+        with pytest.raises(VerifyException, match="cannot be stored in planes of channels"):
             change.verify()

@@ -191,7 +191,9 @@ def test_types_know_format_and_order() -> None:
     kind = tensor_type(Format.TF32, (1, 2, 3), Order.CHANNELS_LAST)
     assert format_of(kind) is Format.TF32
     assert order_of(kind) is Order.CHANNELS_LAST
-    with pytest.raises(ValueError, match="is no tensor of fp16, bf16, fp32, tf32, int8, uint8, int32, int64"):
+    with pytest.raises(
+        ValueError, match="is not a tensor of fp16, bf16, fp32, tf32, int8, uint8, int32, int64"
+    ):
         format_of(f16)
 
 
@@ -225,7 +227,7 @@ def test_a_cast_cannot_make_other_integers() -> None:
         result_types=[TensorType(IntegerType(16), [2, 3])],
         attributes={"node": StringAttr("n")},
     )
-    with pytest.raises(VerifyException, match="is no tensor of fp16"):
+    with pytest.raises(VerifyException, match="is not a tensor of fp16"):
         made.verify()
 
 

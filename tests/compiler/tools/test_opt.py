@@ -203,7 +203,7 @@ def test_rewrites_need_a_graph(
     if until == "cast":  # nothing to cast in FP32, so it still is one
         assert '"tx8be.relu"' in printed(capsys, a, "--passes", "rewrite")
     else:
-        assert "the module is no graph any more: found tx8be." in refused(capsys, a, "--passes", "rewrite")
+        assert "the module is not a graph any more: found tx8be." in refused(capsys, a, "--passes", "rewrite")
 
 
 @pytest.mark.parametrize(
