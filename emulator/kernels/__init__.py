@@ -1,4 +1,4 @@
-"""The emulator's kernels: one for each record, format and kind of rounding, made from a few moulds.
+"""The emulator's kernels: one for each record, format and kind of rounding, made by families of records.
 
 A kernel is a plain Python function ``(fields, state) -> 0`` for ``native.compile_kernel``. ``fields`` is
 the address of int64 words: word i is the value of operand i of the record (registers replaced by their
@@ -14,7 +14,7 @@ overlap the result pass through scratch (``SCRATCH_BYTES``).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import NamedTuple
 
 from emulator.kernels.tensor.bilinear import make_resize
 from emulator.kernels.tensor.checked_fold import watched_fold
@@ -28,13 +28,12 @@ from emulator.kernels.tensor.unfold import make_unfold
 from emulator.kernels.tensor.unpool import make_unpool
 from emulator.kernels.vector.bitwise import make_bitwise, make_unpack
 from emulator.kernels.vector.convert import make_convert
-from emulator.kernels.vector.elementwise import make_elementwise
 from emulator.kernels.vector.gather import make_compress, make_gather, make_masked_copy
 from emulator.kernels.vector.peripheral import make_count, make_count_bits, make_extreme, make_split
 from emulator.kernels.vector.random import make_dropout, make_uniform
 from emulator.kernels.vector.relation import make_relation
 from emulator.kernels.vector.scalar_unit import make_scalar
-from emulator.kernels.vector.table import make_lookup, make_table, uses_table
+from emulator.kernels.vector.table import make_function, make_table, uses_table
 from emulator.memory.rows import SCRATCH_BYTES
 from tx8isa.numbers.formats import Format
 from tx8isa.records.meaning import (
@@ -71,33 +70,51 @@ __all__ = ["SCRATCH_BYTES", "Kernel", "kernel_name", "make_kernel", "make_table"
 
 Kernel = Callable[[int, int], int]
 
-_OF_FORMAT: dict[type, Callable[[Instruction, Format], Kernel]] = {
-    Reduce: make_reduce,
-    Pool: make_pool,
-    Move: make_move,
-    Unfold: make_unfold,
-    Unpool: make_unpool,
-    Resize: make_resize,
-    Join: make_join,
-    Fill: make_memset,
-    Load: make_dma,
-    Store: make_dma,
-    Relation: make_relation,
-    Unpack: make_unpack,
-    MaskedCopy: make_masked_copy,
-    Compress: make_compress,
-    CountNonZero: make_count,
-    Extreme: make_extreme,
-    Uniform: make_uniform,
-    ScalarFunction: make_scalar,
+
+class Family(NamedTuple):
+    """How the kernels of one shape of meaning are made, and in which variants."""
+
+    make: Callable[..., Kernel]
+    """(instruction, then what the following fields say) -> kernel."""
+    formats: bool = True
+    """It takes the format: there is a kernel for each."""
+    widths: bool = False
+    """Only the width of the format matters: formats of one width share a kernel."""
+    rounded: bool = False
+    """It takes ``nearest``: False is the variant for every rounding mode but nearest even."""
+    checked: bool = False
+    """It takes ``checked``: True is the variant that notes numeric exceptions."""
+
+
+FAMILIES: dict[type, Family] = {
+    Bitwise: Family(make_bitwise, formats=False),
+    Compress: Family(make_compress, widths=True),
+    Convert: Family(make_convert, formats=False, rounded=True, checked=True),
+    CountBits: Family(make_count_bits, formats=False),
+    CountNonZero: Family(make_count),
+    Dropout: Family(make_dropout, rounded=True),
+    Elementwise: Family(make_function, rounded=True, checked=True),
+    Extreme: Family(make_extreme),
+    Fill: Family(make_memset, widths=True),
+    Gather: Family(make_gather, widths=True),
+    Join: Family(make_join, widths=True),
+    Load: Family(make_dma, widths=True),
+    MaskedCopy: Family(make_masked_copy),
+    Move: Family(make_move, widths=True),
+    Nest: Family(make_gatherscatter, formats=False),
+    Pool: Family(watched_fold(make_pool), checked=True),
+    Reduce: Family(watched_fold(make_reduce), checked=True),
+    Relation: Family(make_relation),
+    Resize: Family(make_resize),
+    ScalarFunction: Family(make_scalar),
+    Split: Family(make_split, formats=False),
+    Store: Family(make_dma, widths=True),
+    Unfold: Family(make_unfold, widths=True),
+    Uniform: Family(make_uniform),
+    Unpack: Family(make_unpack),
+    Unpool: Family(make_unpool),
 }
-
-_WITHOUT_FORMAT: dict[type, Callable[[Instruction], Kernel]] = {CountBits: make_count_bits, Split: make_split}
-
-CHECKED = (Elementwise, Convert, Reduce, Pool)
-"""Meanings whose kernels have a variant that notes numeric exceptions."""
-
-_MOVEMENT = (Move, Unfold, Join, Fill, Load, Store, Gather, Compress)
+"""The kernels of every meaning but those of the matrix engine, which are in ``ne``."""
 
 
 def make_kernel(instruction: Instruction, fmt: Format | None, nearest: bool, checked: bool = False) -> Kernel:
@@ -105,34 +122,16 @@ def make_kernel(instruction: Instruction, fmt: Format | None, nearest: bool, che
 
     ``nearest`` False is the variant for every rounding mode but nearest even, which it reads from the
     operand ``rnd``; records without that operand have one variant. ``checked`` is the variant that notes
-    numeric exceptions; meanings beyond ``CHECKED`` have none. ValueError for a format the record does not
-    have, and for records that no mould here covers (matrix engine, control).
+    numeric exceptions, where the family has one. ValueError for a format the record does not have, and for
+    records whose meaning is in no family (matrix engine, control).
     """
     if fmt not in (instruction.formats or (None,)):
         raise ValueError(f"{instruction.mnemonic} has no format {fmt!r}")
-    meaning: Any = instruction.meaning
-    if isinstance(meaning, Convert):
-        return make_convert(instruction, nearest, checked)
-    if isinstance(meaning, Nest):
-        return make_gatherscatter(instruction)
-    if isinstance(meaning, Bitwise):
-        return make_bitwise(instruction)
-    if isinstance(meaning, Gather):
-        return make_gather(instruction, fmt)
-    if type(meaning) in _WITHOUT_FORMAT:
-        return _WITHOUT_FORMAT[type(meaning)](instruction)
-    if isinstance(meaning, Dropout) and fmt is not None:
-        return make_dropout(instruction, fmt, nearest)
-    if fmt is None or type(meaning) not in (Elementwise, *_OF_FORMAT):
-        raise ValueError(f"{instruction.mnemonic}: no mould for {type(meaning).__name__}")
-    if uses_table(instruction, fmt) and not checked:
-        return make_lookup(instruction)
-    if isinstance(meaning, Elementwise):
-        return make_elementwise(instruction, fmt, nearest, checked)
-    kernel = _OF_FORMAT[type(meaning)](instruction, fmt)
-    if checked and isinstance(meaning, Reduce | Pool):
-        return watched_fold(instruction, fmt, kernel)
-    return kernel
+    family = FAMILIES.get(type(instruction.meaning))
+    if family is None:
+        raise ValueError(f"{instruction.mnemonic}: no kernels for {type(instruction.meaning).__name__}")
+    given = ((family.formats, fmt), (family.rounded, nearest), (family.checked, checked))
+    return family.make(instruction, *(value for takes, value in given if takes))
 
 
 def kernel_name(instruction: Instruction, fmt: Format | None, nearest: bool, checked: bool = False) -> str:
@@ -141,12 +140,13 @@ def kernel_name(instruction: Instruction, fmt: Format | None, nearest: bool, che
     Kernels with the same code share a name, so that they are compiled once: data movement is named after the
     size of its elements (``td.pad.16bit``), and all functions that read a table are ``ct.lookup.v``.
     """
-    checked = checked and isinstance(instruction.meaning, CHECKED)
+    family = FAMILIES.get(type(instruction.meaning))
+    checked = checked and family is not None and family.checked
     if uses_table(instruction, fmt) and not checked:
         return "ct.lookup.v"
     parts = [instruction.mnemonic]
     if fmt is not None:
-        parts.append(f"{fmt.bits}bit" if isinstance(instruction.meaning, _MOVEMENT) else fmt.token)
+        parts.append(f"{fmt.bits}bit" if family is not None and family.widths else fmt.token)
     if not nearest:
         parts.append("rounded")
     if checked:

@@ -32,7 +32,7 @@ _RUNTIME = re.compile(
 
 
 _parts: dict[str, Any] = {}
-"""Functions compiled by this process, by meaning: kernels of one mould differ in few of theirs."""
+"""Functions compiled by this process, by meaning: kernels of one family differ in few of theirs."""
 
 
 def build(function: Callable[..., int], name: str, arguments: int) -> Compiled:

@@ -1,6 +1,6 @@
-"""The shapes a meaning can have. The emulator has one mould for each; the record brings the small body.
+"""The shapes a meaning can have. The emulator has a family of kernels for each; the record has the small body.
 
-Bodies see operand elements already widened to binary64 and return binary64; the mould rounds once to the
+Bodies see operand elements already widened to binary64 and return binary64; the kernel rounds once to the
 format. Bodies are plain Python over ``primitives`` and ``elementary``.
 """
 

@@ -1,4 +1,4 @@
-"""How the moulds read and write the elements of each format, on raw addresses.
+"""How kernels read and write the elements of each format, on raw addresses.
 
 Every element is an unsigned pattern in memory and a binary32 after loading (exact for every float format).
 Bodies work on binary64, or on binary32 where their record says that this changes nothing.

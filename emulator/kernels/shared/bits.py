@@ -1,4 +1,4 @@
-"""Packed bit vectors in the moulds: element i is bit i mod 8 of byte i div 8.
+"""Packed bit vectors in kernels: element i is bit i mod 8 of byte i div 8.
 
 Between elements and bits stand *flags*, one byte for each element, in a piece of scratch that stays in the
 first-level cache.

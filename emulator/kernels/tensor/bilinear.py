@@ -1,4 +1,4 @@
-"""Mould of the bilinear resize of an aligned NHWC tensor (docs/isa.md, Bilinear resize)."""
+"""Kernels of the bilinear resize of an aligned NHWC tensor (docs/isa.md, Bilinear resize)."""
 
 from __future__ import annotations
 

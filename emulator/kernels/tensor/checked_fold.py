@@ -26,8 +26,19 @@ from tx8isa.records.record import Instruction
 Kernel = Callable[[int, int], int]
 
 
-def watched_fold(instruction: Instruction, fmt: Format, fold: Kernel) -> Kernel:
-    """The kernel that finds the exceptions of a reduction or pool and then lets ``fold`` do it."""
+def watched_fold(
+    make: Callable[[Instruction, Format], Kernel],
+) -> Callable[[Instruction, Format, bool], Kernel]:
+    """A family of reductions or pools with a variant, ``checked``, that finds their exceptions first."""
+
+    def make_watched(instruction: Instruction, fmt: Format, checked: bool) -> Kernel:
+        fold = make(instruction, fmt)
+        return _walked_fold(instruction, fmt, fold) if checked else fold
+
+    return make_watched
+
+
+def _walked_fold(instruction: Instruction, fmt: Format, fold: Kernel) -> Kernel:
     walk = _pool_walk(instruction, fmt) if isinstance(instruction.meaning, Pool) else _walk(instruction, fmt)
 
     def kernel(fields: int, state: int) -> int:

@@ -1,4 +1,4 @@
-"""Mould of RDMA and WDMA: DDR through three strides, SPM block by block (docs/isa.md, Loads and stores)."""
+"""Kernels of RDMA and WDMA: DDR through three strides, SPM block by block (docs/isa.md, Loads and stores)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mould of concat (docs/isa.md, Moves): two aligned tensors joined along C, W or H."""
+"""Kernels of concat (docs/isa.md, Moves): two aligned tensors joined along C, W or H."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moulds of the loop-nest instructions gatherscatter and memset (docs/isa.md, Loop nests)."""
+"""Kernels of the loop-nest instructions gatherscatter and memset (docs/isa.md, Loop nests)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mould of pooling over windows of an aligned NHWC tensor (docs/isa.md, Pooling)."""
+"""Kernels of pooling over windows of an aligned NHWC tensor (docs/isa.md, Pooling)."""
 
 from __future__ import annotations
 

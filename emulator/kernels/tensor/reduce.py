@@ -1,4 +1,4 @@
-"""Mould of the reductions of an aligned NHWC tensor (docs/isa.md, Reductions)."""
+"""Kernels of the reductions of an aligned NHWC tensor (docs/isa.md, Reductions)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mould of pad, img2col and channelnorm (docs/isa.md, Moves): rows of positions into the aligned layout."""
+"""Kernels of pad, img2col and channelnorm (docs/isa.md, Moves): rows of positions into the aligned layout."""
 
 from __future__ import annotations
 

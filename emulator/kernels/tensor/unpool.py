@@ -1,4 +1,4 @@
-"""Mould of unpool (docs/isa.md, Unpool): values of windows back to the positions under them."""
+"""Kernels of unpool (docs/isa.md, Unpool): values of windows back to the positions under them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moulds of bit vectors: logic, whole bytes at a time, and bits to numbers."""
+"""Kernels of bit vectors: logic, whole bytes at a time, and bits to numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mould of the converts between packed vectors (docs/isa.md, Converts).
+"""Kernels of the converts between packed vectors (docs/isa.md, Converts).
 
 A NaN keeps its sign and upper payload bits and becomes quiet; nothing else in the emulator keeps payloads,
 so the stores here put the NaN rule on top of those of ``access``. Rounding modes as in ``elementwise``: a

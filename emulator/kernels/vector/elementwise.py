@@ -1,4 +1,4 @@
-"""Mould of the vector instructions: one body applied to packed elements.
+"""Kernels of the vector instructions: one body applied to packed elements.
 
 Each kind of rounding has its own loop. Nearest even is that of the hardware. The directed modes start from it
 and step to the neighbour where it lies on the wrong side: no branches either. The stochastic mode is rounded

@@ -1,4 +1,4 @@
-"""Moulds of the masked moves and the look-ups in tables (docs/isa.md, Masked moves, Tables)."""
+"""Kernels of the masked moves and the look-ups in tables (docs/isa.md, Masked moves, Tables)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moulds of the counts, argmax and argmin, and factorize (docs/isa.md, Returned values, Factors)."""
+"""Kernels of the counts, argmax and argmin, and factorize (docs/isa.md, Returned values, Factors)."""
 
 from __future__ import annotations
 

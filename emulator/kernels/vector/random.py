@@ -1,4 +1,4 @@
-"""Moulds of the random numbers: randgen and the drop-out mask (docs/isa.md, Random numbers)."""
+"""Kernels of the random numbers: randgen and the drop-out mask (docs/isa.md, Random numbers)."""
 
 from __future__ import annotations
 

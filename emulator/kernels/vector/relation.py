@@ -1,4 +1,4 @@
-"""Mould of the relations and of logic on values: a truth about each element, as a number or as a bit."""
+"""Kernels of the relations and of logic on values: a truth about each element, as a number or as a bit."""
 
 from __future__ import annotations
 

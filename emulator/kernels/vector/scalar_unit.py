@@ -1,4 +1,4 @@
-"""Mould of the SCALAR unit: one value, to a register of the core."""
+"""Kernels of the SCALAR unit: one value, to a register of the core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mould of the unary functions of 16-bit formats that cost more than a look-up.
+"""Kernels of the unary functions of 16-bit formats that cost more than a look-up.
 
 The results for all 65,536 patterns are computed once, by the same definition; the kernel finds the address of
 that table in the word behind its operands.
@@ -21,6 +21,8 @@ from tx8isa.numbers.formats import Format
 from tx8isa.numbers.primitives import u64
 from tx8isa.records.meaning import Elementwise, Form
 from tx8isa.records.record import Instruction
+
+from .elementwise import make_elementwise
 
 Kernel = Callable[[int, int], int]
 Table = npt.NDArray[np.uint16]
@@ -67,6 +69,13 @@ def _fill(body: Callable[[float], float], fmt: Format) -> Kernel:
         return 0
 
     return kernel
+
+
+def make_function(instruction: Instruction, fmt: Format, nearest: bool, checked: bool) -> Kernel:
+    """The kernel of an element-wise record: by look-up where that is cheaper."""
+    if uses_table(instruction, fmt) and not checked:
+        return make_lookup(instruction)
+    return make_elementwise(instruction, fmt, nearest, checked)
 
 
 def make_lookup(instruction: Instruction) -> Kernel:

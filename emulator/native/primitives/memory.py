@@ -1,7 +1,7 @@
 """Memory and calls as primitives: arrays over raw addresses, and calls through a kernel's address.
 
 Plain meaning here, machine version in ``machine/memory.py``. An address is an integer; nothing checks it, so
-a mould checks the operands' ranges before it opens a view. Reading an integer view gives a Python int
+ranges are checked before a kernel opens a view. Reading an integer view gives a Python int
 (machine: the element's own unsigned type, see the rules in ``emulator.native``); storing keeps the low bits.
 """
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from emulator import native
-from emulator.kernels import CHECKED, kernel_name, make_kernel
+from emulator.kernels import FAMILIES, kernel_name, make_kernel
 from emulator.memory import state
 from exact_bench import random_patterns, special
 from exact_fractions import LAYOUT, Exact, exact, number, rounded
@@ -34,6 +34,7 @@ INFINITE, NAN_INPUT, OVERFLOW, INEXACT, INTEGER = 1 << 2, 1 << 3, 1 << 5, 1 << 6
 RNE, RTZ, RUP, RDN, STOCHASTIC = range(5)
 DST, SRC0, SRC1 = 0x8000, 0x1000, 0x4000
 HALF = Fraction(1, 2)
+CHECKED = tuple(meaning for meaning, family in FAMILIES.items() if family.checked)
 WATCHED = [i for i in instructions() if isinstance(i.meaning, CHECKED)]
 
 
