@@ -1,4 +1,4 @@
-"""The shapes a meaning can have. The emulator has a family of kernels for each; the record has the small body.
+"""The shapes a meaning can have. The emulator has a family of kernels for each; a record has the small body.
 
 Bodies see operand elements already widened to binary64 and return binary64; the kernel rounds once to the
 format. Bodies are plain Python over ``primitives`` and ``elementary``.

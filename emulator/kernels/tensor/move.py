@@ -1,4 +1,4 @@
-"""Kernels of the moves between compact tensors (docs/isa.md, Moves): the record says where elements come from.
+"""Kernels of the moves between compact tensors (docs/isa.md, Moves): the record says where elements are.
 
 The index is affine (``meaning.Move``), so its values at neighbouring places are the strides of the source.
 """
