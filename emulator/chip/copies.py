@@ -19,7 +19,7 @@ from emulator.memory.areas import Bytes, HostMemoryError, anonymous
 from emulator.memory.resetting import Area
 from emulator.memory.rows import copy_rows, overlap
 from emulator.native.primitives.memory import view_i64
-from emulator.tile.dte_pmu import Counters
+from emulator.tile.dte_pmu import DtePmu
 from emulator.tile.events import Copy, Levels, Packet, Pieces, Side, Target
 from emulator.tile.tile import Tile
 
@@ -46,7 +46,7 @@ class Dte:
     def __init__(self, tiles: Sequence[Tile], ddr: Area) -> None:
         self.tiles, self._ddr = tiles, ddr
         self.streams = [Fsm() for _ in tiles]
-        self.counters = [Counters() for _ in tiles]
+        self.counters = [DtePmu() for _ in tiles]
 
     def carry_out(self, tile: Tile, copy: Copy, channel: Channel | None = None) -> bool:
         """Do a copy that a tile has started. False: a transport error, which moves nothing (proposed)."""

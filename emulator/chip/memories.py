@@ -33,7 +33,7 @@ from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine
 from tx8isa.numbers.layouts import LINE_BYTES
 
-from .crew import rounds_kernel
+from .host_threads import rounds_kernel
 
 
 class Memories:
@@ -52,7 +52,7 @@ class Memories:
             TileArrays(number, machine, spm, self.ddr, self.ddr_area.marks)
             for number, spm in enumerate(self.spm)
         ]
-        self.hands = ThreadPoolExecutor(machine.tiles)
+        self.thread_pool = ThreadPoolExecutor(machine.tiles)
         """Host threads; those that a run made wait here for the next."""
         self._engines: dict[bool, Engines] = {}
         self._loops: dict[bool, int] = {}
@@ -86,7 +86,7 @@ class Memories:
 
     @cached_property
     def rounds(self) -> int:
-        """Address of the function that runs rounds of tiles; see ``crew``."""
+        """Address of the function that runs rounds of tiles; see ``host_threads``."""
         return rounds_kernel()
 
     @cached_property
@@ -129,7 +129,7 @@ class Memories:
         written = self._written_segments()
         work = self._resetting
         work.begin()
-        jobs = [self.hands.submit(work.share) for _ in range(threads - 1)]
+        jobs = [self.thread_pool.submit(work.share) for _ in range(threads - 1)]
         work.share()
         for job in jobs:
             job.result()

@@ -24,8 +24,8 @@ _OPERATION = 0xFF
 class Pause:
     """When to interrupt: a tile has executed so many instructions, or comes to one of these addresses.
 
-    Then every tile that still has a part in the round stops at that number or address too, or where its time
-    slice ends; nothing else of the round is done. So the rest is the same as if nothing had happened.
+    Then every tile that still has a part in the round stops at that number or address too, or where its
+    quantum ends; nothing else of the round is done. So the rest is the same as if nothing had happened.
     """
 
     instructions: int = UNLIMITED

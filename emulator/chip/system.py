@@ -1,7 +1,7 @@
 """Running a program on a chip, in rounds.
 
 In a round every tile that can go on runs until it exits, faults, waits for its DTE copies, reaches a
-barrier, or has used up its time slice, which is counted in instructions. Then the copies that were started
+barrier, or has used up its quantum, which is counted in instructions. Then the copies that were started
 are carried out and complete barriers release their tiles. So what tiles send each other does not depend on
 how many threads ran them.
 """
@@ -21,12 +21,12 @@ from emulator.tile.tile import Status, Tile
 from tx8isa.machine.description import Machine
 
 from .chip import Chip
-from .crew import Crew
+from .host_threads import HostThreads
 from .memories import Memories
 from .options import DEFAULTS, RunOptions
 from .pause import UNLIMITED, Marks, Pause
 
-_SLICE = 1 << 20
+QUANTUM = 1 << 20
 """Instructions a tile runs at most in one round: milliseconds."""
 
 
@@ -49,11 +49,12 @@ class System(Chip):
         self.threads = _thread_count(chosen, machine)
         """Host threads that run the tiles."""
         self._translates = chosen["translate"] and translation_enabled()
-        self._crew = Crew(self.tiles, self.traffic.sends, self.memories.rounds, self.loop, _SLICE)
+        sends, rounds = self.traffic.sends, self.memories.rounds
+        self._host_threads = HostThreads(self.tiles, sends, rounds, self.loop, QUANTUM)
         self._interrupted: set[int] = set()
-        """Numbers of the tiles whose slice was interrupted, and which go on in the same round."""
-        self.slices: dict[int, int] = {}
-        """Of a round that was interrupted: by tile that has a part in it still, where its slice ends."""
+        """Numbers of the tiles whose quantum was interrupted, and which go on in the same round."""
+        self.quanta: dict[int, int] = {}
+        """Of a round that was interrupted: by tile that has a part in it still, where its quantum ends."""
         self._pause = Pause()
 
     def run(self, max_instructions: int | None = None, pause: Pause | None = None) -> bool:
@@ -63,7 +64,7 @@ class System(Chip):
         interrupted by ``pause``: another ``run`` goes on from there.
         """
         limit = UNLIMITED if max_instructions is None else max_instructions
-        pool, scratch = self.memories.hands, self.memories.scratch(self.threads)
+        pool, scratch = self.memories.thread_pool, self.memories.scratch(self.threads)
         paused = False
         try:
             self._begin_pause(pause or Pause())
@@ -85,15 +86,15 @@ class System(Chip):
                 code.install(tile.words)
 
     def _round(self, pool: ThreadPoolExecutor, scratch: list[Bytes], limit: int) -> bool:
-        """Run tiles for their slices, or the rest of a round that was interrupted; whether it was again."""
+        """Run tiles for their quanta, or the rest of a round that was interrupted; whether it was again."""
         runnable = [t for t in self.tiles if t.status is Status.RUNNING]
-        slices = self.slices or {t.number: self.slice_end(t, UNLIMITED) for t in runnable}
-        runnable = [t for t in runnable if t.number in slices]
+        quanta = self.quanta or {t.number: self.quantum_end(t, UNLIMITED) for t in runnable}
+        runnable = [t for t in runnable if t.number in quanta]
         for tile in runnable:
-            tile.words[state.LIMIT] = min(slices[tile.number], limit, self._pause.instructions)
-        faults = self._run_slices(pool, scratch, runnable, limit)
-        self.slices = {t.number: slices[t.number] for t in runnable if self._held(t, slices[t.number])}
-        if self.slices and not faults:
+            tile.words[state.LIMIT] = min(quanta[tile.number], limit, self._pause.instructions)
+        faults = self._run_quanta(pool, scratch, runnable, limit)
+        self.quanta = {t.number: quanta[t.number] for t in runnable if self._held(t, quanta[t.number])}
+        if self.quanta and not faults:
             return True
         self.show_output()
         if faults:
@@ -107,10 +108,10 @@ class System(Chip):
         """Whether a strict run has come back to where it was before: then it goes on like that for ever."""
         return self.sanitizer is not None and self.sanitizer.repeats()
 
-    def _run_slices(
+    def _run_quanta(
         self, pool: ThreadPoolExecutor, scratch: list[Bytes], tiles: list[Tile], limit: int
     ) -> list[tuple[int, str]]:
-        """Run the slices of some tiles; faults as ``_run_tiles`` gives them.
+        """Run the quanta of some tiles; faults as ``_run_tiles`` gives them.
 
         A tile whose log of simulated time is full waits until all have stopped, and goes on when the logs are
         worked off: the simulation needs what all of them have done.
@@ -118,17 +119,17 @@ class System(Chip):
         faults: list[tuple[int, str]] = []
         alone = self.traffic.unwatched and self._pause == Pause()
         while tiles:
-            self._crew.begin(tiles, len(scratch), min(limit, self._pause.instructions), alone)
+            self._host_threads.begin(tiles, len(scratch), min(limit, self._pause.instructions), alone)
             jobs = [pool.submit(self._run_tiles, area, limit) for area in scratch]
             try:
                 faults += [pair for job in jobs for pair in job.result()]
             except BaseException:
-                self._crew.want_python()
+                self._host_threads.want_python()
                 for tile in self.tiles:
                     tile.words[state.LIMIT] = 0
                 wait(jobs)
                 raise
-            self._crew.end()
+            self._host_threads.end()
             tiles = [tile for tile in tiles if tile.number in self._interrupted]
             if self._interrupted and self.simulator:
                 self._interrupted.clear()
@@ -136,12 +137,12 @@ class System(Chip):
         return faults
 
     def _held(self, tile: Tile, end: int) -> bool:
-        """Whether a tile could go on in this round: its slice is neither used up nor given up."""
+        """Whether a tile could go on in this round: its quantum is neither used up nor given up."""
         return tile.status is Status.RUNNING and tile.words[state.LIMIT] != 0 and tile.retired < end
 
-    def slice_end(self, tile: Tile, limit: int) -> int:
-        """Instructions after which the slice ends that a tile has in a round."""
-        return min(limit, tile.retired + _SLICE)
+    def quantum_end(self, tile: Tile, limit: int) -> int:
+        """Instructions after which the quantum of a tile ends that it has in a round."""
+        return min(limit, tile.retired + QUANTUM)
 
     def _run_tiles(self, scratch: Bytes, limit: int) -> list[tuple[int, str]]:
         """One thread's part. Faults as (tile, text): an exception would keep the machine's memory alive."""
@@ -155,13 +156,13 @@ class System(Chip):
                 faults.append((tile.number, str(error)))
                 return False
 
-        self._crew.share(scratch, go_on)
+        self._host_threads.share(scratch, go_on)
         return faults
 
     def _go_on(self, tile: Tile, reason: int, limit: int) -> bool:
         """Do what a tile has stopped for; False when its part in the round ends there."""
         if reason not in (stop.KERNEL, stop.CSR):
-            self._crew.want_python()
+            self._host_threads.want_python()
         if reason == stop.LOG_FULL:
             self._interrupted.add(tile.number)
             return False
@@ -171,7 +172,7 @@ class System(Chip):
             if tile.retired < self._pause.instructions:
                 self.check_limit(tile, limit)
             if self._translates:
-                self.codes[tile.number].translation.slice_ended(tile.words)
+                self.codes[tile.number].translation.quantum_ended(tile.words)
             return False
         self.serve(tile, reason)
         return tile.status is Status.RUNNING

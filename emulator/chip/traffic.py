@@ -142,7 +142,7 @@ class Traffic:
     def poll(self, tile: Tile, what: str, found: bool) -> None:
         """Note that a program looked at a register that others change.
 
-        If it may not have found what it waits for, its slice ends: others have their turn first.
+        If it may not have found what it waits for, its quantum ends: others have their turn first.
         """
         self.polls[tile.number] = "" if found else what
         if not found:

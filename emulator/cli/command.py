@@ -84,7 +84,7 @@ def _run(options: argparse.Namespace) -> int:
             system.ddr_range(address, size)
         fault = _execute(system, options, saver)
         status = 3 if fault else 0
-        if files and status == 0 and not system.slices:
+        if files and status == 0 and not system.quanta:
             _write_outputs(files, program.results(system))
         if saver:
             status = saver.status(status)

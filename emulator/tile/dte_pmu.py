@@ -19,7 +19,7 @@ def _channel(block: int | None) -> int:
     return 0 if block is None else block % _CHANNELS
 
 
-class Counters:
+class DtePmu:
     """Copies and bytes by channel, counted while enabled. Offsets are from the first counter register."""
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Frequent parts of a program as machine code of their own.
 
 The compiled loop of ``core`` executes a program word by word. Where a tile spends its time (the places at
-which its time slices end), the loops around are translated: the source by which the kernel core executes each
+which its quanta end), the loops around are translated: the source by which the kernel core executes each
 word is written out for that word alone and given to LLVM. So an instruction is described once, in its record,
 and how its kind works once, in ``core``; nothing here knows any of them.
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from .region import Layout
 
 EARNED = 4
-"""Instructions that may be translated for each slice that ended outside translations. Translating them takes
-about as long as such a slice."""
+"""Instructions that may be translated for each quantum that ended outside translations. Translating them
+takes about as long as such a quantum."""
 ENOUGH = 64
 """Instructions for which a loop that is larger is translated in part."""
 LARGEST_PROGRAM = 1 << 20
@@ -60,7 +60,7 @@ class Translation:
         self.dispatch = words
         """What the loop reads: ``words``, or a copy with entrances."""
         self.covered: set[int] = set()
-        self._slices = 0
+        self._quanta = 0
         self._functions: list[Any] = []
         self._lock = threading.Lock()
 
@@ -72,7 +72,7 @@ class Translation:
 
         return find_layout(self.words, translates)
 
-    def slice_ended(self, tile: Words) -> None:
+    def quantum_ended(self, tile: Words) -> None:
         """Take note of where a tile is, by the words of its state, and perhaps translate what is there."""
         index = int(tile[state.PC] - tile[state.CODE_BASE]) >> 2
         wanted = index not in self.covered and self.words.size <= LARGEST_PROGRAM
@@ -86,12 +86,12 @@ class Translation:
     def _note(self, index: int, tile: Words) -> None:
         from .region import nearest, region_at
 
-        self._slices += 1
+        self._quanta += 1
         link = int(tile[state.X + 1]) - int(tile[state.CODE_BASE]) >> 2
         blocks = region_at(self.layout, index, link)
-        size, earned = sum(len(block) for block in blocks.values()), EARNED * self._slices
+        size, earned = sum(len(block) for block in blocks.values()), EARNED * self._quanta
         if size and (size <= earned or earned >= ENOUGH):
-            self._slices = 0
+            self._quanta = 0
             self.translate(nearest(blocks, earned), tile)
 
     def translate(self, blocks: dict[int, list[int]], tile: Words) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from emulator.chip.system import System
-from emulator.debug.gdb.run.watch import Origin
+from emulator.debug.gdb.run.watchpoints import Origin
 from emulator.memory.dump import hex_dump
 from emulator.tile.events import Side
 from emulator.tile.fault import place
 from emulator.tile.tile import Status, Tile
 from tx8isa.records.record import Engine
 
-from .entries import Entry, describe, pending
+from .pending import PendingInstruction, describe, pending
 
 _HELP = (
     "monitor queues [TILE]                instructions issued and not executed, and copies under way",
@@ -72,7 +72,7 @@ class Monitor:
                     yield f"tile {tile.number} worker {worker} {engine.name}: {len(mine)} pending"
                     yield from (self._entry(tile, entry) for entry in mine)
 
-    def _entry(self, tile: Tile, entry: Entry) -> str:
+    def _entry(self, tile: Tile, entry: PendingInstruction) -> str:
         return f"  {place(self.system.image, tile, entry.pc)}: {describe(tile, entry)}"
 
     def _copy(self, origin: Origin) -> str:

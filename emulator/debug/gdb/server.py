@@ -7,12 +7,12 @@ import socket
 
 from emulator.chip.pause import UNLIMITED
 from emulator.chip.system import System
-from emulator.debug.gdb.run.past import Past
-from emulator.debug.gdb.run.rounds import Rounds
+from emulator.debug.gdb.run.reverse import ReverseExecution
+from emulator.debug.gdb.run.scheduler import DebugScheduler
 from emulator.tile.fault import Fault
 from tx8isa.errors import Tx8Error
 
-from .link import ClientLost, Link, warn
+from .connection import ClientLost, Connection, warn
 from .session import Ending, Session
 
 _HOST = "127.0.0.1"
@@ -27,11 +27,11 @@ def debug(system: System, port: int, max_instructions: int | None = None) -> Non
     limit = UNLIMITED if max_instructions is None else max_instructions
     with _listen(port) as listener:
         warn(f"waiting for a debugger: target remote {_HOST}:{listener.getsockname()[1]}")
-        connection, _ = listener.accept()
-    rounds = Rounds(system, limit)
+        client, _ = listener.accept()
+    scheduler = DebugScheduler(system, limit)
     try:
-        with connection:
-            _serve(rounds, Link(connection))
+        with client:
+            _serve(scheduler, Connection(client))
     except Fault:
         system.ended()
         raise
@@ -46,10 +46,10 @@ def _listen(port: int) -> socket.socket:
         raise Tx8Error(f"--gdb {port}: cannot listen at {_HOST}:{port}: {why}") from None
 
 
-def _serve(rounds: Rounds, link: Link) -> None:
+def _serve(scheduler: DebugScheduler, connection: Connection) -> None:
     """Talk to the client, and bring the round to its end when it has gone. Fault as in ``System.run``."""
-    past = Past(rounds)
-    session = Session(past, link)
+    reverse = ReverseExecution(scheduler)
+    session = Session(reverse, connection)
     try:
         ending = session.run()
     except ClientLost as lost:
@@ -57,8 +57,8 @@ def _serve(rounds: Rounds, link: Link) -> None:
         ending = Ending.DETACHED
     if ending is Ending.KILLED:
         raise Fault("killed by the debugger")
-    ended = session.ended or past.catch_up()
+    ended = session.ended or reverse.catch_up()
     if ended is None:
-        rounds.leave()
+        scheduler.leave()
     elif ended.fault:
         raise Fault(ended.fault)

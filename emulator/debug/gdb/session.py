@@ -7,19 +7,19 @@ from enum import Enum
 from functools import partial
 from xml.sax.saxutils import quoteattr
 
-from emulator.debug.gdb.run.past import Past
-from emulator.debug.gdb.run.rounds import Action
+from emulator.debug.gdb.run.reverse import ReverseExecution
+from emulator.debug.gdb.run.scheduler import Action
 from emulator.debug.gdb.run.stops import Ended, Stop
-from emulator.debug.gdb.run.watch import Kind
+from emulator.debug.gdb.run.watchpoints import Kind
 from emulator.tile.tile import Tile
 
-from . import places, registers
-from .link import PACKET_BYTES, Link, warn
+from . import memory_view, registers
+from .connection import PACKET_BYTES, Connection, warn
 from .monitor import Monitor, status
 
 _OK, _UNKNOWN = b"OK", b""
 _NO_MEMORY = b"E0e"
-"""EFAULT; also for device registers, see ``places``. GDB takes no text as the answer to a read."""
+"""EFAULT; also for device registers, see ``memory_view``. GDB takes no text as the answer to a read."""
 _FEATURES = (
     f"PacketSize={PACKET_BYTES:x}",
     "QStartNoAckMode+",
@@ -52,9 +52,9 @@ class Malformed(Exception):
 class Session:
     """The state of a conversation: the selected tile, and the last stop."""
 
-    def __init__(self, past: Past, link: Link) -> None:
-        self.past, self.link, self.system = past, link, past.system
-        self._marks, self._watches = past.steps.marks, past.steps.watches
+    def __init__(self, reverse: ReverseExecution, connection: Connection) -> None:
+        self.reverse, self.connection, self.system = reverse, connection, reverse.system
+        self._marks, self._watches = reverse.steps.marks, reverse.steps.watches
         self.monitor = Monitor(self.system, self._watches.copies.values)
         self.ended: Ended | None = None
         self._tile = self.system.tiles[0]
@@ -88,7 +88,7 @@ class Session:
     def run(self) -> Ending:
         """Serve the client until it leaves or the program ends. ClientLost."""
         while self._ending is None:
-            packet = self.link.receive()
+            packet = self.connection.receive()
             text = packet.decode("latin-1")
             command = self._commands.get(text[:1])
             try:
@@ -97,9 +97,9 @@ class Session:
                 warn(f"packet '{text[:60]}': {wrong}")
                 answer = _error(str(wrong))
             if text[:1] != "k":
-                self.link.send(answer)
+                self.connection.send(answer)
             if text == "QStartNoAckMode":
-                self.link.acknowledges = False
+                self.connection.acknowledges = False
         return self._ending
 
     # -- threads ---------------------------------------------------------------------------------------
@@ -164,11 +164,11 @@ class Session:
         wrong = registers.write(tile, number, value)
         if wrong:
             raise Malformed(wrong)
-        self.past.changed(lambda: registers.write(tile, number, value))
+        self.reverse.changed(lambda: registers.write(tile, number, value))
 
     def _read_memory(self, text: str, data: bytes) -> bytes:
         address, size = _pair(text)
-        found = places.bytes_at(self.system, self._tile, address, min(size, _MOST_TEXT))
+        found = memory_view.bytes_at(self.system, self._tile, address, min(size, _MOST_TEXT))
         return _NO_MEMORY if found is None else found.tobytes().hex().encode()
 
     def _write_memory(self, text: str, data: bytes) -> bytes:
@@ -184,9 +184,9 @@ class Session:
         if size != len(values):
             raise Malformed(f"{len(values)} bytes follow, {size} were announced")
         system, tile = self.system, self._tile
-        if not places.store(system, tile, address, values):
+        if not memory_view.store(system, tile, address, values):
             return _NO_MEMORY
-        self.past.changed(lambda: places.store(system, tile, address, values))
+        self.reverse.changed(lambda: memory_view.store(system, tile, address, values))
         return _OK
 
     # -- breakpoints and watchpoints -------------------------------------------------------------------
@@ -239,8 +239,10 @@ class Session:
         """``bs`` and ``bc``."""
         tile = self._going or self.system.tiles[self._last.tile]
         if text == "s":
-            return self._stopped(self.past.step_back(tile))
-        return self._stopped(self.past.go_back(tile, self.link.interrupted)) if text == "c" else _UNKNOWN
+            return self._stopped(self.reverse.step_back(tile))
+        if text == "c":
+            return self._stopped(self.reverse.go_back(tile, self.connection.interrupted))
+        return _UNKNOWN
 
     def _go(self, parts: list[tuple[str, str]]) -> bytes:
         """Carry out the parts of a vCont packet: for each tile the first one that names it."""
@@ -252,7 +254,7 @@ class Session:
                 return b"X%02x" % self._last.signal
             for tile in named:
                 actions.setdefault(tile.number, _action(what))
-        found = self.past.resume(actions, self.link.interrupted)
+        found = self.reverse.resume(actions, self.connection.interrupted)
         if isinstance(found, Ended):
             self.ended, self._ending = found, Ending.FINISHED
             self._show(found.fault)
@@ -277,7 +279,7 @@ class Session:
         """Let GDB print something."""
         data = f"{text}\n".encode() if text else b""
         for at in range(0, len(data), _MOST_TEXT):
-            self.link.send(b"O" + data[at : at + _MOST_TEXT].hex().encode())
+            self.connection.send(b"O" + data[at : at + _MOST_TEXT].hex().encode())
 
     def _detach(self, text: str, data: bytes) -> bytes:
         self._ending = Ending.DETACHED

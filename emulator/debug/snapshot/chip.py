@@ -71,10 +71,10 @@ def put_back(system: System, snapshot: Snapshot) -> None:
         _restore_code(system, tile, saved.code, codes)
         _restore_tile(system, tile, saved)
     _restore_time(system, snapshot)
-    system.slices = {
-        tile.number: saved.slice_end
+    system.quanta = {
+        tile.number: saved.quantum_end
         for tile, saved in zip(system.tiles, snapshot.tiles, strict=True)
-        if saved.slice_end is not None
+        if saved.quantum_end is not None
     }
 
 
@@ -178,7 +178,7 @@ def _save_tile(system: System, tile: Tile) -> TileState:
         output=list(tile.output),
         code=None if np.array_equal(code.text, system.code.text) else code.text.tobytes(),
         poll=traffic.polls[number],
-        slice_end=system.slices.get(number),
+        quantum_end=system.quanta.get(number),
         checked=checked,
         streams=streams,
         channels=saved_traffic.save_channels(_dte_window(system), number),

@@ -6,14 +6,14 @@ from emulator.chip.copies import Channel
 from emulator.chip.dte_registers import DteWindow
 from emulator.chip.stream import PACKETS, STREAMS, Fsm, Update
 from emulator.chip.traffic import Sent, Traffic
-from emulator.tile.dte_pmu import Counters
+from emulator.tile.dte_pmu import DtePmu
 from emulator.tile.events import Copy, Packet, Pieces, Side, Target
 from emulator.tile.tile import Tile
 
 from .types import (
-    DteCounters,
     SavedChannel,
     SavedCopy,
+    SavedDtePmu,
     SavedSide,
     SavedTarget,
     SavedUpdate,
@@ -48,12 +48,12 @@ def restore_streams(fsm: Fsm, checked: int, streams: list[Stream]) -> None:
         fsm.counts[one.number * PACKETS : (one.number + 1) * PACKETS] = one.counts
 
 
-def save_counters(counters: Counters) -> DteCounters:
+def save_counters(counters: DtePmu) -> SavedDtePmu:
     """The DTE's performance counters."""
-    return DteCounters(counters.enabled, list(counters.successes), list(counters.bytes), counters.failures)
+    return SavedDtePmu(counters.enabled, list(counters.successes), list(counters.bytes), counters.failures)
 
 
-def restore_counters(counters: Counters, saved: DteCounters) -> None:
+def restore_counters(counters: DtePmu, saved: SavedDtePmu) -> None:
     """The contrary of ``save_counters``."""
     if {len(saved.successes), len(saved.bytes)} != {len(counters.successes)}:
         raise SnapshotError(f"the saved state has DTE counters of {len(saved.successes)} channels")

@@ -60,7 +60,7 @@ class Stream(_Record, frozen=True):
     counts: list[int]
 
 
-class DteCounters(_Record, frozen=True):
+class SavedDtePmu(_Record, frozen=True):
     """Performance counters of the DTE."""
 
     enabled: bool
@@ -126,13 +126,13 @@ class TileState(_Record, frozen=True):
     code: bytes | None
     """The program text, when it is not the image's since a fence.i."""
     poll: str
-    slice_end: int | None
+    quantum_end: int | None
     """Of a tile that has a part in an interrupted round still."""
     checked: int
     """The streams whose addresses are checked, as bits."""
     streams: list[Stream]
     channels: list[SavedChannel]
-    dte: DteCounters
+    dte: SavedDtePmu
     started: list[SavedCopy | SavedUpdate]
 
 

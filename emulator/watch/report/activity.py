@@ -8,10 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from emulator.timing.slices import Track
+from emulator.watch.bins import Axis, Floats, Ints, halved
 from emulator.watch.stats.roofline import route
 from tx8isa.machine.description import Machine
-
-from .bins import Axis, Floats, Ints, cut, halved
 
 TRACKS = len(Track)
 
@@ -36,20 +35,20 @@ class Activity:
 
     def add(self, slices: npt.NDArray[np.void], kinds: Ints) -> None:
         """Count slices, whose kinds are given."""
-        pieces = cut(slices["started"], slices["ended"], self._axis.width)
+        parts = self._axis.cut(slices["started"], slices["ended"])
         line = slices["tile"].astype(np.int64) * TRACKS + slices["track"]
-        cell = line[pieces.row] * self._axis.bins + pieces.bin
-        np.add.at(self.busy.reshape(-1), cell, pieces.length)
-        falling = np.argsort(-pieces.length, kind="stable")
+        cell = line[parts.row] * self._axis.bins + parts.bin
+        np.add.at(self.busy.reshape(-1), cell, parts.length)
+        falling = np.argsort(-parts.length, kind="stable")
         found, place = np.unique(cell[falling], return_index=True)
         piece = falling[place]  # of each bin the longest one, of equal ones the first
         longest, kind = self._longest.reshape(-1), self.kind.reshape(-1)
-        longer = pieces.length[piece] > longest[found]
-        longest[found[longer]] = pieces.length[piece[longer]]
-        kind[found[longer]] = kinds[pieces.row[piece[longer]]]
+        longer = parts.length[piece] > longest[found]
+        longest[found[longer]] = parts.length[piece[longer]]
+        kind[found[longer]] = kinds[parts.row[piece[longer]]]
 
 
-class Traffic:
+class PathTraffic:
     """Bytes by time: of each tile from and to DDR, and on each link of the mesh."""
 
     def __init__(self, tiles: int, links: Links, axis: Axis) -> None:
@@ -73,10 +72,10 @@ class Traffic:
 
     def _spread(self, into: Floats, line: Ints, rows: npt.NDArray[np.void], moved: Ints) -> None:
         end = np.maximum(rows["ended"], rows["started"] + 1)
-        pieces = cut(rows["started"], end, self._axis.width)
-        share = pieces.length / (end - rows["started"])[pieces.row]
-        cell = line[pieces.row] * self._axis.bins + pieces.bin
-        np.add.at(into.reshape(-1), cell, moved[pieces.row] * share)
+        parts = self._axis.cut(rows["started"], end)
+        share = parts.length / (end - rows["started"])[parts.row]
+        cell = line[parts.row] * self._axis.bins + parts.bin
+        np.add.at(into.reshape(-1), cell, moved[parts.row] * share)
 
 
 class Links:

@@ -13,14 +13,14 @@ import numpy.typing as npt
 
 from emulator.tile.tile import Tile
 from emulator.timing.slices import TICKS, Track
+from emulator.watch.bins import summed
 from emulator.watch.stats.result import make_report
 from emulator.watch.strict.hazards import Hazard
 from emulator.watch.trace.texts import CAUSES
 
-from .bins import summed
 from .lines import positions
 from .residence import COLUMNS
-from .sink import Report
+from .sink import ReportSink
 from .summary import facts, losses, nodes, origin, roofline
 
 Parts = tuple[dict[str, Any], dict[str, Any]]
@@ -54,7 +54,7 @@ def _little(array: npt.NDArray[Any]) -> bytes:
     return array.astype(array.dtype.newbyteorder("<")).tobytes()
 
 
-def content(report: Report, tiles: Sequence[Tile], fault: str, hazards: Sequence[Hazard] | None) -> Parts:
+def content(report: ReportSink, tiles: Sequence[Tile], fault: str, hazards: Sequence[Hazard] | None) -> Parts:
     """The JSON part and the arrays. Times are in cycles."""
     statistics, machine = report.statistics, report.machine
     found = make_report(statistics, tiles)
@@ -107,7 +107,7 @@ def _hazard(hazard: Hazard) -> dict[str, Any]:
     }
 
 
-def _activity(report: Report, rows: npt.NDArray[Any]) -> Parts:
+def _activity(report: ReportSink, rows: npt.NDArray[Any]) -> Parts:
     """Busy 0..255 of each bin, rounded up so that nothing disappears, and kinds."""
     used = report.axis.used(report.end)
     tile, track = rows.T
@@ -117,7 +117,7 @@ def _activity(report: Report, rows: npt.NDArray[Any]) -> Parts:
     return {"bins": used, "bin_cycles": report.axis.width / TICKS}, arrays
 
 
-def _slices(report: Report, rows: npt.NDArray[Any], lines: list[Any]) -> Parts:
+def _slices(report: ReportSink, rows: npt.NDArray[Any], lines: list[Any]) -> Parts:
     kept = report.longest.final()
     number = np.zeros(report.activity.busy.shape[:2], dtype=np.int64)
     number[tuple(rows.T)] = np.arange(len(rows))
@@ -134,7 +134,7 @@ def _slices(report: Report, rows: npt.NDArray[Any], lines: list[Any]) -> Parts:
     return {"slices_left_out": left_out}, {f"slice_{name}": array for name, array in columns.items()}
 
 
-def _scratchpads(report: Report, active: list[int]) -> Parts:
+def _scratchpads(report: ReportSink, active: list[int]) -> Parts:
     places = report.residence
     columns = min(-(-report.end // places.column_width), COLUMNS) or 1
     shown = places.map[active, :, :columns]
@@ -150,7 +150,7 @@ def _scratchpads(report: Report, active: list[int]) -> Parts:
     return {"spm": about}, {"spm_kind": np.ascontiguousarray(shown[:, first:end])}
 
 
-def _traffic(report: Report, active: list[int]) -> Parts:
+def _traffic(report: ReportSink, active: list[int]) -> Parts:
     used = report.axis.used(report.end)
     factor = -(-used // _TRAFFIC_COLUMNS)
     ddr = summed(report.traffic.ddr[active, :, :used], factor)

@@ -13,7 +13,7 @@ from emulator.watch.strict.hazards import Hazard
 from tx8isa.errors import Tx8Error
 from tx8isa.tools.files import write_whole
 
-from .sink import Report
+from .sink import ReportSink
 
 
 def check_target(path: Path) -> None:
@@ -37,7 +37,7 @@ class PageFile:
     def __init__(self, path: str, statistics: Statistics, title: str) -> None:
         self._path, self._title = Path(path), title
         check_target(self._path)
-        self.sink = Report(statistics.image, statistics.machine, statistics)
+        self.sink = ReportSink(statistics.image, statistics.machine, statistics)
 
     def finish(self, tiles: Sequence[Tile], fault: str, hazards: Sequence[Hazard] | None) -> int:
         """Write the page of a run that is over. The exit status: 1, and a message, when that fails.

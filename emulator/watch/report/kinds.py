@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from emulator.engines.tables import records
 from emulator.timing.slices import Track
+from emulator.watch.bins import Ints
 from emulator.watch.trace.texts import CAUSES
-
-from .bins import Ints
 
 MOST = 1 << 16
 NOBODY = 0
@@ -24,7 +23,7 @@ _WAIT = _WHATS // 2
 """A wait of the core is ``_WAIT`` + its cause, an instruction the number of its record + 1."""
 
 
-class Nodes:
+class NodeNumbers:
     """Graph nodes by program counter; node 0 is the code that belongs to none."""
 
     def __init__(self, by_address: Mapping[int, str]) -> None:
@@ -43,7 +42,7 @@ class Nodes:
 class Kinds:
     """Numbers for pairs of node and instruction, given as they appear."""
 
-    def __init__(self, nodes: Nodes) -> None:
+    def __init__(self, nodes: NodeNumbers) -> None:
         self.nodes = nodes
         self._numbers: dict[int, int] = {}
 

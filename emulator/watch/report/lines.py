@@ -8,10 +8,9 @@ import numpy as np
 
 from emulator.engines.tables import records
 from emulator.timing.slices import Batch, Cause
+from emulator.watch.bins import Ints
 from emulator.watch.stats.sink import Statistics
 from emulator.watch.trace.texts import full_name, operand_texts
-
-from .bins import Ints
 
 MOST_LINES = 4000
 _LONGEST_TEXT = 160

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .bins import Ints
+from emulator.watch.bins import Ints
 
 _SCATTER = 0x9E3779B97F4A7C15
 """Odd, near 2**64 times the golden ratio: multiples of it spread evenly over all words."""

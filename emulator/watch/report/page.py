@@ -15,7 +15,7 @@ from emulator.watch.strict.hazards import Hazard
 
 from .data import content, packed
 from .figures import figures
-from .sink import Report
+from .sink import ReportSink
 from .summary import ddr_rate
 
 _ASSETS = Path(__file__).parent / "assets"
@@ -23,7 +23,7 @@ _SCRIPTS = ("data.js", "view.js", "charts.js", "main.js")
 
 
 def make_page(
-    report: Report,
+    report: ReportSink,
     tiles: Sequence[Tile],
     title: str,
     *,

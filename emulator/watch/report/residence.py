@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from emulator.engines.queues import DDR
+from emulator.watch.bins import Axis, Ints
 from tx8isa.numbers.layouts import LINE_BYTES
 
-from .bins import Axis, Ints, cut
 from .kinds import NOBODY
 
 BLOCKS = 128
@@ -49,10 +49,10 @@ class Residence:
         first, size, written = ranges[row, which].T
         for _ in range(self.space.reach(int((first + size).max()))):
             self._halve_space()
-        pieces = cut(first, first + size, self.space.width)
-        row, written = row[pieces.row], written[pieces.row]
+        parts = self.space.cut(first, first + size)
+        row, written = row[parts.row], written[parts.row]
         begin, time = (slices["started"][row], slices["ended"][row])
-        cell = slices["tile"][row].astype(np.int64) * BLOCKS + pieces.bin
+        cell = slices["tile"][row].astype(np.int64) * BLOCKS + parts.bin
         order = np.lexsort((written, time, cell))
         writer = np.where(written, kinds[row], NOBODY)
         begin_column, column = (np.minimum(t[order] // self.column_width, COLUMNS - 1) for t in (begin, time))

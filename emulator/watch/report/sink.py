@@ -8,12 +8,12 @@ import numpy as np
 
 from asm.image import Image
 from emulator.timing.slices import TICKS, Batch
+from emulator.watch.bins import Axis
 from emulator.watch.stats.sink import Statistics
 from tx8isa.machine.description import Machine
 
-from .activity import Activity, Links, Traffic
-from .bins import Axis
-from .kinds import Kinds, Nodes
+from .activity import Activity, Links, PathTraffic
+from .kinds import Kinds, NodeNumbers
 from .lines import Lines
 from .longest import Longest
 from .residence import Residence
@@ -24,7 +24,7 @@ _TOGETHER = 1 << 15
 """Slices that are looked at in one go; fewer wait for others."""
 
 
-class Report:
+class ReportSink:
     """A ``Sink`` that keeps sums by time and by place, and the longest slices.
 
     ``statistics`` is a sink of the same run, whose totals the page shows; it is not fed here.
@@ -34,10 +34,10 @@ class Report:
         self.image, self.machine, self.statistics = image, machine, statistics
         tiles = machine.tiles
         self.axis = Axis(BINS, TICKS)
-        self.kinds = Kinds(Nodes(image.nodes))
+        self.kinds = Kinds(NodeNumbers(image.nodes))
         self.links = Links(machine)
         self.activity = Activity(tiles, self.axis)
-        self.traffic = Traffic(tiles, self.links, self.axis)
+        self.traffic = PathTraffic(tiles, self.links, self.axis)
         self.residence = Residence(tiles, self.axis)
         self.longest = Longest(MOST_SLICES)
         self.lines = Lines()

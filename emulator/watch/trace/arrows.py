@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from emulator.timing.slices import TICKS, Batch, Track
+from emulator.watch.bins import Ints
 
-from .axis import Integers
 from .file import SEPARATOR
 
 REMEMBERED = 4096
@@ -25,12 +25,12 @@ _NUMBER, _THREAD, _STARTED, _ENDED = range(4)
 class Ends(NamedTuple):
     """Slices that arrows lead to: their place, and the number of the instruction they come from."""
 
-    tile: Integers
-    blocker: Integers
-    is_core: Integers
-    thread: Integers
-    started: Integers
-    ended: Integers
+    tile: Ints
+    blocker: Ints
+    is_core: Ints
+    thread: Ints
+    started: Ints
+    ended: Ints
 
 
 class Arrows:
@@ -38,12 +38,12 @@ class Arrows:
 
     def __init__(self, tiles: int, microseconds: float) -> None:
         self._microseconds = microseconds
-        self._recent: Integers = np.full((tiles, REMEMBERED, 4), _NONE, dtype=np.int64)
+        self._recent: Ints = np.full((tiles, REMEMBERED, 4), _NONE, dtype=np.int64)
         self._waiting = Ends(*(np.zeros(0, dtype=np.int64) for _ in Ends._fields))
         self._next = 0
         self.lost = 0
 
-    def dependencies(self, batch: Batch, threads: Integers) -> list[str]:
+    def dependencies(self, batch: Batch, threads: Ints) -> list[str]:
         """The arrows between slices of one tile, each with both its events."""
         slices = batch.slices
         engines = np.flatnonzero(slices["track"] != Track.CORE)
@@ -72,7 +72,7 @@ class Arrows:
         """No more slices come: what waits is lost."""
         self.lost += len(self._waiting.tile)
 
-    def _between(self, ends: Ends, origin: Integers, known: Integers) -> list[str]:
+    def _between(self, ends: Ends, origin: Ints, known: Ints) -> list[str]:
         """An arrow leaves shortly before the end of its slice and arrives at the start of the other one.
 
         When both run at once it is drawn where they begin to, or for a wait of the core where that ends.
@@ -89,21 +89,12 @@ class Arrows:
         to = ends.thread[chosen]
         return self._events("dependency", pid, thread, leave[chosen], pid, to, arrive[chosen])
 
-    def copies(
-        self, tile: Integers, thread: Integers, to: Integers, there: Integers, at: Integers
-    ) -> list[str]:
+    def copies(self, tile: Ints, thread: Ints, to: Ints, there: Ints, at: Ints) -> list[str]:
         """The arrows from senders (``tile``, ``thread``) to the copies' slices at their targets."""
         return self._events("copy", tile + 1, thread, at, to + 1, there, at)
 
     def _events(
-        self,
-        name: str,
-        pid: Integers,
-        tid: Integers,
-        ts: Integers,
-        to_pid: Integers,
-        to_tid: Integers,
-        to_ts: Integers,
+        self, name: str, pid: Ints, tid: Ints, ts: Ints, to_pid: Ints, to_tid: Ints, to_ts: Ints
     ) -> list[str]:
         head = f'"cat":"{name}","name":"{name}"'
         numbers = range(self._next, self._next + len(pid))

@@ -7,17 +7,17 @@ from collections.abc import Iterator
 import numpy as np
 
 from emulator.engines.queues import ENGINES
-from emulator.timing.slices import Batch, Track
+from emulator.timing.slices import TICKS, Batch, Track
+from emulator.watch.bins import Axis, Floats, Ints, Sums
 from tx8isa.machine.description import Machine
 
-from .axis import Floats, Integers, Sums
 from .scratchpad import ScratchpadUse
 
 _BINS = 1024
 _READ, _WRITTEN = 0, 1
 
 
-class Counters:
+class CounterTracks:
     """Gathers what the counters show; ``events`` writes them when the run is over.
 
     A counter has a value for each bin of time: the average over the bin, for the scratchpad what is in use
@@ -26,8 +26,8 @@ class Counters:
 
     def __init__(self, machine: Machine, microseconds: float) -> None:
         self._machine, self._microseconds = machine, microseconds
-        self._ddr = Sums(2 * machine.tiles, _BINS)
-        self._depth = Sums(ENGINES * machine.tiles, _BINS)
+        self._ddr = Sums(2 * machine.tiles, Axis(_BINS, TICKS))
+        self._depth = Sums(ENGINES * machine.tiles, Axis(_BINS, TICKS))
         self._spm = ScratchpadUse(machine.tiles, machine.spm.bytes)
 
     def add(self, batch: Batch) -> None:
@@ -71,7 +71,7 @@ class Counters:
                 yield from self._counter(tile + 1, name, {"bytes": amounts}, self._spm.axis.width, end)
 
     def _counter(
-        self, pid: int, name: str, values: dict[str, Floats] | dict[str, Integers], width: int, end: int
+        self, pid: int, name: str, values: dict[str, Floats] | dict[str, Ints], width: int, end: int
     ) -> Iterator[str]:
         """A counter with several values, noted where one of them changes, and 0 at the end."""
         table = np.stack([np.round(column[: -(-end // width)], 3) for column in values.values()], axis=1)

@@ -45,7 +45,7 @@ class _Tile:
     """Where the last run that was written ends."""
 
 
-class Nodes:
+class NodeTrack:
     """Gathers runs; ``add`` and ``end`` give the events of those that are complete."""
 
     def __init__(self, texts: Texts, tiles: int, microseconds: float) -> None:

@@ -9,9 +9,9 @@ import numpy as np
 from emulator.engines.queues import DDR
 from emulator.engines.tables import records
 from emulator.timing.slices import TICKS, Batch, Cause, Track
+from emulator.watch.bins import Ints
 from tx8isa.machine.description import Machine
 
-from .axis import Integers
 from .texts import CAUSES, Same, Text, Texts
 
 _KINDS = 1 << 12
@@ -40,7 +40,7 @@ class Rows:
         self._ddr = machine.windows.ddr_engine
         self._known: dict[int, Middle] = {}
 
-    def lines(self, batch: Batch, threads: Integers) -> list[str]:
+    def lines(self, batch: Batch, threads: Ints) -> list[str]:
         """The event of each slice, in the order of the slices."""
         slices = batch.slices
         middles = self._middles(slices, self._operands(batch))
@@ -53,7 +53,7 @@ class Rows:
         texts: list[str] = lines.tolist()
         return texts
 
-    def _middles(self, slices: np.ndarray, operands: Integers) -> np.ndarray:
+    def _middles(self, slices: np.ndarray, operands: Ints) -> np.ndarray:
         """What each slice says about its instruction: by place when places are few, else one by one."""
         is_core = slices["track"] == Track.CORE
         kind = np.where(is_core, _COPY - 1 - slices["cause"], slices["record"]).astype(np.int64)
@@ -80,7 +80,7 @@ class Rows:
             return self._texts.instruction(pc, kind)
         return self._texts.copy(pc) if kind == _COPY else self._texts.wait(pc, _COPY - 1 - kind)
 
-    def _operands(self, batch: Batch) -> Integers:
+    def _operands(self, batch: Batch) -> Ints:
         """Operand values as the program gave them: offsets in DDR made addresses again."""
         used = np.unique(batch.slices["record"])
         used = used[used >= 0].tolist()
@@ -97,7 +97,7 @@ class Rows:
         return fields
 
     def _template(
-        self, kind: int, slices: np.ndarray, threads: Integers, middles: np.ndarray
+        self, kind: int, slices: np.ndarray, threads: Ints, middles: np.ndarray
     ) -> tuple[str, list[list[Any]]]:
         """Template for slices of a kind, and the columns that it takes: what is 0 is left out."""
         length = slices["ended"] - slices["started"]
@@ -129,7 +129,7 @@ class Rows:
             part('"held by instruction":%d', slices["blocker"])
         return f'{{"ph":"X","pid":%d,"tid":%d,"ts":%.6f,"dur":%.6f,%s{",".join(parts)}}}}}', columns
 
-    def arriving(self, slices: np.ndarray, threads: Integers) -> list[str]:
+    def arriving(self, slices: np.ndarray, threads: Ints) -> list[str]:
         """The events that show copies at their targets."""
         begin = (slices["started"] * self._microseconds).tolist()
         length = ((slices["ended"] - slices["started"]) * self._microseconds).tolist()
@@ -148,9 +148,9 @@ class Rows:
         ]
 
 
-def _kinds(slices: np.ndarray) -> Integers:
+def _kinds(slices: np.ndarray) -> Ints:
     """A number for each slice that says which arguments it has."""
-    kind: Integers = slices["cause"].astype(np.int64) << 16
+    kind: Ints = slices["cause"].astype(np.int64) << 16
     for bit, column in enumerate(_AMOUNTS):
         kind |= (slices[column] != 0) << bit
     is_core = slices["track"] == Track.CORE
@@ -159,6 +159,6 @@ def _kinds(slices: np.ndarray) -> Integers:
     return kind | np.where(slices["blocker"] >= 0, _BLOCKER, 0)
 
 
-def is_sent(slices: np.ndarray) -> Integers:
+def is_sent(slices: np.ndarray) -> Ints:
     """Rows of copies to the scratchpad of a tile."""
     return np.flatnonzero((slices["target"] >= 0) & (slices["ddr_written"] == 0))

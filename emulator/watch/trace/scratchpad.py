@@ -13,10 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from emulator.engines.queues import DDR
-from emulator.timing.slices import Batch
+from emulator.timing.slices import TICKS, Batch
+from emulator.watch.bins import Axis, Ints
 from tx8isa.numbers.layouts import LINE_BYTES
-
-from .axis import Axis, Integers
 
 BINS = 512
 _SLAB = 64
@@ -29,7 +28,7 @@ class ScratchpadUse:
     """The maps of all tiles; those of a tile are made when it first touches its scratchpad."""
 
     def __init__(self, tiles: int, spm_bytes: int) -> None:
-        self.axis = Axis(BINS)
+        self.axis = Axis(BINS, TICKS)
         self._lines = -(-spm_bytes // LINE_BYTES)
         self._maps: list[Bits | None] = [None] * tiles
 
@@ -41,18 +40,18 @@ class ScratchpadUse:
         if not len(row):
             return
         begin, end = slices["started"][row], slices["ended"][row]
-        for _ in range(self.axis.fit(int(end.max()))):
+        for _ in range(self.axis.reach(int(end.max()))):
             self._maps = [None if m is None else _merged(m) for m in self._maps]
         first, size, written = (ranges[row, k, column] for column in range(3))
         target = slices["target"][row]
         tile = np.where((written == 1) & (target >= 0), target, slices["tile"][row]).astype(np.int64)
-        pieces = self.axis.cut(begin, end)
-        of = pieces.row
-        place = (tile[of] * 2 + written[of]) * BINS + pieces.bin
+        parts = self.axis.cut(begin, end)
+        of = parts.row
+        place = (tile[of] * 2 + written[of]) * BINS + parts.bin
         last = np.minimum((first + size - 1) // LINE_BYTES, self._lines - 1)
         self._mark(place, first[of] // LINE_BYTES, last[of] + 1)
 
-    def _mark(self, place: Integers, first: Integers, end: Integers) -> None:
+    def _mark(self, place: Ints, first: Ints, end: Ints) -> None:
         """Mark lines ``first`` .. ``end`` - 1 in the bit map row that ``place`` numbers."""
         places, index = np.unique(place, return_inverse=True)
         order = np.argsort(index, kind="stable")
@@ -77,7 +76,7 @@ class ScratchpadUse:
             found = self._maps[tile] = np.zeros((2, BINS, -(-self._lines // 8)), dtype=np.uint8)
         return found
 
-    def in_use(self, tile: int) -> tuple[Integers, Integers] | None:
+    def in_use(self, tile: int) -> tuple[Ints, Ints] | None:
         """Bytes in use, and bytes written so far, by bin; None when the tile has touched nothing."""
         found = self._maps[tile]
         if found is None:
@@ -96,6 +95,6 @@ def _merged(bits: Bits) -> Bits:
     return np.concatenate((half, np.zeros_like(half)), axis=1)
 
 
-def _bytes(bits: Bits) -> Integers:
-    lines: Integers = np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
+def _bytes(bits: Bits) -> Ints:
+    lines: Ints = np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
     return lines * LINE_BYTES

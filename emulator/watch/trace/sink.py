@@ -10,14 +10,14 @@ import numpy as np
 
 from asm.image import Image
 from emulator.timing.slices import TICKS, Batch
+from emulator.watch.bins import Ints
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine
 
 from .arrows import Arrows
-from .axis import Integers
-from .counters import Counters
+from .counters import CounterTracks
 from .file import TraceFile
-from .nodes import Nodes
+from .nodes import NodeTrack
 from .rows import Rows, is_sent
 from .texts import Texts
 from .tracks import ARRIVING, NODE, Tracks, thread
@@ -42,8 +42,8 @@ class Trace:
         self._rows = Rows(texts, machine, microseconds)
         self._tracks = Tracks(machine)
         self._arrows = Arrows(machine.tiles, microseconds)
-        self._nodes = Nodes(texts, machine.tiles, microseconds) if image.nodes else None
-        self._counters = Counters(machine, microseconds)
+        self._nodes = NodeTrack(texts, machine.tiles, microseconds) if image.nodes else None
+        self._counters = CounterTracks(machine, microseconds)
         self._kept: list[Batch] = []
         self._slices = self._end = 0
         self._file.add(self._tracks.processes())
@@ -109,7 +109,7 @@ class Trace:
             self._file.add(self._nodes.add(batch))
         self._counters.add(batch)
 
-    def _add_copies(self, slices: np.ndarray, threads: Integers) -> None:
+    def _add_copies(self, slices: np.ndarray, threads: Ints) -> None:
         """Show copies at their targets, with an arrow from where they come from."""
         rows = is_sent(slices)
         rows = rows[np.argsort(slices["ended"][rows], kind="stable")]  # needs fewer lanes

@@ -11,12 +11,11 @@ from collections.abc import Sequence
 
 from asm.image import Image
 from emulator.engines.tables import records
+from emulator.watch.bins import Ints
 from tx8isa.numbers.formats import Format
 from tx8isa.records.record import Instruction, Operand
 from tx8isa.table import scalar as rv
 from tx8isa.table.encoding import Decoded, decode, unpack_lanes
-
-from .axis import Integers
 
 _MOST_OTHERS = 1000
 CAUSES = ("", "queue full", "dependency", "bank", "DDR", "NoC", "copies", "arrival", "barrier")
@@ -100,7 +99,7 @@ class Text:
             self._others[key] = self._object(name, texts, self._place)
         return self._others[key]
 
-    def of_all(self, values: Integers) -> list[str] | str:
+    def of_all(self, values: Ints) -> list[str] | str:
         """The texts for many rows of operand values; one when they are the same."""
         if self._template is None or not (values[:, self._fixed] == self._expected).all():
             return [self.of(row) for row in values.tolist()]
@@ -144,7 +143,7 @@ class Same:
     def of(self, values: Sequence[int]) -> str:
         return self._text
 
-    def of_all(self, values: Integers) -> str:
+    def of_all(self, values: Ints) -> str:
         return self._text
 
 

@@ -11,9 +11,8 @@ import json
 import numpy as np
 
 from emulator.timing.slices import Track
+from emulator.watch.bins import Ints
 from tx8isa.machine.description import Machine
-
-from .axis import Integers
 
 NODE, ARRIVING = 8, 9
 """Tracks of a trace besides those of ``Track``: graph nodes; copies that others send to this tile."""
@@ -53,9 +52,7 @@ class Tracks:
         """Process id of what belongs to no tile."""
         return self._machine.tiles + 1
 
-    def threads(
-        self, tile: Integers, track: Integers, worker: Integers, begin: Integers, end: Integers
-    ) -> Integers:
+    def threads(self, tile: Ints, track: Ints, worker: Ints, begin: Ints, end: Ints) -> Ints:
         """Thread ids of slices, given by columns; times in ticks."""
         group = (tile * _TRACKS + track) * _WORKERS + worker
         order = np.argsort(group.astype(np.uint16), kind="stable")
@@ -67,7 +64,7 @@ class Tracks:
         return _POSITION[track] * _TRACK_IDS + worker * _WORKER_IDS + lanes
 
     @staticmethod
-    def _lanes(ends: list[int], begin: Integers, end: Integers) -> Integers | list[int]:
+    def _lanes(ends: list[int], begin: Ints, end: Ints) -> Ints | list[int]:
         """Lanes of slices; ``ends`` has the end of what each lane holds."""
         before = np.concatenate((ends[:1], end[:-1]))
         if len(ends) == 1 and bool((begin >= before).all()):
@@ -92,7 +89,7 @@ class Tracks:
             for event in _named("process", pid, 0, name, 0 if pid == self.chip else pid)
         ]
 
-    def announce(self, pids: Integers, tids: Integers) -> list[str]:
+    def announce(self, pids: Ints, tids: Ints) -> list[str]:
         """Metadata of the threads that appear for the first time."""
         most = _TRACKS * _TRACK_IDS
         fresh = [pair for pair in np.unique(pids * most + tids).tolist() if pair not in self._said]

@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chip_bench import build, chip
-from crew_programs import needs_jit, outcome
 from dte_harness import DDR_ADDRESS, EXIT, FOUR, Memories, address, destination, fill, loops, only, ran
 from emulator.chip import sends
 from emulator.chip.sends import MOST, Sends, kinds
 from emulator.chip.traffic import Traffic
 from emulator.engines import tables
 from emulator.tile.fault import Fault
+from round_programs import needs_jit, outcome
 
 PLAIN = {
     "dte.unicast": "tile={tile}",

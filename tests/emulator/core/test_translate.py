@@ -1,6 +1,6 @@
 """Translated code against the interpreter, the slow reference, and its own rules.
 
-A test translates a whole program before it runs, or shortens the time slices so that the emulator does.
+A test translates a whole program before it runs, or shortens the quanta so that the emulator does.
 """
 
 from __future__ import annotations
@@ -459,8 +459,8 @@ def test_refused_engine_instructions_are_dropped_where_that_is_asked_for() -> No
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_tiles_that_get_hot_on_threads(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slices so short that all tiles reach translations, made while others run."""
-    monkeypatch.setattr(system_module, "_SLICE", 400)
+    """Quanta so short that all tiles reach translations, made while others run."""
+    monkeypatch.setattr(system_module, "QUANTUM", 400)
     inner = "1: li t0, 50\n3: add t1, t1, t0\n sd t1, 0(sp)\n addi t0, t0, -1\n bnez t0, 3b\n td"
     text = ENGINES.format(turns=100).replace("1:  td", inner)
     text = text.replace("_start:", f"_start: li sp, {W.spm_weak + 0x800}\n")
@@ -555,19 +555,19 @@ def test_translation_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_large_translation_waits_longer_and_is_made_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(system_module, "_SLICE", 1000)
+    monkeypatch.setattr(system_module, "QUANTUM", 1000)
     body = " addi a1, a1, 1\n" * 100
     text = f"_start: li a0, {{turns}}\n1: {body} addi a0, a0, -1\n bnez a0, 1b\n li a7, 93\n li a0, 0\n ecall"
     found = []
-    for slices in (12, 20, 150):
-        system = System(asm.assemble(text.format(turns=slices * 1000 // 102)), ONE)
+    for quanta in (12, 20, 150):
+        system = System(asm.assemble(text.format(turns=quanta * 1000 // 102)), ONE)
         system.run()
         found.append(len(system.code.translation.covered))
     assert found[0] == 0 and 0 < found[1] <= ENOUGH and found[2] >= 102
 
 
 def test_a_program_spread_over_much_memory_is_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(system_module, "_SLICE", 1000)
+    monkeypatch.setattr(system_module, "QUANTUM", 1000)
     found = []
     for missing in (1, 0):
         system = System(asm.assemble(LONG.format(turns=10_000)), ONE)

@@ -15,7 +15,7 @@ import pytest
 
 from emulator import cli, program
 from emulator.chip.system import System
-from emulator.debug.gdb.run.rounds import Action, Rounds
+from emulator.debug.gdb.run.scheduler import Action, DebugScheduler
 from emulator.debug.gdb.run.stops import Ended
 from gdb_tools import Client, Server, assembled, serving
 
@@ -253,7 +253,7 @@ next:   sw      t5, 0(t1)
         return system.cycles, [(t.retired, t.register(29), t.spm.data.tobytes()) for t in system.tiles]
 
     def debugged(system: System) -> None:
-        rounds = Rounds(system, 1 << 40)
+        rounds = DebugScheduler(system, 1 << 40)
         everyone = {tile.number: Action() for tile in system.tiles}
         stops = 0
         while not isinstance(found := rounds.resume(everyone, lambda: True, lambda: None), Ended):
@@ -269,7 +269,7 @@ def test_leaving_in_the_middle_of_a_round_changes_nothing(image: Path) -> None:
     loaded = program.load(image)
     plain, left = loaded.start({}), loaded.start({})
     plain.run()
-    rounds = Rounds(left, 1 << 40)
+    rounds = DebugScheduler(left, 1 << 40)
     rounds.resume({5: Action(steps=True)}, lambda: False, lambda: None)
     rounds.resume({tile.number: Action() for tile in left.tiles}, lambda: True, lambda: None)
     rounds.leave()

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from emulator import cli, program
-from emulator.debug.gdb.run.past import Past
-from emulator.debug.gdb.run.rounds import Action, Rounds
+from emulator.debug.gdb.run.reverse import ReverseExecution
+from emulator.debug.gdb.run.scheduler import Action, DebugScheduler
 from emulator.debug.gdb.run.stops import Ended
 from gdb_tools import Client, assembled, gdb, needs_gdb, serving
 
@@ -114,24 +114,24 @@ def test_what_was_gone_back_over_happens_again(tmp_path: Path, timed: bool) -> N
     loaded = program.load(assembled(tmp_path, RING))
     plain, debugged = loaded.start({}, timed=timed), loaded.start({}, timed=timed)
     plain.run()
-    past = Past(Rounds(debugged, 1 << 40))
+    reverse = ReverseExecution(DebugScheduler(debugged, 1 << 40))
     everyone = {tile.number: Action() for tile in debugged.tiles}
     loop = loaded.image.symbols["next"].address
-    past.steps.marks.set(loop)
+    reverse.steps.marks.set(loop)
     for _ in range(100):
-        found = past.resume(everyone, lambda: False)
+        found = reverse.resume(everyone, lambda: False)
         assert not isinstance(found, Ended)
-        past.steps.marks.clear(loop)
-        past.resume({**everyone, found.tile: Action(steps=True)}, lambda: False)
-        past.steps.marks.set(loop)
+        reverse.steps.marks.clear(loop)
+        reverse.resume({**everyone, found.tile: Action(steps=True)}, lambda: False)
+        reverse.steps.marks.set(loop)
     tile = debugged.tiles[7]
     retired = tile.retired
     for count in range(1, 4):
-        assert not past.step_back(tile).oldest
+        assert not reverse.step_back(tile).oldest
         assert tile.retired == retired - count
-    assert debugged.tiles[past.go_back(tile, lambda: False).tile].pc == loop
-    past.steps.marks.clear(loop)
-    assert isinstance(past.resume(everyone, lambda: False), Ended)
+    assert debugged.tiles[reverse.go_back(tile, lambda: False).tile].pc == loop
+    reverse.steps.marks.clear(loop)
+    assert isinstance(reverse.resume(everyone, lambda: False), Ended)
     debugged.ended()
     results, expected = (
         [(t.retired, t.register(29), t.spm.data.tobytes()) for t in system.tiles]

@@ -234,9 +234,9 @@ def test_cut_after_every_instruction(program: str) -> None:
         assert cut(program, place) == expected, place
 
 
-@pytest.mark.parametrize("slices", [5, 17])
-def test_cut_in_the_middle_of_rounds(program: str, slices: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("emulator.chip.system._SLICE", slices)
+@pytest.mark.parametrize("quantum", [5, 17])
+def test_cut_in_the_middle_of_rounds(program: str, quantum: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("emulator.chip.system.QUANTUM", quantum)
     expected = whole(program)
     end = longest(expected)
     for place in range(2, end, max(end // 8, 1)):
@@ -467,7 +467,7 @@ def test_no_host_address_is_kept() -> None:
         files.append(snapshot_file.encode(save(run.system)))
         keep = run  # so that the next machine lies elsewhere
     assert files[0] == files[1]
-    assert keep.system.slices
+    assert keep.system.quanta
 
 
 def test_a_mostly_empty_machine_is_small() -> None:

@@ -24,15 +24,15 @@ from asm.image import write_image
 from emulator.cli import main
 from emulator.engines import queues
 from emulator.timing.slices import SLICE, TICKS, Batch, Cause, Track
+from emulator.watch.bins import Axis, halved, summed
 from emulator.watch.report.activity import Links
-from emulator.watch.report.bins import Axis, cut, halved, summed
 from emulator.watch.report.data import content
 from emulator.watch.report.file import PageFile, check_target
-from emulator.watch.report.kinds import MOST, NOBODY, OTHER, Kinds, Nodes
+from emulator.watch.report.kinds import MOST, NOBODY, OTHER, Kinds, NodeNumbers
 from emulator.watch.report.longest import Longest
 from emulator.watch.report.page import make_page
 from emulator.watch.report.residence import BLOCKS, COLUMNS, Residence
-from emulator.watch.report.sink import BINS, MOST_SLICES, Report
+from emulator.watch.report.sink import BINS, MOST_SLICES, ReportSink
 from emulator.watch.stats.sink import Statistics
 from report_tiles import tiles_of
 from time_slices import Slices, repeated
@@ -44,9 +44,9 @@ MOST_BYTES = 5_000_000
 """Of a page."""
 
 
-def reported(source: Slices, batches: list[Batch]) -> Report:
+def reported(source: Slices, batches: list[Batch]) -> ReportSink:
     statistics = Statistics(source.image, MACHINE)
-    report = Report(source.image, MACHINE, statistics)
+    report = ReportSink(source.image, MACHINE, statistics)
     for batch in batches:
         statistics.take(batch)
         report.take(batch)
@@ -57,13 +57,13 @@ def reported(source: Slices, batches: list[Batch]) -> Report:
 
 
 @pytest.fixture(scope="module")
-def run() -> tuple[list[Batch], Report]:
+def run() -> tuple[list[Batch], ReportSink]:
     source = Slices(seed=3, tiles=5, instructions=80)
     batches = list(source.batches())
     return batches, reported(source, batches)
 
 
-def page_of(report: Report, title: str = "prog.bin", fault: str = "") -> str:
+def page_of(report: ReportSink, title: str = "prog.bin", fault: str = "") -> str:
     file = io.BytesIO()
     file.write(make_page(report, tiles_of(report), title, fault=fault))
     return file.getvalue().decode()
@@ -89,7 +89,7 @@ def test_stretches_are_cut_at_the_borders_of_bins() -> None:
     rng = np.random.default_rng(1)
     first = rng.integers(0, 500, 60)
     end = first + rng.integers(0, 90, 60)
-    pieces = cut(first, end, 16)
+    pieces = Axis(40, 16).cut(first, end)
     found = np.zeros((60, 40), dtype=int)
     np.add.at(found, (pieces.row, pieces.bin), pieces.length)
     for row in range(60):
@@ -115,7 +115,7 @@ def test_folding_keeps_sums() -> None:
 # --- what is gathered -----------------------------------------------------------------------
 
 
-def test_busy_times_are_those_of_the_slices(run: tuple[list[Batch], Report]) -> None:
+def test_busy_times_are_those_of_the_slices(run: tuple[list[Batch], ReportSink]) -> None:
     batches, report = run
     width = report.axis.width
     expected: dict[tuple[int, int, int], int] = defaultdict(int)
@@ -127,7 +127,7 @@ def test_busy_times_are_those_of_the_slices(run: tuple[list[Batch], Report]) -> 
     assert found == {at: ticks for at, ticks in expected.items() if ticks}
 
 
-def test_bytes_arrive_in_the_bins(run: tuple[list[Batch], Report]) -> None:
+def test_bytes_arrive_in_the_bins(run: tuple[list[Batch], ReportSink]) -> None:
     batches, report = run
     slices = np.concatenate([batch.slices for batch in batches])
     for tile in range(5):
@@ -164,7 +164,7 @@ def test_a_copy_along_one_direction(target: int, stops: list[tuple[int, int]]) -
     """Ids of tiles count along y: with four rows, tile 4 is beside tile 0 and tile 1 below it."""
     text = f"_start: csrr t0, mhartid\n bnez t0, 1f\n dte.unicast dst=0x8000, src=0, n=96, tile={target}\n"
     image = asm.assemble(text + "dte.wait\n1: li a0, 0\n li a7, 93\n ecall\n")
-    report = Report(image, MACHINE, Statistics(image, MACHINE))
+    report = ReportSink(image, MACHINE, Statistics(image, MACHINE))
     emulator.Program(image, MACHINE).run({}, sinks=[report.statistics, report])
     moved = dict(zip(report.links.ends, report.traffic.link.sum(axis=1).tolist(), strict=True))
     assert {link: moved[link] for link in moved if moved[link]} == pytest.approx(dict.fromkeys(stops, 96))
@@ -277,7 +277,7 @@ def test_of_equal_slices_an_even_sample_is_kept() -> None:
 
 
 def test_kinds_run_out_gracefully() -> None:
-    kinds = Kinds(Nodes({pc: f"n{pc}" for pc in range(0, 4 * 70_000, 4)}))
+    kinds = Kinds(NodeNumbers({pc: f"n{pc}" for pc in range(0, 4 * 70_000, 4)}))
     slices = np.zeros(70_000, dtype=SLICE)
     slices["pc"], slices["record"] = np.arange(70_000) * 4, 1
     numbers = kinds.of(slices)
@@ -291,7 +291,7 @@ def test_kinds_run_out_gracefully() -> None:
 # --- the page -------------------------------------------------------------------------------
 
 
-def test_the_page_holds_what_was_gathered(run: tuple[list[Batch], Report]) -> None:
+def test_the_page_holds_what_was_gathered(run: tuple[list[Batch], ReportSink]) -> None:
     batches, report = run
     content, arrays = embedded(page_of(report))
     slices = np.concatenate([batch.slices for batch in batches])
@@ -313,7 +313,7 @@ def test_the_page_holds_what_was_gathered(run: tuple[list[Batch], Report]) -> No
     assert sum(line["times"] for line in content["lines"]) == once
 
 
-def test_lines_say_what_stands_there(run: tuple[list[Batch], Report]) -> None:
+def test_lines_say_what_stands_there(run: tuple[list[Batch], ReportSink]) -> None:
     content, arrays = embedded(page_of(run[1]))
     for line in content["lines"]:
         name = content["kinds"]["name"][line["kind"]]
@@ -327,7 +327,7 @@ def test_lines_say_what_stands_there(run: tuple[list[Batch], Report]) -> None:
     )
 
 
-def test_a_page_fetches_nothing(run: tuple[list[Batch], Report]) -> None:
+def test_a_page_fetches_nothing(run: tuple[list[Batch], ReportSink]) -> None:
     page = page_of(run[1])
     outside = re.findall(r"""(?:src|href)\s*=\s*["'](?!data:)[^"']+["']""", page.split("<script>")[0])
     assert outside == []
@@ -337,7 +337,7 @@ def test_a_page_fetches_nothing(run: tuple[list[Batch], Report]) -> None:
 def test_a_program_without_instructions_has_a_page() -> None:
     source = Slices(seed=1)
     statistics = Statistics(source.image, MACHINE)
-    report = Report(source.image, MACHINE, statistics)
+    report = ReportSink(source.image, MACHINE, statistics)
     statistics.close([0] * 16)
     report.close([0] * 16)
     content, arrays = embedded(page_of(report))
@@ -345,7 +345,7 @@ def test_a_program_without_instructions_has_a_page() -> None:
     assert not arrays["busy"].size
 
 
-def test_names_cannot_break_out(run: tuple[list[Batch], Report]) -> None:
+def test_names_cannot_break_out(run: tuple[list[Batch], ReportSink]) -> None:
     page = page_of(run[1], "</title><script>alert(1)</script>", "</script><b>")
     assert "alert(1)</script>" not in page
     assert "</script><b>" not in page
@@ -357,7 +357,7 @@ def test_many_slices_stay_small() -> None:
     batches = list(source.batches())
     turns = -(-250_000 // sum(len(batch.slices) for batch in batches))
     statistics = Statistics(source.image, MACHINE)
-    report = Report(source.image, MACHINE, statistics)
+    report = ReportSink(source.image, MACHINE, statistics)
     sizes = []
     for number, batch in enumerate(repeated(batches, turns)):
         report.take(batch)
@@ -392,7 +392,7 @@ def test_nothing_can_make_a_page_large() -> None:
     assert len(page_of(report)) < MOST_BYTES
 
 
-def test_waits_of_the_core_are_named(run: tuple[list[Batch], Report]) -> None:
+def test_waits_of_the_core_are_named(run: tuple[list[Batch], ReportSink]) -> None:
     names = set(embedded(page_of(run[1]))[0]["kinds"]["name"])
     assert {"wait: barrier", "wait: queue full"} <= names
     assert Cause.NOTHING == 0

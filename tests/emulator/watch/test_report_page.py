@@ -19,7 +19,7 @@ import pytest
 
 from documents import ROOT
 from emulator.watch.report.page import make_page
-from emulator.watch.report.sink import Report
+from emulator.watch.report.sink import ReportSink
 from emulator.watch.stats.sink import Statistics
 from emulator.watch.strict.hazards import RACE, Hazard, Site
 from report_tiles import tiles_of
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.skipif(
 def a_report(path: Path) -> None:
     machine, source = load_machine(None), Slices(seed=6, tiles=TILES, instructions=60, nodes=NODES)
     statistics = Statistics(source.image, machine)
-    report = Report(source.image, machine, statistics)
+    report = ReportSink(source.image, machine, statistics)
     for batch in source.batches():
         statistics.take(batch)
         report.take(batch)

@@ -56,7 +56,7 @@ def scalar(rng: Random, at: int, length: int) -> int:
 
 def hot_example(rng: Random) -> str:
     """The same with loops, which are translated after a few turns: a trap is no end, but a jump."""
-    system_module._SLICE, translate.SLICES_FOR_EACH = 30, 0.0
+    system_module.QUANTUM, translate.EARNED = 30, translate.ENOUGH
     return example(rng, 400, (8, 16, 64), CODE + 4 * rng.randrange(8))
 
 

@@ -40,7 +40,7 @@ class Position(NamedTuple):
     """Inside an instruction: more when engine instructions are executed or a trap is taken."""
 
 
-class Place(NamedTuple):
+class HistoryPlace(NamedTuple):
     """A position, and the number of the entry of the history that it belongs to."""
 
     entry: int
@@ -48,7 +48,7 @@ class Place(NamedTuple):
 
 
 @dataclass
-class Run:
+class Continuation:
     """The program went on to ``end`` with some tiles; first in a round came those that were stepped."""
 
     tiles: tuple[int, ...]
@@ -69,9 +69,9 @@ class Schedule:
 
     rounds: int
     ran: bool
-    slices: dict[int, int]
+    quanta: dict[int, int]
     limits: tuple[int, ...]
-    """By tile: ``state.LIMIT``, which says who has given up its slice."""
+    """By tile: ``state.LIMIT``, which says who has given up its quantum."""
     written: tuple[int, ...]
     origins: list[list[int | None]]
 
@@ -80,7 +80,7 @@ class Schedule:
 class Keyframe:
     """A state of the chip, and where it belongs."""
 
-    place: Place
+    place: HistoryPlace
     retired: tuple[int, ...]
     """By tile."""
     schedule: Schedule
@@ -99,7 +99,7 @@ class History:
 
     def __init__(self, refusal: str) -> None:
         self.refusal = refusal
-        self.entries: list[Run | Change] = []
+        self.entries: list[Continuation | Change] = []
         self.keyframes: list[Keyframe] = []
         """By place; the first one is the beginning."""
         self._last = 0.0
@@ -108,19 +108,19 @@ class History:
     @property
     def number(self) -> int:
         """Of the entry that belongs to what happens now."""
-        open_ = bool(self.entries) and isinstance(self.entries[-1], Run)
+        open_ = bool(self.entries) and isinstance(self.entries[-1], Continuation)
         return len(self.entries) - open_
 
     def begin(self, tiles: tuple[int, ...], stepped: tuple[int, ...], at: Position) -> None:
         """The program goes on."""
         if self.keyframes:
             last = self.entries[-1] if self.entries else None
-            if not isinstance(last, Run) or (last.tiles, last.stepped) != (tiles, stepped):
-                self.entries.append(Run(tiles, stepped, at))
+            if not isinstance(last, Continuation) or (last.tiles, last.stepped) != (tiles, stepped):
+                self.entries.append(Continuation(tiles, stepped, at))
 
     def end(self, at: Position) -> None:
         """It has come to here."""
-        if self.entries and isinstance(self.entries[-1], Run):
+        if self.entries and isinstance(self.entries[-1], Continuation):
             self.entries[-1].end = at
 
     def changed(self, apply: Callable[[], object]) -> None:
@@ -128,7 +128,7 @@ class History:
         if self.keyframes:
             self.entries.append(Change(apply))
 
-    def cut(self, place: Place) -> None:
+    def cut(self, place: HistoryPlace) -> None:
         """Forget what came after a place where the program is again."""
         del self.entries[place.entry + 1 :]
         if len(self.entries) > place.entry and isinstance(self.entries[-1], Change):
@@ -148,20 +148,20 @@ class History:
         """Count the time to the next keyframe from now."""
         self._last = time.perf_counter()
 
-    def keep(self, place: Place, schedule: Schedule, system: System, pinned: bool = False) -> None:
+    def keep(self, place: HistoryPlace, schedule: Schedule, system: System, pinned: bool = False) -> None:
         """Keep the state that a system is in. A host where that is not possible has no history."""
         if any(one.place == place for one in self.keyframes):
             return
         start = time.perf_counter()
         earlier = self.keyframes[0].snapshot if self.keyframes else None
-        system.slices = schedule.slices
+        system.quanta = schedule.quanta
         try:
             snapshot = chip.save(system, earlier)
         except HostMemoryError as error:
             self.refusal = str(error)
             return
         finally:
-            system.slices = {}
+            system.quanta = {}
         retired = tuple(tile.retired for tile in system.tiles)
         frame = Keyframe(place, retired, schedule, snapshot, pinned)
         insort(self.keyframes, frame, key=lambda one: one.place)

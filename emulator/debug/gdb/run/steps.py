@@ -18,7 +18,7 @@ from emulator.tile.tile import Tile
 
 from .history import Position
 from .stops import Stop
-from .watch import Watches
+from .watchpoints import Watches
 
 _FIRST, _MOST = 1 << 8, 1 << 20
 """Instructions between two looks at whether the user wants to stop, at first and at most."""
@@ -45,7 +45,7 @@ class Steps:
         self.rounds = 0
         """Rounds that have ended."""
         self.full: set[int] = set()
-        """Tiles whose log of simulated time is full, as ``System._run_slices`` treats them."""
+        """Tiles whose log of simulated time is full, as ``System._run_quanta`` treats them."""
         self.inside: dict[int, int] = {}
         """By tile that has stopped inside a wait: the instructions it had executed."""
         self.before = Position(0, 0, 0)

@@ -24,7 +24,7 @@ class Range:
 
 
 @dataclass(frozen=True)
-class Entry:
+class PendingInstruction:
     """An instruction that was issued and not executed; ``number`` counts those of its worker."""
 
     worker: int
@@ -39,7 +39,7 @@ class Entry:
         return self.record.engine
 
 
-def pending(tile: Tile) -> Iterator[Entry]:
+def pending(tile: Tile) -> Iterator[PendingInstruction]:
     """What waits, by worker in program order."""
     for worker in range(tile.workers):
         block = tile.block(worker)
@@ -49,19 +49,19 @@ def pending(tile: Tile) -> Iterator[Entry]:
                     yield _entry(tile, worker, number)
 
 
-def is_pending(tile: Tile, entry: Entry) -> bool:
+def is_pending(tile: Tile, entry: PendingInstruction) -> bool:
     """Whether an instruction that was pending a moment ago still is."""
     block = tile.block(entry.worker)
     inside = block[queues.OLDEST] <= entry.number < block[queues.NEXT]
     return bool(inside and block[queues.entry_at(entry.number) + queues.E_LIVE])
 
 
-def _entry(tile: Tile, worker: int, number: int) -> Entry:
+def _entry(tile: Tile, worker: int, number: int) -> PendingInstruction:
     at = queues.entry_at(number)
     words = tile.block(worker)[at : at + queues.ENTRY]
     record = tables.records()[int(words[queues.E_RECORD])]
     fields: list[int] = words[queues.E_FIELDS : queues.E_FIELDS + len(record.operands)].tolist()
-    return Entry(worker, number, record, int(words[queues.E_PC]), fields, _ranges(tile, words))
+    return PendingInstruction(worker, number, record, int(words[queues.E_PC]), fields, _ranges(tile, words))
 
 
 def _ranges(tile: Tile, words: np.ndarray) -> tuple[Range, ...]:
@@ -75,7 +75,7 @@ def _ranges(tile: Tile, words: np.ndarray) -> tuple[Range, ...]:
     return tuple(found)
 
 
-def describe(tile: Tile, entry: Entry) -> str:
+def describe(tile: Tile, entry: PendingInstruction) -> str:
     """The instruction with its operands, addresses as the engines see them."""
     record, values = entry.record, _addresses(tile, entry)
     name = record.mnemonic
@@ -89,7 +89,7 @@ def describe(tile: Tile, entry: Entry) -> str:
     return f"{name} {', '.join(shown)}".rstrip()
 
 
-def _addresses(tile: Tile, entry: Entry) -> list[int]:
+def _addresses(tile: Tile, entry: PendingInstruction) -> list[int]:
     """Operand values; the queues hold DDR addresses as offsets, which the ranges tell from those of SPM."""
     values = list(entry.fields)
     ranges = list(entry.ranges)

@@ -17,8 +17,8 @@ from emulator.chip.pause import Marks
 from emulator.chip.system import System
 from emulator.chip.traffic import Sent
 from emulator.core.predecode import ENGINE
-from emulator.debug.gdb.entries import Entry, Range, describe, is_pending, pending
-from emulator.debug.gdb.places import place_of
+from emulator.debug.gdb.memory_view import place_of
+from emulator.debug.gdb.pending import PendingInstruction, Range, describe, is_pending, pending
 from emulator.engines import queues
 from emulator.tile.events import Copy, Side
 from emulator.tile.fault import place
@@ -42,7 +42,7 @@ _NAMES = {Kind.WRITE: "watch", Kind.READ: "rwatch", Kind.ACCESS: "awatch"}
 
 @dataclass(frozen=True)
 class Watch:
-    """A watched range. ``first`` .. ``last`` are places (``places.place_of``); each tile has an SPM."""
+    """A watched range. ``first`` .. ``last`` are places (``memory_view.place_of``); each tile has an SPM."""
 
     kind: Kind
     address: int
@@ -134,14 +134,14 @@ class Watches(Observer):
 
     # -- the engines -----------------------------------------------------------------------------------
 
-    def pending(self, tile: Tile) -> list[tuple[Entry, Watch]]:
+    def pending(self, tile: Tile) -> list[tuple[PendingInstruction, Watch]]:
         """The instructions in the queues of a tile that will touch something watched."""
         if not self._watches:
             return []
         seen = ((entry, self._seen(entry.ranges)) for entry in pending(tile))
         return [(entry, watch) for entry, watch in seen if watch is not None]
 
-    def executed(self, tile: Tile, before: list[tuple[Entry, Watch]]) -> Stop | None:
+    def executed(self, tile: Tile, before: list[tuple[PendingInstruction, Watch]]) -> Stop | None:
         """The stop after those of ``pending`` that have been executed."""
         done = [(entry, watch) for entry, watch in before if not is_pending(tile, entry)]
         if not done:

@@ -6,8 +6,9 @@ notes them, waited for them, came to barriers, and exited, the threads make the 
 tile that gets some; the one that finishes last releases the barriers that are complete, and the next round
 begins at once. For everything else the threads come back to Python, which does it as ``System`` says.
 
-``work`` is a plain function that is compiled; ``c`` is the address of the crew's words. Which thread runs a
-tile, and whether Python sees the end of a round, changes nothing: what a tile does in a round is its own.
+``work`` is a plain function that is compiled; ``c`` is the address of the words that the threads share. Which
+thread runs a tile, and whether Python sees the end of a round, changes no result: what a tile does in a round
+depends on no other tile.
 """
 
 from __future__ import annotations
@@ -33,20 +34,41 @@ from tx8isa.table.encoding import encoder
 
 from .sends import COUNT, ROOM, Sends, forget, kinds, make_note, receive, step_over, written_apart
 
-TILES, NEXT, THREADS, ARRIVED, TURN, PYTHON, LEAVE, EVERYONE, SLICE, LIMIT, LOOP, ALONE, RECEIVES = range(13)
-"""Words: how many tiles; number of the next one to take; threads, and how many of them found no tile any
-more; rounds so far; whether Python is wanted after this round, and whether it has been decided that all come
-back; the set of all tiles; instructions of a slice; instructions that no tile executes; address of the kernel
-core's loop; whether rounds may end without Python; whether the threads make copies between two rounds."""
-HEAD = 16
-RUNS, WAITS, GROUP, REASON, STATE, SENDS = range(6)
-"""Words of a tile, ``ROW`` of them behind ``HEAD``: whether it has a part in the round; what it waits for,
-and the set of its barrier; why it stopped; addresses of its state and of its notes (``sends``)."""
+# -- words that the threads share, at ``c``
+TILES = 0  # how many tiles there are
+NEXT = 1  # number of the next tile to take
+THREADS = 2  # how many threads there are
+ARRIVED = 3  # how many of them have found no tile left in this round
+TURN = 4  # rounds so far
+PYTHON = 5  # whether Python has to end this round
+LEAVE = 6  # whether it has been decided that all threads return to Python
+EVERYONE = 7  # the set of all tiles
+QUANTUM = 8  # instructions that a tile executes at most in a round
+LIMIT = 9  # a number of instructions that no tile executes
+LOOP = 10  # address of the kernel core's loop
+ALONE = 11  # whether rounds may end without Python
+RECEIVES = 12  # whether the threads make copies between two rounds
+HEAD = 16  # where the rows of the tiles begin
+
+# -- words of a tile's row
+RUNS = 0  # whether the tile has a part in the round
+WAITS = 1  # what it waits for
+GROUP = 2  # the set of tiles of the barrier it waits at
+REASON = 3  # why it stopped
+STATE = 4  # address of its state
+SENDS = 5  # address of its notes (``sends``)
 ROW = 8
-AT_BARRIER, FOR_COPIES, EXITED = 1, 2, 3
-"""What a tile waits for, if anything will end that; 0 is nothing."""
-FOR_PYTHON, GOES_ON, ENDS = range(3)
-"""What becomes of a tile that has come to an instruction for the whole chip."""
+
+# -- what a tile waits for (``WAITS``) that something will end; 0 is nothing
+AT_BARRIER = 1
+FOR_COPIES = 2
+EXITED = 3
+
+# -- what becomes of a tile that has come to an instruction for the whole chip
+FOR_PYTHON = 0
+GOES_ON = 1
+ENDS = 2
+
 _MASK = (1 << 64) - 1
 
 Function = Callable[..., int]
@@ -67,18 +89,18 @@ def complete(c: int, group: int) -> bool:
 
 
 def release(c: int, group: int) -> None:
-    """Give every tile of a set a slice in the next round."""
+    """Give every tile of a set a quantum in the next round."""
     for tile in range(get(c, TILES)):
         if (group >> tile) & 1 == 1:
             go_on(c, row_of(c, tile))
 
 
 def go_on(c: int, row: int) -> None:
-    """Give a tile that waited a slice in the next round."""
+    """Give a tile that waited a quantum in the next round."""
     put(row, WAITS, 0)
     put(row, RUNS, 1)
     s = get(row, STATE)
-    put(s, state.LIMIT, min(get(s, state.RETIRED) + get(c, SLICE), get(c, LIMIT)))
+    put(s, state.LIMIT, min(get(s, state.RETIRED) + get(c, QUANTUM), get(c, LIMIT)))
 
 
 def release_barriers(c: int) -> bool:
@@ -285,15 +307,15 @@ def rounds_kernel() -> int:
     return native.compile_kernel(make_work(control, make_exit(ecall)), "rounds of tiles", 4)
 
 
-class Crew:
+class HostThreads:
     """The words that the threads of one system share."""
 
-    def __init__(self, tiles: list[Tile], sends: Sends, work: int, loop: int, length: int) -> None:
-        """``work``, ``loop``: addresses of it and of the kernel core's loop; ``length``: of a time slice."""
+    def __init__(self, tiles: list[Tile], sends: Sends, work: int, loop: int, quantum: int) -> None:
+        """``work``, ``loop``: addresses of it and of the kernel core's loop; ``quantum`` in instructions."""
         self.tiles = tiles
         self.words = np.zeros(HEAD + ROW * len(tiles), dtype=np.int64)
         self.rows = self.words[HEAD:].reshape(-1, ROW)
-        self.words[TILES], self.words[LOOP], self.words[SLICE] = len(tiles), loop, length
+        self.words[TILES], self.words[LOOP], self.words[QUANTUM] = len(tiles), loop, quantum
         self.words[EVERYONE] = s64((1 << len(tiles)) - 1)
         self.rows[:, STATE] = [tile.words.ctypes.data for tile in tiles]
         self.rows[:, SENDS] = sends.addresses

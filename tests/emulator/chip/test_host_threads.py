@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chip_bench import W, build, chip
-from crew_programs import needs_jit, outcome
 from emulator import native
 from emulator.chip.pause import Pause
 from emulator.chip.system import System
@@ -25,6 +24,7 @@ from emulator.native.primitives.memory import view_i64
 from emulator.native.primitives.threads import atomic_add, atomic_load, relax
 from emulator.tile.fault import Fault
 from emulator.tile.tile import Tile
+from round_programs import needs_jit, outcome
 
 FOUR, MANY = chip(4, 0x4000), chip(64, 0x1000)
 EXIT = "\n li a0, 0\n li a7, 93\n ecall\n"
@@ -130,7 +130,7 @@ def test_a_pause_stops_in_the_round_that_it_always_did() -> None:
     text = schedule([15] * 6, 4)
     plain, watched = build(text + EXIT, FOUR), build(text + EXIT, FOUR, timed=True)
     assert plain.run(pause=Pause(40)) and watched.run(pause=Pause(40))
-    assert outcome(plain) == outcome(watched) and plain.slices == watched.slices
+    assert outcome(plain) == outcome(watched) and plain.quanta == watched.quanta
     plain.run()
     assert outcome(plain) == outcome(run(text))
 

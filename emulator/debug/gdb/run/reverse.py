@@ -13,50 +13,50 @@ from emulator.chip.system import System
 from emulator.debug.snapshot import chip
 from emulator.tile.tile import Tile
 
-from .history import Change, History, Keyframe, Place
-from .rounds import Action, Rounds
+from .history import Change, History, HistoryPlace, Keyframe
+from .scheduler import Action, DebugScheduler
 from .stops import Ended, Signal, Stop
 
 _FEW = 1 << 13
 """Instructions that are soon searched, also where every other one is watched."""
 
 
-class Past:
+class ReverseExecution:
     """The history of a program, and the ways back in it."""
 
-    def __init__(self, rounds: Rounds) -> None:
-        self.rounds, self.system, self.steps = rounds, rounds.system, rounds.steps
-        self.history = History(_refusal(rounds.system))
+    def __init__(self, scheduler: DebugScheduler) -> None:
+        self.scheduler, self.system, self.steps = scheduler, scheduler.system, scheduler.steps
+        self.history = History(_refusal(scheduler.system))
         self._entry = 0
         """Of the history: the one that what happens now belongs to."""
         self._undone: int | None = None
         """The tile whose watched access was undone by the last command."""
 
     def resume(self, actions: Mapping[int, Action], interrupted: Callable[[], bool]) -> Stop | Ended:
-        """As ``Rounds.resume``, remembering it."""
+        """As ``DebugScheduler.resume``, remembering it."""
         self._undone = None
-        if self.rounds.faulted or not self.history.keyframes:
+        if self.scheduler.faulted or not self.history.keyframes:
             self._entry = self.history.number
             self._keep(pinned=True)
         self.history.wait()
         stepped = tuple(number for number in sorted(actions) if actions[number].steps)
         self.history.begin(tuple(sorted(actions)), stepped, self.steps.position())
-        found = self.rounds.resume(actions, interrupted, self._look)
+        found = self.scheduler.resume(actions, interrupted, self._look)
         self.history.end(self.steps.position())
         return found
 
     def changed(self, apply: Callable[[], object]) -> None:
         """A register or memory was changed by hand: ``apply`` changes it so again."""
         self.history.changed(apply)
-        self.rounds.output.forget()
+        self.scheduler.output.forget()
 
     def catch_up(self) -> Ended | None:
         """Go on to where the program has written all that was shown; its end, if it comes before."""
         everyone = {tile.number: Action() for tile in self.system.tiles}
         self.steps.blind = True
         found: Stop | Ended | None = None
-        while self.rounds.output.behind and not isinstance(found, Ended):
-            found = self.rounds.resume(everyone, lambda: not self.rounds.output.behind, lambda: None)
+        while self.scheduler.output.behind and not isinstance(found, Ended):
+            found = self.scheduler.resume(everyone, lambda: not self.scheduler.output.behind, lambda: None)
             if isinstance(found, Stop) and found.fatal:
                 return None
         return found if isinstance(found, Ended) else None
@@ -107,34 +107,34 @@ class Past:
             end = start.place
         return self._oldest(tile)
 
-    def _approach(self, start: Keyframe, end: Place) -> None:
+    def _approach(self, start: Keyframe, end: HistoryPlace) -> None:
         """Keep states ever nearer to a place: what is looked for is often just before it."""
         goal, at = end.position.retired, start.place.position.retired
 
         def look(stop: Stop | None) -> bool:
-            if self.rounds.milestone <= sum(tile.retired for tile in self.system.tiles) < goal:
+            if self.scheduler.milestone <= sum(tile.retired for tile in self.system.tiles) < goal:
                 self._keep()
-                self.rounds.milestone = (self.rounds.milestone + goal) // 2
-            return goal - self.rounds.milestone < _FEW
+                self.scheduler.milestone = (self.scheduler.milestone + goal) // 2
+            return goal - self.scheduler.milestone < _FEW
 
         self._put_back(start)
-        self.rounds.milestone = (at + goal) // 2
+        self.scheduler.milestone = (at + goal) // 2
         self.steps.blind = True
         self._do_again(start.place, end, {}, look)
         self.steps.blind = False
-        self.rounds.milestone = UNLIMITED
+        self.scheduler.milestone = UNLIMITED
 
     def _search(
-        self, start: Place, end: Place, interrupted: Callable[[], bool]
-    ) -> tuple[tuple[Place, Stop] | None, bool]:
+        self, start: HistoryPlace, end: HistoryPlace, interrupted: Callable[[], bool]
+    ) -> tuple[tuple[HistoryPlace, Stop] | None, bool]:
         """The last stop between two places, with the place before it; and whether the user has had enough."""
-        found: tuple[Place, Stop] | None = None
+        found: tuple[HistoryPlace, Stop] | None = None
         stopped = False
 
         def look(stop: Stop | None) -> bool:
             nonlocal found, stopped
             if stop and stop.signal is Signal.TRAP and not stop.fatal:
-                place = Place(self._entry, self.steps.before if stop.done else self.steps.position())
+                place = HistoryPlace(self._entry, self.steps.before if stop.done else self.steps.position())
                 if place < end:
                     found = place, stop
             stopped = interrupted()
@@ -143,8 +143,11 @@ class Past:
         self._do_again(start, end, {}, look)
         return found, stopped
 
-    def _repeat(self, start: Place, end: Place, most: Mapping[int, int]) -> None:
-        """Go on as before from one place to another, or as ``Rounds.repeat`` until a tile has come so far."""
+    def _repeat(self, start: HistoryPlace, end: HistoryPlace, most: Mapping[int, int]) -> None:
+        """Execute what happened between two places again.
+
+        It ends earlier where a tile has executed as many instructions as ``most`` says.
+        """
 
         def look(stop: Stop | None) -> bool:
             if self.history.is_due(again=True):
@@ -156,7 +159,11 @@ class Past:
         self.steps.blind = False
 
     def _do_again(
-        self, start: Place, end: Place, most: Mapping[int, int], look: Callable[[Stop | None], bool]
+        self,
+        start: HistoryPlace,
+        end: HistoryPlace,
+        most: Mapping[int, int],
+        look: Callable[[Stop | None], bool],
     ) -> None:
         self.history.wait()
         for number in range(start.entry, min(end.entry + 1, len(self.history.entries))):
@@ -167,16 +174,16 @@ class Past:
                 continue
             actions = {tile: Action(steps=tile in entry.stepped) for tile in entry.tiles}
             last = end.position if number == end.entry else entry.end
-            ended = self.rounds.repeat(actions, last, most, look)
+            ended = self.scheduler.repeat(actions, last, most, look)
             if ended and not (most and self.steps.position() == last):
                 return  # else what was changed by hand there is part of it
 
     # -- kept states -----------------------------------------------------------------------------------
 
-    def _here(self) -> Place:
-        return Place(self.history.number, self.steps.position())
+    def _here(self) -> HistoryPlace:
+        return HistoryPlace(self.history.number, self.steps.position())
 
-    def _before(self, place: Place) -> Keyframe | None:
+    def _before(self, place: HistoryPlace) -> Keyframe | None:
         """The last state that was kept before a place."""
         return next((one for one in reversed(self.history.keyframes) if one.place < place), None)
 
@@ -187,22 +194,22 @@ class Past:
 
     def _keep(self, pinned: bool = False) -> None:
         """Keep the state of the chip, where that is possible."""
-        schedule = None if self.history.refusal else self.rounds.schedule()
+        schedule = None if self.history.refusal else self.scheduler.schedule()
         if schedule is not None:
-            self.history.keep(Place(self._entry, self.steps.position()), schedule, self.system, pinned)
+            self.history.keep(HistoryPlace(self._entry, self.steps.position()), schedule, self.system, pinned)
 
     def _put_back(self, frame: Keyframe) -> None:
         """Make the chip what it was."""
         chip.put_back(self.system, frame.snapshot)
-        self.system.slices = {}
-        self.rounds.set_schedule(frame.schedule)
+        self.system.quanta = {}
+        self.scheduler.set_schedule(frame.schedule)
         self._entry = frame.place.entry
 
     def _arrived(self, stop: Stop) -> Stop:
         """The chip is where it is to be: what came later is forgotten."""
-        self.history.cut(Place(self._entry, self.steps.position()))
+        self.history.cut(HistoryPlace(self._entry, self.steps.position()))
         text = f"before this: {stop.text}" if stop.text else ""
-        self.rounds.stopped(Stop(stop.tile, stop.signal))
+        self.scheduler.stopped(Stop(stop.tile, stop.signal))
         return replace(stop, text=text)
 
     def _oldest(self, tile: Tile) -> Stop:

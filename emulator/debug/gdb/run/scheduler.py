@@ -1,6 +1,6 @@
 """Running a program under a debugger: the rounds of ``System``, which can be left at any instruction.
 
-Tiles have the same time slices and copies are carried out at the same points as without a debugger, so a
+Tiles have the same quanta and copies are carried out at the same points as without a debugger, so a
 program computes the same. Inside a round tiles run one after the other in the order of their numbers; a tile
 that is stepped comes first. Tiles that the debugger holds have no part in a round.
 """
@@ -34,7 +34,7 @@ class Action:
     end: int = 0
 
 
-class Rounds:
+class DebugScheduler:
     """The scheduler. ``limit`` is the number of instructions a tile may execute."""
 
     def __init__(self, system: System, limit: int) -> None:
@@ -42,19 +42,19 @@ class Rounds:
         self.steps = Steps(system)
         self.output = Output(system)
         system.observers.append(self.steps.watches)
-        self._slices, system.slices = system.slices, {}
-        """By tile that has a part in this round still: where its slice ends."""
+        self._quanta, system.quanta = system.quanta, {}
+        """By tile that has a part in this round still: where its quantum ends."""
         self._last: Stop | None = None
-        self._ran = bool(self._slices)
+        self._ran = bool(self._quanta)
         self._bound = _FREE
         """No tile goes on beyond."""
         self.milestone = UNLIMITED
         """Instructions of all tiles after which a piece ends."""
         self._most: dict[int, int] = {}
         """By tile that stops early: instructions after which it does."""
-        for number, end in self._slices.items():
+        for number, end in self._quanta.items():
             system.tiles[number].words[state.LIMIT] = end
-        if not self._slices:
+        if not self._quanta:
             self._begin(range(len(system.tiles)))
 
     def resume(
@@ -106,8 +106,8 @@ class Rounds:
             self.steps.pass_break(tile)
             self.system.codes[tile.number].install(tile.words)
         self.output.show()
-        self.system.slices = dict(self._slices)
-        if not self._slices:
+        self.system.quanta = dict(self._quanta)
+        if not self._quanta:
             self.system.end_round()
 
     # -- doing it again --------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ class Rounds:
         return Schedule(
             self.steps.rounds,
             self._ran,
-            dict(self._slices),
+            dict(self._quanta),
             limits,
             self.output.written(),
             self.steps.watches.origins(),
@@ -129,7 +129,7 @@ class Rounds:
     def set_schedule(self, schedule: Schedule) -> None:
         """Make the scheduler what it was; the system has been put back already."""
         self.steps.forget()
-        self.steps.rounds, self._ran, self._slices = schedule.rounds, schedule.ran, dict(schedule.slices)
+        self.steps.rounds, self._ran, self._quanta = schedule.rounds, schedule.ran, dict(schedule.quanta)
         for tile, limit in zip(self.system.tiles, schedule.limits, strict=True):
             tile.words[state.LIMIT] = limit
         self.steps.watches.set_origins(schedule.origins)
@@ -179,16 +179,16 @@ class Rounds:
     # -- rounds ----------------------------------------------------------------------------------------
 
     def _begin(self, numbers: Iterable[int]) -> None:
-        """Give the running ones of some tiles a slice in a new round."""
+        """Give the running ones of some tiles a quantum in a new round."""
         for number in numbers:
             tile = self.system.tiles[number]
             if tile.status is Status.RUNNING:
-                self._slices[number] = tile.words[state.LIMIT] = self.system.slice_end(tile, UNLIMITED)
+                self._quanta[number] = tile.words[state.LIMIT] = self.system.quantum_end(tile, UNLIMITED)
                 self._ran = True
 
     def _next(self, actions: Mapping[int, Action]) -> Tile | None:
         """The tile whose turn it is; None when the round is over for those that may run."""
-        free = [n for n in sorted(self._slices) if n in actions and n not in self.steps.full]
+        free = [n for n in sorted(self._quanta) if n in actions and n not in self.steps.full]
         stepped = [number for number in free if actions[number].steps]
         return self.system.tiles[(stepped or free)[0]] if free else None
 
@@ -218,19 +218,19 @@ class Rounds:
         return Stop(waiting[0], Signal.ABRT, str(self.system.traffic.deadlock()), fatal=True)
 
     def _close(self, tile: Tile) -> None:
-        """Take a tile out of the round where its slice ends: used up, or given up by waiting for others."""
+        """Take a tile out of the round where its quantum ends: used up, or given up by waiting for others."""
         if tile.number in self.steps.full:
             return
         used = tile.words[state.LIMIT] == 0 or tile.retired >= self._end(tile)
         if used or tile.status is not Status.RUNNING:
-            del self._slices[tile.number]
+            del self._quanta[tile.number]
         if used and tile.status is Status.RUNNING:
             self.steps.reason = stop.LIMIT
             self.system.check_limit(tile, self.limit)
 
     def _end(self, tile: Tile) -> int:
-        """Instructions after which a tile's slice ends, or all it may execute."""
-        return min(self._slices[tile.number], self.limit)
+        """Instructions after which a tile's quantum ends, or all it may execute."""
+        return min(self._quanta[tile.number], self.limit)
 
     # -- one tile --------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ def warn(text: str) -> None:
         print(f"tx8emu: gdb: {text}", file=sys.stderr, flush=True)
 
 
-class Link:
+class Connection:
     """A connection to one client."""
 
     def __init__(self, connection: socket.socket) -> None:
