@@ -108,20 +108,18 @@ def _assemble(options: argparse.Namespace) -> None:
 
     from .assembler import assemble_text
     from .image import write_image
-    from .output import image_of
+    from .output import image_of, listing_text
 
     gc.disable()  # nearly everything lives to the end of the process
     text, name = _input_text(options.file)
     machine = load_machine(options.machine)
     defines = dict(_definition(text) for text in options.define)
-    assembler = assemble_text(text, name, options.include, defines, machine, listing=bool(options.listing))
-    image = image_of(assembler)
+    assembly = assemble_text(text, name, options.include, defines, machine, listing=bool(options.listing))
+    image = image_of(assembly)
     data = write_image(image)
     output = options.output or _default_output(options.file)
     if options.listing:
-        from .listing import listing_text
-
-        write_whole(options.listing, listing_text(assembler).encode())
+        write_whole(options.listing, listing_text(assembly).encode())
     write_whole(output, data)
     if options.verbose:
         for segment in image.segments:

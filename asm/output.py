@@ -1,4 +1,4 @@
-"""The finished program as an image."""
+"""The finished program as an image, and as a listing."""
 
 from __future__ import annotations
 
@@ -9,41 +9,43 @@ from itertools import chain, pairwise, repeat
 from asm.image.types import ABSOLUTE, Image, Segment, Symbol, ddr_windows
 from asm.syntax.expressions import Address
 
-from .assembler import Assembler
+from .assembly import Assembly, ListingRow
 from .diagnostics import AsmError, Diagnostic
-from .place import LOCAL, Section
-from .place import Symbol as Entry
+from .place import LOCAL, Section, SymbolEntry
+
+_BYTES_PER_ROW = 16
+"""Bytes in one row of a listing."""
 
 START = "_start"
 """The symbol where the program begins when no .entry says so; otherwise it is the first instruction."""
 
 
-def image_of(assembler: Assembler) -> Image:
+def image_of(assembly: Assembly) -> Image:
     """The image of an assembled program; AsmError when it has no instruction."""
-    program = assembler.program
+    program = assembly.program
     sections = [section for section in program.sections.values() if section.size]
     sections.sort(key=lambda section: section.base or 0)
     code = [section for section in sections if section.flags == "rx" and section.rows]
     if not code:
-        raise AsmError([Diagnostic(assembler.name, 1, 1, "the program has no instruction")])
+        raise AsmError([Diagnostic(assembly.name, 1, 1, "the program has no instruction")])
     bases = {section.name: section.base or 0 for section in program.sections.values()}
     return Image(
-        entry=_entry(assembler, bases, code[0]),
+        entry=_entry(assembly, bases, code[0]),
         segments=tuple(
             Segment(section.name, section.base or 0, bytes(section.data), section.size, section.flags)
             for section in sections
         ),
-        tile_entries={tile: _final(at, bases) for tile, at in assembler.tile_entries.items()},
-        symbols=dict(_symbols(assembler)),
+        tile_entries={tile: _final(at, bases) for tile, at in assembly.tile_entries.items()},
+        symbols=dict(_symbols(assembly)),
         data_ranges=[pair for s in sections if s.flags == "rx" for pair in _data_ranges(s)],
         buffers=tuple(
             replace(buffer, address=_final(at, bases)) if at is not None else buffer
-            for buffer, at in assembler.buffers
+            for buffer, at in assembly.buffers
         ),
         lines=dict(chain.from_iterable(_lines(section) for section in code)),
         nodes=dict(chain.from_iterable(_nodes(section) for section in code)),
-        machine=assembler.machine.name,
-        windows=ddr_windows(assembler.machine),
+        machine=assembly.machine.name,
+        windows=ddr_windows(assembly.machine),
     )
 
 
@@ -51,10 +53,10 @@ def _final(at: Address, bases: dict[str, int]) -> int:
     return bases[at.section] + at.offset
 
 
-def _entry(assembler: Assembler, bases: dict[str, int], code: Section) -> int:
-    if assembler.entry is not None:
-        return _final(assembler.entry, bases)
-    start = assembler.program.symbols.get(START)
+def _entry(assembly: Assembly, bases: dict[str, int], code: Section) -> int:
+    if assembly.entry is not None:
+        return _final(assembly.entry, bases)
+    start = assembly.program.symbols.get(START)
     if start is not None and isinstance(start.value, Address):
         return _final(start.value, bases)
     return (code.base or 0) + code.rows[0]
@@ -90,9 +92,9 @@ def _addresses(section: Section) -> list[int]:
     return [base + row for row in section.rows]
 
 
-def _symbols(assembler: Assembler) -> Iterator[tuple[str, Symbol]]:
+def _symbols(assembly: Assembly) -> Iterator[tuple[str, Symbol]]:
     """Every symbol that a person named, but those that begin with .L."""
-    program = assembler.program
+    program = assembly.program
     kept = {section.name for section in program.sections.values() if section.size}
     for name, entry in program.symbols.items():
         if LOCAL in name or name.startswith(".L") or not entry.defined:
@@ -105,5 +107,36 @@ def _symbols(assembler: Assembler) -> Iterator[tuple[str, Symbol]]:
         yield name, Symbol(value & (1 << 64) - 1, entry.size, entry.kind, section, entry.binding)
 
 
-def _section_of(entry: Entry) -> str:
+def _section_of(entry: SymbolEntry) -> str:
     return entry.value.section if isinstance(entry.value, Address) else ABSOLUTE
+
+
+# --- the listing --------------------------------------------------------------------------
+
+
+def listing_text(assembly: Assembly) -> str:
+    """One row per line that made bytes; lines of macros and repetitions are marked with ``+``."""
+    rows = assembly.listing or []
+    return "".join(line + "\n" for row in rows for line in _row(row))
+
+
+def row_bytes(row: ListingRow) -> bytes:
+    """The final bytes of a row; zeros that need no room in the file included."""
+    data = bytes(row.section.data[row.offset : row.offset + row.size])
+    return data + bytes(row.size - len(data))
+
+
+def _row(row: ListingRow) -> Iterator[str]:
+    address = (row.section.base or 0) + row.offset
+    source = row.source
+    mark = "+" if source.notes else " "
+    text = f"{source.first + row.index:6}{mark} {source.lines[row.index]}".rstrip()
+    shown = bytes(row.section.data[row.offset : row.offset + min(row.size, 4 * _BYTES_PER_ROW)])
+    if not shown:
+        yield f"{address:010x}  {f'({row.size} zero bytes)':32}  {text}"
+        return
+    for at in range(0, len(shown), _BYTES_PER_ROW):
+        data = shown[at : at + _BYTES_PER_ROW].hex()
+        yield f"{address + at:010x}  {data:32}  {'' if at else text}".rstrip()
+    if row.size > len(shown):
+        yield f"{'':10}  ... {row.size} bytes"

@@ -95,7 +95,7 @@ class Section:
 
 
 @dataclass(eq=False)
-class Symbol:
+class SymbolEntry:
     """A name. ``value`` None: declared only, or the value of ``node`` with ``atoms`` where it was defined."""
 
     value: Value | None = None
@@ -169,7 +169,7 @@ class Program:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.sections: dict[str, Section] = {".text": Section(".text", "rx")}
-        self.symbols: dict[str, Symbol] = {}
+        self.symbols: dict[str, SymbolEntry] = {}
         self.counts: dict[str, int] = {}
         self.closed = False
         """Whether the layout is final."""
@@ -203,13 +203,13 @@ class Program:
         """Names that a message may suggest."""
         return [name for name, symbol in self.symbols.items() if symbol.defined and LOCAL not in name]
 
-    def _deferred(self, name: str, symbol: Symbol, at: int | None) -> Value:
+    def _deferred(self, name: str, symbol: SymbolEntry, at: int | None) -> Value:
         try:
             return self.value_behind(symbol)
         except Fault as fault:
             raise Fault(f"symbol {name}: {fault.message}", at, f"defined at {symbol.where}") from None
 
-    def value_behind(self, symbol: Symbol) -> Value:
+    def value_behind(self, symbol: SymbolEntry) -> Value:
         """Value of a symbol that is defined by an expression."""
         if symbol.busy:
             raise Fault("defined by itself")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import partial
 
+from asm.assembly import Assembly
 from asm.diagnostics import Fault
 from asm.instructions.pseudo import NAMES
 from asm.syntax.expressions import Unknown
@@ -14,10 +15,7 @@ from asm.syntax.source import Source, lines_of
 from tx8isa.table import registry
 from tx8isa.table.scalar import scalar_by_mnemonic
 
-from .table import BlockHandler, Call, block, handler, split_arguments
-
-if TYPE_CHECKING:
-    from asm.assembler import Assembler
+from .call import BlockHandler, Call, block, handler, split_arguments
 
 _DEEPEST = 64
 """Macros and included files within each other."""
@@ -62,10 +60,10 @@ def _bodied(closer: str) -> Callable[[Callable[[Call, int], None]], BlockHandler
                 function(call, end)
             except Unknown as unknown:
                 fault = Fault(f"the value must be known here, found {unknown.what}", unknown.at)
-                call.assembler.report(call.source, call.index, fault, call.start)
+                call.assembly.report(call.source, call.index, fault, call.start)
             except Fault as fault:
                 line = call.source.lines[call.index]
-                call.assembler.report(call.source, call.index, fault, len(line) - len(line.lstrip()))
+                call.assembly.report(call.source, call.index, fault, len(line) - len(line.lstrip()))
             return end
 
         return carry_out
@@ -111,14 +109,14 @@ def _holds(call: Call) -> bool:
             (name,) = call.symbol_names() if len(call.fields()) == 1 else [""]
             if not name:
                 raise Fault(f"{call.name} takes one name")
-            symbol = call.assembler.program.symbols.get(name)
+            symbol = call.assembly.program.symbols.get(name)
             return (symbol is not None and symbol.defined) == (call.name == ".ifdef")
         return bool(_TESTS.get(call.name, _TESTS[".if"])(call.numbers(1, 1)[0]))
     except Unknown as unknown:
         fault = Fault(f"{call.name}: the value must be known here, found {unknown.what}", unknown.at)
-        call.assembler.report(call.source, call.index, fault, call.start)
+        call.assembly.report(call.source, call.index, fault, call.start)
     except Fault as fault:
-        call.assembler.report(call.source, call.index, fault, call.start)
+        call.assembly.report(call.source, call.index, fault, call.start)
     return False
 
 
@@ -164,7 +162,7 @@ def _alternative(call: Call, index: int, word: str, seen_else: bool) -> bool:
     if word and seen_else:
         line = call.source.lines[index]
         fault = Fault(f"{word} after .else", len(line) - len(line.lstrip()))
-        call.assembler.report(call.source, index, fault)
+        call.assembly.report(call.source, index, fault)
     return seen_else or word == ".else"
 
 
@@ -199,15 +197,15 @@ class Macro:
     file: str
     first: int
 
-    def expand(self, assembler: Assembler, source: Source, index: int, text: str, start: int) -> None:
-        """Assemble the body with the arguments of a call."""
+    def expand(self, assembly: Assembly, source: Source, index: int, text: str, start: int) -> None:
+        """Assemble the body with the arguments of a call, which begin at ``start`` of the text."""
         values = self._bind(split_arguments(text[start:]))
         note = f"note: in the expansion of macro {self.name} at {source.where(index)}"
-        assembler.expansions += 1
-        if assembler.expansions > _MOST_EXPANSIONS:
+        assembly.expansions += 1
+        if assembly.expansions > _MOST_EXPANSIONS:
             raise Fault(f"more than {_MOST_EXPANSIONS} macro expansions")
-        lines = [_substitute(line, values, assembler.expansions - 1) for line in self.body]
-        _run(assembler, source, index, Source(self.file, lines, self.first, macro=True), note)
+        lines = [_substitute(line, values, assembly.expansions - 1) for line in self.body]
+        _run(assembly, source, index, Source(self.file, lines, self.first, macro=True), note)
 
     def _bind(self, given: list[str]) -> dict[str, str]:
         values: dict[str, str] = {}
@@ -257,13 +255,14 @@ def _macro(call: Call, end: int) -> None:
     name = head[1]
     if registry.find(name) or name in scalar_by_mnemonic() or name in NAMES:
         raise Fault(f"{name} is an instruction and cannot be a macro")
-    if name in call.assembler.macros:
+    if name in call.assembly.macros:
         raise Fault(f"macro {name} is defined twice")
     names = split_arguments(head[2]) if "," in head[2] else head[2].split()
     parameters = tuple(_parameter(text) for text in names)
     body = tuple(call.source.lines[call.index + 1 : end])
     first = call.source.first + call.index + 1
-    call.assembler.macros[name] = Macro(name, parameters, body, call.source.name, first)
+    macro = Macro(name, parameters, body, call.source.name, first)
+    call.assembly.macros[name] = partial(macro.expand, call.assembly)
 
 
 def _parameter(text: str) -> Parameter:
@@ -286,7 +285,7 @@ def _exit_macro(call: Call) -> None:
 @handler(".purgem")
 def _purge(call: Call) -> None:
     for name in call.symbol_names():
-        if call.assembler.macros.pop(name, None) is None:
+        if call.assembly.macros.pop(name, None) is None:
             raise Fault(f"there is no macro {name}")
 
 
@@ -324,10 +323,10 @@ def _repeat_lines(call: Call, end: int, values: list[dict[str, str]]) -> None:
         lines = [_substitute(line, value, number) for line in body] if value else body
         note = f"note: in repetition {number + 1} of {call.name} at {call.source.where(call.index)}"
         inner = Source(call.source.name, list(lines), first, macro=call.source.macro)
-        _run(call.assembler, call.source, call.index, inner, note)
+        _run(call.assembly, call.source, call.index, inner, note)
 
 
-def _run(assembler: Assembler, outer: Source, index: int, inner: Source, note: str) -> None:
+def _run(assembly: Assembly, outer: Source, index: int, inner: Source, note: str) -> None:
     """Assemble lines that a line of ``outer`` stands for; the line table names that line."""
     inner.depth = outer.depth + 1
     if inner.depth > _DEEPEST:
@@ -335,13 +334,13 @@ def _run(assembler: Assembler, outer: Source, index: int, inner: Source, note: s
     inner.file = outer.file
     inner.line = outer.row_line(index)
     inner.notes = (note, *outer.notes)
-    assembler.run(inner)
+    assembly.run(inner)
 
 
 @handler(".include")
 def _include(call: Call) -> None:
     path, data = call.included(call.string())
-    source, outer = call.source, call.assembler
+    source = call.source
     if source.depth + 1 > _DEEPEST:
         raise Fault(
             f"files included within each other {_DEEPEST} deep", None, "does one of them include itself?"
@@ -351,9 +350,19 @@ def _include(call: Call) -> None:
     except UnicodeDecodeError as error:
         raise Fault(f"{path} is not UTF-8 text: byte {error.start}") from None
     notes = (f"note: included at {source.where(call.index)}", *source.notes)
-    outer.run(Source(str(path), lines_of(text), 1, str(path), notes=notes, depth=source.depth + 1))
+    call.assembly.run(Source(str(path), lines_of(text), 1, str(path), notes=notes, depth=source.depth + 1))
 
 
 @handler(".end")
 def _end_of_program(call: Call) -> None:
-    call.assembler.ended = True
+    call.assembly.ended = True
+
+
+def finish_source(assembly: Assembly, source: Source) -> None:
+    """What must be closed at the end of a file."""
+    for index, _ in source.conditions:
+        assembly.report(
+            source,
+            index,
+            Fault(".if without .endif", len(source.lines[index]) - len(source.lines[index].lstrip())),
+        )

@@ -9,13 +9,14 @@ from asm.diagnostics import Fault
 from asm.image.types import Buffer
 from asm.place import DDR, DDR_ZERO, PAGE
 from asm.syntax.expressions import literal, unescape
+from asm.syntax.source import NAME
 from tx8isa.errors import Tx8Error
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout, place
 
-from .table import Call, emit, handler, reserve, section_of
+from .call import Call, handler
+from .data import emit, reserve
 
-_NAME = re.compile(r"[A-Za-z_.$][\w.$]*")
 _KINDS = {".input": "input", ".output": "output", ".const": "constant"}
 
 
@@ -50,28 +51,28 @@ def _open(call: Call, fields: list[str], usage: str, most: int) -> tuple[str, Te
     if not 3 <= len(fields) <= most:
         raise Fault(f"{call.name} takes {usage}, found {len(fields)} arguments")
     name, fmt, shape, layout = (*fields, "")[:4]
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise Fault(f"{call.name}: {name!r} is not a name")
     return name, tensor(fmt, shape, layout)
 
 
 def _begin(call: Call, name: str, made: Tensor, kind: str, dtype: str | None) -> None:
     """Go to its section, align, define the symbol and record the buffer."""
-    assembler = call.assembler
+    assembly = call.assembly
     constant = kind == "constant"
-    section = section_of(call, DDR if constant else DDR_ZERO, "rw", not constant)
+    section = call.assembly.open_section(DDR if constant else DDR_ZERO, "rw", not constant)
     start = section.size
     section.reserve(-section.size % PAGE)
     at = call.start + len(call.text[call.start :]) - len(call.text[call.start :].lstrip())
     try:
-        assembler.define_label(name, call.source.where(call.index), at)
+        assembly.define_label(name, call.source.where(call.index), at)
     except Fault:
         section.tail -= section.size - start
         raise
-    symbol = assembler.program.symbols[name]
+    symbol = assembly.program.symbols[name]
     symbol.kind, symbol.size = "object", made.size
     buffer = Buffer(name, kind, 0, made.format, made.shape, made.layout, dtype)
-    assembler.add_buffer(buffer, section.here)
+    assembly.add_buffer(buffer, section.here)
 
 
 @handler(".input", ".output")
@@ -82,10 +83,10 @@ def _interface(call: Call) -> None:
     dtype = fields[4] if len(fields) == 5 else None
     if dtype is not None and dtype not in _DTYPES:
         raise Fault(f"{call.name}: dtype {dtype!r}: expected one of {' '.join(_DTYPES)}")
-    before = call.assembler.section
+    before = call.assembly.section
     _begin(call, name, made, _KINDS[call.name], dtype)
     reserve(call, made.size)
-    call.assembler.enter(before)
+    call.assembly.enter(before)
 
 
 _DTYPES = (
@@ -117,10 +118,10 @@ def _constant(call: Call) -> None:
     if offset + made.size > len(data) or (not rest and made.size != len(data)):
         found = f"{path} has {len(data)} bytes"
         raise Fault(f".const {name}: {found}, bytes {offset}..{offset + made.size} are needed")
-    before = call.assembler.section
+    before = call.assembly.section
     _begin(call, name, made, "constant", None)
     emit(call, memoryview(data)[offset : offset + made.size])
-    call.assembler.enter(before)
+    call.assembly.enter(before)
 
 
 @handler(".buffer")
@@ -136,4 +137,4 @@ def _buffer(call: Call) -> None:
     if name.startswith('"'):
         name = unescape(name[1:-1]).decode("utf-8", "surrogateescape")
     buffer = Buffer(name, kind, where, made.format, made.shape, made.layout, None if dtype == "-" else dtype)
-    call.assembler.add_buffer(buffer, None)
+    call.assembly.add_buffer(buffer, None)

@@ -6,12 +6,13 @@ import re
 
 from asm.diagnostics import Fault
 from asm.instructions.operands import expression
-from asm.place import Symbol
+from asm.instructions.template import Template
+from asm.place import SymbolEntry
 from asm.syntax.expressions import evaluate, number_of
 from asm.syntax.parse import String
 from asm.syntax.source import SECTION_NAME
 
-from .table import Call, handler, section_of, text_of
+from .call import Call, handler, text_of
 
 _STANDARD = {
     ".text": ("rx", False),
@@ -29,7 +30,7 @@ _TYPES = ("@progbits", "@nobits", "%progbits", "%nobits")
 def _standard(call: Call) -> None:
     if call.arguments:
         raise Fault(f"{call.name} takes no argument, found {call.arguments}")
-    section_of(call, call.name, *_STANDARD[call.name])
+    call.assembly.open_section(call.name, *_STANDARD[call.name])
 
 
 def _usual(name: str) -> tuple[str, bool]:
@@ -56,25 +57,25 @@ def _section(call: Call) -> None:
         if rest[1] not in _TYPES:
             raise Fault(f".section: type {rest[1]}", None, f"allowed: {' '.join(_TYPES)}")
         nobits = rest[1].endswith("nobits")
-    known = call.assembler.program.sections.get(name)
+    known = call.assembly.program.sections.get(name)
     if known is not None and rest and (known.flags, known.nobits) != (flags, nobits):
         raise Fault(f"section {name} has other flags than before", None, f"before: {known.flags}")
-    section_of(call, name, flags, nobits)
+    call.assembly.open_section(name, flags, nobits)
 
 
 @handler(".base")
 def _base(call: Call) -> None:
-    """Address of the current section's first byte; the assembler chooses one otherwise."""
+    """Address of the current section's first byte; the assembly chooses one otherwise."""
     (address,) = call.numbers(1, 1)
-    section = call.assembler.section
+    section = call.assembly.section
     if section.base is not None and section.base != address:
         raise Fault(f"section {section.name} already has the base {section.base:#x}")
     section.base = address
 
 
-def _declared(call: Call, name: str) -> Symbol:
+def _declared(call: Call, name: str) -> SymbolEntry:
     """The entry of a symbol that may be defined later."""
-    return call.assembler.program.symbols.setdefault(name, Symbol(source=call.source, index=call.index))
+    return call.assembly.program.symbols.setdefault(name, SymbolEntry(source=call.source, index=call.index))
 
 
 @handler(".globl", ".global")
@@ -128,23 +129,23 @@ def _assign(call: Call, variable: bool) -> None:
         raise Fault(f"{call.name} takes NAME, expression")
     at = call.start + len(name) - len(name.lstrip())
     start = call.start + len(name) + 1
-    call.assembler.assign(call.source, call.index, name.strip(), call.text, start, variable=variable, at=at)
+    call.assembly.assign(call.source, call.index, name.strip(), call.text, start, variable=variable, at=at)
 
 
 @handler(".tile")
 def _tile(call: Call) -> None:
     """What follows is where this tile starts."""
     (tile,) = call.numbers(1, 1)
-    assembler = call.assembler
-    if not 0 <= tile < assembler.machine.tiles:
+    assembly = call.assembly
+    if not 0 <= tile < assembly.machine.tiles:
         raise Fault(
-            f"tile {tile} is outside 0..{assembler.machine.tiles - 1} of machine {assembler.machine.name}"
+            f"tile {tile} is outside 0..{assembly.machine.tiles - 1} of machine {assembly.machine.name}"
         )
-    if tile in assembler.tile_entries:
+    if tile in assembly.tile_entries:
         raise Fault(f"tile {tile} has an entry already")
-    if assembler.section.flags != "rx":
-        raise Fault(f".tile in section {assembler.section.name}", None, "a tile starts in .text")
-    assembler.tile_entries[tile] = assembler.section.here
+    if assembly.section.flags != "rx":
+        raise Fault(f".tile in section {assembly.section.name}", None, "a tile starts in .text")
+    assembly.tile_entries[tile] = assembly.section.here
 
 
 @handler(".entry")
@@ -152,16 +153,16 @@ def _entry(call: Call) -> None:
     """What follows is where every other tile starts."""
     if call.arguments:
         raise Fault(".entry takes no argument")
-    assembler = call.assembler
-    if assembler.entry is not None:
+    assembly = call.assembly
+    if assembly.entry is not None:
         raise Fault("the program has an entry already")
-    assembler.entry = assembler.section.here
+    assembly.entry = assembly.section.here
 
 
 @handler(".node")
 def _node(call: Call) -> None:
     """The following instructions belong to this node of the graph; an empty name ends that."""
-    call.assembler.set_node(call.string())
+    call.assembly.set_node(call.string())
 
 
 @handler(".loc")
@@ -183,7 +184,9 @@ def _insn(call: Call) -> None:
     (word,) = call.numbers(1, 1)
     if not 0 <= word < 1 << 32:
         raise Fault(f".insn: {word:#x} does not fit 32 bits")
-    call.assembler.append_instruction(call, word.to_bytes(4, "little"))
+    call.assembly.check_place()
+    code = word.to_bytes(4, "little")
+    call.assembly.append(call.source, call.index, code, Template(len(code), 0, ()))
 
 
 _OPTIONS = ("norvc", "nopic", "norelax", "push", "pop")
@@ -210,6 +213,6 @@ def _error(call: Call) -> None:
 @handler(".machine")
 def _machine(call: Call) -> None:
     """The machine that the program was made for; Fault on another."""
-    name, found = call.string(), call.assembler.machine.name
+    name, found = call.string(), call.assembly.machine.name
     if name != found:
         raise Fault(f"the program is for machine {name}, this is {found}", None, "choose one with --machine")

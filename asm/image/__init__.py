@@ -120,12 +120,14 @@ def read_image(data: bytes, name: str) -> Image:
     return image
 
 
-def _sections(image: Image, note: bytes, debug: list[elf.Section], table: SymbolTable) -> list[elf.Section]:
+def _sections(
+    image: Image, note: bytes, debug: list[elf.ElfSection], table: SymbolTable
+) -> list[elf.ElfSection]:
     sections = [_section(segment) for segment in image.segments]
-    sections += (elf.Section(".note.tx8", elf.NOTE, note, alignment=4), *debug)
+    sections += (elf.ElfSection(".note.tx8", elf.NOTE, note, alignment=4), *debug)
     strings = len(sections) + 2  # sections count from 1, and .symtab comes first
     sections.append(
-        elf.Section(
+        elf.ElfSection(
             *(".symtab", elf.SYMTAB, table.symbols),
             link=strings,
             info=table.locals,
@@ -133,7 +135,7 @@ def _sections(image: Image, note: bytes, debug: list[elf.Section], table: Symbol
             entry_size=SYMBOL_BYTES,
         )
     )
-    sections.append(elf.Section(".strtab", elf.STRTAB, table.strings))
+    sections.append(elf.ElfSection(".strtab", elf.STRTAB, table.strings))
     return sections
 
 
@@ -144,8 +146,8 @@ _SECTION_FLAGS = {
 }
 
 
-def _section(segment: Segment) -> elf.Section:
-    return elf.Section(
+def _section(segment: Segment) -> elf.ElfSection:
+    return elf.ElfSection(
         segment.section,
         elf.PROGBITS if segment.data else elf.NOBITS,
         segment.data,
@@ -179,11 +181,11 @@ def _culprit(file: elf.ElfFile, descriptor: bytes) -> str:
     return "its headers or tables do not match the checksum; was it changed after it was written?"
 
 
-def _loadable(file: elf.ElfFile) -> list[elf.Program]:
+def _loadable(file: elf.ElfFile) -> list[elf.ProgramHeader]:
     return [program for program in file.programs if program.type == elf.PT_LOAD]
 
 
-def _segment(file: elf.ElfFile, program: elf.Program, note: SegmentNote) -> Segment:
+def _segment(file: elf.ElfFile, program: elf.ProgramHeader, note: SegmentNote) -> Segment:
     flags = {bits: flags for flags, bits in elf.FLAG_BITS.items()}
     return Segment(
         note.section,
@@ -194,7 +196,7 @@ def _segment(file: elf.ElfFile, program: elf.Program, note: SegmentNote) -> Segm
     )
 
 
-def _misplaced(image: Image, programs: list[elf.Program]) -> str | None:
+def _misplaced(image: Image, programs: list[elf.ProgramHeader]) -> str | None:
     for segment, program in zip(image.segments, programs, strict=True):
         expected = ddr_offset(segment.address, image.windows)
         if program.physical != expected:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from .dwarf_lines import Rows, line_program, uleb
-from .elf import PROGBITS, Section
+from .elf import PROGBITS, ElfSection
 from .types import Image, Segment
 
 SECTIONS = (".debug_line", ".debug_info", ".debug_abbrev")
@@ -71,7 +71,7 @@ _LINE_LENGTH, _LINE_HEAD_TAIL = 4, 2 + 1 + 1 + 4
 """Bytes of a line table that its length, and that the length of its header, do not count."""
 
 
-def debug_sections(image: Image) -> list[Section]:
+def debug_sections(image: Image) -> list[ElfSection]:
     """The sections of debug information; none for an image without lines.
 
     UnicodeEncodeError for a name that is no Unicode.
@@ -90,7 +90,7 @@ def debug_sections(image: Image) -> list[Section]:
     if not lines:
         return []
     return [
-        Section(name, PROGBITS, data)
+        ElfSection(name, PROGBITS, data)
         for name, data in zip(SECTIONS, (lines, units, _ABBREVIATIONS), strict=True)
     ]
 

@@ -26,7 +26,7 @@ PAGE = 4096
 
 
 @dataclass
-class Section:
+class ElfSection:
     """A section header and its bytes. ``size`` counts for NOBITS, which has no bytes."""
 
     name: str
@@ -42,7 +42,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Program:
+class ProgramHeader:
     """A program header."""
 
     type: int
@@ -65,12 +65,12 @@ class Loadable:
     section: int
 
 
-def build(entry: int, sections: list[Section], loadables: list[Loadable]) -> list[bytes]:
+def build(entry: int, sections: list[ElfSection], loadables: list[Loadable]) -> list[bytes]:
     """The pieces of an executable of these sections, to be joined; null section and .shstrtab are added.
 
     The bytes of each section are a piece of their own, the very object that the section holds.
     """
-    names = Section(".shstrtab", STRTAB, b"")
+    names = ElfSection(".shstrtab", STRTAB, b"")
     sections = [*sections, names]
     names.data = b"\0" + b"".join(section.name.encode() + b"\0" for section in sections)
     parts: list[bytes] = [b""]
@@ -92,13 +92,13 @@ def build(entry: int, sections: list[Section], loadables: list[Loadable]) -> lis
     return [*parts, headers]
 
 
-def _file_alignment(section: Section) -> int:
+def _file_alignment(section: ElfSection) -> int:
     if section.type == NOBITS:
         return 1
     return PAGE if section.flags & SHF_ALLOC else section.alignment
 
 
-def _program_header(loadable: Loadable, sections: list[Section], offsets: list[int]) -> bytes:
+def _program_header(loadable: Loadable, sections: list[ElfSection], offsets: list[int]) -> bytes:
     section = sections[loadable.section]
     return _PROGRAM.pack(
         *(loadable.type, loadable.flags, offsets[loadable.section], section.address, loadable.physical),
@@ -106,7 +106,7 @@ def _program_header(loadable: Loadable, sections: list[Section], offsets: list[i
     )
 
 
-def _section_headers(sections: list[Section], offsets: list[int]) -> bytes:
+def _section_headers(sections: list[ElfSection], offsets: list[int]) -> bytes:
     headers, name = [bytes(_SECTION.size)], 1
     for section, offset in zip(sections, offsets, strict=True):
         size = section.size if section.type == NOBITS else len(section.data)
@@ -142,7 +142,7 @@ class ElfFile:
         program_at, section_at = header[5], header[6]
         program_size, programs, section_size, sections = header[9:13]
         self.programs = [
-            Program(*fields[:7])
+            ProgramHeader(*fields[:7])
             for fields in self._table(_PROGRAM, program_at, program_size, programs, "program")
         ]
         self.headers = self._table(_SECTION, section_at, section_size, sections, "section")

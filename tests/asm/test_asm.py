@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import asm
 from asm.assembler import Assembler, assemble_text
+from asm.assembly import Assembly
 from asm.diagnostics import MOST_SHOWN, AsmError
 from asm.image import write_image
-from asm.listing import listing_text
-from asm.output import image_of
+from asm.output import image_of, listing_text
 from tx8isa.machine.description import load_machine
 from tx8isa.numbers.formats import EXPONENT_BITS, MANTISSA_BITS, Format, widen
 from tx8isa.records.record import Engine, Instruction
@@ -258,15 +258,15 @@ class Slow(dict):  # type: ignore[type-arg]
         return None
 
 
-def slowly(text: str) -> Assembler:
+def slowly(text: str) -> Assembly:
     assembler = Assembler("<text>")
     assembler.templates = Slow()
     from asm.assembler import read_source
     from asm.fixups import finish
 
     assembler.run(read_source(text, "<text>"))
-    finish(assembler)
-    return assembler
+    finish(assembler.assembly)
+    return assembler.assembly
 
 
 _MORE = ("li a0, 5", "li t3, -0x123456789", "bne a0, a1, l7", "j 1f", "mv a0, a1", "1: nop")

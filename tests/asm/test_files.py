@@ -18,8 +18,7 @@ import asm
 from asm.assembler import assemble_text
 from asm.diagnostics import AsmError, Diagnostic
 from asm.image import write_image
-from asm.listing import row_bytes
-from asm.output import image_of
+from asm.output import image_of, row_bytes
 from paths import TESTS
 
 FOLDER = TESTS / "asm" / "programs"

@@ -473,8 +473,8 @@ def test_files_that_are_no_images(data: bytes, message: str) -> None:
 
 
 def test_an_image_that_lost_its_note_is_no_plain_executable() -> None:
-    """tests/asm/test_image_plain.py has those that are: their physical addresses equal the virtual ones."""
-    text = image_elf.Section(".text", image_elf.PROGBITS, TEXT, flags=6, address=CORE, size=len(TEXT))
+    """tests/test_image_plain.py has those that are: their physical addresses equal the virtual ones."""
+    text = image_elf.ElfSection(".text", image_elf.PROGBITS, TEXT, flags=6, address=CORE, size=len(TEXT))
     load = image_elf.Loadable(image_elf.PT_LOAD, 5, 0, len(TEXT), 0)
     with pytest.raises(ImageError) as refused:
         read_image(b"".join(image_elf.build(CORE, [text], [load])), "a.out")

@@ -101,8 +101,8 @@ def test_no_flipped_byte_is_a_traceback() -> None:
 
 
 def test_overlapping_segments_are_refused() -> None:
-    code = image_elf.Section(".text", image_elf.PROGBITS, CODE, flags=6, address=BASE)
-    same = image_elf.Section(".more", image_elf.PROGBITS, CODE, flags=3, address=BASE + 8)
+    code = image_elf.ElfSection(".text", image_elf.PROGBITS, CODE, flags=6, address=BASE)
+    same = image_elf.ElfSection(".more", image_elf.PROGBITS, CODE, flags=3, address=BASE + 8)
     loadables = [image_elf.Loadable(1, 5, BASE, 16, 0), image_elf.Loadable(1, 6, BASE + 8, 16, 1)]
     with pytest.raises(ImageError, match=r"segments \.text and \.more overlap at DDR offset 0x8"):
         read_image(b"".join(image_elf.build(BASE, [code, same], loadables)), "a.elf")

@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 import asm.assembler
-import asm.directives.table
+import asm.directives.call
 import asm.instructions.pseudo
 from compiler.passes import PIPELINE
 from documents import (
@@ -276,7 +276,7 @@ def test_families_of_the_chip_page() -> None:
 
 def test_every_directive_and_pseudo_instruction_is_described() -> None:
     text = read("docs/assembly.md")
-    directives = {*asm.directives.table.HANDLERS, *asm.directives.table.BLOCKS}
+    directives = {*asm.directives.call.HANDLERS, *asm.directives.call.BLOCKS}
     assert directives - set(re.findall(r"\.[a-z0-9]+", text)) == set()
     paragraph = text.split("## Pseudo-instructions")[1].split("##")[0]
     assert set(asm.instructions.pseudo.NAMES) - set(re.findall(r"[a-z.]*[a-z]", paragraph)) == set()

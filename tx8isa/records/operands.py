@@ -145,3 +145,20 @@ def rule(*arguments: str | int) -> Callable[[Callable[..., bool]], Rule]:
 def linear(bits: int, n: int) -> int:
     """Bytes of n packed elements."""
     return (bits * n + 7) >> 3
+
+
+def results_apart(
+    bits: str | int, n: str | int, bits1: str | int, n1: str | int, bits2: str | int, n2: str | int
+) -> tuple[Rule, ...]:
+    """Rules of an instruction with the results ``dst``, ``dst1`` and ``dst2``: they must not overlap.
+
+    Each has its bits per element and its number of elements. Which of overlapping results stays is unknown,
+    so that such instructions are refused (proposed).
+    """
+    first, second, third = ("dst", bits, n), ("dst1", bits1, n1), ("dst2", bits2, n2)
+    return tuple(rule(*a, *b)(_apart) for a, b in ((first, second), (first, third), (second, third)))
+
+
+def _apart(at: int, bits: int, n: int, other: int, other_bits: int, other_n: int) -> bool:
+    """dst, dst1 and dst2 must not overlap"""
+    return at + linear(bits, n) <= other or other + linear(other_bits, other_n) <= at

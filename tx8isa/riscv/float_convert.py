@@ -1,4 +1,4 @@
-"""Conversions between the formats of F and D and to and from integers, as in ``rv_float``."""
+"""Conversions between the formats of F and D and to and from integers, as in ``float_arithmetic.py``."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ def executable(
     """An ELF file as a linker writes it: .text and, after a gap, .data with ``extra`` zero bytes more."""
     data = b"\1\2\3\4"
     sections = [
-        image_elf.Section(".text", image_elf.PROGBITS, code, flags=6, address=address),
-        image_elf.Section(".data", image_elf.PROGBITS, data, flags=3, address=address + 0x10000),
+        image_elf.ElfSection(".text", image_elf.PROGBITS, code, flags=6, address=address),
+        image_elf.ElfSection(".data", image_elf.PROGBITS, data, flags=3, address=address + 0x10000),
     ]
     loadables = [
         image_elf.Loadable(1, flags, address if physical is None else physical, len(code), 0),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from tx8isa.families.apart import results_apart
 from tx8isa.families.vector import packed_bits
 from tx8isa.numbers.formats import FLOATS
 from tx8isa.numbers.primitives import bits64, from_bits64
 from tx8isa.records.meaning import CountBits, CountNonZero, Extreme, Split
-from tx8isa.records.operands import count, format_suffix, linear, rule, spm
+from tx8isa.records.operands import count, format_suffix, linear, results_apart, rule, spm
 from tx8isa.records.record import Engine, Instruction, register
 
 _VECTOR = (

@@ -1,16 +1,31 @@
-"""CT random numbers: randgen (185) and elemmask (186) (docs/isa.md, Random numbers)."""
+"""CT random numbers: randgen (185) and elemmask (186) (docs/isa.md, Random numbers).
+
+The chip's generator is not published; that randgen uses xorshift128+ (S. Vigna, Further scramblings of
+Marsaglia's xorshift generators, 2017), which has two 64-bit words of state, is proposed.
+"""
 
 from __future__ import annotations
 
-from tx8isa.families.apart import results_apart
-from tx8isa.families.xorshift import draw, following
 from tx8isa.numbers.formats import FLOATS, Format
+from tx8isa.numbers.primitives import u64
 from tx8isa.records.meaning import Dropout, Uniform
-from tx8isa.records.operands import count, format_suffix, linear, rounding, scalar, spm
+from tx8isa.records.operands import count, format_suffix, linear, results_apart, rounding, scalar, spm
 from tx8isa.records.record import Engine, Instruction, Operand, register
 
 _FORMATS = (Format.INT16, Format.FP16, Format.BF16, Format.INT32, Format.FP32, Format.TF32)
 _SEED = (64, 16)  # 16 words of 64 bits
+
+
+def _draw(a: int, b: int) -> int:
+    """64 random bits of the generator in state (a, b): the sum of its words."""
+    return u64(u64(a) + u64(b))
+
+
+def _following(a: int, b: int) -> int:
+    """The second word of the next state; its first word is ``b``. The shifts 23, 18, 5 are the paper's."""
+    mixed = u64(u64(a) ^ u64(u64(a) << 23))
+    return u64(u64(mixed ^ u64(b)) ^ u64(u64(mixed >> 18) ^ u64(u64(b) >> 5)))
+
 
 register(
     Instruction(
@@ -27,7 +42,7 @@ register(
             count("n", "elem_count"),
         ),
         _FORMATS,
-        Uniform(draw, following),
+        Uniform(_draw, _following),
         "n random values to dst2. Word k of src0 and word k of src1 (64 bits each) are the state of "
         "generator k, an xorshift128+; value i is the next one of generator i mod 16. dst and dst1 get "
         "the states afterwards. Floats are multiples of 2**-p in [0, 1), p their bits of precision; integers "

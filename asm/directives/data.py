@@ -1,148 +1,20 @@
-"""Directives: a table of names, and those that make or place data."""
+"""Directives that make or place data."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+import struct
 
+from asm.assembly import DataFixup
 from asm.diagnostics import Fault
 from asm.instructions.operands import expression
 from asm.instructions.template import single_atom
-from asm.place import PAGE, Section, Spot
+from asm.place import PAGE
 from asm.syntax.expressions import Node, Unary, Unknown, Value, evaluate, fraction, number_of, unescape
-from asm.syntax.parse import Operands, String, parse_operands
-from asm.syntax.source import Source
-from tx8isa.tools.suggestions import did_you_mean
+from asm.syntax.parse import String
 
-if TYPE_CHECKING:
-    from asm.assembler import Assembler
+from .call import Call, Handler, handler, text_of
 
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A directive as it stands in the text; its arguments begin at ``start``."""
-
-    assembler: Assembler
-    source: Source
-    index: int
-    name: str
-    text: str
-    start: int
-
-    @property
-    def arguments(self) -> str:
-        return self.text[self.start :].strip()
-
-    def operands(self) -> Operands:
-        """The arguments as expressions and strings."""
-        operands = parse_operands(self.text, self.start)
-        local = tuple(self.assembler.local(atom) for atom in operands.atoms)
-        return Operands(operands.text, operands.start, operands.items, local)
-
-    def fields(self) -> list[str]:
-        """The arguments as texts between commas; commas in strings and brackets do not count."""
-        return split_arguments(self.arguments)
-
-    def included(self, name: str) -> tuple[Path, bytes]:
-        """Path and bytes of a file that is named; Fault when there is none."""
-        return self.assembler.included.find(name, Path(self.source.name).parent)
-
-    @property
-    def spot(self) -> Spot:
-        return Spot(self.assembler.program, self.assembler.section.here)
-
-    def numbers(self, least: int, most: int) -> list[int]:
-        """The arguments as numbers that are known here."""
-        operands = self.operands()
-        if not least <= len(operands.items) <= most:
-            wanted = f"{least}" if least == most else f"{least} to {most}"
-            raise Fault(f"{self.name} takes {wanted} arguments, found {len(operands.items)}")
-        spot = self.spot
-        nodes = [expression(item.term, self.name) for item in operands.items]
-        return [number_of(evaluate(node, operands.atoms, spot), node.at) for node in nodes]
-
-    def string(self) -> str:
-        """The one quoted argument."""
-        match = _STRING.fullmatch(self.text, self.start)
-        if match is None:
-            raise Fault(f'{self.name} takes one string, as {self.name} "text"')
-        return text_of(String(match[1], match.start(1) - 1))
-
-    def symbol_names(self) -> list[str]:
-        names = self.fields()
-        for name in names:
-            if not re.fullmatch(r"[A-Za-z_.$][\w.$]*", name):
-                raise Fault(f"{self.name}: {name!r} is not a name" if name else f"{self.name} takes names")
-        return names
-
-
-Handler = Callable[[Call], None]
-BlockHandler = Callable[[Call], int]
-HANDLERS: dict[str, Handler] = {}
-BLOCKS: dict[str, BlockHandler] = {}
-"""Directives that use several lines; they return the index of the last one."""
-
-_STRING = re.compile(r'\s*"((?:[^"\\]|\\.)*)"\s*')
-_ARGUMENT = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:\\.|[^\'\\])\'|[(\[]|[)\]]|,|[^"\'(\[)\],]+|.')
-
-
-def split_arguments(text: str) -> list[str]:
-    """``a, f(b, c), "d,e"`` -> its three arguments; none for a blank text."""
-    if not text.strip():
-        return []
-    parts, depth = [""], 0
-    for token in _ARGUMENT.findall(text):
-        depth += (token in "([") - (token in ")]")
-        if token == "," and depth <= 0:
-            parts.append("")
-        else:
-            parts[-1] += token
-    return [part.strip() for part in parts]
-
-
-def text_of(string: String) -> str:
-    """A string's characters."""
-    return unescape(string.body, string.at + 1).decode("utf-8", "surrogateescape")
-
-
-def handler(*names: str) -> Callable[[Handler], Handler]:
-    """Decorator: what a directive does."""
-
-    def register(function: Handler) -> Handler:
-        HANDLERS.update(dict.fromkeys(names, function))
-        return function
-
-    return register
-
-
-def block(*names: str) -> Callable[[BlockHandler], BlockHandler]:
-    """Decorator: what a directive of several lines does."""
-
-    def register(function: BlockHandler) -> BlockHandler:
-        BLOCKS.update(dict.fromkeys(names, function))
-        return function
-
-    return register
-
-
-def directive(
-    assembler: Assembler, source: Source, index: int, name: str, text: str, start: int, at: int
-) -> int:
-    """Carry out a directive; the index of the last line it used."""
-    call = Call(assembler, source, index, name, text, start)
-    try:
-        if name in BLOCKS:
-            return BLOCKS[name](call)
-        if name not in HANDLERS:
-            raise Fault(f"unknown directive {name}", at, did_you_mean(name, [*HANDLERS, *BLOCKS]))
-        HANDLERS[name](call)
-    except Fault as fault:
-        fault.at = at if fault.at is None else fault.at
-        raise
-    return index
+_NOP = (0x13).to_bytes(4, "little")
 
 
 def integer_bytes(value: int, size: int, at: int | None) -> bytes:
@@ -159,7 +31,7 @@ def integer_bytes(value: int, size: int, at: int | None) -> bytes:
 
 def _integers(size: int) -> Handler:
     def place(call: Call) -> None:
-        operands, spot, assembler = call.operands(), call.spot, call.assembler
+        operands, spot, assembly = call.operands(), call.spot, call.assembly
         code, waiting = bytearray(), list[tuple[int, Node]]()
         for item in operands.items:
             node = expression(item.term, call.name)
@@ -170,8 +42,11 @@ def _integers(size: int) -> Handler:
                 waiting.append((len(code), node))
                 code += bytes(size)
         emit(call, bytes(code))
+        section, at = assembly.section, spot.at
         for offset, node in waiting:
-            assembler.wait_for(call, spot.at, offset, size, node, operands.atoms)
+            where, atoms = at.offset + offset, operands.atoms
+            datum = DataFixup(call.source, call.index, section, where, size, node, atoms, at)
+            assembly.data_fixups.append(datum)
 
     return place
 
@@ -187,21 +62,21 @@ for _names, _size in (
 
 def emit(call: Call, data: bytes | memoryview) -> None:
     """Append data that a directive made."""
-    section = call.assembler.section
+    section = call.assembly.section
     start = section.size
     section.append(data)
-    call.assembler.list_data(call, section, start)
+    call.assembly.list_data(call.source, call.index, section, start)
 
 
 def reserve(call: Call, size: int) -> None:
     """Append zero bytes."""
-    section = call.assembler.section
+    section = call.assembly.section
     start = section.size
-    limit = call.assembler.machine.ddr.bytes
+    limit = call.assembly.machine.ddr.bytes
     if not 0 <= size <= limit:
         raise Fault(f"{call.name}: size {size} is outside 0..{limit}")
     section.reserve(size)
-    call.assembler.list_data(call, section, start)
+    call.assembly.list_data(call.source, call.index, section, start)
 
 
 @handler(".float", ".single")
@@ -215,8 +90,6 @@ def _double(call: Call) -> None:
 
 
 def _fractions(call: Call, code: str) -> None:
-    import struct
-
     operands, data = call.operands(), b""
     for item in operands.items:
         node = expression(item.term, call.name)
@@ -296,7 +169,7 @@ def _balign(call: Call) -> None:
 
 
 def _pad(call: Call, alignment: int, rest: list[int]) -> None:
-    section = call.assembler.section
+    section = call.assembly.section
     size = -section.size % alignment
     if len(rest) == 2 and size > rest[1]:
         return
@@ -305,9 +178,17 @@ def _pad(call: Call, alignment: int, rest: list[int]) -> None:
     elif section.flags == "rx" and size:
         section.flatten()
         emit(call, bytes(size % 4))
-        call.assembler.append_nops(call, size // 4)
+        _append_nops(call, size // 4)
     else:
         reserve(call, size)
+
+
+def _append_nops(call: Call, count: int) -> None:
+    """Append instructions that do nothing; they belong to no line of the text."""
+    section = call.assembly.section
+    start = section.size
+    section.data += _NOP * count
+    call.assembly.list_data(call.source, call.index, section, start)
 
 
 @handler(".org")
@@ -315,7 +196,7 @@ def _org(call: Call) -> None:
     operands = call.operands()
     if not 1 <= len(operands.items) <= 2:
         raise Fault(f".org takes an offset and perhaps a fill byte, found {len(operands.items)} arguments")
-    section = call.assembler.section
+    section = call.assembly.section
     values = [evaluate(expression(i.term, ".org"), operands.atoms, call.spot) for i in operands.items]
     target = values[0] if isinstance(values[0], int) else values[0].offset
     if not isinstance(values[0], int) and values[0].section != section.name:
@@ -344,23 +225,3 @@ def _incbin(call: Call) -> None:
     if skip < 0 or count < 0 or skip + count > len(data):
         raise Fault(f".incbin: bytes {skip}..{skip + count} are not in {path}, which has {len(data)}")
     emit(call, memoryview(data)[skip : skip + count])
-
-
-def section_of(call: Call, name: str, flags: str, nobits: bool) -> Section:
-    """Make a section the current one."""
-    sections = call.assembler.program.sections
-    if name not in sections:
-        sections[name] = Section(name, flags, nobits)
-    section = sections[name]
-    call.assembler.enter(section)
-    return section
-
-
-def finish_source(assembler: Assembler, source: Source) -> None:
-    """What must be closed at the end of a file."""
-    for index, _ in source.conditions:
-        assembler.report(
-            source,
-            index,
-            Fault(".if without .endif", len(source.lines[index]) - len(source.lines[index].lstrip())),
-        )

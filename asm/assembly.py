@@ -1,0 +1,233 @@
+"""The program while it is assembled: sections, symbols, and what waits for their final addresses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from asm.image.types import Buffer
+from asm.instructions.operands import expression
+from asm.instructions.template import Template
+from asm.syntax.expressions import Address, Node, Unknown, evaluate
+from asm.syntax.parse import Operands, parse_operands
+from asm.syntax.source import NAME, Included, Source
+from tx8isa.machine.description import Machine, load_machine
+from tx8isa.riscv.registers import REGISTERS
+
+from .diagnostics import Diagnostic, Fault
+from .place import LOCAL, Program, Section, Spot, SymbolEntry
+
+_LOCAL = re.compile(r"\d+[fb]")
+_ALIGNMENT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Fixup:
+    """A statement whose bytes wait for the final addresses."""
+
+    source: Source
+    index: int
+    start: int
+    operand_start: int
+    section: Section
+    offset: int
+    template: Template
+    operands: Operands
+    atoms: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class DataFixup:
+    """A datum that waits for the final addresses: one operand of a data directive, which is at ``at``."""
+
+    source: Source
+    index: int
+    section: Section
+    offset: int
+    size: int
+    node: Node
+    atoms: Sequence[str]
+    at: Address
+
+
+@dataclass(frozen=True, slots=True)
+class ListingRow:
+    """What one line of the text became."""
+
+    source: Source
+    index: int
+    section: Section
+    offset: int
+    size: int
+
+
+Macro = Callable[[Source, int, str, int], None]
+"""Assembles the expansion of a macro: (source, index of the line that calls it, text of the line, where its
+arguments begin in the text)."""
+
+
+class Assembly:
+    """A program while its text is read; ``name`` stands for the text in messages.
+
+    Mistakes are collected by ``report``, so that all of them are found. ``run`` assembles the lines of a
+    source: directives call it for the lines that macros, repetitions and included files bring in.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        run: Callable[[Source], None],
+        included: Included | None = None,
+        machine: Machine | None = None,
+    ) -> None:
+        self.name = name
+        self.run = run
+        self.machine = machine if machine is not None else load_machine(None)
+        self.program = Program(self.machine)
+        self.section = self.program.sections[".text"]
+        self.included = included if included is not None else Included()
+        self.fixups: list[Fixup] = []
+        self.data_fixups: list[DataFixup] = []
+        self.errors: dict[tuple[str, int, int, str], Diagnostic] = {}
+        self.buffers: list[tuple[Buffer, Address | None]] = []
+        self.tile_entries: dict[int, Address] = {}
+        self.entry: Address | None = None
+        self.node = ""
+        self.listing: list[ListingRow] | None = None
+        self.macros: dict[str, Macro] = {}
+        self.expansions = 0
+        self.ended = False
+
+    def report(self, source: Source, index: int, fault: Fault, start: int = 0) -> None:
+        """Record a mistake in a line of a source; ``start`` is its column when the fault names none."""
+        diagnostic = source.diagnostic(index, fault, start)
+        key = (diagnostic.file, diagnostic.line, diagnostic.column, diagnostic.message)
+        self.errors.setdefault(key, diagnostic)
+
+    # --- sections -------------------------------------------------------------------------
+
+    def open_section(self, name: str, flags: str, nobits: bool) -> Section:
+        """Make a section the current one; it is created when it does not exist."""
+        sections = self.program.sections
+        if name not in sections:
+            sections[name] = Section(name, flags, nobits)
+        self.enter(sections[name])
+        return self.section
+
+    def enter(self, section: Section) -> None:
+        """Make an existing section the current one."""
+        self.section = section
+        self.set_node(self.node)
+
+    def set_node(self, name: str) -> None:
+        """Give the following instructions of the current section to a graph node."""
+        self.node = name
+        nodes = self.section.row_nodes
+        if name != (nodes[-1][1] if nodes else ""):
+            nodes.append((len(self.section.rows), name))
+
+    def check_place(self) -> None:
+        """Fault when no instruction may begin at the end of the current section."""
+        section = self.section
+        if section.flags != "rx":
+            raise Fault(f"an instruction in section {section.name}", None, "instructions belong to .text")
+        section.flatten()
+        if len(section.data) % _ALIGNMENT:
+            raise Fault(
+                "an instruction must stand on a multiple of 4 bytes", None, "write .align 2 before it"
+            )
+
+    def append(self, source: Source, index: int, code: bytes, template: Template) -> None:
+        """Append the bytes of an instruction to the current section."""
+        section = self.section
+        data = section.data
+        here = len(data)
+        if section.flags != "rx" or section.tail or here % _ALIGNMENT:
+            self.check_place()
+            here = len(data)
+        if section.file is not source.file:
+            section.file = source.file
+            section.row_files.append((len(section.rows), source.file))
+        line = source.line if source.line >= 0 else source.first + index
+        if template.wide:
+            marks = section.marks
+            if marks[-1] == here:
+                marks[-1] = here + len(code)
+            else:
+                marks += (here, here + len(code))
+        if template.wide or len(code) == _ALIGNMENT:
+            section.rows.append(here)
+            section.row_lines.append(line)
+        else:
+            for step in range(here, here + len(code), 4):
+                section.rows.append(step)
+                section.row_lines.append(line)
+        data += code
+        if self.listing is not None:
+            self.listing.append(ListingRow(source, index, section, here, len(code)))
+
+    def list_data(self, source: Source, index: int, section: Section, start: int) -> None:
+        """Record for the listing what a directive appended to a section from ``start`` on."""
+        if self.listing is not None and section.size > start:
+            self.listing.append(ListingRow(source, index, section, start, section.size - start))
+
+    def add_buffer(self, buffer: Buffer, at: Address | None) -> None:
+        """Record a buffer that is placed at ``at``; None when its address is final."""
+        if any((other.kind, other.name) == (buffer.kind, buffer.name) for other, _ in self.buffers):
+            raise Fault(f"{buffer.kind} buffer {buffer.name} is declared twice")
+        self.buffers.append((buffer, at))
+
+    # --- symbols --------------------------------------------------------------------------
+
+    def local(self, atom: str) -> str:
+        """The unique name that ``1f`` or ``1b`` stands for; any other atom as it is."""
+        return self.program.local_name(atom) if _LOCAL.fullmatch(atom) else atom
+
+    def define_label(self, name: str, where: str, at: int) -> None:
+        """Define a label at the end of the current section."""
+        if name.isdigit():
+            count = self.program.counts[name] = self.program.counts.get(name, 0) + 1
+            entry = SymbolEntry(self.section.here, where=where)
+            self.program.symbols[f"{LOCAL}{name}{LOCAL}{count}"] = entry
+            return
+        self._define(name, where, at).value = self.section.here
+
+    def _define(self, name: str, where: str, at: int) -> SymbolEntry:
+        """The entry of a symbol that is defined now; Fault when it may not be."""
+        if name in REGISTERS:
+            raise Fault(f"{name} is a register and cannot be defined", at)
+        if name == ".":
+            raise Fault("'.' is the current place", at, "move it with .org or .space")
+        symbol = self.program.symbols.setdefault(name, SymbolEntry())
+        if symbol.defined:
+            raise Fault(f"symbol {name} is defined twice", at, f"the first time at {symbol.where}")
+        symbol.where = where
+        return symbol
+
+    def assign(
+        self, source: Source, index: int, name: str, text: str, start: int, *, variable: bool, at: int
+    ) -> None:
+        """``name = expression``; ``variable``: may be given another value later."""
+        operands = parse_operands(text, start)
+        if len(operands.items) != 1:
+            raise Fault(f"one expression is expected, found {len(operands.items)}", start)
+        node = expression(operands.items[0].term, name)
+        symbol = self.program.symbols.get(name)
+        if symbol is None or not (variable and symbol.variable):
+            symbol = self._define(name, source.where(index), at)
+        atoms = [self.local(atom) for atom in operands.atoms]
+        spot = Spot(self.program, self.section.here)
+        symbol.variable, symbol.source, symbol.index = variable, source, index
+        try:
+            symbol.value = evaluate(node, atoms, spot)
+        except Unknown:
+            symbol.value, symbol.node, symbol.atoms, symbol.place = None, node, atoms, spot
+
+    def define(self, name: str, value: int | str) -> None:
+        """Define a symbol from outside (``-D``); Fault for a bad name or expression."""
+        if not NAME.fullmatch(name):
+            raise Fault(f"-D {name}: not a name")
+        text = f"{name} = {value}"
+        source = Source("<command line>", [text])
+        self.assign(source, 0, name, text, text.index("=") + 1, variable=False, at=0)

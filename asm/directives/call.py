@@ -1,0 +1,141 @@
+"""A directive as it is called, and the tables of what directives do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from asm.assembly import Assembly
+from asm.diagnostics import Fault
+from asm.instructions.operands import expression
+from asm.place import Spot
+from asm.syntax.expressions import evaluate, number_of, unescape
+from asm.syntax.parse import Operands, String, parse_operands
+from asm.syntax.source import NAME, Source
+from tx8isa.tools.suggestions import did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A directive as it stands in the text; its arguments begin at ``start``."""
+
+    assembly: Assembly
+    source: Source
+    index: int
+    name: str
+    text: str
+    start: int
+
+    @property
+    def arguments(self) -> str:
+        return self.text[self.start :].strip()
+
+    def operands(self) -> Operands:
+        """The arguments as expressions and strings."""
+        operands = parse_operands(self.text, self.start)
+        local = tuple(self.assembly.local(atom) for atom in operands.atoms)
+        return Operands(operands.text, operands.start, operands.items, local)
+
+    def fields(self) -> list[str]:
+        """The arguments as texts between commas; commas in strings and brackets do not count."""
+        return split_arguments(self.arguments)
+
+    def included(self, name: str) -> tuple[Path, bytes]:
+        """Path and bytes of a file that is named; Fault when there is none."""
+        return self.assembly.included.find(name, Path(self.source.name).parent)
+
+    @property
+    def spot(self) -> Spot:
+        return Spot(self.assembly.program, self.assembly.section.here)
+
+    def numbers(self, least: int, most: int) -> list[int]:
+        """The arguments as numbers that are known here."""
+        operands = self.operands()
+        if not least <= len(operands.items) <= most:
+            wanted = f"{least}" if least == most else f"{least} to {most}"
+            raise Fault(f"{self.name} takes {wanted} arguments, found {len(operands.items)}")
+        spot = self.spot
+        nodes = [expression(item.term, self.name) for item in operands.items]
+        return [number_of(evaluate(node, operands.atoms, spot), node.at) for node in nodes]
+
+    def string(self) -> str:
+        """The one quoted argument."""
+        match = _STRING.fullmatch(self.text, self.start)
+        if match is None:
+            raise Fault(f'{self.name} takes one string, as {self.name} "text"')
+        return text_of(String(match[1], match.start(1) - 1))
+
+    def symbol_names(self) -> list[str]:
+        names = self.fields()
+        for name in names:
+            if not NAME.fullmatch(name):
+                raise Fault(f"{self.name}: {name!r} is not a name" if name else f"{self.name} takes names")
+        return names
+
+
+Handler = Callable[[Call], None]
+BlockHandler = Callable[[Call], int]
+HANDLERS: dict[str, Handler] = {}
+BLOCKS: dict[str, BlockHandler] = {}
+"""Directives that use several lines; they return the index of the last one."""
+
+_STRING = re.compile(r'\s*"((?:[^"\\]|\\.)*)"\s*')
+_ARGUMENT = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:\\.|[^\'\\])\'|[(\[]|[)\]]|,|[^"\'(\[)\],]+|.')
+
+
+def split_arguments(text: str) -> list[str]:
+    """``a, f(b, c), "d,e"`` -> its three arguments; none for a blank text."""
+    if not text.strip():
+        return []
+    parts, depth = [""], 0
+    for token in _ARGUMENT.findall(text):
+        depth += (token in "([") - (token in ")]")
+        if token == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += token
+    return [part.strip() for part in parts]
+
+
+def text_of(string: String) -> str:
+    """A string's characters."""
+    return unescape(string.body, string.at + 1).decode("utf-8", "surrogateescape")
+
+
+def handler(*names: str) -> Callable[[Handler], Handler]:
+    """Decorator: what a directive does."""
+
+    def register(function: Handler) -> Handler:
+        HANDLERS.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+def block(*names: str) -> Callable[[BlockHandler], BlockHandler]:
+    """Decorator: what a directive of several lines does."""
+
+    def register(function: BlockHandler) -> BlockHandler:
+        BLOCKS.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+def directive(
+    assembly: Assembly, source: Source, index: int, name: str, text: str, start: int, at: int
+) -> int:
+    """Carry out a directive; the index of the last line it used."""
+    call = Call(assembly, source, index, name, text, start)
+    try:
+        if name in BLOCKS:
+            return BLOCKS[name](call)
+        if name not in HANDLERS:
+            raise Fault(f"unknown directive {name}", at, did_you_mean(name, [*HANDLERS, *BLOCKS]))
+        HANDLERS[name](call)
+    except Fault as fault:
+        fault.at = at if fault.at is None else fault.at
+        raise
+    return index
