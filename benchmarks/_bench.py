@@ -13,7 +13,7 @@ from emulator import native
 from emulator.engines import tables
 from emulator.engines.slots import Slots
 from emulator.memory import state
-from emulator.memory.areas import SCRATCH_BYTES, anonymous, make_scratchpad
+from emulator.memory.areas import SCRATCH_BYTES, anonymous, make_scratchpads
 from emulator.native.primitives.memory import call_kernel, copy_bytes, view_i64
 from tx8isa.machine.description import load_machine
 from tx8isa.numbers.formats import Format
@@ -89,7 +89,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.rng = np.random.default_rng(0)
-        self.spm = make_scratchpad(load_machine(None)).data
+        self.spm = make_scratchpads(load_machine(None))[0].data
         self.ddr, self.other, self.scratch = (area(size) for size in (DDR_BYTES, DDR_BYTES, SCRATCH_BYTES))
         self.state = np.zeros(state.SIZE, np.int64)
         self.write_back = np.zeros(2, np.int64)

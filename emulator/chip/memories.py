@@ -22,7 +22,7 @@ from emulator.memory.areas import (
     Bytes,
     HostMemoryError,
     anonymous,
-    make_scratchpad,
+    make_scratchpads,
     map_ddr,
     scratch_memory,
 )
@@ -46,7 +46,7 @@ class Memories:
         ends = [self.offset(segment.address) + segment.size for segment in image.segments]
         self.ddr = map_ddr(machine, max(ends, default=0))
         self.ddr_area = Area(self.ddr, _marks(self.ddr.size), GRANULE_SHIFT, 0)
-        self.spm = [make_scratchpad(machine) for _ in range(machine.tiles)]
+        self.spm = make_scratchpads(machine)
         self._load(0, self.ddr.size)
         self.arrays = [
             TileArrays(number, machine, spm, self.ddr, self.ddr_area.marks)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import mmap
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,11 +36,12 @@ class HostMemoryError(Tx8Error):
     """The host cannot give the memory that the machine description asks for."""
 
 
-def anonymous(size: int) -> Bytes | None:
+def anonymous(size: int, large_pages: bool = False) -> Bytes | None:
     """``size`` zero bytes that are backed by memory as they are touched; None when the host refuses.
 
     A refusal is tried once more after a garbage collection: machines that are no longer in use may still
-    hold the address space.
+    hold the address space. ``large_pages`` is for memory that is written as a whole: the host then has
+    hundreds of times fewer pages to supply.
     """
     for last in (False, True):
         try:
@@ -48,8 +50,18 @@ def anonymous(size: int) -> Bytes | None:
             if not last:
                 gc.collect()
             continue
+        if large_pages:
+            with suppress(OSError):  # a host without them
+                area.madvise(mmap.MADV_HUGEPAGE)
         return np.frombuffer(area, dtype=np.uint8)
     return None
+
+
+def adjacent(count: int, size: int) -> list[Bytes] | None:
+    """``count`` areas of ``size`` zero bytes, each at the beginning of a page; None when the host refuses."""
+    stride = size + -size % mmap.PAGESIZE
+    area = anonymous(count * stride, large_pages=True)
+    return None if area is None else [area[i * stride : i * stride + size] for i in range(count)]
 
 
 def map_ddr(machine: Machine, needed: int) -> Bytes:
@@ -101,17 +113,20 @@ class Scratchpad:
         return [(int(a) * LINE_BYTES, int(b) * LINE_BYTES) for a, b in zip(starts, ends, strict=True)]
 
 
-def make_scratchpad(machine: Machine) -> Scratchpad:
-    """An SPM in its reset state: every byte holds the machine's reset byte."""
+def make_scratchpads(machine: Machine) -> list[Scratchpad]:
+    """The SPMs of all tiles in their reset state: every byte holds the machine's reset byte."""
     size = machine.spm.bytes
     if size > LARGEST_SPM:
         raise Tx8Error(
             f"machine {machine.name} has {size} bytes of SPM, the emulator's working memory is made for "
             f"at most {LARGEST_SPM}"
         )
-    data = anonymous(size)
-    if data is None:
-        raise HostMemoryError(f"the host refuses {size} bytes for a scratchpad; raise the memory limit")
-    data[:] = machine.spm.reset_byte
+    pads = adjacent(machine.tiles, size)
+    if pads is None:
+        raise HostMemoryError(
+            f"the host refuses {size} bytes for each of {machine.tiles} scratchpads; raise the memory limit"
+        )
+    for data in pads:
+        data[:] = machine.spm.reset_byte
     lines = -(-size // LINE_BYTES)
-    return Scratchpad(data, np.zeros(lines + 7 & -8, dtype=np.uint8)[:lines])
+    return [Scratchpad(data, np.zeros(lines + 7 & -8, dtype=np.uint8)[:lines]) for data in pads]

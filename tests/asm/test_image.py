@@ -304,7 +304,7 @@ def images(draw: st.DrawFn) -> Image:
     )
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(images())
 def test_round_trip(image: Image) -> None:
     data = write_image(image)
@@ -558,7 +558,7 @@ def damaged(flips: list[tuple[int, int]]) -> bytes:
     return bytes(data)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(damage)
 def test_any_changed_byte_is_noticed(flips: list[tuple[int, int]]) -> None:
     data = damaged(flips)
@@ -572,7 +572,7 @@ def test_any_changed_byte_is_noticed(flips: list[tuple[int, int]]) -> None:
 meaningful = st.one_of(st.integers(0, 400), st.integers(0x3000, len(FILE) - 1))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.tuples(meaningful, st.integers(1, 255)), min_size=1, max_size=4))
 def test_nonsense_with_a_fitting_checksum_is_no_traceback(flips: list[tuple[int, int]]) -> None:
     try:

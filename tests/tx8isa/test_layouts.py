@@ -154,7 +154,7 @@ def blocked_tensors(draw: st.DrawFn) -> tuple[str, Index, Layout]:
 
 
 @given(blocked_tensors())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_blocked_map_equals_loops(tensor: tuple[str, Index, Layout]) -> None:
     token, shape, layout = tensor
     p = place(Format.parse(token), shape, layout)
@@ -179,7 +179,7 @@ def test_blocked_map_equals_loops(tensor: tuple[str, Index, Layout]) -> None:
     st.lists(st.integers(1, 6), min_size=1, max_size=6),
     st.sampled_from([Layout.TENSOR, Layout.NTENSOR]),
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_compact_map_is_row_major(fmt: Format, shape: list[int], layout: Layout) -> None:
     p = place(fmt, shape, layout)
     bits = {"bool": 1, "int64": 64, "uint64": 64}.get(fmt.token) or ELEMENT_BYTES[fmt.token] * 8
@@ -249,7 +249,7 @@ def test_pack_any_rank(rank: int, channels: int) -> None:
 
 
 @given(blocked_tensors())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_pack_blocked_equals_loops(tensor: tuple[str, Index, Layout]) -> None:
     check_pack(*tensor)
 

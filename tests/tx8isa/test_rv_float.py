@@ -10,7 +10,7 @@ from itertools import product
 from math import isqrt
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from float_cases import DZ, FORMS, NV, NX, UF, Form, invalid, multiply, operands, register
@@ -229,7 +229,6 @@ words = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(words, st.sampled_from(sorted(INTEGERS)), st.sampled_from(sorted(FORMS)))
 def test_from_integer(word: int, kind: str, letter: str) -> None:
     form, (bits, is_signed) = FORMS[letter], INTEGERS[kind]

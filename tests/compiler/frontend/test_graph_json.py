@@ -390,7 +390,7 @@ def containers(value: Any) -> list[Any]:
     return found
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(changed_documents())
 def test_schema_and_parser_agree(document: Json) -> None:
     accepted = VALIDATOR.is_valid(document)

@@ -205,7 +205,7 @@ def random_case(rnd: random.Random) -> Case:
     return Case(record.name, operands, attrs, rnd.choice([17, 18, 19, 20, 22, NEWEST_OPSET]), names)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @given(st.randoms(use_true_random=False))
 def test_any_call_is_refused_in_one_line_or_computed_as_inferred(rnd: random.Random) -> None:
     case = random_case(rnd)

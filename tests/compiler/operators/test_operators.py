@@ -75,7 +75,7 @@ def graph_or_reject(case: Case) -> None:
         raise
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_conv(data: st.DataObject) -> None:
     image, kernel, attrs = data.draw(windows(pooling=False))
@@ -91,7 +91,7 @@ def test_conv(data: st.DataObject) -> None:
     check(case)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(["MaxPool", "AveragePool"]), st.data())
 def test_pool(op: str, data: st.DataObject) -> None:
     image, kernel, attrs = data.draw(windows(pooling=True))
@@ -109,7 +109,7 @@ def test_pool(op: str, data: st.DataObject) -> None:
     check(case, evaluator=False, inferred=not attrs.get("ceil_mode"))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 def test_gemm(data: st.DataObject) -> None:
     m, k, n = data.draw(sizes(3, 1, 6))
@@ -125,7 +125,7 @@ def test_gemm(data: st.DataObject) -> None:
     check(Case("Gemm", operands, attrs))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_matmul(data: st.DataObject) -> None:
     m, k, n = data.draw(sizes(3, 1, 4))
@@ -137,7 +137,7 @@ def test_matmul(data: st.DataObject) -> None:
     check(Case("MatMul", {"a": normal(data.draw, a), "b": normal(data.draw, b)}))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(["Add", "Sub", "Mul", "Div", "Max", "Min"]), st.data())
 def test_broadcasting_arithmetic(op: str, data: st.DataObject) -> None:
     full = data.draw(sizes(data.draw(st.integers(0, 4)), 1, 4))
@@ -175,7 +175,7 @@ def exact_integer(op: str, x: int, y: int) -> int:
     return {"Add": x + y, "Sub": x - y, "Mul": x * y, "Max": max(x, y), "Min": min(x, y)}[op]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(["ReduceSum", "ReduceMean", "ReduceMax"]), st.sampled_from([17, 18, 20]), st.data())
 def test_reductions(op: str, opset: int, data: st.DataObject) -> None:
     rank = data.draw(st.integers(0, 4))
@@ -192,7 +192,7 @@ def test_reductions(op: str, opset: int, data: st.DataObject) -> None:
     check(Case(op, operands, attrs, opset=opset))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 def test_slice(data: st.DataObject) -> None:
     shape = data.draw(sizes(data.draw(st.integers(1, 3)), 1, 5))
@@ -208,7 +208,7 @@ def test_slice(data: st.DataObject) -> None:
     check(Case("Slice", {"x": normal(data.draw, shape), **operands}), evaluator=False)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 def test_pad(data: st.DataObject) -> None:
     shape = data.draw(sizes(data.draw(st.integers(1, 3)), 3, 5))
@@ -219,7 +219,7 @@ def test_pad(data: st.DataObject) -> None:
     check(Case("Pad", operands), evaluator=min(pads) >= 0)  # numpy.pad behind it refuses negative ones
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.sampled_from(["Softmax", "LayerNormalization", "Flatten", "Transpose", "Concat"]), st.data())
 def test_axis_operators(op: str, data: st.DataObject) -> None:
     rank = data.draw(st.integers(1, 4))
@@ -238,7 +238,7 @@ def test_axis_operators(op: str, data: st.DataObject) -> None:
     check(Case(op, operands, attrs), tolerance=1e-3 if op == "LayerNormalization" else 1e-5)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.sampled_from(["Relu", "LeakyRelu", "Sigmoid", "Tanh", "Exp", "Erf", "Gelu", "Identity"]), st.data())
 def test_activations(op: str, data: st.DataObject) -> None:
     x = normal(data.draw, data.draw(sizes(data.draw(st.integers(0, 3)), 1, 4)))
@@ -249,7 +249,7 @@ def test_activations(op: str, data: st.DataObject) -> None:
     check(Case(op, {"x": np.asarray(x * 3, np.float32)}, attrs.get(op, {})), tolerance=1e-4)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.data())
 def test_batch_normalization(data: st.DataObject) -> None:
     shape = data.draw(sizes(data.draw(st.integers(2, 4)), 1, 4))

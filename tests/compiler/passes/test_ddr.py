@@ -38,7 +38,7 @@ LIVE_RANGES = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(LIVE_RANGES)
 def test_lives_never_overlap_in_space_and_time(lives: list[LiveRange]) -> None:
     addresses = best_fit(lives, BANK)

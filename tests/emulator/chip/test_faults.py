@@ -141,7 +141,7 @@ HUGE = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from([r for r in RECORDS if r.engine is not Engine.DTE]), st.data())
 def test_random_operands_are_judged_as_exact_arithmetic_does(
     record: Instruction, data: st.DataObject

@@ -85,7 +85,7 @@ def schedule(groups: list[int], tiles: int) -> str:
     return "\n".join(lines)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(st.integers(1, 15), min_size=1, max_size=12), st.integers(1, 4))
 def test_any_sets_of_tiles_as_with_an_observer(groups: list[int], threads: int) -> None:
     text = schedule(groups, 4)

@@ -60,7 +60,7 @@ def schedule(rng: random.Random, room: int) -> str:
     return text + EXIT
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 1 << 30), st.sampled_from([0x40, 0x1000, 0x1E00]), st.integers(1, 4))
 def test_any_sends_as_with_an_observer(seed: int, room: int, threads: int) -> None:
     rng = random.Random(seed)

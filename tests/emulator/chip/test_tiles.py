@@ -272,7 +272,7 @@ def test_an_entry_for_one_tile() -> None:
     assert [t.register(9) for t in system.tiles] == [1, 1, 2, 1]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(
         st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 15), st.integers(0, 15)), max_size=12

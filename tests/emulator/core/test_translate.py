@@ -148,7 +148,7 @@ def same(image: Image, start: dict[int, int], limit: int = 100_000, **options: A
 # -- random programs -------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(block(), min_size=1, max_size=4), registers())
 def test_random_programs_against_the_reference(blocks: list[list[int]], start: dict[int, int]) -> None:
     words = [*(w for b in blocks for w in b), EBREAK]
@@ -165,7 +165,7 @@ def test_random_programs_against_the_reference(blocks: list[list[int]], start: d
     assert set(np.flatnonzero(tile.spm.lines).tolist()) == written
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(block(), min_size=1, max_size=3), registers(), st.data())
 def test_a_limit_stops_at_the_same_instruction(
     blocks: list[list[int]], start: dict[int, int], data: st.DataObject
@@ -652,7 +652,7 @@ def test_nothing_is_translated_where_python_executes() -> None:
     assert region_at(layout, 1, -1) == {} and list(region_at(layout, 3, -1)) == [3]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.lists(st.integers(0, (1 << 32) - 1), min_size=1, max_size=30), st.integers(0, 29), st.integers(-9, 99)
 )

@@ -243,7 +243,7 @@ def test_cut_in_the_middle_of_rounds(program: str, quantum: int, monkeypatch: py
         assert cut(program, place) == expected, place
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(sorted(PROGRAMS)), st.sets(st.integers(1, 60), min_size=1, max_size=4), st.booleans())
 def test_cut_several_times(name: str, places: set[int], serial: bool) -> None:
     expected = whole(name, serial=serial)

@@ -25,7 +25,7 @@ def run(text: str, **options: bool) -> System:
     return system
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(STEPS, min_size=2, max_size=40), st.booleans())
 def test_any_order_gives_the_result_of_program_order(steps: list[Step], loop: bool) -> None:
     """Overlapping ranges in SPM and DDR, both modes, against the reference; twice over when looped."""

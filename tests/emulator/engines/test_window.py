@@ -293,7 +293,7 @@ CONTENTS = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 def test_no_register_contents_do_harm(data: st.DataObject) -> None:
     """Any operands and opcodes: executed by kernels that do nothing, or dropped with one bit; never more."""

@@ -98,7 +98,7 @@ def test_the_status_counts_one_worker() -> None:
     assert saved(run(priority(2, 9) + text), 3) == [0x100, 2, 0x100]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(STEPS, st.integers(0, 2)), min_size=2, max_size=30))
 def test_a_program_that_waits_between_workers_has_the_result_of_program_order(
     steps: list[tuple[Step, int]],

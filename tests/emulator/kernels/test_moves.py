@@ -191,7 +191,7 @@ def test_img2col_spans_as_measured_on_the_board() -> None:
 
 @pytest.mark.parametrize("mnemonic", [f"td.{name}" for name in COMPACT])
 @given(shape=st.tuples(*[st.integers(1, 4)] * 4))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_compact_moves_are_affine_permutations(mnemonic: str, shape: Shape) -> None:
     """What the kernels rely on (meaning.Move)."""
     name = mnemonic.removeprefix("td.")

@@ -16,7 +16,7 @@ from types import ModuleType
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import tx8isa.numbers.primitives as isa
@@ -224,7 +224,6 @@ signed = st.integers(-(1 << 63), (1 << 63) - 1) | st.sampled_from(
 
 
 @needs_jit
-@settings(deadline=None)
 @given(signed, signed, st.integers(0, 63))
 def test_words_agree(a, b, shift):
     machine, plain = np.zeros(12, np.int64), np.zeros(12, np.int64)
@@ -279,7 +278,6 @@ def convert_fp16(bits, mode, random):
 
 
 @needs_jit
-@settings(deadline=None)
 @given(st.integers(0, 65535), st.sampled_from(list(Rounding)), st.integers(0, (1 << 52) - 1))
 def test_the_definitions_of_the_formats_compile_unchanged(bits, mode, random):
     address = native.compile_kernel(convert_fp16, "convert", 3)

@@ -40,6 +40,11 @@ def zeros(shape: Any, dtype: Any = float) -> np.ndarray:
     return guarded(size).view(dtype).reshape(shape)
 
 
+def adjacent(count: int, size: int) -> list[np.ndarray]:
+    """As ``areas.adjacent``, with pages of their own around each area."""
+    return [guarded(size) for _ in range(count)]
+
+
 def install() -> None:
     """From now on every ``System`` is made of such memory."""
     from emulator.chip import copies as dte
@@ -51,6 +56,8 @@ def install() -> None:
     for module in (code, dte, memory):
         assert hasattr(module, "anonymous")
         module.anonymous = guarded  # type: ignore[attr-defined]
+    assert hasattr(memory, "adjacent")
+    memory.adjacent = adjacent
     numpy = types.SimpleNamespace(**{**vars(np), "zeros": zeros})
     for user in (tile, slots, memory):
         assert hasattr(user, "np")

@@ -116,7 +116,7 @@ sizes = st.integers(1, 9)
 
 
 @needs_jit
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.data())
 def test_depthwise_of_any_shape(data):
     draw = data.draw

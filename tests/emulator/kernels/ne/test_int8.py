@@ -165,7 +165,7 @@ extents = st.integers(1, 150)
 
 
 @needs_jit
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     extents, extents, extents, st.integers(0, 1), st.integers(0, 1), st.integers(0, 255), st.integers(0, 255)
 )
@@ -365,7 +365,7 @@ def test_interleaving():
 
 
 @needs_jit
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     st.integers(-(1 << 31), (1 << 31) - 1),
     st.integers(0, 31),

@@ -313,7 +313,7 @@ extents = st.integers(1, 80)
 
 
 @needs_jit
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(extents, extents, extents, st.integers(0, 1), st.integers(0, 1), st.integers(0, 1 << 30))
 def test_gemm_of_any_shape(m, k, n, lt, rt, seed):
     rng = np.random.default_rng(seed)
@@ -558,7 +558,7 @@ def test_conv_result_may_overlap_its_input(small):
 
 
 @needs_jit
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.data())
 def test_conv_of_any_shape(data):
     draw = data.draw
