@@ -189,7 +189,7 @@ RANGES = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 8), st.booleans()
 """First byte, size, and whether the range is written."""
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(RANGES, RANGES)
 def test_instructions_wait_as_in_the_queues_of_the_emulator(
     older: list[tuple[int, int, bool]], younger: list[tuple[int, int, bool]]
