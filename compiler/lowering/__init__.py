@@ -10,7 +10,7 @@ from .matmul import matmul
 from .movement import channelnorm, movement, pieces, upsample
 from .pointwise import activations, arithmetic, casts, comparisons, functions, integers, inverse_functions
 from .record import LOWERINGS, Lowering, Work
-from .rows import batchnorm, groupnorm, normalization, rowwise
+from .rows import batchnorm, groupnorm, normalization, reductions, softmax
 from .stack import stack
 
 __all__ = ["LOWERINGS", "Lowering", "Work"]

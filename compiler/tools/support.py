@@ -32,8 +32,9 @@ _UNITS = {
     "normalization": "matrix and vector engines",
     "pieces": "DMA engines",
     "pooling": "vector engine",
-    "rowwise": "vector engine",
+    "reductions": "vector engine",
     "single": "vector engine",
+    "softmax": "vector engine",
 }
 """The unit that computes an operator, by the module of its lowering."""
 

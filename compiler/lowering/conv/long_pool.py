@@ -11,7 +11,7 @@ from compiler.codegen.slices.aligned import BLOCK
 from compiler.codegen.slices.lanes import Folds
 from compiler.codegen.teams.collective import WAYS
 from compiler.lowering.record import Cut, Work
-from compiler.lowering.rows.long_folds import Reduction, fold_long, is_long, long_folds
+from compiler.lowering.rows.long_reductions import Reduction, is_long, reduce_long_runs, reduction_plans
 from tx8isa.numbers.layouts import full_blocks, tail_width
 
 _LONG = 1 << 16
@@ -40,9 +40,9 @@ def pool_shared(kernel: Kernel, work: Work) -> None:
     way = WAYS[1] if work.cut is None else work.cut.choice("exchange", "")
     for folds, first in _runs(work):
         starts = first * folds.axis, first
-        what = Reduction(work.input(0), work.output, folds, "sum", folds.axis, starts)
-        plan = long_folds(folds, work.input(0), kernel.target)[0]
-        fold_long(kernel, what, replace(plan, way=way))
+        reduction = Reduction(work.input(0), work.output, folds, "sum", folds.axis, starts)
+        plan = reduction_plans(folds, work.input(0), kernel.target)[0]
+        reduce_long_runs(kernel, reduction, replace(plan, exchange=way))
 
 
 def _is_few(target: Target, work: Work) -> bool:
@@ -54,7 +54,7 @@ def _is_few(target: Target, work: Work) -> bool:
         and not work.steps
         and source.blocked == work.output.blocked
         and 2 * sum(folds.outer for folds, _ in runs) <= target.tiles
-        and all(is_long(folds, target) and long_folds(folds, source, target) for folds, _ in runs)
+        and all(is_long(folds, target) and reduction_plans(folds, source, target) for folds, _ in runs)
     )
 
 

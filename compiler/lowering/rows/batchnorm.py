@@ -1,8 +1,8 @@
 """BatchNormalization on channel-blocked slices, as the TX8 overview describes it.
 
-Convert to FP32, subtract the mean, multiply by 1 / sqrt(variance + epsilon), scale, shift, convert back.
-The parameters are per channel: whole channel blocks take the loop form of the vector instructions, tails
-the plain VuV form.
+Data are converted to FP32, the mean is subtracted, they are multiplied by 1 / sqrt(variance + epsilon),
+scaled, shifted and converted back. The parameters are one value per channel: for whole planes the
+instructions have a loop form, tails take the plain VuV form.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _RESERVED_BYTES = 4096
 
 @lowering("BatchNormalization", order=Order.CHANNELS_LAST, anchor=True, blocked=True)
 def batch_normalization(kernel: Kernel, work: Work) -> None:
-    """The parameters only depend on the channel: positions of compact images are one row of positions."""
+    """The parameters depend on the channel alone, so compact images are computed as one."""
     source = work.input(0)
     channels, positions = source.shape[-1], math.prod(source.shape[1:-1])
     batch = source.shape[0]
@@ -67,7 +67,7 @@ def batch_normalization(kernel: Kernel, work: Work) -> None:
 def _normalize(
     kernel: Kernel, work: Work, at: Place, grid: Grid, channels: int, parameters: list[Value]
 ) -> None:
-    """One slice from its place in the operand to the same place in the result."""
+    """Normalize one slice."""
     data = widened_slice(kernel, load_slice(kernel, "x", work.input(0), at, grid, channels))
     for name, parameter in zip(("sub", "mul", "mul", "add"), parameters, strict=True):
         per_channel(kernel, name, data, parameter)
@@ -78,11 +78,11 @@ def _normalize(
 def _parameters(
     kernel: Kernel, work: Work, vectors: dict[str, ChannelVector], first: Value, channels: int
 ) -> list[Value]:
-    """Mean, 1 / sqrt(variance + epsilon), scale, shift, one FP32 value per stored channel."""
-    loaded = {name: load_vector(kernel, name, vector, first, channels) for name, vector in vectors.items()}
-    v = Vector(kernel, Format.FP32, aligned_channels(channels, BLOCK))
-    v.vs("add", loaded["variance"], loaded["variance"], work.spec.number("epsilon"))
-    v.unary("rsqrt", loaded["variance"], loaded["variance"])
+    """Load mean, 1 / sqrt(variance + epsilon), scale and shift, one FP32 value per stored channel."""
+    loaded = {name: load_vector(kernel, name, source, first, channels) for name, source in vectors.items()}
+    vector = Vector(kernel, Format.FP32, aligned_channels(channels, BLOCK))
+    vector.vs("add", loaded["variance"], loaded["variance"], work.spec.number("epsilon"))
+    vector.unary("rsqrt", loaded["variance"], loaded["variance"])
     return [loaded["mean"], loaded["variance"], loaded["scale"], loaded["shift"]]
 
 

@@ -1,9 +1,10 @@
-"""Channels of images, alone or in groups of neighbours, brought to mean 0 and variance 1 in one phase.
+"""Group and instance normalization: channels, or groups of them, get mean 0 and variance 1 in one phase.
 
-The positions of an image are dealt to tiles. Each adds up its own for every channel, in FP32; the tiles
-exchange these sums (``codegen.collective``) and fold groups of channels, all of them alike. The variance is
-the mean of the squared differences from the mean, so this is done twice. What a tile has stays in its
-scratchpad if it fits; else it is loaded again for each of the three turns.
+Tiles divide the positions of an image. Each tile adds up its positions for every channel, in FP32; the tiles
+exchange these sums (``codegen.teams.collective``), and each of them folds the groups of channels. The
+variance is the mean of the squared differences from the mean, so there are two rounds of sums. The positions
+of a tile stay in its scratchpad if they fit; else they are loaded for each round and once more for the
+result.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from tx8isa.numbers.layouts import aligned_channels
 from tx8isa.numbers.limits import LARGEST_EXTENT
 
 _FEWEST = 4
-"""Positions of a tile below which more tiles do not pay."""
+"""Positions that are worth a tile of their own."""
 
 
 @lowering("NormalizedGroups", order=Order.CHANNELS_LAST, anchor=True, blocked=True)
@@ -55,28 +56,33 @@ def normalized_groups(kernel: Kernel, work: Work) -> None:
     """(x - mean) / sqrt(variance + epsilon) * scale + shift."""
     batch = work.input(0).shape[0]
     plan = _plan(kernel, work)
-    normalizer = _Normalizer(kernel, work, plan)
+    code = _GroupNormCode(kernel, work, plan)
     with tile_grid(kernel, (plan.images, plan.parts)) as grid:
         team = grid.team(kernel, 1) if plan.parts > 1 else Team(1, 0, 0)
         with slices(kernel, share(batch, plan.images, grid.position[0], 1)) as (image, _):
-            normalizer.image(team, image, grid.position[1])
+            code.image(team, image, grid.position[1])
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """``parts`` tiles share an image: ``length`` positions each, in slices of ``size``."""
+class _GroupNormPlan:
+    """How tiles divide images and their positions."""
 
     images: int
+    """Images that are computed at the same time."""
     parts: int
+    """Tiles of an image."""
     length: int
+    """Positions of a tile."""
     size: int
+    """Positions of a slice."""
 
     @property
     def resident(self) -> bool:
+        """Whether the positions of a tile stay in its scratchpad."""
         return self.size == self.length
 
 
-def _plan(kernel: Kernel, work: Work) -> _Plan:
+def _plan(kernel: Kernel, work: Work) -> _GroupNormPlan:
     batch, *image, channels = work.input(0).shape
     positions, tiles = math.prod(image), kernel.target.tiles
     wanted = min(tiles // batch, ceil_div(positions, _FEWEST)) if 2 * batch <= tiles else 1
@@ -86,11 +92,11 @@ def _plan(kernel: Kernel, work: Work) -> _Plan:
     size = length
     while size > 1 and (size > LARGEST_EXTENT or _slice_bytes(work, size, channels, size < length) > room):
         size = ceil_div(size, 2)
-    return _Plan(min(batch, tiles // parts), parts, length, size)
+    return _GroupNormPlan(min(batch, tiles // parts), parts, length, size)
 
 
 def _slice_bytes(work: Work, size: int, channels: int, again: bool) -> int:
-    """Of ``size`` positions as loaded, in FP32, squared, in the steps, and rounded; loops have two copies."""
+    """Scratchpad bytes of ``size`` positions; twice as many if they are loaded ``again``, in a loop."""
     source = work.input(0)
     stored = aligned_channels(channels, BLOCK)
     wide, narrow = aligned_bytes(size, channels, Format.FP32), aligned_bytes(size, channels, source.fmt)
@@ -100,14 +106,14 @@ def _slice_bytes(work: Work, size: int, channels: int, again: bool) -> int:
 
 
 def _vector_bytes(channels: int, parts: int) -> int:
-    """Some FP32 vectors and what tiles exchange."""
+    """Scratchpad bytes for vectors of one FP32 value per channel, those of the exchange included."""
     return WORD * aligned_channels(channels, BLOCK) * (2 * parts + 16) + RESERVED_BYTES
 
 
-class _Normalizer:
+class _GroupNormCode:
     """The code of one phase."""
 
-    def __init__(self, kernel: Kernel, work: Work, plan: _Plan) -> None:
+    def __init__(self, kernel: Kernel, work: Work, plan: _GroupNormPlan) -> None:
         self.kernel, self.work, self.plan = kernel, work, plan
         _, *image, self.channels = work.input(0).shape
         self.positions = math.prod(image)
@@ -117,7 +123,9 @@ class _Normalizer:
         self.exchanges = [
             Exchange(kernel, WAYS[1], plan.parts, self.stored, lanes) for _ in range(2) if plan.parts > 1
         ]
-        self.scale, self.shift = (channel_vector(kernel, f"{n}_data", work.input(i)) for i, n in _PARAMETERS)
+        self.scale, self.shift = (
+            channel_vector(kernel, f"{name}_data", work.input(operand)) for operand, name in _PARAMETERS
+        )
 
     @property
     def vector(self) -> Vector:
@@ -151,7 +159,7 @@ class _Normalizer:
         return load_vector(self.kernel, name, vector, 0, self.channels)
 
     def _grid(self, own: Share) -> Grid:
-        """All positions of a share, which has some."""
+        """All positions of a share that is not empty."""
         length = self.plan.length
         return Grid(self.kernel.let(within(own.end - own.begin, 1, length)), 1, length)
 
@@ -162,7 +170,7 @@ class _Normalizer:
 
     @contextmanager
     def _pieces(self, own: Share, image: Value, kept: Aligned | None) -> Iterator[tuple[Place, Aligned]]:
-        """The slices of a share in FP32, one after the other; or what was kept of it."""
+        """A loop over the slices of a share in FP32; no loop if they are kept in the scratchpad."""
         if kept is not None:
             yield Place(image, own.begin), kept
             return
@@ -171,9 +179,9 @@ class _Normalizer:
             yield at, self._load(at, Grid(count, 1, self.plan.size))
 
     def _sums(self, own: Share, image: Value, kept: Aligned | None, mean: Value | None) -> Value:
-        """For each channel the sum of a share, or of the squares of its differences from the ``mean``.
+        """For each channel the sum over a share, or that of the squared differences from the ``mean``.
 
-        What was kept has the differences already.
+        From data that are ``kept`` the mean has been subtracted already.
         """
         kernel = self.kernel
         total = kernel.buffer("total", WORD * self.stored)
@@ -191,7 +199,7 @@ class _Normalizer:
         return total
 
     def _folded(self, number: int, team: Team, sums: Value) -> Value:
-        """The sums of all tiles of the team; of a group, at each of its channels."""
+        """The sums of all tiles of the team; every channel gets the sum of its group."""
         if self.exchanges:
             self.exchanges[number].give(team, sums)
             sums = self.exchanges[number].folded(team, "sum")
@@ -202,16 +210,16 @@ class _Normalizer:
         return sums
 
     def _fold_groups(self, sums: Value, first: int, count: int) -> None:
-        """Put its sum in the place of each of ``count`` groups: channels become rows, which are added up."""
+        """Replace the channels of ``count`` groups by the sum of their group: as rows they are added up."""
         kernel, size = self.kernel, self.channels // self.groups
         width = stored_width(count)
-        place = sums + WORD * first * size
+        address = sums + WORD * first * size
         rows, total = kernel.buffer("rows", WORD * size * width), kernel.buffer("sums", WORD * width)
         kernel.emit("td.memset.fp32", dst=rows, value=0.0, n=size * width)
         kernel.emit(
             "td.gatherscatter",
             dst=rows,
-            src0=place,
+            src0=address,
             n=WORD,
             src_stride0=WORD * size,
             src_iter0=count,
@@ -225,7 +233,7 @@ class _Normalizer:
         kernel.emit("ct.reduce.sum.fp32", dst=total, src0=rows, shape=[1, size, 1, count], dims="h")
         kernel.emit(
             "td.gatherscatter",
-            dst=place,
+            dst=address,
             src0=total,
             n=WORD,
             src_stride0=0,

@@ -1,8 +1,7 @@
-"""Softmax and normalizations of long rows, each of them held in the scratchpads of one or several tiles.
+"""Softmax and normalizations of long rows, each of them in the scratchpads of one or several tiles.
 
-Tiles are a grid of rows and of segments. A segment lies in FP32 as [lines, 64]; what is added up of it, or
-its largest element, is folded to one number, and the tiles that share a row exchange that
-(``codegen.collective``).
+Tiles form a grid of rows and segments. A segment is FP32 data [lines, 64]; its sum or its maximum is folded
+to one number, and the tiles that share a row exchange that number (``codegen.teams.collective``).
 """
 
 from __future__ import annotations
@@ -23,88 +22,86 @@ from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.limits import LARGEST_EXTENT
 
-from .long_folds import LANES, START, clear_behind
+from .long_reductions import IDENTITY, LANES, clear_after
 
-LONG = 4096
-"""Elements of a row from which it is held so, if nobody asks the timing model."""
-SHORT = 512
-_SPARE = 12 << 10
-"""Scratchpad bytes for single numbers."""
+_DEFAULT_FROM = 4096
+"""Elements of a row from which this way is taken without a search."""
+_TRIED_FROM = 512
+"""Elements of a row from which the search tries this way."""
+_RESERVED_BYTES = 12 << 10
+"""Scratchpad bytes for what is not a segment: sums, and buffers of exchanges."""
 
 
 @dataclass(frozen=True)
-class LongRows:
-    """``rows`` of ``axis`` elements on ``runs`` x ``parts`` tiles; ``segment``: elements of a tile's part.
-
-    ``way``: how the tiles of a row exchange numbers.
-    """
+class LongRowPlan:
+    """``rows`` rows of ``axis`` elements, and how tiles divide them."""
 
     rows: int
     axis: int
     runs: int
+    """Tiles along the rows."""
     parts: int
+    """Tiles along the axis."""
     segment: int
-    way: str = WAYS[1]
+    """Elements of a row that one tile has."""
+    exchange: str = WAYS[1]
+    """How the tiles of a row exchange numbers, one of ``WAYS``."""
 
     def cut(self) -> Cut:
-        """As the search names it."""
-        return Cut(
-            (("outer", self.runs), ("axis", self.parts)), (), (("way", "long"), ("exchange", self.way))
-        )
+        """This plan as a Cut, the form that the search keeps."""
+        tiles = (("outer", self.runs), ("axis", self.parts))
+        return Cut(tiles, choices=(("way", "long"), ("exchange", self.exchange)))
 
 
-def long_rows(rows: int, axis: int, bytes_each: int, target: Target) -> LongRows | None:
-    """How tiles share the rows; None if segments do not fit.
+def long_row_plan(rows: int, axis: int, bytes_each: int, target: Target) -> LongRowPlan | None:
+    """How tiles divide the rows; None if segments do not fit.
 
-    ``bytes_each``: of the scratchpad for each element of a segment.
+    ``bytes_each``: scratchpad bytes that all buffers need for each element of a segment.
     """
     wanted = target.tiles // rows if 2 * rows <= target.tiles else 1
     segment = round_up(ceil_div(axis, wanted), LANES)
-    if segment * bytes_each + _SPARE > target.spm_bytes or segment // LANES > LARGEST_EXTENT:
+    if segment * bytes_each + _RESERVED_BYTES > target.spm_bytes or segment // LANES > LARGEST_EXTENT:
         return None
     parts = ceil_div(axis, segment)
-    return LongRows(rows, axis, min(rows, target.tiles // parts), parts, segment)
+    return LongRowPlan(rows, axis, min(rows, target.tiles // parts), parts, segment)
 
 
-def cuts(found: LongRows | None) -> Iterator[Cut]:
-    """What the search tries: each way of exchange, and lanes; nothing for rows that do not fit."""
-    if found is None or found.axis < SHORT:
+def long_row_cuts(plan: LongRowPlan | None) -> Iterator[Cut]:
+    """Cuts for the search: each way of exchange, and lanes; none for rows that are short or do not fit."""
+    if plan is None or plan.axis < _TRIED_FROM:
         return
-    for way in WAYS if found.parts > 1 else WAYS[1:]:
-        yield _by_way(found, way).cut()
+    for exchange in WAYS if plan.parts > 1 else WAYS[1:]:
+        yield replace(plan, exchange=exchange).cut()
     yield Cut(choices=(("way", "lanes"),))
 
 
-def decided(found: LongRows | None, cut: Cut | None) -> LongRows | None:
-    """What a cut names, or the rule; None for lanes. ValueError for a cut that is not of these rows."""
+def chosen_plan(plan: LongRowPlan | None, cut: Cut | None) -> LongRowPlan | None:
+    """The plan of the cut, or the default; None for lanes. ValueError for a cut of other rows."""
     if cut is None:
-        return found if found is not None and found.axis >= LONG else None
+        return plan if plan is not None and plan.axis >= _DEFAULT_FROM else None
     if cut.choice("way", "lanes") == "lanes":
         return None
-    chosen = None if found is None else _by_way(found, cut.choice("exchange", ""))
-    if chosen is None or chosen.way not in WAYS or chosen.cut() != cut:
+    chosen = None if plan is None else replace(plan, exchange=cut.choice("exchange", ""))
+    if chosen is None or chosen.exchange not in WAYS or chosen.cut() != cut:
         raise ValueError(f"{cut} does not divide these rows")
     return chosen
 
 
-def _by_way(found: LongRows, way: str) -> LongRows:
-    return replace(found, way=way)
-
-
 @dataclass(frozen=True)
-class Segment:
-    """This tile's part of a row: ``count`` FP32 elements at ``data``, the first is ``first`` of the tensor.
-
-    ``start``: number of the first in its row. ``size`` elements have room; those behind the last hold a value
-    that changes nothing.
-    """
+class RowSegment:
+    """This tile's part of a row in the scratchpad, in FP32."""
 
     kernel: Kernel
     data: Value
+    """Address of the first element."""
     first: Value
+    """Number of the first element in the tensor."""
     start: Value
+    """Number of the first element in its row."""
     count: Value
+    """Elements of the segment."""
     size: int
+    """Elements that the buffer has room for; those after the last are identity elements of the reduction."""
 
     @property
     def vector(self) -> Vector:
@@ -113,33 +110,33 @@ class Segment:
 
     @property
     def padded(self) -> Vector:
-        """Instructions over the elements and those behind."""
+        """Instructions over the whole buffer."""
         return Vector(self.kernel, Format.FP32, self.size)
 
     def load(self, name: str, tensor: DdrTensor) -> Value:
-        """The same elements of a vector as long as a row, as FP32."""
+        """Load the same elements of a vector as long as a row, as FP32; their address."""
         data = self.kernel.buffer(name, tensor.bytes_each * self.size)
         self.kernel.emit(f"rdma.{tensor.fmt.token}", dst=data, src=tensor.at(self.start), n=self.count)
         return widened(self.kernel, data, self.count, self.size, tensor.fmt)
 
     def store(self, target: DdrTensor) -> None:
-        """Write the elements to their place in a tensor of the source's shape."""
+        """Store the elements at the same place of a tensor of the source's shape."""
         data = narrowed(self.kernel, self.data, self.count, self.size, target.fmt)
         self.kernel.emit(f"wdma.{target.fmt.token}", dst=target.at(self.first), src=data, n=self.count)
 
 
-class Rows:
-    """The code of one phase; ``folds``: how many numbers of a row all its tiles need."""
+class _RowCode:
+    """The code of one phase; ``folds``: the reductions of each row whose results all its tiles need."""
 
-    def __init__(self, kernel: Kernel, source: DdrTensor, plan: LongRows, folds: Sequence[str]) -> None:
+    def __init__(self, kernel: Kernel, source: DdrTensor, plan: LongRowPlan, folds: Sequence[str]) -> None:
         self.kernel, self.source, self.plan = kernel, source, plan
-        self._exchanges = [Exchange(kernel, plan.way, plan.parts, 4, 4) for _ in folds if plan.parts > 1]
+        self._exchanges = [Exchange(kernel, plan.exchange, plan.parts, 4, 4) for _ in folds if plan.parts > 1]
         self._names = list(folds)
         self._team = Team(1, 0, 0)
 
     @contextmanager
-    def segments(self) -> Iterator[Segment]:
-        """This tile's rows, one after the other: its segment of each."""
+    def segments(self) -> Iterator[RowSegment]:
+        """A loop over this tile's segments, one of each row that it shares."""
         kernel, plan = self.kernel, self.plan
         with tile_grid(kernel, (plan.runs, plan.parts)) as grid:
             if plan.parts > 1:
@@ -149,20 +146,20 @@ class Rows:
                 left = within(plan.axis - start, 1, plan.axis)
                 yield self._load(row, start, kernel.let(minimum(plan.segment, left)))
 
-    def _load(self, row: Value, start: Value, count: Value) -> Segment:
+    def _load(self, row: Value, start: Value, count: Value) -> RowSegment:
         kernel, source, size = self.kernel, self.source, self.plan.segment
         first = kernel.let(row * self.plan.axis + start)
         data = kernel.buffer("segment", source.bytes_each * size)
         if self.plan.axis % size:
-            value = START[self._names[0]]
+            value = IDENTITY[self._names[0]]
             kernel.emit(f"td.memset.{source.fmt.token}", dst=data, value=value, n=size)
         kernel.emit(f"rdma.{source.fmt.token}", dst=data, src=source.at(first), n=count)
-        return Segment(kernel, widened(kernel, data, size, size, source.fmt), first, start, count, size)
+        return RowSegment(kernel, widened(kernel, data, size, size, source.fmt), first, start, count, size)
 
     def fold(self, number: int, data: Value) -> Value:
-        """Fold FP32 ``data`` as long as a segment over the whole row, the ``number``-th time: its address.
+        """Reduction ``number`` over FP32 ``data``, a segment of each tile; the address of the result.
 
-        All tiles of a row get the same.
+        All tiles of a row get the same result.
         """
         kernel, name, lines = self.kernel, self._names[number], self.plan.segment // LANES
         lanes, one = kernel.buffer(f"{name}s", WORD * LANES), kernel.buffer(name, WORD * 4)
@@ -174,9 +171,9 @@ class Rows:
         return self._exchanges[number].folded(self._team, name)
 
 
-def softmax_of(kernel: Kernel, source: DdrTensor, target: DdrTensor, plan: LongRows) -> None:
+def softmax_of_long_rows(kernel: Kernel, source: DdrTensor, target: DdrTensor, plan: LongRowPlan) -> None:
     """exp(x - max) / sum of each row."""
-    rows = Rows(kernel, source, plan, ("max", "sum"))
+    rows = _RowCode(kernel, source, plan, ("max", "sum"))
     with rows.segments() as own:
         data, one = own.data, Vector(kernel, Format.FP32, 1)
         own.padded.vuv("sub", data, data, rows.fold(0, data), 1)
@@ -187,20 +184,20 @@ def softmax_of(kernel: Kernel, source: DdrTensor, target: DdrTensor, plan: LongR
         own.store(target)
 
 
-def normalization_of(
+def normalize_long_rows(
     kernel: Kernel,
     source: DdrTensor,
     target: DdrTensor,
-    plan: LongRows,
+    plan: LongRowPlan,
     vectors: Sequence[tuple[str, DdrTensor]],
     epsilon: float,
     centred: bool,
 ) -> None:
-    """Rows brought to mean 0 (if ``centred``) and mean square 1.
+    """Rows scaled to mean square 1, before that shifted to mean 0 if ``centred``.
 
-    ``vectors``: what each element is combined with then, and by which instruction.
+    ``vectors``: instructions, each with a vector as long as a row, that are applied to the results.
     """
-    rows = Rows(kernel, source, plan, ("sum", "sum") if centred else ("sum",))
+    rows = _RowCode(kernel, source, plan, ("sum", "sum") if centred else ("sum",))
     with rows.segments() as own:
         data, one, axis = own.data, Vector(kernel, Format.FP32, 1), float(plan.axis)
         if centred:
@@ -209,7 +206,7 @@ def normalization_of(
             own.vector.vuv("sub", data, data, mean, 1)
         squares = kernel.buffer("squares", WORD * own.size)
         own.vector.unary("square", squares, data)
-        clear_behind(kernel, squares, own.count, own.size)
+        clear_after(kernel, squares, own.count, own.size)
         scale = rows.fold(int(centred), squares)
         one.vs("div", scale, scale, axis)
         one.vs("add", scale, scale, epsilon)

@@ -1,9 +1,9 @@
-"""LayerNormalization and RMSNormalization of whole rows in the scratchpad; longer ones are shared by tiles
-(long_rows.py), or go by way of lanes.
+"""LayerNormalization and RMSNormalization: whole rows in the scratchpad of a tile.
 
-The matrix engine sums rows up: a product with ones gives the sum of each several times, side by side. The
-TDMA makes that as wide as a plane of channels and lays it beside every plane. Scale and shift are one value
-per channel.
+The matrix engine adds up rows: a product with ones gives the sum of each row several times, side by side. The
+TDMA repeats that to the width of a plane, and the plane for each plane of the rows. Scale and shift are one
+value per channel. Longer rows are shared by tiles (long_rows.py) or computed in lanes
+(lane_normalization.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.aligned import (
     BLOCK,
     Aligned,
-    ChannelVector,
     Grid,
     aligned_bytes,
     channel_vector,
@@ -45,13 +44,13 @@ from tx8isa.numbers.layouts import aligned_channels
 from tx8isa.numbers.limits import LARGEST_EXTENT
 
 from . import long_rows
-from .long_rows import LongRows
-from .rowwise import normalization_by_lanes
+from .lane_normalization import AFFINE, normalize_in_lanes
+from .long_rows import LongRowPlan
 
 _LANES = 8
-"""How often the matrix engine gives a sum: the width of its steps."""
+"""Copies of each sum that the matrix engine gives: the width of its steps."""
 _FEWEST, _MOST = 8, 64
-"""Rows of a slice: a step of the matrix engine, and enough to keep every engine at work."""
+"""Rows of a slice: at least a step of the matrix engine, at most enough to keep every engine busy."""
 
 
 def _check(call: Call) -> str | None:
@@ -68,22 +67,22 @@ def _check(call: Call) -> str | None:
 
 
 def _cuts(target: Target, work: Work) -> Iterable[Cut]:
-    """Of rows that are too long for one tile to hold several."""
-    if _Rows.of(work, target, target.spm_bytes).fitting:
+    """Cuts for rows that are too long for one tile to hold several."""
+    if _RowProblem.of(work, target, target.spm_bytes).slice_rows:
         return ()
-    return long_rows.cuts(_long(work, target))
+    return long_rows.long_row_cuts(_long_row_plan(work, target))
 
 
-def _long(work: Work, target: Target) -> LongRows | None:
-    """How tiles share long rows: in the scratchpad are the row in both formats, squares, and two vectors."""
-    source = _Rows.of(work, target, target.spm_bytes).source
+def _long_row_plan(work: Work, target: Target) -> LongRowPlan | None:
+    """How tiles share long rows; the buffers are the row in both formats, squares, and two vectors."""
+    source = _RowProblem.of(work, target, target.spm_bytes).source
     rows, channels = source.shape
-    return long_rows.long_rows(rows, channels, 3 * source.bytes_each + 5 * WORD, target)
+    return long_rows.long_row_plan(rows, channels, 3 * source.bytes_each + 5 * WORD, target)
 
 
 @lowering("LayerNormalization", "RMSNormalization", check=_check, cuts=_cuts, prefetch=True, rounds=True)
 def normalization(kernel: Kernel, work: Work) -> None:
-    """The mean, then the mean of the squared differences from it (RMS: from 0), summed in FP32."""
+    """Subtract the mean (not for RMS), divide by the root of the mean square, apply scale and shift."""
     axes, source = normalized_axes(work.spec), work.input(0)
     shape = source.shape[axes[0] :]
     parameters = [
@@ -91,22 +90,24 @@ def normalization(kernel: Kernel, work: Work) -> None:
         for at, name in ((1, "scale"), (2, "shift"))
         if work.has(at)
     ]
-    rows = _Rows.of(work, kernel.target, kernel.budget)
-    if rows.fitting:
-        _by_rows(kernel, rows, parameters)
+    rows = _RowProblem.of(work, kernel.target, kernel.budget)
+    if rows.slice_rows:
+        _normalize_whole_rows(kernel, rows, parameters)
         return
     kernel.begin()
-    plan = long_rows.decided(_long(work, kernel.target), work.cut)
+    plan = long_rows.chosen_plan(_long_row_plan(work, kernel.target), work.cut)
     if plan is None:
-        normalization_by_lanes(kernel, work, parameters)
+        normalize_in_lanes(kernel, work, parameters)
         return
-    vectors = [(_AFFINE[name], channel_vector(kernel, f"{name}_data", v).tensor) for name, v in parameters]
+    vectors = [
+        (AFFINE[name], channel_vector(kernel, f"{name}_data", tensor).tensor) for name, tensor in parameters
+    ]
     centred, epsilon = work.op == "LayerNormalization", work.spec.number("epsilon")
-    long_rows.normalization_of(kernel, rows.source, work.output, plan, vectors, epsilon, centred)
+    long_rows.normalize_long_rows(kernel, rows.source, work.output, plan, vectors, epsilon, centred)
 
 
 def _vector(kernel: Kernel, name: str, tensor: DdrTensor, shape: Shape) -> DdrTensor:
-    """Scale or shift, one value per channel; a constant is known."""
+    """Scale or shift as a vector of one value per channel; a constant stays one."""
     size = math.prod(shape)
     if tensor.value is not None:
         values = np.asarray(tensor.value, np.float64)
@@ -124,8 +125,8 @@ def _vector(kernel: Kernel, name: str, tensor: DdrTensor, shape: Shape) -> DdrTe
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """The problem: rows of ``source`` [rows, channels], for ``tiles`` with ``budget`` bytes of scratchpad."""
+class _RowProblem:
+    """Rows of ``source`` [rows, channels], for ``tiles`` tiles with ``budget`` bytes of scratchpad."""
 
     work: Work
     source: DdrTensor
@@ -133,7 +134,7 @@ class _Rows:
     budget: int
 
     @classmethod
-    def of(cls, work: Work, target: Target, budget: int) -> _Rows:
+    def of(cls, work: Work, target: Target, budget: int) -> _RowProblem:
         source, first = work.input(0), normalized_axes(work.spec)[0]
         shape = source.shape
         return cls(
@@ -149,8 +150,8 @@ class _Rows:
         return self.source.shape[1]
 
     @property
-    def fitting(self) -> int:
-        """Rows of a slice so that every tile has as many; 0 if not even a few fit."""
+    def slice_rows(self) -> int:
+        """Rows of a slice, so that all tiles have equally many; 0 if not even a few fit."""
         rows, tiles = self.source.shape[0], self.tiles
         each = aligned_channels(self.channels, BLOCK) * (40 if self.compute is Format.FP32 else 24)
         tables = (8 * _LANES + 16) * aligned_channels(self.channels, BLOCK)
@@ -161,13 +162,20 @@ class _Rows:
         return ceil_div(rows, tiles * turns)
 
 
-def _by_rows(kernel: Kernel, rows: _Rows, parameters: Sequence[tuple[str, DdrTensor]]) -> None:
-    work, channels, size = rows.work, rows.channels, rows.fitting
-    sums = _Sums(kernel, channels, engine_format(rows.compute))
+def _normalize_whole_rows(
+    kernel: Kernel, rows: _RowProblem, parameters: Sequence[tuple[str, DdrTensor]]
+) -> None:
+    work, channels, size = rows.work, rows.channels, rows.slice_rows
+    sums = _RowSums(kernel, channels, engine_format(rows.compute))
     vectors = [(name, channel_vector(kernel, f"{name}_data", tensor)) for name, tensor in parameters]
-    known = {name: load_vector(kernel, name, v, 0, channels) for name, v in vectors if v.padded}
+    # Constants can be loaded before other tiles are waited for.
+    loaded = {
+        name: load_vector(kernel, name, vector, 0, channels) for name, vector in vectors if vector.padded
+    }
     kernel.begin()
-    loaded = [(_AFFINE[name], _loaded(kernel, known, name, vector, channels)) for name, vector in vectors]
+    for name, vector in vectors:
+        if name not in loaded:
+            loaded[name] = load_vector(kernel, name, vector, 0, channels)
     with kernel.items(ceil_div(rows.source.shape[0], size)) as item:
         begin = kernel.let(item * size)
         grid = Grid(kernel.let(minimum(size, rows.source.shape[0] - begin)), 1, size)
@@ -176,63 +184,54 @@ def _by_rows(kernel: Kernel, rows: _Rows, parameters: Sequence[tuple[str, DdrTen
         if data.fmt is not rows.compute:
             data = narrowed_slice(kernel, data, rows.compute)
         wide = _normalized(kernel, sums, data, work.spec.number("epsilon"), work.op == "LayerNormalization")
-        for name, vector in loaded:
-            per_channel(kernel, name, wide, vector)
+        for name, _ in vectors:
+            per_channel(kernel, AFFINE[name], wide, loaded[name])
         store_aligned(kernel, narrowed_slice(kernel, wide, work.output.fmt), work.output, first, channels)
 
 
-_AFFINE = {"scale": "mul", "shift": "add"}
-
-
-def _loaded(
-    kernel: Kernel, known: dict[str, Value], name: str, vector: ChannelVector, channels: int
-) -> Value:
-    return known[name] if name in known else load_vector(kernel, name, vector, 0, channels)
-
-
-def _normalized(kernel: Kernel, sums: _Sums, data: Aligned, epsilon: float, centred: bool) -> Aligned:
-    """The rows in FP32, brought to mean 0 (if ``centred``) and mean square 1."""
+def _normalized(kernel: Kernel, sums: _RowSums, data: Aligned, epsilon: float, centred: bool) -> Aligned:
+    """The rows in FP32, shifted to mean 0 if ``centred``, scaled to mean square 1."""
     channels = float(data.channels)
-    row = Vector(kernel, Format.FP32, data.grid.positions * _LANES)
+    per_row = Vector(kernel, Format.FP32, data.grid.positions * _LANES)
     if centred:
         mean = sums.of(split(kernel, data))
-        row.vs("div", mean.base, mean.base, channels)
-    wide = widened_slice(kernel, data)
-    v = Vector(kernel, Format.FP32, wide.elements)
+        per_row.vs("div", mean.base, mean.base, channels)
+    rows = widened_slice(kernel, data)
+    vector = Vector(kernel, Format.FP32, rows.elements)
     if centred:
-        v.vv("sub", wide.base, wide.base, _beside_planes(kernel, mean, wide).base)
-    squares = slice_buffer(kernel, "squares", Format.FP32, wide.grid, wide.channels)
-    v.unary("square", squares.base, wide.base)
+        vector.vv("sub", rows.base, rows.base, _repeated_for_planes(kernel, mean, rows).base)
+    squares = slice_buffer(kernel, "squares", Format.FP32, rows.grid, rows.channels)
+    vector.unary("square", squares.base, rows.base)
     scale = sums.of(_parts_of_squares(kernel, squares, data.fmt))
-    row.vs("div", scale.base, scale.base, channels)
-    row.vs("add", scale.base, scale.base, epsilon)
-    row.unary("rsqrt", scale.base, scale.base)
-    v.vv("mul", wide.base, wide.base, _beside_planes(kernel, scale, wide).base)
-    return wide
+    per_row.vs("div", scale.base, scale.base, channels)
+    per_row.vs("add", scale.base, scale.base, epsilon)
+    per_row.unary("rsqrt", scale.base, scale.base)
+    vector.vv("mul", rows.base, rows.base, _repeated_for_planes(kernel, scale, rows).base)
+    return rows
 
 
 def _parts_of_squares(kernel: Kernel, squares: Aligned, fmt: Format) -> list[Aligned]:
-    """Squares for the matrix engine: TF32, whose rounding is less than that of a root to 16 bits."""
+    """Squares for the matrix engine: one TF32 part is enough for a root that is rounded to 16 bits."""
     if fmt is Format.FP32:
         return split(kernel, squares)
     convert(kernel, squares.base, squares.base, squares.elements, Format.FP32, Format.TF32)
     return [squares.at(squares.base, Format.TF32)]
 
 
-class _Sums:
-    """Sums of rows in FP32, _LANES times each. The ones that the matrix engine needs are made here."""
+class _RowSums:
+    """Sums of rows in FP32, _LANES times each, as products with ones that are stored once for all rows."""
 
     def __init__(self, kernel: Kernel, channels: int, engine: Format) -> None:
         self.kernel, self.channels = kernel, channels
-        self.ones = {fmt: self._made(fmt) for fmt in dict.fromkeys((engine, Format.TF32))}
+        self.ones = {fmt: self._store_ones(fmt) for fmt in dict.fromkeys((engine, Format.TF32))}
 
-    def _made(self, fmt: Format) -> Value:
+    def _store_ones(self, fmt: Format) -> Value:
         ones = self.kernel.buffer("ones", aligned_bytes(self.channels, _LANES, fmt))
         self.kernel.emit(f"td.memset.{fmt.token}", dst=ones, value=1.0, n=self.channels * _LANES)
         return ones
 
     def of(self, parts: Sequence[Aligned]) -> Aligned:
-        """[rows, _LANES]: the sums of slices that are added up."""
+        """The sums [rows, _LANES] of the rows of all parts together."""
         target = slice_buffer(self.kernel, "sums", Format.FP32, parts[0].grid, _LANES)
         for step, part in enumerate(parts):
             psum: dict[str, Value] = {"psum": target.base} if step else {}
@@ -251,8 +250,8 @@ class _Sums:
         return target
 
 
-def _beside_planes(kernel: Kernel, values: Aligned, like: Aligned) -> Aligned:
-    """FP32 [rows, _LANES], one value for each row, as a slice of the shape of ``like``."""
+def _repeated_for_planes(kernel: Kernel, values: Aligned, like: Aligned) -> Aligned:
+    """FP32 [rows, _LANES] with one value for each row, repeated to a slice of the shape of ``like``."""
     wide = slice_buffer(kernel, "row", Format.FP32, like.grid, BLOCK)
     size, copies = 4 * _LANES, BLOCK // _LANES
     kernel.emit(

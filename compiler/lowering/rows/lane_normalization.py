@@ -1,0 +1,133 @@
+"""Layer and RMS normalization of rows too long for other ways: many rows at a time, one in each lane."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from compiler.codegen.expr import Value, minimum
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.slices.lane_turner import spread_over_lanes
+from compiler.codegen.slices.lanes import WORD, Folds, Lanes, LaneSlice
+from compiler.codegen.slices.tensors import DdrTensor
+from compiler.codegen.slices.vector import Vector, widened
+from compiler.lowering.record import Work
+from compiler.operators.norms.normalization import normalized_axes
+from tx8isa.numbers.formats import Format
+
+AFFINE = {"scale": "mul", "shift": "add"}
+"""The instructions that apply the parameters of a normalization."""
+
+
+def normalize_in_lanes(kernel: Kernel, work: Work, vectors: Sequence[tuple[str, DdrTensor]]) -> None:
+    """Subtract the mean (not for RMS), divide by the root of the mean square, all in FP32.
+
+    ``vectors``: scale and shift, if there are any, by these names.
+    """
+    source, axes = work.input(0), normalized_axes(work.spec)
+    folds = Folds(math.prod(source.shape[: axes[0]]), math.prod(source.shape[axes[0] :]), 1)
+    parameters = [_Parameter.of(kernel, name, tensor) for name, tensor in vectors]
+    centred = work.op == "LayerNormalization"
+    lanes = Lanes(kernel, source, folds, 3 * source.bytes_each + 8 * WORD, work.output.bytes_each < WORD)
+    affine = _AffineStep(kernel, lanes, parameters) if parameters else None
+    with lanes.items() as item:
+        mean, scale = lanes.accumulator("mean"), lanes.accumulator("deviation")
+        if centred:
+            _compute_mean(lanes, item, mean)
+        lanes.clear("sum", scale)
+        with item.sweep() as segment:
+            vector = lanes.vector(segment.count)
+            if centred:
+                vector.vuv("sub", segment.data, segment.data, mean, lanes.width)
+            squares = kernel.buffer("squares", WORD * lanes.segment * lanes.width)
+            vector.unary("square", squares, segment.data)
+            lanes.combine("sum", segment, squares, scale)
+        per_lane = lanes.lane_vector()
+        per_lane.vs("div", scale, scale, float(folds.axis))
+        per_lane.vs("add", scale, scale, work.spec.number("epsilon"))
+        per_lane.unary("rsqrt", scale, scale)
+        with item.sweep() as segment:
+            vector = lanes.vector(segment.count)
+            if centred and not lanes.resident:
+                vector.vuv("sub", segment.data, segment.data, mean, lanes.width)
+            vector.vuv("mul", segment.data, segment.data, scale, lanes.width)
+            item.store(work.output, segment, affine)
+
+
+def _compute_mean(lanes: Lanes, item: LaneSlice, mean: Value) -> None:
+    lanes.clear("sum", mean)
+    with item.sweep() as segment:
+        lanes.combine("sum", segment, segment.data, mean)
+    lanes.lane_vector().vs("div", mean, mean, float(lanes.folds.axis))
+
+
+@dataclass(frozen=True)
+class _Parameter:
+    """Scale or shift, a vector along the normalized axes in DDR."""
+
+    name: str
+    tensor: DdrTensor
+
+    @classmethod
+    def of(cls, kernel: Kernel, name: str, tensor: DdrTensor) -> _Parameter:
+        """A constant is stored in FP32."""
+        if tensor.value is None:
+            return cls(name, tensor)
+        data = np.asarray(tensor.value).astype(np.float32)
+        symbol = kernel.constant(f"{name}_data", Format.FP32, data).symbol
+        return cls(name, DdrTensor(symbol, Format.FP32, data.shape))
+
+
+def _load_for_rows(kernel: Kernel, lanes: Lanes, parameter: _Parameter, start: Value, count: Value) -> Value:
+    """Load the parameter as FP32 rows [width, count], the same in every row; their address."""
+    tensor, room = parameter.tensor, lanes.segment * lanes.width
+    data = kernel.buffer(parameter.name, tensor.bytes_each * room)
+    source = tensor.at(start)
+    kernel.emit(f"rdma.{tensor.fmt.token}", dst=data, src=source, n=count, stride0=0, iter0=lanes.width)
+    return widened(kernel, data, Vector(kernel, Format.FP32, count).n * lanes.width, room, tensor.fmt)
+
+
+class _AffineStep:
+    """Multiplies rows by the scale and adds the shift when they are stored."""
+
+    def __init__(self, kernel: Kernel, lanes: Lanes, parameters: list[_Parameter]) -> None:
+        self.kernel, self.slice, self.parameters = kernel, lanes, parameters
+        axis = lanes.folds.axis
+        self.tables = [self._table(parameter) for parameter in parameters] if lanes.by_engine else []
+        self.loaded: list[Value] = []
+        """Parameters that stay in the scratchpad as rows."""
+        if lanes.resident and not lanes.by_engine:
+            self.loaded = [_load_for_rows(kernel, lanes, parameter, 0, axis) for parameter in parameters]
+
+    def _table(self, parameter: _Parameter) -> Value:
+        """Load the parameter with the same values in all lanes; its address."""
+        kernel, tensor, axis = self.kernel, parameter.tensor, self.slice.folds.axis
+        data = kernel.buffer(parameter.name, tensor.bytes_each * axis)
+        kernel.emit(f"rdma.{tensor.fmt.token}", dst=data, src=tensor.at(0), n=axis)
+        wide = widened(kernel, data, axis, axis, tensor.fmt)
+        return spread_over_lanes(kernel, f"{parameter.name}s", wide, axis, self.slice.width)
+
+    def rows(self, data: Value, start: Value, n: Value) -> None:
+        """Apply the parameters to rows of a segment that begins at ``start``."""
+        vector = Vector(self.kernel, Format.FP32, n)
+        for index, parameter in enumerate(self.parameters):
+            if self.loaded:
+                other = self.loaded[index]
+            else:
+                count = _segment_length(self.slice, start)
+                other = _load_for_rows(self.kernel, self.slice, parameter, start, count)
+            vector.vv(AFFINE[parameter.name], data, data, other)
+
+    def lanes(self, data: Value) -> None:
+        """Apply the parameters to rows that are columns of lanes."""
+        vector = self.slice.vector(self.slice.folds.axis)
+        for table, parameter in zip(self.tables, self.parameters, strict=True):
+            vector.vv(AFFINE[parameter.name], data, data, table)
+
+
+def _segment_length(lanes: Lanes, start: Value) -> Value:
+    """Elements of the segment that begins at ``start``."""
+    return lanes.segment if isinstance(start, int) else minimum(lanes.segment, lanes.folds.axis - start)

@@ -1,0 +1,139 @@
+"""Softmax in planes of 64 channels: [rows, axis] with a row at each position.
+
+The largest element and the sum of a row are one number at its position. The matrix engine repeats such
+numbers along the axis by a product with a row of ones; with the data as initial sums it also adds them. It
+takes the numbers in two TF32 parts, which are 22 bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from compiler.codegen.expr import Value, minimum
+from compiler.codegen.kernel import Kernel, Target
+from compiler.codegen.slices.aligned import (
+    BLOCK,
+    Aligned,
+    Grid,
+    aligned_bytes,
+    load_aligned,
+    narrowed_slice,
+    slice_buffer,
+    store_aligned,
+    widened_slice,
+)
+from compiler.codegen.slices.precision import split
+from compiler.codegen.slices.tensors import DdrTensor
+from compiler.codegen.slices.vector import Vector
+from compiler.lowering.record import Cut, Work
+from compiler.operators.types import axis_from_front
+from tx8isa.numbers.division import ceil_div
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import aligned_channels
+from tx8isa.numbers.limits import LARGEST_EXTENT
+
+WAY = "planes"
+"""The value of the choice ``way`` in cuts of this kind."""
+_BYTES_EACH = 28
+"""Scratchpad bytes for an element: FP32 data and factors, what is loaded and stored, all twice."""
+_LEAST = -3.0e38
+"""Elements are raised to this, because a lower maximum of a row could not be split into TF32 parts."""
+
+
+@dataclass(frozen=True)
+class PlaneSoftmaxPlan:
+    """``count`` rows of ``axis`` elements, ``size`` at a time."""
+
+    count: int
+    axis: int
+    size: int
+
+
+def _largest_plan(target: Target, work: Work, room: int, pieces: int = 1) -> PlaneSoftmaxPlan | None:
+    """The plan with slices as large as ``room`` bytes allow, and at least ``pieces`` of them for every tile.
+
+    None if the axis is not the last, or too long.
+    """
+    shape = work.input(0).shape
+    axis = axis_from_front(work.spec.integer("axis"), len(shape))
+    extent, count = shape[axis], math.prod(shape[:axis])
+    if math.prod(shape[axis + 1 :]) > 1 or not 1 < extent <= LARGEST_EXTENT:
+        return None
+    most = room // (_BYTES_EACH * aligned_channels(extent, BLOCK))
+    return (
+        PlaneSoftmaxPlan(count, extent, min(most, ceil_div(count, target.tiles * pieces))) if most else None
+    )
+
+
+def chosen_plan(target: Target, work: Work, room: int) -> PlaneSoftmaxPlan | None:
+    """The plan of the cut, or without one that of rows which are not short; None for another way."""
+    plan = _largest_plan(target, work, room)
+    if work.cut is None:
+        return plan if plan is not None and plan.axis >= BLOCK else None
+    if work.cut.choice("way", "") != WAY:
+        return None
+    if plan is None:
+        raise ValueError(f"{work.cut} does not divide {work.input(0).shape}")
+    return replace(plan, size=min(work.cut.size("rows"), plan.count))
+
+
+def plane_softmax_cuts(target: Target, work: Work) -> Iterator[Cut]:
+    """Cuts for the search: large slices, or smaller ones that are loaded while others are computed."""
+    plans = [_largest_plan(target, work, target.spm_bytes, pieces) for pieces in (1, 2, 4)]
+    for size in sorted({plan.size for plan in plans if plan is not None}, reverse=True):
+        yield Cut(sizes=(("rows", size),), choices=(("way", WAY),))
+
+
+def softmax_in_planes(kernel: Kernel, source: DdrTensor, target: DdrTensor, plan: PlaneSoftmaxPlan) -> None:
+    """Emit the softmax; slices are distributed round robin."""
+    ones = kernel.buffer("ones", aligned_bytes(1, plan.axis, Format.TF32))
+    kernel.emit("td.memset.tf32", dst=ones, value=1.0, n=aligned_channels(plan.axis, BLOCK))
+    with kernel.items(ceil_div(plan.count, plan.size)) as item:
+        begin = kernel.let(item * plan.size)
+        count = kernel.let(minimum(plan.size, plan.count - begin))
+        first = begin * plan.axis
+        grid = Grid(count, 1, plan.size)
+        data = widened_slice(kernel, load_aligned(kernel, "rows", source, first, plan.axis, grid, plan.axis))
+        vector = Vector(kernel, Format.FP32, data.elements)
+        vector.vs("max", data.base, data.base, _LEAST)
+        largest = _reduced(kernel, "max", data)
+        lanes = Vector(kernel, Format.FP32, largest.elements)
+        lanes.vs("mul", largest.base, largest.base, -1.0)
+        _repeat(kernel, largest, ones, data.base, data.base, plan.axis)
+        vector.unary("exp_lp", data.base, data.base)
+        total = _reduced(kernel, "sum", data)
+        lanes.unary("recip", total.base, total.base)
+        factors = slice_buffer(kernel, "factors", Format.FP32, grid, plan.axis)
+        _repeat(kernel, total, ones, factors.base, None, plan.axis)
+        vector.vv("mul", data.base, data.base, factors.base)
+        store_aligned(kernel, narrowed_slice(kernel, data, target.fmt), target, first, plan.axis)
+
+
+def _reduced(kernel: Kernel, name: str, data: Aligned) -> Aligned:
+    """The sum or the maximum of each row, [rows, 1]."""
+    folded = slice_buffer(kernel, name, Format.FP32, data.grid, 1)
+    kernel.emit(f"ct.reduce.{name}.fp32", dst=folded.base, src0=data.base, shape=data.shape, dims="c")
+    return folded
+
+
+def _repeat(
+    kernel: Kernel, numbers: Aligned, ones: Value, target: Value, initial: Value | None, axis: int
+) -> None:
+    """target [rows, axis] = the number of each row, plus ``initial``."""
+    for part in split(kernel, numbers):
+        psum: dict[str, Value] = {"psum": initial} if initial is not None else {}
+        kernel.emit(
+            "ne.gemm.tf32",
+            a=part.base,
+            b=ones,
+            out=target,
+            m=part.grid.height,
+            k=1,
+            n=axis,
+            rt=1,
+            out_format="fp32",
+            **psum,
+        )
+        initial = target

@@ -1,0 +1,81 @@
+"""Softmax: in planes of channels, in long rows that tiles share, or many rows at a time in lanes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from compiler.codegen.expr import Value
+from compiler.codegen.kernel import Kernel, Target
+from compiler.codegen.slices.lanes import WORD, Folds, Lanes
+from compiler.lowering.record import Cut, Work, lowering
+from compiler.operators.types import axis_from_front
+
+from . import long_rows, plane_softmax
+from .long_rows import LongRowPlan
+
+
+def _softmax_folds(work: Work) -> Folds:
+    shape = work.input(0).shape
+    axis = axis_from_front(work.spec.integer("axis"), len(shape))
+    return Folds(math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
+
+
+def _long_row_plan(target: Target, work: Work) -> LongRowPlan | None:
+    folds, source = _softmax_folds(work), work.input(0)
+    if folds.inner > 1:
+        return None
+    return long_rows.long_row_plan(folds.outer, folds.axis, 4 * source.bytes_each + 2 * WORD, target)
+
+
+def _softmax_cuts(target: Target, work: Work) -> Iterable[Cut]:
+    yield from plane_softmax.plane_softmax_cuts(target, work)
+    yield from long_rows.long_row_cuts(_long_row_plan(target, work))
+
+
+@lowering("Softmax", cuts=_softmax_cuts)
+def softmax(kernel: Kernel, work: Work) -> None:
+    """exp(x - max) / sum: the largest is subtracted, so that nothing overflows."""
+    source, target = work.input(0), work.output
+    plane_plan = plane_softmax.chosen_plan(kernel.target, work, kernel.budget)
+    long_plan = None
+    if not _in_planes(work):
+        long_plan = long_rows.chosen_plan(_long_row_plan(kernel.target, work), work.cut)
+    if long_plan is not None:
+        long_rows.softmax_of_long_rows(kernel, source, target, long_plan)
+    elif plane_plan is not None:
+        plane_softmax.softmax_in_planes(kernel, source, target, plane_plan)
+    else:
+        _softmax_in_lanes(kernel, work)
+
+
+def _in_planes(work: Work) -> bool:
+    """Whether the cut says that rows are computed in planes of channels."""
+    return work.cut is not None and work.cut.choice("way", "") == plane_softmax.WAY
+
+
+def _softmax_in_lanes(kernel: Kernel, work: Work) -> None:
+    source, folds = work.input(0), _softmax_folds(work)
+    lanes = Lanes(kernel, source, folds, 3 * source.bytes_each + 4 * WORD)
+    with lanes.items() as item:
+        largest, total = lanes.accumulator("largest"), lanes.accumulator("total")
+        lanes.clear("max", largest)
+        with item.sweep() as segment:
+            lanes.combine("max", segment, segment.data, largest)
+        lanes.clear("sum", total)
+        with item.sweep() as segment:
+            _exponential(lanes, segment.data, segment.count, largest)
+            lanes.combine("sum", segment, segment.data, total)
+        lanes.lane_vector().unary("recip", total, total)
+        with item.sweep() as segment:
+            if not lanes.resident:
+                _exponential(lanes, segment.data, segment.count, largest)
+            lanes.vector(segment.count).vuv("mul", segment.data, segment.data, total, lanes.width)
+            item.store(work.output, segment)
+
+
+def _exponential(lanes: Lanes, data: Value, count: Value, largest: Value) -> None:
+    """data = exp(data - largest)."""
+    vector = lanes.vector(count)
+    vector.vuv("sub", data, data, largest, lanes.width)
+    vector.unary("exp_lp", data, data)
