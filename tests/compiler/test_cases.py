@@ -1,4 +1,4 @@
-"""Five classic operators at awkward sizes, with data drawn here, judged against binary64 formulas."""
+"""Five classic operators at awkward sizes, on random data, compared with formulas in binary64."""
 
 from __future__ import annotations
 

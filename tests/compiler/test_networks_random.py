@@ -1,4 +1,4 @@
-"""Random small networks on the emulated chip, against onnxruntime; more by ``network_draws.py``."""
+"""Random small networks on the emulated chip, compared with onnxruntime; ``network_draws.py`` makes more."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_network(seed: int, tmp_path: Path) -> None:
 
 
 def test_the_networks_are_of_many_kinds() -> None:
-    """Every setting and most operators occur; values are read twice and are outputs that are read too."""
+    """Every setting and most operators occur; some values have two users, some outputs have users too."""
     networks = [drawn(seed)[0] for seed in SEEDS]
     operators = {node.op_type for net in networks for node in net.nodes}
     assert {"Conv", "Gemm", "MatMul", "Concat", "Split", "Softmax", "MaxPool", "Transpose"} <= operators

@@ -1,4 +1,4 @@
-"""What bad input gets from tx8cc: one clear line, exit 1, nothing half-written, the cache intact."""
+"""Wrong inputs of tx8cc: one clear line, exit status 1, no partly written file, an intact cache."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def graph_json(path: str, op: str, *shapes: tuple[int, ...], **attrs: Any) -> Pa
 
 
 def machine(path: str, *changes: tuple[str, str]) -> str:
-    """The TX81's description with other numbers; the path."""
+    """The path of a description of the TX81 with other numbers."""
     text = TX81.read_text()
     for before, after in changes:
         assert text.count(before) == 1

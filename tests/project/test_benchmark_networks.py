@@ -18,7 +18,7 @@ MODULES = ("_report", "_graphs", "networks")
 
 @pytest.fixture(scope="module")
 def benchmark() -> Iterator[SimpleNamespace]:
-    """The modules of the folder, which is no package."""
+    """The modules of the folder, which is not a package."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
     try:
         yield SimpleNamespace(**{name.strip("_"): __import__(name) for name in MODULES})
@@ -43,7 +43,7 @@ def test_the_product_is_that_of_matrices(benchmark: SimpleNamespace, kind: int) 
 
 
 def test_the_attention_is_that_of_the_specification(benchmark: SimpleNamespace) -> None:
-    """Rows of shares that add up to one choose among the rows of v."""
+    """The result is a weighted mean of the rows of v, with weights that add up to one."""
     model = benchmark.graphs.attention(onnx.TensorProto.FLOAT, (2, 4, 16))
     q, k, v = np.random.default_rng(0).standard_normal((3, 1, 2, 4, 16)).astype(np.float32)
     (found,) = benchmark.networks.onnxruntime_case(model, {"q": q, "k": k, "v": v})().values()

@@ -24,7 +24,7 @@ MODULES = ("_report", "_operands", "_peers", "_bench", "instructions")
 
 @pytest.fixture(scope="module")
 def benchmark() -> Iterator[SimpleNamespace]:
-    """The modules of the folder, which is no package."""
+    """The modules of the folder, which is not a package."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
     try:
         yield SimpleNamespace(**{name.strip("_"): __import__(name) for name in MODULES})

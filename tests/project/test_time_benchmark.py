@@ -1,4 +1,4 @@
-"""The model of time beside the published measurements: rows, reasons, and the tables in docs/timing.md."""
+"""The model of time compared with the published measurements: rows, reasons, the table in docs/timing.md."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MODULES = ("_report", "_timing_programs", "_timing_rows", "timing")
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[SimpleNamespace]:
-    """The modules of the folder, which is no package."""
+    """The modules of the folder, which is not a package."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
     try:
         yield SimpleNamespace(**{name.strip("_"): __import__(name) for name in MODULES})

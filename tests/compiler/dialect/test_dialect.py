@@ -1,4 +1,4 @@
-"""Operations of the dialect: what verifiers refuse, and that an operation alone tells all of its node."""
+"""Operations of the dialect: what verifiers refuse, and that an operation has all facts about its node."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ CALLS = [
 
 
 def test_an_operation_alone_says_what_its_node_says() -> None:
-    """Attributes, types, shapes and the values of operands that are no tensors, from its text."""
+    """The text has attributes, types, shapes and the values of operands that are not tensors at run time."""
     constants = {"w": draw(5, 3, 3, 3), "k": draw(1)[0], "shape": ints(2, 5, 12), "axes": ints(-1)}
     given = context_of(graph(CALLS, {"x": (2, 3, 4, 3)}, constants), "fp16", 4, None)
     module = ModuleOp([])

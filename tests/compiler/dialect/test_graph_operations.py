@@ -1,4 +1,4 @@
-"""Graphs as operations of a module: what is put there comes back, also through text."""
+"""Graphs as operations of a module: a graph that is put there and read back is the same, as text too."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ GRAPHS: dict[str, tuple[list[NodeSpec], dict[str, tuple[int, ...]], dict[str, Ar
 
 
 def meaning(found: Graph) -> list[object]:
-    """The nodes with constants in the place of their names, which may be others."""
+    """The nodes with the values of constants in place of their names, which may change."""
 
     def operand(name: str) -> object:
         array = found.constants.get(name)
@@ -88,7 +88,7 @@ def test_a_graph_comes_back(name: str, tmp_path: Path) -> None:
 
 
 def test_an_output_may_read_another_value() -> None:
-    """As in text that somebody has edited."""
+    """The module is as in a text that a user has edited."""
     wanted = graph([("Relu", ["x"], ["h"], {}), ("Exp", ["h"], ["y"], {})], {"x": (5,)})
     context, module = context_of(wanted, "fp16", 4, None), ModuleOp([])
     after(module, context, ImportPass())

@@ -1,4 +1,4 @@
-"""The verifier between passes against xDSL's own, which looks at everything each time."""
+"""The verifier between passes, compared with xDSL's own, which verifies everything each time."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _no_node(module: ModuleOp) -> None:
 
 
 def _type_of_an_operand(module: ModuleOp) -> None:
-    """The operation itself stays as it is, and its own result could have this type."""
+    """The operation itself does not change, and its result could have this type."""
     first = next(iter(operations(module)))
     assert isinstance(first, InputOp)
     first.results[0]._type = tensor_type(Format.FP16, (4, 32), Order.PLAIN)

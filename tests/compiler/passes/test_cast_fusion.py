@@ -1,4 +1,4 @@
-"""Products that read and store FP32 themselves, whatever they compute in."""
+"""Products that read and store FP32 themselves, in whatever format they compute."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHAPES = {"a": (40, 64), "b": (64, 72)}
 
 
 def casts(made: Graph, dtype: str) -> list[str]:
-    """Nodes of the casts that are left."""
+    """The nodes of the remaining casts."""
     left: list[str] = []
 
     def look(name: str, module: ModuleOp) -> None:
@@ -56,7 +56,7 @@ def test_what_others_use_is_rounded_once_for_all() -> None:
 
 
 def test_a_result_that_others_use_is_rounded_first() -> None:
-    """As the reference rounds it too."""
+    """The reference rounds the result too."""
     made = graph([MATMUL, ("Relu", ["y"], ["z"], {})], SHAPES, outputs=("y", "z"))
     assert casts(made, "bf16") == ["y", "z"]
     assert_right(made, "bf16")
@@ -74,7 +74,7 @@ def test_other_operators_keep_their_casts() -> None:
 
 
 def test_a_precise_product_is_computed_in_parts() -> None:
-    """Its operands and its result are FP32 in DDR as well, and yet nothing is rounded."""
+    """Its operands and its result are FP32 in DDR as well, but nothing is rounded."""
     made = replace(graph([MATMUL], SHAPES), precise=frozenset({"n0"}))
     program = assert_right(made, "bf16")
     assert "ne.gemm.tf32" in program.text

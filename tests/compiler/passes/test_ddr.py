@@ -79,7 +79,7 @@ def places(module: ModuleOp) -> dict[str, DdrRange]:
 
 
 def test_what_was_written_before_the_last_barrier_is_settled() -> None:
-    """c reads a, of the phase before last, and b, of the last one; d and e read what is there."""
+    """c reads a, which the phase before last wrote, and b, which the last phase wrote; d reads a."""
     lines = [
         source("x", "x", S),
         node("softmax", "a", "a", {"x": S}, S),
@@ -223,7 +223,7 @@ def test_a_slice_of_one_range_is_that_range(body: str, begin: int | None) -> Non
 
 
 def test_a_slice_keeps_its_operand_alive() -> None:
-    """Nothing may be written over what t reads, although n itself has no later user."""
+    """Nothing may overwrite what t reads, although n itself has no later user."""
     body = sliced("1", "3", "0", "2x6x8").splitlines()
     more = [node("softmax", f"m{i}", f"m{i}", {"a": "4x6x8"}, "4x6x8") for i in range(1)]
     more += [node("softmax", f"m{i}", f"m{i}", {f"m{i - 1}": "4x6x8"}, "4x6x8") for i in range(1, 4)]

@@ -133,7 +133,7 @@ def test_pointwise_operations_with_inner_users_are_one_chain() -> None:
 
 
 def test_an_anchor_between_two_uses_keeps_the_chain_apart() -> None:
-    """s feeds both the product and what follows it: in one group they would wait for each other."""
+    """The product and the operation after it both use s: in one group they would wait for each other."""
     text = body(
         source("x", "x", "64x64"),
         node("sigmoid", "s", "a", {"x": "64x64"}, "64x64"),
@@ -222,7 +222,7 @@ def test_in_the_order_of_the_graph_each_branch_would_wait() -> None:
 
 
 def test_bytes_that_are_used_again_need_a_barrier() -> None:
-    """t1 writes where s2 reads: other tiles may not have come so far."""
+    """t1 writes where s2 reads: other tiles may still be executing s2."""
     passes = (GroupPatternPass(), ShardingPass(), DdrReorderPass(), BarrierOptPass())
     module = after(parsed(TWO_BRANCHES), context(), *passes)
     places = {group.node.data: result_range(group) for group in groups(module)}
@@ -318,7 +318,7 @@ def test_results_do_not_depend_on_the_groups() -> None:
 
 
 def random_graph(seed: int) -> Graph:
-    """Products, softmaxes and pointwise operators on 16x16 values, with users as chance will have it."""
+    """Products, softmaxes and pointwise operators on 16x16 values, with random users."""
     chance = np.random.default_rng(seed)
     values, nodes = ["x", "z"], []
     for number in range(14):
@@ -337,7 +337,7 @@ def random_graph(seed: int) -> Graph:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_random_graphs(seed: int) -> None:
-    """Whatever becomes a group: verifiers agree, every phase waits for what it reads, results are right."""
+    """Random graphs: the groups are valid, every phase waits for what it reads, and results are right."""
     made = random_graph(seed)
     program = compile_graph(made, "fp32", 3)
     outcome = check(program, random_inputs(made, {}, seed))

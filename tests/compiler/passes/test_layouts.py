@@ -1,4 +1,4 @@
-"""The layout passes: small modules as text, and what each pass leaves of them."""
+"""The layout passes: small modules as text, and what each pass makes of them."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ OPTIMIZED = (*ALIGN, AlignOptPass())
 
 
 def pool(name: str, value: str, operand: str, shape: str = S) -> str:
-    """An operator that wants planes of channels."""
+    """An operator that needs planes of channels."""
     return node("max_pool", name, value, {operand: shape}, shape, WINDOW)
 
 
 def orders(module: ModuleOp) -> list[str]:
-    """An operation a line: name, node, order and format of the result."""
+    """One line per operation: name, node, order and format of the result."""
     lines = []
     for op in operations(module):
         kind = str(op.results[0].type) if op.results else ""
@@ -101,7 +101,7 @@ def test_no_order_goes_backwards_where_another_user_wants_the_plain_one() -> Non
 
 
 def test_an_operation_takes_the_order_with_the_fewest_changes() -> None:
-    """One operand from the engines, two and all users plain: in planes it would take three changes."""
+    """One operand is in planes, two operands and all users are plain: planes would need three changes."""
     both = {"a": S, "u": S, "v": S}
     body = "\n".join(
         [
@@ -209,7 +209,7 @@ WIDE = "tensor<1x65x8x8xf32>"
     ],
 )
 def test_one_change_behind_another(kinds: tuple[str, str, str], expected: list[str]) -> None:
-    """The third rounds in between, which must stay."""
+    """The third one rounds between two changes, which must remain."""
     first, last = kinds[0], kinds[-1]
     body = "\n".join(
         [
@@ -236,7 +236,7 @@ def test_a_change_that_others_need_stays() -> None:
 
 
 def test_constants_are_merged_and_large_ones_come_first() -> None:
-    """Four tiles: from 16 KiB on. The two equal ones become one."""
+    """With four tiles, constants of 16 KiB and more come first. The two equal ones become one."""
     shapes = {"a": "64x8", "b": "64x200", "c": "64x8", "d": "64x300"}
     lines = [source("x", "x", "8x64")] + [constant(name, name, shape) for name, shape in shapes.items()]
     for name, shape in shapes.items():
@@ -297,7 +297,7 @@ def test_blocked_constants_and_vectors_compute_right(dtype: str) -> None:
 
 
 def test_splits_of_channels_and_joins_in_planes_compute_right() -> None:
-    """Pieces of 64 and of other numbers of channels, several images, and a join along rows."""
+    """Parts of 64 and of other numbers of channels, several images, and a join along rows."""
     nodes = [
         ("MaxPool", ["x"], ["a"], {"kernel_shape": (2, 2)}),
         ("MaxPool", ["w"], ["b"], {"kernel_shape": (2, 2)}),
@@ -312,7 +312,7 @@ def test_splits_of_channels_and_joins_in_planes_compute_right() -> None:
 
 
 def test_transposes_around_images_are_the_same_bytes() -> None:
-    """As exporters from tools write that keep channels last; rank 3 and 4."""
+    """Exporters of tools that keep channels last write such Transposes; rank 3 and 4."""
     for shape, behind, before in (
         ((2, 9, 7, 70), (0, 2, 3, 1), (0, 3, 1, 2)),
         ((1, 9, 40), (0, 2, 1), (0, 2, 1)),

@@ -1,4 +1,4 @@
-"""The passes: what each leaves in the module, what is refused before any code is made."""
+"""The passes: the module after each of them, and graphs that are refused before any code is made."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def chain() -> Graph:
 
 
 def modules(made: Graph, dtype: str = "fp16") -> dict[str, list[tuple[str, str]]]:
-    """After each pass, the name and the result type of every operation."""
+    """The name and the result type of every operation after each pass."""
     seen: dict[str, list[tuple[str, str]]] = {}
 
     def look(name: str, module: ModuleOp) -> None:

@@ -1,4 +1,4 @@
-"""Pass group_stack, on modules as text and in whole compilations; groups that fit nowhere."""
+"""Pass group_stack, on modules as text and in whole compilations; groups that do not fit at any size."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FIRST, LAST = "layout_init", "group_stack"
 
 
 def stacked(module: ModuleOp, given: Context) -> list[str]:
-    """The groups that are left of a module by the passes up to group_stack."""
+    """The groups of a module after the passes up to group_stack."""
     names = [step.name for step in PIPELINE]
     passes = PIPELINE[names.index(FIRST) : names.index(LAST) + 1]
     return [line for line in outline(after(module, given, *passes)) if line.startswith("group")]
@@ -40,7 +40,7 @@ def conv(name: str, value: str, operand: str) -> str:
 
 
 def convolutions(count: int, *more: str) -> ModuleOp:
-    """Convolutions c1, c2 ... of which each uses the one before."""
+    """Convolutions c1, c2 ..., each of which uses the result of the one before."""
     lines = [conv(f"c{i}", f"v{i}", f"v{i - 1}") for i in range(1, count + 1)]
     head = (source("x", "v0", S), constant("w", "w", W))
     return parsed("\n".join([*head, *lines, *more, output("y", f"v{count}", S)]))
@@ -51,7 +51,7 @@ def compilation(patterns: str = "default", search: str = "fast") -> Context:
 
 
 def priced(monkeypatch: pytest.MonkeyPatch, saved: Callable[[int], int]) -> None:
-    """Let a stack of n groups save so many cycles, whatever the estimate is; a group takes 1000 apart."""
+    """Replace the estimates: a stack of n groups saves ``saved(n)`` cycles, a single group takes 1000."""
 
     def decision(template: Template) -> SearchResult:
         count = len(template.work.stages)
@@ -197,7 +197,7 @@ def test_mistakes_in_what_may_be_stacked(tmp_path: Path, table: str, message: st
 
 
 def pair(last: NodeSpec, **constants: Array) -> Graph:
-    """A convolution and an operator behind it."""
+    """A convolution and an operator after it."""
     first: NodeSpec = ("Conv", ["x", "w"], ["a"], {"pads": (1, 1, 1, 1)})
     return graph([first, last], {"x": (1, 64, 16, 16)}, {"w": draw(64, 64, 3, 3, scale=0.05), **constants})
 
@@ -225,7 +225,7 @@ def test_what_cannot_be_a_stage_stays_apart(monkeypatch: pytest.MonkeyPatch, las
 
 
 def test_a_piece_that_is_not_computed_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A join with a tensor from elsewhere cannot end a stack; the rest is right all the same."""
+    """A join with a tensor from outside cannot end a stack; the results are right nevertheless."""
     monkeypatch.setattr(group_stack, "barrier_cycles", lambda machine: 10**9)
     made = pair(("Concat", ["a", "x"], ["y"], {"axis": 1}))
     program = assert_right(made, "fp16", 4)

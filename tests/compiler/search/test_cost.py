@@ -1,4 +1,4 @@
-"""What the compiler thinks a phase costs, against the simulated time of the same code as a program."""
+"""The compiler's estimate of a phase, compared with the simulated time of the same code as a program."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def made(write: Callable[[Kernel], None], tiles: int) -> Kernel:
 
 
 def simulated(k: Kernel) -> float:
-    """Cycles of the phase as a program, without what happens once in a program."""
+    """The cycles of the phase as a program, without what happens only once in a program."""
     text = PROLOGUE.format(tiles=k.target.tiles) + "\n".join(k.text()) + EPILOGUE
     system = Program(asm.assemble(text), MACHINE).start({}, timed=True)
     system.run()
@@ -64,7 +64,7 @@ def simulated(k: Kernel) -> float:
 
 
 def stream(k: Kernel) -> None:
-    """Load, arithmetic and store, many slices a tile: DDR is the bound."""
+    """Load, arithmetic and store of many slices per tile: DDR is the bound."""
     with k.items(200) as item:
         x, y = k.buffer("x", 8192), k.buffer("y", 8192)
         place = DATA + item * 8192
@@ -74,7 +74,7 @@ def stream(k: Kernel) -> None:
 
 
 def arithmetic(k: Kernel) -> None:
-    """Several instructions on what is there: the vector engine is the bound."""
+    """Several instructions on data in the scratchpad: the vector engine is the bound."""
     x = k.buffer("x", 65536)
     k.emit("td.memset.fp16", dst=x, value=1.0, n=32768)
     with k.loop(30):
@@ -120,7 +120,7 @@ def few(k: Kernel) -> None:
 
 
 def shared(k: Kernel) -> None:
-    """Every tile loads a part and gives it to all others, twice."""
+    """Every tile loads a part and sends it to all others, twice."""
     with k.loop(2):
         x = k.buffer("x", 16384 * k.target.tiles)
         mine = k.let(k.tile * 16384)
@@ -136,9 +136,9 @@ def shared(k: Kernel) -> None:
 )
 @pytest.mark.parametrize("tiles", [1, 4, 16])
 def test_estimates_are_near_simulated_time(write: Callable[[Kernel], None], tiles: int) -> None:
-    """Another model of the same machine: the mesh, queues and dependencies by bytes are its own.
+    """Both are models of the same machine, but the code for mesh, queues and dependencies is independent.
 
-    Ways that cross on the mesh are only there, so what all tiles send to all is farther off.
+    Only simulated time knows of crossing ways on the mesh, so copies from all tiles to all differ more.
     """
     if write is shared and tiles == 1:
         pytest.skip("one tile shares with nobody")

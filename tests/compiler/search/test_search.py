@@ -1,4 +1,4 @@
-"""The search over divisions of work: what it tries, what it keeps, and what plans make of it."""
+"""The search for a division of the work: what it tries, what it chooses, and how plans repeat it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from tx8isa.numbers.formats import Format
 
 TARGET = Target(4, 0x10000, Format.FP16)
 SIZES = (64, 16, 4096, 1 << 20, 256)
-"""Bytes of a slice that the lowering below proposes; the fourth does not fit."""
+"""The sizes in bytes that the lowering below proposes; the fourth does not fit."""
 
 
 def copy(k: Kernel, work: Work) -> None:
-    """A lowering that moves bytes in slices of a size; its rule are slices of 128."""
+    """A lowering that moves bytes in slices of a given size; its own rule is slices of 128."""
     size = 128 if work.cut is None else work.cut.size("bytes")
     with k.items(ceil_div(work.output.size, size)) as item:
         data = k.buffer("data", size)

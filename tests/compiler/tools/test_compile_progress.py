@@ -1,4 +1,4 @@
-"""The line that says how far a compilation has come, and the table of --timing."""
+"""The progress line of a compilation, and the table of --timing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Terminal(io.StringIO):
 
 
 class Clock:
-    """Time that goes on by a step at every look."""
+    """A clock that advances by a step at every call."""
 
     def __init__(self, step: float) -> None:
         self.now, self.step = 0.0, step
@@ -130,7 +130,7 @@ def test_the_table_of_a_program_that_took_no_time() -> None:
 
 
 def test_tx8cc_shows_the_line_on_a_terminal_and_takes_it_away(tmp_path: Path) -> None:
-    """A compilation whose every pass seems to take long, in a terminal of its own."""
+    """A compilation in a pseudo-terminal, in which every pass seems to take long."""
     graph = ROOT / "examples" / "batchnorm" / "bn30.json"
     code = (
         "import sys, compiler.tools.progress as p; p._SILENT_SECONDS = 0; from compiler.cli import main; "

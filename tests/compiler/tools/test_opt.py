@@ -1,4 +1,4 @@
-"""tx8opt: passes on textual IR give what they give in one piece, and wrong texts are one line."""
+"""tx8opt: passes on textual IR give the same as a whole compilation, and a wrong text is one line."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NODES = (
 
 
 def network() -> Graph:
-    """A graph with small and large constants, one read while compiling, and names that need quoting."""
+    """A graph with small and large constants, one that compiling uses, and names that need quoting."""
     constants = {
         "w": draw(4, 3, 3, 3, seed=1),
         "b": draw(4, seed=2),
@@ -56,7 +56,7 @@ def through(passes: Any, context: Any, module: ModuleOp) -> None:
 
 @pytest.fixture(scope="module")
 def direct() -> tuple[str, bytes]:
-    """The program when nothing goes through text."""
+    """The program of a compilation without text in between."""
     context, module = context_of(network(), "fp16", 4, MACHINE), ModuleOp([])
     through(PIPELINE, context, module)
     return program_text(context, module)
@@ -88,7 +88,7 @@ def test_the_text_does_not_depend_on_when_it_was_written(tmp_path: Path) -> None
 
 
 def test_every_field_of_a_context_is_held_given_rebuilt_or_final() -> None:
-    """Who adds a field must say how a compilation that goes through text comes by it."""
+    """Whoever adds a field must say where a compilation that goes through text gets it from."""
     assert {field.name for field in fields(Context)} == {*HELD, *GIVEN, *REBUILT, *FINAL}
 
 
@@ -171,7 +171,7 @@ def test_a_graph_alone_is_imported(graph: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_rewrites_run_alone_on_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """On text that was edited after the import: what the text says counts."""
+    """The text was edited after the import, and the edited text counts."""
     description = {
         "opset": 20,
         "inputs": [{"name": "x", "dtype": "float32", "shape": [4, 6]}],
@@ -281,7 +281,7 @@ def test_damaged_groups_are_one_line(graph: Path, tmp_path: Path, capsys: pytest
 def test_text_changed_at_random_never_ends_in_a_traceback(
     graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A word away, another in its place, other numbers: it works, or it is one line."""
+    """A word is removed or replaced, or a number changed: it works, or it is one line."""
     file = tmp_path / "a.mlir"
     printed(capsys, str(graph), "--tiles", "2", "--until", "group_cost", "-o", str(file))
     whole, chance, ends = file.read_text(), random.Random(3), set()
@@ -329,7 +329,7 @@ def test_options_of_a_graph_are_not_for_text(
 
 
 def test_the_program_of_a_text_computes_what_the_graph_does(direct: tuple[str, bytes]) -> None:
-    """The program that all the texts above give is right."""
+    """The program that all texts above give is right."""
     from compiler.driver import compile_graph
 
     program = compile_graph(network(), "fp16", 4)

@@ -1,4 +1,4 @@
-"""The cache of compiled programs: what its keys tell apart, what it refuses, what an interrupt leaves."""
+"""The cache of compiled programs: which keys differ, what it refuses, and what an interrupt leaves."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def made(**changes: Any) -> Graph:
 
 @pytest.fixture(autouse=True)
 def no_edits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if nobody wrote to the sources while the tests run."""
+    """Edits of the sources while the tests run do not count."""
     monkeypatch.setattr(cache, "_BEGAN", math.inf)
 
 
@@ -69,7 +69,7 @@ def test_what_is_stored_comes_back(store: ProgramCache, program: Program) -> Non
 
 
 def test_a_program_has_no_more_than_is_kept() -> None:
-    """Who adds a field to Program must say what becomes of it in the cache."""
+    """Whoever adds a field to Program must say whether the cache keeps it."""
     kept = {"dtype", "tiles", "text", "constants", "image"}
     given = {"graph", "machine"}
     assert {field.name for field in fields(Program)} == kept | given | {"timing", "report"}

@@ -1,4 +1,4 @@
-"""--verify-nodes: every node on its own, the first that is wrong as a graph that shows it."""
+"""--verify-nodes: every node is judged alone, and the first wrong one is written as a graph."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def compiled(made: Graph) -> Program:
 
 
 def with_wrong(op: str, wrong: str, compile_: Callable[..., Program]) -> Callable[..., Program]:
-    """A compiler that takes one operator for another."""
+    """A compiler that mistakes one operator for another."""
 
     def compile_wrong(made: Graph, *arguments: Any, **options: Any) -> Program:
         nodes = tuple(replace(node, op=wrong) if node.op == op else node for node in made.nodes)
@@ -66,14 +66,14 @@ def test_every_node_is_judged_and_right() -> None:
 
 
 def test_errors_add_up_but_are_judged_one_by_one() -> None:
-    """The Reshape moves what the two nodes before it have rounded: no error of its own, all of theirs."""
+    """The Reshape has no error of its own, but moves values that the two nodes before it have rounded."""
     item = next(item for item in verify(CHAIN, X, compiled).checks if item.node.op == "Reshape")
     assert item.alone.max_abs_error == 0
     assert item.so_far.max_abs_error > 0
 
 
 def test_what_is_too_much_for_ddr_is_run_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One result a run, and its operands: of the nodes, the last has two."""
+    """Each run has one result and its operands; the last node has two results."""
     import compiler.tools.verify as module
 
     whole = verify(CHAIN, X, compiled)
@@ -105,7 +105,7 @@ def test_the_first_wrong_node_is_cut_out() -> None:
 
 
 def test_what_is_wrong_only_together_is_found_by_halving() -> None:
-    """A compiler that squares e when nobody sees r: as if it had merged nodes in a wrong way."""
+    """A compiler that squares e unless r is an output, as if it had merged nodes in a wrong way."""
 
     def merging(made: Graph) -> Program:
         merged = {"e", "r", "s"} <= set(made.tensors) and not {"e", "r"} & {t.name for t in made.outputs}

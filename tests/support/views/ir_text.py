@@ -1,4 +1,4 @@
-"""Modules written as text, passes run on them, and what is left as lines."""
+"""Modules written as text, passes run on them, and outlines of the result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def parsed(body: str) -> ModuleOp:
 
 
 def reparsed(module: ModuleOp) -> ModuleOp:
-    """A module that was printed and read again."""
+    """The module, printed and read again."""
     return _parsed(str(module))
 
 
@@ -45,7 +45,7 @@ def context(
 
 
 def after(module: ModuleOp, given: Context, *passes: Pass) -> ModuleOp:
-    """The module after some passes, verified after each."""
+    """The module after these passes; it is verified after each."""
     for step in passes:
         step.run(given, module)
         module.verify()
@@ -81,7 +81,7 @@ def output(name: str, value: str, shape: str, element: str = "f16") -> str:
 
 
 def outline(module: ModuleOp) -> list[str]:
-    """An operation a line: its name without dialect and its node; a group as its tag and its members."""
+    """One line per operation: its name without dialect and its node; for a group its tag and its members."""
     return list(_outline(module))
 
 
