@@ -1,4 +1,7 @@
-"""Readers of model files: each gives the same typed graph (:mod:`compiler.graph`)."""
+"""Readers of model files: each gives the same typed graph (:mod:`compiler.graph`).
+
+``load`` chooses the reader by the name of the file; the libraries of a format are imported with its reader.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Lowerings of the graph operators, one family a file; importing this package registers them."""
+"""Lowerings: each operator of a graph as loads, engine instructions and stores.
+
+A folder for each family; importing this package registers the lowerings of all of them.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""Reading ONNX models: the file, old operator sets, function bodies, constant folding."""
+"""Reading ONNX models: the file, old operator sets, function bodies, constant folding.
+
+``importer`` goes through a model node by node.
+"""

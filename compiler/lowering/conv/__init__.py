@@ -1,1 +1,4 @@
-"""Convolutions and pools."""
+"""Convolutions and pools on channel-blocked tensors, with their epilogues.
+
+``cuts`` lists the ways to divide the work, ``slice`` computes one slice.
+"""

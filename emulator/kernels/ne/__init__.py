@@ -1,4 +1,7 @@
-"""The matrix engine: GEMM and convolution, the same bits on every machine."""
+"""The matrix engine: GEMM and convolution, the same bits on every machine.
+
+The shapes of problems are here; how operands are widened and summed is in ``sums``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Machine versions of the primitives, by name. Importing this imports Numba."""
+"""Machine versions of the primitives, by name, as LLVM code.
+
+Importing this imports Numba; the same functions in plain Python are in ``native/primitives``.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""``--report``: a run as one HTML page to look at. ``sink.Report`` gathers, ``page`` writes."""
+"""``--report``: a run as one HTML page to look at.
+
+``sink`` gathers what the page shows while the program runs, ``page`` writes it.
+"""

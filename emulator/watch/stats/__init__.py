@@ -1,1 +1,4 @@
-"""What a run did and how long it took: ``--stats``."""
+"""What a run did and how long it took: ``--stats``.
+
+``sink`` counts while the program runs, ``result`` makes a report of it, ``text`` prints that.
+"""
