@@ -16,7 +16,7 @@ from asm.diagnostics import AsmError
 from asm.image import Image, image_parts
 from compiler.codegen.program import CONSTANTS_FILE
 from compiler.dialect.verifier import Verifier
-from compiler.evaluation.reference import STORAGE
+from compiler.evaluation.storage import STORAGE
 from compiler.passes.base import Context
 from compiler.passes.emit import foreign_buffers, program_text
 from compiler.passes.report import Report, report_of

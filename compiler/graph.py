@@ -16,12 +16,16 @@ import ml_dtypes
 import numpy as np
 
 from tx8isa.errors import Tx8Error
+from tx8isa.numbers.formats import Format
 
 Shape = tuple[int, ...]
 Array = np.ndarray[Any, np.dtype[Any]]
 AttrValue = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
 
-FLOATS = ("float32", "float16", "bfloat16")
+FLOAT_FORMATS = {"float32": Format.FP32, "float16": Format.FP16, "bfloat16": Format.BF16}
+"""Formats of the float element types."""
+
+FLOATS = tuple(FLOAT_FORMATS)
 INTEGERS = ("int8", "uint8", "int32", "int64")
 
 #: Element types a graph may use, by the name that files and messages use.
@@ -49,20 +53,6 @@ class GraphError(Tx8Error):
         more = len(messages) - 1
         suffix = f" (and {more} more error{'s' if more > 1 else ''})" if more else ""
         super().__init__(self.messages[0] + suffix)
-
-
-def rounded(values: Array, dtype: str) -> Array:
-    """Round binary64 values to a float dtype, nearest even, in one rounding; overflow gives infinity."""
-    wide = np.asarray(values, np.float64)
-    with np.errstate(all="ignore"):
-        if dtype != "bfloat16":
-            return wide.astype(DTYPES[dtype])
-        # ml_dtypes rounds to binary32 first. Rounding to odd there keeps the second rounding honest.
-        single = wide.astype(np.float32)
-        single = np.where(np.abs(single) > np.abs(wide), np.nextafter(single, np.float32(0)), single)
-        inexact = (single != wide) & ~np.isnan(wide)
-        odd: Array = (single.view(np.uint32) | inexact).view(np.float32)
-        return odd.astype(DTYPES[dtype])
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,61 +5,16 @@ Compiled programs are judged against this. Nothing here knows how an operator is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
-from compiler.graph import DTYPES, FLOATS, Array, Graph, GraphError, Tensor, rounded
+from compiler.graph import DTYPES, FLOAT_FORMATS, FLOATS, Array, Graph, GraphError, Tensor
 from compiler.operators import OPERATORS, call_of
+from tx8isa.numbers.rounding import rounded
 from tx8isa.tools.suggestions import hint
 
-
-def _through(dtype: str) -> Callable[[Array], Array]:
-    return lambda values: rounded(values, dtype).astype(np.float64)
-
-
-def round_to_tf32(values: Array) -> Array:
-    """Round float32 values to TF32 (8 exponent, 10 fraction bits), nearest even; the result is binary64."""
-    single = np.asarray(values, np.float32)
-    bits = single.view(np.uint32).astype(np.uint64)
-    kept = (bits + 0x0FFF + ((bits >> 13) & 1)) & 0xFFFFE000
-    result = kept.astype(np.uint32).view(np.float32)
-    return np.asarray(np.where(np.isnan(single), np.nan, result), np.float64)
-
-
-#: Storage formats of ``tx8cc --dtype`` and how a float value is rounded to each.
-STORAGE: dict[str, Callable[[Array], Array]] = {
-    "fp32": _through("float32"),
-    "tf32": round_to_tf32,
-    "fp16": _through("float16"),
-    "bf16": _through("bfloat16"),
-}
-
-_LARGEST = {
-    "fp32": float(np.finfo(np.float32).max),
-    "tf32": float.fromhex("0x1.ffcp127"),
-    "fp16": 65504.0,
-    "bf16": float.fromhex("0x1.fep127"),
-}
-"""The largest finite number of each format."""
-
-_SMALLEST = {"fp32": 2.0**-149, "tf32": 2.0**-136, "fp16": 2.0**-24, "bf16": 2.0**-133}
-"""The smallest number above 0 of each format."""
-
-
-def within_range(values: Array, storage: str) -> Array:
-    """Finite numbers that a storage format does not reach become its largest ones, a tiny one its smallest.
-
-    Exporters write masks as 0 or 1 times the lowest FP32 number: times an infinity they would be NaN. And
-    a number by itself that would become 0 is there to keep a divisor or the operand of a Log from being 0.
-    """
-    largest, smallest = _LARGEST[storage], _SMALLEST[storage]
-    if values.size == 1 and 0.0 < abs(float(values.reshape(()))) < smallest:
-        return np.copysign(smallest, values).astype(np.float64)
-    if values.size == 0 or (float(values.max()) <= largest and float(values.min()) >= -largest):
-        return values
-    wide = values.astype(np.float64)
-    return np.where(np.isinf(wide), wide, np.clip(wide, -largest, largest))
+from .storage import STORAGE, within_range
 
 
 def run_reference(
@@ -103,18 +58,20 @@ def _accepted(tensor: Tensor, inputs: Mapping[str, Array]) -> Array:
     is_float = array.dtype.name in (*FLOATS, "float64")
     if array.dtype != DTYPES[tensor.dtype] and not (is_float and tensor.is_float):
         raise GraphError([f"input '{tensor.name}' is {array.dtype.name}; declared is {tensor.dtype}"])
-    return rounded(array, tensor.dtype) if tensor.is_float else array
+    return rounded(array, FLOAT_FORMATS[tensor.dtype]) if tensor.is_float else array
 
 
 def _widened(array: Array, storage: str | None) -> Array:
     """Floats in binary64, rounded to the storage format before; anything else as it is."""
     if array.dtype.name not in FLOATS:
         return np.asarray(array)
-    return array.astype(np.float64) if storage is None else STORAGE[storage](array)
+    if storage is not None:
+        array = rounded(array, STORAGE[storage])
+    return array.astype(np.float64)
 
 
 def _known(array: Array, storage: str | None) -> Array:
     """A constant in binary64, or as it is."""
     if storage is None or array.dtype.name not in FLOATS:
         return _widened(array, storage)
-    return STORAGE[storage](within_range(array, storage))
+    return rounded(within_range(array, STORAGE[storage]), STORAGE[storage]).astype(np.float64)

@@ -150,6 +150,7 @@ def narrow(x: float, exponent_bits: int, mantissa_bits: int, mode: int, random: 
 
     Subnormal results are kept; overflow gives infinity or the largest finite value as IEEE 754 says for the
     mode (stochastic: infinity). NaN gives the canonical NaN. ``random``: 52 random bits for mode 4.
+    ``rounding.rounded`` does the same to arrays, to nearest even.
     """
     pattern = bits64(x)
     negative = (pattern >> 63) & 1

@@ -13,10 +13,11 @@ import numpy as np
 
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Argument, Kernel
-from compiler.evaluation.reference import STORAGE, round_to_tf32, within_range
+from compiler.evaluation.storage import within_range
 from compiler.graph import Array
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.packing import storage_dtype
+from tx8isa.numbers.rounding import rounded
 
 from .aligned import Aligned, slice_buffer
 from .vector import Vector, convert
@@ -40,10 +41,7 @@ def stored(data: Array, fmt: Format) -> Array:
     """Constants rounded to a format (``within_range``), in the dtype whose elements hold its bits."""
     if not fmt.is_float:
         return np.asarray(data).astype(storage_dtype(fmt))
-    data = within_range(np.asarray(data), fmt.token)
-    if fmt is Format.TF32:
-        return round_to_tf32(data).astype(np.float32)
-    return np.asarray(STORAGE[fmt.token](data), np.float64).astype(storage_dtype(fmt))
+    return rounded(within_range(np.asarray(data), fmt), fmt)
 
 
 def constant_parts(data: Array, compute: Format) -> list[Array]:
@@ -51,8 +49,8 @@ def constant_parts(data: Array, compute: Format) -> list[Array]:
     if compute is not Format.FP32:
         return [stored(data, compute)]
     single = np.asarray(data).astype(np.float32)
-    high = round_to_tf32(single).astype(np.float32)
-    return [high, round_to_tf32(single - high).astype(np.float32)]
+    high = rounded(single, Format.TF32)
+    return [high, rounded(single - high, Format.TF32)]
 
 
 def split(kernel: Kernel, source: Aligned) -> list[Aligned]:

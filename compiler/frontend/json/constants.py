@@ -15,7 +15,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from compiler.graph import DTYPES, FLOATS, Array, GraphError, Shape, rounded
+from compiler.graph import DTYPES, FLOAT_FORMATS, FLOATS, Array, GraphError, Shape
+from tx8isa.numbers.rounding import rounded
 from tx8isa.tools.suggestions import hint
 
 DType = Literal["float32", "float16", "bfloat16", "int8", "uint8", "int32", "int64", "bool"]
@@ -132,7 +133,7 @@ def _floats(flat: list[Any], dtype: str, shape: Shape) -> Array:
     if set(map(type, flat)) - {int, float}:
         _refuse(flat, shape, _is_number, 'where a number belongs (or "NaN", "Infinity", "-Infinity")')
     wide = np.fromiter((_as_float(value) for value in flat), np.float64, count=len(flat))
-    values = rounded(wide, dtype)
+    values = rounded(wide, FLOAT_FORMATS[dtype])
     lost = np.flatnonzero(np.isinf(values))
     for position in lost.tolist():
         if not isinstance(flat[position], str):

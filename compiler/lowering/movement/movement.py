@@ -23,7 +23,7 @@ from compiler.codegen.slices.tensors import (
     whole,
 )
 from compiler.codegen.slices.vector import convert
-from compiler.evaluation.reference import within_range
+from compiler.evaluation.storage import within_range
 from compiler.lowering.record import EVERY_TYPE, Work, alias, lowering
 from compiler.operators.record import Call
 from compiler.operators.shapes.movement import permutation
@@ -153,7 +153,7 @@ def _fill(kernel: Kernel, view: View, shape: tuple[int, ...], number: float) -> 
     plan = plan_slabs(space.sizes, kernel.budget // each // 2, kernel.target.tiles)
     data = kernel.buffer("fill", plan.elements * each)
     fmt: Format = view.tensor.fmt
-    value = float(within_range(np.array(number), fmt.token))
+    value = float(within_range(np.array(number), fmt))
     kernel.emit(f"td.memset.{fmt.token}", dst=data, value=value, n=plan.elements)
     with slabs(kernel, space, plan) as slab:
         store_slab(kernel, space.views[0], slab, data)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from compiler.codegen.expr import Value
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.slices.vector import Vector
-from compiler.evaluation.reference import within_range
+from compiler.evaluation.storage import within_range
 from compiler.operators.record import Call
 
 Combine = Callable[[str, Value, Value], None]
@@ -149,4 +149,4 @@ def known_number(tensor: DdrTensor) -> float | None:
     value = tensor.value
     if value is None or value.size != 1:
         return None
-    return float((within_range(value, tensor.fmt.token) if tensor.fmt.is_float else value).reshape(()))
+    return float((within_range(value, tensor.fmt) if tensor.fmt.is_float else value).reshape(()))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.graph import DTYPES, FLOATS, Array, rounded
+from compiler.graph import DTYPES, FLOAT_FORMATS, FLOATS, Array
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
 from compiler.operators.types import same_shape
+from tx8isa.numbers.rounding import rounded
 
 NUMBERS = {
     1: "float32",
@@ -42,7 +43,7 @@ def known_type(call: Call) -> str | None:
 def converted(x: Array, dtype: str) -> Array:
     """Values as another type: floats are rounded to a float type, and toward zero to an integer type."""
     if dtype in FLOATS:
-        return rounded(x, dtype).astype(np.float64)
+        return rounded(x, FLOAT_FORMATS[dtype]).astype(np.float64)
     if dtype == "bool" or x.dtype.kind != "f":
         return np.asarray(x.astype(dtype))
     return np.asarray(np.trunc(np.nan_to_num(x)).astype(np.int64).astype(dtype))
@@ -65,7 +66,7 @@ def same_width(call: Call) -> str | None:
 
 def _bit_cast(call: Call, x: Array) -> tuple[Array, ...]:
     before, after = DTYPES[call.tensor(0).dtype], DTYPES[cast_dtype(call)]
-    bits = rounded(x, before.name) if before.name in FLOATS else x
+    bits = rounded(x, FLOAT_FORMATS[before.name]) if before.name in FLOATS else x
     made = np.ascontiguousarray(bits).view(after).reshape(bits.shape)
     return (made.astype(np.float64) if after.name in FLOATS else np.asarray(made),)
 

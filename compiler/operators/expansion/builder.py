@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from compiler.graph import FLOATS, Array, AttrValue, GraphError, Node, Shape, Tensor, rounded
+from compiler.graph import FLOAT_FORMATS, FLOATS, Array, AttrValue, GraphError, Node, Shape, Tensor
 from compiler.operators.record import OPERATORS, Call, resolve
+from tx8isa.numbers.rounding import rounded
 
 
 @dataclass
@@ -42,7 +43,7 @@ class Builder:
         """A constant of a dtype; values are rounded to it."""
         name = self._name()
         array = np.asarray(value)
-        self.constants[name] = rounded(array, dtype) if dtype in FLOATS else array.astype(dtype)
+        self.constants[name] = _stored(array, dtype)
         self.tensors[name] = Tensor(name, dtype, array.shape)
         return name
 
@@ -89,10 +90,12 @@ def computed(node: Node, call: Call, constants: Mapping[str, Array]) -> dict[str
         results = record.reference(call, *operands)
     tensors = {tensor.name: tensor for tensor in record.infer(call)}
     named = {name: array for name, array in zip(node.outputs, results, strict=False) if name}
-    return {
-        name: rounded(array, tensors[name].dtype) if tensors[name].is_float else np.asarray(array)
-        for name, array in named.items()
-    }
+    return {name: _stored(np.asarray(array), tensors[name].dtype) for name, array in named.items()}
+
+
+def _stored(array: Array, dtype: str) -> Array:
+    """Values in an element type, to which floats are rounded."""
+    return rounded(array, FLOAT_FORMATS[dtype]) if dtype in FLOATS else array.astype(dtype)
 
 
 def widened(array: Array) -> Array:

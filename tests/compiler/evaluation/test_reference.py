@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
-import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from compiler.evaluation.infer import build_graph
-from compiler.evaluation.reference import round_to_tf32, run_reference
+from compiler.evaluation.reference import run_reference
 from compiler.evaluation.tolerance import judge
-from compiler.graph import Description, Graph, GraphError, Node, Tensor, rounded
+from compiler.graph import Description, Graph, GraphError, Node, Tensor
 
 
 def graph_of(
@@ -138,56 +134,6 @@ def test_a_3x3_convolution_is_the_sum_of_its_definition() -> None:
             if 0 <= r < 5 and 0 <= s < 4:
                 total += int(x[0, c, r, s]) * int(w[m, c, i, j])
         assert got[0, m, row, column] == total
-
-
-# --- rounding ----------------------------------------------------------------------------------------------
-
-FRACTION_BITS = {"bfloat16": 7, "float16": 10, "tf32": 10, "float32": 23}
-normal_range = st.floats(2.0**-14, 2.0**15, allow_subnormal=False)
-
-
-def nearest_even(value: float, bits: int) -> Fraction:
-    """Round a positive number to ``bits`` fraction bits with exact arithmetic."""
-    _, exponent = math.frexp(value)
-    step = Fraction(2) ** (exponent - 1 - bits)
-    return round(Fraction(value) / step) * step
-
-
-@given(normal_range, st.sampled_from(["bfloat16", "float16", "float32"]), st.booleans())
-def test_rounding_is_correct(value: float, dtype: str, negative: bool) -> None:
-    sign = -1 if negative else 1
-    got = rounded(np.array([sign * value]), dtype)
-    assert Fraction(float(got[0])) == sign * nearest_even(value, FRACTION_BITS[dtype])
-
-
-@given(st.integers(128, 255), st.integers(-40, -10), st.sampled_from([-1, 0, 1]))
-def test_rounding_to_bfloat16_next_to_a_tie(significand: int, exponent: int, side: int) -> None:
-    value = significand / 128 + 2.0**-8 + side * 2.0**exponent
-    got = rounded(np.array([value]), "bfloat16")
-    assert Fraction(float(got[0])) == nearest_even(value, 7)
-
-
-@given(st.floats(width=32, min_value=2.0**-100, max_value=2.0**100), st.booleans())
-def test_rounding_to_tf32(value: float, negative: bool) -> None:
-    sign = -1 if negative else 1
-    got = round_to_tf32(np.array([sign * value], np.float32))
-    assert Fraction(float(got[0])) == sign * nearest_even(value, 10)
-
-
-def test_special_values_survive_rounding() -> None:
-    values = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e300])
-    for dtype in ("float32", "float16", "bfloat16"):
-        got = rounded(values, dtype).astype(np.float64)
-        np.testing.assert_array_equal(got, [np.nan, np.inf, -np.inf, 0.0, -0.0, np.inf])
-        assert np.signbit(got[4])
-    got = round_to_tf32(values[:5].astype(np.float32))
-    np.testing.assert_array_equal(got, values[:5])
-
-
-def test_subnormal_bfloat16() -> None:
-    tiny = float(ml_dtypes.finfo(ml_dtypes.bfloat16).smallest_subnormal)
-    got = rounded(np.array([tiny, 1.5 * tiny, 0.5 * tiny, 0.75 * tiny]), "bfloat16")
-    assert [float(value) / tiny for value in got] == [1.0, 2.0, 0.0, 1.0]
 
 
 # --- verdicts ----------------------------------------------------------------------------------------------

@@ -22,7 +22,6 @@ from compiler.codegen.slices.tensors import (
 )
 from compiler.codegen.slices.vector import Vector, convert
 from compiler.evaluation import tolerance
-from compiler.evaluation.reference import STORAGE
 from compiler.graph import Array, Shape, Tensor
 from compiler.lowering.pointwise.chain import Chain, chainable
 from compiler.lowering.pointwise.chain_code import compute
@@ -33,8 +32,7 @@ from compiler.operators.record import Call
 from compiler_harness import small_machine
 from phase_harness import run_phase
 from tx8isa.numbers.formats import Format
-
-ROUNDS = {fmt: STORAGE[fmt.token] for fmt in (Format.FP16, Format.BF16, Format.FP32, Format.TF32)}
+from tx8isa.numbers.rounding import rounded
 
 
 @dataclass
@@ -59,7 +57,7 @@ class Graph:
         assert not self.nodes
         truth = data.dtype == bool
         fmt = Format.INT8 if truth else self.fmt
-        wide = data if truth else np.asarray(ROUNDS[self.fmt](np.asarray(data, np.float32)), np.float64)
+        wide = data if truth else rounded(np.asarray(data, np.float32), self.fmt).astype(np.float64)
         name = f"v{len(self.values)}"
         known = np.asarray(wide) if constant else None
         self.tensors.append(DdrTensor(name, fmt, data.shape, known, blocked))

@@ -27,12 +27,13 @@ import onnx
 
 import onnx_cases
 from compiler.driver import compile_graph
-from compiler.evaluation.reference import STORAGE
+from compiler.evaluation.storage import STORAGE
 from compiler.evaluation.tolerance import Kind, judge
 from compiler.frontend.onnx.importer import load_onnx
 from compiler.graph import Array
 from compiler.tools import run
 from tx8isa.errors import Tx8Error
+from tx8isa.numbers.rounding import rounded
 
 #: Operators that give values as they are.
 _MOVEMENT = {
@@ -124,7 +125,7 @@ def _evaluated(model: onnx.ModelProto, names: Sequence[str], given: Mapping[str,
 def _through(array: Array, dtype: str) -> Array:
     if array.dtype.kind != "f" and array.dtype != ml_dtypes.bfloat16:
         return array
-    return STORAGE[dtype](array).astype(array.dtype)
+    return rounded(array, STORAGE[dtype]).astype(array.dtype)
 
 
 def _difference(case: Any, name: str, got: Array, want: Array, dtype: str) -> str | None:

@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 
 import compiler
-from compiler.evaluation.reference import STORAGE
+from compiler.evaluation.storage import STORAGE
 from compiler.evaluation.tolerance import judge
 from compiler.graph import Array
 from compiler.operators import OPERATORS
 from compiler.tools import run
 from onnx_oracle import Case, run_evaluator
 from operator_draws import MORE, Draw, Random
+from tx8isa.numbers.rounding import rounded
 
 KEPT = Path("build/operator_cases")
 
@@ -234,7 +235,9 @@ class Drawn:
         return None if verdict.ok else verdict.text
 
     def _rounded(self, array: Array) -> Array:
-        return STORAGE[self.dtype](array).astype(np.float32) if array.dtype == np.float32 else array
+        if array.dtype != np.float32:
+            return array
+        return rounded(array, STORAGE[self.dtype]).astype(np.float32)
 
     def keep(self) -> None:
         """Write the case to be run again by its name."""
