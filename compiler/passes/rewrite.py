@@ -13,7 +13,7 @@ from compiler.graph import Graph, GraphError, Node
 from compiler.lowering import LOWERINGS
 from compiler.operators import call_of
 from compiler.operators.expansion.expander import expand_graph
-from compiler.rewrite import REWRITES, Rewriting
+from compiler.rewrite import REWRITES, RewrittenGraph
 
 from .base import Context
 from .graph_operations import graph_of, is_known, put_graph
@@ -25,12 +25,12 @@ class RewritePass:
     name = "rewrite"
 
     def run(self, context: Context, module: ModuleOp) -> None:
-        rewriting = Rewriting(graph_of(context, module))
-        graph = context.graph = expand_graph(rewriting.run(REWRITES))
+        rewritten = RewrittenGraph(graph_of(context, module))
+        graph = context.graph = expand_graph(rewritten.run(REWRITES))
         problems = [problem for node in graph.nodes if (problem := _node_problem(graph, node))]
         if problems:
             raise GraphError(problems)
-        applied = tuple(f"{name}: {node}" for name, node in rewriting.applied)
+        applied = tuple(f"{name}: {node}" for name, node in rewritten.applied)
         put_graph(context, module, {"rewrites": encoded(applied)} if applied else {})
 
 

@@ -21,7 +21,7 @@ from . import (
     rotary,
     rotary_pairs,
 )
-from .engine import Rewrite, Rewriting
+from .engine import Rewrite, RewrittenGraph
 
 REWRITES: tuple[Rewrite, ...] = (
     *movement.REWRITES,
@@ -37,9 +37,9 @@ REWRITES: tuple[Rewrite, ...] = (
     *logsumexp.REWRITES,
 )
 
-__all__ = ["REWRITES", "Rewrite", "Rewriting", "rewrite_graph"]
+__all__ = ["REWRITES", "Rewrite", "RewrittenGraph", "rewrite_graph"]
 
 
 def rewrite_graph(graph: Graph) -> Graph:
     """The same function of the same inputs and outputs, in fewer operators."""
-    return Rewriting(graph).run(REWRITES)
+    return RewrittenGraph(graph).run(REWRITES)

@@ -8,22 +8,22 @@ from itertools import product
 
 from compiler.graph import Node
 
-from .engine import Replacement, Rewrite, Rewriting, made
+from .engine import Replacement, Rewrite, RewrittenGraph, replacement
 
 _DEEPEST = 4
-"""Products within products are multiplied out to this depth."""
+"""Nested products are multiplied out to this depth."""
 
 Product = tuple[float, list[str]]
-"""A number times values."""
+"""A number and the values that it is multiplied with."""
 
 
-def _factors(graph: Rewriting, name: str, depth: int = 0) -> Iterator[Product]:
-    """A value in all the ways in which it can be read as a product; divisions by numbers count as factors.
+def _factors(graph: RewrittenGraph, name: str, depth: int = 0) -> Iterator[Product]:
+    """All ways to read a value as a product; divisions by numbers count as factors.
 
     A product that others read as well is a factor as it is, unless it is the first.
     """
     number = graph.number(name)
-    node = graph.maker(name, "Mul", "Div") if depth == 0 else graph.sole(name, "Mul", "Div")
+    node = graph.producer(name, "Mul", "Div") if depth == 0 else graph.sole_producer(name, "Mul", "Div")
     if number is not None:
         yield number, []
     elif node is None or depth == _DEEPEST or not _keeps_shape(graph, node):
@@ -39,8 +39,8 @@ def _factors(graph: Rewriting, name: str, depth: int = 0) -> Iterator[Product]:
             yield 1.0, [name]
 
 
-def _keeps_shape(graph: Rewriting, node: Node) -> bool:
-    """Whether the factors of a product are numbers or of its shape."""
+def _keeps_shape(graph: RewrittenGraph, node: Node) -> bool:
+    """Whether every factor of a product is a number or has its shape."""
     shape = graph.shape(node.outputs[0])
     return all(graph.shape(name) == shape or graph.number(name) is not None for name in node.inputs)
 
@@ -49,19 +49,19 @@ def _near(found: float, wanted: float) -> bool:
     return abs(found - wanted) <= 1e-4 * abs(wanted)
 
 
-def _is_multiple(graph: Rewriting, name: str, x: str, factor: float) -> bool:
+def _is_multiple(graph: RewrittenGraph, name: str, x: str, factor: float) -> bool:
     """Whether a value is ``factor`` times x."""
     return any(_near(scale, factor) and rest == [x] for scale, rest in _factors(graph, name, 1))
 
 
-def _one_plus(graph: Rewriting, name: str) -> str | None:
+def _one_plus(graph: RewrittenGraph, name: str) -> str | None:
     """y, if the value is 1 + y."""
-    node = graph.sole(name, "Add")
+    node = graph.sole_producer(name, "Add")
     found = graph.with_number(node) if node is not None else None
     return found[0] if found is not None and found[1] == 1.0 else None
 
 
-def _gelu(graph: Rewriting, node: Node) -> Replacement | None:
+def _gelu(graph: RewrittenGraph, node: Node) -> Replacement | None:
     """x/2 (1 + erf(x/sqrt 2)) or x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), factors in any order."""
     for scale, factors in _factors(graph, node.outputs[0]):
         if len(factors) != 2 or not _near(scale, 0.5):
@@ -71,13 +71,13 @@ def _gelu(graph: Rewriting, node: Node) -> Replacement | None:
             approximate = None if inner is None else _gate(graph, inner, x)
             if approximate is not None:
                 build = graph.builder(node)
-                return made(build, build("Gelu", x, approximate=approximate))
+                return replacement(build, build("Gelu", x, approximate=approximate))
     return None
 
 
-def _gate(graph: Rewriting, name: str, x: str) -> str | None:
-    """Which form of GELU the function inside belongs to."""
-    node = graph.sole(name, "Erf", "Tanh")
+def _gate(graph: RewrittenGraph, name: str, x: str) -> str | None:
+    """The attribute ``approximate`` of the GELU that the function ``name`` of x belongs to."""
+    node = graph.sole_producer(name, "Erf", "Tanh")
     if node is None:
         return None
     if node.op == "Erf":
@@ -88,7 +88,7 @@ def _gate(graph: Rewriting, name: str, x: str) -> str | None:
     return None
 
 
-def _is_cubic(graph: Rewriting, factors: list[str], x: str) -> bool:
+def _is_cubic(graph: RewrittenGraph, factors: list[str], x: str) -> bool:
     """Whether the product is x + 0.044715 x^3, or x (1 + 0.044715 x^2)."""
     if len(factors) == 2:
         for other, inner in (factors, factors[::-1]):
@@ -96,13 +96,13 @@ def _is_cubic(graph: Rewriting, factors: list[str], x: str) -> bool:
             if other == x and square is not None and _is_power(graph, square, x, 2):
                 return True
         return False
-    total = graph.sole(factors[0], "Add") if len(factors) == 1 else None
+    total = graph.sole_producer(factors[0], "Add") if len(factors) == 1 else None
     if total is None or x not in total.inputs:
         return False
     return _is_power(graph, total.inputs[1 - total.inputs.index(x)], x, 3)
 
 
-def _is_power(graph: Rewriting, name: str, x: str, exponent: int) -> bool:
+def _is_power(graph: RewrittenGraph, name: str, x: str, exponent: int) -> bool:
     """Whether a value is 0.044715 x**exponent."""
     for scale, factors in _factors(graph, name, 1):
         degrees = [_degree(graph, factor, x) for factor in factors]
@@ -111,11 +111,11 @@ def _is_power(graph: Rewriting, name: str, x: str, exponent: int) -> bool:
     return False
 
 
-def _degree(graph: Rewriting, name: str, x: str) -> int:
+def _degree(graph: RewrittenGraph, name: str, x: str) -> int:
     """n if a value is x**n, else 0."""
     if name == x:
         return 1
-    node = graph.maker(name, "Pow", "Mul")
+    node = graph.producer(name, "Pow", "Mul")
     if node is None or node.inputs[0] != x:
         return 0
     if node.op == "Mul":
@@ -123,7 +123,7 @@ def _degree(graph: Rewriting, name: str, x: str) -> int:
     return {2.0: 2, 3.0: 3}.get(graph.number(node.inputs[1]) or 0.0, 0)
 
 
-def _gated(graph: Rewriting, node: Node) -> Replacement | None:
+def _gated(graph: RewrittenGraph, node: Node) -> Replacement | None:
     """x sigmoid(a x), x tanh(softplus(x)), x HardSigmoid(x)."""
     for x, gate in (node.inputs, node.inputs[::-1]):
         if graph.shape(x) != graph.shape(gate) or x == gate:
@@ -132,32 +132,32 @@ def _gated(graph: Rewriting, node: Node) -> Replacement | None:
         if found is not None:
             op, attrs = found
             build = graph.builder(node)
-            return made(build, build(op, x, **attrs))
+            return replacement(build, build(op, x, **attrs))
     return None
 
 
 Found = tuple[str, dict[str, float]]
 
 
-def _swish(graph: Rewriting, x: str, gate: str) -> Found | None:
-    node = graph.sole(gate, "Sigmoid")
+def _swish(graph: RewrittenGraph, x: str, gate: str) -> Found | None:
+    node = graph.sole_producer(gate, "Sigmoid")
     if node is None:
         return None
     if node.inputs[0] == x:
         return "Swish", {"alpha": 1.0}
-    scaled = graph.sole(node.inputs[0], "Mul")
+    scaled = graph.sole_producer(node.inputs[0], "Mul")
     found = graph.with_number(scaled) if scaled is not None else None
     return ("Swish", {"alpha": found[1]}) if found is not None and found[0] == x else None
 
 
-def _mish(graph: Rewriting, x: str, gate: str) -> Found | None:
-    tanh = graph.sole(gate, "Tanh")
-    softplus = graph.sole(tanh.inputs[0], "Softplus") if tanh is not None else None
+def _mish(graph: RewrittenGraph, x: str, gate: str) -> Found | None:
+    tanh = graph.sole_producer(gate, "Tanh")
+    softplus = graph.sole_producer(tanh.inputs[0], "Softplus") if tanh is not None else None
     return ("Mish", {}) if softplus is not None and softplus.inputs[0] == x else None
 
 
-def _hard_swish(graph: Rewriting, x: str, gate: str) -> Found | None:
-    node = graph.sole(gate, "HardSigmoid")
+def _hard_swish(graph: RewrittenGraph, x: str, gate: str) -> Found | None:
+    node = graph.sole_producer(gate, "HardSigmoid")
     if node is None or node.inputs[0] != x:
         return None
     call = graph.call(node)
@@ -165,18 +165,18 @@ def _hard_swish(graph: Rewriting, x: str, gate: str) -> Found | None:
     return ("HardSwish", {}) if fits else None
 
 
-def _clipped(graph: Rewriting, name: str) -> str | None:
+def _clipped(graph: RewrittenGraph, name: str) -> str | None:
     """x, if the value is Clip(x + 3, 0, 6)."""
-    node = graph.sole(name, "Clip")
+    node = graph.sole_producer(name, "Clip")
     if node is None or len(node.inputs) != 3:
         return None
-    shifted = graph.sole(node.inputs[0], "Add")
+    shifted = graph.sole_producer(node.inputs[0], "Add")
     inner = graph.with_number(shifted) if shifted is not None else None
     limits = [graph.number(limit) if limit else None for limit in node.inputs[1:]]
     return inner[0] if inner is not None and inner[1] == 3.0 and limits == [0.0, 6.0] else None
 
 
-def _hard(graph: Rewriting, node: Node) -> Replacement | None:
+def _hard(graph: RewrittenGraph, node: Node) -> Replacement | None:
     """Clip(x + 3, 0, 6) / 6, and x times that."""
     for scale, factors in _factors(graph, node.outputs[0]):
         if not _near(scale, 1 / 6):
@@ -185,7 +185,7 @@ def _hard(graph: Rewriting, node: Node) -> Replacement | None:
             x, rest = _clipped(graph, gate), factors[:at] + factors[at + 1 :]
             if x is not None and rest in ([], [x]):
                 build = graph.builder(node)
-                return made(
+                return replacement(
                     build, build("HardSwish", x) if rest else build("HardSigmoid", x, alpha=1 / 6, beta=0.5)
                 )
     return None

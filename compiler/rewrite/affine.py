@@ -1,4 +1,4 @@
-"""A factor and a shift per channel behind a product with constant weights become part of its weights.
+"""A factor and a shift per channel after a product with constant weights become part of its weights.
 
 BatchNormalization with constant parameters, and Mul, Add, Sub, Div with constants. The sums are computed in
 binary64 and rounded once.
@@ -12,13 +12,13 @@ from compiler.graph import Array, Node
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.parts import reshaped
 
-from .engine import Replacement, Rewrite, Rewriting, made
+from .engine import Replacement, Rewrite, RewrittenGraph, replacement
 
 _PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
-def _columns(graph: Rewriting, product: Node) -> tuple[int, int]:
-    """The axis of a product's result with the channels, and how many there are."""
+def _columns(graph: RewrittenGraph, product: Node) -> tuple[int, int]:
+    """The axis of the channels in a product's result, and their number."""
     shape = graph.shape(product.outputs[0])
     axis = 1 if product.op.startswith("Conv") else len(shape) - 1
     return axis, shape[axis]
@@ -34,7 +34,7 @@ def per_channel(array: Array, rank: int, axis: int, channels: int) -> Array | No
     return np.asarray(array, np.float64).reshape(-1)
 
 
-def _batch_normalization(graph: Rewriting, node: Node) -> Replacement | None:
+def _batch_normalization(graph: RewrittenGraph, node: Node) -> Replacement | None:
     arrays = [graph.array(name) for name in node.inputs[1:5]]
     if any(array is None for array in arrays):
         return None
@@ -42,16 +42,16 @@ def _batch_normalization(graph: Rewriting, node: Node) -> Replacement | None:
     with np.errstate(all="ignore"):
         factor = scale / np.sqrt(variance + graph.call(node).number("epsilon"))
         addend = shift - mean * factor
-    product = graph.sole(node.inputs[0], *_PRODUCTS)
+    product = graph.sole_producer(node.inputs[0], *_PRODUCTS)
     if product is None:
         return _rows_normalized(graph, node, factor, addend)
     return _folded(graph, node, product, factor, addend) if _columns(graph, product)[0] == 1 else None
 
 
-def _rows_normalized(graph: Rewriting, node: Node, factor: Array, shift: Array) -> Replacement | None:
-    """A product of more axes than two whose rows a Reshape numbers by one is a Gemm of these rows."""
-    shaped = graph.sole(node.inputs[0], "Reshape", "Flatten")
-    product = graph.sole(shaped.inputs[0], "MatMul") if shaped is not None else None
+def _rows_normalized(graph: RewrittenGraph, node: Node, factor: Array, shift: Array) -> Replacement | None:
+    """A batch normalization of a product whose rows a Reshape joins becomes part of a Gemm of these rows."""
+    shaped = graph.sole_producer(node.inputs[0], "Reshape", "Flatten")
+    product = graph.sole_producer(shaped.inputs[0], "MatMul") if shaped is not None else None
     weights = graph.array(product.inputs[1]) if product is not None else None
     if product is None or weights is None or weights.ndim != 2:
         return None
@@ -63,13 +63,13 @@ def _rows_normalized(graph: Rewriting, node: Node, factor: Array, shift: Array) 
     build = graph.builder(node)
     flat = reshaped(build, product.inputs[0], -1, inner)
     scaled = _scaled_columns(graph, build, product, factor)
-    return made(build, build("Gemm", flat, scaled, build.constant(shift, build.dtype(scaled))))
+    return replacement(build, build("Gemm", flat, scaled, build.constant(shift, build.dtype(scaled))))
 
 
-def _operand(graph: Rewriting, node: Node) -> tuple[Node, int, Array, Array] | None:
-    """The product that a node scales or shifts, its place, and the constant, one number per channel."""
+def _operand(graph: RewrittenGraph, node: Node) -> tuple[Node, int, Array, Array] | None:
+    """The product that a node scales or shifts, its position, the constant per channel and as it is."""
     for place in (0, 1):
-        product = graph.sole(node.inputs[place], *_PRODUCTS)
+        product = graph.sole_producer(node.inputs[place], *_PRODUCTS)
         array = graph.array(node.inputs[1 - place])
         if product is None or array is None:
             continue
@@ -82,7 +82,7 @@ def _operand(graph: Rewriting, node: Node) -> tuple[Node, int, Array, Array] | N
     return None
 
 
-def _arithmetic(graph: Rewriting, node: Node) -> Replacement | None:
+def _arithmetic(graph: RewrittenGraph, node: Node) -> Replacement | None:
     found = _operand(graph, node)
     if found is None:
         return None
@@ -95,14 +95,15 @@ def _arithmetic(graph: Rewriting, node: Node) -> Replacement | None:
     if node.op == "Add":
         return _folded(graph, node, product, ones, numbers)
     if node.op == "Sub":
-        return _folded(
-            graph, node, product, ones if place == 0 else -ones, -numbers if place == 0 else numbers
-        )
+        factor, shift = (ones, -numbers) if place == 0 else (-ones, numbers)
+        return _folded(graph, node, product, factor, shift)
     return None
 
 
-def _folded(graph: Rewriting, node: Node, product: Node, factor: Array, shift: Array) -> Replacement | None:
-    """The product with factor and shift in its weights; None if it cannot have them."""
+def _folded(
+    graph: RewrittenGraph, node: Node, product: Node, factor: Array, shift: Array
+) -> Replacement | None:
+    """The product with factor and shift in weights and bias; None if these are not constant or finite."""
     weights = graph.array(product.inputs[1])
     if weights is None or not graph.tensor(product.inputs[1]).is_float:
         return None
@@ -119,9 +120,8 @@ def _folded(graph: Rewriting, node: Node, product: Node, factor: Array, shift: A
     build = graph.builder(node)
     dtype, filters = build.dtype(product.inputs[1]), product.inputs[1]
     if not np.all(factor == 1.0):
-        filters = build.constant(
-            _scaled_filter(graph, product, np.asarray(weights, np.float64), factor), dtype
-        )
+        scaled = _scaled_filter(graph, product, np.asarray(weights, np.float64), factor)
+        filters = build.constant(scaled, dtype)
     result = build(
         product.op,
         product.inputs[0],
@@ -129,11 +129,11 @@ def _folded(graph: Rewriting, node: Node, product: Node, factor: Array, shift: A
         build.constant(bias * factor + shift, dtype),
         **dict(product.attrs),
     )
-    return made(build, result)
+    return replacement(build, result)
 
 
-def _scaled_filter(graph: Rewriting, product: Node, weights: Array, factor: Array) -> Array:
-    """Conv has a result channel's weights along axis 0, ConvTranspose along axis 1, group by group."""
+def _scaled_filter(graph: RewrittenGraph, product: Node, weights: Array, factor: Array) -> Array:
+    """Weights scaled per output channel: axis 0 of a Conv, axis 1 of each group of a ConvTranspose."""
     ones = (1,) * (weights.ndim - 2)
     if product.op == "Conv":
         return np.asarray(weights * factor.reshape(-1, 1, *ones))
@@ -142,8 +142,10 @@ def _scaled_filter(graph: Rewriting, product: Node, weights: Array, factor: Arra
     return np.asarray(grouped * factor.reshape(groups, 1, -1, *ones)).reshape(weights.shape)
 
 
-def _matrix(graph: Rewriting, node: Node, product: Node, factor: Array, shift: Array) -> Replacement | None:
-    """A MatMul stays one if nothing is added, else it becomes a Gemm, if its operands are matrices."""
+def _matrix(
+    graph: RewrittenGraph, node: Node, product: Node, factor: Array, shift: Array
+) -> Replacement | None:
+    """A matrix product with factor and shift; a MatMul of matrices with a shift becomes a Gemm."""
     call = graph.call(product)
     build = graph.builder(node)
     dtype = build.dtype(product.inputs[1])
@@ -151,13 +153,12 @@ def _matrix(graph: Rewriting, node: Node, product: Node, factor: Array, shift: A
         if len(call.shape(1)) != 2:
             return None
         if not shift.any():
-            return made(
-                build, build("MatMul", product.inputs[0], _scaled_columns(graph, build, product, factor))
-            )
+            scaled = _scaled_columns(graph, build, product, factor)
+            return replacement(build, build("MatMul", product.inputs[0], scaled))
         if len(call.shape(0)) != 2:
             return None
         scaled = _scaled_columns(graph, build, product, factor)
-        return made(build, build("Gemm", product.inputs[0], scaled, build.constant(shift, dtype)))
+        return replacement(build, build("Gemm", product.inputs[0], scaled, build.constant(shift, dtype)))
     columns = factor.reshape(-1, 1) if call.integer("transB") else factor
     if call.has(2):
         given = call.values[2]
@@ -168,11 +169,11 @@ def _matrix(graph: Rewriting, node: Node, product: Node, factor: Array, shift: A
     if shift.any():
         operands.append(build.constant(shift, dtype))
     turned = {name: call.integer(name) for name in ("transA", "transB")}
-    return made(build, build("Gemm", *operands, **turned))
+    return replacement(build, build("Gemm", *operands, **turned))
 
 
-def _scaled_columns(graph: Rewriting, build: Builder, product: Node, factor: Array) -> str:
-    """The weights times a factor; they themselves where that is 1."""
+def _scaled_columns(graph: RewrittenGraph, build: Builder, product: Node, factor: Array) -> str:
+    """The weights times a factor per column; the weights themselves if every factor is 1."""
     name = product.inputs[1]
     if np.all(factor == 1.0):
         return name

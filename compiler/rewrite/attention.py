@@ -1,6 +1,6 @@
-"""Attention: softmax(Q K' scale + mask) V; the scale may be at the scores or at Q and K.
+"""Attention: softmax(Q K' scale + mask) V; the scale may be a factor of the scores or of Q and K.
 
-The mask is added to the scores, or a Where puts a very low number in the place of some.
+The mask is added to the scores, or a Where replaces some scores by a very low number.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from compiler.operators.expansion.builder import Builder
 from compiler.operators.shapes.movement import permutation
 from compiler.operators.types import broadcast_shapes
 
-from .engine import Replacement, Rewrite, Rewriting, can_be_compiled, made
+from .engine import Replacement, Rewrite, RewrittenGraph, can_be_compiled, replacement
 
 _LOW = -1e4
-"""What is this far below the other scores of its row has no weight."""
+"""Scores this far below the others of their row have no weight."""
 _LOWEST = -1e9
-"""Scores added to this vanish, so that rows of which nothing is taken get equal weights, as with a Where."""
+"""A score added to this is lost to rounding: fully masked rows get equal weights, as with a Where."""
 
 
 @dataclass(frozen=True)
 class _Scores:
-    """Q times the transposed K, times ``scale``, plus ``masks``, or where ``choice`` takes them."""
+    """Q times the transposed K, times ``scale``, plus ``masks``; or, with ``choice``, selected by a Where."""
 
     product: Node
     scale: float
@@ -35,15 +35,15 @@ class _Scores:
 
 @dataclass(frozen=True)
 class _Choice:
-    """A Where that takes operand ``which`` (1 or 2), or a low number."""
+    """A Where between the scores, operand ``which`` (1 or 2), and a low number."""
 
     node: Node
     which: int
 
 
-def _scaled(graph: Rewriting, name: str) -> tuple[str, float]:
-    """x and the number by which it is multiplied in a value that nobody else reads."""
-    node = graph.sole(name, "Mul", "Div")
+def _scaled(graph: RewrittenGraph, name: str) -> tuple[str, float]:
+    """x and a number, if the value, which has one use, is their product; else the value and 1."""
+    node = graph.sole_producer(name, "Mul", "Div")
     if node is None:
         return name, 1.0
     if node.op == "Div":
@@ -54,9 +54,9 @@ def _scaled(graph: Rewriting, name: str) -> tuple[str, float]:
     return found if found is not None else (name, 1.0)
 
 
-def _choice(graph: Rewriting, name: str) -> _Choice | None:
-    """The Where that a value is, if the other operand is low enough to be an addend as well."""
-    node = graph.sole(name, "Where")
+def _choice(graph: RewrittenGraph, name: str) -> _Choice | None:
+    """The Where that a value is, if its low number may be added to the scores instead."""
+    node = graph.sole_producer(name, "Where")
     if node is None:
         return None
     for which in (1, 2):
@@ -75,17 +75,17 @@ def _in_every_row(condition: Array, which: int) -> bool:
 
 
 def _as_addend(build: Builder, choice: _Choice) -> str:
-    """0 where the scores are taken, else the number."""
+    """The mask to add: 0 where the scores are selected, else the low number."""
     operands = list(choice.node.inputs)
     operands[choice.which] = build.like(choice.node.outputs[0], 0.0)
     return build("Where", *operands)
 
 
-def _without_masks(graph: Rewriting, name: str) -> tuple[str, tuple[str, ...]] | None:
-    """A product, which may be scaled, and what is added to it."""
-    if graph.sole(_scaled(graph, name)[0], "MatMul") is not None:
+def _without_masks(graph: RewrittenGraph, name: str) -> tuple[str, tuple[str, ...]] | None:
+    """A product, which may be scaled, and the values that are added to it."""
+    if graph.sole_producer(_scaled(graph, name)[0], "MatMul") is not None:
         return name, ()
-    total = graph.sole(name, "Add")
+    total = graph.sole_producer(name, "Add")
     for x, other in (total.inputs, total.inputs[::-1]) if total is not None else ():
         found = _without_masks(graph, x) if graph.shape(x) == graph.shape(name) else None
         if found is not None:
@@ -93,31 +93,31 @@ def _without_masks(graph: Rewriting, name: str) -> tuple[str, tuple[str, ...]] |
     return None
 
 
-def _scores(graph: Rewriting, name: str) -> _Scores | None:
-    """What the operand of the softmax is made of."""
+def _scores(graph: RewrittenGraph, name: str) -> _Scores | None:
+    """The scores that are the operand of the softmax."""
     choice = _choice(graph, name)
     if choice is not None:
         found: tuple[str, tuple[str, ...]] | None = (choice.node.inputs[choice.which], ())
     else:
         found = _without_masks(graph, name)
     inner, scale = _scaled(graph, found[0]) if found is not None else ("", 1.0)
-    product = graph.sole(inner, "MatMul")
+    product = graph.sole_producer(inner, "MatMul")
     return _Scores(product, scale, found[1], choice) if found is not None and product is not None else None
 
 
-def _keys(graph: Rewriting, name: str, rank: int) -> tuple[str, tuple[int, ...], float]:
-    """K as (x, perm, scale): the transposed K is x with its axes permuted, the last two once more."""
+def _keys(graph: RewrittenGraph, name: str, rank: int) -> tuple[str, tuple[int, ...], float]:
+    """K as (x, perm, scale): scale times x with its axes permuted, given the transposed K."""
     inner, scale = _scaled(graph, name)
     order = tuple(range(rank))
-    node = graph.maker(inner, "Transpose")
+    node = graph.producer(inner, "Transpose")
     if node is not None:
         inner, order = node.inputs[0], permutation(graph.call(node))
     inner, before = _scaled(graph, inner)
     return inner, (*order[:-2], order[-1], order[-2]), scale * before
 
 
-def _attention(graph: Rewriting, node: Node) -> Replacement | None:
-    softmax = graph.sole(node.inputs[0], "Softmax")
+def _attention(graph: RewrittenGraph, node: Node) -> Replacement | None:
+    softmax = graph.sole_producer(node.inputs[0], "Softmax")
     rank = len(graph.shape(node.inputs[0]))
     if softmax is None or rank < 2 or graph.call(softmax).integer("axis") not in (-1, rank - 1):
         return None
@@ -135,12 +135,12 @@ def _attention(graph: Rewriting, node: Node) -> Replacement | None:
 
 
 def _for_all(build: Builder, x: str, outer: tuple[int, ...]) -> str:
-    """K or V of some heads for those that share it."""
+    """K or V repeated for the heads that share it."""
     shape = build.shape(x)
     return x if shape[:-2] == outer else build("Expand", x, build.ints(*outer, *shape[-2:]))
 
 
-def _made(graph: Rewriting, node: Node, scores: _Scores, rank: int) -> Replacement | None:
+def _made(graph: RewrittenGraph, node: Node, scores: _Scores, rank: int) -> Replacement | None:
     q, factor = _scaled(graph, scores.product.inputs[0])
     k, perm, other = _keys(graph, scores.product.inputs[1], rank)
     build = graph.builder(node)
@@ -153,7 +153,7 @@ def _made(graph: Rewriting, node: Node, scores: _Scores, rank: int) -> Replaceme
     elif scores.masks:
         operands.append(reduce(partial(build, "Add"), scores.masks))
     result = build("FusedAttention", *operands, scale=scores.scale * factor * other)
-    return made(build, result) if can_be_compiled(build) else None
+    return replacement(build, result) if can_be_compiled(build) else None
 
 
 REWRITES = (Rewrite("attention", ("MatMul",), _attention),)

@@ -1,7 +1,7 @@
-"""Rewriting a checked graph: what a rewrite may ask about it, and how what it makes takes a node's place.
+"""Rewriting a checked graph: what a rewrite may ask about it, and how new nodes replace a node.
 
-A rewrite looks at one node, the last of the pattern it knows, and says with which new nodes its result can
-be computed instead. Nodes whose results nobody uses any more are dropped.
+A rewrite looks at one node, the last of the pattern it knows, and returns new nodes that compute the same
+result. Nodes whose results are no longer used are dropped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from compiler.lowering import LOWERINGS
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.record import OPERATORS, Call, call_of, resolve
 
-Apply = Callable[["Rewriting", Node], "Replacement | None"]
+RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+"""Operators that give the same elements another shape."""
+
+Apply = Callable[["RewrittenGraph", Node], "Replacement | None"]
 
 _MOST_SWEEPS = 50
 """Every rewrite makes the graph smaller or simpler; more sweeps than this mean that two undo each other."""
@@ -39,8 +42,8 @@ class Replacement:
     result: str
 
 
-class Rewriting:
-    """A graph while it is rewritten."""
+class RewrittenGraph:
+    """A graph that rewrites are applied to."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -50,27 +53,27 @@ class Rewriting:
         self.tensors = dict(graph.tensors)
         self.constants = dict(graph.constants)
         self.applied: list[tuple[str, str]] = []
-        """Rewrites that were applied, with the node each was applied to."""
-        self._makers = {name: node for node in self.nodes for name in node.outputs if name}
+        """Names of the rewrites that were applied, and of the nodes they were applied to."""
+        self._producers = {name: node for node in self.nodes for name in node.outputs if name}
         self._uses = Counter(name for node in self.nodes for name in node.inputs if name)
         self._uses.update(self.outputs)
         self._replaced: dict[str, str] = {}
-        self._made = 0
+        self._builders = 0
 
     # --- what a rewrite asks -----------------------------------------------------------------------------
 
-    def maker(self, name: str, *ops: str) -> Node | None:
+    def producer(self, name: str, *ops: str) -> Node | None:
         """The node that computes a value, if it is one of these operators."""
-        node = self._makers.get(name)
+        node = self._producers.get(name)
         return node if node is not None and node.op in ops else None
 
-    def sole(self, name: str, *ops: str, uses: int = 1) -> Node | None:
-        """As :meth:`maker`, if the value is read ``uses`` times and is no output."""
-        node = self.maker(name, *ops)
+    def sole_producer(self, name: str, *ops: str, uses: int = 1) -> Node | None:
+        """As :meth:`producer`, if the value has ``uses`` uses and is no output of the graph."""
+        node = self.producer(name, *ops)
         return node if node is not None and self.uses(name) == uses and name not in self.outputs else None
 
     def uses(self, name: str) -> int:
-        """How many operands, and outputs of the graph, a value is."""
+        """The number of operands that are a value; an output of the graph is one use more."""
         return self._uses[name]
 
     def array(self, name: str) -> Array | None:
@@ -83,7 +86,7 @@ class Rewriting:
         return float(array.reshape(())) if array is not None and array.size == 1 else None
 
     def is_number(self, name: str, value: float, relative: float = 1e-4) -> bool:
-        """Whether a value is a constant of one element near ``value``; exporters round as they like."""
+        """Whether a value is a constant of one element near ``value``: exporters round constants."""
         number = self.number(name)
         return number is not None and abs(number - value) <= relative * abs(value)
 
@@ -97,9 +100,9 @@ class Rewriting:
         return call_of(replace(self.graph, tensors=self.tensors, constants=self.constants), node)
 
     def with_number(self, node: Node) -> tuple[str, float] | None:
-        """The operand of a commutative node whose other operand is a constant of one element, and that.
+        """An operand of a commutative node and the number that is its other operand.
 
-        None if it is not so, or if the constant gives the result another shape.
+        None if neither operand is a constant of one element, or if it gives the result another shape.
         """
         for x, other in (node.inputs, node.inputs[::-1]):
             number = self.number(other)
@@ -107,18 +110,18 @@ class Rewriting:
                 return (x, number) if self.shape(x) == self.shape(node.outputs[0]) else None
         return None
 
-    # --- what it makes -----------------------------------------------------------------------------------
+    # --- what a rewrite makes ---------------------------------------------------------------------------
 
     def builder(self, node: Node) -> Builder:
-        """Makes nodes in the place of ``node``."""
-        self._made += 1
-        prefix = f"{node.name}.r{self._made}"
+        """A builder of nodes that replace ``node``."""
+        self._builders += 1
+        prefix = f"{node.name}.r{self._builders}"
         return Builder(prefix, self.graph.opset, self.tensors, self.constants)
 
-    # --- the work ----------------------------------------------------------------------------------------
+    # --- applying rewrites ------------------------------------------------------------------------------
 
     def run(self, rewrites: Sequence[Rewrite]) -> Graph:
-        """Apply rewrites until none fits any more."""
+        """Apply rewrites until none matches any more."""
         roots: dict[str, list[Rewrite]] = {}
         for entry in rewrites:
             for op in entry.roots:
@@ -127,11 +130,11 @@ class Rewriting:
             if not self._sweep(roots):
                 break
         else:
-            raise RuntimeError(f"rewrites do not come to an end: {self.applied[-4:]}")
+            raise RuntimeError(f"rewrites do not terminate: {self.applied[-4:]}")
         return self._finished()
 
     def _sweep(self, roots: dict[str, list[Rewrite]]) -> bool:
-        """Every node once, in order; whether any was rewritten."""
+        """Try the rewrites at every node once, in order; whether any node was rewritten."""
         before = len(self.applied)
         kept: list[Node] = []
         for node in self.nodes:
@@ -145,10 +148,10 @@ class Rewriting:
         return any(self._uses[name] for name in node.outputs if name)
 
     def _reading(self, node: Node) -> Node:
-        """The node with the values that stand for its operands now."""
+        """The node with operands that were replaced renamed."""
         inputs = tuple(self._current(name) for name in node.inputs)
         current = node if inputs == node.inputs else replace(node, inputs=inputs)
-        self._makers |= {name: current for name in node.outputs if name}
+        self._producers |= {name: current for name in node.outputs if name}
         return current
 
     def _current(self, name: str) -> str:
@@ -157,18 +160,18 @@ class Rewriting:
         return name
 
     def _rewritten(self, node: Node, rewrites: Sequence[Rewrite]) -> list[Node]:
-        """What takes the place of a node: itself, if nothing fits."""
+        """The nodes that replace a node: itself, if no rewrite matches."""
         if any(self._uses[name] for name in node.outputs[1:]):
             return [node]
         for entry in rewrites:
             found = entry.apply(self, node)
             if found is not None:
                 self.applied.append((entry.name, node.name))
-                return self._put(node, found)
+                return self._replace(node, found)
         return [node]
 
-    def _put(self, node: Node, found: Replacement) -> list[Node]:
-        """The last new node takes the name of the old one; the value it makes that of the old value."""
+    def _replace(self, node: Node, found: Replacement) -> list[Node]:
+        """The new nodes; the last has the name of the old node, and its result that of the old result."""
         old, nodes = node.outputs[0], list(found.nodes)
         if nodes and found.result == nodes[-1].outputs[0]:
             nodes[-1] = replace(nodes[-1], name=node.name, outputs=(old,))
@@ -178,20 +181,20 @@ class Rewriting:
             self._replaced[old] = found.result
             self._uses[found.result] += self._uses.pop(old)
         for new in nodes:
-            self._makers |= {name: new for name in new.outputs if name}
+            self._producers |= {name: new for name in new.outputs if name}
             self._uses.update(name for name in new.inputs if name)
         self._release(node)
         return nodes
 
     def _release(self, node: Node) -> None:
-        """A node reads its operands no more; those that nobody reads go the same way."""
+        """Count the operands of a node as unused; nodes whose results are unused then are released too."""
         for name in node.inputs:
             if not name:
                 continue
             self._uses[name] -= 1
-            maker = self._makers.get(name)
-            if maker is not None and not self._alive(maker):
-                self._release(maker)
+            producer = self._producers.get(name)
+            if producer is not None and not self._alive(producer):
+                self._release(producer)
 
     def _finished(self) -> Graph:
         kept = {tensor.name for tensor in self.graph.inputs} | self.outputs
@@ -212,6 +215,6 @@ def can_be_compiled(build: Builder) -> bool:
     return check is None or check(call) is None
 
 
-def made(build: Builder, result: str) -> Replacement:
+def replacement(build: Builder, result: str) -> Replacement:
     """The nodes of a builder, the last of which computes ``result``."""
     return Replacement(tuple(build.nodes), result)

@@ -1,7 +1,7 @@
-"""Where the heads of an attention lie: what only moves, repeats or picks rows becomes strides of its loads.
+"""The heads of an attention as strided views: operators that only move, repeat or pick rows are dropped.
 
 Exporters take the heads of Q, K and V out of wider matrices by Reshape, Split and Transpose, repeat those of
-K and V for a group of queries, and put the results side by side again.
+K and V for a group of queries, and concatenate the results.
 """
 
 from __future__ import annotations
@@ -21,21 +21,18 @@ from compiler.operators.linear.strided import Strided, compact
 from compiler.operators.shapes.movement import permutation
 from compiler.operators.shapes.slicing import slice_ranges
 
-from .engine import Replacement, Rewrite, Rewriting, made
-
-_SHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
-
+from .engine import RESHAPES, Replacement, Rewrite, RewrittenGraph, replacement
 
 # --- views -----------------------------------------------------------------------------------------------
 
 
 def _phantom(seen: Strided) -> Array:
-    """An array of bytes with the strides of a view, whose elements must not be touched."""
+    """An array of bytes with the strides of a view, to compute strides with; it has no elements to read."""
     return np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), seen.shape, seen.strides, writeable=False)
 
 
 def _moved(array: Array, seen: Strided, offset: int = 0) -> Strided:
-    """The view that an operation on the phantom of ``seen`` gave; an axis of one element has no stride."""
+    """The view that is ``array``, made of the phantom of ``seen``."""
     steps = compact(array.shape).strides
     strides = tuple(
         int(step) if size != 1 else own
@@ -45,7 +42,7 @@ def _moved(array: Array, seen: Strided, offset: int = 0) -> Strided:
 
 
 def _reshaped(seen: Strided, shape: Shape) -> Strided | None:
-    """None if the new axes have no strides of their own."""
+    """A view in another shape; None if the new axes have no strides."""
     array = _phantom(seen)
     try:
         return _moved(np.reshape(array, shape, copy=False), seen)
@@ -54,7 +51,7 @@ def _reshaped(seen: Strided, shape: Shape) -> Strided | None:
 
 
 def _sliced(seen: Strided, ranges: tuple[range, ...]) -> Strided | None:
-    """Part of every axis, forwards."""
+    """A view of part of every axis; None for empty parts and negative steps."""
     if any(taken.step < 0 or not taken for taken in ranges):
         return None
     array = _phantom(seen)[tuple(slice(taken.start, taken.stop, taken.step) for taken in ranges)]
@@ -62,10 +59,10 @@ def _sliced(seen: Strided, ranges: tuple[range, ...]) -> Strided | None:
     return _moved(array, seen, sum(starts))
 
 
-def _through(graph: Rewriting, node: Node, name: str, seen: Strided) -> Strided | None:
-    """A view of the operand of ``node`` that is its result ``name``, given the operand itself as a view."""
+def _through(graph: RewrittenGraph, node: Node, name: str, seen: Strided) -> Strided | None:
+    """The result ``name`` of a node as a view of the value that its operand is a view ``seen`` of."""
     call, array = graph.call(node), _phantom(seen)
-    if node.op in _SHAPES:
+    if node.op in RESHAPES:
         return _reshaped(seen, graph.shape(name))
     if node.op == "Transpose":
         return _moved(np.transpose(array, permutation(call)), seen)
@@ -88,9 +85,9 @@ def _through(graph: Rewriting, node: Node, name: str, seen: Strided) -> Strided 
     return None if taken is None else _reshaped(taken, graph.shape(name))
 
 
-def _sources(graph: Rewriting, name: str) -> Iterator[tuple[str, Strided]]:
-    """Values of which ``name`` is a view, the farthest first; the last is itself."""
-    node = graph.maker(name, *_SHAPES, "Transpose", "Expand", "Slice", "Split", "Gather")
+def _sources(graph: RewrittenGraph, name: str) -> Iterator[tuple[str, Strided]]:
+    """The values of which ``name`` is a view, the most distant first; the last is itself."""
+    node = graph.producer(name, *RESHAPES, "Transpose", "Expand", "Slice", "Split", "Gather")
     if node is not None and node.inputs[0] not in graph.constants:
         for source, seen in _sources(graph, node.inputs[0]):
             through = _through(graph, node, name, seen)
@@ -100,11 +97,11 @@ def _sources(graph: Rewriting, name: str) -> Iterator[tuple[str, Strided]]:
 
 
 _VIEWS = {"FusedAttention": VIEWS, "Rotary": ("view",)}
-"""Attributes that say how an operator sees its first operands."""
+"""Attributes that hold the views of an operator's first operands."""
 
 
-def _seen(graph: Rewriting, node: Node) -> Replacement | None:
-    """Operands that are views of other values become those values, and where they are seen an attribute."""
+def _seen(graph: RewrittenGraph, node: Node) -> Replacement | None:
+    """An operand that is a view of another value is replaced by that value; the view becomes an attribute."""
     call, attrs, names = graph.call(node), dict(node.attrs), list(node.inputs)
     for index, attribute in enumerate(_VIEWS[node.op]):
         if call.integers(attribute):
@@ -116,27 +113,27 @@ def _seen(graph: Rewriting, node: Node) -> Replacement | None:
     if names == list(node.inputs):
         return None
     build = graph.builder(node)
-    return made(build, build(node.op, *names, **attrs))
+    return replacement(build, build(node.op, *names, **attrs))
 
 
-def _result(graph: Rewriting, node: Node) -> Replacement | None:
-    """A transpose of the result is the order in which it is stored."""
-    inner, perm = graph.sole(node.inputs[0], "FusedAttention"), permutation(graph.call(node))
+def _result(graph: RewrittenGraph, node: Node) -> Replacement | None:
+    """A transpose of the result becomes the order in which the axes are stored."""
+    inner, perm = graph.sole_producer(node.inputs[0], "FusedAttention"), permutation(graph.call(node))
     if inner is None or perm[-1] != len(perm) - 1:
         return None
     before = result_order(graph.call(inner))
     build = graph.builder(node)
     attrs = {**dict(inner.attrs), "perm": tuple(before[axis] for axis in perm)}
-    return made(build, build("FusedAttention", *inner.inputs, **attrs))
+    return replacement(build, build("FusedAttention", *inner.inputs, **attrs))
 
 
 # --- heads that share keys and values --------------------------------------------------------------------
 
 
-def _repeated(graph: Rewriting, name: str) -> tuple[str, int] | None:
-    """(x, R), if the heads of a value are those of x [..., G, R, N, D], which repeats each R times."""
-    node = graph.maker(name, *_SHAPES)
-    if node is None or graph.maker(node.inputs[0], "Expand") is None:
+def _repeated(graph: RewrittenGraph, name: str) -> tuple[str, int] | None:
+    """(x, R), if the heads of a value are those of an expanded x [..., G, R, N, D]: each R times."""
+    node = graph.producer(name, *RESHAPES)
+    if node is None or graph.producer(node.inputs[0], "Expand") is None:
         return None
     before, after = graph.shape(node.inputs[0]), graph.shape(name)
     if len(before) < 4 or after != (*before[:-4], before[-4] * before[-3], *before[-2:]):
@@ -144,8 +141,8 @@ def _repeated(graph: Rewriting, name: str) -> tuple[str, int] | None:
     return node.inputs[0], before[-3]
 
 
-def _in_groups(graph: Rewriting, node: Node) -> Replacement | None:
-    """Queries in groups, one for each head of K and V, so that these need not be repeated."""
+def _in_groups(graph: RewrittenGraph, node: Node) -> Replacement | None:
+    """Queries in groups, one for each head of K and V, so that K and V need not be repeated."""
     call = graph.call(node)
     keys, values = (_repeated(graph, name) for name in node.inputs[1:3])
     if keys is None or values is None or keys[1] != values[1] or call.integers("view_q"):
@@ -161,11 +158,11 @@ def _in_groups(graph: Rewriting, node: Node) -> Replacement | None:
     for axis in result_order(call):
         order += [at, at + 1] if axis == at else [axis + (axis > at)]
     result = build("FusedAttention", *operands, scale=call.number("scale"), perm=tuple(order))
-    return made(build, reshaped(build, result, *graph.shape(node.outputs[0])))
+    return replacement(build, reshaped(build, result, *graph.shape(node.outputs[0])))
 
 
 def _grouped_mask(build: Builder, mask: str, groups: int, repeats: int) -> str:
-    """The mask with its axis of heads, if it has one, in two."""
+    """The mask with its axis of heads, if it has one, split into groups and repeats."""
     shape = build.shape(mask)
     if len(shape) < 3:
         return mask
@@ -173,8 +170,8 @@ def _grouped_mask(build: Builder, mask: str, groups: int, repeats: int) -> str:
     return reshaped(build, mask, *shape[:-3], *heads, *shape[-2:])
 
 
-def _one_query(graph: Rewriting, node: Node) -> Replacement | None:
-    """Heads of one query each that share keys and values are queries of one head."""
+def _one_query(graph: RewrittenGraph, node: Node) -> Replacement | None:
+    """Heads of one query each that share keys and values become queries of one head."""
     call = graph.call(node)
     q, *shared = (matrices(call, index) for index in range(3))
     rank = len(q.shape)
@@ -191,11 +188,11 @@ def _one_query(graph: Rewriting, node: Node) -> Replacement | None:
     attrs = {name: seen.numbers for name, seen in zip(VIEWS, views, strict=True)}
     order = tuple(axis - (axis > rank - 2) for axis in result_order(call) if axis != rank - 2)
     result = build("FusedAttention", *operands, scale=call.number("scale"), perm=order, **attrs)
-    return made(build, reshaped(build, result, *graph.shape(node.outputs[0])))
+    return replacement(build, reshaped(build, result, *graph.shape(node.outputs[0])))
 
 
 def _without(seen: Strided, axis: int) -> Strided:
-    """The first of an axis, which is left out."""
+    """The view at index 0 of an axis, which is dropped."""
     shape, strides = ((*of[:axis], *of[axis + 1 :]) for of in (seen.shape, seen.strides))
     return Strided(seen.offset, shape, strides)
 
@@ -205,22 +202,19 @@ def _without(seen: Strided, axis: int) -> Strided:
 
 @dataclass(frozen=True)
 class _Product:
-    """x times constant ``weights`` plus ``shift``; ``of``: which operand of the attention it is, as ``seen``.
+    """An operand of an attention that is a view of x times constant ``weights`` plus ``shift``."""
 
-    ``rotary``: what turns it first.
-    """
-
-    of: int
+    of: int  # number of the operand
     seen: Strided
-    rotary: Node | None
+    rotary: Node | None  # the rotary embedding in between
     x: str
     weights: Array
     shift: Array | None
 
 
-def _operand(graph: Rewriting, node: Node, of: int) -> _Product | None:
-    """An operand that is seen as a view of a product, or turned rows of one."""
-    rotary = graph.sole(node.inputs[of], "Rotary")
+def _operand(graph: RewrittenGraph, node: Node, of: int) -> _Product | None:
+    """An operand that is a view of a product, with or without a rotary embedding."""
+    rotary = graph.sole_producer(node.inputs[of], "Rotary")
     call = graph.call(rotary or node)
     if not call.integers("view" if rotary is not None else VIEWS[of]):
         return None
@@ -231,16 +225,16 @@ def _operand(graph: Rewriting, node: Node, of: int) -> _Product | None:
     return _Product(of, seen, rotary, *found)
 
 
-def _product(graph: Rewriting, name: str) -> tuple[str, Array, Array | None] | None:
-    """x, weights and shift, if a value that nobody else reads is a product with a constant matrix."""
+def _product(graph: RewrittenGraph, name: str) -> tuple[str, Array, Array | None] | None:
+    """x, weights and shift, if a value with one use is a product with a constant matrix."""
     shift, columns = None, graph.shape(name)[-1:]
-    total = graph.sole(name, "Add")
+    total = graph.sole_producer(name, "Add")
     if total is not None:
         for inner, other in (total.inputs, total.inputs[::-1]):
             array = graph.array(other)
             if array is not None and array.shape == columns and graph.shape(inner) == graph.shape(name):
                 name, shift = inner, array
-    node = graph.sole(name, "MatMul", "Gemm")
+    node = graph.sole_producer(name, "MatMul", "Gemm")
     weights = graph.array(node.inputs[1]) if node is not None else None
     if node is None or weights is None or weights.ndim != 2:
         return None
@@ -258,7 +252,7 @@ def _product(graph: Rewriting, name: str) -> tuple[str, Array, Array | None] | N
 
 
 def _widened(seen: Strided, columns: int, first: int, all_columns: int) -> Strided | None:
-    """A view of a matrix as one of the matrix of which it is some columns; None if it crosses rows."""
+    """A view of some columns of a matrix as a view of the whole matrix; None if it crosses rows."""
     within = [size - 1 for size, step in zip(seen.shape, seen.strides, strict=True) if step % columns]
     steps = [step for step in seen.strides if step % columns]
     reach = seen.offset % columns + sum(n * step for n, step in zip(within, steps, strict=True))
@@ -269,8 +263,8 @@ def _widened(seen: Strided, columns: int, first: int, all_columns: int) -> Strid
     return Strided(row * all_columns + first + column, seen.shape, strides)
 
 
-def _together(graph: Rewriting, node: Node) -> Replacement | None:
-    """Products of one value with constant matrices, of which the operands are views, become one product."""
+def _together(graph: RewrittenGraph, node: Node) -> Replacement | None:
+    """Products of one value with constant matrices, of which operands are views, become one product."""
     found = [part for of in range(3) if (part := _operand(graph, node, of)) is not None]
     parts = [part for part in found if sum(other.x == part.x for other in found) > 1]
     if not parts or len({part.x for part in parts}) > 1:
@@ -290,11 +284,11 @@ def _together(graph: Rewriting, node: Node) -> Replacement | None:
         else:
             turning = {**part.rotary.attrs, "view": seen.numbers}
             operands[part.of] = build("Rotary", product, *part.rotary.inputs[1:], **turning)
-    return made(build, build("FusedAttention", *operands, **attrs))
+    return replacement(build, build("FusedAttention", *operands, **attrs))
 
 
 def _wide_product(build: Builder, parts: Sequence[_Product]) -> str:
-    """The results of products side by side."""
+    """The results of products, concatenated along the columns."""
     dtype = build.dtype(parts[0].x)
     weights = np.concatenate([part.weights for part in parts], axis=1)
     product = build("MatMul", parts[0].x, build.constant(weights, dtype))

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from compiler.graph import Node
 
-from .engine import Replacement, Rewrite, Rewriting, made
+from .engine import Replacement, Rewrite, RewrittenGraph, replacement
 
 _SINCE = 18
 """The operator set from which on both reductions have their axes as an operand."""
 
 
-def _log_sum_exp(graph: Rewriting, node: Node) -> Replacement | None:
-    total = graph.sole(node.inputs[0], "ReduceSum")
-    powers = graph.sole(total.inputs[0], "Exp") if total is not None else None
+def _log_sum_exp(graph: RewrittenGraph, node: Node) -> Replacement | None:
+    total = graph.sole_producer(node.inputs[0], "ReduceSum")
+    powers = graph.sole_producer(total.inputs[0], "Exp") if total is not None else None
     if total is None or powers is None or graph.opset < _SINCE:
         return None
     build = graph.builder(node)
     operands = (powers.inputs[0], *total.inputs[1:])
-    return made(build, build("ReduceLogSumExp", *operands, **dict(total.attrs)))
+    return replacement(build, build("ReduceLogSumExp", *operands, **dict(total.attrs)))
 
 
 REWRITES = (Rewrite("log-sum-exp", ("Log",), _log_sum_exp),)

@@ -1,4 +1,4 @@
-"""Normalizations written in simpler operators: LayerNormalization, RMSNormalization, Softmax."""
+"""Normalizations written in simpler operators: of layers, of groups, by the root mean square; Softmax."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from compiler.operators.reductions.axes import reduced_axes
 from compiler.operators.types import broadcast_shapes
 
 from .affine import per_channel
-from .engine import Replacement, Rewrite, Rewriting, made
+from .engine import Replacement, Rewrite, RewrittenGraph, replacement
 
 
-def _reduction(graph: Rewriting, name: str, *ops: str) -> tuple[str, tuple[int, ...]] | None:
-    """Operand and axes of a reduction that keeps them."""
-    node = graph.maker(name, *ops)
+def _reduction(graph: RewrittenGraph, name: str, *ops: str) -> tuple[str, tuple[int, ...]] | None:
+    """Operand and axes of a reduction with keepdims."""
+    node = graph.producer(name, *ops)
     if node is None or not graph.call(node).integer("keepdims"):
         return None
     return node.inputs[0], reduced_axes(graph.call(node))
 
 
-def _last_axes(graph: Rewriting, x: str, axes: tuple[int, ...]) -> bool:
+def _last_axes(graph: RewrittenGraph, x: str, axes: tuple[int, ...]) -> bool:
     rank = len(graph.shape(x))
     return bool(axes) and axes == tuple(range(axes[0], rank))
 
 
-def _square(graph: Rewriting, name: str) -> str | None:
+def _square(graph: RewrittenGraph, name: str) -> str | None:
     """x, if the value is x * x or x**2."""
-    node = graph.maker(name, "Pow", "Mul")
+    node = graph.producer(name, "Pow", "Mul")
     if node is None:
         return None
     squared = (
@@ -37,17 +37,17 @@ def _square(graph: Rewriting, name: str) -> str | None:
     return node.inputs[0] if squared else None
 
 
-def _root(graph: Rewriting, name: str) -> str | None:
+def _root(graph: RewrittenGraph, name: str) -> str | None:
     """v, if the value is the square root of v."""
-    node = graph.maker(name, "Sqrt", "Pow")
+    node = graph.producer(name, "Sqrt", "Pow")
     if node is None:
         return None
     return node.inputs[0] if node.op == "Sqrt" or graph.is_number(node.inputs[1], 0.5, 0.0) else None
 
 
-def _inverse_root(graph: Rewriting, name: str) -> str | None:
+def _inverse_root(graph: RewrittenGraph, name: str) -> str | None:
     """v, if the value is 1 / sqrt(v)."""
-    node = graph.maker(name, "Reciprocal", "Pow", "Div")
+    node = graph.producer(name, "Reciprocal", "Pow", "Div")
     if node is None:
         return None
     if node.op == "Pow":
@@ -57,7 +57,7 @@ def _inverse_root(graph: Rewriting, name: str) -> str | None:
     return _root(graph, node.inputs[1]) if graph.is_number(node.inputs[0], 1.0, 0.0) else None
 
 
-def _over_root(graph: Rewriting, node: Node) -> tuple[str, str] | None:
+def _over_root(graph: RewrittenGraph, node: Node) -> tuple[str, str] | None:
     """(x, v), if a node is x / sqrt(v)."""
     if node.op == "Div":
         under = _root(graph, node.inputs[1])
@@ -69,9 +69,9 @@ def _over_root(graph: Rewriting, node: Node) -> tuple[str, str] | None:
     return None
 
 
-def _mean_square(graph: Rewriting, name: str) -> tuple[str, tuple[int, ...], float] | None:
+def _mean_square(graph: RewrittenGraph, name: str) -> tuple[str, tuple[int, ...], float] | None:
     """(x, axes, epsilon), if the value is the mean of x * x over axes plus a number."""
-    node = graph.maker(name, "Add")
+    node = graph.producer(name, "Add")
     found = graph.with_number(node) if node is not None else None
     mean = _reduction(graph, found[0], "ReduceMean") if found is not None else None
     x = _square(graph, mean[0]) if mean is not None else None
@@ -80,15 +80,15 @@ def _mean_square(graph: Rewriting, name: str) -> tuple[str, tuple[int, ...], flo
     return x, mean[1], found[1]
 
 
-def _centred(graph: Rewriting, name: str, axes: tuple[int, ...]) -> str | None:
-    """x, if the value is x less its mean over axes."""
-    node = graph.maker(name, "Sub")
+def _centred(graph: RewrittenGraph, name: str, axes: tuple[int, ...]) -> str | None:
+    """x, if the value is x minus its mean over axes."""
+    node = graph.producer(name, "Sub")
     mean = _reduction(graph, node.inputs[1], "ReduceMean") if node is not None else None
     return node.inputs[0] if node is not None and mean == (node.inputs[0], axes) else None
 
 
-def _normalization(graph: Rewriting, node: Node) -> Replacement | None:
-    """(x - mean) / sqrt(variance + epsilon), and the same without the mean."""
+def _normalization(graph: RewrittenGraph, node: Node) -> Replacement | None:
+    """(x - mean) / sqrt(variance + epsilon), with or without the mean."""
     quotient = _over_root(graph, node)
     spread = _mean_square(graph, quotient[1]) if quotient is not None else None
     if quotient is None or spread is None:
@@ -105,20 +105,20 @@ def _normalization(graph: Rewriting, node: Node) -> Replacement | None:
         return None
     build = graph.builder(node)
     ones = build.constant(np.ones(graph.shape(x)[axes[0] :]), build.dtype(x))
-    return made(build, build(op, x, ones, axis=axes[0], epsilon=epsilon))
+    return replacement(build, build(op, x, ones, axis=axes[0], epsilon=epsilon))
 
 
-def _within(graph: Rewriting, name: str, node: Node) -> bool:
+def _within(graph: RewrittenGraph, name: str, node: Node) -> bool:
     """Whether a parameter varies only along the normalized axes of a normalization."""
     shape = graph.shape(node.outputs[0])
     axis = graph.call(node).integer("axis") % len(shape)
     return broadcast_shapes(graph.shape(name), shape[axis:]) == shape[axis:]
 
 
-def _scaled(graph: Rewriting, node: Node) -> Replacement | None:
-    """A factor behind a normalization without shift becomes its scale."""
+def _scaled(graph: RewrittenGraph, node: Node) -> Replacement | None:
+    """A factor after a normalization without shift becomes its scale."""
     for x, factor in (node.inputs, node.inputs[::-1]):
-        inner = graph.sole(x, "LayerNormalization", "RMSNormalization")
+        inner = graph.sole_producer(x, "LayerNormalization", "RMSNormalization")
         if inner is None or len(inner.inputs) > 2 or not _within(graph, factor, inner):
             continue
         build = graph.builder(node)
@@ -133,14 +133,14 @@ def _scaled(graph: Rewriting, node: Node) -> Replacement | None:
             scale = factor
         else:
             continue
-        return made(build, build(inner.op, inner.inputs[0], scale, **dict(inner.attrs)))
+        return replacement(build, build(inner.op, inner.inputs[0], scale, **dict(inner.attrs)))
     return None
 
 
-def _shifted(graph: Rewriting, node: Node) -> Replacement | None:
-    """An addend behind a LayerNormalization without shift becomes its shift."""
+def _shifted(graph: RewrittenGraph, node: Node) -> Replacement | None:
+    """An addend after a LayerNormalization without shift becomes its shift."""
     for x, addend in (node.inputs, node.inputs[::-1]):
-        inner = graph.sole(x, "LayerNormalization")
+        inner = graph.sole_producer(x, "LayerNormalization")
         if inner is None or len(inner.inputs) > 2 or not _within(graph, addend, inner):
             continue
         build = graph.builder(node)
@@ -151,32 +151,32 @@ def _shifted(graph: Rewriting, node: Node) -> Replacement | None:
             addend = build.constant(np.broadcast_to(given, shape), build.dtype(x))
         elif graph.shape(addend) != shape:
             continue
-        return made(build, build("LayerNormalization", *inner.inputs, addend, **dict(inner.attrs)))
+        return replacement(build, build("LayerNormalization", *inner.inputs, addend, **dict(inner.attrs)))
     return None
 
 
-def _softmax(graph: Rewriting, node: Node) -> Replacement | None:
-    """exp(x - max) / sum, along one axis; with or without the largest element taken away."""
-    exponential = graph.sole(node.inputs[0], "Exp", uses=2)
-    total = graph.sole(node.inputs[1], "ReduceSum")
+def _softmax(graph: RewrittenGraph, node: Node) -> Replacement | None:
+    """exp(x) / sum(exp(x)) along one axis, with or without the largest element subtracted from x."""
+    exponential = graph.sole_producer(node.inputs[0], "Exp", uses=2)
+    total = graph.sole_producer(node.inputs[1], "ReduceSum")
     if exponential is None or total is None or total.inputs[0] != node.inputs[0]:
         return None
     found = _reduction(graph, node.inputs[1], "ReduceSum")
     if found is None or len(found[1]) != 1:
         return None
     x = exponential.inputs[0]
-    less = graph.sole(x, "Sub")
+    less = graph.sole_producer(x, "Sub")
     largest = _reduction(graph, less.inputs[1], "ReduceMax") if less is not None else None
     if less is not None and largest == (less.inputs[0], found[1]):
         x = less.inputs[0]
     build = graph.builder(node)
-    return made(build, build("Softmax", x, axis=found[1][0]))
+    return replacement(build, build("Softmax", x, axis=found[1][0]))
 
 
-def _grouped(graph: Rewriting, node: Node) -> Replacement | None:
-    """An InstanceNormalization of groups of channels, which are one channel each for as long."""
-    inner = graph.sole(node.inputs[0], "InstanceNormalization")
-    before = graph.sole(inner.inputs[0], "Reshape") if inner is not None else None
+def _grouped(graph: RewrittenGraph, node: Node) -> Replacement | None:
+    """An InstanceNormalization between reshapes that make every group of channels one channel."""
+    inner = graph.sole_producer(node.inputs[0], "InstanceNormalization")
+    before = graph.sole_producer(inner.inputs[0], "Reshape") if inner is not None else None
     if inner is None or before is None:
         return None
     x, shape, groups = before.inputs[0], graph.shape(node.outputs[0]), graph.shape(inner.inputs[0])[:2]
@@ -203,17 +203,17 @@ def _grouped(graph: Rewriting, node: Node) -> Replacement | None:
 
 
 def _groups(
-    graph: Rewriting, node: Node, x: str, scale: Array, shift: Array, **attrs: AttrValue
+    graph: RewrittenGraph, node: Node, x: str, scale: Array, shift: Array, **attrs: AttrValue
 ) -> Replacement:
     build = graph.builder(node)
     vectors = (build.constant(np.asarray(array, np.float64), build.dtype(x)) for array in (scale, shift))
-    return made(build, build("NormalizedGroups", x, *vectors, **attrs))
+    return replacement(build, build("NormalizedGroups", x, *vectors, **attrs))
 
 
-def _grouped_affine(graph: Rewriting, node: Node) -> Replacement | None:
-    """A factor or an addend for each channel behind normalized groups is part of their scale and shift."""
+def _grouped_affine(graph: RewrittenGraph, node: Node) -> Replacement | None:
+    """A factor or an addend per channel after normalized groups becomes part of their scale and shift."""
     for x, other in (node.inputs, node.inputs[::-1]):
-        inner, array = graph.sole(x, "NormalizedGroups"), graph.array(other)
+        inner, array = graph.sole_producer(x, "NormalizedGroups"), graph.array(other)
         if inner is None or array is None or graph.shape(x) != graph.shape(node.outputs[0]):
             continue
         shape = graph.shape(x)
@@ -237,14 +237,14 @@ _FINITE_OF_FINITE = (
 )
 
 
-def _is_finite(graph: Rewriting, name: str) -> bool:
+def _is_finite(graph: RewrittenGraph, name: str) -> bool:
     """Whether a value has no infinities unless an operand of the graph has some, or a sum overflows."""
     array = graph.array(name)
     if array is not None:
         return bool(np.isfinite(array).all())
-    if graph.maker(name, *_FINITE) is not None:
+    if graph.producer(name, *_FINITE) is not None:
         return True
-    node = graph.maker(name, "Div", *_FINITE_OF_FINITE)
+    node = graph.producer(name, "Div", *_FINITE_OF_FINITE)
     if node is None:
         return False
     if node.op == "Div":
@@ -252,9 +252,9 @@ def _is_finite(graph: Rewriting, name: str) -> bool:
     return all(_is_finite(graph, item) for item in node.inputs if graph.tensor(item).is_float)
 
 
-def _rows_have_weights(graph: Rewriting, name: str) -> bool:
-    """Whether every row of scores has a finite one: no constant mask takes all of them away."""
-    node = graph.maker(name, "Add")
+def _rows_have_weights(graph: RewrittenGraph, name: str) -> bool:
+    """Whether every row of scores has a finite one: no constant mask removes all of them."""
+    node = graph.producer(name, "Add")
     for x, mask in (node.inputs, node.inputs[::-1]) if node is not None else ():
         array = graph.array(mask)
         if array is not None and array.ndim and _is_finite(graph, x):
@@ -262,10 +262,10 @@ def _rows_have_weights(graph: Rewriting, name: str) -> bool:
     return _is_finite(graph, name)
 
 
-def _guarded(graph: Rewriting, node: Node) -> Replacement | None:
-    """Zeros in the place of the NaN of a softmax over rows without weights, where there are no such rows."""
-    condition = graph.sole(node.inputs[0], "IsNaN")
-    softmax = graph.sole(node.inputs[2], "Softmax", uses=2)
+def _guarded(graph: RewrittenGraph, node: Node) -> Replacement | None:
+    """A Where that replaces the NaN of fully masked rows after a softmax, if there are no such rows."""
+    condition = graph.sole_producer(node.inputs[0], "IsNaN")
+    softmax = graph.sole_producer(node.inputs[2], "Softmax", uses=2)
     if condition is None or softmax is None or condition.inputs[0] != node.inputs[2]:
         return None
     last = graph.call(softmax).integer("axis") in (-1, len(graph.shape(node.inputs[2])) - 1)

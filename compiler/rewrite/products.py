@@ -1,4 +1,4 @@
-"""Products of matrices: transposes of their operands, and the addend of a Gemm."""
+"""Matrix products: transposed operands, the addend of a Gemm, rows that get their axes back."""
 
 from __future__ import annotations
 
@@ -6,33 +6,33 @@ from compiler.graph import Node
 from compiler.operators.expansion.parts import reshaped
 from compiler.operators.shapes.movement import permutation
 
-from .engine import Replacement, Rewrite, Rewriting, made
+from .engine import Replacement, Rewrite, RewrittenGraph, replacement
 
-_TURNED = ("transA", "transB")
+_TRANSPOSED = ("transA", "transB")
 
 
-def _transposed(graph: Rewriting, node: Node) -> Replacement | None:
-    """A product of matrices of which one is transposed is a Gemm that reads it as it lies."""
+def _transposed(graph: RewrittenGraph, node: Node) -> Replacement | None:
+    """A product with a transposed matrix is a Gemm that reads the matrix itself."""
     operands, call = list(node.inputs), graph.call(node)
     if any(len(graph.shape(name)) != 2 for name in operands[:2]) or not graph.tensor(operands[0]).is_float:
         return None
-    turned = [call.integer(name) if node.op == "Gemm" else 0 for name in _TURNED]
+    transposed = [call.integer(name) if node.op == "Gemm" else 0 for name in _TRANSPOSED]
     found = False
     for at in (0, 1):
-        inner = graph.maker(operands[at], "Transpose")
+        inner = graph.producer(operands[at], "Transpose")
         if inner is not None and permutation(graph.call(inner)) == (1, 0):
-            operands[at], turned[at], found = inner.inputs[0], 1 - turned[at], True
+            operands[at], transposed[at], found = inner.inputs[0], 1 - transposed[at], True
     if not found:
         return None
     build = graph.builder(node)
-    attrs = {**dict(node.attrs), **dict(zip(_TURNED, turned, strict=True))}
-    return made(build, build("Gemm", *operands, **attrs))
+    attrs = {**dict(node.attrs), **dict(zip(_TRANSPOSED, transposed, strict=True))}
+    return replacement(build, build("Gemm", *operands, **attrs))
 
 
-def _added(graph: Rewriting, node: Node) -> Replacement | None:
-    """A vector added to the rows of a product of matrices is the addend of a Gemm."""
+def _added(graph: RewrittenGraph, node: Node) -> Replacement | None:
+    """A vector added to the rows of a matrix product is the addend of a Gemm."""
     for x, vector in (node.inputs, node.inputs[::-1]):
-        product = graph.sole(x, "MatMul", "Gemm")
+        product = graph.sole_producer(x, "MatMul", "Gemm")
         if product is None or len(product.inputs) > 2 or not graph.tensor(x).is_float:
             continue
         rank = {len(graph.shape(name)) for name in (*product.inputs, *node.outputs)}
@@ -41,17 +41,17 @@ def _added(graph: Rewriting, node: Node) -> Replacement | None:
         if graph.shape(x) != graph.shape(node.outputs[0]):
             continue
         build = graph.builder(node)
-        return made(build, build("Gemm", *product.inputs, vector, **dict(product.attrs)))
+        return replacement(build, build("Gemm", *product.inputs, vector, **dict(product.attrs)))
     return None
 
 
-def _flattened(graph: Rewriting, node: Node) -> Replacement | None:
-    """A product of matrices whose rows get back the axes over which they were counted: one over those axes.
+def _flattened(graph: RewrittenGraph, node: Node) -> Replacement | None:
+    """A product of rows that reshapes join before and split after it is a product over the original axes.
 
-    Then what follows, an activation or a residual, finds the product itself.
+    Activations and residuals then follow the product itself.
     """
-    product, shape = graph.sole(node.inputs[0], "Gemm", "MatMul"), graph.shape(node.outputs[0])
-    if product is None or graph.maker(product.inputs[0], "Reshape") is None or len(shape) < 3:
+    product, shape = graph.sole_producer(node.inputs[0], "Gemm", "MatMul"), graph.shape(node.outputs[0])
+    if product is None or graph.producer(product.inputs[0], "Reshape") is None or len(shape) < 3:
         return None
     x, weights, *shift = (name for name in product.inputs if name)
     if (
@@ -73,7 +73,7 @@ def _flattened(graph: Rewriting, node: Node) -> Replacement | None:
     result = build("MatMul", reshaped(build, x, *shape[:-1], graph.shape(x)[1]), weights)
     for name in shift:
         result = build("Add", result, name)
-    return made(build, result)
+    return replacement(build, result)
 
 
 REWRITES = (

@@ -1,7 +1,7 @@
 """Rotary position embedding: x cos + turned(x) sin, where turned picks and negates features of x.
 
-Exporters turn features by slices, negations and joins along the last axis, or along the axes that a Reshape
-makes of it.
+Exporters turn features by slices, negations and concatenations along the last axis, or along the axes that a
+Reshape splits it into.
 """
 
 from __future__ import annotations
@@ -14,22 +14,21 @@ from compiler.graph import Array, Node
 from compiler.operators.shapes.slicing import slice_ranges
 from compiler.operators.types import broadcast_shapes
 
-from .engine import Replacement, Rewrite, Rewriting, can_be_compiled, made
+from .engine import RESHAPES, Replacement, Rewrite, RewrittenGraph, can_be_compiled, replacement
 
-_SHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
-PICKS = (*_SHAPES, "Neg", "Mul", "Slice", "Split", "Gather", "Concat")
+PICKS = (*RESHAPES, "Neg", "Mul", "Slice", "Split", "Gather", "Concat")
 """Operators that move or negate features."""
 
 
-def picked_features(graph: Rewriting, name: str, source: str) -> Array | None:
-    """Which features of ``source`` a value has at each index behind its leading axes, which both share.
+def picked_features(graph: RewrittenGraph, name: str, source: str) -> Array | None:
+    """The feature of ``source`` that a value has at each index of the axes after its leading ones.
 
-    They are counted from 1 on, and negative where they are negated; None if it is no such value.
+    Features are numbered from 1 on, and negative where they are negated. None if the value has others too.
     """
     if name == source:
         return np.arange(1, graph.shape(source)[-1] + 1)
     leading = graph.shape(source)[:-1]
-    node, shape = graph.maker(name, *PICKS), graph.shape(name)
+    node, shape = graph.producer(name, *PICKS), graph.shape(name)
     if node is None or shape[: len(leading)] != leading:
         return None
     if node.op == "Concat":
@@ -45,16 +44,13 @@ def picked_features(graph: Rewriting, name: str, source: str) -> Array | None:
         return None
     if node.op in ("Neg", "Mul"):
         return -before
-    if node.op in _SHAPES:
-        return (
-            before.reshape(shape[len(leading) :])
-            if math.prod(shape) == math.prod(leading) * before.size
-            else None
-        )
+    if node.op in RESHAPES:
+        keeps_leading = math.prod(shape) == math.prod(leading) * before.size
+        return before.reshape(shape[len(leading) :]) if keeps_leading else None
     return _picked(graph, node, name, before, len(leading))
 
 
-def _joined(graph: Rewriting, node: Node, source: str) -> Array | None:
+def _joined(graph: RewrittenGraph, node: Node, source: str) -> Array | None:
     leading = len(graph.shape(source)) - 1
     axis = graph.call(node).integer("axis") % len(graph.shape(node.outputs[0])) - leading
     parts = [picked_features(graph, name, source) for name in node.inputs] if axis >= 0 else [None]
@@ -62,8 +58,8 @@ def _joined(graph: Rewriting, node: Node, source: str) -> Array | None:
     return np.concatenate(known, axis) if len(known) == len(parts) else None
 
 
-def _picked(graph: Rewriting, node: Node, name: str, before: Array, leading: int) -> Array | None:
-    """Part of the features, by a Slice, a Split or a Gather."""
+def _picked(graph: RewrittenGraph, node: Node, name: str, before: Array, leading: int) -> Array | None:
+    """The features that a Slice, a Split or a Gather selects."""
     call, shape = graph.call(node), graph.shape(node.inputs[0])
     if node.op == "Slice":
         ranges = slice_ranges(call)
@@ -81,10 +77,12 @@ def _picked(graph: Rewriting, node: Node, name: str, before: Array, leading: int
     return np.take(before, index, axis) if index is not None else None
 
 
-def _rotary(graph: Rewriting, node: Node) -> Replacement | None:
-    """A sum of two products, one of which turns what the other takes as it is."""
+def _rotary(graph: RewrittenGraph, node: Node) -> Replacement | None:
+    """A sum of two products: x with one table, turned(x) with the other."""
     shape = graph.shape(node.outputs[0])
-    factors = [product.inputs for name in node.inputs if (product := graph.sole(name, "Mul")) is not None]
+    factors = [
+        product.inputs for name in node.inputs if (product := graph.sole_producer(name, "Mul")) is not None
+    ]
     if len(factors) != 2 or not shape or not graph.tensor(node.outputs[0]).is_float:
         return None
     for plain, moved in (factors, factors[::-1]):
@@ -102,13 +100,13 @@ def _rotary(graph: Rewriting, node: Node) -> Replacement | None:
                     continue
                 build = graph.builder(node)
                 result = build("Rotary", x, cosine, sine, turn=turn)
-                return made(build, result) if can_be_compiled(build) else None
+                return replacement(build, result) if can_be_compiled(build) else None
     return None
 
 
-def _turn(graph: Rewriting, x: str, turned: str) -> tuple[int, ...] | None:
-    """Which feature of x stands where in a value, if that is another than x itself."""
-    if x == turned or x in graph.constants or graph.maker(turned, "Concat", "Reshape") is None:
+def _turn(graph: RewrittenGraph, x: str, turned: str) -> tuple[int, ...] | None:
+    """The attribute ``turn`` of a value that has the features of x in another order."""
+    if x == turned or x in graph.constants or graph.producer(turned, "Concat", "Reshape") is None:
         return None
     found = (
         picked_features(graph, turned, x)

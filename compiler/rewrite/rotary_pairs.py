@@ -1,7 +1,7 @@
-"""Rotary position embedding as pairs of numbers: real and imaginary parts computed apart, and joined.
+"""Rotary position embedding with real and imaginary parts that are computed separately and joined.
 
 Real = a cos - b sin and imaginary = b cos + a sin, where a and b are features of one value: its halves, which
-a Concat joins again, or every other one, which a Reshape brings side by side.
+a Concat joins again, or every other one, which a Reshape interleaves.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.parts import reshaped
 from compiler.operators.types import broadcast_shapes
 
-from .engine import Replacement, Rewrite, Rewriting, can_be_compiled, made
+from .engine import Replacement, Rewrite, RewrittenGraph, can_be_compiled, replacement
 from .rotary import PICKS, picked_features
 
 
 @dataclass(frozen=True)
 class _Term:
-    """Features of x, counted from 1 on, times a table; ``sign`` 1 or -1."""
+    """Features of x, numbered from 1 on, times a table; ``sign`` is 1 or -1."""
 
     sign: int
     columns: tuple[int, ...]
     table: str
 
 
-def _joined(graph: Rewriting, node: Node) -> tuple[list[str], bool] | None:
-    """The two parts of a result, and whether they are side by side element by element."""
+def _joined(graph: RewrittenGraph, node: Node) -> tuple[list[str], bool] | None:
+    """The two parts of a result, and whether they are interleaved."""
     shape, pair = graph.shape(node.outputs[0]), node
     if node.op == "Reshape":
-        inner = graph.sole(node.inputs[0], "Concat")
+        inner = graph.sole_producer(node.inputs[0], "Concat")
         if inner is None or graph.shape(inner.outputs[0]) != (*shape[:-1], shape[-1] // 2, 2):
             return None
         pair = inner
@@ -41,20 +41,20 @@ def _joined(graph: Rewriting, node: Node) -> tuple[list[str], bool] | None:
         return None
     if node.op == "Concat":
         return list(pair.inputs), False
-    apart = [graph.sole(name, "Unsqueeze", "Reshape") for name in pair.inputs]
+    apart = [graph.sole_producer(name, "Unsqueeze", "Reshape") for name in pair.inputs]
     names = [part.inputs[0] for part in apart if part is not None]
     half = (*shape[:-1], shape[-1] // 2)
     return (names, True) if len(names) == 2 and all(graph.shape(name) == half for name in names) else None
 
 
-def _terms(graph: Rewriting, name: str, source: str) -> list[_Term] | None:
+def _terms(graph: RewrittenGraph, name: str, source: str) -> list[_Term] | None:
     """A sum or difference of two products of features of x with tables."""
-    node = graph.sole(name, "Add", "Sub")
+    node = graph.sole_producer(name, "Add", "Sub")
     if node is None:
         return None
     found = []
     for sign, operand in zip((1, -1 if node.op == "Sub" else 1), node.inputs, strict=True):
-        product = graph.sole(operand, "Mul")
+        product = graph.sole_producer(operand, "Mul")
         for x, table in (product.inputs, product.inputs[::-1]) if product is not None else ():
             columns = picked_features(graph, x, source)
             if columns is not None and columns.ndim == 1 and graph.shape(table)[-1:] == columns.shape:
@@ -63,24 +63,24 @@ def _terms(graph: Rewriting, name: str, source: str) -> list[_Term] | None:
     return found if len(found) == 2 else None
 
 
-def _source(graph: Rewriting, name: str, shape: tuple[int, ...]) -> str | None:
-    """The value of a shape of which another has some features."""
-    node = graph.sole(name, "Add", "Sub")
-    product = graph.sole(node.inputs[0], "Mul") if node is not None else None
+def _source(graph: RewrittenGraph, name: str, shape: tuple[int, ...]) -> str | None:
+    """The value of a given shape some features of which another value has."""
+    node = graph.sole_producer(name, "Add", "Sub")
+    product = graph.sole_producer(node.inputs[0], "Mul") if node is not None else None
     for start in product.inputs if product is not None else ():
         value = start
-        while (maker := graph.maker(value, *PICKS)) is not None and graph.shape(value) != shape:
-            value = maker.inputs[0]
+        while (producer := graph.producer(value, *PICKS)) is not None and graph.shape(value) != shape:
+            value = producer.inputs[0]
         if graph.shape(value) == shape and value not in graph.constants:
             return value
     return None
 
 
-def _rotary(graph: Rewriting, node: Node) -> Replacement | None:
+def _rotary(graph: RewrittenGraph, node: Node) -> Replacement | None:
     shape, joined = graph.shape(node.outputs[0]), _joined(graph, node)
     if joined is None or len(shape) < 2 or not graph.tensor(node.outputs[0]).is_float:
         return None
-    parts, beside = joined
+    parts, interleaved = joined
     source = _source(graph, parts[0], shape)
     sums = [_terms(graph, name, source) for name in parts] if source is not None else [None]
     known = [terms for terms in sums if terms is not None]
@@ -88,14 +88,14 @@ def _rotary(graph: Rewriting, node: Node) -> Replacement | None:
         return None
     own = np.arange(1, shape[-1] + 1)
     half = shape[-1] // 2
-    features = [own[at::2] if beside else own[at * half : (at + 1) * half] for at in (0, 1)]
+    features = [own[at::2] if interleaved else own[at * half : (at + 1) * half] for at in (0, 1)]
     pairs = [_ordered(terms, tuple(place)) for terms, place in zip(known, features, strict=True)]
     found = [pair for pair in pairs if pair is not None]
-    return _made(graph, node, source, found, beside) if len(found) == 2 else None
+    return _made(graph, node, source, found, interleaved) if len(found) == 2 else None
 
 
 def _ordered(terms: list[_Term], own: tuple[int, ...]) -> tuple[_Term, _Term] | None:
-    """The term of the features at their own place, and the other."""
+    """The term whose features stay in place, and the other one."""
     for first, second in (terms, terms[::-1]):
         if first.columns == own and first.sign == 1:
             return first, second
@@ -103,26 +103,26 @@ def _ordered(terms: list[_Term], own: tuple[int, ...]) -> tuple[_Term, _Term] | 
 
 
 def _made(
-    graph: Rewriting, node: Node, source: str, pairs: list[tuple[_Term, _Term]], beside: bool
+    graph: RewrittenGraph, node: Node, source: str, pairs: list[tuple[_Term, _Term]], interleaved: bool
 ) -> Replacement | None:
     shape, build = graph.shape(source), graph.builder(node)
     turns = [[other.sign * at for at in other.columns] for _, other in pairs]
-    turn = np.stack(turns, -1).reshape(-1) if beside else np.concatenate(turns)
+    turn = np.stack(turns, -1).reshape(-1) if interleaved else np.concatenate(turns)
     tables = []
     for which in (0, 1):
         names = [pair[which].table for pair in pairs]
         if graph.shape(names[0]) != graph.shape(names[1]):
             return None
-        tables.append(_joined_table(build, names, beside))
+        tables.append(_joined_table(build, names, interleaved))
         if broadcast_shapes(build.shape(tables[-1]), shape) != shape:
             return None
     result = build("Rotary", source, *tables, turn=tuple(int(at) for at in turn))
-    return made(build, result) if can_be_compiled(build) else None
+    return replacement(build, result) if can_be_compiled(build) else None
 
 
-def _joined_table(build: Builder, names: list[str], beside: bool) -> str:
-    """Tables of the two parts as that of the result."""
-    if not beside:
+def _joined_table(build: Builder, names: list[str], interleaved: bool) -> str:
+    """The table of the result from those of its two parts."""
+    if not interleaved:
         return build("Concat", *names, axis=-1)
     shape = build.shape(names[0])
     apart = [reshaped(build, name, *shape, 1) for name in names]

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from onnx import GraphProto, NodeProto
 
-from .model import array_of, attribute, made, plain
+from .model import array_of, attribute, onnx_node, plain
 from .partial import PartialGraph, Scope, Unsupported
 
 _MOST_STEPS = 1000
@@ -70,7 +70,7 @@ class _ControlFlow:
     def place(self, op: str, inputs: Sequence[str], **attrs: int) -> str:
         """Add a node; the name of its result."""
         name = self.graph.fresh()
-        node = made(op, inputs, [name], f"{self.node.name}/{name}", **attrs)
+        node = onnx_node(op, inputs, [name], f"{self.node.name}/{name}", **attrs)
         self.importer.place(node, self.opset, Scope(), self.depth)
         return name
 

@@ -185,6 +185,6 @@ def plain(node: NodeProto, name: str, default: AttrValue) -> AttrValue:
     return attributes_of(node).get(name, default)
 
 
-def made(op: str, inputs: Iterable[str], outputs: Iterable[str], name: str, **attrs: Any) -> NodeProto:
+def onnx_node(op: str, inputs: Iterable[str], outputs: Iterable[str], name: str, **attrs: Any) -> NodeProto:
     """A node of ONNX's own operators."""
     return helper.make_node(op, list(inputs), list(outputs), name=name, **attrs)

@@ -17,7 +17,7 @@ class Scope:
     """Names inside a function or subgraph, and the names of the same values in the graph."""
 
     names: dict[str, str] = field(default_factory=dict)
-    prefix: str = ""  # of the names in the graph of values that are made inside
+    prefix: str = ""  # of the names that values made inside have in the graph
 
     def inner(self, name: str) -> str:
         """The name that a value has in the graph."""

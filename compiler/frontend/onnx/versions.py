@@ -14,7 +14,7 @@ from onnx import NodeProto, helper
 
 from compiler.graph import DTYPES, Array
 
-from .model import attribute, attributes_of, made, plain
+from .model import attribute, attributes_of, onnx_node, plain
 from .partial import PartialGraph
 
 Adapter = Callable[[NodeProto, int, PartialGraph], list[NodeProto]]
@@ -108,13 +108,13 @@ def _flattened(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodePro
     assert isinstance(axis, int)
     axis = axis + len(shape) if axis < 0 else axis
     if axis == len(shape) - 1:
-        return [made(node.op_type, node.input, node.output, node.name, axis=-1)]
+        return [onnx_node(node.op_type, node.input, node.output, node.name, axis=-1)]
     flat, result = graph.fresh(), graph.fresh()
     back = graph.constant(np.array(shape, np.int64))
     return [
-        made("Flatten", node.input, [flat], f"{node.name}/flatten", axis=axis),
-        made(node.op_type, [flat], [result], node.name, axis=-1),
-        made("Reshape", [result, back], node.output, f"{node.name}/reshape"),
+        onnx_node("Flatten", node.input, [flat], f"{node.name}/flatten", axis=axis),
+        onnx_node(node.op_type, [flat], [result], node.name, axis=-1),
+        onnx_node("Reshape", [result, back], node.output, f"{node.name}/reshape"),
     ]
 
 
@@ -133,7 +133,7 @@ def _broadcasting(node: NodeProto, opset: int, graph: PartialGraph) -> list[Node
     shape = graph.constant(np.array((*part.shape, *(1,) * missing), np.int64))
     reshaped = graph.fresh()
     return [
-        made("Reshape", [node.input[1], shape], [reshaped], f"{node.name}/reshape"),
+        onnx_node("Reshape", [node.input[1], shape], [reshaped], f"{node.name}/reshape"),
         _with_inputs(node, [node.input[0], reshaped]),
     ]
 
@@ -152,11 +152,11 @@ def _dropout(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto
     training = graph.value(node.input[2]) if len(node.input) > 2 and node.input[2] else np.bool_(False)
     if training is None or bool(np.any(training)):
         return [node]
-    nodes = [made("Identity", node.input[:1], node.output[:1], node.name)]
+    nodes = [onnx_node("Identity", node.input[:1], node.output[:1], node.name)]
     if len(node.output) > 1 and node.output[1]:
         data = graph.tensor(node.input[0])
         mask = np.ones(data.shape, bool if opset >= 10 else DTYPES[data.dtype])
-        nodes.append(made("Identity", [graph.constant(mask)], node.output[1:2], f"{node.name}/mask"))
+        nodes.append(onnx_node("Identity", [graph.constant(mask)], node.output[1:2], f"{node.name}/mask"))
     return nodes
 
 
@@ -180,7 +180,7 @@ def _is_empty(graph: PartialGraph, name: str) -> bool:
 
 
 def _resize_10(node: NodeProto, scales: str, mode: str) -> NodeProto:
-    return made(
+    return onnx_node(
         "Resize",
         [node.input[0], "", scales],
         node.output,
@@ -206,9 +206,9 @@ def _group_normalization(node: NodeProto, opset: int, graph: PartialGraph) -> li
         a, b, c = graph.fresh(), graph.fresh(), graph.fresh()
         prefix = f"{node.name}/{('scale', 'bias')[number]}"
         nodes += [
-            made("Reshape", [name, column], [a], f"{prefix}/column"),
-            made("Expand", [a, wide], [b], f"{prefix}/expand"),
-            made("Reshape", [b, flat], [c], f"{prefix}/flat"),
+            onnx_node("Reshape", [name, column], [a], f"{prefix}/column"),
+            onnx_node("Expand", [a, wide], [b], f"{prefix}/expand"),
+            onnx_node("Reshape", [b, flat], [c], f"{prefix}/flat"),
         ]
         inputs.append(c)
     return [*nodes, _with_inputs(node, inputs)]
@@ -244,7 +244,7 @@ def _cast_like(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodePro
     """A Cast: only the type of the second operand counts."""
     to = helper.np_dtype_to_tensor_dtype(np.dtype(DTYPES[graph.tensor(node.input[1]).dtype]))
     more = {name: value for name, value in attributes_of(node).items() if name in ("saturate", "round_mode")}
-    return [made("Cast", node.input[:1], node.output, node.name, to=to, **more)]
+    return [onnx_node("Cast", node.input[:1], node.output, node.name, to=to, **more)]
 
 
 def _scatter(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:

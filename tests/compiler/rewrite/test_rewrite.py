@@ -10,7 +10,7 @@ import pytest
 
 from compiler.graph import Array
 from compiler.rewrite import REWRITES, rewrite_graph
-from compiler.rewrite.engine import Replacement, Rewrite, Rewriting, made
+from compiler.rewrite.engine import Replacement, Rewrite, RewrittenGraph, replacement
 from compiler_harness import NodeSpec, draw, graph, ints
 from rewrite_harness import HALF, becomes, ops, stays
 
@@ -239,12 +239,12 @@ def test_nothing_is_lost_where_nothing_fits() -> None:
 
 def test_rewrites_that_undo_each_other_are_noticed() -> None:
     def turn(op: str) -> Any:
-        def apply(g: Rewriting, node: Any) -> Replacement:
-            b = g.builder(node)
-            return made(b, b(op, node.inputs[0]))
+        def apply(rewritten: RewrittenGraph, node: Any) -> Replacement:
+            build = rewritten.builder(node)
+            return replacement(build, build(op, node.inputs[0]))
 
         return apply
 
     pair = [Rewrite("a", ("Sin",), turn("Cos")), Rewrite("b", ("Cos",), turn("Sin"))]
-    with pytest.raises(RuntimeError, match="do not come to an end"):
-        Rewriting(graph([("Sin", ["x"], ["y"], {})], {"x": (3,)})).run(pair)
+    with pytest.raises(RuntimeError, match="do not terminate"):
+        RewrittenGraph(graph([("Sin", ["x"], ["y"], {})], {"x": (3,)})).run(pair)
