@@ -23,8 +23,7 @@ from emulator.engines.issue import DRAIN, command
 from emulator.engines.queues import entry_at
 from emulator.memory import state, stop
 from emulator.memory.areas import Bytes
-from emulator.memory.words import get, put
-from emulator.native.primitives.memory import call_kernel, call_loop, view_u32
+from emulator.native.primitives.memory import call_kernel, call_loop, get, put, view_u32
 from emulator.native.primitives.threads import atomic_add, atomic_load, relax
 from emulator.tile.environment import A0, A7, EXIT, EXIT_GROUP
 from emulator.tile.tile import Status, Tile

@@ -18,7 +18,7 @@ import numpy as np
 from emulator.engines import queues, tables
 from emulator.engines.queues import entry_at, mark
 from emulator.memory import state
-from emulator.memory.words import get, put
+from emulator.native.primitives.memory import get, put
 from emulator.tile.events import Copy, Pieces, Side, Target
 from tx8isa.numbers.layouts import LINE_BYTES
 from tx8isa.records.meaning import Action, Control

@@ -18,7 +18,7 @@ from typing import Any
 
 from emulator.engines.packets import window_address
 from emulator.memory import state, stop
-from emulator.memory.areas import GRANULE_SHIFT
+from emulator.memory.areas import GRANULE_SHIFT, LINE_SHIFT
 from emulator.memory.known import known_access
 from emulator.native import compile_generated
 from emulator.native.inline import Names
@@ -58,8 +58,8 @@ def note_store(s: Any, host: int, size: int) -> None:
     off = u64(host - s64(s[u64(state.SPM)]))
     if off < u64(s[u64(state.SPM_BYTES)]):
         lines = s64(s[u64(state.LINES)])
-        view_u8(lines + s64(off >> 8), 1)[u64(0)] = 1
-        view_u8(lines + (s64(off) + size - 1 >> 8), 1)[u64(0)] = 1
+        view_u8(lines + s64(off >> LINE_SHIFT), 1)[u64(0)] = 1
+        view_u8(lines + (s64(off) + size - 1 >> LINE_SHIFT), 1)[u64(0)] = 1
     else:
         marks = s64(s[u64(state.DDR_MARKS)])
         place = host - s64(s[u64(state.DDR)])

@@ -2,12 +2,12 @@
 
     [7:0] operation, [15:8] rd (the sink for x0), [23:16] rs1, [31:24] rs2, [63:32] immediate, signed
 
-Registers are places in ``state``. All operations of the floating-point unit are FLOAT; their immediate is
+Registers are positions in ``state``. All operations of the floating-point unit are FLOAT; their immediate is
 [7:0] number in ``float_unit``, [10:8] rounding mode, [22:16] rs3.
 
-Operation 0 is "no instruction here": an illegal word, or the inside of a wide instruction. A wide
-instruction is checked completely when it is decoded; its immediate is the record number and the worker
-(``tables.WORKER_SHIFT``), its rd the length in words.
+NOTHING is an illegal word, or the inside of a wide instruction. A wide instruction is checked completely when
+it is decoded; its immediate is the record number and the worker (``tables.WORKER_SHIFT``), its rd the length
+in words.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from tx8isa.table import scalar as rv
 
 from .float_unit import float_records, host_groups, on_host
 
-NOTHING = 0
-FIRST_SCALAR = 1
-TRANSLATED = 253
-"""An entrance: all bits above hold the address of the code; see ``translate``."""
-FLOAT = 254
-ENGINE = 255
-RD_BYTE = 0xFF00
-"""The byte of a decoded word that names rd."""
+# Operations of a decoded word
+NOTHING = 0  # no instruction begins here
+FIRST_SCALAR = 1  # and the following ones: the scalar records in their order
+TRANSLATED = 253  # an entrance to translated code, whose address is in all bits above
+FLOAT = 254  # an operation of the floating-point unit
+ENGINE = 255  # an engine instruction
+
+RD_BYTE = 0xFF00  # the byte of a decoded word that names rd
 
 Words = npt.NDArray[np.int64]
 

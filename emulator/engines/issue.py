@@ -1,12 +1,12 @@
 """Issue of an engine instruction: operands, rules and byte ranges, as plain functions that are compiled.
 
 The entry is built where the queues will hold it. Values come from the program text as it was loaded, which
-predecoding has checked, and from registers, which are checked here; or they stand in the entry already, put
-there and checked by ``window``. Values that pass keep every extent and product below 2**63: see
+predecoding has checked, and from registers, which are checked here; or they are in the entry already, put
+there and checked by ``tile/ncc.py``. Values that pass keep every extent and product below 2**63: see
 ``tables.checks``.
 
 ``s`` is the address of the tile's state, ``t`` that of the records' tables, ``q`` that of a worker's queues;
-``fields`` and ``entry`` are places in the queues.
+``fields`` and ``entry`` are positions in the queues.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from collections.abc import Callable
 from functools import cache
 
 from emulator.memory import state, stop
-from emulator.memory.words import get, put
 from emulator.native import compile_generated
-from emulator.native.primitives.memory import view_u32, view_u64
+from emulator.native.primitives.memory import get, put, view_u32, view_u64
 from tx8isa.numbers.formats import STORAGE_BITS
 from tx8isa.numbers.layouts import LINE_BYTES
 from tx8isa.numbers.primitives import s64, u64
@@ -28,12 +27,19 @@ from .hooks import notify
 from .packets import PLACE
 from .queues import advance, enqueue, entry_at, fault, haste, make_room, run_entry
 
-TEXT, CHECK, TAKE, DRAIN, STEP = range(5)
-"""What the issue function does: issue the instruction at the program counter; check the one whose operands
-stand in the entry being built; then take it into its queue; execute all entries of a worker; execute one."""
-_WORKER, _KIND = tables.WORKER_SHIFT, tables.WORKER_SHIFT + 4
+# What the issue function does
+TEXT = 0  # issue the instruction at the program counter
+CHECK = 1  # check the one whose operands are in the entry being built
+TAKE = 2  # take that one, which was checked, into its queue
+DRAIN = 3  # execute all entries of a worker
+STEP = 4  # execute one entry of a worker
+
+# Bits of its command: the record number, then these
+_WORKER = tables.WORKER_SHIFT
+_KIND = _WORKER + 4
+
 _SCALAR_RESULT = (SC_PARAM.field("dst").register - WRITE_BACK[0].register) // PLACE
-"""Where SCALAR's result register lies, in words from the write-back registers."""
+"""Words from the write-back registers to SCALAR's result register."""
 Dispatch = Callable[[int, int], int]
 """(number, queues) -> result of that extent or rule; see ``tables.write_dispatcher``."""
 
@@ -253,7 +259,7 @@ def _make_issue(extent_length: Dispatch, rule_holds: Dispatch, ncc_wait: int) ->
 def generate_issue() -> Callable[[int, int], int]:
     """Write the function (command, state address) that issues an engine instruction.
 
-    The command is ``tables.WORKER_SHIFT`` bits of record number, the worker, and what to do (``TEXT`` ...).
+    The command is made by ``command``.
     The result is -1, or a stop reason with the instruction not issued.
     """
     extent_length = tables.write_dispatcher(tables.extents(), queues.ARGUMENTS)

@@ -24,11 +24,9 @@ from tx8isa.table.packets import PACKETS, WRITE_BACK, Packet, PacketField, Unit
 
 from . import tables
 
-PLACE = 16
-"""Bytes from one register to the next; a register is the first eight of them."""
-PLACES = 128
-END = 0x740
-"""Offset of the first register that is not an operand's."""
+PLACE = 16  # bytes from one register to the next; a register is the first eight of them
+PLACES = 128  # registers of a window
+END = 0x740  # offset of the first register that is not an operand's
 
 _SWITCHES = {"dilation": "dilation_conv", "inpsum_format": "inpsum_en", "scale_n": "scale_en"}
 """Fields that mean something only when the bit of another field is set."""

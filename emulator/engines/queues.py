@@ -11,62 +11,82 @@ Each worker has queues of its own and nothing orders its entries against those o
 shared: when several workers have entries, ``arbitrate`` chooses.
 
 ``s`` is the address of the tile's state, ``q`` that of the queues of one worker. The queues of the workers
-lie one behind the other, those of worker 0 at ``state.QUEUE``.
+follow one another, those of worker 0 at ``state.QUEUE``.
 """
 
 from __future__ import annotations
 
 from emulator.kernels.shared.checked import NUMERIC_BITS
 from emulator.memory import state, stop
-from emulator.memory.areas import GRANULE_SHIFT
-from emulator.memory.words import get, put
-from emulator.native.primitives.memory import call_kernel, view_u8
+from emulator.memory.areas import GRANULE_SHIFT, LINE_SHIFT
+from emulator.native.primitives.memory import call_kernel, get, put, view_u8
 from tx8isa.numbers.primitives import s64, u64
 
 from . import tables
 
-ENTRIES = 64
-ENTRY = 96
-HEAD = 48
-NEXT, OLDEST, PENDING, SERIAL, PRIORITY, EXCEPTION, MASK, CULPRIT = range(8)
-"""Words of the header: next and oldest sequence number, entries pending, the registers of the worker, and the
-sequence number of the instruction whose exception the register holds."""
-COUNTS, HEADS, TAILS, EXECUTED = 8, 16, 24, 32
-"""By engine: entries pending, sequence numbers of the first and of the last one, instructions executed."""
-RETURNED = 40
-"""Host address of the worker's write-back registers."""
-ARGUMENTS = HEAD + ENTRIES * ENTRY
-"""Scratch for the arguments of an extent or rule."""
-WORDS = ARGUMENTS + 16
-"""Words of the queues of one worker."""
-
-E_LIVE, E_ENGINE, E_SLOT, E_RECORD, E_FOLLOWER, E_RANGES, E_FIRST_RANGE = range(7)
-"""Words of an entry; the follower is the sequence number of the engine's next one."""
-RANGE_WORDS = 4
-R_FIRST, R_REACH, R_WRITE, R_BYTES = range(4)
-"""Words of a range: first byte, last one that takes part in the dependency check, whether written, bytes."""
+# Words of an entry
+E_LIVE = 0  # 1 while it is pending
+E_ENGINE = 1  # code of its engine
+E_SLOT = 2  # slot of its kernel
+E_RECORD = 3  # record number
+E_FOLLOWER = 4  # sequence number of the engine's next one
+E_RANGES = 5  # byte ranges
+E_FIRST_RANGE = 6  # room for MAX_RANGES ranges
 MAX_RANGES = 8
-E_PC = 38
-"""Core address of the instruction, or of the store that started it."""
+E_PC = 38  # core address of the instruction, or of the store that started it
+E_FIELDS = 40  # operand values; after the last one the address of the kernel's lookup table
+ENTRY = 96
+MAX_FIELDS = ENTRY - E_FIELDS - 1
+
+# Words of a range
+R_FIRST = 0  # first byte
+R_REACH = 1  # last byte that takes part in the dependency check
+R_WRITE = 2  # whether it is written
+R_BYTES = 3  # its length
+RANGE_WORDS = 4
 DDR = 1 << 45
 """Added to DDR offsets in ranges, so that one comparison tells the memories apart too."""
-E_FIELDS = 40
-"""Operand values, and behind the last one the address of the kernel's lookup table."""
-MAX_FIELDS = ENTRY - E_FIELDS - 1
+
+# Words of the queues of one worker
+NEXT = 0  # next sequence number
+OLDEST = 1  # sequence number of the oldest pending entry
+PENDING = 2  # pending entries
+SERIAL = 3  # register of the worker: 1 in serial mode
+PRIORITY = 4  # register of the worker: the smallest is served first
+EXCEPTION = 5  # register of the worker: exceptions raised
+MASK = 6  # register of the worker: exceptions that are masked
+CULPRIT = 7  # sequence number of the instruction whose exception the register holds
+COUNTS = 8  # by engine, pending entries
+HEADS = 16  # by engine, sequence number of the first pending entry
+TAILS = 24  # by engine, sequence number of the last pending entry
+EXECUTED = 32  # by engine, instructions executed
+RETURNED = 40  # host address of the worker's write-back registers
+HEAD = 48  # the entries, in a ring by sequence number
+ENTRIES = 64
+ARGUMENTS = HEAD + ENTRIES * ENTRY  # scratch for the arguments of an extent or rule
+WORDS = ARGUMENTS + 16
+
 ENGINES = 5
 """Engines with a queue, by code. The next code is SCALAR, which executes when an instruction is issued."""
-CT, NE = 0, 1
+CT = 0
+NE = 1
 _NUMERIC = NUMERIC_BITS << 8
 """The numeric bits of CT in the exception and mask registers."""
 KEEP_LAST = 48
 """Bit of the mask register: the last exception is kept instead of the first (spec)."""
-X_SEED, X_LIMIT, X_COUNT, X_PC, X_RECORD, X_WORKER = range(6)
-"""Words at ``state.ORDER``: the seed, how many decisions chance makes, how many were made, and which
-instruction the last one executed."""
-EXACT, HOSTILE = 0, 1
-"""Values of ``state.WRITE_SPAN``."""
+# Words at state.ORDER
+X_SEED = 0
+X_LIMIT = 1  # how many decisions chance makes
+X_COUNT = 2  # how many were made
+X_PC = 3  # core address of the instruction that the last one executed
+X_RECORD = 4  # its record number
+X_WORKER = 5  # its worker
+
+# Values of state.WRITE_SPAN
+EXACT = 0  # results end where they end
+HOSTILE = 1  # the rest of a result's last line is filled with POISON
 POISON = 0xFE
-"""What ``HOSTILE`` puts behind results: NaN in FP16, about -1.7e38 in the wider formats."""
+"""NaN in FP16, about -1.7e38 in the wider formats."""
 
 
 def entry_at(number: int) -> int:
@@ -325,7 +345,7 @@ def account(s: int, q: int, entry: int, engine: int) -> None:
             last = get(q, at + R_REACH) - DDR >> GRANULE_SHIFT
             mark(get(s, state.DDR_MARKS), first - DDR >> GRANULE_SHIFT, last)
         elif write == 1:
-            mark(get(s, state.LINES), first >> 8, get(q, at + R_REACH) >> 8)
+            mark(get(s, state.LINES), first >> LINE_SHIFT, get(q, at + R_REACH) >> LINE_SHIFT)
             if get(s, state.WRITE_SPAN) == HOSTILE and engine <= NE:
                 spoil(s, first + get(q, at + R_BYTES), get(q, at + R_REACH) + 1)
 

@@ -14,59 +14,91 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from emulator.memory.words import get
 from emulator.native.inline import Names
+from emulator.native.primitives.memory import get
 from tx8isa.machine.description import Machine
-from tx8isa.records.meaning import Control, Convolution, Direction
+from tx8isa.records.meaning import Convolution, Direction
 from tx8isa.records.operands import rule
 from tx8isa.records.record import Engine, Extent, Instruction, Operand, Rule
-from tx8isa.table.encoding import encoder
 from tx8isa.table.registry import instructions
 
 if TYPE_CHECKING:
     from tx8isa.cost import instructions as cost
 
+# Words of a record's header
+ENGINE = 0  # its code
+OPERANDS = 2
+OPERAND_ROWS = 3  # the first row of its operands
+RANGES = 4  # operands that are addresses
+RANGE_ROWS = 5  # the first row of its ranges
+RULES = 6
+RULE_ROWS = 7  # the first row of its rules
+SLOT = 8  # the first slot of its kernels
+FORMAT = 9  # position of the operand ``format``, or -1
+ROUNDING = 10  # position of the operand ``rnd``, or -1
+RETURNS = 12  # 1 when it leaves results in the write-back registers
 HEADER = 16
-ENGINE, WORDS, OPERANDS, OPERAND_ROWS, RANGES, RANGE_ROWS, RULES, RULE_ROWS = range(8)
-SLOT, FORMAT, ROUNDING, IS_CONTROL, RETURNS = range(8, 13)
 
+# Words of a row: an operand
+O_WORDS = 0  # words of the text that hold it; 0: it is in the control word
+O_AT = 1  # its lowest bit there
+O_MASK = 2
+O_LOW = 3  # smallest value
+O_HIGH = 4  # largest value, -1: any
+O_LANES = 5  # lanes of a packed operand
+O_LANE_BOUNDS = 6  # smallest and largest value of each
+O_CHOICES = 14  # bit v set: value v is legal; 0: no choices
+O_ZERO_LANES = 15  # 1: all lanes zero is legal (an absent packed operand)
 ROW = 16
-# operand row
-O_WORDS, O_AT, O_MASK, O_LOW, O_HIGH, O_LANES, O_LANE_BOUNDS = range(7)
-O_CHOICES = 14
-"""Bit v set: value v is legal; 0: no choices."""
-O_ZERO_LANES = 15
-"""All lanes zero is legal (an absent packed operand)."""
-# range row
-R_OPERAND, R_SPACE, R_WRITE, R_EXTENT, R_ALIGN, R_AGAIN, R_COUNT, R_ARGUMENTS = range(8)
-"""R_AGAIN is 1 when the extent is that of the row before: its length and alignment hold here too, because no
-extent depends on an address, which issue may have changed in between."""
-# rule row
-U_RULE, U_COUNT, U_ARGUMENTS = range(3)
 
+# Words of a row: a range
+R_OPERAND = 0  # position of the address operand
+R_SPACE = 1  # SPM, DDR or ANY
+R_WRITE = 2  # whether it is written
+R_EXTENT = 3  # number of the extent function
+R_ALIGN = 4  # argument word of the alignment, in bits
+R_AGAIN = 5  # 1: the extent is that of the row before, and no address that issue changes is part of it
+R_COUNT = 6  # arguments of the extent
+R_ARGUMENTS = 7  # their words
+
+# Words of a row: a rule
+U_RULE = 0  # number of the rule function
+U_COUNT = 1  # its arguments
+U_ARGUMENTS = 2  # their words
+
+# Words of a record in the table of costs, which is apart because it depends on the machine
+C_FIXED = 0  # ticks of the command alone
+C_EXCLUSIVE = 1  # 1 when the data phase needs the path of CT and TDMA
+C_DATA = 2  # number in cost.FUNCTIONS of the one for the time of the data phase
+C_OPERATIONS = 3  # number of the one that counts operations
+C_MOVED = 4  # number of the one that counts bytes moved
+C_DATA_COUNT = 5  # arguments of each
+C_OPERATIONS_COUNT = 6
+C_MOVED_COUNT = 7  # 0: the bytes that move are those of the ranges
+C_MOVED_ARGUMENTS = 8  # their words
+C_DATA_ARGUMENTS = 16
+C_OPERATIONS_ARGUMENTS = 32
+C_PRICES = 48  # what an argument chooses from by the format
 COSTS = 64
-"""Words of a record in the table of costs, which stands apart because it depends on the machine."""
-C_FIXED, C_EXCLUSIVE, C_DATA, C_OPERATIONS, C_MOVED = range(5)
-C_DATA_COUNT, C_OPERATIONS_COUNT, C_MOVED_COUNT = range(5, 8)
-"""Ticks of the command alone; 1 when the data phase needs the path of CT and TDMA; places of the three
-functions in ``cost.FUNCTIONS``; counts of their argument words, which begin at the next three. Without
-arguments of ``C_MOVED`` the bytes that move are those of the ranges."""
-C_MOVED_ARGUMENTS, C_DATA_ARGUMENTS, C_OPERATIONS_ARGUMENTS, C_PRICES = 8, 16, 32, 48
-"""``C_PRICES``: what an argument chooses from by the format."""
 
 SPM, DDR, ANY = range(3)
 _SPACES = {"spm": SPM, "ddr": DDR, "any": ANY}
-CONSTANT, VALUE, LANE, BITS, CHOSEN = range(5)
-"""Kinds of an argument word: ``kind | a << 8 | b << 40``. ``CHOSEN``, of costs alone: operand a chooses from
-the words at b of the table."""
+
+# Kinds of an argument word: kind | a << 8 | b << 40
+CONSTANT = 0  # the number a
+VALUE = 1  # operand a
+LANE = 2  # 16 bits of operand a from bit b on
+BITS = 3  # storage bits of the format that operand a names
+CHOSEN = 4  # of costs alone: operand a chooses from the words at b of the table
 
 WORKER_SHIFT = 16
-"""Bit at which the worker stands behind a record number, in predecoded words and commands to ``issue``."""
+"""Bit of the worker, above a record number, in predecoded words and commands to ``issue``."""
 _RETURNING = range(175, 179)
 """Opcodes of the CT instructions that leave results in the write-back registers (spec)."""
 
-ROUNDED, CHECKED = 16, 32
-"""Added to the number of a kernel variant: other rounding modes than nearest; numeric exceptions noted."""
+# Added to the number of a kernel variant
+ROUNDED = 16  # for other rounding modes than nearest even
+CHECKED = 32  # notes numeric exceptions
 SLOTS_PER_RECORD = 64
 """Kernel variants of a record: 16 formats, each with and without these two."""
 
@@ -221,22 +253,20 @@ def table() -> npt.NDArray[np.int64]:
         rows += [_range_row(record, *found, b) for found, b in zip(ranges, before, strict=False)]
         rows += [_rule_row(record, check) for check in checks(record)]
         after_operands = at + len(record.operands)
-        header = [
-            record.engine,
-            encoder(record).length,
-            len(record.operands),
-            at,
-            len(ranges),
-            after_operands,
-            len(checks(record)),
-            after_operands + len(ranges),
-            number * SLOTS_PER_RECORD,
-            _position(record, "format"),
-            _position(record, "rnd"),
-            int(isinstance(record.meaning, Control)),
-            int(record.engine is Engine.CT and record.opcode in _RETURNING),
-        ]
-        headers.append(header + [0] * (HEADER - len(header)))
+        header = {
+            ENGINE: record.engine,
+            OPERANDS: len(record.operands),
+            OPERAND_ROWS: at,
+            RANGES: len(ranges),
+            RANGE_ROWS: after_operands,
+            RULES: len(checks(record)),
+            RULE_ROWS: after_operands + len(ranges),
+            SLOT: number * SLOTS_PER_RECORD,
+            FORMAT: _position(record, "format"),
+            ROUNDING: _position(record, "rnd"),
+            RETURNS: int(record.engine is Engine.CT and record.opcode in _RETURNING),
+        }
+        headers.append([header.get(position, 0) for position in range(HEADER)])
     return np.array(headers + rows, dtype=np.int64).reshape(-1)
 
 

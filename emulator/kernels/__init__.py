@@ -8,7 +8,7 @@ addresses byte offsets from DDR byte 0. Ranges, rules and alignment have been ch
 nothing.
 
 Every kernel reads all of its inputs before it writes (docs/isa.md, Number model, proposed). Operands that
-overlap the result pass through scratch (``SCRATCH_BYTES``).
+overlap the result pass through scratch (``memory.rows``).
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from emulator.kernels.vector.random import make_dropout, make_uniform
 from emulator.kernels.vector.relation import make_relation
 from emulator.kernels.vector.scalar_unit import make_scalar
 from emulator.kernels.vector.table import make_function, make_table, uses_table
-from emulator.memory.rows import SCRATCH_BYTES
 from tx8isa.numbers.formats import Format
 from tx8isa.records.meaning import (
     Bitwise,
@@ -66,7 +65,7 @@ from tx8isa.records.meaning import (
 )
 from tx8isa.records.record import Instruction
 
-__all__ = ["SCRATCH_BYTES", "Kernel", "kernel_name", "make_kernel", "make_table"]
+__all__ = ["Kernel", "kernel_name", "make_kernel", "make_table"]
 
 Kernel = Callable[[int, int], int]
 

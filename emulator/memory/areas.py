@@ -22,13 +22,16 @@ from .rows import SECOND
 Bytes = npt.NDArray[np.uint8]
 
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)  # in the mmap module from Python 3.13 on
+LINE_SHIFT = LINE_BYTES.bit_length() - 1
+"""Bytes of SPM that have a mark in common, as a power of two."""
 GRANULE_SHIFT = 16
 """Bytes of DDR that have a mark in common, as a power of two."""
 SCRATCH_BYTES = 192 << 20
+"""Working memory of a thread: what the largest instruction of the matrix engine needs."""
 LARGEST_SPM = SECOND - (64 << 10)
-"""The kernels keep a copy of an operand in front of ``SECOND``, and behind it small pieces."""
+"""The kernels keep a copy of an operand before ``SECOND``, and small pieces after that copy."""
 _PIECE = 64 << 20
-"""Below this a refused mapping is not halved any further."""
+"""A refused mapping below this size is not halved any further."""
 _SMALLEST_DDR = 1 << 16
 
 

@@ -12,20 +12,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from emulator import native
-from emulator.native.primitives.memory import view_u8
+from emulator.native.primitives.memory import get, put, view_u8
 from emulator.native.primitives.threads import atomic_add
 from tx8isa.numbers.primitives import u64
 
 from .areas import Bytes
-from .words import get, put
 
-NEXT, COUNT = range(2)
-"""Words: the next area to reset, and how many there are."""
-HEAD = 2
-DATA, SIZE, MARKS, SHIFT, BYTE = range(5)
-"""Words of an area, behind ``HEAD``: addresses of its bytes and of its marks, how many bytes there are, how
-many of them, as a power of two, have a mark in common, and what every byte becomes."""
+# Words that the threads share
+NEXT = 0  # the next area to reset
+COUNT = 1  # areas
+HEAD = 2  # where the words of the areas begin
+
+# Words of an area
+DATA = 0  # address of its bytes
+SIZE = 1  # bytes
+MARKS = 2  # address of its marks
+SHIFT = 3  # bytes that have a mark in common, as a power of two
+BYTE = 4  # what every byte becomes
 ROW = 5
+
 TOGETHER = 8
 """Marks that are looked at together, a word of them."""
 ALL_MARKED = 0x0101010101010101
@@ -46,7 +51,7 @@ def reset_marked(data: int, size: int, marks: int, first: int, shift: int, byte:
 
 
 def reset_area(data: int, size: int, marks: int, shift: int, byte: int) -> None:
-    """Reset all that is marked, and take the marks away."""
+    """Reset all that is marked, and remove the marks."""
     step = TOGETHER << shift
     for word in range((size + step - 1) // step):
         found, first = get(marks, word), TOGETHER * word
@@ -92,7 +97,7 @@ class Area:
 
 
 class Resetting:
-    """The words that threads share which reset the same areas; those that come first are begun first."""
+    """The words that threads share when they reset the same areas; the first areas are begun first."""
 
     def __init__(self, areas: Sequence[Area], kernel: int) -> None:
         """``kernel``: ``reset_kernel``."""

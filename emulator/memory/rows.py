@@ -9,10 +9,8 @@ from emulator.native.primitives.memory import copy_bytes, view_u8, view_u16, vie
 from tx8isa.numbers.primitives import u64
 
 SECOND = 1 << 22
-"""Offset in scratch of the copy of a second operand; the first lies at 0, each is at most an SPM long."""
-
-SCRATCH_BYTES = 8 << 20
-"""Working memory kernels need, for an SPM of up to SECOND - 64 KiB: the rest holds short pieces and sums."""
+"""Offset in scratch of the copy of a second operand, of at most an SPM; short pieces and sums come after it.
+The copy of the first operand is at 0."""
 
 
 def overlap(a: int, a_bytes: int, b: int, b_bytes: int) -> bool:

@@ -8,39 +8,75 @@ store of the core, within one step of its agent; its number stands in the shadow
 
 from __future__ import annotations
 
-ACCESSES, ACCESS_COUNT, NODES, NODE_COUNT, BLOCKS, BLOCK_COUNT, FREE, VECTORS, AGENTS, DDR_SHADOW = range(10)
-"""Words of the context: tables and how much of them is in use, the agents' vectors, the summary of DDR."""
-PAIRS, PAIR_COUNT, LOST, PAIR_INDEX, FULL, SEQUENCE = range(10, 16)
-"""Hazards, how many there are, how many more were not kept, their hash table; whether a table is full; the
-number of findings so far."""
-VECTOR, NUMBER, WRITE, AGENT = range(16, 20)
-"""The access at hand: its agent's vector and number; whether it writes."""
-SEEN_WRITER, SEEN_READERS, NEXT_WRITER, NEXT_READERS, PAIR_WRITER, PAIR_READERS = range(20, 26)
-"""What the last byte's shadow was, what it became, and the hazards that this was."""
-SPACE, OPERAND, SPAN_OF, SPAN_NUMBER = range(26, 30)
-"""The memory at hand; scratch."""
-RELEASED, PER_TILE, FIRST_COPY, ATOMIC, IN_PLACE = range(30, 35)
-"""The vectors that cores had at their last stores to flags; agents of a tile, and which is the first of its
-DTE; whether the access at hand is one to a flag; whether each of its results replaces its
-operand, so that what is of no use stays so and is not missed yet."""
-PIECE = 40
-"""Scratch: a footprint, ``tx8isa.table.footprint.WORDS`` words."""
-CONTEXT_WORDS = 64
-IN_DDR = -1
-"""``SPACE`` of DDR; of SPM it is the tile."""
+# --- the context: what all tiles share ----------------------------------------------------------------------
 
-A_AGENT, A_CLOCK, A_PC, A_WHAT = range(4)
-"""Words of an access. Its instruction's record number or one of those below; the program counter tells the
-source line. Of a span: -1, the access whose data lay there, 0, and the access that may have spoiled it."""
+# Tables, by address, and how much of them is in use
+ACCESSES = 0  # A_*
+ACCESS_COUNT = 1
+NODES = 2  # lists of readers
+NODE_COUNT = 3
+BLOCKS = 4  # shadows of granules, byte by byte
+BLOCK_COUNT = 5
+FREE = 6  # the first block that is in use no more, 0 if there is none
+VECTORS = 7  # the clocks of all agents, for every agent
+AGENTS = 8  # number of agents
+DDR_SHADOW = 9  # the summary of DDR
+
+# Findings
+PAIRS = 10  # hazards, P_*
+PAIR_COUNT = 11
+LOST = 12  # hazards that were not kept
+PAIR_INDEX = 13  # hash table of the hazards
+FULL = 14  # 1 when a table is full
+SEQUENCE = 15  # findings so far
+
+# The access at hand
+VECTOR = 16  # address of its agent's vector
+NUMBER = 17  # its own number
+WRITE = 18  # whether it writes
+AGENT = 19
+
+# The last byte's shadow
+SEEN_WRITER = 20  # what it was
+SEEN_READERS = 21
+NEXT_WRITER = 22  # what it became
+NEXT_READERS = 23
+PAIR_WRITER = 24  # address of the pair that this was, or 0
+PAIR_READERS = 25
+
+SPACE = 26  # the memory at hand: IN_DDR, or the tile whose SPM it is
+SPAN_OF = 28  # the access of which the bytes of the span at hand were, or 0
+SPAN_NUMBER = 29  # that span, as an access
+RELEASED = 30  # the vectors that cores had at their last stores to flags
+PER_TILE = 31  # agents of a tile
+FIRST_COPY = 32  # the first agent of a tile's DTE
+ATOMIC = 33  # whether the access at hand is one to a flag
+IN_PLACE = (
+    34  # whether each result of the access at hand replaces its operand: unused bytes may stay unwritten
+)
+PIECE = 40  # scratch: a footprint, tx8isa.table.footprint.WORDS words
+CONTEXT_WORDS = 64
+
+IN_DDR = -1
+
+# --- accesses -----------------------------------------------------------------------------------------------
+
+# Words of an access. Of a span: SPAN, the access whose data were there, 0, the one that may have spoiled it.
+A_AGENT = 0
+A_CLOCK = 1  # the step of its agent
+A_PC = 2  # program counter, which tells the source line
+A_WHAT = 3  # record number of its instruction, or one of those below
 ACCESS_WORDS = 4
-CORE, HOST, COPY, FLAG = -1, -2, -3, -4
-"""``A_WHAT`` of a load or store of the core, of what was there before the program, of a DTE register block,
-and of a load or store of the core that may be one to a flag, by which tiles wait for each other."""
-SPAN = -1
-"""``A_AGENT`` of an access that stands for the rest of a 256-byte line behind a result."""
-LOADED = 1
-"""The access of what was there before the program. 0 means: never."""
+
+CORE = -1  # A_WHAT: a load or store of the core
+HOST = -2  # A_WHAT: what was there before the program
+COPY = -3  # A_WHAT: a register block of the DTE
+FLAG = -4  # A_WHAT: a load or store of the core that may be one to a flag, by which tiles wait for each other
+SPAN = -1  # A_AGENT: the access stands for the rest of a 256-byte line after a result
+LOADED = 1  # number of the access of what was there before the program; 0 means never
 MOST_ACCESSES = 1 << 27
+
+# --- shadows ------------------------------------------------------------------------------------------------
 
 LIST = 1 << 30
 """Added to the number of a node: readers that are not ordered among themselves, the access and the rest."""
@@ -48,31 +84,54 @@ MOST_NODES = 1 << 26
 MIXED = 1 << 31
 """Added to the number of a block, in a summary: the bytes of the granule differ."""
 MOST_BLOCKS = 1 << 24
-GRANULE = 128
 GRANULE_SHIFT = 7
+GRANULE = 1 << GRANULE_SHIFT
 BLOCK_BYTES = 8 * GRANULE
 """A block: the writer of each byte, then its readers, 32 bits each. A summary has both once per granule."""
 
-P_KIND, P_ACCESS, P_OTHER, P_SPACE, P_FIRST, P_LAST, P_COUNT, P_SEQUENCE = range(8)
-"""Words of a pair: a hazard between two instructions. The range is that of the first time."""
+# --- hazards ------------------------------------------------------------------------------------------------
+
+# Words of a pair: a hazard between two instructions
+P_KIND = 0  # one of those below
+P_ACCESS = 1  # the later access
+P_OTHER = 2  # the earlier access
+P_SPACE = 3  # as SPACE
+P_FIRST = 4  # range of the first time; of OVERDUE, the cycles that the command takes
+P_LAST = 5  # of OVERDUE, the cycles that are allowed
+P_COUNT = 6  # how often it happened
+P_SEQUENCE = 7  # findings before and with it
 PAIR_WORDS = 8
 MOST_PAIRS = 1024
 INDEX_WORDS = 8192
-UNWRITTEN, READ_WRITE, WRITE_WRITE, WRITE_READ, SPOILED, OVERDUE = range(1, 7)
-"""``P_KIND``: bytes were never written; the other access wrote what is read or written now, or read what is
-written now, and nothing orders the two; they lay in the span of the other's result; a
-command takes ``P_FIRST`` cycles, and ``P_LAST`` are allowed."""
 
-T_CONTEXT, T_TILE, T_SPM, T_CODE, T_STORES, T_AGENT, T_CLOCK, T_DDR, T_BLOCKS, T_SLOW, T_COSTS, T_IN_PLACE = (
-    range(12)
-)
-"""Words of a tile: the context, its number, the summary of its SPM, the accesses of its core by word of the
-text (``S_*``), a count of its stores, and the first of its agents: its core, behind which the workers follow,
-then the register blocks of its DTE; the host address of the core's own clock; the summary of DDR and the
-blocks, as in the context; the table of costs; by record the operands (dst, src0) of what works element by
-element, or -1."""
+UNWRITTEN = 1  # bytes were never written
+READ_WRITE = 2  # the other access wrote what is read now, and nothing orders the two
+WRITE_WRITE = 3  # the other access wrote what is written now
+WRITE_READ = 4  # the other access read what is written now
+SPOILED = 5  # the bytes were in the span of the other's result
+OVERDUE = 6  # a command takes more cycles than are allowed
+
+# --- tiles --------------------------------------------------------------------------------------------------
+
+# Words of a tile
+T_CONTEXT = 0  # address of the context
+T_TILE = 1  # its number
+T_SPM = 2  # the summary of its SPM
+T_CODE = 3  # the accesses of its core by word of the text, S_*
+T_STORES = 4  # stores of its core so far
+T_AGENT = 5  # its core; the workers follow, then the register blocks of its DTE
+T_CLOCK = 6  # address of the core's own clock
+T_DDR = 7  # the summary of DDR, as in the context
+T_BLOCKS = 8  # the blocks, as in the context
+T_COSTS = 9  # the table of costs, for commands that may take too long
+T_IN_PLACE = 10  # by record, the operands (dst, src0) of what works element by element, or -1
 TILE_WORDS = 16
-S_CLOCK, S_NUMBER, S_WRITER, S_READERS, S_NEXT_WRITER, S_NEXT_READERS = range(6)
-"""Words of a load or store: its access in the present step of its core, and a pair of shadow words that is no
-hazard to it, with what they become, each twice side by side."""
+
+# Words of a load or store of the text: shadow words that are no hazard to it, each twice side by side
+S_CLOCK = 0  # the step of its core in which the others hold
+S_NUMBER = 1  # its access in that step
+S_WRITER = 2
+S_READERS = 3
+S_NEXT_WRITER = 4  # what they become
+S_NEXT_READERS = 5
 SITE_WORDS = 8

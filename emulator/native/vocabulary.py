@@ -37,7 +37,7 @@ FLOAT32 = (
 )
 MEMORY = (
     *("view_u8", "view_u16", "view_u32", "view_u64", "view_i64", "view_f32", "view_f64"),
-    *("load_word", "store_word", "copy_bytes", "call_kernel", "call_loop"),
+    *("get", "put", "copy_bytes", "call_kernel", "call_loop"),
 )
 
 PRIMITIVES: dict[Callable[..., Any], str] = {

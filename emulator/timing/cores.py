@@ -7,7 +7,7 @@ goes on with the next one, or waits until something else lets it (``resume``).
 from __future__ import annotations
 
 from emulator.engines import queues
-from emulator.memory.words import get, put
+from emulator.native.primitives.memory import get, put
 
 from . import layout as a
 from .engines import begin, choose, engine_at, enter, has_room, has_vector, path_free, worker_at

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from emulator.engines import queues
 from emulator.engines.queues import share_bytes
-from emulator.memory.words import get, put
+from emulator.native.primitives.memory import get, put
 
 from . import layout as a
 from .flows import begin_flow

@@ -7,7 +7,7 @@ and a transfer ends when it has advanced by the ticks that the data take on an i
 
 from __future__ import annotations
 
-from emulator.memory.words import get, put
+from emulator.native.primitives.memory import get, put
 
 from . import layout as a
 

@@ -19,8 +19,8 @@ from emulator.engines.hooks import MOST_WORKERS
 from emulator.engines.issue import gather_arguments
 from emulator.memory import state
 from emulator.memory.areas import HostMemoryError, anonymous
-from emulator.memory.words import get, put
 from emulator.native import compile_generated
+from emulator.native.primitives.memory import get, put
 from emulator.tile.tile import Tile
 from tx8isa.cost import instructions as cost
 

@@ -8,7 +8,7 @@ passes one message after another. Bytes that come from DDR or go there also flow
 from __future__ import annotations
 
 from emulator.engines import queues
-from emulator.memory.words import get, put
+from emulator.native.primitives.memory import get, put
 
 from . import layout as a
 from .flows import begin_flow

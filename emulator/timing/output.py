@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from emulator.engines import queues
-from emulator.memory.words import get, put
+from emulator.native.primitives.memory import get, put
 
 from . import layout as a
 from .slices import Cause, Track

@@ -8,8 +8,8 @@ its clock: it may still do something before. Waiting tiles and those that have e
 from __future__ import annotations
 
 from emulator.engines import queues
-from emulator.memory.words import get, put
 from emulator.native import compile_kernel
+from emulator.native.primitives.memory import get, put
 
 from . import layout as a
 from .cores import begin_ready, fetch, look_again, release_barrier, take_effect

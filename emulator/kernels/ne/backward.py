@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from emulator.native.primitives.memory import load_word
+from emulator.native.primitives.memory import get
 from tx8isa.numbers.layouts import batch_bytes
 from tx8isa.numbers.limits import LARGEST_EXTENT
 
@@ -53,13 +53,10 @@ def make_backward(arithmetic: MatrixArithmetic) -> Callable[[int], int]:
     tap_of_plane, bits = _make_tap(arithmetic), arithmetic.bits
 
     def backward(problem: int) -> int:
-        batch, taps = (
-            load_word(problem, word.BATCH),
-            load_word(problem, word.KY) * load_word(problem, word.KX),
-        )
-        c, size = load_word(problem, word.C), batch * image_bytes(problem, bits)
-        set_product(problem, taps * load_word(problem, word.MAPS), 1, c, taps)
-        result, spare = result_bytes(problem, word.OUT_FORMAT), load_word(problem, word.WORK) + FIXED
+        batch, taps = (get(problem, word.BATCH), get(problem, word.KY) * get(problem, word.KX))
+        c, size = get(problem, word.C), batch * image_bytes(problem, bits)
+        set_product(problem, taps * get(problem, word.MAPS), 1, c, taps)
+        result, spare = result_bytes(problem, word.OUT_FORMAT), get(problem, word.WORK) + FIXED
         choose_result(problem, result, size, batch * _gradient_bytes(problem, bits), spare)
         clear_gap(problem, 0)
         for p in range(planes(c)):
@@ -73,8 +70,8 @@ def make_backward(arithmetic: MatrixArithmetic) -> Callable[[int], int]:
 
 def _gradient_bytes(problem: int, bits: int) -> int:
     """The gradient of one image's results."""
-    positions = load_word(problem, word.OH) * load_word(problem, word.OW)
-    return batch_bytes(positions, load_word(problem, word.MAPS), bits)
+    positions = get(problem, word.OH) * get(problem, word.OW)
+    return batch_bytes(positions, get(problem, word.MAPS), bits)
 
 
 def _make_tap(arithmetic: MatrixArithmetic) -> Callable[[int, int, int], None]:
@@ -82,11 +79,11 @@ def _make_tap(arithmetic: MatrixArithmetic) -> Callable[[int, int, int], None]:
     start, finish, add = arithmetic.start, arithmetic.finish, _make_add(arithmetic)
 
     def tap_of_plane(p: int, tap: int, problem: int) -> None:
-        maps, totals = load_word(problem, word.MAPS), load_word(problem, word.WORK) + TOTALS
+        maps, totals = get(problem, word.MAPS), get(problem, word.WORK) + TOTALS
         for q in range(planes(maps)):
             first = tap * maps + q * BLOCK
             start(totals + q * ROOM, lanes(maps, q), psum_at(problem, 0), first, p, 0, problem)
-        for i in range(load_word(problem, word.BATCH)):
+        for i in range(get(problem, word.BATCH)):
             add(i, p, tap, problem)
         for q in range(planes(maps)):
             first = tap * maps + q * BLOCK
@@ -101,13 +98,10 @@ def _make_add(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int], No
     collect = _make_collect(arithmetic)
 
     def add(i: int, p: int, tap: int, problem: int) -> None:
-        work, columns = load_word(problem, word.WORK), panel_width(load_word(problem, word.C), p)
-        maps, positions = (
-            load_word(problem, word.MAPS),
-            load_word(problem, word.OH) * load_word(problem, word.OW),
-        )
-        x = load_word(problem, word.A) + i * image_bytes(problem, bits)
-        gradient = load_word(problem, word.B) + i * _gradient_bytes(problem, bits)
+        work, columns = get(problem, word.WORK), panel_width(get(problem, word.C), p)
+        maps, positions = (get(problem, word.MAPS), get(problem, word.OH) * get(problem, word.OW))
+        x = get(problem, word.A) + i * image_bytes(problem, bits)
+        gradient = get(problem, word.B) + i * _gradient_bytes(problem, bits)
         for first in range(0, positions, CHUNK):
             count = min(CHUNK, positions - first)
             collect(x, p, tap, first, count, problem)
@@ -127,11 +121,11 @@ def _make_collect(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int,
     widen, fill, size = arithmetic.rows, arithmetic.fill, arithmetic.bits // 8
 
     def collect(x: int, p: int, tap: int, first: int, count: int, problem: int) -> None:
-        c, h, width = load_word(problem, word.C), load_word(problem, word.H), load_word(problem, word.W)
-        ow, sy, sx = load_word(problem, word.OW), load_word(problem, word.SY), load_word(problem, word.SX)
-        kx, target = load_word(problem, word.KX), load_word(problem, word.WORK) + INPUT
-        y0 = tap // kx * load_word(problem, word.DY) - load_word(problem, word.TOP)
-        x0 = tap % kx * load_word(problem, word.DX) - load_word(problem, word.LEFT)
+        c, h, width = get(problem, word.C), get(problem, word.H), get(problem, word.W)
+        ow, sy, sx = get(problem, word.OW), get(problem, word.SY), get(problem, word.SX)
+        kx, target = get(problem, word.KX), get(problem, word.WORK) + INPUT
+        y0 = tap // kx * get(problem, word.DY) - get(problem, word.TOP)
+        x0 = tap % kx * get(problem, word.DX) - get(problem, word.LEFT)
         columns, pitch, kept = panel_width(c, p), stored_lanes(c, p), lanes(c, p)
         row, column = first // ow, first % ow
         for r in range(count):

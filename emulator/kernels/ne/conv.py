@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from emulator.native.primitives.memory import load_word
+from emulator.native.primitives.memory import get
 from tx8isa.numbers.layouts import batch_bytes
 
 from . import problem as word
@@ -47,32 +47,32 @@ def small_scratch_bytes(arithmetic: MatrixArithmetic, problem: int) -> int:
 
 def _describe(problem: int) -> None:
     """A convolution is the product of [results, channels] and [channels, maps] for every tap."""
-    results = load_word(problem, word.OH) * load_word(problem, word.OW)
-    taps = load_word(problem, word.KY) * load_word(problem, word.KX)
-    set_product(problem, results, load_word(problem, word.C), load_word(problem, word.MAPS), taps)
+    results = get(problem, word.OH) * get(problem, word.OW)
+    taps = get(problem, word.KY) * get(problem, word.KX)
+    set_product(problem, results, get(problem, word.C), get(problem, word.MAPS), taps)
 
 
 def _all_results(problem: int) -> int:
-    return load_word(problem, word.BATCH) * result_bytes(problem, word.OUT_FORMAT)
+    return get(problem, word.BATCH) * result_bytes(problem, word.OUT_FORMAT)
 
 
 def _panels_bytes(grain: int, extra: int, problem: int) -> int:
     """Scratch of all panels of the weights, and of what comes before them."""
-    rows = load_word(problem, word.TAPS) * steps(load_word(problem, word.K), grain)
-    return FIXED + panel_bytes(rows + extra, load_word(problem, word.N))
+    rows = get(problem, word.TAPS) * steps(get(problem, word.K), grain)
+    return FIXED + panel_bytes(rows + extra, get(problem, word.N))
 
 
 def _bands_bytes(grain: int, extra: int, problem: int) -> int:
     """Scratch without staged results: panels of the weights, a band of input."""
-    ky, sy, dy = (load_word(problem, word.KY), load_word(problem, word.SY), load_word(problem, word.DY))
-    row = 4 * width_of_rows(problem) * steps(load_word(problem, word.K), grain)
-    rows = extent(band_rows(load_word(problem, word.OH), row, ky, sy, dy), sy, ky, dy)
+    ky, sy, dy = (get(problem, word.KY), get(problem, word.SY), get(problem, word.DY))
+    row = 4 * width_of_rows(problem) * steps(get(problem, word.K), grain)
+    rows = extent(band_rows(get(problem, word.OH), row, ky, sy, dy), sy, ky, dy)
     return _panels_bytes(grain, extra, problem) + row * rows + SLACK
 
 
 def _small_bytes(grain: int, extra: int, problem: int) -> int:
     """The same with the inputs of one group instead of a band."""
-    return _panels_bytes(grain, extra, problem) + gathered_bytes(steps(load_word(problem, word.K), grain))
+    return _panels_bytes(grain, extra, problem) + gathered_bytes(steps(get(problem, word.K), grain))
 
 
 def make_conv(arithmetic: MatrixArithmetic) -> Callable[[int], int]:
@@ -88,15 +88,13 @@ def make_conv(arithmetic: MatrixArithmetic) -> Callable[[int], int]:
 
     def conv(problem: int) -> int:
         _describe(problem)
-        batch, size = load_word(problem, word.BATCH), _all_results(problem)
-        weights = batch_bytes(
-            load_word(problem, word.TAPS) * load_word(problem, word.N), load_word(problem, word.C), bits
-        )
+        batch, size = get(problem, word.BATCH), _all_results(problem)
+        weights = batch_bytes(get(problem, word.TAPS) * get(problem, word.N), get(problem, word.C), bits)
         needed = _bands_bytes(grain, extra, problem)
-        fits = needed + size <= load_word(problem, word.WORK_BYTES)
+        fits = needed + size <= get(problem, word.WORK_BYTES)
         if not fits:
             needed = _small_bytes(grain, extra, problem)
-        spare = load_word(problem, word.WORK) + needed
+        spare = get(problem, word.WORK) + needed
         choose_result(problem, size, batch * image_bytes(problem, bits), weights, spare)
         for i in range(batch):
             clear_gap(problem, i)
@@ -119,17 +117,15 @@ def _make_images(arithmetic: MatrixArithmetic) -> Callable[[int], None]:
     grain, extra = arithmetic.grain, arithmetic.extra
 
     def images(problem: int) -> None:
-        batch, oh = load_word(problem, word.BATCH), load_word(problem, word.OH)
-        words, w = steps(load_word(problem, word.K), grain), load_word(problem, word.B)
+        batch, oh = get(problem, word.BATCH), get(problem, word.OH)
+        words, w = steps(get(problem, word.K), grain), get(problem, word.B)
         row = 4 * width_of_rows(problem) * words
-        ky, sy, dy = load_word(problem, word.KY), load_word(problem, word.SY), load_word(problem, word.DY)
+        ky, sy, dy = get(problem, word.KY), get(problem, word.SY), get(problem, word.DY)
         step = band_rows(oh, row, ky, sy, dy)
         if batch > 1 or step < oh:
-            panel = load_word(problem, word.WORK) + FIXED
-            for p in range(planes(load_word(problem, word.N))):
-                widen_panel(
-                    w, panel + 4 * p * BLOCK * (load_word(problem, word.TAPS) * words + extra), p, problem
-                )
+            panel = get(problem, word.WORK) + FIXED
+            for p in range(planes(get(problem, word.N))):
+                widen_panel(w, panel + 4 * p * BLOCK * (get(problem, word.TAPS) * words + extra), p, problem)
             w = 0
         for i in range(batch):
             for first in range(0, oh, step):
@@ -144,13 +140,13 @@ def _make_band(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, in
     widen_panel, bits, grain, extra = arithmetic.panel, arithmetic.bits, arithmetic.grain, arithmetic.extra
 
     def band(i: int, first: int, count: int, w: int, problem: int) -> None:
-        sy, n = load_word(problem, word.SY), load_word(problem, word.N)
-        words = load_word(problem, word.TAPS) * steps(load_word(problem, word.K), grain)
-        weights = load_word(problem, word.WORK) + FIXED
+        sy, n = get(problem, word.SY), get(problem, word.N)
+        words = get(problem, word.TAPS) * steps(get(problem, word.K), grain)
+        weights = get(problem, word.WORK) + FIXED
         rows = weights + panel_bytes(words + extra, n)
-        x = load_word(problem, word.A) + i * image_bytes(problem, bits)
-        high = extent(count, sy, load_word(problem, word.KY), load_word(problem, word.DY))
-        fetch(x, rows, first * sy - load_word(problem, word.TOP), high, problem)
+        x = get(problem, word.A) + i * image_bytes(problem, bits)
+        high = extent(count, sy, get(problem, word.KY), get(problem, word.DY))
+        fetch(x, rows, first * sy - get(problem, word.TOP), high, problem)
         for p in range(planes(n)):
             panel = weights
             if w != 0:
@@ -167,11 +163,11 @@ def _make_results(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int,
     start, finish, taps, grain = arithmetic.start, arithmetic.finish, _make_taps(arithmetic), arithmetic.grain
 
     def results(i: int, first: int, count: int, p: int, panel: int, rows: int, problem: int) -> None:
-        group, columns = load_word(problem, word.WORK), panel_width(load_word(problem, word.N), p)
+        group, columns = get(problem, word.WORK), panel_width(get(problem, word.N), p)
         out, psum = result_at(problem, i), psum_at(problem, i)
-        ow, sy, sx = load_word(problem, word.OW), load_word(problem, word.SY), load_word(problem, word.SX)
-        high = extent(count, sy, load_word(problem, word.KY), load_word(problem, word.DY))
-        words = load_word(problem, word.TAPS) * steps(load_word(problem, word.K), grain)
+        ow, sy, sx = get(problem, word.OW), get(problem, word.SY), get(problem, word.SX)
+        high = extent(count, sy, get(problem, word.KY), get(problem, word.DY))
+        words = get(problem, word.TAPS) * steps(get(problem, word.K), grain)
         down = sy * width_of_rows(problem)
         for position in range(0, count * ow, GROUP):
             here, at = min(GROUP, count * ow - position), first * ow + position
@@ -188,9 +184,9 @@ def _make_taps(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, in
     multiply, grain, block = arithmetic.multiply, arithmetic.grain, arithmetic.block
 
     def taps(group: int, count: int, rows: int, high: int, panel: int, columns: int, problem: int) -> None:
-        words, wide = steps(load_word(problem, word.K), grain), width_of_rows(problem)
-        ky, kx = load_word(problem, word.KY), load_word(problem, word.KX)
-        dy, dx = load_word(problem, word.DY), load_word(problem, word.DX)
+        words, wide = steps(get(problem, word.K), grain), width_of_rows(problem)
+        ky, kx = get(problem, word.KY), get(problem, word.KX)
+        dy, dx = get(problem, word.DY), get(problem, word.DX)
         merged = kx if words <= block and dx == 1 else 1
         for y in range(ky):
             for x in range(0, kx, merged):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from emulator.kernels.ne.sums.channels import Channels
-from emulator.native.primitives.memory import load_word, view_i64
+from emulator.native.primitives.memory import get, view_i64
 from emulator.native.primitives.tile import TAP_LANES, TAP_ROWS
 from tx8isa.families.aligned import tensor
 from tx8isa.numbers.layouts import batch_bytes
@@ -61,11 +61,11 @@ def make_depthwise(channels: Channels) -> Callable[[int], int]:
     weights, blocks, bits = _make_weights(channels), _make_blocks(channels), channels.arithmetic.bits
 
     def depthwise(problem: int) -> int:
-        batch, c = load_word(problem, word.BATCH), load_word(problem, word.C)
-        taps = load_word(problem, word.KY) * load_word(problem, word.KX)
-        set_product(problem, load_word(problem, word.OH) * load_word(problem, word.OW), 1, c, taps)
+        batch, c = get(problem, word.BATCH), get(problem, word.C)
+        taps = get(problem, word.KY) * get(problem, word.KX)
+        set_product(problem, get(problem, word.OH) * get(problem, word.OW), 1, c, taps)
         size = batch * result_bytes(problem, word.OUT_FORMAT)
-        spare = load_word(problem, word.WORK) + FIXED
+        spare = get(problem, word.WORK) + FIXED
         choose_result(problem, size, batch * image_bytes(problem, bits), batch_bytes(taps, c, bits), spare)
         for i in range(batch):
             clear_gap(problem, i)
@@ -84,11 +84,11 @@ def _make_weights(channels: Channels) -> Callable[[int, int], None]:
     whole_lanes, size = channels.block, channels.arithmetic.bits // 8
 
     def weights(p: int, problem: int) -> None:
-        c, taps = load_word(problem, word.C), load_word(problem, word.TAPS)
+        c, taps = get(problem, word.C), get(problem, word.TAPS)
         whole, lane, kept = p * BLOCK // whole_lanes, p * BLOCK % whole_lanes, lanes(c, p)
         pitch, columns = stored(c, whole, whole_lanes), panel_width(c, p)
-        w = load_word(problem, word.B) + size * (whole * whole_lanes * taps + lane)
-        target = load_word(problem, word.WORK) + WEIGHTS
+        w = get(problem, word.B) + size * (whole * whole_lanes * taps + lane)
+        target = get(problem, word.WORK) + WEIGHTS
         for t in range(taps):
             widen(w + size * t * pitch, pitch, target + 4 * t * columns, kept, 1, problem)
         begin(target + 4 * taps * columns, columns, kept, p * BLOCK, problem)
@@ -101,14 +101,14 @@ def _make_blocks(channels: Channels) -> Callable[[int, int, int], None]:
     fetch, block = _make_fetch(channels), _make_block(channels)
 
     def blocks(i: int, p: int, problem: int) -> None:
-        oh, ow = load_word(problem, word.OH), load_word(problem, word.OW)
-        ky, kx = load_word(problem, word.KY), load_word(problem, word.KX)
-        sy, sx = load_word(problem, word.SY), load_word(problem, word.SX)
+        oh, ow = get(problem, word.OH), get(problem, word.OW)
+        ky, kx = get(problem, word.KY), get(problem, word.KX)
+        sy, sx = get(problem, word.SY), get(problem, word.SX)
         right = block_columns(ow, ky, kx, sx)
         for column in range(0, ow, right):
             across = min(right, ow - column)
             wide = extent(across, sx, kx, 1)
-            down = band_rows(oh, 4 * lanes(load_word(problem, word.C), p) * wide, ky, sy, 1)
+            down = band_rows(oh, 4 * lanes(get(problem, word.C), p) * wide, ky, sy, 1)
             for row in range(0, oh, down):
                 count = min(down, oh - row)
                 fetch(i, p, row, column, extent(count, sy, ky, 1), wide, problem)
@@ -123,13 +123,13 @@ def _make_fetch(channels: Channels) -> Callable[[int, int, int, int, int, int, i
     whole_lanes = channels.block
 
     def fetch(i: int, p: int, row: int, column: int, high: int, wide: int, problem: int) -> None:
-        c, whole, lane = load_word(problem, word.C), p * BLOCK // whole_lanes, p * BLOCK % whole_lanes
-        first = whole * whole_lanes * load_word(problem, word.H) * load_word(problem, word.W) + lane
-        x = load_word(problem, word.A) + i * image_bytes(problem, bits) + bits // 8 * first
-        top = row * load_word(problem, word.SY) - load_word(problem, word.TOP)
-        left = column * load_word(problem, word.SX) - load_word(problem, word.LEFT)
+        c, whole, lane = get(problem, word.C), p * BLOCK // whole_lanes, p * BLOCK % whole_lanes
+        first = whole * whole_lanes * get(problem, word.H) * get(problem, word.W) + lane
+        x = get(problem, word.A) + i * image_bytes(problem, bits) + bits // 8 * first
+        top = row * get(problem, word.SY) - get(problem, word.TOP)
+        left = column * get(problem, word.SX) - get(problem, word.LEFT)
         kept, pitch = lanes(c, p), stored(c, whole, whole_lanes)
-        target = load_word(problem, word.WORK) + INPUT
+        target = get(problem, word.WORK) + INPUT
         for r in range(high):
             image_row(x, pitch, target + 4 * r * wide * kept, kept, top + r, left, wide, problem)
 
@@ -141,10 +141,10 @@ def _make_block(channels: Channels) -> Callable[[int, int, int, int, int, int, i
     group = _make_group(channels)
 
     def block(i: int, p: int, row: int, column: int, count: int, across: int, problem: int) -> None:
-        ow, kx, taps = load_word(problem, word.OW), load_word(problem, word.KX), load_word(problem, word.TAPS)
-        wide, kept = extent(across, load_word(problem, word.SX), kx, 1), lanes(load_word(problem, word.C), p)
-        work = load_word(problem, word.WORK)
-        down, right = load_word(problem, word.SY) * wide * kept, load_word(problem, word.SX) * kept
+        ow, kx, taps = get(problem, word.OW), get(problem, word.KX), get(problem, word.TAPS)
+        wide, kept = extent(across, get(problem, word.SX), kx, 1), lanes(get(problem, word.C), p)
+        work = get(problem, word.WORK)
+        down, right = get(problem, word.SY) * wide * kept, get(problem, word.SX) * kept
         offsets = view_i64(work + OFFSETS, taps)
         for t in range(taps):
             offsets[t] = (t // kx * wide + t % kx) * kept
@@ -164,8 +164,8 @@ def _make_group(channels: Channels) -> Callable[[int, int, int, int, int], None]
     start, finish, taps = channels.arithmetic.start, channels.arithmetic.finish, channels.taps
 
     def group(i: int, p: int, first: int, count: int, problem: int) -> None:
-        work, number = load_word(problem, word.WORK), load_word(problem, word.TAPS)
-        columns, weights, x = panel_width(load_word(problem, word.C), p), work + WEIGHTS, work + INPUT
+        work, number = get(problem, word.WORK), get(problem, word.TAPS)
+        columns, weights, x = panel_width(get(problem, word.C), p), work + WEIGHTS, work + INPUT
         start(work, count, psum_at(problem, i), first, p, weights + 4 * number * columns, problem)
         for j in range(0, columns, TAP_LANES):
             for r in range(0, count, TAP_ROWS):

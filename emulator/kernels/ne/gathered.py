@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from emulator.native.primitives.memory import load_word
+from emulator.native.primitives.memory import get
 
 from . import problem as word
 from .arithmetic import MatrixArithmetic, steps
@@ -27,10 +27,10 @@ def make_gathered(arithmetic: MatrixArithmetic) -> Callable[[int], None]:
     results, widen_panel = _make_results(arithmetic), arithmetic.panel
 
     def gathered(problem: int) -> None:
-        m, panel = load_word(problem, word.M), load_word(problem, word.WORK) + FIXED
-        for p in range(planes(load_word(problem, word.N))):
-            widen_panel(load_word(problem, word.B), panel, p, problem)
-            for i in range(load_word(problem, word.BATCH)):
+        m, panel = get(problem, word.M), get(problem, word.WORK) + FIXED
+        for p in range(planes(get(problem, word.N))):
+            widen_panel(get(problem, word.B), panel, p, problem)
+            for i in range(get(problem, word.BATCH)):
                 for first in range(0, m, GROUP):
                     results(i, first, p, problem)
 
@@ -43,10 +43,10 @@ def _make_results(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int]
     grain, bits = arithmetic.grain, arithmetic.bits
 
     def results(i: int, first: int, p: int, problem: int) -> None:
-        group, taps = load_word(problem, word.WORK), load_word(problem, word.TAPS)
-        words, x = steps(load_word(problem, word.K), grain), load_word(problem, word.A)
-        columns = panel_width(load_word(problem, word.N), p)
-        count = min(GROUP, load_word(problem, word.M) - first)
+        group, taps = get(problem, word.WORK), get(problem, word.TAPS)
+        words, x = steps(get(problem, word.K), grain), get(problem, word.A)
+        columns = panel_width(get(problem, word.N), p)
+        count = min(GROUP, get(problem, word.M) - first)
         panel = group + FIXED
         begin = panel + 4 * taps * words * columns
         rows = begin + 4 * columns + SLACK
@@ -67,7 +67,7 @@ def _make_tap(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int
     def add_tap(
         x: int, rows: int, count: int, first: int, tap: int, weights: int, columns: int, problem: int
     ) -> None:
-        group, words = load_word(problem, word.WORK), steps(load_word(problem, word.K), grain)
+        group, words = get(problem, word.WORK), steps(get(problem, word.K), grain)
         count_up(group, count)
         for q in range((words + block - 1) // block):
             kept = min(block, words - q * block)
@@ -83,11 +83,11 @@ def _make_collect(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int,
     grain, block = arithmetic.grain, arithmetic.block
 
     def collect(x: int, rows: int, count: int, first: int, tap: int, q: int, problem: int) -> None:
-        c, h, width = load_word(problem, word.C), load_word(problem, word.H), load_word(problem, word.W)
-        ow, sy, sx = load_word(problem, word.OW), load_word(problem, word.SY), load_word(problem, word.SX)
-        kx = load_word(problem, word.KX)
-        y0 = tap // kx * load_word(problem, word.DY) - load_word(problem, word.TOP)
-        x0 = tap % kx * load_word(problem, word.DX) - load_word(problem, word.LEFT)
+        c, h, width = get(problem, word.C), get(problem, word.H), get(problem, word.W)
+        ow, sy, sx = get(problem, word.OW), get(problem, word.SY), get(problem, word.SX)
+        kx = get(problem, word.KX)
+        y0 = tap // kx * get(problem, word.DY) - get(problem, word.TOP)
+        x0 = tap % kx * get(problem, word.DX) - get(problem, word.LEFT)
         kept, pitch = min(block, steps(c, grain) - q * block), stored(c, q, block * grain)
         for r in range(count):
             iy, ix, to = (first + r) // ow * sy + y0, (first + r) % ow * sx + x0, rows + 4 * r * kept

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from emulator.native.primitives.memory import load_word, store_word
+from emulator.native.primitives.memory import get, put
 from tx8isa.families.aligned import matrices
 from tx8isa.numbers.layouts import batch_bytes
 
@@ -42,19 +42,19 @@ def make_gemm(arithmetic: MatrixArithmetic) -> Callable[[int], int]:
     grain, block, extra = arithmetic.grain, arithmetic.block, arithmetic.extra
 
     def gemm(problem: int) -> int:
-        store_word(problem, word.TAPS, 1)
-        m, k, n = load_word(problem, word.M), load_word(problem, word.K), load_word(problem, word.N)
-        lb, rb = load_word(problem, word.LB), load_word(problem, word.RB)
-        a_bytes = batch_bytes(k, m, bits) if load_word(problem, word.LT) else batch_bytes(m, k, bits)
-        b_bytes = batch_bytes(k, n, bits) if load_word(problem, word.RT) else batch_bytes(n, k, bits)
-        panels, words = load_word(problem, word.WORK) + FIXED, steps(k, grain)
+        put(problem, word.TAPS, 1)
+        m, k, n = get(problem, word.M), get(problem, word.K), get(problem, word.N)
+        lb, rb = get(problem, word.LB), get(problem, word.RB)
+        a_bytes = batch_bytes(k, m, bits) if get(problem, word.LT) else batch_bytes(m, k, bits)
+        b_bytes = batch_bytes(k, n, bits) if get(problem, word.RT) else batch_bytes(n, k, bits)
+        panels, words = get(problem, word.WORK) + FIXED, steps(k, grain)
         rows = panels + panel_bytes(words + extra, n)
         size = max(lb, rb) * result_bytes(problem, word.OUT_FORMAT)
         choose_result(problem, size, lb * a_bytes, rb * b_bytes, rows + 4 * GROUP * (words + block))
         for i in range(max(lb, rb)):
             if i < rb:
-                panels_of(load_word(problem, word.B) + i * b_bytes, panels, problem)
-            a = load_word(problem, word.A) + (i if lb > 1 else 0) * a_bytes
+                panels_of(get(problem, word.B) + i * b_bytes, panels, problem)
+            a = get(problem, word.A) + (i if lb > 1 else 0) * a_bytes
             matrix(a, panels, rows, i, problem)
         deliver(problem, size)
         return 0
@@ -68,10 +68,10 @@ def _make_panels(arithmetic: MatrixArithmetic) -> Callable[[int, int, int], None
     grain, extra = arithmetic.grain, arithmetic.extra
 
     def panels(source: int, target: int, problem: int) -> None:
-        rows = steps(load_word(problem, word.K), grain) + extra
-        for p in range(planes(load_word(problem, word.N))):
+        rows = steps(get(problem, word.K), grain) + extra
+        for p in range(planes(get(problem, word.N))):
             to = target + 4 * p * BLOCK * rows
-            if load_word(problem, word.RT):
+            if get(problem, word.RT):
                 direct(source, to, p, problem)
             else:
                 transposed(source, to, p, problem)
@@ -86,8 +86,8 @@ def _make_matrix(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, 
     grain, extra = arithmetic.grain, arithmetic.extra
 
     def matrix(a: int, panels: int, rows: int, i: int, problem: int) -> None:
-        m, n, lt = load_word(problem, word.M), load_word(problem, word.N), load_word(problem, word.LT)
-        group, words = load_word(problem, word.WORK), steps(load_word(problem, word.K), grain)
+        m, n, lt = get(problem, word.M), get(problem, word.N), get(problem, word.LT)
+        group, words = get(problem, word.WORK), steps(get(problem, word.K), grain)
         out, psum = result_at(problem, i), psum_at(problem, i)
         clear_gap(problem, i)
         first = 0
@@ -113,10 +113,10 @@ def _make_product(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int,
     grain, block = arithmetic.grain, arithmetic.block
 
     def product(group: int, count: int, rows: int, panel: int, width: int, first: int, problem: int) -> None:
-        k = load_word(problem, word.K)
+        k = get(problem, word.K)
         words = steps(k, grain)
-        if load_word(problem, word.LT):
-            ka = pitch(load_word(problem, word.M), first // BLOCK)
+        if get(problem, word.LT):
+            ka = pitch(get(problem, word.M), first // BLOCK)
             multiply(group, count, 1, rows, ka, panel, width, words)
         else:
             for q in range((words + block - 1) // block):
@@ -133,7 +133,7 @@ def _make_rows(arithmetic: MatrixArithmetic) -> Rows:
     grain, block = arithmetic.grain, arithmetic.block
 
     def rows(a: int, target: int, first: int, count: int, problem: int) -> None:
-        group, m, k = load_word(problem, word.WORK), load_word(problem, word.M), load_word(problem, word.K)
+        group, m, k = get(problem, word.WORK), get(problem, word.M), get(problem, word.K)
         count_up(group, count)
         words = steps(k, grain)
         for q in range((words + block - 1) // block):
@@ -152,10 +152,10 @@ def _make_columns(arithmetic: MatrixArithmetic) -> Rows:
     pitch = arithmetic.column_pitch
 
     def rows(a: int, target: int, first: int, count: int, problem: int) -> None:
-        group, p = load_word(problem, word.WORK), first // BLOCK
+        group, p = get(problem, word.WORK), first // BLOCK
         count_up(group, count)
         columns(a, target, p, problem)
-        ka, words = pitch(load_word(problem, word.M), p), steps(load_word(problem, word.K), grain)
+        ka, words = pitch(get(problem, word.M), p), steps(get(problem, word.K), grain)
         edge(group, count, 1, target, ka, words, 0, problem)
 
     return rows

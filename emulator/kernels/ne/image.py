@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from emulator.native.primitives.memory import load_word, view_i64
+from emulator.native.primitives.memory import get, view_i64
 
 from . import problem as word
 from .arithmetic import MatrixArithmetic, steps
@@ -22,12 +22,7 @@ def extent(results: int, stride: int, taps: int, dilation: int) -> int:
 
 def width_of_rows(problem: int) -> int:
     """Input columns that a row of results reaches over."""
-    return extent(
-        load_word(problem, word.OW),
-        load_word(problem, word.SX),
-        load_word(problem, word.KX),
-        load_word(problem, word.DX),
-    )
+    return extent(get(problem, word.OW), get(problem, word.SX), get(problem, word.KX), get(problem, word.DX))
 
 
 def band_rows(oh: int, row_bytes: int, ky: int, sy: int, dy: int) -> int:
@@ -60,10 +55,10 @@ def make_image_row(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int
     def image_row(
         source: int, pitch: int, target: int, kept: int, y: int, left: int, wide: int, problem: int
     ) -> None:
-        width = load_word(problem, word.W)
+        width = get(problem, word.W)
         before = min(max(0, -left), wide)
         inside = max(0, min(left + wide, width) - max(left, 0))
-        if y < 0 or y >= load_word(problem, word.H) or inside == 0:
+        if y < 0 or y >= get(problem, word.H) or inside == 0:
             fill(target, wide * kept, problem)
         else:
             of, to = (y * width + max(left, 0)) * pitch, target + 4 * before * kept
@@ -83,8 +78,8 @@ def make_fetch(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, in
     grain, block = arithmetic.grain, arithmetic.block
 
     def fetch(x: int, target: int, top: int, high: int, problem: int) -> None:
-        c, plane = load_word(problem, word.C), load_word(problem, word.H) * load_word(problem, word.W)
-        left, wide, words = -load_word(problem, word.LEFT), width_of_rows(problem), steps(c, grain)
+        c, plane = get(problem, word.C), get(problem, word.H) * get(problem, word.W)
+        left, wide, words = -get(problem, word.LEFT), width_of_rows(problem), steps(c, grain)
         for q in range((words + block - 1) // block):
             of, to = x + size * q * block * grain * plane, target + 4 * q * block * high * wide
             kept, pitch = min(block, words - q * block), stored(c, q, block * grain)

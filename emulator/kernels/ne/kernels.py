@@ -8,7 +8,7 @@ from emulator.kernels.ne.sums.channels import make_channels
 from emulator.kernels.ne.sums.floats import make_float
 from emulator.kernels.ne.sums.integers import make_integer
 from emulator.memory.state import SCRATCH, SCRATCH_BYTES, SIZE, SPM
-from emulator.native.primitives.memory import copy_bytes, load_word, store_word, view_i64
+from emulator.native.primitives.memory import copy_bytes, get, put, view_i64
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.limits import LANE_BITS, LANE_MASK
 from tx8isa.numbers.primitives import s64
@@ -124,9 +124,9 @@ def _make_vector(
 
     def vector(fields: int, spm: int, problem: int, size: int) -> None:
         f = view_i64(fields, operands)
-        store_word(problem, position, 0)
+        put(problem, position, 0)
         if f[enabled] != 0:
-            store_word(problem, position, problem + at)
+            put(problem, position, problem + at)
             copy_bytes(problem + at, spm + f[operand], size)
 
     return vector
@@ -144,7 +144,7 @@ def _make_options(instruction: Instruction) -> Callable[[int, int, int, int], No
     operands = len(names)
 
     def write(fields: int, state: int, problem: int, channels: int) -> None:
-        f, words, spm = view_i64(fields, operands), view_i64(problem, word.WORDS), load_word(state, SPM)
+        f, words, spm = view_i64(fields, operands), view_i64(problem, word.WORDS), get(state, SPM)
         scale = 2 if f[fmt] == Format.INT8 else 4
         bias(fields, spm, problem, 4 * channels)
         above(fields, spm, problem, scale * channels)
@@ -191,11 +191,11 @@ def _make_conv(instruction: Instruction, convolve: Compute) -> Kernel:
     options, result = _make_options(instruction), instruction.index("dst_shape")
 
     def kernel(fields: int, state: int) -> int:
-        problem, shape = write(fields, state), load_word(fields, result)
+        problem, shape = write(fields, state), get(fields, result)
         window(fields, problem)
-        store_word(problem, word.OH, _lane(shape, 1))
-        store_word(problem, word.OW, _lane(shape, 2))
-        store_word(problem, word.MAPS, _lane(shape, 3))
+        put(problem, word.OH, _lane(shape, 1))
+        put(problem, word.OW, _lane(shape, 2))
+        put(problem, word.MAPS, _lane(shape, 3))
         options(fields, state, problem, _lane(shape, 3))
         return convolve(problem)
 
@@ -213,7 +213,7 @@ def _make_backward(instruction: Instruction, backward: Compute) -> Kernel:
     result, pad, unpad = (instruction.index(name) for name in ("dst_shape", "pad", "unpad"))
 
     def kernel(fields: int, state: int) -> int:
-        problem, p, u = write(fields, state), load_word(fields, pad), load_word(fields, unpad)
+        problem, p, u = write(fields, state), get(fields, pad), get(fields, unpad)
         window(fields, problem)
         words = view_i64(problem, word.WORDS)
         up, left = _lane(u, 0) + _lane(u, 1), _lane(u, 2) + _lane(u, 3)
@@ -223,7 +223,7 @@ def _make_backward(instruction: Instruction, backward: Compute) -> Kernel:
         words[word.OW] = result_extent(
             words[word.W], _lane(p, 2), _lane(p, 3), words[word.KX], words[word.DX], words[word.SX], left
         )
-        words[word.MAPS] = _lane(load_word(fields, result), 2)
+        words[word.MAPS] = _lane(get(fields, result), 2)
         return backward(problem)
 
     return kernel

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from emulator.memory.rows import clear, overlap
-from emulator.native.primitives.memory import copy_bytes, load_word, store_word
+from emulator.native.primitives.memory import copy_bytes, get, put
 from tx8isa.numbers.layouts import batch_bytes, used_bytes
 from tx8isa.numbers.limits import LARGEST_CHANNELS
 
@@ -91,10 +91,10 @@ def make_problem(**words: int) -> npt.NDArray[np.int64]:
 
 def set_product(problem: int, m: int, k: int, n: int, taps: int) -> None:
     """Say which product a convolution is."""
-    store_word(problem, M, m)
-    store_word(problem, K, k)
-    store_word(problem, N, n)
-    store_word(problem, TAPS, taps)
+    put(problem, M, m)
+    put(problem, K, k)
+    put(problem, N, n)
+    put(problem, TAPS, taps)
 
 
 # --- tensors ------------------------------------------------------------------------------------------------
@@ -102,41 +102,41 @@ def set_product(problem: int, m: int, k: int, n: int, taps: int) -> None:
 
 def image_bytes(problem: int, bits: int) -> int:
     """Size of one input image with elements of so many bits."""
-    return batch_bytes(load_word(problem, H) * load_word(problem, W), load_word(problem, C), bits)
+    return batch_bytes(get(problem, H) * get(problem, W), get(problem, C), bits)
 
 
 def result_bytes(problem: int, format_word: int) -> int:
     """Size of one matrix or image of the result in a format: ``OUT_FORMAT`` or ``PSUM_FORMAT``."""
-    size = element_bytes(load_word(problem, format_word))
-    return batch_bytes(load_word(problem, M), load_word(problem, N), 8 * size)
+    size = element_bytes(get(problem, format_word))
+    return batch_bytes(get(problem, M), get(problem, N), 8 * size)
 
 
 def result_at(problem: int, i: int) -> int:
     """Address of matrix or image ``i`` of the result while it is computed."""
-    return load_word(problem, RESULT) + i * result_bytes(problem, OUT_FORMAT)
+    return get(problem, RESULT) + i * result_bytes(problem, OUT_FORMAT)
 
 
 def psum_at(problem: int, i: int) -> int:
     """Address of the partial sums of matrix or image ``i``."""
-    return load_word(problem, PSUM) + i * result_bytes(problem, PSUM_FORMAT)
+    return get(problem, PSUM) + i * result_bytes(problem, PSUM_FORMAT)
 
 
 def clear_gap(problem: int, i: int) -> None:
     """Zero what is between the last row of matrix or image ``i`` of the result and the next 256-byte line."""
-    size = element_bytes(load_word(problem, OUT_FORMAT))
-    used = used_bytes(load_word(problem, M), load_word(problem, N), 8 * size)
+    size = element_bytes(get(problem, OUT_FORMAT))
+    used = used_bytes(get(problem, M), get(problem, N), 8 * size)
     clear(result_at(problem, i) + used, result_bytes(problem, OUT_FORMAT) - used)
 
 
 def choose_result(problem: int, size: int, a_bytes: int, b_bytes: int, spare: int) -> None:
     """Set ``RESULT``: a result of ``size`` bytes that would overlap A or B is computed at ``spare``."""
-    out = load_word(problem, OUT)
-    clash = overlap(out, size, load_word(problem, A), a_bytes)
-    clash = clash or overlap(out, size, load_word(problem, B), b_bytes)
-    store_word(problem, RESULT, spare if clash else out)
+    out = get(problem, OUT)
+    clash = overlap(out, size, get(problem, A), a_bytes)
+    clash = clash or overlap(out, size, get(problem, B), b_bytes)
+    put(problem, RESULT, spare if clash else out)
 
 
 def deliver(problem: int, size: int) -> None:
     """Copy a result that was computed in working memory to where it belongs."""
-    if load_word(problem, RESULT) != load_word(problem, OUT):
-        copy_bytes(load_word(problem, OUT), load_word(problem, RESULT), size)
+    if get(problem, RESULT) != get(problem, OUT):
+        copy_bytes(get(problem, OUT), get(problem, RESULT), size)

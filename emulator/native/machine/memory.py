@@ -83,7 +83,7 @@ def _word(builder: Any, table: Any, at: Any) -> Any:
 
 
 @intrinsic
-def load_word(typing: Any, table: Any, at: Any) -> Any:
+def get(typing: Any, table: Any, at: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         words = [to_i64(context, builder, v, k) for v, k in zip(values, signature.args, strict=True)]
         return builder.load(_word(builder, *words))
@@ -92,7 +92,7 @@ def load_word(typing: Any, table: Any, at: Any) -> Any:
 
 
 @intrinsic
-def store_word(typing: Any, table: Any, at: Any, value: Any) -> Any:
+def put(typing: Any, table: Any, at: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         words = [to_i64(context, builder, v, k) for v, k in zip(values, signature.args, strict=True)]
         builder.store(words[2], _word(builder, *words[:2]))
@@ -109,8 +109,8 @@ TABLE: dict[str, Any] = {
     "view_i64": _view(types.int64),
     "view_f32": _view(types.float32),
     "view_f64": _view(types.float64),
-    "load_word": load_word,
-    "store_word": store_word,
+    "get": get,
+    "put": put,
     "copy_bytes": copy_bytes,
     "call_kernel": call_kernel,
     "call_loop": call_loop,

@@ -76,12 +76,15 @@ def view_f64(address: int, n: int) -> Array:
     return _bytes(address, 8 * n).view(np.float64)
 
 
-def load_word(table: int, at: int) -> int:
-    """Signed 64-bit word ``at`` of the table at an address."""
+def get(table: int, at: int) -> int:
+    """Signed 64-bit word ``at`` of the table at an address.
+
+    Compiled code passes addresses around instead of arrays: an array is seven arguments in machine code.
+    """
     return ctypes.c_int64.from_address(table + 8 * at).value
 
 
-def store_word(table: int, at: int, value: int) -> None:
+def put(table: int, at: int, value: int) -> None:
     """Set word ``at`` of the table at an address."""
     ctypes.c_int64.from_address(table + 8 * at).value = value
 

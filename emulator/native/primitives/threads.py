@@ -5,19 +5,19 @@ Plain meaning here, for one thread alone; machine version (atomic instructions) 
 
 from __future__ import annotations
 
-from .memory import load_word, store_word
+from .memory import get, put
 
 
 def atomic_add(address: int, value: int) -> int:
     """Add to the word at ``address``; what it was before. All threads see such changes in one order."""
-    before = load_word(address, 0)
-    store_word(address, 0, before + value)
+    before = get(address, 0)
+    put(address, 0, before + value)
     return before
 
 
 def atomic_load(address: int) -> int:
     """The word at ``address`` as other threads have left it."""
-    return load_word(address, 0)
+    return get(address, 0)
 
 
 def relax(looks: int) -> int:

@@ -42,7 +42,7 @@ from emulator.memory.shadow_words import (
     VECTORS,
     WRITE,
 )
-from emulator.memory.words import get, put
+from emulator.native.primitives.memory import get, put
 
 NOTHING_SEEN = -1
 

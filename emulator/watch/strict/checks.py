@@ -30,9 +30,9 @@ from emulator.memory.shadow_words import (
     T_SPM,
     T_TILE,
 )
-from emulator.memory.words import get, put
 from emulator.native import compile_generated, compile_kernel
 from emulator.native.inline import Names
+from emulator.native.primitives.memory import get, put
 from tx8isa.cost.instructions import FUNCTIONS, TICKS
 from tx8isa.cost.instructions import cost as cost_of
 from tx8isa.machine.description import load_machine

@@ -31,8 +31,8 @@ from emulator.memory.shadow_words import (
     T_SPM,
     T_TILE,
 )
-from emulator.memory.words import get, put
 from emulator.native import compile_kernel
+from emulator.native.primitives.memory import get, put
 from tx8isa.numbers.primitives import u64
 
 from .access import NOTHING_SEEN, access_at, begin, new_access, vector_of

@@ -11,7 +11,7 @@ from asm.image import Image
 from emulator.core.code import Code
 from emulator.engines import tables
 from emulator.memory import shadow_words as layout
-from emulator.memory.words import get
+from emulator.native.primitives.memory import get
 from tx8isa.machine.description import Machine
 from tx8isa.table import scalar as rv
 

@@ -12,7 +12,7 @@ from emulator.memory.shadow_words import (
     RELEASED,
     SEEN_WRITER,
 )
-from emulator.memory.words import get, put
+from emulator.native.primitives.memory import get, put
 
 from .access import NOTHING_SEEN, access_at, vector_of
 

@@ -42,8 +42,7 @@ from emulator.memory.shadow_words import (
     WRITE_READ,
     WRITE_WRITE,
 )
-from emulator.memory.words import get, put
-from emulator.native.primitives.memory import view_u32
+from emulator.native.primitives.memory import get, put, view_u32
 from tx8isa.numbers.primitives import s64, u64
 
 from .access import access_at, found, happened, new_access, same_step, widen

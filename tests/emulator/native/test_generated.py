@@ -83,7 +83,7 @@ FUNCTIONS = [
     ("engine issue", issue, "legal"),
     ("engine issue", tables, "write_dispatcher"),
     ("engine issue", hooks, "call_kernel"),
-    ("engine issue", queues, "overlap"),
+    ("engine issue", queues, "share_bytes"),
 ]
 
 

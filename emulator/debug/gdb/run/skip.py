@@ -15,8 +15,7 @@ from emulator.core.loop import host_address
 from emulator.core.predecode import FIRST_SCALAR, Words
 from emulator.engines import queues
 from emulator.memory import state, stop
-from emulator.memory.words import get
-from emulator.native.primitives.memory import call_kernel, view_i64
+from emulator.native.primitives.memory import call_kernel, get, view_i64
 from emulator.tile.tile import Tile
 from tx8isa.numbers.primitives import s64, u64
 from tx8isa.riscv.format import Kind, Scalar

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from emulator.kernels.ne import problem as word
 from emulator.kernels.ne.arithmetic import MatrixArithmetic, Rows
 from emulator.kernels.ne.elements import BLOCK, INT8_BLOCK
-from emulator.native.primitives.memory import load_word, view_u8, view_u32
+from emulator.native.primitives.memory import get, view_u8, view_u32
 from emulator.native.primitives.tile import taps_f32, taps_i32
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.primitives import s64, u64
@@ -47,7 +47,7 @@ def _nothing(row: int, width: int, valid: int, channel: int, problem: int) -> No
 
 
 def _bias(row: int, width: int, valid: int, channel: int, problem: int) -> None:
-    target, bias = view_u32(row, width), load_word(problem, word.BIAS)
+    target, bias = view_u32(row, width), get(problem, word.BIAS)
     for j in range(u64(width)):
         target[j] = 0
     if bias != 0:
@@ -61,7 +61,7 @@ def _integers(source: int, pitch: int, target: int, kept: int, count: int, probl
 
 
 def _less_zero(source: int, pitch: int, target: int, kept: int, count: int, problem: int) -> None:
-    _widen(source, pitch, target, kept, count, load_word(problem, word.ZERO_A))
+    _widen(source, pitch, target, kept, count, get(problem, word.ZERO_A))
 
 
 def _widen(source: int, pitch: int, target: int, kept: int, count: int, zero: int) -> None:

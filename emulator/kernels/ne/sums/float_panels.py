@@ -6,7 +6,7 @@ from emulator.kernels.ne import problem as word
 from emulator.kernels.ne.arithmetic import Panel
 from emulator.kernels.ne.elements import BLOCK, lanes, make_widen, panel_width, planes, stored_lanes
 from emulator.kernels.ne.groups import PLANE
-from emulator.native.primitives.memory import load_word
+from emulator.native.primitives.memory import get
 from emulator.native.primitives.tile import transpose_16x16
 from tx8isa.numbers.formats import Format
 
@@ -16,7 +16,7 @@ def make_direct_panel(fmt: Format) -> Panel:
     widen, size = make_widen(fmt), fmt.bits // 8
 
     def panel(source: int, target: int, p: int, problem: int) -> None:
-        k, n = load_word(problem, word.K), load_word(problem, word.N)
+        k, n = get(problem, word.K), get(problem, word.N)
         width, stored, valid = panel_width(n, p), stored_lanes(n, p), lanes(n, p)
         of = source + size * p * BLOCK * k
         if stored == width:
@@ -37,8 +37,8 @@ def make_transposed_panel(fmt: Format) -> Panel:
     widen, size = make_widen(fmt), fmt.bits // 8
 
     def panel(source: int, target: int, p: int, problem: int) -> None:
-        k, n, taps = load_word(problem, word.K), load_word(problem, word.N), load_word(problem, word.TAPS)
-        plane = load_word(problem, word.WORK) + PLANE
+        k, n, taps = get(problem, word.K), get(problem, word.N), get(problem, word.TAPS)
+        plane = get(problem, word.WORK) + PLANE
         width, rows = panel_width(n, p), lanes(n, p)
         for tap in range(taps):
             for q in range(planes(k)):

@@ -19,7 +19,7 @@ from emulator.kernels.ne.elements import (
 from emulator.kernels.ne.groups import SUMS, make_multiply
 from emulator.memory.rows import clear
 from emulator.native.primitives.float32 import single
-from emulator.native.primitives.memory import load_word, view_f32
+from emulator.native.primitives.memory import get, view_f32
 from emulator.native.primitives.tile import TILES
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.primitives import u64
@@ -63,7 +63,7 @@ def _make_columns(fmt: Format) -> Panel:
     widen, size = make_widen(fmt), fmt.bits // 8
 
     def columns(source: int, target: int, p: int, problem: int) -> None:
-        k, pitch = load_word(problem, word.K), stored_lanes(load_word(problem, word.M), p)
+        k, pitch = get(problem, word.K), stored_lanes(get(problem, word.M), p)
         widen(source + size * p * BLOCK * k, target, k * pitch)
 
     return columns
@@ -85,9 +85,9 @@ def make_start() -> Start:
             fp32(psum, target, n)
 
     def start(group: int, rows: int, psum: int, first: int, p: int, begin: int, problem: int) -> None:
-        n, psum_format = load_word(problem, word.N), load_word(problem, word.PSUM_FORMAT)
+        n, psum_format = get(problem, word.N), get(problem, word.PSUM_FORMAT)
         width, stored, size = panel_width(n, p), stored_lanes(n, p), element_bytes(psum_format)
-        at = psum + (p * BLOCK * load_word(problem, word.M) + first * stored) * size
+        at = psum + (p * BLOCK * get(problem, word.M) + first * stored) * size
         target = group + SUMS
         if psum_format == word.NO_PSUM:
             sums = view_f32(target, rows * width)
@@ -114,10 +114,10 @@ def make_finish(fmt: Format, post: bool) -> Finish:
             same(c, out, n)
 
     def finish(group: int, rows: int, out: int, first: int, p: int, problem: int) -> None:
-        n, out_format = load_word(problem, word.N), load_word(problem, word.OUT_FORMAT)
+        n, out_format = get(problem, word.N), get(problem, word.OUT_FORMAT)
         stored, valid, size = stored_lanes(n, p), lanes(n, p), element_bytes(out_format)
         width, sums = panel_width(n, p), group + SUMS
-        at = out + (p * BLOCK * load_word(problem, word.M) + first * stored) * size
+        at = out + (p * BLOCK * get(problem, word.M) + first * stored) * size
         before(sums, rows, width, valid, p * BLOCK, problem)
         if stored == valid and stored == width:
             store(sums, at, out_format, rows * width)
@@ -136,9 +136,9 @@ def _leave(at: int, rows: int, width: int, valid: int, channel: int, problem: in
 
 def process(at: int, rows: int, width: int, valid: int, channel: int, problem: int) -> None:
     """Bias, scale and activation on a group, one binary32 operation after another (proposed)."""
-    bias_at, relu = load_word(problem, word.BIAS), load_word(problem, word.RELU)
-    above_at, below_at = load_word(problem, word.SCALE_P), load_word(problem, word.SCALE_N)
-    lrelu = load_word(problem, word.LRELU)
+    bias_at, relu = get(problem, word.BIAS), get(problem, word.RELU)
+    above_at, below_at = get(problem, word.SCALE_P), get(problem, word.SCALE_N)
+    lrelu = get(problem, word.LRELU)
     for r in range(rows):
         sums = view_f32(at + 4 * r * width, valid)
         if bias_at != 0:

@@ -10,7 +10,7 @@ from emulator.kernels.ne.elements import BLOCK, INT8_BLOCK, lanes, panel_width, 
 from emulator.kernels.ne.groups import PLANE, ROWS, SUMS, make_multiply
 from emulator.memory.rows import clear
 from emulator.native.primitives.int8 import BYTES, interleave_bytes, interleave_halves
-from emulator.native.primitives.memory import copy_bytes, load_word, view_u8, view_u16, view_u32
+from emulator.native.primitives.memory import copy_bytes, get, view_u8, view_u16, view_u32
 from emulator.native.primitives.tile import transpose_16x16
 from tx8isa.numbers.primitives import s64, u64
 
@@ -28,9 +28,9 @@ def make_transposed_panel(vnni: bool) -> Panel:
     widen, begin = (_copy_rows if vnni else _half_rows), _make_begin(vnni)
 
     def panel(source: int, target: int, p: int, problem: int) -> None:
-        k, n, taps = load_word(problem, word.K), load_word(problem, word.N), load_word(problem, word.TAPS)
+        k, n, taps = get(problem, word.K), get(problem, word.N), get(problem, word.TAPS)
         width, rows, words = panel_width(n, p), lanes(n, p), steps(k, grain)
-        plane = load_word(problem, word.WORK) + PLANE
+        plane = get(problem, word.WORK) + PLANE
         for tap in range(taps):
             for q in range((words + block - 1) // block):
                 pitch, valid = stored(k, q, INT8_BLOCK), min(INT8_BLOCK, k - q * INT8_BLOCK)
@@ -55,7 +55,7 @@ def _copy_rows(source: int, target: int, rows: int, pitch: int, valid: int, prob
 
 def _half_rows(source: int, target: int, rows: int, pitch: int, valid: int, problem: int) -> None:
     """b - zero_b as 16-bit halves, zeros after the last lane that counts."""
-    zero = load_word(problem, word.ZERO_B)
+    zero = get(problem, word.ZERO_B)
     row, halves = view_u8(source, rows * pitch), view_u16(target, rows * pitch)
     for i in range(u64(rows * pitch)):
         halves[i] = (s64(row[i]) ^ 128) - 128 - zero
@@ -69,8 +69,8 @@ def make_direct_panel(vnni: bool) -> Panel:
     interleave, begin = _make_interleave(vnni), _make_begin(vnni)
 
     def panel(source: int, target: int, p: int, problem: int) -> None:
-        k, zero = load_word(problem, word.K), 0 if vnni else load_word(problem, word.ZERO_B)
-        interleave(source, target, load_word(problem, word.N), p, zero, zero & 255, problem)
+        k, zero = get(problem, word.K), 0 if vnni else get(problem, word.ZERO_B)
+        interleave(source, target, get(problem, word.N), p, zero, zero & 255, problem)
         begin(target, steps(k, grain), k, p, problem)
 
     return panel
@@ -81,8 +81,8 @@ def make_columns(vnni: bool) -> Panel:
     interleave = _make_interleave(vnni)
 
     def columns(source: int, target: int, p: int, problem: int) -> None:
-        adjust = FLIP if vnni else load_word(problem, word.ZERO_A)
-        interleave(source, target, load_word(problem, word.M), p, adjust, 0, problem)
+        adjust = FLIP if vnni else get(problem, word.ZERO_A)
+        interleave(source, target, get(problem, word.M), p, adjust, 0, problem)
 
     return columns
 
@@ -93,7 +93,7 @@ def _make_interleave(vnni: bool) -> Callable[[int, int, int, int, int, int, int]
     interleave = interleave_bytes if vnni else interleave_halves
 
     def columns(source: int, target: int, n: int, p: int, adjust: int, pad: int, problem: int) -> None:
-        k, plane, lane = load_word(problem, word.K), p * BLOCK // INT8_BLOCK, p * BLOCK % INT8_BLOCK
+        k, plane, lane = get(problem, word.K), p * BLOCK // INT8_BLOCK, p * BLOCK % INT8_BLOCK
         pitch, width = stored(n, plane, INT8_BLOCK), panel_width(n, p)
         of, room = source + plane * INT8_BLOCK * k + lane, min(BLOCK, pitch - lane)
         direct = k // grain * grain if room >= 16 else 0
@@ -101,7 +101,7 @@ def _make_interleave(vnni: bool) -> Callable[[int, int, int, int, int, int, int]
             to = target + 4 * (first // grain) * width
             for j in range(0, width, 16):
                 interleave(of + first * pitch + j, pitch, to + 4 * j, adjust)
-        padded = load_word(problem, word.WORK) + PLANE
+        padded = get(problem, word.WORK) + PLANE
         padding = view_u8(padded, grain * BLOCK)
         for first in range(direct, k, grain):  # rows that end short of a whole vector, or are missing
             to = target + 4 * (first // grain) * width
@@ -120,7 +120,7 @@ def _make_begin(vnni: bool) -> Callable[[int, int, int, int, int], None]:
     multiply = make_multiply(BYTES)
 
     def begin(panel: int, rows: int, terms: int, p: int, problem: int) -> None:
-        n, bias_at = load_word(problem, word.N), load_word(problem, word.BIAS)
+        n, bias_at = get(problem, word.N), get(problem, word.BIAS)
         width, valid = panel_width(n, p), lanes(n, p)
         target = view_u32(panel + 4 * rows * width, width)
         for j in range(u64(width)):
@@ -130,8 +130,8 @@ def _make_begin(vnni: bool) -> Callable[[int, int, int, int, int], None]:
             for j in range(u64(valid)):
                 target[j] = bias[j]
         if vnni:
-            z, zero = load_word(problem, word.ZERO_A) + 128, load_word(problem, word.ZERO_B)
-            group = load_word(problem, word.WORK) + PLANE  # the plane is free again
+            z, zero = get(problem, word.ZERO_A) + 128, get(problem, word.ZERO_B)
+            group = get(problem, word.WORK) + PLANE  # the plane is free again
             ones = group + SUMS - 4
             clear(group, 8 * ROWS)
             clear(group + SUMS, 4 * ROWS * BLOCK)

@@ -17,7 +17,7 @@ from emulator.kernels.ne.elements import BLOCK, INT8_BLOCK, lanes, panel_width, 
 from emulator.kernels.ne.groups import EDGE, EDGE_LANES, SUMS, make_multiply
 from emulator.memory.rows import clear, copy_rows
 from emulator.native.primitives.int8 import BYTES, HALVES, requantize
-from emulator.native.primitives.memory import load_word, view_u8, view_u16, view_u32
+from emulator.native.primitives.memory import get, view_u8, view_u16, view_u32
 from emulator.native.primitives.tile import Tile
 from emulator.native.target import has_feature
 from tx8isa.numbers.formats import Format
@@ -65,7 +65,7 @@ def flipped_rows(source: int, pitch: int, target: int, kept: int, count: int, pr
 
 def half_rows(source: int, pitch: int, target: int, kept: int, count: int, problem: int) -> None:
     """a - zero_a as 16-bit halves."""
-    zero, size = load_word(problem, word.ZERO_A), 2 * kept
+    zero, size = get(problem, word.ZERO_A), 2 * kept
     if size == pitch:
         size, count = size * count, 1
     for r in range(count):
@@ -76,7 +76,7 @@ def half_rows(source: int, pitch: int, target: int, kept: int, count: int, probl
 
 def fill_bytes(target: int, words: int, problem: int) -> None:
     """Outside the image A is its zero point (proposed)."""
-    zero, bytes_ = load_word(problem, word.ZERO_A), view_u8(target, 4 * words)
+    zero, bytes_ = get(problem, word.ZERO_A), view_u8(target, 4 * words)
     for i in range(u64(4 * words)):
         bytes_[i] = zero + 128
 
@@ -95,13 +95,13 @@ def _make_row_sums(tile: Tile) -> Multiply:
     def row_sums(
         group: int, rows: int, lda: int, a: int, ka: int, words: int, first: int, problem: int
     ) -> None:
-        if load_word(problem, word.ZERO_B) == 0:
+        if get(problem, word.ZERO_B) == 0:
             return
         target = group + EDGE
         clear(target, 4 * EDGE_LANES * (0 if first else rows + 4))
         ones = target - 8 * EDGE_LANES
         whole, tail = view_u32(ones, EDGE_LANES), view_u32(ones + 4 * EDGE_LANES, EDGE_LANES)
-        last = load_word(problem, word.K) - 4 * (first + words - 1)
+        last = get(problem, word.K) - 4 * (first + words - 1)
         for j in range(EDGE_LANES):
             whole[j] = 0x01010101
             tail[j] = 0x01010101 >> (8 * max(4 - last, 0))
@@ -127,10 +127,10 @@ def _make_start(vnni: bool) -> Start:
     """Start values: the column's, less zero_b times the row's, and partial sums (INT32)."""
 
     def start(group: int, rows: int, psum: int, first: int, p: int, begin: int, problem: int) -> None:
-        zero, n = load_word(problem, word.ZERO_B) if vnni else 0, load_word(problem, word.N)
+        zero, n = get(problem, word.ZERO_B) if vnni else 0, get(problem, word.N)
         width, pitch, valid = panel_width(n, p), stored_lanes(n, p), lanes(n, p)
-        columns, summed = view_u32(begin, width), load_word(problem, word.PSUM_FORMAT) != word.NO_PSUM
-        at = psum + 4 * (p * BLOCK * load_word(problem, word.M) + first * pitch)
+        columns, summed = view_u32(begin, width), get(problem, word.PSUM_FORMAT) != word.NO_PSUM
+        at = psum + 4 * (p * BLOCK * get(problem, word.M) + first * pitch)
         for r in range(rows):
             sums, less = view_u32(group + SUMS + 4 * r * width, width), 0
             if zero != 0:
@@ -147,16 +147,16 @@ def _make_start(vnni: bool) -> Start:
 
 def finish(group: int, rows: int, out: int, first: int, p: int, problem: int) -> None:
     """A group of sums into the result: as they are (INT32) or through the chain (INT8)."""
-    if load_word(problem, word.OUT_FORMAT) == Format.INT32:
+    if get(problem, word.OUT_FORMAT) == Format.INT32:
         _store_sums(group, rows, out, first, p, problem)
     else:
         _store_bytes(group, rows, out, first, p, problem)
 
 
 def _store_sums(group: int, rows: int, out: int, first: int, p: int, problem: int) -> None:
-    n = load_word(problem, word.N)
+    n = get(problem, word.N)
     width, pitch, valid = panel_width(n, p), stored_lanes(n, p), lanes(n, p)
-    at = out + 4 * (p * BLOCK * load_word(problem, word.M) + first * pitch)
+    at = out + 4 * (p * BLOCK * get(problem, word.M) + first * pitch)
     for r in range(rows):
         sums, words = view_u32(group + SUMS + 4 * r * width, valid), view_u32(at + 4 * r * pitch, pitch)
         for j in range(u64(valid)):
@@ -165,11 +165,11 @@ def _store_sums(group: int, rows: int, out: int, first: int, p: int, problem: in
 
 
 def _store_bytes(group: int, rows: int, out: int, first: int, p: int, problem: int) -> None:
-    n, plane, lane = load_word(problem, word.N), p * BLOCK // INT8_BLOCK, p * BLOCK % INT8_BLOCK
+    n, plane, lane = get(problem, word.N), p * BLOCK // INT8_BLOCK, p * BLOCK % INT8_BLOCK
     width, pitch, valid = panel_width(n, p), stored(n, plane, INT8_BLOCK), lanes(n, p)
-    at = out + plane * INT8_BLOCK * load_word(problem, word.M) + first * pitch + lane
+    at = out + plane * INT8_BLOCK * get(problem, word.M) + first * pitch + lane
     sums, room = group + SUMS, min(BLOCK, pitch - lane)
-    if valid == pitch and 2 * width <= BLOCK and load_word(problem, word.SCALE_P) == 0:
+    if valid == pitch and 2 * width <= BLOCK and get(problem, word.SCALE_P) == 0:
         _narrow_rows(sums, at, rows, width, valid, problem)
         return
     for r in range(rows):
@@ -192,9 +192,9 @@ def _narrow_rows(sums: int, at: int, rows: int, width: int, valid: int, problem:
 
 def _chain(sums_at: int, target: int, n: int, channel: int, problem: int) -> None:
     """O32 to O8 for one row."""
-    q1, q0 = load_word(problem, word.Q1), load_word(problem, word.Q0)
-    relu, zero = load_word(problem, word.RELU), load_word(problem, word.ZERO_OUT)
-    above_at, below_at = load_word(problem, word.SCALE_P), load_word(problem, word.SCALE_N)
+    q1, q0 = get(problem, word.Q1), get(problem, word.Q0)
+    relu, zero = get(problem, word.RELU), get(problem, word.ZERO_OUT)
+    above_at, below_at = get(problem, word.SCALE_P), get(problem, word.SCALE_N)
     sums, result = view_u32(sums_at, n), view_u8(target, n)
     if above_at == 0:
         for j in range(u64(n)):
