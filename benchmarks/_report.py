@@ -17,14 +17,14 @@ ROWS = "TX8_BENCHMARK_ROWS"
 
 @dataclass(frozen=True)
 class Row:
-    """One figure: ``unit`` follows the number, ``beside`` names what it is compared with in the same run."""
+    """One figure: ``unit`` follows the number, ``against`` names what it is compared with in the same run."""
 
     what: str
     figure: float
     unit: str
     goal: float
     more_is_better: bool
-    beside: str
+    against: str
 
     @property
     def met(self) -> bool:
@@ -37,7 +37,7 @@ class Row:
             self.what,
             _number(self.figure, self.unit),
             f"{sign} {_number(self.goal, self.unit)}",
-            self.beside,
+            self.against,
             "yes" if self.met else "no",
         )
 
@@ -56,14 +56,14 @@ def promise(
     *,
     at_least: float | None = None,
     at_most: float | None = None,
-    beside: str = "",
+    against: str = "",
 ) -> None:
     """Record a figure and its goal, which is exactly one bound. Figures in ``%`` are ratios: 1.0 is 100 %."""
     if (at_least is None) == (at_most is None):
         raise ValueError(f"{what}: give one of at_least and at_most")
     goal = at_least if at_least is not None else at_most
     assert goal is not None
-    row = Row(what, figure, unit, goal, at_least is not None, beside)
+    row = Row(what, figure, unit, goal, at_least is not None, against)
     file = os.environ.get(ROWS)
     if file:
         with Path(file).open("a") as rows:

@@ -127,7 +127,7 @@ def main() -> None:
             lines / times["tx8as, engine and scalar"],
             "lines/s",
             at_least=100_000,
-            beside=_beside_gnu(lines, times),
+            against=_gnu_figure(lines, times),
         )
         if gnu:
             print(f"{'ratio to GNU as, scalar':28} {times['GNU as, scalar'] / times['tx8as, scalar']:7.3f}")
@@ -145,12 +145,12 @@ def main() -> None:
         for what, seconds in cold.items():
             print(f"{what:28} {seconds:7.3f} s")
             if what != SHELL:
-                beside = f"an empty Python program: {cold[SHELL]:.3f} s"
-                promise(f"`{what}` from a cold shell", seconds, "s", at_most=0.15, beside=beside)
+                against = f"an empty Python program: {cold[SHELL]:.3f} s"
+                promise(f"`{what}` from a cold shell", seconds, "s", at_most=0.15, against=against)
 
 
-def _beside_gnu(lines: int, times: dict[str, float]) -> str:
-    """The figure of GNU as that stands beside that of tx8as, if it is installed."""
+def _gnu_figure(lines: int, times: dict[str, float]) -> str:
+    """The figure of GNU as for comparison, if it is installed."""
     if "GNU as, scalar" not in times:
         return "GNU as is not installed"
     return f"GNU as on as many scalar lines: {lines / times['GNU as, scalar']:,.0f} lines/s"

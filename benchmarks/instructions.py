@@ -214,15 +214,15 @@ def judge(rows: list[Row]) -> None:
         if not members:
             continue
         lowest = min(members, key=goal.figure)
-        beside = f"of {len(members)} rows: `{lowest.name}`" if len(members) > 1 else ""
-        beside = "; ".join(text for text in (beside, _beside(goal)) if text)
-        promise(goal.what, goal.figure(lowest), goal.unit, at_least=goal.at_least, beside=beside)
+        against = f"of {len(members)} rows: `{lowest.name}`" if len(members) > 1 else ""
+        against = "; ".join(text for text in (against, _peer_of(goal)) if text)
+        promise(goal.what, goal.figure(lowest), goal.unit, at_least=goal.at_least, against=against)
         for row in sorted(members, key=goal.figure):
             if goal.figure(row) < goal.at_least:
                 print(f"missed: {row.name}: {goal.show(row)} ({goal.what}: {goal.at_least:g})")
 
 
-def _beside(goal: Goal) -> str:
+def _peer_of(goal: Goal) -> str:
     return {"%": "traffic of a copy by the C library", "times NumPy": "NumPy"}.get(goal.unit, "")
 
 

@@ -164,7 +164,7 @@ def gemms() -> None:
                 seconds["sgemm"] / seconds["B [K,N]"],
                 "%",
                 at_least=1.05 if (m, k, n) in LARGE else 0.85,
-                beside="OpenBLAS sgemm alone on ready fp32 matrices, one thread",
+                against="OpenBLAS sgemm alone on ready fp32 matrices, one thread",
             )
 
 
@@ -186,7 +186,7 @@ def integer_gemms() -> None:
             peer, own, goal = ("fp16", "bytes", 3.0) if VNNI else ("sgemm", "halves", 1.0)
             ratio = seconds[peer] / seconds[f"{own} B [K,N]"]
             what = f"`ne.gemm` int8 {m}x{k}x{n}"
-            promise(what, ratio, "times", at_least=goal, beside=f"the same by {peer}")
+            promise(what, ratio, "times", at_least=goal, against=f"the same by {peer}")
 
 
 CONVS = (
@@ -285,7 +285,7 @@ def convs() -> None:
                 seconds["onnxruntime"] / seconds["fp16"],
                 "%",
                 at_least=0.65 if size == 7 or c < 16 else 0.95,
-                beside="onnxruntime's fp32 convolution, one thread",
+                against="onnxruntime's fp32 convolution, one thread",
             )
 
 
@@ -331,7 +331,7 @@ def tiles() -> None:
     ratio = seconds["one thread"] / seconds["two threads"]
     report("16 tiles, 128x512x128", 16 * 500 * 2.0 * 128 * 512 * 128, seconds, "one thread")
     what = "`ne.gemm` fp16 on sixteen tiles, two threads"
-    promise(what, ratio, "times", at_least=1.85, beside="one thread")
+    promise(what, ratio, "times", at_least=1.85, against="one thread")
 
 
 def main() -> None:

@@ -206,22 +206,22 @@ def state(what: str, found: Figures, goals: Goals, size: int) -> None:
         flush=True,
     )
     most = MEMORY[0] * size + MEMORY[1]
-    beside = f"onnxruntime fp32, two threads each; medians {found.median_ratio:.2f} times"
+    against = f"onnxruntime fp32, two threads each; medians {found.median_ratio:.2f} times"
     rows = [
-        (f"{what}: a warm run", found.ratio, "times", goals.ratio, beside),
+        (f"{what}: a warm run", found.ratio, "times", goals.ratio, against),
         (f"{what}: compiled, cold cache", found.compilation, "s", goals.seconds, ""),
         (f"{what}: compiled, without search", found.unsearched, "s", goals.unsearched, ""),
         (f"{what}: memory of the compiler", found.memory / 1e6, "MB", most / 1e6, ""),
         (f"{what}: prog.bin without constants", found.code / 1e6, "MB", goals.code and goals.code / 1e6, ""),
     ]
-    for name, figure, unit, goal, beside in rows:
+    for name, figure, unit, goal, against in rows:
         if goal is not None:
-            promise(name, figure, unit, at_most=goal, beside=beside)
+            promise(name, figure, unit, at_most=goal, against=against)
     if goals.reached is not None:
-        beside = f"its bound, {found.bound}"
-        promise(f"{what}: of the roofline", found.reached, "%", at_least=goals.reached, beside=beside)
-    beside = f"cycles of the first version: {goals.first:,}"
-    promise(f"{what}: cycles saved", goals.first / found.cycles, "times", at_least=FEWER, beside=beside)
+        against = f"its bound, {found.bound}"
+        promise(f"{what}: of the roofline", found.reached, "%", at_least=goals.reached, against=against)
+    against = f"cycles of the first version: {goals.first:,}"
+    promise(f"{what}: cycles saved", goals.first / found.cycles, "times", at_least=FEWER, against=against)
 
 
 def _milliseconds(seconds: list[float]) -> str:

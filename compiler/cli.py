@@ -82,7 +82,7 @@ def _run(options: argparse.Namespace, path: Path) -> int:
     graph = read(path)
     program = _compiled(options, graph, machine)
     folder = _folder(options, options.output, path) if options.output else path.with_suffix("")
-    program.write(folder, options.text_only, _beside(options, program))
+    program.write(folder, options.text_only, _extra_files(options, program))
     if not options.quiet:
         _say(options, _summary(program, folder))
     if options.timing:
@@ -192,7 +192,7 @@ def _watch(options: argparse.Namespace) -> Watch:
     return Watch(True, options.stats, not options.quiet, bool(options.report))
 
 
-def _beside(options: argparse.Namespace, program: Program) -> dict[Path, list[bytes]]:
+def _extra_files(options: argparse.Namespace, program: Program) -> dict[Path, list[bytes]]:
     """The files that are written with the program: the plan, and the report if no run completes it."""
     from compiler.search.plan import plan_text
 

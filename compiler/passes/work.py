@@ -75,7 +75,7 @@ class _Builder:
         return self.single(first, tuple(steps), result, cut)
 
     def _stack(self, stages: Sequence[Sequence[TensorOperation]], result: SSAValue, cut: Cut | None) -> Work:
-        """Stages of which one uses what another computes: anchors, each with its steps."""
+        """Stages that exchange results in the scratchpad: anchors, each with its steps."""
         results = [members[-1].results[0] for members in stages[:-1]]
         self.between = {value: f"inner.{at}" for at, value in enumerate(results)}
         works = [

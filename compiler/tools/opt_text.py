@@ -161,12 +161,12 @@ def _constant_attribute(name: str, array: Array, large: str) -> ArrayAttr[Attrib
 
 def _constants(module: ModuleOp, path: Path) -> dict[str, Array]:
     entries = _decoded(module.attributes.get("tx8be.constants"), path, "tx8be.constants")
-    beside = path.with_suffix(".npz")
+    archive = path.with_suffix(".npz")
     arrays: dict[str, Array] = {}
     try:
         described = [(_tensor((name, dtype, shape)), place) for name, dtype, shape, place in entries]
         if any(place == _IN_FILE for _, place in described):
-            arrays = _read_arrays(beside, path)
+            arrays = _read_arrays(archive, path)
         for tensor, place in described:
             if place == _OMITTED:
                 found = f"constant '{tensor.name}' was left out of the text; write it with -o FILE"
@@ -175,23 +175,23 @@ def _constants(module: ModuleOp, path: Path) -> dict[str, Array]:
                 raw = bytes.fromhex(place.removeprefix(_HEXADECIMAL))
                 arrays[tensor.name] = np.frombuffer(raw, DTYPES[tensor.dtype]).reshape(tensor.shape)
             else:
-                arrays[tensor.name] = _as_described(arrays, tensor, beside)
+                arrays[tensor.name] = _as_described(arrays, tensor, archive)
     except (ValueError, TypeError, AttributeError) as error:
         raise GraphError([f"{path}: damaged attribute tx8be.constants: {error}"]) from None
     return arrays
 
 
-def _as_described(arrays: Mapping[str, Array], tensor: Tensor, beside: Path) -> Array:
+def _as_described(arrays: Mapping[str, Array], tensor: Tensor, archive: Path) -> Array:
     """An array of the .npz file, checked; for bfloat16 the file has the bits but not the type."""
     if tensor.name not in arrays:
-        raise GraphError([f"{beside}: has no array '{tensor.name}'"])
+        raise GraphError([f"{archive}: has no array '{tensor.name}'"])
     array = arrays[tensor.name]
     if array.dtype == np.dtype("V2") and tensor.dtype == "bfloat16":
         array = array.view(DTYPES["bfloat16"])
     if (array.dtype, array.shape) != (DTYPES[tensor.dtype], tensor.shape):
         found = f"{array.dtype.name} {list(array.shape)}"
         raise GraphError(
-            [f"{beside}: '{tensor.name}' is {found}; the text says {tensor.dtype} {list(tensor.shape)}"]
+            [f"{archive}: '{tensor.name}' is {found}; the text says {tensor.dtype} {list(tensor.shape)}"]
         )
     return array
 

@@ -97,8 +97,8 @@ def _run(program: Program, inputs: Mapping[str, Array], threads: int, watch: Wat
         system.run(None)
     except emulator.Fault as fault:
         raise RunFault(str(fault)) from None
-    told = sinks if watch.statistics else []
-    found = (line for sink in told for line in lines(sink, system.tiles, watch.statistics == "json"))
+    shown = sinks if watch.statistics else []
+    found = (line for sink in shown for line in lines(sink, system.tiles, watch.statistics == "json"))
     phases = {node.name: node.cycles for sink in sinks for node in make_report(sink, system.tiles).nodes}
     instructions = sum(tile.retired for tile in system.tiles)
     return _Run(loaded.results(system), instructions, system.cycles, tuple(found), phases)

@@ -2,7 +2,7 @@
 
 Every value becomes an output: the graph is compiled with all of them, in batches if they are many. A node is
 judged on the operands that the emulated chip computed for it, so that errors of earlier nodes do not count;
-how far the errors have added up is shown beside. With every value an output, no operators are computed
+further columns show how far the errors have added up. With every value an output, no operators are computed
 together. Therefore the outputs of the program itself are judged too; when only they are wrong, the node that
 causes it is found by bisection.
 """
