@@ -9,62 +9,66 @@ from __future__ import annotations
 
 from emulator.native.primitives.memory import get, put
 
-from . import layout as a
+from . import layout
 
 
-def pass_time(c: int) -> None:
+def pass_time(chip: int) -> None:
     """Bring the virtual time up to now."""
-    passed, demand = get(c, a.H_NOW) - get(c, a.H_SINCE), get(c, a.H_DEMAND)
-    rate = get(c, a.H_DDR_RATE)
+    passed, demand = get(chip, layout.H_NOW) - get(chip, layout.H_SINCE), get(chip, layout.H_DEMAND)
+    rate = get(chip, layout.H_DDR_RATE)
     if demand > rate:
         passed = passed * rate // demand
-    put(c, a.H_VIRTUAL, get(c, a.H_VIRTUAL) + passed)
-    put(c, a.H_SINCE, get(c, a.H_NOW))
+    put(chip, layout.H_VIRTUAL, get(chip, layout.H_VIRTUAL) + passed)
+    put(chip, layout.H_SINCE, get(chip, layout.H_NOW))
 
 
-def find_next(c: int) -> None:
+def find_next(chip: int) -> None:
     """When the next flow ends, if none begins before."""
-    first, at = a.HUGE, get(c, a.H_FLOW_AT)
-    for i in range(get(c, a.H_FLOWS)):
-        first = min(first, get(c, at + i * a.FLOW_WORDS + a.F_END))
-    if first == a.HUGE:
-        put(c, a.H_DDR_NEXT, a.HUGE)
+    first, at = layout.HUGE, get(chip, layout.H_FLOW_AT)
+    for i in range(get(chip, layout.H_FLOWS)):
+        first = min(first, get(chip, at + i * layout.FLOW_WORDS + layout.F_END))
+    if first == layout.HUGE:
+        put(chip, layout.H_DDR_NEXT, layout.HUGE)
         return
-    left, demand, rate = first - get(c, a.H_VIRTUAL), get(c, a.H_DEMAND), get(c, a.H_DDR_RATE)
+    left, demand, rate = (
+        first - get(chip, layout.H_VIRTUAL),
+        get(chip, layout.H_DEMAND),
+        get(chip, layout.H_DDR_RATE),
+    )
     if demand > rate:
         left = (left * demand + rate - 1) // rate
-    put(c, a.H_DDR_NEXT, get(c, a.H_NOW) + max(left, 0))
+    put(chip, layout.H_DDR_NEXT, get(chip, layout.H_NOW) + max(left, 0))
 
 
-def begin_flow(c: int, p: int, who: int, size: int, ticks: int) -> None:
+def begin_flow(chip: int, place: int, who: int, size: int, ticks: int) -> None:
     """``size`` bytes begin to flow for ``who`` of a tile; alone it would take ``ticks``."""
-    pass_time(c)
-    flow = get(c, a.H_FLOW_AT) + get(c, a.H_FLOWS) * a.FLOW_WORDS
-    demand = size * a.MILLION // max(ticks, 1)
-    put(c, flow + a.F_TILE, p)
-    put(c, flow + a.F_WHO, who)
-    put(c, flow + a.F_END, get(c, a.H_VIRTUAL) + ticks)
-    put(c, flow + a.F_DEMAND, demand)
-    put(c, a.H_FLOWS, get(c, a.H_FLOWS) + 1)
-    put(c, a.H_DEMAND, get(c, a.H_DEMAND) + demand)
-    find_next(c)
+    pass_time(chip)
+    flow = get(chip, layout.H_FLOW_AT) + get(chip, layout.H_FLOWS) * layout.FLOW_WORDS
+    demand = size * layout.MILLION // max(ticks, 1)
+    put(chip, flow + layout.F_TILE, place)
+    put(chip, flow + layout.F_WHO, who)
+    put(chip, flow + layout.F_END, get(chip, layout.H_VIRTUAL) + ticks)
+    put(chip, flow + layout.F_DEMAND, demand)
+    put(chip, layout.H_FLOWS, get(chip, layout.H_FLOWS) + 1)
+    put(chip, layout.H_DEMAND, get(chip, layout.H_DEMAND) + demand)
+    find_next(chip)
 
 
-def ended_flow(c: int) -> int:
+def ended_flow(chip: int) -> int:
     """Place of a flow that has ended, the oldest of those; 0 when there is none."""
-    at = get(c, a.H_FLOW_AT)
-    for i in range(get(c, a.H_FLOWS)):
-        flow = at + i * a.FLOW_WORDS
-        if get(c, flow + a.F_END) <= get(c, a.H_VIRTUAL):
+    at = get(chip, layout.H_FLOW_AT)
+    for i in range(get(chip, layout.H_FLOWS)):
+        flow = at + i * layout.FLOW_WORDS
+        if get(chip, flow + layout.F_END) <= get(chip, layout.H_VIRTUAL):
             return flow
     return 0
 
 
-def remove_flow(c: int, flow: int) -> None:
+def remove_flow(chip: int, flow: int) -> None:
     """Take a flow out; the others keep their order."""
-    put(c, a.H_DEMAND, get(c, a.H_DEMAND) - get(c, flow + a.F_DEMAND))
-    left = get(c, a.H_FLOWS) - 1
-    put(c, a.H_FLOWS, left)
-    end = get(c, a.H_FLOW_AT) + left * a.FLOW_WORDS
+    put(chip, layout.H_DEMAND, get(chip, layout.H_DEMAND) - get(chip, flow + layout.F_DEMAND))
+    left = get(chip, layout.H_FLOWS) - 1
+    put(chip, layout.H_FLOWS, left)
+    end = get(chip, layout.H_FLOW_AT) + left * layout.FLOW_WORDS
     for at in range(flow, end):
-        put(c, at, get(c, at + a.FLOW_WORDS))
+        put(chip, at, get(chip, at + layout.FLOW_WORDS))

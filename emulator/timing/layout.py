@@ -1,182 +1,213 @@
 """The words that simulated time works on: rows of the tiles' logs, and the state of the simulation.
 
-A log is what a tile did, in the order of its program; rows have the length that their first word says. The
-simulation's state is one int64 array for the whole chip. Places are word numbers: those of the header count
-from the array's start, ``P_*`` from the start of a tile, ``W_*`` of a worker, ``S_*`` of an instruction in
-flight, ``M_*`` of a copy between tiles on its way. All times are ticks.
+A log is what a tile did, in the order of its program; the first word of a row says how long it is. The state
+of the simulation is one int64 array for the whole chip. Positions are word numbers: ``H_*`` count from the
+start of the array, ``P_*`` from the start of a tile, ``W_*`` from that of a worker, ``S_*`` from that of an
+instruction in flight, ``M_*`` from that of a copy between tiles on its way. All times are ticks.
 """
 
 from __future__ import annotations
 
 from emulator.engines import queues
+from emulator.engines.hooks import MOST_WORKERS as MOST_WORKERS
 
 from .slices import MOST_RANGES as MOST_RANGES
 
 HUGE = 1 << 62
 """A time that never comes."""
 
-# -- the head of a tile's log, a row of an array of the tiles, that ``state.TIMING`` points to
-T_LOG, T_AT, T_SIZE, T_FULL, T_SKIPPED, T_COSTS, T_JOIN, T_DROPPED = range(8)
-"""Host address of the rows, words used, words there are; the limit of the time slice that a full log has
-interrupted, or 0; instructions that do not count because they only polled; host address of the costs; ticks
-of ``ncc.wait``; words that were worked off."""
+# -- the head of a tile's log, which ``state.TIMING`` points to
+T_LOG = 0  # host address of the rows
+T_AT = 1  # words used
+T_SIZE = 2  # words there are
+T_FULL = 3  # limit of the quantum that the full log has interrupted, or 0
+T_SKIPPED = 4  # instructions that do not count because they only polled
+T_COSTS = 5  # host address of the costs
+T_JOIN = 6  # ticks of ``ncc.wait``
+T_DROPPED = 7  # words that were worked off
 T_WORDS = 8
 LOG_WORDS = 1 << 21
 """Words of a log: 16 MiB, of which memory is used as far as it is filled."""
 LOG_MARGIN = 1 << 14
-"""Words that one instruction at most fills: a copy to all tiles, a read of all streams."""
+"""Words that one instruction fills at most: a copy to all tiles, a read of all streams."""
 
-# -- rows of a log
-ENGINE, WAIT, SEEN, RESULT, COPY, UPDATE, AWAIT, ARRIVAL, BARRIER, READ, PROGRESS, EXIT = range(12)
-"""Kinds of a row: an engine instruction; ``ncc.wait``; a worker seen idle; a result of a worker's CT
-instruction seen in its register; a copy to one target; a packet counter update; a wait for copies; an arrival
-seen; a barrier; time was read; nothing but instructions of the core; the end of the program."""
-L_KIND, L_RETIRED, L_PC, L_WORKER = range(4)
-"""First words of a row: ``kind | words << 8``; instructions before this one, pc, worker."""
+# -- kinds of rows
+ENGINE = 0  # an engine instruction
+WAIT = 1  # ``ncc.wait``
+SEEN = 2  # a worker was seen idle
+RESULT = 3  # a result of a worker's CT instruction was seen in its register
+COPY = 4  # a copy to one target
+UPDATE = 5  # a packet counter update
+AWAIT = 6  # a wait for copies
+ARRIVAL = 7  # an arrival was seen
+BARRIER = 8
+READ = 9  # time was read
+PROGRESS = 10  # nothing but instructions of the core
+EXIT = 11  # the end of the program
+
+# -- first words of every row
+L_KIND = 0  # ``kind | words << LENGTH_SHIFT``
+L_RETIRED = 1  # instructions before this one
+L_PC = 2
+L_WORKER = 3
 LENGTH_SHIFT = 8
-L_RECORD, L_ENGINE, L_FIXED, L_DATA, L_OPERATIONS, L_MOVED, L_EXCLUSIVE, L_SERIAL, L_PRIORITY = range(4, 13)
-L_RANGES, L_FIELDS, L_PAYLOAD = 13, 14, 15
-"""ENGINE: as the cost says, but -1 moved when the ranges are the bytes; whether the worker is in serial mode
-and its priority; then the ranges (of ``queues.RANGE_WORDS`` words) and the operands."""
-L_COST, L_FIRST, L_SECOND = 4, 5, 6
-"""Other rows: ticks that the core needs; then SEEN: nothing; AWAIT: targets that must be done; ARRIVAL:
-stream and arrivals that must be there; BARRIER: set of tiles; UPDATE: target and stream."""
-C_TARGET, C_STREAM, C_BYTES, C_DDR, C_LAST, C_RECORD = 5, 6, 7, 8, 9, 10
-C_RANGES, C_FIELDS, C_PAYLOAD = 12, 13, 14
-"""COPY: target, its stream or -1, bytes, bits (source in DDR, target in DDR), whether it is the last target,
-record or -1; ranges and operands as for ENGINE."""
 SHORT_ROW = 8
-SOURCE_IN_DDR, TARGET_IN_DDR = 1, 2
+"""Words of a row that has no payload."""
+
+# -- a row of ENGINE
+L_RECORD = 4
+L_ENGINE = 5
+L_FIXED = 6  # ticks before the data phase
+L_DATA = 7  # ticks of the data phase
+L_OPERATIONS = 8
+L_MOVED = 9  # bytes, or -1: those of the ranges
+L_EXCLUSIVE = 10  # whether it needs the path of CT and TDMA
+L_SERIAL = 11  # whether the worker is in serial mode
+L_PRIORITY = 12  # of the worker
+L_RANGES = 13  # how many ranges follow
+L_FIELDS = 14  # how many operands follow them
+L_PAYLOAD = 15  # ranges of ``queues.RANGE_WORDS`` words, then operands
+
+# -- other rows
+L_COST = 4  # ticks that the core needs
+L_FIRST = 5  # AWAIT: targets that must be done; ARRIVAL: stream; BARRIER: tiles; UPDATE: target
+L_SECOND = 6  # ARRIVAL: arrivals that must be there; UPDATE: stream
+
+# -- a row of COPY
+C_TARGET = 5
+C_STREAM = 6  # stream of the target, or -1
+C_BYTES = 7
+C_DDR = 8  # SOURCE_IN_DDR | TARGET_IN_DDR
+C_LAST = 9  # whether it is the last target
+C_RECORD = 10  # or -1
+C_RANGES = 12  # as for ENGINE
+C_FIELDS = 13
+C_PAYLOAD = 14
+SOURCE_IN_DDR = 1
+TARGET_IN_DDR = 2
 
 # -- header of the chip's state
-(
-    H_TILES,
-    H_NOW,
-    H_OUT,
-    H_OUT_ROWS,
-    H_OUT_SIZE,
-    H_EMIT,
-    H_OVER,
-    H_TILE_WORDS,
-    H_WORKERS,
-    H_FLOWS,
-    H_LINKS,
-    H_FLOW_AT,
-    H_TILE_AT,
-) = range(13)
-"""Tiles; time; host address of the slices that nobody has taken, their number and most; whether anybody wants
-them; whether the run is over; words of a tile; workers; number of DDR flows; places of links, flows and of
-the first tile."""
-H_VIRTUAL, H_SINCE, H_DEMAND, H_DDR_NEXT = range(13, 17)
-"""DDR: virtual time, the time for which it holds, what the flows could take, when the next one ends."""
-(
-    H_CPI,
-    H_ISSUE,
-    H_ISSUE_COLD,
-    H_JOIN,
-    H_BARRIER,
-    H_DTE_FIXED,
-    H_DTE_FIRST,
-    H_HOP,
-    H_LINK,
-    H_COLLISION,
-    H_DDR_RATE,
-    H_ROWS,
-) = range(20, 32)
-"""Coefficients in ticks; a link and the DDR in bytes for each ``KILO`` cycles; collision in millionths; tiles
-in a column of the mesh."""
-H_DEPTH = 32
-"""Queue depth by engine."""
+H_TILES = 0
+H_NOW = 1  # simulated time
+H_OUT = 2  # host address of the slices that were not taken yet
+H_OUT_ROWS = 3  # how many there are
+H_OUT_SIZE = 4  # how many there may be
+H_EMIT = 5  # whether slices are wanted
+H_OVER = 6  # whether the run is over
+H_TILE_WORDS = 7  # words of a tile
+H_WORKERS = 8  # workers of a tile
+H_FLOWS = 9  # number of DDR flows
+H_LINKS = 10  # position of the links
+H_FLOW_AT = 11  # position of the flows
+H_TILE_AT = 12  # position of the first tile
+# DDR
+H_VIRTUAL = 13  # virtual time
+H_SINCE = 14  # the time to which the virtual time belongs
+H_DEMAND = 15  # what the flows could take
+H_DDR_NEXT = 16  # when the next flow ends
+# coefficients in ticks, unless it says otherwise
+H_CPI = 20
+H_ISSUE = 21
+H_ISSUE_COLD = 22
+H_BARRIER = 24
+H_DTE_FIXED = 25
+H_DTE_FIRST = 26
+H_HOP = 27
+H_LINK = 28  # bytes in ``KILO`` cycles
+H_COLLISION = 29  # in millionths
+H_DDR_RATE = 30  # bytes in ``KILO`` cycles
+H_ROWS = 31  # tiles in a column of the mesh
+H_DEPTH = 32  # by engine: how many instructions its queue takes
 HEADER = 40
 KILO = 1000
 MILLION = 1_000_000
 
-# -- DDR flows: who (tile place and number of the engine or copy), virtual time of the end, demand
-F_TILE, F_WHO, F_END, F_DEMAND = range(4)
+# -- a DDR flow
+F_TILE = 0  # position of the tile
+F_WHO = 1  # number of the engine; of a copy, ``queues.ENGINES`` is added to its number
+F_END = 2  # virtual time at which it ends
+F_DEMAND = 3
 FLOW_WORDS = 4
 
-# -- links of a tile: to larger x, smaller x, larger y, smaller y, out of its DTE, into its memory
-EAST, WEST, SOUTH, NORTH, OUT, IN = range(6)
+# -- the links of a tile; each holds the time until which it is taken
+EAST = 0  # to larger x
+WEST = 1  # to smaller x
+SOUTH = 2  # to larger y
+NORTH = 3  # to smaller y
+OUT = 4  # out of its DTE
+IN = 5  # into its memory
 LINKS = 6
-"""Each holds the time until which it is taken."""
 
 # -- a tile
-(
-    P_NEXT,
-    P_HOLD,
-    P_CORE,
-    P_CLOCK,
-    P_DUE,
-    P_RETIRED,
-    P_NUMBER,
-    P_SUBMITTED,
-    P_SENT,
-    P_SENT_DONE,
-    P_LOG,
-    P_LOG_AT,
-    P_LOG_END,
-    P_SINCE,
-    P_FOR,
-    P_COUNT,
-    P_FREED,
-    P_PATH_FREE,
-    P_PATH_HOLDER,
-    P_RUNNING,
-    P_UNION_SINCE,
-    P_LAST_END,
-    P_MESSAGES,
-    P_MESSAGE_NEXT,
-    P_TILE,
-    P_READS,
-    P_PENDING,
-) = range(27)
-"""Next event; clock of a core whose log is worked off, else HUGE; what the core does; its clock; when the
-row at the cursor takes effect; instructions that the clock includes; number of the next instruction; whether
-one was submitted; messages sent, and done; the log: host address, cursor, end; since when the core waits, for
-what and how much of it; number of the instruction that ended last of those waited for; when the path of CT
-and TDMA gets free and whose it was last; engines at work, and since when there is one; end of the last work;
-copies on their way, and the next event of theirs; number of the tile; times that were read; entries in
-queues."""
+P_NEXT = 0  # time of its next event
+P_HOLD = 1  # clock of a core whose log is worked off, else HUGE
+P_CORE = 2  # what the core does
+P_CLOCK = 3  # time of the core
+P_DUE = 4  # when the row at the cursor takes effect
+P_RETIRED = 5  # instructions that the clock includes
+P_NUMBER = 6  # number of the next instruction
+P_SUBMITTED = 7  # whether one was submitted
+P_SENT = 8  # messages sent
+P_SENT_DONE = 9  # messages that have arrived
+P_LOG = 10  # host address of the log
+P_LOG_AT = 11  # the cursor: words of the log that were worked off
+P_LOG_END = 12  # words of the log that are filled
+P_SINCE = 13  # since when the core waits
+P_FOR = 14  # for what
+P_COUNT = 15  # for how much of it
+P_FREED = 16  # number of the instruction that ended last of those waited for
+P_PATH_FREE = 17  # when the path of CT and TDMA becomes free
+P_PATH_HOLDER = 18  # number of the instruction that had it last
+P_RUNNING = 19  # engines at work
+P_UNION_SINCE = 20  # since when at least one is at work
+P_LAST_END = 21  # when the last work ended
+P_MESSAGES = 22  # copies on their way
+P_MESSAGE_NEXT = 23  # time of their next event
+P_TILE = 24  # number of the tile
+P_READS = 25  # times that were read
+P_PENDING = 26  # instructions in queues
 P_BUSY = 28
 """Ticks of work by unit: CT, NE, RDMA, WDMA, TDMA, SCALAR, DTE, any of the first five."""
 UNITS = 8
 UNION = 7
 P_SNAPSHOT = P_BUSY + UNITS
 """What a READ found: clock, then ``UNITS`` words as above, then the blocked ticks, [worker, unit]."""
-MOST_WORKERS = 16
 BLOCKED_UNITS = 6
 P_ENGINES = P_SNAPSHOT + 1 + UNITS + MOST_WORKERS * BLOCKED_UNITS
-E_SLOT, E_EVENT, E_PHASE, E_FREE, E_SERVED, E_WORKER, E_FLOWING = range(7)
-"""An engine: place of the instruction it works on or 0, time of its next event, phase, since when it is free,
-worker served last, worker whose instruction it has, when its data began to flow."""
+"""The engines, ``E_*``."""
+E_SLOT = 0  # position of the instruction it works on, or 0
+E_EVENT = 1  # time of its next event
+E_PHASE = 2
+E_FREE = 3  # since when it is free
+E_SERVED = 4  # worker that was served last
+E_WORKER = 5  # worker whose instruction it has
+E_FLOWING = 6  # when its data began to flow
 ENGINE_WORDS = 8
 P_ARRIVED = P_ENGINES + ENGINE_WORDS * queues.ENGINES
-"""By stream: arrivals."""
+"""Arrivals by stream."""
 STREAMS = 64
 P_COPIES = P_ARRIVED + STREAMS
+"""The messages on their way, ``M_*``."""
 MOST_MESSAGES = 64
 """Messages of a tile on their way; the core waits when it has more."""
-(
-    M_EVENT,
-    M_PHASE,
-    M_NUMBER,
-    M_PC,
-    M_RECORD,
-    M_TARGET,
-    M_STREAM,
-    M_BYTES,
-    M_DDR,
-    M_ISSUED,
-    M_BEGIN,
-    M_END,
-    M_BLOCKED,
-    M_CAUSE,
-    M_KIND,
-    M_RANGES,
-    M_FIELDS,
-    M_PAYLOAD,
-) = range(18)
-"""A message; phase FREE when the place is unused, ``M_EVENT`` HUGE while it flows."""
+M_EVENT = 0  # time of its next event; HUGE while it flows
+M_PHASE = 1  # FREE when the place is unused
+M_NUMBER = 2
+M_PC = 3
+M_RECORD = 4
+M_TARGET = 5
+M_STREAM = 6
+M_BYTES = 7
+M_DDR = 8
+M_ISSUED = 9
+M_BEGIN = 10
+M_END = 11
+M_BLOCKED = 12
+M_CAUSE = 13
+M_KIND = 14
+M_RANGES = 15
+M_FIELDS = 16
+M_PAYLOAD = 17
 MOST_FIELDS = 32
 PAYLOAD = MOST_RANGES * queues.RANGE_WORDS + MOST_FIELDS
 MESSAGE_WORDS = M_PAYLOAD + PAYLOAD
@@ -184,87 +215,82 @@ P_SCALAR = P_COPIES + MOST_MESSAGES * MESSAGE_WORDS
 """The instruction of SCALAR, as if it were in a slot (``S_*``)."""
 
 # -- a worker
-W_LIVE, W_COUNT = 0, 1
-"""Bit for each slot in use; their number."""
-W_PENDING, W_HEADS, W_TAILS, W_BLOCKED = 2, 8, 14, 20
-"""By engine: entries that have not begun, place of the first and the last one; ticks blocked, by unit."""
-W_SLOTS = 26
+W_LIVE = 0  # a bit for each slot in use
+W_COUNT = 1  # number of slots in use
+W_PENDING = 2  # by engine: entries that have not begun
+W_HEADS = 8  # by engine: position of the first one
+W_TAILS = 14  # by engine: position of the last one
+W_BLOCKED = 20  # by unit: ticks blocked
+W_SLOTS = 26  # the slots, ``S_*``
 SLOTS = 62
-(
-    S_PC,
-    S_WORKER,
-    S_RECORD,
-    S_ENGINE,
-    S_FIXED,
-    S_DATA,
-    S_OPERATIONS,
-    S_MOVED,
-    S_EXCLUSIVE,
-    S_SERIAL,
-    S_PRIORITY,
-    S_RANGES,
-    S_FIELDS,
-) = range(13)
-"""As in the log from ``L_PC`` on."""
-(
-    S_NUMBER,
-    S_ISSUED,
-    S_STARTED,
-    S_DEPENDS,
-    S_RELEASED,
-    S_FOLLOWER,
-    S_BLOCKED,
-    S_CAUSE,
-    S_BLOCKER,
-    S_PAYLOAD,
-) = range(13, 23)
-"""Number; times; slots of older instructions it depends on; number of the one that ended last of these;
-place of the next entry of the queue; what was lost, why, and by whom."""
+
+# -- a slot; the first words are those of the log from ``L_PC`` on
+S_PC = 0
+S_WORKER = 1
+S_RECORD = 2
+S_ENGINE = 3
+S_FIXED = 4
+S_DATA = 5
+S_OPERATIONS = 6
+S_MOVED = 7
+S_EXCLUSIVE = 8
+S_SERIAL = 9
+S_PRIORITY = 10
+S_RANGES = 11
+S_FIELDS = 12
+S_NUMBER = 13
+S_ISSUED = 14
+S_STARTED = 15
+S_DEPENDS = 16  # a bit for each slot of an older instruction that it depends on
+S_RELEASED = 17  # number of the one that ended last of these
+S_FOLLOWER = 18  # position of the next entry of its queue
+S_BLOCKED = 19  # ticks that were lost
+S_CAUSE = 20  # why
+S_BLOCKER = 21  # number of the instruction that caused it
+S_PAYLOAD = 22
 SLOT_WORDS = S_PAYLOAD + PAYLOAD
 P_QUEUES = P_SCALAR + SLOT_WORDS
-"""The workers, one behind the other."""
+"""The workers, one after another."""
 WORKER_WORDS = W_SLOTS + SLOTS * SLOT_WORDS
 
-# -- what a core does (P_CORE)
-(
-    RUNNING,
-    STARVED,
-    FOR_ROOM,
-    FOR_WORKER,
-    FOR_RESULT,
-    FOR_COPIES,
-    FOR_MESSAGE,
-    FOR_ARRIVAL,
-    AT_BARRIER,
-    EXITED,
-) = range(10)
-"""STARVED: nobody knows yet what it does next."""
+# -- what a core does (``P_CORE``)
+RUNNING = 0
+STARVED = 1  # its log ends: it is not known what it does next
+FOR_ROOM = 2
+FOR_WORKER = 3
+FOR_RESULT = 4
+FOR_COPIES = 5
+FOR_MESSAGE = 6
+FOR_ARRIVAL = 7
+AT_BARRIER = 8
+EXITED = 9
 
 # -- phases of engines and messages
-FREE, BEFORE_FLOW, FLOWING, AT_WORK = range(4)
+FREE = 0
+BEFORE_FLOW = 1
+FLOWING = 2
+AT_WORK = 3
 
-# -- slices that nobody has taken: the columns of ``slices.SLICE``, ranges and fields
-(
-    O_TILE,
-    O_WORKER,
-    O_TRACK,
-    O_RECORD,
-    O_CAUSE,
-    O_SOURCES,
-    O_NUMBER,
-    O_PC,
-    O_ISSUED,
-    O_STARTED,
-    O_ENDED,
-    O_BLOCKED,
-    O_BLOCKER,
-    O_TARGET,
-    O_SPM_READ,
-    O_SPM_WRITTEN,
-    O_DDR_READ,
-    O_DDR_WRITTEN,
-    O_OPERATIONS,
-) = range(19)
+# -- slices that were not taken yet: the columns of ``slices.SLICE``, then ranges and fields
+O_TILE = 0
+O_WORKER = 1
+O_TRACK = 2
+O_RECORD = 3
+O_CAUSE = 4
+O_SOURCES = 5
+O_NUMBER = 6
+O_PC = 7
+O_ISSUED = 8
+O_STARTED = 9
+O_ENDED = 10
+O_BLOCKED = 11
+O_BLOCKER = 12
+O_TARGET = 13
+O_SPM_READ = 14
+O_SPM_WRITTEN = 15
+O_DDR_READ = 16
+O_DDR_WRITTEN = 17
+O_OPERATIONS = 18
 O_RANGES = 19
 O_FIELDS = O_RANGES + 3 * MOST_RANGES
 OUT_WORDS = O_FIELDS + MOST_FIELDS

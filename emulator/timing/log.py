@@ -24,30 +24,30 @@ from emulator.native.primitives.memory import get, put
 from emulator.tile.tile import Tile
 from tx8isa.cost import instructions as cost
 
-from . import layout as a
+from . import layout
 
 
-def interrupt(s: int, g: int, used: int) -> None:
+def interrupt(tile_state: int, head: int, used: int) -> None:
     """Note how many words are used, and interrupt the time slice when too few are left."""
-    put(g, a.T_AT, used)
-    if used > get(g, a.T_SIZE) - a.LOG_MARGIN and get(s, state.LIMIT) != 0:
-        put(g, a.T_FULL, get(s, state.LIMIT))
-        put(s, state.LIMIT, 0)
+    put(head, layout.T_AT, used)
+    if used > get(head, layout.T_SIZE) - layout.LOG_MARGIN and get(tile_state, state.LIMIT) != 0:
+        put(head, layout.T_FULL, get(tile_state, state.LIMIT))
+        put(tile_state, state.LIMIT, 0)
 
 
-def log_instruction(s: int, g: int, row: int, what: int) -> int:
+def log_instruction(tile_state: int, head: int, row: int, what: int) -> int:
     """Write the row of an engine instruction, but for its costs; words used."""
-    q = get(s, state.QUEUE) + 8 * queues.WORDS * get(s, state.WORKER)
+    queue = get(tile_state, state.QUEUE) + 8 * queues.WORDS * get(tile_state, state.WORKER)
     record, ranges = get(what, queues.E_RECORD), get(what, queues.E_RANGES)
-    fields = get(get(s, state.RECORDS), record * tables.HEADER + tables.OPERANDS)
-    put(row, a.L_WORKER, get(s, state.WORKER))
-    put(row, a.L_RECORD, record)
-    put(row, a.L_ENGINE, get(what, queues.E_ENGINE))
-    put(row, a.L_SERIAL, get(q, queues.SERIAL))
-    put(row, a.L_PRIORITY, get(q, queues.PRIORITY))
-    put(row, a.L_RANGES, ranges)
-    put(row, a.L_FIELDS, fields)
-    at = a.L_PAYLOAD
+    fields = get(get(tile_state, state.RECORDS), record * tables.HEADER + tables.OPERANDS)
+    put(row, layout.L_WORKER, get(tile_state, state.WORKER))
+    put(row, layout.L_RECORD, record)
+    put(row, layout.L_ENGINE, get(what, queues.E_ENGINE))
+    put(row, layout.L_SERIAL, get(queue, queues.SERIAL))
+    put(row, layout.L_PRIORITY, get(queue, queues.PRIORITY))
+    put(row, layout.L_RANGES, ranges)
+    put(row, layout.L_FIELDS, fields)
+    at = layout.L_PAYLOAD
     for i in range(ranges * queues.RANGE_WORDS):
         put(row, at, get(what, queues.E_FIRST_RANGE + i))
         at += 1
@@ -61,36 +61,38 @@ def generate_log() -> Callable[[int, int], int]:
     """Write the hook: (what ``notify`` tells, state address) -> 0."""
     evaluate = tables.write_dispatcher(list(cost.FUNCTIONS), queues.ARGUMENTS)
 
-    def log(what: int, s: int) -> int:
-        g = get(s, state.TIMING)
-        at = get(g, a.T_AT)
-        row = get(g, a.T_LOG) + 8 * at
-        put(row, a.L_RETIRED, get(s, state.RETIRED) - get(g, a.T_SKIPPED))
-        put(row, a.L_PC, get(s, state.PC))
+    def log(what: int, tile_state: int) -> int:
+        head = get(tile_state, state.TIMING)
+        at = get(head, layout.T_AT)
+        row = get(head, layout.T_LOG) + 8 * at
+        put(row, layout.L_RETIRED, get(tile_state, state.RETIRED) - get(head, layout.T_SKIPPED))
+        put(row, layout.L_PC, get(tile_state, state.PC))
         if what >= 0 and what < MOST_WORKERS:
-            put(row, a.L_KIND, a.WAIT | a.SHORT_ROW << a.LENGTH_SHIFT)
-            put(row, a.L_WORKER, what)
-            put(row, a.L_COST, get(g, a.T_JOIN))
-            interrupt(s, g, at + a.SHORT_ROW)
+            put(row, layout.L_KIND, layout.WAIT | layout.SHORT_ROW << layout.LENGTH_SHIFT)
+            put(row, layout.L_WORKER, what)
+            put(row, layout.L_COST, get(head, layout.T_JOIN))
+            interrupt(tile_state, head, at + layout.SHORT_ROW)
             return 0
-        size = log_instruction(s, g, row, what)
-        put(row, a.L_KIND, a.ENGINE | size << a.LENGTH_SHIFT)
-        q = get(s, state.QUEUE) + 8 * queues.WORDS * get(s, state.WORKER)
-        t, record = get(g, a.T_COSTS), get(row, a.L_RECORD) * tables.COSTS
-        fields = (what - q) // 8 + queues.E_FIELDS
-        put(row, a.L_FIXED, get(t, record + tables.C_FIXED))
-        put(row, a.L_EXCLUSIVE, get(t, record + tables.C_EXCLUSIVE))
-        gather_arguments(t, record + tables.C_DATA_ARGUMENTS, get(t, record + tables.C_DATA_COUNT), q, fields)
-        put(row, a.L_DATA, evaluate(get(t, record + tables.C_DATA), q))
-        count = get(t, record + tables.C_OPERATIONS_COUNT)
-        gather_arguments(t, record + tables.C_OPERATIONS_ARGUMENTS, count, q, fields)
-        put(row, a.L_OPERATIONS, evaluate(get(t, record + tables.C_OPERATIONS), q))
-        put(row, a.L_MOVED, -1)
-        count = get(t, record + tables.C_MOVED_COUNT)
+        size = log_instruction(tile_state, head, row, what)
+        put(row, layout.L_KIND, layout.ENGINE | size << layout.LENGTH_SHIFT)
+        queue = get(tile_state, state.QUEUE) + 8 * queues.WORDS * get(tile_state, state.WORKER)
+        costs, record = get(head, layout.T_COSTS), get(row, layout.L_RECORD) * tables.COSTS
+        fields = (what - queue) // 8 + queues.E_FIELDS
+        put(row, layout.L_FIXED, get(costs, record + tables.C_FIXED))
+        put(row, layout.L_EXCLUSIVE, get(costs, record + tables.C_EXCLUSIVE))
+        gather_arguments(
+            costs, record + tables.C_DATA_ARGUMENTS, get(costs, record + tables.C_DATA_COUNT), queue, fields
+        )
+        put(row, layout.L_DATA, evaluate(get(costs, record + tables.C_DATA), queue))
+        count = get(costs, record + tables.C_OPERATIONS_COUNT)
+        gather_arguments(costs, record + tables.C_OPERATIONS_ARGUMENTS, count, queue, fields)
+        put(row, layout.L_OPERATIONS, evaluate(get(costs, record + tables.C_OPERATIONS), queue))
+        put(row, layout.L_MOVED, -1)
+        count = get(costs, record + tables.C_MOVED_COUNT)
         if count != 0:
-            gather_arguments(t, record + tables.C_MOVED_ARGUMENTS, count, q, fields)
-            put(row, a.L_MOVED, evaluate(get(t, record + tables.C_MOVED), q))
-        interrupt(s, g, at + size)
+            gather_arguments(costs, record + tables.C_MOVED_ARGUMENTS, count, queue, fields)
+            put(row, layout.L_MOVED, evaluate(get(costs, record + tables.C_MOVED), queue))
+        interrupt(tile_state, head, at + size)
         return 0
 
     return log
@@ -99,7 +101,7 @@ def generate_log() -> Callable[[int, int], int]:
 def log_kernel() -> int:
     """Address of the compiled hook."""
     functions = (*cost.FUNCTIONS, log_instruction, interrupt, gather_arguments, get, put)
-    layout = tuple(value for name, value in sorted(vars(a).items()) if name.isupper())
+    words = tuple(value for name, value in sorted(vars(layout).items()) if name.isupper())
     numbers = (
         MOST_WORKERS,
         tables.COSTS,
@@ -123,24 +125,25 @@ def log_kernel() -> int:
         queues.E_FIELDS,
         queues.ARGUMENTS,
     )
-    return compile_generated(generate_log, (*functions, *layout, *numbers), "log of simulated time", 2)
+    return compile_generated(generate_log, (*functions, *words, *numbers), "log of simulated time", 2)
 
 
 class TileLog:
     """The log of one tile, and rows that Python appends."""
 
     def __init__(self, tile: Tile, head: npt.NDArray[np.int64], costs: np.ndarray, join: int) -> None:
-        area = anonymous(8 * a.LOG_WORDS)
+        size = 8 * layout.LOG_WORDS
+        area = anonymous(size)
         if area is None:
-            raise HostMemoryError(f"the host refuses {8 * a.LOG_WORDS} bytes for the log of simulated time")
+            raise HostMemoryError(f"the host refuses {size} bytes for the log of simulated time")
         self.tile, self.head, self.rows = tile, head, area.view(np.int64)
         self.progress = 0
         """Words of rows that only tell of progress."""
         self.noted = -1
         """Instructions before the last row that Python has written."""
-        self._margin = self.rows.size - a.LOG_MARGIN
-        self.head[[a.T_LOG, a.T_SIZE]] = self.rows.ctypes.data, self.rows.size
-        self.head[[a.T_COSTS, a.T_JOIN]] = costs.ctypes.data, join
+        self._margin = self.rows.size - layout.LOG_MARGIN
+        self.head[[layout.T_LOG, layout.T_SIZE]] = self.rows.ctypes.data, self.rows.size
+        self.head[[layout.T_COSTS, layout.T_JOIN]] = costs.ctypes.data, join
 
     def watch(self, hook: int) -> None:
         """Let the tile call the hook."""
@@ -150,38 +153,43 @@ class TileLog:
     @property
     def used(self) -> int:
         """Words of the log that are filled."""
-        return int(self.head[a.T_AT])
+        return int(self.head[layout.T_AT])
 
     @property
     def written(self) -> int:
         """Words that have ever been written, those that only tell of progress left out."""
-        return int(self.head[a.T_DROPPED]) + self.used - self.progress
+        return int(self.head[layout.T_DROPPED]) + self.used - self.progress
 
     def append(self, kind: int, *values: int, worker: int = 0, retired: int | None = None) -> None:
         """Append a row; ``values`` are its words from ``L_COST`` on."""
-        size = max(a.L_COST + len(values), a.SHORT_ROW)
+        size = max(layout.L_COST + len(values), layout.SHORT_ROW)
         at = self.used
         if retired is None:
             retired = self.tile.retired
         self.noted = retired
-        begin = kind | size << a.LENGTH_SHIFT, retired - int(self.head[a.T_SKIPPED]), self.tile.pc, worker
-        pack_into(f"{a.L_COST + len(values)}q", self.rows.data, 8 * at, *begin, *values)
-        self.head[a.T_AT] = used = at + size
-        if kind == a.PROGRESS:  # between rounds, when there is no slice to interrupt
+        begin = (
+            kind | size << layout.LENGTH_SHIFT,
+            retired - int(self.head[layout.T_SKIPPED]),
+            self.tile.pc,
+            worker,
+        )
+        pack_into(f"{layout.L_COST + len(values)}q", self.rows.data, 8 * at, *begin, *values)
+        self.head[layout.T_AT] = used = at + size
+        if kind == layout.PROGRESS:  # between rounds, when there is no slice to interrupt
             self.progress += size
         elif used > self._margin:
             interrupt(self.tile.words.ctypes.data, self.head.ctypes.data, used)
 
     def skip(self, instructions: int) -> None:
         """Instructions that are behind do not count: they only looked for something that was not there."""
-        self.head[a.T_SKIPPED] += instructions
+        self.head[layout.T_SKIPPED] += instructions
 
     def interrupted(self) -> bool:
         """Whether the time slice ended before its time because the log was full; its limit is put back."""
-        limit = int(self.head[a.T_FULL])
+        limit = int(self.head[layout.T_FULL])
         if limit == 0:
             return False
-        self.head[a.T_FULL] = 0
+        self.head[layout.T_FULL] = 0
         self.tile.words[state.LIMIT] = limit
         return self.tile.retired < limit
 
@@ -189,8 +197,8 @@ class TileLog:
         """The rows that are left, and what was counted."""
         return {
             "rows": self.rows[: self.used].copy(),
-            "skipped": int(self.head[a.T_SKIPPED]),
-            "dropped": int(self.head[a.T_DROPPED]),
+            "skipped": int(self.head[layout.T_SKIPPED]),
+            "dropped": int(self.head[layout.T_DROPPED]),
             "progress": self.progress,
         }
 
@@ -198,24 +206,26 @@ class TileLog:
         """Go on from what ``save`` gave."""
         rows = saved["rows"]
         self.rows[: len(rows)] = rows
-        self.head[[a.T_AT, a.T_SKIPPED, a.T_FULL]] = len(rows), saved["skipped"], 0
-        self.head[a.T_DROPPED], self.progress = saved["dropped"], saved["progress"]
+        self.head[[layout.T_AT, layout.T_SKIPPED, layout.T_FULL]] = len(rows), saved["skipped"], 0
+        self.head[layout.T_DROPPED], self.progress = saved["dropped"], saved["progress"]
 
 
 def half_full(heads: npt.NDArray[np.int64]) -> list[int]:
     """The tiles whose logs have less than half of the words left that they may fill; heads by tile."""
-    found: list[int] = np.flatnonzero(2 * heads[:, a.T_AT] > heads[:, a.T_SIZE] - a.LOG_MARGIN).tolist()
+    found: list[int] = np.flatnonzero(
+        2 * heads[:, layout.T_AT] > heads[:, layout.T_SIZE] - layout.LOG_MARGIN
+    ).tolist()
     return found
 
 
 def drop(logs: Sequence[TileLog], heads: npt.NDArray[np.int64], words: npt.NDArray[np.int64]) -> None:
     """Forget rows that were worked off, so many words by tile; the others move to the front."""
-    left = heads[:, a.T_AT] - words
+    left = heads[:, layout.T_AT] - words
     for number in np.flatnonzero((words > 0) & (left > 0)).tolist():
         rows, first = logs[number].rows, words[number]
         rows[: left[number]] = rows[first : first + left[number]].copy()
-    heads[:, a.T_AT] = left
-    heads[:, a.T_DROPPED] += words
+    heads[:, layout.T_AT] = left
+    heads[:, layout.T_DROPPED] += words
 
 
 def copy_payload(ranges: Sequence[tuple[int, int, int]], fields: Sequence[int]) -> list[int]:

@@ -11,7 +11,7 @@ from emulator.engines import queues
 from emulator.native import compile_kernel
 from emulator.native.primitives.memory import get, put
 
-from . import layout as a
+from . import layout
 from .cores import begin_ready, fetch, look_again, release_barrier, take_effect
 from .engines import complete, engine_at, work
 from .flows import ended_flow, find_next, pass_time, remove_flow
@@ -21,108 +21,129 @@ HELD, OUT_FULL = 0, 1
 """Results of ``simulate``: nothing more can be known; somebody has to take slices first."""
 
 
-def simulate(c: int) -> int:
+def simulate(chip: int) -> int:
     """Work off events until a tile's log ends that holds back all others, or there is no room for slices."""
-    most = get(c, a.H_OUT_SIZE) - get(c, a.H_TILES) - 2 * a.MOST_MESSAGES - 2 * queues.ENGINES
-    tiles, first, size = get(c, a.H_TILES), get(c, a.H_TILE_AT), get(c, a.H_TILE_WORDS)
-    feed(c)
-    while get(c, a.H_OUT_ROWS) < most:
-        best, found, hold = a.HUGE, -1, a.HUGE
-        p = first
+    most = (
+        get(chip, layout.H_OUT_SIZE)
+        - get(chip, layout.H_TILES)
+        - 2 * layout.MOST_MESSAGES
+        - 2 * queues.ENGINES
+    )
+    tiles, first, size = (
+        get(chip, layout.H_TILES),
+        get(chip, layout.H_TILE_AT),
+        get(chip, layout.H_TILE_WORDS),
+    )
+    feed(chip)
+    while get(chip, layout.H_OUT_ROWS) < most:
+        best, found, hold = layout.HUGE, -1, layout.HUGE
+        place = first
         for _ in range(tiles):
-            if get(c, p + a.P_NEXT) < best:
-                best, found = get(c, p + a.P_NEXT), p
-            hold = min(hold, get(c, p + a.P_HOLD))
-            p += size
-        flows = get(c, a.H_DDR_NEXT) < best
+            if get(chip, place + layout.P_NEXT) < best:
+                best, found = get(chip, place + layout.P_NEXT), place
+            hold = min(hold, get(chip, place + layout.P_HOLD))
+            place += size
+        flows = get(chip, layout.H_DDR_NEXT) < best
         if flows:
-            best = get(c, a.H_DDR_NEXT)
-        if best == a.HUGE or (best >= hold and get(c, a.H_OVER) == 0):
+            best = get(chip, layout.H_DDR_NEXT)
+        if best == layout.HUGE or (best >= hold and get(chip, layout.H_OVER) == 0):
             return HELD
-        put(c, a.H_NOW, best)
+        put(chip, layout.H_NOW, best)
         if flows:
-            end_flow(c)
+            end_flow(chip)
         else:
-            step(c, found)
+            step(chip, found)
     return OUT_FULL
 
 
-def feed(c: int) -> None:
+def feed(chip: int) -> None:
     """Let tiles go on whose logs have grown."""
-    p = get(c, a.H_TILE_AT)
-    for _ in range(get(c, a.H_TILES)):
-        if get(c, p + a.P_CORE) == a.STARVED and get(c, p + a.P_LOG_AT) < get(c, p + a.P_LOG_END):
-            fetch(c, p)
-            put(c, p + a.P_NEXT, min(get(c, p + a.P_NEXT), get(c, p + a.P_DUE)))
-        p += get(c, a.H_TILE_WORDS)
+    place = get(chip, layout.H_TILE_AT)
+    for _ in range(get(chip, layout.H_TILES)):
+        if get(chip, place + layout.P_CORE) == layout.STARVED and get(chip, place + layout.P_LOG_AT) < get(
+            chip, place + layout.P_LOG_END
+        ):
+            fetch(chip, place)
+            put(
+                chip,
+                place + layout.P_NEXT,
+                min(get(chip, place + layout.P_NEXT), get(chip, place + layout.P_DUE)),
+            )
+        place += get(chip, layout.H_TILE_WORDS)
 
 
-def end_flow(c: int) -> None:
+def end_flow(chip: int) -> None:
     """A DDR flow ends: an engine's instruction, or a message."""
-    pass_time(c)
-    flow = ended_flow(c)
+    pass_time(chip)
+    flow = ended_flow(chip)
     if flow != 0:
-        p, who = get(c, flow + a.F_TILE), get(c, flow + a.F_WHO)
-        remove_flow(c, flow)
+        place, who = get(chip, flow + layout.F_TILE), get(chip, flow + layout.F_WHO)
+        remove_flow(chip, flow)
         if who < queues.ENGINES:
-            complete(c, p, who)
+            complete(chip, place, who)
         else:
-            message_event(c, p, who - queues.ENGINES)
-        settle(c, p)
-    find_next(c)
+            message_event(chip, place, who - queues.ENGINES)
+        settle(chip, place)
+    find_next(chip)
 
 
-def step(c: int, p: int) -> None:
+def step(chip: int, place: int) -> None:
     """Work off what a tile has to do now: engines first, then messages, then the core."""
-    now = get(c, a.H_NOW)
+    now = get(chip, layout.H_NOW)
     for engine in range(queues.ENGINES):
-        if get(c, engine_at(p, engine) + a.E_EVENT) <= now and work(c, p, engine):
-            complete(c, p, engine)
-    if get(c, p + a.P_MESSAGE_NEXT) <= now:
-        for number in range(a.MOST_MESSAGES):
-            if get(c, message_at(p, number) + a.M_EVENT) <= now:
-                message_event(c, p, number)
-    if get(c, p + a.P_DUE) <= now:
-        take_effect(c, p)
-    settle(c, p)
+        if get(chip, engine_at(place, engine) + layout.E_EVENT) <= now and work(chip, place, engine):
+            complete(chip, place, engine)
+    if get(chip, place + layout.P_MESSAGE_NEXT) <= now:
+        for number in range(layout.MOST_MESSAGES):
+            if get(chip, message_at(place, number) + layout.M_EVENT) <= now:
+                message_event(chip, place, number)
+    if get(chip, place + layout.P_DUE) <= now:
+        take_effect(chip, place)
+    settle(chip, place)
 
 
-def message_event(c: int, p: int, number: int) -> None:
+def message_event(chip: int, place: int, number: int) -> None:
     """A message begins to flow or arrives; a tile that waited for it goes on."""
-    if not move(c, p, number):
+    if not move(chip, place, number):
         return
-    m = message_at(p, number)
-    target = get(c, a.H_TILE_AT) + get(c, m + a.M_TARGET) * get(c, a.H_TILE_WORDS)
-    stream = get(c, m + a.M_STREAM)
-    arrive(c, p, number)
+    message = message_at(place, number)
+    target = get(chip, layout.H_TILE_AT) + get(chip, message + layout.M_TARGET) * get(
+        chip, layout.H_TILE_WORDS
+    )
+    stream = get(chip, message + layout.M_STREAM)
+    arrive(chip, place, number)
     if stream >= 0:
-        put(c, target + a.P_ARRIVED + stream, get(c, target + a.P_ARRIVED + stream) + 1)
-        if get(c, target + a.P_CORE) == a.FOR_ARRIVAL:
-            look_again(c, target)
-            put(c, target + a.P_NEXT, min(get(c, target + a.P_NEXT), get(c, target + a.P_DUE)))
+        put(chip, target + layout.P_ARRIVED + stream, get(chip, target + layout.P_ARRIVED + stream) + 1)
+        if get(chip, target + layout.P_CORE) == layout.FOR_ARRIVAL:
+            look_again(chip, target)
+            put(
+                chip,
+                target + layout.P_NEXT,
+                min(get(chip, target + layout.P_NEXT), get(chip, target + layout.P_DUE)),
+            )
 
 
-def settle(c: int, p: int) -> None:
+def settle(chip: int, place: int) -> None:
     """After events of a tile: let its core and engines go on, and find its next event."""
-    core = get(c, p + a.P_CORE)
-    if core == a.AT_BARRIER:
-        release_barrier(c, p)
-    elif core != a.RUNNING and core != a.STARVED:
-        look_again(c, p)
-    if get(c, p + a.P_PENDING) != 0:
-        begin_ready(c, p)
-    following = get(c, p + a.P_DUE)
+    core = get(chip, place + layout.P_CORE)
+    if core == layout.AT_BARRIER:
+        release_barrier(chip, place)
+    elif core != layout.RUNNING and core != layout.STARVED:
+        look_again(chip, place)
+    if get(chip, place + layout.P_PENDING) != 0:
+        begin_ready(chip, place)
+    following = get(chip, place + layout.P_DUE)
     for engine in range(queues.ENGINES):
-        following = min(following, get(c, engine_at(p, engine) + a.E_EVENT))
-    if get(c, p + a.P_MESSAGES) != 0:
-        event = a.HUGE
-        for number in range(a.MOST_MESSAGES):
-            event = min(event, get(c, message_at(p, number) + a.M_EVENT))
-        put(c, p + a.P_MESSAGE_NEXT, event)
+        following = min(following, get(chip, engine_at(place, engine) + layout.E_EVENT))
+    if get(chip, place + layout.P_MESSAGES) != 0:
+        event = layout.HUGE
+        for number in range(layout.MOST_MESSAGES):
+            event = min(event, get(chip, message_at(place, number) + layout.M_EVENT))
+        put(chip, place + layout.P_MESSAGE_NEXT, event)
         following = min(following, event)
     else:
-        put(c, p + a.P_MESSAGE_NEXT, a.HUGE)
-    put(c, p + a.P_NEXT, following)
+        put(chip, place + layout.P_MESSAGE_NEXT, layout.HUGE)
+    put(chip, place + layout.P_NEXT, following)
 
 
 def simulate_kernel() -> int:

@@ -23,7 +23,7 @@ from tx8isa.cost.instructions import TICKS, ticks
 from tx8isa.machine.description import Machine
 from tx8isa.numbers.primitives import s64
 
-from . import layout as a
+from . import layout
 from .chip import make_chip, read_moment
 from .log import Polls, TileLog, copy_payload, drop, half_full, log_kernel
 from .simulate import HELD, simulate_kernel
@@ -36,14 +36,14 @@ class Simulator(Observer):
     def __init__(self, tiles: Sequence[Tile], machine: Machine, sinks: Sequence[Sink] = ()) -> None:
         self.tiles, self.sinks = tiles, list(sinks)
         self.chip = make_chip(machine)
-        self._out = np.zeros((a.OUT_ROWS, a.OUT_WORDS), dtype=np.int64)
+        self._out = np.zeros((layout.OUT_ROWS, layout.OUT_WORDS), dtype=np.int64)
         self._simulate = simulate_kernel()
         costs, core = tables.costs(machine), machine.timing.core
         join = int(costs[tables.numbers()["ncc.wait"] * tables.COSTS + tables.C_FIXED])
         self._poll_cost, self._csr_cost = ticks(core.register_read.value), ticks(core.csr_read.value)
         self._send_cost = ticks(machine.timing.dte.issue.value)
         self._step_cost = ticks(core.instruction.value)
-        self._heads = np.zeros((len(tiles), a.T_WORDS), dtype=np.int64)
+        self._heads = np.zeros((len(tiles), layout.T_WORDS), dtype=np.int64)
         self.logs = [TileLog(tile, head, costs, join) for tile, head in zip(tiles, self._heads, strict=True)]
         hook = log_kernel()
         for log in self.logs:
@@ -52,16 +52,16 @@ class Simulator(Observer):
         self.sent = np.zeros(len(tiles), dtype=np.int64)
         """By tile: messages of copies that it has started; then those of them that were carried out."""
         self.carried = np.zeros(len(tiles), dtype=np.int64)
-        self.arrived = np.zeros((len(tiles), a.STREAMS), dtype=np.int64)
+        self.arrived = np.zeros((len(tiles), layout.STREAMS), dtype=np.int64)
         """By tile and stream: what has arrived."""
-        self.seen = np.zeros((len(tiles), a.STREAMS), dtype=np.int64)
+        self.seen = np.zeros((len(tiles), layout.STREAMS), dtype=np.int64)
         """What of it the tile's program has waited for."""
         self._coming: list[list[tuple[int, int]]] = [[] for _ in tiles]
         self._moments: list[Moment | None] = [None] * len(tiles)
         self.ends: list[int] = []
         """When the run is over: the time in ticks at which each tile exited or was stopped."""
         numbers = np.arange(len(tiles), dtype=np.int64)
-        self._places = self.chip[a.H_TILE_AT] + numbers * self.chip[a.H_TILE_WORDS]
+        self._places = self.chip[layout.H_TILE_AT] + numbers * self.chip[layout.H_TILE_WORDS]
         """Of the tiles in ``chip``."""
         self._address = int(self.chip.ctypes.data)
         self._attach()
@@ -70,11 +70,11 @@ class Simulator(Observer):
 
     def waited(self, tile: Tile, worker: int) -> None:
         self._found(tile)
-        self.logs[tile.number].append(a.SEEN, self._poll_cost, worker=worker)
+        self.logs[tile.number].append(layout.SEEN, self._poll_cost, worker=worker)
 
     def result_read(self, tile: Tile, worker: int) -> None:
         self._found(tile)
-        self.logs[tile.number].append(a.RESULT, self._poll_cost, worker=worker)
+        self.logs[tile.number].append(layout.RESULT, self._poll_cost, worker=worker)
 
     def polled(self, tile: Tile) -> None:
         self.polls[tile.number].in_vain(tile.pc, tile.retired, self.logs[tile.number].written)
@@ -97,10 +97,10 @@ class Simulator(Observer):
                 self._coming[number].append((target.tile, stream))
             source = copy.sources[copy.source_of(index)]
             ranges = [_range(copy, source, 0), _range(copy, target.side, 1)]
-            sides = a.SOURCE_IN_DDR * source.in_ddr | a.TARGET_IN_DDR * target.side.in_ddr
+            sides = layout.SOURCE_IN_DDR * source.in_ddr | layout.TARGET_IN_DDR * target.side.in_ddr
             last = int(index == len(copy.targets) - 1)
             self.logs[number].append(
-                a.COPY,
+                layout.COPY,
                 0 if index else self._send_cost,
                 target.tile,
                 stream,
@@ -121,24 +121,26 @@ class Simulator(Observer):
         count = self.carried[tile.number] if polling else self.sent[tile.number]
         if polling:
             self._found(tile)
-        self.logs[tile.number].append(a.AWAIT, self._poll_cost if polling else self._step_cost, int(count))
+        self.logs[tile.number].append(
+            layout.AWAIT, self._poll_cost if polling else self._step_cost, int(count)
+        )
 
     def update_sent(self, tile: Tile, target: int, packet: Packet) -> None:
         self._coming[tile.number].append((target, packet.stream))
-        self.logs[tile.number].append(a.UPDATE, 0, target, packet.stream)
+        self.logs[tile.number].append(layout.UPDATE, 0, target, packet.stream)
 
     def arrival_seen(self, tile: Tile, stream: int) -> None:
         arrived = int(self.arrived[tile.number, stream])
         if arrived > self.seen[tile.number, stream]:  # else it is still waiting for the rest
             self.seen[tile.number, stream] = arrived
             self._found(tile)
-            self.logs[tile.number].append(a.ARRIVAL, self._poll_cost, stream, arrived)
+            self.logs[tile.number].append(layout.ARRIVAL, self._poll_cost, stream, arrived)
 
     def barrier_entered(self, tile: Tile, group: int) -> None:
-        self.logs[tile.number].append(a.BARRIER, 0, s64(group))
+        self.logs[tile.number].append(layout.BARRIER, 0, s64(group))
 
     def exited(self, tile: Tile) -> None:
-        self.logs[tile.number].append(a.EXIT)
+        self.logs[tile.number].append(layout.EXIT)
 
     def moment(self, tile: Tile, register: bool) -> Moment | None:
         """Simulated time at a tile's program counter; None while it is not known.
@@ -149,7 +151,7 @@ class Simulator(Observer):
         found = self._moments[tile.number]
         if found is None:
             cost = self._poll_cost if register else self._csr_cost
-            self.logs[tile.number].append(a.READ, cost)
+            self.logs[tile.number].append(layout.READ, cost)
             tile.status = Status.TIMING
         self._moments[tile.number] = None
         return found
@@ -170,10 +172,10 @@ class Simulator(Observer):
 
     def advance(self) -> None:
         """Simulate as far as the logs allow."""
-        self._heads[:, a.T_FULL] = 0
+        self._heads[:, layout.T_FULL] = 0
         for tile, log, polls in zip(self.tiles, self.logs, self.polls, strict=True):
             if tile.status is Status.RUNNING and tile.retired > log.noted + 1:
-                log.append(a.PROGRESS, retired=polls.since(log.written, tile.retired))
+                log.append(layout.PROGRESS, retired=polls.since(log.written, tile.retired))
         self._work_off()
         while full := half_full(self._heads):
             self._make_room(full[0])
@@ -187,35 +189,35 @@ class Simulator(Observer):
         waiting = [t.number for t in self.tiles if t.status is Status.TIMING]
         if not waiting:
             return False
-        self._let_pass(min(waiting, key=lambda number: int(self.chip[self._places[number] + a.P_DUE])))
+        self._let_pass(min(waiting, key=lambda number: int(self.chip[self._places[number] + layout.P_DUE])))
         self._work_off()
         self._hand_out_moments()
         return True
 
     def _make_room(self, number: int) -> None:
         """Work off a log that is nearly full, whatever tiles may still do that have nothing to tell yet."""
-        before = int(self._heads[number, a.T_DROPPED])
+        before = int(self._heads[number, layout.T_DROPPED])
         self._let_pass(number)
         self._work_off()
-        if self._heads[number, a.T_DROPPED] == before:
+        if self._heads[number, layout.T_DROPPED] == before:
             raise AssertionError(f"simulated time: tile {number} cannot go on, and its log is full")
 
     def _let_pass(self, number: int) -> None:
         """Let no other tile hold back a tile."""
-        self.chip[np.delete(self._places, number) + a.P_HOLD] = a.HUGE
+        self.chip[np.delete(self._places, number) + layout.P_HOLD] = layout.HUGE
 
     def _work_off(self) -> None:
-        self.chip[a.H_EMIT] = bool(self.sinks)
-        self.chip[self._places + a.P_LOG_END] = self._heads[:, a.T_AT]
+        self.chip[layout.H_EMIT] = bool(self.sinks)
+        self.chip[self._places + layout.P_LOG_END] = self._heads[:, layout.T_AT]
         while native.call(self._simulate, self._address) != HELD:
             self._deliver()
-        drop(self.logs, self._heads, self.chip[self._places + a.P_LOG_AT])
-        self.chip[self._places + a.P_LOG_AT] = 0
+        drop(self.logs, self._heads, self.chip[self._places + layout.P_LOG_AT])
+        self.chip[self._places + layout.P_LOG_AT] = 0
 
     def _deliver(self) -> None:
         """Give the sinks the slices that were found."""
-        count = int(self.chip[a.H_OUT_ROWS])
-        self.chip[a.H_OUT_ROWS] = 0
+        count = int(self.chip[layout.H_OUT_ROWS])
+        self.chip[layout.H_OUT_ROWS] = 0
         if count == 0:
             return
         batch = make_batch(self._out[:count])
@@ -224,15 +226,15 @@ class Simulator(Observer):
 
     def _hand_out_moments(self) -> None:
         for tile, place in zip(self.tiles, self._places.tolist(), strict=True):
-            if tile.status is Status.TIMING and self.chip[place + a.P_READS] != 0:
-                self.chip[place + a.P_READS] = 0
-                self._moments[tile.number] = read_moment(self.chip[place + a.P_SNAPSHOT :], tile.workers)
+            if tile.status is Status.TIMING and self.chip[place + layout.P_READS] != 0:
+                self.chip[place + layout.P_READS] = 0
+                self._moments[tile.number] = read_moment(self.chip[place + layout.P_SNAPSHOT :], tile.workers)
                 tile.status = Status.RUNNING
 
     def run_ended(self, tiles: Sequence[Tile]) -> None:
         """Simulate the rest: what was issued ends, and nothing more comes."""
         self.advance()
-        self.chip[a.H_OVER] = 1
+        self.chip[layout.H_OVER] = 1
         self._work_off()
         self._deliver()
         self.ends = self._ends()
@@ -247,7 +249,7 @@ class Simulator(Observer):
     def _ends(self) -> list[int]:
         """By tile: the time until which its core and its engines have something to do, as far as is known."""
         chip, places = self.chip, self._places
-        ends: list[int] = np.maximum(chip[places + a.P_CLOCK], chip[places + a.P_LAST_END]).tolist()
+        ends: list[int] = np.maximum(chip[places + layout.P_CLOCK], chip[places + layout.P_LAST_END]).tolist()
         return ends
 
     # -- snapshots ---------------------------------------------------------------------------------------
@@ -284,8 +286,8 @@ class Simulator(Observer):
 
     def _attach(self) -> None:
         """Give the simulation the host addresses that it needs."""
-        self.chip[[a.H_OUT, a.H_OUT_SIZE]] = self._out.ctypes.data, a.OUT_ROWS
-        self.chip[self._places + a.P_LOG] = [log.rows.ctypes.data for log in self.logs]
+        self.chip[[layout.H_OUT, layout.H_OUT_SIZE]] = self._out.ctypes.data, layout.OUT_ROWS
+        self.chip[self._places + layout.P_LOG] = [log.rows.ctypes.data for log in self.logs]
 
 
 def make_batch(rows: npt.NDArray[np.int64]) -> Batch:
@@ -295,8 +297,8 @@ def make_batch(rows: npt.NDArray[np.int64]) -> Batch:
     assert names is not None
     for column, name in enumerate(names):
         slices[name] = rows[:, column]
-    ranges = rows[:, a.O_RANGES : a.O_FIELDS].reshape(-1, MOST_RANGES, 3).copy()
-    return Batch(slices, ranges, rows[:, a.O_FIELDS :].copy())
+    ranges = rows[:, layout.O_RANGES : layout.O_FIELDS].reshape(-1, MOST_RANGES, 3).copy()
+    return Batch(slices, ranges, rows[:, layout.O_FIELDS :].copy())
 
 
 def _range(copy: Copy, side: Side, written: int) -> tuple[int, int, int]:
