@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import BLOCK, Grid, Place, aligned_bytes, load_slice, store_slice
-from compiler.codegen.slices.dealing import share, slices
+from compiler.codegen.slices.shards import shard_of, slices
 from compiler.codegen.slices.tensors import DdrTensor
 from tx8isa.numbers.limits import MOST_MOVES
 
@@ -47,7 +47,7 @@ def _copy(kernel: Kernel, source: DdrTensor, target: DdrTensor) -> None:
     channels, positions = source.shape[-1], math.prod(source.shape[1:-1])
     each = 2 * aligned_bytes(BLOCK, channels, source.fmt) // BLOCK + 1
     size = max(1, min(kernel.budget // (2 * each), MOST_MOVES))
-    own = share(positions, kernel.target.tiles, kernel.tile if kernel.target.tiles > 1 else 0, size)
+    own = shard_of(positions, kernel.target.tiles, kernel.tile if kernel.target.tiles > 1 else 0, size)
     with kernel.loop(source.shape[0]) as n, slices(kernel, own) as (at, count):
         grid = Grid(count, 1, size)
         data = load_slice(kernel, "data", source, Place(n, at), grid, channels)

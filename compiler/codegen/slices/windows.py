@@ -18,7 +18,7 @@ from tx8isa.numbers.limits import (
 )
 
 from .aligned import Grid, Place
-from .dealing import within
+from .shards import within
 
 
 def limits(window: Window) -> str | None:

@@ -16,9 +16,9 @@ import numpy as np
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Argument, Kernel
 from compiler.codegen.slices.aligned import BLOCK, Aligned, Grid, narrowed_slice, slice_buffer, widened_slice
-from compiler.codegen.slices.dealing import coordinates, share, slices
 from compiler.codegen.slices.lane_turner import loaded_matrix
 from compiler.codegen.slices.precision import engine_format, split
+from compiler.codegen.slices.shards import coordinates, shard_of, slices
 from compiler.codegen.slices.tensors import DdrTensor, broadcast_view, dma_loops, unravel
 from compiler.codegen.slices.vector import Vector
 from compiler.lowering.record import Work, lowering
@@ -98,7 +98,7 @@ def rotary(kernel: Kernel, work: Work) -> None:
     by_positions, by_heads = _divide_tiles(kernel.target.tiles, problem)
     place = coordinates(kernel, (by_positions, by_heads))
     room = max(1, kernel.budget // (_BYTES_EACH * aligned_channels(problem.size, BLOCK)))
-    positions = share(
+    positions = shard_of(
         problem.positions, by_positions, place[0], min(room, ceil_div(problem.positions, by_positions))
     )
     own = problem.heads // by_heads

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager
 from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import Aligned, channel_vector
-from compiler.codegen.slices.dealing import Share, coordinates, dealt
+from compiler.codegen.slices.shards import Shard, coordinates, sharded_blocks
 from compiler.codegen.slices.windows import RowBlock, limits
 from compiler.codegen.spm import SpmOverflow
 from compiler.codegen.teams.team import TileGrid
@@ -33,8 +33,8 @@ from .cuts import cuts, first_plan, plan_for
 from .layer import ConvLayer, epilogue_of, layer_of, stays_in_planes
 from .maps import MapsOfTile
 from .plan import OWN, ConvPlan, layer_for
-from .share import Early, only_slice, shared
-from .slice import ConvProblem, compute_slice, load_image, shares
+from .slice import ConvProblem, compute_slice, load_image, tile_shards
+from .team_loads import Early, load_by_teams, only_slice
 
 
 def _check(call: Call) -> str | None:
@@ -59,20 +59,20 @@ def convolution(kernel: Kernel, work: Work) -> None:
         return
     layer = layer_for(layer, plan)
     places = coordinates(kernel, plan.grid)
-    problem = ConvProblem(work, layer, plan, epilogue_of(work), *shares(layer, plan, places))
+    problem = ConvProblem(work, layer, plan, epilogue_of(work), *tile_shards(layer, plan, places))
     bias = channel_vector(kernel, "bias_data", work.input(2)) if work.has(2) else None
     if any(tensor is not None and tensor.value is None for tensor in work.inputs[1:]):
         kernel.begin()
-    blocks = dealt(layer.groups.maps, plan.maps, plan.map_parts, places[-1], layer.groups.count)
+    blocks = sharded_blocks(layer.groups.maps, plan.maps, plan.map_parts, places[-1], layer.groups.count)
     jobs = [MapsOfTile(kernel, problem, stretch, own, bias) for stretch, own in blocks]
     grid = TileGrid(plan.grid, tuple(places))
     addend = problem.addend_is_early(kernel)
-    early = only_slice(kernel, problem) if addend or plan.share != OWN else Early()
+    early = only_slice(kernel, problem) if addend or plan.team_loads != OWN else Early()
     if addend and early.block is not None:
         for job in jobs:
             job.load_addend(early.image, early.block)
-    if plan.share != OWN:
-        early = shared(kernel, problem, jobs, grid, early)
+    if plan.team_loads != OWN:
+        early = load_by_teams(kernel, problem, jobs, grid, early)
     kernel.begin()
     if problem.single and (plan.keep == "rows" or early.data is not None):
         with _row_slices(kernel, problem, early) as (image, block):
@@ -103,7 +103,7 @@ def _row_slices(kernel: Kernel, problem: ConvProblem, early: Early) -> Iterator[
         yield found
 
 
-def _if_any(kernel: Kernel, own: Share) -> AbstractContextManager[Value]:
+def _if_any(kernel: Kernel, own: Shard) -> AbstractContextManager[Value]:
     """What follows is done once, unless the share is empty."""
     return kernel.loop(minimum(own.length, 1))
 

@@ -66,11 +66,11 @@ def cost(layer: ConvLayer, plan: ConvPlan, rates: Rates) -> float:
     slices = passes * blocks
     loads = image * image_loads, weights * weight_loads
     read = [plan.tiles * loads[0], plan.tiles * loads[1]]
-    if plan.shares_image:
+    if plan.image_by_team:
         read[0] //= plan.map_parts
-    if plan.shares_weights:
+    if plan.weights_by_team:
         read[1] //= plan.tiles // plan.map_parts
-    meeting = _meeting(plan, loads, read, passes, rates) if plan.share != OWN else 0.0
+    meeting = _meeting(plan, loads, read, passes, rates) if plan.team_loads != OWN else 0.0
     moved = sum(read) + plan.tiles * result * slices
     memory = max(moved / plan.tiles / rates.dma, moved / rates.ddr) + _runs(layer, plan) * slices * rates.run
     times = (
@@ -85,10 +85,10 @@ def cost(layer: ConvLayer, plan: ConvPlan, rates: Rates) -> float:
 
 def _meeting(plan: ConvPlan, loads: tuple[int, int], read: list[int], passes: int, rates: Rates) -> float:
     """Cycles by which a phase is longer when tiles share ``loads``: those that nothing else is loaded in."""
-    copies = sending(plan, loads, rates) + rates.send * (plan.shares_image + plan.shares_weights)
-    meanwhile = 0 if plan.shares_image else read[0]
-    meanwhile += 0 if plan.shares_weights else read[1]
-    if not plan.shares_image and passes > 1:
+    copies = sending(plan, loads, rates) + rates.send * (plan.image_by_team + plan.weights_by_team)
+    meanwhile = 0 if plan.image_by_team else read[0]
+    meanwhile += 0 if plan.weights_by_team else read[1]
+    if not plan.image_by_team and passes > 1:
         meanwhile = 0
     return 2 * rates.barrier + max(0.0, copies - meanwhile / rates.ddr)
 
@@ -96,8 +96,8 @@ def _meeting(plan: ConvPlan, loads: tuple[int, int], read: list[int], passes: in
 def sending(plan: ConvPlan, loads: tuple[int, int], rates: Rates) -> float:
     """Cycles of the copies by which every tile gets what it shares of ``loads``, of image and weights, from
     when the core has started them."""
-    shared = loads[0] * plan.shares_image + loads[1] * plan.shares_weights
-    return rates.copy * (plan.shares_image + plan.shares_weights) + CONTENTION * shared / rates.link
+    shared = loads[0] * plan.image_by_team + loads[1] * plan.weights_by_team
+    return rates.copy * (plan.image_by_team + plan.weights_by_team) + CONTENTION * shared / rates.link
 
 
 def before_meeting(layer: ConvLayer, plan: ConvPlan, addend: bool, rates: Rates) -> float:

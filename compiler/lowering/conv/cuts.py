@@ -67,7 +67,7 @@ def _plans(layer: ConvLayer, tiles: int, budget: int, rates: Rates) -> list[Conv
         fitting = list(_candidates(layer, tiles, budget, SMALLEST_TAIL))
     if all(plan.channels < layer.groups.channels for plan in fitting):
         fitting += _narrow(layer, tiles, budget)
-    sharing = [replace(plan, share=way) for plan in fitting for way in _shared(layer, plan, tiles)]
+    sharing = [replace(plan, team_loads=way) for plan in fitting for way in _shared(layer, plan, tiles)]
     fitting += [plan for plan in sharing if fits(layer, plan, budget)]
     return sorted(fitting, key=lambda plan: cost(layer, plan, rates))
 

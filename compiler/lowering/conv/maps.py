@@ -9,7 +9,7 @@ from dataclasses import replace
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import ChannelVector, load_vector
-from compiler.codegen.slices.dealing import Share, slices
+from compiler.codegen.slices.shards import Shard, slices
 from compiler.codegen.slices.tensors import Stretch
 from compiler.codegen.slices.windows import RowBlock
 from compiler.codegen.teams.gather import Gather
@@ -24,7 +24,7 @@ class MapsOfTile:
     """The maps of one stretch that are this tile's; loaded at once if it has one slice of them."""
 
     def __init__(
-        self, kernel: Kernel, problem: ConvProblem, stretch: Stretch, own: Share, bias: ChannelVector | None
+        self, kernel: Kernel, problem: ConvProblem, stretch: Stretch, own: Shard, bias: ChannelVector | None
     ) -> None:
         self.kernel, self.problem, self.stretch, self.own, self.bias = kernel, problem, stretch, own, bias
         self.load: Weights
@@ -32,7 +32,7 @@ class MapsOfTile:
             self.load = windows_of(kernel, problem.work, stretch)
         else:
             self.load = weights_of(kernel, problem.work, problem.layer.groups, stretch, problem.plan.channels)
-        self.early = self._prepare(own.some) if own.most == 1 else None
+        self.early = self._prepare(own.clamped_begin) if own.slice_count == 1 else None
 
     @contextmanager
     def maps(self) -> Iterator[SliceMaps]:
@@ -57,14 +57,14 @@ class MapsOfTile:
 
     def load_addend(self, image: Value, block: RowBlock) -> None:
         """Load what the products of the tile's only slice are added to, if that is a tensor."""
-        if self.early is not None and self.own.least and self.problem.epilogue.residual is not None:
+        if self.early is not None and self.own.shortest and self.problem.epilogue.residual is not None:
             at = block.target(image, self.early.first)
             addend = load_addend(self.kernel, self.problem, self.early, block, at)
             self.early = replace(self.early, addend=addend)
 
     def begin_sums(self, image: Value, block: RowBlock) -> None:
         """Prepare what the products of the tile's only slice are added to, if that is a tensor."""
-        if self.early is not None and self.own.least and self.problem.epilogue.residual is not None:
+        if self.early is not None and self.own.shortest and self.problem.epilogue.residual is not None:
             start = start_of(
                 self.kernel, self.problem, self.early, block, block.target(image, self.early.first)
             )
@@ -85,10 +85,10 @@ class MapsOfTile:
         volume = self._volume(group, block)
         if not self.problem.single:
             return None
-        if self.own.most > 1 or not isinstance(self.load, PackedWeights):
+        if self.own.slice_count > 1 or not isinstance(self.load, PackedWeights):
             return self.load(volume)
         addresses = self.load.buffers(volume)
-        if self.problem.plan.share == OWN:
+        if self.problem.plan.team_loads == OWN:
             self._fill(self.load, volume, addresses)
         return addresses
 

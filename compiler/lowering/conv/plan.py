@@ -12,7 +12,7 @@ from .layer import ConvLayer
 
 KEEP = "keep"
 """Choice: ``weights`` stay while rows pass, or ``rows`` stay while maps pass."""
-SHARE = "share"
+TEAM_LOADS = "share"
 """Choice: what tiles load together and give to each other."""
 OWN, WEIGHTS, IMAGE, BOTH = "own", "weights", "image", "both"
 _COLUMNS = "columns"
@@ -33,7 +33,7 @@ class ConvPlan:
     maps: int
     channels: int
     keep: str = "weights"
-    share: str = OWN
+    team_loads: str = OWN
     column_parts: int = 1
     columns: int = 0
 
@@ -49,14 +49,14 @@ class ConvPlan:
         return math.prod(self.grid)
 
     @property
-    def shares_weights(self) -> bool:
+    def weights_by_team(self) -> bool:
         """Whether tiles with the same maps load their weights together."""
-        return self.share in (WEIGHTS, BOTH)
+        return self.team_loads in (WEIGHTS, BOTH)
 
     @property
-    def shares_image(self) -> bool:
+    def image_by_team(self) -> bool:
         """Whether tiles with the same rows load them together."""
-        return self.share in (IMAGE, BOTH)
+        return self.team_loads in (IMAGE, BOTH)
 
     def cut(self) -> Cut:
         """As the search has it."""
@@ -65,7 +65,7 @@ class ConvPlan:
         if self.columns:
             tiles.append((_COLUMNS, self.column_parts))
             sizes.append((_COLUMNS, self.columns))
-        return Cut(tuple(tiles), tuple(sizes), ((KEEP, self.keep), (SHARE, self.share)))
+        return Cut(tuple(tiles), tuple(sizes), ((KEEP, self.keep), (TEAM_LOADS, self.team_loads)))
 
 
 def plan_of(cut: Cut) -> ConvPlan:
@@ -78,7 +78,7 @@ def plan_of(cut: Cut) -> ConvPlan:
         cut.size("maps"),
         cut.size("channels"),
         cut.choice(KEEP, "weights"),
-        cut.choice(SHARE, OWN),
+        cut.choice(TEAM_LOADS, OWN),
         cut.parts(_COLUMNS),
         dict(cut.sizes).get(_COLUMNS, 0),
     )
@@ -96,7 +96,7 @@ def rounds(layer: ConvLayer, plan: ConvPlan) -> tuple[int, int]:
 
 def layer_for(layer: ConvLayer, plan: ConvPlan) -> ConvLayer:
     """The layer as a plan computes it: an image that all tiles share comes with all its rows."""
-    whole = plan.shares_image and plan.row_parts == 1
+    whole = plan.image_by_team and plan.row_parts == 1
     return replace(layer, geometry=replace(layer.every_row, whole=True)) if whole else layer
 
 

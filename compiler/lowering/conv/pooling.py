@@ -26,8 +26,8 @@ from compiler.codegen.slices.aligned import (
     store_slice,
     widened_slice,
 )
-from compiler.codegen.slices.dealing import coordinates, dealt, share, slices
 from compiler.codegen.slices.precision import stored
+from compiler.codegen.slices.shards import coordinates, shard_of, sharded_blocks, slices
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.slices.vector import Vector
 from compiler.codegen.slices.windows import Geometry, RowBlock, limits, upright, window_geometry
@@ -46,7 +46,7 @@ from . import long_pool
 from .cuts import best_cuts, first_plan, plan_for
 from .layer import ConvEpilogue, ConvLayer, Kind, is_exact
 from .plan import ConvPlan
-from .slice import ConvProblem, shares
+from .slice import ConvProblem, tile_shards
 from .weights import Groups
 
 _RESERVED_BYTES = 4096
@@ -214,9 +214,9 @@ def _pooled(kernel: Kernel, work: Work, layer: ConvLayer, pool: Pooling) -> None
     source, plan = work.input(0), _plan(kernel, work, layer)
     places = coordinates(kernel, plan.grid)
     problem = ConvProblem(
-        work, layer, plan, ConvEpilogue(None, work.steps, layer.direct), *shares(layer, plan, places)
+        work, layer, plan, ConvEpilogue(None, work.steps, layer.direct), *tile_shards(layer, plan, places)
     )
-    for stretch, own in dealt(source.shape[-1], plan.maps, plan.map_parts, places[-1]):
+    for stretch, own in sharded_blocks(source.shape[-1], plan.maps, plan.map_parts, places[-1]):
         with slices(kernel, own) as (number, _), problem.blocks(kernel) as (image, block):
             first = kernel.let(number * stretch.size + stretch.start)
             data = load_slice(kernel, "x", source, block.source(image, first), block.input, stretch.size)
@@ -256,8 +256,8 @@ def global_average_pool(kernel: Kernel, work: Work) -> None:
     groups = ceil_div(channels, taken)
     images = min(source.shape[0], max(1, kernel.target.tiles // groups))
     image_place, channel_place = coordinates(kernel, (images, kernel.target.tiles // images))
-    own_images = share(source.shape[0], images, image_place, 1)
-    for stretch, own in dealt(channels, taken, kernel.target.tiles // images, channel_place):
+    own_images = shard_of(source.shape[0], images, image_place, 1)
+    for stretch, own in sharded_blocks(channels, taken, kernel.target.tiles // images, channel_place):
         with slices(kernel, own) as (number, _), slices(kernel, own_images) as (image, _):
             at = Place(image, 0, kernel.let(number * stretch.size + stretch.start))
             if length == positions and direct:
@@ -303,7 +303,7 @@ def _mean_of_pieces(
     total = slice_buffer(kernel, "total", Format.FP32, Grid(1, 1, 1), channels)
     v = Vector(kernel, Format.FP32, total.elements)
     kernel.emit("td.memset.fp32", dst=total.base, value=0.0, n=total.elements)
-    with slices(kernel, share(positions, 1, 0, length)) as (begin, count):
+    with slices(kernel, shard_of(positions, 1, 0, length)) as (begin, count):
         piece = replace(at, position=begin)
         data = widened_slice(kernel, load_slice(kernel, "x", source, piece, Grid(count, 1, length), channels))
         part = slice_buffer(kernel, "part", Format.FP32, Grid(1, 1, 1), channels)

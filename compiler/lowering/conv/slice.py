@@ -20,8 +20,8 @@ from compiler.codegen.slices.aligned import (
     store_slice,
     widened_slice,
 )
-from compiler.codegen.slices.dealing import Share, share, slices, within
 from compiler.codegen.slices.precision import engine_format, split
+from compiler.codegen.slices.shards import Shard, shard_of, slices, within
 from compiler.codegen.slices.tensors import stretches
 from compiler.codegen.slices.windows import RowBlock, block_of_columns, row_block
 from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps
@@ -42,9 +42,9 @@ class ConvProblem:
     layer: ConvLayer
     plan: ConvPlan
     epilogue: ConvEpilogue
-    images: Share
-    rows: Share
-    columns: Share
+    images: Shard
+    rows: Shard
+    columns: Shard
 
     @property
     def single(self) -> bool:
@@ -83,25 +83,25 @@ class ConvProblem:
         return block_of_columns(kernel, geometry, block, *columns, self.columns.size)
 
 
-def shares(layer: ConvLayer, plan: ConvPlan, places: Sequence[Value]) -> tuple[Share, Share, Share]:
+def tile_shards(layer: ConvLayer, plan: ConvPlan, places: Sequence[Value]) -> tuple[Shard, Shard, Shard]:
     """A tile's images, rows and columns, from its places along the axes of the plan's grid."""
     geometry = layer.geometry
     if plan.columns:
-        columns = share(geometry.columns, plan.column_parts, places[2], plan.columns)
+        columns = shard_of(geometry.columns, plan.column_parts, places[2], plan.columns)
     else:
-        columns = share(geometry.columns, 1, 0, geometry.columns)
+        columns = shard_of(geometry.columns, 1, 0, geometry.columns)
     return (
-        share(layer.batch, plan.images, places[0], 1),
-        share(geometry.rows, plan.row_parts, places[1], plan.rows),
+        shard_of(layer.batch, plan.images, places[0], 1),
+        shard_of(geometry.rows, plan.row_parts, places[1], plan.rows),
         columns,
     )
 
 
-def _length(own: Share) -> Value | None:
+def _length(own: Shard) -> Value | None:
     """How long all slices of a share are, if they are equally long; at least 1."""
-    if own.even:
+    if own.uniform:
         return own.size
-    return within(maximum(own.length, 1), 1, own.size) if own.most == 1 else None
+    return within(maximum(own.length, 1), 1, own.size) if own.slice_count == 1 else None
 
 
 @dataclass(frozen=True)

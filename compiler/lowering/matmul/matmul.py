@@ -54,8 +54,8 @@ def cuts(target: Target, work: Work) -> Iterator[Cut]:
         yield _BLOCKS
     kinds: set[tuple[str, str]] = set()
     for plan in plans:
-        if (plan.stay, plan.share) not in kinds:
-            kinds.add((plan.stay, plan.share))
+        if (plan.stay, plan.team_loads) not in kinds:
+            kinds.add((plan.stay, plan.team_loads))
             yield plan.cut()
     if product.m >= _FEWEST_PLANNED_ROWS:
         yield _BLOCKS

@@ -99,19 +99,19 @@ class MatmulPlan:
     n: int
     k: int
     stay: str
-    share: str
+    team_loads: str
 
     @property
     def left_team(self) -> int:
         """Tiles that share chunks of the left operand."""
-        return self.grid[2] if self.share in ("rows", "both") else 1
+        return self.grid[2] if self.team_loads in ("rows", "both") else 1
 
     @property
     def right_team(self) -> int:
-        return self.grid[1] if self.share in ("columns", "both") else 1
+        return self.grid[1] if self.team_loads in ("columns", "both") else 1
 
     @property
-    def shares(self) -> bool:
+    def has_teams(self) -> bool:
         return max(self.left_team, self.right_team) > 1
 
     def chunks(self, problem: MatmulProblem) -> int:
@@ -158,7 +158,7 @@ class MatmulPlan:
         return Cut(
             tuple(zip(("batch", "m", "n"), self.grid, strict=True)),
             (("m", self.m), ("n", self.n), ("k", self.k)),
-            (("stay", self.stay), ("share", self.share)),
+            (("stay", self.stay), ("share", self.team_loads)),
         )
 
 
@@ -279,7 +279,7 @@ def cost(problem: MatmulProblem, plan: MatmulPlan) -> float:
     slow, fast = _step(problem, plan, True), _step(problem, plan, False)
     sums = plan.m * plan.n * problem.out_bytes * tiles / _DDR
     load = (plan.left(problem).slot_bytes + plan.right(problem).slot_bytes) * tiles / _DDR
-    begin = _FIRST_COPY if plan.shares else 0
+    begin = _FIRST_COPY if plan.has_teams else 0
     return (
         begin
         + first * slow
@@ -323,4 +323,4 @@ def _step(problem: MatmulProblem, plan: MatmulPlan, fresh: bool) -> float:
     vectors = problem.passes * plan.m * plan.n / (_VECTORS * plan.chunks(problem))
     issue += problem.passes * _ISSUE / plan.chunks(problem)
     parts = ne, vectors, own / _TILE_DMA, all_bytes / _DDR, copies + issue
-    return max(parts) + _UNHIDDEN * sum(parts) + (_MEETING if plan.shares else 0)
+    return max(parts) + _UNHIDDEN * sum(parts) + (_MEETING if plan.has_teams else 0)

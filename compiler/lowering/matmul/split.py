@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 
 from compiler.codegen.kernel import Argument, Kernel
 from compiler.codegen.slices.aligned import BLOCK, Aligned, Grid, Place, slice_buffer, store_aligned
-from compiler.codegen.slices.dealing import dealt, slices
 from compiler.codegen.slices.precision import PRODUCTS, engine_format, multiply_parts, part_count
+from compiler.codegen.slices.shards import sharded_blocks, slices
 from compiler.codegen.slices.tensors import Stretch, stretches
 from compiler.codegen.teams.collective import WAYS, WORD, Exchange
 from compiler.codegen.teams.team import Team, TileGrid, tile_grid
@@ -229,7 +229,7 @@ def multiply_split(kernel: Kernel, product: Product, split: Split) -> None:
             "out_format": "fp32",
         }
         x = OperandRange(batch, kernel.let(row * rows), rows, rows)
-        for stretch, own in dealt(product.k, split.k, split.grid[3], place):
+        for stretch, own in sharded_blocks(product.k, split.k, split.grid[3], place):
             with slices(kernel, own) as (step, _):
                 k0 = step * stretch.size + stretch.start
                 left = load_operand(kernel, "a", product, product.left, x, k0, stretch.size)

@@ -68,7 +68,7 @@ class _Sweep:
         right_team = grid.team(kernel, 1) if plan.right_team > 1 else alone
         self.left = Feed(kernel, product, "a", Source(product.left), plan.left(problem), left_team)
         self.right = Feed(kernel, product, "b", right, plan.right(problem), right_team)
-        self.everyone = grid.team(kernel, 1, 2) if plan.shares else alone
+        self.everyone = grid.team(kernel, 1, 2) if plan.has_teams else alone
         self.chunks = plan.chunks(problem)
         self.passes = plan.row_turns(problem) if plan.stay == "right" else plan.column_turns(problem)
         self.turns = problem.batches // plan.grid[0] * plan.row_turns(problem) * plan.column_turns(problem)
@@ -115,7 +115,7 @@ class _Sweep:
             self._stage(step + 2)
         if self.turns > 1:
             self._end_block_before(step)
-        if self.plan.shares:
+        if self.plan.has_teams:
             meet(self.kernel, self.everyone)
 
     def _begin(self) -> None:
@@ -125,7 +125,7 @@ class _Sweep:
         """
         self._stage(0)
         self._bring(0)
-        if self.plan.shares:
+        if self.plan.has_teams:
             meet(self.kernel, self.everyone)
             self._send(0)
             if self.steps > 1:
@@ -257,7 +257,7 @@ class _Sweep:
     def pieces(self) -> int:
         """How many times a part of a block is stored, so that no meeting waits for long."""
         equal = self.product.m % self.plan.m == 0 and self.plan.m % self.chunks == 0
-        return self.chunks if equal and self.plan.shares else 1
+        return self.chunks if equal and self.plan.has_teams else 1
 
     def _end_block_before(self, step: Value) -> None:
         """Finish the block before in the first step of this one, so that CT works beside the matrix engine.

@@ -25,7 +25,7 @@ from compiler.codegen.slices.aligned import (
     store_slice,
     widened_slice,
 )
-from compiler.codegen.slices.dealing import coordinates, dealt, share, slices
+from compiler.codegen.slices.shards import coordinates, shard_of, sharded_blocks, slices
 from compiler.codegen.slices.vector import Vector
 from compiler.dialect.orders import Order
 from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps, step_bytes
@@ -53,9 +53,9 @@ def batch_normalization(kernel: Kernel, work: Work) -> None:
     images = math.gcd(batch, kernel.target.tiles)
     parts = kernel.target.tiles // images
     image, row = coordinates(kernel, (images, parts))
-    own_images = share(batch, images, image, 1)
-    for stretch, own in dealt(channels, taken, 1, 0):
-        rows = share(positions, parts, row, _positions_per_slice(kernel, work, positions, stretch.size))
+    own_images = shard_of(batch, images, image, 1)
+    for stretch, own in sharded_blocks(channels, taken, 1, 0):
+        rows = shard_of(positions, parts, row, _positions_per_slice(kernel, work, positions, stretch.size))
         with slices(kernel, own) as (block, _):
             lane = kernel.let(block * stretch.size + stretch.start)
             parameters = _parameters(kernel, work, vectors, lane, stretch.size)

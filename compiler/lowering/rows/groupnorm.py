@@ -33,8 +33,8 @@ from compiler.codegen.slices.aligned import (
     store_slice,
     widened_slice,
 )
-from compiler.codegen.slices.dealing import Share, share, slices, within
 from compiler.codegen.slices.matrix_transpose import stored_width
+from compiler.codegen.slices.shards import Shard, shard_of, slices, within
 from compiler.codegen.slices.vector import Vector
 from compiler.codegen.spm import RESERVED_BYTES
 from compiler.codegen.teams.collective import WAYS, WORD, Exchange
@@ -59,7 +59,7 @@ def normalized_groups(kernel: Kernel, work: Work) -> None:
     code = _GroupNormCode(kernel, work, plan)
     with tile_grid(kernel, (plan.images, plan.parts)) as grid:
         team = grid.team(kernel, 1) if plan.parts > 1 else Team(1, 0, 0)
-        with slices(kernel, share(batch, plan.images, grid.position[0], 1)) as (image, _):
+        with slices(kernel, shard_of(batch, plan.images, grid.position[0], 1)) as (image, _):
             code.image(team, image, grid.position[1])
 
 
@@ -135,7 +135,7 @@ class _GroupNormCode:
     def image(self, team: Team, image: Value, part: Value) -> None:
         """This tile's ``part`` of an image."""
         kernel, count = self.kernel, float(self.positions * (self.channels // self.groups))
-        own = share(self.positions, self.plan.parts, part, self.plan.size)
+        own = shard_of(self.positions, self.plan.parts, part, self.plan.size)
         kept = self._load(Place(image, own.begin), self._grid(own)) if self.plan.resident else None
         mean = self._folded(0, team, self._sums(own, image, kept, None))
         self.vector.vs("div", mean, mean, count)
@@ -158,7 +158,7 @@ class _GroupNormCode:
     def _parameter(self, name: str, vector: ChannelVector) -> Value:
         return load_vector(self.kernel, name, vector, 0, self.channels)
 
-    def _grid(self, own: Share) -> Grid:
+    def _grid(self, own: Shard) -> Grid:
         """All positions of a share that is not empty."""
         length = self.plan.length
         return Grid(self.kernel.let(within(own.end - own.begin, 1, length)), 1, length)
@@ -169,7 +169,7 @@ class _GroupNormCode:
         )
 
     @contextmanager
-    def _pieces(self, own: Share, image: Value, kept: Aligned | None) -> Iterator[tuple[Place, Aligned]]:
+    def _pieces(self, own: Shard, image: Value, kept: Aligned | None) -> Iterator[tuple[Place, Aligned]]:
         """A loop over the slices of a share in FP32; no loop if they are kept in the scratchpad."""
         if kept is not None:
             yield Place(image, own.begin), kept
@@ -178,7 +178,7 @@ class _GroupNormCode:
             at = Place(image, begin)
             yield at, self._load(at, Grid(count, 1, self.plan.size))
 
-    def _sums(self, own: Share, image: Value, kept: Aligned | None, mean: Value | None) -> Value:
+    def _sums(self, own: Shard, image: Value, kept: Aligned | None, mean: Value | None) -> Value:
         """For each channel the sum over a share, or that of the squared differences from the ``mean``.
 
         From data that are ``kept`` the mean has been subtracted already.

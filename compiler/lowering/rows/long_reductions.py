@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from compiler.codegen.expr import Value, bounds
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.aligned import BLOCK
-from compiler.codegen.slices.dealing import share, slices, within
 from compiler.codegen.slices.lanes import Folds
+from compiler.codegen.slices.shards import shard_of, slices, within
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.slices.vector import Vector, narrowed, widened
 from compiler.codegen.spm import RESERVED_BYTES
@@ -156,7 +156,7 @@ def reduce_long_runs(kernel: Kernel, reduction: Reduction, plan: ReductionPlan) 
     size = round_up(turns * folds.inner, 4)
     exchange = _exchange(kernel, folds, plan, size) if plan.parts > 1 else None
     with tile_grid(kernel, (plan.runs, plan.parts)) as grid:
-        own = share(folds.outer, plan.runs, grid.position[0], 1)
+        own = shard_of(folds.outer, plan.runs, grid.position[0], 1)
         results = kernel.buffer("results", WORD * (size + LANES))
         with slices(kernel, own) as (run, _):
             address = kernel.let(results + (run - own.begin) * (WORD * folds.inner))
@@ -212,8 +212,8 @@ class _RunCode:
         The rest of the line after the results is overwritten, so runs are to be folded in ascending order.
         """
         kernel, room = self.kernel, self.room
-        own = share(self.folds.axis, self.plan.parts, part, self.plan.chunk)
-        if own.most == 1:
+        own = shard_of(self.folds.axis, self.plan.parts, part, self.plan.chunk)
+        if own.slice_count == 1:
             wide, _ = self._load(run, kernel.let(own.begin), kernel.let(own.length), room)
             self._fold_sums(wide, target)
             return

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel, Target
-from compiler.codegen.slices.dealing import share, slices, within
+from compiler.codegen.slices.shards import shard_of, slices, within
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.slices.vector import Vector, narrowed, widened
 from compiler.codegen.teams.collective import WAYS, WORD, Exchange
@@ -141,7 +141,7 @@ class _RowCode:
         with tile_grid(kernel, (plan.runs, plan.parts)) as grid:
             if plan.parts > 1:
                 self._team = grid.team(kernel, 1)
-            with slices(kernel, share(plan.rows, plan.runs, grid.position[0], 1)) as (row, _):
+            with slices(kernel, shard_of(plan.rows, plan.runs, grid.position[0], 1)) as (row, _):
                 start = kernel.let(grid.position[1] * plan.segment)
                 left = within(plan.axis - start, 1, plan.axis)
                 yield self._load(row, start, kernel.let(minimum(plan.segment, left)))

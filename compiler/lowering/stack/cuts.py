@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from compiler.codegen.kernel import Target
 from compiler.codegen.teams.team import CONTENTION
 from compiler.lowering.conv.layer import ConvLayer, Kind
-from compiler.lowering.conv.plan import OWN, SHARE, WEIGHTS
+from compiler.lowering.conv.plan import OWN, TEAM_LOADS, WEIGHTS
 from compiler.lowering.record import Cut, Work
 from tx8isa.cost.instructions import link_rate
 from tx8isa.numbers.division import ceil_div
@@ -29,17 +29,17 @@ class StackPlan:
     images: int
     row_parts: int
     rows: int
-    share: str
+    team_loads: str
 
     def cut(self) -> Cut:
         """As the search has it."""
         tiles = (("images", self.images), ("rows", self.row_parts))
-        return Cut(tiles, (("rows", self.rows),), ((SHARE, self.share),))
+        return Cut(tiles, (("rows", self.rows),), ((TEAM_LOADS, self.team_loads),))
 
 
 def stack_plan(cut: Cut) -> StackPlan:
     """The numbers of a cut."""
-    return StackPlan(cut.parts("images"), cut.parts("rows"), cut.size("rows"), cut.choice(SHARE, OWN))
+    return StackPlan(cut.parts("images"), cut.parts("rows"), cut.size("rows"), cut.choice(TEAM_LOADS, OWN))
 
 
 def cuts(target: Target, work: Work) -> Iterator[Cut]:

@@ -27,8 +27,8 @@ from compiler.codegen.slices.aligned import (
     store_slice,
     widened_slice,
 )
-from compiler.codegen.slices.dealing import Share, coordinates, share, slices, within
 from compiler.codegen.slices.precision import engine_format, split
+from compiler.codegen.slices.shards import Shard, coordinates, shard_of, slices, within
 from compiler.codegen.slices.tensors import DdrTensor, Stretch
 from compiler.codegen.slices.windows import RowBlock, row_block
 from compiler.codegen.spm import SpmOverflow
@@ -62,14 +62,14 @@ def stack(kernel: Kernel, work: Work) -> None:
     layer = stages.last.layer
     bands = ceil_div(layer.geometry.rows, ceil_div(layer.geometry.rows, plan.row_parts))
     kernel.busiest = (bands - 1) // 2  # it also computes rows of the bands on both sides
-    images = share(layer.batch, plan.images, image, 1)
-    rows = share(layer.geometry.rows, plan.row_parts, row, plan.rows)
+    images = shard_of(layer.batch, plan.images, image, 1)
+    rows = shard_of(layer.geometry.rows, plan.row_parts, row, plan.rows)
     phase = _Phase(kernel, work, stages, _biases(kernel, stages.order))
     weights = _weights(kernel, stages.order)
     early = _single_block(kernel, images, rows)
     if weights is None:
         kernel.begin()
-    elif plan.share == WEIGHTS:
+    elif plan.team_loads == WEIGHTS:
         phase.share_weights(weights, early)
     else:
         with kernel.unless_zero(minimum(images.length, rows.length)):
@@ -86,12 +86,12 @@ def stack(kernel: Kernel, work: Work) -> None:
         phase.compute(block)
 
 
-def _single_block(kernel: Kernel, images: Share, rows: Share) -> StackBlock | None:
+def _single_block(kernel: Kernel, images: Shard, rows: Shard) -> StackBlock | None:
     """The block of a tile that has one, or some block for a tile that has none."""
-    if rows.most > 1 or images.most > 1:
+    if rows.slice_count > 1 or images.slice_count > 1:
         return None
-    count = rows.size if rows.even else kernel.let(within(maximum(rows.length, 1), 1, rows.size))
-    return StackBlock(kernel.let(images.some), kernel.let(rows.some), count, rows.size)
+    count = rows.size if rows.uniform else kernel.let(within(maximum(rows.length, 1), 1, rows.size))
+    return StackBlock(kernel.let(images.clamped_begin), kernel.let(rows.clamped_begin), count, rows.size)
 
 
 @dataclass(frozen=True)

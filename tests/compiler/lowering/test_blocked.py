@@ -237,7 +237,7 @@ def test_rows_that_some_tiles_share_arrive_in_time(case: Case, what: str) -> Non
     expected = case.run()
     for tiles in (4, 16):
         ways = plans(case.layer(), Target(tiles, 0x2F0000, Format.FP16), 0x2F0000)
-        some = [plan for plan in ways if plan.share == what and 1 < plan.map_parts < tiles]
+        some = [plan for plan in ways if plan.team_loads == what and 1 < plan.map_parts < tiles]
         assert some
         cut = some[0 if tiles == 16 else -1].cut()
         np.testing.assert_array_equal(case.run(cut, tiles, strict=True), expected, str(cut))
@@ -261,8 +261,8 @@ def test_rows_are_divided_where_there_are_few(case: Case) -> None:
     for tiles in (5, 16):
         target = Target(tiles, 0x2F0000, FORMATS[case.dtype])
         ways = [plan for plan in plans(case.layer(), target, 0x2F0000) if plan.columns]
-        assert {plan.share for plan in ways} <= {"own", "weights"}
-        several = dataclasses.replace(ways[0], columns=ways[0].columns // 2, share="own")
+        assert {plan.team_loads for plan in ways} <= {"own", "weights"}
+        several = dataclasses.replace(ways[0], columns=ways[0].columns // 2, team_loads="own")
         for way in (ways[0], several) if tiles == 16 else (ways[-1],):
             np.testing.assert_array_equal(case.run(way.cut(), tiles, strict=True), expected, str(way))
 
@@ -332,8 +332,8 @@ def test_the_order_of_the_ways_follows_the_machine() -> None:
     rate = dataclasses.replace if dataclasses.is_dataclass(machine.noc.link_out) else msgspec.structs.replace
     slow = msgspec.structs.replace(machine.noc, link_out=rate(machine.noc.link_out, value=1e9))
     slow_machine = msgspec.structs.replace(machine, noc=slow)
-    assert plans(layer, Target(16, 0x2F0000, Format.FP16), 0x2F0000)[0].share != "own"
-    assert plans(layer, Target(16, 0x2F0000, Format.FP16, slow_machine), 0x2F0000)[0].share == "own"
+    assert plans(layer, Target(16, 0x2F0000, Format.FP16), 0x2F0000)[0].team_loads != "own"
+    assert plans(layer, Target(16, 0x2F0000, Format.FP16, slow_machine), 0x2F0000)[0].team_loads == "own"
 
 
 @pytest.mark.parametrize("rows", [9, 10])

@@ -38,21 +38,27 @@ class Early:
 def only_slice(kernel: Kernel, problem: ConvProblem) -> Early:
     """The tile's rows, if they are one slice."""
     grid = problem.grid
-    if max(problem.images.most, problem.rows.most, problem.columns.most) > 1 or grid is None:
+    if (
+        max(problem.images.slice_count, problem.rows.slice_count, problem.columns.slice_count) > 1
+        or grid is None
+    ):
         return Early()
-    image = kernel.let(problem.images.some)
-    begin, count = kernel.let(problem.rows.some), kernel.let(grid.height)
+    image = kernel.let(problem.images.clamped_begin)
+    begin, count = kernel.let(problem.rows.clamped_begin), kernel.let(grid.height)
     return Early(
-        image, problem.block(kernel, (begin, count), (kernel.let(problem.columns.some), kernel.let(grid.row)))
+        image,
+        problem.block(
+            kernel, (begin, count), (kernel.let(problem.columns.clamped_begin), kernel.let(grid.row))
+        ),
     )
 
 
-def shared(
+def load_by_teams(
     kernel: Kernel, problem: ConvProblem, jobs: list[MapsOfTile], grid: TileGrid, early: Early
 ) -> Early:
     """Let the tiles give each other what several of them need; all tiles take part."""
     with kernel.registers.scope():
-        if problem.plan.shares_image:
+        if problem.plan.image_by_team:
             return _with_shared_image(kernel, problem, jobs, grid, early)
         return _with_shared_weights(kernel, problem, jobs, _with_same_maps(kernel, grid), early)
 
@@ -86,7 +92,7 @@ def _with_shared_image(
     team = grid.team(kernel, len(grid.parts) - 1)
     gathers: list[TeamPart] = []
     first = 0.0
-    if problem.plan.shares_weights:
+    if problem.plan.weights_by_team:
         weights_team = _with_same_maps(kernel, grid)
         gathers = [gather for job in jobs for gather in job.gathers(weights_team)]
     else:
@@ -99,7 +105,7 @@ def _with_shared_image(
         gather.send()
     kernel.emit("ncc.wait")
     image.send()
-    if not problem.plan.shares_weights:
+    if not problem.plan.weights_by_team:
         _load_weights(jobs, first, 1)
     _begin_sums(jobs, early)
     meet_all(kernel, [*gathers, image])
