@@ -2,7 +2,7 @@
 
 An importer (graph.json, ONNX) fills a :class:`Description`: names, constants and nodes as the file has them.
 :func:`compiler.evaluation.infer.build_graph` checks it and derives a :class:`Graph`, in which every value
-has a shape and an element type and the nodes stand in an order in which they can be run.
+has a shape and an element type, and the nodes are in an order in which they can be run.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ FLOAT_FORMATS = {"float32": Format.FP32, "float16": Format.FP16, "bfloat16": For
 FLOATS = tuple(FLOAT_FORMATS)
 INTEGERS = ("int8", "uint8", "int32", "int64")
 
-#: Element types a graph may use, by the name that files and messages use.
 DTYPES: dict[str, np.dtype[Any]] = {
     "float32": np.dtype(np.float32),
     "float16": np.dtype(np.float16),
     "bfloat16": np.dtype(ml_dtypes.bfloat16),
     **{name: np.dtype(name) for name in (*INTEGERS, "bool")},
 }
+"""Element types that a graph may use, by the names that files and messages use."""
 
-#: Bytes that one tensor may take. Larger ones come of mistakes; they are refused before anything makes them.
 MOST_BYTES = 1 << 32
+"""Largest size of a tensor. Larger ones are mistakes; they are refused before anything allocates them."""
 
-#: The newest ONNX operator set whose operator definitions were compared with the records (onnx 1.23.2).
 NEWEST_OPSET = 28
+"""The newest ONNX operator set whose operator definitions were compared with the records (onnx 1.23.2)."""
 
 
 class GraphError(Tx8Error):
@@ -78,7 +78,7 @@ class Tensor:
 
     @property
     def excess(self) -> str | None:
-        """None for a tensor of a size that is allowed, else what to say."""
+        """A message about a tensor that is too large; None for any other."""
         size = self.size * DTYPES[self.dtype].itemsize
         return f"takes {size} bytes; at most {MOST_BYTES} are supported" if size > MOST_BYTES else None
 
@@ -129,5 +129,4 @@ class Graph:
     constants: Mapping[str, Array]
     nodes: tuple[Node, ...]
     tensors: Mapping[str, Tensor]
-    precise: frozenset[str] = frozenset()
-    """Names of the nodes that are computed in FP32 whatever the compute type of the rest."""
+    precise: frozenset[str] = frozenset()  # nodes that are computed in FP32 whatever the compute type

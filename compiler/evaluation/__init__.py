@@ -1,4 +1,4 @@
-"""What a graph means: its types and shapes, its values, and how far a result may be off.
+"""The meaning of a graph: types and shapes, values in binary64, and the error that a result may have.
 
 Everything follows from the operators' records.
 """

@@ -1,4 +1,4 @@
-"""Constant folding: what a node gives whose operands are all known, and which nodes nobody needs."""
+"""Constant folding: the results of nodes on constants, and the nodes that outputs depend on."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from compiler.graph import NEWEST_OPSET, Array, Node
 if TYPE_CHECKING:
     from onnx import NodeProto
 
-#: Operators whose result their operands do not determine.
 _RANDOM = (
     *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
     *("Multinomial", "Bernoulli", "Dropout"),
 )
+"""Operators whose operands do not determine their result."""
 
 
 class CannotFold(Exception):
-    """The operator has no value on these operands, or none that is known here; the text says why."""
+    """A node on constants cannot be evaluated; the text says why."""
 
 
 def is_determined(op: str) -> bool:
@@ -30,7 +30,7 @@ def is_determined(op: str) -> bool:
 
 
 def evaluated(node: NodeProto, operands: Sequence[Array | None]) -> list[Array]:
-    """The results of one node of the newest operator set on known operands, by ONNX's reference evaluator."""
+    """The results of a node of the newest operator set on constants, by ONNX's reference evaluator."""
     from onnx import helper
     from onnx.reference import ReferenceEvaluator
 
@@ -50,7 +50,7 @@ def evaluated(node: NodeProto, operands: Sequence[Array | None]) -> list[Array]:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             found = ReferenceEvaluator(model).run(None, feeds)
-    except Exception as error:  # NumPy code of many hands: no common class
+    except Exception as error:  # the evaluators of operators raise errors of many classes
         raise CannotFold(" ".join(str(error).split()) or type(error).__name__) from error
     by_name = dict(zip([name for name in alone.output if name], found, strict=True))
     arrays = [np.asarray(by_name[name]) if name else np.zeros(0) for name in alone.output]
@@ -60,7 +60,7 @@ def evaluated(node: NodeProto, operands: Sequence[Array | None]) -> list[Array]:
 
 
 def needed(nodes: Iterable[Node], outputs: Iterable[str]) -> tuple[list[Node], set[str]]:
-    """The nodes, given in topological order, that the outputs depend on, and the names that those read."""
+    """Of nodes in topological order those that the outputs depend on, and the names that these read."""
     wanted = set(outputs)
     kept = []
     for node in reversed(list(nodes)):
@@ -70,6 +70,6 @@ def needed(nodes: Iterable[Node], outputs: Iterable[str]) -> tuple[list[Node], s
     return kept[::-1], wanted
 
 
-def only(constants: Mapping[str, Array], names: set[str]) -> dict[str, Array]:
-    """The constants of those names."""
+def selected(constants: Mapping[str, Array], names: set[str]) -> dict[str, Array]:
+    """The constants with some names."""
     return {name: array for name, array in constants.items() if name in names}

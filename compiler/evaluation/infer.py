@@ -75,7 +75,7 @@ def _too_old(op: str, opset: int) -> str:
 
 
 def _name_problems(description: Description) -> Iterator[str]:
-    """Names given twice, names that nothing defines."""
+    """Problems of names: given twice, or never defined."""
     for name, count in Counter(node.name for node in description.nodes).items():
         if count > 1:
             yield f"{count} nodes are named '{name}'; node names must differ"
@@ -103,7 +103,7 @@ def _definitions(description: Description) -> Iterator[tuple[str, str]]:
 
 
 def _sorted_nodes(description: Description) -> list[Node]:
-    """The nodes in topological order, as near to the file's order as possible."""
+    """The nodes in topological order; among nodes that are ready the order of the file decides."""
     nodes = description.nodes
     producer = {name: index for index, node in enumerate(nodes) for name in node.outputs if name}
     needs = [{producer[name] for name in node.inputs if name in producer} for node in nodes]
@@ -128,7 +128,7 @@ def _sorted_nodes(description: Description) -> list[Node]:
 
 
 def _cycle(nodes: tuple[Node, ...], needs: list[set[int]], stuck: set[int]) -> str:
-    """One cycle among the stuck nodes, in the direction of the data: each of them needs another stuck one."""
+    """A cycle among nodes each of which needs another one of them, in the direction of the data."""
     path = [min(stuck)]
     while (before := min(needs[path[-1]] & stuck)) not in path:
         path.append(before)
@@ -221,7 +221,7 @@ def _unknown_attribute(record: Operator, name: str, opset: int, known: Mapping[s
 
 
 def _attribute_problem(item: Attribute, value: AttrValue) -> str | None:
-    """None if the value fits, else what the attribute must be."""
+    """None if the value is allowed, else what it must be."""
     if item.kind == "int":
         fits, what = isinstance(value, int), "an integer"
     elif item.kind == "float":
@@ -254,7 +254,7 @@ def _float32(value: AttrValue) -> np.float32:
 
 
 def _stored(item: Attribute, value: AttrValue) -> AttrValue:
-    """The value as an ONNX file would hold it, so that both kinds of file mean the same graph."""
+    """The value as an ONNX file stores it, so that graph.json and ONNX files give the same graph."""
     return float(_float32(value)) if item.kind == "float" else value
 
 

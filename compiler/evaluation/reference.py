@@ -48,7 +48,7 @@ def run_reference(
 
 
 def _accepted(tensor: Tensor, inputs: Mapping[str, Array]) -> Array:
-    """The array given for an input, in the declared dtype."""
+    """The array given for an input, in the declared dtype; GraphError unless it fits."""
     if tensor.name not in inputs:
         raise GraphError([f"input '{tensor.name}' is missing; it is {tensor.dtype} {list(tensor.shape)}"])
     array = np.asarray(inputs[tensor.name])
@@ -62,7 +62,7 @@ def _accepted(tensor: Tensor, inputs: Mapping[str, Array]) -> Array:
 
 
 def _widened(array: Array, storage: str | None) -> Array:
-    """Floats in binary64, rounded to the storage format before; anything else as it is."""
+    """Floats rounded to the storage format, in binary64; other types as they are."""
     if array.dtype.name not in FLOATS:
         return np.asarray(array)
     if storage is not None:
@@ -71,7 +71,7 @@ def _widened(array: Array, storage: str | None) -> Array:
 
 
 def _known(array: Array, storage: str | None) -> Array:
-    """A constant in binary64, or as it is."""
+    """A constant as :func:`_widened`, its range limited to that of the storage format."""
     if storage is None or array.dtype.name not in FLOATS:
         return _widened(array, storage)
     return rounded(within_range(array, STORAGE[storage]), STORAGE[storage]).astype(np.float64)

@@ -1,4 +1,4 @@
-"""When a computed output counts as right.
+"""The errors that a computed output may have.
 
 The limits are data: one table for operator tests and whole models by compute type, and what integers and
 half-precision outputs get. They bound rounding, not mistakes: NaN and infinities must be where they belong.
@@ -13,8 +13,8 @@ import numpy as np
 
 from compiler.graph import Array, GraphError
 
-#: What produced the output: a single operator, one that only moves values, one that quantises, or a model.
 Kind = Literal["operator", "movement", "quantising", "model"]
+"""What computed the output: one operator, one that only moves values, one that quantises, or a model."""
 
 
 @dataclass(frozen=True)
@@ -33,30 +33,30 @@ class Tolerance:
 
 EXACT = Tolerance(absolute=0.0)
 
-#: Whole models, by compute type.
 MODELS = {
     "fp32": Tolerance(of_largest=2e-3, cosine=0.99999),
     "tf32": Tolerance(of_largest=3e-2, cosine=0.9995),
     "fp16": Tolerance(of_largest=3e-2, cosine=0.999),
     "bf16": Tolerance(of_largest=0.15, cosine=0.998),
 }
+"""Tolerances of whole models, by compute type."""
 
-#: Tests of one operator, by compute type.
 OPERATOR_TESTS = {
     "fp32": Tolerance(absolute=1e-4, relative=1e-3),
     "tf32": Tolerance(of_largest=1e-2, cosine=0.9999),
     "fp16": Tolerance(of_largest=2e-2, cosine=0.999),
     "bf16": Tolerance(of_largest=6e-2, cosine=0.999),
 }
+"""Tolerances of single operators, by compute type."""
 
-#: Outputs declared in half precision while computing in fp32, by declared dtype.
 HALF_OUTPUTS = {
     "float16": Tolerance(absolute=2e-3, relative=1e-2),
     "bfloat16": Tolerance(absolute=1e-2, relative=3e-2),
 }
+"""Tolerances of outputs that are declared in half precision and computed in fp32, by declared dtype."""
 
-#: A quantising operator may be off by one step in at most one value of this many.
 QUANTISING_ONE_IN = 20
+"""A quantising operator may be off by one step in one of this many values."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _judge_finite(limit: Tolerance, a: Array, b: Array) -> Verdict:
 
 
 def _judge_integers(kind: Kind, got: Array, expected: Array) -> Verdict:
-    """Equal, dtypes included; a quantising operator may be one step off now and then."""
+    """Equal, dtypes included; a quantising operator may be one step off in few values."""
     if got.dtype != expected.dtype:
         return Verdict(False, np.inf, 0.0, f"dtype {got.dtype.name}, expected {expected.dtype.name}")
     differ = got != expected

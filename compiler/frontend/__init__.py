@@ -12,7 +12,7 @@ from compiler.graph import Graph
 
 
 def load(path: Path | str) -> Graph:
-    """Read and check a graph: ``.onnx`` is ONNX, ``.pt2`` a program of torch.export, all else graph.json.
+    """Read and check a graph: ``.onnx`` is ONNX, ``.pt2`` a program of torch.export, the rest graph.json.
 
     Raises GraphError; its text names the file or the operator that is at fault.
     """
@@ -20,7 +20,7 @@ def load(path: Path | str) -> Graph:
 
 
 def reader(path: Path | str) -> Callable[[Path | str], Graph]:
-    """What reads a file of this name, its libraries loaded."""
+    """The function that reads files with such a name; its libraries are imported."""
     suffix = Path(path).suffix.lower()
     if suffix == ".onnx":
         from compiler.frontend.onnx.importer import load_onnx

@@ -134,10 +134,10 @@ def _attention(graph: RewrittenGraph, node: Node) -> Replacement | None:
     return _made(graph, node, scores, rank)
 
 
-def _for_all(build: Builder, x: str, outer: tuple[int, ...]) -> str:
+def _for_all(build: Builder, value: str, outer: tuple[int, ...]) -> str:
     """K or V repeated for the heads that share it."""
-    shape = build.shape(x)
-    return x if shape[:-2] == outer else build("Expand", x, build.ints(*outer, *shape[-2:]))
+    shape = build.shape(value)
+    return value if shape[:-2] == outer else build("Expand", value, build.ints(*outer, *shape[-2:]))
 
 
 def _made(graph: RewrittenGraph, node: Node, scores: _Scores, rank: int) -> Replacement | None:

@@ -21,8 +21,8 @@ def _reduction(graph: RewrittenGraph, name: str, *ops: str) -> tuple[str, tuple[
     return node.inputs[0], reduced_axes(graph.call(node))
 
 
-def _last_axes(graph: RewrittenGraph, x: str, axes: tuple[int, ...]) -> bool:
-    rank = len(graph.shape(x))
+def _last_axes(graph: RewrittenGraph, name: str, axes: tuple[int, ...]) -> bool:
+    rank = len(graph.shape(name))
     return bool(axes) and axes == tuple(range(axes[0], rank))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.evaluation.folding import needed, only
+from compiler.evaluation.folding import needed, selected
 from compiler.graph import DTYPES, Array, Graph, Node, Tensor
 from tx8isa.tools.files import write_whole
 
@@ -33,7 +33,7 @@ def with_outputs(graph: Graph, names: Iterable[str]) -> Graph:
     """The graph with these tensors as outputs, without nodes and constants that they do not need."""
     wanted = tuple(dict.fromkeys(names))
     nodes, reads = needed(graph.nodes, wanted)
-    constants = only(graph.constants, reads | set(wanted))
+    constants = selected(graph.constants, reads | set(wanted))
     outputs = tuple(graph.tensors[name] for name in wanted)
     return replace(graph, outputs=outputs, nodes=tuple(nodes), constants=constants)
 

@@ -21,8 +21,8 @@ from tx8isa.tools.suggestions import hint
 
 DType = Literal["float32", "float16", "bfloat16", "int8", "uint8", "int32", "int64", "bool"]
 
-#: How JSON, which has no such numbers, writes them in float data.
 NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+"""Floats that JSON has no numbers for, as strings."""
 
 _MAX_RANK = 32
 
@@ -40,13 +40,13 @@ class ConstantRecord(Struct, frozen=True, forbid_unknown_fields=True):
     key: str | UnsetType = UNSET
 
 
-#: What the schema says beyond the fields: the two ways to give a constant.
 WAYS = {
     "oneOf": [
         {"required": ["dtype", "data"], "not": {"anyOf": [{"required": ["file"]}, {"required": ["key"]}]}},
         {"required": ["file"], "not": {"required": ["data"]}},
     ]
 }
+"""The part of the schema that the fields do not express: the two ways to give a constant."""
 
 
 def load_constant(record: ConstantRecord, directory: Path) -> Array:
@@ -85,7 +85,7 @@ def _inline(data: Any, dtype: str, shape: Shape | None) -> Array:
 
 
 def _flattened(data: Any) -> tuple[Shape, list[Any]]:
-    """The shape that nested lists spell and their leaves in order; a number alone has shape ()."""
+    """The shape of nested lists, and their elements in order; a number alone has shape ()."""
     shape: list[int] = []
     level = [data]
     while level and isinstance(level[0], list):

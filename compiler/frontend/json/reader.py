@@ -73,7 +73,7 @@ def load_graph(path: Path | str) -> Graph:
 
 
 def read_description(path: Path) -> Description:
-    """Read a graph.json file as far as the file alone tells: syntax, keys, constants."""
+    """Read a graph.json file and check what is in the file itself: syntax, keys, constants."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
@@ -114,7 +114,7 @@ def schema_text() -> str:
 
 
 def _clean(part: Any) -> Any:
-    """Descriptions without the indentation of docstrings, which Python keeps or drops by its version."""
+    """Descriptions without the indentation of docstrings, which some versions of Python keep."""
     if isinstance(part, list):
         return [_clean(item) for item in part]
     if not isinstance(part, dict):
@@ -139,7 +139,7 @@ def _constants(record: GraphRecord, source: str, directory: Path) -> dict[str, A
 
 
 def _nodes(records: list[NodeRecord]) -> tuple[Node, ...]:
-    """The nodes; one without a name gets its operator and position, made unlike every given name."""
+    """The nodes; one without a name gets a unique one, made of operator and position."""
     given = {record.name for record in records}
     nodes = []
     for index, record in enumerate(records):
@@ -190,7 +190,7 @@ def _token_place(text: str) -> str:
 
 
 def _element_problems(raw: Any) -> Iterator[str]:
-    """What is wrong with each input, constant and node for itself."""
+    """The mistakes of each input, constant and node by itself."""
     sections = raw if isinstance(raw, dict) else {}
     for label, item, record in _elements(sections):
         try:
@@ -222,7 +222,7 @@ def _node_label(index: int, item: Any) -> str:
 
 
 def _worded(error: msgspec.ValidationError, raw: Any, record: type[Struct]) -> str:
-    """A message of msgspec in the words of this project, with the value found and what is allowed."""
+    """A message of msgspec in this project's form, with the value found and what is allowed."""
     message, _, place = str(error).partition(" - at `")
     if place.startswith("key` in"):
         return "a constant has an empty name"
@@ -270,7 +270,7 @@ _WORDS = {
 
 
 def _expected(message: str) -> str:
-    """ "Expected `int | float`, got `null`" as "an integer or a number"; bounds are kept."""
+    """What msgspec expects, in words: "an integer or a number" of "Expected `int | float`, got `null`"."""
     match = re.fullmatch(r"Expected `([^`]*)`(?:, got `[^`]*`)?(.*)", message)
     if match is None:
         return message

@@ -1,4 +1,4 @@
-"""Operators that ONNX itself defines by simpler ones: their bodies."""
+"""The bodies of operators that ONNX itself defines by simpler ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def body_of(node: NodeProto, inputs: Sequence[Tensor | None]) -> tuple[FunctionP
     """
     if not defs.has(node.op_type, NEWEST_OPSET, ""):
         return None
-    schema: Any = defs.get_schema(node.op_type, NEWEST_OPSET, "")  # its stubs leave functions out
+    schema: Any = defs.get_schema(node.op_type, NEWEST_OPSET, "")  # the type stubs lack functions
     function = FunctionProto()
     if schema.has_function:
         version = _newest(schema.function_opset_versions)
@@ -48,7 +48,7 @@ def _type(tensor: Tensor | None) -> TypeProto:
 
 
 def _fill_in(part: NodeProto, caller: NodeProto, schema: Any) -> None:
-    """Attributes of a body that refer to the caller's; one that the caller leaves to its default has that."""
+    """Give attributes that refer to an attribute of the caller its value, or its default."""
     given = {item.name: item for item in caller.attribute}
     for index in reversed(range(len(part.attribute))):
         item = part.attribute[index]

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto
 
-from compiler.evaluation.folding import needed, only
+from compiler.evaluation.folding import needed, selected
 from compiler.evaluation.infer import build_graph, ordered_nodes
 from compiler.graph import DTYPES, NEWEST_OPSET, Array, Description, Graph, GraphError, Node, Tensor
 
@@ -110,7 +110,7 @@ def _description(
     name: str, graph: PartialGraph, scope: Scope, inputs: tuple[Tensor, ...], outputs: tuple[str, ...]
 ) -> Description:
     nodes, reads = needed(graph.nodes, (scope.inner(name) for name in outputs))
-    constants = only(graph.constants, reads)
+    constants = selected(graph.constants, reads)
     for output in outputs:
         inner = scope.inner(output)
         if inner != output:  # written out of a function, or a constant under another name

@@ -1,4 +1,4 @@
-"""An ONNX file as far as the file alone tells: parsed, of a known version, its tensors as arrays."""
+"""The ONNX file itself: parsed, of a supported version, its tensors as arrays."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from onnx import (
 
 from compiler.graph import DTYPES, NEWEST_OPSET, Array, AttrValue, GraphError, Tensor
 
-#: Operators as older sets had them are not read: then, Reshape had its shape as an attribute.
 OLDEST_OPSET = 6
+"""The oldest operator set whose operators are read: in older ones Reshape has its shape as an attribute."""
 
 ONNX_DOMAINS = ("", "ai.onnx")
 
 _LONGEST_TEXT = 400
-"""Of what others say in their errors."""
+"""Letters of the text of an error of another library that are shown."""
 
 
 def read_model(path: Path) -> ModelProto:
-    """Parse a file; GraphError for one that is no ONNX model of the operator sets known.
+    """Parse a file; GraphError unless it is an ONNX model of a supported operator set.
 
     External data is not read here: :func:`array_of` does it for the tensors that are needed.
     """
@@ -79,14 +79,14 @@ def opset_of(model: ModelProto, path: Path) -> int:
 
 
 def _without_local_functions(model: ModelProto, path: Path) -> ModelProto:
-    """The model with the functions it defines itself written out."""
+    """The model with calls of the functions that it defines itself replaced by their bodies."""
     if not model.functions:
         return model
     from onnx import inliner
 
     try:
         return inliner.inline_local_functions(model)
-    except Exception as error:  # whatever the C++ code throws: there is no common class
+    except Exception as error:  # the C++ code raises errors of many classes
         raise GraphError([f"{path}: its functions cannot be written out: {first_line(error)}"]) from None
 
 
@@ -137,7 +137,7 @@ def array_of(tensor: TensorProto, source: Path, what: str) -> Array:
         raise GraphError([f"{head}: damaged tensor: element type {tensor.data_type} is not known"])
     try:
         array = numpy_helper.to_array(tensor, str(source.parent))
-    except Exception as error:  # of NumPy, of the C++ code and of onnx's Python: there is no common class
+    except Exception as error:  # NumPy, the C++ code and onnx's Python raise errors of many classes
         external = tensor.data_location == TensorProto.EXTERNAL
         problem = "external data cannot be read" if external else "damaged tensor"
         raise GraphError([f"{head}: {problem}: {first_line(error)}"]) from None
@@ -152,7 +152,7 @@ def attributes_of(node: NodeProto) -> dict[str, AttrValue]:
 
 
 def other_attributes(node: NodeProto) -> list[str]:
-    """Names of attributes that are tensors, graphs, types."""
+    """Names of the attributes that are tensors, graphs or types."""
     return [item.name for item in node.attribute if item.type not in _PLAIN]
 
 
@@ -176,7 +176,7 @@ def _value(item: AttributeProto) -> AttrValue:
 
 
 def attribute(node: NodeProto, name: str) -> AttributeProto | None:
-    """The attribute of a name."""
+    """The attribute with a name; None if it is absent."""
     return next((item for item in node.attribute if item.name == name), None)
 
 

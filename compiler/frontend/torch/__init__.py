@@ -1,4 +1,4 @@
-"""Programs of ``torch.export``, brought to ONNX by PyTorch's own exporter and read from there.
+"""Programs of ``torch.export``, converted to ONNX by PyTorch's own exporter.
 
 PyTorch is not a dependency of tx8: ``pip install 'tx8[torch]'``.
 """
@@ -55,7 +55,7 @@ def from_exported(program: ExportedProgram, source: str = "torch.export", name: 
             with _silence():
                 exported = torch.onnx.export(program, dynamo=True, verbose=False)
                 exported.save(file, external_data=True)
-        except Exception as error:  # of whatever kind: the exporter runs code of many operators
+        except Exception as error:  # the exporter raises errors of many classes
             raise GraphError([f"{source}: PyTorch cannot write it as ONNX: {_cause(error)}"]) from None
         try:
             return replace(load_onnx(file), name=name)
@@ -64,7 +64,7 @@ def from_exported(program: ExportedProgram, source: str = "torch.export", name: 
 
 
 def _torch(source: str) -> Any:
-    """PyTorch; GraphError with the way to get it."""
+    """PyTorch; GraphError that says how to install it."""
     try:
         import onnxscript  # noqa: F401  (PyTorch's exporter is written in it)
         import torch
@@ -80,7 +80,7 @@ def _torch(source: str) -> Any:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Keep what PyTorch says about itself off the terminal."""
+    """Suppress the messages of PyTorch."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript")]
     before = [logger.level for logger in loggers]
     for logger in loggers:
@@ -95,7 +95,7 @@ def _silence() -> Iterator[None]:
 
 
 def _cause(error: BaseException) -> str:
-    """What the innermost error says: the outer ones describe the exporter's steps."""
+    """The text of the innermost error; the outer ones describe the exporter's steps."""
     while error.__cause__ is not None:
         error = error.__cause__
     return _first_line(error)

@@ -48,15 +48,19 @@ def _borders(size: int, aligned: bool) -> tuple[float, float]:
     return (0.0, size - 1.0) if aligned else (-0.5, size - 0.5)
 
 
-def _inside(build: Builder, x: str, size: int, padding: str, aligned: bool) -> str:
+def _inside(build: Builder, coordinate: str, size: int, padding: str, aligned: bool) -> str:
     """A coordinate; one outside the borders is moved inside, unless the padding is zeros."""
     low, high = _borders(size, aligned)
     if padding == "reflection":
-        return mirrored(build, x, low, high)
+        return mirrored(build, coordinate, low, high)
     if padding == "border":
-        beyond = build("Or", build("Less", x, build.like(x, low)), build("Greater", x, build.like(x, high)))
-        return build("Where", beyond, clamped(build, x, size), x)
-    return x
+        beyond = build(
+            "Or",
+            build("Less", coordinate, build.like(coordinate, low)),
+            build("Greater", coordinate, build.like(coordinate, high)),
+        )
+        return build("Where", beyond, clamped(build, coordinate, size), coordinate)
+    return coordinate
 
 
 def _reflected(aligned: bool) -> Boundary:

@@ -33,15 +33,15 @@ Boundary = Callable[[Builder, str, int], Neighbour]
 """The element that is read for an index, given as a float, which may be outside an axis of some size."""
 
 
-def clamped(build: Builder, x: str, size: int) -> str:
+def clamped(build: Builder, coordinate: str, size: int) -> str:
     """A coordinate, or the nearest one inside an axis."""
-    return build("Min", build("Max", x, build.like(x, 0)), build.like(x, size - 1))
+    return build("Min", build("Max", coordinate, build.like(coordinate, 0)), build.like(coordinate, size - 1))
 
 
-def within(build: Builder, x: str, low: float, high: float) -> str:
-    """1.0 where x is in low .. high, else 0.0."""
-    not_below = build("GreaterOrEqual", x, build.like(x, low))
-    both = build("And", not_below, build("LessOrEqual", x, build.like(x, high)))
+def within(build: Builder, value: str, low: float, high: float) -> str:
+    """1.0 where a value is in low .. high, else 0.0."""
+    not_below = build("GreaterOrEqual", value, build.like(value, low))
+    both = build("And", not_below, build("LessOrEqual", value, build.like(value, high)))
     return build("Cast", both, to=CAST_NUMBERS["float32"])
 
 
@@ -55,14 +55,18 @@ def edge_outside(build: Builder, index: str, size: int) -> Neighbour:
     return Neighbour(clamped(build, index, size), None)
 
 
-def mirrored(build: Builder, x: str, low: float, high: float) -> str:
-    """x reflected at low and high until it is between them."""
+def mirrored(build: Builder, coordinate: str, low: float, high: float) -> str:
+    """A coordinate reflected at low and high until it is between them."""
     span = high - low
     if span <= 0:
-        return build("Mul", x, build.like(x, 0))
-    distance = build("Abs", build("Sub", x, build.like(x, low)))
-    left = build("Mod", distance, build.like(x, 2 * span), fmod=1)
-    return build("Add", build("Min", left, build("Sub", build.like(x, 2 * span), left)), build.like(x, low))
+        return build("Mul", coordinate, build.like(coordinate, 0))
+    distance = build("Abs", build("Sub", coordinate, build.like(coordinate, low)))
+    left = build("Mod", distance, build.like(coordinate, 2 * span), fmod=1)
+    return build(
+        "Add",
+        build("Min", left, build("Sub", build.like(coordinate, 2 * span), left)),
+        build.like(coordinate, low),
+    )
 
 
 def _polynomial(build: Builder, x: str, coefficients: Sequence[float]) -> str:

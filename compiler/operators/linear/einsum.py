@@ -75,33 +75,35 @@ def _parsed(call: Call) -> _Equation:
     return _Equation(terms, result, sizes)
 
 
-def _diagonal(build: Builder, x: str, term: str) -> _Labelled:
+def _diagonal(build: Builder, value: str, term: str) -> _Labelled:
     """An operand without repeated labels: two axes of one label become their diagonal."""
     while len(set(term)) < len(term):
         first = next(at for at, label in enumerate(term) if label in term[at + 1 :])
         second = term.index(term[first], first + 1)
         rest = [at for at in range(len(term)) if at not in (first, second)]
-        x = permuted(build, x, *rest, first, second)
-        *kept, size, _ = build.shape(x)
-        flat = reshaped(build, x, *kept, size * size)
-        x = sliced(build, flat, len(kept), 0, size * size, size + 1)
+        value = permuted(build, value, *rest, first, second)
+        *kept, size, _ = build.shape(value)
+        flat = reshaped(build, value, *kept, size * size)
+        value = sliced(build, flat, len(kept), 0, size * size, size + 1)
         term = "".join(term[at] for at in rest) + term[first]
-    return x, term
+    return value, term
 
 
-def _summed(build: Builder, x: str, term: str, wanted: set[str]) -> _Labelled:
+def _summed(build: Builder, value: str, term: str, wanted: set[str]) -> _Labelled:
     """An operand summed over all but the wanted labels."""
     gone = tuple(at for at, label in enumerate(term) if label not in wanted)
     if not gone:
-        return x, term
-    return build("ReduceSum", x, axes=gone, keepdims=0), "".join(label for label in term if label in wanted)
+        return value, term
+    return build("ReduceSum", value, axes=gone, keepdims=0), "".join(
+        label for label in term if label in wanted
+    )
 
 
-def _ordered(build: Builder, x: str, term: str, labels: str, sizes: Mapping[str, int]) -> str:
+def _ordered(build: Builder, value: str, term: str, labels: str, sizes: Mapping[str, int]) -> str:
     """An operand with its axes in the order of ``labels``; axes that broadcast get their full size."""
     order = [term.index(label) for label in labels]
-    x = x if order == sorted(order) else permuted(build, x, *order)
-    return broadcast(build, x, tuple(sizes[label] for label in labels))
+    value = value if order == sorted(order) else permuted(build, value, *order)
+    return broadcast(build, value, tuple(sizes[label] for label in labels))
 
 
 def _product(

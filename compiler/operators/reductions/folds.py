@@ -70,10 +70,10 @@ def _of_nothing(op: str, dtype: str) -> float | int | bool:
 def fold_by_halves(op: str) -> Fold:
     """A fold with a binary operator: the reduced axes become one axis, whose halves are combined."""
 
-    def fold(build: Builder, x: str, axes: tuple[int, ...]) -> str:
-        shape, rank = build.shape(x), len(build.shape(x))
+    def fold(build: Builder, value: str, axes: tuple[int, ...]) -> str:
+        shape, rank = build.shape(value), len(build.shape(value))
         kept = [axis for axis in range(rank) if axis not in axes]
-        moved = permuted(build, x, *kept, *axes) if axes else x
+        moved = permuted(build, value, *kept, *axes) if axes else value
         sizes = [shape[axis] for axis in kept]
         flat = reshaped(build, moved, *sizes, math.prod(shape[axis] for axis in axes))
         kept_shape = (1 if axis in axes else size for axis, size in enumerate(shape))
@@ -85,42 +85,42 @@ def fold_by_halves(op: str) -> Fold:
 # --- floats ----------------------------------------------------------------------------------------------
 
 
-def _sum(build: Builder, x: str, axes: tuple[int, ...]) -> str:
-    return build("ReduceSum", x, axes=axes) if axes else x
+def _sum(build: Builder, value: str, axes: tuple[int, ...]) -> str:
+    return build("ReduceSum", value, axes=axes) if axes else value
 
 
-def fold_min(build: Builder, x: str, axes: tuple[int, ...]) -> str:
-    return build("Neg", build("ReduceMax", build("Neg", x), axes=axes)) if axes else x
+def fold_min(build: Builder, value: str, axes: tuple[int, ...]) -> str:
+    return build("Neg", build("ReduceMax", build("Neg", value), axes=axes)) if axes else value
 
 
-def fold_l1(build: Builder, x: str, axes: tuple[int, ...]) -> str:
-    return _sum(build, build("Abs", x), axes)
+def fold_l1(build: Builder, value: str, axes: tuple[int, ...]) -> str:
+    return _sum(build, build("Abs", value), axes)
 
 
-def fold_sum_square(build: Builder, x: str, axes: tuple[int, ...]) -> str:
-    return _sum(build, build("Mul", x, x), axes)
+def fold_sum_square(build: Builder, value: str, axes: tuple[int, ...]) -> str:
+    return _sum(build, build("Mul", value, value), axes)
 
 
-def fold_l2(build: Builder, x: str, axes: tuple[int, ...]) -> str:
+def fold_l2(build: Builder, value: str, axes: tuple[int, ...]) -> str:
     """Elements are first divided by the largest magnitude, so that no square overflows or vanishes."""
     if not axes:
-        return build("Abs", x)
-    largest = build("ReduceMax", build("Abs", x), axes=axes)
-    all_zero = build("Equal", largest, build.like(x, 0))
-    scale = build("Where", all_zero, build.like(x, 1), largest)
-    return build("Mul", build("Sqrt", fold_sum_square(build, build("Div", x, scale), axes)), scale)
+        return build("Abs", value)
+    largest = build("ReduceMax", build("Abs", value), axes=axes)
+    all_zero = build("Equal", largest, build.like(value, 0))
+    scale = build("Where", all_zero, build.like(value, 1), largest)
+    return build("Mul", build("Sqrt", fold_sum_square(build, build("Div", value, scale), axes)), scale)
 
 
-def fold_log_sum(build: Builder, x: str, axes: tuple[int, ...]) -> str:
-    return build("Log", _sum(build, x, axes))
+def fold_log_sum(build: Builder, value: str, axes: tuple[int, ...]) -> str:
+    return build("Log", _sum(build, value, axes))
 
 
-def fold_log_sum_exp(build: Builder, x: str, axes: tuple[int, ...]) -> str:
+def fold_log_sum_exp(build: Builder, value: str, axes: tuple[int, ...]) -> str:
     """The largest element is subtracted first, unless it is infinite, so that no exponential overflows."""
     if not axes:
-        return x
-    largest = build("ReduceMax", x, axes=axes)
-    infinite = build("Equal", build("Abs", largest), build.like(x, np.inf))
-    largest = build("Where", infinite, build.like(x, 0), largest)
-    total = _sum(build, build("Exp", build("Sub", x, largest)), axes)
+        return value
+    largest = build("ReduceMax", value, axes=axes)
+    infinite = build("Equal", build("Abs", largest), build.like(value, np.inf))
+    largest = build("Where", infinite, build.like(value, 0), largest)
+    total = _sum(build, build("Exp", build("Sub", value, largest)), axes)
     return build("Add", largest, build("Log", total))
