@@ -24,7 +24,7 @@ def _alpha(default: float) -> Attribute:
 
 
 def _expand_relu(build: Builder, call: Call) -> tuple[str, ...] | None:
-    """Of integers; the lowering takes floats."""
+    """The expansion for integers; the lowering takes floats."""
     if call.tensor(0).is_float:
         return None
     return (build("Max", call.name(0), build.like(call.name(0), 0)),)
@@ -86,7 +86,7 @@ unary(
 
 
 def _expand_prelu(build: Builder, call: Call) -> tuple[str, ...] | None:
-    """Of integers; the lowering takes floats."""
+    """The expansion for integers; the lowering takes floats."""
     if call.tensor(0).is_float:
         return None
     x = call.name(0)

@@ -13,7 +13,7 @@ from .builder import Builder, computed
 
 
 def expand_graph(graph: Graph) -> Graph:
-    """The same function, written in operators that have lowerings; GraphError for a call without expansion.
+    """The same function in operators that have lowerings; GraphError for a call that cannot be expanded.
 
     Nodes whose operands are all constants become constants. The nodes of the expansion of node ``n`` are
     named ``n.1``, ``n.2`` and so on.

@@ -7,7 +7,7 @@ from compiler.operators.record import Call, Rule
 from .recurrence import FEWEST_UNITS, GATES, MOST_UNITS
 
 MOST_STEPS = 1000
-"""Each step of each direction is code of its own where a layer is not one operator."""
+"""Steps that are written out at most: where a layer is not one operator, each is code of its own."""
 
 
 PARAMETERS: dict[str, tuple[float | None, float | None]] = {

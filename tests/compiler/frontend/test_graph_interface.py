@@ -1,4 +1,4 @@
-"""Graph inputs and outputs of unusual kinds: empty, handed on, listed twice, constants, of odd names."""
+"""Graph inputs and outputs of unusual kinds: empty, passed through, listed twice, constants, odd names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""graph.json: what is read, what is refused and how it is said, and the schema beside the parser."""
+"""graph.json: what is read, what is refused with which message; the schema agrees with the parser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Control flow and its subgraphs: what is wrong in them is one line, whatever it is."""
+"""Control flow and its subgraphs: every mistake in them is reported in one line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ node = helper.make_node
 
 
 def body(op: str, reads: tuple[str, ...] = ("x",), inputs: tuple[str, ...] = (), results: int = 1) -> Any:
-    """A subgraph of one node, the result of which it gives ``results`` times."""
+    """A subgraph of one node, whose result is its result ``results`` times."""
     declared = [value(name, (3,)) for name in inputs]
     return helper.make_graph(
         [node(op, reads, ["b"], name="inner")], "body", declared, [value("b", None)] * results
@@ -97,7 +97,7 @@ def test_control_flow_that_is_wrong(what: str, tmp_path: Path, capsys: pytest.Ca
 
 
 def change(chance: random.Random, made: Any) -> None:
-    """Something about a node of a model, or of one of its subgraphs, becomes wrong, or other than it was."""
+    """Change something about a node of a model, or of one of its subgraphs."""
     graphs = [
         made.graph,
         *(item.g for part in made.graph.node for item in part.attribute if item.HasField("g")),

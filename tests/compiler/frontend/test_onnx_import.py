@@ -27,7 +27,7 @@ def ints(*values: int) -> np.ndarray:
 
 
 def test_shape_arithmetic_is_gone(tmp_path: Path) -> None:
-    """What exporters write for x.reshape(x.size(0), -1): no node of it is left."""
+    """The form in which exporters write x.reshape(x.size(0), -1): no node of it remains."""
     nodes = [
         node("Shape", ["x"], ["s"]),
         node("Constant", [], ["zero"], value_int=0),
@@ -56,7 +56,7 @@ def test_constants_are_computed(opset: int, tmp_path: Path) -> None:
 
 
 def test_elements_of_a_large_constant_are_taken(tmp_path: Path) -> None:
-    """ONNX's evaluator takes no more than 32 of them; exporters write the token types of BERT so."""
+    """ONNX's evaluator takes at most 32 indices; exporters write the token types of BERT in this form."""
     data = np.arange(2 * 40, dtype=np.float32).reshape(2, 40)
     indices = np.random.default_rng(1).integers(-40, 40, (2, 36))
     nodes = [node("GatherElements", ["d", "i"], ["g"], axis=1), node("Add", ["x", "g"], ["y"])]
@@ -74,7 +74,7 @@ def test_elements_beyond_a_constant_are_one_line(tmp_path: Path) -> None:
 
 
 def test_what_nobody_needs_is_left_away(tmp_path: Path) -> None:
-    """Not even looked at: neither the operator nor the type would be supported."""
+    """A node that no output needs is ignored: neither its operator nor its type is supported."""
     nodes = [
         node("StringNormalizer", ["text"], ["nothing"]),
         node("Sin", ["x"], ["unused"]),
@@ -194,7 +194,7 @@ def test_functions_of_the_model_are_written_out(tmp_path: Path) -> None:
 
 
 def test_operators_without_a_record_are_written_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each by the body that ONNX gives it, one of them with the caller's attribute in it."""
+    """Functions are imported by the bodies that ONNX defines, one of them with an attribute of the caller."""
     monkeypatch.delitem(OPERATORS, "LeakyRelu")
     monkeypatch.delitem(OPERATORS, "Softmax")
     nodes = [node("LeakyRelu", ["x"], ["a"], alpha=0.25), node("Softmax", ["a"], ["y"], axis=1)]

@@ -1,4 +1,4 @@
-"""What cannot be read or compiled is one line that says what, where and what would be allowed."""
+"""Models that cannot be read or compiled: one line says what is wrong, where, and what is allowed."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_an_output_of_another_type_than_declared(tmp_path: Path, capsys: pytest.
 
 
 def test_an_output_of_another_shape_than_declared_is_taken(tmp_path: Path) -> None:
-    """As onnxruntime does: who edits the batch of a model often forgets it."""
+    """As in onnxruntime: shapes of outputs are often forgotten when the batch of a model is edited."""
     made = model([one("Relu")], {"x": (3,)})
     made.graph.output[0].CopyFrom(value("y", (7,)))
     assert load(saved(made, tmp_path)).outputs[0].shape == (3,)
@@ -227,7 +227,7 @@ def test_external_data_at_odd_places(
 
 
 def test_a_truncated_or_damaged_file_never_ends_in_a_traceback(tmp_path: Path) -> None:
-    """Bytes cut off or changed at random: a graph comes of it or a GraphError, nothing else."""
+    """Bytes removed or changed at random give a graph or a GraphError."""
     weights = {"w": np.ones((3, 2, 1, 1), np.float32), "s": np.array([1, -1], np.int64)}
     nodes = [
         one("Conv", "x", "w", kernel_shape=[1, 1]),

@@ -1,4 +1,4 @@
-"""Old operator sets mean what they meant: against onnxruntime, or NumPy where it has none."""
+"""Nodes of old operator sets keep their meaning: compared with onnxruntime, or NumPy where it lacks them."""
 
 from __future__ import annotations
 

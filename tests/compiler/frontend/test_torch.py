@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch warns of its own de
 
 
 def network() -> Any:
-    """A small module in evaluation mode: what convolutional networks begin and end with."""
+    """A small convolutional network in evaluation mode."""
     import torch
     from torch import nn
 
@@ -36,7 +36,7 @@ def network() -> Any:
 
 
 def attention() -> Any:
-    """A module of which the exporter keeps the attention in one piece."""
+    """A module whose attention the exporter keeps as one operator."""
     import torch
     from torch import nn
 

@@ -1,4 +1,4 @@
-"""What is checked of every node alike: operands, attributes, dtypes, constants; with the exact messages."""
+"""The checks that apply to every node: operands, attributes, dtypes, constants; with the exact messages."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ LISTS = TESTS / "data" / "corpus"
 NODES = onnx_cases.read_list(LISTS / "dev_node_tests.txt")
 FRAMEWORK = onnx_cases.read_list(LISTS / "dev_framework_tests.txt")
 
-#: One or two of each way in which a model differs from graph.json.
+#: One or two models for each way in which a model differs from graph.json.
 SAMPLE = (
     "test_softmax_axis_1_expanded",
     "test_reduce_sum_do_not_keepdims_example",

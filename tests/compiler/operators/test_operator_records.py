@@ -29,7 +29,7 @@ def test_newest_opset_is_that_of_the_onnx_package() -> None:
 
 
 REWORDED = ("GridSample",)
-"""Operators whose records begin with the set that gave the values of an attribute other names."""
+"""Operators whose records begin with the operator set that renamed the values of an attribute."""
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -107,7 +107,7 @@ REFUSED = {
 }
 
 
-#: Expected values that hang on a rounding of binary32, which the reference in binary64 does not make.
+#: Tests whose expected values depend on a rounding to binary32, which the reference in binary64 omits.
 BINARY32 = ("test_dynamicquantizelinear",)
 
 
@@ -163,7 +163,7 @@ def test_node_test_of_onnx(test: Any, inputs: dict[str, Any]) -> None:
 
 
 def is_beyond_the_rules(test: Any) -> bool:
-    """Node tests that are rightly refused, told by their names: training, blocks, types the chip has not."""
+    """Node tests that are rightly refused, by their names: training, blocks, types that the chip lacks."""
     words = ("training", "with_dtype", "blocked_symmetric", "cast_", "empty_set_expanded")
     return any(word in test.name for word in words)
 

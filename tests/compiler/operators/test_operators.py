@@ -51,7 +51,7 @@ def sizes(count: int, low: int, high: int) -> st.SearchStrategy[tuple[int, ...]]
 
 @st.composite
 def windows(draw: Draw, pooling: bool) -> tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]:
-    """An image, a kernel and attributes that place it."""
+    """An image, a kernel, and attributes of the window."""
     rank = draw(st.integers(1, 2))
     image, kernel = draw(sizes(rank, 1, 9)), draw(sizes(rank, 1, 4))
     attrs: dict[str, Any] = {"strides": draw(sizes(rank, 1, 3))}
@@ -67,7 +67,7 @@ def windows(draw: Draw, pooling: bool) -> tuple[tuple[int, ...], tuple[int, ...]
 
 
 def graph_or_reject(case: Case) -> None:
-    """Leave out windows that the rules refuse; their messages are tested elsewhere."""
+    """Skip windows that the rules refuse; their messages are tested elsewhere."""
     try:
         case.graph()
     except GraphError as error:
@@ -216,7 +216,7 @@ def test_pad(data: st.DataObject) -> None:
     pads = data.draw(sizes(2 * len(axes), -1, 3))
     operands = {"x": normal(data.draw, shape), "pads": np.array(pads, np.int64)}
     operands |= {"value": np.array(1.5, np.float32), "axes": np.array(axes, np.int64)}
-    check(Case("Pad", operands), evaluator=min(pads) >= 0)  # numpy.pad behind it refuses negative ones
+    check(Case("Pad", operands), evaluator=min(pads) >= 0)  # it calls numpy.pad, which refuses negative ones
 
 
 @settings(max_examples=40)

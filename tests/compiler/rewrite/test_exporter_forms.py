@@ -1,4 +1,4 @@
-"""Models as the exporters of PyTorch write them today: what they become, and the numbers of onnxruntime."""
+"""Models as the exporters of PyTorch write them: the operators they become, and onnxruntime's numbers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def by_onnxruntime(made: Any, inputs: Mapping[str, Array]) -> Array:
 
 
 def assert_runs(made: Any, shapes: Shapes, folder: Path, dtype: str, scale: float = 1.0) -> Graph:
-    """The model on the emulated chip gives what onnxruntime gives; the graph as it is after the rewrites."""
+    """Compare the model on the emulated chip with onnxruntime; the graph after the rewrites."""
     graph = imported(made, folder)
     inputs = {name: array * np.float32(scale) for name, array in drawn(shapes).items()}
     wanted = by_onnxruntime(made, inputs)
@@ -131,7 +131,7 @@ def taken(x: tuple[int, ...], indices: Any) -> tuple[list[NodeSpec], dict[str, A
 
 
 def test_elements_that_are_taken_by_known_indices() -> None:
-    """What PyTorch writes for x[:, [-2]] and for masks of padding."""
+    """PyTorch writes x[:, [-2]] and padding masks in this form."""
     becomes(*taken((6, 2, 3), [[-2]]), ["Slice"])
     becomes(*taken((6, 2, 3), [[4], [1]]), ["Gather"])
     everything = np.stack(np.meshgrid(np.arange(2), np.arange(5), indexing="ij"), -1)
@@ -150,7 +150,7 @@ GUARDED: list[NodeSpec] = [
 
 
 def guarded(**changed: Any) -> list[NodeSpec]:
-    """The guard behind a product, with operators given by the value they make."""
+    """The guard after a product; operators are given by their results."""
     nodes: list[NodeSpec] = [("MatMul", ["q", "k"], ["p"], {}), *GUARDED]
     return [changed.get(spec[2][0], spec) for spec in nodes]
 
@@ -164,7 +164,7 @@ def test_a_guard_that_nothing_needs() -> None:
 
 
 def test_a_mask_that_is_computed_of_finite_numbers(tmp_path: Path) -> None:
-    """A mask of padding: the lowest FP32 number in the place of scores. Rows without any other are even."""
+    """A padding mask replaces scores by the lowest FP32 number; fully masked rows get equal weights."""
     nodes = [
         node("Greater", ["m", "zero"], ["taken"]),
         node("Where", ["taken", "zero", "lowest"], ["mask"]),
@@ -193,7 +193,7 @@ def test_a_guard_that_something_may_need() -> None:
 
 
 def test_a_shape_between_transposes_of_matrices() -> None:
-    """As three axes and back: the same as to transpose the matrices themselves."""
+    """A transpose between reshapes to three axes and back is a transpose of the matrices."""
     nodes: list[NodeSpec] = [
         ("Reshape", ["x", "a"], ["r"], {}),
         ("Transpose", ["r"], ["t"], {"perm": (0, 2, 1)}),
@@ -213,7 +213,7 @@ def test_a_shape_between_transposes_of_matrices() -> None:
 @pytest.mark.parametrize(
     ("before", "perm", "behind"),
     [
-        ([6, 4, 5], (0, 2, 1), [6, 20]),  # the matrices are taken apart
+        ([6, 4, 5], (0, 2, 1), [6, 20]),  # the matrices are split
         ([6, 4, 5], (0, 2, 1), [2, 15, 4]),
         ([4, 6, 5], (1, 0, 2), [2, 3, 4, 5]),  # the first axis moves
     ],

@@ -1,4 +1,4 @@
-"""Attention as exporters write it: where heads lie becomes a matter of strides; masks that choose."""
+"""Attention as exporters write it: heads become strided views; masks that select scores."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_heads_of_one_product_that_is_split() -> None:
 
 
 def test_heads_that_are_taken_by_number() -> None:
-    """As vision transformers have them: [3, B, H, S, D], of which a Gather takes the first axis apart."""
+    """As in vision transformers: [3, B, H, S, D], from which a Gather selects along the first axis."""
     nodes: list[NodeSpec] = [("Transpose", ["x"], ["t"], {"perm": (2, 0, 3, 1, 4)})]
     nodes += [("Gather", ["t", f"at{i}"], [name], {"axis": 0}) for i, name in enumerate("qkv")]
     nodes += [("Transpose", ["k"], ["kt"], {"perm": (0, 1, 3, 2)}), *weighed("q", "kt", "v")]
@@ -154,7 +154,7 @@ QKV = {"q": (2, 3, 5, 8), "k": (2, 3, 8, 7), "v": (2, 3, 7, 4)}
 
 
 def chosen(first: bool) -> list[NodeSpec]:
-    """Attention in which a Where takes the scores as its first or its second choice."""
+    """Attention with a Where that has the scores as its first or its second value."""
     choice = ["keep", "s", "low"] if first else ["drop", "low", "s"]
     return [
         ("MatMul", ["q", "k"], ["s"], {}),
@@ -208,7 +208,7 @@ def test_a_mask_of_truth_values_on_the_chip(dtype: str) -> None:
 
 @pytest.mark.parametrize("masked", [False, True])
 def test_single_queries_that_share_keys_are_queries_of_one_head(masked: bool) -> None:
-    """As in a step of generating text: K and V have two heads, each for three of the queries."""
+    """A step of text generation: K and V have two heads, each for three heads of Q."""
     nodes: list[NodeSpec] = []
     for name in "kv":
         nodes += [

@@ -1,4 +1,4 @@
-"""Products of matrices whose rows are counted over several axes, as exporters of linear layers write them."""
+"""Matrix products whose rows are several axes joined, as exporters of linear layers write them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONSTANTS: dict[str, Array] = {
 
 
 def linear(product: NodeSpec, apart: str = "apart") -> list[NodeSpec]:
-    """A product of the rows of x; the activation behind it needs them where they were."""
+    """A product of the rows of x; the activation after it needs the original axes."""
     return [
         ("Reshape", ["x", "flat"], ["f"], {}),
         product,
@@ -45,7 +45,7 @@ def test_rows_are_not_counted_together(product: NodeSpec, wanted: list[str]) -> 
 
 
 def test_rows_that_were_others_before() -> None:
-    """As behind an attention: its heads side by side are the channels of the product."""
+    """A product after an attention: its concatenated heads are the channels of the product."""
     nodes = linear(("Gemm", ["f", "w", "b"], ["p"], {}))
     becomes(nodes, {"x": (2, 5, 3, 2)}, CONSTANTS, ["Reshape", "MatMul", "Add", "Relu"])
 

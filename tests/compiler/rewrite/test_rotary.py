@@ -196,7 +196,7 @@ def test_a_turned_value_that_others_read_stays() -> None:
 
 
 def llama(groups: int, shift: bool) -> tuple[list[NodeSpec], dict[str, np.ndarray]]:
-    """Products for Q, K and V, of which Q and K are turned, and attention of grouped heads."""
+    """Products for Q, K and V, rotary embedding of Q and K, and attention of grouped heads."""
     constants: dict[str, np.ndarray] = {**BOUNDS, "scale": number(0.5), "two": ints(2)}
     constants |= {"cos": TABLES["cos"], "sin": TABLES["cos"] * 2, "apart_q": ints(1, LENGTH, 4, SIZE)}
     constants |= {
@@ -248,7 +248,7 @@ def llama(groups: int, shift: bool) -> tuple[list[NodeSpec], dict[str, np.ndarra
 
 @pytest.mark.parametrize("shift", [False, True], ids=["product", "shifted"])
 def test_one_product_for_heads_that_are_turned(shift: bool) -> None:
-    """As in models of the LLaMA family: one product, two turnings, one attention."""
+    """As in models of the LLaMA family: one product, two rotary embeddings, one attention."""
     nodes, constants = llama(2, shift)
     before = graph(nodes, {"h": (1, LENGTH, 6)}, constants)
     after = rewrite_graph(before)
