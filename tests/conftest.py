@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 
 from hypothesis import settings
@@ -13,3 +14,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Nothing in the tests asserts a time: the first example may compile kernels, and the machine may be busy.
 settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
+
+
+def pytest_collection_finish() -> None:
+    """Tests and modules stay to the end: garbage collections need not look at them again and again.
+
+    They take place more often, too, so that the memories of chips in reference cycles are freed in time.
+    """
+    gc.collect()
+    gc.freeze()
