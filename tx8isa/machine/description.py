@@ -8,6 +8,7 @@ The records below state each key's type and range once; parsing, error texts and
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, get_args
@@ -224,13 +225,21 @@ class Machine(Record, frozen=True):
 
 
 def load_machine(path: str | Path | None = None) -> Machine:
-    """The machine described by a TOML file; None is the packaged TX81.
+    """The machine described by a TOML file; None is the packaged TX81, which is read once in a process.
 
     MachineError is one line that names the file and every wrong key with the value found and what is allowed.
     """
+    return _packaged() if path is None else _read(Path(path))
+
+
+@cache
+def _packaged() -> Machine:
+    return _read(TX81)
+
+
+def _read(path: Path) -> Machine:
     import tomllib  # here and not above: importing this module must stay cheap for those who read no file
 
-    path = TX81 if path is None else Path(path)
     try:
         table = tomllib.loads(path.read_bytes().decode())
     except OSError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -12,9 +12,12 @@ from tx8isa.machine.description import TX81
 Table = dict[str, Any]
 
 
+_PACKAGED = msgspec.json.encode(tomllib.loads(TX81.read_text()))
+
+
 def packaged_table() -> Table:
     """The packaged description as plain data, to be spoilt."""
-    return tomllib.loads(TX81.read_text())
+    return cast(Table, msgspec.json.decode(_PACKAGED))
 
 
 def toml(table: Table, prefix: str = "") -> str:
