@@ -1,19 +1,23 @@
-"""Lowerings: each operator of a graph as loads, engine instructions and stores.
+"""Lowerings: how each operator becomes the code of a phase. A folder has the lowerings of a family.
 
-A folder for each family; importing this package registers the lowerings of all of them.
+The functions with the decorator ``lowering`` (record.py) register themselves; a new module in a folder is
+found by itself.
 """
 
 from __future__ import annotations
 
-from . import recurrence
-from .attention import attention, rotary
-from .conv import convolution, pooling
-from .indexing import indexing
-from .matmul import matmul
-from .movement import channelnorm, movement, pieces, upsample
-from .pointwise import activations, arithmetic, casts, comparisons, functions, integers, inverse_functions
+import importlib
+import pkgutil
+
 from .record import LOWERINGS, Lowering, Work
-from .rows import batchnorm, groupnorm, normalization, reductions, softmax
-from .stack import stack
 
 __all__ = ["LOWERINGS", "Lowering", "Work"]
+
+
+def _load() -> None:
+    """Import every module, in the order of their names: the lowerings in them register themselves."""
+    for module in pkgutil.walk_packages(__path__, f"{__name__}."):
+        importlib.import_module(module.name)
+
+
+_load()

@@ -1,7 +1,8 @@
 """A recurrent layer as one phase: weights and state stay in the scratchpad, the steps are a loop.
 
-What does not depend on the state was multiplied before for all steps. Rows of the batch are independent of
-each other and dealt to tiles; the gates of a row are planes side by side, so one instruction serves them all.
+The products that do not depend on the state were computed before, for all steps at once. Tiles divide the
+rows of the batch, which are independent. The gates of a row are adjacent planes, so that one instruction
+computes all of them.
 """
 
 from __future__ import annotations
@@ -42,31 +43,32 @@ from tx8isa.numbers.packing import pack
 from .record import Work, lowering
 
 _WORD = 4
-_MOST_ROWS = 512
+_MOST_BLOCK_ROWS = 512
 _RESERVED_BYTES = 4096
 """Scratchpad bytes for the ends of lines that buffers do not fill."""
 
 
 @lowering("Recurrence")
 def recurrence(kernel: Kernel, work: Work) -> None:
-    """The rows of a block are one operand of the matrix engine."""
+    """The layer, for blocks of rows of the batch; a block is one operand of the matrix engine."""
     batch, columns = work.input(0).shape[1:]
     hidden = work.input(1).shape[0]
-    weights = _weights(kernel, work)
+    loaders = _weight_loaders(kernel, work)
     first = 0
-    for stretch in stretches(batch, _rows(kernel, work, batch, hidden, columns)):
+    for stretch in stretches(batch, _block_rows(kernel, work, batch, hidden, columns)):
         with kernel.items(stretch.count, first) as item:
             begin = kernel.let(item * stretch.size + stretch.start)
-            layer = _Layer(kernel, work, begin, stretch, [address(kernel) for address in weights])
+            layer = _LayerCode(kernel, work, begin, stretch, [load(kernel) for load in loaders])
             layer.run()
         first += stretch.count
 
 
-Loader = Callable[[Kernel], Value]
+_Loader = Callable[[Kernel], Value]
+"""Emits a load; returns the address."""
 
 
-def _weights(kernel: Kernel, work: Work) -> list[Loader]:
-    """What loads R as the matrix engine takes it, of FP32 in two parts."""
+def _weight_loaders(kernel: Kernel, work: Work) -> list[_Loader]:
+    """Loaders of the recurrent weights R in the format of the matrix engine, two parts for FP32."""
     matrix, fmt = work.input(1), engine_format(work.output.fmt)
 
     def image(part: int) -> Array:
@@ -74,20 +76,20 @@ def _weights(kernel: Kernel, work: Work) -> list[Loader]:
         return np.asarray(pack(np.ascontiguousarray(data), fmt, Layout.CX).view(data.dtype))
 
     def load(symbol: Value, kernel: Kernel) -> Value:
-        place = kernel.buffer("weights", matrix.size * fmt.bits // 8)
-        kernel.emit(f"rdma.{fmt.token}", dst=place, src=symbol, n=matrix.size)
-        return place
+        address = kernel.buffer("weights", matrix.size * fmt.bits // 8)
+        kernel.emit(f"rdma.{fmt.token}", dst=address, src=symbol, n=matrix.size)
+        return address
 
     parts = range(part_count(work.output.fmt))
     symbols = [kernel.constant_made("weights", fmt, matrix.size, partial(image, part)) for part in parts]
     return [partial(load, symbol) for symbol in symbols]
 
 
-def _rows(kernel: Kernel, work: Work, batch: int, hidden: int, columns: int) -> int:
-    """Rows of a block: an even share of the tiles, or what fits beside the weights."""
+def _block_rows(kernel: Kernel, work: Work, batch: int, hidden: int, columns: int) -> int:
+    """Rows of a block: equally many for all tiles, or as many as fit beside the weights."""
     fmt, parts = work.output.fmt, part_count(work.output.fmt)
     left = kernel.budget - parts * hidden * columns * engine_format(fmt).bits // 8 - _RESERVED_BYTES
-    rows = min(ceil_div(batch, kernel.target.tiles), _MOST_ROWS)
+    rows = min(ceil_div(batch, kernel.target.tiles), _MOST_BLOCK_ROWS)
 
     def need(rows: int) -> int:
         gates = 2 * aligned_bytes(rows, columns, fmt) + 2 * aligned_bytes(rows, columns, Format.FP32)
@@ -101,8 +103,8 @@ def _rows(kernel: Kernel, work: Work, batch: int, hidden: int, columns: int) -> 
 
 
 @dataclass
-class _Layer:
-    """The code of all steps for some rows; ``state`` is H as the next product takes it."""
+class _LayerCode:
+    """The code of all steps for a block of rows."""
 
     kernel: Kernel
     work: Work
@@ -124,21 +126,23 @@ class _Layer:
         return Vector(self.kernel, Format.FP32, self.words)
 
     def run(self) -> None:
-        """The steps in their order; of an LSTM the cells behind them."""
+        """All steps in their order; an LSTM stores its cells after the last state."""
         kernel = self.kernel
         state = self._initial(2, "state")
         memory = state
         if self.kind != "RNN":
-            memory = self._kept("memory", self._initial(3, "cells") if self.kind == "LSTM" else state)
+            memory = self._fp32_copy("memory", self._initial(3, "cells") if self.kind == "LSTM" else state)
         shift = self._shift() if self.kind == "GRU" and self.work.has(4) else None
-        with kernel.loop(self.steps) as turn:
-            time = kernel.let(self.steps - 1 - turn) if self.work.spec.integer("backwards") else turn
+        with kernel.loop(self.steps) as iteration:
+            time = (
+                kernel.let(self.steps - 1 - iteration) if self.work.spec.integer("backwards") else iteration
+            )
             first = (time * self.batch + self.begin) * self.columns
             x = load_aligned(kernel, "x", self.work.input(0), first, self.columns, self.grid, self.columns)
             gates = widened_slice(kernel, x.at(kernel.let(x.base), x.fmt))
             gates = gates.at(kernel.let(gates.base), gates.fmt)
-            made = _CELLS[self.kind](self, gates, state, memory, shift)
-            self._round(made, state)
+            new_state = _CELLS[self.kind](self, gates, state, memory, shift)
+            self._round(new_state, state)
             self._store(state, time)
         if self.kind == "LSTM":
             self._store(narrowed_slice(kernel, memory, self.fmt), self.steps)
@@ -148,92 +152,93 @@ class _Layer:
         tensor = self.work.input(operand)
         return load_aligned(self.kernel, name, tensor, first, self.hidden, self.grid, self.hidden)
 
-    def _kept(self, name: str, source: Aligned) -> Aligned:
-        """A copy in FP32 that lives from step to step."""
-        kept = slice_buffer(self.kernel, name, Format.FP32, self.grid, self.hidden)
-        self._into(kept.base, widened_slice(self.kernel, source).base)
-        return kept
+    def _fp32_copy(self, name: str, source: Aligned) -> Aligned:
+        """A copy in FP32 that stays in the scratchpad for all steps."""
+        copy = slice_buffer(self.kernel, name, Format.FP32, self.grid, self.hidden)
+        self._copy_words(copy.base, widened_slice(self.kernel, source).base)
+        return copy
 
-    def _into(self, target: Value, source: Value) -> None:
+    def _copy_words(self, target: Value, source: Value) -> None:
         self.vector.vs("add", target, source, -0.0)
 
     def _shift(self) -> Value:
         vector = vector_in_ddr(self.kernel, "shift_data", self.work.input(4))
         return load_vector(self.kernel, "shift", vector, 0, self.hidden)
 
-    def _round(self, made: Value, state: Aligned) -> None:
+    def _round(self, new_state: Value, state: Aligned) -> None:
         if self.fmt is Format.FP32:
-            self._into(state.base, made)
+            self._copy_words(state.base, new_state)
         else:
-            convert(self.kernel, state.base, made, self.words, Format.FP32, self.fmt)
+            convert(self.kernel, state.base, new_state, self.words, Format.FP32, self.fmt)
 
     def _store(self, data: Aligned, row: Value) -> None:
         first = (row * self.batch + self.begin) * self.hidden
         store_aligned(self.kernel, data, self.work.output, first, self.hidden)
 
     def product(self, state: Aligned, out: Value, gates: range, accumulate: bool) -> None:
-        """out = H R of some gates, added to what is there with ``accumulate``."""
+        """out = H R for some gates, added to ``out`` if ``accumulate``."""
         fmt = engine_format(self.fmt)
         skipped = gates.start * self.hidden * self.hidden * fmt.bits // 8
-        left = [piece.base for piece in split(self.kernel, state)]
+        left_operand = [piece.base for piece in split(self.kernel, state)]
         right = [part + skipped for part in self.weights]
         sizes: dict[str, Argument] = {"m": self.rows.size, "n": len(gates) * self.hidden, "k": self.hidden}
         multiply_parts(
             self.kernel,
             f"ne.gemm.{fmt.token}",
-            ("a", left),
+            ("a", left_operand),
             ("b", right),
             out,
             accumulate,
             {**sizes, "rt": 1, "out_format": "fp32"},
         )
 
-    def gate(self, gates: Aligned, number: int) -> Value:
-        """Where the planes of a gate are."""
+    def gate_address(self, gates: Aligned, number: int) -> Value:
+        """The address of the first plane of a gate."""
         return gates.plane(number * self.hidden // BLOCK)
 
-    def several(self, count: int) -> Vector:
+    def gate_vector(self, count: int) -> Vector:
         """Instructions over ``count`` gates."""
         return Vector(self.kernel, Format.FP32, count * self.words)
 
 
-def _rnn(layer: _Layer, gates: Aligned, state: Aligned, memory: Aligned, shift: Value | None) -> Value:
+def _rnn(layer: _LayerCode, gates: Aligned, state: Aligned, memory: Aligned, shift: Value | None) -> Value:
+    """One gate, whose tanh is the new state."""
     layer.product(state, gates.base, range(1), True)
     layer.vector.unary("tanh", gates.base, gates.base)
     return gates.base
 
 
-def _lstm(layer: _Layer, gates: Aligned, state: Aligned, memory: Aligned, shift: Value | None) -> Value:
+def _lstm(layer: _LayerCode, gates: Aligned, state: Aligned, memory: Aligned, shift: Value | None) -> Value:
     """Gates i, o, f, c; ``memory`` has the cells."""
-    v = layer.vector
+    vector = layer.vector
     layer.product(state, gates.base, range(4), True)
-    i, o, f, c = (layer.gate(gates, number) for number in range(4))
-    layer.several(3).unary("sigmoid", i, i)
-    v.unary("tanh", c, c)
-    v.vv("mul", memory.base, memory.base, f)
-    v.vv("mul", c, c, i)
-    v.vv("add", memory.base, memory.base, c)
-    v.unary("tanh", c, memory.base)
-    v.vv("mul", c, c, o)
+    i, o, f, c = (layer.gate_address(gates, number) for number in range(4))
+    layer.gate_vector(3).unary("sigmoid", i, i)
+    vector.unary("tanh", c, c)
+    vector.vv("mul", memory.base, memory.base, f)
+    vector.vv("mul", c, c, i)
+    vector.vv("add", memory.base, memory.base, c)
+    vector.unary("tanh", c, memory.base)
+    vector.vv("mul", c, c, o)
     return c
 
 
-def _gru(layer: _Layer, gates: Aligned, state: Aligned, memory: Aligned, shift: Value | None) -> Value:
-    """Gates z, r, h; ``memory`` has the state in FP32, ``shift`` is added inside the product with r."""
-    kernel, v = layer.kernel, layer.vector
+def _gru(layer: _LayerCode, gates: Aligned, state: Aligned, memory: Aligned, shift: Value | None) -> Value:
+    """Gates z, r, h; ``memory`` has the state in FP32, ``shift`` is added to the product with the state."""
+    kernel, vector = layer.kernel, layer.vector
     layer.product(state, gates.base, range(2), True)
-    z, r, h = (layer.gate(gates, number) for number in range(3))
+    z, r, h = (layer.gate_address(gates, number) for number in range(3))
     inner = slice_buffer(kernel, "inner", Format.FP32, layer.grid, layer.hidden)
     layer.product(state, inner.base, range(2, 3), False)
-    layer.several(2).unary("sigmoid", z, z)
+    layer.gate_vector(2).unary("sigmoid", z, z)
     if shift is not None:
         per_channel(kernel, "add", inner, shift)
-    v.vv("mul", inner.base, inner.base, r)
-    v.vv("add", h, h, inner.base)
-    v.unary("tanh", h, h)
-    v.vv("sub", memory.base, memory.base, h)
-    v.vv("mul", memory.base, memory.base, z)
-    v.vv("add", memory.base, memory.base, h)
+    vector.vv("mul", inner.base, inner.base, r)
+    vector.vv("add", h, h, inner.base)
+    vector.unary("tanh", h, h)
+    vector.vv("sub", memory.base, memory.base, h)
+    vector.vv("mul", memory.base, memory.base, z)
+    vector.vv("add", memory.base, memory.base, h)
     return memory.base
 
 

@@ -23,7 +23,7 @@ from compiler.codegen.slices.windows import RowBlock, limits
 from compiler.codegen.spm import SpmOverflow
 from compiler.codegen.teams.team import TileGrid
 from compiler.dialect.orders import Order
-from compiler.lowering.blocked import through_compact
+from compiler.lowering.fallback import run_on_compact_copies
 from compiler.lowering.record import Work, lowering
 from compiler.operators.record import Call
 from compiler.operators.windows.conv import conv_window
@@ -55,7 +55,7 @@ def convolution(kernel: Kernel, work: Work) -> None:
     layer = layer_of(work)
     plan = plan_for(layer, work.cut) if work.cut is not None else _best(kernel, layer, stays_in_planes(work))
     if plan is None:
-        through_compact(kernel, work, convolution)
+        run_on_compact_copies(kernel, work, convolution)
         return
     layer = layer_for(layer, plan)
     places = coordinates(kernel, plan.grid)

@@ -1,4 +1,4 @@
-"""Lowerings of gathers, scatters and selections: addresses depend on data.
+"""Gathers, scatters and selections: addresses depend on data, and the kernel core computes them.
 
-The kernel core computes them.
+Operators whose addresses are known when compiling are in ``movement``.
 """

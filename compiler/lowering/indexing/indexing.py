@@ -1,7 +1,7 @@
-"""Gathers, scatters and the largest elements of an axis: addresses depend on data, and the core finds them.
+"""Gathers, scatters and the largest elements of an axis: the core computes addresses from data.
 
-Long rows are moved by the DMA (``lowering/indexed_rows.py``), the rest element by element by the core. An
-index that is out of range stops the program at an ``ebreak``.
+The DMA copies long rows (indexed_rows.py), the core everything else, element by element. An index that is out
+of range stops the program at an ``ebreak``.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from compiler.lowering.record import EVERY_TYPE, Work, lowering
 from compiler.operators.types import axis_from_front
 from tx8isa.numbers.formats import Format
 
-from .indexed_rows import FEWEST, Rows, gather_rows, scatter_rows
+from .indexed_rows import FEWEST_ELEMENTS, IndexedRows, gather_rows, scatter_rows
 
 
 @lowering("Gather", types=EVERY_TYPE)
 def gather(kernel: Kernel, work: Work) -> None:
-    """The core reads the indices."""
+    """Slices of the data along one axis, in the order of the indices."""
     data, indices, target = work.input(0), work.input(1), work.output
     axis = axis_from_front(work.spec.integer("axis"), len(data.shape))
     inner, count = math.prod(data.shape[axis + 1 :]), indices.size
-    core, rows = ScalarCode(kernel), Rows(count, inner, math.prod(data.shape[:axis]))
-    if rows.elements >= FEWEST:
+    core, rows = ScalarCode(kernel), IndexedRows(count, inner, math.prod(data.shape[:axis]))
+    if rows.elements >= FEWEST_ELEMENTS:
 
         def first(row: Value) -> Value:
             return core.index(core.load(indices, row), data.shape[axis]) * inner
@@ -59,7 +59,7 @@ def gather_elements(kernel: Kernel, work: Work) -> None:
 
 @lowering("GatherND", types=EVERY_TYPE)
 def gather_nd(kernel: Kernel, work: Work) -> None:
-    """Rows of indices name places of slices."""
+    """Slices of the data; each row of indices gives the position of one."""
     data, indices, target = work.input(0), work.input(1), work.output
     batch, depth = work.spec.integer("batch_dims"), indices.shape[-1]
     inner = math.prod(data.shape[batch + depth :])
@@ -69,17 +69,17 @@ def gather_nd(kernel: Kernel, work: Work) -> None:
 
     def place(row: Value) -> Value:
         in_batch = row // rows * math.prod(data.shape[batch:])
-        return in_batch + _place(core, indices, row, data, range(batch, batch + depth))
+        return in_batch + _indexed_element(core, indices, row, data, range(batch, batch + depth))
 
-    if inner >= FEWEST:
-        gather_rows(kernel, data, target, Rows(batches * rows, inner), inner, place)
+    if inner >= FEWEST_ELEMENTS:
+        gather_rows(kernel, data, target, IndexedRows(batches * rows, inner), inner, place)
         return
     with core.elements(target.size) as number:
         core.store(target, number, core.load(data, place(kernel.let(number // inner)) + number % inner))
 
 
-def _place(core: ScalarCode, indices: DdrTensor, row: Value, data: DdrTensor, axes: range) -> Value:
-    """The element of the data that a row of indices names, one index for each of ``axes``."""
+def _indexed_element(core: ScalarCode, indices: DdrTensor, row: Value, data: DdrTensor, axes: range) -> Value:
+    """The element of the data at the position in a row of indices, one index for each of ``axes``."""
     place, registers = core.number(0), core.kernel.registers
     for at, axis in enumerate(axes):
         with registers.scope():
@@ -88,11 +88,11 @@ def _place(core: ScalarCode, indices: DdrTensor, row: Value, data: DdrTensor, ax
     return Variable(place, 0, data.size - 1)
 
 
-_SCATTER_STEPS = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
+_SCATTER_OPERATORS = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
 
 
 def _scatter(core: ScalarCode, work: Work, place: Value, update: str) -> None:
-    """Store an update, or what it and the element there make together."""
+    """Store an update, or the reduction of it and the element before."""
     reduction = work.spec.string("reduction")
     if reduction != "none":
         before = core.load(work.output, place)
@@ -102,14 +102,16 @@ def _scatter(core: ScalarCode, work: Work, place: Value, update: str) -> None:
             core.emit(f"f{reduction}.s", "ft0", "ft0", "ft1")
             core.emit("fmv.x.w", update, "ft0")
         else:
-            update = ARITHMETIC[_SCATTER_STEPS[reduction]](core, [before, update])
+            update = ARITHMETIC[_SCATTER_OPERATORS[reduction]](core, [before, update])
     core.store(work.output, place, update)
 
 
-def _in_words(kernel: Kernel, work: Work, lower: Callable[[Kernel, Work], None]) -> bool:
-    """Whether a reduction of 16-bit floats was done in FP32, in which the core computes."""
-    if work.spec.string("reduction") == "none" or not work.output.fmt.is_float or work.output.bytes_each == 4:
-        return False
+def _in_core_format(kernel: Kernel, work: Work, lower: Callable[[Kernel, Work], None]) -> None:
+    """Run a lowering of a scatter: reductions of 16-bit floats on copies in FP32, which the core computes."""
+    reduced = work.spec.string("reduction") != "none"
+    if not reduced or not work.output.fmt.is_float or work.output.bytes_each == 4:
+        lower(kernel, work)
+        return
     data, updates, result = (
         fp32_scratch(kernel, tensor) for tensor in (work.input(0), work.input(2), work.output)
     )
@@ -119,14 +121,15 @@ def _in_words(kernel: Kernel, work: Work, lower: Callable[[Kernel, Work], None])
     lower(kernel, replace(work, inputs=(data, work.input(1), updates), output=result))
     kernel.synchronize()
     convert_tensor(kernel, result, work.output)
-    return True
 
 
 @lowering("ScatterElements", types=EVERY_TYPE)
 def scatter_elements(kernel: Kernel, work: Work) -> None:
-    """A copy, then the updates one after the other: a place may be named twice."""
-    if _in_words(kernel, work, scatter_elements):
-        return
+    """A copy, then the updates in their order, because several may have the same index."""
+    _in_core_format(kernel, work, _scatter_elements)
+
+
+def _scatter_elements(kernel: Kernel, work: Work) -> None:
     data, indices, updates = work.input(0), work.input(1), work.input(2)
     axis = axis_from_front(work.spec.integer("axis"), len(data.shape))
     copy_views(kernel, data.shape, whole(data), whole(work.output))
@@ -140,9 +143,11 @@ def scatter_elements(kernel: Kernel, work: Work) -> None:
 
 @lowering("ScatterND", types=EVERY_TYPE)
 def scatter_nd(kernel: Kernel, work: Work) -> None:
-    """A copy, then the updates one after the other."""
-    if _in_words(kernel, work, scatter_nd):
-        return
+    """A copy, then the updates in their order."""
+    _in_core_format(kernel, work, _scatter_nd)
+
+
+def _scatter_nd(kernel: Kernel, work: Work) -> None:
     data, indices, updates = work.input(0), work.input(1), work.input(2)
     depth = indices.shape[-1]
     inner = math.prod(data.shape[depth:])
@@ -151,10 +156,10 @@ def scatter_nd(kernel: Kernel, work: Work) -> None:
     core = ScalarCode(kernel)
 
     def place(row: Value) -> Value:
-        return _place(core, indices, row, data, range(depth))
+        return _indexed_element(core, indices, row, data, range(depth))
 
-    if inner >= FEWEST and work.spec.string("reduction") == "none":
-        scatter_rows(kernel, updates, work.output, Rows(updates.size // inner, inner), place)
+    if inner >= FEWEST_ELEMENTS and work.spec.string("reduction") == "none":
+        scatter_rows(kernel, updates, work.output, IndexedRows(updates.size // inner, inner), place)
         return
     with core.elements(updates.size, updates.size) as number:
         element = place(kernel.let(number // inner)) + number % inner
@@ -163,16 +168,16 @@ def scatter_nd(kernel: Kernel, work: Work) -> None:
 
 @lowering("TopIndices", types=EVERY_TYPE)
 def top_indices(kernel: Kernel, work: Work) -> None:
-    """The k-th index is that of the best element behind the one before: k sweeps over the axis."""
+    """One sweep over the axis for each index: the best element among those not found before."""
     source, target = work.input(0), work.output
     axis = axis_from_front(work.spec.integer("axis"), len(source.shape))
     extent, inner = source.shape[axis], math.prod(source.shape[axis + 1 :])
     wanted, core = target.shape[axis], ScalarCode(kernel)
     largest, last = bool(work.spec.integer("largest")), bool(work.spec.integer("last"))
     with core.elements(source.size // extent, 1) as number:
-        fold = kernel.let(number // inner), kernel.let(number % inner)
-        start = kernel.let(fold[0] * (extent * inner) + fold[1])
-        out = kernel.let(fold[0] * (wanted * inner) + fold[1])
+        outer, rest = kernel.let(number // inner), kernel.let(number % inner)
+        start = kernel.let(outer * (extent * inner) + rest)
+        out = kernel.let(outer * (wanted * inner) + rest)
         bound, previous = core.number(0), core.number(-1)
         with kernel.loop(wanted) as place:
             best, chosen = core.number(0), core.number(-1)
@@ -201,7 +206,7 @@ def _register(core: ScalarCode, value: Value) -> str:
 
 
 def _sortable(core: ScalarCode, key: str, fmt: Format, largest: bool) -> None:
-    """Bits that compare as integers like the elements; the other way round for the smallest."""
+    """Change bits so that integer comparison orders them as elements; in reverse unless ``largest``."""
     if fmt.is_float:
         core.emit("bgez", key, "1f")
         flip = core.number((1 << (fmt.bits - 1)) - 1)

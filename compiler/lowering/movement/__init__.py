@@ -1,4 +1,4 @@
-"""Lowerings of operators that only move values, and of changes of order and format.
+"""Operators that only move values, casts of floats, and changes of the order of axes.
 
-Addresses are known when compiling; where they depend on data see ``indexing``.
+Their addresses are known when compiling; those that depend on data are in ``indexing``.
 """

@@ -1,8 +1,8 @@
-"""Changes of the order of axes in DDR that the layout passes insert, together with a cast.
+"""Changes of the order of axes in DDR, which the layout passes insert, together with a cast.
 
-Between channels last and planes of channels no element changes its neighbours within 64 channels: slices of
-positions go through the scratchpad. To and from the order of the specification matrices [C, positions] are
-transposed.
+Channels last and planes of channels have the same neighbours within 64 channels, so slices of positions are
+loaded in one order and stored in the other. To and from the order of the specification, matrices [C,
+positions] are transposed.
 """
 
 from __future__ import annotations
@@ -29,22 +29,26 @@ def channel_norm(kernel: Kernel, work: Work) -> None:
     source, target = work.input(0), work.output
     if before is Order.PLAIN:
         batches, channels, *image = source.shape
-        transpose(kernel, _plain(source), _positions(target), (batches,), channels, math.prod(image))
+        transpose(
+            kernel, _channel_lines(source), _position_lines(target), (batches,), channels, math.prod(image)
+        )
     elif after is Order.PLAIN:
         batches, channels, *image = target.shape
-        transpose(kernel, _positions(source), _plain(target), (batches,), math.prod(image), channels)
+        transpose(
+            kernel, _position_lines(source), _channel_lines(target), (batches,), math.prod(image), channels
+        )
     else:
-        _repack(kernel, source, target)
+        _convert_planes(kernel, source, target)
 
 
-def _plain(tensor: DdrTensor) -> Side:
-    """[N, C, ...]: a line has the positions of a channel."""
+def _channel_lines(tensor: DdrTensor) -> Side:
+    """[N, C, ...] as matrices whose lines are the positions of a channel."""
     positions = math.prod(tensor.shape[2:])
     return Side(tensor, (tensor.shape[1] * positions,), positions)
 
 
-def _positions(tensor: DdrTensor) -> Side:
-    """[N, ..., C]: a line has the channels of a position."""
+def _position_lines(tensor: DdrTensor) -> Side:
+    """[N, ..., C] as matrices whose lines are the channels of a position."""
     positions, channels = math.prod(tensor.shape[1:-1]), tensor.shape[-1]
     if not tensor.blocked:
         return Side(tensor, (positions * channels,), channels)
@@ -52,8 +56,8 @@ def _positions(tensor: DdrTensor) -> Side:
     return Side(tensor, (batch,), BLOCK, positions)
 
 
-def _repack(kernel: Kernel, source: DdrTensor, target: DdrTensor) -> None:
-    """Slices of positions, all channels of each."""
+def _convert_planes(kernel: Kernel, source: DdrTensor, target: DdrTensor) -> None:
+    """Load slices of positions with all channels, store them in the other order."""
     batches, *image, channels = source.shape
     kernel.begin()
     first = 0
@@ -72,10 +76,10 @@ def _repack(kernel: Kernel, source: DdrTensor, target: DdrTensor) -> None:
 
 
 def _slice_positions(kernel: Kernel, source: DdrTensor, target: DdrTensor) -> int:
-    """Positions of a slice: as many as fit twice, with work for every tile."""
+    """Positions of a slice: as many as fit twice, but few enough for every tile to have some."""
     batches, *image, channels = source.shape
     each = aligned_channels(channels, BLOCK) * (source.bytes_each + target.bytes_each)
-    edge = (channels % BLOCK) * (source.bytes_each + target.bytes_each)
-    fit = (kernel.budget // 2 - 4 * LINE_BYTES) // (each + edge)
+    tail = (channels % BLOCK) * (source.bytes_each + target.bytes_each)
+    fit = (kernel.budget // 2 - 4 * LINE_BYTES) // (each + tail)
     wanted = ceil_div(math.prod(image), ceil_div(kernel.target.tiles, batches))
     return max(1, min(fit, wanted, LARGEST_EXTENT))

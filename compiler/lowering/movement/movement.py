@@ -1,4 +1,4 @@
-"""Operators that only move values, and the casts and changes of order that passes insert."""
+"""Transpose, Expand, Pad and other operators that only move values, and casts of floats."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ alias("Reshape", "Flatten", "Identity")
 
 
 def permute(kernel: Kernel, source: DdrTensor, target: DdrTensor, perm: tuple[int, ...]) -> None:
-    """Axis i of the target is axis perm[i] of the source."""
+    """Copy a tensor; axis i of the target is axis perm[i] of the source."""
     view = View(source, tuple(source.strides[axis] for axis in perm))
     space = collapse(target.shape, (view, whole(target)))
-    if not _transposed(kernel, space):
+    if not _transpose_matrices(kernel, space):
         copy_views(kernel, target.shape, view, whole(target))
 
 
 _WIDTHS = (16, 32)
 """Bits of the elements that the matrix engine transposes."""
 _FEWEST_COLUMNS = 16
-_SMALL = 256
-"""Elements of a tile below which strided reads take less time than to prepare the matrix engine."""
+_FEWEST_ELEMENTS = 256
+"""Elements of a tile below which strided reads take less time than the matrix engine."""
 
 
-def _transposed(kernel: Kernel, space: Space) -> bool:
-    """Transpose the matrices of a space (source, target), if neighbours are others then and it pays."""
+def _transpose_matrices(kernel: Kernel, space: Space) -> bool:
+    """Transpose the matrices of a space (source, target) by products; False and no code if that is slower."""
     source, target = space.views
     inner = source.strides.index(1) if 1 in source.strides else -1
     last = len(space.sizes) - 1
-    small = space.elements < _SMALL * kernel.target.tiles
+    small = space.elements < _FEWEST_ELEMENTS * kernel.target.tiles
     if inner in (-1, last) or source.tensor.fmt.bits not in _WIDTHS or small:
         return False
     if space.sizes[inner] < _FEWEST_COLUMNS:
@@ -68,7 +68,7 @@ def _transposed(kernel: Kernel, space: Space) -> bool:
 
 @lowering("Transpose", types=EVERY_TYPE)
 def transpose(kernel: Kernel, work: Work) -> None:
-    """Strided reads, or products where neighbours are not neighbours any more."""
+    """Strided reads, or products with the identity where the innermost axis changes."""
     permute(kernel, work.input(0), work.output, permutation(work.spec))
 
 
@@ -80,7 +80,7 @@ def cast(kernel: Kernel, work: Work) -> None:
 
 @lowering("Expand", types=EVERY_TYPE)
 def expand(kernel: Kernel, work: Work) -> None:
-    """Reads with stride 0 where the operand broadcasts."""
+    """Reads with stride 0 along the axes that broadcast."""
     view = broadcast_view(work.input(0), work.output.shape)
     copy_views(kernel, work.output.shape, view, whole(work.output))
 
@@ -95,7 +95,7 @@ def convert_tensor(kernel: Kernel, source: DdrTensor, target: DdrTensor) -> None
 
 
 def _convert_views(kernel: Kernel, space: Space) -> None:
-    """Move the elements of one view to another of another format."""
+    """Copy a view to one of another format."""
     source, target = (view.tensor for view in space.views)
     each = source.bytes_each + target.bytes_each + 4
     plan = plan_slabs(space.sizes, kernel.budget // each, kernel.target.tiles)
@@ -107,16 +107,16 @@ def _convert_views(kernel: Kernel, space: Space) -> None:
         store_slab(kernel, space.views[1], slab, after)
 
 
-def _computed_fill(call: Call) -> str | None:
+def _check_pad(call: Call) -> str | None:
     computed = call.has(2) and call.values[2] is None
     return (
         f"a constant_value that is known when compiling; found '{call.tensor(2).name}'" if computed else None
     )
 
 
-@lowering("Pad", types=EVERY_TYPE, check=_computed_fill)
+@lowering("Pad", types=EVERY_TYPE, check=_check_pad)
 def pad(kernel: Kernel, work: Work) -> None:
-    """The kept part is copied; the border is written as boxes that do not overlap it or each other."""
+    """Copy what is kept; fill the border as boxes that overlap neither that nor one another."""
     source, target = work.input(0), work.output
     widths = pad_widths(work.spec)
     starts = [max(begin, 0) for begin, _ in widths]
@@ -129,8 +129,8 @@ def pad(kernel: Kernel, work: Work) -> None:
     number = 0.0 if value is None else float(value.reshape(()))
     for axis in range(len(widths)):
         before = (0, starts[axis])
-        behind = (starts[axis] + kept[axis], target.shape[axis])
-        for low, high in (before, behind):
+        after = (starts[axis] + kept[axis], target.shape[axis])
+        for low, high in (before, after):
             if low < high:
                 origin = [*starts[:axis], low, *(0,) * (len(widths) - axis - 1)]
                 shape = (*kept[:axis], high - low, *target.shape[axis + 1 :])
@@ -142,7 +142,7 @@ def _offset(tensor: DdrTensor, index: list[int]) -> int:
 
 
 def _fill(kernel: Kernel, view: View, shape: tuple[int, ...], number: float) -> None:
-    """Write one value to every element of a view."""
+    """Store one number to every element of a view."""
     if 0 in shape:
         return
     if not view.tensor.fmt.is_float:

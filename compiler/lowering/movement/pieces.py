@@ -1,6 +1,6 @@
-"""Concat and Slice: parts of tensors, in every order in which tensors lie in DDR.
+"""Concat and Slice: parts of tensors, in every order of axes that tensors have in DDR.
 
-In blocked tensors a part is copied in runs of channels that lie in one plane on both sides.
+In blocked tensors a part is copied in runs of channels that are in one plane on both sides.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tx8isa.numbers.layouts import batch_bytes, full_blocks, tail_width
 
 @lowering("Concat", order=Order.FOLLOW, types=EVERY_TYPE)
 def concat(kernel: Kernel, work: Work) -> None:
-    """Each operand is written to its place in the result; blocked ones are joined along their channels."""
+    """Copy each operand to its place in the result; blocked tensors are joined along their channels."""
     order = _stored_axes(work)
     axis = order.index(axis_from_front(work.spec.integer("axis"), len(order)))
     begin = 0
@@ -29,7 +29,11 @@ def concat(kernel: Kernel, work: Work) -> None:
         if tensor is not None and tensor.size:
             if work.output.blocked:
                 ranges = [range(size) for size in tensor.shape]
-                _copy_channels(kernel, _Part(tensor, tuple(ranges)), _Part(work.output, tuple(ranges), begin))
+                _copy_channels(
+                    kernel,
+                    _BlockedPart(tensor, tuple(ranges)),
+                    _BlockedPart(work.output, tuple(ranges), begin),
+                )
             else:
                 view = View(work.output, work.output.strides, begin * work.output.strides[axis])
                 copy_views(kernel, tensor.shape, whole(tensor), view)
@@ -38,13 +42,15 @@ def concat(kernel: Kernel, work: Work) -> None:
 
 @lowering("Slice", order=Order.FOLLOW, types=EVERY_TYPE)
 def slice_(kernel: Kernel, work: Work) -> None:
-    """Reads with the steps as strides, which an expansion has made positive."""
+    """Reads with the steps as strides; an expansion has made all of them positive."""
     source, target = work.input(0), work.output
     given = slice_ranges(work.spec)
     ranges = tuple(given[axis] for axis in _stored_axes(work))
     if target.blocked:
         _copy_channels(
-            kernel, _Part(source, ranges), _Part(target, tuple(range(size) for size in target.shape))
+            kernel,
+            _BlockedPart(source, ranges),
+            _BlockedPart(target, tuple(range(size) for size in target.shape)),
         )
         return
     strides = tuple(step * taken.step for step, taken in zip(source.strides, ranges, strict=True))
@@ -53,14 +59,14 @@ def slice_(kernel: Kernel, work: Work) -> None:
 
 
 def _stored_axes(work: Work) -> list[int]:
-    """The axes of the specification in the order in which they lie."""
+    """The axes of the specification in the order in which they are stored."""
     axes = list(range(len(work.output.shape)))
     return [axes[0], *axes[2:], axes[1]] if work.channels_last else axes
 
 
 @dataclass(frozen=True)
-class _Part:
-    """Indices of a blocked tensor along its stored axes; its channels are counted from ``begin`` on."""
+class _BlockedPart:
+    """Indices of a blocked tensor along its stored axes; ``begin`` is added to those of channels."""
 
     tensor: DdrTensor
     ranges: tuple[range, ...]
@@ -72,7 +78,7 @@ class _Part:
         return range(taken.start + self.begin, taken.stop + self.begin, taken.step)
 
     def view(self, channel: int, planes: int) -> View:
-        """[N, planes, positions ..., lanes] from a channel on."""
+        """A view [N, planes, positions ..., lanes] from a channel on."""
         shape, image = self.tensor.shape, self.ranges[1:-1]
         positions, plane = math.prod(shape[1:-1]), channel // BLOCK
         whole_planes = plane + planes <= full_blocks(shape[-1], BLOCK)
@@ -85,7 +91,7 @@ class _Part:
         return View(self.tensor, (batch * self.ranges[0].step, positions * BLOCK, *inner, 1), offset)
 
 
-def _copy_channels(kernel: Kernel, source: _Part, target: _Part) -> None:
+def _copy_channels(kernel: Kernel, source: _BlockedPart, target: _BlockedPart) -> None:
     """Copy a part of a blocked tensor to one of the same extents."""
     extents = [len(taken) for taken in source.ranges[:-1]]
     for first, planes, count in _runs(source.channels, target.channels.start):
@@ -94,7 +100,7 @@ def _copy_channels(kernel: Kernel, source: _Part, target: _Part) -> None:
 
 
 def _runs(channels: range, begin: int) -> Iterator[tuple[int, int, int]]:
-    """First channel, planes and channels of each plane, of runs that lie in planes on both sides."""
+    """Runs of channels that are in planes on both sides: first index, planes, channels of each plane."""
     count = len(channels)
     whole = 0
     if channels.step == 1 and begin % BLOCK == channels.start % BLOCK == 0:

@@ -1,7 +1,7 @@
-"""Images whose positions stand several times: upsampling to the nearest neighbour by whole factors.
+"""Repeat: upsampling of images to the nearest neighbour by whole factors.
 
-A piece of a row is loaded with all its channels, each position repeated by the TDMA in the scratchpad, and
-the result stored as often as the row stands.
+A piece of a row is loaded with all its channels, the TDMA repeats each position in the scratchpad, and the
+result is stored once for each repetition of the row.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tx8isa.numbers.limits import LARGEST_EXTENT, MOST_MOVES
 
 @lowering("Repeat", order=Order.CHANNELS_LAST, blocked=True)
 def repeat(kernel: Kernel, work: Work) -> None:
-    """Pieces of rows are dealt to tiles; [N, C, L] is one row."""
+    """Pieces of rows are distributed round robin; [N, C, L] is one row."""
     batches, *image, _ = work.input(0).shape
     rows, columns = math.prod(image[:-1]), image[-1]
     first = 0
@@ -38,32 +38,34 @@ def repeat(kernel: Kernel, work: Work) -> None:
         with kernel.items(count, first) as item:
             line = item // stretch.count
             column = kernel.let(item % stretch.count * stretch.size + stretch.start)
-            _piece(kernel, work, (kernel.let(line // rows), kernel.let(line % rows)), column, stretch)
+            _repeat_piece(kernel, work, (kernel.let(line // rows), kernel.let(line % rows)), column, stretch)
         first += count
 
 
-def _times(work: Work) -> tuple[int, int]:
-    """How often rows and columns stand."""
+def _repetitions(work: Work) -> tuple[int, int]:
+    """How often rows and columns are repeated."""
     times = work.spec.integers("times") or ()
     return (1, *times)[-2], times[-1]
 
 
-def _piece(kernel: Kernel, work: Work, line: tuple[Value, Value], column: Value, stretch: Stretch) -> None:
-    """``line``: image and row in it."""
-    source, target, (down, across) = work.input(0), work.output, _times(work)
+def _repeat_piece(
+    kernel: Kernel, work: Work, line: tuple[Value, Value], column: Value, stretch: Stretch
+) -> None:
+    """Repeat the columns ``stretch`` from ``column`` on of a ``line``, an image and a row of it."""
+    source, target, (down, across) = work.input(0), work.output, _repetitions(work)
     image, row = line
     columns, channels = source.shape[-2], source.shape[-1]
     at = Place(image, row * columns + column)
     data = load_slice(kernel, "x", source, at, Grid(1, stretch.size, 1), channels)
     wide = slice_buffer(kernel, "wide", data.fmt, Grid(1, stretch.size * across, 1), channels)
-    _spread(kernel, data, wide, across)
-    for again in range(down):
-        below = (row * down + again) * (columns * across)
+    _repeat_positions(kernel, data, wide, across)
+    for repetition in range(down):
+        below = (row * down + repetition) * (columns * across)
         store_slice(kernel, wide, target, Place(image, below + column * across))
 
 
-def _spread(kernel: Kernel, source: Aligned, target: Aligned, times: int) -> None:
-    """Every position of the planes ``times`` in a row."""
+def _repeat_positions(kernel: Kernel, source: Aligned, target: Aligned, times: int) -> None:
+    """Repeat every position of all planes ``times`` times."""
     positions, each = source.grid.width, source.fmt.bits // 8
     parts = [(0, source.planes * positions, BLOCK * each)] if source.planes else []
     if source.tail:
@@ -84,8 +86,8 @@ def _spread(kernel: Kernel, source: Aligned, target: Aligned, times: int) -> Non
 
 
 def _columns(kernel: Kernel, work: Work, lines: int, columns: int) -> int:
-    """Columns of a piece: as many as fit twice, with work for every tile."""
-    source, across = work.input(0), _times(work)[1]
+    """Columns of a piece: as many as fit twice, but few enough for every tile to have some."""
+    source, across = work.input(0), _repetitions(work)[1]
     channels = source.shape[-1]
     planes = ceil_div(channels, BLOCK)
     limit = min(LARGEST_EXTENT, MOST_MOVES // planes) // across
@@ -93,7 +95,7 @@ def _columns(kernel: Kernel, work: Work, lines: int, columns: int) -> int:
 
     def need(size: int) -> int:
         compact = (size * (1 + across)) * (channels % BLOCK) * source.bytes_each
-        slices = sum(aligned_bytes(size * often, channels, source.fmt) for often in (1, across))
+        slices = sum(aligned_bytes(size * factor, channels, source.fmt) for factor in (1, across))
         return 2 * (slices + (0 if source.blocked else compact))
 
     while wanted > 1 and need(wanted) > kernel.budget:

@@ -1,4 +1,4 @@
-"""Lowerings of operators that compute each element on its own, alone, in chains, or behind an anchor.
+"""Operators that compute each element by itself: alone, in chains, and as the epilogue of an anchor.
 
-One record for each function (``pointwise.py``).
+Every operator has one record (record.py), which serves all three.
 """
