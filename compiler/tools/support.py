@@ -7,7 +7,7 @@ from functools import cache
 from types import CodeType, FunctionType
 from typing import Any
 
-from compiler.graph import FLOATS
+from compiler.graph import FLOATS, INTEGERS
 from compiler.lowering import LOWERINGS
 from compiler.lowering.record import EVERY_TYPE, Lowering
 from compiler.operators import OPERATORS, Attribute, Input, Operator
@@ -16,27 +16,21 @@ OLDEST_JSON_OPSET = 17
 """The oldest operator set of graph.json; the table does not mention changes up to it."""
 
 _CORE = "kernel core, element by element"
+_VECTOR = "vector engine"
 _VECTOR_OR_CORE = "vector engine for floats and truth values, kernel core for integers"
 
 _UNITS = {
-    "arithmetic": _VECTOR_OR_CORE,
     "attention": "matrix and vector engines",
-    "batchnorm": "vector engine",
-    "casts": _VECTOR_OR_CORE,
-    "comparisons": _VECTOR_OR_CORE,
-    "convolution": "matrix engine",
-    "integers": _VECTOR_OR_CORE,
+    "conv": "matrix engine",
     "indexing": _CORE,
     "matmul": "matrix engine; integers on the kernel core",
     "movement": "DMA engines",
     "normalization": "matrix and vector engines",
-    "pieces": "DMA engines",
-    "pooling": "vector engine",
-    "reductions": "vector engine",
-    "single": "vector engine",
-    "softmax": "vector engine",
+    "pointwise": _VECTOR_OR_CORE,
+    "pooling": _VECTOR,
+    "rows": _VECTOR,
 }
-"""The unit that computes an operator, by the module of its lowering."""
+"""The unit that computes an operator, by the module of its lowering or the folder of that."""
 
 _UNITS_OF = {"BitCast": "DMA engines", "Gemm": "matrix engine"}
 """Operators whose unit differs from that of their module."""
@@ -97,13 +91,20 @@ def _ways(record: Operator) -> Iterator[str]:
 def _unit(entry: Lowering) -> str:
     if entry.lower is None:
         return "no code: the same bytes in another shape"
-    module = entry.lower.__module__.rpartition(".")[2]
-    unit = _UNITS_OF.get(entry.op) or _UNITS.get(module)
+    family, module = entry.lower.__module__.split(".")[-2:]
+    unit = _UNITS_OF.get(entry.op) or _UNITS.get(module) or _UNITS.get(family)
     if unit is None:
-        raise ValueError(f"_UNITS of {__name__} does not say what lowerings of module {module} compute with")
-    if unit == _VECTOR_OR_CORE and not set(FLOATS) & set(entry.types):
-        return _CORE
+        raise ValueError(f"_UNITS of {__name__} does not say what lowerings of family {family} compute with")
+    if unit == _VECTOR_OR_CORE:
+        return _vector_or_core(set(entry.types))
     return unit
+
+
+def _vector_or_core(types: set[str]) -> str:
+    """The unit of an operator that computes each element by itself."""
+    if not types & set(FLOATS):
+        return _CORE
+    return _VECTOR_OR_CORE if types & set(INTEGERS) else _VECTOR
 
 
 def _parts(record: Operator) -> set[str]:
