@@ -5,51 +5,32 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from emulator.native.target import has_feature
 
-from .scalar import F32, I32, I64, is_integer, to_i64
-
-I16, F16 = ir.IntType(16), ir.HalfType()
+from .intrinsics import F16, F32, I16, I32, I64, Emit, intrinsic, of_floats, of_words, types
 
 
 def _word(value: int) -> Any:
     return ir.Constant(I32, value)
 
 
-def _widening(emit: Any) -> Any:
-    """An intrinsic from a pattern to binary32; ``emit(builder, i32 word)`` gives the float."""
-
-    def conversion(typing: Any, bits: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            word = to_i64(context, builder, values[0], signature.args[0])
-            return emit(builder, builder.trunc(word, I32))
-
-        return (types.float32(bits), generate) if is_integer(bits) else None
-
-    return intrinsic(conversion)
+def _widening(emit: Emit) -> Any:
+    """A function from a pattern to binary32; ``emit(builder, i32 word)`` gives the float."""
+    return of_words(1, lambda b, bits: emit(b, b.trunc(bits, I32)), types.float32)
 
 
-def _narrowing(emit: Any) -> Any:
-    """An intrinsic from binary32 to a pattern; ``emit(builder, float)`` gives 16 or 32 bits."""
-
-    def conversion(typing: Any, x: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            return builder.zext(emit(builder, values[0]), I64)
-
-        return (types.int64(types.float32), generate) if x == types.float32 else None
-
-    return intrinsic(conversion)
+def _narrowing(emit: Emit) -> Any:
+    """A function from binary32 to a pattern; ``emit(builder, float)`` gives 16 or 32 bits."""
+    return of_floats(1, types.float32, lambda b, x: b.zext(emit(b, x), I64), types.int64)
 
 
-@intrinsic
-def single(typing: Any, x: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return context.cast(builder, values[0], signature.args[0], types.float32)
+def _generate_single(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    return context.cast(builder, values[0], signature.args[0], types.float32)
 
-    return (types.float32(x), generate) if isinstance(x, types.Number) else None
+
+def _accept_single(kind: Any) -> Any:
+    return types.float32(kind) if isinstance(kind, types.Number) else None
 
 
 def _raw(b: Any, word: Any) -> Any:
@@ -137,7 +118,7 @@ TABLE: dict[str, Any] = {
     "bits_f32": _widening(_raw),
     "bf16_to_f32": _widening(_bf16),
     "tf32_to_f32": _widening(_tf32),
-    "single": single,
+    "single": intrinsic(1, _accept_single, _generate_single),
     "f32_bits": _narrowing(lambda b, x: b.bitcast(x, I32)),
     "f32_to_bf16": _narrowing(_to_bf16),
     "f32_to_tf32": _narrowing(_to_tf32),

@@ -11,15 +11,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from emulator.native.primitives.int8 import BYTES, HALVES, bytes_name, halves_name
 
-from .scalar import I32, I64, cgutils, is_integer, to_i64
+from .intrinsics import I8, I16, I32, I64, constant, declared, of_words, pointer
 from .tile import INTEGERS, LANES, Step, make_tile
 
-I8, I16 = ir.IntType(8), ir.IntType(16)
 QUADS = ir.VectorType(I8, 4 * LANES)
 PAIRS = ir.VectorType(I16, 2 * LANES)
 
@@ -30,8 +27,7 @@ def _lanes(numbers: Any) -> Any:
 
 
 def _add_byte_products(b: Any, x: Any, y: Any, total: Any) -> Any:
-    kind = ir.FunctionType(INTEGERS, [INTEGERS, QUADS, QUADS])
-    dot = cgutils.get_or_insert_function(b.module, kind, "llvm.x86.avx512.vpdpbusd.512")
+    dot = declared(b, INTEGERS, [INTEGERS, QUADS, QUADS], "llvm.x86.avx512.vpdpbusd.512")
     return b.call(dot, [total, b.bitcast(x, QUADS), b.bitcast(y, QUADS)])
 
 
@@ -43,22 +39,6 @@ def _add_half_products(b: Any, x: Any, y: Any, total: Any) -> Any:
     return b.add(total, b.add(low, high))
 
 
-def _intrinsic(parameters: int, emit: Any) -> Any:
-    """An intrinsic of 64-bit words; ``emit(builder, *words)`` gives 64 bits."""
-
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        words = [to_i64(context, builder, v, k) for v, k in zip(values, signature.args, strict=True)]
-        return emit(builder, *words)
-
-    def four(typing: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
-        return (types.int64(a, b, c, d), generate) if is_integer(a, b, c, d) else None
-
-    def six(typing: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> Any:
-        return (types.int64(a, b, c, d, e, f), generate) if is_integer(a, b, c, d, e, f) else None
-
-    return intrinsic(four if parameters == 4 else six)
-
-
 def _splat(b: Any, word: Any) -> Any:
     narrow = b.trunc(word, I32)
     undefined = ir.Constant(INTEGERS, ir.Undefined)
@@ -66,13 +46,13 @@ def _splat(b: Any, word: Any) -> Any:
 
 
 def _load_row(b: Any, source: Any, pitch: Any, row: int) -> Any:
-    address = b.add(source, b.mul(pitch, ir.Constant(I64, row)))
-    return b.load(b.inttoptr(address, ir.VectorType(I8, LANES).as_pointer()), align=1)
+    address = b.add(source, b.mul(pitch, constant(row)))
+    return b.load(pointer(b, address, ir.VectorType(I8, LANES)), align=1)
 
 
 def _store_words(b: Any, value: Any, target: Any) -> Any:
-    b.store(value, b.inttoptr(target, INTEGERS.as_pointer()), align=4)
-    return ir.Constant(I64, 0)
+    b.store(value, pointer(b, target, INTEGERS), align=4)
+    return constant(0)
 
 
 def _interleave_bytes(b: Any, source: Any, pitch: Any, target: Any, flip: Any) -> Any:
@@ -91,9 +71,7 @@ def _interleave_bytes(b: Any, source: Any, pitch: Any, target: Any, flip: Any) -
 def _interleave_halves(b: Any, source: Any, pitch: Any, target: Any, zero: Any) -> Any:
     rows = [_load_row(b, source, pitch, r) for r in range(2)]
     bytes_ = b.shuffle_vector(*rows, _lanes(lane for i in range(LANES) for lane in (i, i + LANES)))
-    zeros = b.bitcast(
-        _splat(b, b.mul(b.and_(zero, ir.Constant(I64, 0xFFFF)), ir.Constant(I64, 0x10001))), PAIRS
-    )
+    zeros = b.bitcast(_splat(b, b.mul(b.and_(zero, constant(0xFFFF)), constant(0x10001))), PAIRS)
     return _store_words(b, b.bitcast(b.sub(b.sext(bytes_, PAIRS), zeros), INTEGERS), target)
 
 
@@ -107,7 +85,7 @@ def _requantize(b: Any, o32: Any, q1: Any, s16: Any, q0: Any, relu: Any, zero: A
     scale = b.sext(b.trunc(s16, I16), I32)
     o9 = _clip(b, b.ashr(b.mul(o16, scale), b.trunc(q0, I32)), -256, 255)
     negative = b.icmp_signed("<", o9, I32(0))
-    cut = b.and_(negative, b.icmp_signed("!=", relu, ir.Constant(I64, 0)))
+    cut = b.and_(negative, b.icmp_signed("!=", relu, constant(0)))
     o9 = b.select(cut, I32(0), o9)
     return b.sext(_clip(b, b.add(o9, b.trunc(zero, I32)), -128, 127), I64)
 
@@ -121,7 +99,7 @@ def _tiles(
 TABLE: dict[str, Any] = {
     **_tiles(BYTES, bytes_name, _add_byte_products),
     **_tiles(HALVES, halves_name, _add_half_products),
-    "interleave_bytes": _intrinsic(4, _interleave_bytes),
-    "interleave_halves": _intrinsic(4, _interleave_halves),
-    "requantize": _intrinsic(6, _requantize),
+    "interleave_bytes": of_words(4, _interleave_bytes),
+    "interleave_halves": of_words(4, _interleave_halves),
+    "requantize": of_words(6, _requantize),
 }

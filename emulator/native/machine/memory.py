@@ -4,101 +4,58 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 from llvmlite import ir
-from numba.core import cgutils as numba_cgutils
-from numba.extending import intrinsic
 from numba.np import arrayobj
 
-from .scalar import I64, is_integer, to_i64
+from .intrinsics import (
+    I64,
+    cgutils,
+    constant,
+    declared,
+    intrinsic,
+    is_integer,
+    of_words,
+    pointer,
+    to_words,
+    types,
+)
 
-types: Any = numba.types
-cgutils: Any = numba_cgutils
 populate_array: Any = arrayobj.populate_array
 
 
 def _view(kind: Any) -> Any:
-    """A contiguous array over raw memory, as an intrinsic: compiling a function costs far more than this."""
-    result, size = types.Array(kind, 1, "C"), kind.bitwidth // 8
-
-    def view(typing: Any, address: Any, n: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            words = [to_i64(context, builder, v, k) for v, k in zip(values, signature.args, strict=True)]
-            array = context.make_array(result)(context, builder)
-            item = ir.Constant(I64, size)
-            populate_array(
-                array,
-                data=builder.inttoptr(words[0], context.get_data_type(kind).as_pointer()),
-                shape=cgutils.pack_array(builder, [words[1]]),
-                strides=cgutils.pack_array(builder, [item]),
-                itemsize=item,
-                meminfo=None,
-            )
-            return array._getvalue()
-
-        return (result(address, n), generate) if is_integer(address, n) else None
-
-    return intrinsic(view)
-
-
-@intrinsic
-def copy_bytes(typing: Any, target: Any, source: Any, size: Any) -> Any:
-    """A call of the C library's memmove: it picks the widest moves this processor has."""
+    """A contiguous array over raw memory."""
+    result, size = types.Array(kind, 1, "C"), constant(kind.bitwidth // 8)
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        words = [to_i64(context, builder, v, k) for v, k in zip(values, signature.args, strict=True)]
-        function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(I64, [I64, I64, I64]), "memmove"
+        address, n = to_words(context, builder, signature, values)
+        array = context.make_array(result)(context, builder)
+        populate_array(
+            array,
+            data=pointer(builder, address, context.get_data_type(kind)),
+            shape=cgutils.pack_array(builder, [n]),
+            strides=cgutils.pack_array(builder, [size]),
+            itemsize=size,
+            meminfo=None,
         )
-        builder.call(function, words)
-        return context.get_dummy_value()
+        return array._getvalue()
 
-    return (types.void(target, source, size), generate) if is_integer(target, source, size) else None
-
-
-@intrinsic
-def call_kernel(typing: Any, address: Any, fields: Any, state: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        words = [to_i64(context, builder, v, k) for v, k in zip(values, signature.args, strict=True)]
-        function = ir.FunctionType(I64, [I64, I64]).as_pointer()
-        return builder.call(builder.inttoptr(words[0], function), words[1:])
-
-    known = is_integer(address, fields, state)
-    return (types.int64(address, fields, state), generate) if known else None
+    return intrinsic(2, lambda *kinds: result(*kinds) if is_integer(*kinds) else None, generate)
 
 
-@intrinsic
-def call_loop(typing: Any, address: Any, state: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        words = [to_i64(context, builder, v, k) for v, k in zip(values, signature.args, strict=True)]
-        function = ir.FunctionType(I64, [I64]).as_pointer()
-        return builder.call(builder.inttoptr(words[0], function), words[1:])
-
-    return (types.int64(address, state), generate) if is_integer(address, state) else None
-
-
-def _word(builder: Any, table: Any, at: Any) -> Any:
+def _word(b: Any, table: Any, at: Any) -> Any:
     """Pointer to word ``at`` of the table."""
-    return builder.gep(builder.inttoptr(table, I64.as_pointer()), [at])
+    return b.gep(pointer(b, table, I64), [at])
 
 
-@intrinsic
-def get(typing: Any, table: Any, at: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        words = [to_i64(context, builder, v, k) for v, k in zip(values, signature.args, strict=True)]
-        return builder.load(_word(builder, *words))
-
-    return (types.int64(table, at), generate) if is_integer(table, at) else None
+def _copy(b: Any, target: Any, source: Any, size: Any) -> None:
+    """The C library's memmove picks the widest moves this processor has."""
+    b.call(declared(b, I64, [I64] * 3, "memmove"), [target, source, size])
 
 
-@intrinsic
-def put(typing: Any, table: Any, at: Any, value: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        words = [to_i64(context, builder, v, k) for v, k in zip(values, signature.args, strict=True)]
-        builder.store(words[2], _word(builder, *words[:2]))
-        return context.get_dummy_value()
-
-    return (types.void(table, at, value), generate) if is_integer(table, at, value) else None
+def _call(b: Any, address: Any, *arguments: Any) -> Any:
+    """Call the compiled kernel at an address."""
+    return b.call(pointer(b, address, ir.FunctionType(I64, [I64] * len(arguments))), arguments)
 
 
 TABLE: dict[str, Any] = {
@@ -109,9 +66,9 @@ TABLE: dict[str, Any] = {
     "view_i64": _view(types.int64),
     "view_f32": _view(types.float32),
     "view_f64": _view(types.float64),
-    "get": get,
-    "put": put,
-    "copy_bytes": copy_bytes,
-    "call_kernel": call_kernel,
-    "call_loop": call_loop,
+    "get": of_words(2, lambda b, table, at: b.load(_word(b, table, at))),
+    "put": of_words(3, lambda b, table, at, value: b.store(value, _word(b, table, at)), types.void),
+    "copy_bytes": of_words(3, _copy, types.void),
+    "call_kernel": of_words(3, _call),
+    "call_loop": of_words(2, _call),
 }

@@ -7,28 +7,20 @@ width of the machine's vectors.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils as numba_cgutils
-from numba.extending import intrinsic
 
 from emulator.native.primitives.tile import TAP_ROWS, TILES, tile_name
 
-from .scalar import F32, I32, I64, is_integer, to_i64
+from .intrinsics import F32, I32, I64, constant, declared, of_words, pointer
 
-cgutils: Any = numba_cgutils
 LANES = 16
 VECTOR = ir.VectorType(F32, LANES)
 INTEGERS = ir.VectorType(I32, LANES)
 Step = Callable[[Any, Any, Any, Any], Any]
 """(builder, vector of A, vector of B, sums) -> sums."""
-
-
-def _word(value: int) -> Any:
-    return ir.Constant(I64, value)
 
 
 def _load(b: Any, pointer: Any, kind: Any = VECTOR) -> Any:
@@ -49,8 +41,7 @@ def _broadcast(b: Any, scalar: Any) -> Any:
 
 
 def _fma(b: Any, x: Any, y: Any, z: Any) -> Any:
-    kind = ir.FunctionType(VECTOR, [VECTOR] * 3)
-    return b.call(cgutils.get_or_insert_function(b.module, kind, f"llvm.fma.v{LANES}f32"), [x, y, z])
+    return b.call(declared(b, VECTOR, [VECTOR] * 3, f"llvm.fma.v{LANES}f32"), [x, y, z])
 
 
 def multiply_add(b: Any, x: Any, y: Any, z: Any) -> Any:
@@ -58,28 +49,26 @@ def multiply_add(b: Any, x: Any, y: Any, z: Any) -> Any:
     return b.add(b.mul(x, y), z)
 
 
-def _emit_tile(b: Any, rows: int, vectors: int, words: list[Any], kind: Any, advance: Step) -> None:
+def _emit_tile(b: Any, rows: int, vectors: int, words: Sequence[Any], kind: Any, advance: Step) -> None:
     """Load the accumulators, run the loop over k, store them."""
     index, lda, a, ka, bb, ldb, c, ldc, k = words
-    pointer = kind.element.as_pointer()
-    a, bb, c = (b.inttoptr(address, pointer) for address in (a, bb, c))
-    positions = b.inttoptr(index, I64.as_pointer())
-    a_rows = [b.gep(a, [b.mul(b.load(b.gep(positions, [_word(i)])), lda)]) for i in range(rows)]
-    cells = [
-        b.gep(c, [b.add(b.mul(_word(i), ldc), _word(LANES * j))]) for i in range(rows) for j in range(vectors)
-    ]
+    a, bb, c = (pointer(b, address, kind.element) for address in (a, bb, c))
+    positions = pointer(b, index, I64)
+    a_rows = [b.gep(a, [b.mul(b.load(b.gep(positions, [constant(i)])), lda)]) for i in range(rows)]
+    corners = [(i, LANES * j) for i in range(rows) for j in range(vectors)]
+    cells = [b.gep(c, [b.add(b.mul(constant(i), ldc), constant(j))]) for i, j in corners]
     start, before = [_load(b, cell, kind) for cell in cells], b.block
     loop, done = b.append_basic_block("k"), b.append_basic_block("stored")
     b.branch(loop)
     b.position_at_end(loop)
-    step, a_at, b_at = b.phi(I64), b.phi(I64), b.phi(pointer)
+    step, a_at, b_at = b.phi(I64), b.phi(I64), b.phi(bb.type)
     sums = [b.phi(kind) for _ in cells]
-    columns = [_load(b, b.gep(b_at, [_word(LANES * j)]), kind) for j in range(vectors)]
+    columns = [_load(b, b.gep(b_at, [constant(LANES * j)]), kind) for j in range(vectors)]
     scalars = [_broadcast(b, b.load(b.gep(row, [a_at]), align=4)) for row in a_rows]
     ends = [advance(b, scalars[n // vectors], columns[n % vectors], total) for n, total in enumerate(sums)]
-    following = [b.add(step, _word(1)), b.add(a_at, ka), b.gep(b_at, [ldb])]
+    following = [b.add(step, constant(1)), b.add(a_at, ka), b.gep(b_at, [ldb])]
     for phi, first, later in zip(
-        [step, a_at, b_at, *sums], [_word(0), _word(0), bb, *start], [*following, *ends], strict=True
+        [step, a_at, b_at, *sums], [constant(0), constant(0), bb, *start], [*following, *ends], strict=True
     ):
         phi.add_incoming(first, before)
         phi.add_incoming(later, loop)
@@ -90,43 +79,34 @@ def _emit_tile(b: Any, rows: int, vectors: int, words: list[Any], kind: Any, adv
 
 
 def make_tile(rows: int, columns: int, kind: Any, advance: Step) -> Any:
-    """The intrinsic of one tile; ``kind`` is the vector type of its sums."""
+    """The function of one tile; ``kind`` is the vector type of its sums."""
 
-    def tile(
-        typing: Any, index: Any, lda: Any, a: Any, ka: Any, b: Any, ldb: Any, c: Any, ldc: Any, k: Any
-    ) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            kinds = signature.args
-            words = [to_i64(context, builder, v, k) for v, k in zip(values, kinds, strict=True)]
-            _emit_tile(builder, rows, columns // LANES, words, kind, advance)
-            return _word(0)
+    def emit(b: Any, *words: Any) -> Any:
+        _emit_tile(b, rows, columns // LANES, words, kind, advance)
+        return constant(0)
 
-        arguments = (index, lda, a, ka, b, ldb, c, ldc, k)
-        return (types.int64(*arguments), generate) if is_integer(*arguments) else None
-
-    return intrinsic(tile)
+    return of_words(9, emit)
 
 
-def _emit_taps(b: Any, words: list[Any], kind: Any, advance: Step) -> None:
+def _emit_taps(b: Any, words: Sequence[Any], kind: Any, advance: Step) -> None:
     """Four rows of sums in registers, one tap after another."""
     index, x, offsets, w, ldw, c, ldc, taps = words
-    pointer = kind.element.as_pointer()
-    x, w, c = (b.inttoptr(address, pointer) for address in (x, w, c))
-    positions, moves = (b.inttoptr(address, I64.as_pointer()) for address in (index, offsets))
-    rows = [b.gep(x, [b.load(b.gep(positions, [_word(i)]))]) for i in range(TAP_ROWS)]
-    cells = [b.gep(c, [b.mul(_word(i), ldc)]) for i in range(TAP_ROWS)]
+    x, w, c = (pointer(b, address, kind.element) for address in (x, w, c))
+    positions, moves = (pointer(b, address, I64) for address in (index, offsets))
+    rows = [b.gep(x, [b.load(b.gep(positions, [constant(i)]))]) for i in range(TAP_ROWS)]
+    cells = [b.gep(c, [b.mul(constant(i), ldc)]) for i in range(TAP_ROWS)]
     start, before = [_load(b, cell, kind) for cell in cells], b.block
     loop, done = b.append_basic_block("tap"), b.append_basic_block("stored")
     b.branch(loop)
     b.position_at_end(loop)
-    step, w_at = b.phi(I64), b.phi(pointer)
+    step, w_at = b.phi(I64), b.phi(w.type)
     sums = [b.phi(kind) for _ in cells]
     weights, move = _load(b, w_at, kind), b.load(b.gep(moves, [step]))
     values = [_load(b, b.gep(row, [move]), kind) for row in rows]
     ends = [advance(b, value, weights, total) for value, total in zip(values, sums, strict=True)]
-    following = [b.add(step, _word(1)), b.gep(w_at, [ldw])]
+    following = [b.add(step, constant(1)), b.gep(w_at, [ldw])]
     for phi, first, later in zip(
-        [step, w_at, *sums], [_word(0), w, *start], [*following, *ends], strict=True
+        [step, w_at, *sums], [constant(0), w, *start], [*following, *ends], strict=True
     ):
         phi.add_incoming(first, before)
         phi.add_incoming(later, loop)
@@ -137,19 +117,11 @@ def _emit_taps(b: Any, words: list[Any], kind: Any, advance: Step) -> None:
 
 
 def _make_taps(kind: Any, advance: Step) -> Any:
-    def taps(
-        typing: Any, index: Any, x: Any, offsets: Any, w: Any, ldw: Any, c: Any, ldc: Any, taps: Any
-    ) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            kinds = signature.args
-            words = [to_i64(context, builder, v, k) for v, k in zip(values, kinds, strict=True)]
-            _emit_taps(builder, words, kind, advance)
-            return _word(0)
+    def emit(b: Any, *words: Any) -> Any:
+        _emit_taps(b, words, kind, advance)
+        return constant(0)
 
-        arguments = (index, x, offsets, w, ldw, c, ldc, taps)
-        return (types.int64(*arguments), generate) if is_integer(*arguments) else None
-
-    return intrinsic(taps)
+    return of_words(8, emit)
 
 
 def _transposed(b: Any, rows: list[Any]) -> list[Any]:
@@ -167,24 +139,17 @@ def _transposed(b: Any, rows: list[Any]) -> list[Any]:
     return rows
 
 
-@intrinsic
-def transpose_16x16(typing: Any, source: Any, lds: Any, target: Any, ldt: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        b, kinds = builder, signature.args
-        words = [to_i64(context, b, v, kind) for v, kind in zip(values, kinds, strict=True)]
-        s, t = (b.inttoptr(words[i], F32.as_pointer()) for i in (0, 2))
-        rows = [_load(b, b.gep(s, [b.mul(_word(i), words[1])])) for i in range(LANES)]
-        for i, row in enumerate(_transposed(b, rows)):
-            _store(b, row, b.gep(t, [b.mul(_word(i), words[3])]))
-        return _word(0)
-
-    arguments = (source, lds, target, ldt)
-    return (types.int64(*arguments), generate) if is_integer(*arguments) else None
+def _transpose_16x16(b: Any, source: Any, lds: Any, target: Any, ldt: Any) -> Any:
+    of, to = pointer(b, source, F32), pointer(b, target, F32)
+    rows = [_load(b, b.gep(of, [b.mul(constant(i), lds)])) for i in range(LANES)]
+    for i, row in enumerate(_transposed(b, rows)):
+        _store(b, row, b.gep(to, [b.mul(constant(i), ldt)]))
+    return constant(0)
 
 
 TABLE: dict[str, Any] = {
     **{tile_name(*shape): make_tile(*shape, VECTOR, _fma) for shape in TILES},
     "taps_f32": _make_taps(VECTOR, _fma),
     "taps_i32": _make_taps(INTEGERS, multiply_add),
-    "transpose_16x16": transpose_16x16,
+    "transpose_16x16": of_words(4, _transpose_16x16),
 }
