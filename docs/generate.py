@@ -28,6 +28,7 @@ from tx8isa.machine.description import load_machine
 from tx8isa.machine.figures import Coefficient
 from tx8isa.records.record import Extent, Instruction
 from tx8isa.table import encoding, manual
+from tx8isa.table.pages import Page
 
 TARGET = Path(__file__).with_name("isa")
 TIMING = Path(__file__).with_name("timing.md")
@@ -130,8 +131,8 @@ def anchor(heading: str) -> str:
 def pages() -> dict[str, str]:
     """All pages: text by file name."""
     found = {"README.md": document(index())}
-    for family, members in manual.families().items():
-        found[f"{family.page}.md"] = document(family_page(family, members))
+    for page, members in manual.pages().items():
+        found[f"{page.name}.md"] = document(engine_page(page, members))
     found[f"{CORE}.md"] = document(core_page())
     return found
 
@@ -144,9 +145,9 @@ def index() -> Iterator[str]:
     """The first page: how to read the others, and which instruction is where."""
     yield HEAD
     rows = []
-    for family, members in manual.families().items():
-        links = " ".join(f"[`{i.mnemonic}`]({family.page}.md#{anchor(i.mnemonic)})" for i in members)
-        rows.append((f"[{family.title}]({family.page}.md)", engines(members), links))
+    for page, members in manual.pages().items():
+        links = " ".join(f"[`{i.mnemonic}`]({page.name}.md#{anchor(i.mnemonic)})" for i in members)
+        rows.append((f"[{page.title}]({page.name}.md)", engines(members), links))
     for group, records in manual.scalar_groups().items():
         names = " ".join(f"`{record.mnemonic}`" for record in records)
         rows.append((f"[{group.title}]({CORE}.md#{anchor(group.title)})", "kernel core", names))
@@ -157,10 +158,10 @@ def engines(members: Iterable[Instruction]) -> str:
     return " ".join(dict.fromkeys(i.engine.name for i in members))
 
 
-def family_page(family: manual.Family, members: list[Instruction]) -> Iterator[str]:
-    """The instructions of a family: a table, then a section for each."""
-    links = ", ".join(f"[{name}](../isa.md#{anchor(name)})" for name in family.sections)
-    yield from (f"# {family.title}", "", MARK, "")
+def engine_page(page: Page, members: list[Instruction]) -> Iterator[str]:
+    """The engine instructions of a page: a table, then a section for each."""
+    links = ", ".join(f"[{name}](../isa.md#{anchor(name)})" for name in page.sections)
+    yield from (f"# {page.title}", "", MARK, "")
     yield f"Behaviour: {links}. How to read this page: [here](README.md#how-to-read-these-pages)."
     yield ""
     rows = (

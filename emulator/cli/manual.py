@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from tx8isa.records.record import Instruction
 from tx8isa.riscv.format import Scalar
 from tx8isa.table import manual
+from tx8isa.table.pages import Page
 
 WIDTH = 100
 _NAME = 26
@@ -45,12 +46,12 @@ def lines(pattern: str | None) -> Iterator[str]:
     if pattern is None:
         yield _HEAD
     engine, scalar = manual.find("*" if pattern is None else pattern)
-    for family, members in manual.families().items():
+    for page, members in manual.pages().items():
         chosen = [i for i in members if i in engine]
         if chosen:
-            yield from _title(family.title)
+            yield from _title(page.title)
             for instruction in chosen:
-                yield from (*_engine_entry(instruction, family), "")
+                yield from (*_engine_entry(instruction, page), "")
     for group, records in manual.scalar_groups().items():
         listed = [r for r in records if r in scalar]
         if listed:
@@ -63,7 +64,7 @@ def _title(text: str) -> tuple[str, ...]:
     return (f"== {text} ==", "")
 
 
-def _engine_entry(instruction: Instruction, family: manual.Family) -> Iterator[str]:
+def _engine_entry(instruction: Instruction, page: Page) -> Iterator[str]:
     where = f"{instruction.engine.name} {instruction.opcode}"
     yield f"{instruction.mnemonic:<{_NAME}} {where:<9} {manual.summary(instruction.doc)}"
     yield from _wrapped(instruction.doc)
@@ -81,7 +82,7 @@ def _engine_entry(instruction: Instruction, family: manual.Family) -> Iterator[s
         yield from _wrapped(f"Rule: {rule.text}.", hanging=6)
     yield from _wrapped(f"Evidence: {instruction.evidence}.", hanging=10)
     yield f"    Example: {instruction.example}"  # in one piece, to be copied
-    yield from _wrapped(f"See: the chip, {', '.join(family.sections)}", hanging=5)
+    yield from _wrapped(f"See: the chip, {', '.join(page.sections)}", hanging=5)
 
 
 def _scalar_entry(record: Scalar) -> Iterator[str]:

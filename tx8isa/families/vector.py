@@ -120,7 +120,8 @@ def unary(
                 f"ct.{name}.v.fp16 dst=0x30000, src0=0x10000, n=128",
                 evidence,
                 work=work,
-            )
+            ),
+            body.__module__,
         )
         return body
 
@@ -159,7 +160,8 @@ def binary(
                     evidence,
                     LOOP_RULES if form is Form.VUV_LOOP else (),
                     work,
-                )
+                ),
+                body.__module__,
             )
         return body
 
@@ -213,7 +215,8 @@ def bitwise(opcode: int, name: str, evidence: str) -> Callable[[Bits], Bits]:
                     f"{mnemonic} {_EXAMPLE.get(form, example)}",
                     evidence,
                     LOOP_RULES if form is Form.VUV_LOOP else (),
-                )
+                ),
+                body.__module__,
             )
         return body
 
@@ -246,7 +249,8 @@ def _condition(opcode: int, name: str, holds: Condition, form: Form, packed: boo
             f"{mnemonic}.fp16 {_EXAMPLE.get(form, 'dst=0x30000, src0=0x10000, n=128')}",
             evidence,
             LOOP_RULES if form is Form.VUV_LOOP else (),
-        )
+        ),
+        holds.__module__,
     )
 
 

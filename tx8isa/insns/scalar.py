@@ -37,7 +37,8 @@ def _record(opcode: int, name: str, body: Callable[[float], float], doc: str) ->
             "unit's result register; they are there when the next instruction begins.",
             f"{mnemonic}.fp16 src=0x3c00, rd=a0",
             "spec; not wired in the vendor's library: completion and control word proposed",
-        )
+        ),
+        __name__,
     )
 
 

@@ -8,7 +8,7 @@ from it. Records live in ``tx8isa/insns``; importing that package registers and 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from typing import Any
 
@@ -136,6 +136,8 @@ class Instruction:
     rules: tuple[Rule, ...] = ()
     work: Work = Work.ARITHMETIC
     """Of a function of elements; for other meanings their kind says it."""
+    module: str = ""
+    """The file of ``insns`` that has the record, as ``ct.arith``; ``register`` fills it in."""
 
     def operand(self, name: str) -> Operand:
         """The operand spelt ``name``; KeyError when there is none."""
@@ -160,12 +162,11 @@ class Instruction:
 _registry: dict[str, Instruction] = {}
 
 
-def register(instruction: Instruction) -> Instruction:
-    """Add a record; a mnemonic can be taken once."""
+def register(instruction: Instruction, module: str) -> None:
+    """Add a record of a module (its ``__name__``); a mnemonic can be taken once."""
     if instruction.mnemonic in _registry:
         raise ValueError(f"instruction {instruction.mnemonic} is defined twice")
-    _registry[instruction.mnemonic] = instruction
-    return instruction
+    _registry[instruction.mnemonic] = replace(instruction, module=module.partition(".insns.")[2])
 
 
 def registered() -> tuple[Instruction, ...]:

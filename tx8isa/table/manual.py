@@ -1,4 +1,4 @@
-"""What the manual says of each instruction, taken from the records, and the families it is arranged in.
+"""What the manual says of each instruction, taken from the records, page by page.
 
 ``docs/generate.py`` makes the pages of ``docs/isa`` of this, ``tx8emu --instructions`` its text: neither says
 anything of an instruction itself.
@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from tx8isa.errors import Tx8Error
-from tx8isa.records.record import Engine, Instruction, Operand
+from tx8isa.records.record import Instruction, Operand
 from tx8isa.riscv.format import Scalar
 from tx8isa.riscv.registers import REGISTERS
 from tx8isa.tools.suggestions import hint
 
 from . import encoding
 from . import scalar as rv
+from .pages import PAGES, SCALAR_GROUPS, Page, ScalarGroup, page_of
 from .registry import instructions
 
 _MEMORIES = {"spm": "SPM address", "ddr": "DDR address", "any": "SPM or DDR address"}
@@ -28,127 +29,19 @@ class ManualError(Tx8Error):
     """A name or pattern that no instruction has."""
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
-    """Engine instructions that are described together."""
-
-    page: str
-    """Name of the page, without suffix."""
-    title: str
-    engines: tuple[Engine, ...]
-    opcodes: tuple[range, ...]
-    sections: tuple[str, ...]
-    """The sections of the chip's page that tell how they behave."""
-
-    def has(self, instruction: Instruction) -> bool:
-        return instruction.engine in self.engines and any(instruction.opcode in r for r in self.opcodes)
-
-
-@dataclass(frozen=True, slots=True)
-class ScalarGroup:
-    """Scalar instructions of one extension: those of one module of ``insns``."""
-
-    module: str
-    title: str
-
-
-_VECTOR = (Engine.CT, Engine.TDMA)
-_ALL = (range(256),)
-
-
-def _codes(*bounds: tuple[int, int]) -> tuple[range, ...]:
-    return tuple(range(first, last + 1) for first, last in bounds)
-
-
-FAMILIES = (
-    Family("arithmetic", "Arithmetic", _VECTOR, _codes((0, 29)), ("Vector forms", "Arithmetic")),
-    Family("relations", "Relations", _VECTOR, _codes((30, 77)), ("Vector forms", "Relations")),
-    Family("logic", "Logic", _VECTOR, _codes((78, 97), (181, 181)), ("Vector forms", "Logic")),
-    Family("functions", "Functions", _VECTOR, _codes((98, 110)), ("Functions",)),
-    Family("reductions", "Reductions", _VECTOR, _codes((111, 114)), ("Reductions",)),
-    Family(
-        "pooling",
-        "Pooling and resizing",
-        _VECTOR,
-        _codes((115, 123), (182, 182)),
-        ("Pooling", "Unpool", "Bilinear resize"),
-    ),
-    Family(
-        "moves",
-        "Moves and fills",
-        _VECTOR,
-        _codes((124, 133), (135, 135), (138, 138), (179, 179)),
-        ("Moves", "Loop nests"),
-    ),
-    Family(
-        "selection",
-        "Masked moves and tables",
-        _VECTOR,
-        _codes((134, 134), (136, 137), (183, 184)),
-        ("Masked moves", "Tables"),
-    ),
-    Family("converts", "Converts", _VECTOR, _codes((139, 174)), ("Converts",)),
-    Family(
-        "counts",
-        "Counts, extremes and factors",
-        _VECTOR,
-        _codes((175, 178), (180, 180)),
-        ("Returned values", "Factors"),
-    ),
-    Family("random", "Random numbers", _VECTOR, _codes((185, 186)), ("Random numbers",)),
-    Family(
-        "matrix",
-        "Matrix engine",
-        (Engine.NE,),
-        _ALL,
-        ("GEMM", "Convolution", "Depthwise convolution", "Backward convolution", "Post-processing", "INT8"),
-    ),
-    Family("dma", "Loads and stores", (Engine.RDMA, Engine.WDMA), _ALL, ("Loads and stores",)),
-    Family("scalar", "The scalar unit", (Engine.SCALAR,), _ALL, ("The scalar unit",)),
-    Family("dte", "Copies between tiles", (Engine.DTE,), _ALL, ("Copies between tiles",)),
-    Family("waiting", "Waiting", (Engine.NCC,), _ALL, ("Queues and order", "Barriers")),
-)
-"""CT and TDMA share one numbering of opcodes, so a family of theirs is a set of opcodes."""
-
-SCALAR_GROUPS = (
-    ScalarGroup("i", "RV64I"),
-    ScalarGroup("w", "RV64I, 32-bit operations"),
-    ScalarGroup("m", "M: multiply and divide"),
-    ScalarGroup("f", "F: single precision"),
-    ScalarGroup("d", "D: double precision"),
-    ScalarGroup("zicsr", "Zicsr: control and status registers"),
-    ScalarGroup("zifencei", "Zifencei"),
-    ScalarGroup("priv", "Machine mode"),
-)
-
-
-def families() -> dict[Family, list[Instruction]]:
-    """The engine instructions by family; ValueError for a record that is in none, or in several."""
-    found: dict[Family, list[Instruction]] = {family: [] for family in FAMILIES}
+def pages() -> dict[Page, list[Instruction]]:
+    """The engine instructions by page, in the order of the manual."""
+    found: dict[Page, list[Instruction]] = {page: [] for page in PAGES}
     for instruction in instructions():
-        found[family_of(instruction)].append(instruction)
-    return {family: members for family, members in found.items() if members}
-
-
-def family_of(instruction: Instruction) -> Family:
-    """The one family of an instruction."""
-    homes = [family for family in FAMILIES if family.has(instruction)]
-    if len(homes) != 1:
-        names = " ".join(family.page for family in homes) or "none"
-        raise ValueError(f"{instruction.mnemonic} must be in one family of the manual, it is in {names}")
-    return homes[0]
-
-
-def scalar_groups() -> dict[ScalarGroup, list[Scalar]]:
-    """The scalar instructions by group; ValueError for a record of a module that has no group."""
-    by_module = {group.module: group for group in SCALAR_GROUPS}
-    found: dict[ScalarGroup, list[Scalar]] = {group: [] for group in SCALAR_GROUPS}
-    for record in rv.scalar_instructions():
-        module = record.body.__module__.rpartition(".")[2]
-        if module not in by_module:
-            raise ValueError(f"{record.mnemonic}: module {module} has no group in the manual")
-        found[by_module[module]].append(record)
+        page = page_of(instruction)
+        assert page is not None  # the proof of the table has seen to it
+        found[page].append(instruction)
     return found
+
+
+def scalar_groups() -> dict[ScalarGroup, tuple[Scalar, ...]]:
+    """The scalar instructions by group, in the order of the manual."""
+    return {group: rv.scalar_group(group.module) for group in SCALAR_GROUPS}
 
 
 # --- one instruction ----------------------------------------------------------------------

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from tx8isa.numbers.formats import Format
 from tx8isa.records.record import Extent, Instruction, Operand, Rule
 
+from .pages import page_of
+
 
 class ProofError(Exception):
     """The instruction table contradicts itself; a mistake in the project, not of its user."""
@@ -28,6 +30,9 @@ def prove(table: Iterable[Instruction]) -> None:
 def faults(instruction: Instruction) -> Iterable[str]:
     """What is wrong with one record."""
     yield from _texts(instruction)
+    if page_of(instruction) is None:
+        file = instruction.module.replace(".", "/")
+        yield f"no page of the manual has the records of insns/{file}.py: name it in tx8isa/table/pages.py"
     if not 0 <= instruction.opcode <= 255:
         yield f"opcode {instruction.opcode} does not fit 8 bits"
     names = [o.name for o in instruction.operands]

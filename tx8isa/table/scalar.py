@@ -5,19 +5,16 @@ Importing this module proves the instruction table; see ``prove``.
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from types import ModuleType
 
-from tx8isa.insns.riscv import d as rv_d
-from tx8isa.insns.riscv import f as rv_f
-from tx8isa.insns.riscv import i as rv_i
-from tx8isa.insns.riscv import m as rv_m
-from tx8isa.insns.riscv import priv as rv_priv
-from tx8isa.insns.riscv import w as rv_w
-from tx8isa.insns.riscv import zicsr as rv_zicsr
-from tx8isa.insns.riscv import zifencei as rv_zifencei
+from tx8isa.insns import riscv
 from tx8isa.riscv.format import Scalar, TableError
+
+from .pages import SCALAR_GROUPS, ScalarGroup
 
 _OPCODE_FUNCT3 = 0x707F
 
@@ -64,11 +61,23 @@ def _problem(record: Scalar) -> str | None:
     return None
 
 
-def _records_of(*modules: ModuleType) -> tuple[Scalar, ...]:
+def _records_of(module: ModuleType) -> tuple[Scalar, ...]:
     """The records in the order of their definition; those that a module makes together are a tuple."""
-    values = (value for module in modules for value in vars(module).values())
+    values = vars(module).values()
     records = (record for value in values for record in (value if isinstance(value, tuple) else (value,)))
     return tuple(record for record in records if isinstance(record, Scalar))
+
+
+def load(groups: Sequence[ScalarGroup]) -> dict[str, tuple[Scalar, ...]]:
+    """The records of each file of ``insns/riscv``, in the order of the groups; TableError for one in none."""
+    names = [module.name for module in pkgutil.iter_modules(riscv.__path__)]
+    found = {name: _records_of(importlib.import_module(f"{riscv.__name__}.{name}")) for name in names}
+    order = [group.module for group in groups]
+    for name in names:
+        if found[name] and name not in order:
+            missing = f"no group of the manual has the records of insns/riscv/{name}.py"
+            raise TableError(f"{found[name][0].mnemonic}: {missing}: name it in tx8isa/table/pages.py")
+    return {name: found[name] for name in order}
 
 
 def _index(records: Sequence[Scalar]) -> dict[int, tuple[Scalar, ...]]:
@@ -82,7 +91,8 @@ def _index(records: Sequence[Scalar]) -> dict[int, tuple[Scalar, ...]]:
     return {key: tuple(found) for key, found in table.items()}
 
 
-_RECORDS = _records_of(rv_i, rv_w, rv_m, rv_f, rv_d, rv_zicsr, rv_zifencei, rv_priv)
+_GROUPS = load(SCALAR_GROUPS)
+_RECORDS = tuple(chain.from_iterable(_GROUPS.values()))
 prove(_RECORDS)
 _BY_MNEMONIC = {record.mnemonic: record for record in _RECORDS}
 _BY_OPCODE = _index(_RECORDS)
@@ -91,6 +101,11 @@ _BY_OPCODE = _index(_RECORDS)
 def scalar_instructions() -> tuple[Scalar, ...]:
     """Every scalar instruction, in the order of the manual."""
     return _RECORDS
+
+
+def scalar_group(module: str) -> tuple[Scalar, ...]:
+    """The records of one file of ``insns/riscv``."""
+    return _GROUPS[module]
 
 
 def scalar_by_mnemonic() -> dict[str, Scalar]:

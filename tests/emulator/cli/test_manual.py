@@ -15,10 +15,8 @@ from emulator.cli import main
 from emulator.cli.manual import lines
 from paths import ROOT
 from tx8isa.insns.riscv import i as rv_i
-from tx8isa.records.record import Engine
-from tx8isa.table import manual
 from tx8isa.table import scalar as rv
-from tx8isa.table.manual import Family, ManualError, find
+from tx8isa.table.manual import ManualError, find
 from tx8isa.table.registry import by_mnemonic, instructions
 
 EVERYTHING = len(instructions()) + len(rv.scalar_instructions())
@@ -79,11 +77,6 @@ def test_lines_fit_a_terminal_but_for_examples_and_summaries() -> None:
     assert [line for line in long if line.startswith(" ") and not line.startswith("    Example: ")] == []
 
 
-def test_sections_named_are_those_of_the_chip_page() -> None:
-    headings = re.findall(r"^##+ (.*)$", (ROOT / "docs" / "isa.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert {name for family in manual.FAMILIES for name in family.sections} <= set(headings)
-
-
 # -- selection ---------------------------------------------------------------------------------------------
 
 
@@ -127,30 +120,6 @@ def test_an_unknown_name_is_one_line(pattern: str, help: str | None, capsys: Cap
 def test_find_raises_an_error_of_ours() -> None:
     with pytest.raises(ManualError, match="no instruction is called 'x'"):
         find("x")
-
-
-# -- every record has its place ----------------------------------------------------------------------------
-
-
-def test_a_record_outside_the_families_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    record = by_mnemonic()["rdma"]
-    others = tuple(f for f in manual.FAMILIES if not f.has(record))
-    monkeypatch.setattr(manual, "FAMILIES", others)
-    with pytest.raises(ValueError, match="rdma must be in one family of the manual, it is in none"):
-        manual.families()
-
-
-def test_a_record_in_two_families_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    twice = Family("twice", "Twice", (Engine.CT,), (range(14, 15),), ("Arithmetic",))
-    monkeypatch.setattr(manual, "FAMILIES", (*manual.FAMILIES, twice))
-    with pytest.raises(ValueError, match=r"ct\.add\.vv must be .* it is in arithmetic twice"):
-        manual.families()
-
-
-def test_a_scalar_module_without_a_group_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manual, "SCALAR_GROUPS", manual.SCALAR_GROUPS[:-1])
-    with pytest.raises(ValueError, match="mret: module priv has no group"):
-        manual.scalar_groups()
 
 
 # -- the command -------------------------------------------------------------------------------------------

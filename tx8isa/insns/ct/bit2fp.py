@@ -24,5 +24,6 @@ register(
         "Bits to numbers of the given format. dst[i] is 1.0 where bit i of src0 is set, otherwise 0.0.",
         "ct.bit2fp.fp16 dst=0x30000, src0=0x10000, n=128",
         "spec; exact on the board",
-    )
+    ),
+    __name__,
 )

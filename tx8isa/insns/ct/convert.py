@@ -84,4 +84,4 @@ def _convert(opcode: int, source: Format, target: Format) -> Instruction:
 
 
 for _step, (_source, _target) in enumerate(_PAIRS):
-    register(_convert(_FIRST_OPCODE + _step, _source, _target))
+    register(_convert(_FIRST_OPCODE + _step, _source, _target), __name__)

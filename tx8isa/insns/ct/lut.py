@@ -28,7 +28,8 @@ def _lookup(opcode: int, bits: int) -> None:
             f"ct.lut{bits} dst=0x30000, src0=0x10000, src1=0x20000, n=128, entries=64",
             "spec: the opcode; byte offsets seen in use; operand places inferred from argument names; the "
             "number of entries and offsets beyond them proposed",
-        )
+        ),
+        __name__,
     )
 
 

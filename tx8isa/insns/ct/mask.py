@@ -29,7 +29,8 @@ register(
         "value.",
         "ct.maskmove.fp16 dst=0x30000, src0=0x10000, src1=0x20000, n=128",
         "spec and board for masks of 0 and 1; that every other number counts as 1, NaN included, proposed",
-    )
+    ),
+    __name__,
 )
 
 register(
@@ -49,7 +50,8 @@ register(
         "entries and more read SPM as addressed, unseen by the conflict detection; beyond SPM they read 0.",
         "ct.maskgather.v.fp16 dst=0x30000, src0=0x10000, src1=0x20000, n=130, entries=260",
         "spec: the opcode; seen in use with 130 16-bit indices into 260 elements; meaning, entries proposed",
-    )
+    ),
+    __name__,
 )
 
 register(
@@ -68,5 +70,6 @@ register(
         "keeps its values. Bit i is bit i mod 8 of byte i div 8.",
         "ct.maskgather.bv.fp16 dst=0x30000, src0=0x10000, src1=0x20000, n=128",
         "spec: the opcode; meaning proposed",
-    )
+    ),
+    __name__,
 )

@@ -33,7 +33,8 @@ register(
         "wb_data0 = the number of elements of src0 that are not zero; a NaN is not zero, -0 is.",
         "ct.count.fp16 src0=0x10000, n=128",
         "spec; NaN and -0 proposed",
-    )
+    ),
+    __name__,
 )
 
 register(
@@ -47,7 +48,8 @@ register(
         "wb_data0 = the number of ones among the first n bits of src0.",
         "ct.bitcount src0=0x10000, n=128",
         "spec: the opcode; meaning proposed",
-    )
+    ),
+    __name__,
 )
 
 
@@ -66,7 +68,8 @@ def _extreme(opcode: int, name: str, largest: bool, evidence: str) -> None:
             f"ct.{name}.fp16 src0=0x10000, n=128",
             evidence,
             (_some,),
-        )
+        ),
+        __name__,
     )
 
 
@@ -112,5 +115,6 @@ register(
         "ct.factorize dst=0x30000, dst1=0x34000, dst2=0x38000, src0=0x10000, n=128",
         "spec: the opcode; meaning of the three results proposed",
         results_apart(32, "n", 32, "n", 32, "n"),
-    )
+    ),
+    __name__,
 )

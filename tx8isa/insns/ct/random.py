@@ -50,7 +50,8 @@ register(
         "ct.randgen.fp16 dst=0x30000, dst1=0x30100, dst2=0x40000, src0=0x30000, src1=0x30100, n=1024",
         "spec: operands; generator, order and range proposed",
         results_apart(*_SEED, *_SEED, "@format", "n"),
-    )
+    ),
+    __name__,
 )
 
 
@@ -82,5 +83,6 @@ register(
         "scalar whose raw bits stand in src1, rounded by rnd. Random numbers come from the tile's LFSR.",
         "ct.elemmask.fp16 dst=0x30000, src0=0x10000, src1=0x4000, n=128, p=0x3f000000",
         "spec: operands; meaning and random source proposed",
-    )
+    ),
+    __name__,
 )

@@ -43,7 +43,8 @@ register(
         "rdma.fp16 dst=0x10000, src=0x280000000, n=512, stride0=1024, iter0=7",
         _EVIDENCE,
         (block_not_empty, whole_bytes),
-    )
+    ),
+    __name__,
 )
 
 register(
@@ -64,5 +65,6 @@ register(
         "wdma.fp16 dst=0x280000000, src=0x10000, n=512, stride0=1024, iter0=7",
         _EVIDENCE,
         (block_not_empty, whole_bytes),
-    )
+    ),
+    __name__,
 )

@@ -96,7 +96,8 @@ def _copy(
             example,
             evidence,
             (block_not_empty,),
-        )
+        ),
+        __name__,
     )
 
 
@@ -208,5 +209,6 @@ register(
         "Wait until every copy this tile has started is complete.",
         "dte.wait",
         "inferred: the polling loop over dma_status as one instruction",
-    )
+    ),
+    __name__,
 )

@@ -17,7 +17,8 @@ register(
         "complete; other workers and DTE are not included.",
         "ncc.wait",
         "spec and board: polling TASK_DONE, as one instruction",
-    )
+    ),
+    __name__,
 )
 
 register(
@@ -33,5 +34,6 @@ register(
         "means all tiles. Engines and DTE must be drained before.",
         "ncc.barrier tiles=0xffff",
         "proposed: a group barrier for any tile set",
-    )
+    ),
+    __name__,
 )

@@ -89,7 +89,8 @@ def _record(
             f"td.{name}.fp16 dst=0x30000, src0=0x10000, {example}",
             evidence,
             (same_planes, *checks),
-        )
+        ),
+        __name__,
     )
 
 

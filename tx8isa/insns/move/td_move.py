@@ -52,7 +52,8 @@ def _record(opcode: int, check: Rule) -> Callable[[Index], Index]:
                 f"td.{body.__name__}.fp16 dst=0x30000, src0=0x10000, shape=[1,4,8,3], dst_shape={result}",
                 "spec; compact operands proposed",
                 (check,),
-            )
+            ),
+            __name__,
         )
         return body
 

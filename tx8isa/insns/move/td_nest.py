@@ -54,7 +54,8 @@ register(
         "dst_stride0=4, dst_iter0=64",
         "spec; equal products inferred",
         (block_not_empty, _same_trips),
-    )
+    ),
+    __name__,
 )
 
 register(
@@ -76,5 +77,6 @@ register(
         "td.memset.fp16 dst=0x30000, value=0x3c00, n=2048",
         "spec and board; count unit inferred; packet field of the value proposed",
         (block_not_empty,),
-    )
+    ),
+    __name__,
 )

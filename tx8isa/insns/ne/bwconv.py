@@ -129,5 +129,6 @@ register(
         "window=[3,3,1,1], pad=[1,1,1,1], out_format=fp32",
         "inferred from the footprint on the board; operands and order of accumulation proposed",
         (float_result, _weight_shape, _some_result, _in_place),
-    )
+    ),
+    __name__,
 )

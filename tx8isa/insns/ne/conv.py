@@ -110,5 +110,6 @@ register(
         "spec and board; order of accumulation, place of the unpads, post-processing and INT8 details "
         "proposed",
         (same_batch, _rows, _columns, tensor_in_place, *post_rules("zp_a", "zp_out")),
-    )
+    ),
+    __name__,
 )

@@ -93,5 +93,6 @@ register(
         "spec; board for weights [1,1,C,1]; layout of larger weights, order of accumulation, place of the "
         "unpads, post-processing and INT8 details proposed",
         (same_batch, _same_channels, _rows, _columns, tensor_in_place, *post_rules("zp_a", "zp_out")),
-    )
+    ),
+    __name__,
 )

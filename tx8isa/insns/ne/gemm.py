@@ -90,5 +90,6 @@ register(
         "ne.gemm.bf16 a=0x10000, b=0x40000, out=0x80000, m=128, k=256, n=128, rt=1",
         "spec and board; order of accumulation, number of batches, post-processing and INT8 details proposed",
         (_batches, _in_place, *post_rules("zp_a", "zp_b")),
-    )
+    ),
+    __name__,
 )

@@ -47,5 +47,6 @@ register(
         "scale_x=0x8000, scale_y=0x8000",
         "spec; scale format and sampling proposed: on the board equal shapes were not copied unchanged",
         (same_planes,),
-    )
+    ),
+    __name__,
 )

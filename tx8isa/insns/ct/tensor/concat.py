@@ -60,5 +60,6 @@ register(
         "dst_shape=[1,2,2,128], dims=c",
         "spec; aligned operands and the second shape proposed; dims hw hangs the chip (board)",
         (_not_hw, _joined),
-    )
+    ),
+    __name__,
 )

@@ -48,7 +48,8 @@ def _record(opcode: int, name: str, fold: Reduction, outside: bool, text: str, e
             "shape=[1,4,4,64], dst_shape=[1,2,2,64], window=[2,2,2,2]",
             evidence,
             (same_planes, rows, columns, *((_two_results,) if indexed else ())),
-        )
+        ),
+        __name__,
     )
 
 

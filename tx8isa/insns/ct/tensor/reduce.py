@@ -41,7 +41,8 @@ def _record(opcode: int, name: str, fold: Reduction, text: str) -> None:
             "spec; logical values on the board; accumulation order and width proposed; dims n times out on "
             "the chip (board)",
             (_not_n,),
-        )
+        ),
+        __name__,
     )
 
 

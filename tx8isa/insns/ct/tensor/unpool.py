@@ -48,7 +48,8 @@ def _record(opcode: int, name: str, meaning: Unpool, text: str, evidence: str) -
             "dst_shape=[1,4,4,64], window=[2,2,2,2]",
             evidence,
             (_window_fits,),
-        )
+        ),
+        __name__,
     )
 
 
