@@ -32,8 +32,8 @@ from tx8isa.numbers.formats import Rounding, narrow, widen
 from tx8isa.numbers.primitives import bits64, fma32, from_bits64, s64, u64
 
 
-@pytest.fixture(scope="session", autouse=True)
-def session_cache(tmp_path_factory):
+@pytest.fixture(scope="module", autouse=True)
+def module_cache(tmp_path_factory):
     """All kernels of this file share one fresh cache, so nothing depends on earlier runs."""
     before = os.environ.get("TX8_CACHE_DIR")
     os.environ["TX8_CACHE_DIR"] = str(tmp_path_factory.mktemp("kernels"))
