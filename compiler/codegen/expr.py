@@ -107,13 +107,13 @@ class Address(Expr):
 
 @dataclass(frozen=True, eq=False)
 class Slot(Expr):
-    """How far the copy of a buffer that a turn of a loop uses is from the first one.
+    """The distance from the first copy of a buffer to the one that an iteration of a loop uses.
 
-    ``turn`` is 0 or all ones, by turns; the distance is 0 when the buffer has one copy.
+    ``parity`` is 0 and -1 in turns; the distance is 0 if the buffer has one copy.
     """
 
     buffer: SpmBuffer
-    turn: Variable
+    parity: Variable
     low: int = -(1 << 40)
     high: int = 1 << 40
 

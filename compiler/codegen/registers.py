@@ -59,7 +59,7 @@ class Registers:
             return self._load("li" if value.buffer else "la", value.text)
         if isinstance(value, Slot):
             target = self._load("li", value.buffer.distance_symbol)
-            self._out.instruction("and", target, target, value.turn.register)
+            self._out.instruction("and", target, target, value.parity.register)
             return target
         if isinstance(value, Operation):
             return self._operation(value)

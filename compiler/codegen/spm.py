@@ -1,9 +1,11 @@
-"""Scratchpad buffers and their addresses: best fit over the ranges of instructions in which each is
-alive."""
+"""The scratchpad: buffers of a phase, the instructions that use them, and their addresses.
+
+Buffers are placed by best fit over live ranges: from the first to the last instruction that uses each.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tx8isa.errors import Tx8Error
@@ -24,10 +26,10 @@ class SpmOverflow(Tx8Error):
 class SpmBuffer:
     """A range of scratchpad bytes. Engines write whole lines, so its span is rounded up to lines.
 
-    ``first`` .. ``last`` number the instructions from the first to the last that uses it. ``scope`` are the
-    loops it was declared in: in an inner loop it is alive from the loop's beginning to its end. ``doubled``:
-    its loop would use two copies in turns; ``second`` is the address of the other copy, when there was room
-    for one.
+    ``first`` and ``last`` number the first and the last instruction that use it. ``scope`` are the loops in
+    which it was declared: in a loop inside of them it is alive from the loop's beginning to its end.
+    ``doubled``: it is declared in a loop that can use two copies in turns; ``second`` is the address of the
+    second copy if there was room for one.
     """
 
     symbol: str
@@ -54,31 +56,31 @@ class SpmBuffer:
         return self.second - self.address if self.second >= 0 else 0
 
     def use(self, first: int, last: int) -> None:
-        """Make it alive from instruction ``first`` to ``last`` at least."""
+        """Extend its live range to instructions ``first`` to ``last``."""
         self.first = first if self.first < 0 else min(self.first, first)
         self.last = max(self.last, last)
 
 
 @dataclass
 class SpmAllocator:
-    """Places buffers in ``capacity`` bytes; two that are alive together never overlap."""
+    """Places buffers in ``capacity`` bytes; two that are alive at the same time never overlap."""
 
     capacity: int
     placed: list[SpmBuffer] = field(default_factory=list)
 
-    def place(self, buffers: Sequence[SpmBuffer], copied: Sequence[SpmBuffer] = ()) -> None:
-        """Give every buffer its address, the largest first; SpmOverflow says which does not fit.
+    def place(self, buffers: Sequence[SpmBuffer], doubled: Sequence[SpmBuffer] = ()) -> None:
+        """Give every buffer its address, the largest first; those in ``doubled`` get a second one as well.
 
-        The ``copied`` ones get a second address too.
+        SpmOverflow names the buffer that does not fit.
         """
-        turned = [b for b in copied if b.first >= 0]
-        copies = [replace(b) for b in turned]
-        used = [b for b in buffers if b.first >= 0]
-        for buffer in sorted([*used, *copies], key=lambda b: (-b.span, b.first)):
+        used = [buffer for buffer in buffers if buffer.first >= 0]
+        originals = [buffer for buffer in doubled if buffer.first >= 0]
+        copies = [replace(buffer) for buffer in originals]
+        for buffer in sorted([*used, *copies], key=lambda buffer: (-buffer.span, buffer.first)):
             buffer.address = self._address(buffer)
             self.placed.append(buffer)
-        for buffer, copy in zip(turned, copies, strict=True):
-            buffer.second = copy.address
+        for original, copy in zip(originals, copies, strict=True):
+            original.second = copy.address
 
     def _address(self, buffer: SpmBuffer) -> int:
         """The start of the smallest gap that holds the buffer throughout its live range."""
@@ -90,3 +92,86 @@ class SpmAllocator:
                 f"buffer {buffer.symbol} of {buffer.span} bytes does not fit the {self.capacity} bytes of SPM"
             )
         return address
+
+
+@dataclass
+class InstructionSpan:
+    """The engine instructions of a loop: the numbers of its first and its last."""
+
+    first: int
+    last: int = -1
+
+
+@dataclass
+class PhaseBuffers:
+    """The buffers of a phase, and the instructions and loops that use them."""
+
+    buffers: list[SpmBuffer] = field(default_factory=list)
+    loops: list[InstructionSpan] = field(default_factory=list)
+    _uses: list[tuple[SpmBuffer, int, tuple[int, ...]]] = field(default_factory=list)
+
+    def use(self, buffer: SpmBuffer, instruction: int, scope: tuple[int, ...]) -> None:
+        """Record that an instruction inside the loops ``scope`` uses a buffer."""
+        self._uses.append((buffer, instruction, scope))
+
+    def place(self, capacity: int) -> None:
+        """Give the buffers their addresses; SpmOverflow if they do not fit.
+
+        At first all buffers of a loop have bytes of their own, and second copies if the loop can use them in
+        turns, so that the load of the next iteration, the arithmetic of this one and its store can overlap.
+        If that does not fit, outer loops give up copies; then bytes are used again after a buffer's last use,
+        and the largest copies are given up, one after the other.
+        """
+        for reuse, doubled in self._ways_to_place():
+            try:
+                self._place(capacity, reuse, doubled)
+                return
+            except SpmOverflow:
+                continue
+        self._place(capacity, True, [])
+
+    def _ways_to_place(self) -> Iterator[tuple[bool, list[SpmBuffer]]]:
+        """Whether bytes are used again in a loop, and the buffers with second copies; the best way first."""
+        doubled = [buffer for buffer in self.buffers if buffer.doubled]
+        for depth in sorted({len(buffer.scope) for buffer in doubled}):
+            doubled = [buffer for buffer in doubled if len(buffer.scope) >= depth]
+            yield False, doubled
+        yield True, doubled
+        for span in sorted({buffer.span for buffer in doubled}, reverse=True):
+            yield True, [buffer for buffer in doubled if buffer.span < span]
+        yield False, []
+
+    def _place(self, capacity: int, reuse: bool, doubled: list[SpmBuffer]) -> None:
+        for buffer in self.buffers:
+            buffer.first = buffer.last = buffer.address = buffer.second = -1
+        for buffer, instruction, scope in self._uses:
+            depth = len(buffer.scope) if reuse else 0
+            if len(scope) > depth:
+                loop = self.loops[scope[depth]]
+                buffer.use(loop.first, loop.last)
+            else:
+                buffer.use(instruction, instruction)
+        SpmAllocator(capacity).place(self.buffers, doubled)
+
+    def mirror(self, capacity: int) -> None:
+        """Count the addresses from the end of the scratchpad instead of its beginning."""
+        for buffer in self._placed:
+            end = capacity - buffer.span
+            buffer.address = end - buffer.address
+            buffer.second = end - buffer.second if buffer.second >= 0 else -1
+
+    @property
+    def end(self) -> int:
+        """Scratchpad bytes up to the end of the last buffer."""
+        ends = (max(buffer.address, buffer.second) + buffer.span for buffer in self._placed)
+        return max(ends, default=0)
+
+    @property
+    def _placed(self) -> list[SpmBuffer]:
+        return [buffer for buffer in self.buffers if buffer.address >= 0]
+
+    def definitions(self) -> list[str]:
+        """The lines of assembly that define the symbols of the buffers."""
+        placed = self._placed
+        lines = [f"        .equ {b.symbol}, {b.address:#x}  # {b.size} bytes" for b in placed]
+        return lines + [f"        .equ {b.distance_symbol}, {b.distance}" for b in placed if b.doubled]

@@ -1,4 +1,4 @@
-"""The code of a phase as a tree, for those who reason about it: what is issued, in which loops."""
+"""The code of a phase as a tree of engine instructions and loops, for the estimate of its time."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .expr import Value, Variable
 
 Argument = Value | float | str | list[Value]
 
-NEVER_AGAIN = 1 << 60
-"""Step of a loop that has one turn at most: of a condition."""
+STEP_OF_CONDITION = 1 << 60
+"""Step that makes a condition a loop of at most one iteration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """An engine instruction. ``core``: instructions of the kernel core before it since the last item."""
+    """An engine instruction. ``core``: instructions of the kernel core between the previous item and it."""
 
     record: Instruction
     mnemonic: str
@@ -26,7 +26,7 @@ class Issue:
 
 @dataclass(frozen=True, slots=True)
 class Let:
-    """A value that is kept in a register."""
+    """A value that is computed once and kept in a register."""
 
     variable: Variable
     value: Value
@@ -34,21 +34,21 @@ class Let:
 
 @dataclass(slots=True)
 class Loop:
-    """``variable`` goes from ``start`` to below ``count``; ``turn`` is 0 and all ones by turns, from 0 on."""
+    """``variable`` goes from ``start`` to before ``count``; ``parity`` is 0 and -1 in turns, 0 at first."""
 
     variable: Variable
     start: Value
     count: Value
     step: int
-    turn: Variable | None = None
+    parity: Variable | None = None
     body: list[Item] = field(default_factory=list)
     core: int = 0
-    """Instructions of the kernel core at the end of a turn."""
+    """Instructions of the kernel core at the end of an iteration."""
 
     @property
     def condition(self) -> bool:
-        """Whether it is code that some tiles pass by, rather than a loop."""
-        return self.step == NEVER_AGAIN
+        """Whether it is a condition, not a loop."""
+        return self.step == STEP_OF_CONDITION
 
 
 Item = Issue | Let | Loop

@@ -33,7 +33,7 @@ def compute_separately(kernel: Kernel, work: Work) -> None:
         if number:
             kernel.synchronize()
         elif not entry.prefetch:
-            kernel.begin()
+            kernel.await_earlier_phases()
         entry.lower(kernel, member)
 
 
@@ -58,7 +58,7 @@ def _intermediate(kernel: Kernel, like: DdrTensor) -> DdrTensor:
 
 def run_on_compact_copies(kernel: Kernel, work: Work, lower: Callable[[Kernel, Work], None]) -> None:
     """Run a lowering on compact copies of the blocked operands, and store its result blocked."""
-    kernel.begin()
+    kernel.await_earlier_phases()
     compact: dict[str, DdrTensor] = {}
     for tensor in (*work.inputs, *(operand for step in work.steps for operand in step.operands)):
         if tensor is not None and tensor.blocked and tensor.symbol not in compact:

@@ -75,7 +75,7 @@ def attempt(
         compute_separately(kernel, work)
     else:
         if not entry.prefetch:
-            kernel.begin()
+            kernel.await_earlier_phases()
         entry.lower(kernel, work)
     kernel.place_buffers()
     return kernel

@@ -162,7 +162,7 @@ class Lowering:
     blocked: bool = False
     """Whether an operator of order CHANNELS_LAST takes and gives BLOCKED tensors as well."""
     prefetch: bool = False
-    """Whether it calls ``Kernel.begin`` itself, before it touches what other phases wrote."""
+    """Whether it calls ``Kernel.await_earlier_phases`` itself, before it touches what other phases wrote."""
     rounds: bool = False
     """Whether operands and result may be FP32 in DDR whatever ``Work.compute`` is."""
 

@@ -81,7 +81,7 @@ def _weight_loaders(kernel: Kernel, work: Work) -> list[_Loader]:
         return address
 
     parts = range(part_count(work.output.fmt))
-    symbols = [kernel.constant_made("weights", fmt, matrix.size, partial(image, part)) for part in parts]
+    symbols = [kernel.lazy_constant("weights", fmt, matrix.size, partial(image, part)) for part in parts]
     return [partial(load, symbol) for symbol in symbols]
 
 

@@ -62,7 +62,7 @@ def phase_names(phases: Sequence[TensorOperation]) -> Iterator[str]:
 def _describe(operation: TensorOperation, kernel: Kernel) -> None:
     """Add the scratchpad buffers to dev_info, each with its name, address and size."""
     buffers: list[Attribute] = []
-    for buffer in kernel.buffers:
+    for buffer in kernel.spm.buffers:
         if buffer.address >= 0:
             entry = {
                 "name": StringAttr(buffer.symbol),

@@ -93,7 +93,7 @@ def transpose(
     first = 0
     for piece in _pieces(target, rows, most):
         engine = ByteTransposer(kernel, turner.each, piece.size, piece.width)
-        kernel.begin()
+        kernel.await_earlier_phases()
         for stretch in stretches(columns, width):
             count = math.prod(outer) * piece.count * stretch.count
             with kernel.items(count, first) as item:

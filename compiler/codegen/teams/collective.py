@@ -53,8 +53,8 @@ class Exchange:
             raise ValueError(f"{size} elements in rows of {lanes}")
         self._inbox = kernel.buffer("inbox", WORD * members * size)
         if way == "dte":
-            kernel.assemble()
-            kernel.claim(self._inbox)
+            kernel.ensure_synchronized()
+            kernel.keep_alive(self._inbox)
             return
         scratch = kernel.scratch("partials", WORD * kernel.target.tiles * size * (parts or 1))
         self._partials = DdrTensor(scratch.symbol, Format.FP32, (kernel.target.tiles * size * (parts or 1),))
@@ -76,7 +76,7 @@ class Exchange:
         For owners alone, after ``give``.
         """
         kernel = self.kernel
-        kernel.claim(self._inbox)
+        kernel.keep_alive(self._inbox)
         if self.way == "ddr":
             first = 0 if self.parts is None else team.member * (self.members * self.size)
             kernel.emit(

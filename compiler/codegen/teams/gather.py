@@ -65,16 +65,16 @@ class Gather:
 def enter(kernel: Kernel, *targets: Value) -> None:
     """Wait until all tiles have come here with nothing left to do; ``targets`` are then sent to."""
     if kernel.synchronized:
-        kernel.begin()
+        kernel.await_earlier_phases()
     else:
         kernel.synchronize()
     for target in targets:
-        kernel.claim(target)
+        kernel.keep_alive(target)
 
 
 def meet_all(kernel: Kernel, gathers: Sequence[TeamPart]) -> None:
     """Wait until the copies of all tiles have arrived; until then parts are being read."""
     kernel.emit("dte.wait")
     for gather in gathers:
-        kernel.claim(gather.staged)
+        kernel.keep_alive(gather.staged)
     kernel.synchronize()

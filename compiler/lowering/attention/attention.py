@@ -62,7 +62,7 @@ def attention(kernel: Kernel, work: Work) -> None:
     """Tiles take heads first, then every n-th block of queries: under a causal mask late ones take longer."""
     plan = plan_of(kernel, work)
     if not plan.shared:
-        kernel.begin()
+        kernel.await_earlier_phases()
     tables: Tables | None = None
     for stretch in stretches(plan.m, plan.block_queries):
         by_heads, by_blocks = divide_tiles(kernel.target.tiles, plan.heads, stretch.count)

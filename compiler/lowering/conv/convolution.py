@@ -62,7 +62,7 @@ def convolution(kernel: Kernel, work: Work) -> None:
     problem = ConvProblem(work, layer, plan, epilogue_of(work), *tile_shards(layer, plan, places))
     bias = channel_vector(kernel, "bias_data", work.input(2)) if work.has(2) else None
     if any(tensor is not None and tensor.value is None for tensor in work.inputs[1:]):
-        kernel.begin()
+        kernel.await_earlier_phases()
     blocks = sharded_blocks(layer.groups.maps, plan.maps, plan.map_parts, places[-1], layer.groups.count)
     jobs = [MapsOfTile(kernel, problem, stretch, own, bias) for stretch, own in blocks]
     grid = TileGrid(plan.grid, tuple(places))
@@ -73,7 +73,7 @@ def convolution(kernel: Kernel, work: Work) -> None:
             job.load_addend(early.image, early.block)
     if plan.team_loads != OWN:
         early = load_by_teams(kernel, problem, jobs, grid, early)
-    kernel.begin()
+    kernel.await_earlier_phases()
     if problem.single and (plan.keep == "rows" or early.data is not None):
         with _row_slices(kernel, problem, early) as (image, block):
             _maps_of_rows(kernel, problem, image, block, jobs, early.data)

@@ -147,7 +147,7 @@ def _packed(
             data = constant_parts(make(), compute)[part]
             return pack(np.ascontiguousarray(data), fmt, Layout.NCX).view(data.dtype)
 
-        symbol = kernel.constant_made("weights", fmt, size * 8 // fmt.bits, image).symbol
+        symbol = kernel.lazy_constant("weights", fmt, size * 8 // fmt.bits, image).symbol
         found.append(DdrTensor(symbol, fmt, (size * 8 // fmt.bits // shape[0],)))
     return found
 

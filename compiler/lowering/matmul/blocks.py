@@ -257,7 +257,7 @@ def _constant_blocks(kernel: Kernel, product: Product, columns: Stretch, inner: 
         tensors = []
         for part in range(part_count(product.compute)):
             make = partial(image, stretch, part)
-            symbol = kernel.constant_made("weights", fmt, size * columns.count * stretch.count, make).symbol
+            symbol = kernel.lazy_constant("weights", fmt, size * columns.count * stretch.count, make).symbol
             tensors.append(DdrTensor(symbol, fmt, (size,)))
         images[stretch.start] = tensors, size
 

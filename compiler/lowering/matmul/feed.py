@@ -147,7 +147,7 @@ def pack_blocks(
         return np.concatenate(blocks)
 
     symbols = [
-        kernel.constant_made("weights", fmt, size, partial(image, part)).symbol for part in range(parts)
+        kernel.lazy_constant("weights", fmt, size, partial(image, part)).symbol for part in range(parts)
     ]
     tensors = [DdrTensor(symbol, fmt, (size,)) for symbol in symbols]
     packed = Matrix(product.right.tensor, product.n, product.k, False, product.right.batch_steps)
@@ -174,7 +174,7 @@ class Feed:
         """
         if self.team.size > 1:
             for base in (*self._slots, *self._staged):
-                self.kernel.claim(base)
+                self.kernel.keep_alive(base)
 
     @property
     def converted(self) -> bool:

@@ -59,7 +59,7 @@ def _position_lines(tensor: DdrTensor) -> Side:
 def _convert_planes(kernel: Kernel, source: DdrTensor, target: DdrTensor) -> None:
     """Load slices of positions with all channels, store them in the other order."""
     batches, *image, channels = source.shape
-    kernel.begin()
+    kernel.await_earlier_phases()
     first = 0
     for stretch in stretches(math.prod(image), _slice_positions(kernel, source, target)):
         count = batches * stretch.count

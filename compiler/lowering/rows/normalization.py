@@ -94,7 +94,7 @@ def normalization(kernel: Kernel, work: Work) -> None:
     if rows.slice_rows:
         _normalize_whole_rows(kernel, rows, parameters)
         return
-    kernel.begin()
+    kernel.await_earlier_phases()
     plan = long_rows.chosen_plan(_long_row_plan(work, kernel.target), work.cut)
     if plan is None:
         normalize_in_lanes(kernel, work, parameters)
@@ -115,7 +115,7 @@ def _vector(kernel: Kernel, name: str, tensor: DdrTensor, shape: Shape) -> DdrTe
         return replace(tensor, value=np.broadcast_to(values, shape).reshape(-1), shape=(size,))
     if tensor.size == size:
         return tensor.viewed(size)
-    kernel.begin()
+    kernel.await_earlier_phases()
     vector = DdrTensor(kernel.scratch(name, size * tensor.bytes_each).symbol, tensor.fmt, (size,))
     steps = [0 if extent == 1 else step for extent, step in zip(tensor.shape, tensor.strides, strict=True)]
     view = View(tensor, ((0,) * len(shape) + tuple(steps))[-len(shape) :])
@@ -172,7 +172,7 @@ def _normalize_whole_rows(
     loaded = {
         name: load_vector(kernel, name, vector, 0, channels) for name, vector in vectors if vector.padded
     }
-    kernel.begin()
+    kernel.await_earlier_phases()
     for name, vector in vectors:
         if name not in loaded:
             loaded[name] = load_vector(kernel, name, vector, 0, channels)

@@ -68,13 +68,13 @@ def stack(kernel: Kernel, work: Work) -> None:
     weights = _weights(kernel, stages.order)
     early = _single_block(kernel, images, rows)
     if weights is None:
-        kernel.begin()
+        kernel.await_earlier_phases()
     elif plan.team_loads == WEIGHTS:
         phase.share_weights(weights, early)
     else:
         with kernel.unless_zero(minimum(images.length, rows.length)):
             weights.load(kernel)
-        kernel.begin()
+        kernel.await_earlier_phases()
     phase.weights = weights
     if early is not None and phase.held:
         with kernel.loop(minimum(images.length, 1)), kernel.loop(minimum(rows.length, 1)):
@@ -130,7 +130,7 @@ def _weights(kernel: Kernel, order: Sequence[Stage]) -> _Weights | None:
     def joined() -> Array:
         return np.concatenate([constant.data for constant in made])
 
-    run = DdrTensor(kernel.constant_made("weights", fmt, size, joined).symbol, fmt, (size,))
+    run = DdrTensor(kernel.lazy_constant("weights", fmt, size, joined).symbol, fmt, (size,))
     return _Weights(run, kernel.buffer("w", size * each), offsets)
 
 

@@ -152,8 +152,8 @@ class _PhaseWalk:
 
     def _turn(self, loop: Loop, number: int, value: int) -> None:
         self._set(loop.variable, value)
-        if loop.turn is not None:
-            self._set(loop.turn, -(number % 2))
+        if loop.parity is not None:
+            self._set(loop.parity, -(number % 2))
         self._items(loop.body)
         self.timeline.execute(loop.core)
 

@@ -33,7 +33,7 @@ def value_of(value: Value, registers: Registers) -> int:
     if isinstance(value, Operation):
         return _APPLY[value.op](value_of(value.left, registers), value_of(value.right, registers))
     if isinstance(value, Slot):
-        return value.buffer.distance if value_of(value.turn, registers) else 0
+        return value.buffer.distance if value_of(value.parity, registers) else 0
     if isinstance(value, Address):
         return value.offset + (value.buffer.address if value.buffer is not None else 0)
     raise TypeError(f"{value!r} is no expression")

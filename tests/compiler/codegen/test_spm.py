@@ -88,7 +88,7 @@ def test_a_buffer_used_in_a_loop_lives_through_it() -> None:
         late = kernel.buffer("late", 256)
         kernel.emit("td.memset.fp32", dst=late, value=0.0, n=4)
     kernel.place_buffers()
-    a, b = kernel.buffers
+    a, b = kernel.spm.buffers
     assert (a.first, a.last) == (0, 2)
     assert a.address != b.address, "the next turn of the loop still reads the first one"
 
@@ -100,7 +100,7 @@ def stages(kernel: Kernel) -> list[tuple[int, int]]:
         for source, target in zip(names, [*names[1:], kernel.buffer("out", 256)], strict=True):
             kernel.emit("ct.neg.v.fp32", dst=target, src0=source, n=4)
     kernel.place_buffers()
-    return [(buffer.address, buffer.second) for buffer in kernel.buffers]
+    return [(buffer.address, buffer.second) for buffer in kernel.spm.buffers]
 
 
 def test_the_stages_of_a_loop_and_their_copies_are_apart_when_there_is_room() -> None:
@@ -123,7 +123,7 @@ def test_what_a_loop_runs_once_has_one_copy() -> None:
     kernel = new_kernel()
     with kernel.items(2):
         kernel.emit("td.memset.fp32", dst=kernel.buffer("x", 256), value=0.0, n=4)
-    assert not kernel.buffers[0].doubled
+    assert not kernel.spm.buffers[0].doubled
 
 
 def test_buffers_that_fit_neither_way_are_an_overflow() -> None:
@@ -135,7 +135,7 @@ def test_a_buffer_that_is_never_used_takes_no_space() -> None:
     kernel = new_kernel(256)
     kernel.buffer("unused", 4096)
     kernel.place_buffers()
-    assert kernel.buffers[0].address == -1
+    assert kernel.spm.buffers[0].address == -1
 
 
 @pytest.mark.parametrize(

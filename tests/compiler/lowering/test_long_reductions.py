@@ -361,12 +361,12 @@ def test_parts_that_cannot_be_added_up_are_refused(size: int, lanes: int) -> Non
 def test_tiles_assemble_once() -> None:
     """Nothing is issued where they have just been together."""
     kernel = Kernel("p0", Target(4, SPM, Format.FP16), SPM, synchronized=True)
-    kernel.begin()
+    kernel.await_earlier_phases()
     lines = len(kernel.out.lines)
-    kernel.assemble()
+    kernel.ensure_synchronized()
     assert len(kernel.out.lines) == lines
     kernel.emit("ct.abs.v.fp32", dst=0, src0=0, n=4)
-    kernel.assemble()
+    kernel.ensure_synchronized()
     assert any("ncc.barrier" in line for line in kernel.out.lines[lines + 1 :])
 
 

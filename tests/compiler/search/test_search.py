@@ -58,7 +58,7 @@ def template(op: str = "Copy", size: int = 8192, count: int = 1) -> Template:
 
 def slice_bytes(kernel: Kernel) -> int:
     """An estimator that prefers large slices."""
-    return 100_000 - max(buffer.size for buffer in kernel.buffers)
+    return 100_000 - max(buffer.size for buffer in kernel.spm.buffers)
 
 
 def test_the_cheapest_candidate_that_fits_is_kept() -> None:
