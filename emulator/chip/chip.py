@@ -1,6 +1,6 @@
 """A chip with a loaded program, and everything that the compiled loop leaves to Python.
 
-Who runs the tiles, in which order and how far, is up to a scheduler: ``System`` or the debugger.
+A scheduler decides which tiles run and how far: ``System`` or that of the debugger.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Chip:
         self.engines = memories.engines(options["ne_post"] == "proposed")
         self.slots, self.loop = self.engines.slots, memories.loop(strict)
         self.codes = [self.code] * machine.tiles
-        """The program of each tile; it changes with a fence.i and with marks."""
+        """The program of each tile; fence.i and marks replace it."""
         self._marks = Marks(())
         self.tiles = [self._make_tile(number, options) for number in range(machine.tiles)]
         self.traffic = Traffic(image, self.tiles, memories.ddr_area)
@@ -88,7 +88,7 @@ class Chip:
         ]
 
     def _make_sanitizer(self) -> Sanitizer:
-        from emulator.watch.strict.sanitizer import Sanitizer  # here because most runs do without
+        from emulator.watch.strict.sanitizer import Sanitizer  # here: most runs do not need it
 
         waits_for, size = self.traffic.waits_for, self.ddr.size
         sanitizer = Sanitizer(self.tiles, self.machine, self.image, self.codes, size, waits_for)
@@ -103,7 +103,7 @@ class Chip:
             timed = bool(sinks) or self.code.reads_clock
         if not timed:
             return None
-        from emulator.timing.simulator import Simulator  # here because most runs do without
+        from emulator.timing.simulator import Simulator  # here: most runs do not need it
 
         simulator = Simulator(self.tiles, self.machine, sinks)
         self.observers.append(simulator)
@@ -128,14 +128,14 @@ class Chip:
     # -- between rounds --------------------------------------------------------------------------------
 
     def end_round(self) -> bool:
-        """What happens between two rounds; False when nothing did. Without it no tile goes on that waits."""
+        """Carry out copies and release barriers; whether there was anything to do."""
         copied, released = self.traffic.carry_out_sends(), self.traffic.release_barriers()
         for observer in self.observers:
             observer.round_ended(self.tiles)
         return copied or released
 
     def serve_time(self) -> bool:
-        """When nobody can go on but tiles that wait for simulated time, let it reach the first of them."""
+        """If all tiles that could go on wait for simulated time, let it reach the first; whether it did."""
         busy = any(t.status is Status.RUNNING and t.words[state.LIMIT] != 0 for t in self.tiles)
         return self.simulator is not None and not busy and self.simulator.serve_first()
 
@@ -147,23 +147,23 @@ class Chip:
     # -- one tile --------------------------------------------------------------------------------------
 
     def enter(self, tile: Tile) -> int:
-        """Let compiled code run a tile until its ``state.LIMIT``, or what only Python can do: a ``stop``."""
+        """Let compiled code run a tile to its ``state.LIMIT``, or until it needs Python; a ``stop``."""
         return self._reason(tile, native.call(self.loop, tile.words.ctypes.data))
 
     def _reason(self, tile: Tile, reason: int) -> int:
-        """Why a tile has stopped: a log that is full stops it by the limit."""
+        """Why a tile has stopped: a full log of simulated time stops it by the limit."""
         if reason == stop.LIMIT and self.simulator and self.simulator.interrupted(tile):
             return stop.LOG_FULL
         return reason
 
     def check_limit(self, tile: Tile, limit: int) -> None:
-        """Fault for a tile that has executed as many instructions as it may."""
+        """Raise Fault for a tile that has executed as many instructions as it may."""
         if tile.retired >= limit:
             text = f"stopped after {tile.retired} instructions, the limit given"
             raise self.traffic.fault(tile, text + self.traffic.looking_for(tile))
 
     def serve(self, tile: Tile, reason: int) -> None:
-        """Do what ``enter`` came back for, or enter the program's trap handler; Fault when it has none."""
+        """Do what ``enter`` returned for, or enter the program's trap handler; Fault when it has none."""
         try:
             self._handle(tile, reason)
         except Refused as refused:
@@ -173,7 +173,7 @@ class Chip:
                 raise
 
     def _handle(self, tile: Tile, reason: int) -> None:
-        """Do what the compiled loop left at the tile's program counter; Fault when that is not possible."""
+        """Execute what the compiled loop has left to Python; Fault when that is not possible."""
         if reason == stop.KERNEL:
             self.slots.fill(tile.detail[0])
         elif reason == stop.CONTROL:
@@ -285,7 +285,7 @@ def _find_device(devices: Sequence[Device], address: int) -> Device | None:
 
 
 def _transfer(device: Device, tile: Tile, record: Scalar, values: dict[str, int], offset: int) -> bool:
-    """Whether the device took a load or store."""
+    """Let a device execute a load or store; False when it has no such register."""
     if any(field.kind == "float" for field in record.fields):
         return False  # registers of devices answer loads and stores of x registers only (proposed)
     if record.kind == "store":

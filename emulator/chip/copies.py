@@ -1,7 +1,7 @@
-"""DTE copies: what one moves, and moving it (docs/isa.md, Copies between tiles).
+"""Carrying out DTE copies (docs/isa.md, Copies between tiles).
 
 A copy reads pieces of its source and writes them to one or several targets. Either side may be strided, the
-other one is consecutive. Who makes a ``Copy`` has checked that every byte of it lies in its memory. All of a
+other one is consecutive. The maker of a ``Copy`` has checked that all of its bytes are in memory. All of a
 copy is read before anything is written.
 """
 
@@ -28,10 +28,17 @@ from .stream import Fsm
 FINISHED, ERROR = 1 << 0, 1 << 8
 """Bits of dma_status (spec)."""
 
+# -- the words of ``copy_pieces``
+TO = 0  # strides of the target
+OF = 3  # strides of the source
+SIZE = 6  # bytes of a piece
+TRIPS = 7
+NEST_WORDS = 10
+
 
 @dataclass
 class Channel:
-    """What a program sees of the copies of one register block of its tile."""
+    """State of the copies of one register block, as a program sees it."""
 
     block: int
     busy: bool = False
@@ -41,7 +48,7 @@ class Channel:
 
 
 class Dte:
-    """The copy engines of all tiles, with the streams that count what arrives."""
+    """The copy engines of all tiles, with the streams that count arriving bytes."""
 
     def __init__(self, tiles: Sequence[Tile], ddr: Area) -> None:
         self.tiles, self._ddr = tiles, ddr
@@ -49,7 +56,7 @@ class Dte:
         self.counters = [DtePmu() for _ in tiles]
 
     def carry_out(self, tile: Tile, copy: Copy, channel: Channel | None = None) -> bool:
-        """Do a copy that a tile has started. False: a transport error, which moves nothing (proposed)."""
+        """Carry out a copy that was started; False: a transport error, which moves nothing (proposed)."""
         error = self._refused(copy)
         if not error:
             self._move(tile, copy)
@@ -62,7 +69,7 @@ class Dte:
         return not error
 
     def _refused(self, copy: Copy) -> bool:
-        """Whether a stream does not take what the copy sends it."""
+        """Whether a stream refuses what the copy sends it."""
         arriving: dict[tuple[int, Packet], int] = {}
         for target in copy.targets:
             packet = target.packet
@@ -95,7 +102,7 @@ class Dte:
         sources = [(self._host(tile, side), side.strides) for side in copy.sources]
         targets = [(self._host(self.tiles[t.tile], t.side), t.side.strides) for t in copy.targets]
         if len(targets) > 1 or not _consecutive(pieces, *sources, *targets):
-            sources, _staged = _apart(pieces, sources, targets)
+            sources, _staged = _stage(pieces, sources, targets)
         for number, (address, strides) in enumerate(targets):
             _copy(pieces, address, strides, *sources[copy.source_of(number)])
 
@@ -111,8 +118,8 @@ def _consecutive(pieces: Pieces, *sides: Host) -> bool:
     return all(strides == pieces.consecutive for _, strides in sides)
 
 
-def _apart(pieces: Pieces, sources: list[Host], targets: list[Host]) -> tuple[list[Host], Bytes | None]:
-    """The sources, read into memory of their own when a target overlaps one of them; and that memory."""
+def _stage(pieces: Pieces, sources: list[Host], targets: list[Host]) -> tuple[list[Host], Bytes | None]:
+    """The sources, read into a buffer when a target overlaps one of them; and that buffer."""
     if not any(
         overlap(source, pieces.span(of), target, pieces.span(to))
         for source, of in sources
@@ -131,7 +138,7 @@ def _apart(pieces: Pieces, sources: list[Host], targets: list[Host]) -> tuple[li
 
 
 def _copy(pieces: Pieces, target: int, to: Levels, source: int, of: Levels) -> None:
-    """Pieces in the order of the loops; the last one that is written to a place stays."""
+    """Copy pieces in the order of the loops; where several are written to one place, the last one stays."""
     if to == of == pieces.consecutive:
         ctypes.memmove(target, source, pieces.total)
         return
@@ -140,13 +147,13 @@ def _copy(pieces: Pieces, target: int, to: Levels, source: int, of: Levels) -> N
 
 
 def copy_pieces(target: int, source: int, words: int) -> int:
-    """Compiled: copy between host addresses; words: target's strides, source's, size of a piece, trips."""
-    nest = view_i64(words, 10)
-    second, third = nest[8], nest[9]
+    """Compiled: copy between host addresses; ``words`` is the address of the loops (``TO`` ...)."""
+    nest = view_i64(words, NEST_WORDS)
+    second, third = nest[TRIPS + 1], nest[TRIPS + 2]
     for k in range(second * third):
-        to = target + k % second * nest[1] + k // second * nest[2]
-        of = source + k % second * nest[4] + k // second * nest[5]
-        copy_rows(to, nest[0], of, nest[3], nest[6], nest[7])
+        to = target + k % second * nest[TO + 1] + k // second * nest[TO + 2]
+        of = source + k % second * nest[OF + 1] + k // second * nest[OF + 2]
+        copy_rows(to, nest[TO], of, nest[OF], nest[SIZE], nest[TRIPS])
     return 0
 
 

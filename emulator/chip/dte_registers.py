@@ -1,7 +1,7 @@
 """The register blocks of the DTE: a store of 1 to cmd_valid starts the copy that the registers describe.
 
-docs/isa.md, Registers of the DTE. What the registers say is taken when the copy starts; storing to them
-afterwards changes nothing of it (proposed).
+docs/isa.md, Registers of the DTE. The registers are read when the copy starts; storing to them afterwards
+does not change it (proposed).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SRC_LOOPS, CMD_VALID, DMA_STATUS = 0x020, 0x038, 0x040
 MORE_DST, MORE_USER_ID = 0x050, 0x148
 MAX_AXI_NUM, MEM_BURSTLEN, MEM_BACKPRESSURE, MEM_READ_TURBO, DST_LOOPS = 0x1D0, 0x1D4, 0x1D8, 0x1DC, 0x1E0
 PMU = 0x800
-"""First counter register, from the first block on."""
+"""Offset of the first counter register."""
 RESERVED_BLOCK = 0
 """The block of the special core (spec)."""
 
@@ -30,12 +30,12 @@ SG_FLAG, DIM_FLAG, OUT_SLICE = 1 << 8, 1 << 16, 1 << 24
 _BYPASS_MEMORY = 1 << 4
 _WORD = (1 << 32) - 1
 _HIGH, _HIGH_WITH_TILE = 0xFF, 0xFF_FFFF
-"""Address bits 39:32, and above them, in a destination, the tile."""
+"""Address bits 39:32; a destination has the tile above them."""
 _LOCAL, _TILE_SHIFT, _OTHER_CARD = (1 << 40) - 1, 40, 1 << 39
 
 
 def _registers() -> dict[int, tuple[str, int]]:
-    """Name and bits of each register by offset; status and cmd_valid apart."""
+    """Name and bits of each register by offset, except dma_status and cmd_valid."""
     found = {
         SRC: ("src low", _WORD),
         SRC + 4: ("src high", _HIGH),

@@ -1,14 +1,16 @@
-"""The host threads that share the tiles of a round, and rounds that need nothing of Python.
+"""Host threads that share the tiles of a round, and rounds that end without Python.
 
-Each thread takes the next tile that has a part in the round, runs it, and takes another one; so a thread that
-gets short tiles gets more of them. Where all that happened in a round is that tiles sent copies as ``sends``
-notes them, waited for them, came to barriers, and exited, the threads make the copies, each for the next
-tile that gets some; the one that finishes last releases the barriers that are complete, and the next round
-begins at once. For everything else the threads come back to Python, which does it as ``System`` says.
+Each thread takes the next tile that takes part in the round, runs it, and takes another one. When in a round
+tiles have only sent copies that ``sends`` notes, waited for them, come to barriers and exited, the threads
+carry the copies out, each for the next tile that receives some; the thread that finishes last releases the
+barriers that are complete, and the next round begins at once. For everything else the threads return to
+Python (``System``).
 
-``work`` is a plain function that is compiled; ``c`` is the address of the words that the threads share. Which
-thread runs a tile, and whether Python sees the end of a round, changes no result: what a tile does in a round
-depends on no other tile.
+Which thread runs a tile, and whether Python sees the end of a round, changes no result: what a tile does in a
+round depends on no other tile.
+
+``work`` and what it calls are plain functions that are compiled; ``shared`` is the address of the words that
+the threads share.
 """
 
 from __future__ import annotations
@@ -31,9 +33,9 @@ from tx8isa.numbers.primitives import s64, u64
 from tx8isa.table import scalar as rv
 from tx8isa.table.encoding import encoder
 
-from .sends import COUNT, ROOM, Sends, forget, kinds, make_note, receive, step_over, written_apart
+from .sends import COUNT, ROOM, Sends, forget, independent, kinds, make_note, receive, step_over
 
-# -- words that the threads share, at ``c``
+# -- words that the threads share
 TILES = 0  # how many tiles there are
 NEXT = 1  # number of the next tile to take
 THREADS = 2  # how many threads there are
@@ -46,11 +48,11 @@ QUANTUM = 8  # instructions that a tile executes at most in a round
 LIMIT = 9  # a number of instructions that no tile executes
 LOOP = 10  # address of the kernel core's loop
 ALONE = 11  # whether rounds may end without Python
-RECEIVES = 12  # whether the threads make copies between two rounds
+RECEIVES = 12  # whether the threads carry out copies, between two rounds
 HEAD = 16  # where the rows of the tiles begin
 
 # -- words of a tile's row
-RUNS = 0  # whether the tile has a part in the round
+RUNS = 0  # whether the tile takes part in the round
 WAITS = 1  # what it waits for
 GROUP = 2  # the set of tiles of the barrier it waits at
 REASON = 3  # why it stopped
@@ -63,136 +65,140 @@ AT_BARRIER = 1
 FOR_COPIES = 2
 EXITED = 3
 
-# -- what becomes of a tile that has come to an instruction for the whole chip
-FOR_PYTHON = 0
-GOES_ON = 1
-ENDS = 2
+# -- what follows the execution of a barrier, wait or send
+FOR_PYTHON = 0  # Python has to execute it
+GOES_ON = 1  # the tile goes on
+ENDS = 2  # its part in the round ends
 
 _MASK = (1 << 64) - 1
 
 Function = Callable[..., int]
 
 
-def row_of(c: int, tile: int) -> int:
+def row_of(shared: int, tile: int) -> int:
     """Address of a tile's words."""
-    return c + 8 * (HEAD + ROW * tile)
+    return shared + 8 * (HEAD + ROW * tile)
 
 
-def complete(c: int, group: int) -> bool:
+def complete(shared: int, group: int) -> bool:
     """Whether every tile of a set waits at its barrier."""
-    for tile in range(get(c, TILES)):
-        row = row_of(c, tile)
+    for tile in range(get(shared, TILES)):
+        row = row_of(shared, tile)
         if (group >> tile) & 1 == 1 and (get(row, WAITS) != AT_BARRIER or get(row, GROUP) != group):
             return False
     return True
 
 
-def release(c: int, group: int) -> None:
+def release(shared: int, group: int) -> None:
     """Give every tile of a set a quantum in the next round."""
-    for tile in range(get(c, TILES)):
+    for tile in range(get(shared, TILES)):
         if (group >> tile) & 1 == 1:
-            go_on(c, row_of(c, tile))
+            go_on(shared, row_of(shared, tile))
 
 
-def go_on(c: int, row: int) -> None:
+def go_on(shared: int, row: int) -> None:
     """Give a tile that waited a quantum in the next round."""
     put(row, WAITS, 0)
     put(row, RUNS, 1)
-    s = get(row, STATE)
-    put(s, state.LIMIT, min(get(s, state.RETIRED) + get(c, QUANTUM), get(c, LIMIT)))
+    tile_state = get(row, STATE)
+    put(
+        tile_state,
+        state.LIMIT,
+        min(get(tile_state, state.RETIRED) + get(shared, QUANTUM), get(shared, LIMIT)),
+    )
 
 
-def release_barriers(c: int) -> bool:
+def release_barriers(shared: int) -> bool:
     """Release complete barriers; whether there was one."""
     found = False
-    for tile in range(get(c, TILES)):
-        row = row_of(c, tile)
-        if get(row, WAITS) == AT_BARRIER and complete(c, get(row, GROUP)):
-            release(c, get(row, GROUP))
+    for tile in range(get(shared, TILES)):
+        row = row_of(shared, tile)
+        if get(row, WAITS) == AT_BARRIER and complete(shared, get(row, GROUP)):
+            release(shared, get(row, GROUP))
             found = True
     return found
 
 
-def noted(c: int) -> bool:
-    """Whether there are copies to make."""
+def noted(shared: int) -> bool:
+    """Whether there are copies to carry out."""
     count = 0
-    for tile in range(get(c, TILES)):
-        count += get(get(row_of(c, tile), SENDS), COUNT)
+    for tile in range(get(shared, TILES)):
+        count += get(get(row_of(shared, tile), SENDS), COUNT)
     return count != 0
 
 
-def all_apart(c: int) -> bool:
-    """Whether no copy writes what one reads, so that their order does not matter where they come from."""
-    for tile in range(get(c, TILES)):
-        for sender in range(get(c, TILES)):
-            log, other = get(row_of(c, tile), SENDS), get(row_of(c, sender), SENDS)
-            if get(other, COUNT) != 0 and not written_apart(log, other, tile):
+def all_independent(shared: int) -> bool:
+    """Whether no copy writes a byte that one reads: then the order of the receiving tiles does not matter."""
+    for tile in range(get(shared, TILES)):
+        for sender in range(get(shared, TILES)):
+            log, other = get(row_of(shared, tile), SENDS), get(row_of(shared, sender), SENDS)
+            if get(other, COUNT) != 0 and not independent(log, other, tile):
                 return False
     return True
 
 
-def receive_all(c: int, tile: int) -> None:
-    """Make the copies that a tile gets, in the order of the tiles that send them."""
-    s = get(row_of(c, tile), STATE)
-    for sender in range(get(c, TILES)):
-        row = row_of(c, sender)
-        receive(get(row, SENDS), get(row, STATE), s, tile)
+def receive_all(shared: int, tile: int) -> None:
+    """Carry out the copies to a tile, in the order of the tiles that send them."""
+    tile_state = get(row_of(shared, tile), STATE)
+    for sender in range(get(shared, TILES)):
+        row = row_of(shared, sender)
+        receive(get(row, SENDS), get(row, STATE), tile_state, tile)
 
 
-def end_copies(c: int) -> None:
-    """All copies are made: let the tiles that wait for them go on."""
-    for tile in range(get(c, TILES)):
-        row = row_of(c, tile)
+def end_copies(shared: int) -> None:
+    """All copies were carried out: let the tiles that wait for them go on."""
+    for tile in range(get(shared, TILES)):
+        row = row_of(shared, tile)
         forget(get(row, SENDS))
         if get(row, WAITS) == FOR_COPIES:
-            go_on(c, row)
+            go_on(shared, row)
 
 
-def end_round(c: int) -> bool:
-    """Begin the next round, or the making of copies before it; False when Python has to end this one."""
-    copied = get(c, RECEIVES) == 1
+def end_round(shared: int) -> bool:
+    """Begin the next round, or the copies before it; False when Python has to end this round."""
+    copied = get(shared, RECEIVES) == 1
     if copied:
-        put(c, RECEIVES, 0)
-        end_copies(c)
-    if get(c, PYTHON) == 1 or get(c, ALONE) == 0:
+        put(shared, RECEIVES, 0)
+        end_copies(shared)
+    if get(shared, PYTHON) == 1 or get(shared, ALONE) == 0:
         return False
-    if noted(c):
-        apart = all_apart(c)
-        put(c, RECEIVES, 1 if apart else 0)
-        return apart
-    return release_barriers(c) or copied
+    if noted(shared):
+        free = all_independent(shared)
+        put(shared, RECEIVES, 1 if free else 0)
+        return free
+    return release_barriers(shared) or copied
 
 
-def arrive(c: int) -> bool:
-    """Wait for the other threads at the end of a round; whether all go back to Python."""
-    turn = atomic_load(c + 8 * TURN)
-    if atomic_add(c + 8 * ARRIVED, 1) + 1 == get(c, THREADS):
-        put(c, LEAVE, 0 if end_round(c) else 1)
-        put(c, ARRIVED, 0)
-        put(c, NEXT, 0)
-        atomic_add(c + 8 * TURN, 1)
+def arrive(shared: int) -> bool:
+    """Wait for the other threads at the end of a round; whether all return to Python."""
+    turn = atomic_load(shared + 8 * TURN)
+    if atomic_add(shared + 8 * ARRIVED, 1) + 1 == get(shared, THREADS):
+        put(shared, LEAVE, 0 if end_round(shared) else 1)
+        put(shared, ARRIVED, 0)
+        put(shared, NEXT, 0)
+        atomic_add(shared + 8 * TURN, 1)
     looks = 0
-    while atomic_load(c + 8 * TURN) == turn:
+    while atomic_load(shared + 8 * TURN) == turn:
         relax(looks)
         looks += 1
-    return get(c, LEAVE) == 1
+    return get(shared, LEAVE) == 1
 
 
 def make_enter(barrier: int, size: int) -> Function:
     """``barrier``, ``size``: number of the record of ncc.barrier, and bytes of that instruction."""
 
-    def enter_barrier(c: int, row: int, tile: int) -> int:
+    def enter_barrier(shared: int, row: int, tile: int) -> int:
         """Let a tile wait at the barrier that it has come to."""
-        s = get(row, STATE)
-        q = get(s, state.QUEUE) + 8 * queues.WORDS * get(s, state.WORKER)
-        everyone = get(c, EVERYONE)
-        group = get(q, entry_at(get(q, queues.NEXT)) + queues.E_FIELDS)
+        tile_state = get(row, STATE)
+        queue = get(tile_state, state.QUEUE) + 8 * queues.WORDS * get(tile_state, state.WORKER)
+        everyone = get(shared, EVERYONE)
+        group = get(queue, entry_at(get(queue, queues.NEXT)) + queues.E_FIELDS)
         group = everyone if group == 0 else group
         if (group >> tile) & 1 == 0 or group & ~everyone != 0:
             return FOR_PYTHON
         put(row, GROUP, group)
         put(row, WAITS, AT_BARRIER)
-        step_over(s, size, barrier)
+        step_over(tile_state, size, barrier)
         return ENDS
 
     return enter_barrier
@@ -202,7 +208,7 @@ def make_wait(wait: int, size: int) -> Function:
     """``wait``, ``size``: number of the record of dte.wait, and bytes of that instruction."""
 
     def wait_for_copies(row: int) -> int:
-        """Let a tile wait for what it has sent; Python does it when it has taken copies of the tile."""
+        """Let a tile wait for its copies; Python does it when it has taken copies of the tile."""
         log = get(row, SENDS)
         if get(log, COUNT) == 0 and get(log, ROOM) == 0:
             return FOR_PYTHON
@@ -216,39 +222,41 @@ def make_wait(wait: int, size: int) -> Function:
 
 
 def make_control(barrier: int, wait: int, enter: Function, wait_for: Function, note: Function) -> Function:
-    """``enter``, ``wait_for``, ``note``: what barrier, wait and the sends do."""
+    """``enter``, ``wait_for`` and ``note`` execute a barrier, a wait and a send."""
 
-    def control(c: int, row: int, tile: int) -> int:
-        """Do the instruction for the whole chip that a tile has come to."""
-        s = get(row, STATE)
-        record = get(s, state.DETAIL)
-        if get(c, ALONE) == 0:
+    def control(shared: int, row: int, tile: int) -> int:
+        """Execute the barrier, wait or send that a tile has come to."""
+        tile_state = get(row, STATE)
+        record = get(tile_state, state.DETAIL)
+        if get(shared, ALONE) == 0:
             return FOR_PYTHON
         if record == barrier:
-            return s64(enter(c, row, tile))
+            return s64(enter(shared, row, tile))
         if record == wait:
             return s64(wait_for(row))
-        return GOES_ON if note(s, get(row, SENDS), tile, get(c, EVERYONE)) else FOR_PYTHON
+        return GOES_ON if note(tile_state, get(row, SENDS), tile, get(shared, EVERYONE)) else FOR_PYTHON
 
     return control
 
 
 def make_exit(ecall: int) -> Function:
-    """``ecall``: that instruction."""
+    """``ecall``: the encoded instruction."""
 
-    def exit_tile(c: int, row: int) -> int:
-        """Let a tile end its program with status 0; any other call of the environment is Python's."""
-        s = get(row, STATE)
-        word = view_u32(get(s, state.TEXT) + get(s, state.PC) - get(s, state.CODE_BASE), 1)[u64(0)]
-        call = get(s, state.X + A7)
+    def exit_tile(shared: int, row: int) -> int:
+        """Let a tile exit with status 0; Python serves every other call of the environment."""
+        tile_state = get(row, STATE)
+        word = view_u32(
+            get(tile_state, state.TEXT) + get(tile_state, state.PC) - get(tile_state, state.CODE_BASE), 1
+        )[u64(0)]
+        call = get(tile_state, state.X + A7)
         ends = s64(word) == ecall and call in (EXIT, EXIT_GROUP)
-        if not ends or get(s, state.X + A0) & 0xFF != 0 or get(c, ALONE) == 0:
+        if not ends or get(tile_state, state.X + A0) & 0xFF != 0 or get(shared, ALONE) == 0:
             return FOR_PYTHON
-        for worker in range(get(s, state.WORKERS)):
-            if s64(call_kernel(get(s, state.ISSUE), command(DRAIN, worker), s)) >= 0:
+        for worker in range(get(tile_state, state.WORKERS)):
+            if s64(call_kernel(get(tile_state, state.ISSUE), command(DRAIN, worker), tile_state)) >= 0:
                 return FOR_PYTHON
-        put(s, state.PC, get(s, state.PC) + 4)
-        put(s, state.RETIRED, get(s, state.RETIRED) + 1)
+        put(tile_state, state.PC, get(tile_state, state.PC) + 4)
+        put(tile_state, state.RETIRED, get(tile_state, state.RETIRED) + 1)
         put(row, WAITS, EXITED)
         return ENDS
 
@@ -256,39 +264,41 @@ def make_exit(ecall: int) -> Function:
 
 
 def make_work(control: Function, exit_tile: Function) -> Function:
-    """``control``, ``exit_tile``: what a tile does with an instruction for the whole chip, and at its end."""
+    """``control`` and ``exit_tile`` execute barriers, waits and sends, and the end of a program."""
 
-    def run_tile(c: int, row: int, tile: int) -> bool:
-        """Run a tile until its part in the round ends; False when it needs Python before."""
-        s = get(row, STATE)
+    def run_tile(shared: int, row: int, tile: int) -> bool:
+        """Run a tile until its part in the round ends; False when it needs Python first."""
+        tile_state = get(row, STATE)
         becomes = GOES_ON
         while becomes == GOES_ON:
-            reason = call_loop(get(c, LOOP), s)
+            reason = call_loop(get(shared, LOOP), tile_state)
             put(row, REASON, reason)
             becomes = FOR_PYTHON
             if reason == stop.CONTROL:
-                becomes = s64(control(c, row, tile))
+                becomes = s64(control(shared, row, tile))
             elif reason == stop.SYSTEM:
-                becomes = s64(exit_tile(c, row))
+                becomes = s64(exit_tile(shared, row))
         return becomes == ENDS
 
-    def work(c: int, first: int, scratch: int, scratch_bytes: int) -> int:
-        """Run tiles, beginning with ``first`` if that is not -1: the number of one that needs Python, or -1
-        when the round is over and Python has to end it."""
+    def work(shared: int, first: int, scratch: int, scratch_bytes: int) -> int:
+        """Run tiles, beginning with ``first`` if that is not -1.
+
+        The result is the number of a tile that needs Python, or -1 when Python has to end the round.
+        """
         tile = first
         while True:
             if tile < 0:
-                tile = atomic_add(c + 8 * NEXT, 1)
-            if tile >= get(c, TILES):
-                if arrive(c):
+                tile = atomic_add(shared + 8 * NEXT, 1)
+            if tile >= get(shared, TILES):
+                if arrive(shared):
                     return -1
-            elif get(c, RECEIVES) == 1:
-                receive_all(c, tile)
-            elif get(row_of(c, tile), RUNS) == 1:
-                row = row_of(c, tile)
+            elif get(shared, RECEIVES) == 1:
+                receive_all(shared, tile)
+            elif get(row_of(shared, tile), RUNS) == 1:
+                row = row_of(shared, tile)
                 put(get(row, STATE), state.SCRATCH, scratch)
                 put(get(row, STATE), state.SCRATCH_BYTES, scratch_bytes)
-                if not run_tile(c, row, tile):
+                if not run_tile(shared, row, tile):
                     return tile
                 put(row, RUNS, 0)
             tile = -1
@@ -321,10 +331,10 @@ class HostThreads:
         self._work, self._address = work, int(self.words.ctypes.data)
 
     def begin(self, tiles: Iterable[Tile], threads: int, limit: int, alone: bool) -> None:
-        """Before a round in which these tiles take part.
+        """Prepare a round in which these tiles take part.
 
-        ``threads`` that call ``share``; ``limit``: instructions that no tile executes; ``alone``: rounds in
-        which nothing but barriers and noted copies happens end without Python.
+        ``threads``: how many will call ``share``. ``limit``: a number of instructions that no tile may
+        execute. ``alone``: rounds with nothing but barriers and noted copies end without Python.
         """
         words, rows = self.words, self.rows
         words[NEXT] = words[ARRIVED] = words[PYTHON] = words[LEAVE] = words[RECEIVES] = 0
@@ -337,9 +347,9 @@ class HostThreads:
                 rows[tile.number, WAITS], rows[tile.number, GROUP] = AT_BARRIER, s64(tile.group)
 
     def share(self, scratch: Bytes, go_on: Callable[[Tile, int], bool]) -> None:
-        """One thread's part in the rounds, with working memory of its own.
+        """Run one thread's part of the rounds, with working memory of its own.
 
-        ``go_on(tile, reason)`` does what a tile has stopped for; False when its part in the round ends there.
+        ``go_on(tile, reason)`` serves a tile that has stopped; False when its part in the round ends there.
         """
         area, number = (int(scratch.ctypes.data), scratch.size), -1
         try:
@@ -360,11 +370,11 @@ class HostThreads:
         return found
 
     def want_python(self) -> None:
-        """The round that runs is to be ended by Python."""
+        """Let Python end the present round."""
         self.words[PYTHON] = 1
 
     def end(self) -> None:
-        """After ``share`` has ended on all threads: let the tiles' status say where they are."""
+        """Set the status of the tiles, after ``share`` has returned on all threads."""
         alone = self.words[ALONE] == 1
         for tile, waits, group in zip(self.tiles, *self.rows[:, [WAITS, GROUP]].T.tolist(), strict=True):
             if waits == AT_BARRIER:

@@ -1,8 +1,8 @@
-"""What a run needs that the next one of the same program can have again: memories, decoded text, kernels.
+"""What runs of the same program reuse: memories, decoded text, kernels.
 
-A run leaves marks where it writes: one byte for each line of SPM (``Scratchpad.lines``) and for each
-granule of DDR (``memory.GRANULE_SHIFT``). ``Memories.reset`` makes what is marked as it was after loading;
-all else still is.
+A run leaves marks where it writes: one byte for each line of SPM (``Scratchpad.lines``) and for each granule
+of DDR (``memory.GRANULE_SHIFT``). ``Memories.reset`` restores what is marked; everything else is as it was
+after loading.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ class Memories:
             for number, spm in enumerate(self.spm)
         ]
         self.thread_pool = ThreadPoolExecutor(machine.tiles)
-        """Host threads; those that a run made wait here for the next."""
+        """Host threads; they are kept for the next run."""
         self._engines: dict[bool, Engines] = {}
         self._loops: dict[bool, int] = {}
         self._scratch: list[Bytes] = []
 
     def make_tile(self, number: int, serial: bool) -> Tile:
-        """A tile in its reset state; ``serial`` as in ``System``."""
+        """A tile in its reset state; ``serial`` as in ``RunOptions``."""
         arrays = self.arrays[number]
         arrays.reset(serial)
         return Tile(number, self.spm[number], arrays.words, arrays.queue, arrays.window, arrays.counts)
@@ -96,7 +96,7 @@ class Memories:
         return Resetting([self.ddr_area, *pads], reset_kernel())
 
     def scratch(self, threads: int) -> list[Bytes]:
-        """Working memory for each of so many host threads. What it holds does not matter."""
+        """Working memory for each of ``threads`` host threads; its contents do not matter."""
         while len(self._scratch) < threads:
             self._scratch.append(scratch_memory())
         return self._scratch[:threads]
@@ -125,7 +125,7 @@ class Memories:
         return self.ddr[first : first + size]
 
     def reset(self, threads: int = 1) -> None:
-        """Make the memories what they were after loading, with so many host threads."""
+        """Restore the memories to what they were after loading, with ``threads`` host threads."""
         written = self._written_segments()
         work = self._resetting
         work.begin()
@@ -137,7 +137,7 @@ class Memories:
             self._load(first, first + (1 << GRANULE_SHIFT))
 
     def _written_segments(self) -> list[int]:
-        """Where the granules of DDR begin that are marked and hold something of the program's file."""
+        """Starts of the granules of DDR that are marked and hold a part of the program's file."""
         found = set[int]()
         for segment in self.image.segments:
             at = self.offset(segment.address)
@@ -146,7 +146,7 @@ class Memories:
         return [granule << GRANULE_SHIFT for granule in sorted(found)]
 
     def _load(self, start: int, end: int) -> None:
-        """Put what the program's file holds into a range of DDR."""
+        """Load the part of the program's file that belongs into a range of DDR."""
         for segment in self.image.segments:
             at = self.offset(segment.address)
             first, last = max(at, start), min(at + len(segment.data), end)
@@ -164,20 +164,20 @@ def _marks(size: int) -> Bytes:
 
 
 class Pool:
-    """Memories that no run uses at the moment: at most one, ready for the next."""
+    """Memories that no run uses at the moment: at most one set, reset for the next run."""
 
     def __init__(self, make: Callable[[], Memories]) -> None:
         self._make, self._idle = make, list[Memories]()
         self._lock = threading.Lock()
 
     def take(self) -> Memories:
-        """Memories as after loading, for the caller alone."""
+        """Memories in the state after loading, for the caller alone."""
         with self._lock:
             found = self._idle.pop() if self._idle else None
         return found or self._make()
 
     def give_back(self, memories: Memories, threads: int = 1) -> None:
-        """Keep memories of a run that has ended, and nobody looks at any more; ``threads`` reset them."""
+        """Keep the memories of a run that are no longer needed; ``threads`` host threads reset them."""
         memories.reset(threads)
         with self._lock:
             if not self._idle:

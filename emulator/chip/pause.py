@@ -1,4 +1,4 @@
-"""Where a run comes back to Python: so that its state can be saved, or a debugger can look.
+"""Interrupting a run at an instruction, so that its state can be saved or a debugger can look at it.
 
 Instructions are found by marks in copies of the decoded words: "no instruction here". The program in memory
 stays as it is, and between the marks it runs at full speed.
@@ -17,15 +17,15 @@ from emulator.core.predecode import NOTHING, Words
 UNLIMITED = 1 << 62
 """A number of instructions that no tile executes."""
 _OPERATION = 0xFF
-"""Bits of a decoded word that say what it is."""
+"""Bits of a decoded word that say which operation it is."""
 
 
 @dataclass(frozen=True)
 class Pause:
-    """When to interrupt: a tile has executed so many instructions, or comes to one of these addresses.
+    """When to interrupt: a tile has executed this many instructions, or comes to one of these addresses.
 
-    Then every tile that still has a part in the round stops at that number or address too, or where its
-    quantum ends; nothing else of the round is done. So the rest is the same as if nothing had happened.
+    Every other tile of the round stops at that number, at such an address, or where its quantum ends; the
+    round is not ended. So the rest of the run is the same as without the interruption.
     """
 
     instructions: int = UNLIMITED
@@ -36,19 +36,19 @@ class Pause:
 class Marks:
     """The programs of tiles with marks at some addresses; tiles with the same program share its copy.
 
-    Whole kinds of instructions can be hidden too: of these only the operation is "no instruction here", the
-    rest of the word stays.
+    Whole kinds of instructions can be hidden too: their operation becomes "no instruction here", the rest of
+    the word stays.
     """
 
     def __init__(self, addresses: Iterable[int] = ()) -> None:
         self.addresses = set(addresses)
         self._hidden: list[int] = []
         self._marked: dict[int, tuple[Code, Code]] = {}
-        """By identity of the program: itself, which keeps that identity taken, and its copy."""
+        """By identity of a program: the program, so that the identity is not used again, and its copy."""
         self._plain: dict[int, Code] = {}
 
     def marked(self, code: Code) -> Code:
-        """The program with marks; itself when there are none to make."""
+        """The program with marks; the program itself when there are no marks."""
         if not (self.addresses or self._hidden) or id(code) in self._plain:
             return code
         if id(code) not in self._marked:
@@ -87,7 +87,7 @@ class Marks:
             self.forget()
 
     def forget(self) -> None:
-        """Let go of the copies; ``marked`` makes new ones."""
+        """Forget the copies; ``marked`` makes new ones."""
         self._marked.clear()
         self._plain.clear()
 

@@ -1,12 +1,12 @@
-"""DTE instructions in compiled code: each tile notes what it sends, and between two rounds it is received.
+"""DTE instructions in compiled code: each tile notes what it sends, and receives between two rounds.
 
-Only copies into SPM are noted, those of instructions; all others are Python's (``traffic``). Noted copies can
-be made tile by tile, each receiving what is for it in the order of senders and of their programs, when no
-byte that one reads is written by any: then nothing depends on the order of the receivers, so several host
-threads can share them. When it is otherwise, Python makes them one after another.
+Only copies of instructions into SPM are noted; Python does all others (``traffic``). Each tile receives what
+is for it in the order of the senders and of their programs. When no copy writes a byte that one reads, the
+order of the receiving tiles does not matter, and several host threads share them; otherwise Python carries
+the copies out one after another.
 
-``log`` is the address of a tile's notes, ``s`` that of its state; ``note_send`` is a plain function that is
-compiled, like all that stand outside the class.
+``log`` is the address of a tile's notes, ``tile_state`` that of its state. The functions outside the class
+are plain ones that are compiled.
 """
 
 from __future__ import annotations
@@ -24,33 +24,48 @@ from tx8isa.numbers.layouts import LINE_BYTES
 from tx8isa.records.meaning import Action, Control
 from tx8isa.table.encoding import encoder
 
-from .copies import copy_pieces
+from .copies import NEST_WORDS, OF, SIZE, TO, TRIPS, copy_pieces
 
-COUNT, ROOM, LOW, END = range(4)
-"""Words before the entries: how many there are; how many more are taken; first byte of SPM that they read,
-and the end of the last one."""
+# -- words of a tile's notes, before the entries
+COUNT = 0  # how many entries there are
+ROOM = 1  # how many more may be noted
+LOW = 2  # first byte of the tile's SPM that they read
+END = 3  # end of the last byte of it that they read
 HEAD = 4
-NEST, SOURCE, IN_DDR, STEP, TARGET, TILES, SPAN = 0, 10, 11, 12, 13, 14, 15
-"""Words of an entry: as ``dte.copy_pieces`` takes them; where it reads, in DDR or SPM, and how far behind
-what the next tile of a scatter gets; where it writes; the set of tiles; bytes from first to last written."""
-TO, OF, SIZE, TRIPS = NEST, NEST + 3, NEST + 6, NEST + 7
-ENTRY = 16
 MOST = 32
-"""Copies that a tile notes in a round; Python takes what is beyond."""
+"""Copies that compiled code notes for a tile in a round; Python does the others."""
 NONE = 0, MOST, queues.DDR, 0
 """The words before the entries when there are no copies and some may be noted."""
-MOST_TILES = 62
-"""Tiles whose set is a positive word; Python takes copies of others, and to others."""
 
-OWN, ONE, SET = range(3)
-"""Which tiles an instruction names: none, which is the tile itself; a number; a set."""
-K_BYTES, K_TILES, K_LENGTH, K_LEVELS, K_SOURCE, K_SCATTER, KIND = range(7)
-"""Words of a kind of instruction: its bytes; which tiles; position of operand n, behind which stride and
-trips of each loop stand; how many loops; whether they are the source's; whether tiles get different bytes."""
+# -- words of an entry; the first ones are those of ``copies.copy_pieces``
+SOURCE = NEST_WORDS  # where it reads
+IN_DDR = 11  # whether that is in DDR
+STEP = 12  # scatter: distance of the sources of two tiles, else 0
+TARGET = 13  # where it writes, in the SPM of the targets
+TILES = 14  # the set of targets
+SPAN = 15  # bytes from the first to the last that is written
+ENTRY = 16
+
+MOST_TILES = 62
+"""Only sets of these tiles are positive words; Python does the copies of and to other tiles."""
+
+# -- which tiles an instruction names
+OWN = 0  # none, which means its own
+ONE = 1  # a number
+SET = 2  # a set
+
+# -- words of a kind of instruction
+K_BYTES = 0  # bytes of the instruction; 0: it is no send
+K_TILES = 1  # which tiles it names
+K_LENGTH = 2  # position of operand n, which stride and trips of each loop follow
+K_LEVELS = 3  # how many loops it has
+K_SOURCE = 4  # whether they are those of the source
+K_SCATTER = 5  # whether every tile gets other bytes
+KIND = 6
 
 
 def kinds() -> tuple[int, tuple[int, ...]]:
-    """Number of the first record that sends, and ``KIND`` words of each from there on (0: no send)."""
+    """Number of the first record that sends, and ``KIND`` words of every record from there on."""
     found = {
         number: record
         for number, record in enumerate(tables.records())
@@ -74,13 +89,13 @@ def kinds() -> tuple[int, tuple[int, ...]]:
 def make_note(first: int, words: tuple[int, ...]) -> Callable[[int, int, int, int], bool]:
     """The function that notes a send; arguments are those of ``kinds``."""
 
-    def note_send(s: int, log: int, tile: int, everyone: int) -> bool:
-        """Note the instruction that a tile has come to and go past it; False when Python has to do that."""
-        record = get(s, state.DETAIL)
+    def note_send(tile_state: int, log: int, tile: int, everyone: int) -> bool:
+        """Note the send that a tile has come to and count it; False when Python has to execute it."""
+        record = get(tile_state, state.DETAIL)
         kind = (record - first) * KIND
         if kind < 0 or kind >= len(words) or words[kind] == 0 or get(log, ROOM) == 0:
             return False
-        q = get(s, state.QUEUE) + 8 * queues.WORDS * get(s, state.WORKER)
+        q = get(tile_state, state.QUEUE) + 8 * queues.WORDS * get(tile_state, state.WORKER)
         entry = entry_at(get(q, queues.NEXT))
         fields = q + 8 * (entry + queues.E_FIELDS)
         target = get(q, entry + queues.E_FIRST_RANGE + queues.R_FIRST)
@@ -102,14 +117,14 @@ def make_note(first: int, words: tuple[int, ...]) -> Callable[[int, int, int, in
         )
         put_places(at, source, target, group, length * words[kind + K_SCATTER])
         take_in(log, at, members(group))
-        go_past(s, words[kind], record, at, members(group))
+        go_past(tile_state, words[kind], record, at, members(group))
         return True
 
     return note_send
 
 
 def members(group: int) -> int:
-    """How many tiles a set has."""
+    """Number of tiles in a set."""
     count = 0
     for tile in range(MOST_TILES):
         count += group >> tile & 1
@@ -117,7 +132,7 @@ def members(group: int) -> int:
 
 
 def put_nest(at: int, length: int, loops: int, levels: int, of_source: int) -> None:
-    """Put strides, bytes and trips of the pieces into an entry; ``loops``: address of stride, trips, ..."""
+    """Put the loops of the pieces into an entry; ``loops`` is the address of stride, trips, stride, ..."""
     put(at, SIZE, length)
     consecutive = length
     for level in range(3):
@@ -130,7 +145,7 @@ def put_nest(at: int, length: int, loops: int, levels: int, of_source: int) -> N
 
 
 def put_places(at: int, source: int, target: int, group: int, step: int) -> None:
-    """Put into an entry from where to where; the starts as in ranges of ``queues``."""
+    """Put source and targets into an entry; ``source`` and ``target`` as in ranges of ``queues``."""
     in_ddr = source >= queues.DDR
     put(at, SOURCE, source - queues.DDR if in_ddr else source)
     put(at, IN_DDR, 1 if in_ddr else 0)
@@ -149,7 +164,7 @@ def span(at: int, strides: int) -> int:
 
 
 def take_in(log: int, at: int, targets: int) -> None:
-    """Count the entry that was written at the end, and what it reads."""
+    """Count the entry that was appended, and note what it reads."""
     if get(at, IN_DDR) == 0:
         source = get(at, SOURCE)
         put(log, LOW, min(get(log, LOW), source))
@@ -158,33 +173,33 @@ def take_in(log: int, at: int, targets: int) -> None:
     put(log, ROOM, get(log, ROOM) - 1)
 
 
-def go_past(s: int, size: int, record: int, at: int, targets: int) -> None:
-    """Count the instruction of ``size`` bytes and the bytes that it reads and writes."""
+def go_past(tile_state: int, size: int, record: int, at: int, targets: int) -> None:
+    """Count a send of ``size`` bytes and the bytes that it copies, and go to the next instruction."""
     total = get(at, SIZE) * get(at, TRIPS) * get(at, TRIPS + 1) * get(at, TRIPS + 2)
-    counts = get(s, state.COUNTS) + 32 * record
+    counts = get(tile_state, state.COUNTS) + 32 * record
     put(counts, 1, get(counts, 1) + (total * targets if get(at, STEP) != 0 else total))
     put(counts, 2, get(counts, 2) + total * targets)
-    step_over(s, size, record)
+    step_over(tile_state, size, record)
 
 
-def step_over(s: int, size: int, record: int) -> None:
-    """Go past an instruction that was executed outside the core's loop."""
-    put(s, state.PC, get(s, state.PC) + size)
-    put(s, state.RETIRED, get(s, state.RETIRED) + 1)
-    counts = get(s, state.COUNTS) + 32 * record
+def step_over(tile_state: int, size: int, record: int) -> None:
+    """Count an instruction that was executed outside the core's loop, and go to the next."""
+    put(tile_state, state.PC, get(tile_state, state.PC) + size)
+    put(tile_state, state.RETIRED, get(tile_state, state.RETIRED) + 1)
+    counts = get(tile_state, state.COUNTS) + 32 * record
     put(counts, 0, get(counts, 0) + 1)
 
 
 def forget(log: int) -> None:
-    """No copies."""
+    """Remove all notes."""
     put(log, COUNT, NONE[COUNT])
     put(log, ROOM, NONE[ROOM])
     put(log, LOW, NONE[LOW])
     put(log, END, NONE[END])
 
 
-def written_apart(log: int, other: int, tile: int) -> bool:
-    """Whether the copies of ``other`` to a tile write nothing that those of its own ``log`` read."""
+def independent(log: int, other: int, tile: int) -> bool:
+    """Whether the copies of ``other`` to a tile write no byte that its own copies, in ``log``, read."""
     for number in range(get(other, COUNT)):
         at = other + 8 * (HEAD + ENTRY * number)
         first = get(at, TARGET)
@@ -197,8 +212,8 @@ def written_apart(log: int, other: int, tile: int) -> bool:
     return True
 
 
-def receive(log: int, sender: int, s: int, tile: int) -> None:
-    """Make the copies that a tile gets from another one, whose notes and state come first."""
+def receive(log: int, sender: int, tile_state: int, tile: int) -> None:
+    """Carry out the copies in ``log`` to a tile; ``sender`` is the state of the tile that sends them."""
     for number in range(get(log, COUNT)):
         at = log + 8 * (HEAD + ENTRY * number)
         group = get(at, TILES)
@@ -206,8 +221,10 @@ def receive(log: int, sender: int, s: int, tile: int) -> None:
             start = get(at, SOURCE) + members(group & ((1 << tile) - 1)) * get(at, STEP)
             memory = get(sender, state.DDR if get(at, IN_DDR) == 1 else state.SPM)
             target = get(at, TARGET)
-            copy_pieces(get(s, state.SPM) + target, memory + start, at + 8 * NEST)
-            mark(get(s, state.LINES), target // LINE_BYTES, (target + get(at, SPAN) - 1) // LINE_BYTES)
+            copy_pieces(get(tile_state, state.SPM) + target, memory + start, at)
+            mark(
+                get(tile_state, state.LINES), target // LINE_BYTES, (target + get(at, SPAN) - 1) // LINE_BYTES
+            )
 
 
 class Sends:
@@ -219,11 +236,11 @@ class Sends:
         self.begin()
 
     def begin(self) -> None:
-        """From now on tiles may note copies; there are none."""
+        """Remove all notes; from now on tiles may note copies."""
         self.logs[:, :HEAD] = NONE
 
     def take(self, tile: int) -> list[Copy]:
-        """The copies that a tile has noted, out of the notes; it notes no more until ``begin``."""
+        """Take the copies that a tile has noted; it notes no more until ``begin``."""
         log = self.logs[tile]
         if log[COUNT] == 0:
             log[ROOM] = 0

@@ -1,4 +1,4 @@
-"""Streams: what a tile knows of the packets that other tiles send it (docs/isa.md, Streams).
+"""Streams: the state that a tile keeps of packets that other tiles send it (docs/isa.md, Streams).
 
 A stream has up to 32 packets of one length. Copies that name a stream in their user id count the bytes of a
 packet; the packet becomes ready when they are complete, or when the sender says so by a packet counter
@@ -29,7 +29,7 @@ class Update:
     refusal: str
 
     def arrive(self, streams: Sequence[Fsm]) -> None:
-        """Take effect; one of a packet that is not there is a fault of the program (proposed)."""
+        """Take effect; Fault when the target has no such packet (proposed)."""
         fsm = streams[self.target]
         if not fsm.has(self.packet):
             raise Fault(self.refusal)
@@ -46,7 +46,7 @@ class Fsm:
         self.bases = [0] * STREAMS
         self.ready = [0] * STREAMS
         self.counts = [0] * (STREAMS * PACKETS)
-        """Bytes of packet p of stream s at ``s * PACKETS + p``: one list, as most runs never look at it."""
+        """Bytes of packet p of stream s at ``s * PACKETS + p``: one list, because most runs never use it."""
 
     def length(self, stream: int) -> int:
         """Bytes of a packet."""
@@ -67,7 +67,7 @@ class Fsm:
         return self.has(packet) and received + size <= self.length(packet.stream)
 
     def covers(self, stream: int, address: int, size: int) -> bool:
-        """Whether the check of addresses, if it is enabled, lets bytes pass (what it compares: proposed)."""
+        """Whether the check of addresses, if it is enabled, accepts bytes (what it compares: proposed)."""
         if not self.check >> stream & 1:
             return True
         packets = (self.config[stream] >> 24 & 31) + 1
@@ -82,7 +82,7 @@ class Fsm:
             self.ready[packet.stream] |= 1 << packet.number
 
     def update(self, packet: Packet) -> None:
-        """A packet counter update: the packet is ready."""
+        """Take a packet counter update: the packet is ready."""
         self.ready[packet.stream] |= 1 << packet.number
 
     def status(self) -> int:

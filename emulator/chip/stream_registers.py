@@ -95,7 +95,7 @@ class StreamWindow:
         return True
 
     def _checked_config(self, tile: Tile, stream: int, value: int) -> int:
-        """A value for STREAM_CFG; Fault when it makes no sense."""
+        """A value for STREAM_CFG; Fault when it is not a legal one."""
         length = value & COUNT_MASK
         if value & ~_CONFIG_BITS or length > MAX_PACKET or (value >> 31 and not length):
             found = f"STREAM_CFG of stream {stream}: found 0x{value:x}"
@@ -110,7 +110,7 @@ def _with_word(old: int, byte: int, value: int) -> int:
 
 
 class PacketUpdates:
-    """The packet counter update word of the own tile, or (``remote``) of every tile as others see it."""
+    """The packet counter update word of a tile itself, or (``remote``) those of all tiles."""
 
     def __init__(self, traffic: Traffic, remote: bool) -> None:
         self.traffic, self.remote = traffic, remote

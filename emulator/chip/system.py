@@ -27,7 +27,7 @@ from .options import DEFAULTS, RunOptions
 from .pause import UNLIMITED, Marks, Pause
 
 QUANTUM = 1 << 20
-"""Instructions a tile runs at most in one round: milliseconds."""
+"""Instructions that a tile executes at most in one round; that takes milliseconds."""
 
 
 class System(Chip):
@@ -52,16 +52,17 @@ class System(Chip):
         sends, rounds = self.traffic.sends, self.memories.rounds
         self._host_threads = HostThreads(self.tiles, sends, rounds, self.loop, QUANTUM)
         self._interrupted: set[int] = set()
-        """Numbers of the tiles whose quantum was interrupted, and which go on in the same round."""
+        """Numbers of the tiles that were interrupted by a full log and go on in the same round."""
         self.quanta: dict[int, int] = {}
-        """Of a round that was interrupted: by tile that has a part in it still, where its quantum ends."""
+        """Where the quanta end of the tiles that are left in a round that was interrupted, by tile."""
         self._pause = Pause()
 
     def run(self, max_instructions: int | None = None, pause: Pause | None = None) -> bool:
-        """Run until every tile has exited. Fault: the program faulted, hangs, or ran out of instructions.
+        """Run until every tile has exited. Fault: the program faulted, hangs, or reached
+        ``max_instructions``.
 
-        ``max_instructions`` is for each tile. An interrupt (Ctrl-C) stops all tiles. True when the run was
-        interrupted by ``pause``: another ``run`` goes on from there.
+        ``max_instructions`` is for each tile. An interrupt (Ctrl-C) stops all tiles. The result is True when
+        ``pause`` has interrupted the run: another ``run`` goes on from there.
         """
         limit = UNLIMITED if max_instructions is None else max_instructions
         pool, scratch = self.memories.thread_pool, self.memories.scratch(self.threads)
@@ -77,7 +78,7 @@ class System(Chip):
         return paused
 
     def _begin_pause(self, pause: Pause) -> None:
-        """Run from now on with the marks of ``pause``."""
+        """Mark the addresses of ``pause`` in the programs of the tiles."""
         before, self._pause, self._marks = self._marks, pause, Marks(pause.addresses)
         for tile in self.tiles:
             code = self._marks.marked(before.plain(self.codes[tile.number]))
@@ -86,7 +87,7 @@ class System(Chip):
                 code.install(tile.words)
 
     def _round(self, pool: ThreadPoolExecutor, scratch: list[Bytes], limit: int) -> bool:
-        """Run tiles for their quanta, or the rest of a round that was interrupted; whether it was again."""
+        """Run a round, or the rest of one that was interrupted; whether it was interrupted (again)."""
         runnable = [t for t in self.tiles if t.status is Status.RUNNING]
         quanta = self.quanta or {t.number: self.quantum_end(t, UNLIMITED) for t in runnable}
         runnable = [t for t in runnable if t.number in quanta]
@@ -105,7 +106,7 @@ class System(Chip):
         return False
 
     def _repeats(self) -> bool:
-        """Whether a strict run has come back to where it was before: then it goes on like that for ever."""
+        """Whether a strict run is in a state it was in before: then it will repeat itself without end."""
         return self.sanitizer is not None and self.sanitizer.repeats()
 
     def _run_quanta(
@@ -113,8 +114,8 @@ class System(Chip):
     ) -> list[tuple[int, str]]:
         """Run the quanta of some tiles; faults as ``_run_tiles`` gives them.
 
-        A tile whose log of simulated time is full waits until all have stopped, and goes on when the logs are
-        worked off: the simulation needs what all of them have done.
+        A tile whose log of simulated time is full waits until all have stopped, and goes on when the logs
+        have been processed: the simulation needs the logs of all tiles.
         """
         faults: list[tuple[int, str]] = []
         alone = self.traffic.unwatched and self._pause == Pause()
@@ -137,15 +138,15 @@ class System(Chip):
         return faults
 
     def _held(self, tile: Tile, end: int) -> bool:
-        """Whether a tile could go on in this round: its quantum is neither used up nor given up."""
+        """Whether a tile could go on in this round: it has neither used up its quantum nor given it up."""
         return tile.status is Status.RUNNING and tile.words[state.LIMIT] != 0 and tile.retired < end
 
     def quantum_end(self, tile: Tile, limit: int) -> int:
-        """Instructions after which the quantum of a tile ends that it has in a round."""
+        """Instructions after which the quantum of a tile ends in the next round."""
         return min(limit, tile.retired + QUANTUM)
 
     def _run_tiles(self, scratch: Bytes, limit: int) -> list[tuple[int, str]]:
-        """One thread's part. Faults as (tile, text): an exception would keep the machine's memory alive."""
+        """Run one thread's part. Faults as (tile, text): an exception would keep the memories alive."""
         faults = []
 
         def go_on(tile: Tile, reason: int) -> bool:
@@ -160,7 +161,7 @@ class System(Chip):
         return faults
 
     def _go_on(self, tile: Tile, reason: int, limit: int) -> bool:
-        """Do what a tile has stopped for; False when its part in the round ends there."""
+        """Serve a tile that has stopped; False when its part in the round ends there."""
         if reason not in (stop.KERNEL, stop.CSR):
             self._host_threads.want_python()
         if reason == stop.LOG_FULL:

@@ -1,8 +1,8 @@
-"""What passes between tiles: DTE copies, waits for them, and barriers.
+"""Traffic between tiles: DTE copies, waits for them, and barriers.
 
-Nothing here happens while tiles run: copies that were started are carried out between two rounds, in the
-order of tiles and in each tile in the order of the program, and barriers that are complete release their
-tiles then. While a round runs, a tile touches only what is its own here.
+Copies that were started are carried out between two rounds, in the order of the tiles and for each tile in
+the order of its program; then barriers that are complete release their tiles. While a round runs, a tile
+touches only its own entries here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MOST_STARTED = 4096
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A copy that was started, by the registers of ``channel`` or, None, by an instruction."""
+    """A copy that was started by the registers of ``channel``, or, with None, by an instruction."""
 
     copy: Copy
     channel: Channel | None
@@ -41,14 +41,14 @@ class Sent:
 
 @cache
 def _facts(mnemonic: str) -> tuple[tuple[str, ...], int, int]:
-    """Of a record: its operands' names, the bytes of an instruction, and its number."""
+    """Names of the operands, bytes of the instruction, and number of a record."""
     number = tables.numbers()[mnemonic]
     record = tables.records()[number]
     return tuple(operand.name for operand in record.operands), encoder(record).size, number
 
 
 class Traffic:
-    """The tiles of a chip, seen from what connects them."""
+    """Copies, packet counter updates and barriers of all tiles."""
 
     def __init__(self, image: Image, tiles: Sequence[Tile], ddr: Area) -> None:
         self.image, self.tiles, self.ddr = image, tiles, ddr.data
@@ -57,13 +57,13 @@ class Traffic:
         self.started: list[list[Sent | Update]] = [[] for _ in tiles]
         """By tile: the copies and packet counter updates of this round."""
         self.sends = Sends(len(tiles))
-        """Copies that compiled code has noted: later ones of this round than those in ``started``."""
+        """Copies that compiled code has noted; they come after those in ``started``."""
         self.observers: list[Observer] = []
         self.polls = [""] * len(tiles)
-        """By tile: the register it looked at last, if that may have been in vain."""
+        """By tile: the register it polled last, if that may have been in vain."""
 
     def start(self, tile: Tile, record: Instruction) -> None:
-        """Execute the send, wait or barrier at a tile's program counter; Fault when it makes no sense."""
+        """Execute the send, wait or barrier at a tile's program counter; Fault for illegal operands."""
         meaning = record.meaning
         if not isinstance(meaning, Control):
             raise AssertionError(f"{record.mnemonic} is executed by a kernel")
@@ -120,9 +120,9 @@ class Traffic:
         return [number]
 
     def later(self, tile: Tile, work: Sent | Update) -> None:
-        """Carry out what a tile has started between this round and the next.
+        """Let what a tile has started be carried out between this round and the next.
 
-        A tile that has started much ends its round, so that it cannot fill the host's memory.
+        The quantum of a tile that has started very much ends, so that it cannot fill the host's memory.
         """
         self.take_sends(tile)
         self.started[tile.number].append(work)
@@ -130,19 +130,19 @@ class Traffic:
             tile.words[state.LIMIT] = 0
 
     def take_sends(self, tile: Tile) -> None:
-        """Take over what a tile has noted; the rest of the round it notes nothing."""
+        """Take over what a tile has noted; it notes nothing more in this round."""
         self.started[tile.number] += [Sent(copy, None) for copy in self.sends.take(tile.number)]
 
     @property
     def unwatched(self) -> bool:
-        """Whether nobody has to be told of a copy when it is made, and nothing waits to be made."""
+        """Whether copies can be carried out without Python: neither observed nor counted, and none waits."""
         counts = any(counters.enabled for counters in self.dte.counters)
         return not (self.observers or counts or any(self.started))
 
     def poll(self, tile: Tile, what: str, found: bool) -> None:
-        """Note that a program looked at a register that others change.
+        """Note that a program has read a register that other tiles change.
 
-        If it may not have found what it waits for, its quantum ends: others have their turn first.
+        If it may not have found what it waits for, its quantum ends, so that the other tiles run first.
         """
         self.polls[tile.number] = "" if found else what
         if not found:
@@ -151,7 +151,7 @@ class Traffic:
                 observer.polled(tile)
 
     def looking_for(self, tile: Tile) -> str:
-        """For messages: what a tile polled last, if that was in vain."""
+        """What a tile polled last, if that was in vain, for messages."""
         what = self.polls[tile.number]
         return f"; its last poll was of {what}" if what else ""
 
@@ -198,7 +198,7 @@ class Traffic:
         return released
 
     def deadlock(self) -> Fault:
-        """The report of a program that can never go on: who waits where, and for whom."""
+        """The fault of a program that can never go on: which tile waits where, and for what."""
         texts = [self._waits(t) for t in self.tiles if t.status is not Status.EXITED]
         for observer in self.observers:
             observer.never_goes_on(self.tiles)
@@ -211,10 +211,10 @@ class Traffic:
         return f"{place(self.image, tile, tile.pc - size)} {self.waits_for(tile)}"
 
     def waits_for(self, tile: Tile) -> str:
-        """What a tile that can never go on does."""
+        """What a tile that can never go on waits for."""
         if tile.status is not Status.BARRIER:
             what = self.polls[tile.number]
-            return f"polls {what}, which nobody changes any more" if what else "goes round for ever"
+            return f"polls {what}, which no other tile will change" if what else "loops without progress"
         absent = [
             f"tile {other.number} ({_instead(other)})"
             for other in self.tiles
@@ -230,4 +230,4 @@ def _is_at(tile: Tile, group: int) -> bool:
 def _instead(tile: Tile) -> str:
     if tile.status is Status.BARRIER:
         return f"at barrier 0x{tile.group:x}"
-    return "exited" if tile.status is Status.EXITED else "which goes round for ever"
+    return "exited" if tile.status is Status.EXITED else "which loops without progress"

@@ -115,7 +115,7 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
         "--write-span",
         choices=("exact", "hostile"),
         default="exact",
-        help="what CT and NE write behind a result, up to the end of its 256-byte line: nothing (exact), or "
+        help="what CT and NE write after a result, up to the end of its 256-byte line: nothing (exact), or "
         "a poison value that shows a program that keeps data there (hostile)",
     )
     add(

@@ -1,4 +1,4 @@
-"""What a block of registers in a tile's address space is to the kernel core."""
+"""Blocks of registers in the address space of a kernel core."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .tile import Tile
 class Device(Protocol):
     """Registers at core addresses ``base`` .. ``base + size - 1``; offsets are from ``base``.
 
-    A refused access that deserves more than "no memory" raises a ``Fault``.
+    An access that is refused for another reason than "no such register" raises a ``Fault``.
     """
 
     base: int

@@ -5,14 +5,14 @@ from __future__ import annotations
 ENABLE, CLEAR = 0x00, 0x04
 _SUCCESSES, _FAILURES, _BYTES = (0x14, 0x18), 0x1C, (0x20, 0x28)
 _TIMES = (0x0C, 0x10, *range(0x40, 0x68, 4))
-"""Clock, idle and execution times: 0, with simulated time too. On the board the execution time is not
+"""Clock, idle and execution times read as 0, with simulated time too. On the board the execution time is not
 monotonic, so it is not known what it counts."""
 _CHANNELS = 2
 _WORD = (1 << 32) - 1
 
 
 def _channel(block: int | None) -> int:
-    """The channel whose counters a register block feeds, or (None) an instruction.
+    """The channel that counts the copies of a register block; None: those of instructions.
 
     The chip has four blocks and counters of two channels; which belongs to which is proposed.
     """
@@ -40,7 +40,7 @@ class DtePmu:
             self.failures += 1
 
     def load(self, offset: int) -> int | None:
-        """A 32-bit register; counts wrap, bytes have a low and a high word; None where there is none."""
+        """A 32-bit register, None where there is none. Counts wrap; bytes have a low and a high word."""
         if offset == ENABLE:
             return int(self.enabled)
         if offset == _FAILURES:
@@ -55,7 +55,7 @@ class DtePmu:
         return None
 
     def store(self, offset: int, value: int) -> bool:
-        """Write enable or clear (bit 0); False for a register that is only read or is not there."""
+        """Write enable or clear (bit 0); False for a register that is read-only or does not exist."""
         if offset == ENABLE:
             self.enabled = bool(value & 1)
         elif offset == CLEAR and value & 1:

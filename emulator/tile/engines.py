@@ -1,10 +1,10 @@
-"""The compiled issue function and the kernels it reaches: what Python does with a tile's engines."""
+"""Python's side of a tile's engines: the compiled issue function and the kernels that it calls."""
 
 from __future__ import annotations
 
 from emulator import native
 from emulator.engines import issue, queues
-from emulator.engines import packets as window
+from emulator.engines.packets import Refused, Submission, find_record
 from emulator.engines.slots import Slots
 from emulator.memory import state, stop
 from tx8isa.numbers.primitives import s64
@@ -14,7 +14,7 @@ from .tile import Tile
 
 
 class Engines:
-    """One for the whole system, shared by its threads; ``ne_post`` as in ``Slots``."""
+    """The compiled functions of the engines, shared by all tiles and threads; ``ne_post`` as in ``Slots``."""
 
     def __init__(self, ne_post: bool = False) -> None:
         self.slots = Slots(ne_post)
@@ -31,40 +31,40 @@ class Engines:
         return found
 
     def step(self, tile: Tile, worker: int) -> None:
-        """Execute one instruction, when the worker has any left; ``window.Refused`` for an exception."""
+        """Execute one instruction, if the worker has any left; raises ``Refused`` for an exception."""
         reason = self._call(tile, issue.command(issue.STEP, worker))
         if reason >= 0:
-            raise window.Refused(reason)
+            raise Refused(reason)
 
     def submit(self, tile: Tile, worker: int, packet: Packet) -> None:
-        """Issue what a worker's registers say; ``window.Refused`` when that is no legal instruction."""
+        """Issue what a worker's registers say; raises ``Refused`` when that is no legal instruction."""
         registers = tile.registers(worker)
         tile.words[state.WORKER] = worker
-        record, opcode = window.find_record(packet, registers)
+        record, opcode = find_record(packet, registers)
         if record is None:
             raise self._refused(tile, (stop.OPCODE, packet.engine, opcode, 0, 0))
-        submission = window.Submission(record, registers)
+        submission = Submission(record, registers)
         tile.set_fields(submission.values)
         if submission.problem is not None:
             raise self._refused(tile, submission.problem)
         number = submission.number
         reason = self._call(tile, issue.command(issue.CHECK, worker, number))
         if reason >= 0:
-            raise window.Refused(reason)
+            raise Refused(reason)
         wrong = submission.wrong_end()
         if wrong is not None:
             raise self._refused(tile, wrong)
         reason = self._call(tile, issue.command(issue.TAKE, worker, number))
         if reason >= 0:
-            raise window.Refused(reason)
+            raise Refused(reason)
 
-    def _refused(self, tile: Tile, problem: tuple[int, int, int, int, int]) -> window.Refused:
+    def _refused(self, tile: Tile, problem: tuple[int, int, int, int, int]) -> Refused:
         reason, *details = problem
         tile.words[state.DETAIL : state.DETAIL + 4] = [s64(word) for word in details]
-        return window.Refused(reason)
+        return Refused(reason)
 
     def _call(self, tile: Tile, command: int) -> int:
-        """Result of the issue function, kernels compiled on the way."""
+        """Call the issue function, and compile the kernels that it finds missing."""
         address = tile.words.ctypes.data
         while (reason := native.call(self.issue, command, address)) == stop.KERNEL:
             self.slots.fill(tile.detail[0])

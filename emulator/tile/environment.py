@@ -25,7 +25,7 @@ A0, A7 = 10, 17
 _A1, _A2 = 11, 12
 _SCALAR_BYTES = 4
 _MOST_OUTPUT, _MOST_CALLS = 1 << 24, 256
-"""Bytes that one call writes, as write may, and bytes and calls that are kept until they are shown."""
+"""Bytes that one call writes at most, and bytes and calls that are kept until they are shown."""
 
 _COUNTERS = {
     "cycle": "mcycle",
@@ -34,7 +34,7 @@ _COUNTERS = {
     "instret": "minstret",
     "minstret": "minstret",
 }
-"""The register that holds what a counter was set to."""
+"""By counter: the register that holds the value that was written to it."""
 _RV64 = 2 << 62
 _MISA = _RV64 | sum(1 << ord(letter) - ord("A") for letter in "IMFD")
 _MSTATUS = 1 << 63 | 3 << 13 | 3 << 11
@@ -47,7 +47,7 @@ _WRITABLE = {
     "mtvec": ~2,
     "mepc": ~3,
 }
-"""Bits that a write reaches, where these are not all: the manual lets an implementation choose."""
+"""Bits that a write changes, where these are not all: the manual lets an implementation choose."""
 _FLOAT = {"fflags": (0, 0x1F), "frm": (5, 0x7), "fcsr": (0, 0xFF)}
 """Lowest bit and mask, in ``state.FCSR``, of the registers that are parts of it."""
 _READ_ONLY = 3

@@ -1,4 +1,4 @@
-"""A program's fault as text: where it happened, the value found, what is allowed."""
+"""Messages of faults: where a fault happened, the value found, what is allowed."""
 
 from __future__ import annotations
 

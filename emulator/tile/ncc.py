@@ -1,7 +1,4 @@
-"""The registers of the NCC that are not plain memory, and the exceptions of its engines.
-
-docs/isa.md, Registers of the NCC and Exceptions.
-"""
+"""The registers of the NCC that have effects, and the exceptions of its engines (docs/isa.md)."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ STATUS, EXCEPTION, PRIORITY, MASK, SERIAL = 0x740, 0x750, 0x760, 0x770, 0x780
 TASK_DONE = 1 << 8
 _CLEAR = 49
 _WRITABLE = {PRIORITY: 0xFF, MASK: (1 << queues.KEEP_LAST + 1) - 1, SERIAL: 1}
-"""Bits that a store reaches, by register."""
+"""Bits that a store changes, by register."""
 _WORD = {EXCEPTION: queues.EXCEPTION, PRIORITY: queues.PRIORITY, MASK: queues.MASK, SERIAL: queues.SERIAL}
 """Where a register is kept, in the header of the worker's queues."""
 _CONTROL = {packet.control: packet for packet in PACKETS.values()}
@@ -65,7 +62,7 @@ def _address_role(record: Instruction, operand: int) -> str:
 
 
 class NccWindows:
-    """The device behind the windows of all workers."""
+    """The device of the register windows of all workers."""
 
     def __init__(self, machine: Machine, engines: Engines) -> None:
         self.base, self.stride = machine.windows.ncc, machine.windows.ncc_stride
@@ -74,11 +71,11 @@ class NccWindows:
         self.observers: list[Observer] = []
 
     def load(self, tile: Tile, offset: int, size: int) -> int | None:
-        """``size`` bytes at ``offset``; None where there is no register or it is read otherwise.
+        """``size`` bytes at ``offset``; None where there is no register, or one of another size.
 
         Registers are 64 bits wide (spec); either half may be accessed by itself (proposed). Reading the
-        status or a write-back register lets time pass: one instruction is executed, after the number of
-        those left was taken and before a returned value is.
+        status or a write-back register executes one instruction: of the status, after the number of those
+        that are left was read; of a write-back register, before the returned value is read.
         """
         worker, inside = divmod(offset, self.stride)
         if size < 4 or offset % size:
@@ -105,7 +102,7 @@ class NccWindows:
     def store(self, tile: Tile, offset: int, size: int, value: int) -> bool:
         """Write ``size`` bytes at ``offset``; False where that cannot be done.
 
-        ``window.Refused`` when a control register is told to start an instruction that is not legal.
+        ``packets.Refused`` when a control register is told to start an instruction that is not legal.
         """
         worker, inside = divmod(offset, self.stride)
         register, shift = inside & ~7, 8 * (inside & 7)

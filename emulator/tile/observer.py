@@ -1,9 +1,9 @@
-"""What others may watch of a run: simulated time, traces, the sanitizer. Nothing here changes it.
+"""Events of a run, for simulated time, the sanitizer and others that observe it and change nothing.
 
-Two levels. Compiled code calls the hooks whose addresses stand in a tile's state, in the order of the
-program; Python calls the methods of every ``Observer``. Events of one tile come in its program's order.
-Methods marked *between rounds* are called while no tile runs; all others by the thread that runs the tile,
-so they touch only what belongs to that tile.
+There are two levels. Compiled code calls hooks (``engines/hooks.py``); Python calls the methods of every
+``Observer``. Events of one tile come in the order of its program. Methods marked *between rounds* are called
+while no tile runs; all others are called by the thread that runs the tile, so they may touch only what
+belongs to that tile.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from .tile import Tile
 
 
 class Observer:
-    """Watches a run; every method does nothing by itself. Program counters are still on the instruction."""
+    """Base class of observers, whose methods do nothing. Program counters are still on the instruction."""
 
     def waited(self, tile: Tile, worker: int) -> None:
         """A program has seen in a status register that a worker has nothing left."""
 
     def result_read(self, tile: Tile, worker: int) -> None:
-        """A program has found what an instruction of a worker has returned in its write-back registers."""
+        """A program has read the result of a worker's instruction in the write-back registers."""
 
     def polled(self, tile: Tile) -> None:
-        """A program has looked into a register of a unit for something that is not there yet."""
+        """A program has read a register of a unit that does not say yet what it waits for."""
 
     def copy_started(self, tile: Tile, copy: Copy, block: int | None) -> None:
         """The DTE was told to copy, by an instruction (block None) or through a register block."""
@@ -36,7 +36,7 @@ class Observer:
         """A packet counter update was sent to a tile."""
 
     def arrival_seen(self, tile: Tile, stream: int) -> None:
-        """A program has found in a stream's registers what others sent."""
+        """A program has seen in a stream's registers that packets have arrived."""
 
     def barrier_entered(self, tile: Tile, group: int) -> None:
         """A tile waits at the barrier of a set of tiles."""
@@ -45,16 +45,16 @@ class Observer:
         """A tile has ended; its queues are empty."""
 
     def copy_done(self, tile: Tile, copy: Copy, error: bool) -> None:
-        """Between rounds: a copy was carried out, or refused by a stream. In the order of their start."""
+        """Between rounds: a copy was carried out, or refused by a stream; in the order of their start."""
 
     def barrier_released(self, group: int) -> None:
-        """Between rounds: all tiles of the set were there."""
+        """Between rounds: all tiles of the set have come to their barrier."""
 
     def never_goes_on(self, tiles: Sequence[Tile]) -> None:
-        """Between rounds: no tile can ever go on; a fault follows."""
+        """Between rounds: no tile can ever continue; a fault follows."""
 
     def round_ended(self, tiles: Sequence[Tile]) -> None:
-        """Between rounds: the last thing in a round."""
+        """Between rounds: copies were carried out and barriers released; the next round begins."""
 
     def run_ended(self, tiles: Sequence[Tile]) -> None:
         """Every tile has exited, or the run was stopped by a fault."""

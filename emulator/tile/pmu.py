@@ -26,7 +26,7 @@ _PER_WORKER = 0x30
 _BUSY = range(0x13C, 0x174, 4)
 """Busy times: of any unit and of each one, 64 bits each."""
 _BUSY_UNITS = (7, 0, 1, 2, 3, 4, 5)
-"""Their places in ``Moment.busy``."""
+"""Positions of these units in ``Moment.busy``."""
 FIRST_WORKER = 0x1F8
 EXCEPTIONS = 0x1FC
 """By worker eight words: raw status, status, mask, command id, low half first (their order is proposed)."""
@@ -55,13 +55,13 @@ def notes_exceptions(tile: Tile, engine: Engine) -> bool:
 
 
 Counts = npt.NDArray[np.int64]
-"""All that a tile counts: instructions executed [worker, unit], blocked ticks [worker, unit], then busy ticks
-as in ``Moment.busy``."""
+"""Everything that a tile counts: instructions executed [worker, unit], blocked ticks [worker, unit], then
+busy ticks as in ``Moment.busy``."""
 
 
 @dataclass
 class _Counters:
-    """What one tile has counted, and what there was when counting began."""
+    """Counts of one tile until counting was switched off, and the totals when it was switched on."""
 
     counted: Counts
     begun: Counts
@@ -80,7 +80,7 @@ class NccPmu:
         return self._counters[tile.number]
 
     def load(self, tile: Tile, offset: int, size: int) -> int | None:
-        """A register, or None where there is none or it is read otherwise."""
+        """A register, or None where there is no register, or one of another size."""
         if size != 4 or offset % 4:
             return None
         if offset in _RESET:
@@ -137,7 +137,7 @@ _NO_TIME = np.zeros(8, np.int64)
 
 
 def _totals(tile: Tile) -> Counts:
-    """Since the reset."""
+    """What a tile has done since the reset."""
     first, moment = queues.EXECUTED, tile.moment
     executed = [tile.block(worker)[first : first + len(UNITS)] for worker in range(tile.workers)]
     blocked = moment.blocked.ravel() if moment else np.zeros(tile.workers * len(UNITS), np.int64)

@@ -41,14 +41,14 @@ class Tile:
     spm: Scratchpad
     words: np.ndarray
     queue: np.ndarray
-    """The queues of the workers, one behind the other."""
+    """The queues of the workers, one after another."""
     window: np.ndarray
-    """The operand registers of the workers, one behind the other, and the map of ``window``."""
+    """The operand registers of the workers, one after another, and the map of ``packets``."""
     counts: np.ndarray
     """By record: executed, bytes read, bytes written, unused."""
     status: Status = Status.RUNNING
     moment: Moment | None = None
-    """Simulated time, while an instruction is executed that asks for it; None without simulated time."""
+    """Simulated time, while an instruction that reads it is executed; None without simulated time."""
     group: int = 0
     """The tile set of the barrier it waits at."""
     exit_code: int = 0
@@ -57,7 +57,7 @@ class Tile:
     csrs: dict[str, int] = field(default_factory=dict)
     """Control and status registers that were written; counters hold what is added to the instructions."""
     output: list[tuple[int, bytes]] = field(default_factory=list)
-    """(file, data) of what it wrote and nobody has shown yet."""
+    """(file, data) of what it wrote and what was not shown yet."""
 
     @property
     def pc(self) -> int:
@@ -80,7 +80,7 @@ class Tile:
             self.words[state.X + number] = value
 
     def advance(self, size: int) -> None:
-        """Go past an instruction that was executed outside the compiled loop."""
+        """Count an instruction that was executed outside the compiled loop, and go to the next."""
         self.words[state.PC] += size
         self.words[state.RETIRED] += 1
 
@@ -91,7 +91,7 @@ class Tile:
         return first, second, third, fourth
 
     def fields(self, count: int) -> list[int]:
-        """Operand values of the instruction that was refused or is executed outside."""
+        """Operand values of the instruction that was refused or is executed by Python."""
         values: list[int] = self.queue[self._entry(queues.E_FIELDS) :][:count].tolist()
         return values
 
@@ -107,7 +107,7 @@ class Tile:
         return starts
 
     def _entry(self, at: int) -> int:
-        """Place of a word of the entry being built, by the worker that issued last."""
+        """Position of a word of the entry being built, of the worker that issued last."""
         block = int(self.words[state.WORKER]) * queues.WORDS
         return block + queues.entry_at(int(self.queue[block + queues.NEXT])) + at
 
@@ -120,7 +120,7 @@ class Tile:
         return self.queue[worker * queues.WORDS : (worker + 1) * queues.WORDS]
 
     def registers(self, worker: int) -> np.ndarray:
-        """The operand registers of one worker; see ``window``."""
+        """The operand registers of one worker; see ``packets``."""
         return self.window[worker * PLACES : (worker + 1) * PLACES]
 
     def pending(self) -> int:
@@ -129,10 +129,10 @@ class Tile:
 
 
 class TileArrays:
-    """What compiled code works on, of one tile: allocated once, put into the reset state for every run."""
+    """The arrays of one tile that compiled code works on: allocated once, reset for every run."""
 
     def __init__(self, number: int, machine: Machine, spm: Scratchpad, ddr: Bytes, marks: Bytes) -> None:
-        """``marks``: those of ``ddr``; see ``memories``."""
+        """``marks``: one byte for each granule of ``ddr``, as in ``resetting.Area``."""
         workers = machine.tile.workers
         self.words = np.zeros(state.ROOM, dtype=np.int64)
         self.queue = np.zeros(workers * queues.WORDS, dtype=np.int64)
@@ -167,7 +167,7 @@ class TileArrays:
         words[state.X + 2] = windows.spm_weak + machine.spm.bytes
 
     def _connect_workers(self, workers: int) -> list[int]:
-        """Addresses of the workers' queues and registers; those of their write-back registers."""
+        """Set the addresses of queues and registers; returns those of the write-back registers, by worker."""
         words, registers = self.words, int(self.window.ctypes.data)
         words[state.WORKERS], words[state.QUEUE] = workers, self.queue.ctypes.data
         words[state.REGISTERS] = registers
@@ -178,7 +178,7 @@ class TileArrays:
         return returned
 
     def reset(self, serial: bool) -> None:
-        """The reset state; ``serial`` as in ``System``."""
+        """Put everything into the reset state; ``serial`` as in ``RunOptions``."""
         self.words[:], self.window[:] = self._initial
         self.counts[:] = 0
         blocks = self.queue.reshape(-1, queues.WORDS)

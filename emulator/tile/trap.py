@@ -16,7 +16,7 @@ FETCH_MISALIGNED, FETCH_FAULT, ILLEGAL, BREAKPOINT, LOAD_FAULT, STORE_FAULT, CAL
 """Codes of mcause."""
 
 MIE, MPIE = 1 << 3, 1 << 7
-"""Bits of mstatus: interrupts enabled, and what it was before the trap."""
+"""Bits of mstatus: interrupts enabled, and its value before the trap."""
 
 _VECTORED = 1
 _LINK = ("jal", "jalr")
@@ -30,7 +30,7 @@ def has_handler(tile: Tile) -> bool:
 def take(tile: Tile, code: Code, reason: int) -> bool:
     """Enter the handler for what stopped the core; False where it has no handler or this is no exception.
 
-    Also False when no instruction was executed since the last trap: the handler itself cannot run.
+    Also False when no instruction was executed since the last trap: then the handler itself cannot run.
     """
     found = _exception(tile, code, reason)
     if found is None or not has_handler(tile) or tile.words[state.TRAPPED] == tile.retired + 1:
@@ -60,7 +60,7 @@ def _base(tile: Tile) -> int:
 
 
 def _exception(tile: Tile, code: Code, reason: int) -> tuple[int, int] | None:
-    """mcause and mtval."""
+    """mcause and mtval; None when a stop is no exception."""
     first, _, third, _ = tile.detail
     if reason in (stop.ILLEGAL, stop.CSR):
         word = code.word(tile.pc)

@@ -1,7 +1,7 @@
-"""The kernel core of a tile in time: it works off its log; plain functions that are compiled.
+"""The kernel core of a tile in simulated time: it processes its log. Plain functions that are compiled.
 
-Between two rows the core needs its time for each instruction. A row takes effect at ``P_DUE``; then the core
-goes on with the next one, or waits until something else lets it (``resume``).
+The instructions between two rows take the core their time. A row takes effect at ``P_DUE``; then the core
+goes on with the next one, or waits until another event resumes it (``resume``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def row_at(chip: int, place: int) -> int:
 
 
 def fetch(chip: int, place: int) -> None:
-    """Find when the row at the cursor takes effect; without one the core is starved."""
+    """Find when the row at the cursor takes effect; without a row the core is starved."""
     while get(chip, place + layout.P_LOG_AT) < get(chip, place + layout.P_LOG_END):
         row = row_at(chip, place)
         kind, retired = get(row, layout.L_KIND) & 255, get(row, layout.L_RETIRED)
@@ -51,7 +51,7 @@ def fetch(chip: int, place: int) -> None:
 
 
 def effort(chip: int, place: int, row: int, kind: int) -> int:
-    """What the core needs before a row takes effect."""
+    """Ticks that the core needs before a row takes effect."""
     if kind == layout.COPY:
         return get(row, layout.L_COST)
     if kind != layout.ENGINE:
@@ -113,7 +113,7 @@ def take_effect(chip: int, place: int) -> None:
 
 
 def communicate(chip: int, place: int, row: int, kind: int) -> None:
-    """A row that has to do with copies takes effect now."""
+    """A row about copies between tiles takes effect now."""
     now = get(chip, layout.H_NOW)
     if kind == layout.COPY or kind == layout.UPDATE:
         if get(chip, place + layout.P_MESSAGES) < layout.MOST_MESSAGES:
@@ -176,13 +176,13 @@ def post(chip: int, place: int, row: int) -> None:
 
 
 def resume(chip: int, place: int, cause: int, worker: int, cost: int) -> None:
-    """Let a core that waits go on behind its row."""
+    """Let a core that waits go on with the row after its own."""
     emit_wait(chip, place, cause, worker, get(row_at(chip, place), layout.L_PC))
     next_row(chip, place, get(chip, layout.H_NOW) + cost)
 
 
 def look_again(chip: int, place: int) -> None:
-    """Let a core go on if what it waits for is there; barriers are left to ``release_barrier``."""
+    """Let a core go on if what it waits for has happened; ``release_barrier`` does so for barriers."""
     core, row = get(chip, place + layout.P_CORE), row_at(chip, place)
     which, count = get(chip, place + layout.P_FOR), get(chip, place + layout.P_COUNT)
     if core == layout.FOR_ROOM and has_room(chip, worker_at(place, which), count):
@@ -207,7 +207,7 @@ def has_ended(chip: int, queue: int, core: int) -> bool:
 
 
 def begin_ready(chip: int, place: int) -> None:
-    """Let idle engines begin what is ready; that may give the core room for more, and so on."""
+    """Let idle engines begin what is ready; that may give the core room to issue more instructions."""
     again = True
     while again:
         again = False
@@ -234,7 +234,7 @@ def freed_by(chip: int, place: int, engine: int, worker: int) -> int:
 
 
 def release_barrier(chip: int, place: int) -> None:
-    """Let all tiles of the barrier that a tile is at go on, if all are there."""
+    """Let all tiles of the barrier that a tile waits at go on, if all of them wait there."""
     group, first = get(chip, place + layout.P_FOR), get(chip, layout.H_TILE_AT)
     for tile in range(get(chip, layout.H_TILES)):
         other = first + tile * get(chip, layout.H_TILE_WORDS)

@@ -1,9 +1,10 @@
-"""Engines, queues and dependencies of one tile in time; plain functions that are compiled.
+"""Engines, queues and dependencies of one tile in simulated time. Plain functions that are compiled.
 
 An instruction begins when its engine is free, it is the first of its worker's queue, and every older one of
-the worker that conflicts with it (``queues.share_bytes``) has ended; in serial mode all of them conflict.
-CT and TDMA share a path for their data: one of them begins so late that it finds the path free.
-Of several workers with such an instruction the one with the smallest priority is served, equal ones in turn.
+the worker that conflicts with it (``queues.share_bytes``) has ended; in serial mode all of them conflict. CT
+and TDMA share a path for their data: an instruction of one begins so late that its data find the path free.
+Among several workers with such an instruction the one with the smallest priority is served, equal ones in
+turn.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ BANK_SHIFT, BANKS = 8, 7
 
 
 def worker_at(place: int, worker: int) -> int:
-    """Place of a worker of the tile at ``place``."""
+    """Position of a worker of the tile at ``place``."""
     return place + layout.P_QUEUES + worker * layout.WORKER_WORDS
 
 
 def engine_at(place: int, engine: int) -> int:
-    """Place of an engine of the tile at ``place``."""
+    """Position of an engine of the tile at ``place``."""
     return place + layout.P_ENGINES + engine * layout.ENGINE_WORDS
 
 
@@ -167,7 +168,7 @@ TDMA = 4
 
 
 def path_free(chip: int, place: int, slot: int) -> bool:
-    """Whether an instruction would find the path free that it needs; else its engine looks again then."""
+    """Whether the path that an instruction needs is free in time; if not, the engine tries again later."""
     start = get(chip, place + layout.P_PATH_FREE) - get(chip, slot + layout.S_FIXED)
     if get(chip, slot + layout.S_EXCLUSIVE) == 0 or start <= get(chip, layout.H_NOW):
         return True
@@ -211,7 +212,7 @@ def work(chip: int, place: int, engine: int) -> bool:
     """An engine's event; whether its instruction has ended."""
     unit = engine_at(place, engine)
     slot = get(chip, unit + layout.E_SLOT)
-    if slot == 0:  # the path is free that it waited for
+    if slot == 0:  # the path that it waited for is free
         put(chip, unit + layout.E_EVENT, layout.HUGE)
         return False
     if get(chip, unit + layout.E_PHASE) == layout.AT_WORK:
@@ -256,7 +257,7 @@ def complete(chip: int, place: int, engine: int) -> None:
 
 
 def release(chip: int, queue: int, slot: int) -> None:
-    """Take an instruction that has ended out of what others wait for."""
+    """Remove an instruction that has ended from the dependencies of the others."""
     number = (slot - queue - layout.W_SLOTS) // layout.SLOT_WORDS
     live = get(chip, queue + layout.W_LIVE) & ~(1 << number)
     put(chip, queue + layout.W_LIVE, live)

@@ -1,8 +1,8 @@
-"""DDR as a fluid that all transfers share; plain functions that are compiled.
+"""DDR as a fluid that all transfers share. Plain functions that are compiled.
 
-Every transfer takes its part of the card's rate: as much as it could alone while all of them together stay
-below it, else everybody the same fraction of that. So one virtual time serves all: it goes at that fraction,
-and a transfer ends when it has advanced by the ticks that the data take on an idle chip.
+While the transfers together stay below the rate of the card, each gets what it could take alone; above it,
+each gets the same fraction of that. So one virtual time serves all: it advances at that fraction of simulated
+time, and a transfer ends when it has advanced by the ticks that the data take on an idle chip.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def pass_time(chip: int) -> None:
 
 
 def find_next(chip: int) -> None:
-    """When the next flow ends, if none begins before."""
+    """Find when the next flow ends, if no other begins before."""
     first, at = layout.HUGE, get(chip, layout.H_FLOW_AT)
     for i in range(get(chip, layout.H_FLOWS)):
         first = min(first, get(chip, at + i * layout.FLOW_WORDS + layout.F_END))
@@ -41,7 +41,7 @@ def find_next(chip: int) -> None:
 
 
 def begin_flow(chip: int, place: int, who: int, size: int, ticks: int) -> None:
-    """``size`` bytes begin to flow for ``who`` of a tile; alone it would take ``ticks``."""
+    """``size`` bytes begin to flow for ``who`` of a tile (``F_WHO``); alone they would take ``ticks``."""
     pass_time(chip)
     flow = get(chip, layout.H_FLOW_AT) + get(chip, layout.H_FLOWS) * layout.FLOW_WORDS
     demand = size * layout.MILLION // max(ticks, 1)
@@ -55,7 +55,7 @@ def begin_flow(chip: int, place: int, who: int, size: int, ticks: int) -> None:
 
 
 def ended_flow(chip: int) -> int:
-    """Place of a flow that has ended, the oldest of those; 0 when there is none."""
+    """Position of the oldest flow that has ended; 0 when there is none."""
     at = get(chip, layout.H_FLOW_AT)
     for i in range(get(chip, layout.H_FLOWS)):
         flow = at + i * layout.FLOW_WORDS
@@ -65,7 +65,7 @@ def ended_flow(chip: int) -> int:
 
 
 def remove_flow(chip: int, flow: int) -> None:
-    """Take a flow out; the others keep their order."""
+    """Remove a flow; the others keep their order."""
     put(chip, layout.H_DEMAND, get(chip, layout.H_DEMAND) - get(chip, flow + layout.F_DEMAND))
     left = get(chip, layout.H_FLOWS) - 1
     put(chip, layout.H_FLOWS, left)

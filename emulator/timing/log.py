@@ -1,8 +1,8 @@
 """The log of a tile: what simulated time is computed from, in the order of its program.
 
 Compiled code appends engine instructions and waits through the hook that ``hooks.notify`` calls; Python
-appends everything else (``TileLog``). A log that is nearly full interrupts the tile's time slice, so that the
-simulation can work it off before the tile goes on.
+appends everything else (``TileLog``). A log that is nearly full interrupts the tile's quantum, so that the
+simulation can process it before the tile goes on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from . import layout
 
 
 def interrupt(tile_state: int, head: int, used: int) -> None:
-    """Note how many words are used, and interrupt the time slice when too few are left."""
+    """Note how many words are used, and interrupt the quantum when too few are left."""
     put(head, layout.T_AT, used)
     if used > get(head, layout.T_SIZE) - layout.LOG_MARGIN and get(tile_state, state.LIMIT) != 0:
         put(head, layout.T_FULL, get(tile_state, state.LIMIT))
@@ -36,7 +36,7 @@ def interrupt(tile_state: int, head: int, used: int) -> None:
 
 
 def log_instruction(tile_state: int, head: int, row: int, what: int) -> int:
-    """Write the row of an engine instruction, but for its costs; words used."""
+    """Write the row of an engine instruction, except for its costs; returns the words used."""
     queue = get(tile_state, state.QUEUE) + 8 * queues.WORDS * get(tile_state, state.WORKER)
     record, ranges = get(what, queues.E_RECORD), get(what, queues.E_RANGES)
     fields = get(get(tile_state, state.RECORDS), record * tables.HEADER + tables.OPERANDS)
@@ -58,7 +58,7 @@ def log_instruction(tile_state: int, head: int, row: int, what: int) -> int:
 
 
 def generate_log() -> Callable[[int, int], int]:
-    """Write the hook: (what ``notify`` tells, state address) -> 0."""
+    """Write the hook for ``notify``: (what has happened, address of the tile's state) -> 0."""
     evaluate = tables.write_dispatcher(list(cost.FUNCTIONS), queues.ARGUMENTS)
 
     def log(what: int, tile_state: int) -> int:
@@ -138,7 +138,7 @@ class TileLog:
             raise HostMemoryError(f"the host refuses {size} bytes for the log of simulated time")
         self.tile, self.head, self.rows = tile, head, area.view(np.int64)
         self.progress = 0
-        """Words of rows that only tell of progress."""
+        """Words of PROGRESS rows."""
         self.noted = -1
         """Instructions before the last row that Python has written."""
         self._margin = self.rows.size - layout.LOG_MARGIN
@@ -157,7 +157,7 @@ class TileLog:
 
     @property
     def written(self) -> int:
-        """Words that have ever been written, those that only tell of progress left out."""
+        """Words that have ever been written, without PROGRESS rows."""
         return int(self.head[layout.T_DROPPED]) + self.used - self.progress
 
     def append(self, kind: int, *values: int, worker: int = 0, retired: int | None = None) -> None:
@@ -175,17 +175,17 @@ class TileLog:
         )
         pack_into(f"{layout.L_COST + len(values)}q", self.rows.data, 8 * at, *begin, *values)
         self.head[layout.T_AT] = used = at + size
-        if kind == layout.PROGRESS:  # between rounds, when there is no slice to interrupt
+        if kind == layout.PROGRESS:  # between rounds, when there is no quantum to interrupt
             self.progress += size
         elif used > self._margin:
             interrupt(self.tile.words.ctypes.data, self.head.ctypes.data, used)
 
     def skip(self, instructions: int) -> None:
-        """Instructions that are behind do not count: they only looked for something that was not there."""
+        """Let this many executed instructions take no time: they only polled in vain."""
         self.head[layout.T_SKIPPED] += instructions
 
     def interrupted(self) -> bool:
-        """Whether the time slice ended before its time because the log was full; its limit is put back."""
+        """Whether the quantum ended early because the log was full; its limit is restored."""
         limit = int(self.head[layout.T_FULL])
         if limit == 0:
             return False
@@ -194,7 +194,7 @@ class TileLog:
         return self.tile.retired < limit
 
     def save(self) -> dict[str, Any]:
-        """The rows that are left, and what was counted."""
+        """The rows that were not processed yet, and the counts."""
         return {
             "rows": self.rows[: self.used].copy(),
             "skipped": int(self.head[layout.T_SKIPPED]),
@@ -211,7 +211,7 @@ class TileLog:
 
 
 def half_full(heads: npt.NDArray[np.int64]) -> list[int]:
-    """The tiles whose logs have less than half of the words left that they may fill; heads by tile."""
+    """Numbers of the tiles whose logs are more than half full; ``heads`` by tile."""
     found: list[int] = np.flatnonzero(
         2 * heads[:, layout.T_AT] > heads[:, layout.T_SIZE] - layout.LOG_MARGIN
     ).tolist()
@@ -219,7 +219,7 @@ def half_full(heads: npt.NDArray[np.int64]) -> list[int]:
 
 
 def drop(logs: Sequence[TileLog], heads: npt.NDArray[np.int64], words: npt.NDArray[np.int64]) -> None:
-    """Forget rows that were worked off, so many words by tile; the others move to the front."""
+    """Remove rows that were processed, ``words`` by tile; the others move to the front."""
     left = heads[:, layout.T_AT] - words
     for number in np.flatnonzero((words > 0) & (left > 0)).tolist():
         rows, first = logs[number].rows, words[number]
@@ -237,19 +237,19 @@ def copy_payload(ranges: Sequence[tuple[int, int, int]], fields: Sequence[int]) 
 
 
 class Polls:
-    """What one tile has looked for in vain since its last row in the log.
+    """What one tile has polled in vain since its last row in the log.
 
-    How often a program looks depends on how the run was divided into rounds, so it must not count: from the
-    first look in vain on, instructions do not take time until the same instruction has found it.
+    How often a program polls depends on how the run was divided into rounds, so it must not count: from the
+    first poll in vain on, instructions take no time until the same load has found what it looks for.
     """
 
     def __init__(self) -> None:
         self._written = -1
         self._places: dict[int, int] = {}
-        """Instructions retired at the first look, by the address of the load that looked."""
+        """Instructions retired at the first poll, by the address of the load."""
 
     def in_vain(self, pc: int, retired: int, written: int) -> None:
-        """A load at ``pc`` found nothing, when the tile had written so much of its log."""
+        """A load at ``pc`` found nothing; ``written`` as in ``TileLog``."""
         if written != self._written:
             self._written = written
             self._places.clear()

@@ -1,8 +1,8 @@
-"""Copies between tiles in time: the mesh, and messages on their way; plain functions that are compiled.
+"""Copies between tiles in simulated time: the mesh, and messages on it. Plain functions that are compiled.
 
-A copy is one message for each target. After the fixed time its bytes pass all links of its way at once: out
+A copy is one message for each target. After the fixed time its bytes pass all links of its route at once: out
 of the sender's DTE, along x, then along y (docs/isa.md, Tiles and numbers), into the target's memory. A link
-passes one message after another. Bytes that come from DDR or go there also flow as ``flows`` says.
+carries one message at a time. Bytes that come from DDR or go there also flow as ``flows`` says.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def step_to(chip: int, tile: int, target: int) -> int:
 
 
 def neighbour(chip: int, tile: int, direction: int) -> int:
-    """The tile behind a link."""
+    """The tile that a link leads to."""
     rows = get(chip, layout.H_ROWS)
     if direction == layout.EAST:
         return tile + rows
@@ -38,7 +38,7 @@ def neighbour(chip: int, tile: int, direction: int) -> int:
 
 
 def link_at(chip: int, tile: int, direction: int) -> int:
-    """Place of a link of a tile."""
+    """Position of a link of a tile."""
     return get(chip, layout.H_LINKS) + tile * layout.LINKS + direction
 
 
@@ -48,8 +48,8 @@ def hops(chip: int, tile: int, target: int) -> int:
     return abs(tile // rows - target // rows) + abs(tile % rows - target % rows)
 
 
-def way_free(chip: int, tile: int, target: int) -> int:
-    """When all links of a way are free."""
+def route_free(chip: int, tile: int, target: int) -> int:
+    """When all links of a route are free."""
     free = max(get(chip, link_at(chip, tile, layout.OUT)), get(chip, link_at(chip, target, layout.IN)))
     while tile != target:
         direction = step_to(chip, tile, target)
@@ -58,8 +58,8 @@ def way_free(chip: int, tile: int, target: int) -> int:
     return free
 
 
-def take_way(chip: int, tile: int, target: int, until: int) -> None:
-    """Take all links of a way."""
+def occupy_route(chip: int, tile: int, target: int, until: int) -> None:
+    """Occupy all links of a route."""
     put(chip, link_at(chip, tile, layout.OUT), until)
     put(chip, link_at(chip, target, layout.IN), until)
     while tile != target:
@@ -69,7 +69,7 @@ def take_way(chip: int, tile: int, target: int, until: int) -> None:
 
 
 def message_at(place: int, number: int) -> int:
-    """Place of a message of the tile at ``place``."""
+    """Position of a message of the tile at ``place``."""
     return place + layout.P_COPIES + number * layout.MESSAGE_WORDS
 
 
@@ -106,12 +106,12 @@ def send(chip: int, place: int, row: int) -> None:
     if get(chip, place + layout.P_SENT) == 0:
         ready += get(chip, layout.H_DTE_FIRST)
     put(chip, place + layout.P_SENT, get(chip, place + layout.P_SENT) + 1)
-    begin = max(ready, way_free(chip, tile, target))
+    begin = max(ready, route_free(chip, tile, target))
     if begin > ready:
         put(chip, message + layout.M_BLOCKED, begin - ready)
         put(chip, message + layout.M_CAUSE, _NOC)
     bytes_end = begin + get(row, layout.C_BYTES) * (layout.KILO * layout.KILO) // get(chip, layout.H_LINK)
-    take_way(chip, tile, target, bytes_end)
+    occupy_route(chip, tile, target, bytes_end)
     put(chip, message + layout.M_BEGIN, begin)
     put(chip, message + layout.M_END, bytes_end + way)
     put(chip, message + layout.M_EVENT, bytes_end + way)
@@ -121,7 +121,7 @@ def send(chip: int, place: int, row: int) -> None:
 
 
 def describe(chip: int, message: int, row: int) -> None:
-    """Note what the slice of a copy tells."""
+    """Note what the slice of a copy will say."""
     put(chip, message + layout.M_RECORD, get(row, layout.C_RECORD))
     put(chip, message + layout.M_BYTES, get(row, layout.C_BYTES))
     put(chip, message + layout.M_DDR, get(row, layout.C_DDR))
@@ -158,7 +158,7 @@ def move(chip: int, place: int, number: int) -> bool:
 
 
 def arrive(chip: int, place: int, number: int) -> None:
-    """A message is there: it counts for its sender, and for its stream at the target."""
+    """A message has arrived: its sender counts it as done."""
     message, now = message_at(place, number), get(chip, layout.H_NOW)
     put(chip, message + layout.M_PHASE, layout.FREE)
     put(chip, message + layout.M_EVENT, layout.HUGE)

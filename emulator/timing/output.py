@@ -1,4 +1,4 @@
-"""The slices that the simulation has found, until Python takes them; plain functions that are compiled.
+"""The slices that the simulation has found, until Python takes them. Plain functions that are compiled.
 
 ``chip`` is the host address of the chip's state (``layout``), ``place`` the position of a tile in it.
 """
@@ -15,7 +15,7 @@ _CORE, _DTE, _NOTHING = int(Track.CORE), int(Track.DTE), int(Cause.NOTHING)
 
 
 def new_row(chip: int, place: int) -> int:
-    """Host address of the next slice, with what all slices of a tile have; its columns are not cleared."""
+    """Host address of the next slice, its number of the tile set and its bytes and operations 0."""
     row = get(chip, layout.H_OUT) + 8 * layout.OUT_WORDS * get(chip, layout.H_OUT_ROWS)
     put(chip, layout.H_OUT_ROWS, get(chip, layout.H_OUT_ROWS) + 1)
     put(row, layout.O_TILE, get(chip, place + layout.P_TILE))
@@ -26,7 +26,7 @@ def new_row(chip: int, place: int) -> int:
 
 
 def note_ranges(chip: int, row: int, payload: int, ranges: int, fields: int, moved: int) -> None:
-    """Copy ranges and operands behind a slice, and sum up the bytes: of each range ``moved``, -1: all."""
+    """Append ranges and operands to a slice, and sum up the bytes: of each range ``moved``, -1: all."""
     at = layout.O_RANGES
     for i in range(ranges):
         source = payload + i * queues.RANGE_WORDS

@@ -1,8 +1,8 @@
 """The simulation: what happens next on the chip, as a plain function that is compiled.
 
-Events are worked off in the order of time, and those of one time in the order of tiles, so that tiles share
-DDR and links as they do on the chip. A tile whose log is worked off holds back everything that is later than
-its clock: it may still do something before. Waiting tiles and those that have ended hold back nothing.
+Events are processed in the order of time, and those of one time in the order of tiles, so that tiles share
+DDR and links as they do on the chip. A tile whose log has been processed holds back every event later than
+its clock, because it may still do something before. Tiles that wait or have ended hold back nothing.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .flows import ended_flow, find_next, pass_time, remove_flow
 from .mesh import arrive, message_at, move
 
 HELD, OUT_FULL = 0, 1
-"""Results of ``simulate``: nothing more can be known; somebody has to take slices first."""
+"""Results of ``simulate``: nothing more can be known; the caller has to take slices first."""
 
 
 def simulate(chip: int) -> int:
-    """Work off events until a tile's log ends that holds back all others, or there is no room for slices."""
+    """Process events until a tile whose log ends holds back all others, or there is no room for slices."""
     most = (
         get(chip, layout.H_OUT_SIZE)
         - get(chip, layout.H_TILES)
@@ -88,7 +88,7 @@ def end_flow(chip: int) -> None:
 
 
 def step(chip: int, place: int) -> None:
-    """Work off what a tile has to do now: engines first, then messages, then the core."""
+    """Process the events of a tile that are due: engines first, then messages, then the core."""
     now = get(chip, layout.H_NOW)
     for engine in range(queues.ENGINES):
         if get(chip, engine_at(place, engine) + layout.E_EVENT) <= now and work(chip, place, engine):

@@ -1,8 +1,8 @@
-"""Simulated time beside a run: watches it, works off what the tiles have logged, tells the sinks.
+"""Simulated time of a run: observes it, processes what the tiles have logged, and gives the sinks slices.
 
-The run executes late and in an order of its own; time comes from the logs alone. Between two rounds, and
-whenever a log is full, ``advance`` simulates as far as the logs allow. Results never depend on it, but for
-programs that read time: a tile that does waits until the simulation has reached its point.
+The emulator executes instructions late and in an order of its own; time comes from the logs alone. Between
+two rounds, and whenever a log is full, ``advance`` simulates as far as the logs allow. Results do not depend
+on it, except in programs that read time: a tile that does waits until the simulation has reached its point.
 """
 
 from __future__ import annotations
@@ -50,23 +50,23 @@ class Simulator(Observer):
             log.watch(hook)
         self.polls = [Polls() for _ in tiles]
         self.sent = np.zeros(len(tiles), dtype=np.int64)
-        """By tile: messages of copies that it has started; then those of them that were carried out."""
+        """By tile: messages of copies that it has started; and those of them that were carried out."""
         self.carried = np.zeros(len(tiles), dtype=np.int64)
         self.arrived = np.zeros((len(tiles), layout.STREAMS), dtype=np.int64)
-        """By tile and stream: what has arrived."""
+        """By tile and stream: copies and packet counter updates that have arrived."""
         self.seen = np.zeros((len(tiles), layout.STREAMS), dtype=np.int64)
-        """What of it the tile's program has waited for."""
+        """By tile and stream: how many of these arrivals the tile's program has waited for."""
         self._coming: list[list[tuple[int, int]]] = [[] for _ in tiles]
         self._moments: list[Moment | None] = [None] * len(tiles)
         self.ends: list[int] = []
         """When the run is over: the time in ticks at which each tile exited or was stopped."""
         numbers = np.arange(len(tiles), dtype=np.int64)
         self._places = self.chip[layout.H_TILE_AT] + numbers * self.chip[layout.H_TILE_WORDS]
-        """Of the tiles in ``chip``."""
+        """Positions of the tiles in ``chip``."""
         self._address = int(self.chip.ctypes.data)
         self._attach()
 
-    # -- what the tiles do; by the threads that run them -------------------------------------------------
+    # -- what the tiles do; called by the threads that run them ------------------------------------------
 
     def waited(self, tile: Tile, worker: int) -> None:
         self._found(tile)
@@ -80,7 +80,7 @@ class Simulator(Observer):
         self.polls[tile.number].in_vain(tile.pc, tile.retired, self.logs[tile.number].written)
 
     def _found(self, tile: Tile) -> None:
-        """A program has found what it looked for: that it looked before does not count."""
+        """A program has found what it polled for: the polls in vain before that take no time."""
         log = self.logs[tile.number]
         log.skip(self.polls[tile.number].found(tile.pc, tile.retired, log.written))
 
@@ -116,7 +116,7 @@ class Simulator(Observer):
         self.sent[number] += len(copy.targets)
 
     def copies_awaited(self, tile: Tile) -> None:
-        """``dte.wait`` is for all copies; a status register that says done, for those carried out."""
+        """``dte.wait`` waits for all copies; a status register that says done, for those carried out."""
         polling = tile.status is not Status.SENDING
         count = self.carried[tile.number] if polling else self.sent[tile.number]
         if polling:
@@ -157,7 +157,7 @@ class Simulator(Observer):
         return found
 
     def interrupted(self, tile: Tile) -> bool:
-        """Whether a tile's slice was interrupted by its full log; it has to go on after ``advance``."""
+        """Whether a tile's quantum was interrupted by its full log; it has to go on after ``advance``."""
         return self.logs[tile.number].interrupted()
 
     # -- between rounds ----------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ class Simulator(Observer):
         for tile, log, polls in zip(self.tiles, self.logs, self.polls, strict=True):
             if tile.status is Status.RUNNING and tile.retired > log.noted + 1:
                 log.append(layout.PROGRESS, retired=polls.since(log.written, tile.retired))
-        self._work_off()
+        self._process()
         while full := half_full(self._heads):
             self._make_room(full[0])
         self._hand_out_moments()
@@ -190,23 +190,23 @@ class Simulator(Observer):
         if not waiting:
             return False
         self._let_pass(min(waiting, key=lambda number: int(self.chip[self._places[number] + layout.P_DUE])))
-        self._work_off()
+        self._process()
         self._hand_out_moments()
         return True
 
     def _make_room(self, number: int) -> None:
-        """Work off a log that is nearly full, whatever tiles may still do that have nothing to tell yet."""
+        """Process a log that is nearly full, whatever the tiles without log rows may still do."""
         before = int(self._heads[number, layout.T_DROPPED])
         self._let_pass(number)
-        self._work_off()
+        self._process()
         if self._heads[number, layout.T_DROPPED] == before:
             raise AssertionError(f"simulated time: tile {number} cannot go on, and its log is full")
 
     def _let_pass(self, number: int) -> None:
-        """Let no other tile hold back a tile."""
+        """Let no other tile hold back this one."""
         self.chip[np.delete(self._places, number) + layout.P_HOLD] = layout.HUGE
 
-    def _work_off(self) -> None:
+    def _process(self) -> None:
         self.chip[layout.H_EMIT] = bool(self.sinks)
         self.chip[self._places + layout.P_LOG_END] = self._heads[:, layout.T_AT]
         while native.call(self._simulate, self._address) != HELD:
@@ -232,10 +232,10 @@ class Simulator(Observer):
                 tile.status = Status.RUNNING
 
     def run_ended(self, tiles: Sequence[Tile]) -> None:
-        """Simulate the rest: what was issued ends, and nothing more comes."""
+        """Simulate the rest: what was issued ends, and no tile issues anything more."""
         self.advance()
         self.chip[layout.H_OVER] = 1
-        self._work_off()
+        self._process()
         self._deliver()
         self.ends = self._ends()
         for sink in self.sinks:
@@ -255,9 +255,9 @@ class Simulator(Observer):
     # -- snapshots ---------------------------------------------------------------------------------------
 
     def save(self) -> dict[str, Any]:
-        """Everything that is known, as arrays and plain values; no tile may be running.
+        """The state of the simulation, as arrays and plain values; no tile may be running.
 
-        Slices that are final go to the sinks before.
+        Slices that are final go to the sinks first.
         """
         self._deliver()
         return {
@@ -302,6 +302,6 @@ def make_batch(rows: npt.NDArray[np.int64]) -> Batch:
 
 
 def _range(copy: Copy, side: Side, written: int) -> tuple[int, int, int]:
-    """First byte and bytes of one side of a copy."""
+    """First byte, bytes and direction of one side of a copy."""
     first = side.start + (queues.DDR if side.in_ddr else 0)
     return first, copy.pieces.total, written

@@ -1,7 +1,7 @@
-"""What the simulation of time tells: one row for each stretch of time in which something was busy.
+"""Time slices, the result of the simulation: one row for each stretch of time in which something was busy.
 
-Statistics, traces and reports are computed from these rows alone. Times are ticks, of which a cycle has
-``TICKS``; every tile counts from the same origin.
+Statistics, traces and reports are computed from these rows alone. Times are ticks, ``TICKS`` of them in a
+cycle; all tiles count from the same origin.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class Cause(IntEnum):
     DDR = 4
     """Engine: its data take longer than on an idle chip, because other tiles use the DDR."""
     NOC = 5
-    """DTE: the links of its way are taken."""
+    """DTE: links of its route are occupied."""
     DTE = 6
-    """Core: copies it has started are not done."""
+    """Core: copies it has started have not ended."""
     ARRIVAL = 7
     """Core: packets that others send have not arrived."""
     BARRIER = 8
-    """Core: other tiles are not there."""
+    """Core: other tiles have not come to the barrier."""
 
 
 SLICE = np.dtype(
@@ -97,10 +97,10 @@ class Batch(NamedTuple):
 
 
 class Sink(Protocol):
-    """Something that looks at slices while a program runs. It must not keep them all."""
+    """Receives slices while a program runs. It must not keep them all."""
 
     def take(self, batch: Batch) -> None:
-        """Look at slices that have become final."""
+        """Receive slices that have become final."""
 
     def close(self, ends: Sequence[int]) -> None:
         """The run is over; ``ends`` is the time in ticks at which each tile exited or was stopped."""

@@ -52,7 +52,7 @@ class Findings:
         if kind == layout.OVERDUE:
             cycles, limit = row[layout.P_FIRST], row[layout.P_LAST]
             what = f"takes about {cycles} cycles, and the watchdog ends it after {limit}"
-            fix = "make several commands of it"
+            fix = "split it into several commands"
             return Hazard(WATCHDOG, at, None, "", 0, -1, what, fix, row[layout.P_COUNT])
         where = f"0x{first:x}..0x{last:x} of {'DDR' if base else f'the SPM of tile {space}'}"
         name, what, fix = _words(kind, at, other, where)
@@ -77,7 +77,7 @@ def _words(kind: int, at: Site, other: Site | None, where: str) -> tuple[str, st
     if other is None:
         return UNINITIALISED, f"reads {where}, which nothing has written", "write them first, or read less"
     if kind == layout.SPOILED:
-        what = f"reads {where}, which lie behind the result of {other.text} in its last 256-byte line"
+        what = f"reads {where}, which follow the result of {other.text} in its last 256-byte line"
         return SPAN, what, "keep nothing in that line, or write these bytes after it"
     name = UNFINISHED if _of_one_tile(at, other) else RACE
     verbs = {layout.READ_WRITE: ("reads", "writing"), layout.WRITE_WRITE: ("writes", "writing")}
@@ -99,8 +99,8 @@ def _order(at: Site, other: Site) -> str:
         return f"insert '{wait}' before {at.place}"
     meet = "and an ncc.barrier of both tiles between the two"
     if other.name in _core_names():
-        return f"put an ncc.barrier of both tiles behind {other.place} and before {at.place}"
-    return f"insert '{wait}' behind {other.place}, {meet}"
+        return f"put an ncc.barrier of both tiles after {other.place} and before {at.place}"
+    return f"insert '{wait}' after {other.place}, {meet}"
 
 
 def _core_names() -> frozenset[str]:
