@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import resource
 import signal
+from pathlib import Path
 
 from hypothesis import settings
 
@@ -17,9 +19,26 @@ settings.load_profile("tests")
 
 
 def pytest_collection_finish() -> None:
-    """Tests and modules stay to the end: garbage collections need not look at them again and again.
-
-    They take place more often, too, so that the memories of chips in reference cycles are freed in time.
-    """
+    """Tests and modules stay to the end: garbage collections need not look at them again and again."""
     gc.collect()
     gc.freeze()
+
+
+_collect_above = 2 << 30
+"""Bytes of this process above which garbage is collected after a test."""
+
+
+def pytest_runtest_teardown() -> None:
+    """Free the memories of chips that are in reference cycles.
+
+    Each is some ten megabytes and a handful of objects; the interpreter collects garbage by counting objects.
+    """
+    global _collect_above
+    if resident_bytes() > _collect_above:
+        gc.collect()
+        _collect_above = max(_collect_above, resident_bytes() + (1 << 30))
+
+
+def resident_bytes() -> int:
+    """How much of the host's memory this process has."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
