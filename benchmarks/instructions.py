@@ -31,7 +31,7 @@ from _operands import Case, all_cases
 from _peers import Peer, peer
 from _report import machine, promise
 from tx8isa.records.meaning import Elementwise, Form, Relation
-from tx8isa.table.manual import Family, family_of
+from tx8isa.table.pages import Page, page_of
 
 PASSES = 3
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
@@ -136,13 +136,15 @@ def unexplained(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def page(rows: list[Row]) -> str:
-    """The document: a table for each family of the manual."""
-    families: dict[Family, list[Row]] = {}
+    """The document: a table for each page of the manual."""
+    pages: dict[Page, list[Row]] = {}
     for row in rows:
-        families.setdefault(family_of(row.case.instruction), []).append(row)
+        described = page_of(row.case.instruction)
+        assert described is not None, "the table of instructions was proved"
+        pages.setdefault(described, []).append(row)
     lines = [f"{HEAD}Measured on: {machine()}."]
-    for family, members in families.items():
-        lines += ["", f"## {family.title}", "", table_line(COLUMNS), table_line("---" for _ in COLUMNS)]
+    for each, members in pages.items():
+        lines += ["", f"## {each.title}", "", table_line(COLUMNS), table_line("---" for _ in COLUMNS)]
         lines += [table_line(row.cells()).rstrip() for row in members]
     complaints = list(unexplained(rows))
     if complaints:

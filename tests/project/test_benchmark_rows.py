@@ -31,7 +31,7 @@ def benchmark() -> Iterator[SimpleNamespace]:
     finally:
         sys.path.remove(str(ROOT / "benchmarks"))
         for name in MODULES:
-            sys.modules.pop(name)
+            sys.modules.pop(name, None)
 
 
 @pytest.fixture(scope="module")
