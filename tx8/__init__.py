@@ -1,0 +1,41 @@
+"""tx8 from Python: compile or assemble a program, run it on the emulated chip, look at what happened.
+
+    program = tx8.compile("model.onnx", dtype="fp16")
+    run = program.run(image)
+    run["probabilities"], run.cycles, run.stats
+
+docs/python.md is the tour. The packages below this one (``compiler``, ``asm``, ``emulator``, ``tx8isa``) are
+what it is made of; their names are imported on first use, so that ``import tx8`` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tx8isa.errors import Tx8Error as Error
+
+    from .builder import GraphBuilder, Value
+    from .program import Program, assemble, compile, load
+    from .run import Run
+
+__all__ = ["Error", "GraphBuilder", "Program", "Run", "Value", "assemble", "compile", "load"]
+
+_HOMES = {
+    "Error": ("tx8isa.errors", "Tx8Error"),
+    "GraphBuilder": ("tx8.builder", "GraphBuilder"),
+    "Value": ("tx8.builder", "Value"),
+    "Program": ("tx8.program", "Program"),
+    "Run": ("tx8.run", "Run"),
+    "assemble": ("tx8.program", "assemble"),
+    "compile": ("tx8.program", "compile"),
+    "load": ("tx8.program", "load"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _HOMES[name]
+    return getattr(import_module(module), attribute)

@@ -1,0 +1,71 @@
+"""What a caller gives as an input, as the array that the program's buffer takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from asm.image import Buffer
+from emulator.program import InputError, travel_dtype
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def bind(buffers: Sequence[Buffer], given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Array]:
+    """The inputs of a program by name, from values by position and by name; InputError for a misfit."""
+    if not named and len(given) == 1 and isinstance(given[0], Mapping):
+        named, given = given[0], ()
+    names = [buffer.name for buffer in buffers]
+    if len(given) > len(names):
+        raise InputError(f"{len(given)} inputs given; the program has {len(names)}: {_listed(names)}")
+    values = dict(zip(names, given, strict=False))
+    for name, value in named.items():
+        if name in values:
+            raise InputError(f"input '{name}' is given twice, by position and by name")
+        if name not in names:
+            raise InputError(f"the program has no input '{name}'; its inputs: {_listed(names)}")
+        values[name] = value
+    missing = [name for name in names if name not in values]
+    if missing:
+        raise InputError(f"input '{missing[0]}' is missing; the program's inputs: {_listed(names)}")
+    return {buffer.name: convert(buffer, values[buffer.name]) for buffer in buffers}
+
+
+def convert(buffer: Buffer, value: Any) -> Array:
+    """A value as the array a buffer takes: sequences of numbers, other float types, integers that fit."""
+    expected = travel_dtype(buffer)
+    if hasattr(value, "detach"):  # a tensor of PyTorch, which is no array while it needs a gradient
+        value = value.detach().cpu()
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"input '{buffer.name}': cannot be made an array: {error}") from None
+    numbers = not isinstance(value, np.ndarray) and array.dtype.kind in "iub" and expected.kind == "f"
+    if array.dtype == expected:
+        return array
+    if (_is_float(array.dtype) or numbers) and expected.kind == "f":
+        with np.errstate(over="ignore"):  # a number too large for its format becomes an infinity
+            return array.astype(expected)
+    if array.dtype.kind in "iu" and expected.kind in "iu":
+        return _integers(buffer.name, array, expected)
+    raise InputError(f"input '{buffer.name}' is {array.dtype}, expected {expected}: convert it explicitly")
+
+
+def _is_float(dtype: np.dtype[Any]) -> bool:
+    """Also the formats of ml_dtypes, such as bfloat16, which NumPy knows as kind V."""
+    return dtype.kind == "f" or dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2")
+
+
+def _integers(name: str, array: Array, expected: np.dtype[Any]) -> Array:
+    limits = np.iinfo(expected)
+    outside = (array < limits.min) | (array > limits.max)
+    if outside.any():
+        found = array[outside].flat[0]
+        raise InputError(f"input '{name}' holds {found}, expected {limits.min}..{limits.max} ({expected})")
+    return array.astype(expected)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"

@@ -1,0 +1,89 @@
+"""Programs and runs as HTML, for the cells of a notebook. Light and dark pages show it alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from asm.image import Buffer
+from emulator.program import travel_dtype
+
+if TYPE_CHECKING:
+    from .program import Program
+    from .run import Run
+    from .stats import Stats
+
+_MOST_LOSSES = 5
+_BAR, _LABEL, _ROW = 420, 80, 18
+"""Pixels: the longest bar, the names beside it, the height of a row."""
+
+
+def program_page(program: Program) -> str:
+    """The inputs and outputs of a program, and what it was compiled for."""
+    made = program.compiled
+    head = [f"<b>{escape(program.name)}</b>", f"machine {escape(program.machine.name)}"]
+    if made:
+        head += [f"{len(made.graph.nodes)} nodes", made.dtype, f"{made.tiles} tiles"]
+        head.append(f"{len(made.constants):,} bytes of constants")
+    rows = [_buffer_row("input", buffer) for buffer in program.inputs]
+    rows += [_buffer_row("output", buffer) for buffer in program.outputs]
+    return f"<div>{', '.join(head)}{_table(('', 'name', 'type', 'shape'), rows)}</div>"
+
+
+def run_page(run: Run, title: str) -> str:
+    """The outputs of a run with their ranges, its cycles, and where they went."""
+    rows = [_output_row(name, array) for name, array in run.outputs.items()]
+    outputs = _table(("output", "type", "shape", "least", "mean", "largest"), rows)
+    head = f"<b>{escape(title)}</b>, {run.instructions:,} instructions"
+    return f"<div>{head}{outputs}{_time(run.stats)}</div>"
+
+
+def _buffer_row(kind: str, buffer: Buffer) -> Sequence[str]:
+    return kind, buffer.name, str(travel_dtype(buffer)), _shape(buffer.shape)
+
+
+def _output_row(name: str, array: np.ndarray[Any, Any]) -> Sequence[str]:
+    numbers = array.astype(np.float64).ravel()
+    figures = (numbers.min(), numbers.mean(), numbers.max()) if numbers.size else ()
+    return name, str(array.dtype), _shape(array.shape), *(f"{figure:.4g}" for figure in figures)
+
+
+def _time(stats: Stats) -> str:
+    """Cycles, a bar for the least time of each resource beside the time of the run, the largest losses."""
+    report = stats.report
+    head = f"{report.cycles:,.0f} cycles, {report.milliseconds:.3g} ms simulated"
+    if report.bound:
+        head += f"; bound {report.bound}, of which {report.reached:.0%} is reached"
+    bars = [("run", 1.0)] + [
+        (resource.name, resource.share) for resource in report.resources if resource.cycles
+    ]
+    losses = [f"<li>{escape(loss.text)}</li>" for loss in report.losses[:_MOST_LOSSES]]
+    return f"<p>{escape(head)}</p>{_chart(bars)}<ul>{''.join(losses)}</ul>"
+
+
+def _chart(bars: Sequence[tuple[str, float]]) -> str:
+    """A row for each name: a bar as long as its share of the run, with the share as text."""
+    width, height = _LABEL + _BAR + 60, _ROW * len(bars)
+    parts = []
+    for row, (name, share) in enumerate(bars):
+        y, length = row * _ROW, max(1, round(_BAR * min(share, 1.0)))
+        color = "#888" if row == 0 else "#3b82f6"
+        parts.append(
+            f'<text x="{_LABEL - 6}" y="{y + 13}" text-anchor="end" fill="currentColor">{escape(name)}</text>'
+            f'<rect x="{_LABEL}" y="{y + 3}" width="{length}" height="{_ROW - 6}" fill="{color}"/>'
+            f'<text x="{_LABEL + length + 6}" y="{y + 13}" fill="currentColor">{share:.1%}</text>'
+        )
+    return f'<svg width="{width}" height="{height}" font-size="11" role="img">{"".join(parts)}</svg>'
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    titles = "".join(f"<th>{escape(title)}</th>" for title in head)
+    lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{titles}</tr></thead><tbody>{lines}</tbody></table>"
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape)) or "scalar"

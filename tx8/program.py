@@ -1,0 +1,129 @@
+"""A program ready to run, whatever it was made from: a model, assembly, or an image on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import asm
+import emulator
+from asm.image import Buffer, Image, image_parts, read_image, write_image
+from emulator.program import travel_dtype
+from tx8isa.machine.description import Machine, load_machine
+from tx8isa.tools.files import made_folder, write_together
+
+from .arrays import bind
+from .models import Shapes, graph_of
+from .run import Run, start
+
+if TYPE_CHECKING:
+    from compiler.driver import Program as Compiled
+
+
+class Program:
+    """A program image with named inputs and outputs; every run starts from the reset state of the chip."""
+
+    def __init__(self, image: Image, machine: Machine, name: str, compiled: Compiled | None = None) -> None:
+        self.image, self.machine, self.name = image, machine, name
+        self.compiled = compiled
+        """What the compiler decided, with its text and graph; None for a program that it did not make."""
+        self._emulated = emulator.Program(read_image(write_image(image), name), machine)
+
+    @property
+    def inputs(self) -> tuple[Buffer, ...]:
+        """Name, shape, format and layout of each input, in order."""
+        return self._emulated.inputs
+
+    @property
+    def outputs(self) -> tuple[Buffer, ...]:
+        """As ``inputs``."""
+        return self._emulated.outputs
+
+    @property
+    def text(self) -> str:
+        """The program as assembly: what the compiler wrote, or the disassembled image."""
+        return self.compiled.text if self.compiled else asm.disassemble(self.image)
+
+    def run(
+        self,
+        *inputs: Any,
+        threads: int = 1,
+        timed: bool = True,
+        max_instructions: int | None = None,
+        **named: Any,
+    ) -> Run:
+        """Run to the end. Inputs by position, by name, or as one mapping; sequences of numbers, tensors of
+        PyTorch and other float types are converted.
+
+        ``threads``: of the host; results do not depend on it. ``timed`` simulates time; without it the run is
+        somewhat faster, and is repeated when somebody asks for cycles.
+
+        InputError for inputs that do not fit, Fault when the program stops.
+        """
+        arrays = bind(self.inputs, inputs, named)
+        return start(self._emulated, self.name, arrays, threads, max_instructions, timed)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write ``prog.bin``, and what the compiler made beside it, into a folder; all files or none."""
+        folder = Path(folder)
+        if self.compiled:
+            self.compiled.write(folder)
+        else:
+            with made_folder(folder):
+                write_together({folder / "prog.bin": list(image_parts(self.image))})
+        return folder / "prog.bin"
+
+    def __repr__(self) -> str:
+        return f"<tx8.Program {self.name}: {_signature(self.inputs)} -> {_signature(self.outputs)}>"
+
+    def _repr_html_(self) -> str:
+        from .html import program_page
+
+        return program_page(self)
+
+
+def compile(
+    model: Any,
+    *,
+    examples: Sequence[Any] = (),
+    dtype: str | None = None,
+    tiles: int | None = None,
+    shapes: Shapes | None = None,
+    machine: Machine | str | Path | None = None,
+    patterns: str = "default",
+    search: str = "fast",
+) -> Program:
+    """Compile a model: see ``tx8.models.graph_of`` for what it may be.
+
+    ``dtype``: fp32, tf32, fp16 or bf16, by default the model's own; ``tiles``: how many take part;
+    ``shapes``: extents of inputs with free dimensions, by name; ``machine``: a description or the path of
+    one, by default the TX81; ``patterns`` and ``search`` as the options of tx8cc. GraphError for what cannot
+    be compiled.
+    """
+    from compiler.driver import compile_graph
+
+    graph = graph_of(model, examples, shapes)
+    made = compile_graph(graph, dtype, tiles, _machine(machine), patterns=patterns, search=search)
+    return Program(made.image, made.machine, graph.name, made)
+
+
+def assemble(text: str, *, machine: Machine | str | Path | None = None, name: str = "program") -> Program:
+    """Assemble a program from text; AsmError holds every mistake of it."""
+    described = _machine(machine)
+    return Program(asm.assemble(text, f"{name}.s", machine=described), described, name)
+
+
+def load(path: str | Path, *, machine: Machine | str | Path | None = None) -> Program:
+    """Read a program image; ImageError when it is none or was damaged."""
+    loaded = emulator.load(path, _machine(machine))
+    return Program(loaded.image, loaded.machine, Path(path).stem)
+
+
+def _machine(machine: Machine | str | Path | None) -> Machine:
+    return machine if isinstance(machine, Machine) else load_machine(machine)
+
+
+def _signature(buffers: Sequence[Buffer]) -> str:
+    shapes = (f"{b.name}: {travel_dtype(b)} {'x'.join(map(str, b.shape)) or 'scalar'}" for b in buffers)
+    return f"({', '.join(shapes)})"

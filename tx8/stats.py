@@ -1,0 +1,45 @@
+"""Statistics of a run as an object: the table of ``tx8emu --stats``, and everything in it by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from emulator.tile.tile import Tile
+from emulator.watch.stats.output import lines
+from emulator.watch.stats.result import make_report
+from emulator.watch.stats.sink import Statistics
+
+if TYPE_CHECKING:
+    import emulator
+
+
+def watched(program: emulator.Program) -> Statistics:
+    """A sink for a run of this program."""
+    return Statistics(program.image, program.machine)
+
+
+class Stats:
+    """Where the time of a run went (docs/stats.md). ``report`` has every number as typed records."""
+
+    def __init__(self, sink: Statistics, tiles: Sequence[Tile]) -> None:
+        self.report = make_report(sink, tiles)
+        self._text = "\n".join(lines(sink, tiles))
+
+    @property
+    def cycles(self) -> float:
+        """Simulated cycles of the run."""
+        return self.report.cycles
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``tx8emu --stats=json`` prints, as Python values."""
+        values: dict[str, Any] = msgspec.to_builtins(self.report)
+        return values
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"<tx8.Stats: {self.cycles:,.0f} cycles; print() shows the table>"
