@@ -186,7 +186,7 @@ def test_inputs_changed_after_the_run_do_not_change_what_it_says() -> None:
 def test_a_race_is_found() -> None:
     assert copy_program().run(np.zeros(16)).hazards == ()
     hazards = tx8.assemble(RACE, name="race").run().hazards
-    assert {hazard.kind for hazard in hazards} == {"race"}
+    assert "race" in {hazard.kind for hazard in hazards}
 
 
 RACE = """
