@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from tx8isa.errors import Tx8Error as Error
 
     from .builder import GraphBuilder, Value
-    from .program import Program, assemble, compile, load
+    from .program import Program, assemble, assemble_file, compile, load
     from .run import Run
 
-__all__ = ["Error", "GraphBuilder", "Program", "Run", "Value", "assemble", "compile", "load"]
+__all__ = ["Error", "GraphBuilder", "Program", "Run", "Value", "assemble", "assemble_file", "compile", "load"]
 
 _HOMES = {
     "Error": ("tx8isa.errors", "Tx8Error"),
@@ -29,6 +29,7 @@ _HOMES = {
     "Program": ("tx8.program", "Program"),
     "Run": ("tx8.run", "Run"),
     "assemble": ("tx8.program", "assemble"),
+    "assemble_file": ("tx8.program", "assemble_file"),
     "compile": ("tx8.program", "compile"),
     "load": ("tx8.program", "load"),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,10 +108,27 @@ def compile(
     return Program(made.image, made.machine, graph.name, made)
 
 
-def assemble(text: str, *, machine: Machine | str | Path | None = None, name: str = "program") -> Program:
-    """Assemble a program from text; AsmError holds every mistake of it."""
+def assemble(
+    text: str,
+    *,
+    machine: Machine | str | Path | None = None,
+    name: str = "program",
+    defines: Mapping[str, int | str] | None = None,
+) -> Program:
+    """Assemble a program from text; ``defines`` are symbols for it. AsmError holds every mistake."""
     described = _machine(machine)
-    return Program(asm.assemble(text, f"{name}.s", machine=described), described, name)
+    return Program(asm.assemble(text, f"{name}.s", (), defines, described), described, name)
+
+
+def assemble_file(
+    path: str | Path,
+    *,
+    machine: Machine | str | Path | None = None,
+    defines: Mapping[str, int | str] | None = None,
+) -> Program:
+    """As ``assemble``, for a file, beside which included files are found; Tx8Error when it cannot be read."""
+    described = _machine(machine)
+    return Program(asm.assemble_file(path, (), defines, described), described, Path(path).stem)
 
 
 def load(path: str | Path, *, machine: Machine | str | Path | None = None) -> Program:

@@ -1,0 +1,49 @@
+"""The pytest fixture ``tx8_kernel``: a program in assembly or an image, run in a test (docs/testing.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tx8isa.machine.description import Machine
+
+    from .program import Program
+
+Kernel = Callable[..., "Program"]
+
+
+@pytest.fixture
+def tx8_kernel(request: pytest.FixtureRequest) -> Kernel:
+    """A function that gives the program of a file beside the test: ``.s`` is assembled, all else is an image.
+
+    ``tx8_kernel("relu.s", defines={"N": 64})``; ``machine`` as for ``tx8.assemble``. AsmError or ImageError
+    fail the test with the program's own messages.
+    """
+    folder = Path(request.path).parent
+
+    def kernel(
+        file: str | Path,
+        *,
+        defines: dict[str, int | str] | None = None,
+        machine: Machine | str | Path | None = None,
+    ) -> Program:
+        from .program import assemble_file, load
+
+        path = folder / file
+        if path.suffix == ".s":
+            return assemble_file(path, defines=defines, machine=machine)
+        return load(path, machine=machine)
+
+    return kernel
+
+
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
+    """``assert run.hazards == ()`` fails with the text of the hazards instead of their records."""
+    if op != "==" or right != () or not isinstance(left, tuple):
+        return None
+    texts = [hazard.text for hazard in left if type(hazard).__name__ == "Hazard"]
+    return [f"no hazard, but {len(texts)} found", *texts] if texts else None
