@@ -11,7 +11,7 @@ DIGITS := examples/digits
 NETWORKS := examples/networks
 KERNEL_TESTS := tests/emulator/native tests/emulator/kernels
 
-.PHONY: help demo test long bench coverage clean
+.PHONY: help demo test long bench coverage site clean
 .NOTPARALLEL:  # two installations into one .venv would disturb each other
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo 'make long      the exhaustive tests, minutes each'
 	@echo 'make bench     the benchmarks, each beside its peers; fills the table in README.md'
 	@echo 'make coverage  the kernel tests once as plain Python, with their coverage'
+	@echo 'make site      the documents as a site in $(BUILD)/site, every link checked'
 	@echo 'make clean     remove what builds and tests leave behind ($(VENV) stays)'
 
 demo: $(VENV)/demo.stamp
@@ -53,6 +54,11 @@ coverage: $(VENV)/test.stamp
 	TX8_JIT=0 $(BIN)/coverage run --branch --source=tx8isa,asm,emulator,compiler -m pytest $(KERNEL_TESTS)
 	$(BIN)/coverage report --show-missing
 
+site: $(VENV)/test.stamp
+	$(BIN)/python docs/site/gather.py $(BUILD)/pages
+	$(BIN)/sphinx-build -q -W --keep-going $(BUILD)/pages $(BUILD)/site
+	@echo $(BUILD)/site/index.html
+
 clean:
 	rm -rf $(BUILD) dist tx8.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
@@ -67,5 +73,5 @@ $(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/test.stamp: pyproject.toml | $(BIN)/python
-	$(PIP) -e '.[test,examples]'
+	$(PIP) -e '.[test,examples,site]'
 	@touch $@ $(VENV)/demo.stamp
