@@ -1,4 +1,4 @@
-# The documentation site, made by Sphinx: "make site" builds it into build/site, from the pages that gather.py chooses.
+# The documentation site: "make site" builds it with Sphinx from the pages that gather.py chooses.
 project = "tx8"
 author = "the tx8 developers"
 extensions = ["myst_parser"]

@@ -1,7 +1,7 @@
 """Gather the pages of the documentation site: ``python docs/site/gather.py FOLDER``.
 
-The pages keep their places in the repository, so that their links hold: every Markdown file, and every file that
-one of them links to. Sphinx (``conf.py``) makes the site of them and fails on a link that leads nowhere.
+The pages keep their places in the repository, so that their links hold: every Markdown file, and every file
+that one of them links to. Sphinx (``conf.py``) makes the site of them and fails on a link that leads nowhere.
 """
 
 from __future__ import annotations
