@@ -75,7 +75,7 @@ def _run(options: argparse.Namespace, path: Path) -> int:
 
         from .frontend import reader
 
-        read = reader(path)
+        read = reader(path, dict(options.shape), options.batch)
     from tx8isa.machine.description import load_machine
 
     machine = load_machine(options.machine)

@@ -27,9 +27,9 @@ def graph_of(model: Any, examples: Sequence[Any], shapes: Shapes | None) -> Grap
     if isinstance(model, GraphBuilder):
         return model.build()
     if isinstance(model, str | Path):
-        from compiler.frontend import load
+        from compiler.frontend import reader
 
-        return load(model, shapes=shapes)
+        return reader(model, shapes)(model)
     if isinstance(model, bytes | bytearray | memoryview):
         return _onnx(bytes(model), shapes)
     kind = _kind(model)
@@ -51,15 +51,16 @@ def _kind(model: Any) -> str:
 
 
 def _onnx(data: bytes, shapes: Shapes | None) -> Graph:
+    from compiler.frontend.onnx.binding import Binding
     from compiler.frontend.onnx.importer import graph_of_bytes
 
-    return graph_of_bytes(data, "<model>", shapes)
+    return graph_of_bytes(data, "<model>", Binding(shapes or {}))
 
 
 def _serialized(model: ModelProto) -> bytes:
     if not hasattr(model, "graph"):
         raise GraphError([f"an onnx.{type(model).__name__}; expected an onnx.ModelProto"])
-    return model.SerializeToString()
+    return bytes(model.SerializeToString())
 
 
 def _torch(model: Any, examples: Sequence[Any]) -> Graph:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emulator.chip.system import System
-from emulator.strict.hazards import Hazard
+from emulator.watch.strict.hazards import Hazard
 
 if TYPE_CHECKING:
     import emulator
@@ -96,7 +96,7 @@ class Run:
 
         sink = watched(self._program)
         page = PageFile(str(path), sink, self._title)
-        page.finish(self.execute(sinks=[sink, page.sink]), "")
+        page.finish(self.execute(sinks=[sink, page.sink]).tiles, "", None)
         return Path(path)
 
     def trace(self, path: str | Path) -> Path:

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from compiler.graph import Graph
+from compiler.graph import Graph, GraphError
+
+Reader = Callable[[Path | str], Graph]
 
 
 def load(path: Path | str) -> Graph:
@@ -19,13 +21,22 @@ def load(path: Path | str) -> Graph:
     return reader(path)(path)
 
 
-def reader(path: Path | str) -> Callable[[Path | str], Graph]:
-    """The function that reads files with such a name; its libraries are imported."""
+def reader(
+    path: Path | str, shapes: Mapping[str, Sequence[int]] | None = None, batch: int | None = None
+) -> Reader:
+    """The function that reads files with such a name; its libraries are imported.
+
+    ``shapes`` and ``batch`` bind free dimensions of an ONNX model (``onnx.binding``). GraphError when they
+    are given for a file of another kind.
+    """
     suffix = Path(path).suffix.lower()
     if suffix == ".onnx":
+        from compiler.frontend.onnx.binding import Binding
         from compiler.frontend.onnx.importer import load_onnx
 
-        return load_onnx
+        return lambda path: load_onnx(path, Binding(shapes or {}, batch))
+    if shapes or batch is not None:
+        raise GraphError([f"{path}: shapes are bound in ONNX models; this file has none that are free"])
     if suffix == ".pt2":
         from .torch import load_pt2
 

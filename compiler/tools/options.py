@@ -56,6 +56,15 @@ def _add_target_options(parser: argparse.ArgumentParser) -> None:
     add("--dtype", help="fp32, tf32, fp16 or bf16: how floats are stored and computed (default: the graph's)")
     add("--tiles", type=int, metavar="N", help="tiles that take part (default: 16)")
     add("--machine", metavar="FILE.toml", help="machine description (default: TX81)")
+    add(
+        "--shape",
+        action="append",
+        default=[],
+        type=shape,
+        metavar="NAME=1x3x224x224",
+        help="shape of an ONNX input whose dimensions the model leaves free; may be given for several inputs",
+    )
+    add("--batch", type=int, metavar="N", help="extent of the first axis of every input where it is free")
     add("-S", dest="text_only", action="store_true", help="write the assembly text and no image")
 
 
@@ -128,6 +137,18 @@ def _add_message_options(parser: argparse.ArgumentParser) -> None:
     add("--version", action="version", version=f"tx8cc {VERSION}")
 
 
+def shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """An input's name and shape, from ``x=1x3x224x224``."""
+    name, _, extents = text.rpartition("=")
+    try:
+        found = tuple(int(extent) for extent in extents.split("x"))
+    except ValueError:
+        found = ()
+    if not name or not found or min(found) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=1x3x224x224, extents of 1 or more")
+    return name, found
+
+
 def check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Exit with a usage error for options that do not go together."""
     stems = [Path(graph).stem for graph in options.graphs]
@@ -140,6 +161,8 @@ def check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) ->
         if options.print_ir_after not in names:
             wrong = f"'{options.print_ir_after}' is not all or one of {' '.join(names)}"
             parser.error(f"argument --print-ir-after: {wrong}")
+    if options.batch is not None and options.batch < 1:
+        parser.error(f"argument --batch: {options.batch} is less than 1")
     if not options.run and (options.output_dir or options.stats):
         parser.error("--output-dir and --stats need --run")
     if options.input and not (options.run or options.verify_nodes):

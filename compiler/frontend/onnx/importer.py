@@ -10,28 +10,36 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
-from onnx import GraphProto, NodeProto, TensorProto
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from compiler.evaluation.folding import needed, selected
 from compiler.evaluation.infer import build_graph, ordered_nodes
 from compiler.graph import DTYPES, NEWEST_OPSET, Array, Description, Graph, GraphError, Node, Tensor
 
-from .model import ONNX_DOMAINS, array_of, dtype_name, input_of, opset_of, read_model
+from .binding import Binding
+from .model import ONNX_DOMAINS, array_of, dtype_name, input_of, opset_of, parse_model, read_model
 from .nodes import NodeImporter
 from .partial import PartialGraph, Scope
 
 
-def load_onnx(path: Path | str) -> Graph:
+def load_onnx(path: Path | str, binding: Binding | None = None) -> Graph:
     """Read and check an ONNX model. GraphError names the file, or the operator that is not supported."""
-    return build_graph(describe(Path(path)))
+    path = Path(path)
+    return build_graph(describe(read_model(path), path, binding or Binding()))
 
 
-def describe(path: Path) -> Description:
+def graph_of_bytes(data: bytes, source: str, binding: Binding | None = None) -> Graph:
+    """As ``load_onnx``, from the bytes of a model without external data; messages begin with ``source``."""
+    path = Path(source)
+    return build_graph(describe(parse_model(data, path), path, binding or Binding()))
+
+
+def describe(model: ModelProto, path: Path, binding: Binding) -> Description:
     """The model as a description of the newest operator set: folded, without what no output needs."""
-    model = read_model(path)
     graph, opset = model.graph, opset_of(model, path)
     initializers = {item.name: item for item in graph.initializer}
     infos = [info for info in graph.input if info.name not in initializers]
+    binding.extents(infos, path)
     inputs = tuple(input_of(info, path) for info in infos)
     outputs = tuple(info.name for info in graph.output)
     protos, reads = _reachable(path, graph, inputs, initializers, outputs)

@@ -25,6 +25,8 @@ OLDEST_OPSET = 6
 
 ONNX_DOMAINS = ("", "ai.onnx")
 
+_BIND = "bind it with --shape NAME=1x3x224x224 or --batch N (in Python: shapes=)"
+
 _LONGEST_TEXT = 400
 """Letters of the text of an error of another library that are shown."""
 
@@ -38,6 +40,11 @@ def read_model(path: Path) -> ModelProto:
         data = path.read_bytes()
     except OSError as error:
         raise GraphError([f"{path}: cannot be read: {error.strerror}"]) from None
+    return parse_model(data, path)
+
+
+def parse_model(data: bytes, path: Path) -> ModelProto:
+    """As ``read_model``, from the bytes of a file; ``path`` is what messages name and where its data are."""
     model = ModelProto()
     try:
         model.ParseFromString(data)
@@ -113,7 +120,7 @@ def input_of(info: ValueInfoProto, source: Path) -> Tensor:
     for axis, dim in enumerate(kind.shape.dim):
         if not dim.HasField("dim_value") or dim.dim_value < 0:
             found = f"'{dim.dim_param}'" if dim.dim_param else "unknown"
-            raise GraphError([f"{head}: axis {axis} is {found}; shapes must be static, give it a number"])
+            raise GraphError([f"{head}: axis {axis} is {found}; shapes must be static: {_BIND}"])
         shape.append(int(dim.dim_value))
     tensor = Tensor(info.name, dtype, tuple(shape))
     if tensor.excess:
