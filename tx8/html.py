@@ -2,50 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from asm.image import Buffer
 from emulator.program import travel_dtype
 
-if TYPE_CHECKING:
-    from .program import Program
-    from .run import Run
-    from .stats import Stats
+from .stats import Stats
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 _MOST_LOSSES = 5
 _BAR, _LABEL, _ROW = 420, 80, 18
 """Pixels: the longest bar, the names beside it, the height of a row."""
 
 
-def program_page(program: Program) -> str:
-    """The inputs and outputs of a program, and what it was compiled for."""
-    made = program.compiled
-    head = [f"<b>{escape(program.name)}</b>", f"machine {escape(program.machine.name)}"]
-    if made:
-        head += [f"{len(made.graph.nodes)} nodes", made.dtype, f"{made.tiles} tiles"]
-        head.append(f"{len(made.constants):,} bytes of constants")
-    rows = [_buffer_row("input", buffer) for buffer in program.inputs]
-    rows += [_buffer_row("output", buffer) for buffer in program.outputs]
-    return f"<div>{', '.join(head)}{_table(('', 'name', 'type', 'shape'), rows)}</div>"
+def program_page(name: str, facts: Sequence[str], inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> str:
+    """The inputs and outputs of a program, after its name and facts such as its machine."""
+    head = ", ".join([f"<b>{escape(name)}</b>", *map(escape, facts)])
+    rows = [_buffer_row("input", buffer) for buffer in inputs]
+    rows += [_buffer_row("output", buffer) for buffer in outputs]
+    return f"<div>{head}{_table(('', 'name', 'type', 'shape'), rows)}</div>"
 
 
-def run_page(run: Run, title: str) -> str:
+def run_page(name: str, instructions: int, outputs: Mapping[str, Array], stats: Stats) -> str:
     """The outputs of a run with their ranges, its cycles, and where they went."""
-    rows = [_output_row(name, array) for name, array in run.outputs.items()]
-    outputs = _table(("output", "type", "shape", "least", "mean", "largest"), rows)
-    head = f"<b>{escape(title)}</b>, {run.instructions:,} instructions"
-    return f"<div>{head}{outputs}{_time(run.stats)}</div>"
+    rows = [_output_row(each, array) for each, array in outputs.items()]
+    table = _table(("output", "type", "shape", "least", "mean", "largest"), rows)
+    head = f"<b>{escape(name)}</b>, {instructions:,} instructions"
+    return f"<div>{head}{table}{_time(stats)}</div>"
 
 
 def _buffer_row(kind: str, buffer: Buffer) -> Sequence[str]:
     return kind, buffer.name, str(travel_dtype(buffer)), _shape(buffer.shape)
 
 
-def _output_row(name: str, array: np.ndarray[Any, Any]) -> Sequence[str]:
+def _output_row(name: str, array: Array) -> Sequence[str]:
     numbers = array.astype(np.float64).ravel()
     figures = (numbers.min(), numbers.mean(), numbers.max()) if numbers.size else ()
     return name, str(array.dtype), _shape(array.shape), *(f"{figure:.4g}" for figure in figures)

@@ -80,7 +80,11 @@ class Program:
     def _repr_html_(self) -> str:
         from .html import program_page
 
-        return program_page(self)
+        facts = [f"machine {self.machine.name}"]
+        if made := self.compiled:
+            facts += [f"{len(made.graph.nodes)} nodes", made.dtype, f"{made.tiles} tiles"]
+            facts.append(f"{len(made.constants):,} bytes of constants")
+        return program_page(self.name, facts, self.inputs, self.outputs)
 
 
 def compile(

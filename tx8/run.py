@@ -116,7 +116,7 @@ class Run:
     def _repr_html_(self) -> str:
         from .html import run_page
 
-        return run_page(self, self._title)
+        return run_page(self._title, self.instructions, self.outputs, self.stats)
 
 
 def start(

@@ -33,6 +33,7 @@ LAYERS = {
         *("graph", "operators", "evaluation", "dialect", "codegen", "lowering", "frontend"),
         *("rewrite", "patterns", "search", "passes", "driver", "tools", "cli"),
     ),
+    "tx8": ("arrays", "builder", "models", "stats", "html", "run", "program", "pytest_plugin"),
 }
 """The entries of each package, from the lowest up: a file or folder imports only from those before it."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from paths import ROOT
 
-PACKAGES = ("tx8isa", "asm", "emulator", "compiler")
+PACKAGES = ("tx8isa", "asm", "emulator", "compiler", "tx8")
 
 
 def package_sources() -> list[tuple[str, str]]:
