@@ -29,9 +29,9 @@ from compiler.graph import (
     GraphError,
     Node,
     Tensor,
-    did_you_mean,
 )
 from compiler.operators import OPERATORS
+from tx8isa.tools.suggestions import hint
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +110,7 @@ class GraphBuilder:
     def input(self, name: str, dtype: str, shape: Sequence[int]) -> Value:
         """An input of the graph; ``dtype`` is one of ``compiler.graph.DTYPES``."""
         if dtype not in DTYPES:
-            allowed = ", ".join(DTYPES) + did_you_mean(dtype, DTYPES)
+            allowed = ", ".join(DTYPES) + hint(dtype, DTYPES)
             raise GraphError([f"input '{name}': unknown dtype '{dtype}'; allowed are {allowed}"])
         tensor = Tensor(name, dtype, tuple(int(extent) for extent in shape))
         self._declare(tensor)
@@ -149,7 +149,7 @@ class GraphBuilder:
     ) -> Any:
         """Apply an operator: its Value, or a tuple of them when ``outputs`` is more than 1."""
         if op not in OPERATORS or OPERATORS[op].internal:
-            near = did_you_mean(op, (known for known in OPERATORS if not OPERATORS[known].internal))
+            near = hint(op, (known for known in OPERATORS if not OPERATORS[known].internal))
             raise GraphError([f"unsupported operator {op}{near}"])
         name = name or self._free_name(op.lower())
         inputs = tuple(self._operand(operand, operands) for operand in operands)

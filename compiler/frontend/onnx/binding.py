@@ -9,7 +9,7 @@ from pathlib import Path
 from onnx import ValueInfoProto
 
 from compiler.graph import GraphError
-from tx8isa.tools.suggestions import did_you_mean
+from tx8isa.tools.suggestions import hint
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Binding:
         symbols: dict[str, int] = {}
         for name, shape in self.shapes.items():
             if name not in inputs:
-                near = did_you_mean(name, inputs)
+                near = hint(name, inputs)
                 raise GraphError([f"{source}: a shape is given for '{name}', which is no input{near}"])
             _bind(inputs[name], shape, symbols, source)
         for info in inputs.values():
