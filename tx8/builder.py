@@ -228,4 +228,4 @@ def _attribute(value: Any) -> AttrValue:
         return tuple(_attribute(item) for item in value)  # type: ignore[return-value]
     if isinstance(value, np.generic):
         return value.item()  # type: ignore[no-any-return]
-    return int(value) if isinstance(value, bool) else value  # type: ignore[no-any-return]
+    return int(value) if isinstance(value, bool) else value
