@@ -1,4 +1,7 @@
-"""The registers of the NCC that have effects, and the exceptions of its engines (docs/isa.md)."""
+"""The registers of the NCC that have effects, and the exceptions of its engines.
+
+Source: docs/isa.md, Registers of the NCC.
+"""
 
 from __future__ import annotations
 
