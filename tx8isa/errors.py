@@ -1,4 +1,4 @@
-"""What every tool reports as a user's mistake."""
+"""The error that every tool reports as a user's mistake."""
 
 from __future__ import annotations
 

@@ -35,11 +35,11 @@ _KEYWORDS = ("register", "long", "short", "int", "char", "float", "double", "sta
 
 
 class Untranslatable(Exception):
-    """A construct that has no counterpart here; a mistake in the project, not of its user."""
+    """A construct that this translation does not know; a mistake in the project, not of its user."""
 
 
 class Functions:
-    """C definitions of Python functions, each once and after those it calls."""
+    """C definitions of Python functions: each is written once, after the functions it calls."""
 
     def __init__(self) -> None:
         self.definitions: list[str] = []
@@ -122,7 +122,7 @@ class _Translation:
     def assignment(self, name: str, value: ast.expr, node: ast.Assign, indent: str) -> str:
         kind = "" if name in self.locals else "int64_t "
         if kind and indent != "    ":
-            raise self.refuse(node)  # C would forget the variable at the end of the block
+            raise self.refuse(node)  # in C the variable would end with the block
         text = f"{indent}{kind}{_local(name)} = {self.value(value)};\n"
         self.locals.add(name)
         return text

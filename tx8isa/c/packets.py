@@ -30,8 +30,8 @@ EFFECTS: dict[tuple[Engine, str], tuple[str, str]] = {
     (Engine.NE, "relu_en"): ("lrelu_en", "value ? 0 : p->lrelu_en"),
     (Engine.NE, "lrelu_en"): ("relu_en", "value ? 0 : p->relu_en"),
 }
-"""What a setter also sets: the vendor's setters do so for the dilation, the scales and the two activations
-(spec); psum and bias likewise (proposed)."""
+"""Flags that a setter sets besides its field: the vendor's setters do so for the dilation, the scales and the
+two activations (spec); psum and bias likewise (proposed)."""
 
 _NO_SETTER = ("inter_type", "cmd_valid", "wb_data0", "wb_data1")
 _STORED_BY_HARDWARE = ("wb_data0", "wb_data1")
@@ -101,7 +101,7 @@ def _register_value(fields: list[PacketField]) -> str:
 
 
 def _name(packet: Packet) -> str:
-    """RDMA and WDMA share the type, not the registers."""
+    """The name of an engine's functions: RDMA and WDMA share the type, not the registers."""
     shared = packet.engine in (Engine.RDMA, Engine.WDMA)
     return packet.engine.name.lower() if shared else PREFIXES[packet.engine]
 
@@ -144,7 +144,7 @@ def _length(packet: Packet, record: Instruction, extent: Extent, functions: Func
 
 
 def _argument(packet: Packet, record: Instruction, argument: str | int) -> str:
-    """What an extent is given, out of the packet."""
+    """The C expression of an argument of an extent, read from the packet."""
     if isinstance(argument, int):
         return str(argument)
     if argument.startswith("@"):

@@ -2,25 +2,25 @@
 
 ``cost(record, machine)`` gives for every record of an engine
 
-* ``fixed``: ticks that a command takes by itself;
+* ``fixed``: ticks that every command takes, whatever its data;
 * ``data``: a plain integer function for the ticks of its data phase. The engine is busy for both together;
-* ``operations``: the same for the work that is done, in operations as engines count them;
-* ``moved``: the same for the bytes that a nest of loops reads, writes or both; None where they are those of
-  the operands' extents, which of loops have the gaps of strides too;
+* ``operations``: a function for the work that is done, in operations as engines count them;
+* ``moved``: a function for the bytes that a nest of loops reads, writes or both, without the gaps of its
+  strides; None where the operands' extents give them;
 * ``exclusive``: whether the data phase needs the path that CT and TDMA share, so that one waits for another.
 
 A cycle has ``TICKS`` ticks: coefficients have fractions, and sums of integers are the same everywhere. A rate
 becomes the price of ``UNITS`` lines, bytes or steps in whole ticks; products with it are rounded down.
 
-The functions (``cost_terms``) are plain Python over integers, so that compiled code calls them too; all of
-them stand in ``FUNCTIONS``. Their arguments are those of ``Extent`` and one kind more: a tuple of 16 numbers
-of which the instruction's format (its operand ``format``) chooses one. They depend on the machine, the
-functions do not.
+The functions (``terms.py``) are plain Python over integers, so that compiled code calls them too;
+``FUNCTIONS`` lists them. Their arguments are those of ``Extent`` and one kind more: a tuple of 16 numbers of
+which the instruction's format (its operand ``format``) chooses one. Only the arguments depend on the machine.
 ``emulator.engines.tables.costs`` lays them out for compiled code.
 
-What is meant for the one who simulates: RDMA and WDMA times are those of an idle DDR; a copy between tiles
-costs its latency and its bytes on one link, hops and contention left out; ``ncc.wait`` and ``ncc.barrier``
-cost what they take when nobody is waited for, ``dte.wait`` an instruction of the core.
+A simulation adds what depends on other units: RDMA and WDMA times are those of an idle DDR; a copy between
+tiles costs its latency and its bytes on one link, without hops and contention; ``ncc.wait`` and
+``ncc.barrier`` cost what they take when there is nothing to wait for, ``dte.wait`` costs an instruction of
+the core.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def price(rate: float, unit: float = 1.0) -> int:
 
 
 def line_bytes(machine: Machine) -> int:
-    """What the path of an engine to the scratchpad moves in a cycle."""
+    """Bytes that an engine's path to the scratchpad moves in a cycle."""
     return max(round(machine.spm.engine_rate.value), 1)
 
 
@@ -127,7 +127,7 @@ def _addresses(record: Instruction, most: int) -> tuple[Argument, ...]:
 
 
 def _work(record: Instruction, machine: Machine) -> float:
-    """How much longer than arithmetic a CT record's work takes."""
+    """The time of a CT record's work as a multiple of that of arithmetic."""
     work, kind = machine.timing.ct.work, record.meaning
     if record.work is not Work.ARITHMETIC:
         return float(getattr(work, record.work.value).value)
@@ -178,7 +178,7 @@ def _vector(record: Instruction, machine: Machine) -> _Terms:
 
 
 def _tensor(record: Instruction, machine: Machine) -> _Terms:
-    """Reductions by what they read, the others by what they write, pooling for each place of the window."""
+    """Reductions cost by the tensor they read, others by the one they write; pools for each window place."""
     fixed, path = machine.timing.ct.fixed.value, line_bytes(machine)
     prices = _by_format(_line_prices(machine, _work(record, machine)))
     places: tuple[Argument, ...] = _WINDOW if isinstance(record.meaning, m.Pool) else (1, 1)
@@ -246,7 +246,7 @@ def _moved(record: Instruction) -> Term | None:
 
 
 def _transfers(machine: Machine) -> tuple[int, int, int]:
-    """What TDMA takes for a row, for a block at least, and the price of bytes."""
+    """Ticks of TDMA for a row, the least for a block, and the price of bytes."""
     timing = machine.timing.tdma
     return ticks(timing.row.value), ticks(timing.transfer.value), price(timing.rate.value)
 
@@ -344,7 +344,7 @@ _FAMILIES: dict[type, Callable[[Instruction, Machine], _Terms]] = {
 
 
 def arguments(term: Term, record: Instruction, values: tuple[int, ...] | list[int]) -> list[int]:
-    """What the arguments of a term are for these operand values."""
+    """The values of a term's arguments for these operand values."""
     from tx8isa.table.encoding import argument_values
 
     resolved: list[str | int] = [
@@ -355,5 +355,5 @@ def arguments(term: Term, record: Instruction, values: tuple[int, ...] | list[in
 
 
 def evaluate(term: Term, record: Instruction, values: tuple[int, ...] | list[int]) -> int:
-    """The term for operand values in the order of the record."""
+    """The value of a term for operand values in the order of the record."""
     return int(term.function(*arguments(term, record, values)))

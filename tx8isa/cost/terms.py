@@ -1,7 +1,8 @@
-"""The functions behind the costs of engine instructions: operands and prices to ticks or operations.
+"""The functions that the costs of engine instructions are made of: from operands and prices to ticks or
+operations.
 
-Plain Python over integers, as the kernels of the emulator are; ``cost`` says which instruction has which, and
-what its arguments are. A price is that of ``UNITS`` lines, bytes or steps, in ticks.
+They are plain Python over integers, as the kernels of the emulator are; ``instructions.py`` says which of
+them an instruction has, with what arguments. A price is that of ``UNITS`` lines, bytes or steps, in ticks.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from tx8isa.families.aligned import tensor
 from tx8isa.families.nest import element_stream
 from tx8isa.insns.ne.bwconv import forward_columns, forward_rows
 from tx8isa.numbers.layouts import block_channels
+from tx8isa.numbers.limits import TILE_SET_BITS
 
 UNITS = 1024
 """Prices are those of this many units."""
@@ -30,7 +32,7 @@ def priced(units: int, price: int) -> int:
 
 
 def nothing() -> int:
-    """For what moves no data, or does no operations that engines count."""
+    """The ticks or operations of an instruction that has none."""
     return 0
 
 
@@ -119,7 +121,7 @@ def convolution_operations(n: int, h: int, w: int, c: int, kx: int, ky: int, cha
 def depthwise_ticks(
     n: int, h: int, w: int, c: int, kx: int, ky: int, step_m: int, step_k: int, step_n: int, price: int
 ) -> int:
-    """For each channel a product of a row for each result position, kx * ky deep, with one column."""
+    """A product for each channel: a row for each result position, kx * ky deep, and one column."""
     return priced(c * array_steps(n * h * w, kx * ky, 1, step_m, step_k, step_n), price)
 
 
@@ -138,7 +140,7 @@ def gradient_ticks(
     step_n: int,
     price: int,
 ) -> int:
-    """For each place of the window a product of [maps, positions] by [positions, channels]."""
+    """A product for each place of the window: [maps, positions] by [positions, channels]."""
     rows = forward_rows(shape, pad, window, dilation, unpad)
     positions = (shape >> 48) * rows * forward_columns(shape, pad, window, dilation, unpad)
     return priced(kx * ky * array_steps(maps, positions, channels, step_m, step_k, step_n), price)
@@ -170,7 +172,7 @@ def run_bytes(block: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int) 
 def dma_ticks(
     bits: int, n: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int, price: int, least: int
 ) -> int:
-    """Each contiguous run of DDR by its bytes, but at least ``least`` ticks; strides in elements."""
+    """Each contiguous run of DDR costs by its bytes, at least ``least`` ticks; strides in elements."""
     block = (bits * n + 7) >> 3
     run = run_bytes(block, bits * s0 >> 3, i0, bits * s1 >> 3, i1, bits * s2 >> 3, i2)
     runs = block * i0 * i1 * i2 // max(run, 1)
@@ -180,7 +182,7 @@ def dma_ticks(
 def fill_ticks(
     bits: int, n: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int, price: int, line: int
 ) -> int:
-    """Each contiguous run in whole lines of ``line`` bytes; strides in bytes."""
+    """Each contiguous run costs whole lines of ``line`` bytes; strides in bytes."""
     block = (bits * n + 7) >> 3
     run = run_bytes(block, s0, i0, s1, i1, s2, i2)
     runs = block * i0 * i1 * i2 // max(run, 1)
@@ -195,7 +197,7 @@ def transfer_ticks(rows: int, count: int, block: int, row: int, least: int, pric
 def nest_ticks(
     n: int, s0: int, s1: int, s2: int, d0: int, d1: int, d2: int, row: int, least: int, price: int
 ) -> int:
-    """Blocks of n bytes through two nests, of which the one with more rows counts."""
+    """Blocks of n bytes through two nests; the one with more rows decides."""
     return transfer_ticks(max(s1 * s2, d1 * d2), s0 * s1 * s2, n, row, least, price)
 
 
@@ -221,7 +223,7 @@ def copy_ticks(n: int, i0: int, i1: int, i2: int, price: int) -> int:
 def scatter_ticks(n: int, tiles: int, price: int) -> int:
     """n bytes for each tile of a set."""
     count = 0
-    for tile in range(32):
+    for tile in range(TILE_SET_BITS):
         count += (tiles >> tile) & 1
     return priced(n * count, price)
 
@@ -248,4 +250,4 @@ FUNCTIONS: tuple[Callable[..., int], ...] = (
     scatter_ticks,
     element_stream,
 )
-"""Every function of a ``Term``; compiled code knows them by their place here."""
+"""Every function of a ``Term``; compiled code names them by their position here."""

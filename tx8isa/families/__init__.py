@@ -1,4 +1,4 @@
-"""What the records of a family share: forms of vector instructions, matrix geometry, windows, loop nests.
+"""What records of several files share: forms of vector instructions, matrix geometry, windows, loop nests.
 
-Modules of ``insns`` are written in these words.
+The files of ``insns`` make their records with it.
 """

@@ -12,8 +12,10 @@ from .aligned import tensor
 
 FLOAT_INPUTS = (Format.FP16, Format.BF16, Format.TF32)
 INPUTS = (*FLOAT_INPUTS, Format.INT8)
+_INT8, _INT32, _FP32 = int(Format.INT8), int(Format.INT32), int(Format.FP32)
+"""Codes of formats, as rules compare them: rules are compiled, and compiled code knows integers only."""
 MAX_SHIFT = 31
-"""Of q1 and q0 (proposed); the packet's fields have 8 bits."""
+"""Largest value of q1 and q0 (proposed); the packet's fields have 8 bits."""
 
 
 def formats(inputs: tuple[Format, ...]) -> tuple[Operand, ...]:
@@ -79,19 +81,19 @@ def shifts() -> tuple[Operand, ...]:
 @rule("format", "out_format")
 def float_result(fmt: int, out_format: int) -> bool:
     """out_format must be the input format or fp32"""
-    return out_format in (fmt, 5)
+    return out_format in (fmt, _FP32)
 
 
 @rule("format", "out_format")
 def result_format(fmt: int, out_format: int) -> bool:
     """out_format must be the input format or fp32; with int8 inputs int8 or int32"""
-    return out_format == fmt or out_format == (5 if fmt else 4)
+    return out_format == fmt or out_format == (_INT32 if fmt == _INT8 else _FP32)
 
 
 @rule("format", "psum_format", "inpsum_en")
 def psum_format(fmt: int, psum: int, used: int) -> bool:
     """psum_format must be int32 with int8 inputs, a float format with others"""
-    return not used or (psum == 4) == (fmt == 0)
+    return not used or (psum == _INT32) == (fmt == _INT8)
 
 
 @rule("relu", "lrelu")
@@ -115,15 +117,15 @@ def both_scales(used: int, scale_n: int) -> bool:
 @rule("format", "lrelu")
 def float_lrelu(fmt: int, lrelu: int) -> bool:
     """lrelu is for float formats; with int8 inputs scale_p and scale_n are the two slopes"""
-    return fmt != 0 or not lrelu
+    return fmt != _INT8 or not lrelu
 
 
 def integer_rules(*zero_points: str) -> tuple[Rule, Rule]:
-    """The operands of INT8 have no meaning without it, and those of the chain none without its result."""
+    """The rules of operands that only INT8 inputs give a meaning, and of the steps to an INT8 result."""
     names = f"q1, q0, {' and '.join(zero_points)}"
 
     def only_int8(fmt: int, q1: int, q0: int, first: int, second: int) -> bool:
-        return fmt == 0 or q1 + q0 + first + second == 0
+        return fmt == _INT8 or q1 + q0 + first + second == 0
 
     only_int8.__doc__ = f"{names} are for int8 inputs"
     return rule("format", "q1", "q0", *zero_points)(only_int8), chain
@@ -132,7 +134,7 @@ def integer_rules(*zero_points: str) -> tuple[Rule, Rule]:
 @rule("format", "out_format", "q1", "q0", "scale_en", "relu")
 def chain(fmt: int, out_format: int, q1: int, q0: int, scale: int, relu: int) -> bool:
     """q1, q0, scale_p and relu are steps to an int8 result; out_format=int32 is the sum before them"""
-    return fmt != 0 or out_format == 0 or q1 + q0 + scale + relu == 0
+    return fmt != _INT8 or out_format == _INT8 or q1 + q0 + scale + relu == 0
 
 
 def post_rules(*zero_points: str) -> tuple[Rule, ...]:
@@ -149,7 +151,7 @@ def post_rules(*zero_points: str) -> tuple[Rule, ...]:
 
 
 def apart(out: int, psum: int, out_bytes: int, psum_bytes: int, same_width: bool) -> bool:
-    """Whether partial sums lie exactly where the result goes, or share no byte with it (proposed)."""
+    """Whether partial sums occupy exactly the bytes of the result, or none of them (proposed)."""
     same = out == psum and same_width
     return same or out + out_bytes <= psum or psum + psum_bytes <= out
 

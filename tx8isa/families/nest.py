@@ -1,7 +1,6 @@
 """Loop nests of the DMA engines: extents and rules. Level 0 is the innermost.
 
-Sources are read completely before anything is written (docs/isa.md,
-Number model, proposed).
+Sources are read completely before anything is written (docs/isa.md, Number model, proposed).
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ def span(block: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int) -> in
 
 
 def element_span(bits: int, n: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int) -> int:
-    """The same with block and strides in elements."""
+    """As ``span``, with block and strides in elements."""
     block = (bits * n + 7) >> 3
     return span(block, bits * s0 >> 3, i0, bits * s1 >> 3, i1, bits * s2 >> 3, i2)
 
@@ -26,7 +25,7 @@ def element_stream(bits: int, n: int, i0: int, i1: int, i2: int) -> int:
 
 
 def fill_span(bits: int, n: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int) -> int:
-    """A fill: block in elements, strides in bytes."""
+    """As ``span``, for a fill: block in elements, strides in bytes."""
     return span((bits * n + 7) >> 3, s0, i0, s1, i1, s2, i2)
 
 

@@ -827,9 +827,9 @@ static inline int64_t tx8_bytes_ne_bwconv_lane(int64_t word, int64_t lane) {
     return ((word >> (16 * lane)) & 65535);
 }
 
-static inline int64_t tx8_bytes_ne_bwconv_extent(int64_t size, int64_t before, int64_t after, int64_t k, int64_t d, int64_t s, int64_t unpads) {
-    int64_t span = ((((size + before) + after) - ((k - 1) * d)) - 1);
-    return ((span >= 0) ? (((span / s) + 1) - unpads) : 0);
+static inline int64_t tx8_bytes_ne_bwconv_extent(int64_t size, int64_t before, int64_t after, int64_t kernel, int64_t step, int64_t stride, int64_t unpads) {
+    int64_t span = ((((size + before) + after) - ((kernel - 1) * step)) - 1);
+    return ((span >= 0) ? (((span / stride) + 1) - unpads) : 0);
 }
 
 static inline int64_t tx8_bytes_ne_bwconv_forward_rows(int64_t shape, int64_t pad, int64_t window, int64_t dilation, int64_t unpad) {

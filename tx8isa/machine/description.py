@@ -2,7 +2,7 @@
 
 The packaged ``machines/tx81.toml`` is the TX81; another grid, scratchpad or bandwidth is another file.
 The records below state each key's type and range once; parsing, error texts and the JSON Schema
-(``msgspec.json.schema(Machine)``) follow from them. The facts and how sure each is stand in the TOML file.
+(``msgspec.json.schema(Machine)``) follow from them. The facts, and how sure each is, are in the TOML file.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Grid(Record, frozen=True):
 
 
 class Tile(Record, frozen=True):
-    """What one tile has besides its memory."""
+    """The units of one tile, besides its memory."""
 
     workers: Annotated[int, Meta(ge=1, le=3, description="Register windows of the NCC.")]
     dte_blocks: Annotated[int, Meta(ge=1, le=4, description="Register blocks of the DTE.")]
@@ -76,7 +76,7 @@ class Ddr(Record, frozen=True):
 
 
 class Windows(Record, frozen=True):
-    """Where the units lie in a tile's address space; the scratchpad itself starts at 0."""
+    """The addresses of the units in a tile's address space; the scratchpad itself starts at 0."""
 
     spm_weak: Annotated[_Address, Meta(description="As the core sees it, weakly ordered.")]
     spm_strong: Annotated[_Address, Meta(description="As the core sees it, strongly ordered.")]
@@ -158,7 +158,7 @@ class Noc(Record, frozen=True):
 
 
 class Card(Record, frozen=True):
-    """What leaves the chip."""
+    """The connections that leave the chip."""
 
     c2c_out: Annotated[Bandwidth, Meta(description="One of four directions to other cards, leaving.")]
     c2c_in: Annotated[Bandwidth, Meta(description="One of four directions to other cards, entering.")]
@@ -200,7 +200,7 @@ class Machine(Record, frozen=True):
         return divmod(tile, self.grid.y)
 
     def hartid(self, chip: int, tile: int) -> int:
-        """What ``mhartid`` reads on the kernel core of a tile: chip * tiles + tile (proposed)."""
+        """The value of ``mhartid`` on the kernel core of a tile: chip * tiles + tile (proposed)."""
         self.tile_xy(tile)
         return chip * self.tiles + tile
 
@@ -238,7 +238,7 @@ def _packaged() -> Machine:
 
 
 def _read(path: Path) -> Machine:
-    import tomllib  # here and not above: importing this module must stay cheap for those who read no file
+    import tomllib  # imported here: importing this module must stay cheap for users that read no file
 
     try:
         table = tomllib.loads(path.read_bytes().decode())
@@ -251,7 +251,7 @@ def _read(path: Path) -> Machine:
     try:
         machine = msgspec.convert(table, Machine)
     except msgspec.ValidationError:
-        # It names one key at most; the walk below names them all, with the values found.
+        # The error names one key at most; ``_faults`` names them all, with the values found.
         raise MachineError(f"{path}: {'; '.join(_faults(Machine, table, ''))}") from None
     contradictions = "; ".join(_contradictions(machine))
     if contradictions:
@@ -260,7 +260,7 @@ def _read(path: Path) -> Machine:
 
 
 def _faults(record: type[msgspec.Struct], table: object, prefix: str) -> Iterator[str]:
-    """What is wrong with a table read as ``record``, key by key; ``prefix`` is its own key and a dot."""
+    """The faults of a table read as ``record``, key by key; ``prefix`` is its own key and a dot."""
     if not isinstance(table, dict):
         yield f"key {prefix[:-1]}: found {_found(table)}, expected a table"
         return
@@ -367,5 +367,5 @@ def _found(value: object) -> str:
 
 
 def _number(value: float) -> str:
-    """Sizes and addresses read best in hexadecimal."""
+    """A number as messages show it: sizes and addresses in hexadecimal."""
     return f"{value:#x}" if isinstance(value, int) and value >= 4096 else repr(value)

@@ -1,7 +1,7 @@
 """Figures of a machine description: a value with its unit, where it was published and how sure it is.
 
-``Record`` is the base of every table of the description. The range of each figure's value stands here, so
-that it is stated once, and the parser, its messages and the JSON Schema follow (see ``machine``).
+``Record`` is the base of every table of the description. The range of each figure's value is given here
+once; the parser, its messages and the JSON Schema follow (see ``description.py``).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Bandwidth(Coefficient, frozen=True):
 
 
 class PortWidth(Coefficient, frozen=True):
-    """What a memory port moves in one clock cycle."""
+    """The bytes that a memory port moves in one clock cycle."""
 
     unit: Literal["byte/cycle"]
 
@@ -88,7 +88,7 @@ class Efficiency(Coefficient, frozen=True):
 
 
 class Slowness(Coefficient, frozen=True):
-    """How many times longer the same data take than in plain arithmetic."""
+    """The time of some work as a multiple of plain arithmetic on the same data."""
 
     value: Annotated[float, Meta(ge=0.01, le=100, description=_VALUE)]
     unit: Literal["ratio"]

@@ -1,7 +1,7 @@
 """The coefficients of the model of time, as tables ``[timing.*]`` of the machine description.
 
-What they mean together: docs/timing.md. ``cost`` makes the costs of the engine instructions from them; the
-rest (core, DTE, barrier, banks) is for who simulates. A cycle is one of ``engines.clock``.
+docs/timing.md explains how they work together. ``tx8isa/cost`` makes the costs of engine instructions from
+them; the rest (core, DTE, barrier, banks) is for the simulation. A cycle is one of ``engines.clock``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class CtTimingRates(Record, frozen=True):
 
 
 class CtTimingWork(Record, frozen=True):
-    """How much longer than arithmetic on the same data the other work of the vector engine takes."""
+    """Other work of the vector engine: its time as a multiple of arithmetic on the same data."""
 
     division: Annotated[Slowness, Meta(description="div, recip, sqrt, rsqrt.")]
     exponential: Annotated[Slowness, Meta(description="exp, the accurate form.")]
@@ -92,7 +92,7 @@ class ScalarTiming(Record, frozen=True):
 
 
 class SpmTiming(Record, frozen=True):
-    """What engines cost each other at the scratchpad."""
+    """The delays that engines cause each other at the scratchpad."""
 
     collision: Annotated[
         Share, Meta(description="Of a data phase, lost to another engine on the same bank at the same time.")

@@ -1,8 +1,8 @@
 """For which operands an elementary function has a value that binary floating point can hold.
 
-Each says so for a finite binary32 number in the domain; poles count as exact. What a format then cannot hold
-is inexact by being stored differently. (exp, ln, sin ... of an algebraic number other than the trivial one
-are transcendental: Lindemann.)
+Each function answers for a finite binary32 number in the domain; poles count as exact. A value that a format
+cannot hold becomes inexact when it is stored. (exp, ln, sin ... of an algebraic number other than the
+trivial one are transcendental: Lindemann.)
 """
 
 from __future__ import annotations

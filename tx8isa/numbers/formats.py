@@ -109,7 +109,7 @@ def canonical_nan(exponent_bits: int, mantissa_bits: int) -> int:
 
 
 def widen(bits: int, exponent_bits: int, mantissa_bits: int) -> float:
-    """The real number a float pattern stands for; every format fits binary64 exactly.
+    """The real number of a float pattern; every format fits binary64 exactly.
 
     ``bits`` is a pattern of 1 + exponent_bits + mantissa_bits bits. NaN payloads are not kept.
     """

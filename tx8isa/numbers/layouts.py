@@ -1,4 +1,4 @@
-"""Where each element of a tensor lies in memory: the two compact and the two channel-blocked layouts.
+"""Where each element of a tensor is in memory: the two compact and the two channel-blocked layouts.
 
 The rules are those of docs/isa.md, Layouts (spec, checked against board spans). A blocked batch is
 ``full_blocks`` planes of HW x block elements followed by one plane of HW x tail elements; each batch
@@ -117,7 +117,7 @@ def element_offset(hw: int, channels: int, bits: int, n: int, p: int, c: int) ->
 
 @dataclass(frozen=True, slots=True)
 class ChannelSplit:
-    """How a channel extent is cut, in channels; compact layouts have no blocks: 0, 0, 0, channels."""
+    """The division of a channel extent into planes; compact layouts have none: 0, 0, 0, channels."""
 
     full_blocks: int
     """Cx, the number of whole planes."""

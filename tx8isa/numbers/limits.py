@@ -23,6 +23,7 @@ LARGEST_BLOCK_STRIDE = (1 << 32) - 1  # between two blocks in DDR (elements) or 
 LARGEST_UNIT = 64  # elements of the unit that a V_VuV instruction repeats (spec)
 SPM_ADDRESS_BITS = 22  # of an operand; a machine's scratchpad is smaller, which is checked at run time (spec)
 DDR_ADDRESS_BITS = 40  # of an operand, in the engines' view of DDR (spec)
+TILE_SET_BITS = 32  # tiles that a set names: as many as the DTE has destinations (spec)
 
 # Duration
 MOST_MOVES = 16384  # blocks that one TDMA instruction moves without running into its time-out (board)

@@ -115,7 +115,7 @@ def _planes(placement: Placement, data: Bytes, rows: Array) -> list[tuple[Array,
         logical = rows[:, :, : whole * block].reshape(n, hw, whole, block).transpose(0, 2, 1, 3)
         pairs.append((stored, logical))
     if rest:
-        # The remainder lies in a tail plane, or, when it was folded, in one more plane of full width.
+        # The remainder is in a tail plane or, when it exceeds half a plane, in one more whole plane.
         width = placement.split.tail or block
         strides_rest = (placement.batch_stride, width * size, size)
         stored = np.ndarray((n, hw, rest), rows.dtype, data, whole * plane, strides_rest)

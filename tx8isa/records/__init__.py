@@ -1,4 +1,4 @@
-"""What a record of an engine instruction is: operands, encoding, rules, and the shapes a meaning can have.
+"""The record of an engine instruction: operands, encoding, rules, and the shapes a meaning can have.
 
 The instructions themselves are in ``insns``; the table that collects them is in ``table``.
 """

@@ -35,14 +35,14 @@ class Elementwise:
     """The body may be evaluated in binary32: same result after the one rounding. TF32 is excepted: below its
     normal range its products have more bits than binary32 keeps there."""
     usual: Callable[[float], float] | None = None
-    """What a body of one element does below ``seldom`` in absolute value, without branches; also of NaN."""
+    """A branch-free form of a body of one element, for NaN and operands below ``seldom`` in magnitude."""
     seldom: float = 0.0
     binary32: bool = False
     """The results of the body are binary32 numbers."""
     exact: Callable[[float], bool] | None = None
-    """Whether the result of a body of one element is the true value, or a pole; None: binary64 holds it."""
+    """Whether the result of a body of one element is the true value, or a pole; None: it always is."""
     down: Callable[[float, float], float] | None = None
-    """The body in mode ``rdn``, where exact zero sums have another sign; None: the same in every mode."""
+    """The body in mode ``rdn``, where exact zero sums have another sign; None: it is ``body``."""
 
     def body_in(self, mode: int) -> Callable[..., float]:
         """The body in one rounding mode."""
@@ -96,19 +96,19 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Unpool:
-    """The values of an aligned tensor back to the windows they stand for (docs/isa.md, Unpool)."""
+    """The values of an aligned tensor written back to the windows they came from (docs/isa.md, Unpool)."""
 
     spread: Reduction | None
-    """How the values whose windows lie over a position are put together, in scan order; None: each value goes
-    to one place of its window, given by an index tensor, later ones over earlier ones."""
+    """How the values of windows that overlap at a position are combined, in scan order; None: each value goes
+    to one place of its window, given by an index tensor, and later values replace earlier ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resize:
     """Linear interpolation along W, then along H, of an aligned NHWC tensor.
 
-    Each result element lies at fixed-point coordinates with 16 fractional bits; the neighbour behind the last
-    row or column is that row or column.
+    Each result element has fixed-point coordinates with 16 fractional bits; the neighbour beyond the last row
+    or column is that row or column.
     """
 
     sample: Callable[[int, int, int], int]
@@ -178,7 +178,7 @@ class Direction(Enum):
 
     FORWARD = "forward"
     DEPTHWISE = "depthwise"
-    """Every channel for itself."""
+    """Each channel has its own window."""
     BACKWARD = "backward"
     """The gradient of the weights."""
 
@@ -223,7 +223,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Bitwise:
-    """Bit vectors: ``body`` of integers combines the bits that stand at the same place of its operands."""
+    """Bit vectors: ``body`` of integers combines the bits at the same place of its operands."""
 
     body: Callable[..., int]
     form: Form
@@ -295,7 +295,7 @@ class Dropout:
 
     dropped: Callable[[float, float], bool]
     body: Callable[[float, float], float]
-    """Of ``src0[i]`` and the scale; exact in binary64 for operands of every format."""
+    """(``src0[i]``, scale) -> product; exact in binary64 for operands of every format."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 A record is all that the project knows about an instruction. The assembler's syntax and diagnostics, the
 encoding, the disassembler, the range checks, the kernels, the slow reference and the manual are derived
-from it. Records live in ``tx8isa/insns``; importing that package registers and proves them (``proof.py``).
+from it. Records are written in ``tx8isa/insns``; ``table/registry.py`` loads and proves them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Engine(IntEnum):
 
 
 class Work(Enum):
-    """What the vector engine does with an element, as far as it may differ in speed (``cost``)."""
+    """Kinds of work on an element that the vector engine may do at different speeds (``tx8isa/cost``)."""
 
     ARITHMETIC = "arithmetic"
     DIVISION = "division"
@@ -125,7 +125,7 @@ class Instruction:
     mnemonic: str
     """Without the format suffix: ``ct.add.vv``."""
     operands: tuple[Operand, ...]
-    """In the order of their words; position i is field i of the kernels."""
+    """In the order of their words; kernels number operands by their position here."""
     formats: tuple[Format, ...]
     """Legal format suffixes; empty when the mnemonic takes none."""
     meaning: Any
@@ -135,7 +135,7 @@ class Instruction:
     evidence: str
     rules: tuple[Rule, ...] = ()
     work: Work = Work.ARITHMETIC
-    """Of a function of elements; for other meanings their kind says it."""
+    """The kind of a function of elements; the work of other meanings follows from their class."""
     module: str = ""
     """The file of ``insns`` that has the record, as ``ct.arith``; ``register`` fills it in."""
 

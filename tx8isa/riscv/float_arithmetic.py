@@ -23,7 +23,7 @@ NX, UF, OF, DZ, NV = 1, 2, 4, 8, 16
 """Accrued exceptions: inexact, underflow, overflow, division by zero, invalid."""
 
 ZERO, FINITE, INFINITY, QUIET, SIGNALING = 0, 1, 2, 3, 4
-"""What a pattern is; anything from QUIET on is a NaN."""
+"""Kinds of patterns; all from QUIET on are NaN."""
 
 TOP = 62
 """Bit of the leading one of a significand."""
@@ -103,7 +103,7 @@ def jam(value: int, shift: int) -> int:
 
 
 def away(rm: int, sign: int, lowest: int, rest: int, half: int) -> bool:
-    """Whether a magnitude is rounded up; ``rest`` are the dropped bits, ``half`` half a unit of the kept."""
+    """Whether a magnitude is rounded up; ``half`` is half a unit of the kept bits, ``rest`` the others."""
     if rm == RNE:
         return rest > half or (rest == half and lowest == 1)
     if rm == RDN:

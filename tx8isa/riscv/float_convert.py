@@ -73,7 +73,7 @@ def to_integer(a: int, form: Form, rm: int, integer: Integer) -> tuple[int, int]
 
 
 def extreme(sign: int, bits: int, signed: int) -> int:
-    """The integer that stands for everything too small (sign 1) or too large."""
+    """The integer that replaces everything too small (sign 1) or too large."""
     if signed == 0:
         return 0 if sign else -1
     return s64(-(1 << (bits - 1))) if sign else s64((1 << (bits - 1)) - 1)

@@ -73,8 +73,8 @@ RESERVED_ROUNDING = (5, 6)
 """Codes that no rounding mode has; an instruction that holds one is illegal."""
 
 
-class TableError(Exception):
-    """The instruction table contradicts itself: a mistake in this package, never a user's."""
+class TableError(Tx8Error):
+    """The table of scalar instructions contradicts itself: a mistake of who wrote a record."""
 
 
 class EncodingError(Tx8Error):
@@ -196,8 +196,8 @@ def scalar(
 ) -> Callable[[Callable[..., Any]], Scalar]:
     """Make a record of a body; its docstring is the manual's text.
 
-    ``syntax`` is the mnemonic and its operands as written in assembly, of which a last ``rm`` may be left
-    out; ``pattern`` the 32 bits from bit 31 down. TableError when the pattern is not an encoding.
+    ``syntax`` is the mnemonic and its operands as written in assembly, of which a last ``rm`` may be
+    omitted; ``pattern`` the 32 bits from bit 31 down. TableError when the pattern is not an encoding.
     """
     mnemonic, _, operands = syntax.partition(" ")
 

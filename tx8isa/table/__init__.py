@@ -1,4 +1,4 @@
 """The records of all instructions as one table: collected, proved, encoded, documented.
 
-Whoever needs an instruction by name or by bytes asks here.
+Instructions are looked up here by name or by bytes.
 """

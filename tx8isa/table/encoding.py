@@ -1,4 +1,4 @@
-"""Wide instructions: how a record's operands stand in the instruction stream.
+"""Wide instructions: how the operands of a record are encoded in the instruction stream.
 
     word 0   [6:0] 1111111, [11:7] engine, [14:12] 111, [22:15] opcode, [28:23] words in all, [30:29] worker
     word 1   bit i: the i-th operand word below holds the number of an x register instead of a value
@@ -37,7 +37,7 @@ class Illegal:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A wide instruction taken apart: ``values[i]`` belongs to ``instruction.operands[i]``.
+    """A decoded wide instruction: ``values[i]`` belongs to ``instruction.operands[i]``.
 
     ``registers`` has bit i set when ``values[i]`` is the number of an x register.
     """
@@ -56,7 +56,7 @@ class Decoded:
 
 
 class Encoder:
-    """The bit layout of one record, worked out once."""
+    """The bit layout of one record, computed once."""
 
     def __init__(self, instruction: Instruction) -> None:
         self.instruction = instruction
@@ -85,7 +85,7 @@ class Encoder:
         return self.struct.pack(self.header | worker << 29, mask, control, *words, *self._padding)
 
     def decode(self, data: bytes | memoryview, offset: int) -> Decoded | Illegal:
-        """Take apart ``size`` bytes at ``offset`` whose header word is this record's."""
+        """Decode ``size`` bytes at ``offset`` whose header word is this record's."""
         if len(data) - offset < self.size:
             return Illegal(f"{self.instruction.mnemonic} cut off: {self.size} bytes needed")
         header, mask, control, *rest = self.struct.unpack_from(data, offset)
@@ -188,7 +188,7 @@ def unpack_lanes(operand: Operand, value: int) -> tuple[int, ...]:
 def argument_values(
     instruction: Instruction, arguments: tuple[str | int, ...], values: tuple[int, ...] | list[int]
 ) -> list[int]:
-    """What the arguments of an Extent or Rule are for these operand values."""
+    """The values of the arguments of an Extent or Rule for these operand values."""
     return [_argument(instruction, a, values) for a in arguments]
 
 

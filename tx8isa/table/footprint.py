@@ -2,12 +2,12 @@
 
 A footprint is a set of equal *pieces*, runs of bytes at the positions of three nested loops, and perhaps a
 second set. The extent of most operands is one piece. Those of loop nests have their blocks. An aligned tensor
-is written as a whole, padding lanes and the gap behind each batch with zeros, but only the lanes of real
+is written as a whole, padding lanes and the gap after each batch with zeros, but only the lanes of real
 channels are read (docs/isa.md, Layouts).
 
 The functions on ints are plain ones, which the emulator compiles; ``Loops`` is what they give, by position:
-bytes of a piece, then stride and trips of each loop, innermost first; of the second set how far behind it
-begins, bytes of a piece (0: there is none), strides and trips of two loops.
+bytes of a piece, then stride and trips of each loop, innermost first; of the second set its distance from the
+first one, bytes of a piece (0: there is none), strides and trips of two loops.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tx8isa.numbers.layouts import batch_bytes, block_channels, tail_width
 Loops = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 WORDS = 13
 SECOND = 8
-"""Where the second set begins, behind its offset."""
+"""Position of the second set's pieces; its distance is before."""
 _POSITIONS, _CHANNELS = 16, 40
-"""Where numbers stand in ``_facts``; an operand of less than 4 MiB has none that is larger."""
+"""Lowest bits of the sums in ``_facts``: those of an operand of less than 4 MiB do not overflow."""
 
 
 def one_run(size: int) -> Loops:
@@ -39,13 +39,13 @@ def span(block: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int) -> Lo
 
 
 def element_span(bits: int, n: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int) -> Loops:
-    """The same with block and strides in elements."""
+    """As ``span``, with block and strides in elements."""
     block = (bits * n + 7) >> 3
     return span(block, bits * s0 >> 3, i0, bits * s1 >> 3, i1, bits * s2 >> 3, i2)
 
 
 def fill_span(bits: int, n: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int) -> Loops:
-    """A fill: block in elements, strides in bytes."""
+    """As ``span``, for a fill: block in elements, strides in bytes."""
     return span((bits * n + 7) >> 3, s0, i0, s1, i1, s2, i2)
 
 
@@ -67,13 +67,13 @@ def aligned(facts: int, bits: int, write: int) -> Loops:
 
 
 def _facts(hw: int, channels: int, bits: int) -> int:
-    """In place of the bytes of a batch: of all batches the sum of ones, of positions and of channels."""
+    """Replaces ``batch_bytes`` so that an extent adds up batches, positions and channels."""
     return 1 + (hw << _POSITIONS) + (channels << _CHANNELS)
 
 
 class Plan(NamedTuple):
-    """How a footprint comes from the arguments of an extent: ``loops(*arguments)``, or, of an aligned tensor,
-    ``aligned(facts(*arguments), bits, write)`` with the bits that stand first, or one run of the extent."""
+    """How to get a footprint from the arguments of an extent: ``loops(*arguments)``; for an aligned tensor
+    ``aligned(facts(*arguments), bits, write)``, the bits being the first argument; else one run."""
 
     loops: Callable[..., Loops] | None
     facts: Callable[..., int] | None
@@ -97,7 +97,7 @@ def plan(length: Callable[..., int]) -> Plan:
 def _with_facts(function: Callable[..., int]) -> Callable[..., int]:
     """An extent function that adds up ``_facts`` instead of bytes; itself when it has no aligned tensor.
 
-    It is the same code over other names, so whatever an extent makes of a batch is made of its facts too.
+    It is the same code with other globals, so that it does with the facts what the extent does with bytes.
     """
     if function is batch_bytes:
         return _facts
@@ -113,7 +113,7 @@ def _with_facts(function: Callable[..., int]) -> Callable[..., int]:
 
 
 def footprint(length: Callable[..., int], arguments: tuple[int, ...], write: bool) -> Loops:
-    """What an operand with the extent ``length(*arguments)`` touches."""
+    """The bytes that an operand with the extent ``length(*arguments)`` touches."""
     how = plan(length)
     if how.loops is not None:
         return how.loops(*arguments)

@@ -1,7 +1,7 @@
-"""What the manual says of each instruction, taken from the records, page by page.
+"""The entries of the manual, taken from the records, page by page.
 
-``docs/generate.py`` makes the pages of ``docs/isa`` of this, ``tx8emu --instructions`` its text: neither says
-anything of an instruction itself.
+``docs/generate.py`` makes the pages of ``docs/isa`` from them, ``tx8emu --instructions`` its text; neither
+adds anything about an instruction.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def pages() -> dict[Page, list[Instruction]]:
     found: dict[Page, list[Instruction]] = {page: [] for page in PAGES}
     for instruction in instructions():
         page = page_of(instruction)
-        assert page is not None  # the proof of the table has seen to it
+        assert page is not None  # the proof of the table has checked it
         found[page].append(instruction)
     return found
 
@@ -49,7 +49,7 @@ def scalar_groups() -> dict[ScalarGroup, tuple[Scalar, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class OperandRow:
-    """What the manual says of one operand."""
+    """The manual's row of one operand."""
 
     operand: Operand
     place: str
@@ -57,7 +57,7 @@ class OperandRow:
     allowed: str
     default: str
     use: str
-    """What it is; empty when the packet field says it all."""
+    """A description; empty when the name of the packet field suffices."""
 
 
 def formats(instruction: Instruction) -> str:

@@ -16,7 +16,7 @@ from enum import Enum
 from tx8isa.records.record import Engine
 
 PAIR_STRIDE_SHIFT, PAIR_ITERATION_SHIFT = 0, 32
-"""Where a stride and its iteration lie in their common register (proposed: no source gives the order)."""
+"""First bits of a stride and its iteration in their common register (proposed: no source gives the order)."""
 SCALAR_OPCODE_SHIFT, SCALAR_FORMAT_SHIFT, SCALAR_VALID_BIT = 0, 8, 12
 """SCALAR's control register (proposed: laid out as TDMA's)."""
 TRANSPOSE_BITS = 1
@@ -29,7 +29,7 @@ INTER_TYPE_WORKER_SHIFT = 8
 
 
 class Unit(Enum):
-    """What a field holds, given the value of the record's operand."""
+    """The relation of a field to the value of the record's operand."""
 
     VALUE = "value"
     """The value itself."""
@@ -55,7 +55,7 @@ class PacketField:
     """Bits in the register."""
     unit: Unit = Unit.VALUE
     end_of: str = ""
-    """Of an end address: the address field whose last touched byte it is (inclusive)."""
+    """For an end address: the address field whose last touched byte (inclusive) it gives."""
 
     @property
     def mask(self) -> int:
@@ -329,7 +329,7 @@ PACKETS: dict[Engine, Packet] = {
 """The packet of every engine that has a block of registers in a worker's window."""
 
 WRITE_BACK = (CT_PARAM.field("wb_data0"), CT_PARAM.field("wb_data1"))
-"""Where CT instructions that return values leave them; the program reads these registers."""
+"""The registers in which CT instructions return values; the program reads them."""
 
 CONTROL_REGISTERS: tuple[ControlRegister, ...] = (
     ControlRegister("ib_status", 0x740, (("left", 0, 8), ("task_done", 8, 1))),

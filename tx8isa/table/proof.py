@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tx8isa.errors import Tx8Error
 from tx8isa.numbers.formats import Format
 from tx8isa.records.record import Extent, Instruction, Operand, Rule
 
 from .pages import page_of
 
 
-class ProofError(Exception):
-    """The instruction table contradicts itself; a mistake in the project, not of its user."""
+class ProofError(Tx8Error):
+    """The instruction table contradicts itself: a mistake of who wrote a record."""
 
 
 def prove(table: Iterable[Instruction]) -> None:
@@ -28,7 +29,7 @@ def prove(table: Iterable[Instruction]) -> None:
 
 
 def faults(instruction: Instruction) -> Iterable[str]:
-    """What is wrong with one record."""
+    """The faults of one record."""
     yield from _texts(instruction)
     if page_of(instruction) is None:
         file = instruction.module.replace(".", "/")

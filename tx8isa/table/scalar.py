@@ -81,7 +81,7 @@ def load(groups: Sequence[ScalarGroup]) -> dict[str, tuple[Scalar, ...]]:
 
 
 def _index(records: Sequence[Scalar]) -> dict[int, tuple[Scalar, ...]]:
-    """Candidates by opcode and funct3; a record that leaves funct3 to a field stands under all eight."""
+    """Candidates by opcode and funct3; a record whose funct3 is part of a field is listed under all eight."""
     table: dict[int, list[Scalar]] = {}
     for record in records:
         for funct3 in range(8):

@@ -1,9 +1,47 @@
-"""Where the tools keep what they need not compute twice."""
+"""Folders of files that save the tools a computation, kernels and programs, and what of them may be trusted.
+
+An entry is executed, so it must be one that this user wrote, under this name. Each begins with a seal: a
+keyed digest of its name and content. The key is a random secret in a file of the folder that only its owner
+may read. So an entry that was renamed, damaged or copied from another folder is found before it is used.
+Folder, secret and entries must belong to the user and be writable by nobody else.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import os
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tx8isa.errors import Tx8Error
+
+from .files import write_together
+
+if TYPE_CHECKING:
+    from logging import Logger
+
+
+SECRET = ".secret"
+"""The file of a folder that holds the key of its seals."""
+
+SEAL_BYTES = 32
+"""Size of the seal at the beginning of an entry."""
+
+_SECRET_BYTES = 32
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def _log() -> Logger:
+    """The logger of this module."""
+    import logging  # a third of the time of ``tx8emu --help``, and most runs have nothing to say
+
+    return logging.getLogger(__name__)
 
 
 def cache_folder(kind: str) -> Path:
@@ -14,3 +52,125 @@ def cache_folder(kind: str) -> Path:
     from platformdirs import user_cache_dir  # most programs are assembled without it
 
     return Path(os.environ.get("TX8_CACHE_DIR") or user_cache_dir("tx8")) / kind
+
+
+class SealedFolder:
+    """Entries by name in a folder of this user. ``title`` begins the messages: "kernel cache".
+
+    Nothing here raises: what cannot be read, trusted or written is said to the log, and the caller computes.
+    """
+
+    def __init__(self, path: Path, title: str) -> None:
+        self.path, self.title = path, title
+
+    def read(self, name: str) -> bytes | None:
+        """The content of an entry; None when there is none, or none that may be trusted."""
+        secret = self._secret() if self._usable() else None
+        if secret is None:
+            return None
+        data = self._owned_file(name, _OTHERS_WRITE)
+        if data is None:
+            return None
+        content = data[SEAL_BYTES:]
+        if not hmac.compare_digest(data[:SEAL_BYTES], _seal(secret, name, [content])):
+            path = self.path / name
+            _log().warning(
+                "%s: %s is damaged, or not what was written here; computed again", self.title, path
+            )
+            return None
+        return content
+
+    def write(self, name: str, parts: list[bytes]) -> bool:
+        """Store an entry; False when that is not possible."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.path.mkdir(exist_ok=True, mode=0o700)
+            if not self._usable() or (secret := self._secret() or self._new_secret()) is None:
+                return False
+            sealed = [_seal(secret, name, parts), *parts]
+            write_together({self.path / name: sealed}, mode=0o600)
+        except (OSError, Tx8Error) as error:
+            _log().info("%s: cannot write to %s (%s)", self.title, self.path, _reason(error))
+            return False
+        return True
+
+    def _usable(self) -> bool:
+        """Whether the folder is there and is this user's alone; why not is said once."""
+        try:
+            status = self.path.lstat()
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError):
+                _log().info("%s: cannot read %s (%s)", self.title, self.path, error.strerror)
+            return False
+        fault = "is no folder" if not stat.S_ISDIR(status.st_mode) else _distrust(status, _OTHERS_WRITE)
+        if fault:
+            _say_once(self.title, f"{self.path} {fault}")
+        return not fault
+
+    def _secret(self) -> bytes | None:
+        secret = self._owned_file(SECRET, _OTHERS)
+        if secret is not None and len(secret) != _SECRET_BYTES:
+            _say_once(self.title, f"{self.path / SECRET} is damaged")
+            return None
+        return secret
+
+    def _new_secret(self) -> bytes | None:
+        """Make the secret, or read the one that another process has just made."""
+        path = self.path / SECRET
+        if os.path.lexists(path):  # one that may not be trusted
+            return None
+        temporary = self.path / f"{SECRET}.{os.urandom(4).hex()}.tmp"
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(os.urandom(_SECRET_BYTES))
+        try:
+            with suppress(FileExistsError):
+                os.link(temporary, path)
+        finally:
+            temporary.unlink()
+        return self._secret()
+
+    def _owned_file(self, name: str, forbidden: int) -> bytes | None:
+        """The bytes of a file of this user that has none of the permissions ``forbidden``."""
+        path = self.path / name
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            with os.fdopen(handle, "rb") as file:
+                status = os.fstat(handle)
+                regular = stat.S_ISREG(status.st_mode)
+                fault = _distrust(status, forbidden) if regular else "is no file"
+                if not fault:
+                    return file.read()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            _log().info("%s: cannot read %s (%s); computed instead", self.title, path, error.strerror)
+            return None
+        _say_once(self.title, f"{path} {fault}")
+        return None
+
+
+def _distrust(status: os.stat_result, forbidden: int) -> str:
+    """Why a file or folder is not this user's alone; empty when it is."""
+    if status.st_uid != os.geteuid():
+        return f"belongs to user {status.st_uid}, not to {os.geteuid()}"
+    mode = stat.S_IMODE(status.st_mode)
+    return f"is open to other users (mode {mode:04o})" if mode & forbidden else ""
+
+
+@cache
+def _say_once(title: str, fault: str) -> None:
+    _log().warning(
+        "%s: %s; it is not used. Remove it, or name a folder of your own in TX8_CACHE_DIR", title, fault
+    )
+
+
+def _seal(secret: bytes, name: str, parts: Iterable[bytes]) -> bytes:
+    digest = hashlib.blake2b(name.encode() + b"\0", key=secret, digest_size=SEAL_BYTES)
+    for part in parts:
+        digest.update(part)
+    return digest.digest()
+
+
+def _reason(error: Exception) -> str:
+    return error.strerror or "" if isinstance(error, OSError) else str(error)

@@ -1,32 +1,49 @@
-"""What the command lines have in common."""
+"""Functions that all command lines share: arguments, output, interrupts."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from tx8isa.errors import Tx8Error
 
+from .suggestions import hint
+
 
 def with_value(arguments: Sequence[str] | None, option: str, value: str) -> list[str]:
     """The arguments (None: those of the process) with ``option`` alone spelt ``option=value``.
 
-    So what follows an option whose value may be left out is never taken for the value.
+    So an argument after an option whose value may be omitted is never taken for its value.
     """
     given = sys.argv[1:] if arguments is None else arguments
     return [f"{option}={value}" if argument == option else argument for argument in given]
 
 
 def with_operand(arguments: Sequence[str], option: str) -> list[str]:
-    """The arguments with every ``option`` and what follows it in one, so that this may begin with a dash."""
+    """The arguments with every ``option`` joined to what follows it, which may then begin with a dash."""
     rest, joined = iter(arguments), []
     for argument in rest:
         following = next(rest, None) if argument == option else None
         joined.append(argument if following is None else f"{option}={following}")
     return joined
+
+
+def check_known(parser: ArgumentParser, given: Sequence[str]) -> None:
+    """Leave with a usage error that names an option which the parser does not have.
+
+    argparse itself complains of a missing operand first.
+    """
+    known = [option for action in parser._actions for option in action.option_strings]
+    for word in given:
+        name = word.partition("=")[0]
+        if word == "--":
+            return
+        if word.startswith("--") and not any(option.startswith(name) for option in known):
+            parser.error(f"unrecognized arguments: {word}{hint(name[2:], [option[2:] for option in known])}")
 
 
 def named_file(text: str, names: Collection[str]) -> tuple[str, str] | None:
@@ -50,7 +67,7 @@ def one_line(text: str) -> str:
 def print_out(text: str) -> None:
     """Print to standard output; Tx8Error when that fails.
 
-    When its reader has gone, as ``head`` does, the rest of the work is done all the same, in silence.
+    When its reader has closed it, as ``head`` does, the rest of the work is done without output.
     """
     try:
         print(text.removesuffix("\n"), flush=True)
@@ -74,3 +91,30 @@ def interrupts_held() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
     if came:
         raise KeyboardInterrupt
+
+
+def report_form(path: str) -> str:
+    """What a report's file is by its name: ``html``, a page; ``json``, data; empty for any other name."""
+    suffix = path.rpartition(".")[2].lower() if "." in path.rpartition("/")[2] else ""
+    return {"htm": "html", "html": "html", "json": "json"}.get(suffix, "")
+
+
+def report_file(text: str) -> str:
+    """The value of ``--report``: a file whose name says what it is."""
+    if not report_form(text):
+        raise ArgumentTypeError(f"'{text}' ends neither in .html, for a page, nor in .json, for data")
+    return text
+
+
+def html_file(text: str) -> str:
+    """The value of ``--html``."""
+    if report_form(text) != "html":
+        raise ArgumentTypeError(f"'{text}' does not end in .html: it is a page for a browser")
+    return text
+
+
+def port(text: str) -> int:
+    """The value of ``--gdb``."""
+    if not text.isdecimal() or int(text) > 65535:
+        raise ArgumentTypeError(f"'{text}' is not a port from 0 to 65535")
+    return int(text)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO
 
@@ -12,6 +16,11 @@ from tx8isa.errors import Tx8Error
 
 _LONGEST_PART = 50
 """Letters of a file's name that are in that of its temporary file; a name has at most 255 bytes."""
+
+_YOUNG_SECONDS = 60
+"""A temporary file of this age has been locked by its writer, if that is still there."""
+_MOST_LOCKED = 100
+"""Sets of more files are not locked: a process may have a thousand files open."""
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -41,7 +50,7 @@ def as_text(data: bytes, name: str) -> str:
 
 
 Content = Sequence[bytes] | Callable[[IO[bytes]], object]
-"""What a file shall hold: its bytes in pieces, or a function that writes them to the open file."""
+"""The content of a file: its bytes in pieces, or a function that writes them to the open file."""
 
 
 def write_whole(path: str | Path, data: bytes) -> None:
@@ -49,29 +58,72 @@ def write_whole(path: str | Path, data: bytes) -> None:
     write_together({Path(path): [data]})
 
 
-def write_together(files: Mapping[Path, Content]) -> None:
+def write_together(files: Mapping[Path, Content], mode: int = 0o666) -> None:
     """Write several files under temporary names and rename them when all are whole.
 
-    Tx8Error for what cannot be written. That and an interrupt leave nothing behind.
+    Tx8Error for what cannot be written. After that, or after an interrupt, no temporary file is left; what a
+    process left that was killed goes when the same file is written again. ``mode``: permissions of new files,
+    less the umask.
     """
     finished: dict[Path, Path] = {}
-    try:
-        for target, content in files.items():
-            if target.exists() and not target.is_file():  # a device or pipe cannot be replaced
-                with _failure_named(target), target.open("wb") as file:
+    with ExitStack() as locks:
+        try:
+            for target, content in files.items():
+                if target.exists() and not target.is_file():  # a device or pipe cannot be replaced
+                    with _failure_named(target), target.open("wb") as device:
+                        _fill(device, content)
+                    continue
+                with _failure_named(target):
+                    _sweep(target)
+                    temporary = target.with_name(_temporary_name(target, os.urandom(4).hex()))
+                    file = locks.enter_context(_locked(temporary, mode))
+                    finished[target] = temporary
                     _fill(file, content)
-                continue
-            temporary = target.with_name(f".{target.name[:_LONGEST_PART]}.{os.urandom(4).hex()}.tmp")
-            with _failure_named(target), temporary.open("xb") as file:
-                finished[target] = temporary
-                _fill(file, content)
-        for target, temporary in finished.items():
-            with _failure_named(target):
-                temporary.replace(target)
-    finally:
-        for temporary in finished.values():
-            with suppress(OSError):
-                temporary.unlink()
+                    file.flush()
+                    if len(files) > _MOST_LOCKED:
+                        locks.close()
+            with _uninterrupted():
+                for target, temporary in finished.items():
+                    with _failure_named(target):
+                        temporary.replace(target)
+        finally:
+            for temporary in finished.values():
+                with suppress(OSError):
+                    temporary.unlink()
+
+
+def _uninterrupted() -> AbstractContextManager[None]:
+    """Ctrl-C waits for the end of the block: it must not come between the renames of a set."""
+    from .command_line import interrupts_held
+
+    return interrupts_held() if threading.current_thread() is threading.main_thread() else nullcontext()
+
+
+def _locked(temporary: Path, mode: int) -> IO[bytes]:
+    """A new file with a lock that ends with this process: see ``_sweep``."""
+    file = os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb")
+    with suppress(OSError):  # a file system without locks
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return file
+
+
+def _temporary_name(target: Path, mark: str) -> str:
+    return f".{target.name[:_LONGEST_PART]}.{mark}.tmp"
+
+
+def _sweep(target: Path) -> None:
+    """Remove temporary files of ``target`` whose writers were killed.
+
+    A writer holds a lock on its file, which ends with the process; only a young file may lack it.
+    """
+    pattern = re.compile(re.escape(_temporary_name(target, "MARK")).replace("MARK", "[0-9a-f]{8}"))
+    for path in target.parent.iterdir():
+        if not pattern.fullmatch(path.name):
+            continue
+        with suppress(OSError), path.open("rb") as file:
+            if time.time() - os.fstat(file.fileno()).st_mtime > _YOUNG_SECONDS:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink()
 
 
 @contextmanager

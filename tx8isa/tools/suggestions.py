@@ -1,4 +1,4 @@
-"""What a message suggests in place of an unknown word."""
+"""Suggestions for an unknown word in a message."""
 
 from __future__ import annotations
 

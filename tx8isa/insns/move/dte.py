@@ -10,13 +10,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tx8isa.families.nest import block_not_empty, element_span, element_stream
-from tx8isa.numbers.limits import LARGEST_BLOCK_STRIDE
+from tx8isa.numbers.limits import LARGEST_BLOCK_STRIDE, TILE_SET_BITS
 from tx8isa.records.meaning import Action, Control
 from tx8isa.records.operands import count, ddr, linear
 from tx8isa.records.record import Engine, Instruction, Operand, register
-
-TILE_SET_BITS = 32
-"""Tiles that a set can name: as many as the DTE has destinations (spec)."""
 
 
 def scattered(bits: int, n: int, tiles: int) -> int:

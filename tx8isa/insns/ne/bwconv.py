@@ -12,14 +12,14 @@ from tx8isa.records.record import Engine, Instruction, register
 
 
 def _lane(word: int, lane: int) -> int:
-    """16-bit lane of a packed operand, 0 the lowest."""
+    """The number in a lane of a packed operand; lane 0 is the lowest."""
     return word >> LANE_BITS * lane & LANE_MASK
 
 
-def _extent(size: int, before: int, after: int, k: int, d: int, s: int, unpads: int) -> int:
-    """Result positions of the forward convolution along one dimension; below 1 there are none."""
-    span = size + before + after - (k - 1) * d - 1
-    return span // s + 1 - unpads if span >= 0 else 0
+def _extent(size: int, before: int, after: int, kernel: int, step: int, stride: int, unpads: int) -> int:
+    """Result positions of the forward convolution along one dimension; ``step``: dilation; below 1: none."""
+    span = size + before + after - (kernel - 1) * step - 1
+    return span // stride + 1 - unpads if span >= 0 else 0
 
 
 def forward_rows(shape: int, pad: int, window: int, dilation: int, unpad: int) -> int:

@@ -38,11 +38,21 @@ def _weights(bits: int, kx: int, ky: int, out_channels: int, in_channels: int) -
     "unpad.top",
     "unpad.bottom",
 )
-def _rows(out: int, h: int, top: int, bottom: int, k: int, d: int, s: int, utop: int, ubottom: int) -> bool:
+def _rows(
+    out: int,
+    h: int,
+    top: int,
+    bottom: int,
+    kernel: int,
+    step: int,
+    stride: int,
+    unpad_top: int,
+    unpad_bottom: int,
+) -> bool:
     """dst_shape.h must be floor((shape.h + top + bottom - (ky-1)*d1 - 1) / sy) + 1 - unpad.top
     - unpad.bottom"""
-    span = h + top + bottom - (k - 1) * d - 1
-    return span >= 0 and out == span // s + 1 - utop - ubottom
+    span = h + top + bottom - (kernel - 1) * step - 1
+    return span >= 0 and out == span // stride + 1 - unpad_top - unpad_bottom
 
 
 @rule(
@@ -57,12 +67,20 @@ def _rows(out: int, h: int, top: int, bottom: int, k: int, d: int, s: int, utop:
     "unpad.right",
 )
 def _columns(
-    out: int, w: int, left: int, right: int, k: int, d: int, s: int, uleft: int, uright: int
+    out: int,
+    w: int,
+    left: int,
+    right: int,
+    kernel: int,
+    step: int,
+    stride: int,
+    unpad_left: int,
+    unpad_right: int,
 ) -> bool:
     """dst_shape.w must be floor((shape.w + left + right - (kx-1)*d0 - 1) / sx) + 1 - unpad.left
     - unpad.right"""
-    span = w + left + right - (k - 1) * d - 1
-    return span >= 0 and out == span // s + 1 - uleft - uright
+    span = w + left + right - (kernel - 1) * step - 1
+    return span >= 0 and out == span // stride + 1 - unpad_left - unpad_right
 
 
 register(

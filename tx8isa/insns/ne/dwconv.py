@@ -36,19 +36,23 @@ def _same_channels(c: int, out_c: int) -> bool:
 @rule(
     "dst_shape.h", "shape.h", "pad.top", "pad.bottom", "window.ky", "window.sy", "unpad.top", "unpad.bottom"
 )
-def _rows(out: int, h: int, top: int, bottom: int, k: int, s: int, utop: int, ubottom: int) -> bool:
+def _rows(
+    out: int, h: int, top: int, bottom: int, kernel: int, stride: int, unpad_top: int, unpad_bottom: int
+) -> bool:
     """dst_shape.h must be floor((shape.h + top + bottom - ky) / sy) + 1 - unpad.top - unpad.bottom"""
-    span = h + top + bottom - k
-    return span >= 0 and out == span // s + 1 - utop - ubottom
+    span = h + top + bottom - kernel
+    return span >= 0 and out == span // stride + 1 - unpad_top - unpad_bottom
 
 
 @rule(
     "dst_shape.w", "shape.w", "pad.left", "pad.right", "window.kx", "window.sx", "unpad.left", "unpad.right"
 )
-def _columns(out: int, w: int, left: int, right: int, k: int, s: int, uleft: int, uright: int) -> bool:
+def _columns(
+    out: int, w: int, left: int, right: int, kernel: int, stride: int, unpad_left: int, unpad_right: int
+) -> bool:
     """dst_shape.w must be floor((shape.w + left + right - kx) / sx) + 1 - unpad.left - unpad.right"""
-    span = w + left + right - k
-    return span >= 0 and out == span // s + 1 - uleft - uright
+    span = w + left + right - kernel
+    return span >= 0 and out == span // stride + 1 - unpad_left - unpad_right
 
 
 register(

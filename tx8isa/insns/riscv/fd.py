@@ -45,7 +45,7 @@ def closed(result: tuple[int, int]) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """One of the two precisions: what stands in its texts, and what the names in the bodies stand for."""
+    """One of the two precisions: what fills the texts of a definition, and the names in its body."""
 
     letter: str
     """Written ``{w}`` in the definitions: the end of a mnemonic."""

@@ -1,0 +1,62 @@
+"""Which machine a program was made for, and what must agree on the one that runs it.
+
+Addresses, sizes and numbers of units are part of a program. Rates, queue depths and figures of time are not:
+the same program may run on a faster chip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from .description import Machine, MachineError, load_machine
+
+_AGREE: Mapping[str, tuple[str, ...]] = {
+    "grid": ("x", "y"),
+    "tile": ("workers", "dte_blocks"),
+    "spm": ("bytes", "reserved", "reset_byte"),
+    "ddr": ("bytes",),
+    "windows": (),
+}
+"""Keys that must agree, by table; none named: all of the table."""
+
+
+def identity(machine: Machine) -> str | dict[str, Any]:
+    """What an image says about its machine: the name of a packaged description, or else all of it."""
+    return machine.name if machine == load_machine(None) else msgspec.to_builtins(machine)
+
+
+def described(said: str | Mapping[str, Any], name: str) -> Machine | None:
+    """The machine that an image means; None for a name that no packaged description has.
+
+    MachineError when its description is none; ``name`` is the image's.
+    """
+    if isinstance(said, str):
+        packaged = load_machine(None)
+        return packaged if said == packaged.name else None
+    try:
+        return msgspec.convert(said, Machine)
+    except msgspec.ValidationError as error:
+        raise MachineError(f"{name}: the machine description in the image: {error}") from None
+
+
+def differences(made: Machine, given: Machine) -> list[str]:
+    """What does not agree, each as ``grid.y is 2, 4 on tx81``; ``given`` is the other machine."""
+    return [
+        f"{key} is {_number(there)}, {_number(here)} on {given.name}"
+        for key, there, here in _compared(made, given)
+        if there != here
+    ]
+
+
+def _compared(made: Machine, given: Machine) -> Iterator[tuple[str, int, int]]:
+    for table, keys in _AGREE.items():
+        there, here = getattr(made, table), getattr(given, table)
+        for key in keys or there.__struct_fields__:
+            yield f"{table}.{key}", getattr(there, key), getattr(here, key)
+
+
+def _number(value: int) -> str:
+    return f"0x{value:x}" if value >= 4096 else str(value)
