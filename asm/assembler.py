@@ -45,7 +45,7 @@ class Assembler:
         """Assemble every line of a source."""
         lines, templates, split, assembly = source.lines, self.templates, ATOM.split, self.assembly
         index = 0
-        while index < len(lines) and not assembly.ended:  # .exitm shortens the lines
+        while index < len(lines) and not assembly.ended:  # .exitm removes lines
             parts = split(lines[index])
             if len(parts) > 1:
                 template = templates.get(parts[1] + _SEPARATOR.join(parts[2::2]))
@@ -55,7 +55,7 @@ class Assembler:
                     except NotPlain:
                         self._line(source, index)
                     except Fault:
-                        self._line(source, index)  # once more, slowly, for the column
+                        self._line(source, index)  # assembled once more, slowly, to find the column
                     index += 1
                     continue
             if parts[0] or len(parts) > 1:
@@ -64,7 +64,7 @@ class Assembler:
         finish_source(assembly, source)
 
     def _line(self, source: Source, index: int) -> int:
-        """A line with whatever it holds; the index of the last line it used."""
+        """Assemble the statements of a line; the index of the last line that they used."""
         line = source.lines[index]
         for start, end in statements(line):
             try:
@@ -107,7 +107,7 @@ class Assembler:
         key = name + _SEPARATOR.join([*parts[0::2]])
         template = self.templates.get(key)
         if template is None:
-            operands = parse_operands(text, after)
+            operands = parse_operands(text, after, self.assembly.parse_counter(source))
             template = self._build(name, operands, at)
             self.templates[key], self.shapes[key] = template, operands
         operands = self.shapes[key]
@@ -118,7 +118,7 @@ class Assembler:
             if fault.at is None:
                 fault.at = at
             else:
-                fault.at = operands.place_in(text, after, fault.at)
+                fault.at = operands.offset_in(text, after, fault.at)
             raise
 
     def _build(self, name: str, operands: Operands, at: int) -> Template:
@@ -126,7 +126,7 @@ class Assembler:
         found = registry.find(name)
         try:
             if found is not None:
-                return engine_template(*found, operands, self.assembly.machine.spm.bytes)
+                return engine_template(*found, operands, self.assembly.machine)
             template = scalar_or_pseudo(name, operands)
         except Fault as fault:
             fault.at = at if fault.at is None else fault.at
@@ -173,7 +173,7 @@ class Assembler:
 
 
 def read_source(text: str, name: str) -> Source:
-    """A file's text as a source."""
+    """The source of a file's text."""
     return Source(name, lines_of(text), file=name)
 
 
@@ -196,6 +196,8 @@ def assemble_text(
             assembly.define(symbol, value)
         except Fault as fault:
             assembly.report(Source("<command line>", [f"-D {symbol}={value}"]), 0, fault)
-    assembler.run(read_source(text, name))
+    source = read_source(text, name)
+    assembly.check_text(source, text)
+    assembler.run(source)
     finish(assembly)
     return assembly

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from asm.image.types import Buffer
 from asm.instructions.operands import expression
 from asm.instructions.template import Template
 from asm.syntax.expressions import Address, Node, Unknown, evaluate
 from asm.syntax.parse import Operands, parse_operands
-from asm.syntax.source import NAME, Included, Source
+from asm.syntax.source import NAME, Included, Source, half_character, odd_blank, open_comment
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.riscv.registers import REGISTERS
 
-from .diagnostics import Diagnostic, Fault
-from .place import LOCAL, Program, Section, Spot, SymbolEntry
+from .diagnostics import MOST_COUNTED, AsmError, Diagnostic, Fault
+from .place import LOCAL, Program, Section, Spot, SymbolEntry, TooLarge
 
 _LOCAL = re.compile(r"\d+[fb]")
 _ALIGNMENT = 4
+_MOST_REPORTS = 10_000
+"""With so many mistakes, those told once counted each time, the assembly ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +100,23 @@ class Assembly:
         self.listing: list[ListingRow] | None = None
         self.macros: dict[str, Macro] = {}
         self.expansions = 0
+        self.reports = 0
+        self.brought: dict[Path, int] = {}
+        """Bytes that each included file has given so far."""
         self.ended = False
 
     def report(self, source: Source, index: int, fault: Fault, start: int = 0) -> None:
-        """Record a mistake in a line of a source; ``start`` is its column when the fault names none."""
+        """Record a mistake in a line of a source; ``start`` is its column when the fault names none.
+
+        AsmError, which ends the assembly, when the program is too large or has too many mistakes.
+        """
         diagnostic = source.diagnostic(index, fault, start)
         key = (diagnostic.file, diagnostic.line, diagnostic.column, diagnostic.message)
         self.errors.setdefault(key, diagnostic)
+        self.reports += 1
+        many = len(self.errors) >= MOST_COUNTED or self.reports >= _MOST_REPORTS
+        if many or isinstance(fault, TooLarge):
+            raise AsmError(sorted(self.errors.values()))
 
     # --- sections -------------------------------------------------------------------------
 
@@ -111,7 +124,7 @@ class Assembly:
         """Make a section the current one; it is created when it does not exist."""
         sections = self.program.sections
         if name not in sections:
-            sections[name] = Section(name, flags, nobits)
+            sections[name] = Section(name, flags, nobits, volume=self.program.volume)
         self.enter(sections[name])
         return self.section
 
@@ -172,6 +185,30 @@ class Assembly:
         if self.listing is not None and section.size > start:
             self.listing.append(ListingRow(source, index, section, start, section.size - start))
 
+    def parse_counter(self, source: Source) -> Callable[[int], None] | None:
+        """The function that counts what the grammar parses of expanded lines; None for lines of a file."""
+        return self.program.volume.parse if source.line >= 0 else None
+
+    def check_text(self, source: Source, text: str) -> None:
+        """Report a block comment that never ends, and blanks that only look like a space."""
+        if opened := open_comment(text):
+            shown = replace(source, lines=text.replace("\r\n", "\n").split("\n"))
+            self.report(
+                shown, opened[0], Fault("/* without */: the rest of the file is a comment", opened[1])
+            )
+        for index, line in enumerate(source.lines if not text.isascii() else ()):
+            if (at := half_character(line)) is not None:
+                fault = Fault(f"U+{ord(line[at]):04X} is half of a character", at)
+                raise AsmError([source.diagnostic(index, fault, 0)])
+            if (at := odd_blank(line)) is not None:
+                self.report(source, index, Fault(f"U+{ord(line[at]):04X} is no space of this language", at))
+
+    def bring(self, path: Path, data: bytes, size: int) -> None:
+        """Count ``size`` bytes that a file gives to the image: what it gives more than once is a fill."""
+        before = self.brought.get(path, 0)
+        self.brought[path] = before + size
+        self.program.volume.fill(max(0, before + size - len(data)) - max(0, before - len(data)))
+
     def add_buffer(self, buffer: Buffer, at: Address | None) -> None:
         """Record a buffer that is placed at ``at``; None when its address is final."""
         if any((other.kind, other.name) == (buffer.kind, buffer.name) for other, _ in self.buffers):
@@ -209,7 +246,7 @@ class Assembly:
         self, source: Source, index: int, name: str, text: str, start: int, *, variable: bool, at: int
     ) -> None:
         """``name = expression``; ``variable``: may be given another value later."""
-        operands = parse_operands(text, start)
+        operands = parse_operands(text, start, self.parse_counter(source))
         if len(operands.items) != 1:
             raise Fault(f"one expression is expected, found {len(operands.items)}", start)
         node = expression(operands.items[0].term, name)

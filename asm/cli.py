@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 import gc
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from tx8isa.errors import Tx8Error
-
-VERSION = "0.1.0"
-"""As in pyproject.toml; importlib.metadata would cost a quarter of the start-up time."""
+from tx8isa.tools.version import VERSION
 
 _AS_EXAMPLES = """examples:
   tx8as prog.s                         writes prog.bin beside it
@@ -68,7 +66,7 @@ def _assemble_parser() -> argparse.ArgumentParser:
         default=[],
         help="define a symbol (1 without =)",
     )
-    parser.add_argument("-v", "--verbose", action="store_true", help="say where the sections lie")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print address and size of each section")
     parser.add_argument("-l", dest="listing", metavar="FILE", help="write a listing")
     parser.add_argument("--machine", metavar="FILE", help="machine description in TOML (default: TX81)")
     return parser
@@ -94,7 +92,7 @@ def _guarded(name: str, action: Callable[[argparse.Namespace], None], options: a
     except Tx8Error as error:
         print(error if ": error: " in str(error) else f"{name}: error: {error}", file=sys.stderr)
         return 1
-    except BrokenPipeError:  # the reader of our output has seen enough
+    except BrokenPipeError:  # the reader closed the pipe
         sys.stderr.close()
         return 0
     except KeyboardInterrupt:
@@ -104,29 +102,41 @@ def _guarded(name: str, action: Callable[[argparse.Namespace], None], options: a
 
 def _assemble(options: argparse.Namespace) -> None:
     from tx8isa.machine.description import load_machine
-    from tx8isa.tools.files import write_whole
+    from tx8isa.tools.files import write_together
 
     from .assembler import assemble_text
     from .image import write_image
     from .output import image_of, listing_text
 
-    gc.disable()  # nearly everything lives to the end of the process
+    gc.disable()  # nearly all objects are used to the end of the process
     text, name = _input_text(options.file)
+    output = options.output or _default_output(options.file)
+    _check_outputs(options, output, [])
     machine = load_machine(options.machine)
     defines = dict(_definition(text) for text in options.define)
     assembly = assemble_text(text, name, options.include, defines, machine, listing=bool(options.listing))
+    _check_outputs(options, output, assembly.included.paths())
     image = image_of(assembly)
     data = write_image(image)
-    output = options.output or _default_output(options.file)
+    files = {Path(output): [data]}
     if options.listing:
-        write_whole(options.listing, listing_text(assembly).encode())
-    write_whole(output, data)
+        files[Path(options.listing)] = [listing_text(assembly).encode()]
+    write_together(files)
     if options.verbose:
         for segment in image.segments:
             place = f"{segment.address:#x}  {segment.size} bytes, {len(segment.data)} in the file"
             print(f"tx8as: {segment.section:10} {place}", file=sys.stderr)
     if options.output is None and not options.quiet:
         print(f"tx8as: {output}: {len(data)} bytes", file=sys.stderr)
+
+
+def _check_outputs(options: argparse.Namespace, output: str, included: Iterable[Path]) -> None:
+    """Refuse to write over what is read; the files that a program includes are known when it is assembled."""
+    from tx8isa.tools.overwrite import check_outputs
+
+    inputs = [("the program", options.file), ("the machine description", options.machine)]
+    inputs += [("a file that the program includes", path) for path in included]
+    check_outputs([("the image", output), ("the listing", options.listing)], inputs)
 
 
 def _input_text(file: str) -> tuple[str, str]:
@@ -138,12 +148,7 @@ def _input_text(file: str) -> tuple[str, str]:
 
 
 def _default_output(file: str) -> str:
-    if file == "-":
-        return "a.bin"
-    output = Path(file).with_suffix(".bin")
-    if str(output) == file:
-        raise Tx8Error(f"{file}: the image would replace the program; name another file with -o")
-    return str(output)
+    return "a.bin" if file == "-" else str(Path(file).with_suffix(".bin"))
 
 
 def _definition(text: str) -> tuple[str, str]:

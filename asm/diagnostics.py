@@ -1,4 +1,4 @@
-"""What the assembler says about a mistake: place, message, source line, caret, notes."""
+"""Mistakes of a program as messages: place, text, source line, caret, notes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from tx8isa.errors import Tx8Error
 
 MOST_SHOWN = 100
-"""Diagnostics that are printed; the rest is a number."""
+"""Diagnostics that are printed; the others are only counted."""
+
+MOST_COUNTED = 1000
+"""With so many mistakes the assembly ends."""
 
 
 class Fault(Exception):
-    """A mistake in the statement at hand. ``at``: offset in the statement's text, None for all of it."""
+    """A mistake in the current statement. ``at``: offset in the statement's text, None for all of it."""
 
     def __init__(self, message: str, at: int | None = None, help: str = "") -> None:
         super().__init__(message)
@@ -35,14 +38,44 @@ class Diagnostic:
     def __str__(self) -> str:
         lines = [f"{self.file}:{self.line}:{self.column}: error: {self.message}"]
         if self.source.strip():
-            before = self.source[: self.column - 1]
+            source, before = _window(self.source, self.column - 1)
             blank = "".join("\t" if c == "\t" else " " for c in before)
-            lines += [f"    {self.source}", f"    {blank}^"]
+            lines += [f"    {source}", f"    {blank}^"]
         return "\n".join((*lines, *(f"    {note}" for note in self.notes)))
 
 
+_WIDEST, _AROUND = 200, 80
+"""A longer line is shown around the mistake alone."""
+_LONGEST_MESSAGE = 1000
+
+
+def _window(source: str, at: int) -> tuple[str, str]:
+    """The part of a line that is shown, and what of it is before offset ``at``."""
+    if len(source) <= _WIDEST:
+        return source, source[:at]
+    start, end = max(0, at - _AROUND), at + _AROUND
+    before = ("... " if start else "") + source[start:at]
+    return before + source[at:end] + (" ..." if end < len(source) else ""), before
+
+
+def shortened(message: str) -> str:
+    """The message without the middle of a very long word that it quotes."""
+    if len(message) <= _LONGEST_MESSAGE:
+        return message
+    return f"{message[:_AROUND]} ... {message[-_AROUND:]}"
+
+
+def character_notes(message: str) -> tuple[str, ...]:
+    """A line that names characters which may look like others, such as a Cyrillic letter or a dash."""
+    from unicodedata import name  # few mistakes need it
+
+    odd = [character for character in dict.fromkeys(message) if not character.isascii()][:3]
+    shown = (f"{character!r} is U+{ord(character):04X} {name(character, '')}".rstrip() for character in odd)
+    return (f"note: {', '.join(shown)}",) if odd else ()
+
+
 class AsmError(Tx8Error):
-    """A program that is not assembled. ``diagnostics`` holds every mistake, in the order of the text."""
+    """A program that cannot be assembled; ``diagnostics`` holds every mistake, in the order of the text."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
@@ -53,5 +86,6 @@ class AsmError(Tx8Error):
         parts = [str(diagnostic) for diagnostic in shown]
         rest = len(self.diagnostics) - len(shown)
         if rest:
-            parts.append(f"{rest} more errors; {len(self.diagnostics)} in all")
+            end = "; the rest was not read" if len(self.diagnostics) >= MOST_COUNTED else " in all"
+            parts.append(f"{rest} more errors; {len(self.diagnostics)}{end}")
         return "\n".join(parts)

@@ -44,8 +44,9 @@ def disassemble_image(image: Image, section: str | None = None) -> str:
 
 
 def _head(image: Image) -> Iterator[str]:
-    if isinstance(image.machine, str):
-        yield f".machine {quote(image.machine)}"
+    name = image.machine if isinstance(image.machine, str) else image.machine.get("name")
+    if name:
+        yield f".machine {quote(str(name))}"
     yield from _declarations(image)
     for buffer in image.buffers:
         yield _buffer(buffer)
@@ -86,13 +87,13 @@ class _SegmentText:
         self.stops = sorted({*self.marks, *self.targets})
 
     def _marks(self) -> dict[int, list[str]]:
-        """What stands before an address: labels, entries."""
+        """The lines before an address: labels, entries."""
         marks: dict[int, list[str]] = defaultdict(list)
         last = self.start + self.segment.size
         for name, symbol in self.image.symbols.items():
             if symbol.section == self.segment.section:
                 at = min(max(symbol.address, self.start), last)
-                marks[at].append(f"{name}:" if at == symbol.address else _beside(name, symbol, at))
+                marks[at].append(f"{name}:" if at == symbol.address else _distant(name, symbol, at))
         if self.segment.flags == "rx":
             if self.start <= self.image.entry < self.end:
                 marks[self.image.entry].append(".entry")
@@ -237,8 +238,8 @@ class _SegmentText:
             yield from _dump(self.segment.data[at - self.start : stop - self.start])
 
 
-def _beside(name: str, symbol: Symbol, at: int) -> str:
-    """A symbol that stands outside its section."""
+def _distant(name: str, symbol: Symbol, at: int) -> str:
+    """The definition of a symbol whose address is outside its section."""
     return (
         f"{name} = . + {symbol.address - at}"
         if symbol.address > at

@@ -1,6 +1,8 @@
-"""What waits for the final addresses, and filling it in."""
+"""The statements and data that waited for the final addresses are filled in."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from asm.directives.data import integer_bytes
 from asm.syntax.expressions import Address, evaluate, number_of
@@ -13,7 +15,8 @@ TOO_DEEP = "the expression is nested too deeply"
 
 
 def finish(assembly: Assembly) -> None:
-    """Final addresses, then everything that waited for them; AsmError when the text has mistakes."""
+    """Choose the final addresses and fill in what waited for them; AsmError when the text has mistakes."""
+    _check_circles(assembly)
     assembly.program.lay_out()
     late = [fixup for fixup in assembly.fixups if not _fix(assembly, fixup, first=True)]
     for fixup in late:
@@ -35,7 +38,7 @@ def _fix(assembly: Assembly, fixup: Fixup, first: bool) -> bool:
     except Fault as fault:
         text = fixup.source.lines[fixup.index]
         if fault.at is not None:
-            fault.at = fixup.operands.place_in(text, fixup.operand_start, fault.at)
+            fault.at = fixup.operands.offset_in(text, fixup.operand_start, fault.at)
         assembly.report(fixup.source, fixup.index, fault, fixup.start)
     except RecursionError:
         assembly.report(fixup.source, fixup.index, Fault(TOO_DEEP), fixup.start)
@@ -55,6 +58,41 @@ def _fix_datum(assembly: Assembly, datum: DataFixup) -> None:
         assembly.report(datum.source, datum.index, Fault(TOO_DEEP, datum.node.at))
 
 
+def _check_circles(assembly: Assembly) -> None:
+    """Report once each circle of symbols that are defined by one another; then they count as 0."""
+    symbols = assembly.program.symbols
+    waiting = {name for name, symbol in symbols.items() if symbol.value is None and symbol.node is not None}
+    finished: set[str] = set()
+    for start in list(symbols):
+        way: dict[str, Iterator[str]] = {start: iter(symbols[start].atoms)} if start in waiting else {}
+        while way:
+            name = next(reversed(way))
+            after = next((atom for atom in way[name] if atom in waiting and atom not in finished), None)
+            if after is None:
+                finished.add(name)
+                del way[name]
+            elif after in way:
+                names = list(way)
+                circle = names[names.index(after) :]
+                _report_circle(assembly, circle)
+                finished.update(circle)
+            else:
+                way[after] = iter(symbols[after].atoms)
+
+
+def _report_circle(assembly: Assembly, circle: list[str]) -> None:
+    symbols = [assembly.program.symbols[name] for name in circle]
+    first = min(range(len(circle)), key=lambda number: symbols[number].where)
+    through = " -> ".join((*circle[first:], *circle[: first + 1]))
+    source = symbols[first].source
+    if source is not None:
+        line = source.lines[symbols[first].index]
+        fault = Fault(f"symbol {circle[first]} is defined by itself: {through}", line.find(circle[first]))
+        assembly.report(source, symbols[first].index, fault)
+    for symbol in symbols:
+        symbol.value = 0
+
+
 def _check_symbols(assembly: Assembly) -> None:
     """Report every symbol without a value, used or not."""
     for name, symbol in assembly.program.symbols.items():
@@ -64,7 +102,7 @@ def _check_symbols(assembly: Assembly) -> None:
         try:
             if symbol.node is None:
                 raise Fault(f"symbol {name} is declared and never defined")
-            assembly.program.value_behind(symbol)
+            assembly.program.defined_value(symbol)
         except Fault as fault:
             line = source.lines[symbol.index]
             assembly.report(source, symbol.index, fault, len(line) - len(line.lstrip()))

@@ -8,6 +8,7 @@ from itertools import chain, pairwise, repeat
 
 from asm.image.types import ABSOLUTE, Image, Segment, Symbol, ddr_windows
 from asm.syntax.expressions import Address
+from tx8isa.machine.identity import identity
 
 from .assembly import Assembly, ListingRow
 from .diagnostics import AsmError, Diagnostic
@@ -17,7 +18,7 @@ _BYTES_PER_ROW = 16
 """Bytes in one row of a listing."""
 
 START = "_start"
-"""The symbol where the program begins when no .entry says so; otherwise it is the first instruction."""
+"""The entry of a program without .entry; without this symbol it is the first instruction."""
 
 
 def image_of(assembly: Assembly) -> Image:
@@ -44,7 +45,7 @@ def image_of(assembly: Assembly) -> Image:
         ),
         lines=dict(chain.from_iterable(_lines(section) for section in code)),
         nodes=dict(chain.from_iterable(_nodes(section) for section in code)),
-        machine=assembly.machine.name,
+        machine=identity(assembly.machine),
         windows=ddr_windows(assembly.machine),
     )
 
@@ -93,7 +94,7 @@ def _addresses(section: Section) -> list[int]:
 
 
 def _symbols(assembly: Assembly) -> Iterator[tuple[str, Symbol]]:
-    """Every symbol that a person named, but those that begin with .L."""
+    """Every symbol that the program names, except those that begin with .L."""
     program = assembly.program
     kept = {section.name for section in program.sections.values() if section.size}
     for name, entry in program.symbols.items():

@@ -22,10 +22,58 @@ DDR = ".ddr"
 """Sections of this name, or beginning with it and a dot, are addressed in the engines' view."""
 
 DDR_ZERO = ".ddr.bss"
-"""Inputs and outputs: zeros that need no room in the file, wherever the constants stand in the text."""
+"""Inputs and outputs: zeros that need no room in the file, wherever the text declares the constants."""
 
 LOCAL = "\x02"
-"""Between number and count in the names of numeric labels."""
+"""Separates number and count in the names of numeric labels."""
+
+
+class Volume:
+    """How much a program has grown beyond its files; Fault when it is too much.
+
+    So a short text cannot occupy the machine for minutes, nor fill its memory.
+    """
+
+    MOST_LINES = 200_000
+    MOST_CHARACTERS = 4 << 20
+    MOST_PARSED = 1 << 19
+    MOST_BYTES = 256 << 20
+
+    def __init__(self) -> None:
+        self.lines = self.characters = self.parsed = self.bytes = 0
+
+    def expand(self, lines: Sequence[str]) -> None:
+        """Count the lines that a macro, a repetition or a file included once more brings in."""
+        self.lines += len(lines)
+        self.characters += sum(map(len, lines))
+        for found, most, what in (
+            (self.lines, self.MOST_LINES, "lines"),
+            (self.characters, self.MOST_CHARACTERS, "characters"),
+        ):
+            if found > most:
+                raise TooLarge(f"macros, repetitions and repeated files make more than {most} {what}")
+
+    def parse(self, characters: int) -> None:
+        """Count the operands with operators and parentheses in such lines: to parse them takes longest."""
+        self.parsed += characters
+        if self.parsed > self.MOST_PARSED:
+            message = f"macros and repetitions make more than {self.MOST_PARSED} characters of expressions"
+            raise TooLarge(message, "compute the value once, with .equ")
+
+    def fill(self, size: int) -> None:
+        """Count bytes of the image that no text and no file gives: filled or padded."""
+        needed = self.bytes + size
+        if needed > self.MOST_BYTES:
+            message = f"fills and padding need {needed} bytes in the image; allowed are {self.MOST_BYTES}"
+            raise Fault(message, None, "zeros at the end of a section need none: reserve them last")
+        self.bytes = needed
+
+
+class TooLarge(Fault):
+    """A program beyond its ``Volume``: the rest of the text is not read."""
+
+    def __init__(self, message: str, help: str = "") -> None:
+        super().__init__(message, None, help)
 
 
 @dataclass(eq=False)
@@ -48,6 +96,8 @@ class Section:
     """(first row, graph node) at every change of the node; an empty name for none."""
     marks: list[int] = field(default_factory=lambda: [-1, -1])
     """Start and end of each range that is not RISC-V code, after a pair that is no range."""
+    volume: Volume = field(default_factory=Volume)
+    """Shared by all sections of a program."""
 
     @property
     def size(self) -> int:
@@ -59,7 +109,7 @@ class Section:
 
     @property
     def far(self) -> bool:
-        """Whether the engines' addresses are meant."""
+        """Whether the section is addressed in the engines' view."""
         return self.name == DDR or self.name.startswith(DDR + ".")
 
     def reserve(self, size: int) -> None:
@@ -79,13 +129,14 @@ class Section:
         self.data += data
 
     def flatten(self) -> None:
-        """Make the reserved bytes at the end real ones."""
+        """Replace the reserved bytes at the end by bytes of the file."""
         if self.tail:
+            self.volume.fill(self.tail)
             self.data += bytes(self.tail)
             self.tail = 0
 
     def mark_data(self, size: int) -> None:
-        """Say that the next bytes are no RISC-V code."""
+        """Mark the next bytes as no RISC-V code."""
         if self.flags == "rx" and size:
             here = self.size
             if self.marks[-1] == here:
@@ -119,7 +170,7 @@ class SymbolEntry:
 
 @dataclass(slots=True, eq=False)
 class Spot:
-    """Where a statement stands: the scope of its expressions."""
+    """The scope of a statement's expressions: the program, and the address of the statement."""
 
     program: Program
     at: Address
@@ -153,7 +204,7 @@ class Spot:
 
 
 def upper20(value: int, at: int) -> int:
-    """What lui takes so that a signed 12-bit immediate completes the value; Fault beyond 32 signed bits."""
+    """The operand of lui that a signed 12-bit immediate completes; Fault beyond 32 signed bits."""
     if not -(1 << 31) <= value + 0x800 < 1 << 31:
         help = "use la, or %pcrel_hi with auipc"
         raise Fault(f"%hi: {value:#x} is beyond lui, which reaches 32 signed bits", at, help)
@@ -168,12 +219,16 @@ class Program:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.sections: dict[str, Section] = {".text": Section(".text", "rx")}
+        self.volume = Volume()
+        self.sections: dict[str, Section] = {".text": Section(".text", "rx", volume=self.volume)}
         self.symbols: dict[str, SymbolEntry] = {}
         self.counts: dict[str, int] = {}
         self.closed = False
         """Whether the layout is final."""
         self._distances: dict[int, int] = {}
+        self._deep = 0
+        self._found: dict[SymbolEntry, Value] = {}
+        """Values of symbols that one expression needs: each is computed once, however often it is named."""
 
     def settle(self, address: Address) -> Value:
         """A place as a number, once the layout is final."""
@@ -205,21 +260,25 @@ class Program:
 
     def _deferred(self, name: str, symbol: SymbolEntry, at: int | None) -> Value:
         try:
-            return self.value_behind(symbol)
+            return self.defined_value(symbol)
         except Fault as fault:
             raise Fault(f"symbol {name}: {fault.message}", at, f"defined at {symbol.where}") from None
 
-    def value_behind(self, symbol: SymbolEntry) -> Value:
+    def defined_value(self, symbol: SymbolEntry) -> Value:
         """Value of a symbol that is defined by an expression."""
         if symbol.busy:
-            raise Fault("defined by itself")
+            raise Unknown("a symbol that is defined by itself")
+        if symbol in self._found:
+            return self._found[symbol]
         assert symbol.node is not None
         assert symbol.place is not None
-        symbol.busy = True
+        symbol.busy, self._deep = True, self._deep + 1
         try:
-            value = evaluate(symbol.node, symbol.atoms, symbol.place)
+            value = self._found[symbol] = evaluate(symbol.node, symbol.atoms, symbol.place)
         finally:
-            symbol.busy = False
+            symbol.busy, self._deep = False, self._deep - 1
+            if not self._deep:
+                self._found.clear()
         if self.closed:
             symbol.value = value
         return value
@@ -230,12 +289,12 @@ class Program:
         return f"{LOCAL}{number}{LOCAL}{count + (text[-1] == 'f')}"
 
     def keep_distance(self, here: int, value: int) -> int:
-        """Remember what %pcrel_hi at ``here`` stands for; its upper part."""
+        """Record the distance of a %pcrel_hi at ``here``; its upper part."""
         self._distances[here] = value
         return value + 0x800 >> 12 & 0xFFFFF
 
     def distance_from(self, address: int, at: int) -> int:
-        """What %pcrel_hi at an address stands for."""
+        """The distance of the %pcrel_hi at an address."""
         if address not in self._distances:
             raise Fault(f"%pcrel_lo: no %pcrel_hi stands at {address:#x}", at, "name the label of the auipc")
         return self._distances[address]

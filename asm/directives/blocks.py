@@ -18,9 +18,7 @@ from tx8isa.table.scalar import scalar_by_mnemonic
 from .call import BlockHandler, Call, block, handler, split_arguments
 
 _DEEPEST = 64
-"""Macros and included files within each other."""
-
-_MOST_EXPANSIONS = 1_000_000
+"""Largest depth of macros and included files within each other."""
 
 _OPENS = {".if": ".endif", ".macro": ".endm", ".rept": ".endr", ".irp": ".endr", ".irpc": ".endr"}
 _BLOCK = re.compile(
@@ -51,7 +49,7 @@ def _end(call: Call, closer: str) -> int:
 
 
 def _bodied(closer: str) -> Callable[[Callable[[Call, int], None]], BlockHandler]:
-    """Decorator: a directive whose body ends at ``closer``; the body is left out after a mistake, too."""
+    """Decorator: a directive whose body ends at ``closer``; the body is skipped after a mistake, too."""
 
     def wrap(function: Callable[[Call, int], None]) -> BlockHandler:
         def carry_out(call: Call) -> int:
@@ -72,7 +70,7 @@ def _bodied(closer: str) -> Callable[[Callable[[Call, int], None]], BlockHandler
 
 
 def _skip(call: Call, index: int) -> int:
-    """Index of the .else, .elseif or .endif that follows a part of a conditional that is left out."""
+    """Index of the .else, .elseif or .endif that follows a part of a conditional that is skipped."""
     depth, lines = 0, call.source.lines
     for number in range(index + 1, len(lines)):
         word = _word(lines[number])
@@ -103,7 +101,7 @@ _TESTS = {
 
 
 def _holds(call: Call) -> bool:
-    """Whether the condition is true; one that cannot be told counts as false after its report."""
+    """Whether the condition is true; one that is at fault is reported and counts as false."""
     try:
         if call.name in (".ifdef", ".ifndef", ".ifnotdef"):
             (name,) = call.symbol_names() if len(call.fields()) == 1 else [""]
@@ -121,7 +119,8 @@ def _holds(call: Call) -> bool:
 
 
 def _branch(call: Call, taken: bool, index: int) -> int:
-    """Where to go on after a condition: its own line when taken, else before the next alternative."""
+    """Index of the line after which assembly continues: the condition's own when it holds, else that of the
+    alternative that does, or of the .endif."""
     source = call.source
     while not taken:
         index = _skip(call, index)
@@ -141,7 +140,7 @@ def _branch(call: Call, taken: bool, index: int) -> int:
 
 @block(".else", ".elseif")
 def _else(call: Call) -> int:
-    """The part before was taken: leave out the rest."""
+    """The part before was assembled: skip the rest."""
     if not call.source.conditions:
         raise Fault(f"{call.name} without .if")
     if call.source.conditions[-1][1]:
@@ -158,7 +157,7 @@ def _else(call: Call) -> int:
 
 
 def _alternative(call: Call, index: int, word: str, seen_else: bool) -> bool:
-    """Whether the .else was seen, after a further alternative; a report when it comes too late."""
+    """Whether the .else was seen, now that another alternative follows; one after the .else is reported."""
     if word and seen_else:
         line = call.source.lines[index]
         fault = Fault(f"{word} after .else", len(line) - len(line.lstrip()))
@@ -202,8 +201,6 @@ class Macro:
         values = self._bind(split_arguments(text[start:]))
         note = f"note: in the expansion of macro {self.name} at {source.where(index)}"
         assembly.expansions += 1
-        if assembly.expansions > _MOST_EXPANSIONS:
-            raise Fault(f"more than {_MOST_EXPANSIONS} macro expansions")
         lines = [_substitute(line, values, assembly.expansions - 1) for line in self.body]
         _run(assembly, source, index, Source(self.file, lines, self.first, macro=True), note)
 
@@ -293,8 +290,9 @@ def _purge(call: Call) -> None:
 @_bodied(".endr")
 def _repeat(call: Call, end: int) -> None:
     (count,) = call.numbers(1, 1)
-    if not 0 <= count <= _MOST_EXPANSIONS:
-        raise Fault(f".rept {count} is outside 0..{_MOST_EXPANSIONS}")
+    most = call.assembly.program.volume.MOST_LINES
+    if not 0 <= count <= most:
+        raise Fault(f".rept {count} is outside 0..{most}")
     _repeat_lines(call, end, [{}] * count)
 
 
@@ -327,7 +325,8 @@ def _repeat_lines(call: Call, end: int, values: list[dict[str, str]]) -> None:
 
 
 def _run(assembly: Assembly, outer: Source, index: int, inner: Source, note: str) -> None:
-    """Assemble lines that a line of ``outer`` stands for; the line table names that line."""
+    """Assemble the lines that replace a line of ``outer``; the line table names that line."""
+    assembly.program.volume.expand(inner.lines or [""])
     inner.depth = outer.depth + 1
     if inner.depth > _DEEPEST:
         raise Fault(f"macros within each other {_DEEPEST} deep", None, "does one of them call itself?")
@@ -349,8 +348,14 @@ def _include(call: Call) -> None:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise Fault(f"{path} is not UTF-8 text: byte {error.start}") from None
+    lines = lines_of(text)
+    if path in call.assembly.brought:
+        call.assembly.program.volume.expand(lines)
+    call.assembly.bring(path, data, 0)
     notes = (f"note: included at {source.where(call.index)}", *source.notes)
-    call.assembly.run(Source(str(path), lines_of(text), 1, str(path), notes=notes, depth=source.depth + 1))
+    included = Source(str(path), lines, 1, str(path), notes=notes, depth=source.depth + 1)
+    call.assembly.check_text(included, text)
+    call.assembly.run(included)
 
 
 @handler(".end")
@@ -359,7 +364,7 @@ def _end_of_program(call: Call) -> None:
 
 
 def finish_source(assembly: Assembly, source: Source) -> None:
-    """What must be closed at the end of a file."""
+    """Report the conditionals that are still open at the end of a source."""
     for index, _ in source.conditions:
         assembly.report(
             source,

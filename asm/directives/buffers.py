@@ -57,7 +57,7 @@ def _open(call: Call, fields: list[str], usage: str, most: int) -> tuple[str, Te
 
 
 def _begin(call: Call, name: str, made: Tensor, kind: str, dtype: str | None) -> None:
-    """Go to its section, align, define the symbol and record the buffer."""
+    """Enter the section of a buffer, align it, define the symbol and record the buffer."""
     assembly = call.assembly
     constant = kind == "constant"
     section = call.assembly.open_section(DDR if constant else DDR_ZERO, "rw", not constant)
@@ -118,6 +118,7 @@ def _constant(call: Call) -> None:
     if offset + made.size > len(data) or (not rest and made.size != len(data)):
         found = f"{path} has {len(data)} bytes"
         raise Fault(f".const {name}: {found}, bytes {offset}..{offset + made.size} are needed")
+    call.assembly.bring(path, data, made.size)
     before = call.assembly.section
     _begin(call, name, made, "constant", None)
     emit(call, memoryview(data)[offset : offset + made.size])

@@ -1,4 +1,4 @@
-"""A directive as it is called, and the tables of what directives do."""
+"""A directive as it is called, and the tables of the functions that carry directives out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tx8isa.tools.suggestions import did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A directive as it stands in the text; its arguments begin at ``start``."""
+    """A directive in the text; its arguments begin at ``start``."""
 
     assembly: Assembly
     source: Source
@@ -34,7 +34,7 @@ class Call:
 
     def operands(self) -> Operands:
         """The arguments as expressions and strings."""
-        operands = parse_operands(self.text, self.start)
+        operands = parse_operands(self.text, self.start, self.assembly.parse_counter(self.source))
         local = tuple(self.assembly.local(atom) for atom in operands.atoms)
         return Operands(operands.text, operands.start, operands.items, local)
 
@@ -105,7 +105,7 @@ def text_of(string: String) -> str:
 
 
 def handler(*names: str) -> Callable[[Handler], Handler]:
-    """Decorator: what a directive does."""
+    """Decorator: the function carries out these directives."""
 
     def register(function: Handler) -> Handler:
         HANDLERS.update(dict.fromkeys(names, function))
@@ -115,7 +115,7 @@ def handler(*names: str) -> Callable[[Handler], Handler]:
 
 
 def block(*names: str) -> Callable[[BlockHandler], BlockHandler]:
-    """Decorator: what a directive of several lines does."""
+    """Decorator: the function carries out these directives, which use several lines."""
 
     def register(function: BlockHandler) -> BlockHandler:
         BLOCKS.update(dict.fromkeys(names, function))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from math import isinf
 
 from asm.assembly import DataFixup
 from asm.diagnostics import Fault
@@ -11,6 +12,7 @@ from asm.instructions.template import single_atom
 from asm.place import PAGE
 from asm.syntax.expressions import Node, Unary, Unknown, Value, evaluate, fraction, number_of, unescape
 from asm.syntax.parse import String
+from asm.syntax.source import checksum
 
 from .call import Call, Handler, handler, text_of
 
@@ -18,7 +20,7 @@ _NOP = (0x13).to_bytes(4, "little")
 
 
 def integer_bytes(value: int, size: int, at: int | None) -> bytes:
-    """A number of ``size`` bytes, signed or unsigned."""
+    """A signed or unsigned number as ``size`` bytes; Fault when it does not fit."""
     bits = 8 * size
     if not -(1 << bits - 1) <= value < 1 << bits:
         raise Fault(
@@ -61,7 +63,7 @@ for _names, _size in (
 
 
 def emit(call: Call, data: bytes | memoryview) -> None:
-    """Append data that a directive made."""
+    """Append data to the current section."""
     section = call.assembly.section
     start = section.size
     section.append(data)
@@ -69,7 +71,7 @@ def emit(call: Call, data: bytes | memoryview) -> None:
 
 
 def reserve(call: Call, size: int) -> None:
-    """Append zero bytes."""
+    """Append zero bytes to the current section; Fault when they do not fit DDR."""
     section = call.assembly.section
     start = section.size
     limit = call.assembly.machine.ddr.bytes
@@ -101,6 +103,8 @@ def _fractions(call: Call, code: str) -> None:
         elif negative:
             number = -number
         try:
+            if isinf(number) and text != "inf":  # Python has rounded it already
+                raise OverflowError
             data += struct.pack("<" + code, number)
         except OverflowError:
             raise Fault(
@@ -134,12 +138,10 @@ def _space(call: Call) -> None:
         reserve(call, size)
 
 
-_MOST_FILLED = 1 << 30
-
-
 def _limited(call: Call, size: int) -> None:
-    if not 0 <= size <= _MOST_FILLED:
-        raise Fault(f"{call.name}: {size} bytes are outside 0..{_MOST_FILLED}")
+    if size < 0:
+        raise Fault(f"{call.name}: {size} bytes are less than none")
+    call.assembly.program.volume.fill(size)
 
 
 @handler(".fill")
@@ -224,4 +226,19 @@ def _incbin(call: Call) -> None:
     count = min(count, len(data) - skip) if len(numbers) < 2 else count
     if skip < 0 or count < 0 or skip + count > len(data):
         raise Fault(f".incbin: bytes {skip}..{skip + count} are not in {path}, which has {len(data)}")
+    call.assembly.bring(path, data, count)
     emit(call, memoryview(data)[skip : skip + count])
+
+
+@handler(".checksum")
+def _checksum(call: Call) -> None:
+    """``.checksum "file", "digest"``: Fault when the file that the program includes is another one."""
+    items = call.operands().items
+    texts = [text_of(item.term) for item in items if isinstance(item.term, String)]
+    if len(items) != 2 or len(texts) != 2:
+        raise Fault('.checksum takes "file", "digest"')
+    path, data = call.included(texts[0])
+    found, wanted = checksum(data), texts[1]
+    if found != wanted:
+        message = f"{path} is not the file that this program was written with: checksum {found}, not {wanted}"
+        raise Fault(message, items[0].at, "write both again")

@@ -65,7 +65,7 @@ def _section(call: Call) -> None:
 
 @handler(".base")
 def _base(call: Call) -> None:
-    """Address of the current section's first byte; the assembly chooses one otherwise."""
+    """Address of the current section's first byte; otherwise the assembler chooses it."""
     (address,) = call.numbers(1, 1)
     section = call.assembly.section
     if section.base is not None and section.base != address:
@@ -134,7 +134,7 @@ def _assign(call: Call, variable: bool) -> None:
 
 @handler(".tile")
 def _tile(call: Call) -> None:
-    """What follows is where this tile starts."""
+    """Set the entry of a tile to the current address."""
     (tile,) = call.numbers(1, 1)
     assembly = call.assembly
     if not 0 <= tile < assembly.machine.tiles:
@@ -150,7 +150,7 @@ def _tile(call: Call) -> None:
 
 @handler(".entry")
 def _entry(call: Call) -> None:
-    """What follows is where every other tile starts."""
+    """Set the entry of every other tile to the current address."""
     if call.arguments:
         raise Fault(".entry takes no argument")
     assembly = call.assembly
@@ -167,7 +167,7 @@ def _node(call: Call) -> None:
 
 @handler(".loc")
 def _loc(call: Call) -> None:
-    """``.loc "file" line``: where the following instructions come from; alone: from nowhere."""
+    """``.loc "file" line``: the source of the following instructions; without arguments they have none."""
     match = re.fullmatch(r'("(?:[^"\\]|\\.)*")\s+(\d+)', call.arguments)
     if call.arguments and not match:
         raise Fault('.loc takes "file" line, or nothing')
@@ -194,14 +194,14 @@ _OPTIONS = ("norvc", "nopic", "norelax", "push", "pop")
 
 @handler(".option")
 def _option(call: Call) -> None:
-    """GNU options that ask for what is always so here."""
+    """Accept GNU options that ask for what this assembler always does."""
     if call.arguments not in _OPTIONS:
         raise Fault(f".option {call.arguments}", None, f"accepted: {' '.join(_OPTIONS)}")
 
 
 @handler(".file")
 def _file(call: Call) -> None:
-    """Accepted for compilers' sake; the line table names the files we read."""
+    """Accepted because compilers write it; the line table names the files that were read."""
     call.string()
 
 

@@ -11,7 +11,7 @@ from zlib import crc32
 from . import elf
 from .check import ddr_offset, problem
 from .dwarf import debug_sections
-from .note import SegmentNote, check_version, decode_note, encode_note, image_of
+from .note import SegmentNote, check_version, decode_note, encode_note, image_fields
 from .plain import plain_image
 from .symbols import SYMBOL_BYTES, SymbolReader, SymbolTable, pack_symbols
 from .types import (
@@ -55,7 +55,7 @@ def write_image(image: Image) -> bytes:
 
 
 def image_parts(image: Image) -> list[bytes]:
-    """The file of an image in pieces, of which the segments' bytes are no copies; ImageError as above."""
+    """The file of an image in pieces, without copies of the segments' bytes; ImageError as above."""
     wrong = problem(image)
     if wrong:
         raise ImageError(wrong)
@@ -82,7 +82,7 @@ def image_parts(image: Image) -> list[bytes]:
 
 
 def _sealed(parts: list[bytes], note: bytes) -> list[bytes]:
-    """The file, the last bytes of its note being the checksum of the file in which they are zero."""
+    """The file with its checksum in the last bytes of the note; they count as zero in it."""
     checksum = 0
     for part in parts:
         checksum = crc32(part, checksum)
@@ -93,7 +93,7 @@ def _sealed(parts: list[bytes], note: bytes) -> list[bytes]:
 def read_image(data: bytes, name: str) -> Image:
     """The image in the bytes of the file ``name``; ImageError says what is wrong with the file.
 
-    An executable without our note, such as GCC's, is a program without buffers (``image_plain``).
+    An executable without our note, such as GCC's, is a program without buffers (``plain.py``).
     """
     file = elf.ElfFile(data, name)
     notes = {type_: (descriptor, offset) for type_, descriptor, offset in file.notes(_OWNER)}
@@ -115,7 +115,7 @@ def read_image(data: bytes, name: str) -> Image:
     image = Image(
         symbols=LazyMapping(reader.named),
         data_ranges=LazySequence(reader.data_ranges),
-        **image_of(note, segments, name),
+        **image_fields(note, segments, name),
     )
     wrong = problem(image) or _misplaced(image, programs)
     if wrong:
@@ -162,7 +162,7 @@ def _section(segment: Segment) -> elf.ElfSection:
 
 
 def _descriptor(file: elf.ElfFile, notes: dict[int, tuple[bytes, int]]) -> bytes:
-    """The JSON note, once the file has been found to be as it was written."""
+    """The JSON note; ImageError when the checksum shows that the file was changed."""
     if _NOTE_JSON not in notes:
         raise ImageError(f"{file.name}: corrupted image: of the '{_OWNER}' notes the JSON one is missing")
     descriptor, _ = notes[_NOTE_JSON]
@@ -177,7 +177,7 @@ def _descriptor(file: elf.ElfFile, notes: dict[int, tuple[bytes, int]]) -> bytes
 
 
 def _culprit(file: elf.ElfFile, descriptor: bytes) -> str:
-    """Which part of a file fails the checksum."""
+    """The part of a file that fails its checksum, as a message."""
     for program, note in zip(_loadable(file), decode_note(descriptor, file.name).segments, strict=False):
         if crc32(file.bytes_at(program.offset, program.file_size, f"segment {note.section}")) != note.crc32:
             return f"{note.section} does not match its checksum"

@@ -1,4 +1,4 @@
-"""What must hold between the parts of an image before a loader may trust it."""
+"""Conditions between the parts of an image that must hold before a loader may trust it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAX_SEGMENTS = 4096
 
 
 def problem(image: Image) -> str | None:
-    """The first thing wrong with an image, or None. The tables that are decoded late are not looked at."""
+    """The first thing wrong with an image, or None. The tables that are decoded on demand are not checked."""
     return next(_problems(image), None)
 
 

@@ -27,7 +27,7 @@ _LINE_BASE, _LINE_RANGE = 0, 4
 _PARAMETERS = struct.pack("<BBBbBB", 1, 1, 1, _LINE_BASE, _LINE_RANGE, _OPCODE_BASE) + _OPERANDS
 """Instructions are counted in bytes, one operation each, each row a statement."""
 _FIRST_LINE = 1
-"""State at the begin of a sequence."""
+"""The line at the beginning of a sequence."""
 
 
 def uleb(value: int) -> bytes:
@@ -49,7 +49,7 @@ def sleb(value: int) -> bytes:
 
 
 class _Steps(dict[tuple[int, int], bytes]):
-    """Opcodes that make the next row, by (bytes, lines) from the one before; each made once."""
+    """The opcodes of the next row by its distance (bytes, lines) from the one before; each is made once."""
 
     def __missing__(self, step: tuple[int, int]) -> bytes:
         advance, lines = step
@@ -67,7 +67,7 @@ class _Steps(dict[tuple[int, int], bytes]):
 def line_program(rows: Rows, numbers: Mapping[str, int], end: int) -> tuple[bytes, bytes]:
     """The parameters of the header, and one sequence of the rows.
 
-    ``numbers``: of the files. ``end``: the address after the last instruction.
+    ``numbers`` gives the number of each file, ``end`` is the address after the last instruction.
     """
     addresses, files, lines = rows
     advances = chain((0,), map(sub, addresses[1:], addresses))

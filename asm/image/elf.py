@@ -56,7 +56,7 @@ class ProgramHeader:
 
 @dataclass(frozen=True)
 class Loadable:
-    """What a program header says besides the place in the file, and the index of its section."""
+    """The fields of a program header, its place in the file excepted, and the index of its section."""
 
     type: int
     flags: int
@@ -192,7 +192,7 @@ class ElfFile:
         return list(entry.iter_unpack(table))
 
     def notes(self, owner: str) -> Iterator[tuple[int, bytes, int]]:
-        """(type, descriptor, where it stands in the file) of every note of ``owner``."""
+        """(type, descriptor, offset in the file) of every note of ``owner``."""
         wanted = owner.encode() + b"\0"
         for program in self.programs:
             if program.type != PT_NOTE:

@@ -114,7 +114,7 @@ def check_version(descriptor: bytes, name: str) -> None:
         raise ImageError(f"{name}: image format version {version}: this tool reads version {VERSION}")
 
 
-def image_of(note: Note, segments: tuple[Segment, ...], name: str) -> dict[str, Any]:
+def image_fields(note: Note, segments: tuple[Segment, ...], name: str) -> dict[str, Any]:
     """The fields of an Image that the note holds."""
     return {
         "entry": note.entry,

@@ -29,7 +29,7 @@ def plain_image(file: elf.ElfFile) -> Image:
             f"{file.name}: the code has compressed instructions, which the kernel core lacks: "
             "compile it with -march=rv64imfd_zicsr_zifencei"
         )
-    image = Image(file.entry, _segments(file), symbols=LazyMapping(lambda: _symbols(file)))
+    image = Image(file.entry, _segments(file), symbols=LazyMapping(lambda: _symbols(file)), machine="")
     wrong = problem(image)
     if wrong:
         raise ImageError(f"{file.name}: {wrong}")

@@ -1,7 +1,7 @@
 """The symbol table of an image, with the mapping symbols that keep GNU objdump in step.
 
 A symbol is three 64-bit words (name, info and section; value; size), so that whole tables are built and
-taken apart as columns of one array: a program may have a hundred thousand engine instructions, and each of
+read as columns of one array: a program may have a hundred thousand engine instructions, and each of
 them is data to a RISC-V disassembler (``$d``) followed by code (``$x``).
 """
 
@@ -21,13 +21,13 @@ _KINDS = {"notype": 0, "object": 1, "func": 2}
 _BINDINGS = {"local": 0, "global": 1}
 _INFO = {(b, k): _BINDINGS[b] << 4 | _KINDS[k] for b in _BINDINGS for k in _KINDS}
 _NAMES_OF_INFO = {info: names for names, info in _INFO.items()}
-_DATA_NAME, _CODE_NAME = 1, 4  # where "$d" and "$x" stand in the string table we write
+_DATA_NAME, _CODE_NAME = 1, 4  # offsets of "$d" and "$x" in the string table
 _STRINGS_HEAD = b"\0$d\0$x\0"
 
 
 @dataclass(frozen=True)
 class SymbolTable:
-    """Bytes of .symtab and .strtab, and the number of local symbols, which stand first."""
+    """Bytes of .symtab and .strtab, and the number of local symbols, which come first."""
 
     symbols: bytes
     strings: bytes
@@ -147,7 +147,7 @@ def _check(name: str, symbol: Symbol, sections: Mapping[str, int]) -> None:
 
 @dataclass(frozen=True)
 class SymbolReader:
-    """Takes the symbol table of the image file ``name`` apart; its segments are sections 1, 2, ..."""
+    """Reads the symbol table of the image file ``name``; its segments are sections 1, 2, ..."""
 
     name: str
     symbols: bytes

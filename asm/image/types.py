@@ -1,4 +1,4 @@
-"""What a program image holds, as plain records; ``asm.image`` writes and reads them."""
+"""The contents of a program image as plain records; ``asm.image`` writes and reads them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _packaged_windows() -> tuple[Window, ...]:
 class Segment:
     """Bytes to be loaded, and the section they came from.
 
-    ``size`` is the length in memory; what lies beyond ``data`` is zero-filled. ``flags``: rx, rw or r.
+    ``size`` is the length in memory; the bytes after ``data`` are zero. ``flags``: rx, rw or r.
     """
 
     section: str
@@ -79,7 +79,7 @@ class Buffer:
 
 
 class Symbol(NamedTuple):
-    """Where a name stands. ``kind``: notype, object or func; ``binding``: local or global."""
+    """The address of a name. ``kind``: notype, object or func; ``binding``: local or global."""
 
     address: int
     size: int = 0
@@ -88,7 +88,7 @@ class Symbol(NamedTuple):
     binding: str = "local"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Image:
     """A program and everything a loader, a debugger or a report needs to know about it.
 
@@ -110,6 +110,10 @@ class Image:
     machine: str | dict[str, Any] = "tx81"
     windows: tuple[Window, ...] = field(default_factory=_packaged_windows)
     version: int = VERSION
+
+    def __repr__(self) -> str:
+        size = sum(len(segment.data) for segment in self.segments)
+        return f"<Image: {len(self.segments)} segments, {size:,} bytes, {len(self.buffers)} buffers>"
 
 
 class LazyMapping(Mapping[_K, _V]):

@@ -11,6 +11,7 @@ from typing import TypeVar
 from asm.diagnostics import Fault
 from asm.syntax.expressions import Node, fraction
 from asm.syntax.parse import Lanes, Operand, Operands, Term
+from tx8isa.machine.description import Machine
 from tx8isa.numbers.formats import EXPONENT_BITS, MANTISSA_BITS, STORAGE_BITS, Format, narrow
 from tx8isa.numbers.limits import LANE_MASK
 from tx8isa.records.record import Engine, Extent, Instruction, Lane, Rule
@@ -57,7 +58,7 @@ class _FieldSlot(Slot):
         exponent, mantissa = EXPONENT_BITS[self.fmt], MANTISSA_BITS[self.fmt]
         pattern = narrow(number, exponent, mantissa, 0, 0)
         if self.fmt is Format.TF32:
-            pattern <<= 13  # TF32 stands in the upper bits of an FP32 word
+            pattern <<= 13  # TF32 occupies the upper bits of an FP32 word
         return pattern << self.shift
 
     def bits(self, value: int) -> int:
@@ -96,7 +97,7 @@ class _WorkerSlot(Slot):
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Where the operands of a record stand: shift, bits, and the bit that says "register", per operand."""
+    """The places of a record's operands in a statement: shift, bits, and the bit that marks a register."""
 
     shifts: tuple[int, ...]
     widths: tuple[int, ...]
@@ -119,9 +120,9 @@ def _layout(instruction: Instruction) -> _Layout:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where an argument of a rule or an extent stands in a statement.
+    """The place of an argument of a rule or an extent in a statement.
 
-    ``stored``: it is the storage bits of the format there. ``fixed``: the value of a constant.
+    ``stored``: the argument is the storage bits of the format there. ``fixed``: the value of a constant.
     """
 
     shift: int
@@ -150,7 +151,7 @@ Answer = TypeVar("Answer")
 
 
 class _Answers(dict[int, Answer]):
-    """What a rule or an extent says, remembered for the ``bits`` of a statement that it depends on."""
+    """The results of a rule or an extent, cached by the ``bits`` of a statement that it depends on."""
 
     def __init__(self, ask: Callable[..., Answer], sources: Sequence[_Source], unknown: Answer) -> None:
         super().__init__()
@@ -165,19 +166,19 @@ class _Answers(dict[int, Answer]):
 
 
 class _Checks:
-    """The rules and extents of a record; those that depend on a register are the emulator's.
+    """The rules and extents of a record; the emulator checks those that depend on a register.
 
-    All lines of a shape share them: a line whose numbers were not seen together before asks for nothing that
-    an earlier line has answered.
+    All lines of a shape share them, with the results that earlier lines needed.
     """
 
-    def __init__(self, instruction: Instruction, layout: _Layout, spm_bytes: int) -> None:
-        self.instruction, self.layout, self.spm_bytes = instruction, layout, spm_bytes
+    def __init__(self, instruction: Instruction, layout: _Layout, machine: Machine) -> None:
+        self.instruction, self.layout, self.spm_bytes = instruction, layout, machine.spm.bytes
+        self.tiles = _tile_limits(instruction, layout, machine.tiles)
         self.rules = [(rule, _Answers(rule.holds, self._sources(rule), True)) for rule in instruction.rules]
         self.extents = [
             _Answers(partial(self._limit, index, operand.extent), self._sources(operand.extent), _NO_LIMITS)
             for index, operand in enumerate(instruction.operands)
-            if operand.extent is not None and operand.memory == "spm"
+            if operand.extent is not None
         ]
 
     def _sources(self, user: Rule | Extent) -> list[_Source]:
@@ -188,19 +189,26 @@ class _Checks:
         for rule, holds in self.rules:
             if not holds[word & holds.bits]:
                 raise Fault(f"{self.instruction.mnemonic}: {rule.text}; found {self._found(rule, word)}")
-        limits = _NO_LIMITS
+        limits = self.tiles
         for extent in self.extents:
             limits += extent[word & extent.bits]
         return limits
 
     def _limit(self, index: int, extent: Extent, *arguments: int) -> Limits:
-        """The highest address of one operand; none when it touches nothing."""
+        """The highest address of one operand and its alignment; none when it touches nothing.
+
+        How much DDR there is decides the run.
+        """
         length = extent.length(*arguments)
         if not length:
             return _NO_LIMITS
         leave = f"the {length} bytes from there leave the SPM of {self.spm_bytes:#x} bytes"
-        message = f"operand '{self.instruction.operands[index].name}': {{value:#x}} and {leave}"
-        return ((self.layout.shifts[index], self.spm_bytes - length, self.layout.masks[index], message),)
+        operand, first = self.instruction.operands[index], extent.arguments[0]
+        message = f"operand '{operand.name}': {{value:#x}} and {leave}"
+        highest = self.spm_bytes - length if operand.memory == "spm" else 0xFFFFFFFF
+        typed = isinstance(first, int) or first.startswith("@")
+        element = arguments[0] + 7 >> 3 if typed else 1
+        return ((self.layout.shifts[index], highest, element - 1, self.layout.masks[index], message),)
 
     def _found(self, rule: Rule, word: int) -> str:
         return ", ".join(
@@ -210,8 +218,25 @@ class _Checks:
         )
 
 
+def _tile_limits(instruction: Instruction, layout: _Layout, tiles: int) -> Limits:
+    """The limits of operands that name tiles of the chip, by number or by the bits of a set."""
+    found: list[tuple[int, int, int, int, str]] = []
+    for index, operand in enumerate(instruction.operands):
+        if operand.name not in _TILE_OPERANDS or not operand.words:
+            continue
+        highest = tiles - 1 if operand.name == "tile" else (1 << tiles) - 1
+        message = f"operand '{operand.name}': {{value:#x}} names a tile outside 0..{tiles - 1}"
+        for word in range(operand.words):
+            limit = highest >> 32 * word & 0xFFFFFFFF
+            found.append((layout.shifts[index] + 32 * word, limit, 0, layout.masks[index], message))
+    return tuple(found)
+
+
+_TILE_OPERANDS = ("tile", "tiles")
+
+
 def engine_template(
-    instruction: Instruction, fmt: Format | None, operands: Operands, spm_bytes: int
+    instruction: Instruction, fmt: Format | None, operands: Operands, machine: Machine
 ) -> Template:
     """The template of an engine instruction with these operands; Fault for one that does not belong."""
     layout = _layout(instruction)
@@ -229,8 +254,8 @@ def engine_template(
             slots += _slots(instruction, field, named, layout, index, fmt)
         else:
             base |= _default(instruction, field, given, fmt) << layout.shifts[index]
-    checks = _Checks(instruction, layout, spm_bytes)
-    check = checks if checks.rules or checks.extents else None
+    checks = _Checks(instruction, layout, machine)
+    check = checks if checks.rules or checks.extents or checks.tiles else None
     return Template(code.size, base, slots, wide=True, check=check)
 
 
@@ -297,7 +322,7 @@ def expression(term: Term, what: str) -> Node:
 
 
 def _default(instruction: Instruction, field: Field, given: dict[str, Operand], fmt: Format | None) -> int:
-    """Value of an operand that the text does not name."""
+    """The value of an operand that the text omits."""
     if field.name == "format":
         if fmt is None:
             raise TypeError(f"{instruction.mnemonic} has an operand 'format' and no formats")

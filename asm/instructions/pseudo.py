@@ -88,7 +88,7 @@ SIMPLE: dict[str, tuple[str, ...]] = {
     "csrsi": ("csrrsi zero $0 $1",),
     "csrci": ("csrrci zero $0 $1",),
 }
-"""Instructions each stands for; ``$n`` is its n-th operand (The RISC-V Assembly Programmer's Manual)."""
+"""Instructions that replace each; ``$n`` is its n-th operand (The RISC-V Assembly Programmer's Manual)."""
 
 SHORTER: dict[tuple[str, int], str] = {
     ("jal", 1): "jal ra $0",

@@ -14,7 +14,7 @@ from .scalar import distance
 from .template import Place, Slot
 
 PAIR_LOW, PAIR_HIGH = -(1 << 31) - 0x800, (1 << 31) - 0x801
-"""What auipc and a signed 12-bit immediate reach."""
+"""The distances that auipc and a signed 12-bit immediate reach."""
 
 ABSOLUTE_BITS = 43
 """Addresses below 2**43 fit the four instructions of ``AbsoluteSlot``."""

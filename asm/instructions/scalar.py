@@ -26,6 +26,9 @@ class Constant:
 Given = Term | Constant
 
 
+_LARGER_NUMBER = "li puts a larger number into a register, which add, and, or, xor and slt take"
+
+
 class FieldSlot(Slot):
     """A field of a scalar instruction that takes a number."""
 
@@ -36,7 +39,8 @@ class FieldSlot(Slot):
     def bits(self, value: int) -> int:
         problem = self.field.problem(value)
         if problem:
-            raise Fault(problem, self.node.at)
+            wide = (self.field.minimum, self.field.maximum) == (-2048, 2047)
+            raise Fault(problem, self.node.at, _LARGER_NUMBER if wide else "")
         return self.field.insert(value) << self.shift
 
 
@@ -142,7 +146,7 @@ def scalar_template(record: Scalar, given: Sequence[Given]) -> Template:
 
 
 def place_scalar(record: Scalar, given: Sequence[Given], shift: int) -> tuple[int, list[Slot]]:
-    """Bits and slots of an instruction that stands ``shift`` bits into a statement."""
+    """Bits and slots of an instruction that begins ``shift`` bits into a statement."""
     if record.operands[-1:] == ("rm",) and len(given) == len(record.operands) - 1:
         given = [*given, Constant(rounding_name(record.rounding))]
     if len(given) != len(record.operands):

@@ -18,11 +18,11 @@ from asm.syntax.expressions import Atom, Node, Scope, Unary, Value, evaluate, li
 
 
 class NotPlain(Exception):
-    """A line that needs the symbols, or the place where it stands."""
+    """A line whose bytes depend on symbols or on its address."""
 
 
 class Place(Scope, Protocol):
-    """What statements are resolved in."""
+    """The scope and the address of a statement that is resolved."""
 
     @property
     def here(self) -> Value:
@@ -35,14 +35,14 @@ class Place(Scope, Protocol):
 class Slot(ABC):
     """A part of a statement that takes one value.
 
-    ``shift``: lowest bit. Subclasses say what may stand there: ``special`` for words such as registers,
-    ``bits`` for numbers.
+    ``shift``: lowest bit. Subclasses define the values: ``special`` words such as registers,
+    ``bits`` of numbers.
     """
 
     needs_place = False
-    """Whether the bits depend on where the statement stands."""
+    """Whether the bits depend on the address of the statement."""
     decisive = True
-    """Whether the checks of the statement look at the value; an address only has a limit."""
+    """Whether the checks of the statement depend on the value; an address only has a limit."""
 
     def __init__(self, node: Node, shift: int) -> None:
         self.node = node
@@ -94,7 +94,7 @@ def single_atom(node: Node) -> tuple[int | None, bool]:
 
 
 class _Bits(dict[str, int]):
-    """The bits of every text that a slot has seen."""
+    """The bits of a slot by text, computed on first use."""
 
     def __init__(self, slot: Slot, negative: bool) -> None:
         super().__init__()
@@ -107,14 +107,16 @@ class _Bits(dict[str, int]):
 
 
 Encode = Callable[[Sequence[str]], bytes]
-Limits = tuple[tuple[int, int, int, str], ...]
+Limits = tuple[tuple[int, int, int, int, str], ...]
 
 
 class Check(Protocol):
     """Conditions between the operands of a statement."""
 
     def limits(self, word: int) -> Limits:
-        """(shift, highest value, bits that excuse, message) of each address; Fault for a broken rule."""
+        """The limits of each address and each set of tiles in the instruction ``word``: shift, highest value,
+        low bits that must be 0, bits that lift the limit, message. Fault for a broken rule.
+        """
 
 
 class Template:
@@ -139,7 +141,7 @@ class Template:
         return self
 
     def resolve(self, atoms: Sequence[str], place: Place) -> bytes:
-        """Bytes of the statement; Fault when something is wrong, Unknown when it cannot be told yet."""
+        """Bytes of the statement; Fault when something is wrong, Unknown when it is not known yet."""
         word = self.base
         for slot in self.slots:
             word |= slot.resolve(atoms, place)
@@ -174,7 +176,7 @@ def _plain_encoder(base: int, size: int, tables: list[_Bits]) -> Encode:
 
 
 def _checked_encoder(base: int, size: int, tables: list[_Bits], decisive: list[int], check: Check) -> Encode:
-    """As above; what the checks say is remembered per text of the ``decisive`` atoms."""
+    """As ``_plain_encoder``; the limits are cached by the texts of the ``decisive`` atoms."""
     known: dict[str | tuple[str, ...], Limits] = {}
     decided_by = itemgetter(*decisive) if decisive else _nothing
 
@@ -184,8 +186,9 @@ def _checked_encoder(base: int, size: int, tables: list[_Bits], decisive: list[i
         limits = known.get(key)
         if limits is None:
             limits = known[key] = check.limits(word)
-        for shift, high, excused, _ in limits:
-            if word >> shift & 0xFFFFFFFF > high and not word & excused:
+        for shift, high, low, excused, _ in limits:
+            value = word >> shift & 0xFFFFFFFF
+            if (value > high or value & low) and not word & excused:
                 verify(word, limits)
         return word.to_bytes(size, "little")
 
@@ -193,13 +196,17 @@ def _checked_encoder(base: int, size: int, tables: list[_Bits], decisive: list[i
 
 
 def _nothing(atoms: Sequence[str]) -> tuple[str, ...]:
-    """The key of a shape whose checks look at no atom."""
+    """The key of a shape whose checks depend on no atom."""
     return ()
 
 
 def verify(word: int, limits: Limits) -> None:
-    """Fault for an address above its limit; ``{value}`` in the message stands for it."""
-    for shift, high, excused, message in limits:
+    """Fault for a value above its limit, where it replaces ``{value}`` in the message, or not aligned."""
+    for shift, high, low, excused, message in limits:
         value = word >> shift & 0xFFFFFFFF
-        if value > high and not word & excused:
+        if word & excused:
+            continue
+        if value > high:
             raise Fault(message.format(value=value))
+        if value & low:
+            raise Fault(f"{message.partition(':')[0]} = {value:#x} must be a multiple of {low + 1}")

@@ -11,7 +11,7 @@ from asm.diagnostics import Fault
 
 
 class Address(NamedTuple):
-    """A place in a section that the final layout has yet to put somewhere."""
+    """A place in a section whose final address is not known yet."""
 
     section: str
     offset: int
@@ -71,7 +71,7 @@ Node = Atom | Unary | Binary | Paren | Function
 
 
 class Scope(Protocol):
-    """What expressions are evaluated in."""
+    """The symbols and functions of expressions."""
 
     def value_of(self, name: str, at: int) -> Value:
         """Value of a symbol, of ``.`` or of a local label; Unknown or Fault when there is none."""
@@ -82,6 +82,8 @@ class Scope(Protocol):
 
 LIMIT_LOW, LIMIT_HIGH = -(1 << 63), 1 << 64
 
+_LONGEST_NUMBER = 1000
+"""Far more digits than 64 bits have: zeros may stand before them."""
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]*|[1-9]\d*")
 _FLOAT = re.compile(r"\d+\.\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|inf|nan")
 _LOCAL = re.compile(r"\d+[fb]")
@@ -90,7 +92,7 @@ _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]+|[0-7]{1,3}|.)", re.DOTALL)
 
 
 def literal(text: str, at: int = 0) -> int | None:
-    """The number a literal stands for, None for a name; Fault for a malformed or too large one."""
+    """The value of a literal, None for a name; Fault for a malformed or too large one."""
     first = text[0]
     if first == "'":
         return _character(text, at)
@@ -100,6 +102,8 @@ def literal(text: str, at: int = 0) -> int | None:
         if _FLOAT.fullmatch(text):
             raise Fault(f"{text} is a fraction; a whole number is expected here", at)
         raise Fault(f"malformed number {text}", at, "write 10, 0x1f, 0b101 or 017")
+    if len(text) > _LONGEST_NUMBER:
+        raise Fault(f"a number of {len(text)} digits does not fit 64 bits", at)
     octal = first == "0" and len(text) > 1 and text[1] in "01234567"
     value = int(text, 8 if octal else 0)
     if value >= LIMIT_HIGH:
@@ -181,7 +185,7 @@ _RELATIVE = ("-", "==", "!=", "<", ">", "<=", ">=")
 def evaluate(node: Node, atoms: Sequence[str], scope: Scope) -> Value:
     """Value of an expression: a number, or a place in a section while the layout is open.
 
-    Numbers lie in -2**63 .. 2**64-1; Fault when one leaves that range, Unknown when it cannot be told yet.
+    Numbers are in -2**63 .. 2**64-1; Fault when one leaves that range, Unknown when it is not known yet.
     """
     if isinstance(node, Atom):
         number = literal(atoms[node.index], node.at)

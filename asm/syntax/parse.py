@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from asm.diagnostics import Fault
-from tx8isa.tools.cache_folder import cache_folder
 
 from .expressions import Atom, Binary, Function, Node, Paren, Unary
 
@@ -68,8 +67,8 @@ class Operands:
     items: tuple[Operand, ...]
     atoms: tuple[str, ...]
 
-    def place_in(self, text: str, start: int, at: int) -> int:
-        """Where the part at offset ``at`` of our text stands in operands of the same shape at ``start``."""
+    def offset_in(self, text: str, start: int, at: int) -> int:
+        """The offset, in operands of the same shape at ``start`` of a text, of our part at ``at``."""
         end_here, end_there = self.start, start
         for here, there in zip(
             ATOM.finditer(self.text, self.start), ATOM.finditer(text, start), strict=False
@@ -84,25 +83,31 @@ _NAMED = re.compile(r"\s*(?:([A-Za-z_][\w.$]*)\s*=\s*)?")
 _TERM = re.compile(r"\s*(-?)\s*([\w.$]+)\s*")
 
 
-def parse_operands(text: str, start: int = 0) -> Operands:
+def parse_operands(text: str, start: int = 0, slow: Callable[[int], None] | None = None) -> Operands:
     """Parse ``text`` from ``start``; positions count from the beginning of ``text``.
 
-    Sums of atoms, alone, as offsets of a base and in brackets, are taken apart here: most programs hold
-    nothing else, and then need not wait for Lark to be imported.
+    ``slow`` is told how many characters need the grammar, which takes some microseconds for each.
+
+    Sums of atoms, alone, as offsets of a base and in brackets, are parsed here: most programs hold nothing
+    else, and need not wait for the import of Lark.
     """
     plain = _Plain(text, start).operands()
-    return plain if plain is not None else parse_with_grammar(text, start)
+    if plain is not None:
+        return plain
+    if slow is not None:
+        slow(len(text) - start)
+    return parse_with_grammar(text, start)
 
 
 class _Plain:
-    """Reads operands without the grammar, as far as it can."""
+    """Parses operands without the grammar where that is possible."""
 
     def __init__(self, text: str, start: int) -> None:
         self.text, self.start, self.at = text, start, start
         self.atoms: list[str] = []
 
     def operands(self) -> Operands | None:
-        """None for what only the grammar can tell."""
+        """The operands; None when they need the grammar."""
         text, items = self.text, list[Operand]()
         if not text[self.start :].strip():
             return Operands(text, self.start, (), ())
@@ -118,7 +123,7 @@ class _Plain:
                 return None
 
     def _skip(self, character: str) -> bool:
-        """Go behind a character, and the blanks behind it, if it stands here."""
+        """Skip a character that comes next, and the blanks after it."""
         if not self.text.startswith(character, self.at):
             return False
         rest = self.text[self.at + 1 :]
@@ -134,7 +139,7 @@ class _Plain:
         return None if term is None else Operand(name, term, match.start(1) if name else begin)
 
     def _value(self) -> Term | None:
-        """A sum, perhaps with a base behind it."""
+        """A sum, perhaps with a base after it."""
         start = self.at
         offset = self._sum()
         if offset is None or not self._skip("("):
@@ -175,8 +180,9 @@ class _Plain:
         return Unary("-", atom, match.start(1)) if match[1] else atom
 
 
+@lru_cache(maxsize=256)  # repetitions bring the same line again and again
 def parse_with_grammar(text: str, start: int = 0) -> Operands:
-    """What ``parse_operands`` does, for every text, with Lark."""
+    """The same operands as ``parse_operands`` gives, parsed by Lark, which takes every text."""
     from lark.exceptions import UnexpectedCharacters, UnexpectedInput
 
     matches = list(ATOM.finditer(text, start))
@@ -200,23 +206,9 @@ def parse_with_grammar(text: str, start: int = 0) -> Operands:
 
 @cache
 def _parser() -> Lark:
-    """Lark's tables; computed once per user and version, as that takes longer than most programs."""
-    from lark import Lark
+    from .tables import parser
 
-    grammar = Path(__file__).with_name("grammar.lark").read_text(encoding="utf-8")
-    return Lark(
-        grammar, parser="lalr", propagate_positions=True, maybe_placeholders=False, cache=_cache_file()
-    )
-
-
-def _cache_file() -> str | bool:
-    """A file in the user's cache folder, False when there can be none."""
-    folder = cache_folder("grammar-v1")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return False
-    return str(folder / "grammar.tables")
+    return parser()
 
 
 class _Builder:

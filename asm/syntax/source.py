@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from asm.diagnostics import Diagnostic, Fault
+from asm.diagnostics import Diagnostic, Fault, character_notes, shortened
 
 _BLOCK_COMMENT = re.compile(
     r'"(?:[^"\\\n]|\\.)*"|\'(?:\\.|[^\'\\\n])\'|#[^\n]*|//[^\n]*|/\*.*?\*/|/\*.*', re.DOTALL
 )
 _PIECE = re.compile(r'"(?:[^"\\]|\\.)*"?|\'(?:\\.|[^\'\\])\'?|#|//|;|[^"\'#/;]+|/')
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_ODD_BLANK = re.compile(r"[^\S\x00-\x7f]")
 NAME = re.compile(r"[A-Za-z_.$][\w.$]*")
 """The name of a symbol, macro or buffer."""
 SECTION_NAME = re.compile(r"[\w.$-]+")
@@ -29,6 +31,32 @@ def _without_block_comments(text: str) -> str:
     if "/*" not in text:
         return text
     return _BLOCK_COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m[0]) if m[0].startswith("/*") else m[0], text)
+
+
+def open_comment(text: str) -> tuple[int, int] | None:
+    """Index of the line, and offset in it, of a ``/*`` that no ``*/`` follows."""
+    text = text.replace("\r\n", "\n")
+    for match in _BLOCK_COMMENT.finditer(text) if "/*" in text else ():
+        if match[0].startswith("/*") and not (match[0].endswith("*/") and len(match[0]) > 3):
+            start = match.start()
+            return text.count("\n", 0, start), start - text.rfind("\n", 0, start) - 1
+    return None
+
+
+def half_character(line: str) -> int | None:
+    """Offset of a lone surrogate, which no file can hold but a text in Python can."""
+    found = _SURROGATE.search(line)
+    return found and found.start()
+
+
+def odd_blank(line: str) -> int | None:
+    """Offset of a blank beyond ASCII, such as U+00A0, outside strings and comments."""
+    for piece in _PIECE.finditer(line) if not line.isascii() else ():
+        if piece[0] in ("#", "//"):
+            break
+        if piece[0][0] not in "\"'" and (found := _ODD_BLANK.search(piece[0])):
+            return piece.start() + found.start()
+    return None
 
 
 def statements(line: str) -> list[tuple[int, int]]:
@@ -51,8 +79,8 @@ def statements(line: str) -> list[tuple[int, int]]:
 class Source:
     """A file, or the lines that a macro or a repetition makes.
 
-    ``first``: line number of ``lines[0]``. ``file`` and ``line`` (-1: each its own) are what the line table
-    gets, no file meaning no row; ``notes`` say how we came here.
+    ``first``: line number of ``lines[0]``. ``file`` and ``line`` (-1: its own) go to the line table; without
+    a file there is no row. ``notes`` name the expansions and files that led here.
     """
 
     name: str
@@ -76,12 +104,21 @@ class Source:
         """The fault as a report; ``start`` is the column offset when the fault has none."""
         line = self.lines[index] if index < len(self.lines) else ""
         at = start if fault.at is None else fault.at
-        help = (f"help: {fault.help}",) if fault.help else ()
-        return Diagnostic(self.name, self.first + index, at + 1, fault.message, line, (*help, *self.notes))
+        message = shortened(fault.message)
+        help = (f"help: {shortened(fault.help)}",) if fault.help else ()
+        notes = (*help, *character_notes(message), *self.notes)
+        return Diagnostic(self.name, self.first + index, at + 1, message, line, notes)
+
+
+def checksum(data: bytes) -> str:
+    """The checksum of a file as the directive ``.checksum`` has it: 16 bytes of BLAKE2b, in hexadecimal."""
+    from hashlib import blake2b  # few programs need it
+
+    return blake2b(data, digest_size=16).hexdigest()
 
 
 class Included:
-    """Files beside the one that names them, or in one of ``folders``; each is read once.
+    """Files in the folder of the one that names them, or in one of ``folders``; each is read once.
 
     ``given`` holds the bytes of files that need not exist, by the name under which the program includes them.
     """
@@ -90,6 +127,10 @@ class Included:
         self._folders = [Path(folder) for folder in folders]
         self._given = given or {}
         self._read: dict[Path, bytes] = {}
+
+    def paths(self) -> list[Path]:
+        """The files that were read."""
+        return list(self._read)
 
     def find(self, name: str, beside: Path) -> tuple[Path, bytes]:
         """Path and bytes of a file that a file in the folder ``beside`` names; Fault when there is none."""
