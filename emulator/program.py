@@ -14,7 +14,8 @@ from emulator.chip.memories import Memories, Pool
 from emulator.chip.options import RunOptions
 from emulator.chip.system import System
 from tx8isa.errors import Tx8Error
-from tx8isa.machine.description import Machine, load_machine
+from tx8isa.machine.description import Machine, MachineError, load_machine
+from tx8isa.machine.identity import described, differences
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout, place
 from tx8isa.numbers.packing import pack, storage_dtype, unpack
@@ -144,7 +145,7 @@ class Program:
 
 @lru_cache
 def _size(fmt: str, shape: tuple[int, ...], layout: str) -> int:
-    """Bytes of a buffer: asked for several times in every run, and slow to find out."""
+    """Bytes of a buffer; cached, because it is needed several times in every run and slow to compute."""
     return place(Format.parse(fmt), shape, Layout.parse(layout)).total_bytes
 
 
@@ -167,7 +168,8 @@ def _packed(buffer: Buffer, inputs: Mapping[str, Array]) -> Array:
     expected = travel_dtype(buffer)
     wanted = f"{_shape(buffer.shape)} {expected}"
     if buffer.name not in inputs:
-        raise InputError(f"input '{buffer.name}' ({wanted}) is missing: give --input {buffer.name}=FILE.npy")
+        ways = f"--input {buffer.name}=FILE.npy or --random SEED"
+        raise InputError(f"input '{buffer.name}' ({wanted}) is missing: give {ways}")
     array = np.asarray(inputs[buffer.name])
     if array.shape != buffer.shape or array.dtype != expected:
         raise InputError(f"input '{buffer.name}' is {_shape(array.shape)} {array.dtype}, expected {wanted}")
@@ -196,10 +198,45 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 
 def load(path: str | Path, machine: Machine | None = None) -> Program:
-    """Read a program image; ImageError when it is not one or was damaged."""
+    """Read a program image, to run on ``machine`` or the one it was made for.
+
+    ImageError when it is no image or was damaged; MachineError when it was made for another machine than
+    ``machine``, naming what differs, or does not describe its own.
+    """
     path = Path(path)
     try:
         data = path.read_bytes()
     except OSError as error:
         raise Tx8Error(f"{path}: cannot be read: {error.strerror}") from None
-    return Program(read_image(data, str(path)), machine or load_machine(None))
+    image = read_image(data, str(path))
+    if machine is None:
+        return Program(image, own_machine(image, str(path)))
+    check_own_machine(image, machine, str(path))
+    return Program(image, machine)
+
+
+def check_own_machine(image: Image, machine: Machine, name: str) -> None:
+    """MachineError when an image was made for a machine that differs where its code may depend on it."""
+    made = described(image.machine, name) if image.machine else None
+    if made and (unlike := differences(made, machine)):
+        several = f" (and {len(unlike) - 1} more)" if len(unlike) > 1 else ""
+        raise MachineError(
+            f"{name}: the program was made for machine {made.name}: {unlike[0]}{several}; "
+            f"run it without --machine, on its own, or make it anew for {machine.name}"
+        )
+
+
+def own_machine(image: Image, name: str) -> Machine:
+    """The machine that an image was made for; an executable of another compiler runs on the TX81.
+
+    MachineError when all that the image has of it is a name; ``name`` is that of the image.
+    """
+    if not image.machine:
+        return load_machine(None)
+    found = described(image.machine, name)
+    if found is None:
+        raise MachineError(
+            f"{name}: the program was made for machine {image.machine}, which it does not describe: "
+            "give its description with --machine"
+        )
+    return found

@@ -143,7 +143,12 @@ def _copy(pieces: Pieces, target: int, to: Levels, source: int, of: Levels) -> N
         ctypes.memmove(target, source, pieces.total)
         return
     words = np.array([*to, *of, pieces.size, *pieces.trips], dtype=np.int64)
-    native.call(native.compile_kernel(copy_pieces, "DTE copy", 3), target, source, words.ctypes.data)
+    native.call(copies_kernel(), target, source, words.ctypes.data)
+
+
+def copies_kernel() -> int:
+    """Address of the compiled copy."""
+    return native.compile_kernel(copy_pieces, "DTE copy", 3, directly=True)
 
 
 def copy_pieces(target: int, source: int, words: int) -> int:

@@ -1,4 +1,4 @@
-"""The command ``tx8emu``: its options, the manual of instructions, array files and the progress line.
+"""The command ``tx8emu``: options, manual of instructions, array files and progress line.
 
 It is the highest layer: nothing else of the emulator imports it.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,7 +15,7 @@ from tx8isa.errors import Tx8Error
 Array = np.ndarray[Any, Any]
 
 _LONGEST_NAME = 200
-"""Letters of an output in the name of its file; file systems take some more."""
+"""Letters of an output's name in the name of its file; file systems allow some more."""
 _NPY, _ZIP = b"\x93NUMPY", b"PK\x03\x04"
 
 
@@ -36,9 +36,7 @@ def read_array(file: str) -> Array:
             return np.lib.format.read_array(stream, allow_pickle=False)
         except OSError:
             raise
-        except (
-            Exception
-        ) as error:  # NumPy parses the header as Python source: there is no end of what may go wrong
+        except Exception as error:  # NumPy parses the header as Python source and may raise anything
             reason = " ".join(str(error).split())
             raise ArrayFileError(f"{file}: damaged .npy file: {reason}") from None
 
@@ -46,6 +44,22 @@ def read_array(file: str) -> Array:
 def write_array(array: Array, file: IO[bytes]) -> None:
     """Write one array in .npy form."""
     np.save(file, array, allow_pickle=False)
+
+
+def random_arrays(
+    wanted: Iterable[tuple[str, tuple[int, ...], Any]], given: Mapping[str, Array], seed: int
+) -> dict[str, Array]:
+    """The given arrays, and random ones for the other names: (name, shape, dtype) of each input, in order.
+
+    Numbers of NumPy's ``default_rng(seed)``, normally distributed with mean 0 and deviation 1, rounded to the
+    dtype (integers: toward zero). An input gets the same ones whether others are given or not.
+    """
+    generator = np.random.default_rng(seed)
+    arrays = dict(given)
+    for name, shape, dtype in wanted:
+        values = generator.standard_normal(shape)
+        arrays.setdefault(name, np.asarray(values).astype(dtype))
+    return arrays
 
 
 def file_names(outputs: Iterable[str]) -> dict[str, str]:

@@ -5,34 +5,39 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from emulator.cli.options import ddr_range, make_parser
+from emulator.cli.options import make_parser, prints
+from tx8isa.tools.command_line import report_form
 
 if TYPE_CHECKING:
     from emulator.chip.system import System
+    from emulator.cli.watching import Views
+    from emulator.debug.explore import Difference
     from emulator.debug.snapshot.commands import Saver
     from emulator.program import Array, Program
     from emulator.timing.slices import Sink
-    from emulator.watch.report.file import PageFile
-    from emulator.watch.stats.sink import Statistics
-    from emulator.watch.trace.sink import Trace
+    from emulator.watch.strict.hazards import Hazard
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Entry point; the exit status is that of the table in the help text."""
+    """Entry point; exit statuses are those in the help text."""
     from tx8isa.errors import Tx8Error
-    from tx8isa.tools.command_line import with_operand, with_value
+    from tx8isa.tools.command_line import check_known, with_operand, with_value
 
     try:
         given = with_operand(with_value(arguments, "--stats", "text"), "--input")
+        check_known(make_parser(), given)
         options = make_parser().parse_args(given)
         if not 1 <= options.threads <= 256:
             make_parser().error(f"argument --threads: {options.threads} is outside 1..256")
+        if options.html and options.report and report_form(options.report) == "html":
+            make_parser().error("--html and --report FILE.html both name the page")
+        if options.json and (other := prints(options)):
+            make_parser().error(f"argument --json: not with {other}, which prints to standard output too")
         if options.load_state and (options.strict or options.explore):
             make_parser().error("--strict and --explore watch a run from its start: not with --load-state")
         status = _run(options)
@@ -42,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     except Tx8Error as error:
         return _report_error(str(error))
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone; say nothing
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone
         return 0
     except OSError as error:
         return _report_error(
@@ -62,41 +67,59 @@ def _report_error(text: str) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     from emulator import native
+    from emulator.cli.dumps import Dumps
+    from emulator.cli.outputs import output_files
+    from emulator.cli.watching import Watching
     from emulator.debug.snapshot import commands as snapshots
     from emulator.program import load
     from tx8isa.machine.description import load_machine
 
     snapshots.check_options(make_parser(), options)
-    machine = load_machine(options.machine)
-    if options.tile is not None and options.tile >= machine.tiles:
-        make_parser().error(f"argument --tile: {options.tile} is outside 0..{machine.tiles - 1}")
-    ranges = [ddr_range(text) for text in options.dump_ddr]
     native.on_compile = None if options.quiet else _announce(options.verbose)
-    program = load(options.program, machine)
-    files = _output_files(options, program)
+    program = load(options.program, load_machine(options.machine) if options.machine else None)
+    if options.tile is not None and options.tile >= program.machine.tiles:
+        make_parser().error(f"argument --tile: {options.tile} is outside 0..{program.machine.tiles - 1}")
+    dumps = Dumps(options, program)
+    files = output_files(options, [buffer.name for buffer in program.outputs])
     saver = snapshots.saver(options, program.image)
-    statistics = _statistics(options, program)
-    page = _page(options, statistics)
-    with _trace(options, program) as trace:
-        sinks = [sink for sink in (trace, statistics, page and page.sink) if sink]
-        system = _start(options, program, sinks)
-        for address, size in ranges:
-            system.ddr_range(address, size)
+    with Watching(_views(options), program.image, program.machine) as watching:
+        system = _start(options, program, watching.sinks)
+        dumps.check(system)
         fault = _execute(system, options, saver)
         status = 3 if fault else 0
-        if files and status == 0 and not system.quanta:
-            _write_outputs(files, program.results(system))
+        complete = not fault and not system.quanta
+        outputs = program.results(system) if complete and (files or options.json) else {}
+        _write_outputs(files, outputs)
         if saver:
             status = saver.status(status)
-        if _hazards(options, program, system):
+        hazards, differences = _hazards(options, system), _differences(options, program)
+        if hazards or differences:
             status = 3
-        _report(options, system, ranges, statistics)
-        if page:
-            found = system.sanitizer.hazards() if system.sanitizer else None
-            status = max(status, page.finish(system.tiles, fault, found))
-        if trace and trace.error:
-            status = max(status, _report_error(trace.error))
+        _print(dumps.lines(system))
+        if options.stats:
+            _print(watching.lines(system, as_json=options.stats == "json"))
+        for text in watching.finish(system, fault):
+            status = max(status, _report_error(text))
+    if options.json:
+        _print_verdict(options, system, status, fault, outputs, hazards, differences)
     return status
+
+
+def _print_verdict(
+    options: argparse.Namespace,
+    system: System,
+    status: int,
+    fault: str,
+    outputs: Mapping[str, Array],
+    hazards: Sequence[Hazard] | None,
+    differences: Sequence[Difference] | None,
+) -> None:
+    from emulator.cli.verdict import verdict
+
+    checked = system.sanitizer
+    left_out = checked is not None and (checked.more or checked.gave_up)
+    orders = options.explore or 0
+    print(verdict(options.program, status, fault, outputs, hazards, left_out, orders, differences))
 
 
 def _start(options: argparse.Namespace, program: Program, sinks: Sequence[Sink]) -> System:
@@ -104,12 +127,12 @@ def _start(options: argparse.Namespace, program: Program, sinks: Sequence[Sink])
     from emulator.debug.snapshot.commands import saved_state
 
     return program.start(
-        _read_inputs(options.input, program),
+        _inputs(options, program, say=True),
         serial=options.serial,
         threads=options.threads,
         on_exception=options.on_exception,
         write_span=options.write_span,
-        show=_show,
+        show=_show_on_stderr if options.json else _show,
         ne_post=options.ne_post,
         timed=options.timed or None,
         sinks=sinks,
@@ -118,21 +141,25 @@ def _start(options: argparse.Namespace, program: Program, sinks: Sequence[Sink])
     )
 
 
-def _hazards(options: argparse.Namespace, program: Program, system: System) -> bool:
-    """Print what ``--strict`` and ``--explore`` find; whether there was anything."""
-    if not options.strict and not options.explore:
-        return False
-    from emulator.debug.explore import show_orders
+def _hazards(options: argparse.Namespace, system: System) -> Sequence[Hazard] | None:
+    """Print what ``--strict`` finds; None without it."""
+    sanitizer = system.sanitizer
+    if sanitizer is None:
+        return None
     from emulator.watch.strict.hazards import show_hazards
 
-    found = False
-    if sanitizer := system.sanitizer:
-        hazards = sanitizer.hazards()
-        show_hazards(hazards, sanitizer.more, sanitizer.gave_up, options.program)
-        found = bool(hazards)
+    hazards = sanitizer.hazards()
+    show_hazards(hazards, sanitizer.more, sanitizer.gave_up, options.program)
+    return hazards
+
+
+def _differences(options: argparse.Namespace, program: Program) -> Sequence[Difference] | None:
+    """Print what ``--explore`` finds; None without it."""
     if not options.explore:
-        return found
-    inputs = _read_inputs(options.input, program)
+        return None
+    from emulator.debug.explore import show_orders
+
+    inputs = _inputs(options, program)
 
     def start(serial: bool, strict: bool) -> System:
         return program.start(
@@ -145,37 +172,21 @@ def _hazards(options: argparse.Namespace, program: Program, system: System) -> b
         )
 
     orders = options.explore, options.seed, options.max_instructions
-    return show_orders(start, *orders, options.program) or found
+    return show_orders(start, *orders, options.program, quiet=options.json)
 
 
-def _trace(options: argparse.Namespace, program: Program) -> AbstractContextManager[Trace | None]:
-    """The trace that was asked for, or nothing; Tx8Error when it cannot be written."""
-    if not options.trace:
-        return nullcontext()
-    from emulator.watch.trace.sink import Trace
+def _views(options: argparse.Namespace) -> Views:
+    """What is shown of the run besides its outputs."""
+    from emulator.cli.watching import Views
 
-    return Trace(options.trace, program.image, program.machine, options.program)
-
-
-def _statistics(options: argparse.Namespace, program: Program) -> Statistics | None:
-    if not options.stats and not options.report:
-        return None
-    from emulator.watch.stats.sink import Statistics
-
-    return Statistics(program.image, program.machine)
-
-
-def _page(options: argparse.Namespace, statistics: Statistics | None) -> PageFile | None:
-    """The page that was asked for; Tx8Error when it cannot be written."""
-    if not options.report or statistics is None:
-        return None
-    from emulator.watch.report.file import PageFile
-
-    return PageFile(options.report, statistics, options.program)
+    form = options.report and report_form(options.report)
+    page = options.html or (options.report if form == "html" else None)
+    data = options.report if form == "json" else None
+    return Views(options.program, bool(options.stats), page, data, options.trace)
 
 
 def _execute(system: System, options: argparse.Namespace, saver: Saver | None) -> str:
-    """Run the program, or let a debugger run it. The fault, which is shown, or nothing."""
+    """Run the program, or let a debugger run it; prints and returns the fault, if there is one."""
     from emulator.tile.fault import Fault
 
     try:
@@ -203,7 +214,7 @@ def _run_or_debug(system: System, options: argparse.Namespace, saver: Saver | No
 
 
 def _announce(verbose: bool) -> Callable[[str, float | None], None]:
-    """What to do when a kernel is compiled: with -v say so, else say it once, and only to a person."""
+    """What to do when a kernel is compiled: with -v say so each time, else once, and only on a terminal."""
     said: list[str] = []
 
     def announce(name: str, seconds: float | None) -> None:
@@ -225,6 +236,26 @@ def _show(file: int, data: bytes) -> None:
         stream.buffer.flush()
 
 
+def _inputs(options: argparse.Namespace, program: Program, say: bool = False) -> dict[str, Array]:
+    """The arrays of --input, and with --random random ones for the other inputs."""
+    from emulator.cli.arrays import random_arrays
+    from emulator.program import travel_dtype
+
+    given = _read_inputs(options.input, program)
+    missing = [buffer.name for buffer in program.inputs if buffer.name not in given]
+    if options.random is None or not missing:
+        return given
+    if say and not options.quiet:
+        print(f"tx8emu: random inputs (seed {options.random}): {', '.join(missing)}", file=sys.stderr)
+    wanted = [(buffer.name, buffer.shape, travel_dtype(buffer)) for buffer in program.inputs]
+    return random_arrays(wanted, given, options.random)
+
+
+def _show_on_stderr(file: int, data: bytes) -> None:
+    """What the program prints, where standard output is for data."""
+    _show(2, data)
+
+
 def _read_inputs(arguments: Iterable[str], program: Program) -> dict[str, Array]:
     from emulator.cli.arrays import read_array
     from emulator.program import InputError
@@ -243,42 +274,12 @@ def _read_inputs(arguments: Iterable[str], program: Program) -> dict[str, Array]
     return inputs
 
 
-def _output_files(options: argparse.Namespace, program: Program) -> dict[str, Path]:
-    """Where each output goes, in a folder that exists; empty without --output-dir."""
-    from emulator.cli.arrays import file_names
-
-    if not options.output_dir:
-        return {}
-    folder = Path(options.output_dir)
-    names = file_names(buffer.name for buffer in program.outputs)
-    folder.mkdir(parents=True, exist_ok=True)
-    return {output: folder / name for output, name in names.items()}
-
-
 def _write_outputs(files: dict[str, Path], outputs: dict[str, Array]) -> None:
     from emulator.cli.arrays import write_array
     from tx8isa.tools.files import write_together
 
-    write_together({files[name]: partial(write_array, array) for name, array in outputs.items()})
-
-
-def _report(
-    options: argparse.Namespace, system: System, ranges: list[tuple[int, int]], statistics: Statistics | None
-) -> None:
-    from emulator.memory.dump import dump_scratchpads, hex_dump
-    from tx8isa.tools.files import write_whole
-
-    if options.dump_spm == "-":
-        chosen = [t for t in system.tiles if options.tile in (None, t.number)]
-        _print(dump_scratchpads((t.number, t.spm) for t in chosen))
-    elif options.dump_spm:
-        write_whole(options.dump_spm, system.tiles[options.tile or 0].spm.data.tobytes())
-    for address, size in ranges:
-        _print(hex_dump(system.ddr_range(address, size), address))
-    if statistics and options.stats:
-        from emulator.watch.stats.output import lines
-
-        _print(lines(statistics, system.tiles, as_json=options.stats == "json"))
+    if files and outputs:
+        write_together({files[name]: partial(write_array, array) for name, array in outputs.items()})
 
 
 def _print(lines: Iterable[str]) -> None:

@@ -36,7 +36,7 @@ def show(pattern: str | None) -> None:
     if not tty or text.count("\n") < shutil.get_terminal_size().lines:
         print(text, end="", flush=True)
         return
-    import pydoc  # here, because it takes its time to load
+    import pydoc  # here, because loading it takes long
 
     pydoc.pager(text)
 

@@ -1,24 +1,35 @@
-"""The command line of tx8emu: what its options are called and which values they take."""
+"""The options of tx8emu and their values."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection
 from typing import Any
+
+from tx8isa.tools.caches import add_cache_options
+from tx8isa.tools.command_line import html_file, named_file, port, report_file
+from tx8isa.tools.version import VERSION
+
+from .warm import Warm
 
 _EPILOG = """examples:
   tx8emu prog.bin --input x=images.npy --output-dir out
-  tx8emu prog.bin --stats
+  tx8emu prog.bin --random 0 --stats
   tx8emu prog.bin --trace run.json.gz
   tx8emu prog.bin --report run.html
   tx8emu prog.bin --dump-spm --tile 3
   tx8emu prog.bin --dump-ddr 0x280000000:256
+  tx8emu prog.bin --dump-tensor 3:0x10000:fp16:4x1000
   tx8emu prog.bin --save-state half.state --at 1000000
   tx8emu prog.bin --load-state half.state --output-dir out
   tx8emu prog.bin --on-exception drop --max-instructions 1000000
+  tx8emu prog.bin --random 0 --strict --json
   tx8emu prog.bin --gdb 5555
   tx8emu --instructions ct.add.vv
 
-exit status: 0 success; 1 the input was at fault; 2 usage; 3 the program ran and faulted."""
+exit status: 0 success; 1 the input was at fault; 2 usage; 3 the program ran and faulted,
+or --strict or --explore found something.
+documents: python -m tx8 prints where they are."""
 
 
 class _Instructions(argparse.Action):
@@ -42,6 +53,7 @@ def make_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("program", help="program image made by tx8as or tx8cc")
     add("--input", action="append", default=[], metavar="NAME=FILE.npy", help="array for a named input")
+    add("--random", type=_number, metavar="SEED", help="random arrays for the inputs without --input")
     add("--output-dir", metavar="DIR", help="write one .npy file for each named output")
     add(
         "--dump-spm",
@@ -51,6 +63,14 @@ def make_parser() -> argparse.ArgumentParser:
         help="hex dump of the written SPM; with =FILE, the raw bytes of one tile (see --tile)",
     )
     add("--dump-ddr", action="append", default=[], metavar="ADDR:LEN", help="hex dump of DDR, engines' view")
+    add(
+        "--dump-tensor",
+        action="append",
+        default=[],
+        metavar="SPEC[=FILE.npy]",
+        help="print or save a tensor: the NAME of a buffer, TILE:ADDRESS:FORMAT:SHAPE[:LAYOUT] in SPM, or "
+        "ddr:ADDRESS:... in DDR",
+    )
     add("--tile", type=_number, metavar="N", help="the tile --dump-spm shows (all; 0 for a file)")
     _add_views(parser)
     add("--max-instructions", type=_number, metavar="N", help="stop a tile after N instructions, exit 3")
@@ -58,9 +78,16 @@ def make_parser() -> argparse.ArgumentParser:
     add("--serial", action="store_true", help="start with serial_mode = 1: one queue, program order")
     _add_rules(parser)
     _add_states(parser)
-    add("--gdb", type=_port, metavar="PORT", help="run as a debugger says that connects to PORT (0: any)")
+    add("--gdb", type=port, metavar="PORT", help="run as a debugger says that connects to PORT (0: any)")
     add("-q", "--quiet", action="store_true", help="no messages about compiled kernels")
     add("-v", "--verbose", action="store_true", help="say which kernels are compiled, and how long it took")
+    _add_leaving(parser)
+    return parser
+
+
+def _add_leaving(parser: argparse.ArgumentParser) -> None:
+    """Options like ``--help``, after which the tool ends."""
+    add = parser.add_argument
     add(
         "--instructions",
         action=_Instructions,
@@ -69,8 +96,9 @@ def make_parser() -> argparse.ArgumentParser:
         help="print the manual of all instructions and exit, or of those whose mnemonic is NAME or matches "
         "it as a pattern, such as 'ct.add.*'",
     )
-    add("--version", action="version", version="tx8emu 0.1.0")
-    return parser
+    add("--warm", action=Warm, nargs=0, help="compile 600 kernels, 8 MB, into the cache (minutes), exit")
+    add_cache_options(parser)
+    add("--version", action="version", version=f"tx8emu {VERSION}")
 
 
 def _add_views(parser: argparse.ArgumentParser) -> None:
@@ -83,9 +111,21 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
         choices=("text", "json"),
         help="print where the time went, in simulated cycles, and what was executed; with =json for machines",
     )
+    add("--json", action="store_true", help="print what became of the run, as one JSON object")
     add("--timed", action="store_true", help="simulate time beside the run: programs that read it see cycles")
     add("--trace", metavar="FILE", help="write what each engine did when, for Perfetto; .gz: compressed")
-    add("--report", metavar="FILE.html", help="write a page for a browser: what took how long, and why")
+    add(
+        "--html",
+        type=html_file,
+        metavar="FILE.html",
+        help="write a page for a browser: what took how long, and why",
+    )
+    add(
+        "--report",
+        type=report_file,
+        metavar="FILE.html|FILE.json",
+        help="write that page, or what --stats=json prints, as the name of the file says",
+    )
 
 
 def _add_states(parser: argparse.ArgumentParser) -> None:
@@ -128,7 +168,7 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
     add("--explore", type=_number, default=0, metavar="N", help="run N other orders; exit 3 if one differs")
     add("--seed", type=_number, default=1, metavar="S", help="which orders --explore runs (1)")
     add("--strict", action="store_true", help="look for hazards (docs/strict.md); exit 3 when there are any")
-    add("--machine", metavar="FILE.toml", help="machine description (TX81)")
+    add("--machine", metavar="FILE.toml", help="machine description (the image's own)")
 
 
 def _number(text: str) -> int:
@@ -141,10 +181,21 @@ def _number(text: str) -> int:
     return value
 
 
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a port from 0 to 65535")
-    return int(text)
+def tensor_file(text: str, names: Collection[str]) -> tuple[str, str | None]:
+    """A tensor and the .npy file it is saved in; None to print it. ``names`` are those of buffers."""
+    found = None if text in names else named_file(text, names)
+    return found if found else (text, None)
+
+
+def prints(options: argparse.Namespace) -> str:
+    """An option, of those given, that prints to standard output; empty when there is none."""
+    given = {
+        "--stats": options.stats,
+        "--dump-spm without a file": options.dump_spm == "-",
+        "--dump-ddr": options.dump_ddr,
+        "--dump-tensor without a file": any(not text.endswith(".npy") for text in options.dump_tensor),
+    }
+    return next((name for name, value in given.items() if value), "")
 
 
 def ddr_range(text: str) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""How far a long run has come: one line on a terminal, written over and over, and gone at the end."""
+"""The progress line: how far a long run has come, on a terminal, removed at the end."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from emulator.chip.system import System
 
 _EVERY = 0.1
-"""Seconds between two looks, at least."""
+"""Least seconds between two updates."""
 _LONG = 0.5
-"""Seconds after which a run is a long one."""
+"""Seconds after which the line appears."""
 _UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def show_progress(system: System, file: TextIO | None) -> None:
-    """Show on ``file`` how far a run comes, if that is a terminal; what the program writes passes by it."""
+    """Show on ``file``, if it is a terminal, how far a run has come; the program's output goes above it."""
     if file is None or not file.isatty():
         return
     progress = Progress(system.image.nodes, lambda: system.cycles, system.machine.engines.clock.value, file)
@@ -36,7 +36,7 @@ def show_progress(system: System, file: TextIO | None) -> None:
 
 
 class Progress(Observer):
-    """Looks at the tiles between rounds. ``cycles`` gives the simulated time so far, or None."""
+    """Updates the line between rounds. ``cycles`` gives the simulated time so far, or None."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Progress(Observer):
             self._bar.close()
 
     def clear(self) -> None:
-        """Take the line away until it is written again."""
+        """Remove the line until it is written again."""
         if self._bar is not None:
             self._bar.clear()
 
@@ -77,7 +77,7 @@ class Progress(Observer):
         self._bar.refresh()
 
     def _done(self, tiles: Sequence[Tile]) -> int:
-        """Nodes that the slowest tile has behind it."""
+        """Nodes that the slowest tile has finished."""
         if self._starts is None:
             first: dict[str, int] = {}
             for address in sorted(self._nodes):
@@ -129,5 +129,5 @@ def _make_bar(nodes: int, file: TextIO, elapsed: float) -> Any:
         position=0,
     )
     bar.start_t -= elapsed
-    bar.delay = 0  # it was only to say nothing before there is something to say
+    bar.delay = 0  # it only delayed the first output
     return bar

@@ -12,6 +12,8 @@ from functools import cached_property
 import numpy as np
 
 from asm.image import Image, Segment, ddr_windows
+from emulator.engines.expected import expected_slots
+from emulator.engines.tables import WORKER_SHIFT
 from emulator.memory import state
 from emulator.memory.areas import Bytes, anonymous
 from tx8isa.errors import Tx8Error
@@ -20,14 +22,14 @@ from tx8isa.riscv.format import Scalar
 from tx8isa.table import scalar as rv
 
 from .float_unit import unit_kernel
-from .predecode import Words, float_operations, predecode, reads_clock
+from .predecode import ENGINE, Words, float_operations, predecode, reads_clock
 from .translate import Translation
 
 _LARGEST = 1 << 30
 
 
 _PLACES = np.array([state.PLAIN, state.CODE_WORDS, state.CODE_BASE, state.TEXT, state.FLOAT_UNIT])
-"""Of the words that say which program a tile runs, those that never change; see ``state``."""
+"""Positions of the words that say which program a tile runs, and never change while it runs."""
 
 
 class CodeError(Tx8Error):
@@ -38,7 +40,7 @@ class CodeError(Tx8Error):
 class Code:
     """``words[i]`` belongs to the four bytes of ``text`` at core address ``base + 4*i``.
 
-    Behind the last stands one more word that is no instruction: the loop looks for no end.
+    One more word after the last is no instruction, so that the loop need not look for the end.
     """
 
     base: int
@@ -71,18 +73,25 @@ class Code:
         return unit_kernel() if np.isin(self.words & 0xFF, float_operations()).any() else 0
 
     @cached_property
+    def expected_slots(self) -> list[int]:
+        """The kernels' slots of the engine instructions in the text."""
+        places = np.flatnonzero(self.words & 0xFF == ENGINE)
+        control = self.text[: self.text.size & -4].view("<u4")[places + 2].astype(np.int64)
+        return expected_slots(self.words[places] >> 32 & (1 << WORKER_SHIFT) - 1, control)
+
+    @cached_property
     def reads_clock(self) -> bool:
         """Whether an instruction reads simulated time."""
         return reads_clock(self.words)
 
     @cached_property
     def _values(self) -> Words:
-        """What stands at ``_PLACES`` of a tile that runs this."""
+        """The values of the words ``_PLACES`` of a tile that runs this program."""
         plain, text = self.words.ctypes.data, self.text.ctypes.data
         return np.array([plain, self.words.size - 1, self.base, text, self.float_unit], dtype=np.int64)
 
     def install(self, words: Words) -> None:
-        """Let a tile run this, by the words of its state."""
+        """Let a tile, given by the words of its state, run this program."""
         words[_PLACES] = self._values
         words[state.CODE] = self.translation.dispatch.ctypes.data
 

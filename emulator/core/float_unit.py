@@ -50,7 +50,7 @@ def normal64(bits: int) -> bool:
 
 
 def normal32(bits: int) -> bool:
-    """The same of a binary32."""
+    """Whether a binary32 is finite and above the smallest normal number."""
     return 1 << 23 < bits & 0x7FFFFFFF < 0xFF << 23
 
 
@@ -104,7 +104,7 @@ ON_HOST: dict[str, HostOperation] = {
     "fcvt.w.d": _integer("-2147483648.0", "2147483647.0"),
     "fcvt.l.d": _integer("-9007199254740992.0", "9007199254740992.0"),
 }
-"""The frequent instructions of which the host does most by itself."""
+"""Frequent instructions that are mostly executed by an operation of the host."""
 
 
 @cache
@@ -213,4 +213,4 @@ def _bodies(records: dict[int, Scalar]) -> Callable[..., int]:
 def unit_kernel() -> int:
     """Address of the compiled unit."""
     meaning = (*describe(float_records()), *_USED)
-    return compile_generated(generate_unit, meaning, "float unit", 2)
+    return compile_generated(generate_unit, meaning, "float unit", 2, directly=True)

@@ -1,13 +1,18 @@
 """The kernel core: one compiled loop over predecoded words, written from the scalar records.
 
-The loop executes a tile until something happens that it cannot do itself: it then leaves with a reason of
-``stop``, the program counter on the instruction concerned. Engine instructions are issued and executed from
-inside; after each of them the loop looks at ``state.LIMIT`` again, so that it can be stopped from outside.
+The loop executes a tile until something happens that it cannot do itself: it then returns a reason of
+``stop``, with the program counter on the instruction concerned. Engine instructions are issued and executed
+from inside; after each of them the loop reads ``state.LIMIT`` again, so that it can be stopped from outside.
 
-``loop`` holds what is frequent and calls nothing else: every value that lives across a call costs all other
-instructions a register. ``run`` calls it (from more than one place, so that LLVM does not write it into
-``run``: a quarter slower), translated code (``translate``), the floating-point unit, and the registers of the
-NCC. It also reads mhartid, with which every program begins: sixteen tiles would come to Python one by one.
+Its source is text: the templates below, and between them the bodies of the records. A loop in plain Python
+would be a second definition of every instruction, or would call the bodies, and a call costs more than most
+instructions do. ``{NAME}`` is a number, see ``_numbers``; ``s`` is a view of the tile's words.
+
+``loop`` contains what is frequent and calls nothing else: every value that is needed after a call costs all
+other instructions a register. ``run`` calls ``loop`` (from more than one place: LLVM would inline it
+otherwise, which makes it a quarter slower), translated code (``translate``), the floating-point unit, and the
+registers of the NCC. It also reads mhartid, with which every program begins: sixteen tiles would leave
+compiled code one by one.
 """
 
 from __future__ import annotations
@@ -68,7 +73,7 @@ def note_store(s: Any, host: int, size: int) -> None:
 
 
 def call_check(check: int, what: int, address: int) -> int:
-    """Call the check of a load or store, which looks at no register and changes none."""
+    """Call the check of a load or store, which neither reads nor changes registers."""
     return call_kernel(check, what, address)
 
 
@@ -93,6 +98,8 @@ def loop(address):
         if op == 0:
             break
 """
+"""Takes decoded word ``index`` apart: ``op`` is the operation, ``d`` the position of rd, ``a`` the value of
+rs1, ``t`` the position of rs2, ``imm`` the immediate. ``n`` counts instructions."""
 
 _ENGINE = """
 s[u64({PC})] = s64(s[u64({CODE_BASE})]) + s64(index) * 4
@@ -106,6 +113,7 @@ index += d
 n += 1
 continue
 """
+"""Issues an engine instruction; its length in words is in the byte of rd."""
 
 _LOOP_TAIL = """        elif op == {float}:
             break
@@ -119,6 +127,7 @@ _LOOP_TAIL = """        elif op == {float}:
         return leave(s64(code[index]) & 255)
     return reason
 """
+"""What the loop does not execute; after it, the state gets the program counter and the count."""
 
 _LEAVE_HEAD = """
 def leave(op):
@@ -127,6 +136,7 @@ def leave(op):
     if op == {translated}:
         return {stop_translated}
 """
+"""The reason for which the loop was left at an operation."""
 
 _RUN = """
 def run(address):
@@ -164,6 +174,9 @@ def run(address):
         s[u64({PC})] = s64(s[u64({PC})]) + 4
         s[u64({RETIRED})] = s64(s[u64({RETIRED})]) + 1
 """
+"""Calls the loop again until there is a reason to return that is not handled here. The loop and translated
+code take turns: one goes on where control reaches or leaves the other (TRANSLATED), or the limit is too near
+for translated code (NEAR_LIMIT)."""
 
 _ACCESS_HEAD = """
 def access(s, w, host):
@@ -171,6 +184,7 @@ def access(s, w, host):
     d = u64(w >> 8) & u64(127)
     t = u64(w >> 24) & u64(127)
 """
+"""Executes a load or store at a host address: one of the registers of the NCC."""
 
 
 _BASE = f"s64(s[u64({state.CODE_BASE})])"
@@ -189,7 +203,7 @@ def _jump(target: str) -> list[str]:
 
 
 def statement(record: Scalar, names: Names, checked: bool = False) -> list[str]:
-    """Lines of one operation; ``index`` still points at it. ``checked``: see ``generate_run``."""
+    """Lines that execute one operation, at ``index``. ``checked``: see ``generate_run``."""
     second = "s64(s[t])" if any(field.name == "rs2" for field in record.fields) else "imm"
     # Read where it is used: kept in a register, these bases cost every other instruction more.
     pc = f"({_BASE} + s64(index) * 4)"
@@ -213,8 +227,8 @@ def statement(record: Scalar, names: Names, checked: bool = False) -> list[str]:
 
 
 _LEAVE = {"csr": stop.CSR, "fence.i": stop.FENCE_I, "system": stop.SYSTEM, "float": stop.FLOAT}
-"""Why the loop is left, by kind of instruction. It is found out afterwards: the constants would be put into
-registers before every instruction."""
+"""Why the loop is left, by kind of instruction. ``leave`` finds it out afterwards: as constants in the loop
+these would occupy registers at every instruction."""
 
 
 def _memory_access(record: Scalar, names: Names, checked: bool) -> list[str]:
@@ -250,7 +264,10 @@ def _move(record: Scalar, names: Names) -> str:
 
 
 def _on_host(group: Sequence[str]) -> list[str]:
-    """The host's operation where it is right, else the floating-point unit's; for all of ``host_groups``."""
+    """Lines of a group of ``host_groups``: the host's operation where it is right, else a ``break``.
+
+    The floating-point unit then executes the instruction.
+    """
     host = ON_HOST[group[0]]
     numbers = {record.mnemonic: number for number, record in enumerate(float_records())}
     text = " ".join((host.right, *(ON_HOST[mnemonic].found for mnemonic in group)))
@@ -290,7 +307,7 @@ USED = (
 
 
 def _numbers() -> dict[str, int]:
-    """What stands in braces in the texts above."""
+    """The numbers in braces in the templates above."""
     used = ("CODE", "PLAIN", "CODE_BASE", "CODE_WORDS", "PC", "RETIRED", "LIMIT", "ISSUE", "FLOAT_UNIT")
     numbers = {name: getattr(state, name) for name in (*used, "DETAIL", "HART")}
     numbers |= {"size": state.SIZE, "engine": ENGINE, "float": FLOAT, "translated": TRANSLATED}
@@ -343,5 +360,5 @@ def run_kernel(checked: bool = False) -> int:
     """Address of the compiled loop; ``checked`` as in ``generate_run``."""
     meaning = (*describe(rv.scalar_instructions()), *_numbers().items(), *USED)
     if checked:
-        return compile_generated(generate_checked_run, meaning, "checked kernel core", 1)
-    return compile_generated(generate_run, meaning, "kernel core", 1)
+        return compile_generated(generate_checked_run, meaning, "checked kernel core", 1, directly=True)
+    return compile_generated(generate_run, meaning, "kernel core", 1, directly=True)

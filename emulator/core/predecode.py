@@ -96,7 +96,7 @@ def host_operation(mnemonic: str) -> int:
 
 
 def float_operations() -> list[int]:
-    """The operations of which the loop may leave something to the floating-point unit."""
+    """The operations that the loop may leave to the floating-point unit."""
     return sorted({FLOAT, *(host_operation(record.mnemonic) for record in float_records())})
 
 

@@ -1,4 +1,4 @@
-"""Looking into a run and going back in it: GDB, snapshots, other orders.
+"""Debugging a run: the server for GDB, snapshots, and runs in other orders.
 
 It stops and starts the rounds of ``chip``.
 """

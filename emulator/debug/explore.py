@@ -1,9 +1,10 @@
-"""``--explore N``: the same program in N other orders that the queues permit, and what differs.
+"""``--explore N``: the same program in N other orders that the queues permit, and differing results.
 
-In every order each decision is by chance: which of the entries that may begin is executed next, over all
-workers, and whether one is executed as soon as an instruction was issued, although nothing asks for it yet.
-One of the orders is that of serial mode. When the memories differ at the end, the first decision that makes
-them differ is found by halving: decisions up to some number are those of the order, all later ones as usual.
+In every order each decision is random: which of the entries that may begin is executed next, over all
+workers, and whether one is executed as soon as an instruction was issued, although nothing waits for it yet.
+One of the orders is that of serial mode. When the memories differ at the end, bisection finds the first
+decision that makes them differ: decisions up to some number are those of the order, all later ones are the
+usual ones.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ _WORDS = 8
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run left: its fault, if it had one, and the memories."""
+    """The result of a run: its fault, if it had one, and the memories."""
 
     fault: str
     memories: tuple[object, ...]
-    """DDR, then the SPM of each tile; as ``snapshot.memory`` saves them."""
+    """DDR, then the SPM of each tile, as ``snapshot.memory`` saves them."""
     decisions: tuple[int, ...]
     """How many were made, by tile."""
     last: tuple[tuple[int, int, int], ...]
@@ -55,8 +56,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Difference:
-    """An order whose result is another. ``at`` was executed earlier or later than usual, which ``other``
-    did not expect; ``hazard`` says more when the sanitizer knows of the pair."""
+    """An order with another result, because ``at`` was executed earlier or later than usual.
+
+    ``hazard`` is the one that the sanitizer finds for this instruction, if any.
+    """
 
     order: str
     where: str
@@ -90,7 +93,7 @@ def explore(start: Start, orders: int, seed: int, limit: int | None = None) -> I
                 )
         else:
             chosen = seed * 1_000_003 + number
-            outcome = explorer.by_chance(chosen, explorer.everything)
+            outcome = explorer.random_run(chosen, explorer.everything)
             if not outcome.same(explorer.usual):
                 name = f"order {number} of seed {seed}"
                 if explained:
@@ -100,15 +103,18 @@ def explore(start: Start, orders: int, seed: int, limit: int | None = None) -> I
                     yield explorer.explain(chosen, name, outcome)
 
 
-def show_orders(start: Start, orders: int, seed: int, limit: int | None, program: str) -> bool:
-    """Explore, and print the verdict; whether an order differs."""
-    found = 0
+def show_orders(
+    start: Start, orders: int, seed: int, limit: int | None, program: str, quiet: bool = False
+) -> list[Difference]:
+    """Explore, print the orders that differ, and the count unless ``quiet``; those that differ."""
+    found = []
     for difference in explore(start, orders, seed, limit):
-        found += 1
+        found.append(difference)
         print(f"{program}: {difference.text}", file=sys.stderr)
     text = f"{orders} orders" if orders != 1 else "1 order"
-    print(f"{text}, {'all the same' if not found else f'{found} different'}")
-    return found > 0
+    if not quiet:
+        print(f"{text}, {f'{len(found)} different' if found else 'all the same'}")
+    return found
 
 
 class _Explorer:
@@ -124,7 +130,7 @@ class _Explorer:
         self._hazards: tuple[Hazard, ...] | None = None
 
     def run(self, system: System, seed: int | None, limits: tuple[int, ...]) -> Outcome:
-        """The outcome of a run in which chance makes the first decisions of each tile, ``limits`` many."""
+        """The outcome of a run in which the first decisions of each tile, ``limits`` many, are random."""
         words = np.zeros((self.tiles, _WORDS), np.int64)
         if seed is not None:
             for tile, row, limit in zip(system.tiles, words, limits, strict=True):
@@ -141,8 +147,8 @@ class _Explorer:
         last = [queues.X_PC, queues.X_RECORD, queues.X_WORKER]
         return Outcome(fault, memories, decisions, tuple(map(tuple, words[:, last].tolist())))
 
-    def by_chance(self, seed: int, limits: tuple[int, ...]) -> Outcome:
-        """A run with kernels that are there already, so that no decision depends on them."""
+    def random_run(self, seed: int, limits: tuple[int, ...]) -> Outcome:
+        """A run in a random order, with kernels that exist already, so that no decision depends on them."""
         system = self.start(False, False)
         system.engines.slots = system.slots = self.slots
         for tile in system.tiles:
@@ -154,13 +160,13 @@ class _Explorer:
         where, counts = self.usual.difference(outcome), outcome.decisions
         for tile in range(self.tiles):
             limits = (*counts[: tile + 1], *[0] * (self.tiles - tile - 1))
-            if not self.by_chance(seed, limits).same(self.usual):
+            if not self.random_run(seed, limits).same(self.usual):
                 break
         same, different = 0, counts[tile]
         last = None
         while different - same > 1 or last is None:
             middle = (same + different) // 2 if different - same > 1 else different
-            found = self.by_chance(seed, (*counts[:tile], middle, *[0] * (self.tiles - tile - 1)))
+            found = self.random_run(seed, (*counts[:tile], middle, *[0] * (self.tiles - tile - 1)))
             if found.same(self.usual):
                 same = middle
             else:
@@ -181,7 +187,7 @@ class _Explorer:
     def _found(self) -> tuple[Hazard, ...]:
         if self._hazards is None:
             system = self.start(False, True)
-            with suppress(Fault):  # the usual order ends so too; what was found before it counts
+            with suppress(Fault):  # the usual order may fault too; hazards found before that count
                 system.run(self.limit)
             if system.sanitizer is None:
                 raise AssertionError("a strict system has a sanitizer")

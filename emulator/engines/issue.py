@@ -25,7 +25,7 @@ from tx8isa.table.packets import SC_PARAM, WRITE_BACK
 from . import queues, tables
 from .hooks import notify
 from .packets import PLACE
-from .queues import advance, enqueue, entry_at, fault, haste, make_room, run_entry
+from .queues import advance, enqueue, entry_at, execute_early, fault, make_room, run_entry
 
 # What the issue function does
 TEXT = 0  # issue the instruction at the program counter
@@ -62,7 +62,7 @@ def gather_arguments(t: int, first: int, count: int, q: int, fields: int) -> Non
 
 
 def legal(t: int, row: int, value: int) -> bool:
-    """Whether a value that came from a register is one its operand allows."""
+    """Whether an operand allows a value that came from a register."""
     choices = get(t, row + tables.O_CHOICES)
     if choices != 0:
         return value >= 0 and value < 63 and (choices >> value) & 1 == 1
@@ -78,6 +78,12 @@ def legal(t: int, row: int, value: int) -> bool:
         if part < get(t, at) or part > get(t, at + 1):
             return False
     return True
+
+
+def from_register(t: int, row: int, value: int) -> int:
+    """The value of an operand from a register: lw and fmv.x.w extend the bits of a scalar by their sign."""
+    scalar = get(t, row + tables.O_LANES) == 0 and get(t, row + tables.O_SCALAR) == 1
+    return value & 0xFFFFFFFF if scalar and value >= -(1 << 31) and value < 0 else value
 
 
 def read_operands(s: int, t: int, q: int, record: int, fields: int) -> int:
@@ -96,7 +102,7 @@ def read_operands(s: int, t: int, q: int, record: int, fields: int) -> int:
         else:
             value = s64(view_u32(at, 1)[u64(0)])
             if mask & 1 != 0:
-                value = get(s, value & 31)
+                value = from_register(t, row, get(s, value & 31))
                 put(q, fields + i, value)
                 if not legal(t, row, value):
                     return fault(s, stop.VALUE, record, i, value, 0)
@@ -196,7 +202,7 @@ def take(s: int, t: int, q: int, record: int, entry: int, engine: int) -> int:
     if reason < 0:
         notify(s, q + 8 * entry)
         if get(s, state.ORDER) != 0:
-            haste(s, q)
+            execute_early(s, q)
     return reason
 
 
@@ -213,7 +219,7 @@ def check_entry(
 
 
 def work_off(s: int, q: int, once: bool) -> int:
-    """Execute everything the worker has queued, or one instruction; -1 or a stop reason."""
+    """Execute all entries of the worker, or one; -1 or a stop reason."""
     while get(q, queues.PENDING) > 0:
         reason = advance(s, q)
         if reason >= 0 or once:
@@ -259,8 +265,7 @@ def _make_issue(extent_length: Dispatch, rule_holds: Dispatch, ncc_wait: int) ->
 def generate_issue() -> Callable[[int, int], int]:
     """Write the function (command, state address) that issues an engine instruction.
 
-    The command is made by ``command``.
-    The result is -1, or a stop reason with the instruction not issued.
+    ``command`` makes the first argument. The result is -1, or a stop reason with the instruction not issued.
     """
     extent_length = tables.write_dispatcher(tables.extents(), queues.ARGUMENTS)
     rule_holds = tables.write_dispatcher(tables.rules(), queues.ARGUMENTS)
@@ -280,7 +285,7 @@ def _unwritten() -> Callable[[int, int], int]:
 def issue_kernel() -> int:
     """Address of the compiled issue function."""
     meaning = (*tables.extents(), *tables.rules(), _unwritten())
-    return compile_generated(generate_issue, meaning, "engine issue", 2)
+    return compile_generated(generate_issue, meaning, "engine issue", 2, directly=True)
 
 
 def command(kind: int, worker: int, record: int = 0) -> int:

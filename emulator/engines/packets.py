@@ -32,7 +32,7 @@ _SWITCHES = {"dilation": "dilation_conv", "inpsum_format": "inpsum_en", "scale_n
 """Fields that mean something only when the bit of another field is set."""
 
 Registers = npt.NDArray[np.int64]
-"""Those of one worker: the register at offset r is word r / 16."""
+"""The registers of one worker: the one at offset r is word r / PLACE."""
 
 
 class Refused(Exception):
@@ -63,7 +63,7 @@ def window_address(s: Any, address: int, size: int) -> int:
 
 @cache
 def register_map() -> npt.NDArray[np.uint8]:
-    """By place: 1 for an operand register. Control and write-back registers are reached another way."""
+    """By register: 1 for one of an operand; stores to control and write-back registers are more than that."""
     places = np.zeros(PLACES, np.uint8)
     for packet in PACKETS.values():
         for register in packet.registers:
@@ -165,7 +165,7 @@ class Submission:
     def wrong_end(self) -> tuple[int, int, int, int, int] | None:
         """The first end register that is not 0 and not the last byte its operand touches.
 
-        To be asked only when all rules of the record hold.
+        All rules of the record must hold.
         """
         for index, extent, end in self.plan.ends:
             given = field_value(self.registers, end)

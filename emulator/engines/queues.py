@@ -76,7 +76,7 @@ KEEP_LAST = 48
 """Bit of the mask register: the last exception is kept instead of the first (spec)."""
 # Words at state.ORDER
 X_SEED = 0
-X_LIMIT = 1  # how many decisions chance makes
+X_LIMIT = 1  # how many decisions are made at random
 X_COUNT = 2  # how many were made
 X_PC = 3  # core address of the instruction that the last one executed
 X_RECORD = 4  # its record number
@@ -121,7 +121,7 @@ def enqueue(q: int, engine: int) -> None:
 def share_bytes(words: int, first: int, first_count: int, second: int, second_count: int) -> bool:
     """Whether two lists of ranges have bytes in common that one of them writes.
 
-    ``first`` and ``second`` are their places in ``words``, ``RANGE_WORDS`` words for each range. Simulated
+    ``first`` and ``second`` are their positions in ``words``, ``RANGE_WORDS`` words for each range. Simulated
     time asks the same question of the instructions in its log. The compiler's estimate has this rule too
     (``compiler/search/cost/timeline.py``); a test compares both.
     """
@@ -154,7 +154,7 @@ def ready(q: int, number: int) -> bool:
 def choose(s: int, q: int) -> int:
     """Sequence number of the worker's entry to execute next; its queues are not empty.
 
-    Parallel mode goes round the engines, so that independent work really is reordered.
+    Parallel mode takes the engines in turn, so that independent work is really reordered.
     """
     oldest = get(q, OLDEST)
     if get(q, SERIAL) == 1 or get(q, NEXT) - oldest >= ENTRIES - 1:
@@ -182,7 +182,7 @@ def may_begin(q: int, engine: int) -> bool:
 
 
 def arbitrate(s: int) -> int:
-    """Execute one entry of any worker, going round the engines; -1 or a stop reason.
+    """Execute one entry of any worker, the engines in turn; -1 or a stop reason.
 
     Among workers whose heads an engine could begin, the smallest priority register is served first, equal
     ones in turn (both proposed).
@@ -207,40 +207,40 @@ def arbitrate(s: int) -> int:
     return -1
 
 
-def mixed(seed: int, number: int) -> int:
-    """A number of 31 bits that looks like chance: splitmix64."""
+def pseudo_random(seed: int, number: int) -> int:
+    """A pseudo-random number of 31 bits: splitmix64."""
     x = u64(u64(seed) + u64(number) * u64(0x9E3779B97F4A7C15))
     x = u64((x ^ (x >> 30)) * u64(0xBF58476D1CE4E5B9))
     x = u64((x ^ (x >> 27)) * u64(0x94D049BB133111EB))
     return s64((x ^ (x >> 31)) >> 33)
 
 
-def explore(s: int, q: int) -> int:
-    """``advance`` by chance: any entry of any worker that may begin; -1 or a stop reason.
+def advance_at_random(s: int, q: int) -> int:
+    """``advance`` at random: any entry of any worker that may begin; -1 or a stop reason.
 
-    From the decision ``X_LIMIT`` on as usual. Like everything here it does not depend on which kernels are
-    compiled: a decision that cannot be carried out yet is not counted.
+    From the decision ``X_LIMIT`` on in the usual order. Like everything here it does not depend on which
+    kernels are compiled: a decision that cannot be carried out yet is not counted.
     """
     order, first, workers = get(s, state.ORDER), get(s, state.QUEUE), get(s, state.WORKERS)
     number = get(order, X_COUNT)
     if number >= get(order, X_LIMIT):
-        return usual(s, q)
+        return advance_in_order(s, q)
     ready_ones = 0
     for place in range(workers * ENGINES):
         ready_ones += 1 if may_begin(first + 8 * WORDS * (place // ENGINES), place % ENGINES) else 0
-    left = mixed(get(order, X_SEED), number) % max(ready_ones, 1)
+    left = pseudo_random(get(order, X_SEED), number) % max(ready_ones, 1)
     for place in range(workers * ENGINES):
         worker, engine = place // ENGINES, place % ENGINES
         block = first + 8 * WORDS * worker
         if may_begin(block, engine):
             if left == 0:
-                return carry_out(s, block, worker, engine)
+                return execute_chosen(s, block, worker, engine)
             left -= 1
     return -1
 
 
-def carry_out(s: int, q: int, worker: int, engine: int) -> int:
-    """Execute what chance has chosen; -1 or a stop reason."""
+def execute_chosen(s: int, q: int, worker: int, engine: int) -> int:
+    """Execute the entry that was chosen at random; -1 or a stop reason."""
     order, number = get(s, state.ORDER), get(q, HEADS + engine)
     pc, record = get(q, entry_at(number) + E_PC), get(q, entry_at(number) + E_RECORD)
     put(s, state.WRITE_BACK, get(q, RETURNED))
@@ -254,24 +254,24 @@ def carry_out(s: int, q: int, worker: int, engine: int) -> int:
     return reason
 
 
-def haste(s: int, q: int) -> None:
-    """By chance, execute entries before anything asks for it: as early as the chip may."""
+def execute_early(s: int, q: int) -> None:
+    """At random, execute entries before anything asks for it: as early as the chip may."""
     order = get(s, state.ORDER)
     while get(q, PENDING) > 0 and get(order, X_COUNT) < get(order, X_LIMIT):
         number = get(order, X_COUNT)
-        if mixed(get(order, X_SEED) + 1, number) & 1 == 0:
+        if pseudo_random(get(order, X_SEED) + 1, number) & 1 == 0:
             put(order, X_COUNT, number + 1)
             return
-        if explore(s, q) >= 0:
+        if advance_at_random(s, q) >= 0:
             return
 
 
 def advance(s: int, q: int) -> int:
     """Execute one entry; with several workers in use it may be another's. -1 or a stop reason."""
-    return usual(s, q) if get(s, state.ORDER) == 0 else explore(s, q)
+    return advance_in_order(s, q) if get(s, state.ORDER) == 0 else advance_at_random(s, q)
 
 
-def usual(s: int, q: int) -> int:
+def advance_in_order(s: int, q: int) -> int:
     """``advance`` in the usual order."""
     if get(s, state.SEVERAL) == 0:
         return execute(s, q, choose(s, q))

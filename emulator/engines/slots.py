@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from emulator import kernels, native
+from emulator.native import ahead
 from tx8isa.numbers.formats import Format
 from tx8isa.records.meaning import Convolution, Matrix
-from tx8isa.records.record import Instruction
 
 from . import tables
 
 
 class Slots:
-    """Kernel and lookup-table addresses by slot; one for the whole system, shared by its threads.
+    """Kernel and lookup-table addresses by slot; one for a whole chip, shared by its threads.
 
     ``ne_post``: bias, scale and activation of the matrix engine take part (proposed).
     """
@@ -42,15 +45,46 @@ class Slots:
             if lookup is not None:
                 self._lookup_tables.append(lookup)
                 self.words[slot, 1] = lookup.ctypes.data
-            self.words[slot, 0] = _compiled(instruction, fmt, nearest, checked, self.ne_post)
+            self.words[slot, 0] = self.compile(slot)
+
+    def compile(self, slot: int, missing: Callable[[], None] | None = None) -> int:
+        """Address of the kernel of a slot; ``missing`` as in ``native.compile_kernel``."""
+        instruction, code, nearest, checked = tables.slot_parts(slot)
+        fmt = Format(code) if instruction.formats else None
+        name = kernels.kernel_name(instruction, fmt, nearest, checked)
+        if isinstance(instruction.meaning, Matrix | Convolution):
+            from emulator.kernels import ne
+
+            kernel = ne.make_kernel(instruction, fmt, self.ne_post)
+        else:
+            kernel = kernels.make_kernel(instruction, fmt, nearest, checked)
+        return native.compile_kernel(kernel, name, 2, missing=missing)
+
+    def prepare(self, slots: Iterable[int]) -> None:
+        """Make the kernels ready that a program is expected to need.
+
+        If the cache lacks one, all that it lacks are compiled side by side, where that is possible.
+        """
+        wanted = sorted((slot for slot in slots if not self.words[slot, 0]), key=_takes_short)
+        if len(wanted) < 2 or not ahead.possible():
+            return
+        with suppress(_Missing):
+            for slot in wanted:
+                self.compile(slot, _raise_missing)
+            return
+        if native.on_compile:
+            native.on_compile(f"{len(wanted)} kernels, side by side", None)
+        ahead.run_all([partial(self.compile, slot) for slot in wanted])
 
 
-def _compiled(
-    instruction: Instruction, fmt: Format | None, nearest: bool, checked: bool, ne_post: bool
-) -> int:
-    name = kernels.kernel_name(instruction, fmt, nearest, checked)
-    if isinstance(instruction.meaning, Matrix | Convolution):
-        from emulator.kernels import ne
+def _takes_short(slot: int) -> bool:
+    """Whether the kernel of a slot is compiled fast; the others, begun first, end with them."""
+    return not isinstance(tables.slot_parts(slot)[0].meaning, Matrix | Convolution)
 
-        return native.compile_kernel(ne.make_kernel(instruction, fmt, ne_post), name, 2)
-    return native.compile_kernel(kernels.make_kernel(instruction, fmt, nearest, checked), name, 2)
+
+class _Missing(Exception):
+    """The cache lacks a kernel."""
+
+
+def _raise_missing() -> None:
+    raise _Missing

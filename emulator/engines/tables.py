@@ -47,6 +47,7 @@ O_LOW = 3  # smallest value
 O_HIGH = 4  # largest value, -1: any
 O_LANES = 5  # lanes of a packed operand
 O_LANE_BOUNDS = 6  # smallest and largest value of each
+O_SCALAR = 6  # without lanes: 1 when it is the bits of a scalar
 O_CHOICES = 14  # bit v set: value v is legal; 0: no choices
 O_ZERO_LANES = 15  # 1: all lanes zero is legal (an absent packed operand)
 ROW = 16
@@ -207,7 +208,7 @@ def _argument(instruction: Instruction, argument: str | int) -> int:
 
 
 def _operand_row(operand: Operand) -> list[int]:
-    bounds = [bound for lane in operand.lanes for bound in (lane.low, lane.high)]
+    bounds = [bound for lane in operand.lanes for bound in (lane.low, lane.high)] or [int(operand.scalar)]
     choices = sum(1 << code for _, code in operand.choices) if operand.words else 0
     high = operand.high if operand.high < 1 << 63 else -1
     mask = (1 << min(operand.width, 63)) - 1
@@ -241,7 +242,7 @@ def _position(instruction: Instruction, name: str) -> int:
 
 @cache
 def table() -> npt.NDArray[np.int64]:
-    """The whole table; its address goes to ``state.RECORDS``."""
+    """The whole table, whose address is ``state.RECORDS``."""
     headers: list[list[int]] = []
     rows: list[list[int]] = []
     first_row = len(records()) * HEADER // ROW
@@ -278,7 +279,7 @@ def costs(machine: Machine) -> npt.NDArray[np.int64]:
     number, through ``write_dispatcher(list(cost.FUNCTIONS), queues.ARGUMENTS)``. Only the table depends on
     the machine.
     """
-    from tx8isa.cost import instructions as cost  # here and not above: most runs have no time
+    from tx8isa.cost import instructions as cost  # imported here: most runs have no simulated time
 
     table = np.zeros((len(records()), COSTS), dtype=np.int64)
     for number, record in enumerate(records()):

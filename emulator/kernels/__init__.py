@@ -2,7 +2,7 @@
 
 A kernel is a plain Python function ``(fields, state) -> 0`` for ``native.compile_kernel``. ``fields`` is
 the address of int64 words: word i is the value of operand i of the record (registers replaced by their
-contents), and the word behind the last operand the address of the table that ``make_table`` gives, or 0.
+contents), and the word after the last operand the address of the table that ``make_table`` gives, or 0.
 ``state`` is the address of the tile's words (``emulator.memory.state``). SPM addresses are byte offsets, DDR
 addresses byte offsets from DDR byte 0. Ranges, rules and alignment have been checked before: kernels check
 nothing.
@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from emulator.kernels.shared import Kernel
 from emulator.kernels.tensor.bilinear import make_resize
 from emulator.kernels.tensor.checked_fold import watched_fold
 from emulator.kernels.tensor.dma import make_dma
@@ -66,8 +67,6 @@ from tx8isa.records.meaning import (
 from tx8isa.records.record import Instruction
 
 __all__ = ["Kernel", "kernel_name", "make_kernel", "make_table"]
-
-Kernel = Callable[[int, int], int]
 
 
 class Family(NamedTuple):

@@ -99,7 +99,7 @@ def scratch_memory() -> Bytes:
 class Scratchpad:
     """The SPM of one tile; ``lines[i]`` is 1 when line i (256 bytes) was written.
 
-    The marks fill whole words of eight, of which the last ones may belong to no line."""
+    The marks fill whole words of eight bytes; the last marks may belong to no line."""
 
     data: Bytes
     lines: Bytes

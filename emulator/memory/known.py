@@ -1,7 +1,7 @@
-"""Loads and stores of the core that meet what the same instruction met before: nothing is to be judged then.
+"""Loads and stores of the core that find the same shadow as at their last execution: they need no check.
 
-Written into the loop of the core and into translated code, so it keeps to what both of them take: it is the
-frequent case, and a call would cost more than all of this.
+This is the frequent case, and a call would cost more than all of it: it is inlined into the loop of the core
+and into translated code, and uses only what both of them support.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def word(address: int) -> int:
 
 
 def known_access(s: Any, host: int, what: int, index: int) -> int:
-    """1 when a load or store is done with, 0 when it has to be judged. Stores are counted.
+    """1 when a load or store needs no check, 0 when it does. Stores are counted.
 
     ``what`` is 1 for a store, and twice the bytes.
     """
@@ -53,8 +53,10 @@ def known_access(s: Any, host: int, what: int, index: int) -> int:
 
 
 def same_past(tile: int, site: int, shadow: int, offset: int, size: int) -> int:
-    """Whether all bytes have the past that the instruction met last, in the same step; then they get the same
-    future. The shadow of two bytes at a time is looked at."""
+    """Whether all bytes have the shadow that the instruction found last, in the same step of its core.
+
+    They then get the same new shadow. The shadow of two bytes at a time is compared.
+    """
     block = s64(view_u32(shadow + 8 * (offset >> GRANULE_SHIFT), 1)[u64(0)]) - MIXED
     begins = offset & (GRANULE - 1)
     if size < 2 or block < 0 or begins + size > GRANULE:

@@ -1,6 +1,6 @@
 """Copies and fills of bytes on raw addresses: what all data movement is made of.
 
-A source and its destination must not overlap; ``apart`` sees to that.
+A source and its destination must not overlap; ``apart`` makes sure of it.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _copy_32(target: int, source: int) -> None:
 
 
 def _copy_long_row(target: int, source: int, size: int) -> None:
-    """Whole blocks of 64 bytes, then the last 64 bytes, whatever part of them is done already."""
+    """Whole blocks of 64 bytes, then the last 64 bytes, of which some may be copied twice."""
     at = 0
     while at + 64 < size:
         _copy_block(target + at, source + at)

@@ -1,9 +1,9 @@
-"""Where the sanitizer keeps what: words of its memories, by position.
+"""The words of the sanitizer's memories, by position.
 
 An *agent* works in an order of its own: the kernel core of a tile, each of its workers, each register block
 of its DTE (block 0: the copies that instructions start). A *clock* counts the steps of an agent; the clocks
 of an agent's *vector* say how far it has seen each of the others. An access is an instruction, or a load or
-store of the core, within one step of its agent; its number stands in the shadow of the bytes it touches.
+store of the core, within one step of its agent; its number is in the shadow of the bytes it touches.
 """
 
 from __future__ import annotations
@@ -51,9 +51,7 @@ RELEASED = 30  # the vectors that cores had at their last stores to flags
 PER_TILE = 31  # agents of a tile
 FIRST_COPY = 32  # the first agent of a tile's DTE
 ATOMIC = 33  # whether the access at hand is one to a flag
-IN_PLACE = (
-    34  # whether each result of the access at hand replaces its operand: unused bytes may stay unwritten
-)
+IN_PLACE = 34  # whether each result of the access at hand replaces its operand, which may be unwritten
 PIECE = 40  # scratch: a footprint, tx8isa.table.footprint.WORDS words
 CONTEXT_WORDS = 64
 
@@ -72,6 +70,7 @@ CORE = -1  # A_WHAT: a load or store of the core
 HOST = -2  # A_WHAT: what was there before the program
 COPY = -3  # A_WHAT: a register block of the DTE
 FLAG = -4  # A_WHAT: a load or store of the core that may be one to a flag, by which tiles wait for each other
+EXIT = -5  # A_WHAT: the end of a tile's program, after which its outputs are read
 SPAN = -1  # A_AGENT: the access stands for the rest of a 256-byte line after a result
 LOADED = 1  # number of the access of what was there before the program; 0 means never
 MOST_ACCESSES = 1 << 27

@@ -79,7 +79,7 @@ TIMING = 128  # address of what that function works on
 SANITIZER_HOOK = 129  # address of the sanitizer's function, or 0
 SANITIZER = 130  # address of what that function works on
 CORE_CHECK = 131  # address of what the checked loop of the core calls before a load or store, or 0
-ORDER = 132  # address of what an unusual order is chosen by, or 0, see queues.explore
+ORDER = 132  # address of what an unusual order is chosen by, or 0, see queues.advance_at_random
 LSU_TIMEOUT = 133  # cycles that a command of RDMA, WDMA or TDMA may take; read by the sanitizer alone
 
 DDR_MARKS = 134  # address of one byte for each granule of DDR: written or not

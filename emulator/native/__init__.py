@@ -1,9 +1,21 @@
 """From a plain Python function to cached machine code.
 
 ``compile_kernel`` takes a plain function of 64-bit integers and gives the address of a C function that
-does the same. The first use compiles it with Numba and keeps the object code on disk; later processes load
-that object with llvmlite alone and never import Numba. With ``TX8_JIT=0`` (or ``NUMBA_DISABLE_JIT=1``)
-kernels stay Python functions behind pseudo addresses: slow, and the same results.
+does the same. The first use compiles it, with Numba or ``direct``, and keeps the object code on disk; later
+processes load that object with llvmlite alone and never import Numba. With ``TX8_JIT=0`` (or
+``NUMBA_DISABLE_JIT=1``) kernels stay Python functions with pseudo addresses: slow, with the same results.
+
+A primitive is a function that exists twice: in ``primitives/`` in plain Python, which says what it means, and
+in ``machine/`` as LLVM instructions. ``primitives/names.py`` lists them all.
+
+    scalar.py    words of 64 bits and binary64; in plain Python in ``tx8isa/numbers/primitives.py``
+    float32.py   stored formats from and to binary32
+    memory.py    views, single words, copies, calls of kernels
+    products.py  products and taps of the matrix engine
+    int8.py      the same for INT8, requantisation
+    blocks.py    transposition of small blocks
+    flags.py     bytes to bits and back
+    threads.py   atomic words, waiting
 
 What a kernel and the functions it calls must keep to, so that both executions agree:
 
@@ -22,6 +34,7 @@ What a kernel and the functions it calls must keep to, so that both executions a
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -37,6 +50,8 @@ from .primitives import interpreted
 
 __all__ = ["KernelError", "call", "compile_generated", "compile_kernel", "jit_enabled", "on_compile"]
 
+log = logging.getLogger(__name__)
+
 on_compile: Callable[[str, float | None], None] | None = None
 """Called as ``on_compile(name, None)`` before a kernel is compiled, ``on_compile(name, seconds)`` after."""
 
@@ -49,10 +64,18 @@ def jit_enabled() -> bool:
     return os.environ.get("TX8_JIT") != "0" and os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 
 
-def compile_kernel(function: Callable[..., int], name: str, arguments: int) -> int:
+def compile_kernel(
+    function: Callable[..., int],
+    name: str,
+    arguments: int,
+    directly: bool = False,
+    missing: Callable[[], None] | None = None,
+) -> int:
     """Address of a C function ``int64 f(int64 x arguments)`` that does what ``function`` does.
 
-    ``name`` appears in messages and progress. Raises KernelError when the source breaks the rules above.
+    ``name`` appears in messages and progress. ``directly``: without Numba, which takes ten times as long, if
+    the function keeps to what ``direct`` knows. ``missing`` is called when the cache has no such kernel; it
+    may put it there. Raises KernelError when the source breaks the rules above.
     """
     if not jit_enabled():
         return interpreted.register(function)
@@ -60,16 +83,23 @@ def compile_kernel(function: Callable[..., int], name: str, arguments: int) -> i
     with _lock:
         address = _loaded.get(key)
         if address is None:
-            address = _loaded[key] = _obtain(lambda: function, name, arguments, key)
+            if missing is not None and store.load(key) is None:
+                missing()
+            address = _loaded[key] = _obtain(lambda: function, name, arguments, key, directly)
         return address
 
 
 def compile_generated(
-    generate: Callable[[], Callable[..., int]], meaning: tuple[Any, ...], name: str, arguments: int
+    generate: Callable[[], Callable[..., int]],
+    meaning: tuple[Any, ...],
+    name: str,
+    arguments: int,
+    directly: bool = False,
 ) -> int:
-    """The same for a function whose source is written by ``generate()``, called only on a cache miss.
+    """Address of a C function whose source ``generate()`` writes; it is called only on a cache miss.
 
-    ``meaning`` holds every function and constant the text is made from; it and ``generate`` are the key.
+    ``directly``: as in ``compile_kernel``. ``meaning`` holds the functions and constants the text is made of;
+    it and ``generate`` are the key, see ``keys.generated_key``.
     """
     if not jit_enabled():
         return interpreted.register(generate())
@@ -77,28 +107,44 @@ def compile_generated(
     with _lock:
         address = _loaded.get(key)
         if address is None:
-            address = _loaded[key] = _obtain(generate, name, arguments, key)
+            address = _loaded[key] = _obtain(generate, name, arguments, key, directly)
         return address
 
 
-def _obtain(generate: Callable[[], Callable[..., int]], name: str, arguments: int, key: str) -> int:
+def _obtain(
+    generate: Callable[[], Callable[..., int]], name: str, arguments: int, key: str, directly: bool
+) -> int:
     from .loader import load_object
 
     kernel = store.load(key)
     if kernel is None:
-        kernel = _build(generate(), name, arguments)
+        kernel = _build(generate(), name, arguments, directly)
         if compiler_is_the_same():
             store.save(key, kernel)
     return load_object(kernel)
 
 
-def _build(function: Callable[..., int], name: str, arguments: int) -> store.Compiled:
+def _build(function: Callable[..., int], name: str, arguments: int, directly: bool) -> store.Compiled:
     if on_compile:
         on_compile(name, None)
     start = time.perf_counter()
-    from .build import build
+    kernel = _translate(function, arguments) if directly else None
+    if kernel is None:
+        from .build import build
 
-    kernel = build(function, name, arguments)
+        kernel = build(function, name, arguments)
     if on_compile:
         on_compile(name, time.perf_counter() - start)
     return kernel
+
+
+def _translate(function: Callable[..., int], arguments: int) -> store.Compiled | None:
+    """Machine code without Numba; None for a function that ``direct`` does not know."""
+    from .direct.compile import compile_directly
+    from .direct.values import Untranslatable
+
+    try:
+        return compile_directly(function, arguments)
+    except Untranslatable as reason:
+        log.info("%s is compiled with Numba: %s", function.__qualname__, reason)
+        return None

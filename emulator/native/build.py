@@ -17,18 +17,18 @@ from .elf import renamed, undefined_symbols
 from .keys import describe, describe_constant, is_project_module, module_constants
 from .machine import MACHINE
 from .one_pass import ENTRY, only_entry
+from .primitives.names import PRIMITIVES
 from .store import Compiled
 from .typing_rules import check_types
-from .vocabulary import PRIMITIVES
 
 _OPTIONS: Any = {"error_model": "numpy", "boundscheck": False}
 _INNER: Any = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-"""For functions that only compiled code calls: wrappers would cost as much as the functions."""
+"""For functions that only compiled code calls: compiling wrappers would take as long as the functions."""
 _RUNTIME = re.compile(
     "Py.*|NRT_(Allocate|Free|MemInfo_alloc|MemInfo_call_dtor)"
     "|numba_(gil_ensure|gil_release|unpickle|do_raise|runtime_build_excinfo_struct)"
 )
-"""What the loader supplies: allocation, and helpers that only a raised exception reaches."""
+"""Symbols that the loader supplies: allocation, and helpers that only a raised exception reaches."""
 
 
 _parts: dict[str, Any] = {}
@@ -93,7 +93,7 @@ class _Lifter:
 
 
 def _forward(entry: Any, arguments: int) -> Callable[..., int]:
-    """A function of a fixed number of parameters that calls ``entry``: the C wrapper wants one."""
+    """A function of a fixed number of parameters that calls ``entry``, for the C wrapper."""
     names = ", ".join(f"a{i}" for i in range(arguments))
     scope: dict[str, Any] = {"entry": entry}
     exec(f"def {ENTRY}({names}):\n    return entry({names})\n", scope)

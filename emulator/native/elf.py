@@ -27,7 +27,7 @@ def renamed(data: bytes, names: dict[str, str]) -> bytes:
 
 
 def _undefined(data: bytes) -> list[int]:
-    """Where the names of undefined symbols stand in the object."""
+    """Offsets of the names of undefined symbols in the object."""
     if data[:6] != b"\x7fELF\x02\x01":
         raise ValueError("not a little-endian ELF64 object")
     offset = struct.unpack_from("<Q", data, 40)[0]

@@ -1,8 +1,8 @@
 """Small functions as expressions: their bodies written into the function that would call them.
 
 Compiling a function costs Numba a tenth of a second however small it is, and the kernel core alone has a
-hundred of them. A body that is one returned expression, or a chain of ``if ...: return ...``, can stand where
-it is used instead.
+hundred of them. A body that is one returned expression, or a chain of ``if ...: return ...``, is written into
+its caller instead.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import ast
 import builtins
 import copy
 import inspect
-import textwrap
-from collections.abc import Callable, Sequence
+import linecache
+from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, cast
 
 from .bytecode import references
 
@@ -30,7 +30,7 @@ class Names:
         self._by_identity: dict[int, str] = {}
 
     def name(self, value: Any) -> str:
-        """The name of an object, made up at first use."""
+        """The name of an object, chosen at first use."""
         known = self._by_identity.get(id(value))
         if known is None:
             hint = getattr(value, "__name__", "constant").rpartition(".")[2]
@@ -45,13 +45,14 @@ class Names:
             return f"{self.name(function)}({', '.join(arguments)})"
         parameters = inspect.signature(function).parameters
         replaced = dict(zip(parameters, arguments, strict=True))
-        expression = _Substitute(replaced, function, self).visit(body)
+        expression = _Substitute(replaced, function, self).visit(copy.deepcopy(body))
         return f"({ast.unparse(ast.fix_missing_locations(expression))})"
 
     def function(self, source: str, name: str) -> Callable[..., Any]:
         """The function ``name`` that ``source`` defines, with these globals."""
         exec(source, self.scope)
         made: Callable[..., Any] = self.scope.pop(name)
+        _generated[made.__code__] = source
         return made
 
 
@@ -84,23 +85,66 @@ def _returned(function: Any) -> ast.expr | None:
     return _choice(statements)
 
 
+_generated: dict[CodeType, str] = {}
+"""The texts of functions that no file holds."""
+
+
 def definition(function: FunctionType) -> ast.FunctionDef | None:
     """The text of a function; None when that is no definition, or not the one this process has imported.
 
-    The text is read from the file, which may have been edited since: other lines may stand there now.
+    The text is read from the file, which may have been edited since then and have other lines there.
     """
-    try:
-        module = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, SyntaxError):
+    known = function.__code__
+    if known in _generated:
+        return cast(ast.FunctionDef, ast.parse(_generated[known]).body[0])
+    tree = _in_file(known.co_filename).get(known.co_firstlineno)
+    if tree is None:
         return None
-    tree, known = module.body[0], function.__code__
-    if not isinstance(tree, ast.FunctionDef):
-        return None
-    plain = ast.Module([_without_decorators(tree)], [])
-    compiled = compile(plain, "", "exec", known.co_flags & _FUTURE, dont_inherit=True)
-    found = [code for code in compiled.co_consts if isinstance(code, CodeType)]
-    same = any(references(code.replace(co_flags=known.co_flags)) == references(known) for code in found)
+    inside = ast.FunctionDef("", _parameters(known.co_freevars), [_without_decorators(tree)], [], lineno=1)
+    module = ast.fix_missing_locations(ast.Module([inside] if known.co_freevars else inside.body, []))
+    compiled = compile(module, "", "exec", known.co_flags & _FUTURE, dont_inherit=True)
+    same = any(
+        references(code.replace(co_flags=known.co_flags)) == references(known) for code in _codes(compiled)
+    )
     return tree if same else None
+
+
+def _in_file(name: str) -> dict[int, ast.FunctionDef]:
+    """The definitions of a file by the line where each begins, decorators included."""
+    linecache.checkcache(name)
+    lines = tuple(linecache.getlines(name))
+    known = _files.get(name)
+    if known is None or known[0] != lines:
+        found = [node for node in ast.walk(_parsed("".join(lines))) if isinstance(node, ast.FunctionDef)]
+        known = (
+            lines,
+            {min(node.lineno, *(d.lineno for d in node.decorator_list), 1 << 62): node for node in found},
+        )
+        _files[name] = known
+    return known[1]
+
+
+_files: dict[str, tuple[tuple[str, ...], dict[int, ast.FunctionDef]]] = {}
+"""Lines and definitions of the files that were read."""
+
+
+def _parsed(text: str) -> ast.Module:
+    try:
+        return ast.parse(text)
+    except SyntaxError:
+        return ast.Module([], [])
+
+
+def _parameters(names: Sequence[str]) -> ast.arguments:
+    return ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """The code of every function inside."""
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from _codes(constant)
 
 
 def _without_decorators(tree: ast.FunctionDef) -> ast.FunctionDef:

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from .bytecode import KernelError, References, global_value, references
+from .primitives.names import PRIMITIVES
 from .target import target
-from .vocabulary import PRIMITIVES
 
 LIBRARIES = ("math", "numpy")
 """Modules that machine code knows itself; of others a kernel may read integers, as ``module.NAME``."""
@@ -36,7 +36,7 @@ def kernel_key(function: Callable[..., int], name: str, arguments: int) -> str:
 
 
 def generated_key(generate: Callable[[], Any], meaning: tuple[Any, ...], name: str, arguments: int) -> str:
-    """The same for a kernel whose source ``generate`` writes from what is in ``meaning``.
+    """Hex digest for a kernel whose source ``generate`` writes from what is in ``meaning``.
 
     What is in ``meaning`` counts by its code; the writer by its module and those of the emulator that its
     functions use: their functions and plain constants. All of it is taken as this process imported it: the
@@ -50,11 +50,11 @@ def generated_key(generate: Callable[[], Any], meaning: tuple[Any, ...], name: s
 
 
 _answers: dict[tuple[Any, ...], str] = {}
-"""Keys by question: every system asks for its loops, and what they reach takes milliseconds to describe."""
+"""Keys by question: every chip asks for its loops, and to describe what they reach takes milliseconds."""
 
 
 def _identity(value: Any) -> Any:
-    """Equal only for what is described by the same text: unlike ``1 == True`` and ``0.0 == -0.0``."""
+    """A value that equals another only when both have the same description; ``1 == True`` have not."""
     if isinstance(value, tuple):
         return tuple(map(_identity, value))
     return value if isinstance(value, FunctionType | type) else (type(value), repr(value))
@@ -87,7 +87,7 @@ def compiler_is_the_same() -> bool:
     """Whether the files of the compiler are those of ``environment``.
 
     They are imported when the first kernel is missing. If they have changed by then, nothing that this
-    process compiles may be kept: its name tells of the files before.
+    process compiles may be kept: its key is that of the files before.
     """
     return environment().endswith(_compiler())
 
@@ -96,7 +96,7 @@ def _compiler() -> str:
     """Digest of the files that turn kernels into machine code."""
     here = Path(__file__).parent
     digest = hashlib.sha256()
-    for source in sorted(here.glob("machine/*.py")):
+    for source in sorted((*here.glob("machine/*.py"), *here.glob("direct/*.py"))):
         digest.update(source.read_bytes())
     for name in ("build.py", "inline.py", "one_pass.py"):
         digest.update((here / name).read_bytes())
@@ -104,7 +104,7 @@ def _compiler() -> str:
 
 
 def _writers(generate: Callable[..., Any]) -> list[str]:
-    """Text of the module of a writer of source, and of those of the emulator that its functions name."""
+    """Texts of the module that writes source, and of those of the emulator that its functions name."""
     scope: dict[str, Any] = generate.__globals__
     defined = [value for _, value in _contents(scope, scope["__name__"]) if isinstance(value, FunctionType)]
     used = {name for function in defined for name in references(function.__code__).names}

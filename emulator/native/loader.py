@@ -15,8 +15,8 @@ _engines: list[Any] = []  # an engine owns the memory its code runs in
 
 
 _ALLOCATION = {"tx8_Allocate": "malloc", "tx8_Free": "free"}
-"""Of Numba's run time, code that does not raise uses these alone (a slice copied over itself); the names are
-those of ``build.own_name``. Everything else stands behind a raised exception and aborts."""
+"""The functions of Numba's run time that code without exceptions uses (a slice copied over itself), by the
+names of ``build.own_name``. Only a raised exception reaches the others, which abort."""
 
 
 @cache

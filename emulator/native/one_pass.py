@@ -1,7 +1,7 @@
 """Make Numba optimise and translate a kernel once, not once per function.
 
-Numba turns every function into machine code of its own, with all that it calls inlined, before its caller is
-looked at: a loop five calls deep is optimised five times. Only the last result is wanted here. Inside
+Numba turns every function into machine code of its own, with all that it calls inlined, before it compiles
+the caller: a loop five calls deep is optimised five times. Only the last result is needed here. Inside
 ``only_entry`` the other functions stay unoptimised LLVM code, which the entry's module takes in when it is
 linked. This reaches into private methods of the pinned Numba; without them everything works, in twice the
 time.
@@ -84,4 +84,4 @@ PATCHES: tuple[tuple[Any, str, Any], ...] = (
     (_library, "get_pointer_to_function", _no_address),
     (_target, "set_env", _set_env),
 )
-"""(class, method, maker of what stands in for it)."""
+"""(class, method, maker of its replacement)."""

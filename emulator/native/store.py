@@ -1,21 +1,14 @@
-"""Compiled kernels on disk: one file per kernel, checked before use, written atomically."""
+"""Compiled kernels on disk: one sealed file per kernel, in a folder that is the user's alone."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import logging
 import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tx8isa.tools.cache_folder import cache_folder
-
-log = logging.getLogger(__name__)
-
-_MAGIC = b"tx8 kernel 1\n"
-_DIGEST = 32
+from tx8isa.tools.cache_folder import SealedFolder, cache_folder
+from tx8isa.tools.caches import KERNELS
 
 
 @dataclass(frozen=True)
@@ -30,56 +23,38 @@ class Compiled:
     """The ELF object."""
 
     def to_bytes(self) -> bytes:
-        header = json.dumps({"entry": self.entry, "runtime": self.runtime}).encode()
-        payload = header + b"\n" + self.code
-        return _MAGIC + hashlib.sha256(payload).digest() + payload
+        return json.dumps({"entry": self.entry, "runtime": self.runtime}).encode() + b"\n" + self.code
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Compiled | None:
-        """The kernel in a cache file, or None when the file is damaged."""
-        start = len(_MAGIC) + _DIGEST
-        payload = data[start:]
-        if not data.startswith(_MAGIC) or hashlib.sha256(payload).digest() != data[len(_MAGIC) : start]:
-            return None
-        header, _, code = payload.partition(b"\n")
+    def from_bytes(cls, data: bytes) -> Compiled:
+        """The kernel of ``to_bytes``."""
+        header, _, code = data.partition(b"\n")
         fields = json.loads(header)
         return cls(fields["entry"], tuple(fields["runtime"]), code)
 
 
 def folder() -> Path:
     """Where kernels are kept."""
-    return cache_folder("kernels-v1")
+    return cache_folder(KERNELS.folder)
+
+
+def is_kept() -> bool:
+    """Whether this user may write where kernels are kept, or where that folder would be made."""
+    place = folder()
+    there = next(path for path in (place, *place.parents) if path.exists())
+    return there.is_dir() and os.access(there, os.W_OK)
 
 
 def load(key: str) -> Compiled | None:
     """The kernel stored under ``key``; None when there is none, or none that can be trusted."""
-    path = folder() / f"{key}.o"
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        log.info("kernel cache: cannot read %s (%s); compiling instead", path, error.strerror)
-        return None
-    found = Compiled.from_bytes(data)
-    if found is None:
-        log.warning("kernel cache: %s is damaged; compiling the kernel again", path)
-    return found
+    data = _sealed().read(f"{key}.o")
+    return None if data is None else Compiled.from_bytes(data)
 
 
 def save(key: str, kernel: Compiled) -> None:
     """Store a kernel; a folder that cannot be written is reported to the log, and the run goes on."""
-    place = folder()
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=place, prefix=f"{key}.", suffix=".tmp")
-    except OSError as error:
-        log.info("kernel cache: cannot write to %s (%s); every run compiles", place, error.strerror)
-        return
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(kernel.to_bytes())
-        Path(temporary).replace(place / f"{key}.o")
-    except OSError as error:
-        Path(temporary).unlink(missing_ok=True)
-        log.info("kernel cache: cannot write to %s (%s)", place, error.strerror)
+    _sealed().write(f"{key}.o", [kernel.to_bytes()])
+
+
+def _sealed() -> SealedFolder:
+    return SealedFolder(folder(), "kernel cache")

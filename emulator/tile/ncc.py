@@ -1,6 +1,6 @@
 """The registers of the NCC that have effects, and the exceptions of its engines.
 
-Source: docs/isa.md, Registers of the NCC.
+docs/isa.md, Registers of the NCC and Exceptions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Simulated time: computed beside the functional run, from what it logs, and never changing it.
+"""Simulated time: computed during a run from what it logs, without any effect on its results.
 
-Plain functions that are compiled hold the model (``simulate``); ``simulator`` connects it to a run.
+The model consists of plain functions that are compiled (``simulate``); ``simulator`` connects it to a run.
 """

@@ -1,12 +1,12 @@
 """Frequent parts of a program as machine code of their own.
 
 The compiled loop of ``core`` executes a program word by word. Where a tile spends its time (the places at
-which its quanta end), the loops around are translated: the source by which the kernel core executes each
-word is written out for that word alone and given to LLVM. So an instruction is described once, in its record,
-and how its kind works once, in ``core``; nothing here knows any of them.
+which its quanta end), the loops around are translated: the source by which the kernel core executes a word is
+specialised to that word and given to LLVM. So an instruction is described once, in its record, and how its
+kind works once, in ``core/loop.py``; nothing here knows single instructions.
 
-Registers, memory, counts and stops are the same as without. The words of a program stay as they are; a copy
-of them, which the loop reads, has the address of the translation where one can be entered.
+Registers, memory, counts and stops are the same as without translation. The words of a program stay as they
+are; a copy of them, which the loop reads, has the address of the translation where one can be entered.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ EARNED = 4
 """Instructions that may be translated for each quantum that ended outside translations. Translating them
 takes about as long as such a quantum."""
 ENOUGH = 64
-"""Instructions for which a loop that is larger is translated in part."""
+"""Instructions that are enough to translate the first part of a larger loop."""
 LARGEST_PROGRAM = 1 << 20
-"""Words, gaps between segments included; larger ones are interpreted: looking through them takes too long."""
+"""Words, gaps between segments included. Larger programs are interpreted: to analyse them takes too long."""
 
 FIXED = (
     state.SPM_BYTES,
@@ -73,7 +73,7 @@ class Translation:
         return find_layout(self.words, translates)
 
     def quantum_ended(self, tile: Words) -> None:
-        """Take note of where a tile is, by the words of its state, and perhaps translate what is there."""
+        """Note where a tile is, by the words of its state, and perhaps translate what is there."""
         index = int(tile[state.PC] - tile[state.CODE_BASE]) >> 2
         wanted = index not in self.covered and self.words.size <= LARGEST_PROGRAM
         if wanted and self._lock.acquire(blocking=False):

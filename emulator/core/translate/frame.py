@@ -1,17 +1,16 @@
-"""What stands around the blocks of a translated function: its variables, its entrances and its end."""
+"""What surrounds the blocks of a translated function: its variables, its entrances and its end."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
 from emulator.memory import state, stop
-
-from .values import Value, Writer, typed
-from .vocabulary import DECLARATIONS
+from emulator.native.direct.values import Value, Writer, typed
+from emulator.native.direct.vocabulary import DECLARATIONS
 
 ENTRY = "region"
 FLUSH, RELOAD = "; registers to the state", "; registers from the state"
-"""Lines that stand for what is only known when all blocks are written."""
+"""Placeholders of lines that are only known when all blocks are written."""
 
 
 def is_register(place: int) -> bool:

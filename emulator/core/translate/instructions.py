@@ -1,4 +1,4 @@
-"""Predecoded words as LLVM text: the source by which the loop executes them, with what a word says put in.
+"""Predecoded words as LLVM text: the source by which the loop executes them, specialised to each word.
 
 The tile's registers are local variables of the function, loaded when it is entered and stored when it is
 left, or where other code could see them. Instructions are counted by block; the function only begins a block
@@ -14,15 +14,15 @@ from typing import Any
 from emulator.core import loop as core
 from emulator.core.predecode import ENGINE, FIRST_SCALAR, FLOAT
 from emulator.memory import state, stop
+from emulator.native.direct.expressions import Environment
+from emulator.native.direct.values import Known, Operand, State, Untranslatable, Value, typed
+from emulator.native.direct.vocabulary import as_kind, integer
 from emulator.native.inline import Names
 from tx8isa.table import scalar as rv
 
-from .expressions import Environment
 from .frame import FLUSH, RELOAD, Frame, is_register
 from .region import Layout
 from .statements import Statements, parsed
-from .values import Known, Operand, State, Untranslatable, Value, typed
-from .vocabulary import as_kind, integer
 
 _STATE = Value("i", "%state")
 
@@ -68,7 +68,8 @@ class Region(Statements):
         self.used: dict[int, bool] = {}
         """By place: a register that is used, and whether it is written."""
         self._block = self._index = self._done = 0
-        self._behind = ""
+        self._after = ""
+        """Label after the instruction that is being written, if it has one."""
 
     # -- the state -------------------------------------------------------------------------------------
 
@@ -99,7 +100,7 @@ class Region(Statements):
         return result
 
     def inline(self, function: Any, arguments: list[Operand]) -> Operand:
-        """A call that leaves the registers alone needs none of them in the state."""
+        """The check of an access does not use the registers: they need not be stored before it is called."""
         if function is not core.call_check:
             return super().inline(function, arguments)
         check, what, address = (typed(argument) for argument in arguments)
@@ -112,7 +113,7 @@ class Region(Statements):
     # -- control ---------------------------------------------------------------------------------------
 
     def leave(self, names: Environment) -> None:
-        """Leave the function at this instruction; of the floating-point unit's, do what the loop left."""
+        """Leave the function at this instruction; one of the floating-point unit is executed by the unit."""
         reason = names["reason"]
         kind = self.layout.kinds[self._index]
         if kind == "float":
@@ -124,16 +125,16 @@ class Region(Statements):
     def _call_unit(self) -> None:
         word = self.layout.words[self._index]
         failed = self.call_kernel(self.load_word(state.FLOAT_UNIT), word, _STATE)
-        self._behind = self._behind or self.writer.new_label("behind")
+        self._after = self._after or self.writer.new_label("after")
         refused = self.writer.new_label("refused")
         wrong = self._emit("b", f"icmp ne {typed(failed)}, 0")
-        self.writer.branch(wrong, refused, self._behind)
+        self.writer.branch(wrong, refused, self._after)
         self.writer.start(refused)
         self._count(self._done)
         self._leave_at(self._index, stop.ILLEGAL)
 
     def go_on(self, names: Environment) -> None:
-        """Go on at another instruction, when this one is done."""
+        """Continue at another instruction, after this one is done."""
         if "limit" in names:
             self.writer.line(f"store {typed(names['limit'])}, ptr %limit")
         self._count(self._done + 1)
@@ -172,8 +173,8 @@ class Region(Statements):
         writer.start(f"block{first}")
         writer.line(f"%before{first} = load i64, ptr %n")
         writer.line(f"%limit{first} = load i64, ptr %limit")
-        writer.line(f"%after{first} = add i64 %before{first}, {len(block)}")
-        near = self._emit("b", f"icmp sgt i64 %after{first}, %limit{first}")
+        writer.line(f"%total{first} = add i64 %before{first}, {len(block)}")
+        near = self._emit("b", f"icmp sgt i64 %total{first}, %limit{first}")
         writer.branch(near, f"near{first}", f"body{first}")
         writer.start(f"near{first}")
         self._leave_at(first, stop.NEAR_LIMIT)
@@ -196,7 +197,7 @@ class Region(Statements):
     def _write_instruction(self) -> bool:
         """Write the instruction at ``_index``; False when none follows it in this block."""
         word = self.layout.words[self._index]
-        self._behind = ""
+        self._after = ""
         names: Environment = {
             "s": State(),
             "address": _STATE,
@@ -211,8 +212,8 @@ class Region(Statements):
             "reason": stop.LIMIT,
         }
         found = self.run(parsed(self._source(word & 255)), names, _names().scope)
-        if self._behind:
+        if self._after:
             if found is not None:
-                self.writer.jump(self._behind)
-            self.writer.start(self._behind)
-        return found is not None or bool(self._behind)
+                self.writer.jump(self._after)
+            self.writer.start(self._after)
+        return found is not None or bool(self._after)

@@ -18,16 +18,16 @@ from emulator.memory import state
 from tx8isa.table import scalar as rv
 
 LONGEST_BLOCK = 64
-"""Instructions. Nearer than this to its limit a tile is interpreted."""
+"""Instructions of the longest block. A tile that is nearer than this to its limit is interpreted."""
 LARGEST_REGION = 300
-"""Instructions; their translation takes about a tenth of a second."""
+"""Instructions of the largest region; their translation takes about a tenth of a second."""
 _SEEN = 2000
-"""Instructions that are looked at around a place."""
+"""Instructions that are explored around a place."""
 _LINK = 1
 """The register that calls and returns use (RISC-V ELF psABI, spec)."""
 _CALLERS = 4
 _TABLE_REACH = 200
-"""How many calls a return, and how many words a jump by a table are thought to lead to."""
+"""To how many calls a return is taken to lead, and within how many words a jump by a table."""
 _ENDS = ("jal", "jalr", "engine")
 """Kinds that end a block."""
 
@@ -53,11 +53,11 @@ def operation_kinds() -> tuple[str, ...]:
 
 
 LEFT_OUT = frozenset(("nothing", "csr", "system", "fence.i"))
-"""Kinds that Python executes: a block ends before them, and another begins behind."""
+"""Kinds that Python executes: a block ends before them, and another begins after them."""
 
 
 def find_layout(words: Words, translates: Callable[[int], bool]) -> Layout:
-    """Look through a program once; ``translates`` says which operations can be translated at all."""
+    """Analyse a program once; ``translates`` says which operations can be translated at all."""
     by_operation = np.array(operation_kinds())
     used = set(np.unique(words & 0xFF).tolist())
     left_out = [op for op in used if by_operation[op] not in LEFT_OUT and not translates(op)]
@@ -66,9 +66,9 @@ def find_layout(words: Words, translates: Callable[[int], bool]) -> Layout:
     immediates, lengths = words >> 32, words >> 8 & 0xFF
     index = np.arange(len(words))
     jumps = np.isin(kinds, ("branch", "jal"))
-    behind = np.isin(kinds, ("jal", "jalr", *LEFT_OUT)) & (words & 0xFF != NOTHING)
+    ends = np.isin(kinds, ("jal", "jalr", *LEFT_OUT)) & (words & 0xFF != NOTHING)
     engines = kinds == "engine"
-    targets = ((index + (immediates >> 2))[jumps], index[behind] + 1, (index + lengths)[engines])
+    targets = ((index + (immediates >> 2))[jumps], index[ends] + 1, (index + lengths)[engines])
     leaders = frozenset(np.concatenate(targets).tolist())
     calls: dict[int, list[int]] = {}
     for at in np.flatnonzero((kinds == "jal") & (words >> 8 & 0xFF == state.X + _LINK)).tolist():
@@ -113,21 +113,21 @@ def exits(layout: Layout, block: list[int], link: int) -> list[int]:
 
 
 def _callers(layout: Layout, index: int) -> list[int]:
-    """Where the function may return to whose end is ``index``: a few of the calls of the nearest above."""
+    """Where a return at ``index`` may lead: after a few calls of the nearest function that begins above."""
     begin = max((entry for entry in layout.calls if entry <= index), default=-1)
     return layout.calls.get(begin, [])[:_CALLERS]
 
 
 def _cases(layout: Layout, index: int) -> list[int]:
-    """Where a jump by a table may lead: to the blocks behind it."""
-    behind = range(index + 1, min(index + _TABLE_REACH, len(layout.words)))
-    return [at for at in behind if at in layout.leaders]
+    """Where a jump by a table may lead: to the blocks after it."""
+    after = range(index + 1, min(index + _TABLE_REACH, len(layout.words)))
+    return [at for at in after if at in layout.leaders]
 
 
 def region_at(layout: Layout, index: int, link: int) -> dict[int, list[int]]:
     """Blocks by their first word, nearest first; empty when nothing can be translated at ``index``.
 
-    They are the loops around ``index``, those of callers included; where no way leads back, what comes next.
+    They are the loops around ``index``, those of callers included; without a loop, what comes next.
     """
     first = index
     while first > 0 and first not in layout.leaders and layout.kinds[first - 1] not in LEFT_OUT:
@@ -162,7 +162,7 @@ def _explore(layout: Layout, first: int, link: int) -> tuple[dict[int, list[int]
 
 
 def _leading_to(first: int, ways: dict[int, list[int]]) -> set[int]:
-    """The blocks from which ``first`` is reached; itself only when it lies in a loop."""
+    """The blocks from which ``first`` is reached; itself only when it is in a loop."""
     found: set[int] = set()
     waiting = [first]
     while waiting:

@@ -13,17 +13,16 @@ from functools import cache
 from types import FunctionType
 from typing import Any, NamedTuple, cast
 
+from emulator.native.direct.expressions import Environment, Expressions
+from emulator.native.direct.values import Known, Operand, Untranslatable, Value
 from emulator.native.inline import definition
 
-from .expressions import Environment, Expressions
-from .values import Known, Operand, Untranslatable, Value
-
 _DEEPEST = 8
-"""Calls inside calls; one that never ends is found by it."""
+"""Calls inside calls: the limit ends a recursion."""
 
 
 class _Call(NamedTuple):
-    """A plain function that is being written where it is called."""
+    """A plain function that is being written into its caller."""
 
     end: str
     returns: list[tuple[Operand, str]]
@@ -48,6 +47,8 @@ def imported(function: Callable[..., Any]) -> ast.FunctionDef:
 class Statements(Expressions):
     """Writes statements. ``break`` and ``continue`` end the block that is being written."""
 
+    access = "volatile "
+
     def __init__(self) -> None:
         super().__init__()
         self._depth = 0
@@ -67,7 +68,7 @@ class Statements(Expressions):
         scope: Mapping[str, Any],
         call: _Call | None = None,
     ) -> Environment | None:
-        """Execute statements; the names behind them, or None when no way leads there."""
+        """Write statements; the names after them, or None when control never gets there."""
         for statement in body:
             found = self._statement(statement, names, scope, call)
             if found is None:
@@ -141,7 +142,7 @@ class Statements(Expressions):
         return self._meet(ways)
 
     def _meet(self, ways: list[tuple[Environment, str]]) -> Environment:
-        """One environment of several that lead here."""
+        """One environment from those of several ways that meet here."""
         first = ways[0][0]
         shared = [name for name in first if all(name in names for names, _ in ways)]
         return {name: self.writer.phi([(names[name], label) for names, label in ways]) for name in shared}
@@ -153,9 +154,9 @@ class Statements(Expressions):
         self._depth += 1
         names = dict(zip((a.arg for a in tree.args.args), arguments, strict=True))
         call = _Call(self.writer.new_label("return"), [])
-        behind = self.run(tree.body, names, function.__globals__, call)
+        after = self.run(tree.body, names, function.__globals__, call)
         self._depth -= 1
-        if behind is not None:
+        if after is not None:
             call.returns.append((0, self.writer.label))
             self.writer.jump(call.end)
         self.writer.start(call.end)

@@ -19,7 +19,7 @@ _CHECKSUM_DIGITS = 2
 
 
 class ClientLost(Exception):
-    """Nobody is there to talk to any more; ``str`` says why."""
+    """The client has gone or cannot be understood; ``str`` says why."""
 
 
 def warn(text: str) -> None:
@@ -41,7 +41,7 @@ class Connection:
         self._damaged = 0
 
     def receive(self) -> bytes:
-        """The next packet, its bytes unescaped. ClientLost. An interrupt is nothing new to who is stopped."""
+        """The next packet, unescaped. ClientLost. Interrupts are ignored, as the program has stopped."""
         while True:
             packet = self._packet()
             if packet is not None:
@@ -87,7 +87,7 @@ class Connection:
         return _unescape(payload) if self._accept(payload, digits) else None
 
     def _accept(self, payload: bytes, digits: bytes) -> bool:
-        """Confirm a packet, or ask for it again when it was damaged on its way."""
+        """Confirm a packet, or ask for it again when it was damaged in transmission."""
         expected = b"%02x" % (sum(payload) & 0xFF)
         good = digits.lower() == expected
         if not good:

@@ -10,7 +10,7 @@ from tx8isa.errors import Tx8Error
 
 
 def bytes_at(system: System, tile: Tile, address: int, size: int) -> Bytes | None:
-    """The bytes themselves, or None where they are not all memory: device registers, or nothing.
+    """A view of the bytes, or None where not all of them are memory: device registers, or nothing.
 
     Device registers are not read: reading them has effects.
     """
@@ -24,7 +24,7 @@ def bytes_at(system: System, tile: Tile, address: int, size: int) -> Bytes | Non
 
 
 def store(system: System, tile: Tile, address: int, data: bytes) -> bool:
-    """Write memory; False where it is none."""
+    """Write memory; False where there is none."""
     target = bytes_at(system, tile, address, len(data))
     if target is None:
         return False
@@ -36,7 +36,7 @@ def store(system: System, tile: Tile, address: int, data: bytes) -> bool:
 
 
 def place_of(system: System, tile: Tile, address: int, size: int) -> int | None:
-    """What an address names, whatever window shows it: an SPM offset, or a DDR one plus ``queues.DDR``."""
+    """The place of an address, whichever window it is in: an SPM offset, or a DDR offset + ``queues.DDR``."""
     found = bytes_at(system, tile, address, size)
     if found is None:
         return None

@@ -1,15 +1,17 @@
-"""What ``monitor`` shows in GDB: the parts of the chip that GDB knows nothing of."""
+"""The command ``monitor`` of GDB, for the parts of the chip that GDB does not know."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from emulator.chip.system import System
+from emulator.chip.tensors import SPEC, find_tensor, save_tensor
 from emulator.debug.gdb.run.watchpoints import Origin
 from emulator.memory.dump import hex_dump
 from emulator.tile.events import Side
 from emulator.tile.fault import place
 from emulator.tile.tile import Status, Tile
+from tx8isa.errors import Tx8Error
 from tx8isa.records.record import Engine
 
 from .pending import PendingInstruction, describe, pending
@@ -18,13 +20,15 @@ _HELP = (
     "monitor queues [TILE]                instructions issued and not executed, and copies under way",
     "monitor spm [TILE]                   ranges of the scratchpads that were written",
     "monitor spm TILE ADDRESS BYTES       hex dump; the address is that of the engines, from 0",
+    "monitor tensor SPEC [FILE.npy]       a tensor, shown or saved: NAME of a buffer,",
+    "                                     TILE:ADDRESS:FORMAT:SHAPE[:LAYOUT], or ddr: for TILE",
     "monitor where                        every tile: address, source line, graph node, what it does",
     "monitor help                         this list",
 )
 
 
 class Usage(Exception):
-    """A command that makes no sense; ``str`` is one line."""
+    """A command that is wrong; ``str`` is one line."""
 
 
 class Monitor:
@@ -39,6 +43,7 @@ class Monitor:
         commands: dict[str, Callable[[Sequence[str]], Iterable[str]]] = {
             "queues": self._queues,
             "spm": self._spm,
+            "tensor": self._tensor,
             "where": self._where,
             "help": lambda _: _HELP,
         }
@@ -77,8 +82,9 @@ class Monitor:
 
     def _copy(self, origin: Origin) -> str:
         copy = origin.copy
-        sources = ", ".join(_side(side, origin.tile) for side in copy.sources)
-        targets = ", ".join(_side(target.side, target.tile) for target in copy.targets)
+        ddr = self.system.machine.windows.ddr_engine
+        sources = ", ".join(_side(side, origin.tile, ddr) for side in copy.sources)
+        targets = ", ".join(_side(target.side, target.tile, ddr) for target in copy.targets)
         where = origin.where(self.system)
         return f"{where}: DTE copies {copy.pieces.total} bytes from {sources} to {targets}"
 
@@ -99,6 +105,19 @@ class Monitor:
             raise Usage(f"0x{address:x}:{count} is outside the SPM (0x0..0x{size - 1:x})")
         return hex_dump(tile.spm.data[address : address + count], address)
 
+    def _tensor(self, arguments: Sequence[str]) -> Iterator[str]:
+        if not 1 <= len(arguments) <= 2:
+            raise Usage(f"'tensor' takes {SPEC}, and a file if it is to be saved")
+        try:
+            view = find_tensor(arguments[0], self.system.image, self.system.machine)
+            if len(arguments) == 2:
+                save_tensor(view, self.system, arguments[1])
+                yield f"{view.title} saved in {arguments[1]}"
+            else:
+                yield from view.lines(self.system)
+        except Tx8Error as error:
+            raise Usage(str(error)) from None
+
     def _tiles(self, arguments: Sequence[str]) -> Sequence[Tile]:
         if not arguments:
             return self.system.tiles
@@ -118,8 +137,9 @@ def status(tile: Tile) -> str:
     return text
 
 
-def _side(side: Side, tile: int) -> str:
-    return f"DDR offset 0x{side.start:x}" if side.in_ddr else f"tile {tile} SPM 0x{side.start:x}"
+def _side(side: Side, tile: int, ddr: int) -> str:
+    """Where a copy reads or writes; ``ddr``: where the engines see DDR."""
+    return f"DDR 0x{ddr + side.start:x}" if side.in_ddr else f"tile {tile} SPM 0x{side.start:x}"
 
 
 def _number(text: str) -> int:

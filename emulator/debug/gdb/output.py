@@ -1,4 +1,4 @@
-"""What the program writes, shown once, however often the program goes back and writes it again."""
+"""The program's output, shown once even if the program goes back and writes it again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from emulator.chip.system import System
 
 
 class Output:
-    """Counts by tile: the pieces that were written, and of these how many somebody has seen."""
+    """Counts by tile: the pieces that were written, and how many of them were shown."""
 
     def __init__(self, system: System) -> None:
         self.system = system
@@ -23,18 +23,18 @@ class Output:
         self.system.show_output()
 
     def written(self) -> tuple[int, ...]:
-        """By tile: what ``go_back`` wants."""
+        """By tile: the pieces that were written, for ``go_back``."""
         return tuple(self._written)
 
     def go_back(self, written: tuple[int, ...]) -> None:
-        """The program is back where it had written so much."""
+        """The program is back where it had written ``written`` pieces."""
         self._written = list(written)
 
     def forget(self) -> None:
-        """From here on the program is not the same: what it writes has not been seen."""
+        """The program was changed: what it writes from here on was not shown yet."""
         self._shown = list(self._written)
 
     @property
     def behind(self) -> bool:
-        """Whether the program will write what somebody has seen."""
+        """Whether the program has yet to write output again that was shown."""
         return self._written != self._shown

@@ -1,4 +1,4 @@
-"""The instructions that wait in a tile's queues, for people and for watchpoints."""
+"""The instructions that wait in a tile's queues, for ``monitor`` and for watchpoints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from emulator.engines import queues, tables
 from emulator.memory import state
 from emulator.tile.tile import Tile
-from tx8isa.numbers.formats import Format
+from emulator.watch.trace.texts import full_name, operand_texts
 from tx8isa.records.record import Engine, Instruction
 
 
@@ -40,7 +40,7 @@ class PendingInstruction:
 
 
 def pending(tile: Tile) -> Iterator[PendingInstruction]:
-    """What waits, by worker in program order."""
+    """The instructions that wait, by worker in program order."""
     for worker in range(tile.workers):
         block = tile.block(worker)
         if block[queues.PENDING]:
@@ -76,21 +76,15 @@ def _ranges(tile: Tile, words: np.ndarray) -> tuple[Range, ...]:
 
 
 def describe(tile: Tile, entry: PendingInstruction) -> str:
-    """The instruction with its operands, addresses as the engines see them."""
+    """The instruction as assembly spells it, addresses as the engines see them."""
     record, values = entry.record, _addresses(tile, entry)
-    name = record.mnemonic
-    if record.formats:
-        name += f".{Format(values[record.index('format')]).token}"
-    shown = [
-        f"{operand.name}=0x{value:x}" if operand.is_address or operand.lanes else f"{operand.name}={value}"
-        for operand, value in zip(record.operands, values, strict=True)
-        if not operand.hidden and operand.name != "format"
-    ]
-    return f"{name} {', '.join(shown)}".rstrip()
+    texts = operand_texts(record, values)
+    shown = ", ".join(f"{record.operands[at].name}={text}" for at, text in texts.items())
+    return f"{full_name(record, values)} {shown}".rstrip()
 
 
 def _addresses(tile: Tile, entry: PendingInstruction) -> list[int]:
-    """Operand values; the queues hold DDR addresses as offsets, which the ranges tell from those of SPM."""
+    """Operand values; the queues hold DDR addresses as offsets, which the ranges distinguish from SPM."""
     values = list(entry.fields)
     ranges = list(entry.ranges)
     for index, operand in enumerate(entry.record.operands):

@@ -1,4 +1,4 @@
-"""The kernel core's registers as GDB numbers them, and the description that tells it so.
+"""The kernel core's registers by their GDB numbers, and the target description for GDB.
 
 Feature and register names are those that GDB expects (GDB manual, RISC-V Features).
 """
@@ -16,7 +16,7 @@ from tx8isa.numbers.primitives import s64
 from tx8isa.riscv.registers import CSRS, FLOAT_REGISTER_NAMES, REGISTER_NAMES
 
 PC = 32
-"""Number of the program counter, behind x0..x31."""
+"""Number of the program counter, after x0..x31."""
 _FIRST_FLOAT, _FIRST_CSR = 33, 65
 _FLOAT_CSRS = ("fflags", "frm", "fcsr")
 _WIDE, _NARROW = 8, 4
@@ -27,7 +27,7 @@ _DOUBLE = (
     '<field name="double" type="ieee_double"/></union>'
 )
 _NO_SYSTEM = "<osabi>none</osabi>\n"
-"""Else GDB takes the program for one of Linux, and does not leave single steps to the server."""
+"""Without it GDB takes the program for one of Linux, and does not leave single steps to the server."""
 _READ_ONLY = 3
 """Bits 11:10 of the number of a register that cannot be written."""
 
@@ -52,7 +52,7 @@ def size(number: int) -> int:
 
 
 def read(system: System, tile: Tile, number: int) -> bytes:
-    """The value of a register that there is."""
+    """The value of a register, which must exist."""
     if number < PC:
         value = tile.register(number)
     elif number == PC:
@@ -67,7 +67,7 @@ def read(system: System, tile: Tile, number: int) -> bytes:
 
 
 def write(tile: Tile, number: int, data: bytes) -> str:
-    """Give a register a value; why that is not possible, or nothing."""
+    """Set a register; the reason why that is not possible, or an empty text."""
     value = int.from_bytes(data, "little")
     if number < PC:
         tile.set_register(number, s64(value))

@@ -1,4 +1,4 @@
-"""Waiting for GDB, and what becomes of the program when it leaves."""
+"""The server: it waits for GDB, and runs the program to its end when GDB leaves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HOST = "127.0.0.1"
 
 
 def debug(system: System, port: int, max_instructions: int | None = None) -> None:
-    """Run a program to its end as a debugger at a port of this host says; 0 is any free port.
+    """Run a program to its end, controlled by a debugger at a port of this host; 0 is any free port.
 
     Everything else is as in ``System.run``, with one host thread until the debugger has left. Tx8Error when
     the port cannot be used.
@@ -47,7 +47,7 @@ def _listen(port: int) -> socket.socket:
 
 
 def _serve(scheduler: DebugScheduler, connection: Connection) -> None:
-    """Talk to the client, and bring the round to its end when it has gone. Fault as in ``System.run``."""
+    """Serve the client, and leave the round in order when it has gone. Fault as in ``System.run``."""
     reverse = ReverseExecution(scheduler)
     session = Session(reverse, connection)
     try:

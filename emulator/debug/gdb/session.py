@@ -1,4 +1,4 @@
-"""A conversation with GDB: one packet after the other (GDB manual, Remote Protocol, Packets)."""
+"""A session with GDB: one packet after the other (GDB manual, Remote Protocol, Packets)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .monitor import Monitor, status
 
 _OK, _UNKNOWN = b"OK", b""
 _NO_MEMORY = b"E0e"
-"""EFAULT; also for device registers, see ``memory_view``. GDB takes no text as the answer to a read."""
+"""EFAULT; also for device registers, see ``memory_view``. GDB accepts no text in answer to a read."""
 _FEATURES = (
     f"PacketSize={PACKET_BYTES:x}",
     "QStartNoAckMode+",
@@ -38,7 +38,7 @@ _MOST_TEXT = PACKET_BYTES // 2 - 16
 
 
 class Ending(Enum):
-    """How a conversation ended."""
+    """How a session ended."""
 
     DETACHED = "the program runs on"
     KILLED = "the program is to end here"
@@ -50,7 +50,7 @@ class Malformed(Exception):
 
 
 class Session:
-    """The state of a conversation: the selected tile, and the last stop."""
+    """The state of a session: the selected tile, and the last stop."""
 
     def __init__(self, reverse: ReverseExecution, connection: Connection) -> None:
         self.reverse, self.connection, self.system = reverse, connection, reverse.system
@@ -59,7 +59,7 @@ class Session:
         self.ended: Ended | None = None
         self._tile = self.system.tiles[0]
         self._going: Tile | None = None
-        """The only one that goes on with ``c`` and ``s``; None: all do."""
+        """The only tile that goes on with ``c`` and ``s``; None: all do."""
         self._last = Stop(0)
         self._ending: Ending | None = None
         self._commands: dict[str, Callable[[str, bytes], bytes]] = {
@@ -223,7 +223,8 @@ class Session:
     def _plain(self, kind: str, text: str, data: bytes) -> bytes:
         """The packets before vCont: ``c [addr]``, ``C sig[;addr]``, and the same with ``s``.
 
-        They are for the thread that ``Hc`` chose; else for all, of which the last one to stop is stepped.
+        They apply to the thread that ``Hc`` chose; without one to all, of which the last one to stop is
+        stepped.
         """
         signal, _, address = text.partition(";") if kind in "CS" else ("", "", text)
         tile = self._going or self.system.tiles[self._last.tile]
@@ -231,7 +232,7 @@ class Session:
         _action(action)
         if address:
             self._tile = tile
-            self._write_one(registers.PC, _hex(address).to_bytes(8, "little"))
+            self._write_one(registers.PC, (_hex(address) & (1 << 64) - 1).to_bytes(8, "little"))
         parts = [(action, f"{tile.number + 1:x}")]
         return self._go(parts if self._going else [*parts, ("c", "")])
 
@@ -339,9 +340,12 @@ def _error(text: str) -> bytes:
 
 def _hex(text: str) -> int:
     try:
-        return int(text, 16)
+        number = int(text, 16)
     except ValueError:
         raise Malformed(f"'{text[:20]}' is not a hexadecimal number") from None
+    if not -(1 << 63) <= number < 1 << 64:
+        raise Malformed(f"'{text[:20]}...' has more than 64 bits")
+    return number
 
 
 def _bytes(text: str) -> bytes:

@@ -1,7 +1,7 @@
-"""The state of a machine, to go on from later: in this process, in another one, on another day.
+"""Snapshots: the state of a chip in the middle of a run.
 
-``save`` and ``restore`` work in memory, ``write`` and ``read`` with files. A system that was restored does
-what the one that was saved would have done: memories, registers, counts, output and simulated time.
+``save`` and ``restore`` work in memory, ``write`` and ``read`` with files. A system that was restored goes on
+exactly as the saved one: memories, registers, counts, output and simulated time are the same.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["Snapshot", "SnapshotError", "put_back", "read", "restore", "save", "
 def save(system: System, earlier: Snapshot | None = None) -> Snapshot:
     """The state of a system that does not run at the moment: loaded, interrupted by a pause, or ended.
 
-    ``earlier`` is one of the same system, which spares the work of finding out what program it runs.
+    ``earlier`` is a snapshot of the same system, whose digests of program and machine are reused.
     HostMemoryError when the host does not say which pages of DDR were touched.
     """
     return Snapshot(
@@ -55,7 +55,7 @@ def save(system: System, earlier: Snapshot | None = None) -> Snapshot:
 def restore(system: System, snapshot: Snapshot) -> None:
     """Put a system into a saved state; SnapshotError when it is that of another program, machine or emulator.
 
-    Whatever the system has done before is gone. After an error it is good for nothing.
+    The previous state of the system is lost. After an error it must not be used.
     """
     check(snapshot, system.image, system.machine)
     if snapshot.options != _options(system):
@@ -64,7 +64,7 @@ def restore(system: System, snapshot: Snapshot) -> None:
 
 
 def put_back(system: System, snapshot: Snapshot) -> None:
-    """Put a system into a state that this very system was saved in."""
+    """Put a system into a state that was saved from the same system."""
     saved_memory.restore_ddr(system, snapshot.ddr)
     codes: dict[bytes, Code] = {}
     for tile, saved in zip(system.tiles, snapshot.tiles, strict=True):
@@ -111,7 +111,7 @@ def _machine(machine: Machine) -> str:
 
 
 def _emulator() -> int:
-    """What the numbers in a snapshot mean: records, words of the state and of the queues."""
+    """Checksum of what the numbers in a snapshot mean: records, words of the state and of the queues."""
     words = repr(
         [(name, value) for of in (state, queues) for name, value in vars(of).items() if name.isupper()]
     )
@@ -140,7 +140,7 @@ def _save_time(system: System) -> dict[str, Any] | None:
 
 
 def _restore_time(system: System, snapshot: Snapshot) -> None:
-    """Results do not depend on time: a run without it may go on from one that had it."""
+    """Restore simulated time; a run without it may go on from a snapshot that has it."""
     if system.simulator is None:
         return
     if snapshot.simulated is None:
@@ -213,7 +213,7 @@ def _restore_tile(system: System, tile: Tile, saved: TileState) -> None:
 
 
 def _restore_code(system: System, tile: Tile, text: bytes | None, codes: dict[bytes, Code]) -> None:
-    """Let a tile run the text that it ran; tiles with the same text share it."""
+    """Let a tile run the program text that it had; tiles with the same text share it."""
     code = system.code
     if text is not None:
         _as_many(text, code.text.size, "bytes of code")

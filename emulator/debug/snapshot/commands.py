@@ -18,9 +18,9 @@ from .types import Snapshot, SnapshotError
 if TYPE_CHECKING:
     from emulator.chip.system import System
 
-_PART_OF_THE_STATE = ("input", "serial", "on_exception", "write_span", "ne_post")
+_PART_OF_THE_STATE = ("input", "random", "serial", "on_exception", "write_span", "ne_post")
 _WHOLE_RUNS = ("strict", "explore", "gdb")
-"""Options that are about a run from its beginning to its end."""
+"""Options that concern a run from its beginning to its end."""
 
 
 def check_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
@@ -46,7 +46,7 @@ def saved_state(options: argparse.Namespace) -> Snapshot | None:
 
 
 def saver(options: argparse.Namespace, image: Image) -> Saver | None:
-    """What ``--save-state`` asks for; SnapshotError for a place that is none, OSError for a file."""
+    """The saver for ``--save-state``; SnapshotError for a wrong --at, OSError for a wrong file."""
     if not options.save_state:
         return None
     _check_file(Path(options.save_state))
@@ -81,7 +81,7 @@ def _address(label: str, image: Image) -> int:
 
 
 def _check_file(path: Path) -> None:
-    """OSError now rather than at the end of a long run."""
+    """Raise OSError now rather than at the end of a long run."""
     if not path.parent.is_dir():
         raise FileNotFoundError(2, "No such file or directory", str(path))
     if path.is_dir():
@@ -113,7 +113,7 @@ class Saver:
         if not self.quiet:
             print(f"tx8emu: {self.path}: the state at {self.place}, {size} bytes", file=sys.stderr)
         if self.stops_by_limit:
-            system.run(self.limit)  # which says so
+            system.run(self.limit)  # which raises the fault
         else:
             system.ended()
 

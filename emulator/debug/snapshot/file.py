@@ -1,7 +1,7 @@
 """Snapshots as files: a header, and the records of ``types`` in MessagePack, compressed.
 
-The header is the magic, the version of the format, and CRC-32 and length of what follows. Nothing of a file
-is looked at before these are right.
+The header is the magic, the version of the format, and CRC-32 and length of what follows. They are
+checked before anything else of a file is used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ VERSION = 1
 _MAGIC = b"TX8STATE"
 _HEADER = struct.Struct("<8sIIQ")
 _FASTEST = 1
-"""zlib's level: the data are mostly zeros, where the others gain little."""
+"""Level of zlib: the data are mostly zeros, for which higher levels gain little."""
 
 
 def write(path: str | Path, snapshot: Snapshot) -> int:

@@ -1,4 +1,4 @@
-"""Which pieces of the memories of a machine differ from what was there after loading."""
+"""The pieces of the memories of a chip that differ from the state after loading."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .types import Blocks, SnapshotError
 PAGE = 4096
 """Bytes of a piece of DDR."""
 _CHUNK = 1 << 24
-"""Bytes of DDR that are looked at at a time."""
+"""Bytes of DDR that are compared at a time."""
 _PAGEMAP = Path("/proc/self/pagemap")
 _ENTRY = 8
 """Bytes of an entry of the page map, and of a number of a piece."""
 _ENTRIES = 1 << 17
 """Entries that are read at a time."""
 _PRESENT_OR_SWAPPED = 62
-"""Of an entry of the page map: the lower of two bits (Linux, Documentation/admin-guide/mm/pagemap.rst)."""
+"""The lower of two bits of an entry of the page map (Linux, Documentation/admin-guide/mm/pagemap.rst)."""
 
 Numbers = npt.NDArray[np.int64]
 
@@ -39,7 +39,7 @@ def save_spm(spm: Scratchpad, reset: int) -> Blocks:
 
 
 def restore_spm(spm: Scratchpad, reset: int, blocks: Blocks) -> None:
-    """Make an SPM what it was; SnapshotError for lines it does not have."""
+    """Restore an SPM; SnapshotError for lines it does not have."""
     lines = spm.data.reshape(-1, LINE_BYTES)
     numbers, data = _checked(blocks, len(lines), LINE_BYTES, "SPM")
     spm.data[:] = reset
@@ -47,7 +47,7 @@ def restore_spm(spm: Scratchpad, reset: int, blocks: Blocks) -> None:
 
 
 def save_ddr(system: System) -> Blocks:
-    """The pages that do not hold what the program's file put there, or zeros where it put nothing."""
+    """The pages that differ from what the program's file loaded there, zeros where it loaded nothing."""
     numbers, data = [np.empty(0, np.int64)], []
     for first, found, loaded in _resident(system):
         changed = np.flatnonzero((found != loaded).any(axis=1))
@@ -57,7 +57,7 @@ def save_ddr(system: System) -> Blocks:
 
 
 def restore_ddr(system: System, blocks: Blocks) -> None:
-    """Make DDR what it was; SnapshotError for pages that are not mapped."""
+    """Restore DDR; SnapshotError for pages that are not mapped."""
     size = system.ddr.size
     numbers, data = _checked(blocks, -(-size // PAGE), PAGE, "DDR")
     for _, found, loaded in _resident(system):
@@ -99,7 +99,7 @@ def _resident(system: System) -> Iterator[tuple[int, Bytes, Bytes]]:
 
 
 def _loaded(system: System, start: int, size: int) -> Bytes:
-    """What the program's file puts into a range of DDR."""
+    """The contents of a range of DDR after loading."""
     found = np.zeros(size, np.uint8)
     for segment in system.image.segments:
         at = system.memories.offset(segment.address)

@@ -1,8 +1,8 @@
 """Words, queues and registers of a tile in a snapshot.
 
-Host addresses are not kept: a tile has those of the machine it is restored in. Of the queues only the
-instructions that wait are kept, and of these what is still looked at, so that a snapshot depends on the run
-alone.
+Host addresses are not kept: a tile has those of the system it is restored in. Of the queues only the
+instructions that wait are kept, and of these the words that are still read, so that a snapshot depends on the
+run alone.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from emulator.engines import queues, tables
 from emulator.engines.packets import PLACES
 from emulator.memory import state
 from emulator.tile.tile import Tile
+from tx8isa.records.record import Engine
 
 from .types import SavedEntry, SnapshotError, Worker
 
@@ -105,6 +106,19 @@ def _check_queues(header: Words, entries: list[SavedEntry]) -> None:
     inside = all(first <= entry.number < end for entry in entries)
     if not (0 <= end - first < queues.ENTRIES and inside and len(entries) == pending):
         raise SnapshotError(f"{len(entries)} instructions in the queues of a saved state, expected {pending}")
+    for engine in range(queues.ENGINES):
+        _check_queue(header, engine, entries)
+
+
+def _check_queue(header: Words, engine: int, entries: list[SavedEntry]) -> None:
+    """The instructions of an engine are linked in their order; one that is linked otherwise never ends."""
+    heads = {entry.number: array(entry.head, queues.E_FIELDS, "instructions") for entry in entries}
+    numbers = [number for number, head in heads.items() if head[queues.E_ENGINE] == engine]
+    ends = (numbers[0], numbers[-1]) if numbers else (0, 0)
+    found = tuple(int(header[at + engine]) for at in (queues.COUNTS, queues.HEADS, queues.TAILS))
+    linked = [int(heads[number][queues.E_FOLLOWER]) for number in numbers[:-1]]
+    if found != (len(numbers), *ends) or linked != numbers[1:] or numbers != sorted(numbers):
+        raise SnapshotError(f"the queue of {Engine(engine).name} in a saved state is not linked in its order")
 
 
 def _restore_entry(entry: Words, saved: SavedEntry) -> None:

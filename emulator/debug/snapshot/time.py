@@ -1,4 +1,4 @@
-"""Simulated time in a snapshot: what ``Simulator.save`` gives, as plain values."""
+"""Simulated time in a snapshot: the result of ``Simulator.save`` as plain values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What passes between tiles, and the registers of devices, in a snapshot."""
+"""Traffic between tiles, and the registers of devices, in a snapshot."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def restore_channels(window: DteWindow, tile: int, channels: list[SavedChannel])
 
 
 def save_started(traffic: Traffic, tile: int) -> list[Started]:
-    """What a tile has started and nobody has carried out."""
+    """Copies and updates that a tile has started and that were not carried out yet."""
     return [_saved(work) for work in traffic.started[tile]]
 
 

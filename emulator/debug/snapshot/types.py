@@ -1,4 +1,4 @@
-"""What a snapshot holds, as plain records that can be written to a file."""
+"""The contents of a snapshot, as plain records that can be written to a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tx8isa.errors import Tx8Error
 
 
 class SnapshotError(Tx8Error):
-    """A file that is no whole snapshot, or one that does not belong to this program, machine or emulator."""
+    """A file that is no complete snapshot, or a snapshot of another program, machine or emulator."""
 
 
 class _Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -127,7 +127,7 @@ class TileState(_Record, frozen=True):
     """The program text, when it is not the image's since a fence.i."""
     poll: str
     quantum_end: int | None
-    """Of a tile that has a part in an interrupted round still."""
+    """Where its quantum ends, of a tile that is left in an interrupted round."""
     checked: int
     """The streams whose addresses are checked, as bits."""
     streams: list[Stream]
@@ -137,7 +137,7 @@ class TileState(_Record, frozen=True):
 
 
 class Options(_Record, frozen=True):
-    """The rules of the machine that the run was started with; see ``System``."""
+    """The rules of the machine that the run was started with; see ``RunOptions``."""
 
     on_exception: Literal["stop", "drop"]
     write_span: Literal["exact", "hostile"]
@@ -150,7 +150,7 @@ class Snapshot(_Record, frozen=True):
     program: str
     """Digest of what is loaded and where tiles start."""
     machine: str
-    """Digest of the machine description, behind its name."""
+    """Name of the machine and digest of its description."""
     emulator: int
     """Checksum of the numbers by which records and words of the state are known."""
     options: Options

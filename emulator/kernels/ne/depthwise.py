@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from emulator.kernels.ne.sums.channels import Channels
 from emulator.native.primitives.memory import get, view_i64
-from emulator.native.primitives.tile import TAP_LANES, TAP_ROWS
+from emulator.native.primitives.products import TAP_LANES, TAP_ROWS
 from tx8isa.families.aligned import tensor
 from tx8isa.numbers.layouts import batch_bytes
 from tx8isa.numbers.limits import LARGEST_KERNEL

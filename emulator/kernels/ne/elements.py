@@ -3,19 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from emulator.native.primitives.float32 import (
-    bf16_to_f32,
-    bits_f32,
-    f32_to_bf16,
-    f32_to_fp16,
-    f32_to_fp32,
-    f32_to_tf32,
-    fp16_to_f32,
-    tf32_to_f32,
-)
-from emulator.native.primitives.memory import view_f32, view_u16, view_u32
+from emulator.kernels.shared.access import ACCESS
+from emulator.native.primitives.memory import view_f32
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import BLOCK_CHANNELS, INT8_BLOCK_CHANNELS, full_blocks, tail_width
 from tx8isa.numbers.primitives import u64
@@ -31,23 +21,10 @@ BLOCK = BLOCK_CHANNELS
 INT8_BLOCK = INT8_BLOCK_CHANNELS
 """Channels of a whole plane of INT8."""
 
-_WIDEN: dict[Format, tuple[Any, Any]] = {
-    Format.FP16: (view_u16, fp16_to_f32),
-    Format.BF16: (view_u16, bf16_to_f32),
-    Format.TF32: (view_u32, tf32_to_f32),
-    Format.FP32: (view_u32, bits_f32),
-}
-_NARROW: dict[Format, tuple[Any, Any]] = {
-    Format.FP16: (view_u16, f32_to_fp16),
-    Format.BF16: (view_u16, f32_to_bf16),
-    Format.TF32: (view_u32, f32_to_tf32),
-    Format.FP32: (view_u32, f32_to_fp32),
-}
-
 
 def make_widen(fmt: Format) -> Run:
     """Stored elements to binary32; source and target are apart."""
-    view, convert = _WIDEN[fmt]
+    view, convert = ACCESS[fmt].view, ACCESS[fmt].load
 
     def widen(source: int, target: int, n: int) -> None:
         stored, wide = view(source, n), view_f32(target, n)
@@ -59,7 +36,7 @@ def make_widen(fmt: Format) -> Run:
 
 def make_widen_rows(fmt: Format) -> Rows:
     """Rows of stored elements to binary32; the kept lanes of the rows follow one another without gaps."""
-    widen, (view, convert) = make_widen(fmt), _WIDEN[fmt]
+    widen, view, convert = make_widen(fmt), ACCESS[fmt].view, ACCESS[fmt].load
 
     def rows(source: int, pitch: int, target: int, kept: int, count: int, problem: int) -> None:
         if kept == pitch:
@@ -75,7 +52,7 @@ def make_widen_rows(fmt: Format) -> Rows:
 
 def make_narrow(fmt: Format) -> Run:
     """Binary32 to stored elements, nearest even, NaN canonical; source and target are apart."""
-    view, convert = _NARROW[fmt]
+    view, convert = ACCESS[fmt].view, ACCESS[fmt].store
 
     def narrow(source: int, target: int, n: int) -> None:
         wide, stored = view_f32(source, n), view(target, n)

@@ -1,15 +1,15 @@
-"""A group of result rows, the tiles that add to it, and where both are in working memory.
+"""A group of result rows, the products that are added to it, and where both are in working memory.
 
 A group is at most ``GROUP`` rows of one panel: an index with one int64 for each row, where the row's numbers
 of A are, and ``SUMS`` bytes after it the sums as 32-bit words: row ``r`` starts ``r * width`` words after the
-first. Tiles work on whole steps of ``ROWS`` rows; the surplus rows of a group's last tile repeat its last
-position, so the index and the sums have room for ``GROUP + ROWS`` rows.
+first. A product has ``ROWS`` rows; the surplus rows of a group's last product repeat its last position, so
+the index and the sums have room for ``GROUP + ROWS`` rows.
 """
 
 from __future__ import annotations
 
 from emulator.native.primitives.memory import view_i64
-from emulator.native.primitives.tile import Tile
+from emulator.native.primitives.products import Product
 from emulator.native.target import has_feature
 
 from .arithmetic import Multiply
@@ -27,7 +27,7 @@ EDGE_LANES = 16
 EDGE_BYTES = 4 * (GROUP + ROWS + 2) * EDGE_LANES
 """One vector for each row, its sum, for the zero point of the other operand; two more vectors before."""
 PLANE_BYTES = 4 * (BLOCK + 1) * BLOCK
-"""Working memory of the transposing conversion: one plane of 64 rows, and what the last tile reads beyond."""
+"""Working memory of the transposing conversion: one plane of 64 rows, and what is read after it."""
 
 # Distances in bytes from the index of the group, which is at the beginning of working memory.
 SUMS = INDEX_BYTES
@@ -36,7 +36,7 @@ PLANE = SUMS + GROUP_BYTES + EDGE_BYTES
 FIXED = PLANE + PLANE_BYTES  # from here on, the sizes depend on shapes
 
 SLACK = 4 * 16 * BLOCK
-"""After panels and images: a transposed tile writes 16 rows, and loads take 16 lanes, there or not."""
+"""After panels and images: a transposition writes 16 rows, and loads take 16 lanes, there or not."""
 
 
 def panel_bytes(rows: int, channels: int) -> int:
@@ -44,12 +44,18 @@ def panel_bytes(rows: int, channels: int) -> int:
     return 4 * rows * panel_columns(channels) + SLACK
 
 
-def make_multiply_wide(tiles: dict[tuple[int, int], Tile]) -> Multiply:
-    """Add ``words`` words to a group: tiles of 4 rows and all columns of the panel (AVX-512).
+def make_multiply_wide(products: dict[tuple[int, int], Product]) -> Multiply:
+    """Add ``words`` words to a group: products of 4 rows and all columns of the panel (AVX-512).
 
-    A row that is left alone after the last of them has a tile of its own.
+    A single row after the last of them has a product of its own.
     """
-    one, t64, t48, t32, t16 = tiles[1, 64], tiles[4, 64], tiles[4, 48], tiles[4, 32], tiles[4, 16]
+    one, by64, by48, by32, by16 = (
+        products[1, 64],
+        products[4, 64],
+        products[4, 48],
+        products[4, 32],
+        products[4, 16],
+    )
 
     def multiply(
         group: int, rows: int, lda: int, a: int, ka: int, panel: int, width: int, words: int
@@ -59,20 +65,20 @@ def make_multiply_wide(tiles: dict[tuple[int, int], Tile]) -> Multiply:
             if width == 64 and rows - r == 1:
                 one(at, lda, a, ka, panel, width, to, width, words)
             elif width == 64:
-                t64(at, lda, a, ka, panel, width, to, width, words)
+                by64(at, lda, a, ka, panel, width, to, width, words)
             elif width == 48:
-                t48(at, lda, a, ka, panel, width, to, width, words)
+                by48(at, lda, a, ka, panel, width, to, width, words)
             elif width == 32:
-                t32(at, lda, a, ka, panel, width, to, width, words)
+                by32(at, lda, a, ka, panel, width, to, width, words)
             else:
-                t16(at, lda, a, ka, panel, width, to, width, words)
+                by16(at, lda, a, ka, panel, width, to, width, words)
 
     return multiply
 
 
-def make_multiply_narrow(tiles: dict[tuple[int, int], Tile]) -> Multiply:
-    """Add ``words`` words to a group: tiles of 6 rows and 16 columns (sixteen 256-bit registers)."""
-    one, t16 = tiles[1, 64], tiles[6, 16]
+def make_multiply_narrow(products: dict[tuple[int, int], Product]) -> Multiply:
+    """Add ``words`` words to a group: products of 6 rows and 16 columns (sixteen 256-bit registers)."""
+    one, by16 = products[1, 64], products[6, 16]
 
     def multiply(
         group: int, rows: int, lda: int, a: int, ka: int, panel: int, width: int, words: int
@@ -84,18 +90,18 @@ def make_multiply_narrow(tiles: dict[tuple[int, int], Tile]) -> Multiply:
         for j in range(0, width, 16):
             for r in range(0, rows, 6):
                 to = sums + 4 * (r * width + j)
-                t16(group + 8 * r, lda, a, ka, panel + 4 * j, width, to, width, words)
+                by16(group + 8 * r, lda, a, ka, panel + 4 * j, width, to, width, words)
 
     return multiply
 
 
-def make_multiply(tiles: dict[tuple[int, int], Tile]) -> Multiply:
+def make_multiply(products: dict[tuple[int, int], Product]) -> Multiply:
     """The one that suits the processor."""
-    return make_multiply_wide(tiles) if WIDE else make_multiply_narrow(tiles)
+    return make_multiply_wide(products) if WIDE else make_multiply_narrow(products)
 
 
 def repeat_last(index: int, rows: int) -> None:
-    """Fill the index after its last row, for the surplus rows of the last tile."""
+    """Fill the index after its last row, for the surplus rows of the last product."""
     view = view_i64(index, rows + ROWS)
     for r in range(rows, rows + ROWS):
         view[r] = view[rows - 1]

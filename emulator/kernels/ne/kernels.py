@@ -7,6 +7,7 @@ from collections.abc import Callable
 from emulator.kernels.ne.sums.channels import make_channels
 from emulator.kernels.ne.sums.floats import make_float
 from emulator.kernels.ne.sums.integers import make_integer
+from emulator.kernels.shared import Kernel
 from emulator.memory.state import SCRATCH, SCRATCH_BYTES, SIZE, SPM
 from emulator.native.primitives.memory import copy_bytes, get, put, view_i64
 from tx8isa.numbers.formats import Format
@@ -22,7 +23,6 @@ from .conv import make_conv
 from .depthwise import make_depthwise
 from .gemm import make_gemm
 
-Kernel = Callable[[int, int], int]
 Compute = Callable[[int], int]
 """(problem) -> 0."""
 

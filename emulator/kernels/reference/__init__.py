@@ -1,7 +1,7 @@
 """The slow reference: every instruction element by element in plain Python, straight from the records.
 
 It shares with the kernels what the records define (bodies, folds, index functions, ``narrow``,
-``element_offset``) and nothing of how the kernels go about it: no views, no planes, no fast conversions.
+``element_offset``) and nothing of how the kernels work: no views, no planes, no fast conversions.
 Tests compare the two byte for byte.
 """
 

@@ -15,7 +15,7 @@ from tx8isa.records.meaning import Convolution, Direction, Matrix
 from .run import Run, Shape, element_at, float_of, pattern_of
 
 Terms = Iterator[tuple[float, float]]
-"""Pairs of stored values, products in the order of the sum; None of A stands outside an image."""
+"""Pairs of stored values, products in the order of the sum; None instead of A's outside an image."""
 
 
 def _value(run: Run, at: int, fmt: Format) -> float:

@@ -89,7 +89,7 @@ class Run:
 
 
 def float_of(pattern: int, fmt: Format) -> float:
-    """The number a stored pattern stands for; the low bits that TF32 does not use are ignored."""
+    """The number that a stored pattern means; the low bits that TF32 does not use are ignored."""
     unused = fmt.bits - 1 - EXPONENT_BITS[fmt] - MANTISSA_BITS[fmt]
     pattern &= (1 << fmt.bits) - 1
     return widen(pattern >> unused, EXPONENT_BITS[fmt], MANTISSA_BITS[fmt])

@@ -57,6 +57,12 @@ ACCESS: dict[Format, Access] = {
 }
 
 
+def magnitude_bits(fmt: Format) -> int:
+    """The bits of a stored float pattern that say how large it is; none set: zero of either sign."""
+    value_bits = EXPONENT_BITS[fmt] + MANTISSA_BITS[fmt]
+    return ((1 << value_bits) - 1) << fmt.bits - 1 - value_bits
+
+
 def odd_single(x: float) -> np.float32:
     """``x`` in binary32, an inexact value moved to the neighbour whose last bit is odd.
 
@@ -97,7 +103,7 @@ def any_store(fmt: Format) -> Callable[[float, int, int], int]:
 def directed_store(fmt: Format, mode: int) -> Callable[[float], int]:
     """Pattern of a binary64 rounded once to ``fmt`` toward zero (1), up (2) or down (3), without branches.
 
-    It is rounded to nearest first; where that lies on the wrong side, the neighbour is the right result. A
+    It is rounded to nearest first; where that is on the wrong side, the neighbour is the right result. A
     step of one is a step of the magnitude, from a zero to the smallest number and to and from infinity too.
     """
     load, store = ACCESS[fmt].load, nearest_store(fmt)

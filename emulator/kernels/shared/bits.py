@@ -1,7 +1,7 @@
 """Packed bit vectors in kernels: element i is bit i mod 8 of byte i div 8.
 
-Between elements and bits stand *flags*, one byte for each element, in a piece of scratch that stays in the
-first-level cache.
+Elements become *flags* first, one byte for each, in a piece of scratch that stays in the first-level cache,
+and flags become bits; the other way round likewise.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PIECE = 4096
 """Elements whose flags are in scratch at a time: a multiple of 64."""
 
 FLAGS = SECOND - PIECE
-"""Offset of the flags in scratch, behind the longest copy of a first operand."""
+"""Offset of the flags in scratch, after the longest copy of a first operand."""
 
 
 def put_flags(target: int, flags: int, n: int) -> None:
@@ -54,7 +54,7 @@ def put_bits(target: int, word: int, n: int) -> None:
 
 
 def get_bits(source: int, n: int) -> int:
-    """``n`` bits, fewer than 64, with what else the last byte holds above them; reads no byte beyond."""
+    """``n`` bits, fewer than 64; above them, the other bits of the last byte. Reads no further byte."""
     size = (n + 7) >> 3
     of = view_u8(source, size)
     word = 0

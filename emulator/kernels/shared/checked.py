@@ -1,4 +1,4 @@
-"""Numeric exceptions of CT: what a checked kernel finds out about each result beside storing it.
+"""Numeric exceptions of CT: what a checked kernel finds out about each result, besides storing it.
 
 A checked kernel is made from the same element function and the same record as the plain one and stores the
 same bytes. The bits of all elements go to ``state.NUMERIC``, those of the unit's field in the exception
@@ -49,7 +49,7 @@ def rounding_events(fmt: Format) -> Rounding:
 
 
 def body_events(meaning: Elementwise, fmt: Format) -> Events:
-    """Of one element of a vector instruction."""
+    """The events of one element of a vector instruction."""
     body, load, rounding = meaning.body, ACCESS[fmt].load, rounding_events(fmt)
     exact, error = meaning.exact or _anywhere, meaning.error or _no_error
 
@@ -82,7 +82,7 @@ def _no_error(a: float, b: float, result: float) -> float:
 
 
 def watched(element: Element, events: Events, fmt: Format, form: Form) -> Pass:
-    """The loop over ``element`` that notes what it finds."""
+    """The loop over ``element`` that notes the events."""
     view = ACCESS[fmt].view
 
     def over_one(target: int, first: int, scalar: int, n: int, mode: int, state: int) -> None:

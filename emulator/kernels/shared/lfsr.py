@@ -2,7 +2,7 @@
 
 Each tile has one 32-bit Galois LFSR, polynomial x^32 + x^22 + x^2 + x + 1 (maximal, period 2**32 - 1). An
 instruction in mode 4 takes one step per element, in element order. ``ct.elemmask`` takes one per element to
-choose, and in mode 4 a second one, right behind it, to round. No other instruction takes any.
+choose, and in mode 4 a second one, right after it, to round. No other instruction takes any.
 Neighbouring states are shifts of each other, so the 52 bits that are compared with the dropped part are the
 upper ones of a multiplicative hash of the state. A state of 0, which would never change, counts as 1.
 """
@@ -20,9 +20,9 @@ _STRIDE = 32
 is a matrix over GF(2) that satisfies its characteristic polynomial; squaring that polynomial five times gives
 the same equation for every 32nd state."""
 _KNOWN = 32 * _STRIDE
-"""States the equation looks back."""
+"""How many states the equation looks back."""
 PIECE = 2048
-"""States made at a time; they stay in the first-level cache."""
+"""States computed at a time; they stay in the first-level cache."""
 
 
 def step(state: int) -> int:
@@ -40,7 +40,7 @@ def random_bits(state: int) -> int:
 
 
 def first_states(address: int, state: int, total: int) -> None:
-    """Prepare ``next_states`` for ``total`` states behind ``state``: put the first ones where it reads."""
+    """Prepare ``next_states`` for ``total`` states after ``state``: put the first ones where it reads."""
     ahead = view_u32(address + 4 * PIECE, _KNOWN)
     for i in range(u64(min(total, _KNOWN))):
         state = step(state)
@@ -48,7 +48,7 @@ def first_states(address: int, state: int, total: int) -> None:
 
 
 def next_states(address: int, left: int) -> None:
-    """The next ``min(left, PIECE)`` states at ``address``, 32-bit words; ``_KNOWN`` words behind are ours."""
+    """The next ``min(left, PIECE)`` states at ``address``, 32-bit words; uses ``_KNOWN`` words after them."""
     copy_bytes(address, address + 4 * PIECE, 4 * _KNOWN)
     if left > _KNOWN:
         states = view_u32(address, PIECE + _KNOWN)

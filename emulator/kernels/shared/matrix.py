@@ -1,4 +1,4 @@
-"""Matrices of elements moved with their axes exchanged or reversed: what compact moves come down to.
+"""Matrices of elements moved with their axes exchanged or reversed: what compact moves consist of.
 
 A unit is 1, 2 or 4 bytes. Target and source must not overlap.
 """
@@ -16,8 +16,8 @@ from .access import VIEWS
 Matrix = Callable[[int, int, int, int, int, int], None]
 """(target, rows, columns, source of the first unit, its units from row to row and from column to column)."""
 
-_TILE_BYTES = 64
-"""Bytes along the sides of a tile: the lines it touches stay in the first-level cache."""
+_PATCH_BYTES = 64
+"""Bytes along the sides of a patch: the lines it touches stay in the first-level cache."""
 
 
 def make_matrix(unit: int) -> Matrix:
@@ -45,17 +45,17 @@ def make_matrix(unit: int) -> Matrix:
 
 
 def _transpose(unit: int) -> Callable[[int, int, int, int, int, int], None]:
-    lanes, tile, block = ROW_BYTES // unit, _TILE_BYTES // unit, BLOCKS[unit]
+    lanes, patch, block = ROW_BYTES // unit, _PATCH_BYTES // unit, BLOCKS[unit]
 
     def transpose(target: int, pitch: int, source: int, step: int, rows: int, columns: int) -> None:
         """Rows of the target are ``pitch`` bytes apart, rows of the source, its columns, ``step``.
 
-        Both sides hold a block at least; the last block of a side lies back over its neighbour.
+        Both sides hold at least one block; the last block of a side overlaps its neighbour.
         """
-        for tile_r in range(0, rows, tile):
-            for tile_c in range(0, columns, tile):
-                for r in range(tile_r, min(tile_r + tile, rows), lanes):
-                    for c in range(tile_c, min(tile_c + tile, columns), lanes):
+        for patch_r in range(0, rows, patch):
+            for patch_c in range(0, columns, patch):
+                for r in range(patch_r, min(patch_r + patch, rows), lanes):
+                    for c in range(patch_c, min(patch_c + patch, columns), lanes):
                         row, column = min(r, rows - lanes), min(c, columns - lanes)
                         to, of = target + row * pitch + column * unit, source + column * step + row * unit
                         block(to, pitch, of, step)

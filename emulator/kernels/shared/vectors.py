@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from emulator.kernels.shared import Kernel
 from emulator.memory.rows import SECOND, apart, overlap
 from emulator.memory.state import SCRATCH, SIZE, SPM
 from emulator.native.primitives.memory import copy_bytes, view_i64
@@ -20,7 +21,6 @@ from tx8isa.records.record import Instruction
 
 from .access import ACCESS
 
-Kernel = Callable[[int, int], int]
 Element = Callable[[int, int, int, int], int]
 """(pattern of a, pattern of b, rounding mode, state address) -> pattern of the result."""
 Pass = Callable[[int, int, int, int, int, int], None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from emulator.kernels.shared import Kernel
 from emulator.kernels.shared.access import ACCESS, single_body
 from emulator.kernels.shared.planes import (
     LANE,
@@ -26,8 +27,6 @@ from tx8isa.numbers.layouts import block_channels
 from tx8isa.numbers.primitives import u64
 from tx8isa.records.meaning import Resize
 from tx8isa.records.record import Instruction
-
-Kernel = Callable[[int, int], int]
 
 _ONE = 65536.0
 """Coordinates have 16 fractional bits."""

@@ -12,6 +12,7 @@ from math import inf
 
 from numpy import float64
 
+from emulator.kernels.shared import Kernel
 from emulator.kernels.shared.access import ACCESS, nearest_store
 from emulator.kernels.shared.checked import INEXACT, INFINITE, NAN_INPUT, OVERFLOW, rounding_events
 from emulator.kernels.shared.planes import LANE, C, H, N, W, batch_size, stored_lanes
@@ -22,8 +23,6 @@ from tx8isa.numbers.layouts import block_channels
 from tx8isa.numbers.primitives import f32, s64, u64
 from tx8isa.records.meaning import Pool, Reduction
 from tx8isa.records.record import Instruction
-
-Kernel = Callable[[int, int], int]
 
 
 def watched_fold(

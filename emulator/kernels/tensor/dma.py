@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from emulator.kernels.shared import Kernel
 from emulator.memory.rows import copy_rows
 from emulator.memory.state import DDR, SIZE, SPM
 from emulator.native.primitives.memory import view_i64
 from tx8isa.numbers.formats import Format
 from tx8isa.records.meaning import Load
 from tx8isa.records.record import Instruction
-
-Kernel = Callable[[int, int], int]
 
 
 def make_dma(instruction: Instruction, fmt: Format) -> Kernel:

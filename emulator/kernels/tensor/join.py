@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from emulator.kernels.shared import Kernel
 from emulator.kernels.shared.planes import (
     LANE,
     C,
@@ -24,7 +25,6 @@ from tx8isa.numbers.layouts import block_channels
 from tx8isa.numbers.primitives import s64
 from tx8isa.records.record import Instruction
 
-Kernel = Callable[[int, int], int]
 Extents = tuple[int, int, int]
 """Along h, w and c."""
 
@@ -66,7 +66,7 @@ def make_join(instruction: Instruction, fmt: Format) -> Kernel:
 def _part(fmt: Format) -> Callable[[int, Extents, int, Extents, Extents], None]:
     """One batch of one source at (h, w, c) of the result.
 
-    The channels of a source plane lie in at most two planes of the result, a run of lanes in each.
+    The channels of a source plane go to at most two planes of the result, a run of lanes in each.
     """
     block, size = block_channels(fmt.bits), fmt.bits // 8
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from emulator.kernels.shared import Kernel
 from emulator.kernels.shared.matrix import make_matrix
 from emulator.kernels.shared.planes import LANE, C, H, N, W
 from emulator.memory.rows import apart, copy_rows
@@ -16,10 +17,8 @@ from tx8isa.numbers.formats import Format
 from tx8isa.records.meaning import Move
 from tx8isa.records.record import Instruction
 
-Kernel = Callable[[int, int], int]
-
-_TILE = 16
-"""Source rows read side by side when runs of channels change places."""
+_TOGETHER = 16
+"""Source rows that are read together when runs of channels change places."""
 
 
 def make_move(instruction: Instruction, fmt: Format) -> Kernel:
@@ -79,7 +78,7 @@ def _move_runs(
     target: int, rows: int, columns: int, source: int, row_step: int, column_step: int, size: int
 ) -> None:
     """A compact matrix of runs of ``size`` bytes; steps of the source in bytes."""
-    for tile in range(0, rows, _TILE):
+    for first in range(0, rows, _TOGETHER):
         for c in range(columns):
-            of, to = source + tile * row_step + c * column_step, target + (tile * columns + c) * size
-            copy_rows(to, columns * size, of, row_step, size, min(_TILE, rows - tile))
+            of, to = source + first * row_step + c * column_step, target + (first * columns + c) * size
+            copy_rows(to, columns * size, of, row_step, size, min(_TOGETHER, rows - first))

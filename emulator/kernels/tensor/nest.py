@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from emulator.kernels.shared import Kernel
 from emulator.kernels.shared.access import VIEWS
 from emulator.memory.rows import apart, copy_rows
 from emulator.memory.state import SCRATCH, SIZE, SPM
@@ -12,8 +11,6 @@ from tx8isa.families.nest import span
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.primitives import s64, u64
 from tx8isa.records.record import Instruction
-
-Kernel = Callable[[int, int], int]
 
 
 def make_gatherscatter(instruction: Instruction) -> Kernel:
@@ -52,7 +49,7 @@ Loops = tuple[int, int, int, int, int, int]
 
 
 def _loops(fields: int, at: int) -> Loops:
-    """Stride and trip count of three loops, the innermost first; loops that are one go together there."""
+    """Stride and trip count of three loops, the innermost first; loops that make one are joined."""
     words = view_i64(fields + 8 * at, 6)
     s0, i0, s1, i1 = _joined(words[0], words[1], words[2], words[3])
     s1, i1, s2, i2 = _joined(s1, i1, words[4], words[5])
@@ -61,7 +58,7 @@ def _loops(fields: int, at: int) -> Loops:
 
 
 def _joined(s0: int, i0: int, s1: int, i1: int) -> tuple[int, int, int, int]:
-    """Two loops as one and a second one of a single trip, where the outer carries on with the inner."""
+    """Two loops as one and a second one of a single trip, where the outer continues the inner."""
     if i0 == 1:
         return s1, i1, s0, i0
     if s1 == i0 * s0:
@@ -70,7 +67,7 @@ def _joined(s0: int, i0: int, s1: int, i1: int) -> tuple[int, int, int, int]:
 
 
 def _advanced(a: int, b: int, c: int, inner: int, middle: int) -> tuple[int, int, int]:
-    """The counters of a nest whose inner one has just been moved on, at most to its end."""
+    """The counters of a nest whose inner one was just advanced, at most to its end."""
     if a < inner:
         return a, b, c
     return (a - inner, b + 1, c) if b + 1 < middle else (a - inner, b + 1 - middle, c + 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from emulator.kernels.shared import Kernel
 from emulator.kernels.shared.access import VIEWS
 from emulator.kernels.shared.fold import make_fold
 from emulator.kernels.shared.planes import (
@@ -29,14 +30,12 @@ from tx8isa.numbers.primitives import s64, u64
 from tx8isa.records.meaning import Pool
 from tx8isa.records.record import Instruction
 
-Kernel = Callable[[int, int], int]
-
 _LANES = 2048
 """Accumulators at a time: they stay in the first-level cache."""
 _INDICES, _GATHERED, _ZEROS = 4 * _LANES, 8 * _LANES, 12 * _LANES
 """Bytes from the accumulators to their indices, to elements that were apart, and to zeros."""
 _NARROW = 32
-"""Below so many lanes at a position, positions that are not neighbours are gathered first."""
+"""With fewer lanes at a position than this, positions that are not neighbours are gathered first."""
 
 
 def make_pool(instruction: Instruction, fmt: Format) -> Kernel:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from emulator.kernels.shared import Kernel
 from emulator.kernels.shared.fold import make_fold
 from emulator.kernels.shared.matrix import make_matrix
 from emulator.kernels.shared.planes import (
@@ -25,8 +26,6 @@ from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import SMALLEST_TAIL, block_channels
 from tx8isa.records.meaning import Reduction
 from tx8isa.records.record import Instruction
-
-Kernel = Callable[[int, int], int]
 
 _LANES = 1024
 """Accumulators at a time: they stay in the first-level cache."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from emulator.kernels.shared import Kernel
 from emulator.kernels.shared.planes import (
     LANE,
     C,
@@ -27,8 +26,6 @@ from tx8isa.numbers.layouts import block_channels
 from tx8isa.numbers.primitives import s64
 from tx8isa.records.meaning import Unfold
 from tx8isa.records.record import Instruction
-
-Kernel = Callable[[int, int], int]
 
 _SINGLE = 1 << N | 1 << H | 1 << W | 1 << C
 """A window of one position and stride 1: what records without that operand have."""
@@ -83,7 +80,7 @@ def _copy_plane(
     pad: int,
     window: int,
 ) -> None:
-    """One plane of one batch: for every place in the window the rows of the image, zeros where it ends.
+    """One plane of one batch: for every place in the window the rows of the image, zeros outside of it.
 
     A position of the result is ``lanes`` bytes wide, one of the source ``pitch``; ``run`` bytes are copied.
     ``extents`` are rows and columns of the image, and those of the places of the window.

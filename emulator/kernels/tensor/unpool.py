@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from emulator.kernels.shared import Kernel
 from emulator.kernels.shared.access import VIEWS
 from emulator.kernels.shared.fold import Fold, make_fold
 from emulator.kernels.shared.planes import (
@@ -30,7 +31,6 @@ from tx8isa.numbers.primitives import s64, u64
 from tx8isa.records.meaning import Reduction
 from tx8isa.records.record import Instruction
 
-Kernel = Callable[[int, int], int]
 Extents = tuple[int, int, int, int]
 """Rows and columns of the windows, rows and columns of the result."""
 Plane = Callable[[int, int, int, Extents, int, int, int], None]
@@ -144,7 +144,7 @@ def _overlapping(fold: Fold, size: int) -> Plane:
 
 
 def _by_index(fmt: Format) -> Plane:
-    """Place by place of the windows, a row of them at a time; what comes later stays."""
+    """Place by place of the windows, a row of them at a time; later values replace earlier ones."""
     size, chosen, put_row = fmt.bits // 8, _chosen(fmt), _put_row(fmt)
 
     def write_plane(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from emulator.kernels.shared import Kernel
 from emulator.kernels.shared.access import ACCESS
 from emulator.kernels.shared.bits import FLAGS, PIECE, get_bits, get_flags, put_bits
 from emulator.kernels.shared.vectors import next_line, repeat, whole_units
@@ -16,8 +17,6 @@ from tx8isa.records.meaning import Bitwise, Form
 from tx8isa.records.record import Instruction
 
 from .relation import one_pattern
-
-Kernel = Callable[[int, int], int]
 
 _PATTERN = 1024
 """Bytes a repeated unit vector is written out to, at least."""

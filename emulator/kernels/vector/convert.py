@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy import float64
 
+from emulator.kernels.shared import Kernel
 from emulator.kernels.shared.access import ACCESS, VIEWS, any_store, directed_store, nearest_store
 from emulator.kernels.shared.checked import INEXACT, INFINITE, INTEGER_OVERFLOW, NAN_INPUT, rounding_events
 from emulator.kernels.shared.lfsr import random_bits, step
@@ -26,7 +27,6 @@ from tx8isa.numbers.primitives import s64, u64
 from tx8isa.records.meaning import Convert
 from tx8isa.records.record import Instruction
 
-Kernel = Callable[[int, int], int]
 Element = Callable[[int, int, int, Any], int]
 """(source pattern, rounding mode, zero point, state words) -> result pattern."""
 Loop = Callable[[int, int, int, int, int, int], None]
@@ -94,7 +94,7 @@ def _loop(element: Element, meaning: Convert) -> Loop:
 
 
 def _watched(element: Element, meaning: Convert) -> Loop:
-    """The loop that notes what it finds; see ``checked``."""
+    """The loop that notes numeric exceptions; see ``checked``."""
     view_source, view_target = VIEWS[meaning.source.bits // 8], VIEWS[meaning.target.bits // 8]
     events = _to_float_events(meaning) if meaning.target.is_float else _to_integer_events(meaning)
 
@@ -233,14 +233,14 @@ def _directed(source: Format, target: Format, mode: int) -> Element:
 
 
 def _to_integer_directed(source: Format, target: Format, mode: int) -> Element:
-    """The nearest integer, and the one beside it where that lies on the wrong side."""
+    """The nearest integer, or its neighbour where that is on the wrong side."""
     clamped = _clamped(source, target)
 
     def toward_zero(bits: int, mode: int, zero: int, memory: Any) -> int:
         x = clamped(bits)
         near = (x + _INTEGER_MAGIC) - _INTEGER_MAGIC
-        beside = near - 1.0 if x > 0.0 else near + 1.0
-        return int(beside if abs(near) > abs(x) else near)
+        neighbour = near - 1.0 if x > 0.0 else near + 1.0
+        return int(neighbour if abs(near) > abs(x) else near)
 
     def upward(bits: int, mode: int, zero: int, memory: Any) -> int:
         x = clamped(bits)

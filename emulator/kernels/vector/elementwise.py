@@ -1,7 +1,7 @@
 """Kernels of the vector instructions: one body applied to packed elements.
 
 Each kind of rounding has its own loop. Nearest even is that of the hardware. The directed modes start from it
-and step to the neighbour where it lies on the wrong side: no branches either. The stochastic mode is rounded
+and step to the neighbour where it is on the wrong side: no branches either. The stochastic mode is rounded
 by definition, one element after the other, because the LFSR takes a step for each.
 """
 
@@ -11,10 +11,11 @@ from collections.abc import Callable
 
 from numpy import float64
 
+from emulator.kernels.shared import Kernel
 from emulator.kernels.shared.access import ACCESS, any_store, directed_store, nearest_store, single_body
 from emulator.kernels.shared.checked import body_events, watched
 from emulator.kernels.shared.lfsr import random_bits, step
-from emulator.kernels.shared.vectors import Element, Kernel, Pass, loop, over_vectors
+from emulator.kernels.shared.vectors import Element, Pass, loop, over_vectors
 from emulator.memory.state import RANDOM, SIZE
 from emulator.native.primitives.float32 import single
 from emulator.native.primitives.memory import view_i64
@@ -74,7 +75,7 @@ def _wide(meaning: Elementwise, body: Body, fmt: Format) -> Element:
 
 
 def _two_passes(meaning: Elementwise, fmt: Format) -> Pass:
-    """Every element as if it were a usual one; then, if there is any, each of the others by itself."""
+    """Every element as if it were a usual one; then the unusual ones, if there are any, one by one."""
     usual, seldom = meaning.usual, meaning.seldom
     if usual is None:
         raise ValueError("the body has no usual part")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from emulator.kernels.shared.access import ACCESS, VIEWS
-from emulator.kernels.shared.magnitude import magnitude_bits
+from emulator.kernels.shared import Kernel
+from emulator.kernels.shared.access import ACCESS, VIEWS, magnitude_bits
 from emulator.memory.rows import SECOND, apart, overlap
 from emulator.memory.state import SCRATCH, SIZE, SPM, SPM_BYTES
 from emulator.native.primitives.memory import copy_bytes, view_i64, view_u8, view_u64
@@ -13,8 +11,6 @@ from tx8isa.numbers.formats import Format
 from tx8isa.numbers.primitives import s64, u64
 from tx8isa.records.meaning import Gather
 from tx8isa.records.record import Instruction
-
-Kernel = Callable[[int, int], int]
 
 
 def make_masked_copy(instruction: Instruction, fmt: Format) -> Kernel:
@@ -77,13 +73,13 @@ def make_gather(instruction: Instruction, fmt: Format | None) -> Kernel:
 
 
 BEYOND_SPM = 0
-"""What is read at an address that does not lie wholly inside SPM (proposed)."""
+"""What is read at an address that is not wholly inside SPM (proposed)."""
 
 
 def make_compress(instruction: Instruction, fmt: Format) -> Kernel:
     """The kernel of maskgather.bv: the elements are collected in scratch, so operands may overlap.
 
-    Every element is written where the next chosen one belongs; only a chosen one moves that place on.
+    Every element is written where the next chosen one belongs; only a chosen one advances that position.
     """
     target_at, source_at, mask_at, count_at = map(instruction.index, ("dst", "src0", "src1", "n"))
     view, size, operands = VIEWS[fmt.bits // 8], fmt.bits // 8, len(instruction.operands)

@@ -8,9 +8,8 @@ from math import inf
 import numpy as np
 from numpy import float64
 
-from emulator.kernels.shared.access import ACCESS, nearest_store
-from emulator.kernels.shared.magnitude import magnitude_bits
-from emulator.kernels.shared.write_back import put_result
+from emulator.kernels.shared import Kernel
+from emulator.kernels.shared.access import ACCESS, magnitude_bits, nearest_store
 from emulator.memory.rows import apart
 from emulator.memory.state import SCRATCH, SIZE, SPM, WRITE_BACK
 from emulator.native.primitives.float32 import bits_f32, single
@@ -19,11 +18,16 @@ from tx8isa.numbers.formats import Format
 from tx8isa.numbers.primitives import s64, u64
 from tx8isa.records.meaning import Split
 from tx8isa.records.record import Instruction
-
-Kernel = Callable[[int, int], int]
+from tx8isa.table.packets import VALID_DATA_BIT
 
 _ROW = 128
-"""Lanes in which extremes are kept; a place is first known as four rows of them."""
+"""Lanes in which extremes are kept; a place is first known to within four rows of them."""
+
+
+def _put_result(registers: int, position: int, value: int) -> None:
+    """Put a 32-bit value into wb_data0 or wb_data1 and mark it valid; ``registers``: ``state.WRITE_BACK``."""
+    words = view_i64(registers, 2)
+    words[position] = value | 1 << VALID_DATA_BIT
 
 
 def _places(instruction: Instruction) -> tuple[int, int, int]:
@@ -42,7 +46,7 @@ def make_count(instruction: Instruction, fmt: Format) -> Kernel:
         of = view(memory[SPM] + words[source_at], n)
         for i in range(u64(n)):
             total += 1 if s64(of[i]) & magnitude != 0 else 0
-        put_result(memory[WRITE_BACK], 0, total)
+        _put_result(memory[WRITE_BACK], 0, total)
         return 0
 
     return kernel
@@ -70,7 +74,7 @@ def make_count_bits(instruction: Instruction) -> Kernel:
             total += _population(s64(last[i]))
         if n & 7 != 0:
             total += _population(s64(last[u64(n >> 3)]) & (1 << (n & 7)) - 1)
-        put_result(memory[WRITE_BACK], 0, total)
+        _put_result(memory[WRITE_BACK], 0, total)
         return 0
 
     return kernel
@@ -96,8 +100,8 @@ def make_extreme(instruction: Instruction, fmt: Format) -> Kernel:
             at = first_of(source, store(best), start, n)
         if at == n:
             at = 0  # nothing but NaN
-        put_result(memory[WRITE_BACK], 0, s64(view(source, n)[u64(at)]) & value)
-        put_result(memory[WRITE_BACK], 1, at)
+        _put_result(memory[WRITE_BACK], 0, s64(view(source, n)[u64(at)]) & value)
+        _put_result(memory[WRITE_BACK], 1, at)
         return 0
 
     return kernel
@@ -172,7 +176,7 @@ def _four_rows(beyond: Better, fmt: Format) -> Callable[[int, int, int, int], No
 
 def _halve(beyond: Better) -> Callable[[int, int, int], None]:
     def halve(kept: int, places: int, lanes: int) -> None:
-        """Put the second half of the lanes together with the first: of equal ones the earlier group."""
+        """Merge the second half of the lanes into the first: of equal numbers the earlier group stays."""
         best, found, half = view_f32(kept, lanes), view_u32(places, lanes), u64(lanes >> 1)
         for i in range(half):
             group, other = s64(found[i]), s64(found[half + i])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy import float64
 
-from emulator.kernels.shared import lfsr
+from emulator.kernels.shared import Kernel, lfsr
 from emulator.kernels.shared.access import ACCESS, VIEWS, any_store, nearest_store
 from emulator.kernels.shared.lfsr import first_states, next_states, random_bits
 from emulator.memory.rows import SECOND, apart
@@ -18,8 +18,6 @@ from tx8isa.numbers.formats import MANTISSA_BITS, Format, Rounding
 from tx8isa.numbers.primitives import s64, u64
 from tx8isa.records.meaning import Dropout, Uniform
 from tx8isa.records.record import Instruction
-
-Kernel = Callable[[int, int], int]
 
 GENERATORS = 16
 _PIECE = 2048

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from emulator.kernels.shared import Kernel
 from emulator.kernels.shared.access import ACCESS, single_body
 from emulator.kernels.shared.bits import FLAGS, PIECE, put_flags
 from emulator.kernels.shared.vectors import Element, loop, next_line, over_vectors, repeat, whole_units
@@ -18,7 +19,6 @@ from tx8isa.numbers.primitives import s64, u64
 from tx8isa.records.meaning import Form, Relation
 from tx8isa.records.record import Instruction
 
-Kernel = Callable[[int, int], int]
 Holds = Callable[..., Any]
 
 _PATTERN = 1024
@@ -59,8 +59,8 @@ def one_pattern(fmt: Format) -> int:
 def _bits_of_two(instruction: Instruction, holds: Holds, fmt: Format) -> Kernel:
     """Operands dst, src0, src1, n.
 
-    What is written never gets ahead of what has been read as long as the result does not begin behind a
-    source; a source that it overlaps from behind is copied.
+    Writing never overtakes reading as long as the result does not begin after a source. A source that begins
+    before the result and overlaps it is copied.
     """
     load, view, size = ACCESS[fmt].load, ACCESS[fmt].view, ACCESS[fmt].size
     target_at, first_at, second_at, count_at = map(instruction.index, ("dst", "src0", "src1", "n"))
@@ -126,7 +126,7 @@ def _bits_of_units(instruction: Instruction, holds: Holds, fmt: Format) -> Kerne
 
 
 def _readable(source: int, size: int, target: int, bits: int, spare: int) -> int:
-    """Where to read a source whose results become bits at ``target``: its copy when they would get ahead."""
+    """Where to read a source whose results become bits at ``target``: its copy when they would overtake."""
     if target > source and overlap(source, size, target, (bits + 7) >> 3):
         copy_bytes(spare, source, size)
         return spare

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import inf
 
 from numpy import float64
 
+from emulator.kernels.shared import Kernel
 from emulator.kernels.shared.access import ACCESS, nearest_store
 from emulator.memory.state import ANSWER, NUMERIC, SINK, SIZE, X
 from emulator.native.primitives.memory import view_i64
@@ -14,14 +14,12 @@ from tx8isa.numbers.formats import Format
 from tx8isa.records.meaning import ScalarFunction
 from tx8isa.records.record import Instruction
 
-Kernel = Callable[[int, int], int]
-
 INFINITE, NAN_INPUT = 1 << 0, 1 << 1
 """Bits of the unit's field of the exception register (spec); the others are not raised."""
 
 
 def make_scalar(instruction: Instruction, fmt: Format) -> Kernel:
-    """Operands src and rd; the result also goes to ``state.ANSWER``, whence its register gets it."""
+    """Operands src and rd; the result also goes to ``state.ANSWER``, from where its register gets it."""
     meaning: ScalarFunction = instruction.meaning
     body, load, store = meaning.body, ACCESS[fmt].load, nearest_store(fmt)
     source_at, target_at = instruction.index("src"), instruction.index("rd")

@@ -1,7 +1,7 @@
 """Kernels of the unary functions of 16-bit formats that cost more than a look-up.
 
 The results for all 65,536 patterns are computed once, by the same definition; the kernel finds the address of
-that table in the word behind its operands.
+that table in the word after its operands.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy import float64
 
+from emulator.kernels.shared import Kernel
 from emulator.kernels.shared.access import ACCESS, nearest_store
 from emulator.memory.rows import overlap
 from emulator.memory.state import SCRATCH, SIZE, SPM
@@ -24,7 +25,6 @@ from tx8isa.records.record import Instruction
 
 from .elementwise import make_elementwise
 
-Kernel = Callable[[int, int], int]
 Table = npt.NDArray[np.uint16]
 
 PATTERNS = 1 << 16
@@ -46,7 +46,7 @@ def uses_table(instruction: Instruction, fmt: Format | None) -> bool:
 def make_table(instruction: Instruction, fmt: Format | None) -> Table | None:
     """uint16[65536]: the result for every pattern, or None when the kernel needs no table.
 
-    The table lives as long as the process; its address goes into the word behind the operand words.
+    The table lives as long as the process; its address goes into the word after the operand words.
     """
     if fmt is None or not uses_table(instruction, fmt):
         return None

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import blocks, flags, float32, int8, memory, scalar, threads, tile
+from . import blocks, flags, float32, int8, memory, products, scalar, threads
 
 MACHINE: dict[str, Any] = {
     **scalar.TABLE,
     **float32.TABLE,
     **memory.TABLE,
-    **tile.TABLE,
+    **products.TABLE,
     **int8.TABLE,
     **blocks.TABLE,
     **flags.TABLE,

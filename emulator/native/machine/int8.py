@@ -15,7 +15,7 @@ from llvmlite import ir
 from emulator.native.primitives.int8 import BYTES, HALVES, bytes_name, halves_name
 
 from .intrinsics import I8, I16, I32, I64, constant, declared, of_words, pointer
-from .tile import INTEGERS, LANES, Step, make_tile
+from .products import INTEGERS, LANES, Step, make_product
 
 QUADS = ir.VectorType(I8, 4 * LANES)
 PAIRS = ir.VectorType(I16, 2 * LANES)
@@ -80,7 +80,7 @@ def _clip(b: Any, value: Any, low: int, high: int) -> Any:
     return b.select(b.icmp_signed(">", value, I32(high)), I32(high), value)
 
 
-def _requantize(b: Any, o32: Any, q1: Any, s16: Any, q0: Any, relu: Any, zero: Any) -> Any:
+def _requantise(b: Any, o32: Any, q1: Any, s16: Any, q0: Any, relu: Any, zero: Any) -> Any:
     o16 = _clip(b, b.ashr(b.trunc(o32, I32), b.trunc(q1, I32)), -32768, 32767)
     scale = b.sext(b.trunc(s16, I16), I32)
     o9 = _clip(b, b.ashr(b.mul(o16, scale), b.trunc(q0, I32)), -256, 255)
@@ -93,7 +93,7 @@ def _requantize(b: Any, o32: Any, q1: Any, s16: Any, q0: Any, relu: Any, zero: A
 def _tiles(
     shapes: Iterable[tuple[int, int]], name: Callable[[int, int], str], advance: Step
 ) -> dict[str, Any]:
-    return {name(*shape): make_tile(*shape, INTEGERS, advance) for shape in shapes}
+    return {name(*shape): make_product(*shape, INTEGERS, advance) for shape in shapes}
 
 
 TABLE: dict[str, Any] = {
@@ -101,5 +101,5 @@ TABLE: dict[str, Any] = {
     **_tiles(HALVES, halves_name, _add_half_products),
     "interleave_bytes": of_words(4, _interleave_bytes),
     "interleave_halves": of_words(4, _interleave_halves),
-    "requantize": of_words(6, _requantize),
+    "requantise": of_words(6, _requantise),
 }

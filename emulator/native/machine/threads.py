@@ -6,11 +6,9 @@ from typing import Any
 
 from llvmlite import ir
 
-from .intrinsics import I32, I64, constant, declared, of_words, pointer
+from emulator.native.primitives.threads import MICROSECONDS, SLEEP, YIELD
 
-_YIELD = 500  # looks in vain before the thread gives up its turn
-_SLEEP = 1500  # looks in vain before it sleeps
-_MICROSECONDS = 50
+from .intrinsics import I32, I64, constant, declared, of_words, pointer
 
 
 def _add(b: Any, address: Any, value: Any) -> Any:
@@ -27,10 +25,10 @@ def _call(b: Any, name: str, *arguments: Any) -> None:
 
 
 def _relax(b: Any, looks: Any) -> Any:
-    patient = b.icmp_signed(">=", looks, constant(_SLEEP))
+    patient = b.icmp_signed(">=", looks, constant(SLEEP))
     with b.if_then(patient):
-        _call(b, "usleep", ir.Constant(I32, _MICROSECONDS))
-    turn = b.icmp_signed(">=", looks, constant(_YIELD))
+        _call(b, "usleep", ir.Constant(I32, MICROSECONDS))
+    turn = b.icmp_signed(">=", looks, constant(YIELD))
     with b.if_then(b.and_(turn, b.not_(patient))):
         _call(b, "sched_yield")
     return constant(0)

@@ -1,4 +1,4 @@
 """The primitives of compiled code in plain Python: their definition, and what runs without the JIT.
 
-Each module has a twin in ``native/machine`` that writes the same as LLVM code.
+Each module has a counterpart in ``native/machine`` that emits the same as LLVM code.
 """

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from tx8isa.numbers.primitives import s32
 
 from .memory import view_i64, view_u8, view_u16, view_u32
-from .tile import SHAPES, Tile
+from .products import SHAPES, Product
 
 Dot = Callable[[int, int], int]
 
@@ -32,9 +32,9 @@ def _dot_halves(a: int, b: int) -> int:
     return (s32(a) >> 16) * (s32(b) >> 16) + (s32(a << 16) >> 16) * (s32(b << 16) >> 16)
 
 
-def _tile(rows: int, columns: int, dot: Dot) -> Tile:
-    def tile(index: int, lda: int, a: int, ka: int, b: int, ldb: int, c: int, ldc: int, k: int) -> int:
-        """``C[i, j] += dot(A[index[i], p], B[p, j])`` for p = 0 .. k-1; strides as in ``tile.py``."""
+def _product(rows: int, columns: int, dot: Dot) -> Product:
+    def product(index: int, lda: int, a: int, ka: int, b: int, ldb: int, c: int, ldc: int, k: int) -> int:
+        """``C[i, j] += dot(A[index[i], p], B[p, j])`` for p = 0 .. k-1; strides as in ``products.py``."""
         positions = view_i64(index, rows)
         for i in range(rows):
             row = view_u32(a + 4 * positions[i] * lda, (k - 1) * ka + 1)
@@ -46,11 +46,11 @@ def _tile(rows: int, columns: int, dot: Dot) -> Tile:
                 result[j] = total
         return 0
 
-    return tile
+    return product
 
 
-BYTES: dict[tuple[int, int], Tile] = {shape: _tile(*shape, _dot_bytes) for shape in SHAPES}
-HALVES: dict[tuple[int, int], Tile] = {shape: _tile(*shape, _dot_halves) for shape in SHAPES}
+BYTES: dict[tuple[int, int], Product] = {shape: _product(*shape, _dot_bytes) for shape in SHAPES}
+HALVES: dict[tuple[int, int], Product] = {shape: _product(*shape, _dot_halves) for shape in SHAPES}
 
 
 def bytes_name(rows: int, columns: int) -> str:
@@ -80,8 +80,8 @@ def interleave_halves(source: int, pitch: int, target: int, zero: int) -> int:
     return 0
 
 
-def requantize(o32: int, q1: int, s16: int, q0: int, relu: int, zero: int) -> int:
-    """The INT8 chain behind a sum (docs/isa.md, INT8): O32 to O8.
+def requantise(o32: int, q1: int, s16: int, q0: int, relu: int, zero: int) -> int:
+    """The INT8 chain after a sum (docs/isa.md, INT8): O32 to O8.
 
     The low 32 bits of ``o32`` and the low 16 of ``s16`` are signed; q1 and q0 are 0..31.
     """

@@ -1,4 +1,4 @@
-"""Kernels as plain Python functions behind pseudo addresses, and calls from Python in both modes.
+"""Kernels as plain Python functions with pseudo addresses, and calls from Python in both modes.
 
 With the JIT off every kernel is a Python function. Its "address" is a negative number, which no function of a
 process has, so that tables of addresses, indirect calls and coverage work the same way in both modes; 0 marks

@@ -1,4 +1,4 @@
-"""What host threads agree by: words in memory that several of them change, and waiting for one another.
+"""How host threads agree: words in memory that several of them change, and waiting for one another.
 
 Plain meaning here, for one thread alone; machine version (atomic instructions) in ``machine/threads.py``.
 """
@@ -6,6 +6,13 @@ Plain meaning here, for one thread alone; machine version (atomic instructions) 
 from __future__ import annotations
 
 from .memory import get, put
+
+YIELD = 500
+"""Looks in vain before a thread gives up its turn."""
+SLEEP = 1500
+"""Looks in vain before it sleeps."""
+MICROSECONDS = 50
+"""How long it sleeps."""
 
 
 def atomic_add(address: int, value: int) -> int:
@@ -21,8 +28,8 @@ def atomic_load(address: int) -> int:
 
 
 def relax(looks: int) -> int:
-    """Between two looks at a word that another thread will change, of which ``looks`` were in vain; 0.
+    """Wait before the next look at a word that another thread will change, after ``looks`` in vain; 0.
 
-    Little at first, then other threads have their turn, and after milliseconds the processor is left to them.
+    The first looks follow at once; then other threads get their turn, and after milliseconds this one sleeps.
     """
     return 0

@@ -1,4 +1,4 @@
-"""``--report``: a run as one HTML page to look at.
+"""``--report``: a run as one HTML page.
 
-``sink`` gathers what the page shows while the program runs, ``page`` writes it.
+``sink`` collects what the page shows while the program runs, ``page`` makes it.
 """

@@ -1,4 +1,4 @@
-"""How busy every track was, with what most, and what moved on every path, by time."""
+"""How busy every track was, with which kind of work most, and the bytes on every path, by time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TRACKS = len(Track)
 
 
 class Activity:
-    """By tile and track: busy ticks of each bin, and the kind that took the longest piece of it."""
+    """By tile and track: busy ticks of each bin, and the kind with the longest part of it."""
 
     def __init__(self, tiles: int, axis: Axis) -> None:
         self._axis = axis
@@ -34,7 +34,7 @@ class Activity:
         self.busy = halved(self.busy)
 
     def add(self, slices: npt.NDArray[np.void], kinds: Ints) -> None:
-        """Count slices, whose kinds are given."""
+        """Count slices; ``kinds`` are theirs."""
         parts = self._axis.cut(slices["started"], slices["ended"])
         line = slices["tile"].astype(np.int64) * TRACKS + slices["track"]
         cell = line[parts.row] * self._axis.bins + parts.bin

@@ -1,4 +1,4 @@
-"""What is embedded in the page: a JSON text and arrays, packed (``assets/data.js`` unpacks them)."""
+"""Data embedded in the page: a JSON text and arrays, packed (``assets/data.js`` unpacks them)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def packed(content: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -
     """Base64 of gzip of: length of the JSON text in four bytes, the text, the arrays."""
     table: dict[str, dict[str, Any]] = {}
     text = b""
-    for _ in range(2):  # the positions stand in the text, so its length is known the second time
+    for _ in range(2):  # the text holds the positions, so its length is known the second time
         at = _aligned(4 + len(text))
         for name, array in arrays.items():
             table[name] = {"type": array.dtype.str[1:], "at": f"{at:>12}", "count": array.size}

@@ -1,4 +1,4 @@
-"""The charts as Bokeh models. Their data are empty: the page's script fills them from what is embedded."""
+"""The charts as Bokeh models, without data: the page's script fills in what is embedded."""
 
 from __future__ import annotations
 

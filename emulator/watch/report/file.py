@@ -1,8 +1,7 @@
-"""Where the page goes: refused before the run when it cannot be written, written whole afterwards."""
+"""The file of the page: checked before the run, written whole after it."""
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,21 +16,21 @@ from .sink import ReportSink
 
 
 def check_target(path: Path) -> None:
-    """Tx8Error unless a file can be made there. Nothing is left behind, and what is there stays."""
+    """Tx8Error unless a file can be made there; an existing file stays as it is."""
     if path.exists() and not path.is_file():
         what = "a directory" if path.is_dir() else "no ordinary file"
-        raise Tx8Error(f"--report {path}: cannot be written: it is {what}")
+        raise Tx8Error(f"{path}: cannot be written: it is {what}")
     try:
         with tempfile.TemporaryFile(dir=path.parent):
             pass
     except OSError as error:
-        raise Tx8Error(f"--report {path}: cannot be written: {error.strerror}") from None
+        raise Tx8Error(f"{path}: cannot be written: {error.strerror}") from None
 
 
 class PageFile:
     """The page of one run; Tx8Error when nothing can be written to ``path``.
 
-    ``sink`` and ``statistics``, another sink of the run, gather what it shows.
+    ``sink`` and ``statistics``, another sink of the run, collect what it shows.
     """
 
     def __init__(self, path: str, statistics: Statistics, title: str) -> None:
@@ -39,8 +38,8 @@ class PageFile:
         check_target(self._path)
         self.sink = ReportSink(statistics.image, statistics.machine, statistics)
 
-    def finish(self, tiles: Sequence[Tile], fault: str, hazards: Sequence[Hazard] | None) -> int:
-        """Write the page of a run that is over. The exit status: 1, and a message, when that fails.
+    def finish(self, tiles: Sequence[Tile], fault: str, hazards: Sequence[Hazard] | None) -> None:
+        """Write the page of a run that is over. Tx8Error when that fails.
 
         ``fault``: what stopped the run, if anything did. ``hazards``: None when they were not looked for. The
         results of the run are out by then, so that nothing is lost.
@@ -49,9 +48,4 @@ class PageFile:
         from .page import make_page
 
         page = make_page(self.sink, tiles, self._title, fault=fault, hazards=hazards)
-        try:
-            write_whole(self._path, page)
-        except Tx8Error as error:
-            print(f"tx8emu: error: --report {error}", file=sys.stderr)
-            return 1
-        return 0
+        write_whole(self._path, page)

@@ -1,4 +1,4 @@
-"""What a slice is, in a number of 16 bits: the graph node it belongs to and the instruction, or the wait."""
+"""Kinds of slices as numbers of 16 bits: the graph node, and the instruction or the wait."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST = 1 << 16
 NOBODY = 0
 """The kind of an empty place of a map."""
 OTHER = 1
-"""The kind of whatever no number was left for."""
+"""The kind of slices for which no number is left."""
 _WHATS = 1 << 12
 _WAIT = _WHATS // 2
 """A wait of the core is ``_WAIT`` + its cause, an instruction the number of its record + 1."""
@@ -40,7 +40,7 @@ class NodeNumbers:
 
 
 class Kinds:
-    """Numbers for pairs of node and instruction, given as they appear."""
+    """Numbers for pairs of node and instruction, in the order of their appearance."""
 
     def __init__(self, nodes: NodeNumbers) -> None:
         self.nodes = nodes

@@ -10,7 +10,9 @@ from emulator.engines.tables import records
 from emulator.timing.slices import Batch, Cause
 from emulator.watch.bins import Ints
 from emulator.watch.stats.sink import Statistics
+from emulator.watch.trace.rows import given_operands
 from emulator.watch.trace.texts import full_name, operand_texts
+from tx8isa.machine.description import Machine
 
 MOST_LINES = 4000
 _LONGEST_TEXT = 160
@@ -22,12 +24,12 @@ class Line(NamedTuple):
     pc: int
     file: str
     line: int
-    """0 when the image does not tell."""
+    """0 when the image does not say."""
     text: str
     """The instruction, with the operands of its first execution."""
     kind: int
     node: int
-    """Of ``kinds.Nodes``."""
+    """As in ``kinds.NodeNumbers``."""
     times: int
     busy: int
     """Ticks in which an engine worked for it, all tiles."""
@@ -36,14 +38,15 @@ class Line(NamedTuple):
 
 
 class Lines:
-    """What stands at each program counter; as many as the program has."""
+    """The instruction at each program counter of the program."""
 
-    def __init__(self) -> None:
+    def __init__(self, machine: Machine) -> None:
+        self._ddr = machine.windows.ddr_engine
         self._known: dict[int, tuple[str, int]] = {}
         self._instructions: set[int] = set()
 
     def add(self, batch: Batch, kinds: Ints) -> None:
-        """Look at slices, whose kinds are given."""
+        """Take slices and their kinds."""
         is_instruction = batch.slices["record"] >= 0
         for chosen in (is_instruction, ~is_instruction):
             rows = np.flatnonzero(chosen)
@@ -53,11 +56,13 @@ class Lines:
                     self._learn(pc, batch, row, int(kinds[row]))
 
     def _learn(self, pc: int, batch: Batch, row: int, kind: int) -> None:
-        """An instruction is what its place is called after, though the core may have waited there before."""
+        """Name a program counter by its instruction, even if the core has waited there before."""
         record = int(batch.slices["record"][row])
         if record >= 0:
             self._instructions.add(pc)
-            self._known[pc] = (_text(record, batch.fields[row].tolist())[:_LONGEST_TEXT], kind)
+            one = Batch(batch.slices[[row]], batch.ranges[[row]], batch.fields[[row]])
+            values = given_operands(one, self._ddr)[0].tolist()
+            self._known[pc] = (_text(record, values)[:_LONGEST_TEXT], kind)
         else:
             self._known.setdefault(pc, ("", kind))
 

@@ -1,4 +1,4 @@
-"""The longest slices, one by one; of the others only what the bins say is kept."""
+"""The longest slices, one by one; the others are only in the bins."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEPT = np.dtype(
         ("blocked", "i8"),
     ]
 )
-"""What is kept of a slice: fields of ``SLICE``, and its kind."""
+"""What is kept of a slice: some fields of ``SLICE``, and its kind."""
 
 
 class Longest:
@@ -33,11 +33,11 @@ class Longest:
         self._most = most
         self._kept = np.zeros(0, dtype=KEPT)
         self._least = 0
-        """Shorter slices can no longer be among the longest."""
+        """Slices shorter than this can no longer be among the longest."""
         self.seen = 0
 
     def add(self, slices: npt.NDArray[np.void], kinds: Ints) -> None:
-        """Look at slices, whose kinds are given."""
+        """Take slices and their kinds."""
         self.seen += len(slices)
         chosen = np.flatnonzero(slices["ended"] - slices["started"] >= self._least)
         rows = np.zeros(len(chosen), dtype=KEPT)

@@ -1,4 +1,4 @@
-"""The page: everything in one file of HTML, nothing fetched."""
+"""The page: one HTML file that holds everything and fetches nothing."""
 
 from __future__ import annotations
 
@@ -54,5 +54,5 @@ def _asset(name: str) -> str:
 
 
 def _in_script(text: str) -> str:
-    """JSON that cannot end the element it stands in."""
+    """JSON that cannot end the script element that holds it."""
     return text.replace("<", "\\u003c")

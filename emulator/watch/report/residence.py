@@ -1,7 +1,7 @@
-"""Who lives where in the scratchpads: by tile, block of addresses and time, whose data are still needed.
+"""Live data in the scratchpads: by tile, block of addresses and time, the kind that wrote them.
 
-Data live from the start of the write to the end of the last read before the next write: until then their
-place is needed. A block or a stretch of time with several owners shows the latest one.
+Data are live from the start of their write to the end of the last read before the next write. A block or a
+stretch of time with several writers shows the latest one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COLUMNS = 256
 
 
 class Residence:
-    """``map``: [tile, block, column], the kind of the instruction that wrote what lives there."""
+    """``map``: [tile, block, column], the kind of the instruction that wrote the live data there."""
 
     def __init__(self, tiles: int, time: Axis) -> None:
         self._time, self._per_column = time, time.bins // COLUMNS
@@ -41,7 +41,7 @@ class Residence:
         self._column //= 2
 
     def add(self, slices: npt.NDArray[np.void], ranges: Ints, kinds: Ints) -> None:
-        """Look at what slices read and write."""
+        """Take slices, the ranges that they read and write, and their kinds."""
         ranges = ranges[:, : int(slices["sources"].max())]
         row, which = np.nonzero((ranges[..., 1] > 0) & (ranges[..., 0] < DDR))
         if not len(row):
@@ -59,7 +59,7 @@ class Residence:
         self._live(cell[order], begin_column, column, writer[order])
 
     def _live(self, cell: Ints, begin_column: Ints, column: Ints, writer: Ints) -> None:
-        """Events in the order of cells and time; ``writer`` is nobody for a read."""
+        """Draw events in the order of cells and time; ``writer`` is NOBODY for a read."""
         place = np.arange(len(cell))
         first = np.maximum.accumulate(np.where(np.diff(cell, prepend=-1) != 0, place, 0))
         last_write = np.maximum.accumulate(np.where(writer != NOBODY, place, -1))
@@ -85,7 +85,7 @@ class Residence:
 
 
 def _later(values: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint16]:
-    """Of neighbouring pairs of the last axis the second one, unless it is empty; in the first half."""
+    """Of each neighbouring pair of the last axis the second, or the first if that is empty; in one half."""
     pairs = values.reshape(*values.shape[:-1], -1, 2)
     folded = np.zeros_like(values)
     folded[..., : pairs.shape[-2]] = np.where(pairs[..., 1] != NOBODY, pairs[..., 1], pairs[..., 0])

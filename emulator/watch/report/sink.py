@@ -1,4 +1,4 @@
-"""What the page shows, gathered while a program runs, in memory that does not grow with the run."""
+"""The sink of the page: collects what it shows, in memory that does not grow with the run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .residence import Residence
 BINS = 2048
 MOST_SLICES = 20_000
 _TOGETHER = 1 << 15
-"""Slices that are looked at in one go; fewer wait for others."""
+"""Slices that are processed at once; fewer wait for others."""
 
 
 class ReportSink:
@@ -40,7 +40,7 @@ class ReportSink:
         self.traffic = PathTraffic(tiles, self.links, self.axis)
         self.residence = Residence(tiles, self.axis)
         self.longest = Longest(MOST_SLICES)
-        self.lines = Lines()
+        self.lines = Lines(machine)
         self.end = 0
         self._waiting: list[Batch] = []
 
@@ -50,7 +50,7 @@ class ReportSink:
         return max(self.end / TICKS, 1.0)
 
     def take(self, batch: Batch) -> None:
-        """Look at slices that have become final."""
+        """Take slices that have become final."""
         self._waiting.append(batch)
         if sum(len(waiting.slices) for waiting in self._waiting) >= _TOGETHER:
             self._look()

@@ -1,4 +1,4 @@
-"""What a run did and how long it took: ``--stats``.
+"""``--stats``: what a run did and how long it took.
 
-``sink`` counts while the program runs, ``result`` makes a report of it, ``text`` prints that.
+``sink`` counts while the program runs, ``result`` makes a report of the counts, ``text`` prints it.
 """

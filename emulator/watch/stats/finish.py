@@ -1,7 +1,7 @@
 """How much later each tile ends because of each graph node.
 
-Take a tile's slices in the order of its program and watch the time by which everything so far has ended:
-what a slice adds to it belongs to the slice's node. Work that is hidden behind older work adds nothing, and
+The slices of a tile are taken in the order of its program, with the time by which all slices so far have
+ended: what a slice adds to that time belongs to its node. Work that is hidden by older work adds nothing, and
 the sum over all nodes is the tile's end, to the tick.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from .places import NO_NODE, Ints
 
 _MOST = 1 << 16
-"""Slices of a tile that wait for an older one at most; then they are taken as they are."""
+"""Slices of a tile that may wait for an older one; if there are more, the oldest are counted without it."""
 
 
 class _Rows(NamedTuple):
@@ -71,7 +71,7 @@ class Finish:
         self._reached[tile] = int(reached[-1])
 
     def close(self, ends: Sequence[int]) -> None:
-        """Count what waits, and the rest up to each tile's end, which is nobody's."""
+        """Count what waits, and the rest up to each tile's end, which belongs to no node."""
         for tile, end in enumerate(ends):
             self._count(tile, self._waiting[tile])
             self._waiting[tile] = _NOTHING

@@ -1,4 +1,4 @@
-"""Where time goes that the bound does not need, in words: on the tile that ends last, the largest first."""
+"""Where time goes beyond the bound, in words: on the tile that ends last, the largest losses first."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .sink import ENGINES, Statistics
 from .types import Loss, ResourceName
 
 _Loss = tuple[float, str]
-"""Ticks, and what it is."""
+"""Ticks and text."""
 _LEAST_SHARE = 0.01
-"""Smaller losses are not told."""
+"""Smaller losses are not reported."""
 _MOST = 5
 _STRETCHED = {
     Cause.BANK: "takes longer because scratchpad banks or their path are taken",
@@ -24,7 +24,7 @@ _STRETCHED = {
     Cause.NOC: "takes longer because links of the mesh are taken",
 }
 _THE_BOUND: dict[ResourceName, Cause] = {"DDR": Cause.DDR, "NoC": Cause.NOC}
-"""Resources whose being taken is no loss when they are the bound."""
+"""Contention for these resources is no loss when they are the bound."""
 _WAITS = {
     Cause.QUEUE: "for room in a queue",
     Cause.DEPENDENCY: "until engines are done",
@@ -43,7 +43,7 @@ _BELOW_PEAK = {
 
 
 def losses(statistics: Statistics, bound: ResourceName | None, used: int) -> list[Loss]:
-    """At most five losses of one percent or more. They may overlap: each is time that could be won alone."""
+    """At most five losses of one percent or more. They may overlap: each is the gain of removing it alone."""
     if bound is None or not statistics.total:
         return []
     tile = statistics.ends.index(statistics.total)
@@ -75,7 +75,7 @@ def _engine_of(statistics: Statistics, bound: ResourceName, tile: int) -> Track:
 
 
 def _below_peak(statistics: Statistics, tile: int, track: Track) -> _Loss:
-    """Service that is longer than the work takes at peak."""
+    """Service time beyond what the work takes at peak."""
     served = float(_times(statistics, tile, track)[Cause.NOTHING])
     count = int(statistics.instructions[:, tile, track].sum())
     if track not in _BELOW_PEAK or not count:
@@ -115,7 +115,7 @@ def _held_up(statistics: Statistics, tile: int, track: Track, bound: ResourceNam
 
 
 def _core(statistics: Statistics, tile: int) -> str:
-    """What the core of a tile does most of the run: at most three things."""
+    """The things, at most three, on which the core of a tile spends most of the run."""
     times, total = _times(statistics, tile, Track.CORE), statistics.total
     parts = [(int(times[cause]), f"waits {text}") for cause, text in _WAITS.items()]
     parts.append((statistics.ends[tile] - int(times.sum()), "executes and issues"))

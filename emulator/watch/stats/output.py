@@ -1,4 +1,4 @@
-"""What ``--stats`` prints: where the time of a run went, and what was executed."""
+"""The output of ``--stats``: where the time of a run went, and what was executed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Program counters and instruction numbers as small indices: what statistics are counted by."""
+"""Small indices for program counters and instruction numbers, by which statistics are counted."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 
 NO_NODE = 0
-"""Index of what was made for no graph node."""
+"""Index of code that belongs to no graph node."""
 
 
 class Places:
-    """Rows for program counters, in the order in which they are first asked for, and their graph nodes."""
+    """Rows for program counters, in the order of their first use, and their graph nodes."""
 
     def __init__(self, nodes: Mapping[int, str]) -> None:
         self._nodes = nodes
@@ -51,7 +51,7 @@ class Places:
 
 
 class Recent:
-    """The track of the instructions seen last, by tile and number: what held somebody is found here.
+    """The track of the latest instructions, by tile and number, to find what an instruction waited for.
 
     ``REMEMBERED`` is twice what is noted at once, so that nothing of one call is overwritten by it.
     """
@@ -66,6 +66,6 @@ class Recent:
         self._known[tile, number % self.REMEMBERED] = (number + 1) << 4 | track
 
     def tracks(self, tile: Ints, number: Ints) -> Ints:
-        """The track of each instruction, -1 for what is not remembered."""
+        """The track of each instruction, -1 where it is not remembered."""
         known = self._known[tile, number % self.REMEMBERED]
         return np.where((number >= 0) & (known >> 4 == number + 1), known & 15, -1)

@@ -1,4 +1,4 @@
-"""From sums to statements: the statistics of a run as a ``types.Report``."""
+"""The statistics of a run as a ``types.Report``."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def cycles(ticks: float) -> float:
 def make_report(
     statistics: Statistics, tiles: Sequence[Tile], groups: Mapping[str, str] | None = None
 ) -> Report:
-    """What a run that is over did with its time. ``groups``: group by graph node, for those that have one."""
+    """The report of a run that is over. ``groups``: the group of each graph node that has one."""
     machine, total = statistics.machine, statistics.total
     used = max(int((statistics.instructions[:, :, : Track.CORE].sum(axis=(0, 2)) > 0).sum()), 1)
     least = roofline.least(machine, _work(statistics, slice(None)), used)
@@ -157,7 +157,7 @@ def _by(ticks: Ints) -> By:
 
 
 def _paths(statistics: Statistics, used: int) -> Iterator[Path]:
-    """Bytes on each way that anything took."""
+    """Bytes on each path that was used."""
     machine, moved = statistics.machine, statistics.moved.sum(axis=(0, 1))
     for name, size, peak, units in _ways(machine, moved, statistics.sent.sum(axis=0), used):
         if size:

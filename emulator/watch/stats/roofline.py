@@ -86,7 +86,7 @@ def _widest(record: Instruction) -> int:
 
 
 class Work(NamedTuple):
-    """What is to be done, by tile."""
+    """Work by tile."""
 
     operations: Ints
     """[tile, class]"""
@@ -120,7 +120,7 @@ def least(machine: Machine, work: Work, tiles: int) -> dict[ResourceName, Least]
 
 
 def transfer_peaks(machine: Machine) -> dict[ResourceName, tuple[Engine, Peak]]:
-    """The engines that move data, and what one of them moves at most."""
+    """The engines that move data, and their peaks."""
     timing = machine.timing
     return {
         "RDMA": (Engine.RDMA, Peak("timing.rdma.rate", timing.rdma.rate)),
@@ -136,7 +136,7 @@ def per_byte(machine: Machine, figure: Coefficient) -> float:
 
 
 def _bytes(work: Work, track: int) -> int:
-    """What a mover moves is what it reads or what it writes, whichever is more."""
+    """Bytes that an engine moves: those it reads or those it writes, whichever is more."""
     moved = work.moved[:, track].sum(axis=0)
     return int(max(moved[0] + moved[2], moved[1] + moved[3]))
 

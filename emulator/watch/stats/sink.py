@@ -27,7 +27,7 @@ STRETCHED = (Cause.BANK, Cause.DDR, Cause.NOC)
 """Causes that make an instruction take longer; the others keep it, or the core, from going on."""
 MOVED = ("spm_read", "spm_written", "ddr_read", "ddr_written")
 _TOGETHER = Recent.REMEMBERED // 2
-"""Slices that are counted in one go; fewer wait for others."""
+"""Slices that are counted at once; fewer wait for others."""
 
 
 class _Rows(NamedTuple):
@@ -96,7 +96,7 @@ class Statistics:
     # -- the sink --------------------------------------------------------------------------------------
 
     def take(self, batch: Batch) -> None:
-        """Look at slices that have become final."""
+        """Take slices that have become final."""
         field = self._format_field[batch.slices["record"]]
         formats = np.where(field >= 0, batch.fields[np.arange(len(field)), field], 0) & 15
         at = 0
@@ -205,7 +205,7 @@ class Statistics:
         self._count_queues(max(len(self._full[0]) - _TOGETHER, 0))
 
     def _count_queues(self, most: int) -> None:
-        """Note whose queue was full; of waits whose instruction has not come, the first ``most`` too."""
+        """Count which queue was full, also for the first ``most`` waits whose instruction has not come."""
         tile, number, ticks = self._full
         track = self._recent.tracks(tile, number)
         ready = (track >= 0) | (np.arange(len(tile)) < most)

@@ -39,7 +39,7 @@ def _made(table: Callable[[Report], Iterable[list[str]]], report: Report) -> Ite
 
 
 def _row(name: str, cells: Sequence[str]) -> str:
-    """A line of a table; each cell brings its width."""
+    """A line of a table; each cell has its width already."""
     return (_fit(name, _NAME) + "".join(cells)).rstrip()
 
 

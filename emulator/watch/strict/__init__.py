@@ -1,7 +1,7 @@
-"""The sanitizer of ``--strict``: what every byte was last written and read by, and in which order.
+"""The sanitizer of ``--strict``, which finds hazards (docs/strict.md).
 
-docs/strict.md says what it finds. ``shadow`` keeps that for every byte of the memories and compares accesses,
-``checks`` and ``core_checks`` tell it of those of the engines and of the kernel core, as compiled code;
-``sanitizer`` sets both up and follows what orders tiles, workers and copies; ``hazards`` turns what was found
-into words.
+``shadow`` keeps the last writer and the last readers of every byte, and compares each access with them.
+``checks`` and ``core_checks`` are called for the accesses of the engines and of the kernel core.
+``sanitizer`` sets them up and follows what orders tiles, workers and copies; ``findings`` turns what was
+found into words.
 """

@@ -1,6 +1,6 @@
-"""The access at hand, what comes before it, and the hazards it has, as plain functions that are compiled.
+"""The current access, what comes before it, and its hazards. Plain functions that are compiled.
 
-``c`` is the address of the context (``layout``).
+``context`` is the address of the context (``shadow_words``).
 """
 
 from __future__ import annotations
@@ -47,24 +47,24 @@ from emulator.native.primitives.memory import get, put
 NOTHING_SEEN = -1
 
 
-def access_at(c: int, number: int) -> int:
+def access_at(context: int, number: int) -> int:
     """Host address of an access."""
-    return get(c, ACCESSES) + 8 * ACCESS_WORDS * number
+    return get(context, ACCESSES) + 8 * ACCESS_WORDS * number
 
 
-def vector_of(c: int, agent: int) -> int:
+def vector_of(context: int, agent: int) -> int:
     """Host address of the vector of an agent."""
-    return get(c, VECTORS) + 8 * get(c, AGENTS) * agent
+    return get(context, VECTORS) + 8 * get(context, AGENTS) * agent
 
 
-def new_access(c: int, agent: int, clock: int, pc: int, what: int) -> int:
+def new_access(context: int, agent: int, clock: int, pc: int, what: int) -> int:
     """Number of a new access; 0 when the table is full."""
-    number = get(c, ACCESS_COUNT)
+    number = get(context, ACCESS_COUNT)
     if number >= MOST_ACCESSES:
-        put(c, FULL, 1)
+        put(context, FULL, 1)
         return 0
-    put(c, ACCESS_COUNT, number + 1)
-    at = access_at(c, number)
+    put(context, ACCESS_COUNT, number + 1)
+    at = access_at(context, number)
     put(at, A_AGENT, agent)
     put(at, A_CLOCK, clock)
     put(at, A_PC, pc)
@@ -72,80 +72,80 @@ def new_access(c: int, agent: int, clock: int, pc: int, what: int) -> int:
     return number
 
 
-def begin(c: int, agent: int, number: int, write: int) -> None:
-    """Look at the bytes of an access from here on: those it reads, or those it writes."""
-    put(c, VECTOR, vector_of(c, agent))
-    put(c, AGENT, agent)
-    put(c, NUMBER, number)
-    put(c, WRITE, write)
-    put(c, ATOMIC, 0)
-    put(c, SEEN_WRITER, NOTHING_SEEN)
+def begin(context: int, agent: int, number: int, write: int) -> None:
+    """Make an access the current one, with the bytes that it reads or those that it writes."""
+    put(context, VECTOR, vector_of(context, agent))
+    put(context, AGENT, agent)
+    put(context, NUMBER, number)
+    put(context, WRITE, write)
+    put(context, ATOMIC, 0)
+    put(context, SEEN_WRITER, NOTHING_SEEN)
 
 
-def happened(c: int, number: int) -> bool:
-    """Whether an access comes before the one at hand, by an order that the program has made.
+def happened(context: int, number: int) -> bool:
+    """Whether an access happened before the current one, by an order that the program has made.
 
-    Of two accesses to a flag either may come first.
+    Two accesses to a flag need no order.
     """
-    at = access_at(c, number)
-    if get(c, ATOMIC) != 0 and get(at, A_WHAT) == FLAG:
+    at = access_at(context, number)
+    if get(context, ATOMIC) != 0 and get(at, A_WHAT) == FLAG:
         return True
-    return get(at, A_CLOCK) <= get(get(c, VECTOR), get(at, A_AGENT))
+    return get(at, A_CLOCK) <= get(get(context, VECTOR), get(at, A_AGENT))
 
 
-def same_step(c: int, number: int) -> bool:
-    """Whether an access is of the agent at hand, and of its present step."""
-    at, agent = access_at(c, number), get(c, AGENT)
-    return get(at, A_AGENT) == agent and get(at, A_CLOCK) == get(get(c, VECTOR), agent)
+def same_step(context: int, number: int) -> bool:
+    """Whether an access belongs to the agent of the current one, and to its present step."""
+    at, agent = access_at(context, number), get(context, AGENT)
+    return get(at, A_AGENT) == agent and get(at, A_CLOCK) == get(get(context, VECTOR), agent)
 
 
-def place_in_index(c: int, kind: int, other: int) -> int:
-    """Where in the hash table a hazard of the access at hand is kept, or may be."""
-    index, number = get(c, PAIR_INDEX), get(c, NUMBER)
-    a, b = access_at(c, number), access_at(c, other)
+def place_in_index(context: int, kind: int, other: int) -> int:
+    """Position in the hash table of a hazard of the current access, or the free one for it."""
+    index, number = get(context, PAIR_INDEX), get(context, NUMBER)
+    a, b = access_at(context, number), access_at(context, other)
     place = (kind + 31 * get(a, A_AGENT) + 17 * get(b, A_AGENT) + 7 * get(a, A_PC) + 3 * get(b, A_PC)) & (
         INDEX_WORDS - 1
     )
     while get(index, place) != 0:
-        pair = get(c, PAIRS) + 8 * PAIR_WORDS * (get(index, place) - 1)
-        p, q = access_at(c, get(pair, P_ACCESS)), access_at(c, get(pair, P_OTHER))
+        pair = get(context, PAIRS) + 8 * PAIR_WORDS * (get(index, place) - 1)
+        p, q = access_at(context, get(pair, P_ACCESS)), access_at(context, get(pair, P_OTHER))
         here = get(p, A_PC) == get(a, A_PC) and get(q, A_PC) == get(b, A_PC)
         same = get(p, A_AGENT) == get(a, A_AGENT) and get(q, A_AGENT) == get(b, A_AGENT)
-        if here and same and get(pair, P_KIND) == kind and get(pair, P_SPACE) == get(c, SPACE):
+        if here and same and get(pair, P_KIND) == kind and get(pair, P_SPACE) == get(context, SPACE):
             return place
         place = (place + 1) & (INDEX_WORDS - 1)
     return place
 
 
-def found(c: int, kind: int, other: int) -> int:
-    """Note a hazard of the access at hand with another; the address of the pair, 0 when it is not kept."""
-    put(c, SEQUENCE, get(c, SEQUENCE) + 1)
-    place = place_in_index(c, kind, other)
-    known = get(get(c, PAIR_INDEX), place)
+def found(context: int, kind: int, other: int) -> int:
+    """Note a hazard of the current access with another; the address of the pair, 0 when it is not kept."""
+    put(context, SEQUENCE, get(context, SEQUENCE) + 1)
+    place = place_in_index(context, kind, other)
+    known = get(get(context, PAIR_INDEX), place)
     if known != 0:
-        pair = get(c, PAIRS) + 8 * PAIR_WORDS * (known - 1)
+        pair = get(context, PAIRS) + 8 * PAIR_WORDS * (known - 1)
         put(pair, P_COUNT, get(pair, P_COUNT) + 1)
-        return pair if get(pair, P_ACCESS) == get(c, NUMBER) else 0
-    count = get(c, PAIR_COUNT)
+        return pair if get(pair, P_ACCESS) == get(context, NUMBER) else 0
+    count = get(context, PAIR_COUNT)
     if count >= MOST_PAIRS:
-        put(c, LOST, get(c, LOST) + 1)
+        put(context, LOST, get(context, LOST) + 1)
         return 0
-    put(c, PAIR_COUNT, count + 1)
-    put(get(c, PAIR_INDEX), place, count + 1)
-    pair = get(c, PAIRS) + 8 * PAIR_WORDS * count
+    put(context, PAIR_COUNT, count + 1)
+    put(get(context, PAIR_INDEX), place, count + 1)
+    pair = get(context, PAIRS) + 8 * PAIR_WORDS * count
     put(pair, P_KIND, kind)
-    put(pair, P_ACCESS, get(c, NUMBER))
+    put(pair, P_ACCESS, get(context, NUMBER))
     put(pair, P_OTHER, other)
-    put(pair, P_SPACE, get(c, SPACE))
+    put(pair, P_SPACE, get(context, SPACE))
     put(pair, P_FIRST, 1 << 62)
     put(pair, P_LAST, -1)
     put(pair, P_COUNT, 1)
-    put(pair, P_SEQUENCE, get(c, SEQUENCE))
+    put(pair, P_SEQUENCE, get(context, SEQUENCE))
     return pair
 
 
 def widen(pair: int, first: int, last: int) -> None:
-    """Count bytes to the range of a hazard, when it is kept."""
+    """Extend the range of a hazard by some bytes, if the hazard is kept."""
     if pair != 0:
         put(pair, P_FIRST, min(get(pair, P_FIRST), first))
         put(pair, P_LAST, max(get(pair, P_LAST), last))

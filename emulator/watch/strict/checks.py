@@ -1,4 +1,4 @@
-"""What tells the shadow of the accesses of engines and copies, compiled.
+"""Checks of the accesses of engines and copies. Plain functions that are compiled.
 
 The hook is called for every engine instruction when it is issued and for every ``ncc.wait``.
 """
@@ -51,79 +51,81 @@ TDMA = int(Engine.TDMA)
 Loops = Callable[[int, int, int, int], None]
 """(number of the extent, queues, whether it is written, where to write the loops of its footprint)"""
 _COPY_LOOPS = 6
-"""Where the loops of a side stand in the words of ``copy_side``."""
+"""Position of the loops in the words of ``copy_side``."""
 
 
 # -- copies of the DTE -------------------------------------------------------------------------------------
 
 
-def copy_side(words: int, c: int) -> int:
-    """What a copy reads or writes: agent, access, whether it writes, space, shadow, first byte, loops."""
-    begin(c, get(words, 0), get(words, 1), get(words, 2))
-    put(c, SPACE, get(words, 3))
-    touch_nest(c, get(words, 4), get(words, 5), words + 8 * _COPY_LOOPS, 3)
+def copy_side(words: int, context: int) -> int:
+    """Check one side of a copy; words: agent, access, whether it writes, space, shadow, first byte, loops."""
+    begin(context, get(words, 0), get(words, 1), get(words, 2))
+    put(context, SPACE, get(words, 3))
+    touch_nest(context, get(words, 4), get(words, 5), words + 8 * _COPY_LOOPS, 3)
     return 0
 
 
 # -- engines -----------------------------------------------------------------------------------------------
 
 
-def touch_loops(c: int, tile: int, first: int) -> None:
-    """Access what the loops at ``PIECE`` say, from a byte on as the ranges of an entry count them."""
-    shadow, at = get(tile, T_SPM), c + 8 * PIECE
-    put(c, SPACE, get(tile, T_TILE))
+def touch_loops(context: int, tile: int, first: int) -> None:
+    """Access the loops at ``PIECE``, which begin at byte ``first``, counted as in the ranges of an entry."""
+    shadow, at = get(tile, T_SPM), context + 8 * PIECE
+    put(context, SPACE, get(tile, T_TILE))
     if first >= queues.DDR:
-        shadow = get(c, DDR_SHADOW)
-        put(c, SPACE, IN_DDR)
+        shadow = get(context, DDR_SHADOW)
+        put(context, SPACE, IN_DDR)
         first -= queues.DDR
-    touch_nest(c, shadow, first, at, 3)
+    touch_nest(context, shadow, first, at, 3)
     if get(at, footprint.SECOND) != 0:
-        touch_nest(c, shadow, first + get(at, footprint.SECOND - 1), at + 8 * footprint.SECOND, 2)
+        touch_nest(context, shadow, first + get(at, footprint.SECOND - 1), at + 8 * footprint.SECOND, 2)
 
 
-def touch_ranges(s: int, q: int, entry: int, write: int, loops: Loops) -> None:
+def touch_ranges(tile_state: int, queue: int, entry: int, write: int, loops: Loops) -> None:
     """Access what an entry reads, or what it writes."""
-    tile, t = get(s, state.SANITIZER), get(s, state.RECORDS)
-    c = get(tile, T_CONTEXT)
-    header = get(q, entry + queues.E_RECORD) * tables.HEADER
+    tile, t = get(tile_state, state.SANITIZER), get(tile_state, state.RECORDS)
+    context = get(tile, T_CONTEXT)
+    header = get(queue, entry + queues.E_RECORD) * tables.HEADER
     row = get(t, header + tables.RANGE_ROWS) * tables.ROW
     at = entry + queues.E_FIRST_RANGE
-    end = at + get(q, entry + queues.E_RANGES) * queues.RANGE_WORDS
+    end = at + get(queue, entry + queues.E_RANGES) * queues.RANGE_WORDS
     for _ in range(get(t, header + tables.RANGES)):
         gather_arguments(
-            t, row + tables.R_ARGUMENTS, get(t, row + tables.R_COUNT), q, entry + queues.E_FIELDS
+            t, row + tables.R_ARGUMENTS, get(t, row + tables.R_COUNT), queue, entry + queues.E_FIELDS
         )
-        loops(get(t, row + tables.R_EXTENT), q, get(t, row + tables.R_WRITE), c + 8 * PIECE)
-        empty = get(c, PIECE) == 0 and get(c, PIECE + footprint.SECOND) == 0
+        loops(get(t, row + tables.R_EXTENT), queue, get(t, row + tables.R_WRITE), context + 8 * PIECE)
+        empty = get(context, PIECE) == 0 and get(context, PIECE + footprint.SECOND) == 0
         if not empty and at < end:
             if get(t, row + tables.R_WRITE) == write:
-                touch_loops(c, tile, get(q, at + queues.R_FIRST))
+                touch_loops(context, tile, get(queue, at + queues.R_FIRST))
             at += queues.RANGE_WORDS
         row += tables.ROW
 
 
-def spoil_rests(s: int, q: int, entry: int) -> None:
-    """Note what lies behind the results of CT and NE, up to the end of their last lines."""
-    tile = get(s, state.SANITIZER)
-    for i in range(get(q, entry + queues.E_RANGES)):
+def spoil_rests(tile_state: int, queue: int, entry: int) -> None:
+    """Note the bytes after the results of CT and NE, up to the end of their last lines."""
+    tile = get(tile_state, state.SANITIZER)
+    for i in range(get(queue, entry + queues.E_RANGES)):
         at = entry + queues.E_FIRST_RANGE + i * queues.RANGE_WORDS
         first, end = (
-            get(q, at + queues.R_FIRST) + get(q, at + queues.R_BYTES),
-            get(q, at + queues.R_REACH) + 1,
+            get(queue, at + queues.R_FIRST) + get(queue, at + queues.R_BYTES),
+            get(queue, at + queues.R_REACH) + 1,
         )
-        if get(q, at + queues.R_WRITE) == 1 and first < end:
-            spoil(get(tile, T_CONTEXT), get(tile, T_SPM), first, min(end, get(s, state.SPM_BYTES)))
+        if get(queue, at + queues.R_WRITE) == 1 and first < end:
+            spoil(get(tile, T_CONTEXT), get(tile, T_SPM), first, min(end, get(tile_state, state.SPM_BYTES)))
 
 
-def replaces(tile: int, q: int, entry: int) -> bool:
-    """Whether an entry works element by element, and puts each result where its operand was."""
-    operands = get(tile, T_IN_PLACE) + 16 * get(q, entry + queues.E_RECORD)
+def replaces(tile: int, queue: int, entry: int) -> bool:
+    """Whether an entry works element by element and overwrites each operand with its result."""
+    operands = get(tile, T_IN_PLACE) + 16 * get(queue, entry + queues.E_RECORD)
     fields = entry + queues.E_FIELDS
-    return get(operands, 0) >= 0 and get(q, fields + get(operands, 0)) == get(q, fields + get(operands, 1))
+    return get(operands, 0) >= 0 and get(queue, fields + get(operands, 0)) == get(
+        queue, fields + get(operands, 1)
+    )
 
 
 def in_place_operands() -> npt.NDArray[np.int64]:
-    """By record: the operands ``dst`` and ``src0`` of what works element by element, else -1 twice."""
+    """By record: the operands ``dst`` and ``src0`` of an element-wise instruction, else -1 twice."""
     found = np.full((len(tables.records()), 2), -1, np.int64)
     for number, record in enumerate(tables.records()):
         if isinstance(record.meaning, Elementwise):
@@ -131,55 +133,59 @@ def in_place_operands() -> npt.NDArray[np.int64]:
     return found
 
 
-def check_time(s: int, q: int, entry: int, cost: Cost) -> None:
+def check_time(tile_state: int, queue: int, entry: int, cost: Cost) -> None:
     """Note a TDMA command that takes longer than the watchdog allows."""
-    tile = get(s, state.SANITIZER)
-    c, t, record = get(tile, T_CONTEXT), get(tile, T_COSTS), get(q, entry + queues.E_RECORD) * tables.COSTS
+    tile = get(tile_state, state.SANITIZER)
+    context, t, record = (
+        get(tile, T_CONTEXT),
+        get(tile, T_COSTS),
+        get(queue, entry + queues.E_RECORD) * tables.COSTS,
+    )
     first, count = record + tables.C_DATA_ARGUMENTS, get(t, record + tables.C_DATA_COUNT)
-    gather_arguments(t, first, count, q, entry + queues.E_FIELDS)
-    ticks = get(t, record + tables.C_FIXED) + cost(get(t, record + tables.C_DATA), q)
-    if ticks > TICKS * get(s, state.LSU_TIMEOUT):
-        put(c, SPACE, get(tile, T_TILE))
-        pair = found(c, OVERDUE, 0)
-        widen(pair, (ticks + TICKS - 1) // TICKS, get(s, state.LSU_TIMEOUT))
+    gather_arguments(t, first, count, queue, entry + queues.E_FIELDS)
+    ticks = get(t, record + tables.C_FIXED) + cost(get(t, record + tables.C_DATA), queue)
+    if ticks > TICKS * get(tile_state, state.LSU_TIMEOUT):
+        put(context, SPACE, get(tile, T_TILE))
+        pair = found(context, OVERDUE, 0)
+        widen(pair, (ticks + TICKS - 1) // TICKS, get(tile_state, state.LSU_TIMEOUT))
 
 
-def new_step(s: int, c: int, worker: int, record: int) -> int:
-    """A worker is given an instruction: the number of its access, 0 when the table is full."""
-    core = get(get(s, state.SANITIZER), T_AGENT)
+def new_step(tile_state: int, context: int, worker: int, record: int) -> int:
+    """Begin a worker's step for an instruction; the number of its access, 0 when the table is full."""
+    core = get(get(tile_state, state.SANITIZER), T_AGENT)
     agent = core + 1 + worker
-    join(c, agent, core)
-    tick(c, core)
-    return new_access(c, agent, tick(c, agent), get(s, state.PC), record)
+    join(context, agent, core)
+    tick(context, core)
+    return new_access(context, agent, tick(context, agent), get(tile_state, state.PC), record)
 
 
 def generate_hook() -> Hook:
-    """Write the hook (what, state); see ``hooks.notify``."""
+    """Write the hook for ``hooks.notify``."""
     loops, cost = write_footprints(), write_costs()
 
-    def hook(what: int, s: int) -> int:
-        tile = get(s, state.SANITIZER)
-        c = get(tile, T_CONTEXT)
-        if get(c, FULL) != 0:
+    def hook(what: int, tile_state: int) -> int:
+        tile = get(tile_state, state.SANITIZER)
+        context = get(tile, T_CONTEXT)
+        if get(context, FULL) != 0:
             return 0
         if what < MOST_WORKERS:
-            join(c, get(tile, T_AGENT), get(tile, T_AGENT) + 1 + what)
+            join(context, get(tile, T_AGENT), get(tile, T_AGENT) + 1 + what)
             return 0
-        worker = get(s, state.WORKER)
-        q = get(s, state.QUEUE) + 8 * queues.WORDS * worker
-        entry = (what - q) >> 3
-        number = new_step(s, c, worker, get(q, entry + queues.E_RECORD))
+        worker = get(tile_state, state.WORKER)
+        queue = get(tile_state, state.QUEUE) + 8 * queues.WORDS * worker
+        entry = (what - queue) >> 3
+        number = new_step(tile_state, context, worker, get(queue, entry + queues.E_RECORD))
         if number == 0:
             return 0
-        put(c, IN_PLACE, 1 if replaces(tile, q, entry) else 0)
+        put(context, IN_PLACE, 1 if replaces(tile, queue, entry) else 0)
         for write in range(2):
-            begin(c, get(tile, T_AGENT) + 1 + worker, number, write)
-            touch_ranges(s, q, entry, write, loops)
-        put(c, IN_PLACE, 0)
-        if get(q, entry + queues.E_ENGINE) <= queues.NE:
-            spoil_rests(s, q, entry)
-        if get(q, entry + queues.E_ENGINE) == TDMA:
-            check_time(s, q, entry, cost)
+            begin(context, get(tile, T_AGENT) + 1 + worker, number, write)
+            touch_ranges(tile_state, queue, entry, write, loops)
+        put(context, IN_PLACE, 0)
+        if get(queue, entry + queues.E_ENGINE) <= queues.NE:
+            spoil_rests(tile_state, queue, entry)
+        if get(queue, entry + queues.E_ENGINE) == TDMA:
+            check_time(tile_state, queue, entry, cost)
         return 0
 
     return hook
@@ -204,7 +210,7 @@ def write_footprints() -> Loops:
 
 
 def write_costs() -> Cost:
-    """A plain function that calls one of ``cost.FUNCTIONS`` by its number; those of TDMA alone."""
+    """A plain function that calls one of ``cost.FUNCTIONS`` by its number, for instructions of TDMA."""
     used = {cost_terms(record) for record in tables.records() if record.engine is Engine.TDMA}
     names = Names()
     read = names.name(get)
@@ -271,9 +277,11 @@ def hook_kernel() -> int:
         queues.ARGUMENTS,
         TDMA,
     )
-    return compile_generated(generate_hook, (*functions, *numbers), "sanitizer of the engines", 2)
+    return compile_generated(
+        generate_hook, (*functions, *numbers), "sanitizer of the engines", 2, directly=True
+    )
 
 
 def copy_kernel() -> int:
     """Address of the compiled check of copies."""
-    return compile_kernel(copy_side, "sanitizer of copies", 2)
+    return compile_kernel(copy_side, "sanitizer of copies", 2, directly=True)

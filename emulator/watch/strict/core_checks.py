@@ -1,4 +1,4 @@
-"""The check of the kernel core, compiled: called for loads and stores of memory that are not ``known``."""
+"""The check of the kernel core's loads and stores, for those that are not ``known``. Compiled."""
 
 from __future__ import annotations
 
@@ -40,55 +40,57 @@ from .order import acquire, release
 from .shadow import touch, writer_of
 
 TWICE = (1 << 32) + 1
-"""A factor that puts a word of 32 bits side by side with itself."""
+"""A factor that repeats a word of 32 bits in the upper half of 64 bits."""
 
 
-def core_access(what: int, s: int) -> int:
-    """Judge a load or store: ``what`` is 1 for a store, twice the bytes, and 256 times the index in the text.
+def core_access(what: int, tile_state: int) -> int:
+    """Check a load or store: ``what`` is 1 for a store + 2 * its bytes + 256 * its index in the text.
 
-    Host and core address are in ``state.DETAIL``. Most never come here (``known``).
+    Host and core address are in ``state.DETAIL``. Most accesses are ``known`` and never come here.
     """
-    tile, size = get(s, state.SANITIZER), what >> 1 & 127
-    c, agent, host = get(tile, T_CONTEXT), get(tile, T_AGENT), get(s, state.DETAIL)
-    if get(c, FULL) != 0:
+    tile, size = get(tile_state, state.SANITIZER), what >> 1 & 127
+    context, agent, host = get(tile, T_CONTEXT), get(tile, T_AGENT), get(tile_state, state.DETAIL)
+    if get(context, FULL) != 0:
         return 0
-    shadow, offset, space = get(tile, T_SPM), host - get(s, state.SPM), get(tile, T_TILE)
-    if u64(offset) >= u64(get(s, state.SPM_BYTES)):
-        shadow, offset, space = get(c, DDR_SHADOW), host - get(s, state.DDR), IN_DDR
-    flag = may_be_flag(s, get(s, state.DETAIL + 1), size)
+    shadow, offset, space = get(tile, T_SPM), host - get(tile_state, state.SPM), get(tile, T_TILE)
+    if u64(offset) >= u64(get(tile_state, state.SPM_BYTES)):
+        shadow, offset, space = get(context, DDR_SHADOW), host - get(tile_state, state.DDR), IN_DDR
+    flag = may_be_flag(tile_state, get(tile_state, state.DETAIL + 1), size)
     if flag and what & 1 == 0:
-        acquire(c, agent, writer_of(c, shadow, offset))
+        acquire(context, agent, writer_of(context, shadow, offset))
     site = get(tile, T_CODE) + 8 * SITE_WORDS * (what >> 8)
-    begin(c, agent, site_access(s, c, site, what >> 8, FLAG if flag else CORE), what & 1)
-    put(c, ATOMIC, 1 if flag else 0)
-    put(c, SPACE, space)
-    touch(c, shadow, offset, size)
-    again = get(c, PAIR_WRITER) + get(c, PAIR_READERS) == 0 and (what & 1 == 0 or not flag)
-    put(site, S_WRITER, TWICE * get(c, SEEN_WRITER) if again else NOTHING_SEEN)
-    put(site, S_READERS, TWICE * get(c, SEEN_READERS))
-    put(site, S_NEXT_WRITER, TWICE * get(c, NEXT_WRITER))
-    put(site, S_NEXT_READERS, TWICE * get(c, NEXT_READERS))
+    begin(context, agent, site_access(tile_state, context, site, what >> 8, FLAG if flag else CORE), what & 1)
+    put(context, ATOMIC, 1 if flag else 0)
+    put(context, SPACE, space)
+    touch(context, shadow, offset, size)
+    again = get(context, PAIR_WRITER) + get(context, PAIR_READERS) == 0 and (what & 1 == 0 or not flag)
+    put(site, S_WRITER, TWICE * get(context, SEEN_WRITER) if again else NOTHING_SEEN)
+    put(site, S_READERS, TWICE * get(context, SEEN_READERS))
+    put(site, S_NEXT_WRITER, TWICE * get(context, NEXT_WRITER))
+    put(site, S_NEXT_READERS, TWICE * get(context, NEXT_READERS))
     if flag and what & 1 == 1:
-        release(c, agent)
+        release(context, agent)
     return 0
 
 
-def may_be_flag(s: int, address: int, size: int) -> bool:
-    """Whether a core address is one that other tiles, or the DTE, see at once: a word by which they wait.
+def may_be_flag(tile_state: int, address: int, size: int) -> bool:
+    """Whether an access may be one to a flag: a word that other tiles, or the DTE, see at once.
 
-    Such words lie in uncached DDR, or in SPM as strongly ordered.
+    Such words are in uncached DDR, or in the strongly ordered view of SPM.
     """
-    uncached = u64(address - get(s, state.CORE_DDR_UNCACHED)) < u64(get(s, state.CORE_WINDOW))
-    strong = u64(address - get(s, state.CORE_SPM_STRONG)) < u64(get(s, state.SPM_BYTES))
+    uncached = u64(address - get(tile_state, state.CORE_DDR_UNCACHED)) < u64(
+        get(tile_state, state.CORE_WINDOW)
+    )
+    strong = u64(address - get(tile_state, state.CORE_SPM_STRONG)) < u64(get(tile_state, state.SPM_BYTES))
     return size >= 4 and address & (size - 1) == 0 and (uncached or strong)
 
 
-def site_access(s: int, c: int, site: int, index: int, kind: int) -> int:
+def site_access(tile_state: int, context: int, site: int, index: int, kind: int) -> int:
     """The access of a load or store in the present step of its core."""
-    agent = get(get(s, state.SANITIZER), T_AGENT)
-    clock, number = get(vector_of(c, agent), agent), get(site, S_NUMBER)
-    if get(site, S_CLOCK) != clock or get(access_at(c, number), A_WHAT) != kind:
-        number = new_access(c, agent, clock, get(s, state.CODE_BASE) + 4 * index, kind)
+    agent = get(get(tile_state, state.SANITIZER), T_AGENT)
+    clock, number = get(vector_of(context, agent), agent), get(site, S_NUMBER)
+    if get(site, S_CLOCK) != clock or get(access_at(context, number), A_WHAT) != kind:
+        number = new_access(context, agent, clock, get(tile_state, state.CODE_BASE) + 4 * index, kind)
         put(site, S_NUMBER, number)
         put(site, S_CLOCK, clock)
     return number
@@ -96,4 +98,4 @@ def site_access(s: int, c: int, site: int, index: int, kind: int) -> int:
 
 def check_kernel() -> int:
     """Address of the compiled check of the core."""
-    return compile_kernel(core_access, "sanitizer of the core", 2)
+    return compile_kernel(core_access, "sanitizer of the core", 2, directly=True)

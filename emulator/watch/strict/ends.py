@@ -1,4 +1,4 @@
-"""A packet whose end register says less than the instruction touches: what the detection would not see."""
+"""Packets whose end register is too small, so that the chip would not detect all dependencies."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .hazards import HIDDEN_END, Hazard, Site, make_site
 
 
 def hidden_ends(image: Image, tile: Tile) -> Iterator[Hazard]:
-    """The instructions of its worker that a refused packet meets in bytes that its end leaves out.
+    """Hazards of a refused packet with instructions of its worker, in the bytes that its end leaves out.
 
-    The packet's operands are in the entry being built, the reason for the refusal in the tile's details.
+    The packet's operands are in the entry being built, the reason for the refusal in ``Tile.detail``.
     """
     number, index, given, expected = tile.detail
     record = tables.records()[number]
@@ -37,7 +37,7 @@ def hidden_ends(image: Image, tile: Tile) -> Iterator[Hazard]:
 
 
 def _met(image: Image, tile: Tile, worker: int, operand: Operand, hidden: range) -> list[Site]:
-    """Instructions in the queues that would have to be waited for because of the hidden bytes."""
+    """Instructions in the queues on which the packet depends because of the hidden bytes."""
     block, found = tile.block(worker), []
     for sequence in range(int(block[queues.OLDEST]), int(block[queues.NEXT])):
         entry = block[queues.entry_at(sequence) :][: queues.ENTRY]
@@ -49,7 +49,7 @@ def _met(image: Image, tile: Tile, worker: int, operand: Operand, hidden: range)
 
 
 def _overlaps(entry: list[int], writes: bool, hidden: range) -> bool:
-    """Whether an entry touches some of the bytes, one side writing."""
+    """Whether an entry touches some of the bytes, and it or the packet writes."""
     for number in range(entry[queues.E_RANGES]):
         at = queues.E_FIRST_RANGE + number * queues.RANGE_WORDS
         meets = entry[at + queues.R_FIRST] < hidden.stop and entry[at + queues.R_REACH] >= hidden.start

@@ -17,8 +17,11 @@ from tx8isa.table import scalar as rv
 
 from . import access
 from .agents import Agents
+from .exits import output_at
 from .hazards import RACE, SPAN, UNFINISHED, UNINITIALISED, WATCHDOG, Hazard, Site, make_site
 
+EXIT_NAME = "exit"
+"""What the end of a tile's program is called."""
 Words = npt.NDArray[np.int64]
 
 
@@ -55,6 +58,8 @@ class Findings:
             fix = "split it into several commands"
             return Hazard(WATCHDOG, at, None, "", 0, -1, what, fix, row[layout.P_COUNT])
         where = f"0x{first:x}..0x{last:x} of {'DDR' if base else f'the SPM of tile {space}'}"
+        if at.name == EXIT_NAME:
+            where = f"output '{output_at(self.image, row[layout.P_FIRST])}', {where}"
         name, what, fix = _words(kind, at, other, where)
         return Hazard(name, at, other, memory, first, last, what, fix, row[layout.P_COUNT])
 
@@ -67,6 +72,8 @@ class Findings:
             name = tables.records()[what].mnemonic
         elif what == layout.COPY:
             name = "DTE copy"
+        elif what == layout.EXIT:
+            name = EXIT_NAME
         else:
             name = self.codes[tile].scalar(pc)[0].mnemonic
         return make_site(self.image, tile, pc, name, worker)
@@ -79,6 +86,8 @@ def _words(kind: int, at: Site, other: Site | None, where: str) -> tuple[str, st
     if kind == layout.SPOILED:
         what = f"reads {where}, which follow the result of {other.text} in its last 256-byte line"
         return SPAN, what, "keep nothing in that line, or write these bytes after it"
+    if at.name == EXIT_NAME:
+        return UNFINISHED, f"ends while {other.text} may still be writing {where}", _order(at, other)
     name = UNFINISHED if _of_one_tile(at, other) else RACE
     verbs = {layout.READ_WRITE: ("reads", "writing"), layout.WRITE_WRITE: ("writes", "writing")}
     verb, doing = verbs.get(kind, ("writes", "reading"))

@@ -1,4 +1,4 @@
-"""Hazards in words: both instructions, the bytes, and what would mend it."""
+"""Hazards as records: both instructions, the bytes, and a remedy."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Hazard:
-    """Something that may go wrong on the chip, in a run in which it perhaps did not."""
+    """Something that may go wrong on the chip, even if it did not in this run."""
 
     kind: str
     at: Site
@@ -48,7 +48,7 @@ class Hazard:
     memory: str
     """``DDR`` or ``SPM of tile 3``; empty when the hazard is not about bytes."""
     first: int
-    """First byte as the engines see it, and last one; all bytes of the pair, the first time it was met."""
+    """First and last byte as the engines see them: of all bytes of the pair, when it was first met."""
     last: int
     what: str
     fix: str
@@ -63,9 +63,34 @@ class Hazard:
 
 
 def make_site(image: Image, tile: int, pc: int, name: str, worker: int | None = None) -> Site:
-    """An instruction with what the image says of it."""
+    """An instruction with its source line and graph node, if the image has them."""
     file, line = image.lines.get(pc, (None, None))
     return Site(tile, pc, name, worker, file, line, image.nodes.get(pc))
+
+
+def grouped(found: Sequence[Hazard]) -> list[tuple[Hazard, list[int]]]:
+    """Hazards that differ in tiles and addresses alone: the first of each, and the tiles of the others."""
+    groups: dict[tuple[object, ...], tuple[Hazard, list[int]]] = {}
+    for hazard in found:
+        other = hazard.other
+        both = other and (other.pc, other.name, other.worker, other.tile == hazard.at.tile)
+        memory = hazard.memory.partition(" of ")[0]
+        key = (hazard.kind, hazard.at.pc, hazard.at.name, hazard.at.worker, both, memory, hazard.fix)
+        if key in groups:
+            groups[key][1].append(hazard.at.tile)
+        else:
+            groups[key] = hazard, []
+    return list(groups.values())
+
+
+def _also(tiles: Sequence[int]) -> str:
+    """The end of a line about a hazard that other tiles have too."""
+    numbers = sorted(set(tiles))
+    if not numbers:
+        return ""
+    whole = len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1
+    text = f"{numbers[0]}..{numbers[-1]}" if whole else ", ".join(map(str, numbers))
+    return f" (the same on tile{'s' if len(numbers) > 1 else ''} {text})"
 
 
 def show_hazards(found: Sequence[Hazard], more: bool, gave_up: bool, program: str) -> None:
@@ -74,9 +99,10 @@ def show_hazards(found: Sequence[Hazard], more: bool, gave_up: bool, program: st
     ``more``: some were not kept, because there were too many. ``gave_up``: the rest of the run was not
     checked.
     """
-    for hazard in found[:MOST_SHOWN]:
-        print(f"{program}: {hazard.text}", file=sys.stderr)
-    left_out = len(found) - MOST_SHOWN
+    groups = grouped(found)
+    for hazard, tiles in groups[:MOST_SHOWN]:
+        print(f"{program}: {hazard.text}{_also(tiles)}", file=sys.stderr)
+    left_out = sum(1 + len(tiles) for _, tiles in groups[MOST_SHOWN:])
     if left_out > 0 or more:
         text = "more hazards than are kept" if more else f"{left_out} more hazards"
         print(f"{program}: {text}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What orders the agents of a chip, by their vectors: plain functions that are compiled."""
+"""Vector clocks of the agents of a chip. Plain functions that are compiled."""
 
 from __future__ import annotations
 
@@ -17,39 +17,43 @@ from emulator.native.primitives.memory import get, put
 from .access import NOTHING_SEEN, access_at, vector_of
 
 
-def join(c: int, into: int, of: int) -> None:
+def join(context: int, into: int, of: int) -> None:
     """An agent has seen what another one has done."""
-    merge(c, vector_of(c, into), vector_of(c, of))
+    merge(context, vector_of(context, into), vector_of(context, of))
 
 
-def merge(c: int, target: int, source: int) -> None:
-    """The later of each clock of two vectors, into the first."""
-    for k in range(get(c, AGENTS)):
+def merge(context: int, target: int, source: int) -> None:
+    """Set each clock of ``target`` to the later one of both vectors."""
+    for k in range(get(context, AGENTS)):
         put(target, k, max(get(target, k), get(source, k)))
-    put(c, SEEN_WRITER, NOTHING_SEEN)
+    put(context, SEEN_WRITER, NOTHING_SEEN)
 
 
-def tick(c: int, agent: int) -> int:
+def tick(context: int, agent: int) -> int:
     """Begin the next step of an agent; its clock."""
-    clocks = vector_of(c, agent)
+    clocks = vector_of(context, agent)
     put(clocks, agent, get(clocks, agent) + 1)
     return get(clocks, agent)
 
 
-def acquire(c: int, agent: int, writer: int) -> None:
+def acquire(context: int, agent: int, writer: int) -> None:
     """A core has loaded a word that may be a flag: it has seen what came before the store, or the copy."""
-    at, per_tile = access_at(c, writer), get(c, PER_TILE)
+    at, per_tile = access_at(context, writer), get(context, PER_TILE)
     by = get(at, A_AGENT)
     if by < 0 or by == agent:
         return
     if get(at, A_WHAT) == FLAG:
-        merge(c, vector_of(c, agent), get(c, RELEASED) + 8 * get(c, AGENTS) * (by // per_tile))
-    elif by % per_tile >= get(c, FIRST_COPY):
-        merge(c, vector_of(c, agent), vector_of(c, by))
+        merge(
+            context,
+            vector_of(context, agent),
+            get(context, RELEASED) + 8 * get(context, AGENTS) * (by // per_tile),
+        )
+    elif by % per_tile >= get(context, FIRST_COPY):
+        merge(context, vector_of(context, agent), vector_of(context, by))
 
 
-def release(c: int, agent: int) -> None:
+def release(context: int, agent: int) -> None:
     """A core has stored to a word that may be a flag."""
-    own = get(c, RELEASED) + 8 * get(c, AGENTS) * (agent // get(c, PER_TILE))
-    merge(c, own, vector_of(c, agent))
-    tick(c, agent)
+    own = get(context, RELEASED) + 8 * get(context, AGENTS) * (agent // get(context, PER_TILE))
+    merge(context, own, vector_of(context, agent))
+    tick(context, agent)

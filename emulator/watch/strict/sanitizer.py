@@ -1,11 +1,11 @@
-"""The sanitizer: its memories, and what orders the agents of a chip (``layout``): waits, copies, barriers.
+"""The sanitizer: its memories, and the order of a chip's agents by waits, copies and barriers.
 
-What is ordered is told by vector clocks. An engine instruction comes after what its core did before it was
-issued; a core comes after what a worker did once it has waited for it, or has seen in the status register
-that nothing is left; a copy comes after what its core did before it was started, and before what follows
+Vector clocks say what is ordered. An engine instruction comes after what its core did before it was issued; a
+core comes after what a worker did once it has waited for it, or has seen in the status register that the
+worker has nothing left; a copy comes after what its core did before it was started, and before what follows
 ``dte.wait``, the end of the copy seen in dma_status, or its arrival seen by the receiving tile. A barrier
-orders its tiles. Inside one worker the detection of conflicts orders what needs to be, so its instructions
-count as one after another.
+orders its tiles. The instructions of one worker count as one after another, because the chip detects their
+conflicts.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from tx8isa.table.encoding import encoder
 from . import access, checks, core_checks
 from .agents import Agents
 from .ends import hidden_ends
+from .exits import outputs
 from .findings import Findings
 from .hazards import ENDLESS, Hazard, make_site
 
@@ -40,7 +41,7 @@ Words = npt.NDArray[np.int64]
 
 
 class Sanitizer(Observer):
-    """Watches the tiles of a chip; it must be there before anything of them runs.
+    """Observes the tiles of a chip, from before they run.
 
     ``codes`` is the program of each tile, which may change while it runs. ``waits_for`` says in words what a
     tile that can never go on waits for.
@@ -71,13 +72,15 @@ class Sanitizer(Observer):
         self._arrivals: dict[tuple[int, int], Words] = {}
         """By tile and stream: the vector of a core that has seen what came through the stream."""
         self._on_the_way: list[tuple[int, Words, tuple[tuple[int, int], ...]]] = []
-        """Of this round: agent of the core or DTE block, its vector, the streams that will count it."""
+        """Copies and updates of this round: agent, its vector, the streams that will count it."""
         self._done: dict[int, Words] = {}
         """Vectors of register blocks whose copies were carried out."""
         self._other: list[tuple[int, Hazard]] = []
         """(sequence number, hazard) of what was not found in the shadow."""
+        self._read: set[int] = set()
+        """Tiles that have exited and whose outputs were read."""
         self._states: set[bytes] = set()
-        """What the tiles were after rounds since anything happened between tiles."""
+        """Digests of the tiles' states after each round since anything happened between tiles."""
 
     def _make_context(self, ddr_bytes: int) -> None:
         context, agents = self.context, self.agents
@@ -106,7 +109,7 @@ class Sanitizer(Observer):
         return int(self.context.ctypes.data)
 
     def _watch(self, tile: Tile) -> Words:
-        """Let the compiled code of a tile call the checks."""
+        """Let the compiled code of a tile call the checks; returns its words (``T_*``)."""
         block = np.zeros(layout.TILE_WORDS, np.int64)
         core = self.agents.core(tile.number)
         sites = self._table(8 * layout.SITE_WORDS * int(tile.words[state.CODE_WORDS] + 1))
@@ -124,13 +127,13 @@ class Sanitizer(Observer):
         return block
 
     def loaded(self, offset: int, size: int) -> None:
-        """DDR bytes were there before the program began."""
+        """Note DDR bytes that were loaded before the program began."""
         self._access(0, layout.LOADED, True, layout.IN_DDR, offset, [size, 0, 1, 0, 1, 0, 1])
 
     def _access(
         self, agent: int, number: int, write: bool, space: int, first: int, loops: Sequence[int]
     ) -> None:
-        """Pieces of one memory are read or written by an access."""
+        """Check pieces of one memory that an access reads or writes."""
         in_ddr = space == layout.IN_DDR
         at = self.context[layout.DDR_SHADOW] if in_ddr else self.blocks[space][layout.T_SPM]
         words = np.array([agent, number, int(write), space, at, first, *loops], np.int64)
@@ -148,7 +151,7 @@ class Sanitizer(Observer):
 
     @property
     def gave_up(self) -> bool:
-        """Whether the tables were full, so that the rest of the run was not looked at."""
+        """Whether the tables were full, so that the rest of the run was not checked."""
         return bool(self.context[layout.FULL])
 
     def note(self, hazard: Hazard) -> None:
@@ -157,7 +160,7 @@ class Sanitizer(Observer):
         self._other.append((int(self.context[layout.SEQUENCE]), hazard))
 
     def note_wrong_end(self, tile: Tile) -> None:
-        """Note what a packet of a tile hides that was refused because of its end."""
+        """Note the hazards that a packet hides which was refused because of its end."""
         for hazard in hidden_ends(self.image, tile):
             self.note(hazard)
 
@@ -230,9 +233,9 @@ class Sanitizer(Observer):
         self._states.clear()
 
     def repeats(self) -> bool:
-        """Whether all tiles are as they were after an earlier round, with nothing between tiles since then.
+        """Whether all tiles are in a state of an earlier round, with nothing between tiles since then.
 
-        What a tile has stored and executed is part of what it is, as counts, so memory is the same too.
+        Counts of stores and instructions are part of the state, so memory is the same too.
         """
         state = hashlib.sha256()
         for tile in self.tiles:
@@ -245,6 +248,29 @@ class Sanitizer(Observer):
         for tile in tiles:
             if tile.status is not Status.EXITED:
                 self.note(self._endless(tile))
+
+    def run_ended(self, tiles: Sequence[Tile]) -> None:
+        """The outputs are read, by the core of every tile as far as its own engines are concerned."""
+        for tile in tiles:
+            ended = tile.status is Status.EXITED and tile.number not in self._read
+            if ended and not self.gave_up:
+                self._read.add(tile.number)
+                self._read_outputs(tile)
+
+    def _read_outputs(self, tile: Tile) -> None:
+        core = self.agents.core(tile.number)
+        workers = [self.agents.worker(tile.number, worker) for worker in range(self.machine.tile.workers)]
+        if all(self.vectors[agent, agent] <= self.vectors[core, agent] for agent in workers):
+            return
+        seen = self.vectors[core].copy()
+        others = np.ones(self.agents.count, bool)
+        others[workers] = False
+        self.vectors[core, others] = np.iinfo(np.int64).max  # what other tiles do is judged by barriers
+        number = access.new_access(self._c, core, int(seen[core]), tile.pc - 4, layout.EXIT)
+        for _, offset, size in outputs(self.image):
+            if number and size:
+                self._access(core, number, False, layout.IN_DDR, offset, [size, 0, 1, 0, 1, 0, 1])
+        self.vectors[core] = seen
 
     def _endless(self, tile: Tile) -> Hazard:
         """What a tile does that can never go on."""
@@ -268,7 +294,7 @@ class Sanitizer(Observer):
 
 
 def snapshot(tile: Tile, block: Words) -> bytes:
-    """All that decides how a tile goes on, memory as counts of what was stored and executed."""
+    """Everything that decides how a tile goes on; counts of stores and instructions stand for memory."""
     words = tile.words
     parts = [
         words[state.X : state.X + 32],

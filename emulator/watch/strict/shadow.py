@@ -1,8 +1,9 @@
-"""The shadow of memory, as plain functions that are compiled: last writer and last readers of every byte.
+"""The shadow of memory: last writer and last readers of every byte. Plain functions that are compiled.
 
-``c`` is the address of the context (``layout``). A granule whose bytes have the same past has two words in
-the summary of its memory; one whose bytes differ has a block of its own. Most accesses of engines cover whole
-granules, whose past was met just before: that costs nearly nothing.
+``context`` is the address of the context (``shadow_words``). A granule whose bytes have the same writer and
+readers has two words in the summary of its memory; one whose bytes differ has a block of its own. Most
+accesses of engines cover whole granules that have the same writer and readers as the one before, which costs
+very little.
 """
 
 from __future__ import annotations
@@ -50,110 +51,112 @@ from .access import access_at, found, happened, new_access, same_step, widen
 # -- readers -----------------------------------------------------------------------------------------------
 
 
-def new_node(c: int, number: int, rest: int) -> int:
-    """Readers: an access, and others; the others are forgotten when there is no room."""
-    node = get(c, NODE_COUNT)
+def new_node(context: int, number: int, rest: int) -> int:
+    """A list of readers: an access and the ``rest``, which is dropped when there is no room."""
+    node = get(context, NODE_COUNT)
     if node >= MOST_NODES:
-        put(c, FULL, 1)
+        put(context, FULL, 1)
         return number
-    put(c, NODE_COUNT, node + 1)
-    words = view_u32(get(c, NODES) + 8 * node, 2)
+    put(context, NODE_COUNT, node + 1)
+    words = view_u32(get(context, NODES) + 8 * node, 2)
     words[u64(0)], words[u64(1)] = number, rest
     return LIST + node
 
 
-def reader(c: int, readers: int) -> int:
-    """The first of some readers."""
-    return s64(view_u32(get(c, NODES) + 8 * (readers - LIST), 2)[u64(0)]) if readers >= LIST else readers
+def reader(context: int, readers: int) -> int:
+    """The first reader of a list."""
+    return (
+        s64(view_u32(get(context, NODES) + 8 * (readers - LIST), 2)[u64(0)]) if readers >= LIST else readers
+    )
 
 
-def other_readers(c: int, readers: int) -> int:
-    """The readers behind the first."""
-    return s64(view_u32(get(c, NODES) + 8 * (readers - LIST), 2)[u64(1)]) if readers >= LIST else 0
+def other_readers(context: int, readers: int) -> int:
+    """The readers of a list after the first."""
+    return s64(view_u32(get(context, NODES) + 8 * (readers - LIST), 2)[u64(1)]) if readers >= LIST else 0
 
 
-def with_reader(c: int, readers: int) -> int:
-    """The readers and the access at hand, without those that come before it."""
+def with_reader(context: int, readers: int) -> int:
+    """The readers of a list and the current access, without those that happened before it."""
     rest, dropped = readers, 0
     while rest != 0:
-        number = reader(c, rest)
-        if number == get(c, NUMBER) or same_step(c, number):
+        number = reader(context, rest)
+        if number == get(context, NUMBER) or same_step(context, number):
             return readers
-        if happened(c, number):
+        if happened(context, number):
             dropped = 1
-        rest = other_readers(c, rest)
-    left = unordered_readers(c, readers) if dropped == 1 else readers
-    return get(c, NUMBER) if left == 0 else new_node(c, get(c, NUMBER), left)
+        rest = other_readers(context, rest)
+    left = unordered_readers(context, readers) if dropped == 1 else readers
+    return get(context, NUMBER) if left == 0 else new_node(context, get(context, NUMBER), left)
 
 
-def unordered_readers(c: int, readers: int) -> int:
-    """Those of some readers that do not come before the access at hand."""
+def unordered_readers(context: int, readers: int) -> int:
+    """The readers of a list that did not happen before the current access."""
     rest, left = readers, 0
     while rest != 0:
-        number = reader(c, rest)
-        if not happened(c, number):
-            left = number if left == 0 else new_node(c, number, left)
-        rest = other_readers(c, rest)
+        number = reader(context, rest)
+        if not happened(context, number):
+            left = number if left == 0 else new_node(context, number, left)
+        rest = other_readers(context, rest)
     return left
 
 
-def unordered_reader(c: int, readers: int) -> int:
-    """The first of some readers that does not come before the access at hand, or 0."""
+def unordered_reader(context: int, readers: int) -> int:
+    """The first reader of a list that did not happen before the current access, or 0."""
     rest = readers
     while rest != 0:
-        number = reader(c, rest)
-        if not happened(c, number):
+        number = reader(context, rest)
+        if not happened(context, number):
             return number
-        rest = other_readers(c, rest)
+        rest = other_readers(context, rest)
     return 0
 
 
 # -- one byte ----------------------------------------------------------------------------------------------
 
 
-def judge(c: int, writer: int, readers: int) -> None:
-    """What becomes of a byte's shadow through the access at hand, and whether that is a hazard."""
-    put(c, SEEN_WRITER, writer)
-    put(c, SEEN_READERS, readers)
-    put(c, PAIR_WRITER, 0)
-    put(c, PAIR_READERS, 0)
-    write, data = get(c, WRITE), writer
-    if writer != 0 and get(access_at(c, writer), A_AGENT) == SPAN:
-        data = get(access_at(c, writer), A_CLOCK)
-        if write == 0 and get(c, IN_PLACE) == 0:
-            put(c, PAIR_READERS, found(c, SPOILED, get(access_at(c, writer), A_WHAT)))
-    if data != 0 and not happened(c, data):
-        put(c, PAIR_WRITER, found(c, WRITE_WRITE if write == 1 else READ_WRITE, data))
+def judge(context: int, writer: int, readers: int) -> None:
+    """Find the shadow of a byte after the current access, and whether the access is a hazard."""
+    put(context, SEEN_WRITER, writer)
+    put(context, SEEN_READERS, readers)
+    put(context, PAIR_WRITER, 0)
+    put(context, PAIR_READERS, 0)
+    write, data = get(context, WRITE), writer
+    if writer != 0 and get(access_at(context, writer), A_AGENT) == SPAN:
+        data = get(access_at(context, writer), A_CLOCK)
+        if write == 0 and get(context, IN_PLACE) == 0:
+            put(context, PAIR_READERS, found(context, SPOILED, get(access_at(context, writer), A_WHAT)))
+    if data != 0 and not happened(context, data):
+        put(context, PAIR_WRITER, found(context, WRITE_WRITE if write == 1 else READ_WRITE, data))
     elif data == 0 and write == 0:
-        put(c, PAIR_WRITER, found(c, UNWRITTEN, 0))
+        put(context, PAIR_WRITER, found(context, UNWRITTEN, 0))
     if write == 0:
-        put(c, NEXT_WRITER, writer)
-        put(c, NEXT_READERS, with_reader(c, readers))
+        put(context, NEXT_WRITER, writer)
+        put(context, NEXT_READERS, with_reader(context, readers))
         return
-    other = unordered_reader(c, readers)
+    other = unordered_reader(context, readers)
     if other != 0:
-        put(c, PAIR_READERS, found(c, WRITE_READ, other))
-    put(c, NEXT_WRITER, get(c, NUMBER))
-    if data != writer and get(c, IN_PLACE) != 0:
-        number = new_access(c, SPAN, get(c, NUMBER), 0, get(access_at(c, writer), A_WHAT))
-        put(c, NEXT_WRITER, number if number != 0 else get(c, NUMBER))
-    put(c, NEXT_READERS, 0)
+        put(context, PAIR_READERS, found(context, WRITE_READ, other))
+    put(context, NEXT_WRITER, get(context, NUMBER))
+    if data != writer and get(context, IN_PLACE) != 0:
+        number = new_access(context, SPAN, get(context, NUMBER), 0, get(access_at(context, writer), A_WHAT))
+        put(context, NEXT_WRITER, number if number != 0 else get(context, NUMBER))
+    put(context, NEXT_READERS, 0)
 
 
-def look(c: int, writer: int, readers: int, first: int, last: int) -> None:
-    """``judge`` bytes whose shadow is the same, unless just those were judged before."""
-    if writer != get(c, SEEN_WRITER) or readers != get(c, SEEN_READERS):
-        judge(c, writer, readers)
-    if get(c, PAIR_WRITER) + get(c, PAIR_READERS) != 0:
-        widen(get(c, PAIR_WRITER), first, last)
-        widen(get(c, PAIR_READERS), first, last)
+def look(context: int, writer: int, readers: int, first: int, last: int) -> None:
+    """``judge`` bytes with one shadow, unless bytes with this shadow were judged just before."""
+    if writer != get(context, SEEN_WRITER) or readers != get(context, SEEN_READERS):
+        judge(context, writer, readers)
+    if get(context, PAIR_WRITER) + get(context, PAIR_READERS) != 0:
+        widen(get(context, PAIR_WRITER), first, last)
+        widen(get(context, PAIR_READERS), first, last)
 
 
-def writer_of(c: int, shadow: int, at: int) -> int:
+def writer_of(context: int, shadow: int, at: int) -> int:
     """The access that wrote a byte last, or 0."""
     writer = s64(view_u32(shadow + 8 * (at >> GRANULE_SHIFT), 1)[u64(0)])
     if writer >= MIXED:
-        block = get(c, BLOCKS) + BLOCK_BYTES * (writer - MIXED)
+        block = get(context, BLOCKS) + BLOCK_BYTES * (writer - MIXED)
         writer = s64(view_u32(block + 4 * (at & (GRANULE - 1)), 1)[u64(0)])
     return writer
 
@@ -161,75 +164,75 @@ def writer_of(c: int, shadow: int, at: int) -> int:
 # -- ranges ------------------------------------------------------------------------------------------------
 
 
-def open_block(c: int, writer: int, readers: int) -> int:
+def open_block(context: int, writer: int, readers: int) -> int:
     """Number of a block whose bytes all have this shadow; -1 when there is no room."""
-    block = get(c, FREE)
+    block = get(context, FREE)
     if block != 0:
-        put(c, FREE, s64(view_u32(get(c, BLOCKS) + BLOCK_BYTES * block, 1)[u64(0)]))
+        put(context, FREE, s64(view_u32(get(context, BLOCKS) + BLOCK_BYTES * block, 1)[u64(0)]))
     else:
-        block = get(c, BLOCK_COUNT)
+        block = get(context, BLOCK_COUNT)
         if block >= MOST_BLOCKS:
-            put(c, FULL, 1)
+            put(context, FULL, 1)
             return -1
-        put(c, BLOCK_COUNT, block + 1)
-    writers = view_u32(get(c, BLOCKS) + BLOCK_BYTES * block, GRANULE)
-    all_readers = view_u32(get(c, BLOCKS) + BLOCK_BYTES * block + 4 * GRANULE, GRANULE)
+        put(context, BLOCK_COUNT, block + 1)
+    writers = view_u32(get(context, BLOCKS) + BLOCK_BYTES * block, GRANULE)
+    all_readers = view_u32(get(context, BLOCKS) + BLOCK_BYTES * block + 4 * GRANULE, GRANULE)
     for i in range(u64(GRANULE)):
         writers[i] = writer
         all_readers[i] = readers
     return block
 
 
-def close_block(c: int, block: int) -> None:
+def close_block(context: int, block: int) -> None:
     """Give a block back."""
-    view_u32(get(c, BLOCKS) + BLOCK_BYTES * block, 1)[u64(0)] = get(c, FREE)
-    put(c, FREE, block)
+    view_u32(get(context, BLOCKS) + BLOCK_BYTES * block, 1)[u64(0)] = get(context, FREE)
+    put(context, FREE, block)
 
 
-def written_now(c: int, block: int) -> bool:
-    """Whether the access at hand has written every byte of a block."""
-    writers = view_u32(get(c, BLOCKS) + BLOCK_BYTES * block, GRANULE)
+def written_now(context: int, block: int) -> bool:
+    """Whether the current access has written every byte of a block."""
+    writers = view_u32(get(context, BLOCKS) + BLOCK_BYTES * block, GRANULE)
     others = 0
     for i in range(u64(GRANULE)):
-        others += 1 if s64(writers[i]) != get(c, NUMBER) else 0
+        others += 1 if s64(writers[i]) != get(context, NUMBER) else 0
     return others == 0
 
 
-def touch_bytes(c: int, block: int, begin: int, count: int, address: int) -> None:
+def touch_bytes(context: int, block: int, begin: int, count: int, address: int) -> None:
     """Access some bytes of a block."""
-    writers = view_u32(get(c, BLOCKS) + BLOCK_BYTES * block, GRANULE)
-    readers = view_u32(get(c, BLOCKS) + BLOCK_BYTES * block + 4 * GRANULE, GRANULE)
+    writers = view_u32(get(context, BLOCKS) + BLOCK_BYTES * block, GRANULE)
+    readers = view_u32(get(context, BLOCKS) + BLOCK_BYTES * block + 4 * GRANULE, GRANULE)
     for k in range(count):
         i = u64(begin + k)
-        look(c, s64(writers[i]), s64(readers[i]), address + k, address + k)
-        writers[i] = get(c, NEXT_WRITER)
-        readers[i] = get(c, NEXT_READERS)
+        look(context, s64(writers[i]), s64(readers[i]), address + k, address + k)
+        writers[i] = get(context, NEXT_WRITER)
+        readers[i] = get(context, NEXT_READERS)
 
 
-def touch_part(c: int, granule: int, begin: int, count: int, address: int) -> None:
-    """Access some bytes of a granule, whose summary is at ``granule``, or a whole one that is mixed."""
+def touch_part(context: int, granule: int, begin: int, count: int, address: int) -> None:
+    """Access some bytes of the granule with its summary at ``granule``, or all of a mixed one."""
     summary = view_u32(granule, 2)
     writer, readers = s64(summary[u64(0)]), s64(summary[u64(1)])
     if writer < MIXED:
-        look(c, writer, readers, address, address + count - 1)
-        if get(c, NEXT_WRITER) == writer and get(c, NEXT_READERS) == readers:
+        look(context, writer, readers, address, address + count - 1)
+        if get(context, NEXT_WRITER) == writer and get(context, NEXT_READERS) == readers:
             return
-        block = open_block(c, writer, readers)
+        block = open_block(context, writer, readers)
         if block < 0:
             return
         summary[u64(0)] = MIXED + block
     else:
         block = writer - MIXED
-    touch_bytes(c, block, begin, count, address)
-    if count == GRANULE and get(c, WRITE) == 1:
-        if get(c, IN_PLACE) != 0 and not written_now(c, block):
+    touch_bytes(context, block, begin, count, address)
+    if count == GRANULE and get(context, WRITE) == 1:
+        if get(context, IN_PLACE) != 0 and not written_now(context, block):
             return
-        close_block(c, block)
-        summary[u64(0)] = get(c, NUMBER)
+        close_block(context, block)
+        summary[u64(0)] = get(context, NUMBER)
         summary[u64(1)] = 0
 
 
-def touch(c: int, shadow: int, first: int, count: int) -> None:
+def touch(context: int, shadow: int, first: int, count: int) -> None:
     """Access consecutive bytes of the memory whose summary is at ``shadow``."""
     at, end = first, first + count
     while at < end:
@@ -238,18 +241,19 @@ def touch(c: int, shadow: int, first: int, count: int) -> None:
         granule = shadow + 8 * (at >> GRANULE_SHIFT)
         summary = view_u32(granule, 2)
         if part == GRANULE and s64(summary[u64(0)]) < MIXED:
-            look(c, s64(summary[u64(0)]), s64(summary[u64(1)]), at, at + GRANULE - 1)
-            summary[u64(0)] = get(c, NEXT_WRITER)
-            summary[u64(1)] = get(c, NEXT_READERS)
+            look(context, s64(summary[u64(0)]), s64(summary[u64(1)]), at, at + GRANULE - 1)
+            summary[u64(0)] = get(context, NEXT_WRITER)
+            summary[u64(1)] = get(context, NEXT_READERS)
         else:
-            touch_part(c, granule, begin, part, at)
+            touch_part(context, granule, begin, part, at)
         at += part
 
 
-def touch_nest(c: int, shadow: int, first: int, at: int, loops: int) -> None:
-    """Access the pieces of nested loops; at ``at`` stand the bytes of a piece, then stride and trips of each.
+def touch_nest(context: int, shadow: int, first: int, at: int, loops: int) -> None:
+    """Access the pieces of nested loops; at ``at`` are the bytes of a piece, then stride and trips of each
+    loop.
 
-    Innermost loops whose pieces touch each other are one piece.
+    Innermost loops without gaps count as one piece.
     """
     count, inner = get(at, 0), 0
     while inner < loops and (get(at, 2 + 2 * inner) == 1 or get(at, 1 + 2 * inner) == count):
@@ -266,25 +270,25 @@ def touch_nest(c: int, shadow: int, first: int, at: int, loops: int) -> None:
             trips = get(at, 2 + 2 * level)
             place += rest % trips * get(at, 1 + 2 * level)
             rest = rest // trips
-        touch(c, shadow, place, count)
+        touch(context, shadow, place, count)
 
 
 # -- spans -------------------------------------------------------------------------------------------------
 
 
-def spanned(c: int, writer: int) -> int:
-    """The shadow of a byte with this writer that lies behind a result of the access at hand."""
-    if writer == 0 or get(access_at(c, writer), A_AGENT) == SPAN:
+def spanned(context: int, writer: int) -> int:
+    """The writer in the shadow of a byte that follows a result of the current access."""
+    if writer == 0 or get(access_at(context, writer), A_AGENT) == SPAN:
         return writer
-    if get(c, SPAN_OF) != writer:
-        put(c, SPAN_OF, writer)
-        put(c, SPAN_NUMBER, new_access(c, SPAN, writer, 0, get(c, NUMBER)))
-    return get(c, SPAN_NUMBER) if get(c, SPAN_NUMBER) != 0 else writer
+    if get(context, SPAN_OF) != writer:
+        put(context, SPAN_OF, writer)
+        put(context, SPAN_NUMBER, new_access(context, SPAN, writer, 0, get(context, NUMBER)))
+    return get(context, SPAN_NUMBER) if get(context, SPAN_NUMBER) != 0 else writer
 
 
-def spoil(c: int, shadow: int, first: int, end: int) -> None:
-    """Note that an instruction may overwrite what lies behind its result."""
-    put(c, SPAN_OF, 0)
+def spoil(context: int, shadow: int, first: int, end: int) -> None:
+    """Note that an instruction may overwrite the bytes after its result."""
+    put(context, SPAN_OF, 0)
     at = first
     while at < end:
         begin = at & (GRANULE - 1)
@@ -292,18 +296,18 @@ def spoil(c: int, shadow: int, first: int, end: int) -> None:
         summary = view_u32(shadow + 8 * (at >> GRANULE_SHIFT), 2)
         writer = s64(summary[u64(0)])
         if writer < MIXED:
-            changed = spanned(c, writer)
+            changed = spanned(context, writer)
             block = -1
             if changed != writer and part == GRANULE:
                 summary[u64(0)] = changed
             elif changed != writer:
-                block = open_block(c, writer, s64(summary[u64(1)]))
+                block = open_block(context, writer, s64(summary[u64(1)]))
                 if block >= 0:
                     summary[u64(0)] = MIXED + block
         else:
             block = writer - MIXED
         if block >= 0:
-            writers = view_u32(get(c, BLOCKS) + BLOCK_BYTES * block, GRANULE)
+            writers = view_u32(get(context, BLOCKS) + BLOCK_BYTES * block, GRANULE)
             for k in range(part):
-                writers[u64(begin + k)] = spanned(c, s64(writers[u64(begin + k)]))
+                writers[u64(begin + k)] = spanned(context, s64(writers[u64(begin + k)]))
         at += part

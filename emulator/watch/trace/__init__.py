@@ -1,4 +1,4 @@
-"""``--trace``: simulated time as a file that Perfetto and chrome://tracing open (docs/trace.md).
+"""``--trace``: simulated time as a file for Perfetto and chrome://tracing (docs/trace.md).
 
-``sink.Trace`` writes it; ``option`` is light to import.
+``sink.Trace`` takes the slices of a run and writes the file.
 """

@@ -1,8 +1,8 @@
-"""Arrows of a trace: from the instruction that held another one up to it, and along copies between tiles.
+"""Arrows of a trace: from an instruction to the one that it delayed, and along copies between tiles.
 
-An arrow is two events with one number, each bound to the slice that it lies in. The slices of a dependency
-come one after another or not at all: the latest instructions of each tile are remembered, and an arrow whose
-origin has not come yet waits for some time.
+An arrow is two events with one number, each inside its slice. Both slices of a dependency come soon after one
+another: the latest instructions of each tile are remembered, and an arrow whose origin has not come yet waits
+for some time.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from emulator.watch.bins import Ints
 from .file import SEPARATOR
 
 REMEMBERED = 4096
-"""Instructions of a tile whose place is known; and arrows of the chip that may wait."""
+"""Instructions that are remembered for a tile; also how many arrows of the chip may wait."""
 _NONE = -1
 _NUMBER, _THREAD, _STARTED, _ENDED = range(4)
 
 
 class Ends(NamedTuple):
-    """Slices that arrows lead to: their place, and the number of the instruction they come from."""
+    """Slices that arrows lead to: their thread and time, and the number of the instruction they come from."""
 
     tile: Ints
     blocker: Ints
@@ -34,7 +34,7 @@ class Ends(NamedTuple):
 
 
 class Arrows:
-    """Makes the arrows; ``lost`` counts those whose origin is not known any more, or never came."""
+    """Makes the arrows; ``lost`` counts those whose origin is no longer remembered or never came."""
 
     def __init__(self, tiles: int, microseconds: float) -> None:
         self._microseconds = microseconds
@@ -69,13 +69,15 @@ class Arrows:
         return arrows
 
     def end(self) -> None:
-        """No more slices come: what waits is lost."""
+        """Give up the arrows that wait: no more slices will come."""
         self.lost += len(self._waiting.tile)
 
     def _between(self, ends: Ends, origin: Ints, known: Ints) -> list[str]:
-        """An arrow leaves shortly before the end of its slice and arrives at the start of the other one.
+        """Both events of arrows: an arrow leaves just before the end of one slice and arrives at the start of
+        the other.
 
-        When both run at once it is drawn where they begin to, or for a wait of the core where that ends.
+        When the slices overlap, it is drawn at the start of the overlap, or for a wait of the core at its
+        end.
         """
         first, last = origin[:, _STARTED], origin[:, _ENDED]
         leave = np.maximum(last - 2 * TICKS, first)

@@ -18,7 +18,7 @@ _READ, _WRITTEN = 0, 1
 
 
 class CounterTracks:
-    """Gathers what the counters show; ``events`` writes them when the run is over.
+    """Collects the values of the counters; ``events`` writes them when the run is over.
 
     A counter has a value for each bin of time: the average over the bin, for the scratchpad what is in use
     at any time in it.

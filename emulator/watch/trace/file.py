@@ -16,9 +16,9 @@ from typing import Any, BinaryIO
 from tx8isa.errors import Tx8Error
 
 SEPARATOR = ",\n"
-"""Between two events."""
+"""What is between two events."""
 _LEVEL = 3
-"""Of compression: a trace shrinks to a twentieth, and higher levels take longer than everything else."""
+"""Compression level: a trace shrinks to a twentieth; higher levels take longer than all other work."""
 
 
 class TraceFile:
@@ -58,7 +58,7 @@ class TraceFile:
             self._before = SEPARATOR
 
     def finish(self, summary: Mapping[str, Any]) -> None:
-        """Complete the file, with a summary of the run, and give it its name. The second time: nothing."""
+        """Complete the file, with a summary of the run, and rename it; a second call does nothing."""
         if not self._open_now:
             return
         before = self._before.removesuffix(SEPARATOR)
@@ -75,7 +75,7 @@ class TraceFile:
 
     def abandon(self) -> None:
         """Drop a file that is not complete."""
-        with contextlib.suppress(OSError):  # a full disk is no news any more
+        with contextlib.suppress(OSError):  # a full disk has been reported already
             self._close()
         if self._temporary:
             self._temporary.unlink(missing_ok=True)

@@ -1,9 +1,8 @@
 """The track that shows which graph node a tile works on.
 
-The instructions of a node, one after another in program order, are a run. Engines work on several runs at
-once; the track shows them one behind the other: a run begins with its first instruction, or where the run
-before ends if that is later, and ends with its last instruction. A run that was over before an older one
-shows nowhere.
+Instructions of one node that follow each other in program order are a run. Engines work on several runs at
+once; the track shows them one after another: a run begins with its first instruction, or where the run before
+ends if that is later, and ends with its last instruction. A run that ended before an older one is not shown.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from .texts import Texts
 from .tracks import NODE, thread
 
 _DISTANCE = 1024
-"""Instructions after which nothing more is expected of an older run."""
+"""Instructions after which an older run is complete."""
 
 
 @dataclass
@@ -40,20 +39,20 @@ class _Run:
 @dataclass
 class _Tile:
     runs: list[_Run] = field(default_factory=list)
-    """Not written yet, by their first instruction."""
+    """Runs that were not written yet, by their first instruction."""
     shown: int = 0
     """Where the last run that was written ends."""
 
 
 class NodeTrack:
-    """Gathers runs; ``add`` and ``end`` give the events of those that are complete."""
+    """Collects runs; ``add`` and ``end`` give the events of those that are complete."""
 
     def __init__(self, texts: Texts, tiles: int, microseconds: float) -> None:
         self._texts, self._microseconds = texts, microseconds
         self._tiles = [_Tile() for _ in range(tiles)]
 
     def add(self, batch: Batch) -> Iterator[str]:
-        """Take slices; events of runs of which nothing more is expected."""
+        """Take slices; the events of runs that are complete."""
         rows = batch.slices[batch.slices["track"] != Track.CORE]
         if not len(rows):
             return
@@ -78,7 +77,7 @@ class NodeTrack:
                 yield from self._show(number, state.runs.pop(0))
 
     def end(self) -> Iterator[str]:
-        """Events of all other runs."""
+        """The events of all other runs."""
         for number, state in enumerate(self._tiles):
             for run in state.runs:
                 yield from self._show(number, run)
@@ -86,7 +85,7 @@ class NodeTrack:
 
     @staticmethod
     def _insert(runs: list[_Run], run: _Run) -> None:
-        """Put a run in its place, one with its neighbours of the same node."""
+        """Insert a run in order, joined with its neighbours of the same node."""
         at = bisect_right(runs, run.first, key=attrgetter("first"))
         runs.insert(at, run)
         for left in (at, at - 1):

@@ -15,11 +15,11 @@ from tx8isa.machine.description import Machine
 from .texts import CAUSES, Same, Text, Texts
 
 _KINDS = 1 << 12
-"""More than there are records and causes."""
+"""A number larger than those of records and causes."""
 _COPY = -1
-"""Record of what no instruction started: a copy, by stores to registers."""
+"""Record of a copy that stores to registers have started."""
 _FEW = 16
-"""Slices of a place from which on they are worth looking at together."""
+"""Slices of one program counter from which on it is faster to format them together."""
 Middle = Text | Same
 _AMOUNTS = {
     "spm_read": "SPM read",
@@ -28,7 +28,7 @@ _AMOUNTS = {
     "ddr_written": "DDR written",
     "operations": "operations",
 }
-"""Columns and how the arguments are called; bytes but for the last."""
+"""Columns and the names of their arguments; all are bytes except the last."""
 _TARGET, _HELD, _BLOCKER, _CORE = (1 << 8 + i for i in range(4))
 
 
@@ -43,7 +43,7 @@ class Rows:
     def lines(self, batch: Batch, threads: Ints) -> list[str]:
         """The event of each slice, in the order of the slices."""
         slices = batch.slices
-        middles = self._middles(slices, self._operands(batch))
+        middles = self._middles(slices, given_operands(batch, self._ddr))
         kinds = _kinds(slices)
         lines = np.empty(len(slices), dtype=object)
         for kind in np.unique(kinds).tolist():
@@ -54,7 +54,7 @@ class Rows:
         return texts
 
     def _middles(self, slices: np.ndarray, operands: Ints) -> np.ndarray:
-        """What each slice says about its instruction: by place when places are few, else one by one."""
+        """The text about the instruction of each slice: made by program counter if these are few."""
         is_core = slices["track"] == Track.CORE
         kind = np.where(is_core, _COPY - 1 - slices["cause"], slices["record"]).astype(np.int64)
         keys = (slices["pc"] * _KINDS + (kind + _KINDS // 2)).tolist()
@@ -80,26 +80,10 @@ class Rows:
             return self._texts.instruction(pc, kind)
         return self._texts.copy(pc) if kind == _COPY else self._texts.wait(pc, _COPY - 1 - kind)
 
-    def _operands(self, batch: Batch) -> Ints:
-        """Operand values as the program gave them: offsets in DDR made addresses again."""
-        used = np.unique(batch.slices["record"])
-        used = used[used >= 0].tolist()
-        fields = batch.fields[:, : max((len(records()[r].operands) for r in used), default=0)].copy()
-        for number in used:
-            for column, operand in enumerate(records()[number].operands):
-                if operand.memory not in ("ddr", "any"):
-                    continue
-                # what is in DDR is an offset, and there is a range that begins with it
-                rows = np.flatnonzero(batch.slices["record"] == number)
-                begin = fields[rows, column, None] + DDR
-                rows = rows[(batch.ranges[rows, :, 0] == begin).any(axis=1)]
-                fields[rows, column] += self._ddr
-        return fields
-
     def _template(
         self, kind: int, slices: np.ndarray, threads: Ints, middles: np.ndarray
     ) -> tuple[str, list[list[Any]]]:
-        """Template for slices of a kind, and the columns that it takes: what is 0 is left out."""
+        """Template for slices of a kind, and the columns that it takes; amounts of 0 are omitted."""
         length = slices["ended"] - slices["started"]
         columns = [
             (slices["tile"] + 1).tolist(),
@@ -162,3 +146,23 @@ def _kinds(slices: np.ndarray) -> Ints:
 def is_sent(slices: np.ndarray) -> Ints:
     """Rows of copies to the scratchpad of a tile."""
     return np.flatnonzero((slices["target"] >= 0) & (slices["ddr_written"] == 0))
+
+
+def given_operands(batch: Batch, ddr: int) -> Ints:
+    """Operand values as the program gave them: offsets in DDR become addresses again.
+
+    ``ddr``: where the engines see DDR.
+    """
+    used = np.unique(batch.slices["record"])
+    used = used[used >= 0].tolist()
+    fields = batch.fields[:, : max((len(records()[r].operands) for r in used), default=0)].copy()
+    for number in used:
+        for column, operand in enumerate(records()[number].operands):
+            if operand.memory not in ("ddr", "any"):
+                continue
+            # an operand in DDR is an offset, at which one of the ranges begins
+            rows = np.flatnonzero(batch.slices["record"] == number)
+            begin = fields[rows, column, None] + DDR
+            rows = rows[(batch.ranges[rows, :, 0] == begin).any(axis=1)]
+            fields[rows, column] += ddr
+    return fields

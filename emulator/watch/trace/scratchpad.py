@@ -2,7 +2,7 @@
 
 Two bit maps for each tile say which 256-byte lines were read and written in each bin of time. A line is in
 use in a bin in which it is touched, and between a write and a later read of it. Within a bin, reads count
-as if they came first: what is read there was in use before, if it had been written.
+as if they came first: a line that is read was in use before, if it had been written.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tx8isa.numbers.layouts import LINE_BYTES
 
 BINS = 512
 _SLAB = 64
-"""Bit map rows that are worked on at once."""
+"""Rows of the bit map that are filled at once."""
 _READ, _WRITTEN = 0, 1
 Bits = npt.NDArray[np.uint8]
 

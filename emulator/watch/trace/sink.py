@@ -1,4 +1,4 @@
-"""What takes the slices of a run and writes the trace."""
+"""The sink of a trace: takes the slices of a run and writes the file."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Trace:
         self._file.add(self._tracks.processes())
 
     def take(self, batch: Batch) -> None:
-        """Note slices; written when there are enough."""
+        """Collect slices; they are written when there are enough."""
         for at in range(0, len(batch.slices), CHUNK):
             self._kept.append(_part(batch, at, at + CHUNK))
             if sum(len(kept.slices) for kept in self._kept) >= CHUNK:
@@ -110,7 +110,7 @@ class Trace:
         self._counters.add(batch)
 
     def _add_copies(self, slices: np.ndarray, threads: Ints) -> None:
-        """Show copies at their targets, with an arrow from where they come from."""
+        """Show copies at their targets, with an arrow from the sender."""
         rows = is_sent(slices)
         rows = rows[np.argsort(slices["ended"][rows], kind="stable")]  # needs fewer lanes
         sent = slices[rows]
@@ -125,6 +125,6 @@ class Trace:
 
 
 def _part(batch: Batch, begin: int, end: int) -> Batch:
-    """A copy of some rows: the arrays of a batch may be used again."""
+    """A copy of some rows, because the arrays of a batch may be reused."""
     slices, ranges, fields = batch
     return Batch(slices[begin:end].copy(), ranges[begin:end].copy(), fields[begin:end].copy())

@@ -1,7 +1,7 @@
-"""What a trace says about an instruction: its name, operands as the assembler spells them, line and node.
+"""Texts of a trace about an instruction: its name, operands as the assembler spells them, line and node.
 
-Instructions of one place differ only in what came from registers. So each place gets a template, and a slice
-costs one ``%``.
+Instructions with one program counter differ only in operands that came from registers. So each program
+counter gets a template, and a slice costs one ``%``.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tx8isa.table.encoding import Decoded, decode, unpack_lanes
 
 _MOST_OTHERS = 1000
 CAUSES = ("", "queue full", "dependency", "bank", "DDR", "NoC", "copies", "arrival", "barrier")
-"""By ``Cause``: how waits are called."""
+"""Names of waits, by ``Cause``."""
 
 
 def value_text(operand: Operand, value: int) -> str:
-    """A value as assembly has it."""
+    """A value in the form of assembly."""
     for name, code in operand.choices:
         if code == value:
             return name
@@ -69,7 +69,7 @@ class Text:
         self._others: dict[tuple[int, ...], str] = {}
         self._fixed: list[int] = []
         self._expected: list[int] = []
-        """Operands that stand in the text, and their values there."""
+        """Operands that are fixed in the text, and their values."""
         self._varying: list[int] = []
         """Operands that come from registers."""
         if decoded is not None:
@@ -124,7 +124,7 @@ class Text:
 
 
 def _is_spelt(operand: Operand) -> bool:
-    """Whether the values are more than numbers."""
+    """Whether the values are spelt with names."""
     return bool(operand.choices or operand.lanes)
 
 
@@ -135,7 +135,7 @@ def _placeholder(operand: Operand) -> str:
 
 
 class Same:
-    """The middle of the slices at a place whose instruction has no operands."""
+    """The middle of the slices of an instruction without operands."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -148,24 +148,24 @@ class Same:
 
 
 class Texts:
-    """What is said about the places of a program."""
+    """The texts about the instructions of a program."""
 
     def __init__(self, image: Image) -> None:
         self._image = image
         self._code = [s for s in image.segments if "x" in s.flags]
 
     def instruction(self, pc: int, record: int) -> Text:
-        """That of a record that was issued at a place."""
+        """The text about a record that was issued at a program counter."""
         decoded, known = self._decode(pc), records()[record]
         found = decoded if isinstance(decoded, Decoded) and decoded.instruction is known else None
         return Text(self._place(pc), known, found)
 
     def copy(self, pc: int) -> Same:
-        """That of a copy that stores to the registers of a DTE block have started."""
+        """The text about a copy that stores to the registers of a DTE block have started."""
         return Same(f'"cat":"DTE","name":"copy","args":{{{self._place(pc)}')
 
     def wait(self, pc: int, cause: int) -> Same:
-        """That of a core that waits at a place."""
+        """The text about a core that waits at a program counter."""
         decoded = self._decode(pc)
         name = decoded.instruction.mnemonic if isinstance(decoded, Decoded) else decoded
         at = f'"instruction":"{name}",' if name else ""
@@ -176,7 +176,7 @@ class Texts:
         return self._image.nodes.get(pc, "")
 
     def _place(self, pc: int) -> str:
-        """Members of ``args`` that say where an instruction stands; each ends with a comma."""
+        """Members of ``args`` with line and node of an instruction; each ends with a comma."""
         text = f'"pc":"{pc:#x}",'
         line, node = self._image.lines.get(pc), self.node(pc)
         if line:

@@ -1,7 +1,7 @@
-"""Where slices stand in a trace: a process for each tile, a thread for each queue.
+"""Tracks of a trace: a process for each tile, a thread for each queue.
 
-Viewers draw what overlaps on one thread as if one had called the other. So a slice that overlaps one that is
-already there goes to a further lane of its track: copies to several targets do.
+Viewers draw slices that overlap on one thread as if one had called the other. So a slice that overlaps
+another one, such as copies to several targets, goes to a further lane of its track.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def thread(track: int, worker: int = 0, lane: int = 0) -> int:
 
 
 class Tracks:
-    """Gives every slice its thread; ``announce`` says the names of those that are new."""
+    """Gives every slice its thread; ``announce`` names the threads that are new."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine

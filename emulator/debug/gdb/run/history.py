@@ -1,7 +1,7 @@
-"""What has happened to a program under the debugger, so that it can be put back and do it again.
+"""The history of a program under the debugger, from which it can be put back and executed again.
 
-A run is the same whenever it begins in the same state with the same tiles held and stepped. So the history is
-a list of these choices and of what was changed by hand, with states of the whole chip here and there: fewer
+Execution is the same whenever it begins in the same state with the same tiles held and stepped. So the
+history is a list of these choices and of changes by the user, with keyframes: states of the whole chip, fewer
 of them the longer ago.
 """
 
@@ -19,29 +19,29 @@ from emulator.debug.snapshot.types import Snapshot
 from emulator.memory.areas import HostMemoryError
 
 _MOST = 32
-"""States that are kept."""
+"""Keyframes that are kept."""
 _MOST_BYTES = 1 << 29
-"""Bytes of memories in them."""
+"""Bytes of memory in all keyframes."""
 _SPACING = 1.0
-"""Seconds between two states."""
+"""Seconds between two keyframes."""
 _SHARE = 30
-"""Times as long between two states as saving one takes, at least: the run is 3 % slower."""
+"""Least time between two keyframes, in units of the time that saving one takes: execution is 3 % slower."""
 _NEAR, _NEAR_SHARE = 0.2, 3
-"""The same while something is done again: the next step back begins near the place of this one."""
+"""The same during repetition: the next step back will begin near this place."""
 
 
 class Position(NamedTuple):
-    """How far the chip has come since the debugger is there; later ones are greater."""
+    """How far the chip has come since the debugger connected; later positions are greater."""
 
     rounds: int
     retired: int
     """Instructions of all tiles."""
     within: int
-    """Inside an instruction: more when engine instructions are executed or a trap is taken."""
+    """Progress inside an instruction: engine instructions that were executed, or a trap that was taken."""
 
 
 class HistoryPlace(NamedTuple):
-    """A position, and the number of the entry of the history that it belongs to."""
+    """A position, and the number of its entry in the history."""
 
     entry: int
     position: Position
@@ -49,7 +49,7 @@ class HistoryPlace(NamedTuple):
 
 @dataclass
 class Continuation:
-    """The program went on to ``end`` with some tiles; first in a round came those that were stepped."""
+    """The program went on to ``end`` with some tiles; in each round the stepped ones ran first."""
 
     tiles: tuple[int, ...]
     stepped: tuple[int, ...]
@@ -58,35 +58,35 @@ class Continuation:
 
 @dataclass(frozen=True)
 class Change:
-    """Something was changed by hand; ``apply`` changes it again."""
+    """The user changed a register or memory; ``apply`` does so again."""
 
     apply: Callable[[], object]
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The state of the scheduler and of what belongs to it."""
+    """The state of the scheduler, its output and its watchpoints."""
 
     rounds: int
     ran: bool
     quanta: dict[int, int]
     limits: tuple[int, ...]
-    """By tile: ``state.LIMIT``, which says who has given up its quantum."""
+    """By tile: ``state.LIMIT``, which is 0 for a tile that has given up its quantum."""
     written: tuple[int, ...]
     origins: list[list[int | None]]
 
 
 @dataclass(frozen=True)
 class Keyframe:
-    """A state of the chip, and where it belongs."""
+    """A state of the chip, and its place in the history."""
 
     place: HistoryPlace
     retired: tuple[int, ...]
-    """By tile."""
+    """Instructions retired, by tile."""
     schedule: Schedule
     snapshot: Snapshot
     pinned: bool
-    """It stays: nothing that came before leads here when it is done again."""
+    """It must be kept: repeating what came before it does not lead here."""
 
     @property
     def size(self) -> int:
@@ -107,29 +107,29 @@ class History:
 
     @property
     def number(self) -> int:
-        """Of the entry that belongs to what happens now."""
+        """Number of the entry that is recorded now."""
         open_ = bool(self.entries) and isinstance(self.entries[-1], Continuation)
         return len(self.entries) - open_
 
     def begin(self, tiles: tuple[int, ...], stepped: tuple[int, ...], at: Position) -> None:
-        """The program goes on."""
+        """Record that the program goes on."""
         if self.keyframes:
             last = self.entries[-1] if self.entries else None
             if not isinstance(last, Continuation) or (last.tiles, last.stepped) != (tiles, stepped):
                 self.entries.append(Continuation(tiles, stepped, at))
 
     def end(self, at: Position) -> None:
-        """It has come to here."""
+        """Record how far the program has gone on."""
         if self.entries and isinstance(self.entries[-1], Continuation):
             self.entries[-1].end = at
 
     def changed(self, apply: Callable[[], object]) -> None:
-        """Something was changed by hand."""
+        """Record a change by the user."""
         if self.keyframes:
             self.entries.append(Change(apply))
 
     def cut(self, place: HistoryPlace) -> None:
-        """Forget what came after a place where the program is again."""
+        """Forget everything after a place to which the program has gone back."""
         del self.entries[place.entry + 1 :]
         if len(self.entries) > place.entry and isinstance(self.entries[-1], Change):
             del self.entries[-1]
@@ -139,17 +139,17 @@ class History:
     # -- keyframes -------------------------------------------------------------------------------------
 
     def is_due(self, again: bool) -> bool:
-        """Whether it is time for another keyframe; ``again``: what runs has happened before."""
+        """Whether it is time for another keyframe; ``again``: the program repeats what it did before."""
         spacing, share = (_NEAR, _NEAR_SHARE) if again else (_SPACING, _SHARE)
         passed = time.perf_counter() - self._last
         return bool(self.keyframes) and passed > max(spacing, share * self._cost)
 
     def wait(self) -> None:
-        """Count the time to the next keyframe from now."""
+        """Measure the time to the next keyframe from now."""
         self._last = time.perf_counter()
 
     def keep(self, place: HistoryPlace, schedule: Schedule, system: System, pinned: bool = False) -> None:
-        """Keep the state that a system is in. A host where that is not possible has no history."""
+        """Keep the present state of a system. On a host where that is not possible there is no history."""
         if any(one.place == place for one in self.keyframes):
             return
         start = time.perf_counter()
@@ -170,7 +170,7 @@ class History:
         self._thin()
 
     def _thin(self) -> None:
-        """Drop those whose neighbours are nearest, as seen from the last one."""
+        """Drop keyframes with the nearest neighbours, relative to their distance from the last one."""
         while len(self.keyframes) > _MOST or sum(one.size for one in self.keyframes) > _MOST_BYTES:
             places = [one.place.position.retired for one in self.keyframes]
             free = [k for k in range(1, len(places) - 1) if not self.keyframes[k].pinned]

@@ -1,6 +1,6 @@
-"""Going back: the chip is put into a state that was kept, and does again what it did until shortly before.
+"""Reverse execution: the chip is put into an earlier state, and repeats what it did up to the wanted place.
 
-All tiles go back together. What comes after the place where they stop then is forgotten.
+All tiles go back together. Everything after the place where they stop is forgotten.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from .scheduler import Action, DebugScheduler
 from .stops import Ended, Signal, Stop
 
 _FEW = 1 << 13
-"""Instructions that are soon searched, also where every other one is watched."""
+"""Instructions that are searched quickly, even if many of them are watched."""
 
 
 class ReverseExecution:
-    """The history of a program, and the ways back in it."""
+    """Runs a program forwards and backwards in its history."""
 
     def __init__(self, scheduler: DebugScheduler) -> None:
         self.scheduler, self.system, self.steps = scheduler, scheduler.system, scheduler.steps
         self.history = History(_refusal(scheduler.system))
         self._entry = 0
-        """Of the history: the one that what happens now belongs to."""
+        """Number of the history entry that is executed now."""
         self._undone: int | None = None
         """The tile whose watched access was undone by the last command."""
 
     def resume(self, actions: Mapping[int, Action], interrupted: Callable[[], bool]) -> Stop | Ended:
-        """As ``DebugScheduler.resume``, remembering it."""
+        """As ``DebugScheduler.resume``, and record it in the history."""
         self._undone = None
         if self.scheduler.faulted or not self.history.keyframes:
             self._entry = self.history.number
@@ -46,12 +46,12 @@ class ReverseExecution:
         return found
 
     def changed(self, apply: Callable[[], object]) -> None:
-        """A register or memory was changed by hand: ``apply`` changes it so again."""
+        """Record that the user changed a register or memory; ``apply`` does so again."""
         self.history.changed(apply)
         self.scheduler.output.forget()
 
     def catch_up(self) -> Ended | None:
-        """Go on to where the program has written all that was shown; its end, if it comes before."""
+        """Go on until the program has written all output that was shown; its end, if that comes first."""
         everyone = {tile.number: Action() for tile in self.system.tiles}
         self.steps.blind = True
         found: Stop | Ended | None = None
@@ -66,8 +66,8 @@ class ReverseExecution:
     def step_back(self, tile: Tile) -> Stop:
         """Undo the last instruction of a tile, and what all tiles did after it.
 
-        From inside an instruction - a wait that a watchpoint has interrupted - back to its beginning.
-        GDB steps back over a watched access before it looks what changed; then that has happened already.
+        From inside an instruction, a wait that a watchpoint has interrupted, it goes back to its beginning.
+        GDB steps back over a watched access before it reads what changed; ``go_back`` has done so already.
         """
         undone, self._undone = self._undone, None
         if undone == tile.number:
@@ -86,7 +86,7 @@ class ReverseExecution:
     def go_back(self, tile: Tile, interrupted: Callable[[], bool]) -> Stop:
         """Go back to the last breakpoint, or to before the last watched access; ``tile`` is the current one.
 
-        An interrupt stops at the kept state from which the search had gone on.
+        An interrupt stops at the keyframe from which the search had begun.
         """
         self._undone = None
         end = self._here()
@@ -108,7 +108,7 @@ class ReverseExecution:
         return self._oldest(tile)
 
     def _approach(self, start: Keyframe, end: HistoryPlace) -> None:
-        """Keep states ever nearer to a place: what is looked for is often just before it."""
+        """Keep keyframes ever nearer to a place: what is searched for is often just before it."""
         goal, at = end.position.retired, start.place.position.retired
 
         def look(stop: Stop | None) -> bool:
@@ -127,7 +127,7 @@ class ReverseExecution:
     def _search(
         self, start: HistoryPlace, end: HistoryPlace, interrupted: Callable[[], bool]
     ) -> tuple[tuple[HistoryPlace, Stop] | None, bool]:
-        """The last stop between two places, with the place before it; and whether the user has had enough."""
+        """The last stop between two places, with the place before it; and whether the user interrupted."""
         found: tuple[HistoryPlace, Stop] | None = None
         stopped = False
 
@@ -176,15 +176,15 @@ class ReverseExecution:
             last = end.position if number == end.entry else entry.end
             ended = self.scheduler.repeat(actions, last, most, look)
             if ended and not (most and self.steps.position() == last):
-                return  # else what was changed by hand there is part of it
+                return  # at ``end`` itself, changes by the user belong to it
 
-    # -- kept states -----------------------------------------------------------------------------------
+    # -- keyframes -------------------------------------------------------------------------------------
 
     def _here(self) -> HistoryPlace:
         return HistoryPlace(self.history.number, self.steps.position())
 
     def _before(self, place: HistoryPlace) -> Keyframe | None:
-        """The last state that was kept before a place."""
+        """The last keyframe before a place."""
         return next((one for one in reversed(self.history.keyframes) if one.place < place), None)
 
     def _look(self) -> None:
@@ -193,27 +193,27 @@ class ReverseExecution:
             self._keep()
 
     def _keep(self, pinned: bool = False) -> None:
-        """Keep the state of the chip, where that is possible."""
+        """Keep the state of the chip as a keyframe, if that is possible."""
         schedule = None if self.history.refusal else self.scheduler.schedule()
         if schedule is not None:
             self.history.keep(HistoryPlace(self._entry, self.steps.position()), schedule, self.system, pinned)
 
     def _put_back(self, frame: Keyframe) -> None:
-        """Make the chip what it was."""
+        """Put the chip into the state of a keyframe."""
         chip.put_back(self.system, frame.snapshot)
         self.system.quanta = {}
         self.scheduler.set_schedule(frame.schedule)
         self._entry = frame.place.entry
 
     def _arrived(self, stop: Stop) -> Stop:
-        """The chip is where it is to be: what came later is forgotten."""
+        """End going back at the present place; everything after it is forgotten."""
         self.history.cut(HistoryPlace(self._entry, self.steps.position()))
         text = f"before this: {stop.text}" if stop.text else ""
         self.scheduler.stopped(Stop(stop.tile, stop.signal))
         return replace(stop, text=text)
 
     def _oldest(self, tile: Tile) -> Stop:
-        """The beginning of history; where there is none, the chip stays where it is."""
+        """Go back to the beginning of the history; without a history the chip stays where it is."""
         if not self.history.keyframes:
             return Stop(tile.number, text=self.history.refusal, oldest=True)
         self._put_back(self.history.keyframes[0])
@@ -221,7 +221,7 @@ class ReverseExecution:
 
 
 def _refusal(system: System) -> str:
-    """Why a run cannot go back, or nothing."""
+    """The reason why a run cannot go back, or an empty text."""
     if system.sanitizer is not None:
         return "--strict sees every access once: the program cannot go back"
     if system.simulator is not None and system.simulator.sinks:

@@ -2,7 +2,7 @@
 
 Tiles have the same quanta and copies are carried out at the same points as without a debugger, so a
 program computes the same. Inside a round tiles run one after the other in the order of their numbers; a tile
-that is stepped comes first. Tiles that the debugger holds have no part in a round.
+that is stepped comes first. Tiles that the debugger holds take no part in a round.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from .steps import Steps
 from .stops import Ended, Signal, Stop, fault_signal
 
 _FREE = Position(UNLIMITED, 0, 0)
-"""Nobody comes to this end."""
+"""A position that is never reached: no bound."""
 
 
 @dataclass(frozen=True)
 class Action:
-    """How a tile goes on: freely, or by instructions, as long as it is at ``first`` .. ``end`` - 1."""
+    """How a tile goes on: freely, or by single steps while its pc is in ``first`` .. ``end`` - 1."""
 
     steps: bool = False
     first: int = 0
@@ -35,7 +35,7 @@ class Action:
 
 
 class DebugScheduler:
-    """The scheduler. ``limit`` is the number of instructions a tile may execute."""
+    """Runs the tiles in rounds. ``limit`` is the number of instructions a tile may execute."""
 
     def __init__(self, system: System, limit: int) -> None:
         self.system, self.limit = system, limit
@@ -43,15 +43,15 @@ class DebugScheduler:
         self.output = Output(system)
         system.observers.append(self.steps.watches)
         self._quanta, system.quanta = system.quanta, {}
-        """By tile that has a part in this round still: where its quantum ends."""
+        """Where the quanta end of the tiles that are left in this round, by tile."""
         self._last: Stop | None = None
         self._ran = bool(self._quanta)
         self._bound = _FREE
-        """No tile goes on beyond."""
+        """The position at which repetition ends."""
         self.milestone = UNLIMITED
-        """Instructions of all tiles after which a piece ends."""
+        """Instructions of all tiles after which execution is interrupted."""
         self._most: dict[int, int] = {}
-        """By tile that stops early: instructions after which it does."""
+        """Instructions after which some tiles stop early, by tile."""
         for number, end in self._quanta.items():
             system.tiles[number].words[state.LIMIT] = end
         if not self._quanta:
@@ -62,7 +62,7 @@ class DebugScheduler:
     ) -> Stop | Ended:
         """Go on until something happens. ``actions`` are those of the tiles that may run.
 
-        ``look`` is called now and then, while no tile runs.
+        ``look`` is called from time to time, while no tile runs.
         """
         found = self._seen_step(actions)
         while found is None:
@@ -87,7 +87,7 @@ class DebugScheduler:
     def _seen_step(self, actions: Mapping[int, Action]) -> Stop | Ended | None:
         """The end of a step that has happened before it was asked for.
 
-        GDB expects the chip to stop before a watched access, and steps over it before it looks what changed
+        GDB expects the chip to stop before a watched access, and steps over it before it reads what changed
         (``gdbarch_have_nonsteppable_watchpoint``). An engine's access cannot be stepped over.
         """
         last, self._last = self._last, None
@@ -110,10 +110,10 @@ class DebugScheduler:
         if not self._quanta:
             self.system.end_round()
 
-    # -- doing it again --------------------------------------------------------------------------------
+    # -- repetition ------------------------------------------------------------------------------------
 
     def schedule(self) -> Schedule | None:
-        """The state of the scheduler; None where it cannot be kept, which is soon over."""
+        """The state of the scheduler; None while a full log of simulated time prevents that."""
         if self.steps.full:
             return None
         limits = tuple(int(tile.words[state.LIMIT]) for tile in self.system.tiles)
@@ -127,7 +127,7 @@ class DebugScheduler:
         )
 
     def set_schedule(self, schedule: Schedule) -> None:
-        """Make the scheduler what it was; the system has been put back already."""
+        """Restore the scheduler; the system has been restored already."""
         self.steps.forget()
         self.steps.rounds, self._ran, self._quanta = schedule.rounds, schedule.ran, dict(schedule.quanta)
         for tile, limit in zip(self.system.tiles, schedule.limits, strict=True):
@@ -143,10 +143,10 @@ class DebugScheduler:
         most: Mapping[int, int],
         look: Callable[[Stop | None], bool],
     ) -> bool:
-        """Go on as before to ``end``; whether it ended before that.
+        """Repeat what happened before up to ``end``; whether it ended earlier.
 
-        It does where a tile has executed as many instructions as ``most`` says, and where ``look``, called
-        after each piece with the stop there, says so.
+        It ends earlier when a tile has executed as many instructions as ``most`` says, or when ``look``,
+        which is called after each part with the stop there, returns True.
         """
         self._bound, self._most = end, dict(most)
         last: Stop | None = None
@@ -166,7 +166,7 @@ class DebugScheduler:
                 found, inside = self._attempt(tile, self.steps.inch), True
             last = found if isinstance(found, Stop) else None
             if last and last.fatal:
-                break  # only the end of a piece of history faults
+                break  # only the end of a history entry faults
             if last and last.watch and not last.done:
                 self.steps.passing[last.tile] = self.system.tiles[last.tile].retired
             ended = look(last) or self._is_done(most)
@@ -179,7 +179,7 @@ class DebugScheduler:
     # -- rounds ----------------------------------------------------------------------------------------
 
     def _begin(self, numbers: Iterable[int]) -> None:
-        """Give the running ones of some tiles a quantum in a new round."""
+        """Give those of some tiles that can run a quantum in a new round."""
         for number in numbers:
             tile = self.system.tiles[number]
             if tile.status is Status.RUNNING:
@@ -187,7 +187,7 @@ class DebugScheduler:
                 self._ran = True
 
     def _next(self, actions: Mapping[int, Action]) -> Tile | None:
-        """The tile whose turn it is; None when the round is over for those that may run."""
+        """The tile to run next; None when the round is over for those that may run."""
         free = [n for n in sorted(self._quanta) if n in actions and n not in self.steps.full]
         stepped = [number for number in free if actions[number].steps]
         return self.system.tiles[(stepped or free)[0]] if free else None
@@ -218,7 +218,7 @@ class DebugScheduler:
         return Stop(waiting[0], Signal.ABRT, str(self.system.traffic.deadlock()), fatal=True)
 
     def _close(self, tile: Tile) -> None:
-        """Take a tile out of the round where its quantum ends: used up, or given up by waiting for others."""
+        """Remove a tile from the round when its quantum is used up, or given up by waiting for others."""
         if tile.number in self.steps.full:
             return
         used = tile.words[state.LIMIT] == 0 or tile.retired >= self._end(tile)
@@ -242,7 +242,7 @@ class DebugScheduler:
         return found
 
     def _attempt(self, tile: Tile, run: Callable[[Tile], Stop | None]) -> Stop | Ended | None:
-        """Let a tile do something; a fault is a stop too."""
+        """Let a tile run; a fault is a stop too."""
         self._ran = True
         try:
             found = run(tile)

@@ -1,6 +1,7 @@
-"""Loads and stores that touch nothing watched, executed without coming back to Python each time.
+"""Executing loads and stores of bytes that are not watched without returning to Python each time.
 
-A plain function that is compiled. ``Skip`` fills the words it works on.
+``skip_misses`` is a plain function that is compiled. ``block`` is the address of the words that ``Skip``
+fills.
 """
 
 from __future__ import annotations
@@ -21,13 +22,21 @@ from tx8isa.numbers.primitives import s64, u64
 from tx8isa.riscv.format import Kind, Scalar
 from tx8isa.table import scalar as rv
 
-RUN, ARMED, COUNT, KINDS = range(4)
-"""Words of the block: address of the loop, of the program with marks, watches; then kinds by operation."""
-WATCHES = KINDS + 256
-"""Words behind which the watches stand, ``WATCH`` words each: first and last place, reads, writes."""
+# -- words of the block
+RUN = 0  # address of the compiled loop
+ARMED = 1  # address of the program with marks
+COUNT = 2  # how many watches there are
+KINDS = 3  # by operation: bytes of the access, + STORE; 0: no load or store
+WATCHES = KINDS + 256  # the watches
+
+# -- words of a watch
+FIRST = 0  # first place
+LAST = 1  # last place
+READS = 2  # whether it is for reads
+WRITES = 3  # whether it is for writes
 WATCH = 4
+
 STORE = 1 << 8
-"""Of a kind: it is a store; below it the bytes of the access."""
 
 
 @cache
@@ -37,45 +46,45 @@ def operations(kind: Kind) -> dict[int, Scalar]:
     return {FIRST_SCALAR + number: record for number, record in records if record.kind == kind}
 
 
-def misses(b: int, s: int, host: int, kind: int) -> bool:
-    """Whether an access at a host address touches nothing watched."""
-    place = host - get(s, state.SPM)
-    if place < 0 or place >= get(s, state.SPM_BYTES):
-        place = host - get(s, state.DDR) + queues.DDR
+def misses(block: int, tile_state: int, host: int, kind: int) -> bool:
+    """Whether an access at a host address touches no watched bytes."""
+    place = host - get(tile_state, state.SPM)
+    if place < 0 or place >= get(tile_state, state.SPM_BYTES):
+        place = host - get(tile_state, state.DDR) + queues.DDR
     last = place + (kind & (STORE - 1)) - 1
-    for k in range(get(b, COUNT)):
+    for k in range(get(block, COUNT)):
         at = WATCHES + k * WATCH
-        wanted = get(b, at + 3) if kind & STORE != 0 else get(b, at + 2)
-        if wanted != 0 and place <= get(b, at + 1) and get(b, at) <= last:
+        wanted = get(block, at + WRITES) if kind & STORE != 0 else get(block, at + READS)
+        if wanted != 0 and place <= get(block, at + LAST) and get(block, at + FIRST) <= last:
             return False
     return True
 
 
-def skip_misses(b: int, s: int) -> int:
-    """Run a tile to its limit, or to anything that is no load or store that misses; a stop reason."""
-    words = view_i64(s, u64(state.SIZE))
+def skip_misses(block: int, tile_state: int) -> int:
+    """Run a tile to its limit, or to anything but loads and stores that miss; a stop reason."""
+    words = view_i64(tile_state, u64(state.SIZE))
     limit = s64(words[u64(state.LIMIT)])
     reason = stop.LIMIT
     while s64(words[u64(state.RETIRED)]) < limit:
-        words[u64(state.CODE)] = get(b, ARMED)
+        words[u64(state.CODE)] = get(block, ARMED)
         words[u64(state.LIMIT)] = limit
-        reason = call_kernel(get(b, RUN), s, 0)
+        reason = call_kernel(get(block, RUN), tile_state, 0)
         if reason != stop.ILLEGAL:
             break
         index = (s64(words[u64(state.PC)]) - s64(words[u64(state.CODE_BASE)])) >> 2
-        if index < 0 or index >= s64(words[u64(state.CODE_WORDS)]) or get(get(b, ARMED), index) == 0:
+        if index < 0 or index >= s64(words[u64(state.CODE_WORDS)]) or get(get(block, ARMED), index) == 0:
             break
         word = get(s64(words[u64(state.PLAIN)]), index)
-        kind = get(b, KINDS + (word & 255))
+        kind = get(block, KINDS + (word & 255))
         if kind == 0:
             break
-        address = get(s, (word >> 16) & 255) + (word >> 32)
+        address = get(tile_state, (word >> 16) & 255) + (word >> 32)
         host = host_address(words, address, kind & (STORE - 1))
-        if host == 0 or not misses(b, s, host, kind):
+        if host == 0 or not misses(block, tile_state, host, kind):
             break
         words[u64(state.CODE)] = s64(words[u64(state.PLAIN)])
         words[u64(state.LIMIT)] = s64(words[u64(state.RETIRED)]) + 1
-        reason = call_kernel(get(b, RUN), s, 0)
+        reason = call_kernel(get(block, RUN), tile_state, 0)
         words[u64(state.LIMIT)] = limit
         if reason != stop.LIMIT:
             break
@@ -92,7 +101,7 @@ class Skip:
             for operation, record in operations(kind).items():
                 self._block[KINDS + operation] = record.width | flag
         self._block[WATCHES:] = np.array(watches, dtype=np.int64).reshape(-1)
-        self._function = native.compile_kernel(skip_misses, "watchpoints", 2)
+        self._function = native.compile_kernel(skip_misses, "watchpoints", 2, directly=True)
 
     def enter(self, tile: Tile, armed: Words) -> int:
         """As ``System.enter``, for a program with marks."""

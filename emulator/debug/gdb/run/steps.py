@@ -1,4 +1,4 @@
-"""Running one tile under a debugger: freely up to a mark, or one instruction."""
+"""Running one tile under a debugger: to a breakpoint, or by one instruction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .stops import Stop
 from .watchpoints import Watches
 
 _FIRST, _MOST = 1 << 8, 1 << 20
-"""Instructions between two looks at whether the user wants to stop, at first and at most."""
+"""Instructions between two checks for an interrupt by the user, at first and at most."""
 _SHORT, _LONG = 0.005, 0.02
 """Seconds that should pass between them."""
 _SCALAR_BYTES = 4
@@ -39,9 +39,9 @@ class Steps:
             tile.words[state.SCRATCH] = self._scratch.ctypes.data
             tile.words[state.SCRATCH_BYTES] = self._scratch.size
         self.blind = False
-        """Breakpoints and watchpoints do not count: what runs was stopped at them before."""
+        """Whether breakpoints and watchpoints are ignored, during repetition."""
         self.reason = stop.LIMIT
-        """What the compiled loop came back with last."""
+        """Why the compiled loop has returned last."""
         self.rounds = 0
         """Rounds that have ended."""
         self.full: set[int] = set()
@@ -49,12 +49,12 @@ class Steps:
         self.inside: dict[int, int] = {}
         """By tile that has stopped inside a wait: the instructions it had executed."""
         self.before = Position(0, 0, 0)
-        """Where the chip was before that of which the last ``Stop.done`` tells."""
+        """Position of the chip before the access of the last ``Stop.done``."""
         self.passing: dict[int, int] = {}
-        """By tile: instructions executed when it stopped before a watched access, which it makes next."""
+        """By tile: instructions executed when it stopped before a watched access, which it will make next."""
         self.chunk = _FIRST
         self._breaks: dict[int, int] = {}
-        """By tile: the ebreak it has stopped at, which is not executed again."""
+        """By tile: address of the ebreak it has stopped at, which is not executed again."""
 
     def position(self) -> Position:
         """How far the chip has come."""
@@ -73,13 +73,13 @@ class Steps:
         return trapped or self.inside.get(tile.number) == tile.retired
 
     def forget(self) -> None:
-        """The chip is somewhere else: nothing is known about how it came there."""
+        """Forget how the chip came to its position, because it was put somewhere else."""
         for known in (self.full, self._breaks, self.passing, self.inside):
             known.clear()
         self.marks.forget()
 
     def go(self, tile: Tile, limit: int) -> Stop | None:
-        """Run a tile to a breakpoint, to something only Python can do, or for the time between two looks.
+        """Run a tile to a breakpoint, to something that needs Python, or for the time between two checks.
 
         ``limit``: instructions after which it stops in any case.
         """
@@ -99,7 +99,7 @@ class Steps:
         return self._serve(tile, reason)
 
     def one(self, tile: Tile) -> Stop | None:
-        """Execute the instruction at a tile's program counter, whatever marks it has."""
+        """Execute the instruction at a tile's program counter, even if it is marked."""
         if self.pass_break(tile):
             return None
         found = self._drained(tile)
@@ -122,9 +122,9 @@ class Steps:
         return None
 
     def inch(self, tile: Tile) -> Stop | None:
-        """Do one thing inside the instruction at a tile's program counter: what comes before it has ended.
+        """Make one step inside the instruction at a tile's program counter.
 
-        That is an engine instruction that a wait is for, or the trap of an instruction that cannot be
+        That is an engine instruction for which a wait waits, or the trap of an instruction that cannot be
         executed.
         """
         worker = self._waits_for(tile)
@@ -143,7 +143,7 @@ class Steps:
     # -- watchpoints -----------------------------------------------------------------------------------
 
     def _watched(self, tile: Tile, step: Callable[[], Stop | None]) -> Stop | None:
-        """Do something with a tile; the stop after it when an engine has touched something watched."""
+        """Make a step of a tile; the stop after it when an engine has touched watched bytes."""
         watched = [] if self.blind else self.watches.pending(tile)
         if not watched:
             return step()
@@ -165,7 +165,7 @@ class Steps:
         return worker if waits and worker < tile.workers else None
 
     def _drained(self, tile: Tile) -> Stop | None:
-        """At a wait: execute what it waits for, up to an instruction that touches something watched."""
+        """At a wait: execute what it waits for, up to an instruction that touches watched bytes."""
         worker = self._waits_for(tile)
         if worker is None or not self.watches.pending(tile):
             return None
@@ -186,7 +186,7 @@ class Steps:
     # -- the compiled loop -----------------------------------------------------------------------------
 
     def _serve(self, tile: Tile, reason: int) -> Stop | None:
-        """Do what the compiled loop came back for."""
+        """Do what the compiled loop returned for."""
         if reason == stop.SYSTEM and not trap.has_handler(tile):
             record, _ = self.system.codes[tile.number].scalar(tile.pc)
             if record.mnemonic == "ebreak":
@@ -195,9 +195,9 @@ class Steps:
         return self._watched(tile, lambda: self.system.serve(tile, reason))
 
     def _enter(self, tile: Tile, limit: int, armed: predecode.Words | None = None) -> int:
-        """Run a tile up to a number of instructions; the distance of looks follows the time that took.
+        """Run a tile up to a number of instructions, and adapt the distance of checks to the time that took.
 
-        ``armed``: its words with marks, which may be run over where they are of no interest.
+        ``armed``: its words with marks; marks at accesses of bytes that are not watched are passed over.
         """
         tile.words[state.LIMIT] = limit
         start = time.perf_counter()

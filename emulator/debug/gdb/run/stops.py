@@ -1,4 +1,4 @@
-"""Why a program that is debugged has stopped."""
+"""The reasons why a program under the debugger has stopped."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ _SIGNALS = {
     stop.ALIGNMENT: Signal.BUS,
     stop.EXCEPTION: Signal.FPE,
 }
-"""By what the compiled loop came back with; everything else is an instruction that cannot be executed."""
+"""Signals by stop reason; all other reasons are instructions that cannot be executed."""
 
 
 def fault_signal(reason: int) -> Signal:
-    """The signal that a fault looks like."""
+    """The signal that stands for a fault."""
     return _SIGNALS.get(reason, Signal.ILL)
 
 
 @dataclass(frozen=True)
 class Stop:
-    """All tiles have stopped because of one. ``text`` is shown to the user."""
+    """All tiles have stopped because of ``tile``. ``text`` is shown to the user."""
 
     tile: int
     signal: Signal = Signal.TRAP
@@ -48,16 +48,16 @@ class Stop:
     watch: str = ""
     """``watch:30410000`` and the like: the watchpoint that was hit."""
     done: bool = False
-    """The watched access has happened; without it, it happens when the tile goes on."""
+    """Whether the watched access has happened; if not, it happens when the tile goes on."""
     fatal: bool = False
-    """The program ends when it is continued with the signal, as a process would."""
+    """Whether the program ends when it is continued with the signal, as a process would."""
     oldest: bool = False
-    """There is nothing further back to return to."""
+    """Whether this is the beginning of the history."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """The program has ended; ``fault`` is the message of a tile that did with a status other than 0."""
+    """The program has ended; ``fault`` is the message for an exit status other than 0."""
 
     code: int = 0
     fault: str = ""

@@ -1,8 +1,7 @@
-"""Watchpoints: who touches some bytes of SPM or DDR - the kernel core, an engine, or the DTE.
+"""Watchpoints: accesses of the kernel core, an engine or the DTE to some bytes of SPM or DDR.
 
-The core's accesses are seen before they happen, at the instruction. An engine instruction counts when it is
-executed, not when it is issued: what was pending before and no longer is. A copy counts when it is carried
-out.
+The core stops before a watched access. An engine instruction counts when it is executed, not when it is
+issued: it was pending before and no longer is. A copy counts when it is carried out.
 """
 
 from __future__ import annotations
@@ -50,18 +49,18 @@ class Watch:
     last: int
 
     def sees(self, touched: Range) -> bool:
-        """Whether it is about an access."""
+        """Whether an access is one that is watched."""
         wanted = self.kind is Kind.ACCESS or touched.written == (self.kind is Kind.WRITE)
         return wanted and touched.first <= self.last and self.first <= touched.last
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Who started a copy that is under way."""
+    """Tile and instruction that started a copy that is under way."""
 
     tile: int
     pc: int | None
-    """None: before the state was saved that the run began with."""
+    """None: it was started before the snapshot with which the run began."""
     copy: Copy
 
     def where(self, system: System) -> str:
@@ -72,7 +71,7 @@ class Origin:
 
 
 class Watches(Observer):
-    """The watchpoints of a debugger. It observes the system for the copies."""
+    """The watchpoints of a debugger. It is an observer because of the copies."""
 
     def __init__(self, system: System, marks: Marks) -> None:
         self.system, self.marks = system, marks
@@ -82,7 +81,7 @@ class Watches(Observer):
         self._copied: list[Stop] = []
         self.set_origins([[] for _ in system.tiles])
         self.skip: Skip | None = None
-        """Runs over what touches nothing watched; None without watchpoints, and without compiled code."""
+        """Executes accesses of other bytes; None without watchpoints or without compiled code."""
 
     @property
     def watching(self) -> bool:
@@ -135,7 +134,7 @@ class Watches(Observer):
     # -- the engines -----------------------------------------------------------------------------------
 
     def pending(self, tile: Tile) -> list[tuple[PendingInstruction, Watch]]:
-        """The instructions in the queues of a tile that will touch something watched."""
+        """The instructions in the queues of a tile that will touch watched bytes."""
         if not self._watches:
             return []
         seen = ((entry, self._seen(entry.ranges)) for entry in pending(tile))
@@ -170,14 +169,14 @@ class Watches(Observer):
                 self._copied.append(Stop(number, text=text, watch=_name(watch), done=True))
 
     def origins(self) -> list[list[int | None]]:
-        """By tile: where the copies were started that are under way, in their order."""
+        """By tile: program counters that started the copies under way, in their order."""
         return [
             [self.copies[id(work.copy)].pc for work in started if isinstance(work, Sent)]
             for started in self.system.traffic.started
         ]
 
     def set_origins(self, origins: Sequence[Sequence[int | None]]) -> None:
-        """Take over the copies that are under way in a state that was put back; unknown origins are None."""
+        """Take over the copies under way in a state that was restored; unknown origins are None."""
         self.copies.clear()
         self._copied = []
         for number, started in enumerate(self.system.traffic.started):

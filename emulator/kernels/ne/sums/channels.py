@@ -9,7 +9,7 @@ from emulator.kernels.ne import problem as word
 from emulator.kernels.ne.arithmetic import MatrixArithmetic, Rows
 from emulator.kernels.ne.elements import BLOCK, INT8_BLOCK
 from emulator.native.primitives.memory import get, view_u8, view_u32
-from emulator.native.primitives.tile import taps_f32, taps_i32
+from emulator.native.primitives.products import taps_f32, taps_i32
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.primitives import s64, u64
 

@@ -7,7 +7,7 @@ from emulator.kernels.ne.arithmetic import Panel
 from emulator.kernels.ne.elements import BLOCK, lanes, make_widen, panel_width, planes, stored_lanes
 from emulator.kernels.ne.groups import PLANE
 from emulator.native.primitives.memory import get
-from emulator.native.primitives.tile import transpose_16x16
+from emulator.native.primitives.products import transpose_16x16
 from tx8isa.numbers.formats import Format
 
 
@@ -31,7 +31,7 @@ def make_direct_panel(fmt: Format) -> Panel:
 def make_transposed_panel(fmt: Format) -> Panel:
     """Panel ``p`` of aligned weights [TAPS * N, K]: rows tap, then k; columns n. One tap is a matrix [N, K].
 
-    A transposed tile may write up to 15 rows too many: they belong to what is written after it, or to the
+    A transposition may write up to 15 rows too many: they belong to what is written after it, or to the
     slack at the end.
     """
     widen, size = make_widen(fmt), fmt.bits // 8

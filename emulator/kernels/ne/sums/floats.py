@@ -20,7 +20,7 @@ from emulator.kernels.ne.groups import SUMS, make_multiply
 from emulator.memory.rows import clear
 from emulator.native.primitives.float32 import single
 from emulator.native.primitives.memory import get, view_f32
-from emulator.native.primitives.tile import TILES
+from emulator.native.primitives.products import PRODUCTS
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.primitives import u64
 
@@ -37,7 +37,7 @@ def make_float(fmt: Format, post: bool) -> MatrixArithmetic:
         grain=1,
         block=BLOCK,
         extra=0,
-        multiply=make_multiply(TILES),
+        multiply=make_multiply(PRODUCTS),
         panel=make_transposed_panel(fmt),
         direct_panel=make_direct_panel(fmt),
         rows=make_widen_rows(fmt),

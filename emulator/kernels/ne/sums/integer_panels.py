@@ -11,7 +11,7 @@ from emulator.kernels.ne.groups import PLANE, ROWS, SUMS, make_multiply
 from emulator.memory.rows import clear
 from emulator.native.primitives.int8 import BYTES, interleave_bytes, interleave_halves
 from emulator.native.primitives.memory import copy_bytes, get, view_u8, view_u16, view_u32
-from emulator.native.primitives.tile import transpose_16x16
+from emulator.native.primitives.products import transpose_16x16
 from tx8isa.numbers.primitives import s64, u64
 
 FLIP = 0x80808080

@@ -16,9 +16,9 @@ from emulator.kernels.ne.arithmetic import MatrixArithmetic, Multiply, Start
 from emulator.kernels.ne.elements import BLOCK, INT8_BLOCK, lanes, panel_width, stored, stored_lanes
 from emulator.kernels.ne.groups import EDGE, EDGE_LANES, SUMS, make_multiply
 from emulator.memory.rows import clear, copy_rows
-from emulator.native.primitives.int8 import BYTES, HALVES, requantize
+from emulator.native.primitives.int8 import BYTES, HALVES, requantise
 from emulator.native.primitives.memory import get, view_u8, view_u16, view_u32
-from emulator.native.primitives.tile import Tile
+from emulator.native.primitives.products import Product
 from emulator.native.target import has_feature
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.primitives import s32, s64, u64
@@ -86,7 +86,7 @@ def fill_zeros(target: int, words: int, problem: int) -> None:
     clear(target, 4 * words)
 
 
-def _make_row_sums(tile: Tile) -> Multiply:
+def _make_row_sums(product: Product) -> Multiply:
     """Sums of a', one vector of equal numbers for each row: products with bytes of ones.
 
     The words start at step ``first``; after the last step there are lanes that do not count.
@@ -108,8 +108,8 @@ def _make_row_sums(tile: Tile) -> Multiply:
         for r in range(0, rows, 4):
             at, to = group + 8 * r, target + 4 * EDGE_LANES * r
             if words > 1:
-                tile(at, lda, a, ka, ones, 0, to, EDGE_LANES, words - 1)
-            tile(at, lda, a + 4 * (words - 1) * ka, ka, ones + 4 * EDGE_LANES, 0, to, EDGE_LANES, 1)
+                product(at, lda, a, ka, ones, 0, to, EDGE_LANES, words - 1)
+            product(at, lda, a + 4 * (words - 1) * ka, ka, ones + 4 * EDGE_LANES, 0, to, EDGE_LANES, 1)
 
     return row_sums
 
@@ -198,10 +198,10 @@ def _chain(sums_at: int, target: int, n: int, channel: int, problem: int) -> Non
     sums, result = view_u32(sums_at, n), view_u8(target, n)
     if above_at == 0:
         for j in range(u64(n)):
-            result[j] = requantize(s64(sums[j]), q1, 1, q0, relu, zero)
+            result[j] = requantise(s64(sums[j]), q1, 1, q0, relu, zero)
     else:
         above = view_u16(above_at + 2 * channel, n)
         below = view_u16(below_at + 2 * channel, n)
         for j in range(u64(n)):
             scale = s64(above[j]) if s32(s64(sums[j])) >= 0 else s64(below[j])
-            result[j] = requantize(s64(sums[j]), q1, scale, q0, relu, zero)
+            result[j] = requantise(s64(sums[j]), q1, scale, q0, relu, zero)

@@ -88,7 +88,8 @@ tx8.fillNodes = function () {
   const rows = data.node_times.map((n) => ({
     id: n.node, chosen: n.node === shown.node,
     cells: [[data.nodes[n.node] || "(no node)"], [{ bar: n.cycles / most, share: n.share }, "share"],
-      [whole(n.cycles), "number"], [percent(n.share), "number"], [n.bound], [n.bound && percent(n.reached), "number"]],
+      [whole(n.cycles), "number"], [percent(n.share), "number"], [n.bound],
+      [n.bound && (n.reached > 1 ? "hidden" : percent(n.reached)), "number"]],
   }));
   const heads = [["node"], ["", "share"], ["cycles", "number"], ["of the run", "number"], ["bound"], ["reached", "number"]];
   fill(el("nodes"), heads, rows, (node) => tx8.select({ node: shown.node === node ? -1 : node, line: -1 }));

@@ -1,4 +1,4 @@
-"""Expressions of instruction bodies, and of the kernel core's own source, as LLVM text.
+"""Expressions of plain functions, and of the kernel core's own source, as LLVM text.
 
 What is known when the text is written is calculated at once, by Python: with the operands of an instruction
 given, little is left of the source that executes it. The rest follows the rules of ``emulator.native``.
@@ -66,7 +66,7 @@ _CALCULATES = (
 
 
 def harmless(node: ast.expr, scope: Mapping[str, Any]) -> bool:
-    """Whether an expression can be calculated where its value is not wanted: it cannot trap."""
+    """Whether an expression may be calculated even where its value is not used: it cannot trap."""
     found: bool | None = getattr(node, "_harmless", None)
     if found is None:
         found = all(_is_harmless(part, scope) for part in ast.walk(node))
@@ -83,16 +83,19 @@ def _is_harmless(part: ast.AST, scope: Mapping[str, Any]) -> bool:
 class Expressions(ABC):
     """Writes expressions; ``scope`` holds the globals of the source at hand."""
 
+    access = ""
+    """What LLVM is told of loads and stores in views: ``volatile `` where it must not move them."""
+
     def __init__(self) -> None:
         self.writer = Writer()
 
     @abstractmethod
     def load_word(self, place: int) -> Known:
-        """The word at a place of the state."""
+        """The word at a position of the state."""
 
     @abstractmethod
     def store_word(self, place: int, value: Known) -> None:
-        """Change the word at a place of the state."""
+        """Change the word at a position of the state."""
 
     @abstractmethod
     def call_kernel(self, address: Known, fields: Known, state: Known) -> Known:
@@ -107,7 +110,7 @@ class Expressions(ABC):
         method = _BY_NODE.get(type(node))
         if method is None:
             raise Untranslatable(f"{type(node).__name__} is not translated")
-        return method(self, node, names, scope)
+        return getattr(self, method)(node, names, scope)
 
     def number(self, node: ast.expr, names: Environment, scope: Mapping[str, Any]) -> Known:
         value = self.evaluate(node, names, scope)
@@ -206,10 +209,22 @@ class Expressions(ABC):
         left = self.number(node.left, names, scope)
         result: Known = True
         for op, item in zip(node.ops, node.comparators, strict=True):
+            if isinstance(op, ast.In):
+                return self._among(left, self.evaluate(item, names, scope))
             right = self.number(item, names, scope)
             result = self._both(result, self._compare(type(op), left, right))
             left = right
         return result
+
+    def _among(self, value: Known, items: tuple[Known, ...]) -> Known:
+        """Whether a value equals one of the items."""
+        found: Known = False
+        for equal in [self._compare(ast.Eq, value, item) for item in items]:
+            if isinstance(found, Value) and isinstance(equal, Value):
+                found = self._emit("b", f"or {typed(found)}, {text_of(equal)}")
+            elif found is not True and equal is not False:
+                found = equal
+        return found
 
     def _compare(self, op: type[ast.cmpop], left: Known, right: Known) -> Known:
         if op not in _RELATION:
@@ -237,7 +252,7 @@ class Expressions(ABC):
     # -- choices ---------------------------------------------------------------------------------------
 
     def _logic(self, node: ast.BoolOp, names: Environment, scope: Mapping[str, Any]) -> Known:
-        """``and`` or ``or``: what follows is only calculated where it is wanted, or does no harm."""
+        """``and`` or ``or``: what follows is only calculated where it is needed, or where it is harmless."""
         decided, name = isinstance(node.op, ast.Or), "or" if isinstance(node.op, ast.Or) else "and"
         result: Known = not decided
         ways: list[tuple[Operand, str]] = []
@@ -269,7 +284,8 @@ class Expressions(ABC):
         condition = self.condition(node.test, names, scope)
         if not isinstance(condition, Value):
             return self.evaluate(node.body if condition else node.orelse, names, scope)
-        if harmless(node.body, scope) and harmless(node.orelse, scope):
+        arms = (node.body, node.orelse)
+        if not any(isinstance(arm, ast.Tuple) for arm in arms) and all(harmless(a, scope) for a in arms):
             yes, no = self.number(node.body, names, scope), self.number(node.orelse, names, scope)
             if (yes, no) == (1, 0):
                 return integer(self.writer, condition)
@@ -281,12 +297,20 @@ class Expressions(ABC):
         labels = [self.writer.new_label(hint) for hint in ("yes", "no", "chosen")]
         self.writer.branch(condition, labels[0], labels[1])
         ways: list[tuple[Operand, str]] = []
-        for label, arm in zip(labels, (node.body, node.orelse), strict=False):
+        for label, arm in zip(labels, arms, strict=False):
             self.writer.start(label)
-            ways.append((self.number(arm, names, scope), self.writer.label))
+            ways.append((self.evaluate(arm, names, scope), self.writer.label))
             self.writer.jump(labels[2])
         self.writer.start(labels[2])
-        return self.writer.phi(ways)
+        return self._meeting(ways)
+
+    def _meeting(self, ways: list[tuple[Any, str]]) -> Any:
+        """The value, or the tuple of values, that comes from one of several blocks."""
+        if not all(type(value) is tuple for value, _ in ways):
+            return self.writer.phi(ways)
+        labels = [label for _, label in ways]
+        items = zip(*(value for value, _ in ways), strict=True)
+        return tuple(self.writer.phi(list(zip(item, labels, strict=True))) for item in items)
 
     def _tuple(self, node: ast.Tuple, names: Environment, scope: Mapping[str, Any]) -> tuple[Operand, ...]:
         return tuple(self.evaluate(item, names, scope) for item in node.elts)
@@ -296,11 +320,11 @@ class Expressions(ABC):
     def _element(self, node: ast.Subscript, names: Environment, scope: Mapping[str, Any]) -> Known:
         view, index = self.evaluate(node.value, names, scope), self.number(node.slice, names, scope)
         if type(view) is tuple:
-            return view[known_integer(index)]  # type: ignore[no-any-return]
+            return self.item(view, index)
         if isinstance(view, State):
             return self.load_word(known_integer(index))
         pointer = self._pointer(view, index)
-        raw = self._emit(view.kind, f"load volatile i{view.bits}, ptr {pointer}, align 1")
+        raw = self._emit(view.kind, f"load {self.access}i{view.bits}, ptr {pointer}, align 1")
         return raw if view.bits == 64 else self._emit("u", f"zext i{view.bits} {raw.name} to i64")
 
     def store(
@@ -315,12 +339,19 @@ class Expressions(ABC):
         pointer = self._pointer(view, index)
         if view.bits != 64:
             value = self._emit("i", f"trunc {typed(value)} to i{view.bits}")
-        self.writer.line(f"store volatile i{view.bits} {text_of(value)}, ptr {pointer}, align 1")
+        self.writer.line(f"store {self.access}i{view.bits} {text_of(value)}, ptr {pointer}, align 1")
+
+    def item(self, items: tuple[Operand, ...], index: Known) -> Known:
+        """An item of a tuple."""
+        return items[known_integer(index)]  # type: ignore[return-value]
 
     def _pointer(self, view: object, index: Known) -> str:
-        if not isinstance(view, View) or index != 0:
-            raise Untranslatable("an index into something else than the first element of a view")
-        return self._emit("i", f"inttoptr {typed(view.address)} to ptr").name
+        if not isinstance(view, View):
+            raise Untranslatable("an index into something that is no view")
+        pointer = self._emit("i", f"inttoptr {typed(view.address)} to ptr").name
+        if index == 0:
+            return pointer
+        return self._emit("i", f"getelementptr i{view.bits}, ptr {pointer}, {typed(index)}").name
 
     def _call(self, node: ast.Call, names: Environment, scope: Mapping[str, Any]) -> Any:
         function = self.evaluate(node.func, names, scope)
@@ -354,16 +385,16 @@ def known_integer(value: Known) -> int:
     return value
 
 
-_BY_NODE: dict[type[ast.expr], Callable[..., Any]] = {
-    ast.Constant: Expressions._constant,
-    ast.Name: Expressions._name,
-    ast.Attribute: Expressions._attribute,
-    ast.UnaryOp: Expressions._unary,
-    ast.BinOp: Expressions._binary,
-    ast.Compare: Expressions._compare_chain,
-    ast.BoolOp: Expressions._logic,
-    ast.IfExp: Expressions._choice,
-    ast.Tuple: Expressions._tuple,
-    ast.Subscript: Expressions._element,
-    ast.Call: Expressions._call,
+_BY_NODE: dict[type[ast.expr], str] = {
+    ast.Constant: "_constant",
+    ast.Name: "_name",
+    ast.Attribute: "_attribute",
+    ast.UnaryOp: "_unary",
+    ast.BinOp: "_binary",
+    ast.Compare: "_compare_chain",
+    ast.BoolOp: "_logic",
+    ast.IfExp: "_choice",
+    ast.Tuple: "_tuple",
+    ast.Subscript: "_element",
+    ast.Call: "_call",
 }

@@ -1,8 +1,8 @@
 """Values of a translation: known numbers are Python's, the others names in LLVM text with one of five kinds.
 
 The kinds are those of ``emulator.native``: signed and unsigned 64-bit words, truth values, binary64 and
-binary32. A known number stands for itself, so that what is decided when the text is written costs nothing
-when it runs.
+binary32. A known number is itself, so that what is decided when the text is written costs nothing when it
+runs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class View(NamedTuple):
 Known = Value | int | float | bool
 """A value, known or not."""
 Operand = Known | State | View | Callable[..., object]
-"""Whatever a name may stand for."""
+"""Whatever a name may mean."""
 
 
 def kind_of(value: Operand) -> Kind:

@@ -1,4 +1,4 @@
-"""Tiles held in vector registers, written as LLVM vector code.
+"""Products whose sums are held in vector registers, written as LLVM vector code.
 
 LLVM keeps the accumulators in registers and picks the instructions; the order of the sums is fixed by the
 data flow: one fused multiply-add per element and step, steps ascending. So the bits do not depend on the
@@ -12,7 +12,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from emulator.native.primitives.tile import TAP_ROWS, TILES, tile_name
+from emulator.native.primitives.products import PRODUCTS, TAP_ROWS, product_name
 
 from .intrinsics import F32, I32, I64, constant, declared, of_words, pointer
 
@@ -49,7 +49,7 @@ def multiply_add(b: Any, x: Any, y: Any, z: Any) -> Any:
     return b.add(b.mul(x, y), z)
 
 
-def _emit_tile(b: Any, rows: int, vectors: int, words: Sequence[Any], kind: Any, advance: Step) -> None:
+def _emit_product(b: Any, rows: int, vectors: int, words: Sequence[Any], kind: Any, advance: Step) -> None:
     """Load the accumulators, run the loop over k, store them."""
     index, lda, a, ka, bb, ldb, c, ldc, k = words
     a, bb, c = (pointer(b, address, kind.element) for address in (a, bb, c))
@@ -78,11 +78,11 @@ def _emit_tile(b: Any, rows: int, vectors: int, words: Sequence[Any], kind: Any,
         _store(b, end, cell)
 
 
-def make_tile(rows: int, columns: int, kind: Any, advance: Step) -> Any:
-    """The function of one tile; ``kind`` is the vector type of its sums."""
+def make_product(rows: int, columns: int, kind: Any, advance: Step) -> Any:
+    """The function of one product; ``kind`` is the vector type of its sums."""
 
     def emit(b: Any, *words: Any) -> Any:
-        _emit_tile(b, rows, columns // LANES, words, kind, advance)
+        _emit_product(b, rows, columns // LANES, words, kind, advance)
         return constant(0)
 
     return of_words(9, emit)
@@ -148,7 +148,7 @@ def _transpose_16x16(b: Any, source: Any, lds: Any, target: Any, ldt: Any) -> An
 
 
 TABLE: dict[str, Any] = {
-    **{tile_name(*shape): make_tile(*shape, VECTOR, _fma) for shape in TILES},
+    **{product_name(*shape): make_product(*shape, VECTOR, _fma) for shape in PRODUCTS},
     "taps_f32": _make_taps(VECTOR, _fma),
     "taps_i32": _make_taps(INTEGERS, multiply_add),
     "transpose_16x16": of_words(4, _transpose_16x16),

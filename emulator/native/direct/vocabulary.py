@@ -1,7 +1,7 @@
 """The primitives of ``emulator.native`` as LLVM text, by the function that defines each.
 
-Only those that the scalar instructions use. A function is written once, here, and held against its definition
-by the tests.
+Only those that the scalar instructions use. Each is written once, here, and the tests compare it with its
+definition.
 """
 
 from __future__ import annotations
@@ -140,10 +140,10 @@ EMITTERS: dict[Callable[..., Any], Emit] = {
     memory.view_u64: _view(64, "u"),
     memory.view_i64: _view(64, "i"),
 }
-"""What writes each primitive. Those over memory give a view, whose elements the reader loads and stores."""
+"""What writes each primitive. Those of memory give a view; its elements are loaded and stored later."""
 
 PURE = frozenset(function for function in EMITTERS if function.__module__ == primitives.__name__)
-"""Those that are simply called when all their operands are known."""
+"""Primitives that are simply called when all their operands are known."""
 
 DECLARATIONS = """
 declare double @llvm.sqrt.f64(double)

@@ -9,22 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from emulator.native.primitives.blocks import BLOCKS, block_name
-from emulator.native.primitives.flags import pack_flags, spread_flags
-from emulator.native.primitives.int8 import (
-    BYTES,
-    HALVES,
-    bytes_name,
-    halves_name,
-    interleave_bytes,
-    interleave_halves,
-    requantize,
-)
-from emulator.native.primitives.threads import atomic_add, atomic_load, relax
-from emulator.native.primitives.tile import TILES, taps_f32, taps_i32, tile_name, transpose_16x16
 from tx8isa.numbers import primitives
 
-from .primitives import float32, memory
+from . import float32, memory
+from .blocks import BLOCKS, block_name
+from .flags import pack_flags, spread_flags
+from .int8 import BYTES, HALVES, bytes_name, halves_name, interleave_bytes, interleave_halves, requantise
+from .products import PRODUCTS, product_name, taps_f32, taps_i32, transpose_16x16
+from .threads import atomic_add, atomic_load, relax
 
 SCALAR = (
     *("u64", "s64", "u32", "s32", "mulh", "mulhu", "mulhsu"),
@@ -45,14 +37,14 @@ PRIMITIVES: dict[Callable[..., Any], str] = {
     pack_flags: "pack_flags",
     spread_flags: "spread_flags",
     **{block: block_name(size) for size, block in BLOCKS.items()},
-    **{tile: tile_name(*shape) for shape, tile in TILES.items()},
-    **{tile: bytes_name(*shape) for shape, tile in BYTES.items()},
-    **{tile: halves_name(*shape) for shape, tile in HALVES.items()},
+    **{product: product_name(*shape) for shape, product in PRODUCTS.items()},
+    **{product: bytes_name(*shape) for shape, product in BYTES.items()},
+    **{product: halves_name(*shape) for shape, product in HALVES.items()},
     taps_f32: "taps_f32",
     taps_i32: "taps_i32",
     interleave_bytes: "interleave_bytes",
     interleave_halves: "interleave_halves",
-    requantize: "requantize",
+    requantise: "requantise",
     atomic_add: "atomic_add",
     atomic_load: "atomic_load",
     relax: "relax",

@@ -1,8 +1,10 @@
-"""The inner loops of the matrix engine as primitives: outer-product tiles, taps, a 16 x 16 transpose.
+"""The inner loops of the matrix engine as primitives: products, taps, a transposition.
 
-Plain meaning here, machine version (vector registers) in ``machine/tile.py``. All numbers are binary32, in
-the names with i32 32-bit integers; all strides are counted in them, all addresses in bytes. The INT8 products
-are in ``int8.py``.
+A product of a few rows and columns keeps its sums in registers and adds one outer product for each step.
+
+Plain meaning here, machine version (vector registers) in ``machine/products.py``. All numbers are binary32,
+in the names with i32 32-bit integers; all strides are counted in them, all addresses in bytes. The INT8
+products are in ``int8.py``.
 """
 
 from __future__ import annotations
@@ -13,15 +15,15 @@ from tx8isa.numbers.primitives import fma32, s32
 
 from .memory import view_f32, view_i64, view_u32
 
-Tile = Callable[[int, int, int, int, int, int, int, int, int], int]
+Product = Callable[[int, int, int, int, int, int, int, int, int], int]
 
 
-def _tile(rows: int, columns: int) -> Tile:
-    def tile(index: int, lda: int, a: int, ka: int, b: int, ldb: int, c: int, ldc: int, k: int) -> int:
+def _product(rows: int, columns: int) -> Product:
+    def product(index: int, lda: int, a: int, ka: int, b: int, ldb: int, c: int, ldc: int, k: int) -> int:
         """``C[i, j] = fma(A[index[i], p], B[p, j], C[i, j])`` for p = 0 .. k-1 in ascending order, k >= 1.
 
-        Row ``r`` of A starts ``r * lda`` elements behind ``a`` and its elements are ``ka`` apart; ``index``
-        is the address of one int64 per row of the tile. Rows of B are ``ldb`` apart, those of C ``ldc``.
+        Row ``r`` of A starts ``r * lda`` elements after ``a`` and its elements are ``ka`` apart; ``index``
+        is the address of one int64 per row of the product. Rows of B are ``ldb`` apart, those of C ``ldc``.
         """
         positions = view_i64(index, rows)
         for i in range(rows):
@@ -34,16 +36,16 @@ def _tile(rows: int, columns: int) -> Tile:
                 result[j] = total
         return 0
 
-    return tile
+    return product
 
 
 SHAPES = ((1, 64), (4, 64), (4, 48), (4, 32), (4, 16), (6, 16))
-TILES: dict[tuple[int, int], Tile] = {shape: _tile(*shape) for shape in SHAPES}
+PRODUCTS: dict[tuple[int, int], Product] = {shape: _product(*shape) for shape in SHAPES}
 """By (rows, columns): what fits the registers of AVX-512 (4 rows) and of AVX2 (6 x 16); single rows."""
 
 
-def tile_name(rows: int, columns: int) -> str:
-    return f"tile_{rows}x{columns}"
+def product_name(rows: int, columns: int) -> str:
+    return f"product_{rows}x{columns}"
 
 
 TAP_ROWS = 4
@@ -67,7 +69,7 @@ def taps_f32(index: int, x: int, offsets: int, w: int, ldw: int, c: int, ldc: in
 
 
 def taps_i32(index: int, x: int, offsets: int, w: int, ldw: int, c: int, ldc: int, taps: int) -> int:
-    """The same with 32-bit integers: products and sums modulo 2**32."""
+    """``taps_f32`` with 32-bit integers: products and sums modulo 2**32."""
     rows, moves = view_i64(index, TAP_ROWS), view_i64(offsets, taps)
     for i in range(TAP_ROWS):
         result = view_u32(c + 4 * i * ldc, TAP_LANES)

@@ -1,0 +1,40 @@
+"""The files that a run of tx8emu writes: none is written over a file that it reads, or over another one."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from tx8isa.tools.command_line import named_file
+from tx8isa.tools.overwrite import Role, check_outputs
+
+from .arrays import file_names
+from .options import tensor_file
+
+
+def output_files(options: argparse.Namespace, outputs: Collection[str]) -> dict[str, Path]:
+    """The file of each output, in a folder that exists; empty without --output-dir.
+
+    Tx8Error when any file that the options ask for would replace another one of the run.
+    """
+    folder = Path(options.output_dir) if options.output_dir else None
+    files = {output: folder / name for output, name in file_names(outputs).items()} if folder else {}
+    written: list[Role] = [(f"output '{name}' in --output-dir", file) for name, file in files.items()]
+    for option in ("trace", "html", "report", "save_state", "dump_spm"):
+        written.append((f"--{option.replace('_', '-')}", getattr(options, option)))
+    for text in options.dump_tensor:
+        written.append(("--dump-tensor", tensor_file(text, outputs)[1]))
+    check_outputs(written, _inputs(options))
+    if folder:
+        folder.mkdir(parents=True, exist_ok=True)
+    return files
+
+
+def _inputs(options: argparse.Namespace) -> Iterator[Role]:
+    yield "the program", options.program
+    yield "the machine description", options.machine
+    yield "the state of --load-state", options.load_state
+    for argument in options.input:
+        found = named_file(argument, ())
+        yield "an array of --input", found and found[1]

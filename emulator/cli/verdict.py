@@ -1,0 +1,130 @@
+"""``tx8emu --json``: what became of a run as one JSON object. The records here are its schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from emulator.debug.explore import Difference
+from emulator.watch.strict.hazards import Hazard, Site
+
+
+class OutputData(msgspec.Struct, frozen=True):
+    """An output. Its numbers are null when it has no elements, or none that is finite."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    minimum: float | None
+    maximum: float | None
+    mean: float | None
+    not_finite: int
+
+
+class SiteData(msgspec.Struct, frozen=True):
+    """An instruction; ``worker`` is null for the core and the DTE, file, line and node where unknown."""
+
+    tile: int
+    address: int
+    instruction: str
+    worker: int | None
+    file: str | None
+    line: int | None
+    node: str | None
+
+
+class HazardData(msgspec.Struct, frozen=True):
+    """A hazard; ``first`` and ``last`` are bytes of ``memory``, if not empty, as the engines see them."""
+
+    kind: str
+    at: SiteData
+    other: SiteData | None
+    memory: str
+    first: int
+    last: int
+    what: str
+    fix: str
+    count: int
+
+
+class DifferenceData(msgspec.Struct, frozen=True):
+    """An order with another result, and the instruction whose order mattered, if that was looked for."""
+
+    order: str
+    where: str
+    at: SiteData | None
+    hazard: HazardData | None
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """A run. ``status`` is the exit status."""
+
+    program: str
+    status: int
+    fault: str | None
+    outputs: tuple[OutputData, ...]
+    """None after a fault, or when the run was saved before its end."""
+    hazards: tuple[HazardData, ...] | None
+    """Null without ``--strict``."""
+    hazards_left_out: bool
+    """Whether there were more than are kept, or the rest of the run was not checked."""
+    orders: int
+    """How many ``--explore`` ran."""
+    differences: tuple[DifferenceData, ...] | None
+    """Null without ``--explore``."""
+
+
+def output_data(name: str, array: np.ndarray[Any, Any]) -> OutputData:
+    """The summary of an output."""
+    values = array.astype(np.float64).reshape(-1)
+    finite = values[np.isfinite(values)]
+    least, most, mean = (
+        (float(finite.min()), float(finite.max()), float(finite.mean()))
+        if finite.size
+        else (None, None, None)
+    )
+    not_finite = int(values.size - finite.size)
+    return OutputData(name, str(array.dtype), array.shape, least, most, mean, not_finite)
+
+
+def verdict(
+    program: str,
+    status: int,
+    fault: str,
+    outputs: Mapping[str, np.ndarray[Any, Any]],
+    hazards: Sequence[Hazard] | None,
+    left_out: bool,
+    orders: int,
+    differences: Sequence[Difference] | None,
+) -> str:
+    """The object as a line of text."""
+    found = Verdict(
+        program=program,
+        status=status,
+        fault=fault or None,
+        outputs=tuple(output_data(name, array) for name, array in outputs.items()),
+        hazards=None if hazards is None else tuple(map(_hazard, hazards)),
+        hazards_left_out=left_out,
+        orders=orders,
+        differences=None if differences is None else tuple(map(_difference, differences)),
+    )
+    return msgspec.json.encode(found).decode()
+
+
+def _site(site: Site) -> SiteData:
+    return SiteData(site.tile, site.pc, site.name, site.worker, site.file, site.line, site.node)
+
+
+def _hazard(hazard: Hazard) -> HazardData:
+    other = None if hazard.other is None else _site(hazard.other)
+    place = hazard.memory, hazard.first, hazard.last
+    return HazardData(hazard.kind, _site(hazard.at), other, *place, hazard.what, hazard.fix, hazard.count)
+
+
+def _difference(found: Difference) -> DifferenceData:
+    at = None if found.at is None else _site(found.at)
+    hazard = None if found.hazard is None else _hazard(found.hazard)
+    return DifferenceData(found.order, found.where, at, hazard)

@@ -1,0 +1,66 @@
+"""``tx8emu --warm``: the machine code that programs commonly need, made at once.
+
+Left out are variants that few programs use: other rounding modes than nearest even, kernels that note numeric
+exceptions, and the post-processing of the matrix engine (``ne_post``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TextIO
+
+
+def all_jobs() -> list[Callable[[], object]]:
+    """A job for everything that is compiled: kernels of each format and kind, and what executes programs."""
+    from emulator.chip.copies import copies_kernel
+    from emulator.chip.host_threads import rounds_kernel
+    from emulator.core.float_unit import unit_kernel
+    from emulator.core.loop import run_kernel
+    from emulator.engines.expected import all_slots
+    from emulator.engines.issue import issue_kernel
+    from emulator.engines.slots import Slots
+    from emulator.memory.resetting import reset_kernel
+    from emulator.timing.log import log_kernel
+    from emulator.timing.simulate import simulate_kernel
+    from emulator.watch.strict.checks import copy_kernel, hook_kernel
+    from emulator.watch.strict.core_checks import check_kernel
+
+    slots = Slots()
+    others = [issue_kernel, rounds_kernel, unit_kernel, reset_kernel, copies_kernel, log_kernel]
+    others += [simulate_kernel, hook_kernel, copy_kernel, check_kernel]
+    loops = [partial(run_kernel, checked) for checked in (False, True)]
+    return [*(partial(slots.compile, slot) for slot in all_slots()), *loops, *others]
+
+
+def warm(file: TextIO | None) -> str:
+    """Fill the cache, with a line of progress on ``file`` if that is a terminal; what was done, in a line."""
+    from tqdm.std import tqdm
+
+    from emulator.native import ahead, store
+
+    jobs, start = all_jobs(), time.monotonic()
+    shown = file is not None and file.isatty()
+    with tqdm(total=len(jobs), file=file, disable=not shown, unit=" kernels", leave=False) as bar:
+        ahead.run_all(jobs, bar.update)
+    entries = [path.stat().st_size for path in store.folder().glob("*.o")]
+    size = f"{len(entries):,} kernels, {sum(entries) / (1 << 20):,.1f} MB, in {store.folder()}"
+    return f"{size}; {time.monotonic() - start:,.0f} s"
+
+
+class Warm(argparse.Action):
+    """Like ``--help``: fill the cache and leave, whatever else there is."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from emulator.native import jit_enabled, store
+        from tx8isa.errors import Tx8Error
+
+        if not jit_enabled():
+            raise Tx8Error("--warm: nothing is compiled with TX8_JIT=0")
+        if not store.is_kept():
+            raise Tx8Error(f"--warm: {store.folder()} cannot be written; name another with TX8_CACHE_DIR")
+        print(warm(sys.stderr))
+        parser.exit()

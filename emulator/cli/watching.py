@@ -1,0 +1,104 @@
+"""What watches a run and the files that this gives: statistics, page, trace. Both command lines use it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from asm.image import Image
+from tx8isa.errors import Tx8Error
+from tx8isa.machine.description import Machine
+
+if TYPE_CHECKING:
+    from emulator.chip.system import System
+    from emulator.timing.slices import Sink
+    from emulator.watch.report.file import PageFile
+    from emulator.watch.stats.sink import Statistics
+    from emulator.watch.trace.sink import Trace
+
+
+@dataclass(frozen=True)
+class Views:
+    """What is wanted of a run besides its outputs: the options of these names, None for what is not wanted.
+
+    ``title`` is what page and trace call the program. ``page`` and ``data`` are the files of ``--report``.
+    """
+
+    title: str
+    statistics: bool = False
+    page: str | None = None
+    data: str | None = None
+    trace: str | None = None
+
+
+class Watching:
+    """The sinks of one run. Tx8Error when a file that is wanted cannot be made.
+
+    The end of a ``with`` block drops a trace that is not complete.
+    """
+
+    def __init__(self, views: Views, image: Image, machine: Machine) -> None:
+        self._data = views.data
+        self.statistics: Statistics | None = None
+        self._page: PageFile | None = None
+        self._trace: Trace | None = None
+        if views.statistics or views.page or views.data:
+            from emulator.watch.stats.sink import Statistics
+
+            self.statistics = Statistics(image, machine)
+        if views.page and self.statistics is not None:
+            from emulator.watch.report.file import PageFile
+
+            self._page = PageFile(views.page, self.statistics, views.title)
+        if views.trace:
+            from emulator.watch.trace.sink import Trace
+
+            self._trace = Trace(views.trace, image, machine, views.title)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._trace is not None:
+            self._trace.__exit__()
+
+    @property
+    def sinks(self) -> Sequence[Sink]:
+        """What the run must be started with."""
+        page = None if self._page is None else self._page.sink
+        return [sink for sink in (self._trace, self.statistics, page) if sink is not None]
+
+    def lines(self, system: System, as_json: bool) -> list[str]:
+        """The output of ``--stats`` about a run that is over."""
+        from emulator.watch.stats.output import lines
+
+        return [] if self.statistics is None else list(lines(self.statistics, system.tiles, as_json))
+
+    def finish(self, system: System, fault: str) -> list[str]:
+        """Write the files of a run that is over; messages about those that cannot be written.
+
+        ``fault``: what stopped the run, if anything did. The outputs of the run are out by then, so that
+        nothing is lost.
+        """
+        found = system.sanitizer.hazards() if system.sanitizer else None
+        errors = []
+        try:
+            if self._page is not None:
+                self._page.finish(system.tiles, fault, found)
+        except Tx8Error as error:
+            errors.append(str(error))
+        try:
+            if self._data is not None:
+                self._write_data(system)
+        except Tx8Error as error:
+            errors.append(str(error))
+        if self._trace is not None and self._trace.error:
+            errors.append(self._trace.error)
+        return errors
+
+    def _write_data(self, system: System) -> None:
+        from tx8isa.tools.files import write_whole
+
+        assert self._data is not None
+        write_whole(self._data, "\n".join([*self.lines(system, as_json=True), ""]).encode())

@@ -1,0 +1,78 @@
+"""Kernels compiled side by side, in processes that end when all are in the cache.
+
+Compiling is Python's work, so threads would take turns.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from . import store
+
+Job = Callable[[], object]
+_NUMBER = struct.Struct("<I")
+_AT_ONCE = 1000
+"""Numbers that a pipe holds before its writer waits for a reader."""
+
+
+def possible() -> bool:
+    """Whether processes can help: more than one processor, a cache to write to, and no other thread.
+
+    Only the thread that forks goes on in the new process; what others have locked stays locked there.
+    """
+    several = len(os.sched_getaffinity(0)) > 1
+    return several and threading.active_count() == 1 and store.is_kept()
+
+
+def run_all(jobs: Sequence[Job], done: Callable[[], None] | None = None) -> None:
+    """Run jobs that leave their results in the cache, in one process for each processor.
+
+    ``done`` is called after each. A job that fails is left out: who needs its result computes it again, and
+    sees why it fails.
+    """
+    from . import build  # noqa: F401 - imported once, not in each process
+
+    for first in range(0, len(jobs), _AT_ONCE):
+        _run_some(jobs[first : first + _AT_ONCE], done)
+
+
+def _run_some(jobs: Sequence[Job], done: Callable[[], None] | None) -> None:
+    numbers, take = os.pipe(), os.pipe()
+    os.write(numbers[1], b"".join(_NUMBER.pack(number) for number in range(len(jobs))))
+    os.close(numbers[1])
+    children = [_child(jobs, numbers[0], take) for _ in range(min(len(os.sched_getaffinity(0)), len(jobs)))]
+    os.close(numbers[0])
+    os.close(take[1])
+    try:
+        while os.read(take[0], 1):
+            if done:
+                done()
+    except BaseException:
+        for child in children:
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGTERM)
+        raise
+    finally:
+        os.close(take[0])
+        for child in children:
+            os.waitpid(child, 0)
+
+
+def _child(jobs: Sequence[Job], numbers: int, finished: tuple[int, int]) -> int:
+    """Start a process that runs one job after another; its number."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        os.close(finished[0])
+        while number := os.read(numbers, _NUMBER.size):
+            with suppress(Exception):
+                jobs[_NUMBER.unpack(number)[0]]()
+            os.write(finished[1], b".")
+    finally:
+        os._exit(0)

@@ -1,0 +1,34 @@
+"""A plain function to relocatable machine code, without Numba."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from emulator.native.loader import initialize
+from emulator.native.store import Compiled
+from emulator.native.target import target
+
+from .functions import ENTRY, Functions
+
+
+def compile_directly(function: Callable[..., int], arguments: int) -> Compiled:
+    """Machine code of ``function``; Untranslatable when it uses what is not known here."""
+    module = llvm.parse_assembly(Functions().module(function, arguments))
+    module.name = "tx8"
+    tuning = llvm.create_pipeline_tuning_options(speed_level=3)
+    builder = llvm.create_pass_builder(_machine(), tuning)
+    builder.getModulePassManager().run(module, builder)
+    return Compiled(ENTRY, (), bytes(_machine().emit_object(module)))
+
+
+@cache
+def _machine() -> Any:
+    initialize()
+    name, features = target()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=name, features=features, opt=3, reloc="default", codemodel="jitdefault", jit=True
+    )

@@ -1,0 +1,76 @@
+"""Whole functions as LLVM text: the function asked for, and all that it calls.
+
+Each function is written once for the kinds of its arguments; functions given as arguments, or kept in a
+closure, are known when it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import FunctionType
+from typing import Any
+
+from emulator.native.inline import definition
+
+from . import vocabulary, words
+from .calls import Wider, Written
+from .function import Function
+from .values import Kind, Untranslatable
+
+ENTRY = "tx8_entry"
+"""Name of the function that a module is made for."""
+
+
+class Functions:
+    """The functions of a module, written when they are first called."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._written: dict[Any, Written | None] = {}
+
+    def module(self, function: Callable[..., int], arguments: int) -> str:
+        """The text of a module whose ``ENTRY`` takes so many words and does what ``function`` does."""
+        inner = self.write(function, ["i"] * arguments)
+        operands = ", ".join(f"i64 %a{number}" for number in range(arguments))
+        end = ["  %wide = zext i1 %found to i64", "  ret i64 %wide"]
+        entry = [
+            f"define i64 @{ENTRY}({operands}) nounwind {{",
+            f"  %found = {inner.call(operands)}",
+            *(end if inner.result == "b" else ["  ret i64 %found"]),
+            "}",
+        ]
+        return "\n".join([*self.texts, *entry, vocabulary.DECLARATIONS, words.DECLARATIONS])
+
+    def write(self, function: Any, arguments: Sequence[Any]) -> Written:
+        """The function for arguments of these kinds, which are kinds, views, or objects that are known."""
+        key = function, *arguments
+        if key not in self._written:
+            self._written[key] = None
+            self._written[key] = self._write(function, arguments)
+        found = self._written[key]
+        if found is None:
+            raise Untranslatable(f"'{function.__qualname__}' calls itself; use a loop")
+        return found
+
+    def _write(self, function: Any, arguments: Sequence[Any]) -> Written:
+        tree = definition(function) if isinstance(function, FunctionType) else None
+        if tree is None:
+            raise Untranslatable(f"the text of {function!r} is not known")
+        name = f"{function.__name__}.{len(self._written)}"
+        kinds: dict[str, Kind] = {}
+        while True:
+            writing = Function(self, function, kinds)
+            try:
+                writing.write(tree, arguments)
+            except Wider as wider:
+                kinds[wider.name] = wider.kind
+            else:
+                self.texts.append(writing.text(name))
+                return Written(name, writing.result)
+
+    def table(self, items: tuple[int, ...]) -> str:
+        """The name of a table of words."""
+        name = f"@table{len(self.texts)}"
+        words = ", ".join(f"i64 {item}" for item in items)
+        self.texts.append(f"{name} = internal unnamed_addr constant [{len(items)} x i64] [{words}]")
+        return name
