@@ -35,6 +35,12 @@ def compile(
     """
     from .driver import compile_graph
     from .frontend import load
+    from .graph import Graph, GraphError
 
     loaded = load(graph) if isinstance(graph, str | Path) else graph
+    if not isinstance(loaded, Graph):
+        found = type(loaded).__name__
+        raise GraphError(
+            [f"a graph or a path is compiled, not {found}: tx8.compile takes other models as well"]
+        )
     return compile_graph(loaded, dtype, tiles, machine, patterns=patterns, search=search)

@@ -19,7 +19,7 @@ from compiler.dialect.verifier import Verifier
 from compiler.evaluation.storage import STORAGE
 from compiler.passes.base import Context
 from compiler.passes.emit import foreign_buffers, program_text
-from compiler.passes.report import Report, report_of
+from compiler.passes.report import CoreWork, Report, report_of
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.numbers.formats import Format
 from tx8isa.tools.files import made_folder, write_together
@@ -41,7 +41,7 @@ AfterPass = Callable[[str, ModuleOp], None]
 """Is called after every pass with its name and the module."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Program:
     """A compiled graph. The text includes ``constants`` as the file ``prog.const``."""
 
@@ -56,6 +56,12 @@ class Program:
     """Seconds per pass, and of the assembler."""
     report: Report | None = None
     """The decisions of the compilation; None for a program from the cache."""
+    core_work: CoreWork | None = None
+    """What the kernel core computes element by element, which is slow; None if that hardly counts."""
+
+    def __repr__(self) -> str:
+        size = f"{len(self.text.splitlines()):,} lines, {len(self.constants):,} bytes of constants"
+        return f"<compiler.Program {self.graph.name}: {self.dtype}, {self.tiles} tiles, {size}>"
 
     @cached_property
     def image_file(self) -> Sequence[bytes]:
@@ -118,7 +124,7 @@ def compile_graph(
         image = replace(image, buffers=(*image.buffers, *recorded))
     timing["assemble"] = time.perf_counter() - start
     report = report_of(context, module, image)
-    return Program(graph, dtype, tiles, text, constants, image, machine, timing, report)
+    return Program(graph, dtype, tiles, text, constants, image, machine, timing, report, report.core_work)
 
 
 def context_of(

@@ -44,15 +44,38 @@ NEWEST_OPSET = 28
 
 
 class GraphError(Tx8Error):
-    """A graph that cannot be used: ``messages`` has every mistake found, ``str()`` the first and a count."""
+    """A graph that cannot be used: ``messages`` has every mistake found, ``str()`` the first and a count.
 
-    def __init__(self, messages: Sequence[str]) -> None:
+    ``causes`` are the errors that were joined in this one (:func:`joined`).
+    """
+
+    def __init__(self, messages: Sequence[str], causes: Sequence[GraphError] = ()) -> None:
         if not messages:
             raise ValueError("a GraphError needs at least one message")
         self.messages = tuple(messages)
+        self.causes = tuple(causes)
         more = len(messages) - 1
         suffix = f" (and {more} more error{'s' if more > 1 else ''})" if more else ""
         super().__init__(self.messages[0] + suffix)
+
+
+class RefusedNode(GraphError):
+    """A node that cannot be compiled; ``reason`` is empty when nothing is known of its operator.
+
+    ``hint`` is the end of the message that suggests another operator.
+    """
+
+    def __init__(self, op: str, node: str, reason: str = "", hint: str = "") -> None:
+        self.op, self.node, self.reason, self.hint = op, node, reason, hint
+        head = f"unsupported operator {op} (node '{node}')"
+        super().__init__([head + (f": {reason}" if reason else "") + hint])
+
+
+def joined(errors: Sequence[GraphError]) -> GraphError:
+    """Several mistakes as one error."""
+    if len(errors) == 1:
+        return errors[0]
+    return GraphError([text for error in errors for text in error.messages], errors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +136,7 @@ class Description:
     nodes: tuple[Node, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Graph:
     """A checked graph.
 
@@ -130,3 +153,7 @@ class Graph:
     nodes: tuple[Node, ...]
     tensors: Mapping[str, Tensor]
     precise: frozenset[str] = frozenset()  # nodes that are computed in FP32 whatever the compute type
+
+    def __repr__(self) -> str:
+        inputs, outputs = (", ".join(tensor.name for tensor in some) for some in (self.inputs, self.outputs))
+        return f"<Graph {self.name}: ({inputs}) -> ({outputs}), {len(self.nodes)} nodes>"

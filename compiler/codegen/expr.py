@@ -1,14 +1,14 @@
 """Integer expressions over values that the kernel core has in registers when the program runs.
 
-An expression knows the range its value lies in. What the ranges decide is decided here: constants fold, a
-minimum that always takes one side is that side, an index below its divisor has the quotient 0. What is left
-is compiled to RISC-V by ``codegen.registers``; the results are those of Python's integers.
+An expression knows the range of its value, and is simplified accordingly: constants are folded, a minimum of
+which one side is never larger is that side, an index below its divisor has the quotient 0. The remaining
+expression is compiled to RISC-V by ``codegen.registers``; its results are those of Python's integers.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tx8isa.numbers.limits import LANE_BITS, LANE_MASK
@@ -90,8 +90,13 @@ class Variable(Expr):
 
 
 @dataclass(frozen=True, eq=False)
+class SpilledVariable(Variable):
+    """The content of a word of the stack; ``register`` is its place as an operand of a load, ``8(sp)``."""
+
+
+@dataclass(frozen=True, eq=False)
 class Address(Expr):
-    """A symbol of the program plus a constant; ``buffer`` when it is a place in the scratchpad."""
+    """A symbol of the program plus a constant; ``buffer`` if it is an address in the scratchpad."""
 
     symbol: str
     offset: int = 0
@@ -101,7 +106,7 @@ class Address(Expr):
 
     @property
     def text(self) -> str:
-        """As assembly spells it."""
+        """The address as assembly text."""
         return f"{self.symbol}{self.offset:+}" if self.offset else self.symbol
 
 
@@ -129,13 +134,22 @@ class Operation(Expr):
     high: int
 
 
+def buffers_of(value: Value) -> Iterator[SpmBuffer]:
+    """The scratchpad buffers whose addresses are in an expression."""
+    if isinstance(value, Operation):
+        yield from buffers_of(value.left)
+        yield from buffers_of(value.right)
+    elif isinstance(value, Slot | Address) and value.buffer is not None:
+        yield value.buffer
+
+
 def bounds(value: Value) -> tuple[int, int]:
-    """The least and the largest an expression can be."""
+    """The least and the largest value that an expression can have."""
     return (value, value) if isinstance(value, int) else (value.low, value.high)
 
 
 def highest(value: Value) -> int:
-    """The largest an expression can be: what a buffer must have room for."""
+    """The largest value that an expression can have."""
     return bounds(value)[1]
 
 
@@ -198,6 +212,6 @@ def lanes(parts: list[Value]) -> Value:
 def _lane_below(word: Value, part: Value) -> Value:
     if isinstance(word, int) and isinstance(part, int):
         return word << LANE_BITS | part
-    # Wraps into the sign bit for a first lane above 2**15, as the bits of the word shall.
+    # A first lane of 2**15 or more sets the sign bit of the register; only the bits of the word matter.
     shifted = word << LANE_BITS if isinstance(word, int) else Operation("shl", word, LANE_BITS, 0, _LIMIT - 1)
     return part if shifted == 0 else Operation("or", shifted, part, 0, _LIMIT - 1)

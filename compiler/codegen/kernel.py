@@ -5,26 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
-
-import numpy as np
 
 from compiler.graph import Array
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
-from tx8isa.records.record import Instruction, Operand
+from tx8isa.records.record import Operand
 from tx8isa.table.registry import find
 
-from .emitter import Emitter
-from .expr import Address, Operation, Slot, Value, Variable, bounds, highest, lanes
+from .emitter import Emitter, decimal
+from .expr import Address, Operation, Slot, Value, Variable, bounds, buffers_of, highest, lanes
 from .phase import Constant, Scratch, Target
-from .registers import IMMEDIATES, TILE, Registers
+from .registers import TILE, Registers
+from .spilling import Spills
 from .spm import InstructionSpan, PhaseBuffers, SpmBuffer
-from .tree import STEP_OF_CONDITION, Argument, Issue, Item, Let, Loop
+from .tree import STEP_OF_CONDITION, Argument, Gap, Issue, Item, Let, LineRange, Loop, check_names
 
 __all__ = ["Argument", "Constant", "Kernel", "Scratch", "Target"]
-
-Prepared = TypeVar("Prepared")
 
 
 @dataclass
@@ -35,7 +31,8 @@ class Kernel:
     together should not exceed. ``synchronized``: the phase uses what other tiles wrote, so it must wait for
     them (``await_earlier_phases``). ``settled`` are the symbols of operands that were complete at the
     barrier before that, and can be read earlier. ``busiest`` is a tile that has as much work as any other;
-    the estimated time of the phase is that of this tile.
+    the estimated time of the phase is that of this tile. ``spills`` says which values are in the stack.
+    ``worker`` gets the instructions.
     """
 
     prefix: str
@@ -44,6 +41,8 @@ class Kernel:
     synchronized: bool = False
     settled: frozenset[str] = frozenset()
     busiest: int = 0
+    spills: Spills = field(default_factory=Spills)
+    worker: int = 0
     out: Emitter = field(default_factory=Emitter)
     tree: list[Item] = field(default_factory=list)
     spm: PhaseBuffers = field(default_factory=PhaseBuffers)
@@ -51,20 +50,32 @@ class Kernel:
     scratches: list[Scratch] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
     """Symbols that occur in the code."""
+    gaps: list[Gap] = field(default_factory=list)
+    """Places between the outermost items of the tree."""
+    met_at: int | None = None
+    """The line after the wait for earlier phases; None without one."""
+    workers: set[int] = field(default_factory=set)
+    """The workers besides 0 that execute parts of the phase."""
+    received: set[SpmBuffer] = field(default_factory=set)
+    """Buffers that other tiles write to."""
+    _in_background: dict[int, set[SpmBuffer]] = field(default_factory=dict)
+    """The buffers that workers other than 0 may be using."""
+    on_core: bool = False
+    """Whether the kernel core computes elements of tensors (``slices/scalar.py``)."""
     _scope: tuple[int, ...] = ()
     """Numbers of the loops around the current position, the outermost first."""
     _parity: Variable | None = None
-    """What chooses between two copies of buffers at the current position."""
-    _count: int = 0
+    """The variable that chooses between two copies of buffers at the current position."""
+    count: int = 0
     """Engine instructions so far."""
     _counted: int = 0
     """Lines of code that ``_instructions_since`` has counted."""
     _synchronized_at: int = -1
-    """Value of ``_count`` when all tiles met last."""
+    """Value of ``count`` when all tiles met last."""
     _symbols: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.registers = Registers(self.out)
+        self.registers = Registers(self.out, self.spills)
         self._body = self.tree
         self.tile = Variable(TILE, 0, self.target.tiles - 1)
         """Number of the tile that runs the program."""
@@ -115,14 +126,24 @@ class Kernel:
         if found is None:
             raise ValueError(f"no instruction {mnemonic}")
         record = found[0]
-        _check_names(record, arguments)
+        check_names(record, arguments)
+        self._begin_item()
+        first = len(self.out.lines)
         with self.registers.scope():
             operands = [
                 f"{name}={self._operand(record.operand(name), value)}" for name, value in arguments.items()
             ]
+            if self.worker:
+                operands.append(f"worker={self.worker}")
             self.out.instruction(mnemonic, ", ".join(operands))
-        self._body.append(Issue(record, mnemonic, arguments, self._instructions_since() - 1))
-        self._count += 1
+        lines = LineRange(first, len(self.out.lines))
+        core = self._instructions_since() - 1
+        self._body.append(Issue(record, mnemonic, arguments, core, lines, self.count, self.worker))
+        self.count += 1
+
+    def _begin_item(self) -> None:
+        if self._body is self.tree:
+            self.gaps.append(Gap(len(self.tree), len(self.out.lines), self.count, self.registers.free))
 
     def _instructions_since(self) -> int:
         """Instructions of the kernel core and of engines since the last call."""
@@ -134,7 +155,7 @@ class Kernel:
         if isinstance(value, str):
             return value
         if isinstance(value, float):
-            return _decimal(value)
+            return decimal(value)
         if isinstance(value, list):
             if all(isinstance(part, int) for part in value):
                 return f"[{','.join(map(str, value))}]"
@@ -153,7 +174,9 @@ class Kernel:
         if isinstance(value, Address):
             self.used.add(value.symbol)
             if value.buffer is not None:
-                self.spm.use(value.buffer, self._count, self._scope)
+                self.spm.use(value.buffer, self.count, self._scope)
+                if self.worker:
+                    self._in_background.setdefault(self.worker, set()).add(value.buffer)
         elif isinstance(value, Operation):
             self._record_uses(value.left)
             self._record_uses(value.right)
@@ -165,14 +188,20 @@ class Kernel:
         """
         self._record_uses(value)
 
+    def receive(self, value: Value) -> None:
+        """From here on other tiles may write to the buffers of an address."""
+        self._record_uses(value)
+        self.received |= set(buffers_of(value))
+
     def let(self, value: Value) -> Value:
         """The value in a register of its own to the end of the scope; constants and variables as they are."""
         if isinstance(value, int | Variable):
             return value
         self._record_uses(value)
-        variable = Variable(self.registers.compute(value), *bounds(value))
-        self._body.append(Let(variable, value))
-        return variable
+        kept = self.registers.keep(value)
+        if isinstance(kept, Variable):
+            self._body.append(Let(kept, value))
+        return kept
 
     @contextmanager
     def loop(self, count: Value, start: Value = 0, step: int = 1) -> Iterator[Value]:
@@ -183,33 +212,27 @@ class Kernel:
             return
         number = len(self.spm.loops)
         begin, end = f"{self.prefix}.loop{number}", f"{self.prefix}.end{number}"
+        self._begin_item()
+        line = len(self.out.lines)
         with self.registers.scope():
-            index = self._counter(start, highest(count))
-            limit = self.registers.compute(count)
+            index = self.registers.counter(start, bounds(start)[0], highest(count) - 1)
+            limit = self.registers.keep(count)
             parity = self._new_parity(ceil_div(highest(count) - bounds(start)[0], step))
-            self.spm.loops.append(InstructionSpan(self._count))
+            self.spm.loops.append(InstructionSpan(self.count))
             if bounds(start)[1] >= bounds(count)[0]:
-                self._exit_unless(index.register, limit, end)
+                self._exit_unless(index, limit, end)
             self.out.label(begin)
-            loop = Loop(index, start, count, step, parity)
+            loop = Loop(index, start, count, step, line, parity)
             with self._inside(loop, number, parity):
                 yield index
             if parity is not None:
-                self.out.instruction("not", parity.register, parity.register)
-            self._advance(index, step)
-            self._exit_unless(index.register, limit, end)
+                self.registers.invert(parity)
+            self.registers.add(index, step)
+            self._exit_unless(index, limit, end)
             self.out.instruction("j", begin)
             self.out.label(end)
             loop.core = self._instructions_since()
-        self.spm.loops[number].last = self._count - 1
-
-    def _advance(self, index: Variable, step: int) -> None:
-        """Add the step to the index of a loop."""
-        if step in IMMEDIATES:
-            self.out.instruction("addi", index.register, index.register, str(step))
-            return
-        with self.registers.scope():
-            self.out.instruction("add", index.register, index.register, self.registers.compute(step))
+        self.spm.loops[number].last = self.count - 1
 
     @contextmanager
     def if_below(self, index: Value, below: Value) -> Iterator[None]:
@@ -219,16 +242,19 @@ class Kernel:
                 yield
             return
         number = len(self.spm.loops)
-        self.spm.loops.append(InstructionSpan(self._count))
+        self.spm.loops.append(InstructionSpan(self.count))
         end = f"{self.prefix}.end{number}"
+        self._begin_item()
+        line = len(self.out.lines)
         with self.registers.scope():
-            register = self.registers.compute(index)
-            self._exit_unless(register, self.registers.compute(below), end)
-            loop = Loop(Variable(register, *bounds(index)), index, below, STEP_OF_CONDITION)
+            kept, limit = self.registers.keep(index, once=True), self.registers.keep(below, once=True)
+            self._exit_unless(kept, limit, end)
+            variable = kept if isinstance(kept, Variable) else Variable("", *bounds(index))
+            loop = Loop(variable, index, below, STEP_OF_CONDITION, line)
             with self._inside(loop, number, self._parity):
                 yield
             self.out.label(end)
-        self.spm.loops[number].last = self._count - 1
+        self.spm.loops[number].last = self.count - 1
 
     def if_zero(self, value: Value) -> AbstractContextManager[None]:
         """The code of the body runs if ``value``, which is not negative, is 0."""
@@ -244,33 +270,25 @@ class Kernel:
         outside = self._scope, self._body, self._parity
         self._body.append(loop)
         self._scope, self._body, self._parity = (*self._scope, number), loop.body, parity
+        self.registers.depth += not loop.condition
         with self.registers.scope():
             yield
+        self.registers.depth -= not loop.condition
         self._scope, self._body, self._parity = outside
 
     def _new_parity(self, iterations: int) -> Variable | None:
-        """A register that is 0 and -1 in turns; None for a loop of at most one iteration."""
+        """A variable that is 0 and -1 in turns; None for a loop of at most one iteration."""
         if iterations < 2:
             return None
-        register = self.registers.take()
-        self.out.instruction("li", register, "0")
-        return Variable(register, -1, 0)
+        return self.registers.counter(0, -1, 0)
 
-    def _counter(self, start: Value, end: int) -> Variable:
-        register = self.registers.take()
-        if isinstance(start, int):
-            self.out.instruction("li", register, str(start))
-        else:
-            with self.registers.scope():
-                self.out.instruction("mv", register, self.registers.compute(start))
-        return Variable(register, bounds(start)[0], end - 1)
-
-    def _exit_unless(self, index: str, limit: str, end: str) -> None:
+    def _exit_unless(self, index: Value, limit: Value, end: str) -> None:
         """Jump to ``end`` unless ``index`` < ``limit``.
 
         A branch reaches 4 KiB, which is a few dozen engine instructions; a jump reaches 1 MiB.
         """
-        self.out.instruction("blt", index, limit, "1f")
+        with self.registers.scope():
+            self.out.instruction("blt", self.registers.compute(index), self.registers.compute(limit), "1f")
         self.out.instruction("j", end)
         self.out.label("1")
 
@@ -285,25 +303,6 @@ class Kernel:
         with self.loop(count, start, tiles) as item:
             yield item
 
-    @contextmanager
-    def grouped_items(
-        self, groups: int, size: int, first: int, prepare: Callable[[Value], Prepared]
-    ) -> Iterator[tuple[Value, Value, Prepared]]:
-        """The work items of this tile, of ``groups`` groups of ``size``: group, number in it, prepared.
-
-        ``prepare`` loads what all items of a group need. Each tile prepares a group once if the group has
-        items for all tiles; otherwise groups are distributed as well, and prepared for every item.
-        """
-        if size >= self.target.tiles:
-            with self.loop(groups) as group:
-                prepared = prepare(group)
-                with self.items(size, first) as item:
-                    yield group, item, prepared
-            return
-        with self.items(groups * size, first) as item:
-            group = self.let(item // size)
-            yield group, self.let(item % size), prepare(group)
-
     def await_earlier_phases(self) -> None:
         """Wait, if the phase has to, until all tiles have written what earlier phases compute.
 
@@ -313,18 +312,45 @@ class Kernel:
         if self.synchronized:
             self.synchronized = False
             self.synchronize()
+            self.met_at = len(self.out.lines)
 
     def synchronize(self) -> None:
         """Every tile waits until all tiles have completed their instructions."""
         self.emit("ncc.wait")
+        self.meet()
+
+    @contextmanager
+    def on_worker(self, worker: int) -> Iterator[None]:
+        """The engine instructions inside are issued to another worker of the engines.
+
+        Nothing orders them with those of other workers but ``await_worker``.
+        """
+        before, self.worker = self.worker, worker
+        self.workers.add(worker)
+        yield
+        self.worker = before
+
+    def await_worker(self, worker: int) -> None:
+        """Wait until all instructions of a worker are complete; until here their buffers are alive."""
+        for buffer in self._in_background.pop(worker, ()):
+            self.spm.use(buffer, self.count, self._scope)
+        with self.on_worker(worker):
+            self.emit("ncc.wait")
+
+    def meet(self) -> None:
+        """All tiles meet; their engines and copies must be complete, but for those of other workers."""
         if self.target.tiles > 1:
             self.emit("ncc.barrier", tiles=(1 << self.target.tiles) - 1)
-        self._synchronized_at = self._count
+        self._synchronized_at = self.count
 
     def ensure_synchronized(self) -> None:
         """``synchronize``, unless no engine instruction has been issued since the last time."""
-        if self._synchronized_at != self._count:
+        if self._synchronized_at != self.count:
             self.synchronize()
+
+    def more_spills(self) -> frozenset[int]:
+        """What has to leave the registers too; OutOfRegisters if nothing helps or the stack is too small."""
+        return self.registers.more_spills(self.target.stack_bytes)
 
     def place_buffers(self) -> None:
         """Give the buffers their addresses; SpmOverflow if they do not fit."""
@@ -344,20 +370,8 @@ class Kernel:
 
     def text(self) -> list[str]:
         """The lines of the phase, once the buffers are placed."""
-        return self.spm.definitions() + self.out.lines
+        return self.spm.definitions() + self.with_frame(self.out.lines)
 
-
-def _decimal(value: float) -> str:
-    """The shortest decimal text of a number, as FP32 if it is an FP32 number."""
-    with np.errstate(over="ignore"):
-        single = np.float32(value)
-    text = str(single) if float(single) == value else repr(value)
-    return text if set(text) & set(".ein") else f"{text}.0"
-
-
-def _check_names(record: Instruction, arguments: dict[str, Argument]) -> None:
-    fields = {operand.name: operand for operand in record.visible}
-    unknown = [name for name in arguments if name not in fields]
-    missing = [name for name, field in fields.items() if field.default is None and name not in arguments]
-    if unknown or missing:
-        raise ValueError(f"{record.mnemonic}: unknown operands {unknown}, missing operands {missing}")
+    def with_frame(self, lines: list[str]) -> list[str]:
+        """Code of the phase with room for spilled values in the stack, if there are any."""
+        return self.registers.with_frame(lines)

@@ -1,4 +1,4 @@
-"""What a phase is made for, and the data it keeps in DDR."""
+"""The target of the code of a phase, and the data that the phase has in DDR."""
 
 from __future__ import annotations
 
@@ -20,19 +20,24 @@ def _tx81() -> Machine:
 
 @dataclass(frozen=True)
 class Target:
-    """What code is made for: tiles that take part, scratchpad bytes of one tile, the chip they are of."""
+    """What code is generated for: number of tiles, scratchpad bytes of a tile, format of arithmetic, chip."""
 
     tiles: int
     spm_bytes: int
     compute: Format
     machine: Machine = field(default_factory=_tx81)
 
+    @property
+    def stack_bytes(self) -> int:
+        """Bytes of the stack of a tile, which is in the scratchpad beyond what buffers may use."""
+        return max(self.machine.spm.bytes - self.spm_bytes, 0)
+
 
 @dataclass(frozen=True)
 class Constant:
-    """``size`` elements that a phase brings along, in DDR; ``make`` gives them, in any shape.
+    """Constant data of a phase in DDR: ``size`` elements, which ``make`` computes, in any shape.
 
-    They are made when they are asked for: a search that tries many ways to cut a group wants none of them.
+    They are computed on demand, because the search generates code for many candidates without the data.
     """
 
     symbol: str
@@ -48,7 +53,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Scratch:
-    """DDR bytes that a phase uses for itself."""
+    """DDR bytes for intermediate results of a phase."""
 
     symbol: str
     size: int

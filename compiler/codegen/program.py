@@ -1,4 +1,4 @@
-"""The whole program as text: what lies in DDR, the prologue that gives every tile its number, the phases."""
+"""The text of a program: data in DDR, the prologue that gives every tile its number, the phases."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from asm.instructions.text import quote
+from asm.syntax.source import checksum
 from compiler.graph import Array, Shape
+from tx8isa.machine.description import Machine
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES
 
@@ -16,11 +18,11 @@ from .emitter import Emitter
 from .registers import TILE
 
 CONSTANTS_FILE = "prog.const"
-"""Data of the constants, beside the assembly text that includes it."""
+"""File with the data of the constants, which the assembly text includes."""
 
 _ALIGNMENT = 64
 _FIRST_COPY = "first.copy"
-"""DDR for the copy that is made only to be the first: a line that all tiles read, and one of each."""
+"""Symbol of the DDR for ``first_copy``: a line that all tiles read, and one that each tile writes."""
 
 
 @dataclass
@@ -29,11 +31,11 @@ class Data:
 
     out: Emitter = field(default_factory=Emitter)
     pieces: list[bytes | memoryview] = field(default_factory=list)
-    """The constants' file; views of the arrays, which may be large."""
+    """Content of the constants' file; views of the arrays, because these may be large."""
     size: int = 0
-    """Bytes of it."""
+    """Bytes of the constants' file."""
     bank: int = 4096
-    """Bytes of a DDR bank, where variables and large constants begin."""
+    """Bytes of a DDR bank; variables and large constants begin at one."""
     large: int = 4096
     """Bytes from which a constant is large."""
     _known: dict[tuple[Format, bytes], list[tuple[str, Array]]] = field(default_factory=dict)
@@ -48,18 +50,18 @@ class Data:
         self.out.directive(f".{kind} {name}, {fmt.token}, {extents(shape)}, {layout_of(shape)}, {dtype}")
 
     def space(self, symbol: str, size: int) -> None:
-        """Zero bytes for values that the program computes."""
+        """DDR for values that the program computes, zero at the start."""
         self.out.directive(".section .ddr.bss")
         self.out.directive(f".balign {self.bank}")
         self.out.label(symbol)
         self.out.directive(f".space {size}")
 
     def part(self, symbol: str, base: str, offset: int) -> None:
-        """A symbol for bytes behind another."""
+        """A symbol for an address after another symbol."""
         self.out.directive(f".equ {symbol}, {base}{offset:+#x}")
 
     def constant(self, symbol: str, fmt: Format, shape: Shape, data: Array) -> None:
-        """Known data, appended to the constants' file unless they are there already."""
+        """Constant data, appended to the constants' file unless it has them already."""
         alike = self._known.setdefault((fmt, sample(data)), [])
         first = next((other for other, known in alike if same_bits(known, data)), None)
         if first is not None:
@@ -76,18 +78,23 @@ class Data:
         self.out.directive(f'.const {symbol}, {fmt.token}, {extents(shape)}, "{CONSTANTS_FILE}", {offset}')
 
 
+def checksums(constants: bytes) -> list[str]:
+    """Lines by which the assembler refuses constants that were not written with the text."""
+    return [f'    .checksum "{CONSTANTS_FILE}", "{checksum(constants)}"'] if constants else []
+
+
 _SAMPLES = 64
 
 
 def sample(data: Array) -> bytes:
-    """Equal for equal arrays, and seldom for others: dtype, size and some of the elements."""
+    """A key of an array, equal for equal arrays: dtype, size and some of the elements."""
     flat = data.reshape(-1)
     some = flat[:: max(1, flat.size // _SAMPLES)]
     return f"{data.dtype.str} {flat.size} ".encode() + np.ascontiguousarray(some).tobytes()
 
 
 def same_bits(one: Array, other: Array) -> bool:
-    """Whether two arrays have the same elements bit by bit, in whatever shape."""
+    """Whether two arrays have the same elements bit by bit; their shapes do not matter."""
     bits = np.dtype(f"u{one.dtype.itemsize}")
     flat = [np.ascontiguousarray(array).reshape(-1).view(bits) for array in (one, other)]
     return one.dtype == other.dtype and np.array_equal(flat[0], flat[1])
@@ -105,7 +112,7 @@ def layout_of(shape: Shape) -> str:
 
 
 def extents(shape: Shape) -> str:
-    """A shape as assembly spells it."""
+    """A shape as assembly text."""
     return "x".join(map(str, shape)) or "scalar"
 
 
@@ -126,10 +133,26 @@ def prologue(tiles: int, machine_tiles: int) -> list[str]:
     return out.lines
 
 
-def first_copy(data: Data, tiles: int) -> list[str]:
-    """A copy by the DTE of every tile, of a line of DDR to another, that nobody waits for.
+_PRIORITY = 0x760
+"""Register of a worker: the smallest number is served first (docs/isa.md, Registers of the NCC)."""
 
-    The first copy of a tile takes several times as long as others; here that passes beside the first phases.
+
+def background_workers(machine: Machine) -> list[str]:
+    """Let engines take the instructions of workers other than 0 when worker 0 has none for them."""
+    out = Emitter()
+    out.instruction("li", "t0", "1")
+    for worker in range(1, machine.tile.workers):
+        register = machine.windows.ncc + worker * machine.windows.ncc_stride + _PRIORITY
+        out.instruction("li", "t1", hex(register))
+        out.instruction("sd", "t0", "0(t1)")
+    return out.lines
+
+
+def first_copy(data: Data, tiles: int) -> list[str]:
+    """A copy of a line of DDR by the DTE of every tile, for which no tile waits.
+
+    The first copy of a tile takes several times as long as later ones; this one overlaps with the first
+    phases.
     """
     data.space(_FIRST_COPY, (tiles + 1) * LINE_BYTES)
     out = Emitter()

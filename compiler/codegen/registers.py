@@ -1,69 +1,189 @@
-"""The integer registers of the kernel core, and expressions compiled to instructions that use them."""
+"""The integer registers of the kernel core, and expressions compiled to its instructions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tx8isa.errors import Tx8Error
-
 from .emitter import Emitter
-from .expr import Address, Operation, Slot, Value, Variable
+from .expr import Address, Operation, Slot, SpilledVariable, Value, Variable, bounds
+from .spilling import LARGEST_FRAME, TURNS, WORD, OutOfRegisters, Shortage, Spills, frame_bytes, is_cheap
 
 TILE = "s11"
 """Holds the tile number throughout the program."""
 
-_POOL = (
-    tuple(f"t{i}" for i in range(7)) + tuple(f"a{i}" for i in range(8)) + tuple(f"s{i}" for i in range(11))
-)
+STACK = "sp"
+"""Holds the address of the tile's stack, which is in the part of its scratchpad that is kept for the core."""
+
+POOL = tuple(f"t{i}" for i in range(7)) + tuple(f"a{i}" for i in range(8)) + tuple(f"s{i}" for i in range(11))
+"""The registers that values of a phase are in."""
 IMMEDIATES = range(-2048, 2048)
 """Numbers that an instruction of the core can contain (12 bits)."""
 
 
-class OutOfRegisters(Tx8Error):
-    """More values are alive at once than the core has registers: another way of dividing the work may do."""
-
-
 class Registers:
-    """Which registers are free; values are computed into the lowest free one."""
+    """The free registers; values are computed into the first of them.
 
-    def __init__(self, out: Emitter) -> None:
+    Values that are kept to the end of a scope are in registers unless ``spills`` says otherwise. Where there
+    is no free register a shortage is noted in ``spills``, and the code is of no use.
+    """
+
+    def __init__(self, out: Emitter, spills: Spills, free: tuple[str, ...] | None = None) -> None:
         self._out = out
-        self._free = list(_POOL)
+        self._free = list(POOL if free is None else free)
+        self.spills = spills
+        self.depth = 0
+        """Loops around the current position."""
+        self.frame = 0
+        """Bytes of stack that the spilled values need."""
+        self._missing = 0
+        """How many more registers are in use than there are."""
+        self._words = 0
+        """Spilled values that are alive."""
+        self._kept: list[int] = []
+        """Numbers of the values that are kept in registers here."""
+        self._numbers: dict[Variable, int] = {}
+        self._count = 0
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """The registers that hold no value."""
+        return tuple(self._free)
 
     def take(self) -> str:
-        """A register nobody uses."""
-        if not self._free:
-            raise OutOfRegisters(f"all {len(_POOL)} registers of the kernel core hold values")
-        return self._free.pop(0)
+        """Allocate a free register; one that does not exist if there is none."""
+        if self._free:
+            return self._free.pop(0)
+        self._missing += 1
+        self.spills.shortages.append(Shortage(len(POOL), self._missing, tuple(self._kept)))
+        return f"missing{self._missing}"
 
     def release(self, register: str) -> None:
         """Give a register back."""
+        if register not in POOL:
+            self._missing -= 1
+            return
         self._free.append(register)
-        self._free.sort(key=_POOL.index)
+        self._free.sort(key=POOL.index)
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Registers taken inside are free again behind it."""
-        before = list(self._free)
+        """Registers that are allocated inside are free again after it."""
+        before = list(self._free), self._missing, self._words, len(self._kept)
         yield
-        self._free = before
+        self._free, self._missing, self._words, kept = before
+        del self._kept[kept:]
+
+    # --- values that are kept to the end of a scope ------------------------------------------------------
+
+    def keep(self, value: Value, once: bool = False) -> Value:
+        """The value in a register to the end of the scope; variables as they are.
+
+        A value that is spilled is in the stack; one that is cheap, or is used but ``once``, is returned as it
+        is, to be computed where it is used.
+        """
+        if isinstance(value, Variable):
+            return value
+        if not self._is_spilled():
+            return self._keep(Variable(self.compute(value), *bounds(value)))
+        if once or is_cheap(value):
+            return value
+        return self._store(self.compute(value), *bounds(value))
+
+    def counter(self, start: Value, low: int, high: int) -> Variable:
+        """A variable of its own that begins with ``start`` and is changed, from ``low`` to ``high``."""
+        spilled, register = self._is_spilled(), self.take()
+        if isinstance(start, int):
+            self._out.instruction("li", register, str(start))
+        else:
+            with self.scope():
+                self._out.instruction("mv", register, self.compute(start))
+        return self._store(register, low, high) if spilled else self._keep(Variable(register, low, high))
+
+    def add(self, variable: Variable, step: int) -> None:
+        """Add a number to a variable."""
+        if step in IMMEDIATES:
+            self._change(variable, "addi", str(step))
+            return
+        with self.scope():
+            self._change(variable, "add", self.compute(step))
+
+    def invert(self, variable: Variable) -> None:
+        """Invert the bits of a variable."""
+        self._change(variable, "not")
+
+    def _change(self, variable: Variable, mnemonic: str, *operands: str) -> None:
+        with self.scope():
+            register = self.compute(variable)
+            self._out.instruction(mnemonic, register, register, *operands)
+            if isinstance(variable, SpilledVariable):
+                self._out.instruction("sd", register, variable.register)
+
+    def _is_spilled(self) -> bool:
+        """Whether the next value that is kept leaves the registers."""
+        self._count += 1
+        return self._count in self.spills.chosen
+
+    def _keep(self, variable: Variable) -> Variable:
+        """Note that a variable is in a register to the end of the scope."""
+        self._numbers[variable] = self._count
+        self._kept.append(self._count)
+        return variable
+
+    def _store(self, register: str, low: int, high: int) -> SpilledVariable:
+        """A variable in the next free word of the stack, with what a register held, which is released."""
+        variable = SpilledVariable(f"{self._words * WORD}({STACK})", low, high)
+        self._out.instruction("sd", register, variable.register)
+        self.release(register)
+        self._words += 1
+        self.frame = max(self.frame, frame_bytes(self._words))
+        return variable
+
+    def more_spills(self, stack: int) -> frozenset[int]:
+        """What has to leave the registers too; OutOfRegisters if nothing helps or the stack is too small."""
+        room = min(stack, LARGEST_FRAME)
+        if self.frame > room:
+            found = f"{self.frame} bytes; allowed are {room}"
+            raise OutOfRegisters(f"values that the core's registers do not hold need a stack of {found}")
+        return self.spills.more()
+
+    def with_frame(self, lines: list[str]) -> list[str]:
+        """Lines of code with room for the spilled values in the stack around them, if there are any."""
+        if not self.frame:
+            return lines
+        code = Emitter()
+        code.instruction("addi", STACK, STACK, str(-self.frame))
+        code.lines += lines
+        code.instruction("addi", STACK, STACK, str(self.frame))
+        return code.lines
+
+    # --- values that are used in the next instruction ----------------------------------------------------
 
     def compute(self, value: Value) -> str:
-        """The register with the value; a new one unless the value is that of a variable."""
+        """The register that holds the value: that of a variable, or a new one."""
+        if isinstance(value, SpilledVariable):
+            return self._load("ld", value.register)
         if isinstance(value, Variable):
+            if value in self._numbers:
+                self.spills.weights[self._numbers[value]] += TURNS**self.depth
             return value.register
         if isinstance(value, int):
             return self._load("li", str(value) if -4096 < value < 4096 else hex(value))
         if isinstance(value, Address):
             return self._load("li" if value.buffer else "la", value.text)
         if isinstance(value, Slot):
-            target = self._load("li", value.buffer.distance_symbol)
-            self._out.instruction("and", target, target, value.parity.register)
-            return target
+            return self._slot(value)
         if isinstance(value, Operation):
             return self._operation(value)
         raise TypeError(f"{value!r} is no expression")
+
+    def _slot(self, value: Slot) -> str:
+        target = self._load("li", value.buffer.distance_symbol)
+        parity = self.compute(value.parity)
+        self._out.instruction("and", target, target, parity)
+        if not _is_kept(value.parity):
+            self.release(parity)
+        return target
 
     def _load(self, mnemonic: str, text: str) -> str:
         target = self.take()
@@ -83,22 +203,27 @@ class Registers:
             self._choose(value.op, target, left, right)
         else:
             self._out.instruction(_NAMES[value.op], target, left, right)
-        if not isinstance(value.right, Variable):
+        if not _is_kept(value.right):
             self.release(right)
         return target
 
     def _reuse(self, operand: Value, register: str) -> str:
-        """The register of an operand that was computed for this purpose alone, else a new one."""
-        return self.take() if isinstance(operand, Variable) else register
+        """A register for the result: that of a temporary operand, or a new one if it is a variable."""
+        return self.take() if _is_kept(operand) else register
 
     def _choose(self, op: str, target: str, left: str, right: str) -> None:
-        """The core has no minimum: keep ``left`` unless ``right`` is smaller (larger)."""
+        """Minimum or maximum by a branch, because the core has no instruction for them."""
         if target != left:
             self._out.instruction("mv", target, left)
         first, second = (target, right) if op == "min" else (right, target)
         self._out.instruction("ble", first, second, "1f")
         self._out.instruction("mv", target, right)
         self._out.label("1")
+
+
+def _is_kept(operand: Value) -> bool:
+    """Whether the register of an operand holds a value that is needed later."""
+    return isinstance(operand, Variable) and not isinstance(operand, SpilledVariable)
 
 
 _NAMES = {"add": "add", "sub": "sub", "mul": "mul", "div": "divu", "rem": "remu", "or": "or"}

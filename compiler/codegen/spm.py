@@ -5,7 +5,7 @@ Buffers are placed by best fit over live ranges: from the first to the last inst
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tx8isa.errors import Tx8Error
@@ -102,6 +102,25 @@ class InstructionSpan:
     last: int = -1
 
 
+@dataclass(frozen=True)
+class FixedBuffers:
+    """Buffers of a phase that have their addresses before the others; ``until`` is the number of the
+    instruction until which all of them are alive."""
+
+    addresses: Mapping[SpmBuffer, int]
+    until: int = 0
+
+    def mirrored(self, capacity: int) -> FixedBuffers:
+        """The addresses counted from the end of the scratchpad."""
+        return FixedBuffers(
+            {buffer: capacity - buffer.span - address for buffer, address in self.addresses.items()},
+            self.until,
+        )
+
+
+NONE_FIXED = FixedBuffers({})
+
+
 @dataclass
 class PhaseBuffers:
     """The buffers of a phase, and the instructions and loops that use them."""
@@ -114,7 +133,7 @@ class PhaseBuffers:
         """Record that an instruction inside the loops ``scope`` uses a buffer."""
         self._uses.append((buffer, instruction, scope))
 
-    def place(self, capacity: int) -> None:
+    def place(self, capacity: int, fixed: FixedBuffers = NONE_FIXED) -> None:
         """Give the buffers their addresses; SpmOverflow if they do not fit.
 
         At first all buffers of a loop have bytes of their own, and second copies if the loop can use them in
@@ -124,11 +143,11 @@ class PhaseBuffers:
         """
         for reuse, doubled in self._ways_to_place():
             try:
-                self._place(capacity, reuse, doubled)
+                self._place(capacity, reuse, doubled, fixed)
                 return
             except SpmOverflow:
                 continue
-        self._place(capacity, True, [])
+        self._place(capacity, True, [], fixed)
 
     def _ways_to_place(self) -> Iterator[tuple[bool, list[SpmBuffer]]]:
         """Whether bytes are used again in a loop, and the buffers with second copies; the best way first."""
@@ -141,7 +160,7 @@ class PhaseBuffers:
             yield True, [buffer for buffer in doubled if buffer.span < span]
         yield False, []
 
-    def _place(self, capacity: int, reuse: bool, doubled: list[SpmBuffer]) -> None:
+    def _place(self, capacity: int, reuse: bool, doubled: list[SpmBuffer], fixed: FixedBuffers) -> None:
         for buffer in self.buffers:
             buffer.first = buffer.last = buffer.address = buffer.second = -1
         for buffer, instruction, scope in self._uses:
@@ -151,7 +170,12 @@ class PhaseBuffers:
                 buffer.use(loop.first, loop.last)
             else:
                 buffer.use(instruction, instruction)
-        SpmAllocator(capacity).place(self.buffers, doubled)
+        for buffer, address in fixed.addresses.items():
+            buffer.address = address
+            buffer.use(0, fixed.until)
+        free = [buffer for buffer in self.buffers if buffer not in fixed.addresses]
+        doubled = [buffer for buffer in doubled if buffer not in fixed.addresses]
+        SpmAllocator(capacity, list(fixed.addresses)).place(free, doubled)
 
     def mirror(self, capacity: int) -> None:
         """Count the addresses from the end of the scratchpad instead of its beginning."""
@@ -159,6 +183,14 @@ class PhaseBuffers:
             end = capacity - buffer.span
             buffer.address = end - buffer.address
             buffer.second = end - buffer.second if buffer.second >= 0 else -1
+
+    def areas(self, since: int = 0) -> list[tuple[int, int]]:
+        """The bytes of the buffers, and of their second copies, that are alive at instruction ``since`` or
+        later: first address, address after the last."""
+        alive = [buffer for buffer in self._placed if buffer.last >= since]
+        starts = [(buffer, buffer.address) for buffer in alive]
+        starts += [(buffer, buffer.second) for buffer in alive if buffer.second >= 0]
+        return [(address, address + buffer.span) for buffer, address in starts]
 
     @property
     def end(self) -> int:

@@ -1,4 +1,5 @@
-"""The code of a phase as a tree of engine instructions and loops, for the estimate of its time."""
+"""The code of a phase as a tree of engine instructions and loops: its time is estimated from it, and
+instructions that can begin before the phase are found in it."""
 
 from __future__ import annotations
 
@@ -15,13 +16,28 @@ STEP_OF_CONDITION = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
+class LineRange:
+    """Lines of the phase's text, from ``first`` to before ``end``."""
+
+    first: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Issue:
-    """An engine instruction. ``core``: instructions of the kernel core between the previous item and it."""
+    """An engine instruction. ``core``: instructions of the kernel core between the previous item and it.
+
+    ``lines`` are its own and those that compute its operands, which nothing else uses. ``number`` counts the
+    engine instructions of the phase, ``worker`` is the one that it is given to.
+    """
 
     record: Instruction
     mnemonic: str
     arguments: dict[str, Argument]
     core: int
+    lines: LineRange
+    number: int
+    worker: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +50,16 @@ class Let:
 
 @dataclass(slots=True)
 class Loop:
-    """``variable`` goes from ``start`` to before ``count``; ``parity`` is 0 and -1 in turns, 0 at first."""
+    """``variable`` goes from ``start`` to before ``count``; ``parity`` is 0 and -1 in turns, 0 at first.
+
+    ``line`` is the first line of its text.
+    """
 
     variable: Variable
     start: Value
     count: Value
     step: int
+    line: int
     parity: Variable | None = None
     body: list[Item] = field(default_factory=list)
     core: int = 0
@@ -51,4 +71,27 @@ class Loop:
         return self.step == STEP_OF_CONDITION
 
 
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A place before an item of the phase's tree at which other code can be inserted.
+
+    ``item`` is the number of the item, ``line`` its first line, ``number`` the next engine instruction, and
+    ``free`` are the registers that hold no value there.
+    """
+
+    item: int
+    line: int
+    number: int
+    free: tuple[str, ...]
+
+
 Item = Issue | Let | Loop
+
+
+def check_names(record: Instruction, arguments: dict[str, Argument]) -> None:
+    """ValueError if an instruction has other operands than ``arguments``."""
+    fields = {operand.name: operand for operand in record.visible}
+    unknown = [name for name in arguments if name not in fields]
+    missing = [name for name, field in fields.items() if field.default is None and name not in arguments]
+    if unknown or missing:
+        raise ValueError(f"{record.mnemonic}: unknown operands {unknown}, missing operands {missing}")

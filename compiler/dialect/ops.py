@@ -2,7 +2,7 @@
 
 ``node`` names the graph node that an operation computes, ``operands_at`` says which operand of the
 specification each operand is (an operand whose value is known when compiling is an attribute, not an
-operand). The passes fill in ``layout_str``, ``tile_parallel``, ``chip_parallel`` and ``dev_info``.
+operand). The passes fill in ``layout_str``, ``tile_parallel`` and ``dev_info``.
 """
 
 from __future__ import annotations
@@ -90,14 +90,18 @@ def _snake(name: str) -> str:
 
 _RENAMED = {"Cast": "convert"}
 """Operators whose names belong to other operations of the dialect."""
-_OPERATOR_NAMES = {f"tx8be.{_RENAMED.get(name, _snake(name))}": name for name in OPERATORS}
+_OPERATOR_NAMES: dict[str, str] = {}
+"""Operators by the names of those operations whose classes exist."""
 
 
 @cache
 def _operation(operator: str) -> type[NodeOperation]:
-    name = next(name for name, known in _OPERATOR_NAMES.items() if known == operator)
+    name = f"tx8be.{_RENAMED.get(operator, _snake(operator))}"
+    taken = _OPERATOR_NAMES.setdefault(name, operator)
+    if taken != operator:
+        raise ValueError(f"the operators {taken} and {operator} would have the same operation {name}")
     fields = {"name": name, "__doc__": OPERATORS[operator].summary}
-    return irdl_op_definition(type(f"{operator}Op", (NodeOperation,), fields))
+    return irdl_op_definition(type(f"{operator.replace('.', '_')}Op", (NodeOperation,), fields))
 
 
 class _NodeOperations(Mapping[str, type[NodeOperation]]):
@@ -124,10 +128,15 @@ OWN_OPERATIONS: list[type[Operation]] = [
 ]
 
 
-@cache
 def tx8be() -> Dialect:
-    """The dialect with all its operations, which a parser of textual IR needs."""
-    return Dialect("tx8be", [*OWN_OPERATIONS, *NODE_OPERATIONS.values()], [TF32Type])
+    """The dialect with all its operations, those of operators that were added included, for a parser."""
+    return _dialect(tuple(NODE_OPERATIONS))
+
+
+@cache
+def _dialect(operators: tuple[str, ...]) -> Dialect:
+    classes = (NODE_OPERATIONS[operator] for operator in operators)
+    return Dialect("tx8be", [*OWN_OPERATIONS, *classes], [TF32Type])
 
 
 __all__ = [

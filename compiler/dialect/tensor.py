@@ -23,7 +23,6 @@ class TensorOperation(IRDLOperation):
     attributes_of_node = opt_attr_def(DictionaryAttr, attr_name="onnx")
     layout_str = opt_attr_def(StringAttr)
     tile_parallel = opt_attr_def(IntegerAttr)
-    chip_parallel = opt_attr_def(IntegerAttr)
     dev_info = opt_attr_def(DictionaryAttr)
     barrier = opt_attr_def(UnitAttr)
 

@@ -107,14 +107,6 @@ def stored_bytes(kind: Attribute) -> int:
     return -(-math.prod(shape_of(kind)) * format_of(kind).bits // 8)
 
 
-def mem_layout(kind: Attribute) -> Layout:
-    """The layout of the hardware manual that a tensor has in DDR."""
-    if order_of(kind) is Order.BLOCKED:
-        return Layout.NCX
-    shape = stored_shape(kind)
-    return Layout.NTENSOR if len(shape) > 1 and shape[0] > 1 else Layout.TENSOR
-
-
 def readable_as(before: Attribute, after: Attribute) -> bool:
     """Whether the bytes of a tensor of type ``before`` can be read as type ``after`` without a change.
 

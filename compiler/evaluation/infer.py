@@ -11,32 +11,37 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from compiler.graph import AttrValue, Description, Graph, GraphError, Node, Tensor
+from compiler.graph import AttrValue, Description, Graph, GraphError, Node, RefusedNode, Tensor, joined
 from compiler.operators import OPERATORS
 from compiler.operators.record import Attribute, Call, Input, Operator, resolve
 from tx8isa.tools.suggestions import hint
 
+from .survey import Fate, Survey
 
-def build_graph(description: Description) -> Graph:
+
+def build_graph(description: Description, survey: Survey | None = None) -> Graph:
     """Check a description and infer the shape and dtype of every value.
 
-    Raises GraphError with every mistake of the first level that has any: operators and names, then order,
-    then the nodes one by one (a node whose operands could not be inferred is not looked at).
+    Raises GraphError with every mistake of the first level that has any: names, then order, then the nodes
+    one by one (of a node whose operands could not be inferred only the operator is looked at). ``survey`` is
+    filled with what becomes of each node.
     """
-    _stop_at(_unknown_operators(description))
-    nodes = ordered_nodes(description)
+    survey = Survey() if survey is None else survey
+    try:
+        nodes = ordered_nodes(description)
+    except GraphError as error:
+        unknown = [problem for node in description.nodes if (problem := _unknown(description, node))]
+        raise joined([*unknown, error]) from None
     tensors = {tensor.name: tensor for tensor in description.inputs}
     for name, array in description.constants.items():
         tensors[name] = Tensor(name, array.dtype.name, array.shape)
-    problems: list[str] = []
     finished: list[Node] = []
     for node in nodes:
-        if all(not name or name in tensors for name in node.inputs):
-            try:
-                finished.append(infer_node(description, node, tensors))
-            except GraphError as error:
-                problems += [f"{description.source}: {node}: {text}" for text in error.messages]
-    _stop_at(problems)
+        fate = _fate(description, node, tensors)
+        survey.fates.append(fate)
+        finished += fate.parts
+    survey.tensors, survey.constants, survey.opset = tensors, description.constants, description.opset
+    survey.stop_if_refused()
     return Graph(
         name=description.name,
         opset=description.opset,
@@ -60,14 +65,28 @@ def _stop_at(problems: Iterator[str] | list[str]) -> None:
         raise GraphError(found)
 
 
-def _unknown_operators(description: Description) -> Iterator[str]:
-    for node in description.nodes:
-        if node.op not in OPERATORS or OPERATORS[node.op].internal:
-            near = hint(node.op, (name for name in OPERATORS if not OPERATORS[name].internal))
-            yield f"unsupported operator {node.op} (node '{node.name}'){near}"
-        elif description.opset < OPERATORS[node.op].since:
-            reason = _too_old(node.op, description.opset)
-            yield f"unsupported operator {node.op} (node '{node.name}'): {reason}"
+def _fate(description: Description, node: Node, tensors: dict[str, Tensor]) -> Fate:
+    """What becomes of a node; its results are added to ``tensors`` if it is right."""
+    refusal = _unknown(description, node)
+    if refusal is not None:
+        return Fate(node.op, node.name, refusal)
+    if any(name and name not in tensors for name in node.inputs):
+        return Fate(node.op, node.name, examined=False)
+    try:
+        return Fate(node.op, node.name, parts=(infer_node(description, node, tensors),))
+    except GraphError as error:
+        wrong = GraphError([f"{description.source}: {node}: {text}" for text in error.messages])
+        return Fate(node.op, node.name, wrong)
+
+
+def _unknown(description: Description, node: Node) -> GraphError | None:
+    """The refusal of a node whose operator is not known, or not in this operator set."""
+    if node.op not in OPERATORS or OPERATORS[node.op].internal:
+        near = hint(node.op, (name for name in OPERATORS if not OPERATORS[name].internal))
+        return RefusedNode(node.op, node.name, hint=near)
+    if description.opset < OPERATORS[node.op].since:
+        return RefusedNode(node.op, node.name, _too_old(node.op, description.opset))
+    return None
 
 
 def _too_old(op: str, opset: int) -> str:

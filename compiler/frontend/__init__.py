@@ -1,22 +1,32 @@
 """Readers of model files: each gives the same typed graph (:mod:`compiler.graph`).
 
-``load`` chooses the reader by the name of the file; the libraries of a format are imported with its reader.
+``load`` chooses the reader by the content of the file; the libraries of a format come with its reader.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from compiler.graph import Graph, GraphError
 
-Reader = Callable[[Path | str], Graph]
+from .formats import ONNX, TORCH, format_of
+
+if TYPE_CHECKING:
+    from compiler.evaluation.survey import Survey
+
+
+class Reader(Protocol):
+    """Reads and checks a file; ``survey`` is filled with what becomes of each node."""
+
+    def __call__(self, path: Path | str, survey: Survey | None = None) -> Graph: ...
 
 
 def load(path: Path | str) -> Graph:
-    """Read and check a graph: ``.onnx`` is ONNX, ``.pt2`` a program of torch.export, the rest graph.json.
+    """Read and check an ONNX model, a program of torch.export, or a graph.json: the content says which.
 
-    Raises GraphError; its text names the file or the operator that is at fault.
+    Raises GraphError; its text names the file, the operator that is at fault, or a format that is not read.
     """
     return reader(path)(path)
 
@@ -24,20 +34,21 @@ def load(path: Path | str) -> Graph:
 def reader(
     path: Path | str, shapes: Mapping[str, Sequence[int]] | None = None, batch: int | None = None
 ) -> Reader:
-    """The function that reads files with such a name; its libraries are imported.
+    """The function that reads this file; its libraries are imported.
 
     ``shapes`` and ``batch`` bind free dimensions of an ONNX model (``onnx.binding``). GraphError when they
-    are given for a file of another kind.
+    are given for a file of another kind, and for a file of a format that is not read.
     """
-    suffix = Path(path).suffix.lower()
-    if suffix == ".onnx":
+    found = format_of(Path(path))
+    if found == ONNX:
         from compiler.frontend.onnx.binding import Binding
         from compiler.frontend.onnx.importer import load_onnx
 
-        return lambda path: load_onnx(path, Binding(shapes or {}, batch))
+        binding = Binding(shapes or {}, batch)
+        return lambda path, survey=None: load_onnx(path, binding, survey)
     if shapes or batch is not None:
         raise GraphError([f"{path}: shapes are bound in ONNX models; this file has none that are free"])
-    if suffix == ".pt2":
+    if found == TORCH:
         from .torch import load_pt2
 
         return load_pt2

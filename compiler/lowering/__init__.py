@@ -11,7 +11,7 @@ import pkgutil
 
 from .record import LOWERINGS, Lowering, Work
 
-__all__ = ["LOWERINGS", "Lowering", "Work"]
+__all__ = ["LOWERINGS", "Lowering", "Work", "added"]
 
 
 def _load() -> None:
@@ -21,3 +21,9 @@ def _load() -> None:
 
 
 _load()
+_OURS = frozenset(LOWERINGS)
+
+
+def added() -> list[str]:
+    """The operators whose lowerings somebody else has registered since."""
+    return sorted(LOWERINGS.keys() - _OURS)

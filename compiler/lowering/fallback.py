@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.slices.aligned import BLOCK, Grid, Place, aligned_bytes, load_slice, store_slice
+from compiler.codegen.slices.aligned import Grid, Place, aligned_bytes, load_slice, store_slice
 from compiler.codegen.slices.shards import shard_of, slices
-from compiler.codegen.slices.tensors import DdrTensor
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor
 from tx8isa.numbers.layouts import batch_bytes
 from tx8isa.numbers.limits import MOST_MOVES
 
@@ -22,7 +22,7 @@ from .record import LOWERINGS, Work
 
 def has_separate_steps(work: Work) -> bool:
     """Whether a work is an anchor with steps, all in one format, so that each can be computed by itself."""
-    return bool(work.steps) and not LOWERINGS[work.op].rounds
+    return bool(work.steps) and not LOWERINGS[work.op].takes_fp32
 
 
 def compute_separately(kernel: Kernel, work: Work) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from compiler.codegen.kernel import Kernel, Target
-from compiler.codegen.registers import OutOfRegisters
 from compiler.codegen.slices.tensors import DdrTensor
+from compiler.codegen.spilling import OutOfRegisters, Spills, fitting
 from compiler.codegen.spm import SpmOverflow
 from compiler.graph import GraphError
+from tx8isa.errors import Tx8Error
 
 from . import LOWERINGS, Work
 from .fallback import compute_separately, has_separate_steps
@@ -30,8 +32,8 @@ def generate(
 
     A cut that was decided must fit: ``DOES_NOT_FIT`` is raised when it does not. Without one the lowering
     divides the work itself, with half the bytes whenever its slices do not fit. A group for which no size
-    fits is computed member by member. GraphError if that does not fit either; ValueError for a cut that the
-    lowering cannot have proposed.
+    fits is computed member by member. Only if registers were what was missing, values go to the stack.
+    GraphError if that does not fit either; ValueError for a cut that the lowering cannot have proposed.
     """
     if work.cut is not None:
         budget = dict(work.cut.sizes).get(WHOLE_SPM)
@@ -40,18 +42,26 @@ def generate(
                 raise ValueError(f"{work.op} takes no cut but '{WHOLE_SPM}'")
             return attempt(prefix, work, target, target.spm_bytes, synchronized, settled)
         return attempt(prefix, replace(work, cut=None), target, budget, synchronized, settled)
-    overflow = ""
-    for separately in (False, True) if has_separate_steps(work) else (False,):
-        budget = target.spm_bytes
-        while True:
-            try:
-                return attempt(prefix, work, target, budget, synchronized, settled, separately)
-            except DOES_NOT_FIT as error:
-                overflow = str(error)
-            budget //= 2
-            if budget < SMALLEST_BUDGET:
-                break
-    raise GraphError([f"node '{work.name}' ({work.op}): {overflow}"])
+    problems: list[Tx8Error] = []
+    for spilling in (False, True):
+        for separately in (False, True) if has_separate_steps(work) else (False,):
+            for budget in _budgets(target):
+                try:
+                    return attempt(prefix, work, target, budget, synchronized, settled, separately, spilling)
+                except DOES_NOT_FIT as error:
+                    problems.append(error)
+        if not any(isinstance(problem, OutOfRegisters) for problem in problems):
+            break
+    raise GraphError([f"node '{work.name}' ({work.op}): {problems[-1]}"])
+
+
+def _budgets(target: Target) -> Iterator[int]:
+    """Bytes of scratchpad for slices: all, and half as many as before."""
+    budget = target.spm_bytes
+    yield budget
+    while budget // 2 >= SMALLEST_BUDGET:
+        budget //= 2
+        yield budget
 
 
 def attempt(
@@ -62,23 +72,33 @@ def attempt(
     synchronized: bool,
     settled: frozenset[str] = frozenset(),
     separately: bool = False,
+    spilling: bool = True,
 ) -> Kernel:
     """The code with slices of at most ``budget`` bytes; ``DOES_NOT_FIT`` is raised when there is no room.
 
-    ``separately``: the members of a group one after another.
+    ``separately``: the members of a group one after another. ``spilling``: values may go to the stack.
     """
+
+    def make(spills: Spills) -> Kernel:
+        kernel = Kernel(prefix, target, budget, synchronized, settled, spills=spills)
+        _write(kernel, work, separately)
+        kernel.place_buffers()
+        return kernel
+
+    return fitting(make, spilling)
+
+
+def _write(kernel: Kernel, work: Work, separately: bool) -> None:
+    """Run the lowering."""
     entry = LOWERINGS[work.op]
     assert entry.lower is not None
-    kernel = Kernel(prefix, target, budget, synchronized=synchronized, settled=settled)
     kernel.out.comment(_summary(work))
     if separately:
         compute_separately(kernel, work)
-    else:
-        if not entry.prefetch:
-            kernel.await_earlier_phases()
-        entry.lower(kernel, work)
-    kernel.place_buffers()
-    return kernel
+        return
+    if not entry.prefetch:
+        kernel.await_earlier_phases()
+    entry.lower(kernel, work)
 
 
 def _summary(work: Work) -> str:

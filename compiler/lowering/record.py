@@ -1,39 +1,26 @@
-"""Registry of lowerings: how an operator becomes code, and what it can take."""
+"""Registry of lowerings, and the work that a lowering turns into code."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from enum import Enum
 
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.dialect.orders import Order
-from compiler.graph import DTYPES, FLOATS
+from compiler.graph import DTYPES, FLOATS, INTEGERS
 from compiler.operators.record import Call
 from tx8isa.numbers.formats import Format
 
 
 @dataclass(frozen=True)
-class Axis:
-    """A dimension of a group's work that can be dealt to tiles and cut into slices.
-
-    ``grain``: slices begin at multiples of it. ``reduce``: slices of it are summed up, never dealt to tiles
-    unless the group says how their sums come together.
-    """
-
-    name: str
-    extent: int
-    grain: int = 1
-    reduce: bool = False
-
-
-@dataclass(frozen=True)
 class Cut:
-    """How a group's work is divided, by names of its axes.
+    """How the work of a group is divided, by the names of its axes.
 
-    ``tiles``: in how many parts an axis is dealt (the product is at most the number of tiles; 1 where the
-    name is missing). ``sizes``: the extent of a slice in time. ``choices``: what else the group's lowering
-    can do in several ways.
+    ``tiles``: the number of shards of an axis, 1 for one that is not named; their product is at most the
+    number of tiles. ``sizes``: the extent of a slice along an axis. ``choices``: what else the lowering can
+    do in several ways.
     """
 
     tiles: tuple[tuple[str, int], ...] = ()
@@ -52,10 +39,10 @@ class Cut:
 
 @dataclass(frozen=True)
 class Step:
-    """A pointwise operator that a group applies to the result of its anchor, before that leaves the SPM.
+    """A pointwise operator that a group applies to the result of its anchor in the scratchpad.
 
-    ``operands`` has the other tensors at their positions in the call, None where the running value stands
-    (and where the call has no operand).
+    ``operands`` are the tensors at their positions in the call, None for the result of the anchor or of the
+    step before, and for an operand that is omitted.
     """
 
     name: str
@@ -63,7 +50,7 @@ class Step:
     call: Call
     operands: tuple[DdrTensor | None, ...]
     running: tuple[int, ...]
-    """Positions of the running value."""
+    """Positions in the call of the result of the anchor or of the step before."""
 
 
 @dataclass(frozen=True)
@@ -89,12 +76,12 @@ class ChainNode:
 
 @dataclass(frozen=True)
 class Work:
-    """An operator application, or a group of them, as its lowering sees it.
+    """An operation or a group as its lowering gets it.
 
     ``call`` has the shapes and attributes of the specification; None for a group that is not an anchor with
     steps, and for an operation that a pass inserted. The tensors have the shapes in which they are stored in
     DDR. ``steps`` are applied to the result before it is stored: ``output`` is that of the last one. ``cut``
-    is what the search decided; None leaves it to the lowering's rule.
+    is what the search decided; None leaves it to the rule of the lowering.
     """
 
     name: str
@@ -117,7 +104,7 @@ class Work:
     @property
     def spec(self) -> Call:
         if self.call is None:
-            raise ValueError(f"operation {self.name} stands for no node")
+            raise ValueError(f"operation {self.name} has no call of the specification")
         return self.call
 
     @property
@@ -130,7 +117,7 @@ class Work:
     def input(self, index: int) -> DdrTensor:
         tensor = self.inputs[index]
         if tensor is None:
-            raise ValueError(f"operand {index} of {self.name} was left away")
+            raise ValueError(f"operand {index} of {self.name} is omitted")
         return tensor
 
     def has(self, index: int) -> bool:
@@ -140,31 +127,49 @@ class Work:
 EVERY_TYPE = tuple(DTYPES)
 
 Cuts = Callable[[Target, Work], Iterable[Cut]]
-"""The ways in which a lowering can divide its work, promising ones first; not all of them need to fit."""
+"""The candidates for the cut of a work, promising ones first; not all of them need to fit."""
 
 Check = Callable[[Call], str | None]
-"""None if the lowering can take a call, else what it cannot, with the value found."""
+"""None if the lowering supports a call, else what it requires, with the value found."""
+
+
+OnCore = Callable[[Call], bool]
+"""Whether the kernel core computes a call element by element; the docstring says for which calls it does."""
+
+
+class Engine(Enum):
+    """What computes on a chip, besides the kernel core."""
+
+    MATRIX = "matrix"
+    VECTOR = "vector"
+    DMA = "DMA"
 
 
 @dataclass(frozen=True)
 class Lowering:
-    """How one operator is made into code. An ``alias`` needs none: its result is its first operand."""
+    """How an operator becomes code. ``lower`` is None for one that needs none (``alias``).
+
+    ``engines`` compute the result of a call, unless ``on_core`` says that the kernel core does. What only
+    brings operands into another layout or rounds a result is not counted.
+    """
 
     op: str
     lower: Callable[[Kernel, Work], None] | None
     order: Order
     check: Check | None = None
     types: tuple[str, ...] = FLOATS
-    """Element types of the operands and results it takes."""
+    """Element types that it supports for operands and results."""
     cuts: Cuts | None = None
     anchor: bool = False
     """Whether it applies the steps of a group."""
     blocked: bool = False
-    """Whether an operator of order CHANNELS_LAST takes and gives BLOCKED tensors as well."""
+    """Whether an operator of order CHANNELS_LAST supports BLOCKED tensors as well."""
     prefetch: bool = False
-    """Whether it calls ``Kernel.await_earlier_phases`` itself, before it touches what other phases wrote."""
-    rounds: bool = False
-    """Whether operands and result may be FP32 in DDR whatever ``Work.compute`` is."""
+    """Whether it calls ``Kernel.await_earlier_phases`` itself, before it uses what other phases wrote."""
+    takes_fp32: bool = False
+    """Whether operands and result can be FP32 in DDR in any format of arithmetic (``Work.compute``)."""
+    engines: tuple[Engine, ...] = ()
+    on_core: OnCore | None = None
 
 
 LOWERINGS: dict[str, Lowering] = {}
@@ -179,20 +184,38 @@ def lowering(
     anchor: bool = False,
     blocked: bool = False,
     prefetch: bool = False,
-    rounds: bool = False,
+    takes_fp32: bool = False,
+    engines: tuple[Engine, ...] = (),
+    on_core: OnCore | None = None,
 ) -> Callable[[Callable[[Kernel, Work], None]], Callable[[Kernel, Work], None]]:
-    """Decorator: the function lowers these operators."""
+    """Decorator that registers the function as the lowering of these operators.
+
+    ValueError if it does not say what computes them: some ``engines``, ``on_core``, or either by the call.
+    """
+    if not engines and on_core is None:
+        raise ValueError(f"the lowering of {', '.join(ops)} does not say what computes it")
 
     def register(function: Callable[[Kernel, Work], None]) -> Callable[[Kernel, Work], None]:
         for op in ops:
-            _add(Lowering(op, function, order, check, types, cuts, anchor, blocked, prefetch, rounds))
+            how = (order, check, types, cuts, anchor, blocked, prefetch, takes_fp32, engines, on_core)
+            _add(Lowering(op, function, *how))
         return function
 
     return register
 
 
+def always(call: Call) -> bool:
+    """in every call"""
+    return True
+
+
+def of_integers(call: Call) -> bool:
+    """for integers"""
+    return call.tensor(0).dtype in INTEGERS
+
+
 def alias(*ops: str) -> None:
-    """These operators give their first operand another shape and need no code."""
+    """Register operators that only give their first operand another shape, for which no code is needed."""
     for op in ops:
         _add(Lowering(op, None, Order.PLAIN, types=EVERY_TYPE))
 

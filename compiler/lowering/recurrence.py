@@ -16,7 +16,6 @@ import numpy as np
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Argument, Kernel
 from compiler.codegen.slices.aligned import (
-    BLOCK,
     Aligned,
     Grid,
     aligned_bytes,
@@ -30,7 +29,7 @@ from compiler.codegen.slices.aligned import (
 )
 from compiler.codegen.slices.aligned import channel_vector as vector_in_ddr
 from compiler.codegen.slices.precision import constant_parts, engine_format, multiply_parts, part_count, split
-from compiler.codegen.slices.tensors import Stretch, stretches
+from compiler.codegen.slices.tensors import BLOCK, Stretch, stretches
 from compiler.codegen.slices.vector import Vector, convert
 from compiler.codegen.spm import SpmOverflow
 from compiler.graph import Array
@@ -40,15 +39,14 @@ from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout
 from tx8isa.numbers.packing import pack
 
-from .record import Work, lowering
+from .record import Engine, Work, lowering
 
-_WORD = 4
 _MOST_BLOCK_ROWS = 512
 _RESERVED_BYTES = 4096
 """Scratchpad bytes for the ends of lines that buffers do not fill."""
 
 
-@lowering("Recurrence")
+@lowering("Recurrence", engines=(Engine.MATRIX, Engine.VECTOR))
 def recurrence(kernel: Kernel, work: Work) -> None:
     """The layer, for blocks of rows of the batch; a block is one operand of the matrix engine."""
     batch, columns = work.input(0).shape[1:]

@@ -11,7 +11,7 @@ import pkgutil
 
 from .record import OPERATORS, Attribute, Call, Input, Operator, Rule, call_of
 
-__all__ = ["OPERATORS", "Attribute", "Call", "Input", "Operator", "Rule", "call_of"]
+__all__ = ["OPERATORS", "Attribute", "Call", "Input", "Operator", "Rule", "added", "call_of"]
 
 
 def _load() -> None:
@@ -21,3 +21,9 @@ def _load() -> None:
 
 
 _load()
+_OURS = frozenset(OPERATORS)
+
+
+def added() -> list[str]:
+    """The operators that somebody else has registered since, by their names."""
+    return sorted(OPERATORS.keys() - _OURS)

@@ -27,6 +27,7 @@ from compiler.passes.layouts.move_const import MoveConstPass
 
 from .base import Context, Pass
 from .codegen import CodegenPass
+from .cse import CsePass
 from .import_graph import ImportPass
 from .rewrite import RewritePass
 
@@ -34,6 +35,7 @@ PIPELINE: tuple[Pass, ...] = (
     ImportPass(),
     RewritePass(),
     CastPass(),
+    CsePass(),
     LayoutInitPass(),
     LayoutTransmitPass(),
     LayoutAlignPass(),

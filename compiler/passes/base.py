@@ -45,6 +45,8 @@ class Context:
     """The data of load_const operations by name, in the shape of the specification."""
     phases: list[tuple[str, list[str]]] = field(default_factory=list)
     """Name and lines of assembly of each phase."""
+    on_core: set[str] = field(default_factory=set)
+    """Names of the phases in which the kernel core computes elements of tensors."""
     data: list[Constant | Scratch] = field(default_factory=list)
     """Constants and memory in DDR that the phases use besides the values of the module."""
     used: set[str] = field(default_factory=set)

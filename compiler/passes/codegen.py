@@ -6,15 +6,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 
 from compiler.codegen.kernel import Kernel
-from compiler.dialect.ops import GroupOp, NodeOperation, TensorOperation
+from compiler.codegen.schedule.phases import schedule
+from compiler.dialect.ops import GroupOp, LoadConstOp, NodeOperation, TensorOperation
 from compiler.graph import GraphError
 from compiler.lowering.generate import DOES_NOT_FIT, generate
 from compiler.passes.ddr.barrier_opt import settled_operands
 
-from .base import Context, main_member
+from .base import Context, main_member, operations
 from .work import symbol_of, target_of, work_of
 
 
@@ -24,23 +25,31 @@ class CodegenPass:
     name = "codegen"
 
     def run(self, context: Context, module: ModuleOp) -> None:
-        used: set[str] = set()
-        phases = dict(settled_operands(module))
-        for name, (operation, values) in zip(phase_names([*phases]), phases.items(), strict=True):
-            prefix, target = f"p{len(context.phases)}", target_of(context, operation)
-            work = work_of(context, operation)
-            try:
-                settled = frozenset(symbol_of(value) for value in values)
-                kernel = generate(prefix, work, target, operation.barrier is not None, settled)
-            except DOES_NOT_FIT as overflow:
-                raise GraphError([f"node '{work.name}' ({work.op}): {overflow}"]) from None
-            if len(context.phases) % 2:
-                kernel.mirror()
-            context.phases.append((name, kernel.text()))
+        settled = dict(settled_operands(module))
+        kernels = [self._kernel(context, number, *each) for number, each in enumerate(settled.items())]
+        constants = {op.symbol for op in operations(module) if isinstance(op, LoadConstOp) and op.results}
+        for kernel in kernels:
             context.data += [*kernel.constants, *kernel.scratches]
-            used |= kernel.used
-            _describe(operation, kernel)
-        context.used = used
+            constants |= {constant.symbol for constant in kernel.constants}
+            context.used |= kernel.used
+        names = phase_names([*settled])
+        for operation, phase in zip(
+            settled, schedule([*zip(names, kernels, strict=True)], constants), strict=True
+        ):
+            context.phases.append((phase.name, phase.lines()))
+            if phase.kernel.on_core:
+                context.on_core.add(phase.name)
+            _describe(operation, phase.kernel)
+
+    def _kernel(
+        self, context: Context, number: int, operation: TensorOperation, settled: Sequence[SSAValue]
+    ) -> Kernel:
+        work, target = work_of(context, operation), target_of(context, operation)
+        symbols = frozenset(symbol_of(value) for value in settled)
+        try:
+            return generate(f"p{number}", work, target, operation.barrier is not None, symbols)
+        except DOES_NOT_FIT as overflow:
+            raise GraphError([f"node '{work.name}' ({work.op}): {overflow}"]) from None
 
 
 def phase_names(phases: Sequence[TensorOperation]) -> Iterator[str]:

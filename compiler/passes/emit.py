@@ -49,10 +49,13 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
     head = [f"# {name} in {context.compute.token}, made by tx8cc", ""]
     code = [program.phase(node, lines) for node, lines in context.phases]
     start = program.prologue(context.tiles, context.machine.tiles)
+    if any(line.endswith("worker=1") for _, lines in context.phases for line in lines):
+        start += program.background_workers(context.machine)
     if any(line.lstrip().startswith("dte.") for _, lines in context.phases[1:] for line in lines):
         start += program.first_copy(data, context.tiles)
-    parts = [head, data.out.lines, [""], start, *code, [""], program.epilogue()]
-    return "\n".join(line for part in parts for line in part) + "\n", data.blob
+    constants = data.blob
+    parts = [head, data.out.lines, [""], start, *code, [""], program.epilogue(), program.checksums(constants)]
+    return "\n".join(line for part in parts for line in part) + "\n", constants
 
 
 def _constant(context: Context, data: program.Data, operation: LoadConstOp) -> None:

@@ -19,6 +19,9 @@ from .base import Context, computes, operations
 from .codegen import phase_names
 from .work import cut_of
 
+_LEAST_SHARE = 0.01
+"""Share of the cycles from which on work of the kernel core is worth a message."""
+
 
 class Member(msgspec.Struct, frozen=True):
     """A member of a group: its graph node and its operator."""
@@ -37,15 +40,22 @@ class Buffer(msgspec.Struct, frozen=True):
 
 
 class DdrRegion(msgspec.Struct, frozen=True):
-    """A range of DDR with its symbol."""
+    """A range of DDR with its symbol.
+
+    ``address`` is None for a constant that is not there as it is: a lowering has packed it, or it is in the
+    code.
+    """
 
     name: str
-    address: int
+    address: int | None
     size: int
 
 
 class Phase(msgspec.Struct, frozen=True):
-    """A phase. ``estimate`` and ``simulated`` are cycles; None without a search, and without a run."""
+    """A phase. ``estimate`` and ``simulated`` are cycles; None without a search, and without a run.
+
+    ``kernel_core``: whether the core of a tile computes elements one by one.
+    """
 
     name: str
     tag: str
@@ -58,7 +68,23 @@ class Phase(msgspec.Struct, frozen=True):
     writes: list[DdrRegion]
     spm: list[Buffer]
     estimate: int | None
+    kernel_core: bool
     simulated: float | None = None
+
+
+class CoreWork(msgspec.Struct, frozen=True):
+    """How many phases have elements that the kernel core computes one by one.
+
+    ``share`` is their part of the estimated cycles of all phases; None without estimates.
+    """
+
+    phases: int
+    share: float | None
+
+    def __str__(self) -> str:
+        many = f"{self.phases} phases run" if self.phases > 1 else "1 phase runs"
+        share = "" if self.share is None else f", about {self.share:.0%} of the estimated cycles"
+        return f"{many} element by element on the kernel core{share}; see --check"
 
 
 class TriedCut(msgspec.Struct, frozen=True):
@@ -97,6 +123,18 @@ class Report(msgspec.Struct, frozen=True):
     ddr: list[DdrRegion]
     plan: Plan
 
+    @property
+    def core_work(self) -> CoreWork | None:
+        """What the kernel core computes element by element; None if that is nothing, or hardly counts."""
+        slow = [phase for phase in self.phases if phase.kernel_core]
+        if not slow:
+            return None
+        estimates = [phase.estimate for phase in self.phases]
+        if None in estimates or not sum(map(_cycles, self.phases)):
+            return CoreWork(len(slow), None)
+        share = sum(map(_cycles, slow)) / sum(map(_cycles, self.phases))
+        return CoreWork(len(slow), share) if share >= _LEAST_SHARE else None
+
     def with_cycles(self, cycles: Mapping[str, float]) -> Report:
         """The report with the simulated cycles of the phases, which are given by name."""
         phases = [
@@ -118,14 +156,18 @@ def report_of(context: Context, module: ModuleOp, image: Image) -> Report:
         context.compute.token,
         context.tiles,
         context.machine.name,
-        [_phase(name, op, image) for name, op in zip(phase_names(phases), phases, strict=True)],
+        [_phase(context, name, op, image) for name, op in zip(phase_names(phases), phases, strict=True)],
         list(_templates(context)),
         list(_ddr(image)),
         plan_of([*context.results, *others]),
     )
 
 
-def _phase(name: str, operation: TensorOperation, image: Image) -> Phase:
+def _cycles(phase: Phase) -> int:
+    return phase.estimate or 0
+
+
+def _phase(context: Context, name: str, operation: TensorOperation, image: Image) -> Phase:
     grouped = operation if isinstance(operation, GroupOp) else None
     members = grouped.members if grouped is not None else [operation]
     tiles = operation.tile_parallel
@@ -141,13 +183,13 @@ def _phase(name: str, operation: TensorOperation, image: Image) -> Phase:
         [_region(range_of(value), image) for value in operation.results],
         list(_buffers(operation)),
         None if grouped is None or grouped.estimate is None else grouped.estimate.value.data,
+        name in context.on_core,
     )
 
 
 def _region(ddr_range: DdrRange, image: Image) -> DdrRegion:
-    """A range with its address; 0 for a constant that exists only in another form, packed by a lowering."""
     symbol = image.symbols.get(ddr_range.symbol)
-    address = 0 if symbol is None else symbol.address + ddr_range.begin
+    address = None if symbol is None else symbol.address + ddr_range.begin
     return DdrRegion(ddr_range.symbol, address, ddr_range.size)
 
 

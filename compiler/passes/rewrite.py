@@ -9,7 +9,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.dialect.attributes import encoded
-from compiler.graph import Graph, GraphError, Node
+from compiler.graph import Graph, GraphError, Node, RefusedNode, joined
 from compiler.lowering import LOWERINGS
 from compiler.operators import call_of
 from compiler.operators.expansion.expander import expand_graph
@@ -18,6 +18,9 @@ from compiler.rewrite import REWRITES, RewrittenGraph
 from .base import Context
 from .graph_operations import graph_of, is_known, put_graph
 
+WRITTEN_OUT = ("Attention",)
+"""Operators of which rewrites know what they are made of: these are expanded before."""
+
 
 class RewritePass:
     """Replaces the operations of the module; GraphError for nodes that cannot be compiled."""
@@ -25,28 +28,33 @@ class RewritePass:
     name = "rewrite"
 
     def run(self, context: Context, module: ModuleOp) -> None:
-        rewritten = RewrittenGraph(graph_of(context, module))
+        graph = graph_of(context, module)
+        if any(node.op in WRITTEN_OUT for node in graph.nodes):
+            graph = expand_graph(graph, WRITTEN_OUT)
+        rewritten = RewrittenGraph(graph)
         graph = context.graph = expand_graph(rewritten.run(REWRITES))
-        problems = [problem for node in graph.nodes if (problem := _node_problem(graph, node))]
+        problems = [problem for node in graph.nodes if (problem := refusal_of(graph, node))]
         if problems:
-            raise GraphError(problems)
+            raise joined(problems)
         applied = tuple(f"{name}: {node}" for name, node in rewritten.applied)
         put_graph(context, module, {"rewrites": encoded(applied)} if applied else {})
 
 
-def _node_problem(graph: Graph, node: Node) -> str | None:
-    """Why a node cannot be compiled; None when it can."""
-    head = f"unsupported operator {node.op} (node '{node.name}')"
+def refusal_of(graph: Graph, node: Node) -> GraphError | None:
+    """Why a node without an expansion cannot be compiled; None when it can."""
     entry = LOWERINGS.get(node.op)
     if entry is None:
-        return head
+        return RefusedNode(node.op, node.name)
     computed = [name for at, name in enumerate(node.inputs) if name and not is_known(node, at)]
     for name in (*computed, node.outputs[0]):
         tensor = graph.tensors[name]
         if tensor.dtype not in entry.types:
             allowed = ", ".join(entry.types)
-            return f"{head} on {tensor.dtype}: computed are {allowed}; found '{name}'"
+            return RefusedNode(node.op, node.name, f"computed are {allowed}; '{name}' is {tensor.dtype}")
         if not tensor.size:
-            return f"{head}: tensors without elements are not supported; found '{name}' {list(tensor.shape)}"
-    found = entry.check(call_of(graph, node)) if entry.check else None
-    return f"{head}: {found}" if found else None
+            found = f"'{name}' {list(tensor.shape)}"
+            return RefusedNode(
+                node.op, node.name, f"tensors without elements are not supported; found {found}"
+            )
+    problem = entry.check(call_of(graph, node)) if entry.check else None
+    return RefusedNode(node.op, node.name, problem) if problem else None

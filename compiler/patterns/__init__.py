@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from compiler.lowering import LOWERINGS
+from compiler.lowering.pointwise.chain import CASTS
+from compiler.lowering.pointwise.record import POINTWISE
 from compiler.lowering.stack.stages import STACKED
 from compiler.operators import OPERATORS
 from tx8isa.errors import Tx8Error
@@ -140,7 +143,31 @@ def _pattern(where: str, table: Any) -> Pattern:
     priority = table.get("priority", 0)
     if not isinstance(priority, int) or isinstance(priority, bool):
         raise PatternError(f"{where} ('{tag}'): priority must be an integer; found {priority!r}")
-    return Pattern(tag, tuple(_place(f"{where} ('{tag}')", place) for place in sequence), priority)
+    places = tuple(_place(f"{where} ('{tag}')", place) for place in sequence)
+    _stop_if_impossible(f"{where} ('{tag}')", places)
+    return Pattern(tag, places, priority)
+
+
+def _stop_if_impossible(where: str, places: tuple[tuple[str, ...], ...]) -> None:
+    """PatternError for a sequence that no operators can ever run in one phase."""
+    for at, operators in enumerate(places):
+        if ANY in operators or not set(operators).isdisjoint((*POINTWISE, *CASTS)):
+            continue
+        anchors = sorted(op for op, entry in LOWERINGS.items() if entry.anchor and not OPERATORS[op].internal)
+        if at == 0 and not set(operators).isdisjoint(anchors):
+            continue
+        if at:
+            rule = "only operators that compute each element by itself, such as Add and Relu, follow others"
+        else:
+            rule = f"several operators in one phase begin with {', '.join(anchors)}, or with one such as Relu"
+        names = " or ".join(map(_described, operators))
+        raise PatternError(f"{where}: can never match, because of {names}: {rule}")
+
+
+def _described(operator: str) -> str:
+    """An operator of a pattern, with a remark if it is gone when patterns are looked for."""
+    written_out = operator not in LOWERINGS and OPERATORS[operator].expansion is not None
+    return f"{operator} (which is written as other operators before)" if written_out else operator
 
 
 def _place(where: str, text: Any) -> tuple[str, ...]:

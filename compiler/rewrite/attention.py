@@ -1,16 +1,17 @@
-"""Attention: softmax(Q K' scale + mask) V; the scale may be a factor of the scores or of Q and K.
+"""Attention: softmax(cap(Q K' scale) + mask) V; the scale may be a factor of the scores or of Q and K.
 
-The mask is added to the scores, or a Where replaces some scores by a very low number.
+Masks are added to the scores, or a Where replaces some scores by a very low number. A Where after the softmax
+may give rows 0 of which all keys are hidden.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 
 import numpy as np
 
-from compiler.graph import Array, Node
+from compiler.graph import Array, AttrValue, Node
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.shapes.movement import permutation
 from compiler.operators.types import broadcast_shapes
@@ -24,16 +25,6 @@ _LOWEST = -1e9
 
 
 @dataclass(frozen=True)
-class _Scores:
-    """Q times the transposed K, times ``scale``, plus ``masks``; or, with ``choice``, selected by a Where."""
-
-    product: Node
-    scale: float
-    masks: tuple[str, ...] = ()
-    choice: _Choice | None = None
-
-
-@dataclass(frozen=True)
 class _Choice:
     """A Where between the scores, operand ``which`` (1 or 2), and a low number."""
 
@@ -41,17 +32,30 @@ class _Choice:
     which: int
 
 
+@dataclass(frozen=True)
+class _Scores:
+    """Q times the transposed K, times ``scale``, bounded by ``cap`` unless that is 0, plus ``masks``."""
+
+    product: Node
+    scale: float
+    cap: float = 0.0
+    masks: tuple[str | _Choice, ...] = ()
+
+
 def _scaled(graph: RewrittenGraph, name: str) -> tuple[str, float]:
-    """x and a number, if the value, which has one use, is their product; else the value and 1."""
-    node = graph.sole_producer(name, "Mul", "Div")
-    if node is None:
-        return name, 1.0
-    if node.op == "Div":
-        divisor = graph.number(node.inputs[1])
-        fits = divisor and graph.shape(node.inputs[0]) == graph.shape(name)
-        return (node.inputs[0], 1.0 / divisor) if fits and divisor else (name, 1.0)
-    found = graph.with_number(node)
-    return found if found is not None else (name, 1.0)
+    """x and a number, if the value is their product and each step to it has one use; else the value and 1."""
+    scale = 1.0
+    while (node := graph.sole_producer(name, "Mul", "Div")) is not None:
+        if node.op == "Mul":
+            found = graph.with_number(node)
+        else:
+            divisor = graph.number(node.inputs[1])
+            same = graph.shape(node.inputs[0]) == graph.shape(name)
+            found = (node.inputs[0], 1.0 / divisor) if divisor and same else None
+        if found is None:
+            break
+        name, scale = found[0], scale * found[1]
+    return name, scale
 
 
 def _choice(graph: RewrittenGraph, name: str) -> _Choice | None:
@@ -81,28 +85,72 @@ def _as_addend(build: Builder, choice: _Choice) -> str:
     return build("Where", *operands)
 
 
-def _without_masks(graph: RewrittenGraph, name: str) -> tuple[str, tuple[str, ...]] | None:
-    """A product, which may be scaled, and the values that are added to it."""
-    if graph.sole_producer(_scaled(graph, name)[0], "MatMul") is not None:
-        return name, ()
-    total = graph.sole_producer(name, "Add")
-    for x, other in (total.inputs, total.inputs[::-1]) if total is not None else ():
-        found = _without_masks(graph, x) if graph.shape(x) == graph.shape(name) else None
-        if found is not None:
-            return found[0], (*found[1], other)
-    return None
+def _product(graph: RewrittenGraph, name: str) -> _Scores | None:
+    """Scores without masks: a product, which may be scaled and bounded by a Tanh."""
+    inner, scale = _scaled(graph, name)
+    product = graph.sole_producer(inner, "MatMul")
+    if product is not None:
+        return _Scores(product, scale)
+    tanh = graph.sole_producer(inner, "Tanh")
+    inner, factor = _scaled(graph, tanh.inputs[0]) if tanh is not None and scale > 0 else ("", 0.0)
+    product = graph.sole_producer(inner, "MatMul")
+    return _Scores(product, factor * scale, scale) if product is not None else None
 
 
 def _scores(graph: RewrittenGraph, name: str) -> _Scores | None:
     """The scores that are the operand of the softmax."""
+    found = _product(graph, name)
+    if found is not None:
+        return found
     choice = _choice(graph, name)
     if choice is not None:
-        found: tuple[str, tuple[str, ...]] | None = (choice.node.inputs[choice.which], ())
-    else:
-        found = _without_masks(graph, name)
-    inner, scale = _scaled(graph, found[0]) if found is not None else ("", 1.0)
-    product = graph.sole_producer(inner, "MatMul")
-    return _Scores(product, scale, found[1], choice) if found is not None and product is not None else None
+        return _masked(graph, choice.node.inputs[choice.which], choice)
+    total = graph.sole_producer(name, "Add")
+    for x, other in (total.inputs, total.inputs[::-1]) if total is not None else ():
+        found = _masked(graph, x, other) if graph.shape(x) == graph.shape(name) else None
+        if found is not None:
+            return found
+    return None
+
+
+def _masked(graph: RewrittenGraph, name: str, mask: str | _Choice) -> _Scores | None:
+    """Scores with one more mask."""
+    found = _scores(graph, name)
+    return replace(found, masks=(*found.masks, mask)) if found is not None else None
+
+
+@dataclass(frozen=True)
+class _Weights:
+    """A softmax. ``zeros``: rows without any key are 0; if ``mask`` says which, it must be the only one."""
+
+    softmax: Node
+    zeros: bool = False
+    mask: str | None = None
+
+
+def _weights(graph: RewrittenGraph, name: str) -> _Weights | None:
+    """The softmax that a value is, with or without a Where that makes rows of it 0."""
+    softmax = graph.sole_producer(name, "Softmax")
+    if softmax is not None:
+        return _Weights(softmax)
+    choice = graph.sole_producer(name, "Where")
+    if choice is None or graph.number(choice.inputs[1]) != 0:
+        return None
+    condition, _, weights = choice.inputs
+    undefined, equal = graph.producer(condition, "IsNaN"), graph.producer(condition, "Equal")
+    if undefined is not None and undefined.inputs[0] == weights:
+        softmax = graph.sole_producer(weights, "Softmax", uses=2)
+        return _Weights(softmax, zeros=True) if softmax is not None else None
+    softmax = graph.sole_producer(weights, "Softmax")
+    if softmax is None or equal is None:
+        return None
+    for x, other in (equal.inputs, equal.inputs[::-1]):
+        largest = graph.producer(x, "ReduceMax")
+        if largest is not None and graph.number(other) == -np.inf:
+            mask = largest.inputs[0]
+            if graph.shape(mask)[-1] > 1 and graph.shape(x) == (*graph.shape(mask)[:-1], 1):
+                return _Weights(softmax, zeros=True, mask=mask)
+    return None
 
 
 def _keys(graph: RewrittenGraph, name: str, rank: int) -> tuple[str, tuple[int, ...], float]:
@@ -117,21 +165,21 @@ def _keys(graph: RewrittenGraph, name: str, rank: int) -> tuple[str, tuple[int, 
 
 
 def _attention(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    softmax = graph.sole_producer(node.inputs[0], "Softmax")
-    rank = len(graph.shape(node.inputs[0]))
-    if softmax is None or rank < 2 or graph.call(softmax).integer("axis") not in (-1, rank - 1):
+    weights, rank = _weights(graph, node.inputs[0]), len(graph.shape(node.inputs[0]))
+    if weights is None or rank < 2 or graph.call(weights.softmax).integer("axis") not in (-1, rank - 1):
         return None
-    scores = _scores(graph, softmax.inputs[0])
-    if scores is None:
+    scores = _scores(graph, weights.softmax.inputs[0])
+    if scores is None or (weights.mask is not None and scores.masks != (weights.mask,)):
         return None
     q, *others = (graph.shape(name) for name in (*scores.product.inputs, node.inputs[1]))
     outer = q[:-2]
     if len(q) != rank or any(len(x) != rank or broadcast_shapes(x[:-2], outer) != outer for x in others):
         return None
-    whole = graph.shape(softmax.inputs[0])
-    if any(broadcast_shapes(graph.shape(mask), whole) != whole for mask in scores.masks):
+    whole = graph.shape(weights.softmax.inputs[0])
+    masks = [graph.shape(mask) for mask in scores.masks if isinstance(mask, str)]
+    if any(broadcast_shapes(mask, whole) != whole for mask in masks):
         return None
-    return _made(graph, node, scores, rank)
+    return _made(graph, node, scores, weights.zeros)
 
 
 def _for_all(build: Builder, value: str, outer: tuple[int, ...]) -> str:
@@ -140,20 +188,32 @@ def _for_all(build: Builder, value: str, outer: tuple[int, ...]) -> str:
     return value if shape[:-2] == outer else build("Expand", value, build.ints(*outer, *shape[-2:]))
 
 
-def _made(graph: RewrittenGraph, node: Node, scores: _Scores, rank: int) -> Replacement | None:
+def _made(graph: RewrittenGraph, node: Node, scores: _Scores, zeros: bool) -> Replacement | None:
     q, factor = _scaled(graph, scores.product.inputs[0])
+    rank = len(graph.shape(q))
     k, perm, other = _keys(graph, scores.product.inputs[1], rank)
     build = graph.builder(node)
     if perm != tuple(range(rank)):
         k = build("Transpose", k, perm=perm)
     outer = graph.shape(q)[:-2]
     operands = [q, *(_for_all(build, x, outer) for x in (k, node.inputs[1]))]
-    if scores.choice is not None:
-        operands.append(_as_addend(build, scores.choice))
-    elif scores.masks:
-        operands.append(reduce(partial(build, "Add"), scores.masks))
-    result = build("FusedAttention", *operands, scale=scores.scale * factor * other)
+    attrs: dict[str, AttrValue] = {"scale": scores.scale * factor * other}
+    if scores.cap:
+        attrs["softcap"] = scores.cap
+    if scores.masks:
+        masks = [mask if isinstance(mask, str) else _as_addend(build, mask) for mask in scores.masks]
+        operands.append(reduce(partial(build, "Add"), masks))
+        if zeros and not _seen_by_all(graph.array(operands[3])):
+            if graph.shape(operands[3])[-1:] != graph.shape(k)[-2:-1]:
+                return None
+            attrs["zero_rows"] = 1
+    result = build("FusedAttention", *operands, **attrs)
     return replacement(build, result) if can_be_compiled(build) else None
+
+
+def _seen_by_all(mask: Array | None) -> bool:
+    """Whether a mask is known, and leaves some key in every row."""
+    return mask is not None and bool(np.all(mask.max(axis=-1) > -np.inf))
 
 
 REWRITES = (Rewrite("attention", ("MatMul",), _attention),)

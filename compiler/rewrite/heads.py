@@ -12,7 +12,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from compiler.graph import Array, Node, Shape
+from compiler.graph import Array, AttrValue, Node, Shape
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.parts import reshaped
 from compiler.operators.linear.attention import VIEWS, matrices, result_order
@@ -130,35 +130,78 @@ def _result(graph: RewrittenGraph, node: Node) -> Replacement | None:
 # --- heads that share keys and values --------------------------------------------------------------------
 
 
-def _repeated(graph: RewrittenGraph, name: str) -> tuple[str, int] | None:
-    """(x, R), if the heads of a value are those of an expanded x [..., G, R, N, D]: each R times."""
+@dataclass(frozen=True)
+class _Repeated:
+    """Heads [..., G R, N, D] that are the G of ``x``, each R times; ``shape`` is [..., G, R, N, D]."""
+
+    x: str
+    shape: Shape
+    has_shape: bool = False  # x is that value already
+
+    def value(self, build: Builder) -> str:
+        """The value with ``shape``."""
+        if self.has_shape:
+            return self.x
+        once = reshaped(build, self.x, *self.shape[:-3], 1, *self.shape[-2:])
+        return build("Expand", once, build.ints(*self.shape))
+
+
+def _repeated(graph: RewrittenGraph, name: str) -> _Repeated | None:
+    """The heads that a value repeats by an Expand, a Tile or a Concat of its own axis, or by a Gather."""
+    taken = graph.producer(name, "Gather")
+    if taken is not None:
+        return _taken_again(graph, taken)
     node = graph.producer(name, *RESHAPES)
-    if node is None or graph.producer(node.inputs[0], "Expand") is None:
+    inner = graph.producer(node.inputs[0], "Expand", "Tile", "Concat") if node is not None else None
+    if node is None or inner is None:
         return None
     before, after = graph.shape(node.inputs[0]), graph.shape(name)
     if len(before) < 4 or after != (*before[:-4], before[-4] * before[-3], *before[-2:]):
         return None
-    return node.inputs[0], before[-3]
+    if inner.op == "Expand":
+        return _Repeated(node.inputs[0], before, has_shape=True)
+    x = inner.inputs[0]
+    same = inner.op == "Tile" or set(inner.inputs) == {x}
+    return _Repeated(x, before) if same and graph.shape(x) == (*before[:-3], 1, *before[-2:]) else None
+
+
+def _taken_again(graph: RewrittenGraph, node: Node) -> _Repeated | None:
+    """The heads that a Gather takes R times each, one after another."""
+    shape, indices = graph.shape(node.inputs[0]), graph.array(node.inputs[1])
+    if len(shape) < 3 or indices is None or graph.call(node).integer("axis") % len(shape) != len(shape) - 3:
+        return None
+    groups = shape[-3]
+    repeats = indices.size // groups
+    if repeats < 2 or not np.array_equal(indices, np.repeat(np.arange(groups), repeats)):
+        return None
+    return _Repeated(node.inputs[0], (*shape[:-2], repeats, *shape[-2:]))
 
 
 def _in_groups(graph: RewrittenGraph, node: Node) -> Replacement | None:
     """Queries in groups, one for each head of K and V, so that K and V need not be repeated."""
     call = graph.call(node)
     keys, values = (_repeated(graph, name) for name in node.inputs[1:3])
-    if keys is None or values is None or keys[1] != values[1] or call.integers("view_q"):
+    if keys is None or values is None or call.integers("view_q"):
         return None
-    shape, repeats = graph.shape(node.inputs[0]), keys[1]
+    shape, repeats = graph.shape(node.inputs[0]), keys.shape[-3]
+    if values.shape[-3] != repeats:
+        return None
     groups, at = shape[-3] // repeats, len(shape) - 3
     build = graph.builder(node)
     query = reshaped(build, node.inputs[0], *shape[:-3], groups, repeats, *shape[-2:])
-    operands = [query, keys[0], values[0]]
+    operands = [query, keys.value(build), values.value(build)]
     if len(node.inputs) > 3:
         operands.append(_grouped_mask(build, node.inputs[3], groups, repeats))
     order: list[int] = []
     for axis in result_order(call):
         order += [at, at + 1] if axis == at else [axis + (axis > at)]
-    result = build("FusedAttention", *operands, scale=call.number("scale"), perm=tuple(order))
+    result = build("FusedAttention", *operands, **_scoring(node), perm=tuple(order))
     return replacement(build, reshaped(build, result, *graph.shape(node.outputs[0])))
+
+
+def _scoring(node: Node) -> dict[str, AttrValue]:
+    """The attributes that say how scores are computed, whatever views the operands are."""
+    return {name: value for name, value in node.attrs.items() if name not in (*VIEWS, "perm")}
 
 
 def _grouped_mask(build: Builder, mask: str, groups: int, repeats: int) -> str:
@@ -187,7 +230,7 @@ def _one_query(graph: RewrittenGraph, node: Node) -> Replacement | None:
     views = [_without(q, rank - 2), *(_without(seen, rank - 3) for seen in shared)]
     attrs = {name: seen.numbers for name, seen in zip(VIEWS, views, strict=True)}
     order = tuple(axis - (axis > rank - 2) for axis in result_order(call) if axis != rank - 2)
-    result = build("FusedAttention", *operands, scale=call.number("scale"), perm=order, **attrs)
+    result = build("FusedAttention", *operands, **_scoring(node), perm=order, **attrs)
     return replacement(build, reshaped(build, result, *graph.shape(node.outputs[0])))
 
 

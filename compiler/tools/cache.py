@@ -16,15 +16,16 @@ import logging
 import os
 import struct
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tx8isa.tools.cache_folder import cache_folder
+from tx8isa.tools.cache_folder import SEAL_BYTES, SECRET, SealedFolder, cache_folder
+from tx8isa.tools.caches import PROGRAM_BYTES, PROGRAMS
 
 if TYPE_CHECKING:
     from compiler.driver import AfterPass, Program
@@ -34,13 +35,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MOST_BYTES = 2 << 30
-"""Limit for all entries together."""
-
-_MAGIC = b"tx8 program 1\n"
-_DIGEST = 32
 _LENGTHS = struct.Struct("<4Q")
-"""Sizes of header, text, constants and image in bytes; it follows the digest."""
+"""Sizes of header, text, constants and image in bytes, at the beginning of an entry."""
 _STALE_SECONDS = 3600
 """A temporary file of this age was left by a process that has ended."""
 _BEGAN = time.time()
@@ -49,30 +45,30 @@ _BEGAN = time.time()
 
 def default_folder() -> Path:
     """The folder of the cache of programs."""
-    return cache_folder("programs-v1")
+    return cache_folder(PROGRAMS.folder)
+
+
+def _entry(key: str) -> str:
+    """The name of an entry in the folder."""
+    return f"{key}.program"
 
 
 class ProgramCache:
     """Programs by their keys (:func:`program_key`). ``most`` is the limit for the bytes of the folder."""
 
-    def __init__(self, folder: Path | None = None, most: int = MOST_BYTES) -> None:
+    def __init__(self, folder: Path | None = None, most: int = PROGRAM_BYTES) -> None:
         self.folder, self.most = folder if folder is not None else default_folder(), most
+        self._sealed = SealedFolder(self.folder, "program cache")
 
     def load(self, key: str, graph: Graph, machine: Machine) -> Program | None:
-        """The program stored under ``key``; None if there is none, or if the entry is damaged."""
-        path = self._path(key)
-        try:
-            data = path.read_bytes()
-            os.utime(path)
-        except FileNotFoundError:
+        """The program stored under ``key``; None if there is none, or none that may be trusted."""
+        name = _entry(key)
+        data = self._sealed.read(name)
+        if data is None:
             return None
-        except OSError as error:
-            log.info("program cache: cannot read %s (%s); compiling instead", path, error.strerror)
-            return None
-        program = _unpacked(data, graph, machine)
-        if program is None:
-            log.warning("program cache: %s is damaged; compiling again", path)
-        return program
+        with suppress(OSError):  # a folder that is only read
+            os.utime(self.folder / name)
+        return _unpacked(data, graph, machine)
 
     def save(self, key: str, program: Program) -> bool:
         """Store a program; False if that is not possible, or if sources changed since this process began."""
@@ -80,32 +76,13 @@ class ProgramCache:
             log.info("program cache: the compiler was changed after it was started; nothing is kept")
             return False
         parts = _packed(program)
-        if sum(map(len, parts)) > self.most:
+        if SEAL_BYTES + sum(map(len, parts)) > self.most:
             log.info("program cache: the program is larger than all entries together may be; not kept")
             return False
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=self.folder, prefix=f"{key}.", suffix=".tmp")
-        except OSError as error:
-            return self._not_written(error)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.writelines(parts)
-            Path(temporary).replace(self._path(key))
-        except BaseException as error:  # an interrupt must not leave the temporary file either
-            Path(temporary).unlink(missing_ok=True)
-            if isinstance(error, OSError):
-                return self._not_written(error)
-            raise
+        if not self._sealed.write(_entry(key), parts):
+            return False
         self._shrink()
         return True
-
-    def _path(self, key: str) -> Path:
-        return self.folder / f"{key}.program"
-
-    def _not_written(self, error: OSError) -> bool:
-        log.info("program cache: cannot write to %s (%s)", self.folder, error.strerror)
-        return False
 
     def _shrink(self) -> None:
         """Remove stale temporary files, and the least recently used entries until the rest fits."""
@@ -117,9 +94,9 @@ class ProgramCache:
                 path.unlink(missing_ok=True)
 
     def _files(self) -> Iterator[tuple[float, int, Path]]:
-        """Of every file: seconds since its last use, size in bytes, path."""
+        """Of every entry and temporary file: seconds since its last use, size in bytes, path."""
         now = time.time()
-        for path in self.folder.iterdir():
+        for path in (path for path in self.folder.iterdir() if path.name != SECRET):
             try:
                 status = path.stat()
             except FileNotFoundError:  # another process has removed it
@@ -139,10 +116,18 @@ def compile_cached(
     """The program of ``compile_graph(graph, machine=machine, **options)``, from the cache if it is there.
 
     Without ``look`` the graph is compiled in any case and the program stored. ``say`` is called with one
-    sentence about hit or miss.
+    sentence about hit or miss. With operators from outside of the source tree nothing is looked for or kept:
+    what they depend on is not known.
     """
+    import compiler.lowering
+    import compiler.operators
     from compiler.driver import compile_graph
 
+    if added := sorted({*compiler.operators.added(), *compiler.lowering.added()}):
+        say(f"program cache: not used with operators from outside: {', '.join(added)}")
+        return compile_graph(
+            graph, machine=machine, after_pass=after_pass, search_progress=search_progress, **options
+        )
     store, key = ProgramCache(), program_key(graph, machine, options)
     program = store.load(key, graph, machine) if look else None
     if program is not None:
@@ -223,29 +208,28 @@ def _newest_source() -> float:
 
 
 def _packed(program: Program) -> list[bytes]:
-    header = json.dumps({"dtype": program.dtype, "tiles": program.tiles}).encode()
+    core = program.core_work
+    fields = {"dtype": program.dtype, "tiles": program.tiles, "core": core and [core.phases, core.share]}
+    header = json.dumps(fields).encode()
     parts = [[header], [program.text.encode()], [program.constants], program.image_file]
     lengths = (sum(map(len, pieces)) for pieces in parts)
-    payload = [_LENGTHS.pack(*lengths), *chain.from_iterable(parts)]
-    digest = hashlib.sha256()
-    for part in payload:
-        digest.update(part)
-    return [_MAGIC, digest.digest(), *payload]
+    return [_LENGTHS.pack(*lengths), *chain.from_iterable(parts)]
 
 
-def _unpacked(data: bytes, graph: Graph, machine: Machine) -> Program | None:
-    """The program in the bytes of an entry; None if the entry is damaged."""
+def _unpacked(data: bytes, graph: Graph, machine: Machine) -> Program:
+    """The program in the bytes of an entry."""
     from asm.image import read_image
     from compiler.driver import Program
+    from compiler.passes.report import CoreWork
 
-    view, start = memoryview(data), len(_MAGIC) + _DIGEST
-    if data[: len(_MAGIC)] != _MAGIC or hashlib.sha256(view[start:]).digest() != data[len(_MAGIC) : start]:
-        return None
-    parts, at = [], start + _LENGTHS.size
-    for length in _LENGTHS.unpack_from(data, start):
+    view, parts, at = memoryview(data), [], _LENGTHS.size
+    for length in _LENGTHS.unpack_from(data):
         parts.append(bytes(view[at : at + length]))
         at += length
     header, text, constants, image = parts
     fields = json.loads(header)
     made = read_image(image, "prog.bin")
-    return Program(graph, fields["dtype"], fields["tiles"], text.decode(), constants, made, machine)
+    core = CoreWork(*fields["core"]) if fields["core"] else None
+    return Program(
+        graph, fields["dtype"], fields["tiles"], text.decode(), constants, made, machine, core_work=core
+    )

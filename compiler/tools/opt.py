@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from compiler.tools.extensions import load_all
 from tx8isa.errors import Tx8Error
 from tx8isa.tools.command_line import interrupts_held, one_line, print_out
 
@@ -60,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--search", metavar="EFFORT", help="off, fast or full (default: as tx8cc)")
     add("--plan", metavar="FILE", help="decisions of an earlier compilation, in place of a search")
     add("--machine", metavar="FILE.toml", help="machine description (default: TX81)")
+    add("--operators", action="append", default=[], metavar="FILE.py", help="as the option of tx8cc")
     return parser
 
 
@@ -73,6 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.output and Path(options.output).suffix != ".mlir":
         parser.error(f"argument -o: '{options.output}' does not end in .mlir")
     try:
+        load_all(options.operators)
         return _run(options, path)
     except Tx8Error as error:
         print(f"tx8opt: error: {one_line(str(error))}", file=sys.stderr)
@@ -88,6 +91,7 @@ def _run(options: argparse.Namespace, path: Path) -> int:
     from tx8isa.machine.description import load_machine
     from tx8isa.tools.files import write_whole
 
+    _check_files(options, path)
     machine = load_machine(options.machine)
     named = options.passes.split(",") if options.passes else [options.until] if options.until else []
     _check_names(named)
@@ -102,6 +106,19 @@ def _run(options: argparse.Namespace, path: Path) -> int:
     else:
         write_whole(target, text.encode())
     return 0
+
+
+def _check_files(options: argparse.Namespace, path: Path) -> None:
+    """Tx8Error when an output would replace what is read: textual IR has its constants beside it."""
+    from tx8isa.tools.overwrite import check_outputs
+
+    outputs = [("the text", options.output)]
+    inputs = [("the input", path), ("the machine description", options.machine), ("--plan", options.plan)]
+    if options.output:
+        outputs.append(("the constants", Path(options.output).with_suffix(".npz")))
+    if path.suffix == ".mlir":
+        inputs.append(("the constants of the input", path.with_suffix(".npz")))
+    check_outputs(outputs, inputs)
 
 
 def _check_names(named: Sequence[str]) -> None:

@@ -21,6 +21,7 @@ from xdsl.ir import Attribute
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from asm.syntax.source import checksum
 from compiler.dialect.attributes import decoded, encoded
 from compiler.dialect.ops import tx8be
 from compiler.driver import context_of
@@ -43,7 +44,7 @@ GIVEN = ("patterns", "effort", "plan", "search_progress")
 """Fields that the command line gives again."""
 REBUILT = ("templates",)
 """Fields that are computed from the module."""
-FINAL = ("phases", "data", "used", "results", "other_results")
+FINAL = ("phases", "on_core", "data", "used", "results", "other_results")
 """Fields that no later pass reads; only the driver does."""
 
 
@@ -155,8 +156,10 @@ def _tensor(entry: tuple[str, str, tuple[int, ...]]) -> Tensor:
 
 def _constant_attribute(name: str, array: Array, large: str) -> ArrayAttr[Attribute]:
     small = array.nbytes <= SMALL_BYTES
-    place = _HEXADECIMAL + np.ascontiguousarray(array).tobytes().hex() if small else large
-    return ArrayAttr([*_tensor_attribute(Tensor(name, array.dtype.name, array.shape)), encoded(place)])
+    data = np.ascontiguousarray(array).tobytes()
+    place = [_HEXADECIMAL + data.hex()] if small else [large, checksum(data)]
+    described = _tensor_attribute(Tensor(name, array.dtype.name, array.shape))
+    return ArrayAttr([*described, *map(encoded, place)])
 
 
 def _constants(module: ModuleOp, path: Path) -> dict[str, Array]:
@@ -164,10 +167,10 @@ def _constants(module: ModuleOp, path: Path) -> dict[str, Array]:
     archive = path.with_suffix(".npz")
     arrays: dict[str, Array] = {}
     try:
-        described = [(_tensor((name, dtype, shape)), place) for name, dtype, shape, place in entries]
-        if any(place == _IN_FILE for _, place in described):
+        described = [(_tensor((name, dtype, shape)), rest) for name, dtype, shape, *rest in entries]
+        if any(place == _IN_FILE for _, (place, *_) in described):
             arrays = _read_arrays(archive, path)
-        for tensor, place in described:
+        for tensor, (place, *digest) in described:
             if place == _OMITTED:
                 found = f"constant '{tensor.name}' was left out of the text; write it with -o FILE"
                 raise GraphError([f"{path}: {found}"])
@@ -175,7 +178,10 @@ def _constants(module: ModuleOp, path: Path) -> dict[str, Array]:
                 raw = bytes.fromhex(place.removeprefix(_HEXADECIMAL))
                 arrays[tensor.name] = np.frombuffer(raw, DTYPES[tensor.dtype]).reshape(tensor.shape)
             else:
-                arrays[tensor.name] = _as_described(arrays, tensor, archive)
+                arrays[tensor.name] = array = _as_described(arrays, tensor, archive)
+                if digest != [checksum(array.tobytes())]:
+                    found = f"'{tensor.name}' is not the array that {path} was written with; write both again"
+                    raise GraphError([f"{archive}: {found}"])
     except (ValueError, TypeError, AttributeError) as error:
         raise GraphError([f"{path}: damaged attribute tx8be.constants: {error}"]) from None
     return arrays

@@ -5,20 +5,26 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from tx8isa.tools.command_line import named_file
-
-VERSION = "0.1.0"
-"""As in pyproject.toml; importlib.metadata would cost start-up time."""
+from tx8isa.tools.caches import add_cache_options
+from tx8isa.tools.command_line import html_file, named_file, port, report_file, report_form
+from tx8isa.tools.version import VERSION
 
 _EXAMPLES = """examples:
   tx8cc graph.json                                  writes graph/prog.s and graph/prog.bin beside it
   tx8cc model.onnx --dtype fp16 -o build --run      runs it on random inputs, compares with the reference
+  tx8cc model.onnx --check                          how each operator will run, and what is refused
   tx8cc graph.json --run --input x=x.npy --output-dir out
   tx8cc graph.json --print-ir-after align_opt -S
   tx8cc examples/batchnorm/*.json --run --dtype fp16
 
 exit status: 0 done, and every output within its tolerance; 1 the input is at fault; 2 usage;
-3 the program faulted, or an output is wrong"""
+3 the program faulted, or an output is wrong
+
+documents: python -m tx8 prints where they are"""
+
+
+_OF_A_RUN = ("output_dir", "stats", "html", "trace", "strict", "gdb", "save_inputs")
+_OF_ONE_GRAPH = ("plan", "save_plan", "report", "html", "trace", "gdb")
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -65,6 +71,18 @@ def _add_target_options(parser: argparse.ArgumentParser) -> None:
         help="shape of an ONNX input whose dimensions the model leaves free; may be given for several inputs",
     )
     add("--batch", type=int, metavar="N", help="extent of the first axis of every input where it is free")
+    add(
+        "--operators",
+        action="append",
+        default=[],
+        metavar="FILE.py",
+        help="Python file with operators of your own (docs/custom_operators.md); may be given for several",
+    )
+    add(
+        "--check",
+        action="store_true",
+        help="compile nothing: print every operator, how it will run, and everything that is refused",
+    )
     add("-S", dest="text_only", action="store_true", help="write the assembly text and no image")
 
 
@@ -92,6 +110,11 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
         choices=("text", "json"),
         help="with --run, print where the time went, in simulated cycles; with =json for machines",
     )
+    add("--html", type=html_file, metavar="FILE.html", help="with --run, a page about it (docs/report.md)")
+    add("--trace", metavar="FILE", help="with --run, a trace for Perfetto; .gz: compressed (docs/trace.md)")
+    add("--strict", action="store_true", help="with --run, look for hazards (docs/strict.md)")
+    add("--gdb", type=port, metavar="PORT", help="run as a debugger says that connects to PORT (0: any)")
+    add("--save-inputs", metavar="DIR", help="with --run, write one .npy file per input, random ones too")
     add("--seed", type=int, default=0, metavar="N", help="of random inputs (default: 0)")
     add(
         "--output-dir",
@@ -120,9 +143,10 @@ def _add_search_options(parser: argparse.ArgumentParser) -> None:
     add("--save-plan", metavar="FILE.json", help="write how the work was divided")
     add(
         "--report",
-        metavar="FILE.json",
-        help="write groups, divisions, memory maps and cycles, with --run also simulated ones; - for "
-        "standard output",
+        type=report_target,
+        metavar="FILE.json|FILE.html",
+        help="write groups, divisions, memory maps and cycles, with --run also simulated ones, - for "
+        "standard output; FILE.html is the page of --html",
     )
 
 
@@ -130,10 +154,16 @@ def _add_message_options(parser: argparse.ArgumentParser) -> None:
     """What is printed, and whether the program cache is used."""
     add = parser.add_argument
     add("--print-ir-after", metavar="PASS", help="print the module after a pass, or after all of them")
+    add(
+        "--json",
+        action="store_true",
+        help="print what --check, --run or --verify-nodes find as JSON, a document for each graph",
+    )
     add("--timing", action="store_true", help="print how long every pass took")
     add("--no-cache", action="store_true", help="compile again what was compiled before, and keep nothing")
     add("-q", "--quiet", action="store_true", help="print nothing but errors and what was asked for")
     add("-v", "--verbose", action="store_true", help="print what every pass did to the size of the module")
+    add_cache_options(parser)
     add("--version", action="version", version=f"tx8cc {VERSION}")
 
 
@@ -149,6 +179,11 @@ def shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, found
 
 
+def report_target(text: str) -> str:
+    """The value of ``--report``: a file whose name says what it is, or standard output for data."""
+    return text if text == "-" else report_file(text)
+
+
 def check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Exit with a usage error for options that do not go together."""
     stems = [Path(graph).stem for graph in options.graphs]
@@ -161,14 +196,26 @@ def check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) ->
         if options.print_ir_after not in names:
             wrong = f"'{options.print_ir_after}' is not all or one of {' '.join(names)}"
             parser.error(f"argument --print-ir-after: {wrong}")
+    if options.check and (options.run or options.verify_nodes):
+        wanted = "--run" if options.run else "--verify-nodes"
+        parser.error(f"--check compiles nothing that {wanted} could run")
+    _check_report(parser, options)
+    if options.json and not (options.check or options.run or options.verify_nodes):
+        parser.error("--json needs --check, --run or --verify-nodes")
+    if options.json and (options.stats == "json" or options.report == "-"):
+        other = "--stats=json" if options.stats == "json" else "--report -"
+        parser.error(f"--json and {other} would both write to standard output: use --report FILE.json")
     if options.batch is not None and options.batch < 1:
         parser.error(f"argument --batch: {options.batch} is less than 1")
-    if not options.run and (options.output_dir or options.stats):
-        parser.error("--output-dir and --stats need --run")
+    if not options.run:
+        for name in _OF_A_RUN:
+            if getattr(options, name) is not None and getattr(options, name) is not False:
+                parser.error(f"--{name.replace('_', '-')} needs --run")
     if options.input and not (options.run or options.verify_nodes):
         parser.error("--input needs --run or --verify-nodes")
-    if len(stems) > 1 and (options.plan or options.save_plan or options.report):
-        parser.error("--plan, --save-plan and --report are for a single graph")
+    for name in _OF_ONE_GRAPH:
+        if len(stems) > 1 and getattr(options, name) is not None:
+            parser.error(f"--{name.replace('_', '-')} is for a single graph")
     if options.text_only and (options.run or options.verify_nodes):
         wanted = "--run" if options.run else "--verify-nodes"
         parser.error(f"-S makes no image that {wanted} could run")
@@ -177,3 +224,14 @@ def check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) ->
     for argument in options.input:
         if named_file(argument, ()) is None:
             parser.error(f"argument --input: '{argument}' is not NAME=FILE.npy")
+
+
+def _check_report(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """A --report that is a page becomes --html, which is the same."""
+    if options.report is None or report_form(options.report) != "html":
+        return
+    if options.html is not None:
+        parser.error("--html and --report FILE.html both name the page")
+    if not options.run:
+        parser.error("--report FILE.html is a page about a run: it needs --run")
+    options.html, options.report = options.report, None

@@ -6,11 +6,11 @@ This is the only module of the compiler that imports the emulator.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,14 +18,25 @@ from asm.image import read_image, write_image
 from compiler.driver import Program
 from compiler.evaluation.reference import run_reference
 from compiler.evaluation.tolerance import Kind, Verdict, judge
-from compiler.graph import DTYPES, Array, Graph, GraphError
+from compiler.graph import DTYPES, Array, Graph, GraphError, Shape, Tensor
 from tx8isa.tools.files import made_folder, write_together
+from tx8isa.tools.suggestions import hint
+
+if TYPE_CHECKING:
+    from emulator.chip.system import System
 
 _MOVEMENT = ("Reshape", "Flatten", "Transpose", "Concat", "Identity", "Slice", "Pad")
 
 
 class RunFault(Exception):
-    """The program stopped with a fault: the message says where and why."""
+    """The program stopped with a fault: the message says where and why.
+
+    ``unwritten``: messages about files of the run that could not be written.
+    """
+
+    def __init__(self, text: str, unwritten: Sequence[str] = ()) -> None:
+        super().__init__(text)
+        self.unwritten = tuple(unwritten)
 
 
 class Watch(NamedTuple):
@@ -39,6 +50,16 @@ class Watch(NamedTuple):
     """Show the progress on a terminal."""
     phases: bool = False
     """Measure the cycles of each phase."""
+    title: str = "prog.bin"
+    """What page, trace and messages about hazards call the program."""
+    page: str | None = None
+    """The file of a page about the run."""
+    trace: str | None = None
+    """The file of a trace for Perfetto."""
+    strict: bool = False
+    """Look for hazards, and print them."""
+    gdb: int | None = None
+    """The port at which a debugger controls the run; 0 for any."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +78,15 @@ class Outcome:
     """Lines of the statistics (docs/stats.md)."""
     phases: Mapping[str, float] = field(default_factory=dict)
     """Simulated cycles by the name of the phase."""
+    hazards: tuple[tuple[str, str], ...] | None = None
+    """Kind and text of each hazard; None if they were not looked for."""
+    unwritten: tuple[str, ...] = ()
+    """Messages about files of the run that could not be written."""
 
     @property
     def ok(self) -> bool:
-        return all(verdict.ok for verdict in self.verdicts.values())
+        """Whether every output is within its tolerance, and no hazard was found."""
+        return all(verdict.ok for verdict in self.verdicts.values()) and not self.hazards
 
 
 def execute(program: Program, inputs: Mapping[str, Array], threads: int = 1) -> tuple[dict[str, Array], int]:
@@ -78,30 +104,65 @@ class _Run(NamedTuple):
     cycles: int | None
     statistics: tuple[str, ...]
     phases: dict[str, float]
+    hazards: tuple[tuple[str, str], ...] | None
+    unwritten: tuple[str, ...]
 
 
 def _run(program: Program, inputs: Mapping[str, Array], threads: int, watch: Watch) -> _Run:
     import emulator
-    from emulator.cli.progress import show_progress
-    from emulator.watch.stats.output import lines
+    from emulator.cli.watching import Views, Watching
     from emulator.watch.stats.result import make_report
-    from emulator.watch.stats.sink import Statistics
 
     image = read_image(write_image(program.image), "prog.bin")
     loaded = emulator.Program(image, program.machine)
-    sinks = [Statistics(image, program.machine)] if watch.statistics or watch.phases else []
-    system = loaded.start(inputs, threads=threads, timed=watch.timed or None, sinks=sinks)
-    if watch.progress:
+    statistics = bool(watch.statistics or watch.phases)
+    with Watching(
+        Views(watch.title, statistics, watch.page, None, watch.trace), image, program.machine
+    ) as views:
+        sinks = views.sinks
+        system = loaded.start(
+            inputs, threads=threads, timed=watch.timed or None, sinks=sinks, strict=watch.strict
+        )
+        fault = _go(system, watch)
+        hazards = _hazards(system, watch)
+        unwritten = tuple(views.finish(system, fault))
+        if fault:
+            raise RunFault(fault, unwritten)
+        shown = views.lines(system, watch.statistics == "json") if watch.statistics else []
+        made = make_report(views.statistics, system.tiles).nodes if views.statistics and watch.phases else ()
+    phases = {node.name: node.cycles for node in made}
+    instructions = sum(tile.retired for tile in system.tiles)
+    outputs = loaded.results(system)
+    return _Run(outputs, instructions, system.cycles, tuple(shown), phases, hazards, unwritten)
+
+
+def _go(system: System, watch: Watch) -> str:
+    """Run to the end, or as a debugger says; the fault, if there is one."""
+    import emulator
+    from emulator.cli.progress import show_progress
+    from emulator.debug.gdb import debug
+
+    if watch.progress and watch.gdb is None:
         show_progress(system, sys.stderr)
     try:
-        system.run(None)
+        if watch.gdb is None:
+            system.run(None)
+        else:
+            debug(system, watch.gdb)
     except emulator.Fault as fault:
-        raise RunFault(str(fault)) from None
-    shown = sinks if watch.statistics else []
-    found = (line for sink in shown for line in lines(sink, system.tiles, watch.statistics == "json"))
-    phases = {node.name: node.cycles for sink in sinks for node in make_report(sink, system.tiles).nodes}
-    instructions = sum(tile.retired for tile in system.tiles)
-    return _Run(loaded.results(system), instructions, system.cycles, tuple(found), phases)
+        return str(fault)
+    return ""
+
+
+def _hazards(system: System, watch: Watch) -> tuple[tuple[str, str], ...] | None:
+    """Print the hazards that were found; their kinds and texts, None if they were not looked for."""
+    if system.sanitizer is None:
+        return None
+    from emulator.watch.strict.hazards import show_hazards
+
+    found = system.sanitizer.hazards()
+    show_hazards(found, system.sanitizer.more, system.sanitizer.gave_up, watch.title)
+    return tuple((hazard.kind, hazard.text) for hazard in found)
 
 
 def check(program: Program, inputs: Mapping[str, Array], watch: Watch | None = None) -> Outcome:
@@ -116,7 +177,15 @@ def check(program: Program, inputs: Mapping[str, Array], watch: Watch | None = N
         for tensor in program.graph.outputs
     }
     return Outcome(
-        done.outputs, expected, verdicts, done.instructions, done.cycles, done.statistics, done.phases
+        done.outputs,
+        expected,
+        verdicts,
+        done.instructions,
+        done.cycles,
+        done.statistics,
+        done.phases,
+        done.hazards,
+        done.unwritten,
     )
 
 
@@ -129,36 +198,64 @@ def kind_of(graph: Graph) -> Kind:
 
 def random_inputs(graph: Graph, given: Mapping[str, Array], seed: int) -> dict[str, Array]:
     """The given inputs, and normally distributed ones for those that are missing."""
-    generator = np.random.default_rng(seed)
-    inputs = dict(given)
-    for tensor in graph.inputs:
-        values = generator.standard_normal(tensor.shape)
-        if tensor.name not in inputs:
-            rounded = values.astype(DTYPES[tensor.dtype])
-            # NumPy files have no bfloat16, so it is passed as float32.
-            inputs[tensor.name] = rounded.astype(np.float32) if tensor.dtype == "bfloat16" else rounded
-    return inputs
+    from emulator.cli.arrays import random_arrays
+
+    wanted = [(tensor.name, tensor.shape, DTYPES[tensor.dtype]) for tensor in graph.inputs]
+    inputs = random_arrays(wanted, given, seed)
+    return {tensor.name: inputs[tensor.name].astype(_travelling(tensor)) for tensor in graph.inputs}
 
 
-def read_inputs(arguments: Iterable[tuple[str, str]]) -> dict[str, Array]:
-    """Arrays from pairs of a name and a .npy file; Tx8Error for a file that holds no array."""
+def read_inputs(arguments: Iterable[tuple[str, str]], graph: Graph) -> dict[str, Array]:
+    """Arrays of inputs of a graph, from pairs of a name and a .npy file.
+
+    Tx8Error for a file that holds no array, and for a name, shape or type that the graph does not have.
+    """
     from emulator.cli.arrays import read_array
 
+    known = {tensor.name: tensor for tensor in graph.inputs}
     inputs: dict[str, Array] = {}
     for name, file in arguments:
         if name in inputs:
             raise GraphError([f"input '{name}' is given twice"])
-        inputs[name] = read_array(file)
+        if name not in known:
+            names = ", ".join(known) or "none"
+            raise GraphError([f"the graph has no input '{name}'; its inputs: {names}{hint(name, known)}"])
+        inputs[name] = _fitting(read_array(file), known[name])
     return inputs
 
 
-def write_outputs(folder: Path, outputs: Mapping[str, Array]) -> None:
-    """Write one .npy file per output; either all files are written or none."""
-    from emulator.cli.arrays import file_names, write_array
+def _fitting(array: Array, tensor: Tensor) -> Array:
+    """The array of an input; GraphError unless it has the input's shape and type."""
+    wanted = _travelling(tensor)
+    if array.shape != tensor.shape or array.dtype != wanted:
+        found = f"{_extents(array.shape)} {array.dtype}"
+        raise GraphError([f"input '{tensor.name}' is {found}, expected {_extents(tensor.shape)} {wanted}"])
+    return array
 
-    names = file_names(outputs)
+
+def _travelling(tensor: Tensor) -> np.dtype[Any]:
+    """The type of the array of an input: NumPy files have no bfloat16, so it is passed as float32."""
+    return np.dtype(np.float32) if tensor.dtype == "bfloat16" else DTYPES[tensor.dtype]
+
+
+def _extents(shape: Shape) -> str:
+    return "x".join(map(str, shape)) or "scalar"
+
+
+def write_arrays(folder: Path, arrays: Mapping[str, Array]) -> None:
+    """Write one .npy file per array; either all files are written or none."""
+    from emulator.cli.arrays import write_array
+
+    files = array_files(folder, arrays)
     with made_folder(folder):
-        write_together({folder / names[name]: partial(write_array, array) for name, array in outputs.items()})
+        write_together({files[name]: partial(write_array, array) for name, array in arrays.items()})
+
+
+def array_files(folder: Path, outputs: Iterable[str]) -> dict[str, Path]:
+    """The .npy file of each output."""
+    from emulator.cli.arrays import file_names
+
+    return {output: folder / name for output, name in file_names(outputs).items()}
 
 
 def announce_compilation(program: str) -> None:
@@ -182,7 +279,7 @@ def table(outcome: Outcome) -> str:
     head = f"{'output':<{width}}  {'shape':<16} {'max abs error':>14} {'cosine':>11}"
     lines = [f"{head}{'cycles':>{len(time)}}  verdict" if time else f"{head}  verdict"]
     for name, verdict in outcome.verdicts.items():
-        shape = "x".join(map(str, outcome.outputs[name].shape)) or "scalar"
+        shape = _extents(outcome.outputs[name].shape)
         error, cosine = f"{verdict.max_abs_error:.3g}", f"{verdict.cosine:.7f}"
         text = "pass" if verdict.ok else f"FAIL: {verdict.text}"
         lines.append(f"{name:<{width}}  {shape:<16} {error:>14} {cosine:>11}{time}  {text}")

@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from types import CodeType, FunctionType
 from typing import Any
 
-from compiler.graph import FLOATS, INTEGERS
 from compiler.lowering import LOWERINGS
-from compiler.lowering.record import EVERY_TYPE, Lowering
+from compiler.lowering.record import EVERY_TYPE, Engine, Lowering
 from compiler.operators import OPERATORS, Attribute, Input, Operator
 
 OLDEST_JSON_OPSET = 17
 """The oldest operator set of graph.json; the table does not mention changes up to it."""
-
-_CORE = "kernel core, element by element"
-_VECTOR = "vector engine"
-_VECTOR_OR_CORE = "vector engine for floats and truth values, kernel core for integers"
-
-_UNITS = {
-    "attention": "matrix and vector engines",
-    "conv": "matrix engine",
-    "indexing": _CORE,
-    "matmul": "matrix engine; integers on the kernel core",
-    "movement": "DMA engines",
-    "normalization": "matrix and vector engines",
-    "pointwise": _VECTOR_OR_CORE,
-    "pooling": _VECTOR,
-    "rows": _VECTOR,
-}
-"""The unit that computes an operator, by the module of its lowering or the folder of that."""
-
-_UNITS_OF = {"BitCast": "DMA engines", "Gemm": "matrix engine"}
-"""Operators whose unit differs from that of their module."""
 
 
 def support_table() -> str:
@@ -41,9 +20,14 @@ def support_table() -> str:
     names = sorted(name for name, record in OPERATORS.items() if not record.internal)
     lines = ["| operator | since | computed by |", "|---|---|---|"]
     lines += [
-        f"| [{n}](#{n.lower()}) | {OPERATORS[n].since} | {'; '.join(_ways(OPERATORS[n]))} |" for n in names
+        f"| [{n}](#{_anchor(n)}) | {OPERATORS[n].since} | {'; '.join(_ways(OPERATORS[n]))} |" for n in names
     ]
     return "\n".join([*lines, "", *(_section(OPERATORS[name]) for name in names)])
+
+
+def _anchor(name: str) -> str:
+    """The anchor of the heading of an operator."""
+    return name.lower().replace(".", "")
 
 
 def _section(record: Operator) -> str:
@@ -89,22 +73,23 @@ def _ways(record: Operator) -> Iterator[str]:
 
 
 def _unit(entry: Lowering) -> str:
+    """What computes the operator of a lowering, as its record says."""
     if entry.lower is None:
         return "no code: the same bytes in another shape"
-    family, module = entry.lower.__module__.split(".")[-2:]
-    unit = _UNITS_OF.get(entry.op) or _UNITS.get(module) or _UNITS.get(family)
-    if unit is None:
-        raise ValueError(f"_UNITS of {__name__} does not say what lowerings of family {family} compute with")
-    if unit == _VECTOR_OR_CORE:
-        return _vector_or_core(set(entry.types))
-    return unit
+    if not entry.engines:
+        return "kernel core, element by element"
+    engines = engines_text(entry.engines)
+    if entry.on_core is None:
+        return engines
+    return f"{engines}; kernel core {(entry.on_core.__doc__ or '').strip()}"
 
 
-def _vector_or_core(types: set[str]) -> str:
-    """The unit of an operator that computes each element by itself."""
-    if not types & set(FLOATS):
-        return _CORE
-    return _VECTOR_OR_CORE if types & set(INTEGERS) else _VECTOR
+def engines_text(engines: Iterable[Engine]) -> str:
+    """The names of engines: ``matrix and vector engines``."""
+    chosen = set(engines)
+    names = [engine.value for engine in Engine if engine in chosen]
+    plural = "s" if len(names) > 1 or names == [Engine.DMA.value] else ""
+    return f"{' and '.join(names)} engine{plural}"
 
 
 def _parts(record: Operator) -> set[str]:

@@ -1,4 +1,4 @@
-"""Tensors cut into slices that the scratchpad holds, and code that loads, computes and stores them.
+"""What lowerings are written with: tensors divided into slices, which are loaded, computed on and stored.
 
-Lowerings are written in these words.
+These modules know engine instructions and no operator of a graph.
 """

@@ -1,8 +1,8 @@
 """Channel-blocked tensors in the scratchpad: loading, storing, and arithmetic with one value per channel.
 
-The aligned layout stores planes of 64 channels and a narrower tail (layouts.py). Blocked tensors lie so in
-DDR too, and their slices are copied in long runs. Of compact ones whole planes go straight between DDR and
-their place; a tail whose stored width is not its number of channels is repacked by the TDMA.
+The aligned layout stores planes of 64 channels and a narrower tail (``tx8isa.numbers.layouts``). Blocked
+tensors have it in DDR too, and their slices are copied in long runs. Whole planes of a compact tensor are
+copied directly; a tail whose stored width is not its number of channels is repacked by the TDMA.
 """
 
 from __future__ import annotations
@@ -16,21 +16,11 @@ from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Argument, Kernel
 from compiler.graph import Array
 from tx8isa.numbers.formats import Format
-from tx8isa.numbers.layouts import (
-    LINE_BYTES,
-    aligned_channels,
-    batch_bytes,
-    block_channels,
-    full_blocks,
-    tail_width,
-)
+from tx8isa.numbers.layouts import LINE_BYTES, aligned_channels, batch_bytes, full_blocks, tail_width
 from tx8isa.numbers.limits import MOST_MOVES
 
-from .tensors import DdrTensor, dma_loops
+from .tensors import BLOCK, DdrTensor, dma_loops
 from .vector import WIDE, Vector, convert, widened
-
-BLOCK = block_channels(16)
-"""Channels of a plane for elements of 16 and 32 bits."""
 
 TAIL_WIDTHS = (4, 8, 16, 32)
 """Stored channels of planes that are narrower (``tx8isa.numbers.layouts.tail_width``)."""
@@ -41,9 +31,9 @@ STORED_WIDTHS = (BLOCK, *reversed(TAIL_WIDTHS))
 
 @dataclass(frozen=True)
 class Grid:
-    """The positions of a slice: ``height`` rows, at most ``room``, of ``width``.
+    """The positions of a slice: ``height`` rows, at most ``room``, of ``width`` positions.
 
-    Rows have ``columns`` positions where that is given, at most ``width``.
+    If ``columns`` is given, rows have that many positions, at most ``width``.
     """
 
     height: Value
@@ -105,12 +95,12 @@ class Aligned:
 
 
 def aligned_bytes(positions: int, channels: int, fmt: Format) -> int:
-    """Room for a slice. A tail plane is written in whole lines from where it begins: one line more."""
+    """Bytes of a slice. Engines write a tail plane in whole lines from its first byte on: one line more."""
     return batch_bytes(positions, channels, fmt.bits) + LINE_BYTES
 
 
 def slice_buffer(kernel: Kernel, name: str, fmt: Format, grid: Grid, channels: int) -> Aligned:
-    """A new slice without content."""
+    """A new buffer for a slice."""
     base = kernel.buffer(name, aligned_bytes(grid.room * grid.width, channels, fmt))
     return Aligned(base, fmt, grid, channels)
 
@@ -119,10 +109,10 @@ def slice_buffer(kernel: Kernel, name: str, fmt: Format, grid: Grid, channels: i
 class Place:
     """Where a slice of a tensor [N, ..., C] begins: image, position in it, channel.
 
-    A ``row_step`` above 1 takes every so-many-th row of the image only. ``pitch``: positions of a row of the
-    image, if the slice has not all of them. Of a blocked tensor a slice begins
-    with a plane and ends with one or with the last channel; or it is 4, 8, 16 or 32 channels within a plane,
-    a whole number of slices from its beginning, and the tensor has whole planes only.
+    With a ``row_step`` of s the slice has every s-th row of the image. ``pitch``: positions of a row of the
+    image, if the slice has a part of each row. A slice of a blocked tensor consists of whole planes, the
+    last of which may be the tail; or, if the tensor has whole planes only, of 4, 8, 16 or 32 channels of one
+    plane, the first of which is a multiple of that number.
     """
 
     image: Value
@@ -134,10 +124,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Run:
-    """What one DMA instruction moves: ``planes`` of the slice, ``width`` channels of each position.
-
-    ``plane`` is the first of them in the slice; ``first`` its first element in the tensor.
-    """
+    """A DMA instruction of a slice: the first plane in the slice, the first element in the tensor, loops."""
 
     plane: int
     first: Value
@@ -145,7 +132,7 @@ class Run:
 
 
 def blocked_runs(tensor: DdrTensor, at: Place, grid: Grid, channels: int) -> list[Run]:
-    """The parts of a slice of a blocked tensor: whole planes, and the tail or the part of a plane."""
+    """The DMA instructions for a slice of a blocked tensor: whole planes, and the tail or part of a plane."""
     hw, all_channels = math.prod(tensor.shape[1:-1]), tensor.shape[-1]
     start = at.image * (batch_bytes(hw, all_channels, tensor.fmt.bits) // tensor.bytes_each)
     whole, tail = full_blocks(channels, BLOCK), tail_width(channels, BLOCK)
@@ -167,7 +154,7 @@ def blocked_runs(tensor: DdrTensor, at: Place, grid: Grid, channels: int) -> lis
 def _rows(
     at: Place, grid: Grid, step: int, width: int, outer: list[tuple[Value, int]]
 ) -> dict[str, Argument]:
-    """Loops over ``outer`` (extent, stride) and positions ``step`` apart, of each ``width`` elements."""
+    """Loops over ``outer`` (extent, stride), then over positions ``step`` apart, of ``width`` elements."""
     if at.row_step == 1 and not at.pitch:
         inner = [(grid.positions, step), (width, 1)]
     else:
@@ -190,7 +177,7 @@ def load_slice(kernel: Kernel, name: str, tensor: DdrTensor, at: Place, grid: Gr
 
 
 def store_slice(kernel: Kernel, source: Aligned, tensor: DdrTensor, at: Place) -> None:
-    """Write a slice to its place in a tensor [N, ..., C], blocked or compact; whole rows of it."""
+    """Write a slice of whole rows to its place in a tensor [N, ..., C], blocked or compact."""
     if not tensor.blocked:
         store_aligned(kernel, source, tensor, _first(tensor, at), tensor.shape[-1])
         return
@@ -218,7 +205,7 @@ def load_aligned(
 ) -> Aligned:
     """Read a slice; position p begins at element ``first + p * step`` of the tensor.
 
-    Rows of the slice are ``row_step`` rows apart. It goes ``into`` a place of the caller or a new buffer.
+    Rows of the slice are ``row_step`` rows apart. ``into`` is the address for it; None for a new buffer.
     """
     if into is None:
         target = slice_buffer(kernel, name, tensor.fmt, grid, channels)
@@ -297,7 +284,7 @@ def narrowed_slice(kernel: Kernel, source: Aligned, fmt: Format) -> Aligned:
 def per_channel(kernel: Kernel, name: str, data: Aligned, vector: Value) -> None:
     """data = data name vector, in place, with one FP32 element of ``vector`` per stored channel.
 
-    The loop form takes a unit of 64 per plane; a single plane or a tail is the form without loop.
+    Several planes are one instruction of the form with a loop, a single plane and the tail one without.
     """
     positions, token = data.grid.positions, data.fmt.token
     group = positions * BLOCK
@@ -347,16 +334,16 @@ def _spread(kernel: Kernel, target: Aligned, first: int, planes: int, width: int
 
 @dataclass(frozen=True)
 class ChannelVector:
-    """One value per channel in DDR; ``padded``: FP32 with zeros behind, else of the compute format."""
+    """One value per channel in DDR; ``padded``: FP32 followed by zeros, else in the compute format."""
 
     tensor: DdrTensor
     padded: bool
 
 
 def channel_vector(kernel: Kernel, name: str, tensor: DdrTensor, scale: float = 1.0) -> ChannelVector:
-    """Prepare a vector of one value per channel; a constant keeps the precision of the graph.
+    """A tensor of one value per channel as a vector; a constant keeps the precision of the graph.
 
-    ``scale`` is multiplied in; only a constant may have one other than 1.
+    A constant is multiplied by ``scale``; ValueError for a scale of another tensor.
     """
     if tensor.value is None:
         if scale != 1.0:
@@ -382,12 +369,12 @@ def load_vector(kernel: Kernel, name: str, vector: ChannelVector, first: Value, 
 
 
 def stored_elements(tensor: DdrTensor) -> int:
-    """Elements of an image of a blocked tensor, padding lanes included, the gap behind it not."""
+    """Elements of an image of a blocked tensor with its padding lanes, without the gap after it."""
     return math.prod(tensor.shape[1:-1]) * aligned_channels(tensor.shape[-1], BLOCK)
 
 
 def within_plane(channels: int, part: int) -> bool:
-    """Whether equal parts of the channels are slices of a blocked tensor (see ``Place``)."""
+    """Whether parts of ``part`` channels are slices of a blocked tensor (see ``Place``)."""
     if part % BLOCK == 0:
         return True
     return channels % BLOCK == 0 and part in TAIL_WIDTHS

@@ -1,9 +1,9 @@
-"""Folds along one axis of [outer, axis, inner], many at a time.
+"""Folds (sums or maxima) along one axis of [outer, axis, inner], many at a time.
 
-A slice lies in the scratchpad as FP32 [axis, R]: one lane per fold, R of 4, 8, 16, 32 or 64 so that the
-packed and the aligned layout are the same. Values that belong to a lane are then the unit of a VuV
-instruction. With inner > 1 the lanes are neighbours in DDR; with inner = 1 they are rows and the TDMA
-transposes. An axis that does not fit is swept in segments, and loaded again for every sweep.
+A slice is stored in the scratchpad as FP32 [axis, R]: one lane for each fold, with R of 4, 8, 16, 32 or 64 so
+that the packed and the aligned layout are the same. Values that belong to a lane are then the unit of a VuV
+instruction. With inner > 1 the lanes are neighbours in DDR; with inner = 1 they are rows, which are
+transposed. An axis that does not fit is processed in segments, and loaded again for every sweep.
 """
 
 from __future__ import annotations
@@ -22,18 +22,16 @@ from tx8isa.numbers.formats import Format
 from tx8isa.numbers.limits import LARGEST_EXTENT, MOST_MOVES
 
 from .aligned import STORED_WIDTHS, Grid, load_aligned
-from .lane_turner import LaneTurner
+from .row_transposer import RowTransposer
 from .tensors import DdrTensor, dma_loops
-from .vector import Vector, narrowed, widened
-
-WORD = 4
+from .vector import WORD, Vector, narrowed, widened
 
 
 class Edit(Protocol):
-    """What is done to FP32 rows before they are stored."""
+    """A change of the FP32 results before they are stored."""
 
     def rows(self, data: Value, start: Value, n: Value) -> None:
-        """Change compact rows [r, segment] that begin at element ``start`` of the axis; n elements."""
+        """Change ``n`` elements of compact rows [r, segment] that begin at element ``start`` of the axis."""
 
     def lanes(self, data: Value) -> None:
         """Change FP32 lanes [axis, R]."""
@@ -41,7 +39,7 @@ class Edit(Protocol):
 
 @dataclass(frozen=True)
 class Folds:
-    """The problem: ``outer`` x ``inner`` folds of ``axis`` elements each."""
+    """``outer`` x ``inner`` folds of ``axis`` elements each."""
 
     outer: int
     axis: int
@@ -59,31 +57,34 @@ class AxisSegment:
 
 @dataclass
 class Lanes:
-    """The slices of one phase. ``bytes_each``: scratchpad bytes per element, all its buffers together."""
+    """The slices of a phase: ``width`` lanes of ``segment`` elements.
+
+    ``bytes_each``: scratchpad bytes per element that the lowering needs for all its buffers together.
+    """
 
     kernel: Kernel
     source: DdrTensor
     folds: Folds
     bytes_each: int
     short: bool = True
-    """Whether results that are stored as rows have fewer bytes than FP32."""
+    """Whether elements of results that are stored as rows have fewer bytes than FP32."""
     width: int = field(init=False)
     segment: int = field(init=False)
     table: Value = field(init=False)
-    turner: LaneTurner = field(init=False)
+    transposer: RowTransposer = field(init=False)
 
     def __post_init__(self) -> None:
         self.width = self._width()
         fit = max(1, (self.kernel.budget - RESERVED_BYTES) // (self.width * self.bytes_each))
         self.segment = min(self.folds.axis, LARGEST_EXTENT, fit)
         if self.by_engine:
-            self.turner = LaneTurner(self.kernel, self.folds.axis, self.width)
+            self.transposer = RowTransposer(self.kernel, self.folds.axis, self.width)
             return
         table = self.kernel.buffer("lanes", WORD * self.segment * self.width)
         self.table = table
-        if self.rows % self.width:  # lanes that no fold uses are computed too: they must hold something
+        if self.rows % self.width:  # instructions compute on all lanes: those without a fold must be defined
             self.kernel.emit("td.memset.fp32", dst=table, value=0.0, n=self.segment * self.width)
-        if self._spread:
+        if self._padded:
             narrow = self.source.bytes_each * self.segment * self.width
             self.narrow = self.kernel.buffer("spread", narrow)
             fmt = self.source.fmt.token
@@ -91,7 +92,7 @@ class Lanes:
 
     @property
     def rows(self) -> int:
-        """Folds that neighbouring lanes may take together."""
+        """How many folds are neighbours, so that lanes can have them together."""
         return self.folds.outer if self.folds.inner == 1 else self.folds.inner
 
     @property
@@ -101,31 +102,30 @@ class Lanes:
 
     @property
     def by_engine(self) -> bool:
-        """Whether the matrix engine transposes rows; four bytes would take it longer than the TDMA."""
+        """Whether the matrix engine transposes rows; for elements of four bytes the TDMA is faster."""
         return self.folds.inner == 1 and self.resident and self.source.bytes_each < WORD and self.short
 
     @property
-    def _spread(self) -> bool:
-        """Whether neighbours in DDR do not fill the lanes, so that rows must be moved apart."""
+    def _padded(self) -> bool:
+        """Whether neighbours in DDR do not fill the lanes, so that the TDMA must add padding between rows."""
         return self.folds.inner > 1 and self.folds.inner % self.width != 0
 
     def _width(self) -> int:
-        """Lanes: many, but work for every tile, and the axis in one piece if at all possible."""
-        f = self.folds
-        others = 1 if f.inner == 1 else f.outer
+        """The most lanes with which every tile has work and the whole axis fits, or else the fewest."""
+        folds = self.folds
+        others = 1 if folds.inner == 1 else folds.outer
         for width in STORED_WIDTHS:
             enough = others * ceil_div(self.rows, width) >= self.kernel.target.tiles
-            fits = f.axis * width * self.bytes_each + RESERVED_BYTES <= self.kernel.budget
+            fits = folds.axis * width * self.bytes_each + RESERVED_BYTES <= self.kernel.budget
             if enough and fits:
                 return width
         return STORED_WIDTHS[-1]
 
     @contextmanager
     def items(self) -> Iterator[LaneSlice]:
-        """The slices of this tile."""
-        f = self.folds
+        """Code for each slice of this tile."""
         blocks = ceil_div(self.rows, self.width)
-        others = 1 if f.inner == 1 else f.outer
+        others = 1 if self.folds.inner == 1 else self.folds.outer
         with self.kernel.items(blocks * others) as number:
             begin = self.kernel.let(number % blocks * self.width)
             count = self.kernel.let(minimum(self.width, self.rows - begin))
@@ -146,7 +146,7 @@ class Lanes:
         return self.kernel.buffer(name, WORD * self.width)
 
     def combine(self, name: str, segment: AxisSegment, data: Value, target: Value) -> None:
-        """Fold a segment into ``target``: sum or max; what the first segment replaces needs no start."""
+        """Fold a segment into ``target``, by ``name`` sum or max; a resident axis replaces its content."""
         kernel = self.kernel
         shape: list[Value] = [1, 1, segment.count, self.width]
         if self.resident:
@@ -157,7 +157,7 @@ class Lanes:
         self.lane_vector().vv({"sum": "add", "max": "max"}[name], target, target, part)
 
     def clear(self, name: str, target: Value) -> None:
-        """Start of a fold over several segments."""
+        """Initialize ``target`` for a fold over several segments."""
         if not self.resident:
             start = 0.0 if name == "sum" else -math.inf
             self.kernel.emit("td.memset.fp32", dst=target, value=start, n=self.width)
@@ -165,7 +165,7 @@ class Lanes:
 
 @dataclass
 class LaneSlice:
-    """One slice: lanes ``begin`` .. ``begin + count - 1`` of the folds ``outer``."""
+    """A slice: folds ``begin`` .. ``begin + count - 1`` of the outer index ``outer``, a lane for each."""
 
     lanes: Lanes
     outer: Value
@@ -175,7 +175,7 @@ class LaneSlice:
 
     @contextmanager
     def sweep(self) -> Iterator[AxisSegment]:
-        """Every segment once, loaded afresh unless the axis is resident."""
+        """Code for each segment, which is loaded first; a resident axis is loaded only once."""
         lanes, kernel = self.lanes, self.lanes.kernel
         if lanes.resident:
             if not self.loaded:
@@ -190,18 +190,18 @@ class LaneSlice:
             yield AxisSegment(lanes.table, start, count)
 
     def _first(self, axis_start: Value) -> Value:
-        """Element of the source at which a segment of the slice begins."""
-        f = self.lanes.folds
-        if f.inner == 1:
-            return self.begin * f.axis + axis_start
-        return self.outer * (f.axis * f.inner) + axis_start * f.inner + self.begin
+        """The element of the source at which a segment of the slice begins."""
+        folds = self.lanes.folds
+        if folds.inner == 1:
+            return self.begin * folds.axis + axis_start
+        return self.outer * (folds.axis * folds.inner) + axis_start * folds.inner + self.begin
 
     def _load(self, start: Value, count: Value) -> None:
         if self.lanes.by_engine:
             lanes = self.lanes
             grid, axis = Grid(self.count, 1, lanes.width), lanes.folds.axis
             rows = load_aligned(lanes.kernel, "rows", lanes.source, self._first(0), axis, grid, axis)
-            lanes.turner.to_lanes(rows, lanes.table)
+            lanes.transposer.to_lanes(rows, lanes.table)
         elif self.lanes.folds.inner == 1:
             self._load_rows(start, count)
         else:
@@ -219,7 +219,7 @@ class LaneSlice:
     def _load_neighbours(self, start: Value, count: Value) -> None:
         lanes, kernel, source = self.lanes, self.lanes.kernel, self.lanes.source
         room, each = lanes.segment * lanes.width, source.bytes_each
-        direct = not lanes._spread
+        direct = not lanes._padded
         wide = source.bytes_each == WORD
         stage = lanes.table if direct and wide else kernel.buffer("rows", each * room)
         loops = dma_loops((lanes.folds.inner, 1), (count, self.count))
@@ -243,11 +243,11 @@ class LaneSlice:
             kernel.emit(f"ct.cvt.{source.fmt.token}.fp32", dst=lanes.table, src0=stage, n=n)
 
     def store(self, target: DdrTensor, segment: AxisSegment, edit: Edit | None = None) -> None:
-        """Write a segment of every lane to the same place of a tensor of the source's shape."""
+        """Write a segment of every lane to its place in a tensor of the shape of the source."""
         if self.lanes.by_engine:
             if edit is not None:
                 edit.lanes(segment.data)
-            self.lanes.turner.store(segment.data, self.count, target, self._first(0))
+            self.lanes.transposer.store(segment.data, self.count, target, self._first(0))
         elif self.lanes.folds.inner == 1:
             self._store_rows(target, segment, edit)
         else:
@@ -268,7 +268,7 @@ class LaneSlice:
         lanes, kernel, each = self.lanes, self.lanes.kernel, target.bytes_each
         room = lanes.segment * lanes.width
         data = narrowed(kernel, segment.data, segment.count * lanes.width, room, target.fmt)
-        if lanes._spread:
+        if lanes._padded:
             size = self.count * each
             compact = kernel.buffer("compact", each * room)
             kernel.emit(
@@ -296,7 +296,10 @@ class LaneSlice:
 def for_each_block(
     kernel: Kernel, count: Value, lanes: Lanes, used: Value, source: Value, target: Value, to_lanes: bool
 ) -> None:
-    """Transpose rows [used, count] to lanes [count, R], or back, in blocks short enough for the TDMA."""
+    """Transpose rows [used, count] to lanes [count, R], or back, in blocks short enough for the TDMA.
+
+    ``used``: how many of the R lanes have rows.
+    """
     width = lanes.width
     most = MOST_MOVES // width
     blocks: Value = (count + (most - 1)) // most if isinstance(count, Expr) else ceil_div(count, most)

@@ -6,7 +6,7 @@ bit pattern, NaN included, and takes its left operand transposed. For elements o
 1. A product with a matrix of ones and zeros spreads the bytes of a column to all e places they may belong
    to: spread[e*c + b, e*r + b'] = data[r, e*c + b].
 2. A depthwise convolution with a window and a stride of e keeps of each place the byte that belongs there:
-   turned[c, e*r + b'] = sum over b of spread[e*c + b, e*r + b'] * (b == b').
+   transposed[c, e*r + b'] = sum over b of spread[e*c + b, e*r + b'] * (b == b').
 """
 
 from __future__ import annotations
@@ -26,22 +26,21 @@ from tx8isa.numbers.layouts import LINE_BYTES, Layout, block_channels, tail_widt
 from tx8isa.numbers.limits import LARGEST_EXTENT
 from tx8isa.numbers.packing import pack
 
-from .aligned import BLOCK
-from .tensors import DdrTensor, Stretch, dma_loops, stretches, unravel
+from .tensors import BLOCK, DdrTensor, Stretch, dma_loops, stretches, unravel
 from .vector import convert
 
 _PLANE_BYTES = block_channels(8)
-"""Bytes of a line in a plane of INT8 elements, as the matrix engine sees all data here."""
+"""Bytes of a line in a plane of INT8 elements, which all data here are for the matrix engine."""
 _FEWEST_ROWS = 8
 
 
 @dataclass(frozen=True)
 class Side:
-    """Where matrices lie in DDR, in lines of adjacent elements.
+    """How matrices are stored in DDR: in lines of adjacent elements.
 
     ``outer`` are the elements from one matrix to the next along each outer axis, ``step`` those from one line
-    to the next. With ``planes``, a number of lines, each matrix lies in planes of channels instead: a line
-    has the channels of a position.
+    to the next. If ``planes`` is not 0, it is the number of lines, and each matrix is stored in planes of
+    channels: a line has the channels of a position.
     """
 
     tensor: DdrTensor
@@ -50,7 +49,7 @@ class Side:
     planes: int = 0
 
     def matrix(self, index: Sequence[Value]) -> Value:
-        """Element at which a matrix begins."""
+        """The element at which a matrix begins."""
         element: Value = 0
         for at, stride in zip(index, self.outer, strict=True):
             element = element + at * stride
@@ -59,7 +58,7 @@ class Side:
 
 @dataclass(frozen=True)
 class _Slice:
-    """``columns`` columns of a source from ``begin`` on, at some lines of the matrix ``index``."""
+    """``columns`` columns from ``begin`` on, of lines from ``row`` on, of the matrix ``index``."""
 
     index: list[Value]
     row: Value
@@ -69,10 +68,10 @@ class _Slice:
 
 @dataclass(frozen=True)
 class _Piece(Stretch):
-    """Lines of the source that one product takes, and how they lie in the target.
+    """Lines of the source that one product takes, and how they are stored in the target.
 
-    ``width``: elements of a line of the result, padding included; ``plane``: those of a line of the target's
-    plane, 0 if it is compact; ``lane``: where in that line the first of these pieces begins.
+    ``width``: elements of a line of the result with padding; ``plane``: those of a line of the target's
+    plane, 0 if it is compact; ``lane``: the position in that line at which the first of these pieces begins.
     """
 
     width: int
@@ -83,16 +82,16 @@ class _Piece(Stretch):
 def transpose(
     kernel: Kernel, source: Side, target: Side, outer: tuple[int, ...], rows: int, columns: int
 ) -> None:
-    """Line c of the target is column c of the source's ``rows`` lines, in the target's format.
+    """Write column c of the source's ``rows`` lines as line c of the target, in the target's format.
 
-    ``outer`` are the extents of the outer axes that both sides have. What the engine needs is loaded before
-    the phase waits for others.
+    ``outer`` are the extents of the outer axes that both sides have. The matrices that the engine multiplies
+    by are loaded before the phase waits for earlier ones.
     """
-    turner = _Turner(kernel, source, target)
-    most, width = turner.slice_sizes(math.prod(outer), rows, columns)
+    transposer = _SliceTransposer(kernel, source, target)
+    most, width = transposer.slice_sizes(math.prod(outer), rows, columns)
     first = 0
     for piece in _pieces(target, rows, most):
-        engine = ByteTransposer(kernel, turner.each, piece.size, piece.width)
+        engine = ByteTransposer(kernel, transposer.each, piece.size, piece.width)
         kernel.await_earlier_phases()
         for stretch in stretches(columns, width):
             count = math.prod(outer) * piece.count * stretch.count
@@ -102,13 +101,13 @@ def transpose(
                 index = [kernel.let(at) for at in unravel(rest // piece.count, outer)]
                 begin = kernel.let(step * stretch.size + stretch.start)
                 taken = _Slice(index, row, begin, stretch.size)
-                data, stored = turner.load(taken, piece.size)
-                turner.store(taken, piece, engine.turn(data, stored))
+                data, stored = transposer.load(taken, piece.size)
+                transposer.store(taken, piece, engine.transpose(data, stored))
             first += count
 
 
 def _pieces(target: Side, rows: int, most: int) -> Iterator[_Piece]:
-    """The lines of the source in pieces of at most ``most``; those of planes do not cross them."""
+    """The lines of the source in pieces of at most ``most``; pieces do not cross planes of the target."""
     if not target.planes:
         for stretch in stretches(rows, most):
             yield _Piece(stretch.start, stretch.size, stretch.count, stored_width(stretch.size))
@@ -123,15 +122,15 @@ def _pieces(target: Side, rows: int, most: int) -> Iterator[_Piece]:
 
 
 def stored_width(channels: int) -> int:
-    """Channels of the plane that ``channels``, at most 64, are stored in."""
+    """Stored channels of a plane that has ``channels`` channels, at most 64."""
     return tail_width(channels, BLOCK) or BLOCK
 
 
 @dataclass(frozen=True)
-class _Turner:
+class _SliceTransposer:
     """Loads slices for the engine and stores its results.
 
-    Elements are converted where they are fewer bytes, but planes of channels are moved as they are.
+    Elements are transposed in the format of fewer bytes, planes of channels always in that of the source.
     """
 
     kernel: Kernel
@@ -150,11 +149,11 @@ class _Turner:
 
     @property
     def block(self) -> int:
-        """Elements of a line in a plane of the engine's."""
+        """Elements of a line in a plane of the engine."""
         return _PLANE_BYTES // self.each
 
     def slice_sizes(self, matrices: int, rows: int, columns: int) -> tuple[int, int]:
-        """Lines and columns of a slice: the most of which two fit, with work for every tile."""
+        """Lines and columns of a slice: as large as two of them fit, with work for every tile."""
         kernel, each = self.kernel, self.each
         ends = self.source.tensor.bytes_each + self.target.tensor.bytes_each
         element_bytes = 2 * ends + each * (each + 2)
@@ -166,7 +165,7 @@ class _Turner:
         return most, min(round_up(ceil_div(columns, parts), BLOCK), fit, LARGEST_EXTENT)
 
     def load(self, taken: _Slice, rows: int) -> tuple[Value, int]:
-        """A slice in the engine's planes, and its columns with those that pad them."""
+        """Load a slice in planes of the engine: its address, and its number of columns with padding."""
         kernel, tensor = self.kernel, self.source.tensor
         rest = taken.columns % (BLOCK if self.source.planes else self.block)
         stored = taken.columns - rest + (stored_width(rest) if rest else 0)
@@ -182,7 +181,7 @@ class _Turner:
         return narrow, stored
 
     def _load_planes(self, taken: _Slice, rows: int, stored: int, data: Value) -> None:
-        """Planes of 64 channels, which wide elements of the engine take in two halves, and the tail."""
+        """Load planes of 64 channels, each in two halves if a line of the engine has 32, and the tail."""
         kernel, side = self.kernel, self.source
         tensor, first = side.tensor, side.matrix(taken.index) + taken.begin * side.planes
         whole, width = divmod(stored, BLOCK)
@@ -197,7 +196,7 @@ class _Turner:
             kernel.emit(f"rdma.{tensor.fmt.token}", dst=place, src=source, n=rows * width)
 
     def _load_lines(self, taken: _Slice, rows: int, rest: int, data: Value) -> None:
-        """Parts of lines as long as the engine's; what does not fill one is padded by the TDMA."""
+        """Load parts of lines as long as those of the engine; the TDMA pads a shorter rest."""
         kernel, side, whole = self.kernel, self.source, taken.columns // self.block
         tensor = side.tensor
         first = side.matrix(taken.index) + taken.row * side.step + taken.begin
@@ -217,7 +216,7 @@ class _Turner:
                 kernel.emit(mnemonic, dst=place, src0=into, shape=shape, dst_shape=shape)
 
     def store(self, taken: _Slice, piece: _Piece, data: Value) -> None:
-        """Write lines of ``piece.width`` elements to their place in the target."""
+        """Write lines of ``piece.width`` elements to their places in the target."""
         kernel, side, columns = self.kernel, self.target, taken.columns
         tensor = side.tensor
         if tensor.fmt is not self.fmt:
@@ -237,7 +236,7 @@ class _Turner:
         kernel.emit(f"wdma.{tensor.fmt.token}", dst=tensor.at(first), src=data, **loops)
 
     def _compacted(self, columns: int, piece: _Piece, data: Value) -> Value:
-        """Lines without their padding."""
+        """The address of the lines without their padding."""
         if piece.size == piece.width:
             return data
         kernel, each = self.kernel, self.target.tensor.bytes_each
@@ -257,7 +256,7 @@ class _Turner:
 
 @dataclass
 class ByteTransposer:
-    """Transposes ``rows`` lines of elements of ``each`` bytes into lines of ``width``, zeros behind."""
+    """Transposes ``rows`` lines of elements of ``each`` bytes into lines of ``width``, padded with zeros."""
 
     kernel: Kernel
     each: int
@@ -273,7 +272,7 @@ class ByteTransposer:
         self.spread, self.keep = self._constant("spread", spread), self._constant("keep", keep)
 
     def _constant(self, name: str, matrix: npt.NDArray[np.int8]) -> Value:
-        """A matrix in the engine's layout, in the scratchpad."""
+        """Load a constant matrix in the layout of the engine: its address."""
         data = pack(matrix, Format.INT8, Layout.CX).view(np.int8)
         target = self.kernel.buffer(name, data.size)
         self.kernel.emit(
@@ -281,22 +280,22 @@ class ByteTransposer:
         )
         return target
 
-    def turn(self, data: Value, columns: int, rows: Value | None = None) -> Value:
-        """The columns of a slice as lines; of the first ``rows`` of its lines, if they are not all there."""
+    def transpose(self, data: Value, columns: int, rows: Value | None = None) -> Value:
+        """Write the columns of a slice as lines: their address. ``rows``: its number of lines if not all."""
         kernel, each, line = self.kernel, self.each, self.each * self.width
         taken = self.rows if rows is None else rows
         spread = kernel.buffer("bytes", columns * each * line + LINE_BYTES)
         kernel.emit(
             "ne.gemm.int8", a=data, b=self.spread, out=spread, m=each * columns, k=taken, n=line, lt=1, rt=1
         )
-        turned = kernel.buffer("turned", columns * line + LINE_BYTES)
+        transposed = kernel.buffer("turned", columns * line + LINE_BYTES)
         kernel.emit(
             "ne.dwconv.int8",
             a=spread,
             w=self.keep,
-            out=turned,
+            out=transposed,
             shape=[1, columns, each, line],
             dst_shape=[1, columns, 1, line],
             window=[each, 1, each, 1],
         )
-        return turned
+        return transposed

@@ -29,12 +29,12 @@ def engine_format(compute: Format) -> Format:
 
 
 def part_count(compute: Format) -> int:
-    """How many operands stand for one."""
+    """How many operands of the engine represent one operand of a product."""
     return 2 if compute is Format.FP32 else 1
 
 
 PRODUCTS = ((0, 0), (0, 1), (1, 0))
-"""Pairs of parts that are multiplied; without parts the first alone."""
+"""Pairs of parts that are multiplied; only the first pair if an operand has one part."""
 
 
 def stored(data: Array, fmt: Format) -> Array:
@@ -45,7 +45,7 @@ def stored(data: Array, fmt: Format) -> Array:
 
 
 def constant_parts(data: Array, compute: Format) -> list[Array]:
-    """A constant operand as the matrix engine takes it."""
+    """The parts of a constant operand of the matrix engine."""
     if compute is not Format.FP32:
         return [stored(data, compute)]
     single = np.asarray(data).astype(np.float32)
@@ -54,7 +54,7 @@ def constant_parts(data: Array, compute: Format) -> list[Array]:
 
 
 def split(kernel: Kernel, source: Aligned) -> list[Aligned]:
-    """An operand in the scratchpad as the matrix engine takes it."""
+    """The parts of an operand of the matrix engine that is in the scratchpad."""
     if source.fmt is not Format.FP32:
         return [source]
     grid, channels, n = source.grid, source.channels, source.elements
@@ -75,7 +75,7 @@ def multiply_parts(
     accumulate: bool,
     operands: dict[str, Argument],
 ) -> None:
-    """Emit the products of all parts into ``out``; with ``accumulate`` added to what is there, as FP32.
+    """Emit the products of all parts into ``out``; with ``accumulate`` they are added to its FP32 content.
 
     ``left`` and ``right``: operand name and one address per part.
     """

@@ -1,7 +1,7 @@
-"""Scalar code: the kernel core works on elements of tensors in DDR.
+"""Scalar code: the kernel core computes with elements of tensors in DDR.
 
-For integers wider than the engines compute with, and for accesses whose addresses depend on data. Tiles take
-whole blocks of elements, so that no two of them write the same line.
+It is for integers wider than those of the engines, and for accesses whose addresses depend on data. Tiles
+have whole blocks of elements, so that no two of them write the same line.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tx8isa.numbers.formats import Format
 from .tensors import DdrTensor, Space, View, collapse, unravel
 
 _BLOCK = 64
+"""Elements of a block."""
 _LOADS = {
     Format.INT8: "lb",
     Format.UINT8: "lbu",
@@ -33,20 +34,19 @@ _LOADS = {
 _STORES = {8: "sb", 16: "sh", 32: "sw", 64: "sd"}
 _ENGINE_VIEW = 0x280000000 - 0x80000000
 """From DDR as the kernel core sees it to DDR as engines see it (docs/isa.md, Memories and addresses)."""
-_UNKNOWN = 1 << 31
-"""Bound of values of which nothing is known when compiling; they are not used in index arithmetic."""
 
 
 @dataclass(frozen=True)
 class ScalarCode:
-    """Emits scalar instructions; values are in registers that live to the end of the enclosing scope."""
+    """Emits scalar instructions; values are in registers to the end of the enclosing scope."""
 
     kernel: Kernel
 
     @contextmanager
     def elements(self, count: int, block: int = _BLOCK) -> Iterator[Value]:
-        """Every element number below ``count`` that is this tile's; stores are finished behind the loop."""
+        """The numbers below ``count`` of the elements of this tile; stores are complete after the loop."""
         kernel = self.kernel
+        kernel.on_core = True
         with kernel.items(ceil_div(count, block)) as number:
             begin = kernel.let(number * block)
             end = kernel.let(minimum(begin + block, count))
@@ -69,10 +69,9 @@ class ScalarCode:
     def address(self, tensor: DdrTensor, element: Value) -> str:
         """A register with the address of an element."""
         base = Address(tensor.symbol) + -_ENGINE_VIEW
-        value = self.kernel.let(base + element * tensor.bytes_each)
-        if not isinstance(value, Variable):
-            value = Variable(self.kernel.registers.compute(value), 0, _UNKNOWN)
-        return value.register
+        value = base + element * tensor.bytes_each
+        self.kernel.keep_alive(value)
+        return self.kernel.registers.compute(value)
 
     def load(self, tensor: DdrTensor, element: Value) -> str:
         """The bits of an element, extended as its format says."""
@@ -98,7 +97,7 @@ class ScalarCode:
 
 
 def element_of(view: View, space: Space, number: Value) -> Value:
-    """Element of the view's tensor that a number of the index space stands for."""
+    """The element of the view's tensor at a row-major number of the index space."""
     element: Value = view.offset
     for index, step in zip(unravel(number, space.sizes), view.strides, strict=True):
         element = element + index * step

@@ -1,4 +1,4 @@
-"""Tensors in DDR as lowerings see them, and index spaces cut into slices that the scratchpad holds."""
+"""Tensors in DDR, and index spaces divided into slices that fit the scratchpad."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import SMALLEST_TAIL, aligned_channels, batch_bytes, block_channels, tail_width
 
 LEVELS = 3
-"""Strides of a DMA instruction."""
+"""Loops of a DMA instruction, each with a stride."""
 
-_BLOCK = block_channels(16)
+BLOCK = block_channels(16)
 """Channels of a plane for elements of 16 and 32 bits."""
 
 
@@ -25,7 +25,7 @@ _BLOCK = block_channels(16)
 class DdrTensor:
     """A tensor in DDR. ``shape`` is in the order of storage; ``value`` has the data of a constant.
 
-    ``blocked``: it lies in planes of channels (NCx, ``shape`` is [N, ..., C]); otherwise it is compact.
+    ``blocked``: it is stored in planes of channels (NCx, ``shape`` is [N, ..., C]); otherwise it is compact.
     """
 
     symbol: str
@@ -66,7 +66,7 @@ class View:
 
 
 def broadcast_view(tensor: DdrTensor, shape: Shape) -> View:
-    """A tensor seen in a shape that it broadcasts to."""
+    """A tensor as a view of a shape to which it broadcasts."""
     missing = len(shape) - len(tensor.shape)
     strides = [0 if size == 1 else step for size, step in zip(tensor.shape, tensor.strides, strict=True)]
     return View(tensor, (0,) * missing + tuple(strides))
@@ -90,7 +90,7 @@ class Space:
 
 
 def collapse(shape: Shape, views: Sequence[View]) -> Space:
-    """Merge the axes of an index space as far as all views step through them evenly."""
+    """Merge neighbouring axes of an index space where every view has one stride for both."""
     axes: list[tuple[int, tuple[int, ...]]] = []
     for axis, size in enumerate(shape):
         steps = tuple(view.strides[axis] for view in views)
@@ -106,10 +106,10 @@ def collapse(shape: Shape, views: Sequence[View]) -> Space:
 
 
 def element_spaces(operands: Sequence[DdrTensor], target: DdrTensor) -> list[Space]:
-    """The elements of the target and, for each, that of every operand; the target's view is the last.
+    """Index spaces that together have all elements of the target, each with a view of every operand.
 
-    One space, except for a blocked target with operands that broadcast or are compact: the planes of whole
-    blocks, and the channels that are left.
+    The view of the target is the last. It is one space, except for a blocked target with operands that
+    broadcast or are compact: then the whole planes are one and the remaining channels another.
     """
     tensors = (*operands, target)
     if not target.blocked:
@@ -119,34 +119,34 @@ def element_spaces(operands: Sequence[DdrTensor], target: DdrTensor) -> list[Spa
 
 
 def _flat_space(tensors: Sequence[DdrTensor], target: DdrTensor) -> Space | None:
-    """All stored elements in their order, if all tensors have the same ones or a single one."""
+    """All stored elements in their order, if every tensor has the same number of them or a single one."""
     whole = [tensor for tensor in tensors if tensor.size > 1 or tensor is target]
     if any(not t.blocked or t.shape != target.shape or _batch(t) != _batch(target) for t in whole):
         return None
     views = [View(tensor, (int(tensor in whole),)) for tensor in tensors]
-    used = math.prod(target.shape[1:-1]) * aligned_channels(target.shape[-1], _BLOCK)
+    used = math.prod(target.shape[1:-1]) * aligned_channels(target.shape[-1], BLOCK)
     return Space(((target.shape[0] - 1) * _batch(target) + used,), tuple(views))
 
 
 def _plane_spaces(tensors: Sequence[DdrTensor], target: DdrTensor) -> list[Space]:
     channels = target.shape[-1]
-    blocks, rest = divmod(channels, _BLOCK)
+    blocks, rest = divmod(channels, BLOCK)
     spaces = []
     if blocks:
-        sizes = (target.shape[0], blocks, *target.shape[1:-1], _BLOCK)
-        spaces.append(collapse(sizes, [_plane_view(t, target, 0, _BLOCK) for t in tensors]))
+        sizes = (target.shape[0], blocks, *target.shape[1:-1], BLOCK)
+        spaces.append(collapse(sizes, [_plane_view(t, target, 0, BLOCK) for t in tensors]))
     if rest:
         compact = any(not tensor.blocked and tensor.size > 1 for tensor in tensors)
-        width = tail_width(channels, _BLOCK) or _BLOCK
+        width = tail_width(channels, BLOCK) or BLOCK
         sizes = (target.shape[0], 1, *target.shape[1:-1], rest if compact else width)
         spaces.append(collapse(sizes, [_plane_view(t, target, blocks, width) for t in tensors]))
     return spaces
 
 
 def _plane_view(tensor: DdrTensor, target: DdrTensor, first: int, width: int) -> View:
-    """A tensor in the space [N, planes, positions ..., lanes], of the planes from ``first`` on.
+    """A view of a tensor over [N, planes, positions ..., lanes], with the planes from ``first`` on.
 
-    They are ``width`` lanes wide where the tensor has as many channels as the target.
+    They are ``width`` lanes wide if the tensor has as many channels as the target.
     """
     rank = len(target.shape)
     shape = (1,) * (rank - len(tensor.shape)) + tensor.shape
@@ -154,12 +154,12 @@ def _plane_view(tensor: DdrTensor, target: DdrTensor, first: int, width: int) ->
     lanes = int(shape[-1] > 1 or target.shape[-1] == 1)
     if not tensor.blocked:
         compact = broadcast_view(tensor, target.shape).strides
-        return View(tensor, (compact[0], _BLOCK * lanes, *compact[1:]), first * _BLOCK * lanes)
+        return View(tensor, (compact[0], BLOCK * lanes, *compact[1:]), first * BLOCK * lanes)
     positions = math.prod(shape[1:-1])
     stored = width if lanes else SMALLEST_TAIL
     inner = [step * stored if size > 1 else 0 for step, size in zip(steps[1:], shape[1:-1], strict=False)]
     batch = _batch(tensor) if shape[0] > 1 else 0
-    plane = positions * _BLOCK * lanes
+    plane = positions * BLOCK * lanes
     return View(tensor, (batch, plane, *inner, lanes), first * plane)
 
 
@@ -171,7 +171,7 @@ def _batch(tensor: DdrTensor) -> int:
 
 @dataclass(frozen=True)
 class SlabPlan:
-    """How an index space is cut: its last ``depth`` axes, ``rows`` of the first of them at a time."""
+    """Slabs of an index space: its last ``depth`` axes, ``rows`` of the first of them at a time."""
 
     depth: int
     rows: int
@@ -190,11 +190,11 @@ class SlabPlan:
 
 
 _GRAIN = 64
-"""A flat space is cut at multiples of this many elements."""
+"""A space of one axis is divided at multiples of this many elements."""
 
 
 def plan_slabs(sizes: tuple[int, ...], capacity: int, tiles: int) -> SlabPlan:
-    """The cut that moves most at a time and gives the tiles work; ``capacity``: elements of a slab."""
+    """The slabs that move most at a time and give the tiles work; ``capacity``: elements of a slab."""
     best = _plan(sizes, 1, capacity, tiles)
     for depth in range(2, min(LEVELS, len(sizes)) + 1):
         if math.prod(sizes[1 - depth :]) > capacity:
@@ -242,7 +242,7 @@ class Slab:
 
 @contextmanager
 def slabs(kernel: Kernel, space: Space, plan: SlabPlan, first: int = 0) -> Iterator[Slab]:
-    """The slabs of this tile, one after another; the first of all is dealt to tile ``first``."""
+    """Code for each slab of this tile; tile ``first`` has the first of all."""
     with kernel.items(plan.items, first) as item:
         outer, block = item // plan.blocks, item % plan.blocks
         axis = len(space.sizes) - plan.depth
@@ -253,7 +253,7 @@ def slabs(kernel: Kernel, space: Space, plan: SlabPlan, first: int = 0) -> Itera
 
 
 def unravel(number: Value, sizes: Sequence[int]) -> list[Value]:
-    """The index that a row-major number stands for; the number is in range."""
+    """The index of a row-major number, which must be in range."""
     index: list[Value] = []
     for axis, size in enumerate(sizes):
         below = math.prod(sizes[axis + 1 :])
@@ -263,7 +263,10 @@ def unravel(number: Value, sizes: Sequence[int]) -> list[Value]:
 
 
 def dma_loops(strides: Sequence[int], extents: Sequence[Value]) -> dict[str, Argument]:
-    """Operands n, stride0, iter0 ... that walk extents with these element strides, last axis innermost."""
+    """The operands n, stride0, iter0, ... of a DMA instruction for these axes, the last one innermost.
+
+    Strides are in elements.
+    """
     axes = [(extent, step) for extent, step in zip(extents, strides, strict=True) if extent != 1]
     block: Value = 1
     while axes and isinstance(block, int) and axes[-1][1] == block:
@@ -323,7 +326,7 @@ def copy_views(kernel: Kernel, shape: Shape, source: View, target: View) -> None
 
 @dataclass(frozen=True)
 class Stretch:
-    """Equal blocks of one dimension: ``count`` of them, ``size`` each, from ``start`` on."""
+    """Equal blocks of an axis: ``count`` blocks of ``size``, from index ``start`` on."""
 
     start: int
     size: int
@@ -331,7 +334,11 @@ class Stretch:
 
 
 def stretches(extent: int, size: int) -> list[Stretch]:
-    """A dimension in blocks of ``size`` and what is left."""
+    """An axis as blocks of ``size``, and a shorter one for the rest."""
     whole_blocks, rest = divmod(extent, size)
-    found = [Stretch(0, size, whole_blocks)] if whole_blocks else []
-    return [*found, Stretch(whole_blocks * size, rest, 1)] if rest else found
+    parts = []
+    if whole_blocks:
+        parts.append(Stretch(0, size, whole_blocks))
+    if rest:
+        parts.append(Stretch(whole_blocks * size, rest, 1))
+    return parts

@@ -11,6 +11,9 @@ from tx8isa.numbers.formats import Format
 WIDE = (Format.FP32, Format.TF32)
 """Formats whose elements are FP32 words already."""
 
+WORD = 4
+"""Bytes of an FP32 element."""
+
 
 @dataclass(frozen=True)
 class Vector:
@@ -45,7 +48,7 @@ def convert(kernel: Kernel, dst: Value, src: Value, n: Value, source: Format, ta
 
 
 def widened(kernel: Kernel, src: Value, n: Value, room: int, fmt: Format) -> Value:
-    """The data as FP32: where they are if they are words already, else converted to a new buffer.
+    """The address of the data as FP32: in a new buffer, unless they are FP32 words already.
 
     ``room`` is the largest number of elements.
     """
@@ -57,7 +60,7 @@ def widened(kernel: Kernel, src: Value, n: Value, room: int, fmt: Format) -> Val
 
 
 def narrowed(kernel: Kernel, src: Value, n: Value, room: int, fmt: Format) -> Value:
-    """FP32 data in ``fmt``, rounded once; where they are if that is FP32, else in a new buffer."""
+    """The address of FP32 data rounded once to ``fmt``: in a new buffer, unless that is FP32."""
     if fmt is Format.FP32:
         return src
     narrow = kernel.buffer("narrow", fmt.bits // 8 * room)
@@ -66,9 +69,10 @@ def narrowed(kernel: Kernel, src: Value, n: Value, room: int, fmt: Format) -> Va
 
 
 def spread_rows(kernel: Kernel, dst: Value, src: Value, rows: Value, columns: int, size: int) -> None:
-    """Every element of ``src``, ``size`` bytes each, ``columns`` times in a row: first once, then doubled.
+    """Repeat element r of ``src``, of ``size`` bytes, ``columns`` times as row r of ``dst``.
 
-    One for each row (at most ``limits.MOST_MOVES``); the DMA would take a run of its own for each copy.
+    The rows (at most ``limits.MOST_MOVES``) are doubled until they are full. The strides of a load from DDR
+    could repeat elements too, but the DMA would take each copy as a run of its own.
     """
     step, done = columns * size, 0
     while done < columns:

@@ -1,5 +1,4 @@
-"""Sliding windows over blocks of output rows: which image rows a block needs, and what of its window is
-padding."""
+"""Sliding windows over blocks of output rows: which image rows a block needs, and how much is padding."""
 
 from __future__ import annotations
 
@@ -21,8 +20,8 @@ from .aligned import Grid, Place
 from .shards import within
 
 
-def limits(window: Window) -> str | None:
-    """What of a window does not fit the engines' packed operands."""
+def unsupported_window(window: Window) -> str | None:
+    """What the engines' packed operands cannot represent of a window; None if there is nothing."""
     if max(window.kernel) > LARGEST_KERNEL:
         return f"kernels of at most {LARGEST_KERNEL}; found {list(window.kernel)}"
     if max(window.strides) > LARGEST_STRIDE or max(window.dilations) > LARGEST_DILATION:
@@ -31,7 +30,7 @@ def limits(window: Window) -> str | None:
     if max(*window.pads_begin, *window.pads_end) > LARGEST_PAD:
         found = f"{list(window.pads_begin)} and {list(window.pads_end)}"
         return f"pads of at most {LARGEST_PAD}; found {found}"
-    geometry = upright(window_geometry(window))
+    geometry = row_as_column(window_geometry(window))
     if max(geometry.width, geometry.columns) > LARGEST_EXTENT:
         return f"rows of at most {LARGEST_EXTENT} positions; found {window.image[1]} to {window.output[1]}"
     return None
@@ -39,10 +38,11 @@ def limits(window: Window) -> str | None:
 
 @dataclass(frozen=True)
 class Geometry:
-    """A window over an image of rows and columns; one of one axis has one column.
+    """Windows over an image of rows and columns; an image of one axis has one column.
 
-    The rows of the image are every ``row_step``-th that there are. ``whole``: blocks of output rows have the
-    whole image, not only what they need of it.
+    ``begin``: padding before the first row and column; ``rows`` and ``columns``: those of the result. With a
+    ``row_step`` of s the image consists of every s-th row in memory. ``whole``: blocks of output rows have
+    the whole image, not only the rows that they need.
     """
 
     height: int
@@ -64,23 +64,23 @@ class Geometry:
 
     @property
     def right(self) -> int:
-        """Padding columns that the last window reaches."""
+        """Columns of padding after the last one of the image."""
         reach = (self.columns - 1) * self.strides[1] + self.extent[1]
         return max(reach - self.width - self.begin[1], 0)
 
     def input_rows(self, rows: int) -> int:
-        """Image rows that a block of ``rows`` output rows has, at most."""
+        """The largest number of image rows of a block of ``rows`` output rows."""
         if self.whole:
             return self.height
         return min((rows - 1) * self.strides[0] + self.extent[0], self.height)
 
     def input_columns(self, columns: int) -> int:
-        """Image columns that ``columns`` neighbouring output columns need, at most."""
+        """The largest number of image columns that ``columns`` neighbouring output columns need."""
         return min((columns - 1) * self.strides[1] + self.extent[1], self.width)
 
 
 def window_geometry(window: Window) -> Geometry:
-    """The window with two spatial axes."""
+    """The geometry of a window of one or two spatial axes."""
 
     def two(values: tuple[int, ...], other: int) -> tuple[int, int]:
         return (values[0], values[1]) if len(values) == 2 else (values[0], other)
@@ -98,17 +98,13 @@ def window_geometry(window: Window) -> Geometry:
     )
 
 
-def upright(geometry: Geometry) -> Geometry:
-    """The same windows over an image of one row as over one of one column, whose rows can be divided.
+def row_as_column(geometry: Geometry) -> Geometry:
+    """An image of one row as an image of one column, whose rows can be divided among tiles.
 
-    Any other image, and windows that begin above the row or reach beyond it, stay.
+    Other images, and windows that are higher than the row, are returned as they are.
     """
-    if (geometry.height, geometry.rows, geometry.kernel[0], geometry.begin[0]) != (
-        1,
-        1,
-        1,
-        0,
-    ) or geometry.row_step > 1:
+    one_row = geometry.height == geometry.rows == geometry.kernel[0] == geometry.row_step == 1
+    if not one_row or geometry.begin[0] != 0:
         return geometry
     return Geometry(
         geometry.width,
@@ -122,13 +118,13 @@ def upright(geometry: Geometry) -> Geometry:
     )
 
 
-def dense(geometry: Geometry) -> Geometry:
-    """The same windows with all that lies between the first and the last tap as taps."""
+def with_dense_kernel(geometry: Geometry) -> Geometry:
+    """The same windows without dilation: every position from the first to the last tap is a tap."""
     return replace(geometry, kernel=geometry.extent, dilations=(1, 1))
 
 
-def skipping(geometry: Geometry) -> Geometry:
-    """The same windows over the rows that they touch, if they are one row high."""
+def without_skipped_rows(geometry: Geometry) -> Geometry:
+    """The same windows over every s-th row only, if they are one row high and have a stride of s."""
     if geometry.kernel[0] > 1 or geometry.strides[0] == 1:
         return geometry
     return replace(
@@ -136,8 +132,8 @@ def skipping(geometry: Geometry) -> Geometry:
     )
 
 
-def flattened(geometry: Geometry, images: int) -> Geometry | None:
-    """The positions of ``images`` images as rows of one column; None if windows are more than a position."""
+def as_positions(geometry: Geometry, images: int) -> Geometry | None:
+    """The positions of ``images`` images as rows of one column; None if a window has several positions."""
     if geometry.kernel != (1, 1) or geometry.strides != (1, 1) or geometry.row_step > 1:
         return None
     positions = images * geometry.height * geometry.width
@@ -145,10 +141,10 @@ def flattened(geometry: Geometry, images: int) -> Geometry | None:
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Part of the rows of a result, of ``extent`` positions, and of an image, of ``width``.
+class ColumnRange:
+    """A part of the columns: it begins at ``begin`` in the result and at ``first`` in the image.
 
-    The first in the result and in the image.
+    Rows of the result have ``extent`` positions, those of the image ``width``.
     """
 
     begin: Value
@@ -159,9 +155,10 @@ class Columns:
 
 @dataclass(frozen=True)
 class RowBlock:
-    """A block of output rows and the image rows it needs: in both the first row, and a grid of positions.
+    """A block of output rows from ``begin`` on, and the image rows from ``first`` on that it needs.
 
-    ``columns``: which part of the rows, None for all.
+    ``pad``: rows and columns of padding around these, [top, bottom, left, right]. ``columns`` is None for
+    whole rows.
     """
 
     begin: Value
@@ -170,10 +167,10 @@ class RowBlock:
     input: Grid
     pad: list[Value]
     row_step: int
-    columns: Columns | None = None
+    columns: ColumnRange | None = None
 
     def source(self, image: Value, lane: Value = 0) -> Place:
-        """Where its part of an image begins."""
+        """Where the image rows begin."""
         if self.columns is None:
             position = self.first * (self.row_step * self.input.width)
             return Place(image, position, lane, self.row_step)
@@ -182,7 +179,7 @@ class RowBlock:
         return Place(image, position, lane, self.row_step, width)
 
     def target(self, image: Value, lane: Value = 0) -> Place:
-        """Where its part of the result begins."""
+        """Where the output rows begin."""
         if self.columns is None:
             return Place(image, self.begin * self.output.width, lane)
         extent = self.columns.extent
@@ -190,9 +187,8 @@ class RowBlock:
 
 
 def row_block(kernel: Kernel, geometry: Geometry, begin: Value, count: Value, rows: int) -> RowBlock:
-    """Output rows begin .. begin + count - 1, at most ``rows``; what of their window is no image row is
-    padding."""
-    first, height, top, bottom = _reach(kernel, geometry, 0, begin, count, rows)
+    """The block of output rows begin .. begin + count - 1; there are at most ``rows`` of them."""
+    first, height, top, bottom = _image_range(kernel, geometry, 0, begin, count, rows)
     pad = [top, bottom, geometry.begin[1], geometry.right]
     output, image = (
         Grid(count, geometry.columns, rows),
@@ -204,20 +200,22 @@ def row_block(kernel: Kernel, geometry: Geometry, begin: Value, count: Value, ro
 def block_of_columns(
     kernel: Kernel, geometry: Geometry, block: RowBlock, begin: Value, count: Value, columns: int
 ) -> RowBlock:
-    """Of the rows of a block the output positions begin .. begin + count - 1, at most ``columns``."""
-    first, width, left, right = _reach(kernel, geometry, 1, begin, count, columns)
+    """The part of a block with the columns begin .. begin + count - 1; there are at most ``columns``."""
+    first, width, left, right = _image_range(kernel, geometry, 1, begin, count, columns)
     output = replace(block.output, width=columns, columns=count)
     image = replace(block.input, width=geometry.input_columns(columns), columns=width)
     pad = [*block.pad[:2], left, right]
-    part = Columns(begin, first, geometry.columns, geometry.width)
+    part = ColumnRange(begin, first, geometry.columns, geometry.width)
     return replace(block, output=output, input=image, pad=pad, columns=part)
 
 
-def _reach(
+def _image_range(
     kernel: Kernel, geometry: Geometry, axis: int, begin: Value, count: Value, most: int
 ) -> tuple[Value, Value, Value, Value]:
-    """What windows begin .. begin + count - 1 along an axis need of an image: the first row or column, how
-    many, and how many before and behind them are padding."""
+    """The image rows or columns that windows begin .. begin + count - 1 along an axis need.
+
+    Returns the first, their number, and how much padding there is before and after them.
+    """
     size, whole = (geometry.height, geometry.whole) if axis == 0 else (geometry.width, False)
     room = geometry.input_rows(most) if axis == 0 else geometry.input_columns(most)
     step, extent = geometry.strides[axis], geometry.extent[axis]
@@ -227,12 +225,12 @@ def _reach(
     last = size if whole else maximum(minimum(end, size), first + 1)
     length = within(kernel.let(last - first), 1, room)
     before = within(maximum(first - edge, 0), 0, extent)
-    behind = within(maximum(end - size, 0), 0, extent + step)
-    return first, length, before, behind
+    after = within(maximum(end - size, 0), 0, extent + step)
+    return first, length, before, after
 
 
 def most_rows(geometry: Geometry) -> int:
-    """Output rows beyond which a block has more rows or positions than instructions take."""
+    """The largest number of output rows of which instructions can address all rows and positions."""
     rows = geometry.rows
     while rows > 1 and (
         max(rows * geometry.columns, geometry.input_rows(rows) * geometry.width) > MOST_MOVES

@@ -1,4 +1,4 @@
-"""What the tiles of a team load together, and bring together of their partial results.
+"""What the tiles of a team do together by copies and barriers: loading data, combining partial results.
 
-Code for the DTE and for barriers of tile sets.
+``team`` loads, ``collective`` sums.
 """

@@ -1,14 +1,13 @@
-"""Partial results of the tiles of a team, brought together: reduce-scatter and all-reduce.
+"""Partial results of the tiles of a team, combined: reduce-scatter and all-reduce.
 
-Every tile of a team has a partial result, FP32 words one after the other in the scratchpad. For a
-*reduce-scatter* it is cut into parts of equal size, and part p of all tiles goes to member p of the team, its
-owner, who folds them. For an *all-reduce* all of it goes to everybody, and everybody folds the same numbers.
+Every tile of a team has a partial result: consecutive FP32 words in the scratchpad. For a *reduce-scatter* it
+is divided into parts of equal size, and part p of all tiles is sent to member p of the team, its owner, which
+folds the parts. For an *all-reduce* the whole result is sent to all members, and all fold the same numbers.
 
-Sums do not depend on who is early: one instruction adds up what lies side by side, in the order of the
-members.
+Sums do not depend on which tile is first: one instruction adds up the parts in the order of the members.
 
-What tiles exchange goes over the DTE, or through DDR when it is little: a copy of the DTE takes more time to
-set out than a short store and load. A cut names the way (``WAYS``), and the search asks the timing model.
+Tiles exchange data over the DTE, or through DDR if there is little: starting a copy of the DTE takes more
+time than a short store and load. A cut names the way (``WAYS``); the search compares their estimated times.
 """
 
 from __future__ import annotations
@@ -16,53 +15,48 @@ from __future__ import annotations
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Argument, Kernel
 from compiler.codegen.slices.tensors import DdrTensor
+from compiler.codegen.slices.vector import WORD
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.limits import LARGEST_EXTENT
 
 from .team import Team, meet, tiles_from
 
 WAYS = ("dte", "ddr")
-"""How partial results travel."""
-WORD = 4
+"""How tiles exchange partial results."""
 COMBINE = {"sum": "add", "max": "max"}
 """The instruction of two operands for each way to fold."""
 
 
 class Exchange:
-    """What the ``members`` tiles of each team exchange once in a phase.
+    """One exchange of partial results in each team of ``members`` tiles.
 
-    ``parts`` of ``size`` elements each, for as many owners; None when all of them are for everybody. A team
-    are tiles that differ along the last axis of a grid. ``lanes``: a divisor of ``size``, 4, 8, 16, 32 or 64.
+    There are ``parts`` parts of ``size`` elements, each for one owner; None if one part is for all members.
+    The tiles of a team differ along the last axis of a grid. ``lanes``: a divisor of ``size``, 4, 8, 16, 32
+    or 64. ValueError for more rows of ``lanes`` than one instruction can add up.
 
-    To be made before the tiles part (``tile_grid``): other tiles may write the inbox only when this one is
-    done with what lay there before.
+    It must be created outside of ``tile_grid``, because all tiles have to meet before one of them may write
+    the inbox of another.
     """
 
     def __init__(
         self, kernel: Kernel, way: str, members: int, size: int, lanes: int, parts: int | None = None
     ) -> None:
-        self.kernel, self.way, self.members, self.size, self.lanes, self.parts = (
-            kernel,
-            way,
-            members,
-            size,
-            lanes,
-            parts,
-        )
+        self.kernel, self.way = kernel, way
+        self.members, self.size, self.lanes, self.parts = members, size, lanes, parts
         if size % lanes or size // lanes > LARGEST_EXTENT:
             raise ValueError(f"{size} elements in rows of {lanes}")
         self._inbox = kernel.buffer("inbox", WORD * members * size)
         if way == "dte":
             kernel.ensure_synchronized()
-            kernel.keep_alive(self._inbox)
+            kernel.receive(self._inbox)
             return
         scratch = kernel.scratch("partials", WORD * kernel.target.tiles * size * (parts or 1))
         self._partials = DdrTensor(scratch.symbol, Format.FP32, (kernel.target.tiles * size * (parts or 1),))
 
-    def give(self, team: Team, source: Value) -> None:
-        """Send this tile's partial result to those that fold it, and wait for what the others send.
+    def exchange(self, team: Team, source: Value) -> None:
+        """Send the partial result at ``source`` to the owners of its parts, and wait for those of the others.
 
-        All tiles of a team come here together; none of them may use ``source`` for something else before.
+        All tiles of a team execute this; ``source`` must not be overwritten before they have met here.
         """
         if self.way == "dte":
             self._send(team, source)
@@ -71,9 +65,9 @@ class Exchange:
         meet(self.kernel, team)
 
     def folded(self, team: Team, name: str) -> Value:
-        """The ``sum`` or ``max`` of all parts that came, in the order of the members: its address.
+        """The address of the ``sum`` or ``max`` of the received parts, in the order of the members.
 
-        For owners alone, after ``give``.
+        Only owners execute this, after ``exchange``.
         """
         kernel = self.kernel
         kernel.keep_alive(self._inbox)
@@ -102,7 +96,7 @@ class Exchange:
             kernel.emit("dte.scatter", dst=target, src=source, tiles=owners, n=n)
 
     def _store(self, team: Team, source: Value) -> None:
-        """Side by side are the parts of one owner, in the order of the members."""
+        """Store the parts to DDR; the parts of one owner are adjacent, in the order of the members."""
         place = self._team_first() + team.member * self.size
         loops: dict[str, Argument] = {"n": self.size}
         if self.parts is not None and self.parts > 1:
@@ -115,9 +109,9 @@ class Exchange:
 
 
 def fold_halves(kernel: Kernel, name: str, data: Value, count: int, width: int, target: Value) -> None:
-    """Fold FP32 rows [count, width] to one at ``target``, ``sum`` or ``max``: one half onto the other.
+    """Fold FP32 rows [count, width] to one row at ``target``, by ``sum`` or ``max``.
 
-    ``count`` is a power of two, at least 2.
+    One half of the rows is added to the other until one is left; ``count`` is a power of two, at least 2.
     """
     here, there = data, kernel.buffer("half", WORD * count // 2 * width)
     while count > 1:

@@ -1,9 +1,9 @@
-"""Runs of DDR that the tiles of a team bring together: each loads a part and sends it to all.
+"""Runs of DDR that the tiles of a team load together: each loads a part and sends it to all.
 
-The order is: make the gathers (their parts may be on their way to the scratchpad while other tiles finish
-what came before), :func:`enter`, send, whatever else can be loaded before or after that, :func:`meet_all`.
-Copies are not ordered with anything, so the bytes that are sent to belong to them from ``enter`` on, and
-parts stay where they are until all have met.
+The order is: create the gathers (their parts can be loaded while other tiles finish earlier work),
+:func:`enter`, send, :func:`meet_all`; other loads are possible everywhere in between. The hardware orders
+copies with nothing else, so the targets of copies are not used otherwise from ``enter`` on, and parts stay in
+their buffers until all tiles have met.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .team import Team, own_parts, send
 
 
 class TeamPart(Protocol):
-    """A tile's part of what a team brings to ``target``: it waits at ``staged`` until it is sent."""
+    """This tile's part of what a team loads to ``target``; it is at ``staged`` until it is sent."""
 
     target: Value
     staged: Value
@@ -31,9 +31,9 @@ class TeamPart(Protocol):
 
 
 class Gather:
-    """One run (tensor, first element, number of elements), to be at ``target`` in every tile of a team.
+    """A run (tensor, first element, number of elements) that a team loads to ``target`` in all its tiles.
 
-    When it is made, this tile's part starts on its way to the scratchpad.
+    The constructor writes the code that loads this tile's part.
     """
 
     def __init__(self, kernel: Kernel, team: Team, run: tuple[DdrTensor, Value, int], target: Value) -> None:
@@ -63,17 +63,17 @@ class Gather:
 
 
 def enter(kernel: Kernel, *targets: Value) -> None:
-    """Wait until all tiles have come here with nothing left to do; ``targets`` are then sent to."""
+    """Wait until all tiles have finished earlier work, and may send to ``targets``."""
     if kernel.synchronized:
         kernel.await_earlier_phases()
     else:
         kernel.synchronize()
     for target in targets:
-        kernel.keep_alive(target)
+        kernel.receive(target)
 
 
 def meet_all(kernel: Kernel, gathers: Sequence[TeamPart]) -> None:
-    """Wait until the copies of all tiles have arrived; until then parts are being read."""
+    """Wait until the copies of all tiles have arrived; until then the parts are alive."""
     kernel.emit("dte.wait")
     for gather in gathers:
         kernel.keep_alive(gather.staged)

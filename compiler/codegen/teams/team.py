@@ -1,15 +1,15 @@
-"""Data that several tiles need: each of them reads a part from DDR, and the DTE gives it to all.
+"""Teams: tiles that need the same data. Each reads a part of it from DDR, and the DTE sends it to the others.
 
-The tiles are a grid, one axis for each way in which the work is dealt; those that differ only along some
-axes are a *team* there. A copy of the DTE is not ordered with anything by the hardware, so:
+The tiles form a grid with one axis for each axis of the work that is divided; tiles that differ only along
+some axes of the grid are a *team*. The hardware orders copies of the DTE with nothing else. Therefore:
 
-- before a part is sent the engines that made it are waited for (``ncc.wait``);
-- before the bytes it goes to are used again, every tile of the team has waited for those that read them,
-  and has come to a barrier (``Kernel.synchronize``, or :func:`meet`);
-- before it is read the sender has waited for the copy, and all have come to a barrier: :func:`meet`.
+- before a part is sent, its sender waits for the engines that write it (``ncc.wait``);
+- before the target of a copy is used again, every tile of the team waits for its engines that read it, and
+  for a barrier (``Kernel.synchronize``, or :func:`meet`);
+- before a part is read, its sender waits for the copy, and all tiles for a barrier (:func:`meet`).
 
-So a pipeline with two buffers needs one ``meet`` for each step. The DTE takes parts from the scratchpad: a
-broadcast from DDR would read them once for each target.
+So a pipeline with two buffers needs one ``meet`` in each step. The DTE copies parts from the scratchpad,
+because a broadcast from DDR would read them once for each target.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.tensors import unravel
 
 CONTENTION = 2.25
-"""How much longer copies take than one tile's bytes on one link when all tiles send to their teams at once.
+"""The time of all copies, if all tiles send to their teams at once, over that of one copy on a free link.
 
-They share links, and a copy has all links of its way for itself: 2.0 in teams of 4 tiles, 2.5 in one of 16,
-simulated.
+Copies wait for each other because each occupies all links on its way: 2.0 in teams of 4 tiles, 2.5 in a team
+of 16 (simulated).
 """
 
 
 @dataclass(frozen=True)
 class Team:
-    """Tiles that need the same data: ``size`` of them, of which this one has the number ``member``.
+    """``size`` tiles that need the same data; this tile is number ``member`` of them.
 
-    ``tiles``: the set of them as DTE and barrier take it, bit t for tile t.
+    ``tiles`` is the set of them as an operand of DTE and barrier, with bit t for tile t.
     """
 
     size: int
@@ -47,14 +47,14 @@ class Team:
 class TileGrid:
     """The first tiles of the chip as a grid of ``parts``; the last axis is the innermost.
 
-    ``position``: this tile's place on each axis; it must be one of the grid.
+    ``position``: the index of this tile along each axis.
     """
 
     parts: tuple[int, ...]
     position: tuple[Value, ...]
 
     def team(self, kernel: Kernel, *axes: int) -> Team:
-        """The tiles that differ from this one along ``axes`` alone."""
+        """The tiles that differ from this one only along ``axes``."""
         first: Value = 0
         member: Value = 0
         pattern = 1
@@ -70,13 +70,13 @@ class TileGrid:
 
 
 def tiles_from(kernel: Kernel, first: Value, count: int) -> Value:
-    """The set of ``count`` tiles from ``first`` on, as DTE and barrier take it."""
+    """The set of ``count`` tiles from ``first`` on, as an operand of DTE and barrier."""
     return kernel.let(_power_of_two(first) * ((1 << count) - 1))
 
 
 @contextmanager
 def tile_grid(kernel: Kernel, parts: Sequence[int]) -> Iterator[TileGrid]:
-    """Code for the tiles of a grid; the others pass it by.
+    """Code for the tiles of a grid; the other tiles skip it.
 
     ``parts``: tiles along each axis; their product is at most the number of tiles.
     """
@@ -89,7 +89,7 @@ def tile_grid(kernel: Kernel, parts: Sequence[int]) -> Iterator[TileGrid]:
 
 
 def _power_of_two(exponent: Value) -> Value:
-    """2 ** exponent, by the bits of the exponent: the core's shifts by a register are no expression."""
+    """2 ** exponent, computed from the bits of the exponent: expressions have no shift by a register."""
     power: Value = 1
     for bit in range(highest(exponent).bit_length()):
         lane = exponent // (1 << bit) % 2
@@ -99,7 +99,7 @@ def _power_of_two(exponent: Value) -> Value:
 
 @contextmanager
 def own_parts(kernel: Kernel, team: Team, count: int) -> Iterator[Value]:
-    """The parts that this tile brings, of ``count`` that are dealt to the team."""
+    """Code for each part that this tile loads, of ``count`` parts that are divided among the team."""
     if count == team.size:
         yield team.member
         return
@@ -113,7 +113,7 @@ def send(kernel: Kernel, team: Team, source: Value, target: Value, size: Value) 
 
 
 def meet(kernel: Kernel, team: Team) -> None:
-    """Wait for this tile's copies and engines, and for the rest of the team to have come here."""
+    """Wait for the copies and engines of this tile, and then for the other tiles of the team."""
     kernel.emit("dte.wait")
     kernel.emit("ncc.wait")
     if team.size > 1:

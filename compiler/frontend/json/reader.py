@@ -17,6 +17,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from compiler.evaluation.infer import build_graph
+from compiler.evaluation.survey import Survey
 from compiler.graph import (
     DTYPES,
     NEWEST_OPSET,
@@ -67,9 +68,12 @@ class GraphRecord(Struct, frozen=True, forbid_unknown_fields=True):
     constants: dict[Name, Annotated[ConstantRecord, Meta(extra_json_schema=WAYS)]] = {}
 
 
-def load_graph(path: Path | str) -> Graph:
-    """Read and check a graph.json file. Raises GraphError; its text starts with the file's name."""
-    return build_graph(read_description(Path(path)))
+def load_graph(path: Path | str, survey: Survey | None = None) -> Graph:
+    """Read and check a graph.json file. Raises GraphError; its text starts with the file's name.
+
+    ``survey`` is filled with what becomes of each node.
+    """
+    return build_graph(read_description(Path(path)), survey)
 
 
 def read_description(path: Path) -> Description:
@@ -87,6 +91,10 @@ def read_description(path: Path) -> Description:
 def parse_description(text: str, *, source: str, directory: Path, default_name: str = "graph") -> Description:
     """Like :func:`read_description` for a text; constants in files are looked for in ``directory``."""
     raw = _parse_json(text, source)
+    if _SURROGATE.search(text) and (lone := _lone_surrogate(raw)):
+        raise GraphError(
+            [f"{source}: the text {lone!r} holds half of a surrogate pair, which is no character"]
+        )
     try:
         record = msgspec.convert(raw, GraphRecord)
     except msgspec.ValidationError as error:
@@ -187,6 +195,26 @@ def _token_place(text: str) -> str:
             before = text[: match.start()]
             return f"{before.count(chr(10)) + 1}:{match.start() - before.rfind(chr(10))}"
     raise ValueError("the text holds no such token")
+
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+
+
+def _lone_surrogate(raw: Any) -> str:
+    """A text or key that UTF-8 cannot hold, as JSON may write with \\u; empty when there is none."""
+    waiting = [raw]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str) and not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                return value
+        elif isinstance(value, dict):
+            waiting += [*value.keys(), *value.values()]
+        elif isinstance(value, list):
+            waiting += value
+    return ""
 
 
 def _element_problems(raw: Any) -> Iterator[str]:

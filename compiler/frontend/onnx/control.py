@@ -29,9 +29,9 @@ def write_out(importer: Importer, node: NodeProto, opset: int, scope: Scope, dep
 
     ``scope`` has the names that the node's subgraphs read of the graph around them.
     """
-    if node.op_type not in _OPERATORS:
+    if node.op_type not in CONTROL_FLOW:
         return False
-    _OPERATORS[node.op_type](_ControlFlow(importer, node, opset, scope, depth))
+    CONTROL_FLOW[node.op_type](_ControlFlow(importer, node, opset, scope, depth))
     return True
 
 
@@ -187,4 +187,4 @@ def _check_steps(count: int) -> None:
         raise Unsupported(f"{count} or more steps; at most {_MOST_STEPS} are written out")
 
 
-_OPERATORS = {"If": _if, "Loop": _loop, "Scan": _scan}
+CONTROL_FLOW = {"If": _if, "Loop": _loop, "Scan": _scan}

@@ -10,22 +10,26 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from compiler.evaluation.folding import needed, selected
 from compiler.evaluation.infer import build_graph, ordered_nodes
+from compiler.evaluation.survey import Fate, Survey
 from compiler.graph import DTYPES, NEWEST_OPSET, Array, Description, Graph, GraphError, Node, Tensor
 
 from .binding import Binding
-from .model import ONNX_DOMAINS, array_of, dtype_name, input_of, opset_of, parse_model, read_model
-from .nodes import NodeImporter
+from .model import array_of, dtype_name, input_of, opset_of, parse_model, read_model
+from .nodes import NodeImporter, qualified
 from .partial import PartialGraph, Scope
 
 
-def load_onnx(path: Path | str, binding: Binding | None = None) -> Graph:
-    """Read and check an ONNX model. GraphError names the file, or the operator that is not supported."""
+def load_onnx(path: Path | str, binding: Binding | None = None, survey: Survey | None = None) -> Graph:
+    """Read and check an ONNX model. GraphError names the file, or the operators that are not supported.
+
+    ``survey`` is filled with what became of each node.
+    """
     path = Path(path)
-    return build_graph(describe(read_model(path), path, binding or Binding()))
+    return build_graph(describe(read_model(path), path, binding or Binding(), survey))
 
 
 def graph_of_bytes(data: bytes, source: str, binding: Binding | None = None) -> Graph:
@@ -34,29 +38,74 @@ def graph_of_bytes(data: bytes, source: str, binding: Binding | None = None) -> 
     return build_graph(describe(parse_model(data, path), path, binding or Binding()))
 
 
-def describe(model: ModelProto, path: Path, binding: Binding) -> Description:
-    """The model as a description of the newest operator set: folded, without what no output needs."""
+def describe(model: ModelProto, path: Path, binding: Binding, survey: Survey | None = None) -> Description:
+    """The model as a description of the newest operator set: folded, without what no output needs.
+
+    GraphError with everything that is refused.
+    """
     graph, opset = model.graph, opset_of(model, path)
+    survey = Survey() if survey is None else survey
     initializers = {item.name: item for item in graph.initializer}
     infos = [info for info in graph.input if info.name not in initializers]
     binding.extents(infos, path)
-    inputs = tuple(input_of(info, path) for info in infos)
+    inputs = _inputs(infos, path, survey)
     outputs = tuple(info.name for info in graph.output)
-    protos, reads = _reachable(path, graph, inputs, initializers, outputs)
+    protos, reads = _reachable(path, graph, [info.name for info in infos], initializers, outputs)
     partial = PartialGraph(path, inputs, _arrays(path, initializers, reads))
     empty = (tensor for tensor in inputs if not tensor.size)
     scope = Scope({t.name: partial.constant(np.zeros(t.shape, DTYPES[t.dtype])) for t in empty})
-    importer = NodeImporter(partial)
-    for name, proto in protos:
-        importer.add(proto, name, opset, scope)
+    blocked = {info.name for info in infos} - {tensor.name for tensor in inputs}
+    _import_nodes(NodeImporter(partial), protos, opset, scope, blocked, survey)
+    survey.tensors, survey.constants, survey.opset = partial.tensors, partial.constants, NEWEST_OPSET
+    survey.stop_if_refused()
     _check_outputs(graph, partial, scope)
     return _description(graph.name, partial, scope, inputs, outputs)
+
+
+def _inputs(infos: Iterable[ValueInfoProto], path: Path, survey: Survey) -> tuple[Tensor, ...]:
+    """The inputs that a graph can have; what is wrong with the others goes into the survey."""
+    found = []
+    for info in infos:
+        try:
+            found.append(input_of(info, path))
+        except GraphError as error:
+            survey.problems.append(error)
+    return tuple(found)
+
+
+def _import_nodes(
+    importer: NodeImporter,
+    protos: Iterable[tuple[str, NodeProto]],
+    opset: int,
+    scope: Scope,
+    blocked: set[str],
+    survey: Survey,
+) -> None:
+    """Add the nodes to the graph, but for refused ones and those that use their results.
+
+    ``blocked`` are the inputs that were refused.
+    """
+    nodes = importer.graph.nodes
+    for name, proto in protos:
+        before, refusal = len(nodes), None
+        examined = blocked.isdisjoint((*proto.input, *captured(proto)))
+        try:
+            if examined:
+                importer.add(proto, name, opset, scope)
+            else:
+                importer.glance(proto, name, opset)
+        except GraphError as error:
+            refusal = error
+            del nodes[before:]
+        if refusal is not None or not examined:
+            blocked = blocked | set(proto.output)
+        survey.fates.append(Fate(qualified(proto), name, refusal, examined, tuple(nodes[before:])))
 
 
 def _reachable(
     path: Path,
     graph: GraphProto,
-    inputs: tuple[Tensor, ...],
+    inputs: Iterable[str],
     initializers: Mapping[str, TensorProto],
     outputs: tuple[str, ...],
 ) -> tuple[list[tuple[str, NodeProto]], set[str]]:
@@ -67,7 +116,7 @@ def _reachable(
         source=str(path),
         name=graph.name,
         opset=NEWEST_OPSET,
-        inputs=inputs,
+        inputs=tuple(Tensor(name, "float32", ()) for name in inputs),
         outputs=outputs,
         constants=dict.fromkeys(initializers, np.zeros(0)),
         nodes=tuple(_outline(name, proto) for name, proto in by_name.items()),
@@ -78,8 +127,7 @@ def _reachable(
 
 def _outline(name: str, proto: NodeProto) -> Node:
     """The names that a node and its subgraphs read, and those that it defines, as a node of the graph."""
-    op = proto.op_type if proto.domain in ONNX_DOMAINS else f"{proto.domain}.{proto.op_type}"
-    return Node(op, name, (*proto.input, *captured(proto)), tuple(proto.output), {})
+    return Node(qualified(proto), name, (*proto.input, *captured(proto)), tuple(proto.output), {})
 
 
 def captured(proto: NodeProto) -> list[str]:

@@ -19,6 +19,9 @@ from .partial import PartialGraph, Unsupported
 _BY_RECORD = ("GatherElements",)
 """Operators that their own records compute: ONNX's evaluator takes 32 indices at most."""
 
+ALWAYS_KNOWN = ("Shape", "Size", "Constant", "ConstantOfShape")
+"""Operators without a record whose results are known when compiling, or that are refused."""
+
 
 def known_results(graph: PartialGraph, node: NodeProto) -> list[Array] | None:
     """The results of a node of the newest operator set; None when they depend on inputs of the graph."""

@@ -75,14 +75,22 @@ def _names(graph: GraphProto) -> Iterator[str | bytes]:
 
 
 def opset_of(model: ModelProto, path: Path) -> int:
-    """The version of the ONNX operator set that a model declares."""
+    """The version of the ONNX operator set that a model declares; the newest for one that uses none of it."""
     versions = [item.version for item in model.opset_import if item.domain in ONNX_DOMAINS]
+    if not versions and model.graph.node and _domains(model.graph).isdisjoint(ONNX_DOMAINS):
+        return NEWEST_OPSET
     if not versions:
         raise GraphError([f"{path}: declares no opset of ONNX's own operators (opset_import)"])
     if not 1 <= versions[0] <= NEWEST_OPSET:
         found = f"opset {versions[0]}; supported are {OLDEST_OPSET} to {NEWEST_OPSET}"
         raise GraphError([f"{path}: declares {found}"])
     return int(versions[0])
+
+
+def _domains(graph: GraphProto) -> set[str]:
+    """The domains of all operators of a graph."""
+    bodies = [inner for node in graph.node for item in node.attribute for inner in (item.g, *item.graphs)]
+    return {node.domain for node in graph.node}.union(*map(_domains, bodies))
 
 
 def _without_local_functions(model: ModelProto, path: Path) -> ModelProto:

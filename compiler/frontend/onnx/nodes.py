@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, checker, defs, helper
 
 from compiler.evaluation.infer import infer_node
-from compiler.graph import NEWEST_OPSET, GraphError, Node, Tensor
+from compiler.graph import NEWEST_OPSET, GraphError, Node, RefusedNode, Tensor
 from compiler.lowering import LOWERINGS
 from compiler.operators import OPERATORS
 from compiler.operators.record import Call, resolve
 
-from .control import write_out
+from .control import CONTROL_FLOW, write_out
 from .functions import body_of
-from .known import known_results
+from .known import ALWAYS_KNOWN, known_results
 from .model import OLDEST_OPSET, ONNX_DOMAINS, attributes_of, first_line, other_attributes
 from .partial import PartialGraph, Scope, Unsupported
-from .versions import adapted
+from .versions import adapted, is_adapted
 
+_TREES = "decision trees branch on every sample; run them on the host, or train a linear model or a network"
+_OUTSIDE = {
+    "ai.onnx.ml.TreeEnsemble": _TREES,
+    "ai.onnx.ml.TreeEnsembleClassifier": _TREES,
+    "ai.onnx.ml.TreeEnsembleRegressor": _TREES,
+    "ai.onnx.ml.ZipMap": "there are no dictionaries on the chip; convert with options={'zipmap': False}",
+}
+"""Why operators of other domains are not supported, where there is more to say."""
 _DEEPEST = 20
 """Functions within functions are written out to this depth; ONNX's own nest three deep."""
 
@@ -32,22 +41,25 @@ class NodeImporter:
 
     def add(self, proto: NodeProto, name: str, opset: int, scope: Scope, depth: int = 0) -> None:
         """Add a node of ``opset`` with names of ``scope``; GraphError when it is not supported or wrong."""
-        op = proto.op_type if proto.domain in ONNX_DOMAINS else f"{proto.domain}.{proto.op_type}"
         try:
             _stop_if_wrong(self.graph.path, proto, name, opset)
             self._add(proto, name, opset, scope, depth)
         except Unsupported as error:
-            reason = f": {error}" if str(error) else ""
-            raise GraphError([f"unsupported operator {op} (node '{name}'){reason}"]) from None
+            raise RefusedNode(qualified(proto), name, str(error)) from None
+
+    def glance(self, proto: NodeProto, name: str, opset: int) -> None:
+        """GraphError for a node that is refused whatever its operands are."""
+        try:
+            _stop_if_wrong(self.graph.path, proto, name, opset)
+            if not _is_known(qualified(proto)):
+                raise Unsupported()
+        except Unsupported as error:
+            raise RefusedNode(qualified(proto), name, str(error)) from None
 
     def _add(self, proto: NodeProto, name: str, opset: int, scope: Scope, depth: int) -> None:
-        if proto.domain not in ONNX_DOMAINS:
-            raise Unsupported()
-        if _is_older(proto.op_type, opset):
-            raise Unsupported(f"as opset {opset} has it; supported is what opset {OLDEST_OPSET} has")
         local = NodeProto()
         local.CopyFrom(proto)
-        local.name, local.domain = name, ""
+        local.name, local.op_type, local.domain = name, qualified(proto), ""
         if depth:
             _doubles_as_floats(local)
         local.input[:] = [scope.inner(item) for item in proto.input]
@@ -184,6 +196,20 @@ def _lowering_problem(node: Node, call: Call, results: list[Tensor]) -> str | No
     return entry.check(call) if entry.check else None
 
 
+def qualified(proto: NodeProto) -> str:
+    """The operator of a node, with its domain unless that is ONNX's own."""
+    return proto.op_type if proto.domain in ONNX_DOMAINS else f"{proto.domain}.{proto.op_type}"
+
+
+def _is_known(op: str) -> bool:
+    """Whether there are nodes with an operator of ONNX that are supported."""
+    record = OPERATORS.get(op)
+    if op in ALWAYS_KNOWN or op in CONTROL_FLOW or is_adapted(op) or (record and not record.internal):
+        return True
+    schema: Any = defs.get_schema(op, NEWEST_OPSET, "") if defs.has(op, NEWEST_OPSET, "") else None
+    return schema is not None and (schema.has_function or schema.has_context_dependent_function)
+
+
 def _is_older(op: str, opset: int) -> bool:
     """Whether an operator set has an older form of an operator than the oldest operator set that is read."""
     if opset >= OLDEST_OPSET or not defs.has(op, opset, ""):
@@ -195,12 +221,16 @@ def _is_older(op: str, opset: int) -> bool:
 def _stop_if_wrong(path: Path, proto: NodeProto, name: str, opset: int) -> None:
     """GraphError when the node is not valid ONNX; Unsupported when its operator set lacks the operator."""
     if proto.domain not in ONNX_DOMAINS:
-        return
+        if not _is_known(qualified(proto)):
+            raise Unsupported(_OUTSIDE.get(qualified(proto), ""))
+        return  # its record says what is valid
     if not defs.has(proto.op_type, opset, ""):
         later = [at for at in range(opset + 1, NEWEST_OPSET + 1) if defs.has(proto.op_type, at, "")]
         raise Unsupported(
             f"ONNX has it from opset {later[0]} on; the model declares {opset}" if later else ""
         )
+    if _is_older(proto.op_type, opset):
+        raise Unsupported(f"as opset {opset} has it; supported is what opset {OLDEST_OPSET} has")
     if proto.op_type == "Constant":
         return  # may hold all weights, which the checker would copy
     context = checker.C.CheckerContext()

@@ -52,6 +52,11 @@ def adapted(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]
     return [node] if adapter is None else adapter(node, opset, graph)
 
 
+def is_adapted(op: str) -> bool:
+    """Whether an operator of some version is written as others."""
+    return op in _ADAPTERS
+
+
 def _without(node: NodeProto, *names: str) -> NodeProto:
     """A copy without some attributes."""
     copy = NodeProto()

@@ -1,6 +1,6 @@
 """Programs of ``torch.export``, converted to ONNX by PyTorch's own exporter.
 
-PyTorch is not a dependency of tx8: ``pip install 'tx8[torch]'``.
+PyTorch is not a dependency of tx8: ``pip install torch onnxscript``.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from compiler.graph import Graph, GraphError
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
+    from compiler.evaluation.survey import Survey
 
-def load_pt2(path: Path | str) -> Graph:
+
+def load_pt2(path: Path | str, survey: Survey | None = None) -> Graph:
     """Read and check what ``torch.export.save`` wrote.
 
     GraphError names the file, or the operator that is not supported. The file is unpickled by PyTorch: do not
@@ -37,14 +39,17 @@ def load_pt2(path: Path | str) -> Graph:
             program = torch.export.load(path)
     except Exception as error:  # PyTorch raises errors of many kinds for a damaged file
         raise GraphError([f"{path}: not a program of torch.export: {_first_line(error)}"]) from None
-    return from_exported(program, str(path), path.stem)
+    return from_exported(program, str(path), path.stem, survey)
 
 
-def from_exported(program: ExportedProgram, source: str = "torch.export", name: str = "torch") -> Graph:
+def from_exported(
+    program: ExportedProgram, source: str = "torch.export", name: str = "torch", survey: Survey | None = None
+) -> Graph:
     """The graph of a program that ``torch.export.export`` made of a module and sample inputs.
 
-    Its inputs have the shapes of the samples; ``source`` is what messages start with. GraphError for what
-    PyTorch cannot write as ONNX and for what is not supported.
+    Its inputs have the shapes of the samples; ``source`` is what messages start with. ``survey`` is
+    filled with what became of each node. GraphError for what PyTorch cannot write as ONNX and for what is not
+    supported.
     """
     from compiler.frontend.onnx.importer import load_onnx
 
@@ -58,7 +63,7 @@ def from_exported(program: ExportedProgram, source: str = "torch.export", name: 
         except Exception as error:  # the exporter raises errors of many classes
             raise GraphError([f"{source}: PyTorch cannot write it as ONNX: {_cause(error)}"]) from None
         try:
-            return replace(load_onnx(file), name=name)
+            return replace(load_onnx(file, survey=survey), name=name)
         except GraphError as error:
             raise GraphError([text.replace(str(file), source) for text in error.messages]) from None
 
@@ -72,7 +77,7 @@ def _torch(source: str) -> Any:
         import torch.onnx
     except ImportError as error:
         wanted = (
-            f"reading it needs PyTorch: pip install 'tx8[torch]' ({error.name or error} is not installed)"
+            f"reading it needs PyTorch: pip install torch onnxscript ({error.name or error} is not installed)"
         )
         raise GraphError([f"{source}: {wanted}"]) from None
     return torch

@@ -22,7 +22,6 @@ from functools import partial
 from compiler.codegen.expr import Value, maximum, minimum
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import (
-    BLOCK,
     Aligned,
     Grid,
     aligned_bytes,
@@ -30,13 +29,13 @@ from compiler.codegen.slices.aligned import (
     per_channel,
     slice_buffer,
 )
-from compiler.codegen.slices.lane_turner import identity
 from compiler.codegen.slices.precision import engine_format, split
-from compiler.codegen.slices.tensors import Stretch, stretches
-from compiler.codegen.slices.vector import Vector
+from compiler.codegen.slices.row_transposer import identity
+from compiler.codegen.slices.tensors import BLOCK, Stretch, stretches
+from compiler.codegen.slices.vector import Vector, convert
 from compiler.codegen.teams.gather import enter
 from compiler.codegen.teams.team import TileGrid
-from compiler.lowering.record import Work, lowering
+from compiler.lowering.record import Engine, Work, lowering
 from compiler.operators.linear.attention import matrices
 from compiler.operators.record import Call
 from tx8isa.numbers.division import ceil_div
@@ -46,7 +45,7 @@ from tx8isa.numbers.limits import LARGEST_EXTENT
 
 from .key_values import KEYS, VALUES, KeySweep, KeyValues
 from .operands import store_result
-from .plan import AttentionPlan, cuts, divide_tiles, plan_of
+from .plan import HIDDEN, AttentionPlan, attention_cuts, divide_tiles, plan_of
 from .scores import DoubleBuffer, QueryBlock, Scores, Tables
 from .slots import BlockSlots
 
@@ -57,7 +56,14 @@ def _check(call: Call) -> str | None:
     return f"heads of at most {LARGEST_EXTENT} channels; found {widest}" if widest > LARGEST_EXTENT else None
 
 
-@lowering("FusedAttention", check=_check, cuts=cuts, rounds=True, prefetch=True)
+@lowering(
+    "FusedAttention",
+    check=_check,
+    cuts=attention_cuts,
+    takes_fp32=True,
+    prefetch=True,
+    engines=(Engine.MATRIX, Engine.VECTOR),
+)
 def attention(kernel: Kernel, work: Work) -> None:
     """Tiles take heads first, then every n-th block of queries: under a causal mask late ones take longer."""
     plan = plan_of(kernel, work)
@@ -139,7 +145,9 @@ class _HeadCode:
             self._put(following, step, loaded[0])
         with kernel.if_below(block, first + 1):
             self.key_values.load_all(VALUES, self.head)
-        self._weighted_values(self._shifted(queries, largest), block // step)
+        shifted = self._shifted(queries, largest)
+        self._begin_total(largest, block // step)
+        self._weighted_values(shifted, block // step)
 
     def _row(self, block: Value) -> Value:
         """The first query of a block."""
@@ -149,7 +157,7 @@ class _HeadCode:
         return self.slots.load(block // step, self.head, self.kernel.let(self._row(block)), self.queries)
 
     def _put(self, block: Value, step: int, loaded: Aligned) -> None:
-        self.slots.put(block // step, loaded, self.plan.work.spec.number("scale"))
+        self.slots.put(block // step, loaded, self.plan.scale)
 
     # --- two sweeps over the keys ------------------------------------------------------------------------
 
@@ -177,11 +185,28 @@ class _HeadCode:
             row = narrowed_slice(kernel, row, engine)
         return replace(block, lowest=row.base)
 
+    def _begin_total(self, lowest: Value, turn: Value) -> None:
+        """The sums of weights before any key: 0, and infinity for queries of which all keys are hidden.
+
+        ``lowest``: minus the largest score of each query.
+        """
+        kernel, fmt, total = self.kernel, self.plan.fmt, self.total.slice(turn, 1).base
+        if not self.plan.work.spec.integer("zero_rows"):
+            kernel.emit("td.memset.fp32", dst=total, value=0.0, n=self.lanes)
+            return
+        narrow = fmt.bits == 16
+        hidden = kernel.buffer("unseen", aligned_bytes(1, self.queries, fmt)) if narrow else total
+        vector = Vector(kernel, fmt, self.lanes)
+        vector.vs("add", hidden, lowest, HIDDEN.get(fmt, HIDDEN[Format.FP32]) / 2)
+        vector.unary("relu", hidden, hidden)
+        if narrow:
+            convert(kernel, total, hidden, self.lanes, fmt, Format.FP32)
+        Vector(kernel, Format.FP32, self.lanes).vs("mul", total, total, _LARGEST)
+
     def _weighted_values(self, block: QueryBlock, turn: Value) -> None:
         """The second sweep: the sums of weighted values and of weights."""
         kernel = self.kernel
         result, total = self.result.slice(turn, self.plan.e), self.total.slice(turn, 1).base
-        kernel.emit("td.memset.fp32", dst=total, value=0.0, n=self.lanes)
         kernel.emit("td.memset.fp32", dst=result.base, value=0.0, n=result.elements)
 
         def use(stretch: Stretch, step: Value) -> None:
@@ -269,3 +294,5 @@ def _nothing() -> None:
 
 _LOWEST = {Format.FP16: -65504.0, Format.BF16: -3.0e38, Format.TF32: -3.0e38, Format.FP32: -3.0e38}
 """What a maximum begins with: finite, so that its difference from itself is 0."""
+_LARGEST = 3.0e38
+"""By this, what is left of a hidden score becomes infinite."""

@@ -13,8 +13,9 @@ import numpy as np
 
 from compiler.codegen.expr import Value, maximum
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.slices.aligned import BLOCK, aligned_bytes
+from compiler.codegen.slices.aligned import aligned_bytes
 from compiler.codegen.slices.precision import stored
+from compiler.codegen.slices.tensors import BLOCK
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES, tail_width

@@ -10,9 +10,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from compiler.codegen.kernel import Kernel, Target
-from compiler.codegen.slices.aligned import BLOCK, aligned_bytes
+from compiler.codegen.slices.aligned import aligned_bytes
 from compiler.codegen.slices.precision import part_count
-from compiler.codegen.slices.tensors import DdrTensor
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor
 from compiler.graph import Array
 from compiler.lowering.record import Cut, Work
 from compiler.operators.linear.attention import matrices, result_order
@@ -27,8 +27,12 @@ _WORTH_SHARING = 1 << 23
 """Elements that all tiles load together from which on the search tries teams."""
 _MASKED = -1e4
 """The largest number in a mask that hides a key."""
-HIDDEN = {Format.FP16: -3.0e4, Format.FP32: -1.0e30}
-"""The lowest number of a mask in the scratchpad; FP32's in wider formats. Infinity times 0 would be NaN."""
+HIDDEN = {Format.FP16: -3.0e4, Format.FP32: -(2.0**100)}
+"""The lowest number of a mask in the scratchpad; FP32's in wider formats. Infinity times 0 would be NaN.
+
+Every format has it, and scores are lost in the rounding of a sum with it: so the largest score of a query of
+which all keys are hidden is exactly this.
+"""
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,16 @@ class AttentionPlan:
     def fmt(self) -> Format:
         """The format of the arithmetic; operands and result may be FP32 in DDR."""
         return self.work.arithmetic
+
+    @property
+    def cap(self) -> float:
+        """The bound of the scores; 0 if they have none."""
+        return self.work.spec.number("softcap")
+
+    @property
+    def scale(self) -> float:
+        """The factor of Q: capped scores are computed as multiples of the cap."""
+        return self.work.spec.number("scale") / (self.cap or 1.0)
 
     @cached_property
     def operands(self) -> tuple[Strided, ...]:
@@ -176,7 +190,7 @@ def _spm_bytes(plan: AttentionPlan) -> int:
     block = aligned_bytes(keys, plan.d, matrix) + aligned_bytes(keys, plan.e, matrix)
     loaded = parts * (plan.blocks if plan.resident else plan.slots) * (block + 2 * LINE_BYTES)
     scores = 2 * aligned_bytes(keys, queries, plan.fmt) + (parts - 1) * 2 * wide + wide
-    own = 3 * aligned_bytes(queries, plan.d, plan.fmt) + 4 * aligned_bytes(plan.e, queries, Format.FP32)
+    per_query = 3 * aligned_bytes(queries, plan.d, plan.fmt) + 4 * aligned_bytes(plan.e, queries, Format.FP32)
     tables = aligned_bytes(plan.e, plan.e, plan.fmt) + 8 * aligned_bytes(1, max(queries, keys), Format.FP32)
     if plan.causal is not None:
         tables += wide + (queries + keys) // min(queries, keys) * aligned_bytes(keys, queries, plan.fmt)
@@ -186,10 +200,10 @@ def _spm_bytes(plan: AttentionPlan) -> int:
             + 2 * parts * aligned_bytes(queries, keys, plan.fmt)
             + aligned_bytes(queries, queries, plan.fmt)
         )
-    return loaded + scores + own + tables
+    return loaded + scores + per_query + tables
 
 
-def cuts(target: Target, work: Work) -> Iterator[Cut]:
+def attention_cuts(target: Target, work: Work) -> Iterator[Cut]:
     """Cuts for the search: block sizes near the default first, without and with shared keys."""
     shape, (n, e) = matrices(work.spec, 0).shape, matrices(work.spec, 2).shape[-2:]
     heads, (m, d) = math.prod(shape[:-2]), shape[-2:]

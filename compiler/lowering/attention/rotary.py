@@ -15,13 +15,13 @@ import numpy as np
 
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Argument, Kernel
-from compiler.codegen.slices.aligned import BLOCK, Aligned, Grid, narrowed_slice, slice_buffer, widened_slice
-from compiler.codegen.slices.lane_turner import loaded_matrix
+from compiler.codegen.slices.aligned import Aligned, Grid, narrowed_slice, slice_buffer, widened_slice
 from compiler.codegen.slices.precision import engine_format, split
+from compiler.codegen.slices.row_transposer import loaded_matrix
 from compiler.codegen.slices.shards import coordinates, shard_of, slices
-from compiler.codegen.slices.tensors import DdrTensor, broadcast_view, dma_loops, unravel
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor, broadcast_view, dma_loops, unravel
 from compiler.codegen.slices.vector import Vector
-from compiler.lowering.record import Work, lowering
+from compiler.lowering.record import Engine, Work, lowering
 from compiler.operators.linear.rotary import features
 from compiler.operators.record import Call
 from tx8isa.numbers.division import ceil_div
@@ -90,7 +90,7 @@ def _row_strides(table: DdrTensor, leading: Sequence[int]) -> tuple[int, ...]:
     return tuple(step * table.shape[-1] for step in strides)
 
 
-@lowering("Rotary", check=_check, rounds=True)
+@lowering("Rotary", check=_check, takes_fp32=True, engines=(Engine.MATRIX, Engine.VECTOR))
 def rotary(kernel: Kernel, work: Work) -> None:
     """Tiles divide the positions, and the heads if there are fewer positions than tiles."""
     problem, compute = _problem_of(work), work.arithmetic
@@ -101,30 +101,32 @@ def rotary(kernel: Kernel, work: Work) -> None:
     positions = shard_of(
         problem.positions, by_positions, place[0], min(room, ceil_div(problem.positions, by_positions))
     )
-    own = problem.heads // by_heads
-    together = max(n for n in range(1, own + 1) if own % n == 0 and (n == 1 or n * positions.size <= room))
+    tile_heads = problem.heads // by_heads
+    heads_at_once = max(
+        n for n in range(1, tile_heads + 1) if tile_heads % n == 0 and (n == 1 or n * positions.size <= room)
+    )
     with kernel.loop(math.prod(problem.others)) as other, slices(kernel, positions) as (begin, count):
         block = _RowBlock(
             kernel,
             problem,
-            together,
-            Grid(together * count, 1, together * positions.size),
+            heads_at_once,
+            Grid(heads_at_once * count, 1, heads_at_once * positions.size),
             count,
             begin,
             unravel(other, problem.others),
         )
         tables = [block.table(name, problem.rows[at]) for at, name in ((1, "cos"), (2, "sin"))]
-        with kernel.loop(own // together) as group:
-            head = kernel.let((place[1] * (own // together) + group) * together)
+        with kernel.loop(tile_heads // heads_at_once) as group:
+            head = kernel.let((place[1] * (tile_heads // heads_at_once) + group) * heads_at_once)
             _rotate_rows(block, head, compute, rotation, tables)
 
 
 def _divide_tiles(tiles: int, problem: _RotaryProblem) -> tuple[int, int]:
     """Into how many parts positions and heads are divided: little work for each tile, equally many heads."""
     ways = [
-        (by, tiles // by)
-        for by in range(1, tiles + 1)
-        if tiles % by == 0 and problem.heads % (tiles // by) == 0
+        (parts, tiles // parts)
+        for parts in range(1, tiles + 1)
+        if tiles % parts == 0 and problem.heads % (tiles // parts) == 0
     ]
     return min(ways, key=lambda way: (ceil_div(problem.positions, way[0]) * problem.heads // way[1], -way[0]))
 
@@ -160,10 +162,10 @@ class _RowBlock:
 
     def _plane_ranges(self) -> list[_PlaneRange]:
         """Whole planes, and the tail."""
-        whole, rest = divmod(self.problem.size, BLOCK)
-        ranges = [_PlaneRange(0, whole, BLOCK, BLOCK)] if whole else []
-        if rest:
-            ranges.append(_PlaneRange(whole, 1, rest, tail_width(rest, BLOCK) or BLOCK))
+        count, tail = divmod(self.problem.size, BLOCK)
+        ranges = [_PlaneRange(0, count, BLOCK, BLOCK)] if count else []
+        if tail:
+            ranges.append(_PlaneRange(count, 1, tail, tail_width(tail, BLOCK) or BLOCK))
         return ranges
 
     def _first_element(self, rows: _StridedRows, head: Value) -> Value:
@@ -196,20 +198,20 @@ class _RowBlock:
         return target
 
     def store(self, data: Aligned, rows: _StridedRows, head: Value) -> None:
-        kernel, each = self.kernel, rows.tensor.bytes_each
+        kernel, element_bytes = self.kernel, rows.tensor.bytes_each
         for planes in self._plane_ranges():
             source = data.plane(planes.first)
             address, loops = self._dma_operands(planes, rows, head, self.heads)
             if planes.width != planes.stored:
-                compact = kernel.buffer("compact", self.grid.room * planes.width * each)
+                compact = kernel.buffer("compact", self.grid.room * planes.width * element_bytes)
                 kernel.emit(
                     "td.gatherscatter",
                     dst=compact,
                     src0=source,
-                    n=planes.width * each,
-                    src_stride0=planes.stored * each,
+                    n=planes.width * element_bytes,
+                    src_stride0=planes.stored * element_bytes,
                     src_iter0=self.grid.height,
-                    dst_stride0=planes.width * each,
+                    dst_stride0=planes.width * element_bytes,
                     dst_iter0=self.grid.height,
                 )
                 source = compact

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Argument, Kernel
 from compiler.codegen.slices.aligned import Aligned, Grid, aligned_bytes
-from compiler.codegen.slices.lane_turner import identity
 from compiler.codegen.slices.precision import PRODUCTS, engine_format
+from compiler.codegen.slices.row_transposer import identity
 from compiler.codegen.slices.tensors import Stretch
+from compiler.codegen.slices.vector import Vector
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES
@@ -67,6 +68,8 @@ class Scores:
     ) -> None:
         self.kernel, self.plan, self.tables, self.key_values = kernel, plan, tables, key_values
         self.queries, self.engine = queries, engine_format(plan.fmt)
+        self.sums = plan.fmt if plan.cap and plan.fmt.bits == 16 else Format.FP32
+        """The format of what is added to the scores: that of an initial sum, or of a vector."""
         self.causal_mask = CausalMask(kernel, plan, queries) if plan.causal is not None else None
         self.mask_factor: Value = tables.ones
         """The matrix by which a mask is multiplied: ones repeat its only row, the identity transposes it."""
@@ -91,7 +94,18 @@ class Scores:
         # Any number near the largest score will do, so the first sweep omits the low parts of FP32 operands.
         parts = slice(None) if second else slice(1)
         queries, target = [part.base for part in block.parts[parts]], buffer.slice(step, stretch.size)
-        self.multiply(keys[parts], queries, target.base, initial, plan.fmt, stretch.size, plan.d)
+        begins = None if plan.cap else initial
+        self.multiply(keys[parts], queries, target.base, begins, plan.fmt, stretch.size, plan.d)
+        if plan.cap:
+            self._bound(target, initial)
+
+    def _bound(self, scores: Aligned, added: Accumulator | None) -> None:
+        """scores = cap tanh(scores) + ``added``, which has their format."""
+        vector = Vector(self.kernel, scores.fmt, scores.elements)
+        vector.unary("tanh", scores.base, scores.base)
+        vector.vs("mul", scores.base, scores.base, self.plan.cap)
+        if added is not None:
+            vector.vv("add", scores.base, scores.base, added[0])
 
     def _masked(self, block: QueryBlock, begin: Value, keys: int) -> Accumulator:
         """The transposed mask, plus the shift."""
@@ -104,7 +118,7 @@ class Scores:
         sums = block.shift
         for part in load_mask(kernel, plan, block.head, (block.row, self.queries), (begin, keys)):
             sums = self.multiply(
-                [part], [self.mask_factor], added, sums, Format.FP32, keys, part.grid.room, lt=1, rt=1
+                [part], [self.mask_factor], added, sums, self.sums, keys, part.grid.room, lt=1, rt=1
             )
         assert sums is not None
         return sums
@@ -117,7 +131,7 @@ class Scores:
     def _repeat(self, row: Value, keys: int, target: Value, initial: Accumulator | None) -> Accumulator:
         """target [keys, queries] = the row for each of the keys, plus ``initial``."""
         ones = Aligned(self.tables.ones, self.engine, Grid(1, 1, 1), keys)
-        return self.multiply([ones], [row], target, initial, Format.FP32, keys, 1, lt=1, rt=1)
+        return self.multiply([ones], [row], target, initial, self.sums, keys, 1, lt=1, rt=1)
 
     def multiply(
         self,

@@ -1,4 +1,4 @@
 """Convolutions and pools on channel-blocked tensors, with their epilogues.
 
-``cuts`` lists the ways to divide the work, ``slice`` computes one slice.
+``conv_cuts`` lists the ways to divide the work, ``slice`` computes one slice.
 """

@@ -19,17 +19,17 @@ from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import Aligned, channel_vector
 from compiler.codegen.slices.shards import Shard, coordinates, sharded_blocks
-from compiler.codegen.slices.windows import RowBlock, limits
+from compiler.codegen.slices.windows import RowBlock, unsupported_window
 from compiler.codegen.spm import SpmOverflow
 from compiler.codegen.teams.team import TileGrid
 from compiler.dialect.orders import Order
 from compiler.lowering.fallback import run_on_compact_copies
-from compiler.lowering.record import Work, lowering
+from compiler.lowering.record import Engine, Work, lowering
 from compiler.operators.record import Call
 from compiler.operators.windows.conv import conv_window
 from tx8isa.numbers.limits import LARGEST_CHANNELS
 
-from .cuts import cuts, first_plan, plan_for
+from .cuts import conv_cuts, first_plan, plan_for
 from .layer import ConvLayer, epilogue_of, layer_of, stays_in_planes
 from .maps import MapsOfTile
 from .plan import OWN, ConvPlan, layer_for
@@ -44,11 +44,18 @@ def _check(call: Call) -> str | None:
     for begin, end, extent in zip(window.pads_begin, window.pads_end, window.extents, strict=True):
         if max(begin, end) >= extent:
             return f"pads smaller than the dilated kernel; found {begin} and {end} with {extent}"
-    return limits(window)
+    return unsupported_window(window)
 
 
 @lowering(
-    "Conv", order=Order.CHANNELS_LAST, check=_check, cuts=cuts, anchor=True, blocked=True, prefetch=True
+    "Conv",
+    order=Order.CHANNELS_LAST,
+    check=_check,
+    cuts=conv_cuts,
+    anchor=True,
+    blocked=True,
+    prefetch=True,
+    engines=(Engine.MATRIX,),
 )
 def convolution(kernel: Kernel, work: Work) -> None:
     """Slices of output rows of an image and of the maps of a group."""

@@ -1,12 +1,12 @@
-"""What a way to divide a convolution or a pool costs, roughly: so that the best ones are tried first."""
+"""A rough estimate of the cycles of a plan, by which the search gets the best candidates first."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
 
-from compiler.codegen.slices.aligned import BLOCK
 from compiler.codegen.slices.precision import PRODUCTS, part_count
+from compiler.codegen.slices.tensors import BLOCK
 from compiler.codegen.teams.team import CONTENTION
 from tx8isa.cost.instructions import link_rate
 from tx8isa.machine.description import Machine
@@ -15,31 +15,29 @@ from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels
 
 from .layer import ConvLayer, Kind
-from .plan import OWN, ConvPlan, layer_for, narrowed, rounds
+from .plan import OWN, ConvPlan, layer_for, narrowed, slice_counts
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Of a chip: cycles of a tile, bytes a cycle."""
+    """Rates of a chip, in cycles and bytes."""
 
-    issue: float
-    ddr: float
-    dma: float
-    run: float
-    steps: float
-    vector: float
-    link: float
-    barrier: float
-    send: float
-    """Of the core, for a copy to other tiles."""
-    copy: float
-    """From then on to the end of the copy, bytes not counted."""
-    array: tuple[int, int, int]
+    issue: float  # core cycles to issue an instruction
+    ddr: float  # bytes a cycle of DDR, for all tiles together
+    dma: float  # bytes a cycle of a tile's loads
+    run: float  # cycles of a tile's loads for each run of DDR
+    steps: float  # steps a cycle of the matrix engine
+    vector: float  # FP32 elements a cycle of the vector engine
+    link: float  # bytes a cycle between two tiles
+    barrier: float  # cycles of a barrier
+    send: float  # core cycles to start a copy to other tiles
+    copy: float  # cycles from there to the end of the copy, without those of its bytes
+    array: tuple[int, int, int]  # m, k and n of a step of the matrix engine
 
 
 @lru_cache(maxsize=16)
 def rates_of(machine: Machine) -> Rates:
-    """The rates of a machine's description."""
+    """The rates of a machine."""
     timing, array = machine.timing, machine.engines.ne_array
     return Rates(
         timing.core.issue.value,
@@ -57,12 +55,12 @@ def rates_of(machine: Machine) -> Rates:
 
 
 def cost(layer: ConvLayer, plan: ConvPlan, rates: Rates) -> float:
-    """Cycles of the phase: the busiest engine, and of the others what no other slice overlaps."""
-    passes, blocks = rounds(layer, plan)
+    """Cycles of a phase: those of the busiest engine, and of the others what overlaps with no other slice."""
+    passes, blocks = slice_counts(layer, plan)
     layer = narrowed(layer_for(layer, plan), plan.columns)
     weight_loads = blocks if plan.keep == "weights" or blocks == 1 else blocks * passes
     image_loads = passes if plan.keep == "rows" else passes * blocks
-    image, weights, result = traffic(layer, plan)
+    image, weights, result = slice_traffic(layer, plan)
     slices = passes * blocks
     loads = image * image_loads, weights * weight_loads
     read = [plan.tiles * loads[0], plan.tiles * loads[1]]
@@ -70,7 +68,7 @@ def cost(layer: ConvLayer, plan: ConvPlan, rates: Rates) -> float:
         read[0] //= plan.map_parts
     if plan.weights_by_team:
         read[1] //= plan.tiles // plan.map_parts
-    meeting = _meeting(plan, loads, read, passes, rates) if plan.team_loads != OWN else 0.0
+    meeting = _team_cycles(plan, loads, read, passes, rates) if plan.team_loads != OWN else 0.0
     moved = sum(read) + plan.tiles * result * slices
     memory = max(moved / plan.tiles / rates.dma, moved / rates.ddr) + _runs(layer, plan) * slices * rates.run
     times = (
@@ -83,9 +81,9 @@ def cost(layer: ConvLayer, plan: ConvPlan, rates: Rates) -> float:
     return busiest + max(0, sum(times) - busiest) / slices + meeting
 
 
-def _meeting(plan: ConvPlan, loads: tuple[int, int], read: list[int], passes: int, rates: Rates) -> float:
-    """Cycles by which a phase is longer when tiles share ``loads``: those that nothing else is loaded in."""
-    copies = sending(plan, loads, rates) + rates.send * (plan.image_by_team + plan.weights_by_team)
+def _team_cycles(plan: ConvPlan, loads: tuple[int, int], read: list[int], passes: int, rates: Rates) -> float:
+    """Cycles that loading together adds to a phase: those of copies that overlap with no load."""
+    copies = copy_cycles(plan, loads, rates) + rates.send * (plan.image_by_team + plan.weights_by_team)
     meanwhile = 0 if plan.image_by_team else read[0]
     meanwhile += 0 if plan.weights_by_team else read[1]
     if not plan.image_by_team and passes > 1:
@@ -93,26 +91,25 @@ def _meeting(plan: ConvPlan, loads: tuple[int, int], read: list[int], passes: in
     return 2 * rates.barrier + max(0.0, copies - meanwhile / rates.ddr)
 
 
-def sending(plan: ConvPlan, loads: tuple[int, int], rates: Rates) -> float:
-    """Cycles of the copies by which every tile gets what it shares of ``loads``, of image and weights, from
-    when the core has started them."""
+def copy_cycles(plan: ConvPlan, loads: tuple[int, int], rates: Rates) -> float:
+    """Cycles of the copies, once started, of what teams load of the bytes ``loads`` of image and weights."""
     shared = loads[0] * plan.image_by_team + loads[1] * plan.weights_by_team
     return rates.copy * (plan.image_by_team + plan.weights_by_team) + CONTENTION * shared / rates.link
 
 
-def before_meeting(layer: ConvLayer, plan: ConvPlan, addend: bool, rates: Rates) -> float:
-    """The part, from 0 to 1, of a tile's weights to load before the tiles come together to share an image.
+def weights_before_meeting(layer: ConvLayer, plan: ConvPlan, addend: bool, rates: Rates) -> float:
+    """The part, from 0 to 1, of a tile's weights that it loads before the tiles load an image together.
 
-    The rest passes DDR while the image is being sent, with what is added to the result if ``addend`` says
-    so. What comes first passes it while tiles finish the phase before.
+    This part is loaded while other tiles finish the phase before. The rest is loaded while the image is being
+    sent, and the tensor that is added to the result too if there is an ``addend``.
     """
     layer = layer_for(layer, plan)
-    image, weights, result = traffic(layer, plan)
-    rest = sending(plan, (image, 0), rates) * rates.ddr / plan.tiles - (result // 2 if addend else 0)
+    image, weights, result = slice_traffic(layer, plan)
+    rest = copy_cycles(plan, (image, 0), rates) * rates.ddr / plan.tiles - (result // 2 if addend else 0)
     return min(1.0, max(0.0, 1 - rest / weights))
 
 
-def traffic(layer: ConvLayer, plan: ConvPlan) -> tuple[int, int, int]:
+def slice_traffic(layer: ConvLayer, plan: ConvPlan) -> tuple[int, int, int]:
     """DDR bytes of a slice: of the image, weights, and the result with what is added to it."""
     geometry, each = layer.geometry, layer.fmt.bits // 8
     inputs = plan.maps if layer.channelwise else layer.groups.channels
@@ -147,7 +144,7 @@ def _products(layer: ConvLayer, plan: ConvPlan, rates: Rates) -> int:
 def _vector(layer: ConvLayer, plan: ConvPlan) -> int:
     """Elements that the vector engine goes over for a slice, as if all were FP32."""
     elements = plan.rows * layer.geometry.columns * aligned_channels(plan.maps, BLOCK)
-    passes = layer.passes / 2 if layer.direct else layer.passes + 1.0
+    passes = layer.passes / 2 if layer.engine_rounds else layer.passes + 1.0
     if layer.kind is Kind.POOL:
-        passes += layer.taps / (2 if layer.direct else 1)
+        passes += layer.taps / (2 if layer.engine_rounds else 1)
     return int(elements * (passes + 2 * layer.residual))

@@ -1,4 +1,4 @@
-"""What a convolution or a pool and the steps behind it compute, in the numbers that their cuts depend on."""
+"""What a convolution or a pool computes with its steps, as the numbers on which cuts depend."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from compiler.codegen.slices.aligned import BLOCK, aligned_bytes, within_plane
+from compiler.codegen.slices.aligned import aligned_bytes, within_plane
 from compiler.codegen.slices.precision import part_count
-from compiler.codegen.slices.tensors import DdrTensor
-from compiler.codegen.slices.windows import Geometry, dense, flattened, skipping, upright, window_geometry
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor
+from compiler.codegen.slices.windows import (
+    Geometry,
+    as_positions,
+    row_as_column,
+    window_geometry,
+    with_dense_kernel,
+    without_skipped_rows,
+)
 from compiler.lowering.pointwise.epilogue import step_bytes
 from compiler.lowering.pointwise.record import known_number
 from compiler.lowering.record import Step, Work
@@ -26,10 +33,10 @@ _EXACT = frozenset({"Relu", "Max", "Min", "Clip", "Abs", "Neg"})
 
 @dataclass(frozen=True)
 class ConvEpilogue:
-    """The steps of a group, as a convolution applies them.
+    """How a convolution applies the steps of its group.
 
-    ``residual`` is a tensor of the result's shape to which the products are added; ``exact``: the ``steps``
-    give the same before and after rounding, so that the matrix engine can round.
+    ``residual`` is a tensor of the result's shape that is the initial value of the sums. ``exact``: the
+    ``steps`` commute with rounding, so that the matrix engine can round before them.
     """
 
     residual: DdrTensor | None
@@ -38,7 +45,7 @@ class ConvEpilogue:
 
 
 def epilogue_of(work: Work) -> ConvEpilogue:
-    """A leading addition of a whole tensor becomes the start of the sums."""
+    """The epilogue of a work; if its first step adds a tensor of the result's shape, that is the residual."""
     steps, residual = work.steps, None
     if steps:
         residual = _whole_addend(steps[0], work.output)
@@ -48,7 +55,7 @@ def epilogue_of(work: Work) -> ConvEpilogue:
 
 
 def is_exact(steps: Sequence[Step]) -> bool:
-    """Whether steps give the same before and after rounding."""
+    """Whether steps commute with rounding."""
     return all(step.op in _EXACT and not _tensors(step) for step in steps)
 
 
@@ -58,6 +65,7 @@ def _tensors(step: Step) -> list[DdrTensor]:
 
 
 def _whole_addend(step: Step, result: DdrTensor) -> DdrTensor | None:
+    """The tensor of the result's shape that a step adds, if it does nothing else."""
     others = _tensors(step)
     present = sum(tensor is not None for tensor in step.call.inputs)
     if step.op not in ("Add", "Sum") or present != 2 or len(others) != 1 or len(step.running) != 1:
@@ -69,29 +77,24 @@ _RESERVED_BYTES = 1024
 """Scratchpad bytes for the ends of lines that the buffers of a slice do not fill."""
 
 _MOST_ZEROS = 8
-"""Up to so many elements of a dilated window for each tap a depthwise convolution is computed as one."""
+"""Elements of a dilated window for each tap up to which a depthwise convolution is computed as one."""
 
 
 class Kind(Enum):
-    """By which instructions a layer is computed."""
+    """The instruction that computes a layer."""
 
     GEMM = "ne.gemm"
-    """Every position of the result needs the same position of the image alone."""
+    """For 1x1 convolutions: each position of the result needs only its own position of the image."""
     CONV = "ne.conv"
     DEPTHWISE = "ne.dwconv"
-    """Every channel of the result needs the same channel of the image alone."""
+    """For depthwise convolutions: each channel of the result needs only its own channel of the image."""
     POOL = "ct.pool"
-    """The same."""
+    """For pools: each channel of the result needs only its own channel of the image."""
 
 
 @dataclass(frozen=True)
 class ConvLayer:
-    """A group in numbers: what its cuts and their costs depend on.
-
-    ``extra`` bytes of scratchpad for each element of the result are needed by the steps, and ``passes`` of
-    the vector engine over it. ``direct``: an engine rounds to the format of the result, if it has all input
-    channels.
-    """
+    """The numbers of a group on which its cuts and their costs depend."""
 
     geometry: Geometry
     batch: int
@@ -101,13 +104,16 @@ class ConvLayer:
     blocked: bool
     bias: bool
     residual: bool
-    direct: bool
-    extra: int
+    engine_rounds: bool
+    """Whether an engine can round to the format of the result, if a slice has all input channels."""
+    extra_bytes: int
+    """Scratchpad bytes that the steps need for each element of the result."""
     passes: int
+    """How often the vector engine processes the result for the steps."""
     packed: bool
     """Whether the weights are known when compiling."""
     every_row: Geometry
-    """The window over all rows of the image."""
+    """The geometry with all rows of the image, not only those that windows touch."""
 
     @property
     def channelwise(self) -> bool:
@@ -120,13 +126,13 @@ class ConvLayer:
 
     @property
     def grain(self) -> int:
-        """Slices of maps begin at multiples of this."""
+        """Slices of maps begin at multiples of this number."""
         if self.groups.count > 1 or self.channelwise:
             return BLOCK
         return 16 if self.groups.maps % BLOCK == 0 else BLOCK
 
     def slice_bytes(self, rows: int, maps: int, channels: int) -> tuple[int, int]:
-        """Scratchpad bytes of a slice: what stays for several of them, and what each has for itself."""
+        """Scratchpad bytes of what several slices use, and of what each slice has for itself."""
         geometry, fmt = self.geometry, self.fmt
         parts = part_count(fmt)
         image, result = geometry.input_rows(rows) * geometry.width, rows * geometry.columns
@@ -136,12 +142,15 @@ class ConvLayer:
         if not self.blocked and inputs % BLOCK:
             own += image * (inputs % BLOCK) * fmt.bits // 8
         wide, narrow = aligned_bytes(result, maps, Format.FP32), aligned_bytes(result, maps, fmt)
-        single = channels == self.groups.channels
-        rounds = fmt is not Format.FP32
-        own += narrow if self.direct and single else wide + rounds * narrow + self.extra * (wide // 4)
+        all_channels = channels == self.groups.channels
+        converted = fmt is not Format.FP32
+        if self.engine_rounds and all_channels:
+            own += narrow
+        else:
+            own += wide + converted * narrow + self.extra_bytes * (wide // 4)
         if self.residual:
-            own += narrow + rounds * wide
-        elif self.bias and single:
+            own += narrow + converted * wide
+        elif self.bias and all_channels:
             kept += wide
         if not self.blocked and maps % BLOCK:
             own += result * (maps % BLOCK) * fmt.bits // 8
@@ -149,46 +158,46 @@ class ConvLayer:
 
 
 def layer_of(work: Work) -> ConvLayer:
-    """The numbers of a work. Positions of several compact images are one row of positions."""
+    """The numbers of a convolution. A 1x1 convolution of compact images is one of a single long image."""
     source, call = work.input(0), work.spec
     epilogue, fmt = epilogue_of(work), work.output.fmt
     groups = groups_of(call, work.input(1).value is not None)
     depthwise = is_depthwise(work)
     if depthwise:
         groups = Groups(1, source.shape[-1], work.output.shape[-1], 1)
-    every_row, batch, kind = upright(geometry_of(work)), source.shape[0], Kind.CONV
-    geometry = skipping(every_row)
-    flat = None if depthwise else flattened(geometry, 1 if source.blocked else batch)
+    every_row, batch, kind = row_as_column(geometry_of(work)), source.shape[0], Kind.CONV
+    geometry = without_skipped_rows(every_row)
+    flat = None if depthwise else as_positions(geometry, 1 if source.blocked else batch)
     if flat is not None:
         geometry, every_row, batch, kind = flat, flat, batch if source.blocked else 1, Kind.GEMM
-    rounds = part_count(fmt) == 1 and epilogue.exact
     return ConvLayer(
         geometry,
         batch,
         groups,
         fmt,
         Kind.DEPTHWISE if depthwise else kind,
-        source.blocked,
-        work.has(2),
-        epilogue.residual is not None,
-        rounds,
-        step_bytes(epilogue.steps, Format.FP32),
-        len(epilogue.steps),
-        work.input(1).value is not None,
-        every_row,
+        blocked=source.blocked,
+        bias=work.has(2),
+        residual=epilogue.residual is not None,
+        engine_rounds=part_count(fmt) == 1 and epilogue.exact,
+        extra_bytes=step_bytes(epilogue.steps, Format.FP32),
+        passes=len(epilogue.steps),
+        packed=work.input(1).value is not None,
+        every_row=every_row,
     )
 
 
 def geometry_of(work: Work) -> Geometry:
-    """The windows as the matrix engine takes them: dilated ones of a depthwise convolution filled up."""
+    """The windows of the instruction; those of a depthwise convolution have zeros in place of dilation."""
     geometry = window_geometry(conv_window(work.spec))
-    return dense(geometry) if is_depthwise(work) else geometry
+    return with_dense_kernel(geometry) if is_depthwise(work) else geometry
 
 
 def is_depthwise(work: Work) -> bool:
-    """Whether every channel has a window of its own that the matrix engine has an instruction for.
+    """Whether ne.dwconv can compute a convolution: every channel has a window of its own.
 
-    That has no dilation. Zeros between the taps cost less than other channels' weights, up to some number.
+    The instruction has no dilation; zeros between the taps cost less than ne.conv with zero weights for all
+    other channels, up to ``_MOST_ZEROS``.
     """
     call = work.spec
     group, (maps, per_group) = call.integer("group"), call.shape(1)[:2]
@@ -201,7 +210,7 @@ def is_depthwise(work: Work) -> bool:
 
 
 def stays_in_planes(work: Work) -> bool:
-    """Whether the slices of every group are slices of blocked tensors."""
+    """Whether the channels and maps of each group are slices of blocked tensors."""
     groups = groups_of(work.spec, work.input(1).value is not None)
     if groups.count == 1 or is_depthwise(work):
         return True

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from compiler.codegen.kernel import Kernel, Target
-from compiler.codegen.slices.aligned import BLOCK
 from compiler.codegen.slices.lanes import Folds
+from compiler.codegen.slices.tensors import BLOCK
 from compiler.codegen.teams.collective import WAYS
 from compiler.lowering.record import Cut, Work
 from compiler.lowering.rows.long_reductions import Reduction, is_long, reduce_long_runs, reduction_plans
@@ -18,7 +18,7 @@ _LONG = 1 << 16
 """Elements of a plane from which tiles share it, if nobody asks the timing model."""
 
 
-def cuts(target: Target, work: Work) -> Iterator[Cut]:
+def long_pool_cuts(target: Target, work: Work) -> Iterator[Cut]:
     """Sharing positions, with each way of exchange, and tiles that have planes of their own."""
     if _is_few(target, work):
         for way in WAYS:

@@ -1,4 +1,4 @@
-"""How a convolution or a pool is divided, in numbers."""
+"""Plans: cuts of a convolution or a pool as numbers."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from tx8isa.numbers.division import ceil_div
 from .layer import ConvLayer
 
 KEEP = "keep"
-"""Choice: ``weights`` stay while rows pass, or ``rows`` stay while maps pass."""
+"""Name of a choice: ``weights`` are kept for all rows, or ``rows`` are kept for all maps."""
 TEAM_LOADS = "share"
-"""Choice: what tiles load together and give to each other."""
+"""Name of a choice: what tiles load together (``own``: nothing)."""
 OWN, WEIGHTS, IMAGE, BOTH = "own", "weights", "image", "both"
 _COLUMNS = "columns"
 
 
 @dataclass(frozen=True)
 class ConvPlan:
-    """A cut in numbers: parts of images, rows and maps; rows, maps and input channels of a slice.
+    """A cut as numbers: shards of images, rows and maps; rows, maps and input channels of a slice.
 
-    ``columns`` is 0 where slices have whole rows; else how much of them a slice has at most, and
-    ``column_parts`` how many tiles share a row.
+    ``columns`` is 0 if slices have whole rows. Otherwise it is the largest number of columns of a slice, and
+    ``column_parts`` the number of shards of a row.
     """
 
     images: int
@@ -59,7 +59,7 @@ class ConvPlan:
         return self.team_loads in (IMAGE, BOTH)
 
     def cut(self) -> Cut:
-        """As the search has it."""
+        """The plan as a Cut, the form that the search stores."""
         tiles = [("images", self.images), ("rows", self.row_parts), ("maps", self.map_parts)]
         sizes = [("rows", self.rows), ("maps", self.maps), ("channels", self.channels)]
         if self.columns:
@@ -69,7 +69,7 @@ class ConvPlan:
 
 
 def plan_of(cut: Cut) -> ConvPlan:
-    """The numbers of a cut."""
+    """The plan of a cut."""
     return ConvPlan(
         cut.parts("images"),
         cut.parts("rows"),
@@ -84,8 +84,8 @@ def plan_of(cut: Cut) -> ConvPlan:
     )
 
 
-def rounds(layer: ConvLayer, plan: ConvPlan) -> tuple[int, int]:
-    """Slices of the busiest tile: of images, rows and columns together, and of maps."""
+def slice_counts(layer: ConvLayer, plan: ConvPlan) -> tuple[int, int]:
+    """Slices of the busiest tile: the number of slices of images, rows and columns, and of those of maps."""
     images = ceil_div(layer.batch, plan.images)
     rows = ceil_div(ceil_div(layer.geometry.rows, plan.row_parts), plan.rows)
     if plan.columns:
@@ -95,13 +95,13 @@ def rounds(layer: ConvLayer, plan: ConvPlan) -> tuple[int, int]:
 
 
 def layer_for(layer: ConvLayer, plan: ConvPlan) -> ConvLayer:
-    """The layer as a plan computes it: an image that all tiles share comes with all its rows."""
+    """The layer as a plan computes it: an image that all tiles load together has all its rows."""
     whole = plan.image_by_team and plan.row_parts == 1
     return replace(layer, geometry=replace(layer.every_row, whole=True)) if whole else layer
 
 
 def narrowed(layer: ConvLayer, columns: int) -> ConvLayer:
-    """The numbers of a layer for slices that have so many columns of each row of the result, 0 for all."""
+    """The layer for slices with ``columns`` columns of the result; 0 for whole rows."""
     if not columns:
         return layer
     return replace(

@@ -15,7 +15,6 @@ import numpy as np
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.aligned import (
-    BLOCK,
     Aligned,
     Grid,
     Place,
@@ -28,14 +27,20 @@ from compiler.codegen.slices.aligned import (
 )
 from compiler.codegen.slices.precision import stored
 from compiler.codegen.slices.shards import coordinates, shard_of, sharded_blocks, slices
-from compiler.codegen.slices.tensors import DdrTensor
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor
 from compiler.codegen.slices.vector import Vector
-from compiler.codegen.slices.windows import Geometry, RowBlock, limits, upright, window_geometry
+from compiler.codegen.slices.windows import (
+    Geometry,
+    RowBlock,
+    row_as_column,
+    unsupported_window,
+    window_geometry,
+)
 from compiler.codegen.spm import SpmOverflow
 from compiler.dialect.orders import Order
 from compiler.graph import Array
 from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps, step_bytes
-from compiler.lowering.record import Cut, Work, lowering
+from compiler.lowering.record import Cut, Engine, Work, lowering
 from compiler.operators.record import Call
 from compiler.operators.windows.pool import pool_window
 from tx8isa.numbers.division import ceil_div, round_up
@@ -57,7 +62,7 @@ def _check(call: Call) -> str | None:
     window = pool_window(call)
     if max(window.dilations) > 1:
         return f"dilations of 1; found {list(window.dilations)}"
-    return limits(window)
+    return unsupported_window(window)
 
 
 Pooling = Callable[[RowBlock, Aligned], Aligned]
@@ -90,11 +95,11 @@ def pool_layer(work: Work, wide: bool) -> ConvLayer:
 def _alone(work: Work, wide: bool) -> ConvLayer:
     """The same for a phase of its own: an image of one row is divided as one column."""
     layer = pool_layer(work, wide)
-    geometry = upright(layer.geometry)
+    geometry = row_as_column(layer.geometry)
     return replace(layer, geometry=geometry, every_row=geometry)
 
 
-def _cuts(target: Target, work: Work) -> list[Cut]:
+def _window_cuts(target: Target, work: Work) -> list[Cut]:
     return best_cuts(target, _alone(work, work.op == "AveragePool" and counts_differ(work.spec)))
 
 
@@ -104,7 +109,15 @@ def counts_differ(call: Call) -> bool:
     return bool((_counts(call) != geometry.kernel[0] * geometry.kernel[1]).any())
 
 
-@lowering("MaxPool", order=Order.CHANNELS_LAST, check=_check, cuts=_cuts, anchor=True, blocked=True)
+@lowering(
+    "MaxPool",
+    order=Order.CHANNELS_LAST,
+    check=_check,
+    cuts=_window_cuts,
+    anchor=True,
+    blocked=True,
+    engines=(Engine.VECTOR,),
+)
 def max_pool(kernel: Kernel, work: Work) -> None:
     """ct.pool.max, which ignores positions outside the image."""
     layer = _alone(work, False)
@@ -115,7 +128,15 @@ def max_pool(kernel: Kernel, work: Work) -> None:
     _pooled(kernel, work, layer, pool)
 
 
-@lowering("AveragePool", order=Order.CHANNELS_LAST, check=_check, cuts=_cuts, anchor=True, blocked=True)
+@lowering(
+    "AveragePool",
+    order=Order.CHANNELS_LAST,
+    check=_check,
+    cuts=_window_cuts,
+    anchor=True,
+    blocked=True,
+    engines=(Engine.VECTOR,),
+)
 def average_pool(kernel: Kernel, work: Work) -> None:
     """ct.pool.avg, or FP32 sums times a factor for each position."""
     uneven = counts_differ(work.spec)
@@ -214,13 +235,17 @@ def _pooled(kernel: Kernel, work: Work, layer: ConvLayer, pool: Pooling) -> None
     source, plan = work.input(0), _plan(kernel, work, layer)
     places = coordinates(kernel, plan.grid)
     problem = ConvProblem(
-        work, layer, plan, ConvEpilogue(None, work.steps, layer.direct), *tile_shards(layer, plan, places)
+        work,
+        layer,
+        plan,
+        ConvEpilogue(None, work.steps, layer.engine_rounds),
+        *tile_shards(layer, plan, places),
     )
     for stretch, own in sharded_blocks(source.shape[-1], plan.maps, plan.map_parts, places[-1]):
         with slices(kernel, own) as (number, _), problem.blocks(kernel) as (image, block):
             first = kernel.let(number * stretch.size + stretch.start)
             data = load_slice(kernel, "x", source, block.source(image, first), block.input, stretch.size)
-            if not layer.direct:
+            if not layer.engine_rounds:
                 data = widened_slice(kernel, data)
             _finish(kernel, work, pool(block, data), block.target(image, first))
 
@@ -243,7 +268,14 @@ def _finish(kernel: Kernel, work: Work, result: Aligned, at: Place) -> None:
     store_slice(kernel, result, work.output, at)
 
 
-@lowering("GlobalAveragePool", order=Order.CHANNELS_LAST, cuts=long_pool.cuts, anchor=True, blocked=True)
+@lowering(
+    "GlobalAveragePool",
+    order=Order.CHANNELS_LAST,
+    cuts=long_pool.long_pool_cuts,
+    anchor=True,
+    blocked=True,
+    engines=(Engine.VECTOR,),
+)
 def global_average_pool(kernel: Kernel, work: Work) -> None:
     """The mean of all positions of each channel, in pieces where they do not fit."""
     if long_pool.is_shared(kernel.target, work):

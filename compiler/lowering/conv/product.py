@@ -1,4 +1,4 @@
-"""The instructions of the matrix engine for one slice of a convolution."""
+"""The instructions of the matrix engine for a slice of a convolution."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def multiply_slice(
     result: Aligned,
     start: Aligned | None,
 ) -> None:
-    """The products of all parts of the operands, added to ``start``.
+    """Write the products of all parts of the operands to ``result``, added to ``start`` if that is given.
 
     ``pad``: rows and columns of zeros around the image, [top, bottom, left, right]; ``images`` and
     ``weights`` have an entry for each part.

@@ -200,7 +200,7 @@ def _convolve(
     """The sums of one slice: rounded if nothing inexact follows, otherwise in FP32."""
     compute = problem.work.output.fmt
     if problem.single:
-        fmt = engine_format(compute) if problem.layer.direct else Format.FP32
+        fmt = engine_format(compute) if problem.layer.engine_rounds else Format.FP32
         result = slice_buffer(kernel, "y", fmt, block.output, own.count)
         lane = own.first if problem.layer.channelwise else own.group * problem.layer.groups.channels
         channels = own.count if problem.layer.channelwise else problem.layer.groups.channels

@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 
 from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.slices.aligned import BLOCK, Aligned, Place, slice_buffer, stored_elements
+from compiler.codegen.slices.aligned import Aligned, Place, slice_buffer, stored_elements
 from compiler.codegen.slices.precision import split
-from compiler.codegen.slices.tensors import DdrTensor, dma_loops
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor, dma_loops
 from compiler.codegen.slices.windows import RowBlock
 from compiler.codegen.teams.gather import Gather, TeamPart, enter, meet_all
 from compiler.codegen.teams.team import Team, TileGrid, send
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.layouts import batch_bytes
 
-from .cost import before_meeting, rates_of
+from .cost import rates_of, weights_before_meeting
 from .maps import MapsOfTile
 from .slice import ConvProblem, load_image
 
@@ -97,7 +97,7 @@ def _with_shared_image(
         gathers = [gather for job in jobs for gather in job.gathers(weights_team)]
     else:
         addend = problem.layer.residual and not problem.addend_is_early(kernel)
-        first = before_meeting(problem.layer, problem.plan, addend, rates_of(kernel.target.machine))
+        first = weights_before_meeting(problem.layer, problem.plan, addend, rates_of(kernel.target.machine))
         _load_weights(jobs, 0, first)
     enter(kernel, target.base, *(gather.target for gather in gathers))
     image = _image_part(kernel, problem, team, early.image, block, target)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.slices.aligned import BLOCK, Grid, slice_buffer
+from compiler.codegen.slices.aligned import Grid, slice_buffer
 from compiler.codegen.slices.precision import constant_parts, engine_format, part_count, split
-from compiler.codegen.slices.tensors import DdrTensor, Stretch, dma_loops, stretches
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor, Stretch, dma_loops, stretches
 from compiler.graph import Array
 from compiler.lowering.record import Work
 from compiler.operators.record import Call
@@ -103,10 +103,17 @@ def weights_of(kernel: Kernel, work: Work, groups: Groups, maps: Stretch, channe
     source = work.input(1)
     if source.value is None:
         return _computed(kernel, source, groups, maps)
-    values, compute = np.asarray(source.value), work.output.fmt
+    return packed_weights(kernel, work, groups, maps, stretches(groups.channels, channels))
+
+
+def packed_weights(
+    kernel: Kernel, work: Work, groups: Groups, maps: Stretch, channels: Sequence[Stretch]
+) -> PackedWeights:
+    """Constant weights of a stretch of maps, in volumes of blocks of these stretches of input channels."""
+    values, compute = np.asarray(work.input(1).value), work.output.fmt
     taps = values.size // (values.shape[0] * values.shape[1])
     packed = {}
-    for stretch in stretches(groups.channels, channels):
+    for stretch in channels:
         count = groups.count * maps.count * stretch.count
 
         def volumes(stretch: Stretch = stretch) -> Array:

@@ -17,21 +17,34 @@ from compiler.codegen.slices.tensors import DdrTensor, copy_views, unravel, whol
 from compiler.lowering.movement.movement import convert_tensor
 from compiler.lowering.pointwise.casts import fp32_scratch
 from compiler.lowering.pointwise.integers import ARITHMETIC
-from compiler.lowering.record import EVERY_TYPE, Work, lowering
+from compiler.lowering.record import EVERY_TYPE, Engine, Work, always, lowering
+from compiler.operators.record import Call
 from compiler.operators.types import axis_from_front
 from tx8isa.numbers.formats import Format
 
 from .indexed_rows import FEWEST_ELEMENTS, IndexedRows, gather_rows, scatter_rows
 
 
-@lowering("Gather", types=EVERY_TYPE)
+def _rows_of(call: Call) -> IndexedRows:
+    """What Gather copies: a row for each index."""
+    shape = call.shape(0)
+    axis = axis_from_front(call.integer("axis"), len(shape))
+    return IndexedRows(math.prod(call.shape(1)), math.prod(shape[axis + 1 :]), math.prod(shape[:axis]))
+
+
+def _takes_short_rows(call: Call) -> bool:
+    """where an index selects few elements"""
+    return _rows_of(call).elements < FEWEST_ELEMENTS
+
+
+@lowering("Gather", types=EVERY_TYPE, engines=(Engine.DMA,), on_core=_takes_short_rows)
 def gather(kernel: Kernel, work: Work) -> None:
     """Slices of the data along one axis, in the order of the indices."""
     data, indices, target = work.input(0), work.input(1), work.output
     axis = axis_from_front(work.spec.integer("axis"), len(data.shape))
-    inner, count = math.prod(data.shape[axis + 1 :]), indices.size
-    core, rows = ScalarCode(kernel), IndexedRows(count, inner, math.prod(data.shape[:axis]))
-    if rows.elements >= FEWEST_ELEMENTS:
+    core, rows = ScalarCode(kernel), _rows_of(work.spec)
+    inner, count = rows.inner, rows.count
+    if not _takes_short_rows(work.spec):
 
         def first(row: Value) -> Value:
             return core.index(core.load(indices, row), data.shape[axis]) * inner
@@ -45,7 +58,7 @@ def gather(kernel: Kernel, work: Work) -> None:
         core.store(target, number, core.load(data, place))
 
 
-@lowering("GatherElements", types=EVERY_TYPE)
+@lowering("GatherElements", types=EVERY_TYPE, on_core=always)
 def gather_elements(kernel: Kernel, work: Work) -> None:
     """Every element of the result has an index of its own."""
     data, indices, target = work.input(0), work.input(1), work.output
@@ -57,12 +70,23 @@ def gather_elements(kernel: Kernel, work: Work) -> None:
         core.store(target, number, core.load(data, offset_of(place, data.strides)))
 
 
-@lowering("GatherND", types=EVERY_TYPE)
+def _slice_size(call: Call) -> int:
+    """Elements of what one index of GatherND or ScatterND selects."""
+    batch = call.integer("batch_dims") if "batch_dims" in call.attrs else 0
+    return math.prod(call.shape(0)[batch + call.shape(1)[-1] :])
+
+
+def _takes_short_slices(call: Call) -> bool:
+    """where an index selects few elements"""
+    return _slice_size(call) < FEWEST_ELEMENTS
+
+
+@lowering("GatherND", types=EVERY_TYPE, engines=(Engine.DMA,), on_core=_takes_short_slices)
 def gather_nd(kernel: Kernel, work: Work) -> None:
     """Slices of the data; each row of indices gives the position of one."""
     data, indices, target = work.input(0), work.input(1), work.output
     batch, depth = work.spec.integer("batch_dims"), indices.shape[-1]
-    inner = math.prod(data.shape[batch + depth :])
+    inner = _slice_size(work.spec)
     batches = math.prod(data.shape[:batch])
     rows = indices.size // depth // batches
     core = ScalarCode(kernel)
@@ -71,7 +95,7 @@ def gather_nd(kernel: Kernel, work: Work) -> None:
         in_batch = row // rows * math.prod(data.shape[batch:])
         return in_batch + _indexed_element(core, indices, row, data, range(batch, batch + depth))
 
-    if inner >= FEWEST_ELEMENTS:
+    if not _takes_short_slices(work.spec):
         gather_rows(kernel, data, target, IndexedRows(batches * rows, inner), inner, place)
         return
     with core.elements(target.size) as number:
@@ -123,7 +147,7 @@ def _in_core_format(kernel: Kernel, work: Work, lower: Callable[[Kernel, Work], 
     convert_tensor(kernel, result, work.output)
 
 
-@lowering("ScatterElements", types=EVERY_TYPE)
+@lowering("ScatterElements", types=EVERY_TYPE, on_core=always)
 def scatter_elements(kernel: Kernel, work: Work) -> None:
     """A copy, then the updates in their order, because several may have the same index."""
     _in_core_format(kernel, work, _scatter_elements)
@@ -141,7 +165,12 @@ def _scatter_elements(kernel: Kernel, work: Work) -> None:
         _scatter(core, work, offset_of(place, data.strides), core.load(updates, number))
 
 
-@lowering("ScatterND", types=EVERY_TYPE)
+def _updates_elements(call: Call) -> bool:
+    """where an index selects few elements, and with a reduction"""
+    return _slice_size(call) < FEWEST_ELEMENTS or call.string("reduction") != "none"
+
+
+@lowering("ScatterND", types=EVERY_TYPE, engines=(Engine.DMA,), on_core=_updates_elements)
 def scatter_nd(kernel: Kernel, work: Work) -> None:
     """A copy, then the updates in their order."""
     _in_core_format(kernel, work, _scatter_nd)
@@ -150,7 +179,7 @@ def scatter_nd(kernel: Kernel, work: Work) -> None:
 def _scatter_nd(kernel: Kernel, work: Work) -> None:
     data, indices, updates = work.input(0), work.input(1), work.input(2)
     depth = indices.shape[-1]
-    inner = math.prod(data.shape[depth:])
+    inner = _slice_size(work.spec)
     copy_views(kernel, data.shape, whole(data), whole(work.output))
     kernel.synchronize()
     core = ScalarCode(kernel)
@@ -158,7 +187,7 @@ def _scatter_nd(kernel: Kernel, work: Work) -> None:
     def place(row: Value) -> Value:
         return _indexed_element(core, indices, row, data, range(depth))
 
-    if inner >= FEWEST_ELEMENTS and work.spec.string("reduction") == "none":
+    if not _updates_elements(work.spec):
         scatter_rows(kernel, updates, work.output, IndexedRows(updates.size // inner, inner), place)
         return
     with core.elements(updates.size, updates.size) as number:
@@ -166,7 +195,7 @@ def _scatter_nd(kernel: Kernel, work: Work) -> None:
         _scatter(core, work, element, core.load(updates, number))
 
 
-@lowering("TopIndices", types=EVERY_TYPE)
+@lowering("TopIndices", types=EVERY_TYPE, on_core=always)
 def top_indices(kernel: Kernel, work: Work) -> None:
     """One sweep over the axis for each index: the best element among those not found before."""
     source, target = work.input(0), work.output

@@ -8,16 +8,17 @@ Constant right operands are laid out for the engine when compiling.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
 from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Argument, Kernel
 from compiler.codegen.slices.aligned import (
-    BLOCK,
     Aligned,
     Grid,
     Place,
@@ -27,7 +28,7 @@ from compiler.codegen.slices.aligned import (
     store_aligned,
 )
 from compiler.codegen.slices.precision import constant_parts, engine_format, multiply_parts, part_count, split
-from compiler.codegen.slices.tensors import DdrTensor, Stretch, stretches
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor, Stretch, stretches
 from compiler.codegen.slices.vector import convert
 from compiler.codegen.spm import RESERVED_BYTES
 from compiler.graph import Array
@@ -39,6 +40,8 @@ from tx8isa.numbers.packing import pack
 
 from .product import Matrix, Product
 from .result import ResultBlock, finish, sums_format
+
+Prepared = TypeVar("Prepared")
 
 MOST_COLUMNS, MOST_ROWS = 256, 512
 """Of a block; its part of the inner dimension may be the rows of a packed shape."""
@@ -115,6 +118,26 @@ def multiply_blocks(kernel: Kernel, product: Product, start: int = 0) -> None:
             dealt += columns.count * product.batches * stretch.count
 
 
+@contextmanager
+def _grouped_items(
+    kernel: Kernel, groups: int, size: int, first: int, prepare: Callable[[Value], Prepared]
+) -> Iterator[tuple[Value, Value, Prepared]]:
+    """The work items of this tile, of ``groups`` groups of ``size``: group, number in it, prepared.
+
+    ``prepare`` loads what all items of a group need. Each tile prepares a group once if the group has items
+    for all tiles; otherwise groups are distributed as well, and prepared for every item.
+    """
+    if size >= kernel.target.tiles:
+        with kernel.loop(groups) as group:
+            prepared = prepare(group)
+            with kernel.items(size, first) as item:
+                yield group, item, prepared
+        return
+    with kernel.items(groups * size, first) as item:
+        group = kernel.let(item // size)
+        yield group, kernel.let(item % size), prepare(group)
+
+
 def _stretch(
     kernel: Kernel,
     product: Product,
@@ -130,7 +153,7 @@ def _stretch(
     def prepare(column: Value) -> list[Value] | None:
         return right(column, Stretch(0, product.k, 1), 0, 0) if shared else None
 
-    with kernel.grouped_items(columns.count, product.batches * rows.count, dealt, prepare) as (
+    with _grouped_items(kernel, columns.count, product.batches * rows.count, dealt, prepare) as (
         column,
         rest,
         loaded,

@@ -15,9 +15,8 @@ import numpy as np
 
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.slices.aligned import BLOCK
 from compiler.codegen.slices.precision import constant_parts, engine_format, part_count
-from compiler.codegen.slices.tensors import DdrTensor, dma_loops
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor, dma_loops
 from compiler.codegen.slices.vector import Vector, convert
 from compiler.codegen.teams.team import Team, own_parts, send
 from compiler.graph import Array
@@ -173,7 +172,9 @@ class Feed:
         Other tiles write the slots, and the DTE reads the others, when no instruction of this tile says so.
         """
         if self.team.size > 1:
-            for base in (*self._slots, *self._staged):
+            for base in self._slots:
+                self.kernel.receive(base)
+            for base in self._staged:
                 self.kernel.keep_alive(base)
 
     @property

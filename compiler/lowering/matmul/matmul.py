@@ -20,7 +20,7 @@ from compiler.graph import FLOATS
 from compiler.lowering.pointwise.epilogue import step_bytes
 from compiler.lowering.pointwise.integers import integer_matmul
 from compiler.lowering.pointwise.record import POINTWISE
-from compiler.lowering.record import Cut, Work, lowering
+from compiler.lowering.record import Cut, Engine, Work, lowering, of_integers
 from tx8isa.numbers.formats import Format
 
 from .blocks import multiply_blocks
@@ -39,7 +39,7 @@ _BLOCKS = Cut(choices=(("way", "blocks"),))
 """No plan: block by block."""
 
 
-def cuts(target: Target, work: Work) -> Iterator[Cut]:
+def matmul_cuts(target: Target, work: Work) -> Iterator[Cut]:
     """The cheapest plan of each kind, by what stays and what is shared; block by block; the terms dealt."""
     if not work.output.fmt.is_float:
         return
@@ -63,7 +63,15 @@ def cuts(target: Target, work: Work) -> Iterator[Cut]:
         yield from (split.cut() for _, split in dealt)
 
 
-@lowering("MatMul", types=(*FLOATS, "int32", "int64"), cuts=cuts, anchor=True, rounds=True)
+@lowering(
+    "MatMul",
+    types=(*FLOATS, "int32", "int64"),
+    cuts=matmul_cuts,
+    anchor=True,
+    takes_fp32=True,
+    engines=(Engine.MATRIX,),
+    on_core=of_integers,
+)
 def matmul(kernel: Kernel, work: Work) -> None:
     """Batches broadcast; a vector is a row on the left and a column on the right."""
     if not work.output.fmt.is_float:
@@ -72,7 +80,7 @@ def matmul(kernel: Kernel, work: Work) -> None:
     _multiply(kernel, work, replace(_product_of(work), epilogue=ProductEpilogue(steps=work.steps)))
 
 
-@lowering("Gemm", cuts=cuts, anchor=True, rounds=True)
+@lowering("Gemm", cuts=matmul_cuts, anchor=True, takes_fp32=True, engines=(Engine.MATRIX,))
 def gemm(kernel: Kernel, work: Work) -> None:
     """alpha A' B' + beta C."""
     product, call = _product_of(work), work.spec

@@ -14,12 +14,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from compiler.codegen.slices.aligned import BLOCK
 from compiler.codegen.slices.precision import engine_format, part_count
+from compiler.codegen.slices.tensors import BLOCK
 from compiler.lowering.record import Cut
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
-from tx8isa.numbers.limits import LARGEST_CHANNELS
+from tx8isa.numbers.layouts import aligned_channels
+from tx8isa.numbers.limits import LARGEST_CHANNELS, LARGEST_EXTENT
 
 from .blocks import MOST_COLUMNS, MOST_ROWS
 from .feed import ChunkShape, chunk_shape
@@ -54,6 +55,11 @@ class MatmulProblem:
     extra: int
     passes: int
     compute: Format
+
+    @property
+    def inner(self) -> int:
+        """The whole inner dimension."""
+        return self.k + self.rest
 
     @property
     def sizes(self) -> str:
@@ -129,6 +135,15 @@ class MatmulPlan:
         """Columns that are dealt; fewer than a block for each tile are left."""
         return self.column_turns(problem) * self.n * self.grid[2]
 
+    def tail(self, problem: MatmulProblem) -> int:
+        """Columns after those that are dealt which tiles compute beside their own.
+
+        They are fewer than a plane, and can stay in the scratchpad; more than that are left.
+        """
+        left = problem.n - self.columns(problem)
+        fits = left < BLOCK and problem.batches == self.grid[0] and problem.inner <= LARGEST_EXTENT
+        return left if fits else 0
+
     def left(self, problem: MatmulProblem) -> ChunkShape:
         slots = max(self.chunks(problem), 2) if self.stay == "left" else 2
         fixed = not problem.left_along_k or problem.m % self.m == 0
@@ -145,6 +160,7 @@ class MatmulPlan:
         sums = self.m * self.n
         rounded = sums * problem.out_bytes if problem.out_bytes < 4 else 0
         operands = self.left(problem).bytes + self.right(problem).bytes + self._rest_bytes(problem)
+        operands += self._tail_bytes(problem)
         return operands + _SUMS * sums + rounded + problem.extra * sums + _SPARE
 
     def _rest_bytes(self, problem: MatmulProblem) -> int:
@@ -152,6 +168,17 @@ class MatmulPlan:
         each = part_count(problem.compute) * engine_format(problem.compute).bits // 8
         raw = max(problem.left_raw, problem.right_raw, each)
         return (self.m + self.n) * BLOCK * (2 * raw + each) if problem.rest else 0
+
+    def _tail_bytes(self, problem: MatmulProblem) -> int:
+        """Of columns beyond the last plane: the right operand as it is and for the engine, sums, epilogue."""
+        columns = self.tail(problem)
+        each = part_count(problem.compute) * engine_format(problem.compute).bits // 8
+        if not columns:
+            return 0
+        lanes = aligned_channels(columns, BLOCK)
+        inner = round_up(problem.inner, BLOCK) if problem.right_along_k else problem.inner
+        right = inner * lanes * (2 * max(problem.right_raw, each) + each)
+        return right + self.m * lanes * (2 * _SUMS + problem.extra) + _SPARE
 
     def cut(self) -> Cut:
         """As the search names it."""
@@ -265,6 +292,8 @@ def _useful(problem: MatmulProblem, plan: MatmulPlan) -> bool:
 # Rough figures in cycles that rank plans.
 _MACS, _DDR, _TILE_DMA, _LINK, _VECTORS = 3482.0, 150.0, 20.0, 90.0, 30.0
 _ISSUE, _COPY, _MEETING, _FIRST_COPY = 223, 1500, 1800, 10000
+_SHORT_RUN = 8.0
+"""An element of a column, which lies by itself in DDR."""
 _UNHIDDEN = 0.07
 """Share of what is beside the slowest part of a step that adds to it nevertheless."""
 
@@ -286,8 +315,18 @@ def cost(problem: MatmulProblem, plan: MatmulPlan) -> float:
         + (steps - first) * fast
         + sums
         + load
-        + _left_cost(problem, problem.n - plan.columns(problem))
+        + _left_cost(problem, problem.n - plan.columns(problem) - plan.tail(problem))
+        + _tail_cost(problem, plan)
     )
+
+
+def _tail_cost(problem: MatmulProblem, plan: MatmulPlan) -> float:
+    """Cycles for columns that the tiles of the last ones compute as well: single elements on their way."""
+    if not plan.tail(problem):
+        return 0.0
+    turns = plan.row_turns(problem)
+    rows = problem.inner + turns * plan.m
+    return rows * _SHORT_RUN + turns * (4 + plan.chunks(problem)) * _ISSUE
 
 
 def _left_cost(problem: MatmulProblem, columns: int) -> float:

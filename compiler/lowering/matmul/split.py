@@ -14,11 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from compiler.codegen.kernel import Argument, Kernel
-from compiler.codegen.slices.aligned import BLOCK, Aligned, Grid, Place, slice_buffer, store_aligned
+from compiler.codegen.slices.aligned import Aligned, Grid, Place, slice_buffer, store_aligned
 from compiler.codegen.slices.precision import PRODUCTS, engine_format, multiply_parts, part_count
 from compiler.codegen.slices.shards import sharded_blocks, slices
-from compiler.codegen.slices.tensors import Stretch, stretches
-from compiler.codegen.teams.collective import WAYS, WORD, Exchange
+from compiler.codegen.slices.tensors import BLOCK, Stretch, stretches
+from compiler.codegen.slices.vector import WORD
+from compiler.codegen.teams.collective import WAYS, Exchange
 from compiler.codegen.teams.team import Team, TileGrid, tile_grid
 from compiler.lowering.record import Cut
 from tx8isa.numbers.division import ceil_div
@@ -252,7 +253,7 @@ def _finish(
 ) -> None:
     """Exchange the sums; each owner finishes and stores its part."""
     team = grid.team(kernel, 3)
-    exchange.give(team, sums.base)
+    exchange.exchange(team, sums.base)
     rows, columns = split.block(product)
     batch, row, column, _ = grid.position
     # The last planes of a block may have fewer columns than they store.

@@ -8,13 +8,14 @@ for each step if they share anything (``codegen.share``); all have as many steps
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from compiler.codegen.expr import Value, maximum, minimum
 from compiler.codegen.kernel import Argument, Kernel
-from compiler.codegen.slices.aligned import BLOCK, Aligned, Grid, Place
+from compiler.codegen.slices.aligned import Aligned, Grid, Place
 from compiler.codegen.slices.precision import engine_format, multiply_parts
-from compiler.codegen.slices.tensors import Stretch, dma_loops
+from compiler.codegen.slices.tensors import BLOCK, Stretch, dma_loops
 from compiler.codegen.teams.team import Team, TileGrid, meet, tile_grid
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.layouts import LINE_BYTES
@@ -24,6 +25,7 @@ from .feed import Chunk, Feed, Source, pack_blocks
 from .plan import MatmulPlan, MatmulProblem
 from .product import Product
 from .result import ResultBlock, finish, sums_format
+from .tail import TailColumns
 
 
 def sweep(kernel: Kernel, product: Product, problem: MatmulProblem, plan: MatmulPlan) -> int:
@@ -35,7 +37,7 @@ def sweep(kernel: Kernel, product: Product, problem: MatmulProblem, plan: Matmul
         right = pack_blocks(kernel, product, 0, (plan.n, plan.k), counts)
     with tile_grid(kernel, plan.grid) as grid:
         _Sweep(kernel, product, problem, plan, grid, right).run()
-    return columns
+    return columns + plan.tail(problem)
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,10 @@ class _Sweep:
         columns = Stretch(0, plan.n, plan.columns(problem) // plan.n)
         self.rest = [Stretch(problem.k, problem.rest, 1)] if problem.rest else []
         self.right_rest = right_operand(kernel, product, columns, self.rest)
+        self.blocks = columns.count
+        self.tail = None
+        if plan.tail(problem):
+            self.tail = TailColumns(kernel, product, plan.tail(problem), plan.m, self.format)
         room = plan.m * plan.n
         self.sums_bytes = round_up(room * self.format.bits // 8, LINE_BYTES)
         self.sums = kernel.buffer("sums", 2 * self.sums_bytes)
@@ -104,6 +110,7 @@ class _Sweep:
         self._finish(self.turns - 1)
         with kernel.loop(self.pieces) as piece:
             self._store(self.turns - 1, piece)
+        self._finish_tail(self.turns - 1)
 
     def _step(self, step: Value) -> None:
         """Multiply a chunk; bring the next one, load pieces of the one after; end the block before."""
@@ -125,6 +132,8 @@ class _Sweep:
         """
         self._stage(0)
         self._bring(0)
+        if self.tail is not None:
+            self.tail.load(self.grid.position[0])
         if self.plan.has_teams:
             meet(self.kernel, self.everyone)
             self._send(0)
@@ -201,18 +210,35 @@ class _Sweep:
                         more,
                         operands,
                     )
+                    with self._last_columns(place) as tail:
+                        if tail is not None:
+                            out, first = tail.block(place.turn, place.rows), place.chunk * plan.k
+                            tail.multiply(left, first, out, more, operands)
+            for rest in self.rest:
+                with kernel.if_below(self.chunks - 2, place.chunk):
+                    self._multiply_rest(place, rest)
+
+    @contextmanager
+    def _last_columns(self, place: _Place) -> Iterator[TailColumns | None]:
+        """Code for the steps of blocks of the last columns, if there are columns after them."""
+        if self.tail is None:
+            yield None
+            return
+        with self.kernel.if_below(self.blocks - 2, place.column):
+            yield self.tail
 
     def _multiply_rest(self, place: _Place, rest: Stretch) -> None:
-        """What is left of the inner dimension; each tile loads its own."""
+        """What is left of the inner dimension, after the last chunk; each tile loads its own."""
         kernel, product, plan = self.kernel, self.product, self.plan
         x = OperandRange(place.batch, place.row * plan.m, place.rows, plan.m)
         left = load_operand(kernel, "a_rest", product, product.left, x, rest.start, rest.size)
         right = self.right_rest(place.column, rest, 0, place.batch)
         mnemonic = f"ne.gemm.{engine_format(product.compute).token}"
-        out = self._sums(place).base
-        multiply_parts(
-            kernel, mnemonic, ("a", left), ("b", right), out, True, self._operands(place, rest.size)
-        )
+        operands = self._operands(place, rest.size)
+        multiply_parts(kernel, mnemonic, ("a", left), ("b", right), self._sums(place).base, True, operands)
+        with self._last_columns(place) as tail:
+            if tail is not None:
+                tail.multiply(left, rest.start, tail.block(place.turn, place.rows), True, operands)
 
     def _operands(self, place: _Place, inner: int) -> dict[str, Argument]:
         """Operands of the product that do not say where."""
@@ -243,8 +269,6 @@ class _Sweep:
         """What follows the last chunk of a block, but for storing it."""
         with self.kernel.registers.scope():
             place = self._place(turn * self.chunks)
-            for rest in self.rest:
-                self._multiply_rest(place, rest)
             row = self.product.row(place.batch, place.row * self.plan.m)
             at = Place(0, self.kernel.let(row), place.column * self.plan.n)
             finish(
@@ -252,6 +276,17 @@ class _Sweep:
                 ResultBlock(self.kernel, self._sums(place), at, self.product.n),
                 self._result(place),
             )
+
+    def _finish_tail(self, turn: Value) -> None:
+        """The same for the columns after the last ones, which are stored too."""
+        if self.tail is None:
+            return
+        with self.kernel.registers.scope():
+            place = self._place(turn * self.chunks)
+            with self._last_columns(place) as tail:
+                if tail is not None:
+                    sums = tail.block(place.turn, place.rows)
+                    tail.finish(sums, place.batch, place.row * self.plan.m)
 
     @property
     def pieces(self) -> int:
@@ -270,6 +305,7 @@ class _Sweep:
             self._finish(before)
             if self.pieces == 1:
                 self._store(before, 0)
+            self._finish_tail(before)
         if self.pieces > 1:
             with self.kernel.if_zero(none):
                 self._store(before, chunk)

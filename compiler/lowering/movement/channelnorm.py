@@ -10,18 +10,18 @@ from __future__ import annotations
 import math
 
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.slices.aligned import BLOCK, Grid, Place, load_slice, slice_buffer, store_slice
+from compiler.codegen.slices.aligned import Grid, Place, load_slice, slice_buffer, store_slice
 from compiler.codegen.slices.matrix_transpose import Side, transpose
-from compiler.codegen.slices.tensors import DdrTensor, stretches
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor, stretches
 from compiler.codegen.slices.vector import convert
 from compiler.dialect.orders import Order
-from compiler.lowering.record import Work, lowering
+from compiler.lowering.record import Engine, Work, lowering
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.layouts import LINE_BYTES, aligned_channels, batch_bytes
 from tx8isa.numbers.limits import LARGEST_EXTENT
 
 
-@lowering("tx8be.channel_norm", prefetch=True)
+@lowering("tx8be.channel_norm", prefetch=True, engines=(Engine.DMA,))
 def channel_norm(kernel: Kernel, work: Work) -> None:
     """A tensor from one order of axes to another."""
     assert work.orders is not None
@@ -68,9 +68,9 @@ def _convert_planes(kernel: Kernel, source: DdrTensor, target: DdrTensor) -> Non
             at, grid = Place(kernel.let(item // stretch.count), position), Grid(stretch.size, 1, stretch.size)
             data = load_slice(kernel, "x", source, at, grid, channels)
             if source.fmt is not target.fmt:
-                other = slice_buffer(kernel, "converted", target.fmt, grid, channels)
-                convert(kernel, other.base, data.base, data.elements, source.fmt, target.fmt)
-                data = other
+                converted = slice_buffer(kernel, "converted", target.fmt, grid, channels)
+                convert(kernel, converted.base, data.base, data.elements, source.fmt, target.fmt)
+                data = converted
             store_slice(kernel, data, target, at)
         first += count
 
@@ -78,8 +78,8 @@ def _convert_planes(kernel: Kernel, source: DdrTensor, target: DdrTensor) -> Non
 def _slice_positions(kernel: Kernel, source: DdrTensor, target: DdrTensor) -> int:
     """Positions of a slice: as many as fit twice, but few enough for every tile to have some."""
     batches, *image, channels = source.shape
-    each = aligned_channels(channels, BLOCK) * (source.bytes_each + target.bytes_each)
-    tail = (channels % BLOCK) * (source.bytes_each + target.bytes_each)
-    fit = (kernel.budget // 2 - 4 * LINE_BYTES) // (each + tail)
+    position_bytes = aligned_channels(channels, BLOCK) * (source.bytes_each + target.bytes_each)
+    tail_bytes = (channels % BLOCK) * (source.bytes_each + target.bytes_each)
+    fit = (kernel.budget // 2 - 4 * LINE_BYTES) // (position_bytes + tail_bytes)
     wanted = ceil_div(math.prod(image), ceil_div(kernel.target.tiles, batches))
     return max(1, min(fit, wanted, LARGEST_EXTENT))

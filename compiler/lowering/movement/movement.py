@@ -24,7 +24,8 @@ from compiler.codegen.slices.tensors import (
 )
 from compiler.codegen.slices.vector import convert
 from compiler.evaluation.storage import within_range
-from compiler.lowering.record import EVERY_TYPE, Work, alias, lowering
+from compiler.graph import FLOATS
+from compiler.lowering.record import EVERY_TYPE, Engine, Work, alias, lowering
 from compiler.operators.record import Call
 from compiler.operators.shapes.movement import permutation
 from compiler.operators.shapes.slicing import pad_widths
@@ -66,19 +67,19 @@ def _transpose_matrices(kernel: Kernel, space: Space) -> bool:
     return True
 
 
-@lowering("Transpose", types=EVERY_TYPE)
+@lowering("Transpose", types=EVERY_TYPE, engines=(Engine.DMA,))
 def transpose(kernel: Kernel, work: Work) -> None:
     """Strided reads, or products with the identity where the innermost axis changes."""
     permute(kernel, work.input(0), work.output, permutation(work.spec))
 
 
-@lowering("tx8be.cast")
+@lowering("tx8be.cast", engines=(Engine.VECTOR,))
 def cast(kernel: Kernel, work: Work) -> None:
     """A change of format that a pass inserted."""
     convert_tensor(kernel, work.input(0), work.output)
 
 
-@lowering("Expand", types=EVERY_TYPE)
+@lowering("Expand", types=EVERY_TYPE, engines=(Engine.DMA,))
 def expand(kernel: Kernel, work: Work) -> None:
     """Reads with stride 0 along the axes that broadcast."""
     view = broadcast_view(work.input(0), work.output.shape)
@@ -97,8 +98,8 @@ def convert_tensor(kernel: Kernel, source: DdrTensor, target: DdrTensor) -> None
 def _convert_views(kernel: Kernel, space: Space) -> None:
     """Copy a view to one of another format."""
     source, target = (view.tensor for view in space.views)
-    each = source.bytes_each + target.bytes_each + 4
-    plan = plan_slabs(space.sizes, kernel.budget // each, kernel.target.tiles)
+    element_bytes = source.bytes_each + target.bytes_each + 4
+    plan = plan_slabs(space.sizes, kernel.budget // element_bytes, kernel.target.tiles)
     with slabs(kernel, space, plan) as slab:
         before = kernel.buffer("before", plan.elements * source.bytes_each)
         after = kernel.buffer("after", plan.elements * target.bytes_each)
@@ -114,7 +115,12 @@ def _check_pad(call: Call) -> str | None:
     )
 
 
-@lowering("Pad", types=EVERY_TYPE, check=_check_pad)
+def _fills_integers(call: Call) -> bool:
+    """where the border of a tensor of integers is filled"""
+    return call.tensor(0).dtype not in FLOATS and any(max(pair) > 0 for pair in pad_widths(call))
+
+
+@lowering("Pad", types=EVERY_TYPE, check=_check_pad, engines=(Engine.DMA,), on_core=_fills_integers)
 def pad(kernel: Kernel, work: Work) -> None:
     """Copy what is kept; fill the border as boxes that overlap neither that nor one another."""
     source, target = work.input(0), work.output
@@ -149,9 +155,9 @@ def _fill(kernel: Kernel, view: View, shape: tuple[int, ...], number: float) -> 
         scalar.fill(kernel, shape, view, int(number))
         return
     space = collapse(shape, (view,))
-    each = view.tensor.bytes_each
-    plan = plan_slabs(space.sizes, kernel.budget // each // 2, kernel.target.tiles)
-    data = kernel.buffer("fill", plan.elements * each)
+    element_bytes = view.tensor.bytes_each
+    plan = plan_slabs(space.sizes, kernel.budget // element_bytes // 2, kernel.target.tiles)
+    data = kernel.buffer("fill", plan.elements * element_bytes)
     fmt: Format = view.tensor.fmt
     value = float(within_range(np.array(number), fmt))
     kernel.emit(f"td.memset.{fmt.token}", dst=data, value=value, n=plan.elements)

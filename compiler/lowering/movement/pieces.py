@@ -10,16 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.slices.aligned import BLOCK
-from compiler.codegen.slices.tensors import DdrTensor, View, copy_views, whole
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor, View, copy_views, whole
 from compiler.dialect.orders import Order
-from compiler.lowering.record import EVERY_TYPE, Work, lowering
+from compiler.lowering.record import EVERY_TYPE, Engine, Work, lowering
 from compiler.operators.shapes.slicing import slice_ranges
 from compiler.operators.types import axis_from_front
 from tx8isa.numbers.layouts import batch_bytes, full_blocks, tail_width
 
 
-@lowering("Concat", order=Order.FOLLOW, types=EVERY_TYPE)
+@lowering("Concat", order=Order.FOLLOW, types=EVERY_TYPE, engines=(Engine.DMA,))
 def concat(kernel: Kernel, work: Work) -> None:
     """Copy each operand to its place in the result; blocked tensors are joined along their channels."""
     order = _stored_axes(work)
@@ -40,7 +39,7 @@ def concat(kernel: Kernel, work: Work) -> None:
             begin += tensor.shape[axis]
 
 
-@lowering("Slice", order=Order.FOLLOW, types=EVERY_TYPE)
+@lowering("Slice", order=Order.FOLLOW, types=EVERY_TYPE, engines=(Engine.DMA,))
 def slice_(kernel: Kernel, work: Work) -> None:
     """Reads with the steps as strides; an expansion has made all of them positive."""
     source, target = work.input(0), work.output

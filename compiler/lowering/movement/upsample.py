@@ -11,7 +11,6 @@ import math
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import (
-    BLOCK,
     Aligned,
     Grid,
     Place,
@@ -20,14 +19,14 @@ from compiler.codegen.slices.aligned import (
     slice_buffer,
     store_slice,
 )
-from compiler.codegen.slices.tensors import Stretch, stretches
+from compiler.codegen.slices.tensors import BLOCK, Stretch, stretches
 from compiler.dialect.orders import Order
-from compiler.lowering.record import Work, lowering
+from compiler.lowering.record import Engine, Work, lowering
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.limits import LARGEST_EXTENT, MOST_MOVES
 
 
-@lowering("Repeat", order=Order.CHANNELS_LAST, blocked=True)
+@lowering("Repeat", order=Order.CHANNELS_LAST, blocked=True, engines=(Engine.DMA,))
 def repeat(kernel: Kernel, work: Work) -> None:
     """Pieces of rows are distributed round robin; [N, C, L] is one row."""
     batches, *image, _ = work.input(0).shape
@@ -66,10 +65,10 @@ def _repeat_piece(
 
 def _repeat_positions(kernel: Kernel, source: Aligned, target: Aligned, times: int) -> None:
     """Repeat every position of all planes ``times`` times."""
-    positions, each = source.grid.width, source.fmt.bits // 8
-    parts = [(0, source.planes * positions, BLOCK * each)] if source.planes else []
+    positions, element_bytes = source.grid.width, source.fmt.bits // 8
+    parts = [(0, source.planes * positions, BLOCK * element_bytes)] if source.planes else []
     if source.tail:
-        parts.append((source.planes, positions, source.tail * each))
+        parts.append((source.planes, positions, source.tail * element_bytes))
     for plane, moves, size in parts:
         kernel.emit(
             "td.gatherscatter",
@@ -91,13 +90,13 @@ def _columns(kernel: Kernel, work: Work, lines: int, columns: int) -> int:
     channels = source.shape[-1]
     planes = ceil_div(channels, BLOCK)
     limit = min(LARGEST_EXTENT, MOST_MOVES // planes) // across
-    wanted = max(1, min(limit, ceil_div(columns * lines, kernel.target.tiles), columns))
+    size = max(1, min(limit, ceil_div(columns * lines, kernel.target.tiles), columns))
 
     def need(size: int) -> int:
         compact = (size * (1 + across)) * (channels % BLOCK) * source.bytes_each
         slices = sum(aligned_bytes(size * factor, channels, source.fmt) for factor in (1, across))
         return 2 * (slices + (0 if source.blocked else compact))
 
-    while wanted > 1 and need(wanted) > kernel.budget:
-        wanted = ceil_div(wanted, 2)
-    return wanted
+    while size > 1 and need(size) > kernel.budget:
+        size = ceil_div(size, 2)
+    return size

@@ -51,28 +51,28 @@ def _gelu(vector: SliceVector, operands: list[Operand], call: Call) -> Value:
     return x
 
 
-def _gelu_by_erf(vector: SliceVector, x: Value, size: Value, t: Value, e: Value) -> None:
+def _gelu_by_erf(vector: SliceVector, x: Value, magnitude: Value, t: Value, complement: Value) -> None:
     """(x + |x| - |x| (1 - erf(|x| / sqrt 2))) / 2: no difference of nearly equal numbers below zero."""
-    vector.unary("abs", size, x)
-    vector.vv("add", x, x, size)
-    vector.vs("min", size, size, _ERF_SATURATED)
-    erf_complement(vector, size, t, e, math.sqrt(0.5))
-    vector.vv("mul", e, e, size)
-    vector.vv("sub", x, x, e)
+    vector.unary("abs", magnitude, x)
+    vector.vv("add", x, x, magnitude)
+    vector.vs("min", magnitude, magnitude, _ERF_SATURATED)
+    erf_complement(vector, magnitude, t, complement, math.sqrt(0.5))
+    vector.vv("mul", complement, complement, magnitude)
+    vector.vv("sub", x, x, complement)
     vector.vs("mul", x, x, 0.5)
 
 
-def _gelu_by_tanh(vector: SliceVector, x: Value, e: Value) -> None:
+def _gelu_by_tanh(vector: SliceVector, x: Value, factor: Value) -> None:
     """x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))."""
-    vector.unary("square", e, x)
-    vector.vs("mul", e, e, 0.044715)
-    vector.vs("add", e, e, 1.0)
-    vector.vv("mul", e, e, x)
-    vector.vs("mul", e, e, math.sqrt(2.0 / math.pi))
-    vector.unary("tanh", e, e)
-    vector.vs("add", e, e, 1.0)
+    vector.unary("square", factor, x)
+    vector.vs("mul", factor, factor, 0.044715)
+    vector.vs("add", factor, factor, 1.0)
+    vector.vv("mul", factor, factor, x)
+    vector.vs("mul", factor, factor, math.sqrt(2.0 / math.pi))
+    vector.unary("tanh", factor, factor)
+    vector.vs("add", factor, factor, 1.0)
     vector.vs("mul", x, x, 0.5)
-    vector.vv("mul", x, x, e)
+    vector.vv("mul", x, x, factor)
 
 
 def _negative_part(vector: SliceVector, x: Value, inner: float, outer: float) -> Value:

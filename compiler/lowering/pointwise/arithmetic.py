@@ -8,7 +8,7 @@ from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 from compiler.dialect.orders import Order
 from compiler.graph import FLOATS, INTEGERS
-from compiler.lowering.record import Work, lowering
+from compiler.lowering.record import Engine, Work, lowering, of_integers
 from compiler.operators.record import Call
 
 from .integers import compute_elements, fold_operands, python_modulus, two_operands
@@ -54,7 +54,9 @@ for _op, _instruction in _INSTRUCTIONS.items():
     _define_arithmetic(_op, _instruction)
 
 
-@lowering(*_INSTRUCTIONS, order=Order.FOLLOW, types=_NUMERIC_TYPES)
+@lowering(
+    *_INSTRUCTIONS, order=Order.FOLLOW, types=_NUMERIC_TYPES, engines=(Engine.VECTOR,), on_core=of_integers
+)
 def arithmetic(kernel: Kernel, work: Work) -> None:
     """Floats on the vector engine, integers on the kernel core."""
     if work.output.fmt.is_float:
@@ -104,7 +106,7 @@ def _magnitude_modulus(vector: SliceVector, x: Value, y: Value, mask: Value, oth
 define(Pointwise("Mod", _float_modulus, 9, wide=True))
 
 
-@lowering("Mod", order=Order.FOLLOW, types=_NUMERIC_TYPES)
+@lowering("Mod", order=Order.FOLLOW, types=_NUMERIC_TYPES, engines=(Engine.VECTOR,), on_core=of_integers)
 def modulus(kernel: Kernel, work: Work) -> None:
     """With fmod = 1 the result has the sign of the dividend, else that of the divisor."""
     if work.output.fmt.is_float:

@@ -9,16 +9,25 @@ from compiler.codegen.slices.scalar import ScalarCode
 from compiler.codegen.slices.tensors import DdrTensor, View, copy_views
 from compiler.dialect.orders import Order
 from compiler.dialect.types import DTYPE_FORMATS
+from compiler.graph import FLOATS
 from compiler.lowering.movement.movement import convert_tensor
-from compiler.lowering.record import EVERY_TYPE, Work, lowering
+from compiler.lowering.record import EVERY_TYPE, Engine, Work, lowering
 from compiler.operators.elements.casting import cast_dtype
+from compiler.operators.record import Call
 from tx8isa.numbers.formats import Format
 
 from .integers import compute_elements
 from .single import lower_single
 
 
-@lowering("Cast", order=Order.FOLLOW, types=EVERY_TYPE)
+def _between_integers(call: Call) -> bool:
+    """from integers, to integers, and from truth values to anything else"""
+    before, after = call.tensor(0).dtype, cast_dtype(call)
+    by_engine = after in (*FLOATS, "bool") if before in FLOATS else after == before
+    return not by_engine
+
+
+@lowering("Cast", order=Order.FOLLOW, types=EVERY_TYPE, engines=(Engine.VECTOR,), on_core=_between_integers)
 def cast(kernel: Kernel, work: Work) -> None:
     """Casts between floats and integers go by way of FP32."""
     source, target = work.input(0), work.output
@@ -43,7 +52,7 @@ def cast(kernel: Kernel, work: Work) -> None:
         compute_elements(kernel, [source], target, lambda core, values: values[0])
 
 
-@lowering("BitCast", order=Order.FOLLOW, types=EVERY_TYPE)
+@lowering("BitCast", order=Order.FOLLOW, types=EVERY_TYPE, engines=(Engine.DMA,))
 def bit_cast(kernel: Kernel, work: Work) -> None:
     """The same bytes; floats are brought to the format of their type first."""
     source, target = work.input(0), work.output

@@ -60,24 +60,26 @@ def bytes_each(chain: Chain) -> int:
     base = len(chain.inputs)
     formats = {at: input_format(tensor) for at, tensor in enumerate(chain.inputs)}
     sizes = {at: _input_bytes(tensor) for at, tensor in enumerate(chain.inputs)}
-    begin = {base + at: at for at in range(len(chain.nodes))}
-    end = dict(begin)
+    first_use = {base + at: at for at in range(len(chain.nodes))}
+    last_use = dict(first_use)
     for at, node in enumerate(chain.nodes):
         for value in node.values:
-            begin.setdefault(value, at)
-            end[value] = at
-    most = 0
+            first_use.setdefault(value, at)
+            last_use[value] = at
+    largest = 0
     for at, node in enumerate(chain.nodes):
         fmt = formats[base + at] = chain.computed_in(at, formats)
         sizes[base + at] = fmt.bits // 8
         for value in node.values:
             if formats[value] not in WIDE and fmt is Format.FP32 and sizes[value]:
                 sizes[value] = formats[value].bits // 8 + 4
-        alive = sum(size for value, size in sizes.items() if begin.get(value, at + 1) <= at <= end[value])
+        alive = sum(
+            size for value, size in sizes.items() if first_use.get(value, at + 1) <= at <= last_use[value]
+        )
         entry = POINTWISE.get(node.op)
-        made = 1 + (entry.temporaries if entry else 0)
-        most = max(most, alive + made * fmt.bits // 8)
-    return most
+        buffers = 1 + (entry.temporaries if entry else 0)
+        largest = max(largest, alive + buffers * fmt.bits // 8)
+    return largest
 
 
 def input_format(tensor: DdrTensor) -> Format:

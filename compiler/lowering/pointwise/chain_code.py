@@ -26,7 +26,7 @@ from compiler.codegen.slices.tensors import (
 )
 from compiler.codegen.slices.vector import WIDE, Vector, convert, spread_rows
 from compiler.dialect.orders import Order
-from compiler.lowering.record import ChainNode, Work, lowering
+from compiler.lowering.record import ChainNode, Engine, Work, lowering
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.limits import LARGEST_UNIT, MOST_MOVES
@@ -42,7 +42,7 @@ _LONG_ROW = 8
 """Repetitions of an element from which on the TDMA repeats it in less time than the DMA reads it so often."""
 
 
-@lowering("Chain", order=Order.FOLLOW, types=FLOATS_AND_BOOL)
+@lowering("Chain", order=Order.FOLLOW, types=FLOATS_AND_BOOL, engines=(Engine.VECTOR,))
 def lower_chain(kernel: Kernel, work: Work) -> None:
     """The code of a chain, whose nodes are ``work.nodes``."""
     inputs = tuple(work.input(at) for at in range(len(work.inputs)))
@@ -51,27 +51,27 @@ def lower_chain(kernel: Kernel, work: Work) -> None:
 
 def compute(kernel: Kernel, chain: Chain) -> None:
     """The code of a chain: one index space, or several if the result is blocked and inputs repeat."""
-    dealt = 0
+    items = 0
     element_bytes = bytes_each(chain)
     for space in element_spaces(chain.inputs, chain.output):
         plan = _plan(kernel, space, element_bytes)
         loads = _Loads(kernel, chain, space, plan)
-        with slabs(kernel, space, plan, dealt) as slab:
+        with slabs(kernel, space, plan, items) as slab:
             result = _SlabCode(loads, slab).result()
             store_slab(kernel, space.views[-1], slab, result)
-        dealt += plan.items
+        items += plan.items
 
 
 def _plan(kernel: Kernel, space: Space, element_bytes: int) -> SlabPlan:
     """The largest slabs of which two fit; smaller ones where a tile then has several that overlap."""
     tiles = kernel.target.tiles
-    most = max(kernel.budget // element_bytes - 512, kernel.budget // (2 * element_bytes), 1)
-    share = ceil_div(space.elements, tiles)
-    if share <= min(most, _ENOUGH):
-        return plan_slabs(space.sizes, most, tiles)
-    capacity = max(min(most // 2, max(ceil_div(share, _TURNS), _ENOUGH)), 1)
-    even = ceil_div(share, ceil_div(share, capacity))
-    return plan_slabs(space.sizes, round_up(even, 64), tiles)
+    largest = max(kernel.budget // element_bytes - 512, kernel.budget // (2 * element_bytes), 1)
+    tile_elements = ceil_div(space.elements, tiles)
+    if tile_elements <= min(largest, _ENOUGH):
+        return plan_slabs(space.sizes, largest, tiles)
+    capacity = max(min(largest // 2, max(ceil_div(tile_elements, _TURNS), _ENOUGH)), 1)
+    equal = ceil_div(tile_elements, ceil_div(tile_elements, capacity))
+    return plan_slabs(space.sizes, round_up(equal, 64), tiles)
 
 
 @dataclass

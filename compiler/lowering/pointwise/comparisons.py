@@ -6,10 +6,11 @@ from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.scalar import ScalarCode
 from compiler.dialect.orders import Order
-from compiler.graph import INTEGERS
-from compiler.lowering.record import EVERY_TYPE, Work, lowering
+from compiler.graph import FLOATS
+from compiler.lowering.record import EVERY_TYPE, Engine, Work, lowering, of_integers
 from compiler.operators.record import Call
 
+from .chain import FLOATS_AND_BOOL
 from .integers import ElementCode, compute_elements
 from .record import Operand, Pointwise, SliceVector, define
 from .single import lower_single, unary_operator
@@ -21,16 +22,8 @@ def _not(vector: SliceVector, x: Value, call: Call) -> Value:
     return x
 
 
-_COMPARISONS = {
-    "Equal": "eq",
-    "Greater": "gt",
-    "GreaterOrEqual": "ge",
-    "Less": "lt",
-    "LessOrEqual": "le",
-    "And": "and",
-    "Or": "or",
-    "Xor": "xor",
-}
+_COMPARISONS = {"Equal": "eq", "Greater": "gt", "GreaterOrEqual": "ge", "Less": "lt", "LessOrEqual": "le"}
+_LOGIC = {"And": "and", "Or": "or", "Xor": "xor"}
 
 
 def _define_comparison(op: str, instruction: str) -> None:
@@ -45,7 +38,7 @@ def _define_comparison(op: str, instruction: str) -> None:
     define(Pointwise(op, body, wide=True))
 
 
-for _op, _instruction in _COMPARISONS.items():
+for _op, _instruction in (_COMPARISONS | _LOGIC).items():
     _define_comparison(_op, _instruction)
 
 
@@ -65,14 +58,16 @@ def _integer_comparison(op: str) -> ElementCode:
     return code
 
 
-@lowering(*_COMPARISONS, order=Order.FOLLOW, types=EVERY_TYPE)
+@lowering(*_COMPARISONS, order=Order.FOLLOW, types=EVERY_TYPE, engines=(Engine.VECTOR,), on_core=of_integers)
 def comparison(kernel: Kernel, work: Work) -> None:
     """Integers on the kernel core, everything else on the vector engine."""
-    tensor = work.spec.tensor(0)
-    if tensor.dtype in INTEGERS:
+    if of_integers(work.spec):
         compute_elements(kernel, [work.input(0), work.input(1)], work.output, _integer_comparison(work.op))
     else:
         lower_single(kernel, work)
+
+
+lowering(*_LOGIC, order=Order.FOLLOW, types=FLOATS_AND_BOOL, engines=(Engine.VECTOR,))(lower_single)
 
 
 def _where(vector: SliceVector, operands: list[Operand], call: Call) -> Value:
@@ -86,7 +81,12 @@ def _where(vector: SliceVector, operands: list[Operand], call: Call) -> Value:
 define(Pointwise("Where", _where, wide=True))
 
 
-@lowering("Where", order=Order.FOLLOW, types=EVERY_TYPE)
+def _chooses_no_floats(call: Call) -> bool:
+    """where the values to choose from are no floats"""
+    return call.tensor(1).dtype not in FLOATS
+
+
+@lowering("Where", order=Order.FOLLOW, types=EVERY_TYPE, engines=(Engine.VECTOR,), on_core=_chooses_no_floats)
 def where(kernel: Kernel, work: Work) -> None:
     """Floats by a masked move, everything else by the kernel core."""
     if work.output.fmt.is_float:

@@ -132,13 +132,15 @@ def apply_steps(result: AnchorResult, data: Value, steps: Sequence[Step]) -> Non
 def step_bytes(steps: Sequence[Step], fmt: Format) -> int:
     """Scratchpad bytes that :func:`apply_steps` needs for each element of its data in ``fmt``."""
     wide = any(POINTWISE[step.op].wide for step in steps) and fmt not in WIDE
-    most = 0
+    largest = 0
     for step in steps:
         tensors = [tensor for tensor in step.operands if tensor is not None]
-        spread = sum(known_number(tensor) is None for tensor in tensors)
+        loaded = sum(known_number(tensor) is None for tensor in tensors)
         width = 4 if wide else fmt.bits // 8
-        most = max(most, width * (POINTWISE[step.op].temporaries + 1) + spread * (width + fmt.bits // 8))
-    return most + 4 * wide
+        largest = max(
+            largest, width * (POINTWISE[step.op].temporaries + 1) + loaded * (width + fmt.bits // 8)
+        )
+    return largest + 4 * wide
 
 
 class _RunningValue:

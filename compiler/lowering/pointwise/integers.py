@@ -11,7 +11,7 @@ from compiler.codegen.slices.scalar import ScalarCode, element_of, offset_of
 from compiler.codegen.slices.tensors import DdrTensor, broadcast_view, collapse, unravel, whole
 from compiler.dialect.orders import Order
 from compiler.graph import INTEGERS
-from compiler.lowering.record import Work, lowering
+from compiler.lowering.record import Work, always, lowering
 
 ElementCode = Callable[[ScalarCode, list[str]], str]
 """Emits scalar code over the registers with one element of every operand; returns the result's register."""
@@ -93,13 +93,13 @@ def python_modulus(core: ScalarCode, values: list[str]) -> str:
     return values[0]
 
 
-@lowering("BitwiseAnd", "BitwiseOr", "BitwiseXor", order=Order.FOLLOW, types=INTEGERS)
+@lowering("BitwiseAnd", "BitwiseOr", "BitwiseXor", order=Order.FOLLOW, types=INTEGERS, on_core=always)
 def bitwise(kernel: Kernel, work: Work) -> None:
     """The operator for each bit."""
     fold_operands(kernel, work)
 
 
-@lowering("BitwiseNot", order=Order.FOLLOW, types=INTEGERS)
+@lowering("BitwiseNot", order=Order.FOLLOW, types=INTEGERS, on_core=always)
 def bitwise_not(kernel: Kernel, work: Work) -> None:
     """Every bit inverted."""
 
@@ -110,7 +110,7 @@ def bitwise_not(kernel: Kernel, work: Work) -> None:
     compute_elements(kernel, [work.input(0)], work.output, code)
 
 
-@lowering("BitShift", order=Order.FOLLOW, types=INTEGERS)
+@lowering("BitShift", order=Order.FOLLOW, types=INTEGERS, on_core=always)
 def bit_shift(kernel: Kernel, work: Work) -> None:
     """Shift by the number of bits in the second operand; outside the width only signs are left."""
     left = work.spec.string("direction") == "LEFT"
@@ -127,7 +127,7 @@ def bit_shift(kernel: Kernel, work: Work) -> None:
     compute_elements(kernel, [work.input(0), work.input(1)], work.output, code)
 
 
-@lowering("IntegerPow", order=Order.FOLLOW, types=INTEGERS)
+@lowering("IntegerPow", order=Order.FOLLOW, types=INTEGERS, on_core=always)
 def integer_pow(kernel: Kernel, work: Work) -> None:
     """Repeated multiplication."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 from compiler.dialect.orders import Order
-from compiler.lowering.record import ChainNode, Work, lowering
+from compiler.lowering.record import ChainNode, Engine, Work, lowering
 from compiler.operators.record import Call
 
 from .chain import FLOATS_AND_BOOL, Chain
@@ -40,7 +40,7 @@ def pointwise_operator(
 
     def register(body: Body) -> Body:
         define(Pointwise(op, body, temporaries, wide, repeating=repeating))
-        lowering(op, order=Order.FOLLOW, types=types)(lower_single)
+        lowering(op, order=Order.FOLLOW, types=types, engines=(Engine.VECTOR,))(lower_single)
         return body
 
     return register

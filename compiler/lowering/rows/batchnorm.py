@@ -12,7 +12,6 @@ import math
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import (
-    BLOCK,
     ChannelVector,
     Grid,
     Place,
@@ -26,10 +25,11 @@ from compiler.codegen.slices.aligned import (
     widened_slice,
 )
 from compiler.codegen.slices.shards import coordinates, shard_of, sharded_blocks, slices
+from compiler.codegen.slices.tensors import BLOCK
 from compiler.codegen.slices.vector import Vector
 from compiler.dialect.orders import Order
 from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps, step_bytes
-from compiler.lowering.record import Work, lowering
+from compiler.lowering.record import Engine, Work, lowering
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels
@@ -40,7 +40,9 @@ _RESERVED_BYTES = 4096
 """Scratchpad bytes for the ends of lines that buffers do not fill."""
 
 
-@lowering("BatchNormalization", order=Order.CHANNELS_LAST, anchor=True, blocked=True)
+@lowering(
+    "BatchNormalization", order=Order.CHANNELS_LAST, anchor=True, blocked=True, engines=(Engine.VECTOR,)
+)
 def batch_normalization(kernel: Kernel, work: Work) -> None:
     """The parameters depend on the channel alone, so compact images are computed as one."""
     source = work.input(0)
@@ -49,19 +51,21 @@ def batch_normalization(kernel: Kernel, work: Work) -> None:
     if not source.blocked:
         batch, positions = 1, batch * positions
     vectors = {name: channel_vector(kernel, f"{name}_data", work.input(at)) for name, at in _OPERANDS.items()}
-    taken = _channels_per_slice(kernel, work, channels)
+    slice_channels = _channels_per_slice(kernel, work, channels)
     images = math.gcd(batch, kernel.target.tiles)
     parts = kernel.target.tiles // images
-    image, row = coordinates(kernel, (images, parts))
-    own_images = shard_of(batch, images, image, 1)
-    for stretch, own in sharded_blocks(channels, taken, 1, 0):
-        rows = shard_of(positions, parts, row, _positions_per_slice(kernel, work, positions, stretch.size))
-        with slices(kernel, own) as (block, _):
+    image_place, position_place = coordinates(kernel, (images, parts))
+    image_shard = shard_of(batch, images, image_place, 1)
+    for stretch, channel_shard in sharded_blocks(channels, slice_channels, 1, 0):
+        position_shard = shard_of(
+            positions, parts, position_place, _positions_per_slice(kernel, work, positions, stretch.size)
+        )
+        with slices(kernel, channel_shard) as (block, _):
             lane = kernel.let(block * stretch.size + stretch.start)
             parameters = _parameters(kernel, work, vectors, lane, stretch.size)
-            with slices(kernel, own_images) as (n, _), slices(kernel, rows) as (begin, count):
-                at = Place(n, begin, lane)
-                _normalize(kernel, work, at, Grid(count, 1, rows.size), stretch.size, parameters)
+            with slices(kernel, image_shard) as (number, _), slices(kernel, position_shard) as (begin, count):
+                at = Place(number, begin, lane)
+                _normalize(kernel, work, at, Grid(count, 1, position_shard.size), stretch.size, parameters)
 
 
 def _normalize(
@@ -89,18 +93,18 @@ def _parameters(
 def _bytes_per_position(work: Work, channels: int) -> int:
     """Scratchpad bytes of a position: the slice before, in FP32 and after, its tail twice, the steps."""
     fmt = work.input(0).fmt
-    each = 2 * aligned_bytes(BLOCK, channels, fmt) + aligned_bytes(BLOCK, channels, Format.FP32)
+    block_bytes = 2 * aligned_bytes(BLOCK, channels, fmt) + aligned_bytes(BLOCK, channels, Format.FP32)
     steps = step_bytes(work.steps, Format.FP32) * aligned_channels(channels, BLOCK)
-    return each // BLOCK + 2 * (channels % BLOCK) * fmt.bits // 8 + steps
+    return block_bytes // BLOCK + 2 * (channels % BLOCK) * fmt.bits // 8 + steps
 
 
 def _parameter_bytes(channels: int) -> int:
-    """Four FP32 vectors, as much again for what they are converted from, and line ends."""
+    """Scratchpad bytes of four FP32 vectors, as much again for their sources, and ends of lines."""
     return 8 * aligned_channels(channels, BLOCK) * 4 + _RESERVED_BYTES
 
 
 def _channels_per_slice(kernel: Kernel, work: Work, channels: int) -> int:
-    """All of them, or as many whole blocks as fit with one position."""
+    """All channels, or as many whole planes as fit with one position."""
     taken = channels
     while taken > BLOCK and _parameter_bytes(taken) + _bytes_per_position(work, taken) > kernel.budget:
         taken = round_up(ceil_div(taken, 2), BLOCK)
@@ -108,6 +112,6 @@ def _channels_per_slice(kernel: Kernel, work: Work, channels: int) -> int:
 
 
 def _positions_per_slice(kernel: Kernel, work: Work, positions: int, channels: int) -> int:
-    """An even share for every tile, or what fits."""
+    """Equally many for every tile, or as many as fit."""
     fit = max(1, (kernel.budget - _parameter_bytes(channels)) // max(_bytes_per_position(work, channels), 1))
     return min(fit, ceil_div(positions, kernel.target.tiles), LARGEST_EXTENT, MOST_MOVES)

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import (
-    BLOCK,
     STORED_WIDTHS,
     Aligned,
     ChannelVector,
@@ -35,13 +34,14 @@ from compiler.codegen.slices.aligned import (
 )
 from compiler.codegen.slices.matrix_transpose import stored_width
 from compiler.codegen.slices.shards import Shard, shard_of, slices, within
-from compiler.codegen.slices.vector import Vector
+from compiler.codegen.slices.tensors import BLOCK
+from compiler.codegen.slices.vector import WORD, Vector
 from compiler.codegen.spm import RESERVED_BYTES
-from compiler.codegen.teams.collective import WAYS, WORD, Exchange
+from compiler.codegen.teams.collective import WAYS, Exchange
 from compiler.codegen.teams.team import Team, tile_grid
 from compiler.dialect.orders import Order
 from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps, step_bytes
-from compiler.lowering.record import Work, lowering
+from compiler.lowering.record import Engine, Work, lowering
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels
@@ -51,7 +51,7 @@ _FEWEST = 4
 """Positions that are worth a tile of their own."""
 
 
-@lowering("NormalizedGroups", order=Order.CHANNELS_LAST, anchor=True, blocked=True)
+@lowering("NormalizedGroups", order=Order.CHANNELS_LAST, anchor=True, blocked=True, engines=(Engine.VECTOR,))
 def normalized_groups(kernel: Kernel, work: Work) -> None:
     """(x - mean) / sqrt(variance + epsilon) * scale + shift."""
     batch = work.input(0).shape[0]
@@ -85,8 +85,8 @@ class _GroupNormPlan:
 def _plan(kernel: Kernel, work: Work) -> _GroupNormPlan:
     batch, *image, channels = work.input(0).shape
     positions, tiles = math.prod(image), kernel.target.tiles
-    wanted = min(tiles // batch, ceil_div(positions, _FEWEST)) if 2 * batch <= tiles else 1
-    length = ceil_div(positions, max(wanted, 1))
+    tiles_wanted = min(tiles // batch, ceil_div(positions, _FEWEST)) if 2 * batch <= tiles else 1
+    length = ceil_div(positions, max(tiles_wanted, 1))
     parts = ceil_div(positions, length)
     room = kernel.budget - _vector_bytes(channels, parts)
     size = length
@@ -135,19 +135,19 @@ class _GroupNormCode:
     def image(self, team: Team, image: Value, part: Value) -> None:
         """This tile's ``part`` of an image."""
         kernel, count = self.kernel, float(self.positions * (self.channels // self.groups))
-        own = shard_of(self.positions, self.plan.parts, part, self.plan.size)
-        kept = self._load(Place(image, own.begin), self._grid(own)) if self.plan.resident else None
-        mean = self._folded(0, team, self._sums(own, image, kept, None))
+        shard = shard_of(self.positions, self.plan.parts, part, self.plan.size)
+        kept = self._load(Place(image, shard.begin), self._grid(shard)) if self.plan.resident else None
+        mean = self._folded(0, team, self._sums(shard, image, kept, None))
         self.vector.vs("div", mean, mean, count)
         if kept is not None:
             per_channel(kernel, "sub", kept, mean)
-        factor = self._folded(1, team, self._sums(own, image, kept, mean))
+        factor = self._folded(1, team, self._sums(shard, image, kept, mean))
         self.vector.vs("div", factor, factor, count)
         self.vector.vs("add", factor, factor, self.work.spec.number("epsilon"))
         self.vector.unary("rsqrt", factor, factor)
         self.vector.vv("mul", factor, factor, self._parameter("scale", self.scale))
         shift = self._parameter("shift", self.shift)
-        with self._pieces(own, image, kept) as (at, data):
+        with self._pieces(shard, image, kept) as (at, data):
             if kept is None:
                 per_channel(kernel, "sub", data, mean)
             per_channel(kernel, "mul", data, factor)
@@ -158,10 +158,10 @@ class _GroupNormCode:
     def _parameter(self, name: str, vector: ChannelVector) -> Value:
         return load_vector(self.kernel, name, vector, 0, self.channels)
 
-    def _grid(self, own: Shard) -> Grid:
-        """All positions of a share that is not empty."""
+    def _grid(self, shard: Shard) -> Grid:
+        """All positions of a shard that is not empty."""
         length = self.plan.length
-        return Grid(self.kernel.let(within(own.end - own.begin, 1, length)), 1, length)
+        return Grid(self.kernel.let(within(shard.end - shard.begin, 1, length)), 1, length)
 
     def _load(self, at: Place, grid: Grid) -> Aligned:
         return widened_slice(
@@ -169,24 +169,24 @@ class _GroupNormCode:
         )
 
     @contextmanager
-    def _pieces(self, own: Shard, image: Value, kept: Aligned | None) -> Iterator[tuple[Place, Aligned]]:
-        """A loop over the slices of a share in FP32; no loop if they are kept in the scratchpad."""
+    def _pieces(self, shard: Shard, image: Value, kept: Aligned | None) -> Iterator[tuple[Place, Aligned]]:
+        """A loop over the slices of a shard in FP32; no loop if they are kept in the scratchpad."""
         if kept is not None:
-            yield Place(image, own.begin), kept
+            yield Place(image, shard.begin), kept
             return
-        with slices(self.kernel, own) as (begin, count):
+        with slices(self.kernel, shard) as (begin, count):
             at = Place(image, begin)
             yield at, self._load(at, Grid(count, 1, self.plan.size))
 
-    def _sums(self, own: Shard, image: Value, kept: Aligned | None, mean: Value | None) -> Value:
-        """For each channel the sum over a share, or that of the squared differences from the ``mean``.
+    def _sums(self, shard: Shard, image: Value, kept: Aligned | None, mean: Value | None) -> Value:
+        """For each channel the sum over a shard, or that of the squared differences from the ``mean``.
 
         From data that are ``kept`` the mean has been subtracted already.
         """
         kernel = self.kernel
         total = kernel.buffer("total", WORD * self.stored)
         kernel.emit("td.memset.fp32", dst=total, value=0.0, n=self.stored)
-        with self._pieces(own, image, kept) as (_, data):
+        with self._pieces(shard, image, kept) as (_, data):
             if mean is not None:
                 if kept is None:
                     per_channel(kernel, "sub", data, mean)
@@ -201,7 +201,7 @@ class _GroupNormCode:
     def _folded(self, number: int, team: Team, sums: Value) -> Value:
         """The sums of all tiles of the team; every channel gets the sum of its group."""
         if self.exchanges:
-            self.exchanges[number].give(team, sums)
+            self.exchanges[number].exchange(team, sums)
             sums = self.exchanges[number].folded(team, "sum")
         if self.groups == self.channels:
             return sums

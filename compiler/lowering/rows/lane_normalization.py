@@ -10,10 +10,10 @@ import numpy as np
 
 from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.slices.lane_turner import spread_over_lanes
-from compiler.codegen.slices.lanes import WORD, Folds, Lanes, LaneSlice
+from compiler.codegen.slices.lanes import Folds, Lanes, LaneSlice
+from compiler.codegen.slices.row_transposer import spread_over_lanes
 from compiler.codegen.slices.tensors import DdrTensor
-from compiler.codegen.slices.vector import Vector, widened
+from compiler.codegen.slices.vector import WORD, Vector, widened
 from compiler.lowering.record import Work
 from compiler.operators.norms.normalization import normalized_axes
 from tx8isa.numbers.formats import Format

@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 
 from compiler.codegen.expr import Value, bounds
 from compiler.codegen.kernel import Kernel, Target
-from compiler.codegen.slices.aligned import BLOCK
 from compiler.codegen.slices.lanes import Folds
 from compiler.codegen.slices.shards import shard_of, slices, within
-from compiler.codegen.slices.tensors import DdrTensor
-from compiler.codegen.slices.vector import Vector, narrowed, widened
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor
+from compiler.codegen.slices.vector import WORD, Vector, narrowed, widened
 from compiler.codegen.spm import RESERVED_BYTES
-from compiler.codegen.teams.collective import COMBINE, WAYS, WORD, Exchange, fold_halves
+from compiler.codegen.teams.collective import COMBINE, WAYS, Exchange, fold_halves
 from compiler.codegen.teams.team import tile_grid
 from compiler.lowering.record import Cut
 from tx8isa.numbers.division import ceil_div, round_up
@@ -125,13 +124,13 @@ def _chunk(folds: Folds, source: DdrTensor, room: int, parts: int) -> int:
     fit = (room - RESERVED_BYTES - WORD * _MOST_RESULTS) // (
         group_elements * (2 * source.bytes_each + 3 * WORD)
     )
-    most = min(
+    groups = min(
         fit,
         _MOST_CHUNK_ELEMENTS // group_elements,
         LARGEST_EXTENT,
         ceil_div(ceil_div(folds.axis, parts), group),
     )
-    return max(most, 1) * group
+    return max(groups, 1) * group
 
 
 @dataclass(frozen=True)
@@ -156,18 +155,18 @@ def reduce_long_runs(kernel: Kernel, reduction: Reduction, plan: ReductionPlan) 
     size = round_up(turns * folds.inner, 4)
     exchange = _exchange(kernel, folds, plan, size) if plan.parts > 1 else None
     with tile_grid(kernel, (plan.runs, plan.parts)) as grid:
-        own = shard_of(folds.outer, plan.runs, grid.position[0], 1)
+        shard = shard_of(folds.outer, plan.runs, grid.position[0], 1)
         results = kernel.buffer("results", WORD * (size + LANES))
-        with slices(kernel, own) as (run, _):
-            address = kernel.let(results + (run - own.begin) * (WORD * folds.inner))
+        with slices(kernel, shard) as (run, _):
+            address = kernel.let(results + (run - shard.begin) * (WORD * folds.inner))
             _RunCode(kernel, reduction, plan).fold(run, grid.position[1], address)
-        first, n = own.begin * folds.inner, kernel.let(own.length * folds.inner)
+        first, n = shard.begin * folds.inner, kernel.let(shard.length * folds.inner)
         if exchange is None:
             _store(kernel, reduction, first, results, n, size)
             return
         clear_after(kernel, results, n, size)
         team = grid.team(kernel, 1)
-        exchange.give(team, results)
+        exchange.exchange(team, results)
         with kernel.if_below(team.member, exchange.parts or 1):
             total = exchange.folded(team, reduction.name)
             if exchange.parts != 1:
@@ -212,16 +211,16 @@ class _RunCode:
         The rest of the line after the results is overwritten, so runs are to be folded in ascending order.
         """
         kernel, room = self.kernel, self.room
-        own = shard_of(self.folds.axis, self.plan.parts, part, self.plan.chunk)
-        if own.slice_count == 1:
-            wide, _ = self._load(run, kernel.let(own.begin), kernel.let(own.length), room)
-            self._fold_sums(wide, target)
+        shard = shard_of(self.folds.axis, self.plan.parts, part, self.plan.chunk)
+        if shard.slice_count == 1:
+            data, _ = self._load(run, kernel.let(shard.begin), kernel.let(shard.length), room)
+            self._fold_sums(data, target)
             return
         sums = kernel.buffer("sums", WORD * room)
         kernel.emit("td.memset.fp32", dst=sums, value=IDENTITY[self.reduction.name], n=room)
-        with slices(kernel, own) as (row, count):
-            wide, n = self._load(run, row, count, LANES)
-            Vector(kernel, Format.FP32, n).vv(COMBINE[self.reduction.name], sums, sums, wide)
+        with slices(kernel, shard) as (row, count):
+            data, n = self._load(run, row, count, LANES)
+            Vector(kernel, Format.FP32, n).vv(COMBINE[self.reduction.name], sums, sums, data)
         self._fold_sums(sums, target)
 
     def _load(self, run: Value, row: Value, count: Value, unit: int) -> tuple[Value, Value]:

@@ -14,8 +14,8 @@ from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.shards import shard_of, slices, within
 from compiler.codegen.slices.tensors import DdrTensor
-from compiler.codegen.slices.vector import Vector, narrowed, widened
-from compiler.codegen.teams.collective import WAYS, WORD, Exchange
+from compiler.codegen.slices.vector import WORD, Vector, narrowed, widened
+from compiler.codegen.teams.collective import WAYS, Exchange
 from compiler.codegen.teams.team import Team, tile_grid
 from compiler.lowering.record import Cut
 from tx8isa.numbers.division import ceil_div, round_up
@@ -58,8 +58,8 @@ def long_row_plan(rows: int, axis: int, bytes_each: int, target: Target) -> Long
 
     ``bytes_each``: scratchpad bytes that all buffers need for each element of a segment.
     """
-    wanted = target.tiles // rows if 2 * rows <= target.tiles else 1
-    segment = round_up(ceil_div(axis, wanted), LANES)
+    parts_wanted = target.tiles // rows if 2 * rows <= target.tiles else 1
+    segment = round_up(ceil_div(axis, parts_wanted), LANES)
     if segment * bytes_each + _RESERVED_BYTES > target.spm_bytes or segment // LANES > LARGEST_EXTENT:
         return None
     parts = ceil_div(axis, segment)
@@ -75,7 +75,7 @@ def long_row_cuts(plan: LongRowPlan | None) -> Iterator[Cut]:
     yield Cut(choices=(("way", "lanes"),))
 
 
-def chosen_plan(plan: LongRowPlan | None, cut: Cut | None) -> LongRowPlan | None:
+def chosen_long_row_plan(plan: LongRowPlan | None, cut: Cut | None) -> LongRowPlan | None:
     """The plan of the cut, or the default; None for lanes. ValueError for a cut of other rows."""
     if cut is None:
         return plan if plan is not None and plan.axis >= _DEFAULT_FROM else None
@@ -167,21 +167,21 @@ class _RowCode:
         kernel.emit(f"ct.reduce.{name}.fp32", dst=one, src0=lanes, shape=[1, 1, 1, LANES], dims="c")
         if self.plan.parts == 1:
             return one
-        self._exchanges[number].give(self._team, one)
+        self._exchanges[number].exchange(self._team, one)
         return self._exchanges[number].folded(self._team, name)
 
 
 def softmax_of_long_rows(kernel: Kernel, source: DdrTensor, target: DdrTensor, plan: LongRowPlan) -> None:
     """exp(x - max) / sum of each row."""
     rows = _RowCode(kernel, source, plan, ("max", "sum"))
-    with rows.segments() as own:
-        data, one = own.data, Vector(kernel, Format.FP32, 1)
-        own.padded.vuv("sub", data, data, rows.fold(0, data), 1)
-        own.padded.unary("exp_lp", data, data)
+    with rows.segments() as segment:
+        data, one = segment.data, Vector(kernel, Format.FP32, 1)
+        segment.padded.vuv("sub", data, data, rows.fold(0, data), 1)
+        segment.padded.unary("exp_lp", data, data)
         total = rows.fold(1, data)
         one.unary("recip", total, total)
-        own.vector.vuv("mul", data, data, total, 1)
-        own.store(target)
+        segment.vector.vuv("mul", data, data, total, 1)
+        segment.store(target)
 
 
 def normalize_long_rows(
@@ -198,20 +198,20 @@ def normalize_long_rows(
     ``vectors``: instructions, each with a vector as long as a row, that are applied to the results.
     """
     rows = _RowCode(kernel, source, plan, ("sum", "sum") if centred else ("sum",))
-    with rows.segments() as own:
-        data, one, axis = own.data, Vector(kernel, Format.FP32, 1), float(plan.axis)
+    with rows.segments() as segment:
+        data, one, axis = segment.data, Vector(kernel, Format.FP32, 1), float(plan.axis)
         if centred:
             mean = rows.fold(0, data)
             one.vs("div", mean, mean, axis)
-            own.vector.vuv("sub", data, data, mean, 1)
-        squares = kernel.buffer("squares", WORD * own.size)
-        own.vector.unary("square", squares, data)
-        clear_after(kernel, squares, own.count, own.size)
+            segment.vector.vuv("sub", data, data, mean, 1)
+        squares = kernel.buffer("squares", WORD * segment.size)
+        segment.vector.unary("square", squares, data)
+        clear_after(kernel, squares, segment.count, segment.size)
         scale = rows.fold(int(centred), squares)
         one.vs("div", scale, scale, axis)
         one.vs("add", scale, scale, epsilon)
         one.unary("rsqrt", scale, scale)
-        own.vector.vuv("mul", data, data, scale, 1)
+        segment.vector.vuv("mul", data, data, scale, 1)
         for instruction, tensor in vectors:
-            own.vector.vv(instruction, data, data, own.load("vector", tensor))
-        own.store(target)
+            segment.vector.vv(instruction, data, data, segment.load("vector", tensor))
+        segment.store(target)

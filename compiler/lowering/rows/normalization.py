@@ -17,7 +17,6 @@ import numpy as np
 from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.aligned import (
-    BLOCK,
     Aligned,
     Grid,
     aligned_bytes,
@@ -31,11 +30,10 @@ from compiler.codegen.slices.aligned import (
     widened_slice,
 )
 from compiler.codegen.slices.precision import engine_format, split
-from compiler.codegen.slices.tensors import DdrTensor, View, copy_views
-from compiler.codegen.slices.vector import Vector, convert
-from compiler.codegen.teams.collective import WORD
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor, View, copy_views
+from compiler.codegen.slices.vector import WORD, Vector, convert
 from compiler.graph import Shape
-from compiler.lowering.record import Cut, Work, lowering
+from compiler.lowering.record import Cut, Engine, Work, lowering
 from compiler.operators.norms.normalization import normalized_axes
 from compiler.operators.record import Call
 from tx8isa.numbers.division import ceil_div
@@ -66,7 +64,7 @@ def _check(call: Call) -> str | None:
     return None
 
 
-def _cuts(target: Target, work: Work) -> Iterable[Cut]:
+def _normalization_cuts(target: Target, work: Work) -> Iterable[Cut]:
     """Cuts for rows that are too long for one tile to hold several."""
     if _RowProblem.of(work, target, target.spm_bytes).slice_rows:
         return ()
@@ -80,7 +78,15 @@ def _long_row_plan(work: Work, target: Target) -> LongRowPlan | None:
     return long_rows.long_row_plan(rows, channels, 3 * source.bytes_each + 5 * WORD, target)
 
 
-@lowering("LayerNormalization", "RMSNormalization", check=_check, cuts=_cuts, prefetch=True, rounds=True)
+@lowering(
+    "LayerNormalization",
+    "RMSNormalization",
+    check=_check,
+    cuts=_normalization_cuts,
+    prefetch=True,
+    takes_fp32=True,
+    engines=(Engine.MATRIX, Engine.VECTOR),
+)
 def normalization(kernel: Kernel, work: Work) -> None:
     """Subtract the mean (not for RMS), divide by the root of the mean square, apply scale and shift."""
     axes, source = normalized_axes(work.spec), work.input(0)
@@ -95,7 +101,7 @@ def normalization(kernel: Kernel, work: Work) -> None:
         _normalize_whole_rows(kernel, rows, parameters)
         return
     kernel.await_earlier_phases()
-    plan = long_rows.chosen_plan(_long_row_plan(work, kernel.target), work.cut)
+    plan = long_rows.chosen_long_row_plan(_long_row_plan(work, kernel.target), work.cut)
     if plan is None:
         normalize_in_lanes(kernel, work, parameters)
         return
@@ -153,12 +159,12 @@ class _RowProblem:
     def slice_rows(self) -> int:
         """Rows of a slice, so that all tiles have equally many; 0 if not even a few fit."""
         rows, tiles = self.source.shape[0], self.tiles
-        each = aligned_channels(self.channels, BLOCK) * (40 if self.compute is Format.FP32 else 24)
+        row_bytes = aligned_channels(self.channels, BLOCK) * (40 if self.compute is Format.FP32 else 24)
         tables = (8 * _LANES + 16) * aligned_channels(self.channels, BLOCK)
-        most = (self.budget - tables) // each
-        if most < min(_FEWEST, rows) or self.channels > LARGEST_EXTENT:
+        most_rows = (self.budget - tables) // row_bytes
+        if most_rows < min(_FEWEST, rows) or self.channels > LARGEST_EXTENT:
             return 0
-        turns = ceil_div(rows, tiles * min(most, _MOST))
+        turns = ceil_div(rows, tiles * min(most_rows, _MOST))
         return ceil_div(rows, tiles * turns)
 
 

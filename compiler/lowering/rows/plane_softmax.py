@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.aligned import (
-    BLOCK,
     Aligned,
     Grid,
     aligned_bytes,
@@ -25,7 +24,7 @@ from compiler.codegen.slices.aligned import (
     widened_slice,
 )
 from compiler.codegen.slices.precision import split
-from compiler.codegen.slices.tensors import DdrTensor
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor
 from compiler.codegen.slices.vector import Vector
 from compiler.lowering.record import Cut, Work
 from compiler.operators.types import axis_from_front
@@ -61,13 +60,15 @@ def _largest_plan(target: Target, work: Work, room: int, pieces: int = 1) -> Pla
     extent, count = shape[axis], math.prod(shape[:axis])
     if math.prod(shape[axis + 1 :]) > 1 or not 1 < extent <= LARGEST_EXTENT:
         return None
-    most = room // (_BYTES_EACH * aligned_channels(extent, BLOCK))
+    most_rows = room // (_BYTES_EACH * aligned_channels(extent, BLOCK))
     return (
-        PlaneSoftmaxPlan(count, extent, min(most, ceil_div(count, target.tiles * pieces))) if most else None
+        PlaneSoftmaxPlan(count, extent, min(most_rows, ceil_div(count, target.tiles * pieces)))
+        if most_rows
+        else None
     )
 
 
-def chosen_plan(target: Target, work: Work, room: int) -> PlaneSoftmaxPlan | None:
+def chosen_plane_plan(target: Target, work: Work, room: int) -> PlaneSoftmaxPlan | None:
     """The plan of the cut, or without one that of rows which are not short; None for another way."""
     plan = _largest_plan(target, work, room)
     if work.cut is None:

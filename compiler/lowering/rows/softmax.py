@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel, Target
-from compiler.codegen.slices.lanes import WORD, Folds, Lanes
-from compiler.lowering.record import Cut, Work, lowering
+from compiler.codegen.slices.lanes import Folds, Lanes
+from compiler.codegen.slices.vector import WORD
+from compiler.lowering.record import Cut, Engine, Work, lowering
 from compiler.operators.types import axis_from_front
 
 from . import long_rows, plane_softmax
@@ -33,14 +34,14 @@ def _softmax_cuts(target: Target, work: Work) -> Iterable[Cut]:
     yield from long_rows.long_row_cuts(_long_row_plan(target, work))
 
 
-@lowering("Softmax", cuts=_softmax_cuts)
+@lowering("Softmax", cuts=_softmax_cuts, engines=(Engine.VECTOR,))
 def softmax(kernel: Kernel, work: Work) -> None:
     """exp(x - max) / sum: the largest is subtracted, so that nothing overflows."""
     source, target = work.input(0), work.output
-    plane_plan = plane_softmax.chosen_plan(kernel.target, work, kernel.budget)
+    plane_plan = plane_softmax.chosen_plane_plan(kernel.target, work, kernel.budget)
     long_plan = None
     if not _in_planes(work):
-        long_plan = long_rows.chosen_plan(_long_row_plan(kernel.target, work), work.cut)
+        long_plan = long_rows.chosen_long_row_plan(_long_row_plan(kernel.target, work), work.cut)
     if long_plan is not None:
         long_rows.softmax_of_long_rows(kernel, source, target, long_plan)
     elif plane_plan is not None:

@@ -14,10 +14,13 @@ from tx8isa.cost.instructions import link_rate
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.limits import LARGEST_EXTENT, MOST_MOVES
 
+from .gathered import can_gather
 from .stages import NeededRows, Stages, stages_of
 
 _BLOCKS = (1, 2, 3, 4)
 """Blocks of rows that a tile's share may be cut into."""
+_MOST_STAGES_OF_ROWS = 10
+"""Stages up to which stacks are divided by rows: of longer ones too many rows are computed twice."""
 _FAR = 2
 """How many times as long a way of loading must take for it not to be tried."""
 
@@ -42,9 +45,18 @@ def stack_plan(cut: Cut) -> StackPlan:
     return StackPlan(cut.parts("images"), cut.parts("rows"), cut.size("rows"), cut.choice(TEAM_LOADS, OWN))
 
 
-def cuts(target: Target, work: Work) -> Iterator[Cut]:
-    """Large blocks first; nothing where not even one row can be computed at a time."""
-    return (plan.cut() for plan in plans(target, stages_of(work)))
+def stack_cuts(target: Target, work: Work) -> Iterator[Cut]:
+    """Divided by channels, then by rows, large blocks first; nothing where neither is possible."""
+    stages = stages_of(work)
+    if target.tiles > 1 and can_gather(work, stages, target.tiles):
+        yield gathered_cut(target)
+    if len(stages.order) <= _MOST_STAGES_OF_ROWS:
+        yield from (plan.cut() for plan in plans(target, stages))
+
+
+def gathered_cut(target: Target) -> Cut:
+    """The channels of all stages divided among all tiles, which give each other the results."""
+    return Cut((("channels", target.tiles),), (), (("between", "gather"),))
 
 
 def plans(target: Target, stages: Stages) -> Iterator[StackPlan]:

@@ -15,7 +15,6 @@ import numpy as np
 from compiler.codegen.expr import Value, maximum, minimum
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import (
-    BLOCK,
     Aligned,
     Grid,
     Place,
@@ -29,7 +28,7 @@ from compiler.codegen.slices.aligned import (
 )
 from compiler.codegen.slices.precision import engine_format, split
 from compiler.codegen.slices.shards import Shard, coordinates, shard_of, slices, within
-from compiler.codegen.slices.tensors import DdrTensor, Stretch
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor, Stretch
 from compiler.codegen.slices.windows import RowBlock, row_block
 from compiler.codegen.spm import SpmOverflow
 from compiler.codegen.teams.gather import Gather, enter, meet_all
@@ -42,19 +41,30 @@ from compiler.lowering.conv.pooling import pool_slice
 from compiler.lowering.conv.product import multiply_slice
 from compiler.lowering.conv.weights import PackedWeights, Volume, weights_of, windows_of
 from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps
-from compiler.lowering.record import Work, lowering
+from compiler.lowering.record import Engine, Work, lowering
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
 
-from .cuts import cuts, plans, stack_plan
+from .cuts import gathered_cut, plans, stack_cuts, stack_plan
+from .gathered import gathered_stack
 from .stages import NeededRows, Stage, Stages, stages_of
 from .values import Held, StackBlock, move
 
 
-@lowering("Stack", order=Order.CHANNELS_LAST, cuts=cuts, blocked=True, prefetch=True)
+@lowering(
+    "Stack",
+    order=Order.CHANNELS_LAST,
+    cuts=stack_cuts,
+    blocked=True,
+    prefetch=True,
+    engines=(Engine.MATRIX, Engine.VECTOR),
+)
 def stack(kernel: Kernel, work: Work) -> None:
     """Blocks of result rows, for each all stages of the work."""
     stages = stages_of(work)
+    if work.cut is not None and work.cut == gathered_cut(kernel.target):
+        gathered_stack(kernel, work, stages)
+        return
     plan = stack_plan(work.cut) if work.cut is not None else next(plans(kernel.target, stages), None)
     if plan is None:
         raise SpmOverflow("not even one row of the stack's result fits the SPM with all its weights")
@@ -280,11 +290,15 @@ class _Phase:
         if layer.kind is Kind.POOL:
             name = {"MaxPool": "max", "AveragePool": "avg"}[stage.work.op]
             return pool_slice(
-                kernel, name, layer.geometry, window, data if layer.direct else widened_slice(kernel, data)
+                kernel,
+                name,
+                layer.geometry,
+                window,
+                data if layer.engine_rounds else widened_slice(kernel, data),
             )
         assert self.weights is not None
         start = self._start(stage, block, window.output)
-        fmt = engine_format(layer.fmt) if layer.direct else Format.FP32
+        fmt = engine_format(layer.fmt) if layer.engine_rounds else Format.FP32
         if joined is not None and joined.fmt is fmt:
             result = joined
         else:

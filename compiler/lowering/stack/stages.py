@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from compiler.codegen.slices.aligned import BLOCK
-from compiler.codegen.slices.tensors import DdrTensor
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor
 from compiler.codegen.slices.windows import Geometry
 from compiler.lowering.conv.layer import (
     ConvEpilogue,

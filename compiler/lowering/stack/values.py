@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from compiler.codegen.expr import Value, maximum, minimum
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.slices.aligned import BLOCK, Aligned, Grid, slice_buffer
+from compiler.codegen.slices.aligned import Aligned, Grid, slice_buffer
 from compiler.codegen.slices.shards import within
+from compiler.codegen.slices.tensors import BLOCK
 from compiler.codegen.slices.vector import WIDE, Vector, convert
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
 
 import numpy as np
 
-from compiler.graph import DTYPES, Graph, GraphError, Node
+from compiler.graph import DTYPES, Graph, GraphError, Node, RefusedNode, joined
 from compiler.operators.record import OPERATORS, call_of
 
 from .builder import Builder, computed
 
 
-def expand_graph(graph: Graph) -> Graph:
-    """The same function in operators that have lowerings; GraphError for a call that cannot be expanded.
+def expand_graph(graph: Graph, only: Container[str] | None = None) -> Graph:
+    """The same function in operators that have lowerings; GraphError for calls that cannot be expanded.
 
     Nodes whose operands are all constants become constants. The nodes of the expansion of node ``n`` are
-    named ``n.1``, ``n.2`` and so on.
+    named ``n.1``, ``n.2`` and so on. With ``only``, nodes of other operators stay as they are.
     """
-    expander = _Expander(graph)
+    expander = Expander(graph)
+    refusals: list[GraphError] = []
     for node in graph.nodes:
-        expander.node(node)
+        if only is not None and node.op not in only:
+            expander.nodes.append(node)
+            continue
+        try:
+            expander.node(node)
+        except GraphError as error:
+            refusals.append(error)
+    if refusals:
+        raise joined(refusals)
     return replace(
         graph,
         nodes=tuple(expander.nodes),
@@ -30,7 +40,9 @@ def expand_graph(graph: Graph) -> Graph:
     )
 
 
-class _Expander:
+class Expander:
+    """Expands nodes one after another: ``nodes``, ``tensors`` and ``constants`` grow."""
+
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.nodes: list[Node] = []
@@ -38,11 +50,25 @@ class _Expander:
         self.constants = dict(graph.constants)
         self.precise: set[str] = set()
 
+    def state(self) -> Graph:
+        """The graph with the values that are known so far; its nodes are those before the expansion."""
+        return replace(self.graph, tensors=self.tensors, constants=self.constants)
+
     def node(self, node: Node, precise: bool = False) -> None:
-        """Add a node or its expansion; with ``precise`` it is computed in FP32, and so are its parts."""
+        """Add a node or its expansion; with ``precise`` it is computed in FP32, and so are its parts.
+
+        GraphError, and nothing is added, for a call that cannot be expanded.
+        """
+        before = len(self.nodes)
+        try:
+            self._add(node, precise)
+        except GraphError:
+            del self.nodes[before:]
+            raise
+
+    def _add(self, node: Node, precise: bool) -> None:
         record = OPERATORS[node.op]
-        state = replace(self.graph, tensors=self.tensors, constants=self.constants)
-        call = call_of(state, node)
+        call = call_of(self.state(), node)
         if node.inputs and all(not name or name in self.constants for name in node.inputs):
             self.constants |= computed(node, call, self.constants)
             return
@@ -54,14 +80,13 @@ class _Expander:
         try:
             results = record.expansion(build, call) if record.expansion else None
         except GraphError as error:
-            head = f"unsupported operator {node.op} (node '{node.name}')"
-            raise GraphError([f"{head}: {text}" for text in error.messages]) from None
+            raise joined([RefusedNode(node.op, node.name, text) for text in error.messages]) from None
         if results is None:
             self._keep(node, precise)
             return
         precise = precise or record.precise or build.precise
         for part in build.nodes:
-            self.node(part, precise)
+            self._add(part, precise)
         for name, result in zip(node.outputs, results, strict=False):
             if name and result in self.constants:
                 self.constants[name] = self.constants[result]

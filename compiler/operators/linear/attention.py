@@ -72,10 +72,16 @@ def _attention(call: Call, *operands: Array | None) -> tuple[Array, ...]:
     q, k, v = (matrices(call, index).of(x) for index, x in enumerate(operands[:3]) if x is not None)
     mask = operands[3] if len(operands) > 3 else None
     scores = np.matmul(q, np.swapaxes(k, -1, -2)) * call.number("scale")
+    cap = call.number("softcap")
+    if cap:
+        scores = cap * np.tanh(scores / cap)
     if mask is not None:
         scores = scores + mask
     weights = np.exp(scores - scores.max(-1, keepdims=True))
-    result = np.matmul(weights / weights.sum(-1, keepdims=True), v)
+    weights = weights / weights.sum(-1, keepdims=True)
+    if call.integer("zero_rows"):
+        weights = np.where(scores.max(-1, keepdims=True) > -np.inf, weights, 0.0)
+    result = np.matmul(weights, v)
     return (np.transpose(result, result_order(call)),)
 
 
@@ -83,13 +89,15 @@ register(
     Operator(
         name="FusedAttention",
         since=1,
-        summary="softmax(Q K' scale + mask) V over the last two axes",
+        summary="softmax(cap(Q K' scale) + mask) V over the last two axes",
         inputs=(Input("Q", FLOAT), Input("K", FLOAT), Input("V", FLOAT), Input("mask", FLOAT, optional=True)),
         outputs=(Output("Y", FLOAT),),
         attributes=(
             Attribute("scale", "float", 1.0),
             *(Attribute(name, "ints", ()) for name in VIEWS),
             Attribute("perm", "ints", ()),
+            Attribute("softcap", "float", 0.0),  # cap(s) = softcap tanh(s / softcap); 0: scores as they are
+            Attribute("zero_rows", "int", 0, allowed=(0, 1)),  # a row of which all keys are hidden is 0
         ),
         rules=(views_are_inside, result_keeps_rows, matrices_fit, mask_broadcasts),
         shapes=_shapes,

@@ -23,18 +23,31 @@ class BarrierOptPass:
     name = "barrier_opt"
 
     def run(self, context: Context, module: ModuleOp) -> None:
-        read: list[DdrRange] = []
-        written: list[DdrRange] = []
-        for operation in operations(module):
-            if not computes(operation):
-                continue
-            reads = [range_of(value) for value in operation.operands]
-            writes = [range_of(value) for value in operation.results]
-            if _overlap(reads, written) or _overlap(writes, [*read, *written]):
-                operation.attributes["barrier"] = UnitAttr()
-                read, written = [], []
-            read += reads
-            written += writes
+        phases = [operation for operation in operations(module) if computes(operation)]
+        accesses = (
+            ([range_of(value) for value in phase.operands], [range_of(value) for value in phase.results])
+            for phase in phases
+        )
+        for phase, waits in zip(phases, barriers(accesses), strict=True):
+            if waits:
+                phase.attributes["barrier"] = UnitAttr()
+
+
+Accesses = tuple[list[DdrRange], list[DdrRange]]
+"""What a phase reads and what it writes."""
+
+
+def barriers(phases: Iterable[Accesses]) -> Iterator[bool]:
+    """For each phase whether it has to wait."""
+    read: list[DdrRange] = []
+    written: list[DdrRange] = []
+    for reads, writes in phases:
+        waits = _overlap(reads, written) or _overlap(writes, [*read, *written])
+        if waits:
+            read, written = [], []
+        read += reads
+        written += writes
+        yield waits
 
 
 def _overlap(some: Iterable[DdrRange], others: Iterable[DdrRange]) -> bool:

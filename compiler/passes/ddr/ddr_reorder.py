@@ -1,14 +1,17 @@
 """Pass ``ddr_reorder``: every value gets its place in DDR.
 
 Graph inputs, outputs and constants have memory of their own; the other values share memory if they are not
-alive at the same time. A value that becomes a graph output, or a part of a Concat's result, is computed
-there directly if its bytes are the same there; otherwise a copy is inserted.
+alive in the same phase. If that makes phases wait that are in one layer (``group_order``) and could go on
+without a barrier, and DDR is large enough, values of one layer have memory of their own. A value that becomes
+a graph output, or a part of a Concat's result, is computed there directly if its bytes are the same there;
+otherwise a copy is inserted.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Iterator, Mapping, Sequence
+from itertools import accumulate
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.ir import SSAValue
@@ -18,11 +21,16 @@ from compiler.dialect.ops import CastOp, InputOp, LoadConstOp, OutputOp, TensorO
 from compiler.dialect.types import order_of, stored_bytes
 from compiler.graph import GraphError
 from compiler.passes.base import Context, computes, is_alias, operations
+from compiler.passes.groups.group_order import layers
 from tx8isa.riscv.registers import REGISTERS
 
+from .barrier_opt import Accesses, barriers
 from .live_ranges import LiveRange, best_fit
 from .placement import VARIABLES, DdrRange, set_range
 from .views import View, concat_offsets, slice_view
+
+Place = tuple[str, int]
+"""The symbol of a memory, and a byte offset there."""
 
 
 class DdrReorderPass:
@@ -93,7 +101,6 @@ class _Placer:
             "node": StringAttr(node),
             "layout_str": StringAttr(order_of(value.type).value),
             "tile_parallel": IntegerAttr(self.context.tiles, i64),
-            "chip_parallel": IntegerAttr(1, i64),
         }
         made = CastOp.create(operands=[value], result_types=[value.type], attributes=attributes)
         Rewriter().insert_op(made, InsertPoint.before(user))
@@ -136,30 +143,61 @@ class _Placer:
             if not operation.results and not isinstance(operation, OutputOp):
                 continue
             value = operation.results[0] if operation.results else operation.operands[0]
-            root, offset = self.root(value)
-            base, begin = places[root]
-            ddr_range = DdrRange(base, begin + offset, begin + offset + stored_bytes(value.type))
+            ddr_range = self._range(value, places)
+            base = ddr_range.symbol
             symbol = base if ddr_range.begin == 0 and base != VARIABLES else f"v.{number}"
             set_range(operation, symbol, ddr_range, operation in self.in_place)
 
-    def _places(self) -> dict[SSAValue, tuple[str, int]]:
+    def _places(self) -> dict[SSAValue, Place]:
         """The symbol of the memory and the byte offset there of all values that are no views."""
         places = {value: (symbol, 0) for value, symbol in self.symbols.items()}
         for number, operation in enumerate(operations(self.module)):
             if isinstance(operation, LoadConstOp):
                 places[operation.results[0]] = (f"c.{number}", 0)
         own = sum(stored_bytes(value.type) for value in places)
-        live = self._live_ranges(places)
+        found = list(operations(self.module))
+        shared, size = self._shared(places, range(len(found)))
+        self._check_size(own + size)
+        roomy, more = self._shared(places, self._layers(found))
+        waits, fewer = (sum(barriers(self._phases(found, places | each))) for each in (shared, roomy))
+        fits = own + more <= self.context.machine.ddr.bytes
+        return places | (roomy if fits and fewer < waits else shared)
+
+    def _phases(
+        self, found: Sequence[TensorOperation], places: Mapping[SSAValue, Place]
+    ) -> Iterator[Accesses]:
+        """What the phases read and write with these places."""
+        for operation in found:
+            if computes(operation) and operation not in self.in_place:
+                values = operation.operands, operation.results
+                reads, writes = ([self._range(value, places) for value in each] for each in values)
+                yield reads, writes
+
+    def _range(self, value: SSAValue, places: Mapping[SSAValue, Place]) -> DdrRange:
+        root, offset = self.root(value)
+        base, begin = places[root]
+        return DdrRange(base, begin + offset, begin + offset + stored_bytes(value.type))
+
+    def _shared(self, own: Container[SSAValue], steps: Sequence[int]) -> tuple[dict[SSAValue, Place], int]:
+        """The places of the values that share memory, and how many bytes that takes."""
+        live = self._live_ranges(own, steps)
         addresses = best_fit(list(live.values()), self.context.machine.ddr.bank_bytes)
         ends = [address + each.size for address, each in zip(addresses, live.values(), strict=True)]
-        self._check_size(own + max(ends, default=0))
-        shared = zip(live, addresses, strict=True)
-        return places | {value: (VARIABLES, address) for value, address in shared}
+        places = {value: (VARIABLES, address) for value, address in zip(live, addresses, strict=True)}
+        return places, max(ends, default=0)
 
-    def _live_ranges(self, own: Container[SSAValue]) -> dict[SSAValue, LiveRange]:
-        """The live ranges of the values that are no views and have no memory of their own (``own``)."""
+    def _layers(self, found: list[TensorOperation]) -> list[int]:
+        """For each operation its layer, or that of one before it: a copy may stand later than it could."""
+        layer = layers(found)
+        return list(accumulate((layer[operation] for operation in found), max))
+
+    def _live_ranges(self, own: Container[SSAValue], steps: Sequence[int]) -> dict[SSAValue, LiveRange]:
+        """The live ranges of the values that are no views and have no memory of their own (``own``).
+
+        ``steps`` are the times of the operations, in their order.
+        """
         live: dict[SSAValue, LiveRange] = {}
-        for number, operation in enumerate(operations(self.module)):
+        for number, operation in zip(steps, operations(self.module), strict=True):
             for result in operation.results:
                 root, offset = self.root(result)
                 if root not in own:

@@ -1,9 +1,9 @@
 """Which bytes of DDR a value occupies, after pass ``ddr_reorder`` has placed it.
 
 ``dev_info`` of an operation has the symbol of its result (``ddr``), the symbol of the memory that holds it
-(``base``, the same symbol if that memory is not shared), and its ``offset`` and ``bytes`` there;
-``mem_layout`` is the layout that engines read there (docs/isa.md, Layouts). With ``in_place`` the operation
-has nothing to do: its operands are already where the result belongs, or the result is a part of the operand.
+(``base``, the same symbol if that memory is not shared), and its ``offset`` and ``bytes`` there. With
+``in_place`` the operation has nothing to do: its operands are already where the result belongs, or the result
+is a part of the operand.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, UnitA
 from xdsl.ir import Attribute, SSAValue
 
 from compiler.dialect.tensor import TensorOperation
-from compiler.dialect.types import mem_layout
 
 VARIABLES = "v.all"
 """The symbol of the memory that is shared by values which are not alive at the same time."""
@@ -56,13 +55,11 @@ def result_range(operation: TensorOperation) -> DdrRange:
 
 def set_range(operation: TensorOperation, symbol: str, ddr_range: DdrRange, in_place: bool = False) -> None:
     """Write the bytes of an operation's result, or of the operand of an output, into its dev_info."""
-    (value, *_) = operation.results or operation.operands
     entries: dict[str, Attribute] = {
         "ddr": StringAttr(symbol),
         "base": StringAttr(ddr_range.symbol),
         "offset": IntegerAttr(ddr_range.begin, i64),
         "bytes": IntegerAttr(ddr_range.size, i64),
-        "mem_layout": StringAttr(mem_layout(value.type).token),
     }
     if in_place:
         entries["in_place"] = UnitAttr()

@@ -53,7 +53,7 @@ class _Draft:
 def _rounds(operation: TensorOperation) -> bool:
     """Whether an operation is an anchor that could give FP32 in place of its shorter format."""
     fmt = format_of(operation.results[0].type)
-    return is_anchor(operation) and LOWERINGS[operation.op].rounds and fmt in (Format.FP16, Format.BF16)
+    return is_anchor(operation) and LOWERINGS[operation.op].takes_fp32 and fmt in (Format.FP16, Format.BF16)
 
 
 class _Merger:

@@ -28,7 +28,6 @@ from .group_load_store import add_moves, remove_moves
 from .group_mapping import GroupMappingPass
 from .grouping import Members, dissolve, group
 
-_SHARDING = ("tile_parallel", "chip_parallel")
 _MOST_STATES = 64
 """How many sets of taken groups the selection of stacks follows at a time."""
 
@@ -195,7 +194,7 @@ class _Stacker:
     def make(self, stack: _Stack) -> None:
         """Replace the groups of a stack by one group, at the place of the last of them."""
         last = stack.groups[-1]
-        sharding = {name: last.attributes[name] for name in _SHARDING}
+        sharding = {"tile_parallel": last.attributes["tile_parallel"]}
         members: Members = []
         for each in stack.groups:
             remove_moves(each)

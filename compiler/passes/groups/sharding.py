@@ -13,7 +13,7 @@ from compiler.passes.base import Context, is_alias, operations
 
 
 class ShardingPass:
-    """Writes the attributes tile_parallel and chip_parallel."""
+    """Writes the attribute tile_parallel."""
 
     name = "sharding"
 
@@ -22,4 +22,3 @@ class ShardingPass:
             if isinstance(operation, InputOp | LoadConstOp | OutputOp) or is_alias(operation):
                 continue
             operation.attributes["tile_parallel"] = IntegerAttr(context.tiles, i64)
-            operation.attributes["chip_parallel"] = IntegerAttr(1, i64)

@@ -23,7 +23,7 @@ class CastFusionPass:
     def run(self, context: Context, module: ModuleOp) -> None:
         for operation in list(operations(module)):
             entry = LOWERINGS.get(operation.op)
-            if isinstance(operation, NodeOperation) and entry is not None and entry.rounds:
+            if isinstance(operation, NodeOperation) and entry is not None and entry.takes_fp32:
                 _fuse_operands(operation)
                 _fuse_result(operation)
 

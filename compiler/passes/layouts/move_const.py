@@ -6,7 +6,7 @@ bank. The pass also writes how many chips share a constant; today that is always
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -17,7 +17,7 @@ from compiler.passes.base import Context
 
 
 class MoveConstPass:
-    """Merges equal constants, sorts them and writes chip_parallel."""
+    """Merges equal constants and sorts them."""
 
     name = "move_const"
 
@@ -45,7 +45,6 @@ def _move(context: Context, subgraph: SubgraphOp) -> None:
     for operation in reversed(ordered):
         block.detach_op(operation)
         Rewriter().insert_op(operation, InsertPoint.at_start(block))
-        operation.attributes["chip_parallel"] = IntegerAttr(1, i64)
 
 
 def bank_threshold(context: Context) -> int:

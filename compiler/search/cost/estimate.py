@@ -117,7 +117,7 @@ class _PhaseWalk:
         kind = issue.record.meaning
         if isinstance(kind, Control):
             if kind.action is Action.WAIT:
-                timeline.join()
+                timeline.join(issue.worker)
             elif kind.action is Action.BARRIER:
                 timeline.barrier()
             elif kind.action is Action.SEND_WAIT:
@@ -134,7 +134,7 @@ class _PhaseWalk:
                 first = value_of(given, self.registers)
                 side, grain = (reads, 1) if operand.role == "read" else (writes, LINE_BYTES)
                 side.append((first, first + round_up(length, grain)))
-        self.timeline.issue(issue.record.engine, price, reads, writes)
+        self.timeline.issue(issue.record.engine, price, reads, writes, issue.worker)
 
     def _loop(self, loop: Loop) -> None:
         start, count = value_of(loop.start, self.registers), value_of(loop.count, self.registers)

@@ -65,6 +65,8 @@ class Timeline:
     """When each engine is free."""
     busy: dict[Engine, int] = field(default_factory=dict)
     """How long each engine was busy."""
+    complete: dict[int, int] = field(default_factory=dict)
+    """When the instructions of each worker are complete."""
     accesses: list[_Access] = field(default_factory=list)
     """Accesses that may not have ended yet."""
     starts: dict[Engine, deque[int]] = field(default_factory=dict)
@@ -92,7 +94,9 @@ class Timeline:
         """Execute instructions of the kernel core."""
         self.core += instructions * self._instruction
 
-    def issue(self, engine: Engine, price: Price, reads: list[ByteRange], writes: list[ByteRange]) -> None:
+    def issue(
+        self, engine: Engine, price: Price, reads: list[ByteRange], writes: list[ByteRange], worker: int = 0
+    ) -> None:
         """Issue an instruction to an engine of the NCC."""
         self.core += self._issue
         queue = self.starts.get(engine)
@@ -113,6 +117,7 @@ class Timeline:
             end = max(end, self.ddr)
         queue.append(start)
         self.free[engine] = end
+        self.complete[worker] = max(self.complete.get(worker, 0), end)
         self.busy[engine] = self.busy.get(engine, 0) + end - start
         self.accesses += [_Access(*byte_range, end, False) for byte_range in reads]
         self.accesses += [_Access(*byte_range, end, True) for byte_range in writes]
@@ -131,9 +136,9 @@ class Timeline:
         self.busy[Engine.DTE] = self.busy.get(Engine.DTE, 0) + end - start
         self.sent = max(self.sent, end)
 
-    def join(self) -> None:
-        """Execute ncc.wait: wait for all engines."""
-        self.core = max(self.core, *self.free.values(), 0) + self._join
+    def join(self, worker: int = 0) -> None:
+        """Execute ncc.wait: wait for the instructions of a worker."""
+        self.core = max(self.core, self.complete.get(worker, 0)) + self._join
 
     def await_sent(self) -> None:
         """Execute dte.wait: wait for the copies to other tiles."""
@@ -156,6 +161,7 @@ class Timeline:
         self.core, self.ddr, self.link = self.core + shift, self.ddr + shift, self.link + shift
         self.sent = self.sent + shift if self.sent else 0
         self.free = {engine: end + shift for engine, end in self.free.items()}
+        self.complete = {worker: end + shift for worker, end in self.complete.items()}
         self.accesses = [access._replace(end=access.end + shift) for access in self.accesses]
         for engine, queue in self.starts.items():
             self.starts[engine] = deque((start + shift for start in queue), maxlen=queue.maxlen)

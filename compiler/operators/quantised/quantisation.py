@@ -36,7 +36,7 @@ def _repeated(build: Builder, name: str, axis: int, size: int, shape: Shape) -> 
     return sliced(build, flat, axis, 0, shape[axis])
 
 
-def quantized(build: Builder, x: str, zero: str, dtype: str) -> str:
+def quantised(build: Builder, x: str, zero: str, dtype: str) -> str:
     """round(x) + zero, limited to the range of an integer type; ``zero`` may be empty."""
     limits = np.iinfo(dtype)
     whole = build("Round", x)
@@ -72,13 +72,13 @@ def _wanted(call: Call, default: int) -> int:
     return given if isinstance(given, int) and given else default
 
 
-def _quantize(build: Builder, call: Call) -> tuple[str, ...]:
+def _quantise(build: Builder, call: Call) -> tuple[str, ...]:
     scale = _along(build, call, call.name(1))
     if build.dtype(scale) != call.tensor(0).dtype:
         scale = build("Cast", scale, to=CAST_NUMBERS[call.tensor(0).dtype])
     zero = _along(build, call, call.name(2)) if call.has(2) else ""
     dtype = build.dtype(zero) if zero else NUMBERS[_wanted(call, CAST_NUMBERS["uint8"])]
-    return (quantized(build, build("Div", call.name(0), scale), zero, dtype),)
+    return (quantised(build, build("Div", call.name(0), scale), zero, dtype),)
 
 
 _AXIS, _BLOCK = Attribute("axis", "int", 1), Attribute("block_size", "int", 0, since=21)
@@ -94,7 +94,7 @@ composite(
         Input("y_zero_point", Types("T3", BYTES), optional=True),
     ),
     outputs=(Output("y", Types("T3", BYTES)),),
-    expansion=_quantize,
+    expansion=_quantise,
     attributes=(
         _AXIS,
         _BLOCK,
@@ -107,7 +107,7 @@ composite(
 )
 
 
-def _dequantize(build: Builder, call: Call) -> tuple[str, ...]:
+def _dequantise(build: Builder, call: Call) -> tuple[str, ...]:
     scale = _along(build, call, call.name(1))
     number = CAST_NUMBERS[build.dtype(scale)]
     x = build("Cast", call.name(0), to=number)
@@ -127,7 +127,7 @@ composite(
         Input("x_zero_point", Types("T1", (*BYTES, "int32")), optional=True),
     ),
     outputs=(Output("y", SCALE.named("T2")),),
-    expansion=_dequantize,
+    expansion=_dequantise,
     attributes=(_AXIS, _BLOCK, _FLOAT_DTYPE),
     rules=(scales_fit,),
 )
@@ -139,8 +139,8 @@ def _dynamic(build: Builder, call: Call) -> tuple[str, ...]:
     low = build("Min", build("ReduceMin", x, axes=axes, keepdims=0), zero)
     high = build("Max", build("ReduceMax", x, axes=axes, keepdims=0), zero)
     scale = build("Div", build("Sub", high, low), build.like(x, 255))
-    point = quantized(build, build("Div", build("Neg", low), scale), "", "uint8")
-    return (quantized(build, build("Div", x, scale), point, "uint8"), scale, point)
+    point = quantised(build, build("Div", build("Neg", low), scale), "", "uint8")
+    return (quantised(build, build("Div", x, scale), point, "uint8"), scale, point)
 
 
 composite(

@@ -1,4 +1,4 @@
-"""Operators on quantized integers.
+"""Operators on quantised integers.
 
 One record each, as everywhere in ``operators``.
 """

@@ -1,4 +1,4 @@
-"""Rows as lanes and back, by the matrix engine: [R, axis] in 16-bit planes and FP32 [axis, R]."""
+"""Rows [R, axis] of 16-bit elements transposed to FP32 lanes [axis, R] and back, by the matrix engine."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout
 from tx8isa.numbers.packing import pack, storage_dtype
 
-from .aligned import BLOCK, Aligned
+from .aligned import Aligned
 from .matrix_transpose import ByteTransposer, stored_width
 from .precision import stored
-from .tensors import DdrTensor, dma_loops
+from .tensors import BLOCK, DdrTensor, dma_loops
 from .vector import convert
 
 _EACH = 2
-"""Bytes of an element of rows."""
+"""Bytes of an element of a row."""
 
 
 def identity(kernel: Kernel, size: int, fmt: Format) -> Value:
@@ -36,10 +36,10 @@ def loaded_matrix(kernel: Kernel, name: str, matrix: Array, fmt: Format) -> Valu
     return buffer
 
 
-class LaneTurner:
-    """Turns rows of ``axis`` elements, ``width`` of them at most, to lanes and back.
+class RowTransposer:
+    """Transposes at most ``width`` rows of ``axis`` elements to lanes, and back.
 
-    Its tables lie in the scratchpad from here on.
+    The matrices that it multiplies by are in the scratchpad from its construction on.
     """
 
     def __init__(self, kernel: Kernel, axis: int, width: int) -> None:
@@ -52,10 +52,10 @@ class LaneTurner:
         self.edge = ByteTransposer(kernel, _EACH, self.rest, stored_width(self.rest)) if self.rest else None
 
     def to_lanes(self, rows: Aligned, target: Value) -> None:
-        """target = the rows as FP32 lanes; those beyond the number of rows are 0."""
+        """Write the rows as FP32 lanes to ``target``; lanes beyond the number of rows are 0."""
         columns = rows.planes * BLOCK + rows.tail
-        turned = self.forward.turn(rows.base, columns, rows.grid.positions)
-        convert(self.kernel, target, turned, self.axis * self.width, rows.fmt, Format.FP32)
+        transposed = self.forward.transpose(rows.base, columns, rows.grid.positions)
+        convert(self.kernel, target, transposed, self.axis * self.width, rows.fmt, Format.FP32)
 
     def store(self, lanes: Value, count: Value, target: DdrTensor, first: Value) -> None:
         """Write ``count`` FP32 lanes as rows of a tensor from element ``first`` on, rounded once."""
@@ -78,9 +78,9 @@ class LaneTurner:
         target: DdrTensor,
         first: Value,
     ) -> None:
-        """A plane of at most 64 channels of the rows."""
+        """Transpose and write a plane of at most 64 channels of the rows."""
         kernel, begin = self.kernel, plane * BLOCK
-        rows = engine.turn(lanes + begin * (_EACH * self.width), self.width)
+        rows = engine.transpose(lanes + begin * (_EACH * self.width), self.width)
         if channels != engine.width:
             compact = kernel.buffer("compact", _EACH * self.width * channels)
             kernel.emit(
@@ -99,7 +99,10 @@ class LaneTurner:
 
 
 def spread_over_lanes(kernel: Kernel, name: str, vector: Value, axis: int, width: int) -> Value:
-    """FP32 [axis, width]: each of ``axis`` FP32 values in all lanes, to 22 bits: a product with ones."""
+    """FP32 [axis, width]: each of ``axis`` FP32 values in all lanes, by a product with ones.
+
+    The values are exact to 22 bits.
+    """
     ones = kernel.buffer("ones", 4 * width)
     kernel.emit("td.memset.tf32", dst=ones, value=1.0, n=width)
     high, low = kernel.buffer("high", 4 * axis), kernel.buffer("low", 4 * axis)

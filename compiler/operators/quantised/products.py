@@ -36,7 +36,7 @@ from compiler.operators.windows.geometry import (
     window_fits,
 )
 
-from .quantization import BYTES, SCALE, quantized
+from .quantisation import BYTES, SCALE, quantised
 
 _INT32, _FLOAT32 = CAST_NUMBERS["int32"], CAST_NUMBERS["float32"]
 
@@ -107,7 +107,7 @@ def _scaled(build: Builder, total: str, scales: tuple[str, str, str], zero: str)
     """Sums of products times the scales of both operands, divided by that of the result, quantised."""
     kind = CAST_NUMBERS[build.dtype(scales[0])]
     scale = build("Div", build("Mul", *scales[:2]), scales[2])
-    return quantized(build, build("Mul", build("Cast", total, to=kind), scale), zero, build.dtype(zero))
+    return quantised(build, build("Mul", build("Cast", total, to=kind), scale), zero, build.dtype(zero))
 
 
 def _qlinear_matmul(build: Builder, call: Call) -> tuple[str, ...]:

@@ -1,0 +1,181 @@
+"""The head of a phase: its first instructions that use constants alone and can begin in an earlier phase.
+
+An instruction belongs to the head if it reads only constants and what the head has written, and writes only
+buffers that no other instruction has used before. Another worker of the engines executes it while
+worker 0 executes the phase before; the phase waits for that worker before it uses a buffer of the head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, field
+
+from compiler.codegen.expr import Address, Operation, Slot, Value, Variable, buffers_of, highest
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.registers import TILE
+from compiler.codegen.spm import SpmBuffer
+from compiler.codegen.tree import Argument, Gap, Issue, Item, Let, Loop
+from tx8isa.records.record import Engine
+
+_ENGINES = (Engine.RDMA, Engine.TDMA, Engine.CT, Engine.NE)
+"""The engines of the instructions of a head."""
+
+Condition = tuple[Value, Value]
+"""An instruction is executed if the first value is below the second."""
+
+
+@dataclass(frozen=True)
+class EarlyInstruction:
+    """An instruction of a head; its operands depend on the tile alone."""
+
+    issue: Issue
+    arguments: dict[str, Argument]
+    conditions: tuple[Condition, ...]
+
+    @property
+    def buffers(self) -> Iterator[SpmBuffer]:
+        """The buffers that it uses."""
+        return _buffers(self.issue)
+
+
+@dataclass
+class Head:
+    """The head of a phase; ``wait`` is the place in the phase where it waits for the head."""
+
+    instructions: list[EarlyInstruction] = field(default_factory=list)
+    buffers: set[SpmBuffer] = field(default_factory=set)
+    wait: Gap | None = None
+
+
+def find_head(kernel: Kernel, constants: Set[str], most: int) -> Head:
+    """The head of a phase, of at most ``most`` instructions.
+
+    ``constants`` are the symbols of constant data in DDR.
+    """
+    search = _Search(constants, set(kernel.received), most)
+    for number, item in enumerate(kernel.tree):
+        search.item(item, ())
+        if search.head.wait is None and search.used:
+            search.head.wait = next(gap for gap in kernel.gaps if gap.item == number)
+    return search.head
+
+
+@dataclass
+class _Search:
+    constants: Set[str]
+    touched: set[SpmBuffer]
+    """Buffers that instructions outside of the head have used."""
+    most: int
+    head: Head = field(default_factory=Head)
+    used: bool = False
+    """Whether an instruction outside of the head has used a buffer of the head."""
+    values: dict[int, Value] = field(default_factory=dict)
+    """What a variable is, by its identity: an expression of the tile's number; variables of loops are not
+    in it."""
+
+    def item(self, item: Item, conditions: tuple[Condition, ...]) -> None:
+        if isinstance(item, Let):
+            value = self._of_tile(item.value)
+            if value is not None:
+                self.values[id(item.variable)] = value
+        elif isinstance(item, Issue):
+            self._issue(item, conditions)
+        else:
+            self._loop(item, conditions)
+
+    def _loop(self, loop: Loop, conditions: tuple[Condition, ...]) -> None:
+        """A loop of at most one turn is a condition; of others no instruction belongs to the head."""
+        start, count = self._of_tile(loop.start), self._of_tile(loop.count)
+        once = loop.condition or highest(loop.count) - _lowest(loop.start) <= loop.step
+        if once and start is not None and count is not None:
+            self.values[id(loop.variable)] = start
+            for item in loop.body:
+                self.item(item, (*conditions, (start, count)))
+            return
+        for issue in _issues(loop.body):
+            self._touch(issue)
+
+    def _issue(self, issue: Issue, conditions: tuple[Condition, ...]) -> None:
+        arguments = self._arguments(issue)
+        if arguments is None or not self._belongs(issue):
+            self._touch(issue)
+            return
+        self.head.instructions.append(EarlyInstruction(issue, arguments, conditions))
+        self.head.buffers |= set(_buffers(issue))
+
+    def _touch(self, issue: Issue) -> None:
+        buffers = set(_buffers(issue))
+        self.used = self.used or bool(buffers & self.head.buffers)
+        self.touched |= buffers
+
+    def _belongs(self, issue: Issue) -> bool:
+        record = issue.record
+        if len(self.head.instructions) >= self.most or record.engine not in _ENGINES:
+            return False
+        if self.touched.intersection(_buffers(issue)):
+            return False
+        for operand in record.operands:
+            value = issue.arguments.get(operand.name)
+            if not operand.is_address or not isinstance(value, Value):
+                continue
+            if operand.memory == "spm":
+                unwritten = set(buffers_of(value)) - self.head.buffers
+                if operand.role != "write" and unwritten:
+                    return False
+            elif not all(symbol in self.constants for symbol in _symbols(value)):
+                return False
+        return True
+
+    def _arguments(self, issue: Issue) -> dict[str, Argument] | None:
+        """The operands as expressions of the tile; None if they depend on the turn of a loop."""
+        found: dict[str, Argument] = {}
+        for name, given in issue.arguments.items():
+            parts: list[Value | float | str] = [*given] if isinstance(given, list) else [given]
+            replaced = [part if isinstance(part, str | float) else self._of_tile(part) for part in parts]
+            if any(part is None for part in replaced):
+                return None
+            found[name] = replaced if isinstance(given, list) else replaced[0]  # type: ignore[assignment]
+        return found
+
+    def _of_tile(self, value: Value) -> Value | None:
+        if isinstance(value, int | Address):
+            return value
+        if isinstance(value, Variable):
+            return self.values.get(id(value), value if value.register == TILE else None)
+        if isinstance(value, Operation):
+            left, right = self._of_tile(value.left), self._of_tile(value.right)
+            if left is None or right is None:
+                return None
+            return Operation(value.op, left, right, value.low, value.high)
+        assert isinstance(value, Slot)
+        return None
+
+
+def _lowest(value: Value) -> int:
+    return value if isinstance(value, int) else value.low
+
+
+def _issues(items: list[Item]) -> Iterator[Issue]:
+    for item in items:
+        if isinstance(item, Issue):
+            yield item
+        elif isinstance(item, Loop):
+            yield from _issues(item.body)
+
+
+def _buffers(issue: Issue) -> Iterator[SpmBuffer]:
+    """The buffers that an instruction uses."""
+    for given in issue.arguments.values():
+        parts: list[Value | float | str] = [*given] if isinstance(given, list) else [given]
+        for part in parts:
+            if not isinstance(part, str | float):
+                yield from buffers_of(part)
+
+
+def _symbols(value: Value) -> Iterator[str]:
+    """The symbols of the addresses in an expression."""
+    if isinstance(value, Operation):
+        yield from _symbols(value.left)
+        yield from _symbols(value.right)
+    elif isinstance(value, Address):
+        yield value.symbol

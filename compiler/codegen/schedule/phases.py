@@ -1,0 +1,269 @@
+"""The phases of a program one after another: heads begin in the phase before, buffers get their places.
+
+While worker 0 of a tile executes a phase, the host, another worker executes the head of the next one, its
+guest. The instructions of a guest are inserted at several places of the host, so that its loads take the time
+in which the host loads little. The buffers of a guest are placed beside those that the host still uses, and
+those of all phases that a tile may be executing at the beginning of the host.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, field, replace
+
+from asm.instructions.text import quote
+from compiler.codegen.best_fit import best_gap
+from compiler.codegen.expr import Value
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.registers import Registers
+from compiler.codegen.spm import NONE_FIXED, FixedBuffers, SpmBuffer, SpmOverflow
+from compiler.codegen.tree import Gap, Issue
+from tx8isa.numbers.formats import Format
+from tx8isa.records.record import Engine
+
+from .head import EarlyInstruction, Head, find_head
+
+_WORKERS = (2, 1)
+"""The workers that execute heads."""
+
+_WORTHWHILE = 16384
+"""Bytes of the buffers of a head from which it begins early: the wait for another worker takes some time."""
+_PART_BYTES = 16384
+"""Larger loads are divided: a load that has begun delays those of the host."""
+_AT_ONCE = 6
+"""Instructions that are inserted at one place: as many as a queue of an engine holds."""
+_BYTES_AT_ONCE = 4 * _PART_BYTES
+"""Bytes that are loaded from one place on, unless it is the last one."""
+_FEW_PLACES = 3
+"""Loads are divided if there are more places than this."""
+_MOST_INSTRUCTIONS = 64
+"""Instructions of a head."""
+
+
+@dataclass
+class ScheduledPhase:
+    """A phase of the program: its name in reports and its code.
+
+    ``head`` begins in the phase before, executed by ``worker``. ``guests``: text of the next phase's head, by
+    the lines of this phase at which it is inserted.
+    """
+
+    name: str
+    kernel: Kernel
+    head: Head = field(default_factory=Head)
+    worker: int = _WORKERS[0]
+    guests: dict[int, list[str]] = field(default_factory=dict)
+
+    def lines(self) -> list[str]:
+        """The text of the phase without its head, with the head of the next phase."""
+        code, early = self.kernel.out.lines, self.head.instructions
+        removed = {line for each in early for line in range(each.issue.lines.first, each.issue.lines.end)}
+        definitions = [] if early else self.kernel.spm.definitions()
+        found: list[str] = []
+        for number in range(len(code) + 1):
+            if early and number == self.wait_line:
+                found.append(f"        {'ncc.wait':<23} worker={self.worker}")
+            found += self.guests.get(number, [])
+            if number < len(code) and number not in removed:
+                found.append(code[number])
+        return definitions + self.kernel.with_frame(found)
+
+    @property
+    def wait_line(self) -> int:
+        """The line before which the phase waits for its head."""
+        wait = self.head.wait
+        return len(self.kernel.out.lines) if wait is None else wait.line
+
+
+def schedule(phases: Sequence[tuple[str, Kernel]], constants: Set[str]) -> list[ScheduledPhase]:
+    """Place the buffers of all phases, and let the heads begin early for which there is room.
+
+    ``constants`` are the symbols of constant data in DDR. The buffers of each phase must fit by themselves.
+    """
+    found: list[ScheduledPhase] = []
+    running: list[ScheduledPhase] = []
+    for number, (name, kernel) in enumerate(phases):
+        phase = ScheduledPhase(name, kernel)
+        fixed = _Guest(phase, running, constants).place() if running else NONE_FIXED
+        _place(phase, number, fixed)
+        if running and not phase.head.instructions:
+            running[-1].guests = {}
+        elif phase.head.instructions:
+            first = min(running[-1].guests)
+            running[-1].guests[first] = kernel.spm.definitions() + running[-1].guests[first]
+        if kernel.met_at is not None:
+            running = []
+        running.append(phase)
+        found.append(phase)
+    return found
+
+
+def _place(phase: ScheduledPhase, number: int, fixed: FixedBuffers) -> None:
+    """Place the buffers of a phase. Odd phases count addresses from the end, so that the first loads of one
+    do not wait for the last buffers of another. Without room beside the buffers of the head there is none."""
+    kernel = phase.kernel
+    capacity, odd = kernel.target.spm_bytes, number % 2 == 1
+    try:
+        kernel.spm.place(capacity, fixed.mirrored(capacity) if odd else fixed)
+    except SpmOverflow:
+        phase.head = Head()
+        kernel.spm.place(capacity)
+    if odd:
+        kernel.mirror()
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A place of the host; all its instructions before number ``complete`` are complete there."""
+
+    gap: Gap
+    complete: int
+
+
+class _Guest:
+    """The head of a phase on its way into the last of the phases that are ``running``."""
+
+    def __init__(self, phase: ScheduledPhase, running: Sequence[ScheduledPhase], constants: Set[str]) -> None:
+        self.phase, self.host, self.constants = phase, running[-1], constants
+        self.others = [area for other in running[:-1] for area in other.kernel.spm.areas()]
+        busy = {self.host.worker} if self.host.head.instructions else set[int]()
+        own = self.host.kernel.workers
+        idle = [worker for worker in _WORKERS if worker not in own]
+        self.worker = next((worker for worker in idle if worker not in busy), idle[0])
+        self.addresses: dict[SpmBuffer, int] = {}
+        self.at: list[tuple[Gap, int, EarlyInstruction]] = []
+
+    def place(self) -> FixedBuffers:
+        """Insert the head into the host as far as there is room; the addresses of its buffers."""
+        kernel = self.phase.kernel
+        whole = find_head(kernel, self.constants, _MOST_INSTRUCTIONS).instructions
+        places = list(_places(self.host, self.worker))
+        divided = len(places) > _FEW_PLACES
+        waiting = deque(
+            (number, part)
+            for number, each in enumerate(whole)
+            for part in (_parts(each) if divided else [each])
+        )
+        for place in places:
+            self._insert(waiting, place, last=place is places[-1])
+        placed = waiting[0][0] if waiting else len(whole)
+        self._remove_from(placed, whole)
+        if sum(buffer.size for buffer in self.addresses) < _WORTHWHILE:
+            return NONE_FIXED
+        guests = {
+            gap.line: self._text([part for at, _, part in self.at if at is gap], gap)
+            for gap in dict.fromkeys(gap for gap, _, _ in self.at)
+        }
+        found = {line: text for line, text in guests.items() if text is not None}
+        if len(found) < len(guests):
+            return NONE_FIXED
+        self.host.guests = found
+        self.phase.worker = self.worker
+        head = self.phase.head = find_head(kernel, self.constants, placed)
+        return FixedBuffers(self.addresses, head.wait.number if head.wait is not None else kernel.count)
+
+    def _insert(self, waiting: deque[tuple[int, EarlyInstruction]], place: _Place, last: bool) -> None:
+        """Take as many instructions from the front of ``waiting`` as may be inserted at a place."""
+        count = moved = 0
+        while waiting and count < _AT_ONCE:
+            number, part = waiting[0]
+            moved += _bytes(part)
+            if (count and moved > _BYTES_AT_ONCE and not last) or not self._room_for(part, place):
+                return
+            self.at.append((place.gap, number, part))
+            waiting.popleft()
+            count += 1
+
+    def _remove_from(self, placed: int, whole: Sequence[EarlyInstruction]) -> None:
+        """Take back the parts of an instruction of which not all have been inserted."""
+        self.at = [entry for entry in self.at if entry[1] < placed]
+        kept = {buffer for early in whole[:placed] for buffer in early.buffers}
+        self.addresses = {buffer: place for buffer, place in self.addresses.items() if buffer in kept}
+
+    def _room_for(self, early: EarlyInstruction, place: _Place) -> bool:
+        """Whether the buffers of an instruction have places, or get them from here on."""
+        new = [buffer for buffer in early.buffers if buffer not in self.addresses]
+        areas = [*self.others, *self.host.kernel.spm.areas(place.complete)]
+        areas += [(address, address + buffer.span) for buffer, address in self.addresses.items()]
+        found: dict[SpmBuffer, int] = {}
+        for buffer in dict.fromkeys(new):
+            address = best_gap(areas, buffer.span, self.phase.kernel.target.spm_bytes)
+            if address is None:
+                return False
+            found[buffer] = address
+            areas.append((address, address + buffer.span))
+        self.addresses |= found
+        return True
+
+    def _text(self, parts: Sequence[EarlyInstruction], gap: Gap) -> list[str] | None:
+        """The code of some instructions, in registers that hold nothing at the place; None if there are too
+        few of them."""
+        original = self.phase.kernel
+        kernel = Kernel(
+            f"{original.prefix}.head{gap.item}", original.target, original.budget, worker=self.worker
+        )
+        kernel.registers = Registers(kernel.out, kernel.spills, gap.free)
+        kernel.out.directive(f".node {quote(self.phase.name)}")
+        for part in parts:
+            _emit(kernel, part, part.conditions)
+        kernel.out.directive(f".node {quote(self.host.name)}")
+        return None if kernel.spills.shortages else kernel.out.lines
+
+
+def _places(host: ScheduledPhase, worker: int) -> Iterator[_Place]:
+    """Where a guest can be inserted: where the core of the host waits for copies, and at its end.
+
+    There the time that it takes to issue the guest's instructions costs little.
+    """
+    kernel, complete = host.kernel, 0
+    begin = kernel.met_at or 0
+    if host.head.instructions and host.worker == worker:
+        begin = max(begin, host.wait_line)
+    for gap in kernel.gaps:
+        item = kernel.tree[gap.item]
+        if not isinstance(item, Issue):
+            continue
+        if item.mnemonic == "dte.wait" and gap.line >= begin:
+            yield _Place(gap, complete)
+        if item.mnemonic == "ncc.wait" and not item.worker:
+            complete = item.number
+    yield _Place(Gap(len(kernel.tree), len(kernel.out.lines), kernel.count, kernel.registers.free), complete)
+
+
+def _bytes(early: EarlyInstruction) -> int:
+    """Bytes that a load without loops brings; 0 for other instructions."""
+    count = early.arguments.get("n")
+    if early.issue.record.engine is not Engine.RDMA or not isinstance(count, int):
+        return 0
+    return count * Format.parse(early.issue.mnemonic.rpartition(".")[2]).bits // 8
+
+
+def _parts(early: EarlyInstruction) -> Iterator[EarlyInstruction]:
+    """A large contiguous load as several; other instructions as they are."""
+    size = _bytes(early)
+    if size <= _PART_BYTES or "iter0" in early.arguments:
+        yield early
+        return
+    count = early.arguments["n"]
+    assert isinstance(count, int)
+    each = size // count
+    step = _PART_BYTES // each
+    for first in range(0, count, step):
+        moved = {name: _moved(early.arguments[name], first * each) for name in ("dst", "src")}
+        arguments = early.arguments | moved | {"n": min(step, count - first)}
+        yield replace(early, arguments=arguments)
+
+
+def _moved(address: object, distance: int) -> Value:
+    assert isinstance(address, Value)
+    return address + distance
+
+
+def _emit(kernel: Kernel, early: EarlyInstruction, conditions: Sequence[tuple[Value, Value]]) -> None:
+    if not conditions:
+        kernel.emit(early.issue.mnemonic, **early.arguments)
+        return
+    (index, below), *others = conditions
+    with kernel.if_below(index, below):
+        _emit(kernel, early, others)

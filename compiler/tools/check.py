@@ -1,0 +1,195 @@
+"""``tx8cc --check``: every operator of a model, how it will run, and all refusals, without compiling.
+
+What computes an operator is said by the records of the lowerings that its nodes and their expansions end in.
+Groups are not formed here, and rewrites are not applied: they can make one operator of several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from compiler.evaluation.survey import Fate, Survey
+from compiler.frontend import Reader
+from compiler.graph import Graph, GraphError, Node, RefusedNode
+from compiler.lowering import LOWERINGS
+from compiler.lowering.record import Engine
+from compiler.operators import call_of
+from compiler.operators.expansion.expander import Expander
+from compiler.passes.rewrite import refusal_of
+
+from .support import engines_text
+
+_SHOWN_NODES = 3
+"""Names of nodes in a row of the table."""
+
+
+class Row(msgspec.Struct, frozen=True):
+    """Nodes of one operator that run in one way.
+
+    ``state`` is ``engines`` (of the chip, perhaps with some parts on the kernel core), ``kernel core``, ``no
+    code``, ``constant`` (computed when compiling), ``refused``, or ``not examined`` for what uses the result
+    of a refused node. ``kernel_core`` are the operators that the core computes element by element: this one,
+    or parts of it. ``reason`` says why nodes are refused.
+    """
+
+    operator: str
+    state: str
+    engines: list[str]
+    kernel_core: list[str]
+    reason: str
+    nodes: list[str]
+
+    @property
+    def count(self) -> int:
+        return len(self.nodes)
+
+
+class Check(msgspec.Struct, frozen=True):
+    """What ``--check`` finds. ``problems`` are mistakes beside the nodes, such as inputs without shape."""
+
+    source: str
+    supported: bool
+    operators: list[Row]
+    problems: list[str]
+
+    def json(self) -> str:
+        """As JSON, which docs/compiler_tools.md describes; each row has its ``count`` too."""
+        plain = msgspec.to_builtins(self)
+        for row, found in zip(plain["operators"], self.operators, strict=True):
+            row["count"] = found.count
+        return msgspec.json.format(msgspec.json.encode(plain)).decode()
+
+
+@dataclass
+class _Ways:
+    """What computes the nodes that a node of the model becomes."""
+
+    engines: set[Engine] = field(default_factory=set)
+    on_core: set[str] = field(default_factory=set)
+
+    @property
+    def state(self) -> str:
+        if self.engines:
+            return "engines"
+        return "kernel core" if self.on_core else "no code"
+
+    def add(self, graph: Graph, node: Node) -> None:
+        """Add what computes a node without expansion. GraphError for one that is refused."""
+        refusal = refusal_of(graph, node)
+        if refusal is not None:
+            raise refusal
+        entry = LOWERINGS[node.op]
+        if entry.on_core is not None and entry.on_core(call_of(graph, node)):
+            self.on_core.add(node.op)
+        else:
+            self.engines |= set(entry.engines)
+
+
+def check_model(read: Reader, path: Path) -> Check:
+    """Read a model and say how its operators will run. GraphError for a file that cannot be read at all."""
+    survey = Survey()
+    supported, used = True, None
+    try:
+        used = {node.name for node in read(path, survey).nodes}
+    except GraphError:
+        supported = False
+        if not survey.fates and not survey.problems:
+            raise
+    rows = _rows(survey, used)
+    supported = supported and all(row.state != "refused" for row in rows)
+    problems = [text for error in survey.problems for text in error.messages]
+    return Check(str(path), supported, rows, problems)
+
+
+def _rows(survey: Survey, used: set[str] | None) -> list[Row]:
+    """The rows by operator, refused ones last. ``used``: the nodes of the graph, None if it was refused."""
+    expander = Expander(survey.graph())
+    found: dict[tuple[str, ...], Row] = {}
+    for fate in survey.fates:
+        row = _row(fate, expander, used)
+        key = (row.operator, row.state, row.reason, *row.engines, "", *row.kernel_core)
+        found.setdefault(key, row)
+        if found[key] is not row:
+            found[key].nodes.extend(row.nodes)
+    return sorted(found.values(), key=lambda row: (row.state == "refused", row.operator))
+
+
+def _row(fate: Fate, expander: Expander, used: set[str] | None) -> Row:
+    parts = [node for node in fate.parts if used is None or node.name in used]
+    if fate.refusal is None and fate.examined and parts:
+        try:
+            return _computed(fate, parts, expander)
+        except GraphError as error:
+            return _refused(fate, error)
+    if fate.refusal is not None:
+        return _refused(fate, fate.refusal)
+    return Row(fate.operator, "constant" if fate.examined else "not examined", [], [], "", [fate.node])
+
+
+def _computed(fate: Fate, parts: list[Node], expander: Expander) -> Row:
+    """How a node is computed that is ``parts`` in the graph."""
+    ways, before = _Ways(), len(expander.nodes)
+    for node in parts:
+        expander.node(node)
+    state = expander.state()
+    for node in expander.nodes[before:]:
+        ways.add(state, node)
+    engines = [engine.value for engine in Engine if engine in ways.engines]
+    return Row(fate.operator, ways.state, engines, sorted(ways.on_core), "", [fate.node])
+
+
+def _refused(fate: Fate, error: GraphError) -> Row:
+    """A refused node. The reason may name an operator inside of it, or of its expansion."""
+    first = error.causes[0] if error.causes else error
+    if not isinstance(first, RefusedNode):
+        return Row(fate.operator, "refused", [], [], first.messages[0], [fate.node])
+    reason = first.reason + first.hint.removeprefix(";").strip()
+    if first.op != fate.operator:
+        reason = f"it contains {first.op}" + (f": {reason}" if reason else "")
+    return Row(fate.operator, "refused", [], [], reason, [fate.node])
+
+
+def table(check: Check) -> str:
+    """The rows as a table for people, with a last line about the whole model."""
+    width = max(len("operator"), *(len(row.operator) for row in check.operators), 0)
+    lines = [f"{'operator':<{width}}  {'nodes':>5}  runs on"]
+    lines += [f"{row.operator:<{width}}  {row.count:>5}  {_how(row)}" for row in check.operators]
+    return "\n".join([*lines, *check.problems, ", ".join(_summary(check))])
+
+
+def _how(row: Row) -> str:
+    if row.state == "refused":
+        names = ", ".join(f"'{name}'" for name in row.nodes[:_SHOWN_NODES])
+        more = ", ..." if row.count > _SHOWN_NODES else ""
+        return f"refused: {row.reason or 'not supported'} ({names}{more})"
+    if row.state in _TEXTS:
+        return _TEXTS[row.state]
+    parts = [engines_text(engine for engine in Engine if engine.value in row.engines)] if row.engines else []
+    inner = [op for op in row.kernel_core if op != row.operator]
+    if row.kernel_core:
+        parts.append("kernel core" + (f" ({', '.join(inner)})" if inner else ""))
+    return "; ".join(parts)
+
+
+_TEXTS = {
+    "no code": "no code: the same bytes in another shape",
+    "constant": "computed when compiling",
+    "not examined": "not examined: an operand comes from what is refused",
+}
+
+
+def _summary(check: Check) -> Iterator[str]:
+    total, refused = (sum(row.count for row in rows) for rows in (check.operators, _in(check, "refused")))
+    on_core = sum(row.count for row in check.operators if row.kernel_core)
+    yield f"{check.source}: {total} node{'s' * (total != 1)}"
+    if on_core:
+        yield f"{on_core} with elements computed one by one on the kernel core"
+    yield "all supported" if check.supported else f"{refused} refused" if refused else "not supported"
+
+
+def _in(check: Check, state: str) -> list[Row]:
+    return [row for row in check.operators if row.state == state]

@@ -1,0 +1,179 @@
+"""What tx8cc does with a compiled program: runs it, judges its outputs, verifies its nodes.
+
+Importing this module loads neither NumPy nor the emulator.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tx8isa.tools.command_line import named_file, one_line, print_out
+
+from .outputs import chosen_folder, program_folder
+
+if TYPE_CHECKING:
+    from compiler.driver import Program
+    from compiler.graph import Array, Graph
+
+    from .run import Outcome, RunFault, Watch
+    from .verify import Verification
+
+INPUT_AT_FAULT, RUN_FAILED = 1, 3
+"""Exit statuses; the help text lists all."""
+
+
+def compile_options(options: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of ``compile_graph`` that decide about the program: part of its key in the cache."""
+    plan = Path(options.plan) if options.plan else None
+    return {
+        "dtype": options.dtype,
+        "tiles": options.tiles,
+        "patterns": options.patterns,
+        "search": options.search,
+        "plan": plan,
+    }
+
+
+def say(options: argparse.Namespace, text: str) -> None:
+    """Print a message for people: on standard error if JSON goes to standard output."""
+    if options.stats == "json" or options.report == "-" or options.json:
+        print(text, file=sys.stderr)
+    else:
+        print_out(text)
+
+
+def report_text(program: Program, cycles: Mapping[str, float] | None) -> str:
+    """The report, with the simulated cycles of the phases if there was a run."""
+    assert program.report is not None
+    return (program.report if cycles is None else program.report.with_cycles(cycles)).json()
+
+
+def inputs_of(options: argparse.Namespace, graph: Graph) -> dict[str, Array]:
+    """The arrays of --input, and random ones for the other inputs.
+
+    Tx8Error for what the graph cannot take.
+    """
+    from . import run
+
+    if not options.quiet:
+        run.announce_compilation("tx8cc")
+    known = [tensor.name for tensor in graph.inputs]
+    pairs = [named_file(argument, known) for argument in options.input]
+    given = run.read_inputs((pair for pair in pairs if pair is not None), graph)
+    return run.random_inputs(graph, given, options.seed)
+
+
+def say_random(options: argparse.Namespace, graph: Graph) -> None:
+    """Say which inputs are random."""
+    known = [tensor.name for tensor in graph.inputs]
+    given = {found[0] for argument in options.input if (found := named_file(argument, known))}
+    missing = [name for name in known if name not in given]
+    if missing:
+        say(options, f"random inputs (seed {options.seed}): {', '.join(missing)}")
+
+
+def execute(options: argparse.Namespace, program: Program, inputs: Mapping[str, Array], graph: Path) -> int:
+    """Run the program, judge its outputs, write and print what is wanted of that; the exit status."""
+    from . import run
+
+    if options.save_inputs:
+        run.write_arrays(chosen_folder(options, options.save_inputs, graph), inputs)
+    try:
+        outcome = run.check(program, inputs, _watch(options, program_folder(options, graph)))
+    except run.RunFault as fault:
+        return _faulted(options, program, fault)
+    if options.output_dir:
+        run.write_arrays(chosen_folder(options, options.output_dir, graph), outcome.outputs)
+    say(options, run.table(outcome))
+    for line in outcome.statistics:
+        print_out(line)
+    _write_report(options, program, outcome)
+    if options.json:
+        from .verdicts import run_document
+
+        print_out(run_document(program, outcome))
+    status = 0 if outcome.ok else RUN_FAILED
+    return max([status, *(_complain(text) for text in outcome.unwritten)])
+
+
+def _faulted(options: argparse.Namespace, program: Program, fault: RunFault) -> int:
+    print(f"tx8cc: fault: {fault}", file=sys.stderr)
+    for text in fault.unwritten:
+        _complain(text)
+    if options.json:
+        from .verdicts import fault_document
+
+        print_out(fault_document(program, fault))
+    return RUN_FAILED
+
+
+def _complain(text: str) -> int:
+    print(f"tx8cc: error: {one_line(text)}", file=sys.stderr)
+    return INPUT_AT_FAULT
+
+
+def _write_report(options: argparse.Namespace, program: Program, outcome: Outcome) -> None:
+    from tx8isa.tools.files import write_whole
+
+    if options.report == "-":
+        print_out(report_text(program, outcome.phases))
+    elif options.report:
+        write_whole(options.report, report_text(program, outcome.phases).encode())
+
+
+def _watch(options: argparse.Namespace, folder: Path) -> Watch:
+    from .run import Watch
+
+    return Watch(
+        timed=True,
+        statistics=options.stats,
+        progress=not options.quiet,
+        phases=bool(options.report),
+        title=str(folder / "prog.bin"),
+        page=options.html,
+        trace=options.trace,
+        strict=options.strict,
+        gdb=options.gdb,
+    )
+
+
+def verify_nodes(
+    options: argparse.Namespace, program: Program, inputs: Mapping[str, Array], folder: Path
+) -> int:
+    """Verify every node; the first that differs is written to the folder ``wrong`` beside the program."""
+    from compiler.driver import compile_graph
+
+    from . import run, verify
+
+    chosen = compile_options(options) | {"dtype": program.dtype, "plan": None}
+    try:
+        found = verify.verify(
+            program.graph, inputs, lambda graph: compile_graph(graph, machine=program.machine, **chosen)
+        )
+    except run.RunFault as fault:
+        return _faulted(options, program, fault)
+    say(options, verify.table(found))
+    if options.json:
+        from .verdicts import nodes_document
+
+        print_out(nodes_document(program, found))
+    _write_part(options, program, found, folder)
+    return 0 if found.ok else RUN_FAILED
+
+
+def _write_part(options: argparse.Namespace, program: Program, found: Verification, folder: Path) -> None:
+    """Write the smallest graph that is wrong, and say how to run it."""
+    from .excerpt import write_excerpt
+
+    if found.part is not None:
+        files = write_excerpt(folder / "wrong", found.part.graph, found.part.inputs)
+        given = "".join(f" --input {file.stem}={file}" for file in files)
+        machine = f" --machine {options.machine}" if options.machine else ""
+        what = f"--dtype {program.dtype} --tiles {program.tiles}{machine} --run{given}"
+        say(options, f"to see it alone: tx8cc {folder / 'wrong' / 'graph.json'} {what}")
+    elif found.at is not None:
+        say(options, "no smaller graph shows it")

@@ -1,0 +1,70 @@
+"""Operators from outside of the source tree: Python files whose records and lowerings register themselves.
+
+docs/custom_operators.md explains how such a file is written. The registries take long to load, so they are
+imported when there is a file.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from tx8isa.errors import Tx8Error
+
+
+class OperatorFileError(Tx8Error):
+    """A file of operators that cannot be used."""
+
+
+def load_all(files: Sequence[str]) -> None:
+    """Execute the files of ``--operators``; OperatorFileError as ``load_operators``."""
+    for file in files:
+        load_operators(file)
+
+
+def load_operators(path: str | Path) -> list[str]:
+    """Execute a file; the operators that are new.
+
+    OperatorFileError when it cannot be read, fails, or registers nothing.
+    """
+    file = Path(path)
+    before = set(_names())
+    name = f"tx8_operators_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if file.suffix != ".py" or spec is None or spec.loader is None:
+        raise OperatorFileError(f"{file}: operators are read from Python files, whose names end in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except OSError as error:
+        if error.filename != str(file):
+            raise OperatorFileError(_failure(file, error)) from None
+        raise OperatorFileError(f"{file}: cannot be read: {error.strerror}") from None
+    except Exception as error:
+        raise OperatorFileError(_failure(file, error)) from None
+    found = sorted(set(_names()) - before)
+    if not found:
+        raise OperatorFileError(f"{file}: registers no operator and no lowering")
+    return found
+
+
+def _names() -> list[str]:
+    """Operators that files have added so far."""
+    import compiler.lowering
+    import compiler.operators
+
+    return compiler.operators.added() + compiler.lowering.added()
+
+
+def _failure(file: Path, error: Exception) -> str:
+    """What went wrong, with the last line of the file that took part."""
+    if isinstance(error, SyntaxError) and error.filename == str(file):
+        return f"{file}:{error.lineno}:{error.offset}: {error.msg}"
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(file)]
+    where = f"{file}:{lines[-1]}" if lines else str(file)
+    return f"{where}: {type(error).__name__}: {error}"

@@ -1,0 +1,77 @@
+"""Which files a run of tx8cc reads and writes, so that none is written over another."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from tx8isa.tools.command_line import named_file
+from tx8isa.tools.overwrite import Role, check_outputs
+
+
+def program_folder(options: argparse.Namespace, graph: Path) -> Path:
+    """The folder of the program: the one that the user named, or one beside the graph."""
+    return chosen_folder(options, options.output, graph) if options.output else graph.with_suffix("")
+
+
+def chosen_folder(options: argparse.Namespace, given: str, graph: Path) -> Path:
+    """The folder that the user named, or a folder of its own in it for each of several graphs."""
+    return Path(given) / graph.stem if len(options.graphs) > 1 else Path(given)
+
+
+def check_files(options: argparse.Namespace) -> None:
+    """Tx8Error when a file that the options name would replace another one of the run."""
+    graphs = [Path(graph) for graph in options.graphs]
+    outputs: list[Role] = [role for graph in graphs for role in _program_files(options, graph)]
+    outputs += _views(options)
+    check_outputs(outputs, _inputs(options))
+
+
+def check_array_folders(
+    options: argparse.Namespace, graph: Path, inputs: Iterable[str], outputs: Iterable[str]
+) -> None:
+    """As ``check_files``, for the arrays in --save-inputs and --output-dir, whose files have their names."""
+    made = [*_arrays(options, graph, "save_inputs", "input", inputs)]
+    made += _arrays(options, graph, "output_dir", "output", outputs)
+    check_outputs([*made, *_program_files(options, graph), *_views(options)], _inputs(options))
+
+
+def _arrays(
+    options: argparse.Namespace, graph: Path, option: str, what: str, names: Iterable[str]
+) -> Iterator[Role]:
+    from .run import array_files
+
+    if folder := getattr(options, option):
+        files = array_files(chosen_folder(options, folder, graph), names)
+        for name, file in files.items():
+            yield f"{what} '{name}' in --{option.replace('_', '-')}", file
+
+
+def _views(options: argparse.Namespace) -> list[Role]:
+    """The files about the compilation and the run."""
+    names = ("save_plan", "report", "html", "trace")
+    return [(f"--{name.replace('_', '-')}", getattr(options, name)) for name in names]
+
+
+def _program_files(options: argparse.Namespace, graph: Path) -> Iterator[Role]:
+    from compiler.codegen.program import CONSTANTS_FILE  # here, for it imports NumPy
+
+    folder = program_folder(options, graph)
+    yield f"the constants of {graph}", folder / CONSTANTS_FILE
+    yield f"the assembly of {graph}", folder / "prog.s"
+    if not options.text_only:
+        yield f"the image of {graph}", folder / "prog.bin"
+    if options.verify_nodes:
+        yield "the graph of a wrong node", folder / "wrong" / "graph.json"
+
+
+def _inputs(options: argparse.Namespace) -> Iterator[Role]:
+    for graph in options.graphs:
+        yield "a graph that is compiled", graph
+    for argument in options.input:
+        found = named_file(argument, ())
+        yield "an array of --input", found and found[1]
+    yield "the machine description", options.machine
+    yield "the file of --plan", options.plan
+    yield "the file of --patterns", options.patterns
