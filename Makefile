@@ -1,26 +1,29 @@
 # Needs python3 (3.11 or newer) with venv, and make. Everything else is installed into .venv, once.
 # Another interpreter: make test PYTHON=python3.12
+# The versions that the tests were last seen to pass with: make test CONSTRAINTS=constraints.txt
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/pip --disable-pip-version-check --quiet install
+PIP := $(BIN)/pip --disable-pip-version-check --quiet install $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
 BUILD := build
 
 DIGITS := examples/digits
 NETWORKS := examples/networks
 KERNEL_TESTS := tests/emulator/native tests/emulator/kernels
 
-.PHONY: help demo test long bench coverage site clean
+.PHONY: help demo test long fuzz bench coverage site constraints clean
 .NOTPARALLEL:  # two installations into one .venv would disturb each other
 
 help:
 	@echo 'make demo      compile a digits network and SqueezeNet, run them on the emulated chip, judge the answers'
-	@echo 'make test      ruff, mypy, pytest; about ten minutes'
+	@echo 'make test      ruff, mypy, pytest; seven to ten minutes'
 	@echo 'make long      the exhaustive tests, minutes each'
-	@echo 'make bench     the benchmarks, each beside its peers; fills the table in README.md'
+	@echo 'make fuzz      random programs and damaged files for SECONDS=600, on from the last run'
+	@echo 'make bench     the benchmarks, each beside its peers; fills docs/benchmarks.md and the table in README.md'
 	@echo 'make coverage  the kernel tests once as plain Python, with their coverage'
 	@echo 'make site      the documents as a site in $(BUILD)/site, every link checked'
+	@echo 'make constraints  the versions of all libraries in $(VENV) into constraints.txt'
 	@echo 'make clean     remove what builds and tests leave behind ($(VENV) stays)'
 
 demo: $(VENV)/demo.stamp
@@ -46,6 +49,12 @@ test: $(VENV)/test.stamp
 long: $(VENV)/test.stamp
 	$(BIN)/pytest -n 2 --dist worksteal -m long
 
+# Goes on where the last run ended; findings stay in $(BUILD)/fuzz/findings.
+SECONDS ?= 600
+fuzz: $(VENV)/test.stamp
+	PYTHONPATH=$(CURDIR):$(CURDIR)/tests/support:$(subst $(eval) ,:,$(addprefix $(CURDIR)/,$(wildcard tests/support/*/))) \
+		$(BIN)/python tests/support/fuzz/fuzz_campaign.py $(SECONDS)
+
 bench: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/summary.py
 
@@ -58,6 +67,9 @@ site: $(VENV)/test.stamp
 	$(BIN)/python docs/site/gather.py $(BUILD)/pages
 	$(BIN)/sphinx-build -q -W --keep-going $(BUILD)/pages $(BUILD)/site
 	@echo $(BUILD)/site/index.html
+
+constraints: $(VENV)/test.stamp
+	$(BIN)/python .ci/constraints.py
 
 clean:
 	rm -rf $(BUILD) dist tx8.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*

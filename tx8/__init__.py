@@ -13,6 +13,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from tx8_entry.surroundings import refusal
+
 if TYPE_CHECKING:
     from tx8isa.errors import Tx8Error as Error
 
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from .run import Run
 
 __all__ = ["Error", "GraphBuilder", "Program", "Run", "Value", "assemble", "assemble_file", "compile", "load"]
+
+if (_reason := refusal()) is not None:
+    raise ImportError(_reason)
 
 _HOMES = {
     "Error": ("tx8isa.errors", "Tx8Error"),

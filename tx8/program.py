@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import asm
 import emulator
 from asm.image import Buffer, Image, image_parts, read_image, write_image
 from emulator.program import travel_dtype
+from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.tools.files import made_folder, write_together
 
@@ -120,6 +122,8 @@ def assemble(
     defines: Mapping[str, int | str] | None = None,
 ) -> Program:
     """Assemble a program from text; ``defines`` are symbols for it. AsmError holds every mistake."""
+    if not isinstance(text, str):
+        raise Tx8Error(f"a program is assembled from text, not from {type(text).__name__}")
     described = _machine(machine)
     return Program(asm.assemble(text, f"{name}.s", (), defines, described), described, name)
 
@@ -132,13 +136,21 @@ def assemble_file(
 ) -> Program:
     """As ``assemble``, for a file, beside which included files are found; Tx8Error when it cannot be read."""
     described = _machine(machine)
-    return Program(asm.assemble_file(path, (), defines, described), described, Path(path).stem)
+    path = _path(path, "assembly")
+    return Program(asm.assemble_file(path, (), defines, described), described, path.stem)
 
 
 def load(path: str | Path, *, machine: Machine | str | Path | None = None) -> Program:
     """Read a program image; ImageError when it is none or was damaged."""
-    loaded = emulator.load(path, _machine(machine))
-    return Program(loaded.image, loaded.machine, Path(path).stem)
+    path = _path(path, "a program image")
+    loaded = emulator.load(path, None if machine is None else _machine(machine))
+    return Program(loaded.image, loaded.machine, path.stem)
+
+
+def _path(path: object, what: str) -> Path:
+    if not isinstance(path, str | PathLike):
+        raise Tx8Error(f"{what} is read from a path, not from {type(path).__name__}")
+    return Path(path)
 
 
 def _machine(machine: Machine | str | Path | None) -> Machine:

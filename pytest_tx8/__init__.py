@@ -1,4 +1,8 @@
-"""The pytest fixture ``tx8_kernel``: a program in assembly or an image, run in a test (docs/testing.md)."""
+"""The pytest fixture ``tx8_kernel``: a program in assembly or an image, run in a test (docs/testing.md).
+
+pytest loads this in every run once tx8 is installed, also in projects that have nothing to do with it.
+Therefore tx8 itself is imported by tests that use the fixture, and not here.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from tx8.program import Program
     from tx8isa.machine.description import Machine
-
-    from .program import Program
 
 Kernel = Callable[..., "Program"]
 
@@ -31,7 +34,7 @@ def tx8_kernel(request: pytest.FixtureRequest) -> Kernel:
         defines: dict[str, int | str] | None = None,
         machine: Machine | str | Path | None = None,
     ) -> Program:
-        from .program import assemble_file, load
+        from tx8.program import assemble_file, load
 
         path = folder / file
         if path.suffix == ".s":
