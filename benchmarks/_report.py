@@ -1,4 +1,4 @@
-"""Figures of the benchmarks and their goals: one row per figure, for the summary and the README.
+"""Figures of the benchmarks and their goals: one row per figure, for docs/benchmarks.md and the README.
 
 A script calls ``promise`` for each figure that has a goal. If ``TX8_BENCHMARK_ROWS`` names a file, the rows
 are appended to it as JSON lines; ``summary.py`` runs every script this way and writes the table.

@@ -188,7 +188,7 @@ def start_up(folder: Path) -> None:
     def run(cache: Path) -> None:
         subprocess.run(command, check=True, env={**environment, "TX8_CACHE_DIR": str(cache)})
 
-    row("tx8emu, small program, empty cache", best(lambda: run(folder / "cache"), 1), "s", at_most=20.0)
+    row("tx8emu, small program, empty cache", best(lambda: run(folder / "cache"), 1), "s", at_most=6.0)
     row("tx8emu, small program, kernels ready", best(lambda: run(folder / "cache")), "s", at_most=0.35)
 
 

@@ -1,6 +1,6 @@
 """A row for every instruction of CT, TDMA, RDMA, WDMA and NE: rate, share of a copy, ratio to NumPy.
 
-    python benchmarks/instructions.py              all rows; writes docs/benchmarks.md
+    python benchmarks/instructions.py              all rows; writes docs/instruction_speed.md
     python benchmarks/instructions.py 'ct.add.*'   the rows that match; writes nothing
 
 Everything runs on one thread with operands in the caches (``_operands.py``). Kernels are called as in the
@@ -34,7 +34,7 @@ from tx8isa.records.meaning import Elementwise, Form, Relation
 from tx8isa.table.pages import Page, page_of
 
 PASSES = 3
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "instruction_speed.md"
 
 SLOW = 0.05
 """A row below this share of a copy needs a reason."""

@@ -131,7 +131,9 @@ def test_inputs_take_no_room_in_the_file_wherever_they_stand(tmp_path: Path) -> 
 def test_machine_gives_windows_and_limits() -> None:
     machine = load_machine()
     small = replace_spm(machine)
-    assert asm.assemble("td.memset.int8 dst=0x1ffff, value=0, n=1\n", machine=small).machine == "small"
+    assert (
+        asm.assemble("td.memset.int8 dst=0x1ffff, value=0, n=1\n", machine=small).machine["name"] == "small"
+    )
     message = errors("td.memset.int8 dst=0x1ffff, value=0, n=2\n", machine=small)
     assert "0x1ffff and the 2 bytes from there leave the SPM of 0x20000 bytes" in message[0]
 

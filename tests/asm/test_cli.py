@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import lark
 import pytest
 
 import asm
 from asm.cli import VERSION, assemble_main, disassemble_main
 from asm.image import read_image
+from tx8isa.machine import description
 
 BIN = Path(sys.executable).parent
 PROGRAM = (
@@ -55,21 +58,22 @@ def test_verbose_says_where_the_sections_lie(folder: Path, capsys: pytest.Captur
     ]
 
 
-@pytest.mark.parametrize("content", [None, b"", b"garbage", b"\x80\x04N."])
-def test_a_spoilt_cache_of_the_grammar_does_no_harm(folder: Path, content: bytes | None) -> None:
-    """Lark's tables are kept in the cache folder; with a file in its way there are none."""
-    cache = folder / "cache"
-    if content is None:
-        cache.write_bytes(b"")
-    else:
-        tables = cache / "grammar-v1" / "grammar.tables"
-        tables.parent.mkdir(parents=True)
-        tables.write_bytes(content)
+def test_a_planted_table_of_the_grammar_is_not_read(folder: Path) -> None:
+    """A table that Lark unpickles can run any command."""
+    grammar = Path(asm.__file__).with_name("syntax") / "grammar.lark"
+    options = "parserlalrpropagate_positionsTruemaybe_placeholdersFalsecache"
+    tables = folder / "cache" / "grammar-v1" / "grammar.tables"
+    tables.parent.mkdir(parents=True)
+    text = f"{grammar.read_text()}{options}{tables}{lark.__version__}{sys.version_info[:2]}"
+    planted = b"cos\nsystem\n(S'touch planted'\ntR."
+    tables.write_bytes(hashlib.sha256(text.encode()).hexdigest().encode() + b"\n" + planted)
     (folder / "sum.s").write_text("addi a0, a0, 1 + 2 * 3\n")
-    environment = {**os.environ, "TX8_CACHE_DIR": str(cache)}
-    command = [BIN / "tx8as", "-q", "sum.s"]
-    found = subprocess.run(command, cwd=folder, env=environment, capture_output=True)
-    assert (found.returncode, found.stderr) == (0, b"")
+    environment = {**os.environ, "TX8_CACHE_DIR": str(folder / "cache")}
+    found = subprocess.run(
+        [BIN / "tx8as", "-q", "sum.s"], cwd=folder, env=environment, capture_output=True, check=True
+    )
+    assert found.stderr == b""
+    assert not (folder / "planted").exists()
     assert read_image((folder / "sum.bin").read_bytes(), "p").segments[0].data.hex() == "13057500"
 
 
@@ -86,6 +90,35 @@ def test_a_program_at_fault_gives_one_and_no_file(folder: Path, capsys: pytest.C
     first, *_ = capsys.readouterr().err.splitlines()
     assert first == "bad.s:2:3: error: unknown instruction 'adi'"
     assert sorted(p.name for p in folder.iterdir()) == ["bad.s", "prog.s"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-o", "prog.s"], "prog.s: the image would replace the program"),
+        (["-o", "./prog.s"], "./prog.s: the image would replace the program"),
+        (["-l", "prog.s"], "prog.s: the listing would replace the program"),
+        (["-l", "prog.bin"], "prog.bin: the image and the listing name the same file"),
+        (["-o", "q", "-l", "./q"], "./q: the image and the listing name the same file"),
+        (["-o", "own.toml", "--machine", "own.toml"], "own.toml: the image would replace the machine descr"),
+        (["-o", "k.s"], "k.s: the image would replace a file that the program includes"),
+        (["-l", "data"], "data: the listing would replace a file that the program includes"),
+    ],
+)
+def test_no_file_of_a_run_is_written_over_another(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    (folder / "k.s").write_text('addi a0, a0, 1\n.data\n.incbin "data"\n')
+    (folder / "prog.s").write_text('.include "k.s"\n')
+    (folder / "data").write_bytes(b"data")
+    machines = Path(description.__file__).with_name("machines")
+    (folder / "own.toml").write_text((machines / "tx81.toml").read_text())
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    assert assemble_main(["-q", "prog.s", *arguments]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"tx8as: error: {message}")
+    assert error.count("\n") == 1
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_an_old_image_survives_a_mistake(folder: Path) -> None:

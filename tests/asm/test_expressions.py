@@ -187,7 +187,7 @@ def test_places_carry_over_to_texts_of_the_same_shape(here: list[str], there: li
     found = [m.start() for m in ATOM.finditer(second, start)]
     assume(len(found) == len(here))
     places = [m.start() for m in ATOM.finditer(first, 3)]
-    assert [operands.place_in(second, start, at) for at in places] == found
+    assert [operands.offset_in(second, start, at) for at in places] == found
 
 
 @pytest.mark.parametrize(

@@ -84,13 +84,6 @@ def test_a_long_chain_of_forward_definitions_is_refused_in_words(use: str) -> No
         asm.assemble(text)
 
 
-def test_endless_repetition_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("asm.directives.blocks._MOST_EXPANSIONS", 1000)
-    text = ".macro m\n.endm\n\n.rept 101\n.rept 10\nm\n.endr\n.endr\nnop\n"
-    with pytest.raises(AsmError, match="more than 1000 macro expansions"):
-        asm.assemble(text)
-
-
 def test_an_included_file_must_be_text(tmp_path: Path) -> None:
     (tmp_path / "b.s").write_bytes(b"\xff\xfe")
     with pytest.raises(AsmError, match=r"b\.s is not UTF-8 text: byte 0"):

@@ -50,6 +50,74 @@ def test_files_are_written_beside_the_graph(tiny: Path, capsys: pytest.CaptureFi
     assert "tiny: 1 nodes, fp32, 16 tiles" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--report", "tiny.json"], "tiny.json: --report would replace a graph that is compiled"),
+        (
+            ["--save-plan", "r.json", "--report", "./r.json"],
+            "./r.json: --save-plan and --report name the same file",
+        ),
+        (["--save-plan", "tiny/prog.s"], "tiny/prog.s: the assembly of tiny.json and --save-plan name"),
+        (
+            ["--run", "--output-dir", "."],
+            "x.npy: output 'x' in --output-dir would replace an array of --input",
+        ),
+        (["--machine", "m.toml", "--save-plan", "m.toml"], "m.toml: --save-plan would replace the machine"),
+        (["other/tiny.json", "tiny.onnx"], "tiny/prog.const: the constants of tiny.json and the con"),
+    ],
+)
+def test_no_file_of_a_run_is_written_over_another(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    changed(tmp_path / "tiny.json", outputs=["x"], nodes=[], inputs=GRAPH["inputs"])
+    np.save("x.npy", np.zeros((3, 5), np.float32))
+    (tmp_path / "m.toml").write_text((ROOT / "tx8isa/machine/machines/tx81.toml").read_text())
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*")}
+    given = ["--input", "x=x.npy"] if "--run" in options else []
+    assert main(["-q", "tiny.json", *given, *options]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"tx8cc: error: {message}")
+    assert error.count("\n") == 1
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*")} == before
+
+
+def test_the_graph_of_an_earlier_wrong_node_is_not_replaced(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "out" / "wrong").mkdir(parents=True)
+    tiny.rename("out/wrong/graph.json")
+    assert main(["-q", "out/wrong/graph.json", "-o", "out", "--verify-nodes"]) == 1
+    assert "the graph of a wrong node would replace a graph that is compiled" in capsys.readouterr().err
+
+
+def test_a_text_beside_constants_of_another_compilation_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a process leaves them that was killed between the renames of the two."""
+    from asm.cli import assemble_main
+
+    nodes = [{"op": "Add", "inputs": ["x", "k"], "outputs": ["y"]}]
+    for number in (1.0, 2.0):
+        constants = {"k": {"dtype": "float32", "data": [[number] * 5] * 3}}
+        graph = changed(tmp_path / f"{number}.json", nodes=nodes, constants=constants)
+        assert main(["-q", str(graph), "-o", str(tmp_path / str(number))]) == 0
+    text = tmp_path / "1.0" / "prog.s"
+    assert assemble_main(["-q", str(text), "-o", str(tmp_path / "again.bin")]) == 0
+    (tmp_path / "2.0" / "prog.const").replace(tmp_path / "1.0" / "prog.const")
+    assert assemble_main(["-q", str(text), "-o", str(tmp_path / "wrong.bin")]) == 1
+    assert (
+        "prog.const is not the file that this program was written with: checksum " in capsys.readouterr().err
+    )
+    assert not (tmp_path / "wrong.bin").exists()
+
+
 def test_the_text_assembles_to_the_image(tiny: Path, tmp_path: Path) -> None:
     from asm.cli import assemble_main
 
@@ -292,3 +360,37 @@ def test_digits_are_recognised(tmp_path: Path) -> None:
     labels = np.load(folder / "test_labels.npy")
     assert (answers == labels).mean() >= 0.97
     assert (answers != exact).sum() <= 2
+
+
+def quantized(path: Path, **changes: object) -> Path:
+    """A cast of integers, which the kernel core does, and a Softmax."""
+    nodes = [
+        {"op": "Cast", "inputs": ["x"], "outputs": ["f"], "attrs": {"to": 1}},
+        {"op": "Softmax", "inputs": ["f"], "outputs": ["y"]},
+    ]
+    inputs = [{"name": "x", "dtype": "int8", "shape": [64, 196]}]
+    return changed(path, inputs=inputs, nodes=nodes, **changes)
+
+
+def test_work_of_the_kernel_core_is_said(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also of a program from the cache; the share is that of the report's estimates."""
+    said = []
+    report = tiny.parent / "report.json"
+    for more in ([], [], ["--report", str(report)]):
+        assert main([str(quantized(tiny)), "--dtype", "fp16", *more]) == 0
+        said.append(capsys.readouterr().out.splitlines()[1])
+    phases = json.loads(report.read_text())["phases"]
+    slow = [phase["estimate"] for phase in phases if phase["kernel_core"]]
+    share = sum(slow) / sum(phase["estimate"] for phase in phases)
+    assert share > 0.5
+    text = f"about {share:.0%} of the estimated cycles; see --check"
+    assert said == [f"1 phase runs element by element on the kernel core, {text}"] * 3
+    assert main([str(quantized(tiny)), "--search", "off"]) == 0
+    assert "1 phase runs element by element on the kernel core; see --check" in capsys.readouterr().out
+
+
+def test_nothing_is_said_where_the_engines_compute(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tiny)]) == 0
+    assert "kernel core" not in capsys.readouterr().out
+    assert main([str(quantized(tiny)), "-q"]) == 0
+    assert capsys.readouterr().out == ""

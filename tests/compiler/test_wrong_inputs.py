@@ -155,7 +155,7 @@ def test_an_operator_that_cannot_be_cut_to_fit_the_scratchpad(
     [
         (["--run", "-S"], "-S makes no image that --run could run"),
         (["--verify-nodes", "-S"], "-S makes no image"),
-        (["--verify-nodes", "--stats"], "need --run"),
+        (["--verify-nodes", "--stats"], "--stats needs --run"),
         (["--input", "x=x.npy"], "--input needs --run or --verify-nodes"),
         (["-q", "-v"], "-q and -v"),
     ],
@@ -175,9 +175,9 @@ def test_options_that_contradict_each_other(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--report", "/dev/full"], "/dev/full: cannot be written: No space left on device"),
+        (["--report", "full.json"], "full.json: cannot be written: No space left on device"),
         (["--save-plan", "/dev/full"], "/dev/full: cannot be written: No space left on device"),
-        (["--report", "folder"], "folder: cannot be written: Is a directory"),
+        (["--report", "folder.json"], "folder.json: cannot be written: Is a directory"),
         (
             ["--save-plan", "no/such/plan.json"],
             "no/such/plan.json: cannot be written: No such file or directory",
@@ -193,7 +193,8 @@ def test_an_output_that_cannot_be_written_leaves_nothing(
 ) -> None:
     graph_json("net.json", "Exp", (3, 5))
     Path("file").write_text("mine")
-    Path("folder").mkdir()
+    Path("folder.json").mkdir()
+    Path("full.json").symlink_to("/dev/full")
     assert message in refused(folder, capsys, "net.json", "--no-cache", *arguments)
     assert not Path("net").exists()
 

@@ -20,9 +20,9 @@ from emulator.chip.system import System
 from emulator.debug.snapshot.memory import save_ddr, save_spm
 from emulator.memory.areas import GRANULE_SHIFT
 from emulator.memory.resetting import Area, Resetting, reset_kernel
-from emulator.native import jit_enabled
 from emulator.tile.fault import Fault
 from emulator.timing.slices import Batch
+from machine_code import needs_jit
 
 FOUR = chip(4, 0x4000)
 EXIT = "\n ncc.wait\n li a0, 0\n li a7, 93\n ecall\n"
@@ -89,7 +89,7 @@ def test_nothing_is_left_behind(body: str, threads: int) -> None:
     assert not memories.ddr_area.marks.any() and not any(spm.lines.any() for spm in memories.spm)
 
 
-@pytest.mark.skipif(not jit_enabled(), reason="translations are machine code")
+@needs_jit
 def test_stores_of_translated_code_leave_nothing_behind() -> None:
     body = f"""
         li t0, {W.ddr_cached + 0x30_0000}

@@ -89,7 +89,7 @@ def test_an_integer_that_does_not_fit_is_refused(fmt: str, value: int) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "input 'x' (2x3 float16) is missing: give --input x=FILE.npy"),
+        ({}, "input 'x' (2x3 float16) is missing: give --input x=FILE.npy or --random SEED"),
         ({"x": np.zeros((3, 2), np.float16)}, "input 'x' is 3x2 float16, expected 2x3 float16"),
         ({"x": np.zeros(6, np.float16)}, "input 'x' is 6 float16, expected 2x3 float16"),
         ({"x": np.float16(1)}, "input 'x' is scalar float16, expected 2x3 float16"),

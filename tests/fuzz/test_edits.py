@@ -13,6 +13,7 @@ import pytest
 from emulator import native
 from emulator.native import keys, store
 from emulator.native.inline import Names
+from machine_code import needs_jit
 
 TEXT = '''
 from __future__ import annotations
@@ -105,7 +106,7 @@ def test_lines_and_comments_do_not_count(edited: ModuleType) -> None:
     assert keys.generated_key(edited.generate, (), "k", 1) == before
 
 
-@pytest.mark.skipif(not native.jit_enabled(), reason="kernels stay Python functions")
+@needs_jit
 @pytest.mark.parametrize("changed", [False, True])
 def test_nothing_is_stored_when_the_compiler_has_changed(
     edited: ModuleType, changed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

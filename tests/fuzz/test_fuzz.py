@@ -47,7 +47,11 @@ def run(kind: str, first: int, count: int, timeout: float, **environment: str) -
 
 @pytest.mark.parametrize(
     ("kind", "count"),
-    [("tiles", 60), ("registers", 150), ("images", 150), ("executables", 100), ("scalar", 200)],
+    [
+        *[("tiles", 60), ("registers", 150), ("images", 150), ("executables", 100), ("scalar", 200)],
+        *[("assembly", 100), ("graphs", 100), ("models", 100), ("states", 100), ("gdb", 150)],
+        ("disassembly", 60),
+    ],
 )
 def test_hostile_input(kind: str, count: int) -> None:
     lines = run(kind, 0, count, 300)
@@ -88,6 +92,15 @@ def test_hostile_instructions() -> None:
     assert sum(count == 0 for count in counts) > 5
 
 
+def test_orders_and_the_slow_reference() -> None:
+    assert all("the same in two orders" in line for line in run("orders", 0, 3, 300))
+    assert all("as the reference" in line for line in run("reference", 0, 6, 300))
+
+
+def test_a_random_network() -> None:
+    assert "within the tolerance" in run("networks", 0, 1, 300)[-1]
+
+
 def test_the_largest_operands() -> None:
     lines = run("largest", 0, 1, 300)
     assert lines[-1].endswith(" executed")
@@ -100,6 +113,12 @@ def test_scalar_code_compiled_and_as_plain_python() -> None:
 
 def test_scalar_code_translated_and_not() -> None:
     assert run("hot", 0, 40, 300) == run("hot", 0, 40, 300, TX8_TRANSLATE="0")
+
+
+@pytest.mark.parametrize("number", [83, 99, 367])
+def test_labels_and_values_of_translations_have_names_of_their_own(number: int) -> None:
+    """Regions in which a label once had the name of a value, which LLVM refuses."""
+    assert run("hot", number, 1, 300) == run("hot", number, 1, 300, TX8_TRANSLATE="0")
 
 
 @pytest.mark.long

@@ -184,10 +184,11 @@ def test_a_copy_of_the_dte_that_would_take_minutes() -> None:
     ],
 )
 def test_what_is_legal_ends_within_a_minute(text: str) -> None:
+    """A minute of processor time: other work on the host does not count."""
     fault("td.memset.int8 dst=0, value=0, n=256\n ncc.wait")  # compiled before
-    start = time.perf_counter()
+    start = time.process_time()
     assert "ebreak" in fault(text + "\n ncc.wait")
-    assert time.perf_counter() - start < 60
+    assert time.process_time() - start < 60
 
 
 # --- memory of the host -------------------------------------------------------------------------------------
@@ -244,8 +245,9 @@ def test_more_spm_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFi
     """One line, as for any other mistake."""
     text = (Path(machine.__file__).parent / "machines" / "tx81.toml").read_text()
     (tmp_path / "big.toml").write_text(text.replace("bytes = 0x30_0000 ", "bytes = 0x3f_8000 "))
-    (tmp_path / "a.bin").write_bytes(write_image(asm.assemble("_start: ebreak")))
-    assert main([str(tmp_path / "a.bin"), "--machine", str(tmp_path / "big.toml")]) == 1
+    big = machine.load_machine(tmp_path / "big.toml")
+    (tmp_path / "a.bin").write_bytes(write_image(asm.assemble("_start: ebreak", machine=big)))
+    assert main([str(tmp_path / "a.bin")]) == 1
     message = capsys.readouterr().err
     assert message.count("\n") == 1 and f"{0x3F8000} bytes of SPM" in message
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
-from paths import ROOT
+from scripts import benchmark_modules
 
 MODULES = ("_report", "_graphs", "networks")
 
@@ -19,13 +18,8 @@ MODULES = ("_report", "_graphs", "networks")
 @pytest.fixture(scope="module")
 def benchmark() -> Iterator[SimpleNamespace]:
     """The modules of the folder, which is not a package."""
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    try:
-        yield SimpleNamespace(**{name.strip("_"): __import__(name) for name in MODULES})
-    finally:
-        sys.path.remove(str(ROOT / "benchmarks"))
-        for name in MODULES:
-            sys.modules.pop(name)
+    with benchmark_modules(*MODULES) as modules:
+        yield modules
 
 
 def test_every_goal_is_of_a_model(benchmark: SimpleNamespace) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 
 from documents import cells
 from paths import ROOT
+from scripts import benchmark_modules
 from tx8isa.records.record import Engine
 from tx8isa.table.registry import by_mnemonic, instructions
 
@@ -25,13 +25,8 @@ MODULES = ("_report", "_operands", "_peers", "_bench", "instructions")
 @pytest.fixture(scope="module")
 def benchmark() -> Iterator[SimpleNamespace]:
     """The modules of the folder, which is not a package."""
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    try:
-        yield SimpleNamespace(**{name.strip("_"): __import__(name) for name in MODULES})
-    finally:
-        sys.path.remove(str(ROOT / "benchmarks"))
-        for name in MODULES:
-            sys.modules.pop(name, None)
+    with benchmark_modules(*MODULES) as modules:
+        yield modules
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +196,7 @@ def test_every_goal_has_rows(benchmark: SimpleNamespace) -> None:
 
 
 def test_the_page_has_the_rows_of_the_records(benchmark: SimpleNamespace) -> None:
-    text = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/instruction_speed.md").read_text(encoding="utf-8")
     shown = [cells(line)[0].strip("`") for line in re.findall(r"(?m)^\| `.*", text)]
     expected = [c.name for c in benchmark.operands.all_cases()]
     assert sorted(shown) == sorted(expected), "run python benchmarks/instructions.py"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from documents import (
     run_command,
     updated,
 )
+from scripts import generator
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import load_machine
 from tx8isa.numbers.formats import Format
@@ -86,12 +86,7 @@ def test_updating_refuses_a_broken_program(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def generate() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs/generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return generator()
 
 
 def test_manual_is_what_the_records_say(generate: ModuleType) -> None:
@@ -293,13 +288,6 @@ def test_every_option_is_described(tool: str, page: str) -> None:
     options = {words[0].strip(",") for words in lines} - {"-h", "--version"}
     assert options
     assert {option for option in options if f"`{option}" not in read(page)} == set()
-
-
-def test_benchmarks_have_their_place_in_the_readme() -> None:
-    text = read("README.md")
-    assert text.count("<!-- benchmarks -->") == 1
-    assert text.count("<!-- end of benchmarks -->") == 1
-    assert text.index("<!-- benchmarks -->") < text.index("<!-- end of benchmarks -->")
 
 
 # --- links --------------------------------------------------------------------------------

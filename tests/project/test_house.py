@@ -33,7 +33,9 @@ LAYERS = {
         *("graph", "operators", "evaluation", "dialect", "codegen", "lowering", "frontend"),
         *("rewrite", "patterns", "search", "passes", "driver", "tools", "cli"),
     ),
-    "tx8": ("arrays", "builder", "models", "stats", "html", "run", "program", "pytest_plugin"),
+    "tx8": ("__main__", "arrays", "builder", "models", "stats", "html", "run", "program"),
+    "tx8_entry": ("surroundings", "commands"),
+    "pytest_tx8": (),
 }
 """The entries of each package, from the lowest up: a file or folder imports only from those before it."""
 

@@ -22,7 +22,9 @@ MAY_IMPORT = {
     "asm": ("asm", "tx8isa"),
     "emulator": ("emulator", "tx8isa", "asm.image"),
     "compiler": ("compiler", "tx8isa", "asm"),
-    "tx8": ("tx8", "compiler", "emulator", "tx8isa", "asm"),
+    "tx8": ("tx8", "tx8_entry", "compiler", "emulator", "tx8isa", "asm"),
+    "tx8_entry": ("tx8_entry", "compiler", "emulator", "asm"),
+    "pytest_tx8": ("tx8", "tx8isa"),
 }
 """What each package may import of ours."""
 

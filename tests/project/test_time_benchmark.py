@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +14,7 @@ import pytest
 
 from emulator.timing.slices import SLICE, TICKS, Track
 from paths import ROOT
+from scripts import benchmark_modules, generator
 from tx8isa.machine.description import load_machine
 
 MODULES = ("_report", "_timing_programs", "_timing_rows", "timing")
@@ -24,13 +23,8 @@ MODULES = ("_report", "_timing_programs", "_timing_rows", "timing")
 @pytest.fixture(scope="module")
 def bench() -> Iterator[SimpleNamespace]:
     """The modules of the folder, which is not a package."""
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    try:
-        yield SimpleNamespace(**{name.strip("_"): __import__(name) for name in MODULES})
-    finally:
-        sys.path.remove(str(ROOT / "benchmarks"))
-        for name in MODULES:
-            sys.modules.pop(name)
+    with benchmark_modules(*MODULES) as modules:
+        yield modules
 
 
 @pytest.fixture(scope="module")
@@ -142,12 +136,7 @@ def test_the_summary_gets_the_median(
 
 @pytest.fixture
 def generate() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs/generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return generator()
 
 
 def test_the_page_has_the_coefficients(generate: ModuleType) -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from paths import ROOT
 
-PACKAGES = ("tx8isa", "asm", "emulator", "compiler", "tx8")
+PACKAGES = ("tx8isa", "asm", "emulator", "compiler", "tx8", "tx8_entry", "pytest_tx8")
 
 
 def package_sources() -> list[tuple[str, str]]:
-    """(path from the root, text) of every Python file of the four packages."""
+    """(path from the root, text) of every Python file of our packages."""
     return [
         (path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
         for package in PACKAGES

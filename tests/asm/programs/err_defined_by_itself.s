@@ -1,5 +1,6 @@
-.equ A, B + 1           # error: symbol B: symbol A: defined by itself # col 9
-.equ B, A + 1           # error: defined by itself
-.dword A                # error: symbol A: symbol B: symbol A: defined by itself # col 8
+.equ A, B + 1           # error: symbol A is defined by itself: A -> B -> A # col 6
+.equ B, A + 1
+.dword A
 .equ UNUSED, NOTHING    # error: undefined symbol NOTHING # col 14
+.equ SELF, SELF * 2     # error: symbol SELF is defined by itself: SELF -> SELF # col 6
 nop

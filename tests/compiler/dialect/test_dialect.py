@@ -11,8 +11,6 @@ from compiler import operators
 from compiler.dialect.attributes import decoded, decoded_array, encoded, encoded_array
 from compiler.dialect.group import LoadVarOp, StoreVarOp
 from compiler.dialect.ops import GroupOp, LoadConstOp, NodeOperation
-from compiler.dialect.orders import Order
-from compiler.dialect.types import mem_layout, tensor_type
 from compiler.driver import context_of
 from compiler.graph import DTYPES, AttrValue
 from compiler.lowering.record import Cut
@@ -24,7 +22,6 @@ from compiler.passes.import_graph import ImportPass
 from compiler.passes.work import call_of, cut_attribute, cut_of
 from compiler_harness import draw, graph, ints
 from ir_text import after, constant, context, node, output, parsed, reparsed, source, zeros
-from tx8isa.numbers.formats import Format
 
 S = "4x64"
 PRODUCT = node("mat_mul", "m", "a", {"x": S, "w": "64x64"}, S)
@@ -131,21 +128,6 @@ def test_attributes_of_groups_are_checked(name: str, value: IntegerAttr | Dictio
     group = grouped()
     group.attributes[name] = value
     refused(group, text)
-
-
-@pytest.mark.parametrize(
-    ("shape", "order", "layout"),
-    [
-        ((), Order.PLAIN, "tensor"),
-        ((7,), Order.PLAIN, "tensor"),
-        ((1, 5), Order.PLAIN, "tensor"),
-        ((2, 5), Order.PLAIN, "ntensor"),
-        ((2, 3, 4, 4), Order.CHANNELS_LAST, "ntensor"),
-        ((1, 3, 4, 4), Order.BLOCKED, "ncx"),
-    ],
-)
-def test_what_the_manual_calls_an_order(shape: tuple[int, ...], order: Order, layout: str) -> None:
-    assert mem_layout(tensor_type(Format.FP16, shape, order)).token == layout
 
 
 def test_a_cut_survives_as_an_attribute() -> None:

@@ -31,7 +31,7 @@ GRAPHS: dict[str, tuple[list[NodeSpec], dict[str, tuple[int, ...]], dict[str, Ar
         {"x": (3, 1, 4)},
         {"w": draw(1, 8, 4), "r": draw(1, 8, 2)},
     ),
-    "an operand left away": ([("Clip", ["x", "", "k"], ["y"], {})], {"x": (5,)}, {"k": draw(1)[0]}),
+    "an operand omitted": ([("Clip", ["x", "", "k"], ["y"], {})], {"x": (5,)}, {"k": draw(1)[0]}),
     "a constant without elements": (
         [("Resize", ["x", "roi", "scales"], ["y"], {"mode": "nearest"})],
         {"x": (1, 1, 2, 3)},

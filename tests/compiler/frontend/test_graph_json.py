@@ -295,10 +295,10 @@ def test_all_mistakes_of_a_level_are_kept() -> None:
     document["nodes"][1]["op"] = "Bar"
     error = refused(document)
     assert error.messages == (
-        "unsupported operator Foo (node 'r'); did you mean 'Floor'?",
         "unsupported operator Bar (node 'n3')",
+        "unsupported operator Foo (node 'r'); did you mean 'Floor'?",
     )
-    assert str(error) == "unsupported operator Foo (node 'r'); did you mean 'Floor'? (and 1 more error)"
+    assert str(error) == "unsupported operator Bar (node 'n3') (and 1 more error)"
 
 
 def test_a_longer_cycle_is_named_in_the_direction_of_the_data() -> None:
@@ -428,3 +428,37 @@ def test_reading_does_not_load_the_heavy_libraries() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "\ud800"},
+        {"outputs": ["\udc00"]},
+        {"nodes": [{"op": "Relu", "name": "a\ud800b", "inputs": ["x"], "outputs": ["y"]}]},
+        {"nodes": [{"op": "\udfff", "inputs": ["x"], "outputs": ["y"]}]},
+        {"constants": {"\ud800": {"dtype": "float32", "data": [1.0]}}},
+        {"\udbff": 1},
+    ],
+)
+def test_half_a_surrogate_pair_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    """JSON can write what UTF-8 cannot: no file and no terminal can show such a name."""
+    graph = {
+        "opset": 20,
+        "inputs": [{"name": "x", "dtype": "float32", "shape": [2]}],
+        "outputs": ["y"],
+        "nodes": [{"op": "Relu", "inputs": ["x"], "outputs": ["y"]}],
+    }
+    path = tmp_path / "g.json"
+    path.write_text(json.dumps(graph | changes))
+    with pytest.raises(GraphError, match="holds half of a surrogate pair, which is no character"):
+        load_graph(path)
+
+
+def test_a_whole_surrogate_pair_is_a_character(tmp_path: Path) -> None:
+    path = tmp_path / "g.json"
+    path.write_text(
+        '{"opset": 20, "name": "\\ud83d\\ude00", "inputs": [{"name": "x", "dtype": "float32", "shape": [2]}],'
+        ' "outputs": ["y"], "nodes": [{"op": "Relu", "inputs": ["x"], "outputs": ["y"]}]}'
+    )
+    assert load_graph(path).name == "\U0001f600"

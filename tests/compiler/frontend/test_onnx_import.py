@@ -17,13 +17,10 @@ from compiler.evaluation.reference import run_reference
 from compiler.frontend import load
 from compiler.graph import GraphError
 from compiler.operators import OPERATORS
+from compiler_harness import ints
 from onnx_models import assert_same, draw, imported, model, operators, saved, value
 
 node = helper.make_node
-
-
-def ints(*values: int) -> np.ndarray:
-    return np.array(values, np.int64)
 
 
 def test_shape_arithmetic_is_gone(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_inputs_that_are_no_tensors(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "input 'x' is sequence; only tensors are supported" in refusal(saved(made, tmp_path), capsys)
 
 
-@pytest.mark.parametrize("content", [b"", b"\0" * 100, b"{}", b"not a model", b"\x08\x07\x12\x04abcd"])
+@pytest.mark.parametrize("content", [b"", b"\0" * 100, b"\x08\x07\x12\x04abcd"])
 def test_files_that_are_no_models(content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(content)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import builtins
 import importlib.util
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from packaging.requirements import Requirement
 
 import compiler
 from compiler.cli import main
@@ -17,10 +19,11 @@ from compiler.frontend import load
 from compiler.frontend.torch import from_exported, load_pt2
 from compiler.graph import GraphError
 from compiler.tools import run
+from paths import ROOT
 
 needs_torch = pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("torch", "onnxscript"))),
-    reason="PyTorch is an extra of its own: pip install 'tx8[torch]'",
+    reason="PyTorch is an extra of its own: pip install torch onnxscript",
 )
 pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch warns of its own deprecations
 
@@ -143,9 +146,11 @@ def test_without_pytorch_the_error_says_how_to_get_it(
         return real(name, *rest) if package not in ("torch", "onnxscript") else None
 
     path = tmp_path / "net.pt2"
-    path.write_bytes(b"anything")
+    path.write_bytes(b"PK\x03\x04, which is all that is looked at")
     monkeypatch.setattr(builtins, "__import__", without)
     assert main([str(path)]) == 1
     found = f"({missing} is not installed)"
-    wanted = f"tx8cc: error: {path}: reading it needs PyTorch: pip install 'tx8[torch]' {found}\n"
+    extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["torch"]
+    assert [Requirement(text).name for text in extra] == ["torch", "onnxscript"]
+    wanted = f"tx8cc: error: {path}: reading it needs PyTorch: pip install torch onnxscript {found}\n"
     assert capsys.readouterr().err == wanted

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -18,11 +20,11 @@ def check(
     spm: int | None = None,
     scale: float = 0.25,
     spread: float = 1.0,
-    **views: tuple[int, ...],
+    **attrs: Any,
 ) -> None:
     names = ("q", "k", "v")
     constants = {} if mask is None else {"mask": mask}
-    node = Node("FusedAttention", "n0", (*names, *constants), ("y",), {"scale": scale, **views})
+    node = Node("FusedAttention", "n0", (*names, *constants), ("y",), {"scale": scale, **attrs})
     inputs = tuple(Tensor(name, "float32", shape) for name, shape in zip(names, shapes, strict=True))
     description = Description("test", "test", 20, inputs, (), constants, (node,))
     tensors = {tensor.name: tensor for tensor in inputs}
@@ -89,6 +91,27 @@ def causal(n: int) -> Array:
 )
 def test_masks(mask: Array, spm: int | None, dtype: str) -> None:
     check(qkv((2, 3), 70, 70, 16, 16), mask, dtype, spm=spm)
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "tf32", "fp16", "bf16"])
+@pytest.mark.parametrize("tiles", [1, 16])
+@pytest.mark.parametrize("mask", [None, causal(128), draw(3, 1, 128)], ids=["none", "causal", "heads"])
+def test_capped_scores(mask: Array | None, tiles: int, dtype: str) -> None:
+    """Keys in blocks that do not all stay, and all at once."""
+    for spm in (None, 0x30000 if dtype in ("fp16", "bf16") else 0x50000):
+        check(qkv((2, 3), 128, 128, 16, 24), mask, dtype, tiles, spm, spread=2.0, softcap=1.5)
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "tf32", "fp16", "bf16"])
+@pytest.mark.parametrize("spm", [None, 0x1C000])
+def test_queries_that_see_no_key(spm: int | None, dtype: str) -> None:
+    """Their results are 0; the masks hide all keys of some queries, and of others all but one."""
+    hidden = np.random.default_rng(7).random((3, 70, 70)) < 0.5
+    hidden[:, 3:9] = True
+    hidden[:, 5, 40] = False
+    hidden[1] = True
+    mask = np.where(hidden, -np.inf, 0).astype(np.float32)
+    check(qkv((2, 3), 70, 70, 16, 16), mask, dtype, spm=spm, zero_rows=1)
 
 
 # --- matrices that do not lie as they are numbered --------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,9 +12,11 @@ import pytest
 
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.tensors import DdrTensor
+from compiler.codegen.spm import SpmOverflow
 from compiler.graph import Array, Tensor
 from compiler.lowering.attention.attention import attention
-from compiler.lowering.attention.plan import cuts
+from compiler.lowering.attention.plan import attention_cuts
+from compiler.lowering.generate import generate
 from compiler.lowering.record import Cut, Work
 from compiler.operators.record import Call
 from compiler_harness import assert_right, draw, graph, small_machine
@@ -25,6 +28,9 @@ SMALL = {Format.FP16: 0x38000, Format.BF16: 0x38000, Format.TF32: 0x70000, Forma
 """Scratchpads that do not hold all keys of ``STREAMED``."""
 LOADS_MASK = re.compile(r"\bmask\b")
 STREAMED = (2, 256, 640, 64)
+VIEWS: dict[str, Any] = dict.fromkeys(("view_q", "view_k", "view_v", "perm"), ())
+PLAIN: dict[str, Any] = {**VIEWS, "softcap": 0.0, "zero_rows": 0}
+"""Attributes of an attention whose operands are matrices."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,7 @@ def made(sizes: tuple[int, int, int, int], fmt: Format, mask: Array | None = Non
     tensors: list[DdrTensor | None] = [DdrTensor(name, fmt, shape) for name, shape in shapes.items()]
     tensors.append(None if mask is None else DdrTensor("mask", fmt, mask.shape, mask))
     seen = [None if t is None else Tensor(t.symbol, "float32", t.shape) for t in tensors]
-    attrs: dict[str, Any] = {"scale": d**-0.5, **dict.fromkeys(("view_q", "view_k", "view_v", "perm"), ())}
+    attrs = {"scale": d**-0.5, **PLAIN}
     call = Call(20, attrs, tuple(seen), (None, None, None, mask), ("y",))
     output = DdrTensor("y", Format.FP32, (heads, m, d))
     work = Work("n", "FusedAttention", call, tuple(tensors), output, compute=fmt)
@@ -103,6 +109,31 @@ def test_a_causal_mask_is_not_loaded(m: int, n: int, queries: int, keys: int, fm
 def test_blocks_that_the_diagonal_does_not_fit(size: int, fmt: Format) -> None:
     text = made((2, size, size, 32), fmt, causal(size, size)).check(cut(64, 128), 3)
     assert LOADS_MASK.search(text)
+
+
+@pytest.mark.parametrize(("sizes", "tiles"), [(STREAMED, 4), ((7, 320, 640, 64), 16)])
+@pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
+def test_more_values_than_registers(shared: bool, sizes: tuple[int, int, int, int], tiles: int) -> None:
+    """FP32 in two parts, keys that do not stay, a causal mask: more values than the core has registers."""
+    case = made(sizes, Format.FP32, causal(*sizes[1:3]))
+    case.check(cut(64, 128, shared), tiles, 0xE0000, strict=True)
+
+
+def test_long_causal_attention_has_code() -> None:
+    """28 heads of 4096 keys and 128 channels."""
+    operands = [DdrTensor(name, Format.BF16, (28, 4096, 128)) for name in "qkv"]
+    mask = causal(4096, 4096)
+    seen = [Tensor(t.symbol, "float32", t.shape) for t in operands] + [Tensor("mask", "float32", mask.shape)]
+    attrs = {"scale": 0.1, **PLAIN}
+    call = Call(20, attrs, tuple(seen), (None, None, None, mask), ("y",))
+    operands.append(DdrTensor("mask", Format.BF16, mask.shape, mask))
+    output = DdrTensor("y", Format.BF16, (28, 4096, 128))
+    work = Work("n", "FusedAttention", call, tuple(operands), output, compute=Format.BF16)
+    target = Target(16, 0x2F0000, Format.BF16)
+    generate("p0", work, target)
+    for tried in attention_cuts(target, work):
+        with suppress(SpmOverflow):
+            generate("p0", replace(work, cut=tried), target)
 
 
 def test_blocks_that_nobody_sees_are_skipped() -> None:
@@ -158,7 +189,7 @@ def test_blocks_of_queries_out_of_step_share_nothing() -> None:
 
 def test_every_cut() -> None:
     case = made((3, 200, 300, 40), Format.FP16, draw(300))
-    for found in cuts(Target(4, 0x2F0000, Format.FP16), case.work):
+    for found in attention_cuts(Target(4, 0x2F0000, Format.FP16), case.work):
         case.check(found, 4)
 
 

@@ -420,7 +420,9 @@ def test_more_values_than_registers_is_a_work_that_does_not_fit(monkeypatch: pyt
     generate("p0", work, target)
     assert budgets == [0x40000, 0x20000]
     least = 0
-    with pytest.raises(GraphError, match=r"node 'n0' \(Conv\): all 26 registers"):
+    with pytest.raises(
+        GraphError, match=r"node 'n0' \(Conv\): 40 values at once; the kernel core has 26 registers"
+    ):
         generate("p0", work, target)
 
 

@@ -314,7 +314,7 @@ def test_an_exchange_folds_in_the_order_of_the_members(way: str, parts: int | No
                 "rdma.fp32", dst=own, src=source.at(number * ((parts or 1) * size)), n=(parts or 1) * size
             )
             team = grid.team(kernel, 1)
-            exchange.give(team, own)
+            exchange.exchange(team, own)
             with kernel.if_below(team.member, parts or 3):
                 kernel.emit(
                     "wdma.fp32", dst=target.at(number * size), src=exchange.folded(team, name), n=size

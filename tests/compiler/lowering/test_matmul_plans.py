@@ -135,6 +135,55 @@ def test_transposed_operands_of_a_plan(trans_a: int, trans_b: int, fmt: Format) 
         assert any(f"lt={trans_a}, rt={1 - trans_b}" in line for line in lines)
 
 
+@pytest.mark.parametrize("fmt", [Format.FP16, Format.BF16, Format.TF32, Format.FP32])
+@pytest.mark.parametrize(("trans_b", "constant"), [(0, False), (1, False), (0, True)])
+@pytest.mark.parametrize(("columns", "rest"), [(1, 1), (37, 0), (63, 63)])
+def test_columns_beyond_the_last_plane(
+    columns: int, rest: int, trans_b: int, constant: bool, fmt: Format
+) -> None:
+    """Tiles of the last columns compute them too: nothing of the left operand is loaded for them alone."""
+    b = (128 + columns, 128 + rest) if trans_b else (128 + rest, 128 + columns)
+    case = made((130, 128 + rest), b, fmt, constant, transA=0, transB=trans_b)
+    for tiles in (1, 16):
+        planned = [cut for cut in case.all_cuts(tiles) if cut.choice("way", "plan") == "plan"]
+        for cut in planned:
+            lines = case.cut(cut).check(tiles)
+            assert any("tail_sums" in line for line in lines)
+            assert not any("dst=p0.product" in line for line in lines), "no blocks besides"
+
+
+@pytest.mark.parametrize("out", [Format.FP16, Format.FP32])
+def test_what_follows_a_product_follows_in_the_last_columns_too(out: Format) -> None:
+    case = made((192, 128), (128, 192 + 9), Format.FP16, out=out)
+    v = DdrTensor("v", Format.FP32, (201,))
+    work = replace(case.work, steps=(step("Add", case.work.output, v), step("Relu", case.work.output)))
+    values = integers((201,), 3)
+    case = replace(case, inputs={**case.inputs, "v": values}, want=np.maximum(case.want + values, 0))
+    case = replace(case, work=work)
+    for stay, share in (("left", "columns"), ("none", "both"), ("right", "none")):
+        grid, sizes = ((1, 3, 3), (64, 64, 64)) if stay == "none" else ((1, 2, 1), (96, 64, 64))
+        if stay == "right":
+            sizes = (48, 192, 64)
+        found = case.cut(cut_of(grid, sizes, stay, share))
+        program, lines = phase_program(found.lower, found.tensors, found.work.output, 16)
+        got = program.run(travelling(found.inputs, found.tensors), strict=True)["y"]
+        assert not program.hazards and any("tail_sums" in line for line in lines)
+        assert np.array_equal(got.astype(np.float64), case.want)
+
+
+@pytest.mark.parametrize(("grid", "beside"), [((4, 2, 1), True), ((2, 2, 1), False)])
+def test_last_columns_of_batches(grid: tuple[int, int, int], beside: bool) -> None:
+    """They stay for one batch; tiles that take several compute them in the end, block by block."""
+    case = made((4, 70, 64), (4, 64, 130), Format.FP16).cut(cut_of(grid, (35, 64, 64), "none", "none"))
+    lines = case.check()
+    assert any("tail_sums" in line for line in lines) == beside
+
+
+def test_more_columns_than_a_plane_are_left() -> None:
+    case = made((128, 64), (64, 3 * 64 + 5), Format.FP16).cut(cut_of((1, 2, 2), (64, 64, 64), "none", "none"))
+    assert not any("tail_sums" in line for line in case.check(4))
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_random_shapes(seed: int) -> None:
     """The lowering's own rule on any scratchpad and number of tiles."""

@@ -20,11 +20,9 @@ from compiler.passes.groups import group_stack
 from compiler.patterns import PatternTrie, load_patterns
 from compiler.search.plan import plan_text
 from compiler.tools.run import execute, random_inputs
-from compiler_harness import NodeSpec, draw, graph, small_machine
+from compiler_harness import small_machine
+from stack_nets import PADDED, Net, bottleneck, fire, stem
 from tx8isa.machine.description import Machine
-
-PADDED = {"pads": (1, 1, 1, 1)}
-HALVED = {**PADDED, "strides": (2, 2)}
 
 
 @pytest.fixture(autouse=True)
@@ -33,68 +31,12 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_stack, "barrier_cycles", lambda machine: 10**9)
 
 
-class Net:
-    """A graph that grows; every convolution has weights of its own, and a bias unless it is told not to."""
-
-    def __init__(self, *shape: int) -> None:
-        self.shape, self.nodes = shape, list[NodeSpec]()
-        self.constants: dict[str, Array] = {}
-
-    def conv(self, x: str, y: str, weights: Sequence[int], bias: bool = True, **attrs: object) -> str:
-        seed, fan = len(self.nodes), int(np.prod(weights[1:]))
-        self.constants[f"w{seed}"] = draw(*weights, seed=seed, scale=fan**-0.5)
-        operands = [x, f"w{seed}"]
-        if bias:
-            self.constants[f"b{seed}"] = draw(weights[0], seed=seed + 50)
-            operands.append(f"b{seed}")
-        return self.node("Conv", [*operands], y, **attrs)
-
-    def node(self, op: str, operands: Sequence[str], y: str, **attrs: object) -> str:
-        self.nodes.append((op, operands, [y], attrs))
-        return y
-
-    def graph(self) -> Graph:
-        return graph(self.nodes, {"x": self.shape}, self.constants)
-
-
-def bottleneck(channels: int = 80, bias: bool = True) -> Graph:
-    net = Net(1, channels, 11, 7)
-    net.node("Relu", [net.conv("x", "a", (32, channels, 1, 1))], "b")
-    net.node("Relu", [net.conv("b", "c", (48, 32, 3, 3), **PADDED)], "d")
-    net.node("Add", [net.conv("d", "e", (channels, 48, 1, 1), bias), "x"], "f")
-    net.node("Relu", ["f"], "y")
-    return net.graph()
-
-
-def fire(pool: bool = False) -> Graph:
-    """Squeeze, two expansions, join; with ``pool`` the join is inside."""
-    net = Net(1, 96, 13, 9)
-    net.node("Relu", [net.conv("x", "a", (16, 96, 1, 1))], "b")
-    net.node("Sigmoid", [net.conv("b", "c", (64, 16, 1, 1))], "d")
-    net.node("Relu", [net.conv("b", "e", (72, 16, 3, 3), **PADDED)], "f")
-    net.node("Concat", ["d", "f"], "g" if pool else "y", axis=1)
-    if pool:
-        net.node("MaxPool", ["g"], "h", kernel_shape=(3, 3), strides=(2, 2))
-        net.conv("h", "y", (24, 136, 1, 1))
-    return net.graph()
-
-
 def inverted() -> Graph:
     """A depthwise convolution between two products; two images."""
     net = Net(2, 24, 9, 6)
     net.node("HardSwish", [net.conv("x", "a", (96, 24, 1, 1))], "b")
     net.node("Relu", [net.conv("b", "c", (96, 1, 3, 3), group=96, **PADDED)], "d")
     net.node("Add", [net.conv("d", "e", (24, 96, 1, 1)), "x"], "y")
-    return net.graph()
-
-
-def stem() -> Graph:
-    """Strides, pools, and a shortcut that reads what the other branch does."""
-    net = Net(1, 20, 30, 21)
-    net.node("Relu", [net.conv("x", "a", (64, 20, 5, 5), strides=(2, 2), pads=(2, 2, 2, 2))], "b")
-    net.node("AveragePool", ["b"], "c", kernel_shape=(2, 2), strides=(2, 1))
-    net.node("Relu", [net.conv("c", "d", (80, 64, 3, 3), bias=False, **HALVED)], "e")
-    net.node("Add", [net.conv("c", "s", (80, 64, 1, 1), strides=(2, 2)), "e"], "y")
     return net.graph()
 
 

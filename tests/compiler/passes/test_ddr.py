@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import re
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -321,3 +323,38 @@ def test_large_constants_begin_on_a_bank() -> None:
     assert large
     assert all(buffer.address % BANK == 0 for buffer in large)
     assert load_machine(None).ddr.bank_bytes == BANK
+
+
+def four_branches() -> Graph:
+    """Four independent Softmax, LayerNormalization and their sum: three layers."""
+    nodes: list[Any] = []
+    for at in range(4):
+        nodes += [("Softmax", [f"x{at}"], [f"s{at}"], {"axis": -1})]
+        nodes += [("LayerNormalization", [f"s{at}", "scale"], [f"l{at}"], {})]
+    nodes += [("Sum", [f"l{at}" for at in range(4)], ["y"], {})]
+    return graph(nodes, {f"x{at}": (64, 128) for at in range(4)}, {"scale": draw(128)})
+
+
+def barriers(made: Graph, ddr_bytes: int | None = None) -> int:
+    """The barriers between the phases of a graph, on a chip with so much DDR."""
+    machine = load_machine(None)
+    if ddr_bytes is not None:
+        ddr = msgspec.structs.replace(machine.ddr, bytes=ddr_bytes)
+        machine = msgspec.structs.replace(machine, ddr=ddr, name="small")
+    program = compiler.compile(made, "fp32", machine=machine)
+    assert program.report is not None
+    return sum(phase.barrier for phase in program.report.phases)
+
+
+def test_phases_of_a_layer_need_no_barrier_between_them() -> None:
+    """Values of one layer do not share memory, although some are dead when others are computed."""
+    assert barriers(four_branches()) == 2
+    assert_right(four_branches(), "fp32")
+
+
+def test_memory_is_shared_within_a_layer_where_ddr_is_small() -> None:
+    """Otherwise what fits would be refused."""
+    with pytest.raises(GraphError, match=r"take [0-9,]+ bytes of DDR") as caught:
+        barriers(four_branches(), 20_000)
+    needed = int(re.sub(r".*take ([0-9,]+) bytes.*", r"\1", str(caught.value)).replace(",", ""))
+    assert barriers(four_branches(), needed) > 2

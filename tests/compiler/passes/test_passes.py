@@ -63,7 +63,7 @@ def test_passes_run_in_order() -> None:
     layouts.append("cast_fusion")
     groups = ["group_pattern", "group_opt", "group_load_store", "sharding", "group_mapping", "group_cost"]
     places = ["group_stack", "group_order", "ddr_reorder", "barrier_opt", "codegen"]
-    assert pass_names() == [*("import", "rewrite", "cast"), *layouts, *groups, *places]
+    assert pass_names() == [*("import", "rewrite", "cast", "cse"), *layouts, *groups, *places]
     assert list(modules(chain())) == pass_names()
 
 

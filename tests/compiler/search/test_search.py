@@ -337,4 +337,4 @@ def test_a_plan_is_for_one_graph(tmp_path: Path, capsys: pytest.CaptureFixture[s
     with pytest.raises(SystemExit) as caught:
         main([str(graph_file(tmp_path)), "other.json", "--plan", "plan.json"])
     assert caught.value.code == 2
-    assert "--plan, --save-plan and --report are for a single graph" in capsys.readouterr().err
+    assert "--plan is for a single graph" in capsys.readouterr().err

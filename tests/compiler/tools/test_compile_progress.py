@@ -17,26 +17,9 @@ from xdsl.dialects.builtin import ModuleOp
 
 from compiler.tools.progress import ProgressLine, timing_table
 from paths import ROOT
+from terminals import Clock, Terminal
 
 MODULE = ModuleOp([])
-
-
-class Terminal(io.StringIO):
-    """A file that says it is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-class Clock:
-    """A clock that advances by a step at every call."""
-
-    def __init__(self, step: float) -> None:
-        self.now, self.step = 0.0, step
-
-    def __call__(self) -> float:
-        self.now += self.step
-        return self.now
 
 
 def shown(file: io.StringIO, step: float) -> str:

@@ -228,6 +228,31 @@ def test_what_cannot_be_run_is_one_line(
     assert message in refused(capsys, str(graph), *arguments)
 
 
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("a.mlir", "the text would replace the input"),
+        ("sub/../a.mlir", "the text would replace the input"),
+        ("sub/a.mlir", "the constants would replace the constants of the input"),
+    ],
+)
+def test_textual_ir_is_not_written_over_itself(
+    graph: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    output: str,
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    printed(capsys, "net.json", "-o", "a.mlir")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a.npz").symlink_to("../a.npz")
+    before = (tmp_path / "a.npz").read_bytes(), (tmp_path / "a.mlir").read_bytes()
+    assert message in refused(capsys, "a.mlir", "--until", "cast", "-o", output)
+    assert before == ((tmp_path / "a.npz").read_bytes(), (tmp_path / "a.mlir").read_bytes())
+
+
 @pytest.mark.parametrize("arguments", [["--passes", "cast", "--pipeline"], ["-o", "a.txt"], ["--until"], []])
 def test_wrong_usage_is_status_2(
     graph: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]
@@ -269,6 +294,19 @@ def test_a_wrong_text_is_one_line(
     error = refused(capsys, str(file), "--pipeline")
     assert error.startswith(str(file))
     assert message in error
+
+
+def test_constants_of_another_compilation_are_one_line(
+    graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a process leaves them that was killed between the two files."""
+    text = tmp_path / "a.mlir"
+    printed(capsys, str(graph), "-o", str(text))
+    with np.load(tmp_path / "a.npz") as archive:
+        arrays = {name: archive[name] + 1 for name in archive.files}
+    np.savez(tmp_path / "a.npz", **arrays)
+    found = f"'k' is not the array that {text} was written with; write both again"
+    assert refused(capsys, str(text), "--until", "cast") == f"{tmp_path / 'a.npz'}: {found}"
 
 
 def test_damaged_groups_are_one_line(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

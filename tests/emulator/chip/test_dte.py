@@ -389,7 +389,7 @@ def test_where_there_is_no_register(access: str) -> None:
     ("text", "message"),
     [
         ("dte.scatter dst=0, src=0, tiles=0x10, n=1", "operand 'tiles' = 0x10, expected a set inside 0xf"),
-        ("dte.broadcast dst=0, src=0, tiles=0x80000001, n=1", "operand 'tiles' = 0x80000001"),
+        ("li t1, 0x80000001\n dte.broadcast dst=0, src=0, tiles=t1, n=1", "operand 'tiles' = 0x80000001"),
         ("dte.scatter dst=0, src=0x3f00, tiles=3, n=0x90", "'src' reads 288 bytes from 0x3f00, outside the"),
         ("dte.broadcast dst=0x3f00, src=0, tiles=3, n=0x101", "'dst' writes 257 bytes from 0x3f00"),
         ("li t1, 0\n dte.broadcast dst=0, src=0, tiles=t1, n=1", "'tiles' from a register: 0 is outside"),

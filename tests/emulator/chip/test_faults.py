@@ -89,7 +89,12 @@ def check_refused(record: Instruction, operand: Operand, values: tuple[int, ...]
 
 def far_outside(operand: Operand) -> tuple[int, ...]:
     """Negative, and 64-bit values whose low words would be legal."""
-    return (-1, -(1 << 63), (1 << 32) + operand.low, 1 << 62)
+    return (_below(operand) if operand.scalar else -1, -(1 << 63), (1 << 32) + operand.low, 1 << 62)
+
+
+def _below(operand: Operand) -> int:
+    """The bits of a scalar may be extended by their sign."""
+    return -(1 << 31) - 1 if operand.scalar else operand.low - 1
 
 
 @every_record
@@ -97,7 +102,7 @@ def test_values_outside_an_operand_are_refused(record: Instruction) -> None:
     """Just outside for every operand, and one value far outside, of another kind for each of a record."""
     for number, operand in enumerate(record.word_operands):
         far = far_outside(operand)[number % 4]
-        check_refused(record, operand, (operand.low - 1, operand.high + 1, far))
+        check_refused(record, operand, (_below(operand), operand.high + 1, far))
 
 
 @pytest.mark.long

@@ -24,7 +24,8 @@ from emulator.native.primitives.memory import view_i64
 from emulator.native.primitives.threads import atomic_add, atomic_load, relax
 from emulator.tile.fault import Fault
 from emulator.tile.tile import Tile
-from round_programs import needs_jit, outcome
+from machine_code import needs_jit
+from round_programs import outcome
 
 FOUR, MANY = chip(4, 0x4000), chip(64, 0x1000)
 EXIT = "\n li a0, 0\n li a7, 93\n ecall\n"

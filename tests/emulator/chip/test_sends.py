@@ -20,7 +20,8 @@ from emulator.chip.sends import MOST, Sends, kinds
 from emulator.chip.traffic import Traffic
 from emulator.engines import tables
 from emulator.tile.fault import Fault
-from round_programs import needs_jit, outcome
+from machine_code import needs_jit
+from round_programs import outcome
 
 PLAIN = {
     "dte.unicast": "tile={tile}",

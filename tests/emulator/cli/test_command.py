@@ -19,6 +19,9 @@ from asm.image import read_image, write_image
 from emulator import native
 from emulator.cli import main
 from emulator.native import store
+from machine_code import needs_jit
+from tx8isa.machine import description
+from tx8isa.tools.cache_folder import SECRET
 
 EXIT = "\n ncc.wait\n li a0, 0\n li a7, 93\n ecall\n"
 MAIN = [sys.executable, "-c", "import sys; from emulator.cli import main; sys.exit(main())"]
@@ -69,6 +72,49 @@ def usage(capsys: Capture, *arguments: str) -> str:
     out, err = capsys.readouterr()
     assert out == "" and "Traceback" not in err
     return err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--trace", "p.bin"], "p.bin: --trace would replace the program"),
+        (["--trace", "./x.npy"], "./x.npy: --trace would replace an array of --input"),
+        (["--trace", "h.html", "--html", "h.html"], "h.html: --trace and --html name the same file"),
+        (["--dump-spm=p.bin"], "p.bin: --dump-spm would replace the program"),
+        (["--save-state", "p.bin", "--at", "3"], "p.bin: --save-state would replace the program"),
+        (["--trace", "t.json", "--report", "t.json"], "t.json: --trace and --report name the same file"),
+        (["--trace", "t", "--dump-spm=./t"], "./t: --trace and --dump-spm name the same file"),
+        (["--output-dir", ".", "--trace", "y.npy"], "y.npy: output 'y' in --output-dir and --trace name the"),
+        (["--output-dir", "sub"], "sub/y.npy: output 'y' in --output-dir would replace an array of --input"),
+        (["--machine", "own.toml", "--trace", "own.toml"], "own.toml: --trace would replace the machine"),
+    ],
+)
+def test_no_file_of_a_run_is_written_over_another(
+    doubler: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
+    options: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "y.npy").hardlink_to("x.npy")
+    machines = Path(description.__file__).with_name("machines")
+    shutil.copy(machines / "tx81.toml", "own.toml")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert failure(capsys, "p.bin", "--input", "x=x.npy", *options).startswith(message)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_saved_state_is_not_written_over_itself(
+    doubler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["-q", "p.bin", "--input", "x=x.npy", "--save-state", "s", "--at", "3"]) == 0
+    capsys.readouterr()
+    found = failure(capsys, "p.bin", "--load-state", "s", "--save-state", "s", "--at", "5")
+    assert found == "s: --save-state would replace the state of --load-state; name another file"
 
 
 # -- what works --------------------------------------------------------------------------------------------
@@ -294,7 +340,10 @@ def test_other_input_files(doubler: str, tmp_path: Path, capsys: Capture) -> Non
     assert f"{pickled}: damaged .npy file: Object arrays" in failure(
         capsys, doubler, "--input", f"x={pickled}"
     )
-    assert failure(capsys, doubler) == "input 'x' (4 float32) is missing: give --input x=FILE.npy"
+    assert (
+        failure(capsys, doubler)
+        == "input 'x' (4 float32) is missing: give --input x=FILE.npy or --random SEED"
+    )
     twice = ["--input", f"x={good}", "--input", f"x={good}"]
     assert failure(capsys, doubler, *twice) == "input 'x' is given twice"
     assert (
@@ -357,7 +406,7 @@ def test_inputs_of_any_name(name: str, doubler: str, tmp_path: Path, capsys: Cap
     program.write_bytes(write_image(replace(image, buffers=renamed)))
     np.save(file, np.arange(4, dtype=np.float32))
     assert main([str(program), "--input", f"{name}={file}", "--output-dir", str(tmp_path)]) == 0
-    missing = f"input '{name}' (4 float32) is missing: give --input {name}=FILE.npy"
+    missing = f"input '{name}' (4 float32) is missing: give --input {name}=FILE.npy or --random SEED"
     assert failure(capsys, str(program), "--input", f"zz={file}") == missing
 
 
@@ -442,7 +491,7 @@ def test_an_interrupt_ends_an_endless_program(body: str, tmp_path: Path) -> None
 
 
 def cache_without_one(program: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The smallest kernel of a program, as the file that is missing in a cache made of the others."""
+    """The smallest kernel of a program: the file that is missing in a cache of the others and the secret."""
     used: list[str] = []
     load = store.load
     with monkeypatch.context() as patched:
@@ -451,17 +500,17 @@ def cache_without_one(program: str, folder: Path, monkeypatch: pytest.MonkeyPatc
         assert main(["-q", program]) == 0
     smallest, *others = sorted((store.folder() / f"{key}.o" for key in used), key=lambda f: f.stat().st_size)
     folder.mkdir(parents=True)
-    for file in others:
+    for file in (*others, store.folder() / SECRET):
         shutil.copy(file, folder)
     return folder / smallest.name
 
 
-@pytest.mark.skipif(not native.jit_enabled(), reason="nothing is compiled")
+@needs_jit
 def test_nothing_is_said_about_kernels_in_a_pipe_unless_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = assembled(tmp_path, "_start: nop")
-    missing = cache_without_one(program, tmp_path / "cache" / "kernels-v1", monkeypatch)
+    missing = cache_without_one(program, tmp_path / "cache" / "kernels-v2", monkeypatch)
     environment = {**os.environ, "TX8_CACHE_DIR": str(tmp_path / "cache")}
     done = subprocess.run([*MAIN, program], capture_output=True, text=True, env=environment, check=True)
     assert done.stderr == "" and missing.exists()
@@ -470,3 +519,29 @@ def test_nothing_is_said_about_kernels_in_a_pipe_unless_asked(
     missing.unlink()
     done = subprocess.run([*MAIN, program, "-v"], capture_output=True, text=True, env=environment, check=True)
     assert "compil" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--zzz=1"], "unrecognized arguments: --zzz=1"),
+        (["--nope", "p.bin"], "unrecognized arguments: --nope"),
+        (["--dump-tensr=x"], "unrecognized arguments: --dump-tensr=x; did you mean 'dump-tensor'?"),
+        ([], "the following arguments are required: program"),
+        (["--stri"], "the following arguments are required: program"),
+    ],
+)
+def test_an_unknown_option_is_named_before_what_is_missing(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(options)
+    assert left.value.code == 2
+    assert capsys.readouterr().err.splitlines()[-1] == f"tx8emu: error: {message}"
+
+
+def test_help_says_what_status_3_means(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    words = " ".join(capsys.readouterr().out.split())
+    assert "3 the program ran and faulted, or --strict or --explore found something" in words

@@ -20,6 +20,7 @@ import emulator
 from asm.image import write_image
 from emulator.cli.progress import Progress, short, show_progress
 from emulator.tile.tile import Status
+from terminals import Clock, Terminal
 from tx8isa.machine.description import load_machine
 
 MAIN = [sys.executable, "-c", "import sys; from emulator.cli import main; sys.exit(main())"]
@@ -42,24 +43,6 @@ _start: csrr t0, mhartid
     li a7, 93
     ecall
 """
-
-
-class Terminal(io.StringIO):
-    """A file that says it is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-class Clock:
-    """Time that goes on by a step at every look."""
-
-    def __init__(self, step: float) -> None:
-        self.now, self.step = 0.0, step
-
-    def __call__(self) -> float:
-        self.now += self.step
-        return self.now
 
 
 def started(loops: int = 3) -> emulator.program.System:
@@ -208,7 +191,7 @@ def on_a_terminal(arguments: list[str]) -> tuple[str, str, int]:
 @pytest.fixture(scope="module")
 def long_program(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("progress") / "long.bin"
-    path.write_bytes(write_image(asm.assemble(LONG.format(loops=400_000), name="p.s")))
+    path.write_bytes(write_image(asm.assemble(LONG.format(loops=1_600_000), name="p.s")))
     return str(path)
 
 

@@ -75,7 +75,7 @@ def test_chance_is_splitmix() -> None:
         x = seed + number * 0x9E3779B97F4A7C15 & mask
         x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & mask
         x = (x ^ x >> 27) * 0x94D049BB133111EB & mask
-        assert queues.mixed(seed, number) == (x ^ x >> 31) >> 33
+        assert queues.pseudo_random(seed, number) == (x ^ x >> 31) >> 33
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -145,6 +145,10 @@ def test_registers_and_memory_are_written(stopped: Client) -> None:
         ("Z0,80000002,4", "no instruction at"),
         ("vCont;x", "action 'x', expected c, C, s, S or r"),
         ("vCont;c:99", "thread 153, expected 1..16"),
+        ("c" + "f" * 17, "'fffffffffffffffff...' has more than 64 bits"),
+        ("c-1", "pc = 0xffffffffffffffff: expected a multiple of 4"),
+        ("s" + "1" * 40, "has more than 64 bits"),
+        ("m" + "1" * 40 + ",1", "has more than 64 bits"),
         ("qRcmd,z", "not a sequence of hexadecimal bytes"),
     ],
 )

@@ -14,7 +14,8 @@ import pytest
 from emulator.kernels import make_kernel
 from exact_bench import run
 from kernel_bench import RECORDS, Tile
-from native_kernels import needs_jit, over, run_both, singles
+from machine_code import needs_jit
+from native_kernels import over, run_both, singles
 from tx8isa.numbers import elementary as e
 from tx8isa.numbers.formats import Format, sum_error
 from tx8isa.numbers.primitives import add32, bits32, bits64, f32, from_bits32, mul32, s64

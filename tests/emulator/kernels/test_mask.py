@@ -10,6 +10,7 @@ import pytest
 import asm
 from asm.diagnostics import AsmError
 from kernel_bench import SPM_BYTES, Tile, patterns
+from returned_values import put
 from tx8isa.numbers.formats import FLOATS, Format
 
 COMPILED = pytest.mark.parametrize("compiled", [False, True], ids=["interpreted", "compiled"])
@@ -23,10 +24,6 @@ MAGNITUDE = {Format.FP16: 0x7FFF, Format.BF16: 0x7FFF, Format.FP32: 0x7FFFFFFF, 
 
 def unsigned(bits: int) -> np.dtype[Any]:
     return np.dtype(f"u{bits // 8}")
-
-
-def put(tile: Tile, at: int, data: Array) -> None:
-    tile.spm[at : at + data.nbytes] = data.view(np.uint8)
 
 
 def words(tile: Tile, at: int, n: int, bits: int) -> Array:

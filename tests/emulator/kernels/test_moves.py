@@ -16,7 +16,7 @@ from emulator import native
 from emulator.native.primitives.blocks import BLOCKS, ROW_BYTES
 from emulator.native.primitives.memory import view_i64
 from kernel_bench import RECORDS, Tile, pack
-from native_kernels import needs_jit
+from machine_code import needs_jit
 from tensor_cases import COMPILED, DST, SRC0, check, legal
 from tx8isa.errors import Tx8Error
 from tx8isa.numbers import packing

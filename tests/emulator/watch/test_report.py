@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import base64
 import errno
-import gzip
 import io
 import json
 import os
@@ -34,6 +32,7 @@ from emulator.watch.report.page import make_page
 from emulator.watch.report.residence import BLOCKS, COLUMNS, Residence
 from emulator.watch.report.sink import BINS, MOST_SLICES, ReportSink
 from emulator.watch.stats.sink import Statistics
+from report_page import embedded
 from report_tiles import tiles_of
 from time_slices import Slices, repeated
 from tx8isa.errors import Tx8Error
@@ -67,19 +66,6 @@ def page_of(report: ReportSink, title: str = "prog.bin", fault: str = "") -> str
     file = io.BytesIO()
     file.write(make_page(report, tiles_of(report), title, fault=fault))
     return file.getvalue().decode()
-
-
-def embedded(page: str) -> tuple[dict, dict[str, np.ndarray]]:
-    """What the page's script finds: the JSON part and the arrays."""
-    (text,) = re.findall(r'<script id="data" type="application/octet-stream">(.*?)</script>', page)
-    data = gzip.decompress(base64.b64decode(text))
-    length = int.from_bytes(data[:4], "little")
-    content = json.loads(data[4 : 4 + length])
-    arrays = {
-        name: np.frombuffer(data, "<" + a["type"], a["count"], int(a["at"]))
-        for name, a in content["arrays"].items()
-    }
-    return content, arrays
 
 
 # --- bins -----------------------------------------------------------------------------------
@@ -401,23 +387,23 @@ def test_waits_of_the_core_are_named(run: tuple[list[Batch], ReportSink]) -> Non
 # --- where it is written --------------------------------------------------------------------
 
 
-def finished(path: Path, fault: str = "") -> int:
+def finish(path: Path, fault: str = "") -> None:
     page = PageFile(str(path), Statistics(Slices(seed=3).image, MACHINE), "prog.bin")
-    return page.finish(tiles_of(page.sink), fault, None)
+    page.finish(tiles_of(page.sink), fault, None)
 
 
 def test_a_report_is_written_whole(tmp_path: Path) -> None:
     path = tmp_path / "out.html"
     check_target(path)
     assert list(tmp_path.iterdir()) == []
-    assert finished(path, "stopped") == 0
+    finish(path, "stopped")
     assert [p.name for p in tmp_path.iterdir()] == ["out.html"]
     check_target(path)
     assert embedded(path.read_text())[0]["fault"] == "stopped"
 
 
 def test_a_page_that_cannot_be_written_in_the_end_loses_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -425,9 +411,8 @@ def test_a_page_that_cannot_be_written_in_the_end_loses_nothing(
     path = tmp_path / "out.html"
     path.write_text("older")
     monkeypatch.setattr(Path, "replace", full)
-    assert finished(path) == 1
-    said = f"tx8emu: error: --report {path}: cannot be written: No space left on device\n"
-    assert capsys.readouterr().err == said
+    with pytest.raises(Tx8Error, match=f"{path}: cannot be written: No space left on device"):
+        finish(path)
     assert [p.read_text() for p in tmp_path.iterdir()] == ["older"]
 
 
@@ -443,7 +428,7 @@ def test_a_page_that_cannot_be_written_in_the_end_loses_nothing(
 def test_a_path_that_cannot_be_written_is_refused(name: str, reason: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(Tx8Error, match=f"--report .*: cannot be written: .*{reason}"):
+    with pytest.raises(Tx8Error, match=f".*: cannot be written: .*{reason}"):
         check_target(tmp_path / name)
 
 
@@ -494,6 +479,47 @@ def test_a_run_that_faults_has_a_page_that_says_so(
 def test_a_refused_path_is_one_line_before_the_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert tx8emu(tmp_path, "--report", str(tmp_path), last="lw t0, 0(x0)") == 1
+    folder = tmp_path / "folder.html"
+    folder.mkdir()
+    assert tx8emu(tmp_path, "--report", str(folder), last="lw t0, 0(x0)") == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line == f"tx8emu: error: --report {tmp_path}: cannot be written: it is a directory"
+    assert line == f"tx8emu: error: {folder}: cannot be written: it is a directory"
+
+
+def test_the_page_has_an_option_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page, data = tmp_path / "out.html", tmp_path / "out.json"
+    assert tx8emu(tmp_path, "--html", str(page), "--report", str(data)) == 0
+    assert capsys.readouterr() == ("", "")
+    assert embedded(page.read_text())[0]["cycles"] == json.loads(data.read_text())["cycles"]
+
+
+def test_a_report_with_the_suffix_of_data_is_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "out.json"
+    assert tx8emu(tmp_path, "--report", str(path)) == 0
+    assert capsys.readouterr() == ("", "")
+    assert tx8emu(tmp_path, "--stats=json") == 0
+    assert json.loads(path.read_text()) == json.loads(capsys.readouterr().out)
+
+
+def test_data_that_cannot_be_written_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tx8emu(tmp_path, "--report", str(tmp_path / "no" / "out.json")) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"tx8emu: error: {tmp_path}/no/out.json: cannot be written: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--report", "run.txt"], "'run.txt' ends neither in .html, for a page, nor in .json, for data"),
+        (["--report", "a.html/run"], "'a.html/run' ends neither in .html"),
+        (["--html", "run.json"], "'run.json' does not end in .html: it is a page for a browser"),
+        (["--html", "a.html", "--report", "b.html"], "--html and --report FILE.html both name the page"),
+    ],
+)
+def test_a_suffix_that_contradicts_the_option_is_wrong_usage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        tx8emu(tmp_path, *arguments)
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err

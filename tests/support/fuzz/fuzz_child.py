@@ -10,34 +10,53 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from random import Random
 
 import fuzz_guard
-import fuzz_images
-import fuzz_instructions
-import fuzz_largest
-import fuzz_registers
-import fuzz_scalar
 
-KINDS: dict[str, Callable[[Random], str]] = {
-    "instructions": fuzz_instructions.example,
-    "formats": fuzz_instructions.example_of_any_format,
-    "tiles": fuzz_instructions.example_on_tiles,
-    "registers": fuzz_registers.example,
-    "images": fuzz_images.example,
-    "executables": fuzz_images.executable_example,
-    "scalar": fuzz_scalar.example,
-    "hot": fuzz_scalar.hot_example,
-    "largest": fuzz_largest.example,
+KINDS = {
+    "instructions": ("fuzz_instructions", "example"),
+    "formats": ("fuzz_instructions", "example_of_any_format"),
+    "tiles": ("fuzz_instructions", "example_on_tiles"),
+    "orders": ("fuzz_orders", "example"),
+    "reference": ("fuzz_orders", "reference_example"),
+    "registers": ("fuzz_registers", "example"),
+    "scalar": ("fuzz_scalar", "example"),
+    "hot": ("fuzz_scalar", "hot_example"),
+    "largest": ("fuzz_largest", "example"),
+    "images": ("fuzz_images", "example"),
+    "executables": ("fuzz_images", "executable_example"),
+    "assembly": ("fuzz_files", "assembly_example"),
+    "graphs": ("fuzz_files", "graph_example"),
+    "models": ("fuzz_files", "model_example"),
+    "disassembly": ("fuzz_files", "image_example"),
+    "states": ("fuzz_files", "state_example"),
+    "gdb": ("fuzz_gdb", "example"),
+    "networks": ("fuzz_networks", "example"),
 }
+"""Module and function of each kind; a process imports that of its kind alone."""
+
+
+def kinds() -> list[str]:
+    """Kinds whose examples follow from their numbers: all but the one that is always the same."""
+    return [kind for kind in KINDS if kind != "largest"]
+
+
+def example_of(kind: str) -> Callable[[Random], str]:
+    """The function that makes and runs an example of a kind."""
+    module, name = KINDS[kind]
+    found: Callable[[Random], str] = getattr(import_module(module), name)
+    return found
 
 
 def main() -> None:
     kind, first, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     fuzz_guard.install()
+    example = example_of(kind)
     for number in range(first, first + count):
         print(f"{kind} {number}", end=" ", flush=True)
-        print(KINDS[kind](Random(f"{kind} {number}")), flush=True)
+        print(example(Random(f"{kind} {number}")), flush=True)
 
 
 if __name__ == "__main__":

@@ -200,7 +200,8 @@ def example_on_tiles(rng: Random) -> str:
         verdict = "ended"
     except (Fault, Tx8Error) as error:
         verdict = str(error)
-    return f"{[int(tile.counts[:, 0].sum()) for tile in system.tiles]} executed, {verdict}"
+    executed = sum(int(tile.counts[:, 0].sum()) for tile in system.tiles)
+    return f"{executed} executed, {verdict}"
 
 
 def example(rng: Random, all_formats: bool = False) -> str:

@@ -21,7 +21,6 @@ from tx8isa.table.encoding import argument_values, pack_lanes
 from tx8isa.table.registry import by_mnemonic
 
 Array = np.ndarray[Any, Any]
-needs_jit = pytest.mark.skipif(not native.jit_enabled(), reason="the JIT is off: too slow in plain Python")
 SWITCHES = {"psum": "inpsum_en", "bias": "bias_en", "scale_p": "scale_en", "scale_n": "scale_en"}
 _scratch = anonymous(SCRATCH_BYTES)
 

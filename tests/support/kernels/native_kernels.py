@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from emulator import native
 from emulator.native.primitives import interpreted
@@ -11,11 +10,7 @@ from emulator.native.primitives.memory import view_u8, view_u64
 from tx8isa.numbers.primitives import s64, u64
 
 COUNT = 4000
-
-
-needs_jit = pytest.mark.skipif(
-    not native.jit_enabled(), reason="the JIT is off: kernels stay Python functions"
-)
+EDGES64 = [0, 1, 2, 0x7F, 0x80, 0xFFFF, 1 << 31, (1 << 31) - 1, 1 << 32, (1 << 32) - 1, 1 << 52, 1 << 63]
 
 
 def singles(seed: int, count: int = COUNT) -> np.ndarray:
@@ -107,3 +102,21 @@ def move_down(address, n):
     view = view_u8(address, n)
     view[1:n] = view[0 : n - 1]
     return s64(view[n - 1])
+
+
+def closure(constant, pair=(1, 2), default=5):
+    def kernel(x, y=default):
+        return x * constant + pair[1] + y
+
+    return kernel
+
+
+def words(seed: int, count: int = COUNT) -> np.ndarray:
+    """Edge values, then random 64-bit patterns of random magnitude."""
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, 1 << 64, count, np.uint64) >> rng.integers(0, 64, count, np.uint64)
+    raw = rng.integers(0, 1 << 64, count, np.uint64)
+    values[count // 2 :] = raw[count // 2 :]
+    edges = np.array(EDGES64, np.uint64)
+    values[: edges.size] = edges
+    return values

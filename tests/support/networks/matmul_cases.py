@@ -10,7 +10,7 @@ import numpy as np
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.graph import Array, Shape, Tensor
-from compiler.lowering.matmul.matmul import cuts, gemm, matmul
+from compiler.lowering.matmul.matmul import gemm, matmul, matmul_cuts
 from compiler.lowering.record import Cut, Step, Work
 from compiler.operators.record import Call
 from compiler_harness import small_machine
@@ -48,7 +48,7 @@ class Case:
         return lines
 
     def all_cuts(self, tiles: int = 16, spm: int = SPM) -> list[Cut]:
-        return list(cuts(Target(tiles, spm, self.work.output.fmt), self.work))
+        return list(matmul_cuts(Target(tiles, spm, self.work.output.fmt), self.work))
 
 
 def integers(shape: Shape, seed: int) -> Array:

@@ -214,14 +214,14 @@ class Drawn:
     op: str
     dtype: str
     operands: Mapping[str, Array | None]
-    """In order; None is one left away."""
+    """In order; None is one omitted."""
     attrs: dict[str, Any] = field(default_factory=dict)
 
     def case(self) -> Case:
         """With floats rounded to the compute type."""
         rounded = {n: self._rounded(a) for n, a in self.operands.items() if a is not None}
         names = [name if array is not None else "" for name, array in self.operands.items()]
-        return Case(self.op, rounded, self.attrs, max(OPERATORS[self.op].since, 22), names)
+        return Case(self.op, rounded, self.attrs, max(OPERATORS[self.op].since, 25), names)
 
     def problem(self) -> str | None:
         """None when the chip computes what ONNX does."""

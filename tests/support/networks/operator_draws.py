@@ -11,7 +11,7 @@ from compiler.graph import Array
 
 Random = np.random.Generator
 Operands = dict[str, Array | None]
-"""Operands by name, in order; None is one left away."""
+"""Operands by name, in order; None is one omitted."""
 Draw = Callable[[Random], tuple[Mapping[str, Array | None], dict[str, Any]]]
 
 
@@ -36,15 +36,15 @@ def _byte(rng: Random) -> str:
 # --- quantisation ----------------------------------------------------------------------------------------
 
 
-def _quantize(rng: Random) -> tuple[Operands, dict[str, Any]]:
+def _quantise(rng: Random) -> tuple[Operands, dict[str, Any]]:
     shape, axis = small(rng, 1, 6, 3), small(rng, 0, 2, 1)[0]
     own = () if rng.random() < 0.5 else (shape[axis],)
     scale = (2.0 ** rng.integers(-3, 2, own)).astype(np.float32)
     return {"x": normal(rng, *shape) * 20, "s": scale, "z": _bytes(rng, own, _byte(rng))}, {"axis": axis}
 
 
-def _dequantize(rng: Random) -> tuple[Operands, dict[str, Any]]:
-    operands, attrs = _quantize(rng)
+def _dequantise(rng: Random) -> tuple[Operands, dict[str, Any]]:
+    operands, attrs = _quantise(rng)
     x, z = operands["x"], operands["z"]
     assert x is not None and z is not None
     return operands | {"x": _bytes(rng, x.shape, z.dtype.name)}, attrs
@@ -280,9 +280,44 @@ def _recurrent(gates: int) -> Draw:
     return draw
 
 
+def _attention(rng: Random) -> tuple[Operands, dict[str, Any]]:
+    """With masks of numbers or truth values, earlier keys, shared keys, as rank 3 or 4."""
+    batch, groups, repeats = small(rng, 1, 3, 3)
+    rows, keys, size, wide, before = small(rng, 1, 9, 5)
+    past = before if rng.random() < 0.4 else 0
+    heads = groups * repeats
+    operands: Operands = {
+        "q": normal(rng, batch, heads, rows, size),
+        "k": normal(rng, batch, groups, keys, size),
+        "v": normal(rng, batch, groups, keys, wide),
+        "m": None,
+    }
+    kind = rng.integers(0, 3)
+    if kind:
+        shape = (*((batch, heads) if rng.random() < 0.5 else ()), rows, past + keys)
+        operands["m"] = normal(rng, *shape) if kind == 1 else rng.random(shape) < 0.7
+    if past:
+        operands |= {
+            "pk": normal(rng, batch, groups, past, size),
+            "pv": normal(rng, batch, groups, past, wide),
+        }
+    attrs: dict[str, Any] = {"is_causal": int(rng.integers(0, 2)), "softcap": float(rng.integers(0, 3))}
+    attrs |= {f"{side}_window_size": int(rng.integers(-1, 4)) for side in ("left", "right")}
+    if not past and rng.random() < 0.3:
+        operands |= {"pk": None, "pv": None, "n": rng.integers(0, keys + 1, batch)}
+    if rng.random() < 0.4:
+        for name in "qkv":
+            matrix = operands[name]
+            assert matrix is not None
+            operands[name] = np.moveaxis(matrix, 1, 2).reshape(batch, matrix.shape[2], -1)
+        attrs |= {"q_num_heads": heads, "kv_num_heads": groups}
+    return operands, attrs
+
+
 MORE: dict[str, Draw] = {
-    "QuantizeLinear": _quantize,
-    "DequantizeLinear": _dequantize,
+    "Attention": _attention,
+    "QuantizeLinear": _quantise,
+    "DequantizeLinear": _dequantise,
     "DynamicQuantizeLinear": _dynamic,
     "MatMulInteger": _matmul_integer,
     "ConvInteger": _conv_integer,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from compiler.codegen import program
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.precision import stored
 from compiler.codegen.slices.tensors import DdrTensor
+from compiler.codegen.spilling import Spills, fitting
 from compiler.codegen.spm import SpmOverflow
 from compiler.graph import Array
 from tx8isa.machine.description import Machine, load_machine
@@ -36,14 +38,18 @@ def generated(lower: Callable[[Kernel], None], target: Target) -> Kernel:
     """The code of a phase, with the largest slices that fit."""
     budget = target.spm_bytes
     while True:
-        kernel = Kernel("p0", target, budget)
         try:
-            lower(kernel)
-            kernel.place_buffers()
-            return kernel
+            return fitting(partial(_placed, lower, target, budget))
         except SpmOverflow:
             budget //= 2
             assert budget >= 1024, "the phase fits no scratchpad"
+
+
+def _placed(lower: Callable[[Kernel], None], target: Target, budget: int, spills: Spills) -> Kernel:
+    kernel = Kernel("p0", target, budget, spills=spills)
+    lower(kernel)
+    kernel.place_buffers()
+    return kernel
 
 
 def phase_program(

@@ -504,4 +504,68 @@ MORE_REFUSALS = [
         {},
         "its result takes 80000000000 bytes; at most 4294967296 are supported",
     ),
+    Refusal(
+        "Attention",
+        [(1, 2, 3, 4), (1, 3, 8), (1, 3, 8)],
+        {},
+        "Q, K and V must all be [batch, heads, rows, channels], or all [batch, rows, channels]; "
+        "found [[1, 2, 3, 4], [1, 3, 8], [1, 3, 8]]",
+        opset=23,
+    ),
+    Refusal(
+        "Attention",
+        [(1, 3, 8), (1, 3, 8), (1, 3, 8)],
+        {"q_num_heads": 2},
+        "With operands of rank 3, q_num_heads and kv_num_heads must be given, and divide the channels; "
+        "found kv_num_heads None with K [1, 3, 8]",
+        opset=23,
+    ),
+    Refusal(
+        "Attention",
+        [(1, 3, 8), (1, 3, 8), (1, 3, 8)],
+        {"q_num_heads": 3, "kv_num_heads": 2},
+        "With operands of rank 3, q_num_heads and kv_num_heads must be given, and divide the channels; "
+        "found q_num_heads 3 with Q [1, 3, 8]",
+        opset=23,
+    ),
+    Refusal(
+        "Attention",
+        [(1, 3, 5, 8), (1, 2, 7, 8), (1, 2, 7, 8)],
+        {},
+        "Q must have the heads of K and V or a multiple, its batch, the channels of K; V has the rows of K; "
+        "found [1, 3, 5, 8], [1, 2, 7, 8] and [1, 2, 7, 8]",
+        opset=23,
+    ),
+    Refusal(
+        "Attention",
+        [(1, 2, 5, 8), (1, 2, 7, 8), (1, 2, 7, 8), None, (1, 2, 3, 8)],
+        {},
+        "past_key and past_value must be given together, [batch, heads, rows, channels] as K and V; "
+        "found [1, 2, 3, 8] and []",
+        opset=23,
+    ),
+    Refusal(
+        "Attention",
+        [(1, 2, 5, 8), (1, 2, 7, 8), (1, 2, 7, 8), None, (1, 2, 3, 8), (1, 2, 4, 8)],
+        {},
+        "past_key and past_value must be given together, [batch, heads, rows, channels] as K and V; "
+        "found [1, 2, 3, 8] and [1, 2, 4, 8]",
+        opset=23,
+    ),
+    Refusal(
+        "Attention",
+        [(2, 2, 5, 8), (2, 2, 7, 8), (2, 2, 7, 8), None, None, None, ("int64", (3,))],
+        {},
+        "nonpad_kv_seqlen must have a number for each of the batch, and excludes past_key and past_value; "
+        "found shape [3]",
+        opset=24,
+    ),
+    Refusal(
+        "Attention",
+        [(1, 2, 5, 8), (1, 2, 7, 8), (1, 2, 7, 8), (5, 9)],
+        {},
+        "attn_mask must broadcast to [batch, heads, queries, keys]; its last axis may be shorter; "
+        "found [5, 9] with [1, 2, 5, 7]",
+        opset=23,
+    ),
 ]

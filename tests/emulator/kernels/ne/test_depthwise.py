@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from emulator.kernels.ne.depthwise import RECTANGLE_BYTES, block_columns
 from emulator.kernels.ne.image import extent
-from matrix_bench import Engine, any_numbers, needs_jit, ordinary, window_operands
+from machine_code import needs_jit
+from matrix_bench import Engine, any_numbers, ordinary, window_operands
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout
 

@@ -21,11 +21,12 @@ from emulator.native.primitives.int8 import (
     halves_name,
     interleave_bytes,
     interleave_halves,
-    requantize,
+    requantise,
 )
-from emulator.native.primitives.tile import taps_f32, taps_i32
+from emulator.native.primitives.products import taps_f32, taps_i32
 from emulator.native.target import has_feature
-from matrix_bench import Engine, needs_jit, run_problem, window_operands
+from machine_code import needs_jit
+from matrix_bench import Engine, run_problem, window_operands
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout, place
 
@@ -304,24 +305,24 @@ def test_depthwise_sums():
 @needs_jit
 @pytest.mark.parametrize("shape", BYTES, ids=str)
 @pytest.mark.parametrize(
-    ("tiles", "name"), [pytest.param(BYTES, bytes_name, marks=needs_vnni, id="bytes"), (HALVES, halves_name)]
+    ("made", "name"), [pytest.param(BYTES, bytes_name, marks=needs_vnni, id="bytes"), (HALVES, halves_name)]
 )
-def test_tiles(tiles, name, shape):
+def test_products(made, name, shape):
     rows, columns = shape
-    tile, k = tiles[shape], 7
+    product, k = made[shape], 7
     assert name(*shape).endswith(f"{rows}x{columns}")
 
     def kernel(index, a, b, c, k):
-        return tile(index, k + 3, a, 1, b, 70, c, 66, k)
+        return product(index, k + 3, a, 1, b, 70, c, 66, k)
 
     rng, index = np.random.default_rng(columns), np.arange(rows)[::-1].copy()
     a, b, c = (rng.integers(0, 1 << 32, s, dtype=np.uint32) for s in (rows * (k + 3), k * 70, rows * 66))
     want, start = c.copy(), c.copy()
     kernel(*(x.ctypes.data for x in (index, a, b, want)), k)
-    native.call(native.compile_kernel(kernel, "int8 tile", 5), *(x.ctypes.data for x in (index, a, b, c)), k)
+    native.call(native.compile_kernel(kernel, "product", 5), *(x.ctypes.data for x in (index, a, b, c)), k)
     np.testing.assert_array_equal(c, want)
-    numbers = "i1" if tiles is BYTES else "i2"
-    left = a.reshape(rows, k + 3)[index, :k].copy().view("u1" if tiles is BYTES else numbers).astype(np.int64)
+    numbers = "i1" if made is BYTES else "i2"
+    left = a.reshape(rows, k + 3)[index, :k].copy().view("u1" if made is BYTES else numbers).astype(np.int64)
     right = b.reshape(k, 70)[:, :columns].copy().view(numbers).reshape(k, columns, -1).astype(np.int64)
     exact = np.einsum("rkg,kcg->rc", left.reshape(rows, k, -1), right)
     total = (start.reshape(rows, 66)[:, :columns] + exact).astype(np.uint32)
@@ -374,14 +375,14 @@ def test_interleaving():
     st.integers(0, 1),
     st.integers(-128, 127),
 )
-def test_requantize_is_the_chain(o32, q1, scale, q0, relu, zero):
+def test_requantise_is_the_chain(o32, q1, scale, q0, relu, zero):
     def kernel(o32, q1, s16, q0, relu, zero):
-        return requantize(o32, q1, s16, q0, relu, zero)
+        return requantise(o32, q1, s16, q0, relu, zero)
 
     arguments = (o32, q1, scale & 0xFFFF, q0, relu, zero)
     want = int(chain(np.array(o32), q1, scale, q0, zero, bool(relu)))
-    assert requantize(*arguments) == want
-    assert native.call(native.compile_kernel(kernel, "requantize", 6), *arguments) == want
+    assert requantise(*arguments) == want
+    assert native.call(native.compile_kernel(kernel, "requantise", 6), *arguments) == want
 
 
 # --- what is refused ----------------------------------------------------------------------------------------

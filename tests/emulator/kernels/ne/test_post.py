@@ -13,7 +13,8 @@ from asm.image import Image, write_image
 from emulator import cli
 from emulator.program import Program
 from emulator.tile.fault import Fault
-from matrix_bench import Engine, any_numbers, needs_jit, ordinary, window_operands
+from machine_code import needs_jit
+from matrix_bench import Engine, any_numbers, ordinary, window_operands
 from tx8isa.machine.description import load_machine
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout

@@ -27,6 +27,7 @@ EXPECTED: dict[str, set[Found]] = {
     "unwritten": {("uninitialised", 7, None)},
     "unfinished": {("unfinished", 6, 4)},
     "unfinished_copy": {("unfinished", 5, 4), ("unfinished", 7, 4), ("unfinished", 7, 5)},
+    "unfinished_exit": {("unfinished", 12, 9)},
     "workers": {("race", 5, 4)},
     "tiles": {("race", 8, 8)},
     "span": {("span", 8, 7)},

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
-from emulator import native
 from emulator.chip.system import System
 from emulator.memory import state
-
-needs_jit = pytest.mark.skipif(not native.jit_enabled(), reason="one thread, and rounds as Python runs them")
 
 
 def outcome(system: System) -> list[tuple[object, ...]]:

@@ -1,0 +1,34 @@
+"""Scripts of the project that are in no package, imported for a test: benchmarks/ and docs/generate.py."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType, SimpleNamespace
+
+from paths import ROOT
+
+
+@contextmanager
+def benchmark_modules(*names: str) -> Iterator[SimpleNamespace]:
+    """Modules of ``benchmarks/`` by their names without underscores; forgotten afterwards."""
+    folder = str(ROOT / "benchmarks")
+    sys.path.insert(0, folder)
+    try:
+        yield SimpleNamespace(**{name.strip("_"): __import__(name) for name in names})
+    finally:
+        sys.path.remove(folder)
+        for name in names:
+            sys.modules.pop(name, None)
+
+
+def generator() -> ModuleType:
+    """``docs/generate.py`` as a module of its own."""
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs/generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

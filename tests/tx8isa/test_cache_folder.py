@@ -1,0 +1,172 @@
+"""Folders of cached files: what is trusted, and what is refused before it is used."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tx8isa.tools import cache_folder
+from tx8isa.tools.cache_folder import SECRET, SealedFolder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> SealedFolder:
+    """A folder with the entry "a", in which nothing was said yet."""
+    cache_folder._say_once.cache_clear()
+    made = SealedFolder(tmp_path / "cache" / "things", "cache of things")
+    assert made.write("a", [b"con", b"tent"])
+    return made
+
+
+def test_an_entry_comes_back(folder: SealedFolder) -> None:
+    assert folder.read("a") == b"content"
+    assert folder.read("b") is None
+
+
+def test_everything_is_the_users_alone_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        folder = SealedFolder(tmp_path / "cache" / "things", "cache of things")
+        assert folder.write("a", [b"content"])
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "cache").rglob("*")}
+    assert modes == {"things": 0o700, "a": 0o600, SECRET: 0o600}
+    assert (tmp_path / "cache").stat().st_mode & 0o777 == 0o700
+
+
+def renamed(path: Path) -> None:
+    SealedFolder(path, "").write("b", [b"other"])
+    (path / "b").replace(path / "a")
+
+
+def forged(path: Path) -> None:
+    """As somebody makes it who knows the form of a seal but not the secret."""
+    digest = cache_folder._seal(bytes(32), "a", [b"other"])
+    (path / "a").write_bytes(digest + b"other")
+
+
+def from_elsewhere(path: Path) -> None:
+    SealedFolder(path.with_name("elsewhere"), "").write("a", [b"other"])
+    (path.with_name("elsewhere") / "a").replace(path / "a")
+
+
+def flipped(path: Path) -> None:
+    data = bytearray((path / "a").read_bytes())
+    data[-1] ^= 1
+    (path / "a").write_bytes(data)
+
+
+def cut(path: Path) -> None:
+    (path / "a").write_bytes((path / "a").read_bytes()[:7])
+
+
+@pytest.mark.parametrize("change", [renamed, forged, from_elsewhere, flipped, cut])
+def test_what_was_not_written_here_is_refused_and_replaced(
+    folder: SealedFolder, change: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    change(folder.path)
+    assert folder.read("a") is None
+    expected = (
+        f"cache of things: {folder.path / 'a'} is damaged, or not what was written here; computed again"
+    )
+    assert [record.getMessage() for record in caplog.records] == [expected]
+    assert folder.write("a", [b"content"])
+    assert folder.read("a") == b"content"
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "fault"),
+    [
+        (".", 0o770, "is open to other users (mode 0770)"),
+        (".", 0o1777, "is open to other users (mode 1777)"),
+        ("a", 0o620, "is open to other users (mode 0620)"),
+        ("a", 0o666, "is open to other users (mode 0666)"),
+        (SECRET, 0o640, "is open to other users (mode 0640)"),
+        (SECRET, 0o604, "is open to other users (mode 0604)"),
+    ],
+)
+def test_what_others_may_write_is_not_used(
+    folder: SealedFolder, caplog: pytest.LogCaptureFixture, name: str, mode: int, fault: str
+) -> None:
+    path = folder.path / name
+    path.chmod(mode)
+    for _ in range(2):
+        assert folder.read("a") is None
+    advice = "it is not used. Remove it, or name a folder of your own in TX8_CACHE_DIR"
+    assert [r.getMessage() for r in caplog.records] == [f"cache of things: {path} {fault}; {advice}"]
+    assert folder.write("a", [b"new"]) == (name == "a")  # an entry is replaced by one of the right mode
+    assert (folder.read("a") == b"new") == (name == "a")
+
+
+def test_a_folder_that_others_may_only_read_is_used(folder: SealedFolder) -> None:
+    folder.path.chmod(0o755)
+    (folder.path / "a").chmod(0o644)
+    assert folder.read("a") == b"content"
+
+
+def test_the_folder_of_another_user_is_not_used(
+    folder: SealedFolder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    assert folder.read("a") is None
+    assert not folder.write("a", [b"new"])
+    assert f"{folder.path} belongs to user {owner}, not to {owner + 1}; it is not used" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["a", SECRET])
+def test_a_file_of_another_user_is_not_used(
+    folder: SealedFolder, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root gives files away")
+    os.chown(folder.path / name, 12345, -1)
+    assert folder.read("a") is None
+    assert f"{folder.path / name} belongs to user 12345, not to 0" in caplog.text
+
+
+def test_links_are_not_followed(folder: SealedFolder, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    (folder.path / "a").rename(folder.path / "b")
+    (folder.path / "a").symlink_to("b")
+    assert folder.read("a") is None
+    assert "cannot read" in caplog.text
+    real = folder.path.rename(folder.path.with_name("real"))
+    folder.path.symlink_to(real)
+    assert folder.read("a") is None
+    assert f"{folder.path} is no folder" in caplog.text
+
+
+def test_a_pipe_in_place_of_an_entry_does_not_block(folder: SealedFolder) -> None:
+    (folder.path / "a").unlink()
+    os.mkfifo(folder.path / "a", 0o600)
+    assert folder.read("a") is None
+
+
+def test_a_damaged_secret_is_not_replaced(folder: SealedFolder, caplog: pytest.LogCaptureFixture) -> None:
+    (folder.path / SECRET).write_bytes(b"short")
+    assert folder.read("a") is None
+    assert not folder.write("b", [b"new"])
+    assert f"{folder.path / SECRET} is damaged" in caplog.text
+
+
+def test_the_secret_of_a_process_that_was_faster_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = SealedFolder(tmp_path / "things", "cache of things")
+    link = os.link
+
+    def later(source: Path, target: Path) -> None:
+        monkeypatch.setattr(os, "link", link)
+        assert SealedFolder(folder.path, "").write("b", [b"faster"])
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", later)
+    assert folder.write("a", [b"content"])
+    assert (folder.read("a"), folder.read("b")) == (b"content", b"faster")
+    assert sorted(path.name for path in folder.path.iterdir()) == [SECRET, "a", "b"]

@@ -1,0 +1,78 @@
+"""--cache-info and --cache-clear: what is shown, what is removed, and what is left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from compiler.cli import main as tx8cc
+from compiler.tools.cache import ProgramCache
+from emulator.cli import main as tx8emu
+from tx8isa.tools.caches import PROGRAM_BYTES, cache_clear, cache_info
+
+TOOLS = [pytest.param(tool, id=tool.__module__.partition(".")[0]) for tool in (tx8emu, tx8cc)]
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of caches with two kernels, a program, a leftover, an older version, and other files."""
+    monkeypatch.setenv("TX8_CACHE_DIR", str(tmp_path / "cache"))
+    root = tmp_path / "cache"
+    for name, size in (
+        ("kernels-v2/a.o", 1 << 20),
+        ("kernels-v2/b.o", 1 << 19),
+        ("kernels-v2/.secret", 32),
+        ("kernels-v1/old.o", 1 << 20),
+        ("programs-v2/c.program", 3 << 20),
+        ("programs-v2/d.program.7.tmp", 10),
+        ("programs-v2/notes.txt", 10),
+        ("mine/e.o", 10),
+    ):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(bytes(size))
+    return root
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_info(tool: Callable[[list[str]], int], root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        tool(["--cache-info"])
+    assert left.value.code == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"folder {root}",
+        "kernels-v2        3 files       1.5 MB  machine code of the emulator; no limit",
+        "programs-v2       2 files       3.0 MB  compiled programs; at most 2,048 MB",
+        "kernels-v1        1 files       1.0 MB  of an older version, not used; removed by --cache-clear",
+    ]
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_clear(tool: Callable[[list[str]], int], root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        tool(["--cache-clear"])
+    assert left.value.code == 0
+    assert capsys.readouterr().out == f"6 files, 5.5 MB removed from {root}\n"
+    files = sorted(path.relative_to(root).as_posix() for path in root.rglob("*"))
+    assert files == ["mine", "mine/e.o", "programs-v2", "programs-v2/notes.txt"]
+
+
+def test_links_are_not_followed(root: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "f.o").write_bytes(bytes(10))
+    (root / "kernels-v9").symlink_to(elsewhere)
+    cache_clear()
+    assert (elsewhere / "f.o").exists()
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TX8_CACHE_DIR", str(tmp_path / "none"))
+    assert next(iter(cache_info())) == f"folder {tmp_path / 'none'}, not there yet"
+    assert cache_clear() == f"0 files, 0.0 MB removed from {tmp_path / 'none'}"
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_limit_is_the_one_that_is_kept(tmp_path: Path) -> None:
+    assert ProgramCache(tmp_path).most == PROGRAM_BYTES == 2 << 30

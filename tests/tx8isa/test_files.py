@@ -1,0 +1,126 @@
+"""Files written whole or not at all, and what killed writers leave."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from paths import ROOT
+from tx8isa.errors import Tx8Error
+from tx8isa.tools.files import write_together, write_whole
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def aged(path: Path) -> Path:
+    os.utime(path, (1, 1))
+    return path
+
+
+def test_the_temporary_file_of_a_killed_writer_is_swept(tmp_path: Path) -> None:
+    """The process kills itself while it writes; the next one that writes the file removes what it left."""
+    script = (
+        "import os, signal, sys; from pathlib import Path; from tx8isa.tools.files import write_together\n"
+        "write_together({Path(sys.argv[1]): lambda file: os.kill(os.getpid(), signal.SIGKILL)})"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    target = tmp_path / "out.bin"
+    killed = subprocess.run([sys.executable, "-c", script, target], env=environment)
+    assert killed.returncode == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    write_whole(target, b"young")
+    assert names(tmp_path) == sorted([left.name, "out.bin"])
+    aged(left)
+    write_whole(target, b"new")
+    assert names(tmp_path) == ["out.bin"]
+
+
+def test_the_temporary_file_of_a_living_writer_stays(tmp_path: Path) -> None:
+    target = tmp_path / "out.bin"
+
+    def content(file: IO[bytes]) -> None:
+        file.write(b"slow")
+        (mine,) = tmp_path.glob(".out.bin.*.tmp")
+        aged(mine)
+        write_whole(target, b"quick")
+        assert mine.exists()
+
+    write_together({target: content})
+    assert target.read_bytes() == b"slow"
+    assert names(tmp_path) == ["out.bin"]
+
+
+def test_an_interrupt_among_the_renames_of_a_set_waits_for_their_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).write_bytes(b"old")
+    replace = Path.replace
+
+    def interrupted(self: Path, target: Path) -> Path:
+        signal.raise_signal(signal.SIGINT)
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_together({tmp_path / name: [b"new"] for name in ("a", "b", "c")})
+    assert [path.read_bytes() for path in sorted(tmp_path.iterdir())] == [b"new"] * 3
+
+
+def test_files_are_also_written_in_other_threads(tmp_path: Path) -> None:
+    """Only the main thread may hold interrupts back."""
+    failed: list[BaseException] = []
+
+    def write() -> None:
+        try:
+            write_whole(tmp_path / "a", b"new")
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    thread.join()
+    assert (names(tmp_path), failed) == (["a"], [])
+
+
+def test_a_set_of_more_files_than_a_process_may_open(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, limits[1]))
+    try:
+        write_together({tmp_path / f"{number}": [b"x"] for number in range(300)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert names(tmp_path) == sorted(map(str, range(300)))
+
+
+def test_only_temporary_files_of_the_same_target_are_swept(tmp_path: Path) -> None:
+    others = [".other.bin.01234567.tmp", ".out.bin.tmp", ".out.bin.01234567.bak", "out.bin.01234567.tmp"]
+    for name in others:
+        (tmp_path / name).write_bytes(b"")
+        aged(tmp_path / name)
+    write_whole(tmp_path / "out.bin", b"new")
+    assert names(tmp_path) == sorted([*others, "out.bin"])
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Tx8Error, match=r"none/out\.bin: cannot be written: No such file or directory"):
+        write_whole(tmp_path / "none" / "out.bin", b"")
+
+
+def test_permissions_of_a_new_file(tmp_path: Path) -> None:
+    write_together({tmp_path / "own": [b""]}, mode=0o600)
+    write_together({tmp_path / "plain": [b""]})
+    umask = os.umask(0)
+    os.umask(umask)
+    assert (tmp_path / "own").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "plain").stat().st_mode & 0o777 == 0o666 & ~umask
