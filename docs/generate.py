@@ -24,6 +24,7 @@ import msgspec
 import asm
 from compiler.passes import PIPELINE, Pass
 from compiler.tools.support import support_table
+from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import load_machine
 from tx8isa.machine.figures import Coefficient
 from tx8isa.records.record import Extent, Instruction
@@ -49,7 +50,7 @@ HEAD = f"""\
 All instructions that this version assembles and runs, as their records say. [isa.md](../isa.md) explains the
 machine behind them, [assembly.md](../assembly.md) the language. `tx8emu --instructions` prints the same in a
 terminal: all of it, one mnemonic, or those that match a pattern. How fast the emulator executes each of them:
-[benchmarks.md](../benchmarks.md).
+[instruction_speed.md](../instruction_speed.md).
 
 ```console
 $ tx8emu --instructions 'ct.max.v*' | grep '^ct'
@@ -329,4 +330,7 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except Tx8Error as error:
+        sys.exit(f"generate.py: error: {error}")

@@ -1,0 +1,53 @@
+"""Whether tx8 can run where it was started: on which system, and with nothing in front of its packages."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+PACKAGES = ("asm", "compiler", "emulator", "tx8isa")
+"""The packages behind the commands and ``import tx8``: everyday words that others use for folders too."""
+
+_SYSTEMS = {"darwin": "macOS", "win32": "Windows", "cygwin": "Cygwin"}
+_HOME = Path(__file__).resolve().parent.parent
+
+
+def refusal() -> str | None:
+    """One line about why tx8 cannot run here, or None."""
+    return _wrong_system() or next(filter(None, map(_hidden, PACKAGES)), None)
+
+
+def _wrong_system() -> str | None:
+    if sys.platform == "linux":
+        return None
+    found = _SYSTEMS.get(sys.platform, sys.platform)
+    return (
+        f"tx8 runs on Linux, and this is {found}: "
+        "use a container (the Dockerfile in the sources), WSL or a virtual machine"
+    )
+
+
+def _hidden(name: str) -> str | None:
+    """What is wrong with this package of tx8: something else is imported in its place, or nothing."""
+    found = _place(name)
+    if found is None:
+        return f"tx8 is not complete: its package '{name}' is missing from {_HOME}; install tx8 again"
+    if found.resolve() == _HOME / name:
+        return None
+    return (
+        f"{found} hides the package '{name}' of tx8, because its folder comes first in sys.path: "
+        "rename it, start Python in another folder, or take the folder out of PYTHONPATH"
+    )
+
+
+def _place(name: str) -> Path | None:
+    """The folder or file that ``import name`` gives, or has given."""
+    module = sys.modules.get(name)
+    spec = find_spec(name) if module is None else getattr(module, "__spec__", None)
+    if spec is None:
+        file = getattr(module, "__file__", None)
+        return Path(file) if file else None
+    folders = list(spec.submodule_search_locations or ())
+    place = folders[0] if folders else spec.origin
+    return Path(place) if place else None
