@@ -1,9 +1,10 @@
-"""Writes a network with seeded weights as ONNX, and an image for it.
+"""Writes a network with seeded weights as ONNX, and an input for it.
 
     python examples/networks/make.py NAME FOLDER
 
-NAME is squeezenet, resnet50, or block: the first convolution of ResNet-50 with its pool, and the first
-bottleneck. FOLDER gets NAME.onnx and image.npy, float32 [1, 3, 224, 224].
+NAME is squeezenet, resnet50, block (the first convolution of ResNet-50 with its pool, and the first
+bottleneck), or a transformer. FOLDER gets NAME.onnx and an input for it: image.npy, float32 [1, 3, 224, 224],
+or tokens.npy, float32 [1, tokens, width].
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from onnx.shape_inference import infer_shapes
 from onnx.utils import Extractor
 
 from light import NAMES, image, light_model
+from transformers import SIZES, tokens, transformer
 
 BLOCK = "block"
 _BLOCK_END = "r15"
@@ -65,14 +67,17 @@ def _rename(model: onnx.ModelProto, names: dict[str, str]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("name", choices=(*NAMES, BLOCK), help="which network")
+    parser.add_argument("name", choices=(*NAMES, BLOCK, *SIZES), help="which network")
     parser.add_argument("folder", type=Path, help="where to write; made if it is not there")
     arguments = parser.parse_args()
-    model = resnet_block() if arguments.name == BLOCK else light_model(arguments.name)
     arguments.folder.mkdir(parents=True, exist_ok=True)
+    if arguments.name in SIZES:
+        model, kind, values = transformer(SIZES[arguments.name]), "tokens", tokens(SIZES[arguments.name])
+    else:
+        model = resnet_block() if arguments.name == BLOCK else light_model(arguments.name)
+        kind, (values,) = "image", image(model).values()
     onnx.save(model, arguments.folder / f"{arguments.name}.onnx")
-    (pixels,) = image(model).values()
-    np.save(arguments.folder / "image.npy", pixels)
+    np.save(arguments.folder / f"{kind}.npy", values)
 
 
 if __name__ == "__main__":
