@@ -16,9 +16,9 @@ from compiler.dialect.types import format_of, order_of, shape_of, storage_permut
 from compiler.graph import Array, Tensor
 from compiler.lowering import LOWERINGS
 from compiler.lowering.record import ChainNode, Cut, Step, Work
-from compiler.lowering.stack.stages import STACKED
 from compiler.operators import OPERATORS
 from compiler.operators.record import Call
+from compiler.patterns.sequences import SequenceKind, kind_of
 from tx8isa.numbers.formats import Format
 
 from .base import Context, in_storage_order
@@ -55,10 +55,11 @@ class _Builder:
         """Values that one stage of a stack computes for another, with names in place of symbols in DDR."""
 
     def group(self, group: GroupOp) -> Work:
-        """A stack, a chain of pointwise operations, or an anchor with its steps."""
-        cut, stages = cut_of(group), stages_in(group.members)
-        if len(stages) > 1:
-            return self._stack(stages, group.results[0], cut)
+        """A sequence, a chain of pointwise operations, or an anchor with its steps."""
+        cut, kind = cut_of(group), kind_of(group.members[0].op)
+        stages = stages_in(group.members, kind) if kind is not None else []
+        if kind is not None and len(stages) > 1:
+            return self._sequence(kind, stages, group.results[0], cut)
         first, *others = group.members
         if others and not LOWERINGS[first.op].anchor:
             return self._chain(group, cut)
@@ -74,14 +75,24 @@ class _Builder:
                 running = member.results[0]
         return self.single(first, tuple(steps), result, cut)
 
-    def _stack(self, stages: Sequence[Sequence[TensorOperation]], result: SSAValue, cut: Cut | None) -> Work:
+    def _sequence(
+        self,
+        kind: SequenceKind,
+        stages: Sequence[Sequence[TensorOperation]],
+        result: SSAValue,
+        cut: Cut | None,
+    ) -> Work:
         """Stages that exchange results in the scratchpad: anchors, each with its steps."""
-        results = [members[-1].results[0] for members in stages[:-1]]
+        computing = [[member for member in members if not is_alias(member)] for members in stages]
+        results = [members[-1].results[0] for members in computing[:-1]]
         self.between = {value: f"inner.{at}" for at, value in enumerate(results)}
+        for member in (member for members in stages for member in members if is_alias(member)):
+            self.between[member.results[0]] = self.between[member.operands[0]]
         works = [
-            self._anchored(members, value) for members, value in zip(stages, [*results, result], strict=True)
+            self._anchored(members, value)
+            for members, value in zip(computing, [*results, result], strict=True)
         ]
-        return stacked(works, cut)
+        return together(kind, works, cut)
 
     def _chain(self, group: GroupOp, cut: Cut | None) -> Work:
         """Pointwise operations, each of which may use inputs of the group and results of earlier ones."""
@@ -146,25 +157,38 @@ class _Builder:
         return tensor_of(self.context, value, self.between.get(value) or self.symbols(value))
 
 
-def stages_in(members: Sequence[TensorOperation]) -> list[list[TensorOperation]]:
+def is_alias(operation: TensorOperation) -> bool:
+    """Whether an operation only gives its first operand another shape, for which no code is needed."""
+    entry = LOWERINGS.get(operation.op)
+    return entry is not None and entry.lower is None
+
+
+def unaliased(value: SSAValue) -> SSAValue:
+    """The value that a value is, perhaps in another shape."""
+    while isinstance(value.owner, TensorOperation) and is_alias(value.owner):
+        value = value.owner.operands[0]
+    return value
+
+
+def stages_in(members: Sequence[TensorOperation], kind: SequenceKind) -> list[list[TensorOperation]]:
     """The members of a group, divided into stages: each operator that can begin a stage does."""
     stages = [[members[0]]]
     for member in members[1:]:
-        if member.op in STACKED:
+        if member.op in kind.operators:
             stages.append([])
         stages[-1].append(member)
     return stages
 
 
-def stacked(works: Sequence[Work], cut: Cut | None = None) -> Work:
-    """The work of a stack from the works of its stages; the last one computes the result."""
+def together(kind: SequenceKind, works: Sequence[Work], cut: Cut | None = None) -> Work:
+    """The work of a sequence from the works of its stages; the last one computes the result."""
     made = {work.output.symbol for work in works}
     inputs: dict[str, DdrTensor] = {}
     for work in works:
         operands = (*work.inputs, *(tensor for step in work.steps for tensor in step.operands))
         inputs |= {t.symbol: t for t in operands if t is not None and t.symbol not in made}
     name, output = works[0].name, works[-1].output
-    return Work(name, "Stack", None, tuple(inputs.values()), output, stages=tuple(works), cut=cut)
+    return Work(name, kind.lowering, None, tuple(inputs.values()), output, stages=tuple(works), cut=cut)
 
 
 def tensor_of(context: Context, value: SSAValue, symbol: str) -> DdrTensor:

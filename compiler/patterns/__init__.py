@@ -1,7 +1,7 @@
 """Patterns: sequences of operators that are to run in one phase, as named sets or from files.
 
 A set is a TOML file with tables ``[[pattern]]`` of a tag, a sequence and a priority, and at most one table
-``[stack]`` that says which groups may become stacks.
+for each kind of sequences (``[stack]``, ``[sharded]``) that says which groups may become one phase.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from typing import Any
 from compiler.lowering import LOWERINGS
 from compiler.lowering.pointwise.chain import CASTS
 from compiler.lowering.pointwise.record import POINTWISE
-from compiler.lowering.stack.stages import STACKED
 from compiler.operators import OPERATORS
 from tx8isa.errors import Tx8Error
 from tx8isa.tools.suggestions import hint
+
+from .sequences import KINDS, SequenceKind
 
 NONE = "none"
 """The set that groups nothing: every operation runs in a phase of its own."""
 
 ANY = "*"
 _KEYS = ("tag", "sequence", "priority")
-_STACK_KEYS = ("tag", "operators", "most")
+_SEQUENCE_KEYS = ("tag", "operators", "most")
 _FOLDER = Path(__file__).parent
 
 
@@ -42,9 +43,10 @@ class Pattern:
 
 
 @dataclass(frozen=True)
-class StackPattern:
-    """Groups that begin with one of the operators may become a stack of at most ``most`` groups."""
+class SequencePattern:
+    """Groups that begin with one of the operators may become a sequence of at most ``most`` groups."""
 
+    kind: SequenceKind
     tag: str
     operators: tuple[str, ...]
     most: int
@@ -58,8 +60,8 @@ class PatternTrie:
     """The pattern that ends at this node."""
     following: dict[str, PatternTrie] = field(default_factory=dict)
     """The nodes that follow, by the next operator or ANY."""
-    stack: StackPattern | None = None
-    """Which groups may become stacks; only the root has it."""
+    sequences: tuple[SequencePattern, ...] = ()
+    """Which groups may become sequences; only the root has them."""
 
     def add(self, pattern: Pattern, place: int = 0) -> None:
         """Insert a pattern, from a place of its sequence on.
@@ -92,40 +94,47 @@ def load_patterns(name: str) -> PatternTrie | None:
         raise PatternError(
             f"unknown patterns '{name}'; allowed are {allowed} or a file FILE.toml{hint(name, named_sets())}"
         )
-    patterns, stack = _read(_FOLDER / f"{name}.toml" if name in named_sets() else Path(name))
-    trie = PatternTrie(stack=stack)
+    patterns, sequences = _read(_FOLDER / f"{name}.toml" if name in named_sets() else Path(name))
+    trie = PatternTrie(sequences=sequences)
     for pattern in patterns:
         trie.add(pattern)
     return trie
 
 
-def _read(path: Path) -> tuple[list[Pattern], StackPattern | None]:
+def _read(path: Path) -> tuple[list[Pattern], tuple[SequencePattern, ...]]:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise PatternError(f"{path}: {error}") from None
-    unknown = [key for key in content if key not in ("pattern", "stack")]
+    tables = [kind.table for kind in KINDS]
+    unknown = [key for key in content if key not in ("pattern", *tables)]
     if unknown or not isinstance(content.get("pattern"), list):
         found = f"'{unknown[0]}'" if unknown else "none"
         raise PatternError(
-            f"{path}: expected tables [[pattern]], at most one [stack] and nothing else; found {found}"
+            f"{path}: expected tables [[pattern]], at most one of each of {', '.join(tables)}, "
+            f"and nothing else; found {found}"
         )
     patterns = [_pattern(f"{path}: pattern {at}", table) for at, table in enumerate(content["pattern"], 1)]
-    return patterns, _stack(f"{path}: stack", content["stack"]) if "stack" in content else None
+    return patterns, tuple(
+        _sequences(f"{path}: {kind.table}", kind, content[kind.table])
+        for kind in KINDS
+        if kind.table in content
+    )
 
 
-def _stack(where: str, table: Any) -> StackPattern:
-    """The checked table ``[stack]``; ``where`` is the beginning of messages."""
-    if not isinstance(table, dict) or set(table) != set(_STACK_KEYS):
-        raise PatternError(f"{where}: expected a table of {', '.join(_STACK_KEYS)}; found {table!r}")
-    tag, operators, most = (table[key] for key in _STACK_KEYS)
+def _sequences(where: str, kind: SequenceKind, table: Any) -> SequencePattern:
+    """A checked table of a kind of sequences; ``where`` is the beginning of messages."""
+    if not isinstance(table, dict) or set(table) != set(_SEQUENCE_KEYS):
+        raise PatternError(f"{where}: expected a table of {', '.join(_SEQUENCE_KEYS)}; found {table!r}")
+    tag, operators, most = (table[key] for key in _SEQUENCE_KEYS)
     if not isinstance(tag, str) or not tag:
         raise PatternError(f"{where}: tag must be a text; found {tag!r}")
-    if not isinstance(operators, str) or not set(operators.split("|")) <= set(STACKED):
-        raise PatternError(f"{where}: operators must be some of {'|'.join(STACKED)}; found {operators!r}")
+    if not isinstance(operators, str) or not set(operators.split("|")) <= set(kind.operators):
+        allowed = "|".join(kind.operators)
+        raise PatternError(f"{where}: operators must be some of {allowed}; found {operators!r}")
     if not isinstance(most, int) or isinstance(most, bool) or most < 2:
         raise PatternError(f"{where}: most must be a number of groups, 2 or more; found {most!r}")
-    return StackPattern(tag, tuple(operators.split("|")), most)
+    return SequencePattern(kind, tag, tuple(operators.split("|")), most)
 
 
 def _pattern(where: str, table: Any) -> Pattern:

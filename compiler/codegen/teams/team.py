@@ -66,12 +66,12 @@ class TileGrid:
             else:
                 first = first + place * step
         size = math.prod(self.parts[axis] for axis in axes)
-        return Team(size, member, kernel.let(_power_of_two(first) * pattern))
+        return Team(size, member, kernel.let(power_of_two(first) * pattern))
 
 
 def tiles_from(kernel: Kernel, first: Value, count: int) -> Value:
     """The set of ``count`` tiles from ``first`` on, as an operand of DTE and barrier."""
-    return kernel.let(_power_of_two(first) * ((1 << count) - 1))
+    return kernel.let(power_of_two(first) * ((1 << count) - 1))
 
 
 @contextmanager
@@ -88,7 +88,7 @@ def tile_grid(kernel: Kernel, parts: Sequence[int]) -> Iterator[TileGrid]:
         yield TileGrid(tuple(parts), tuple(unravel(number, tuple(parts))))
 
 
-def _power_of_two(exponent: Value) -> Value:
+def power_of_two(exponent: Value) -> Value:
     """2 ** exponent, computed from the bits of the exponent: expressions have no shift by a register."""
     power: Value = 1
     for bit in range(highest(exponent).bit_length()):

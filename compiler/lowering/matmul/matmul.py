@@ -43,7 +43,7 @@ def matmul_cuts(target: Target, work: Work) -> Iterator[Cut]:
     """The cheapest plan of each kind, by what stays and what is shared; block by block; the terms dealt."""
     if not work.output.fmt.is_float:
         return
-    product = _product_of(work)
+    product = product_of(work)
     problem = _problem(product, work)
     plans = ranked(problem, target.tiles, target.spm_bytes)
     dealt = splits(product, target.tiles, target.spm_bytes)
@@ -77,13 +77,13 @@ def matmul(kernel: Kernel, work: Work) -> None:
     if not work.output.fmt.is_float:
         integer_matmul(kernel, work)
         return
-    _multiply(kernel, work, replace(_product_of(work), epilogue=ProductEpilogue(steps=work.steps)))
+    _multiply(kernel, work, replace(product_of(work), epilogue=ProductEpilogue(steps=work.steps)))
 
 
 @lowering("Gemm", cuts=matmul_cuts, anchor=True, takes_fp32=True, engines=(Engine.MATRIX,))
 def gemm(kernel: Kernel, work: Work) -> None:
     """alpha A' B' + beta C."""
-    product, call = _product_of(work), work.spec
+    product, call = product_of(work), work.spec
     beta = call.number("beta")
     epilogue = ProductEpilogue(call.number("alpha"), beta, steps=work.steps)
     if work.has(2) and beta != 0.0:
@@ -130,7 +130,7 @@ def _problem(product: Product, work: Work) -> MatmulProblem:
     return problem_of(product, extra, passes)
 
 
-def _product_of(work: Work) -> Product:
+def product_of(work: Work) -> Product:
     """The operands of a MatMul or Gemm as matrices, without what follows the product."""
     a, b = work.input(0), work.input(1)
     compute = work.arithmetic

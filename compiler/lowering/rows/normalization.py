@@ -172,7 +172,7 @@ def _normalize_whole_rows(
     kernel: Kernel, rows: _RowProblem, parameters: Sequence[tuple[str, DdrTensor]]
 ) -> None:
     work, channels, size = rows.work, rows.channels, rows.slice_rows
-    sums = _RowSums(kernel, channels, engine_format(rows.compute))
+    sums = RowSums(kernel, channels, engine_format(rows.compute))
     vectors = [(name, channel_vector(kernel, f"{name}_data", tensor)) for name, tensor in parameters]
     # Constants can be loaded before other tiles are waited for.
     loaded = {
@@ -189,13 +189,13 @@ def _normalize_whole_rows(
         data = load_aligned(kernel, "rows", rows.source, first, channels, grid, channels)
         if data.fmt is not rows.compute:
             data = narrowed_slice(kernel, data, rows.compute)
-        wide = _normalized(kernel, sums, data, work.spec.number("epsilon"), work.op == "LayerNormalization")
+        wide = normalized(kernel, sums, data, work.spec.number("epsilon"), work.op == "LayerNormalization")
         for name, _ in vectors:
             per_channel(kernel, AFFINE[name], wide, loaded[name])
         store_aligned(kernel, narrowed_slice(kernel, wide, work.output.fmt), work.output, first, channels)
 
 
-def _normalized(kernel: Kernel, sums: _RowSums, data: Aligned, epsilon: float, centred: bool) -> Aligned:
+def normalized(kernel: Kernel, sums: RowSums, data: Aligned, epsilon: float, centred: bool) -> Aligned:
     """The rows in FP32, shifted to mean 0 if ``centred``, scaled to mean square 1."""
     channels = float(data.channels)
     per_row = Vector(kernel, Format.FP32, data.grid.positions * _LANES)
@@ -224,7 +224,7 @@ def _parts_of_squares(kernel: Kernel, squares: Aligned, fmt: Format) -> list[Ali
     return [squares.at(squares.base, Format.TF32)]
 
 
-class _RowSums:
+class RowSums:
     """Sums of rows in FP32, _LANES times each, as products with ones that are stored once for all rows."""
 
     def __init__(self, kernel: Kernel, channels: int, engine: Format) -> None:

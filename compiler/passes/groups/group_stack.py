@@ -1,4 +1,7 @@
-"""Pass ``group_stack``: sequences of groups of convolutions and pools become one group where that saves time.
+"""Pass ``group_stack``: sequences of groups become one group where that saves time.
+
+There are kinds of sequences (``patterns.sequences``): stacks of convolutions and pools, and products,
+normalizations and attention that are sharded over a mesh of tiles.
 
 What one of them computes for the next stays in the scratchpad. From every group backwards, the groups whose
 results only the stack uses are added one after another, and each sequence of groups on the way is a possible
@@ -12,14 +15,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from compiler.dialect.ops import GroupOp, TensorOperation
 from compiler.lowering.record import Work
-from compiler.lowering.stack.stages import JOIN, can_be_stage, stages_of
+from compiler.lowering.stack.stages import JOIN
 from compiler.passes.base import Context, operations
-from compiler.passes.work import stacked, target_of, work_of
-from compiler.patterns import StackPattern
+from compiler.passes.work import is_alias, target_of, together, unaliased, work_of
+from compiler.patterns import SequencePattern
 from compiler.search import SearchResult, Template, signature, template_key
 from compiler.search.cost import barrier_cycles
 
@@ -38,13 +41,15 @@ class GroupStackPass:
     name = "group_stack"
 
     def run(self, context: Context, module: ModuleOp) -> None:
-        pattern = context.patterns.stack if context.patterns is not None else None
-        if pattern is None or (context.plan is None and not context.effort.total):
+        patterns = context.patterns.sequences if context.patterns is not None else ()
+        if not patterns or (context.plan is None and not context.effort.total):
             return
-        stacker = _Stacker(context, pattern, list(operations(module)))
-        for stack in stacker.best_stacks():
-            stacker.make(stack)
-        known = list(zip(context.templates, context.results, strict=False)) + stacker.tried
+        known = list(zip(context.templates, context.results, strict=False))
+        for pattern in patterns:
+            stacker = _Stacker(context, pattern, list(operations(module)))
+            for stack in stacker.best_stacks():
+                stacker.make(stack)
+            known += stacker.tried
         GroupMappingPass().run(context, module)
         if context.results:
             _assign_results(context, known)
@@ -88,7 +93,7 @@ def _keep_best(states: _States, taken: frozenset[GroupOp], selection: _Selection
 
 
 class _Stacker:
-    def __init__(self, context: Context, pattern: StackPattern, found: Sequence[TensorOperation]) -> None:
+    def __init__(self, context: Context, pattern: SequencePattern, found: Sequence[TensorOperation]) -> None:
         self.context, self.pattern = context, pattern
         self.position = {operation: at for at, operation in enumerate(found)}
         self.groups = [operation for operation in found if isinstance(operation, GroupOp)]
@@ -122,29 +127,32 @@ class _Stacker:
         return list(states[frozenset()].stacks)
 
     def _sequences(self, last: GroupOp) -> Iterator[list[GroupOp]]:
-        """Sequences of groups that end with ``last``: of two groups, of three, and so on."""
+        """Sequences of groups that end with ``last``: of two groups, of three, and so on; or the longest."""
         groups = [last]
         while self._can_stack(groups[0]) and len(groups) < self.pattern.most:
             before = self._before(groups)
             if before is None:
-                return
+                break
             groups = [before, *groups]
+            if not self.pattern.kind.longest:
+                yield groups
+        if self.pattern.kind.longest and len(groups) > 1:
             yield groups
 
     def _before(self, groups: Sequence[GroupOp]) -> GroupOp | None:
         """The last group that can be a stage and whose users are all among these; None if there is none."""
-        owners = {value.owner for each in groups for value in each.operands} - set(groups)
+        owners = {unaliased(value).owner for each in groups for value in each.operands} - set(groups)
         alone = [
             owner
             for owner in owners
-            if isinstance(owner, GroupOp) and all(use.operation in groups for use in owner.results[0].uses)
+            if isinstance(owner, GroupOp) and all(user in groups for user in _users(owner.results[0]))
         ]
         return max(filter(self._can_stack, alone), key=self.position.__getitem__, default=None)
 
     def _can_stack(self, operation: GroupOp) -> bool:
         """Whether the pattern and the lowering of stacks allow a group."""
         allowed = operation.members[0].op in self.pattern.operators
-        return allowed and can_be_stage(self._work(operation))
+        return allowed and self.pattern.kind.takes(self._work(operation))
 
     def _work(self, operation: GroupOp) -> Work:
         if operation not in self.works:
@@ -152,11 +160,12 @@ class _Stacker:
         return self.works[operation]
 
     def _symbol(self, value: SSAValue) -> str:
-        return self.names.setdefault(value, f"v.{len(self.names)}")
+        return self.names.setdefault(unaliased(value), f"v.{len(self.names)}")
 
     def _stack(self, groups: list[GroupOp]) -> _Stack | None:
         """The stack of these groups; None if it is not possible."""
-        work, target = stacked([self._work(each) for each in groups]), target_of(self.context, groups[-1])
+        work = together(self.pattern.kind, [self._work(each) for each in groups])
+        target = target_of(self.context, groups[-1])
         template = Template(template_key(signature(work, target)), work, target)
         if template.key not in self.by_key:
             self.by_key[template.key] = self._searched(template)
@@ -168,7 +177,7 @@ class _Stacker:
     def _searched(self, template: Template) -> SearchResult | None:
         """The result of the search for a stack; None if the stack is not possible or does not fit."""
         try:
-            stages_of(template.work)
+            self.pattern.kind.check(template.work)
         except ValueError:
             return None
         result = self.search(template)
@@ -185,7 +194,8 @@ class _Stacker:
         layer: dict[object, int] = {}
         for each in groups:
             joins = each.members[0].op == JOIN
-            before = (layer[value.owner] for value in each.operands if value.owner in layer)
+            owners = (unaliased(value).owner for value in each.operands)
+            before = (layer[owner] for owner in owners if owner in layer)
             layer[each] = max(before, default=-1) + (not joins)
             if each.estimate is not None and not joins:
                 cycles += each.estimate.value.data
@@ -196,10 +206,32 @@ class _Stacker:
         last = stack.groups[-1]
         sharding = {"tile_parallel": last.attributes["tile_parallel"]}
         members: Members = []
+        aliases = {each: self._aliases(each, stack.groups) for each in stack.groups}
         for each in stack.groups:
+            members += aliases[each]
             remove_moves(each)
             members += dissolve(each)
         made = group(members, self.pattern.tag)
         add_moves(made)
         made.attributes |= sharding
         write_decision(made, stack.result.best)
+
+    @staticmethod
+    def _aliases(group: GroupOp, groups: Sequence[GroupOp]) -> Members:
+        """The operations between a group and earlier ones of a stack that give values another shape."""
+        found: Members = []
+        for value in group.operands:
+            while isinstance(value.owner, TensorOperation) and is_alias(value.owner):
+                if unaliased(value).owner in groups and value.owner not in found:
+                    found.insert(0, value.owner)
+                value = value.owner.operands[0]
+        return found
+
+
+def _users(value: SSAValue) -> Iterator[Operation]:
+    """The operations that use a value in any shape, other than to give it one."""
+    for use in value.uses:
+        if isinstance(use.operation, TensorOperation) and is_alias(use.operation):
+            yield from _users(use.operation.results[0])
+        else:
+            yield use.operation

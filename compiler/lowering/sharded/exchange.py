@@ -1,0 +1,128 @@
+"""Exchanges between the tiles of a mesh: the all-gather of a value's columns or rows, and of weights.
+
+All copies go over the DTE. Those of weights may be started after the exchange before, while the layers
+between are computed. Other tiles may write the target of a copy as soon as they have met for the exchange
+before; so it is reserved from there on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from compiler.codegen.expr import Value
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.slices.tensors import DdrTensor
+from compiler.codegen.teams.gather import Gather
+from compiler.codegen.teams.team import Team, power_of_two, send, tiles_from
+
+from .mesh import Mesh
+
+
+@dataclass
+class Participants:
+    """The tiles of a mesh, as one of them sees them: its place, its mesh row and its mesh column."""
+
+    kernel: Kernel
+    mesh: Mesh
+    row: Value = field(init=False)
+    column: Value = field(init=False)
+    own_row: Team = field(init=False)
+    own_column: Team = field(init=False)
+
+    def __post_init__(self) -> None:
+        kernel, mesh = self.kernel, self.mesh
+        self.row, self.column = kernel.let(kernel.tile // mesh.pitch), kernel.let(kernel.tile % mesh.pitch)
+        row = tiles_from(kernel, self.row * mesh.pitch, mesh.columns)
+        pattern = sum(1 << (other * mesh.pitch) for other in range(mesh.rows))
+        column = kernel.let(power_of_two(self.column) * pattern)
+        self.own_row = Team(mesh.columns, self.column, row)
+        self.own_column = Team(mesh.rows, self.row, column)
+
+    @contextmanager
+    def taking_part(self) -> Iterator[None]:
+        """Code for the tiles of the mesh."""
+        kernel, mesh = self.kernel, self.mesh
+        if mesh.size == kernel.target.tiles:
+            yield
+            return
+        with kernel.if_below(self.row, mesh.rows), kernel.if_below(self.column, mesh.columns):
+            yield
+
+    def meet(self) -> None:
+        """Wait for the copies of this tile, and then for all tiles of the mesh."""
+        self.kernel.emit("dte.wait")
+        if self.mesh.size > 1:
+            self.kernel.emit("ncc.barrier", tiles=self.mesh.tiles)
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """``size`` bytes at ``source`` for all tiles of a team; each has a place of its own in ``target``."""
+
+    team: Team
+    source: Value
+    target: Value
+    size: int
+
+    def send(self, kernel: Kernel) -> None:
+        send(kernel, self.team, self.source, self.target + self.team.member * self.size, self.size)
+
+
+@dataclass
+class Weights:
+    """Constants that the tiles of a mesh column share: each loads a part of them, and sends it to all.
+
+    ``send`` is called some time after ``load``; the next exchange waits for the copies.
+    """
+
+    people: Participants
+    run: tuple[DdrTensor, Value, int]
+    """The tensor, the first element of this tile's mesh column, and how many elements it has."""
+    target: Value
+    gather: Gather | None = None
+
+    def load(self) -> None:
+        """Start to load the part of this tile, or all if there is nobody to share with."""
+        people, (tensor, first, count) = self.people, self.run
+        if people.mesh.rows > 1:
+            self.gather = Gather(people.kernel, people.own_column, self.run, self.target)
+            return
+        source = tensor.at(first)
+        people.kernel.emit(f"rdma.{tensor.fmt.token}", dst=self.target, src=source, n=count)
+
+    def send(self) -> None:
+        """Start the copies; the part must have arrived."""
+        if self.gather is not None:
+            self.gather.send()
+
+    def arrived(self) -> None:
+        """The copies are complete."""
+        if self.gather is not None:
+            self.people.kernel.keep_alive(self.gather.staged)
+
+
+def exchange(
+    people: Participants,
+    values: Sequence[Outgoing],
+    weights: Sequence[Weights],
+    meanwhile: Callable[[], None],
+) -> None:
+    """Send this tile's share of values; until all tiles have, and weights have arrived, nobody goes on.
+
+    ``meanwhile`` writes code for the time of the copies: no engine of this tile computes then.
+    """
+    kernel = people.kernel
+    kernel.emit("ncc.wait")
+    for value in values:
+        value.send(kernel)
+    meanwhile()
+    shared = [each for each in weights if each.gather is not None]
+    if not values and not shared:
+        return
+    people.meet()
+    for value in values:
+        kernel.keep_alive(value.source)
+    for each in shared:
+        each.arrived()

@@ -1,0 +1,289 @@
+"""The operators of a sharded sequence, and which meshes they can be divided over."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from compiler.codegen.phase import Target
+from compiler.codegen.slices.aligned import TAIL_WIDTHS
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor
+from compiler.graph import Array
+from compiler.lowering.matmul.matmul import product_of
+from compiler.lowering.pointwise.epilogue import is_per_channel
+from compiler.lowering.record import Step, Work
+from compiler.operators.linear.attention import matrices, result_order
+from compiler.operators.norms.normalization import normalized_axes
+from tx8isa.numbers.limits import LARGEST_EXTENT
+
+from .mesh import Mesh, mesh_on, whole_lines, whole_planes
+
+PRODUCTS = ("MatMul", "Gemm")
+NORMALIZATIONS = ("LayerNormalization", "RMSNormalization")
+ATTENTION = "FusedAttention"
+SHARDED = (*PRODUCTS, *NORMALIZATIONS, ATTENTION)
+"""Operators at which a layer of a sharded sequence begins."""
+_PARTS = 3
+"""Queries, keys and values."""
+
+
+@dataclass(frozen=True)
+class ProductLayer:
+    """A product with a constant matrix [inner, columns], sums added to it, and the steps after them.
+
+    ``sums``: the tensors that are added first: vectors of one value per column, and matrices like the result.
+    """
+
+    work: Work
+    rows: int
+    inner: int
+    columns: int
+    sums: tuple[DdrTensor, ...]
+    steps: tuple[Step, ...]
+
+    @property
+    def source(self) -> DdrTensor:
+        return self.work.input(0)
+
+    def weights(self) -> Array:
+        """The constant matrix [inner, columns]."""
+        return product_of(self.work).constant()
+
+    @property
+    def vectors(self) -> list[DdrTensor]:
+        return [tensor for tensor in self.sums if tensor.value is not None]
+
+    @property
+    def residuals(self) -> list[DdrTensor]:
+        return [tensor for tensor in self.sums if tensor.value is None]
+
+    def bias(self) -> Array:
+        """The sum of the vectors, one value for each column."""
+        vectors = [np.asarray(tensor.value, np.float64).reshape(-1) for tensor in self.vectors]
+        total: Array = np.zeros(self.columns)
+        for vector in vectors:
+            total = total + vector
+        return total
+
+
+@dataclass(frozen=True)
+class NormalizationLayer:
+    """A normalization of rows with a scale and, unless it is omitted, a shift for each column."""
+
+    work: Work
+    rows: int
+    columns: int
+
+    @property
+    def source(self) -> DdrTensor:
+        return self.work.input(0)
+
+
+@dataclass(frozen=True)
+class AttentionLayer:
+    """Attention of heads whose queries, keys and values are columns of one matrix, one part after another."""
+
+    work: Work
+    rows: int
+    heads: int
+    depth: int
+    parts: tuple[int, int, int]
+    """The places of queries, keys and values among the three parts of the matrix."""
+
+    @property
+    def source(self) -> DdrTensor:
+        return self.work.input(0)
+
+    @property
+    def columns(self) -> int:
+        return self.heads * self.depth
+
+
+Layer = ProductLayer | NormalizationLayer | AttentionLayer
+
+
+@dataclass(frozen=True)
+class Layers:
+    """What a sharded sequence computes, in order."""
+
+    order: tuple[Layer, ...]
+
+    @property
+    def rows(self) -> int:
+        return self.order[0].rows
+
+    @property
+    def made(self) -> set[str]:
+        """Symbols of what is computed here."""
+        return {layer.work.output.symbol for layer in self.order}
+
+    def user_of_heads(self, layer: Layer) -> AttentionLayer | None:
+        """The attention that a layer computes queries, keys and values for."""
+        users = [
+            each
+            for each in self.order
+            if isinstance(each, AttentionLayer) and each.source.symbol == layer.work.output.symbol
+        ]
+        return users[0] if users else None
+
+
+def layers_of(work: Work) -> Layers:
+    """The layers of a sequence; ValueError if one cannot be sharded with the others."""
+    found = Layers(tuple(_layer(stage) for stage in work.stages))
+    if any(layer.rows != found.rows for layer in found.order):
+        raise ValueError("layers of different numbers of rows")
+    for layer in found.order:
+        if isinstance(layer, AttentionLayer):
+            _check_attention(found, layer)
+    return found
+
+
+def _check_attention(layers: Layers, layer: AttentionLayer) -> None:
+    """Its operand must be a product without other users, and without steps after the sums."""
+    name = layer.source.symbol
+    makers = [each for each in layers.order if each.work.output.symbol == name]
+    users = [each for each in layers.order for tensor in read_by(each) if tensor.symbol == name]
+    maker = makers[0] if makers else None
+    if not isinstance(maker, ProductLayer) or maker.steps or maker.residuals:
+        raise ValueError("attention without the product of its queries, keys and values")
+    if any(user is not layer for user in users):
+        raise ValueError("queries, keys and values that others use too")
+
+
+def read_by(layer: Layer) -> Iterator[DdrTensor]:
+    """The tensors that a layer reads, without constants."""
+    operands = (layer.source, *(tensor for step in layer.work.steps for tensor in step.operands))
+    yield from (tensor for tensor in operands if tensor is not None and tensor.value is None)
+
+
+def can_be_sharded(work: Work) -> bool:
+    """Whether the work of a group can be a layer of some sharded sequence."""
+    try:
+        _layer(work)
+    except ValueError:
+        return False
+    return True
+
+
+def _layer(work: Work) -> Layer:
+    if work.op not in SHARDED or work.arithmetic.bits != 16:
+        raise ValueError(f"{work.op} in {'FP32' if work.op in SHARDED else 'a sharded sequence'}")
+    if work.op in PRODUCTS:
+        return _product(work)
+    return _attention(work) if work.op == ATTENTION else _normalization(work)
+
+
+def _product(work: Work) -> ProductLayer:
+    if len(work.input(1).shape) != 2 or not work.input(0).fmt.is_float:
+        raise ValueError("a product with another operand than a matrix")
+    product = product_of(work)
+    if not product.packed or not product.left.along_k:
+        raise ValueError("a product without constant matrix")
+    sums, steps = _leading_sums(work)
+    if work.op == "Gemm":
+        sums = (*_addend(work), *sums)
+    return ProductLayer(work, product.m, product.k, product.n, sums, steps)
+
+
+def _addend(work: Work) -> list[DdrTensor]:
+    """The third operand of a Gemm, a constant vector."""
+    call = work.spec
+    if call.number("alpha") != 1.0 or (work.has(2) and call.number("beta") != 1.0):
+        raise ValueError("a Gemm with factors")
+    if not work.has(2):
+        return []
+    addend = work.input(2)
+    if addend.value is None or addend.size not in (1, work.output.shape[-1]):
+        raise ValueError("a Gemm with an addend that is not a constant vector")
+    return [addend]
+
+
+def _leading_sums(work: Work) -> tuple[tuple[DdrTensor, ...], tuple[Step, ...]]:
+    """The tensors that the first steps add, and the steps after those."""
+    sums: list[DdrTensor] = []
+    for at, step in enumerate(work.steps):
+        others = [tensor for tensor in step.operands if tensor is not None]
+        if step.op != "Add" or len(others) != 1 or not _is_sum(others[0], work.output):
+            return tuple(sums), work.steps[at:]
+        sums.append(others[0])
+    return tuple(sums), ()
+
+
+def _is_sum(tensor: DdrTensor, result: DdrTensor) -> bool:
+    if tensor.value is None:
+        return tensor.size == result.size and tensor.shape[-1] == result.shape[-1]
+    return tensor.size == 1 or is_per_channel(tensor, result)
+
+
+def _normalization(work: Work) -> NormalizationLayer:
+    shape, axes = work.input(0).shape, normalized_axes(work.spec)
+    columns = math.prod(shape[axes[0] :])
+    parameters = [work.input(at) for at in (1, 2) if work.has(at)]
+    if len(axes) != 1 or any(each.value is None or each.size != columns for each in parameters):
+        raise ValueError("a normalization of several axes, or with parameters that are computed")
+    return NormalizationLayer(work, math.prod(shape[:-1]), columns)
+
+
+def _attention(work: Work) -> AttentionLayer:
+    call, source = work.spec, work.input(0)
+    views = [matrices(call, index) for index in range(_PARTS)]
+    if work.has(3) or call.number("softcap") or call.integer("zero_rows") or len(views[0].shape) != 4:
+        raise ValueError("attention with a mask or a bound")
+    batch, heads, rows, depth = views[0].shape
+    pitch = _PARTS * heads * depth
+    regular = all(
+        work.input(index).symbol == source.symbol
+        and view.shape == views[0].shape
+        and tuple(view.strides[1:]) == (depth, pitch, 1)
+        and view.offset % (heads * depth) == 0
+        for index, view in enumerate(views)
+    )
+    if batch != 1 or not regular or source.shape[-1] != pitch or result_order(call) != (0, 2, 1, 3):
+        raise ValueError("attention of views that are not the columns of one matrix")
+    parts = [view.offset // (heads * depth) for view in views]
+    return AttentionLayer(work, rows, heads, depth, (parts[0], parts[1], parts[2]))
+
+
+# --- meshes ---------------------------------------------------------------------------------------------
+
+
+def meshes(layers: Layers, target: Target) -> Iterator[Mesh]:
+    """The meshes that the layers can be divided over, the largest first, of equal ones that with few rows."""
+    tiles = target.tiles
+    sizes = [(rows, columns) for rows in range(1, tiles + 1) for columns in range(1, tiles // rows + 1)]
+    found = [mesh_on(target, *size) for size in sizes if 2 * math.prod(size) > tiles]
+    fitting = [mesh for mesh in found if fits(layers, mesh)]
+    yield from sorted(fitting, key=lambda mesh: (-mesh.size, mesh.rows))
+
+
+def fits(layers: Layers, mesh: Mesh) -> bool:
+    """Whether every layer can be divided over a mesh."""
+    if layers.rows % mesh.rows or layers.rows > LARGEST_EXTENT:
+        return False
+    rows = layers.rows // mesh.rows
+    return all(_layer_fits(layers, layer, mesh, rows) for layer in layers.order)
+
+
+def _layer_fits(layers: Layers, layer: Layer, mesh: Mesh, rows: int) -> bool:
+    if isinstance(layer, AttentionLayer):
+        return _attention_fits(layer, mesh, rows)
+    if isinstance(layer, ProductLayer) and layers.user_of_heads(layer) is not None:
+        return whole_planes(layer.inner, 1)
+    columns = [layer.columns, *([layer.inner] if isinstance(layer, ProductLayer) else [])]
+    return all(whole_planes(count, mesh.columns) and count <= LARGEST_EXTENT for count in columns)
+
+
+def _attention_fits(layer: AttentionLayer, mesh: Mesh, rows: int) -> bool:
+    """Heads in whole lines, and lanes for the queries of a tile without padding."""
+    lanes = (*TAIL_WIDTHS, BLOCK)
+    sizes = rows * layer.depth * 2, layer.rows * rows * 2
+    return (
+        layer.heads % mesh.columns == 0
+        and layer.depth in lanes
+        and rows in lanes
+        and whole_planes(layer.columns, mesh.columns)
+        and all(map(whole_lines, sizes))
+    )

@@ -1,0 +1,119 @@
+"""The mesh of tiles that a sharded sequence is divided over, and where the tiles have its values.
+
+A value is a matrix. Its rows are dealt along the axis ``rows`` of the mesh: a tile has equally many rows, one
+behind another. Its columns are *dealt* along the axis ``columns``, or every tile has all columns of its rows
+(*gathered*).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.codegen.expr import Value
+from compiler.codegen.phase import Target
+from compiler.codegen.slices.aligned import Aligned, Grid
+from compiler.codegen.slices.tensors import BLOCK
+from compiler.lowering.record import Cut
+from tx8isa.numbers.division import round_up
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import LINE_BYTES
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """Tiles along the two axes.
+
+    ``pitch``: from a tile to the next in its mesh column. A mesh that fits into the grid of the chip has the
+    pitch of the grid, so that copies within its rows and columns take few links; others take the first tiles.
+    """
+
+    rows: int
+    columns: int
+    pitch: int
+
+    @property
+    def size(self) -> int:
+        return self.rows * self.columns
+
+    @property
+    def tiles(self) -> int:
+        """The set of its tiles, with bit t for tile t."""
+        return sum(((1 << self.columns) - 1) << (row * self.pitch) for row in range(self.rows))
+
+    def cut(self) -> Cut:
+        """As the search has it."""
+        return Cut((("rows", self.rows), ("columns", self.columns)))
+
+
+def mesh_on(target: Target, rows: int, columns: int) -> Mesh:
+    """A mesh of tiles of a chip; it follows the grid of the chip if all its tiles take part."""
+    grid = target.machine.grid
+    fits = target.tiles == grid.x * grid.y and rows <= grid.x and columns <= grid.y
+    return Mesh(rows, columns, grid.y if fits else columns)
+
+
+@dataclass(frozen=True)
+class Dealt:
+    """This tile's columns of its rows, as a slice of ``width`` channels."""
+
+    base: Value
+    fmt: Format
+    rows: int
+    width: int
+
+    @property
+    def slice(self) -> Aligned:
+        return Aligned(self.base, self.fmt, Grid(self.rows, 1, self.rows), self.width)
+
+    @property
+    def bytes(self) -> int:
+        return self.rows * self.width * self.fmt.bits // 8
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """All columns of this tile's rows: whole planes, those of the tiles of a mesh row one behind another."""
+
+    base: Value
+    fmt: Format
+    rows: int
+    channels: int
+
+    @property
+    def slice(self) -> Aligned:
+        return Aligned(self.base, self.fmt, Grid(self.rows, 1, self.rows), self.channels)
+
+    def dealt(self, column: Value, columns: int) -> Dealt:
+        """The share of column ``column`` of the mesh, of ``columns``."""
+        width = self.channels // columns
+        pitch = self.rows * width * self.fmt.bits // 8
+        return Dealt(self.base + column * pitch, self.fmt, self.rows, width)
+
+
+@dataclass(frozen=True)
+class Heads:
+    """Matrices [rows, depth] of heads, one behind another; ``rows`` are this tile's, or all."""
+
+    base: Value
+    fmt: Format
+    count: int
+    rows: int
+    depth: int
+
+    @property
+    def head_bytes(self) -> int:
+        return self.rows * self.depth * self.fmt.bits // 8
+
+    def part(self, first: int, count: int) -> Heads:
+        """Some of the heads."""
+        return Heads(self.base + first * self.head_bytes, self.fmt, count, self.rows, self.depth)
+
+
+def whole_planes(columns: int, parts: int) -> bool:
+    """Whether so many parts of the columns are whole planes each."""
+    return columns % (parts * BLOCK) == 0
+
+
+def whole_lines(size: int) -> bool:
+    """Whether something of so many bytes ends where the next begins: engines write whole lines."""
+    return round_up(size, LINE_BYTES) == size

@@ -1,0 +1,250 @@
+"""Sharded sequences: products, normalizations and attention in one phase, divided over a mesh of tiles.
+
+Weights are dealt by columns. Every tile has the rows of its mesh row: a product takes all columns of them
+and gives some columns of the result, which the tiles of a mesh row exchange before the next product.
+Attention is divided by heads; the tiles of a mesh column exchange the keys and values of their rows. They
+need the same weights too: each loads a part, on another worker of the engines while earlier layers are
+computed, and sends it to the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compiler.codegen.expr import Value
+from compiler.codegen.kernel import Kernel, Target
+from compiler.codegen.slices.aligned import Grid, load_aligned, store_aligned
+from compiler.codegen.slices.tensors import DdrTensor
+from compiler.codegen.spm import SpmOverflow
+from compiler.codegen.teams.gather import enter
+from compiler.lowering.record import Cut, Engine, Work, lowering
+
+from .attention import AttentionTables, attend, attention_tables
+from .exchange import Outgoing, Participants, exchange
+from .layers import AttentionLayer, Layer, Layers, NormalizationLayer, ProductLayer, layers_of, meshes
+from .mesh import Dealt, Gathered, Heads, Mesh, mesh_on
+from .normalization import Normalizer
+from .product import PreparedProduct, load_constants, load_piece, multiply, multiply_heads
+from .schedule import Step, steps_of
+
+_WORKERS = (1, 2)
+"""The workers that load weights, in turns."""
+
+
+def _worker(step: int) -> int:
+    """The worker that loads the weights of a step."""
+    return _WORKERS[step % len(_WORKERS)]
+
+
+def _cuts(target: Target, work: Work) -> Iterator[Cut]:
+    """The meshes, the largest first."""
+    yield from (mesh.cut() for mesh in meshes(layers_of(work), target))
+
+
+@lowering("Sharded", cuts=_cuts, prefetch=True, engines=(Engine.MATRIX, Engine.VECTOR))
+def sharded(kernel: Kernel, work: Work) -> None:
+    """All layers of the work, on the tiles of a mesh."""
+    layers, target = layers_of(work), kernel.target
+    if work.cut is not None:
+        mesh = mesh_on(target, work.cut.parts("rows"), work.cut.parts("columns"))
+    else:
+        found = next(meshes(layers, target), None)
+        if found is None:
+            raise SpmOverflow("no mesh divides the layers evenly")
+        mesh = found
+    phase = _Phase(kernel, work, layers, mesh)
+    with phase.people.taking_part():
+        phase.load_constants()
+    enter(kernel)
+    with phase.people.taking_part():
+        phase.run()
+
+
+class _Phase:
+    def __init__(self, kernel: Kernel, work: Work, layers: Layers, mesh: Mesh) -> None:
+        self.kernel, self.work, self.layers, self.mesh = kernel, work, layers, mesh
+        self.people = Participants(kernel, mesh)
+        self.steps = steps_of(layers, mesh)
+        self.rows = layers.rows // mesh.rows
+        self.prepared: dict[str, PreparedProduct] = {}
+        self.dealt: dict[str, Dealt] = {}
+        self.gathered: dict[str, Gathered] = {}
+        self.heads: dict[str, Heads] = {}
+        self.targets: dict[str, Value] = {}
+        """Where what the next exchange brings will be."""
+        self.tables: AttentionTables | None = None
+        self.normalizer = Normalizer(kernel, layers)
+
+    def load_constants(self) -> None:
+        """Load what the first layers need and does not depend on earlier phases."""
+        self._load_weights(0)
+        self._load_weights(1)
+        self.normalizer.load()
+
+    def run(self) -> None:
+        """All layers; other tiles must be done with earlier phases.
+
+        The parts of weights are loaded a step before they are sent, and sent a step before they are used.
+        """
+        self._reserve(0)
+        self._send_weights(0)
+        self._load_inputs()
+        for number, step in enumerate(self.steps):
+            self._exchange(number, step)
+            self._reserve(number + 1)
+            self._send_weights(number + 1)
+            for layer in step.layers:
+                with self.kernel.registers.scope():
+                    self._layer(layer)
+
+    # --- constants and inputs ---------------------------------------------------------------------------
+
+    def _load_weights(self, number: int) -> None:
+        """Let a worker load the constants of the products of a step."""
+        if number >= len(self.steps):
+            return
+        with self.kernel.on_worker(_worker(number)):
+            for layer in self.steps[number].products:
+                user = self.layers.user_of_heads(layer)
+                prepared = load_constants(self.people, layer, user, self.rows)
+                self.prepared[layer.work.output.symbol] = prepared
+
+    def _load_inputs(self) -> None:
+        """All columns of this tile's rows of the values that the layers read whole."""
+        made = self.layers.made
+        sources = {layer.source.symbol: layer.source for layer in self.layers.order}
+        for symbol, tensor in sources.items():
+            if symbol not in made:
+                columns = tensor.shape[-1]
+                matrix, grid = tensor.viewed(tensor.size // columns, columns), Grid(self.rows, 1, self.rows)
+                first = self.people.row * (self.rows * columns)
+                loaded = load_aligned(self.kernel, "x", matrix, first, columns, grid, columns)
+                self.gathered[symbol] = Gathered(loaded.base, tensor.fmt, self.rows, columns)
+
+    # --- exchanges --------------------------------------------------------------------------------------
+
+    def _reserve(self, number: int) -> None:
+        """Give the targets of an exchange their buffers: other tiles may write to them from here on."""
+        if number >= len(self.steps):
+            return
+        kernel, step = self.kernel, self.steps[number]
+        makers = {layer.work.output.symbol: layer for layer in self.layers.order}
+        for symbol, copies in ((step.gathered, 1), (step.keys, 2)):
+            if symbol is not None:
+                maker = makers[symbol]
+                size = self._bytes(maker, copies)
+                self.targets[symbol] = kernel.buffer("gathered", size)
+                kernel.receive(self.targets[symbol])
+        for layer in step.products:
+            kernel.receive(self._prepared(layer).weights.target)
+
+    def _bytes(self, maker: Layer, copies: int) -> int:
+        """Bytes of all columns of this tile's rows; of keys and values: of this tile's heads for all rows."""
+        each = maker.work.output.bytes_each
+        if copies == 1:
+            return self.rows * maker.columns * each
+        return copies * self.layers.rows * maker.columns // 3 // self.mesh.columns * each
+
+    def _send_weights(self, number: int) -> None:
+        """Send the parts of the weights of a step, if they are shared."""
+        products = list(self.steps[number].products) if number < len(self.steps) else []
+        if products and self.mesh.rows > 1:
+            self.kernel.await_worker(_worker(number))
+        for layer in products:
+            self._prepared(layer).weights.send()
+
+    def _exchange(self, number: int, step: Step) -> None:
+        kernel, products = self.kernel, list(step.products)
+        if products and self.mesh.rows == 1:
+            kernel.await_worker(_worker(number))
+        values: list[Outgoing] = []
+        if step.gathered is not None:
+            own, target = self.dealt[step.gathered], self.targets[step.gathered]
+            values.append(Outgoing(self.people.own_row, own.base, target, own.bytes))
+            columns = own.width * self.mesh.columns
+            self.gathered[step.gathered] = Gathered(target, own.fmt, own.rows, columns)
+        if step.keys is not None:
+            part = self._keys_and_values(self.heads[step.keys])
+            size = part.count * part.head_bytes
+            values.append(Outgoing(self.people.own_column, part.base, self.targets[step.keys], size))
+        weights = [self._prepared(layer).weights for layer in products]
+        exchange(self.people, values, weights, lambda: self._load_weights(number + 2))
+
+    def _prepared(self, layer: Layer) -> PreparedProduct:
+        return self.prepared[layer.work.output.symbol]
+
+    @staticmethod
+    def _keys_and_values(heads: Heads) -> Heads:
+        """Queries are the first third."""
+        each = heads.count // 3
+        return heads.part(each, 2 * each)
+
+    # --- layers -----------------------------------------------------------------------------------------
+
+    def _layer(self, layer: Layer) -> None:
+        symbol = layer.work.output.symbol
+        if isinstance(layer, NormalizationLayer):
+            self.gathered[symbol] = self.normalizer.normalize(layer, self.gathered[layer.source.symbol])
+        elif isinstance(layer, AttentionLayer):
+            self.dealt[symbol] = self._attention(layer)
+        else:
+            self._product(layer)
+        if layer is self.layers.order[-1]:
+            self._store(layer)
+        elif self.mesh.columns == 1 and symbol in self.dealt:
+            own = self.dealt[symbol]
+            self.gathered[symbol] = Gathered(own.base, own.fmt, own.rows, own.width)
+
+    def _product(self, layer: ProductLayer) -> None:
+        symbol, source = layer.work.output.symbol, self.gathered[layer.source.symbol]
+        user, prepared = self.layers.user_of_heads(layer), self._prepared(layer)
+        if user is not None:
+            self.heads[symbol] = multiply_heads(self.kernel, source, prepared, user, self.mesh.columns)
+        else:
+            self.dealt[symbol] = multiply(self.people, layer, source, prepared, self._own)
+
+    def _own(self, tensor: DdrTensor) -> Dealt:
+        """This tile's columns of a value, which are loaded if it is in DDR."""
+        if tensor.symbol in self.dealt:
+            return self.dealt[tensor.symbol]
+        if tensor.symbol in self.gathered:
+            return self.gathered[tensor.symbol].dealt(self.people.column, self.mesh.columns)
+        return load_piece(self.people, tensor, self.rows)
+
+    def _attention(self, layer: AttentionLayer) -> Dealt:
+        kernel, found = self.kernel, self.heads[layer.source.symbol]
+        each = found.count // 3
+        parts = self._all_keys(found) if self.mesh.rows > 1 else self._keys_and_values(found)
+        keys, values = parts.part(0, each), parts.part(each, each)
+        if self.tables is None:
+            width = each * layer.depth
+            self.tables = attention_tables(kernel, layer.rows, layer.depth, width, found.fmt)
+        return attend(kernel, found.part(0, each), keys, values, self.tables)
+
+    def _all_keys(self, own: Heads) -> Heads:
+        """Keys and values of all rows, head by head: they have arrived mesh row by mesh row."""
+        kernel, count, size = self.kernel, 2 * own.count // 3, own.head_bytes
+        symbol = next(name for name, heads in self.heads.items() if heads is own)
+        source, people = self.targets[symbol], self.mesh.rows
+        target = kernel.buffer("keys", people * count * size)
+        kernel.emit(
+            "td.gatherscatter",
+            dst=target,
+            src0=source,
+            n=size,
+            src_stride0=count * size,
+            src_iter0=people,
+            src_stride1=size,
+            src_iter1=count,
+            dst_stride0=size,
+            dst_iter0=people * count,
+        )
+        return Heads(target, own.fmt, count, own.rows * people, own.depth)
+
+    def _store(self, layer: Layer) -> None:
+        """The result of the sequence: this tile's columns of its rows."""
+        result = self._own(layer.work.output)
+        columns = layer.columns
+        matrix = self.work.output.viewed(self.layers.rows, columns)
+        first = self.people.row * (self.rows * columns) + self.people.column * result.width
+        store_aligned(self.kernel, result.slice, matrix, first, columns)

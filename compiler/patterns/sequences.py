@@ -1,0 +1,38 @@
+"""Kinds of sequences: groups that run one after another in one phase, with values between them in the SPM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from compiler.lowering.record import Work
+from compiler.lowering.sharded.layers import SHARDED, can_be_sharded, layers_of
+from compiler.lowering.stack.stages import STACKED, can_be_stage, stages_of
+
+
+@dataclass(frozen=True)
+class SequenceKind:
+    """How groups become one phase.
+
+    ``table``: the table of a set of patterns that allows them. ``lowering``: the operator of their work
+    together. ``operators``: those at which a group begins. ``takes`` says whether a group can be one of a
+    sequence, and ``check`` raises ValueError for a sequence that is not possible. ``longest``: of sequences
+    that end with the same group only the longest is tried.
+    """
+
+    table: str
+    lowering: str
+    operators: tuple[str, ...]
+    takes: Callable[[Work], bool]
+    check: Callable[[Work], object]
+    longest: bool = False
+
+
+STACKS = SequenceKind("stack", "Stack", STACKED, can_be_stage, stages_of)
+SHARDS = SequenceKind("sharded", "Sharded", SHARDED, can_be_sharded, layers_of, longest=True)
+KINDS = (STACKS, SHARDS)
+
+
+def kind_of(operator: str) -> SequenceKind | None:
+    """The kind of sequences that an operator can be in; None if there is none."""
+    return next((kind for kind in KINDS if operator in kind.operators), None)
