@@ -12,6 +12,10 @@ from .functions import erf_complement
 from .record import Operand, SliceVector
 from .single import pointwise_operator, unary_operator
 
+_SLOPES = (-0.000790309791, 0.0746801222, 1.59411245)
+"""The coefficients of p in gelu(x) = x sigmoid(x p(x^2)), the highest power first."""
+_STEEP = 40.0
+"""The square from which on p stays as it is: the polynomial turns around later."""
 _ERF_SATURATED = 100.0
 """From this number on the complement of the error function is 0 in FP32."""
 
@@ -46,6 +50,8 @@ def _gelu(vector: SliceVector, operands: list[Operand], call: Call) -> Value:
     x = vector.writable(operands[0])
     if call.string("approximate") == "tanh":
         _gelu_by_tanh(vector, x, vector.temporary("e"))
+    elif vector.kernel.target.compute.bits == 16:
+        _gelu_by_sigmoid(vector, x, vector.temporary("square"), vector.temporary("e"))
     else:
         _gelu_by_erf(vector, x, vector.temporary("size"), vector.temporary("t"), vector.temporary("e"))
     return x
@@ -60,6 +66,24 @@ def _gelu_by_erf(vector: SliceVector, x: Value, magnitude: Value, t: Value, comp
     vector.vv("mul", complement, complement, magnitude)
     vector.vv("sub", x, x, complement)
     vector.vs("mul", x, x, 0.5)
+
+
+def _gelu_by_sigmoid(vector: SliceVector, x: Value, square: Value, factor: Value) -> None:
+    """x sigmoid(x p(x^2)) for results of 16 bits: a result above 0.004 is off by at most 4.5e-4 of itself.
+
+    ``p`` was fitted so that the largest such error is as small as possible; smaller results are off by at
+    most 1.8e-6. Beyond ``_STEEP`` the sigmoid is 0 or 1, whatever its slope.
+    """
+    vector.unary("square", square, x)
+    vector.vs("min", square, square, _STEEP)
+    vector.vs("mul", factor, square, _SLOPES[0])
+    for slope in _SLOPES[1:-1]:
+        vector.vs("add", factor, factor, slope)
+        vector.vv("mul", factor, factor, square)
+    vector.vs("add", factor, factor, _SLOPES[-1])
+    vector.vv("mul", factor, factor, x)
+    vector.unary("sigmoid", factor, factor)
+    vector.vv("mul", x, x, factor)
 
 
 def _gelu_by_tanh(vector: SliceVector, x: Value, factor: Value) -> None:

@@ -1,8 +1,8 @@
 """LayerNormalization and RMSNormalization: whole rows in the scratchpad of a tile.
 
 The matrix engine adds up rows: a product with ones gives the sum of each row several times, side by side. The
-TDMA repeats that to the width of a plane, and the plane for each plane of the rows. Scale and shift are one
-value per channel. Longer rows are shared by tiles (long_rows.py) or computed in lanes
+TDMA repeats that to the width of a plane, if it is not yet as wide, and the plane for each plane of the rows.
+Scale and shift are one value per channel. Longer rows are shared by tiles (long_rows.py) or computed in lanes
 (lane_normalization.py).
 """
 
@@ -45,8 +45,10 @@ from . import long_rows
 from .lane_normalization import AFFINE, normalize_in_lanes
 from .long_rows import LongRowPlan
 
-_LANES = 8
-"""Copies of each sum that the matrix engine gives: the width of its steps."""
+_FEWEST_LANES = 8
+"""The width of the steps of the matrix engine."""
+_MOST_ONES = 1 << 16
+"""Elements of the matrix of ones up to which the matrix engine gives a sum in all lanes of a plane."""
 _FEWEST, _MOST = 8, 64
 """Rows of a slice: at least a step of the matrix engine, at most enough to keep every engine busy."""
 
@@ -160,7 +162,7 @@ class _RowProblem:
         """Rows of a slice, so that all tiles have equally many; 0 if not even a few fit."""
         rows, tiles = self.source.shape[0], self.tiles
         row_bytes = aligned_channels(self.channels, BLOCK) * (40 if self.compute is Format.FP32 else 24)
-        tables = (8 * _LANES + 16) * aligned_channels(self.channels, BLOCK)
+        tables = (8 * _lanes(self.channels) + 16) * aligned_channels(self.channels, BLOCK)
         most_rows = (self.budget - tables) // row_bytes
         if most_rows < min(_FEWEST, rows) or self.channels > LARGEST_EXTENT:
             return 0
@@ -198,7 +200,7 @@ def _normalize_whole_rows(
 def normalized(kernel: Kernel, sums: RowSums, data: Aligned, epsilon: float, centred: bool) -> Aligned:
     """The rows in FP32, shifted to mean 0 if ``centred``, scaled to mean square 1."""
     channels = float(data.channels)
-    per_row = Vector(kernel, Format.FP32, data.grid.positions * _LANES)
+    per_row = Vector(kernel, Format.FP32, data.grid.positions * sums.lanes)
     if centred:
         mean = sums.of(split(kernel, data))
         per_row.vs("div", mean.base, mean.base, channels)
@@ -224,21 +226,26 @@ def _parts_of_squares(kernel: Kernel, squares: Aligned, fmt: Format) -> list[Ali
     return [squares.at(squares.base, Format.TF32)]
 
 
+def _lanes(channels: int) -> int:
+    """How many times the matrix engine gives the sum of a row of so many channels, side by side."""
+    return BLOCK if channels * BLOCK <= _MOST_ONES else _FEWEST_LANES
+
+
 class RowSums:
-    """Sums of rows in FP32, _LANES times each, as products with ones that are stored once for all rows."""
+    """Sums of rows in FP32, ``lanes`` times each, as products with ones that are stored once for all rows."""
 
     def __init__(self, kernel: Kernel, channels: int, engine: Format) -> None:
-        self.kernel, self.channels = kernel, channels
+        self.kernel, self.channels, self.lanes = kernel, channels, _lanes(channels)
         self.ones = {fmt: self._store_ones(fmt) for fmt in dict.fromkeys((engine, Format.TF32))}
 
     def _store_ones(self, fmt: Format) -> Value:
-        ones = self.kernel.buffer("ones", aligned_bytes(self.channels, _LANES, fmt))
-        self.kernel.emit(f"td.memset.{fmt.token}", dst=ones, value=1.0, n=self.channels * _LANES)
+        ones = self.kernel.buffer("ones", aligned_bytes(self.channels, self.lanes, fmt))
+        self.kernel.emit(f"td.memset.{fmt.token}", dst=ones, value=1.0, n=self.channels * self.lanes)
         return ones
 
     def of(self, parts: Sequence[Aligned]) -> Aligned:
-        """The sums [rows, _LANES] of the rows of all parts together."""
-        target = slice_buffer(self.kernel, "sums", Format.FP32, parts[0].grid, _LANES)
+        """The sums [rows, lanes] of the rows of all parts together."""
+        target = slice_buffer(self.kernel, "sums", Format.FP32, parts[0].grid, self.lanes)
         for step, part in enumerate(parts):
             psum: dict[str, Value] = {"psum": target.base} if step else {}
             self.kernel.emit(
@@ -248,7 +255,7 @@ class RowSums:
                 out=target.base,
                 m=part.grid.positions,
                 k=self.channels,
-                n=_LANES,
+                n=self.lanes,
                 rt=1,
                 out_format="fp32",
                 **psum,
@@ -257,21 +264,8 @@ class RowSums:
 
 
 def _repeated_for_planes(kernel: Kernel, values: Aligned, like: Aligned) -> Aligned:
-    """FP32 [rows, _LANES] with one value for each row, repeated to a slice of the shape of ``like``."""
-    wide = slice_buffer(kernel, "row", Format.FP32, like.grid, BLOCK)
-    size, copies = 4 * _LANES, BLOCK // _LANES
-    kernel.emit(
-        "td.gatherscatter",
-        dst=wide.base,
-        src0=values.base,
-        n=size,
-        src_stride0=0,
-        src_iter0=copies,
-        src_stride1=size,
-        src_iter1=like.grid.positions,
-        dst_stride0=size,
-        dst_iter0=like.grid.positions * copies,
-    )
+    """FP32 [rows, lanes] with one value for each row, repeated to a slice of the shape of ``like``."""
+    wide = values if values.channels == BLOCK else _repeated_for_lanes(kernel, values)
     target = slice_buffer(kernel, "beside", Format.FP32, like.grid, like.channels)
     rows, plane = like.grid.positions, like.grid.positions * (4 * BLOCK)
     if like.planes:
@@ -297,3 +291,22 @@ def _repeated_for_planes(kernel: Kernel, values: Aligned, like: Aligned) -> Alig
             dst_iter0=rows,
         )
     return target
+
+
+def _repeated_for_lanes(kernel: Kernel, values: Aligned) -> Aligned:
+    """FP32 [rows, lanes] with one value for each row, repeated to all lanes of a plane."""
+    wide = slice_buffer(kernel, "row", Format.FP32, values.grid, BLOCK)
+    size, copies = 4 * values.channels, BLOCK // values.channels
+    kernel.emit(
+        "td.gatherscatter",
+        dst=wide.base,
+        src0=values.base,
+        n=size,
+        src_stride0=0,
+        src_iter0=copies,
+        src_stride1=size,
+        src_iter1=values.grid.positions,
+        dst_stride0=size,
+        dst_iter0=values.grid.positions * copies,
+    )
+    return wide
