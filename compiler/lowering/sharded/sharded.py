@@ -84,9 +84,12 @@ class _Phase:
     def run(self) -> None:
         """All layers; other tiles must be done with earlier phases.
 
-        The parts of weights are loaded a step before they are sent, and sent a step before they are used.
+        The parts of weights are sent a step before they are used. Two steps more are being loaded then, each
+        by a worker of its own.
         """
         self._reserve(0)
+        self._await_weights(0)
+        self._load_weights(2)
         self._send_weights(0)
         self._load_inputs()
         for number, step in enumerate(self.steps):
@@ -145,12 +148,14 @@ class _Phase:
             return self.rows * maker.columns * each
         return copies * self.layers.rows * maker.columns // 3 // self.mesh.columns * each
 
+    def _await_weights(self, number: int) -> None:
+        """Wait for the parts of the weights of a step, which are sent then."""
+        if number < len(self.steps) and any(self.steps[number].products) and self.mesh.rows > 1:
+            self.kernel.await_worker(_worker(number))
+
     def _send_weights(self, number: int) -> None:
         """Send the parts of the weights of a step, if they are shared."""
-        products = list(self.steps[number].products) if number < len(self.steps) else []
-        if products and self.mesh.rows > 1:
-            self.kernel.await_worker(_worker(number))
-        for layer in products:
+        for layer in self.steps[number].products if number < len(self.steps) else ():
             self._prepared(layer).weights.send()
 
     def _exchange(self, number: int, step: Step) -> None:
@@ -168,7 +173,12 @@ class _Phase:
             size = part.count * part.head_bytes
             values.append(Outgoing(self.people.own_column, part.base, self.targets[step.keys], size))
         weights = [self._prepared(layer).weights for layer in products]
-        exchange(self.people, values, weights, lambda: self._load_weights(number + 2))
+        exchange(self.people, values, weights, lambda: self._load_ahead(number))
+
+    def _load_ahead(self, number: int) -> None:
+        """Let the worker that has loaded the parts of the next step's weights go on."""
+        self._await_weights(number + 1)
+        self._load_weights(number + 3)
 
     def _prepared(self, layer: Layer) -> PreparedProduct:
         return self.prepared[layer.work.output.symbol]
