@@ -84,7 +84,6 @@ def core_rows() -> list[Row]:
             WARM + "\n" + together.format(rdma(8192)),
             middle(0, 1),
             "us",
-            reason=tail,
             tiles=16,
         ),
         Row(

@@ -25,7 +25,8 @@ import asm
 from compiler.passes import PIPELINE, Pass
 from compiler.tools.support import support_table
 from tx8isa.errors import Tx8Error
-from tx8isa.machine.description import load_machine
+from tx8isa.machine.description import Machine, load_machine
+from tx8isa.machine.ends import figures
 from tx8isa.machine.figures import Coefficient
 from tx8isa.records.record import Extent, Instruction
 from tx8isa.table import encoding, manual
@@ -237,19 +238,23 @@ def core_page() -> Iterator[str]:
         yield from table(("instruction", "bits 31..0", "meaning"), rows)
 
 
-def coefficients(record: msgspec.Struct, key: str = "") -> Iterator[tuple[str, str, str, str, str]]:
-    """Key, value, unit, how sure and source of every figure of a table, in its order."""
-    if isinstance(record, Coefficient):
-        yield f"`{key[1:]}`", f"{record.value:g}", record.unit, record.evidence, record.source
-        return
-    for name in record.__struct_fields__:
-        yield from coefficients(getattr(record, name), f"{key}.{name}")
+def coefficients(machine: Machine) -> Iterator[tuple[str, str, str, str, str, str]]:
+    """Key, value, range, unit, how sure and source of every figure of the model of time."""
+    shared = [("ddr.nominal", machine.ddr.nominal)]
+    for key, figure in [*shared, *figures(machine.timing)]:
+        yield f"`{key}`", f"{figure.value:g}", limits(figure), figure.unit, figure.evidence, figure.source
+
+
+def limits(figure: Coefficient) -> str:
+    """The range of a figure, a side left empty that the sources leave open; nothing without a range."""
+    ends = ["" if end is msgspec.UNSET else f"{end:g}" for end in (figure.least, figure.most)]
+    return " to ".join(ends) if any(ends) else ""
 
 
 def with_coefficients(page: str) -> str:
     """The page on time with its table made anew; ValueError when it has no place for it."""
-    columns = ("coefficient", "value", "unit", "how sure", "source")
-    lines = table(columns, coefficients(load_machine(None).timing))
+    columns = ("coefficient", "value", "range", "unit", "how sure", "source")
+    lines = table(columns, coefficients(load_machine(None)))
     return with_region(page, TIMING.name, (BEGIN, END), lines)
 
 

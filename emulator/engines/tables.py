@@ -80,7 +80,10 @@ C_MOVED_ARGUMENTS = 8  # their words
 C_DATA_ARGUMENTS = 16
 C_OPERATIONS_ARGUMENTS = 32
 C_PRICES = 48  # what an argument chooses from by the format
-COSTS = 64
+C_RUNS = 64  # number of the one that counts contiguous runs of DDR
+C_RUNS_COUNT = 65  # 0: the instruction has none
+C_RUNS_ARGUMENTS = 66
+COSTS = 80
 
 SPM, DDR, ANY = range(3)
 _SPACES = {"spm": SPM, "ddr": DDR, "any": ANY}
@@ -289,6 +292,7 @@ def costs(machine: Machine) -> npt.NDArray[np.int64]:
             (found.data, C_DATA, C_DATA_COUNT, C_DATA_ARGUMENTS),
             (found.operations, C_OPERATIONS, C_OPERATIONS_COUNT, C_OPERATIONS_ARGUMENTS),
             (found.moved, C_MOVED, C_MOVED_COUNT, C_MOVED_ARGUMENTS),
+            (found.runs, C_RUNS, C_RUNS_COUNT, C_RUNS_ARGUMENTS),
         ):
             if term is None:
                 continue

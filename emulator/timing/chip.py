@@ -35,7 +35,7 @@ def make_chip(machine: Machine) -> Words:
 
 
 def _set_coefficients(chip: Words, machine: Machine) -> None:
-    timing, clock = machine.timing, machine.engines.clock.value
+    timing, ddr = machine.timing, cost.ddr_prices(machine)
     for place, cycles in (
         (layout.H_CPI, timing.core.instruction),
         (layout.H_ISSUE, timing.core.issue),
@@ -44,10 +44,11 @@ def _set_coefficients(chip: Words, machine: Machine) -> None:
         (layout.H_DTE_FIXED, timing.dte.fixed),
         (layout.H_DTE_FIRST, timing.dte.first),
         (layout.H_HOP, timing.dte.hop),
+        (layout.H_PROGRAM, timing.core.program),
     ):
         chip[place] = cost.ticks(cycles.value)
     chip[layout.H_LINK] = max(round(cost.link_rate(machine) * layout.KILO), 1)
-    chip[layout.H_DDR_RATE] = max(round(machine.ddr.nominal.value / clock * layout.KILO), 1)
+    chip[[layout.H_DDR_BYTE, layout.H_DDR_RUN]] = ddr.byte, ddr.run
     chip[layout.H_COLLISION] = round(timing.spm.collision.value * layout.MILLION)
     chip[layout.H_ROWS] = machine.grid.y
     for engine in (Engine.CT, Engine.NE, Engine.RDMA, Engine.WDMA, Engine.TDMA):

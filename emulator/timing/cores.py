@@ -16,7 +16,7 @@ from .output import emit_instruction, emit_wait
 from .slices import Cause
 
 _QUEUE, _DEPENDENCY, _DTE = int(Cause.QUEUE), int(Cause.DEPENDENCY), int(Cause.DTE)
-_ARRIVAL, _BARRIER = int(Cause.ARRIVAL), int(Cause.BARRIER)
+_ARRIVAL, _BARRIER, _PROGRAM = int(Cause.ARRIVAL), int(Cause.BARRIER), int(Cause.PROGRAM)
 SCALAR = queues.ENGINES
 
 
@@ -107,9 +107,19 @@ def take_effect(chip: int, place: int) -> None:
         take_snapshot(chip, place)
         next_row(chip, place, now + get(row, layout.L_COST))
     else:
-        put(chip, place + layout.P_CLOCK, now)
-        put(chip, place + layout.P_CORE, layout.EXITED)
-        put(chip, place + layout.P_DUE, layout.HUGE)
+        leave(chip, place, row)
+
+
+def leave(chip: int, place: int, row: int) -> None:
+    """The program exits. What every program takes is counted here; nobody knows when the chip spends it."""
+    if get(chip, place + layout.P_CORE) != layout.LEAVING:
+        wait(chip, place, layout.LEAVING, 0, 0)
+        put(chip, place + layout.P_DUE, get(chip, layout.H_NOW) + get(chip, layout.H_PROGRAM))
+        return
+    emit_wait(chip, place, _PROGRAM, 0, get(row, layout.L_PC))
+    put(chip, place + layout.P_CLOCK, get(chip, layout.H_NOW))
+    put(chip, place + layout.P_CORE, layout.EXITED)
+    put(chip, place + layout.P_DUE, layout.HUGE)
 
 
 def communicate(chip: int, place: int, row: int, kind: int) -> None:

@@ -222,7 +222,8 @@ def work(chip: int, place: int, engine: int) -> bool:
     put(chip, unit + layout.E_PHASE, layout.FLOWING)
     put(chip, unit + layout.E_FLOWING, get(chip, layout.H_NOW))
     put(chip, unit + layout.E_EVENT, layout.HUGE)
-    begin_flow(chip, place, engine, get(chip, slot + layout.S_MOVED), get(chip, slot + layout.S_DATA))
+    moved, runs = get(chip, slot + layout.S_MOVED), get(chip, slot + layout.S_RUNS)
+    begin_flow(chip, place, engine, moved, runs, get(chip, slot + layout.S_DATA))
     return False
 
 

@@ -1,13 +1,16 @@
 """DDR as a fluid that all transfers share. Plain functions that are compiled.
 
-While the transfers together stay below the rate of the card, each gets what it could take alone; above it,
-each gets the same fraction of that. So one virtual time serves all: it advances at that fraction of simulated
-time, and a transfer ends when it has advanced by the ticks that the data take on an idle chip.
+A transfer has ticks of its own, those of its engine, and ticks of DDR, for its bytes and its contiguous runs.
+The quotient is the part of DDR that it demands. While the transfers together demand less than all of DDR,
+each gets what it could take alone; above it, each gets the same fraction of that. So one virtual time serves
+all: it advances at that fraction of simulated time, and a transfer ends when it has advanced by the ticks
+that the data take on an idle chip.
 """
 
 from __future__ import annotations
 
 from emulator.native.primitives.memory import get, put
+from tx8isa.cost.terms import ddr_ticks
 
 from . import layout
 
@@ -15,9 +18,8 @@ from . import layout
 def pass_time(chip: int) -> None:
     """Bring the virtual time up to now."""
     passed, demand = get(chip, layout.H_NOW) - get(chip, layout.H_SINCE), get(chip, layout.H_DEMAND)
-    rate = get(chip, layout.H_DDR_RATE)
-    if demand > rate:
-        passed = passed * rate // demand
+    if demand > layout.WHOLE:
+        passed = passed * layout.WHOLE // demand
     put(chip, layout.H_VIRTUAL, get(chip, layout.H_VIRTUAL) + passed)
     put(chip, layout.H_SINCE, get(chip, layout.H_NOW))
 
@@ -30,21 +32,29 @@ def find_next(chip: int) -> None:
     if first == layout.HUGE:
         put(chip, layout.H_DDR_NEXT, layout.HUGE)
         return
-    left, demand, rate = (
-        first - get(chip, layout.H_VIRTUAL),
-        get(chip, layout.H_DEMAND),
-        get(chip, layout.H_DDR_RATE),
-    )
-    if demand > rate:
-        left = (left * demand + rate - 1) // rate
+    left, demand = first - get(chip, layout.H_VIRTUAL), get(chip, layout.H_DEMAND)
+    if demand > layout.WHOLE:
+        left = (left * demand + layout.WHOLE - 1) // layout.WHOLE
     put(chip, layout.H_DDR_NEXT, get(chip, layout.H_NOW) + max(left, 0))
 
 
-def begin_flow(chip: int, place: int, who: int, size: int, ticks: int) -> None:
-    """``size`` bytes begin to flow for ``who`` of a tile (``F_WHO``); alone they would take ``ticks``."""
+def part(share: int, ticks: int) -> int:
+    """``share / ticks`` in parts of ``WHOLE``, for a share that is at most ``ticks``."""
+    if share < layout.HUGE // layout.WHOLE:
+        return share * layout.WHOLE // ticks
+    return share // (ticks // layout.WHOLE)
+
+
+def begin_flow(chip: int, place: int, who: int, size: int, runs: int, own: int) -> None:
+    """``size`` bytes in ``runs`` runs begin to flow for ``who`` of a tile (``F_WHO``).
+
+    ``own`` are the ticks that its engine needs; alone they take those, or those of DDR if these are more.
+    """
     pass_time(chip)
+    share = ddr_ticks(size, runs, get(chip, layout.H_DDR_BYTE), get(chip, layout.H_DDR_RUN))
+    ticks = max(own, share, 1)
     flow = get(chip, layout.H_FLOW_AT) + get(chip, layout.H_FLOWS) * layout.FLOW_WORDS
-    demand = size * layout.MILLION // max(ticks, 1)
+    demand = part(share, ticks)
     put(chip, flow + layout.F_TILE, place)
     put(chip, flow + layout.F_WHO, who)
     put(chip, flow + layout.F_END, get(chip, layout.H_VIRTUAL) + ticks)

@@ -57,6 +57,13 @@ def log_instruction(tile_state: int, head: int, row: int, what: int) -> int:
     return at
 
 
+def gather(costs: int, record: int, count: int, first: int, queue: int, fields: int) -> int:
+    """Lay out the arguments of one of a record's terms; returns how many there are."""
+    number = get(costs, record + count)
+    gather_arguments(costs, record + first, number, queue, fields)
+    return number
+
+
 def generate_log() -> Callable[[int, int], int]:
     """Write the hook for ``notify``: (what has happened, address of the tile's state) -> 0."""
     evaluate = tables.write_dispatcher(list(cost.FUNCTIONS), queues.ARGUMENTS)
@@ -80,18 +87,16 @@ def generate_log() -> Callable[[int, int], int]:
         fields = (what - queue) // 8 + queues.E_FIELDS
         put(row, layout.L_FIXED, get(costs, record + tables.C_FIXED))
         put(row, layout.L_EXCLUSIVE, get(costs, record + tables.C_EXCLUSIVE))
-        gather_arguments(
-            costs, record + tables.C_DATA_ARGUMENTS, get(costs, record + tables.C_DATA_COUNT), queue, fields
-        )
+        gather(costs, record, tables.C_DATA_COUNT, tables.C_DATA_ARGUMENTS, queue, fields)
         put(row, layout.L_DATA, evaluate(get(costs, record + tables.C_DATA), queue))
-        count = get(costs, record + tables.C_OPERATIONS_COUNT)
-        gather_arguments(costs, record + tables.C_OPERATIONS_ARGUMENTS, count, queue, fields)
+        gather(costs, record, tables.C_OPERATIONS_COUNT, tables.C_OPERATIONS_ARGUMENTS, queue, fields)
         put(row, layout.L_OPERATIONS, evaluate(get(costs, record + tables.C_OPERATIONS), queue))
         put(row, layout.L_MOVED, -1)
-        count = get(costs, record + tables.C_MOVED_COUNT)
-        if count != 0:
-            gather_arguments(costs, record + tables.C_MOVED_ARGUMENTS, count, queue, fields)
+        if gather(costs, record, tables.C_MOVED_COUNT, tables.C_MOVED_ARGUMENTS, queue, fields) != 0:
             put(row, layout.L_MOVED, evaluate(get(costs, record + tables.C_MOVED), queue))
+        put(row, layout.L_RUNS, 0)
+        if gather(costs, record, tables.C_RUNS_COUNT, tables.C_RUNS_ARGUMENTS, queue, fields) != 0:
+            put(row, layout.L_RUNS, evaluate(get(costs, record + tables.C_RUNS), queue))
         interrupt(tile_state, head, at + size)
         return 0
 
@@ -100,7 +105,7 @@ def generate_log() -> Callable[[int, int], int]:
 
 def log_kernel() -> int:
     """Address of the compiled hook."""
-    functions = (*cost.FUNCTIONS, log_instruction, interrupt, gather_arguments, get, put)
+    functions = (*cost.FUNCTIONS, log_instruction, interrupt, gather, gather_arguments, get, put)
     words = tuple(value for name, value in sorted(vars(layout).items()) if name.isupper())
     numbers = (
         MOST_WORKERS,
@@ -116,6 +121,9 @@ def log_kernel() -> int:
         tables.C_MOVED,
         tables.C_MOVED_COUNT,
         tables.C_MOVED_ARGUMENTS,
+        tables.C_RUNS,
+        tables.C_RUNS_COUNT,
+        tables.C_RUNS_ARGUMENTS,
         state.TIMING,
         state.RETIRED,
         state.PC,

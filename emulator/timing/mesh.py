@@ -125,6 +125,7 @@ def describe(chip: int, message: int, row: int) -> None:
     put(chip, message + layout.M_RECORD, get(row, layout.C_RECORD))
     put(chip, message + layout.M_BYTES, get(row, layout.C_BYTES))
     put(chip, message + layout.M_DDR, get(row, layout.C_DDR))
+    put(chip, message + layout.M_RUNS, get(row, layout.C_RUNS))
     put(chip, message + layout.M_RANGES, get(row, layout.C_RANGES))
     put(chip, message + layout.M_FIELDS, get(row, layout.C_FIELDS))
     length = (get(row, layout.L_KIND) >> layout.LENGTH_SHIFT) - layout.C_PAYLOAD
@@ -144,7 +145,8 @@ def move(chip: int, place: int, number: int) -> bool:
         ticks = max(
             get(chip, message + layout.M_BYTES) * (layout.KILO * layout.KILO) // get(chip, layout.H_LINK), 1
         )
-        begin_flow(chip, place, queues.ENGINES + number, sides * get(chip, message + layout.M_BYTES), ticks)
+        size, runs = sides * get(chip, message + layout.M_BYTES), get(chip, message + layout.M_RUNS)
+        begin_flow(chip, place, queues.ENGINES + number, size, runs, ticks)
     elif now < get(chip, message + layout.M_END):  # its flow has ended, its last link has not
         put(chip, message + layout.M_PHASE, layout.AT_WORK)
         put(chip, message + layout.M_EVENT, get(chip, message + layout.M_END))

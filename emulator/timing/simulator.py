@@ -20,6 +20,7 @@ from emulator.tile.moment import Moment
 from emulator.tile.observer import Observer
 from emulator.tile.tile import Status, Tile
 from tx8isa.cost.instructions import TICKS, ticks
+from tx8isa.cost.terms import run_bytes
 from tx8isa.machine.description import Machine
 from tx8isa.numbers.primitives import s64
 
@@ -108,7 +109,7 @@ class Simulator(Observer):
                 sides,
                 last,
                 record,
-                0,
+                _runs(copy, source) + _runs(copy, target.side),
                 len(ranges),
                 len(fields),
                 *copy_payload(ranges, fields),
@@ -299,6 +300,15 @@ def make_batch(rows: npt.NDArray[np.int64]) -> Batch:
         slices[name] = rows[:, column]
     ranges = rows[:, layout.O_RANGES : layout.O_FIELDS].reshape(-1, MOST_RANGES, 3).copy()
     return Batch(slices, ranges, rows[:, layout.O_FIELDS :].copy())
+
+
+def _runs(copy: Copy, side: Side) -> int:
+    """Contiguous runs of DDR on one side of a copy."""
+    if not side.in_ddr:
+        return 0
+    (first, second, third), (n, m, k) = side.strides, copy.pieces.trips
+    run = run_bytes(copy.pieces.size, first, n, second, m, third, k)
+    return copy.pieces.total // max(run, 1)
 
 
 def _range(copy: Copy, side: Side, written: int) -> tuple[int, int, int]:

@@ -52,6 +52,8 @@ class Cause(IntEnum):
     """Core: packets that others send have not arrived."""
     BARRIER = 8
     """Core: other tiles have not come to the barrier."""
+    PROGRAM = 9
+    """Core: what a program takes whatever it does (``core.program``)."""
 
 
 SLICE = np.dtype(

@@ -7,6 +7,7 @@
 * ``operations``: a function for the work that is done, in operations as engines count them;
 * ``moved``: a function for the bytes that a nest of loops reads, writes or both, without the gaps of its
   strides; None where the operands' extents give them;
+* ``runs``: a function for the contiguous runs of DDR, of which each takes the card time; None without DDR;
 * ``exclusive``: whether the data phase needs the path that CT and TDMA share, so that one waits for another.
 
 A cycle has ``TICKS`` ticks: coefficients have fractions, and sums of integers are the same everywhere. A rate
@@ -17,8 +18,10 @@ The functions (``terms.py``) are plain Python over integers, so that compiled co
 which the instruction's format (its operand ``format``) chooses one. Only the arguments depend on the machine.
 ``emulator.engines.tables.costs`` lays them out for compiled code.
 
-A simulation adds what depends on other units: RDMA and WDMA times are those of an idle DDR; a copy between
-tiles costs its latency and its bytes on one link, without hops and contention; ``ncc.wait`` and
+``DdrPrices`` says what bytes and runs take of the DDR that all tiles share.
+
+A simulation adds what depends on other units: RDMA and WDMA times are those of a tile's engine; a copy
+between tiles costs its latency and its bytes on one link, without hops and contention; ``ncc.wait`` and
 ``ncc.barrier`` cost what they take when there is nothing to wait for, ``dte.wait`` costs an instruction of
 the core.
 """
@@ -68,6 +71,7 @@ class Cost:
     data: Term
     operations: Term
     moved: Term | None
+    runs: Term | None
     exclusive: bool
 
 
@@ -83,7 +87,25 @@ _GEOMETRY = ("shape", "pad", "window", "dilation", "unpad", *_WINDOW, "dst_shape
 def cost(record: Instruction, machine: Machine) -> Cost:
     """Time and work of a record's instructions on a machine."""
     fixed, data, operations = _FAMILIES[type(record.meaning)](record, machine)
-    return Cost(fixed, data, operations, _moved(record), record.engine in SHARED_PATH)
+    return Cost(fixed, data, operations, _moved(record), _runs(record), record.engine in SHARED_PATH)
+
+
+@dataclass(frozen=True, slots=True)
+class DdrPrices:
+    """What the shared DDR takes: ticks of ``UNITS`` bytes, and of a contiguous run whatever its length."""
+
+    byte: int
+    run: int
+
+    def ticks(self, size: int, runs: int) -> int:
+        """Ticks of DDR for so many bytes in so many runs."""
+        return terms.ddr_ticks(size, runs, self.byte, self.run)
+
+
+def ddr_prices(machine: Machine) -> DdrPrices:
+    """The prices of the machine's DDR."""
+    rate = machine.ddr.nominal.value / machine.engines.clock.value
+    return DdrPrices(price(rate), ticks(machine.timing.ddr.run.value))
 
 
 _Terms = tuple[int, Term, Term]
@@ -243,6 +265,13 @@ def _moved(record: Instruction) -> Term | None:
     side = "dst_" if isinstance(record.meaning, m.Nest) else ""
     bits: Argument = "@format" if record.formats else 8
     return Term(element_stream, (bits, "n", *(f"{side}iter{level}" for level in range(3))))
+
+
+def _runs(record: Instruction) -> Term | None:
+    """Contiguous runs of a nest in DDR."""
+    if not isinstance(record.meaning, m.Load | m.Store):
+        return None
+    return Term(terms.ddr_runs, ("@format", "n", *_nest_operands("")))
 
 
 def _transfers(machine: Machine) -> tuple[int, int, int]:

@@ -172,11 +172,25 @@ def run_bytes(block: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int) 
 def dma_ticks(
     bits: int, n: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int, price: int, least: int
 ) -> int:
-    """Each contiguous run of DDR costs by its bytes, at least ``least`` ticks; strides in elements."""
+    """Contiguous runs of DDR cost by their bytes, each after the first at least ``least`` ticks.
+
+    The fixed time of the command has the wait for the first one. Strides are in elements.
+    """
+    runs = ddr_runs(bits, n, s0, i0, s1, i1, s2, i2)
+    run = priced(((bits * n + 7) >> 3) * i0 * i1 * i2 // max(runs, 1), price)
+    return run + max(runs - 1, 0) * max(run, least)
+
+
+def ddr_runs(bits: int, n: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int) -> int:
+    """Contiguous runs of DDR of a nest of blocks; strides in elements."""
     block = (bits * n + 7) >> 3
     run = run_bytes(block, bits * s0 >> 3, i0, bits * s1 >> 3, i1, bits * s2 >> 3, i2)
-    runs = block * i0 * i1 * i2 // max(run, 1)
-    return runs * max(priced(run, price), least)
+    return block * i0 * i1 * i2 // max(run, 1)
+
+
+def ddr_ticks(size: int, runs: int, byte: int, run: int) -> int:
+    """Ticks of the card's DDR for ``size`` bytes in ``runs`` runs; ``byte`` is the price of bytes."""
+    return priced(size, byte) + runs * run
 
 
 def fill_ticks(
@@ -242,6 +256,7 @@ FUNCTIONS: tuple[Callable[..., int], ...] = (
     gradient_ticks,
     gradient_operations,
     dma_ticks,
+    ddr_runs,
     fill_ticks,
     nest_ticks,
     move_ticks,

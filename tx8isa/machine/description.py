@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, get_args
+from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -20,7 +20,9 @@ from tx8isa.errors import Tx8Error
 from tx8isa.numbers.layouts import LINE_BYTES
 from tx8isa.tools.suggestions import did_you_mean
 
-from .figures import Bandwidth, ElementRate, Frequency, OperationRate, PortWidth, Record
+from . import messages
+from .ends import figures
+from .figures import Bandwidth, Coefficient, ElementRate, Frequency, OperationRate, PortWidth, Record
 from .timing import Timing
 
 TX81 = Path(__file__).parent / "machines" / "tx81.toml"
@@ -262,26 +264,30 @@ def _read(path: Path) -> Machine:
 def _faults(record: type[msgspec.Struct], table: object, prefix: str) -> Iterator[str]:
     """The faults of a table read as ``record``, key by key; ``prefix`` is its own key and a dot."""
     if not isinstance(table, dict):
-        yield f"key {prefix[:-1]}: found {_found(table)}, expected a table"
+        yield f"key {prefix[:-1]}: found {messages.found(table)}, expected a table"
         return
     fields = {field.encode_name: field.type for field in msgspec.structs.fields(record)}
+    needed = {field.encode_name for field in msgspec.structs.fields(record) if field.required}
     for key in table:
         if key not in fields:
             name = key if key.isidentifier() else repr(key)
             near = did_you_mean(key, fields) or f"expected one of {' '.join(fields)}"
             yield f"key {prefix}{name}: unknown, {near}"
     for key, annotation in fields.items():
-        kind = _kind(annotation)
+        kind = messages.kind(annotation)
         nested = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
-        if key not in table:
-            yield f"key {prefix}{key}: missing, expected {'a table' if nested else _allowed(annotation)}"
+        expected = "a table" if nested else messages.allowed(annotation)
+        if key not in table and key in needed:
+            yield f"key {prefix}{key}: missing, expected {expected}"
+        elif key not in table:
+            continue
         elif nested:
             yield from _faults(kind, table[key], f"{prefix}{key}.")
         else:
             try:
                 msgspec.convert(table[key], annotation)
             except msgspec.ValidationError:
-                yield f"key {prefix}{key}: found {_found(table[key])}, expected {_allowed(annotation)}"
+                yield f"key {prefix}{key}: found {messages.found(table[key])}, expected {expected}"
 
 
 def _contradictions(machine: Machine) -> Iterator[str]:
@@ -289,18 +295,16 @@ def _contradictions(machine: Machine) -> Iterator[str]:
     spm, windows = machine.spm, machine.windows
     interleave = spm.banks * spm.bank_bytes
     if spm.bytes % interleave:
-        allowed = f"a multiple of {_number(interleave)} (spm.banks x spm.bank_bytes)"
-        yield f"key spm.bytes: found {_number(spm.bytes)}, expected {allowed}"
+        allowed = f"a multiple of {messages.number(interleave)} (spm.banks x spm.bank_bytes)"
+        yield f"key spm.bytes: found {messages.number(spm.bytes)}, expected {allowed}"
     if spm.reserved > spm.bytes:
-        allowed = f"at most {_number(spm.bytes)} (spm.bytes)"
-        yield f"key spm.reserved: found {_number(spm.reserved)}, expected {allowed}"
+        allowed = f"at most {messages.number(spm.bytes)} (spm.bytes)"
+        yield f"key spm.reserved: found {messages.number(spm.reserved)}, expected {allowed}"
     blocks = machine.tile.dte_blocks * windows.dte_stride
     if windows.dte_bytes < blocks:
-        allowed = f"at least {_number(blocks)} (tile.dte_blocks x windows.dte_stride)"
-        yield f"key windows.dte_bytes: found {_number(windows.dte_bytes)}, expected {allowed}"
-    if machine.ddr.nominal.value > machine.ddr.peak.value:
-        allowed = f"at most {machine.ddr.peak.value!r} (ddr.peak.value)"
-        yield f"key ddr.nominal.value: found {machine.ddr.nominal.value!r}, expected {allowed}"
+        allowed = f"at least {messages.number(blocks)} (tile.dte_blocks x windows.dte_stride)"
+        yield f"key windows.dte_bytes: found {messages.number(windows.dte_bytes)}, expected {allowed}"
+    yield from _outside(machine)
     yield from _too_fast(machine)
     placed = machine.memory_map()
     for window in placed:
@@ -313,59 +317,42 @@ def _contradictions(machine: Machine) -> Iterator[str]:
             yield f"{found}, expected it apart from {low.name} at {_range(low)}"
 
 
+def _outside(machine: Machine) -> Iterator[str]:
+    """Ranges of figures that do not hold their values."""
+    for key, figure in figures(machine):
+        value, other = figure.value, f"{figure.value!r} ({key}.value)"
+        if figure.least is not msgspec.UNSET and figure.least > value:
+            yield f"key {key}.least: found {figure.least!r}, expected at most {other}"
+        if figure.most is not msgspec.UNSET and figure.most < value:
+            yield f"key {key}.most: found {figure.most!r}, expected at least {other}"
+    nominal, peak = machine.ddr.nominal, machine.ddr.peak.value
+    yield from _beyond("ddr.nominal", nominal, peak, "ddr.peak.value")
+
+
 def _too_fast(machine: Machine) -> Iterator[str]:
     """Rates of the model of time that no engine's path or peak allows, and a cold start that is none."""
     timing, path = machine.timing, machine.spm.engine_rate.value
-    limits = [
-        ("rdma.rate", timing.rdma.rate.value, path, "spm.engine_rate.value"),
-        ("wdma.rate", timing.wdma.rate.value, path, "spm.engine_rate.value"),
-        ("tdma.rate", timing.tdma.rate.value, path, "spm.engine_rate.value"),
-        ("tdma.fill_rate", timing.tdma.fill_rate.value, path, "spm.engine_rate.value"),
-        ("core.issue", timing.core.issue.value, timing.core.issue_cold.value, "timing.core.issue_cold.value"),
-    ]
+    for key, rate in (
+        ("rdma.rate", timing.rdma.rate),
+        ("wdma.rate", timing.wdma.rate),
+        ("tdma.rate", timing.tdma.rate),
+        ("tdma.fill_rate", timing.tdma.fill_rate),
+    ):
+        yield from _beyond(f"timing.{key}", rate, path, "spm.engine_rate.value")
+    cold = timing.core.issue_cold.value
+    yield from _beyond("timing.core.issue", timing.core.issue, cold, "timing.core.issue_cold.value")
     for name in ("fp16", "bf16", "fp32"):
-        peak = getattr(machine.engines.ct, name).value
-        limits.append(
-            (f"ct.rates.{name}", getattr(timing.ct.rates, name).value, peak, f"engines.ct.{name}.value")
-        )
-    for key, value, limit, other in limits:
-        if value > limit:
-            yield f"key timing.{key}.value: found {value!r}, expected at most {limit!r} ({other})"
+        peak, rate = getattr(machine.engines.ct, name).value, getattr(timing.ct.rates, name)
+        yield from _beyond(f"timing.ct.rates.{name}", rate, peak, f"engines.ct.{name}.value")
+
+
+def _beyond(key: str, figure: Coefficient, limit: float, other: str) -> Iterator[str]:
+    """A value or a range that goes beyond another figure."""
+    for name in ("value", "most"):
+        found = getattr(figure, name)
+        if found is not msgspec.UNSET and found > limit:
+            yield f"key {key}.{name}: found {found!r}, expected at most {limit!r} ({other})"
 
 
 def _range(window: Window) -> str:
     return f"{window.base:#x}..{window.base + window.size - 1:#x}"
-
-
-def _kind(annotation: Any) -> Any:
-    """The type under ``Annotated``, or the type itself."""
-    return get_args(annotation)[0] if hasattr(annotation, "__metadata__") else annotation
-
-
-def _allowed(annotation: Any) -> str:
-    """The values a key may have, in words: the range of its Meta, or the literals."""
-    kind = _kind(annotation)
-    if kind not in (int, float, str):
-        return " or ".join(repr(choice) for choice in get_args(kind))
-    if kind is str:
-        return "a non-empty string"
-    limits = [meta for meta in annotation.__metadata__ if meta.ge is not None]
-    low, high, step = limits[0].ge, limits[0].le, limits[0].multiple_of
-    text = f"{'an integer' if kind is int else 'a number'} from {_number(low)} to {_number(high)}"
-    return f"{text}, a multiple of {_number(step)}" if step else text
-
-
-def _found(value: object) -> str:
-    """A TOML value in one short piece."""
-    if isinstance(value, dict):
-        return "a table"
-    if isinstance(value, list):
-        return "an array"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return _number(value)
-    return repr(value)
-
-
-def _number(value: float) -> str:
-    """A number as messages show it: sizes and addresses in hexadecimal."""
-    return f"{value:#x}" if isinstance(value, int) and value >= 4096 else repr(value)

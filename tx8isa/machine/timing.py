@@ -67,11 +67,17 @@ class NeTiming(Record, frozen=True):
 
 
 class DmaTiming(Record, frozen=True):
-    """RDMA or WDMA: fixed + for each contiguous run in DDR its bytes at the rate, but at least ``run``."""
+    """RDMA or WDMA: fixed + each contiguous run in DDR at the rate, from the second on at least ``run``."""
 
     fixed: Annotated[Cycles, Meta(description="One command, the latency of DDR included.")]
     rate: Annotated[BytesPerCycle, Meta(description="One tile, contiguous.")]
-    run: Annotated[Cycles, Meta(description="One contiguous run of DDR at least.")]
+    run: Annotated[Cycles, Meta(description="Of the tile, each run of DDR but the first, at least.")]
+
+
+class DdrTiming(Record, frozen=True):
+    """DDR, which all tiles share: the bytes at ddr.nominal, and more for each contiguous run."""
+
+    run: Annotated[Cycles, Meta(description="Of the card, each contiguous run, whatever its length.")]
 
 
 class TdmaTiming(Record, frozen=True):
@@ -118,6 +124,9 @@ class CoreTiming(Record, frozen=True):
     csr_read: Annotated[Cycles, Meta(description="A read of a control and status register.")]
     join: Annotated[Cycles, Meta(description="A wait for workers that are done.")]
     join_worker: Annotated[Cycles, Meta(description="More for each worker of the wait.")]
+    program: Annotated[
+        Cycles, Meta(description="A program on a tile, whatever it does: entry, cold code, final join.")
+    ]
 
 
 class BarrierTiming(Record, frozen=True):
@@ -133,6 +142,7 @@ class Timing(Record, frozen=True):
     ne: NeTiming
     rdma: DmaTiming
     wdma: DmaTiming
+    ddr: DdrTiming
     tdma: TdmaTiming
     scalar: ScalarTiming
     spm: SpmTiming

@@ -26,6 +26,7 @@ class Rates:
     ddr: float  # bytes a cycle of DDR, for all tiles together
     dma: float  # bytes a cycle of a tile's loads
     run: float  # cycles of a tile's loads for each run of DDR
+    ddr_run: float  # cycles of DDR for each run, for all tiles together
     steps: float  # steps a cycle of the matrix engine
     vector: float  # FP32 elements a cycle of the vector engine
     link: float  # bytes a cycle between two tiles
@@ -44,6 +45,7 @@ def rates_of(machine: Machine) -> Rates:
         machine.ddr.nominal.value / machine.engines.clock.value,
         timing.rdma.rate.value,
         timing.rdma.run.value,
+        timing.ddr.run.value,
         timing.ne.steps.value * timing.ne.efficiency.value,
         timing.ct.rates.fp32.value,
         link_rate(machine),
@@ -70,7 +72,8 @@ def cost(layer: ConvLayer, plan: ConvPlan, rates: Rates) -> float:
         read[1] //= plan.tiles // plan.map_parts
     meeting = _team_cycles(plan, loads, read, passes, rates) if plan.team_loads != OWN else 0.0
     moved = sum(read) + plan.tiles * result * slices
-    memory = max(moved / plan.tiles / rates.dma, moved / rates.ddr) + _runs(layer, plan) * slices * rates.run
+    run = max(rates.run, plan.tiles * rates.ddr_run)
+    memory = max(moved / plan.tiles / rates.dma, moved / rates.ddr) + _runs(layer, plan) * slices * run
     times = (
         memory,
         slices * _products(layer, plan, rates) / rates.steps,

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from compiler.codegen.expr import lanes
 from compiler.codegen.tree import Argument, Issue
-from tx8isa.cost.instructions import Cost, cost, evaluate
+from tx8isa.cost.instructions import Cost, cost, ddr_prices, evaluate
+from tx8isa.cost.terms import run_bytes
 from tx8isa.machine.description import Machine
 from tx8isa.records.record import Engine, Instruction, Operand
 from tx8isa.table.encoding import argument_values
@@ -16,17 +17,23 @@ from tx8isa.table.registry import find
 from .values import Registers, in_scratchpad, value_of
 
 _SIDES = ("", "src_", "dst_")
-_COPY_OPERANDS = ("n", "tiles", *(f"{side}iter{level}" for side in _SIDES for level in range(3)))
+_COPY_OPERANDS = (
+    "n",
+    "tiles",
+    *(f"{side}{kind}{level}" for side in _SIDES for kind in ("iter", "stride") for level in range(3)),
+)
 
 
 class Price(NamedTuple):
     """The price of one instruction: ticks of its engine, DDR traffic, and what leaves the tile by the mesh.
 
-    ``lengths`` has the bytes of the scratchpad that each address operand touches, in the order of operands.
+    ``ddr_ticks`` are those of the card's DDR for its bytes and runs. ``lengths`` has the bytes of the
+    scratchpad that each address operand touches, in the order of operands.
     """
 
     ticks: int
     ddr_bytes: int
+    ddr_ticks: int
     link_bytes: int
     lengths: tuple[int, ...] = ()
 
@@ -35,7 +42,7 @@ class Pricing:
     """Prices on one machine. Every price is computed once and then looked up."""
 
     def __init__(self, machine: Machine) -> None:
-        self._machine = machine
+        self._machine, self._ddr = machine, ddr_prices(machine)
         self._costs: dict[str, tuple[Cost, tuple[int, ...], int]] = {}
         self._known: dict[tuple[str, bool, tuple[int, ...]], Price] = {}
 
@@ -67,12 +74,15 @@ class Pricing:
         record, of_record = issue.record, self._cost(issue)[0]
         if record.engine is Engine.DTE:
             sent = _sent(record, values)
-            return Price(of_record.fixed, sent if from_ddr else 0, sent)
+            if not from_ddr:
+                return Price(of_record.fixed, 0, 0, sent)
+            return Price(of_record.fixed, sent, self._ddr.ticks(sent, _runs_sent(record, values)), sent)
         ticks = of_record.fixed + evaluate(of_record.data, record, values)
-        moved = 0
-        if record.engine in (Engine.RDMA, Engine.WDMA) and of_record.moved is not None:
+        moved = runs = 0
+        if of_record.runs is not None and of_record.moved is not None:
             moved = evaluate(of_record.moved, record, values)
-        return Price(ticks, moved, 0, _lengths(record, values))
+            runs = evaluate(of_record.runs, record, values)
+        return Price(ticks, moved, self._ddr.ticks(moved, runs), 0, _lengths(record, values))
 
 
 def scratchpad_operands(record: Instruction) -> Iterator[Operand]:
@@ -92,7 +102,7 @@ def _lengths(record: Instruction, values: tuple[int, ...]) -> tuple[int, ...]:
 def _operands(record: Instruction, of_record: Cost) -> tuple[int, ...]:
     """The indices of the operands that the costs depend on."""
     names = set(_COPY_OPERANDS) if record.engine is Engine.DTE else set()
-    for term in (of_record.data, of_record.moved):
+    for term in (of_record.data, of_record.moved, of_record.runs):
         names |= _names(term.arguments) if term is not None else set()
     for operand in scratchpad_operands(record):
         names |= _names(operand.extent.arguments) if operand.extent is not None else set()
@@ -122,6 +132,16 @@ def _sent(record: Instruction, values: tuple[int, ...]) -> int:
         if "iter" in name:
             count *= value
     return count * (named["tiles"].bit_count() if "tiles" in named else 1)
+
+
+def _runs_sent(record: Instruction, values: tuple[int, ...]) -> int:
+    """Contiguous runs that a copy between tiles reads from DDR, once for each of its targets."""
+    named = {operand.name: value for operand, value in zip(record.operands, values, strict=True)}
+    nest = [
+        named.get(f"src_{kind}{level}", kind == "iter") for level in range(3) for kind in ("stride", "iter")
+    ]
+    run = run_bytes(named.get("n", 0), *nest)
+    return _sent(record, values) // max(run, 1)
 
 
 def _reads_ddr(issue: Issue) -> bool:

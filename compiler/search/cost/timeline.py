@@ -81,7 +81,6 @@ class Timeline:
         self._send = round(timing.dte.issue.value * TICKS)
         self._join = round((timing.core.join.value + timing.core.join_worker.value) * TICKS)
         self._barrier = round(timing.barrier.fixed.value * TICKS)
-        self._ddr_byte = TICKS * clock / self.machine.ddr.nominal.value
         link = min(self.machine.noc.link_out.value, self.machine.noc.link_in.value)
         self._link_byte = TICKS * clock / link
 
@@ -112,7 +111,7 @@ class Timeline:
                 start = access.end
         end = start + price.ticks
         if price.ddr_bytes:
-            self.ddr = max(self.ddr, start) + round(price.ddr_bytes * self.sharing * self._ddr_byte)
+            self.ddr = max(self.ddr, start) + round(price.ddr_ticks * self.sharing)
             self.ddr_bytes += price.ddr_bytes
             end = max(end, self.ddr)
         queue.append(start)
@@ -130,7 +129,7 @@ class Timeline:
         self.link = start + round(CONTENTION * price.link_bytes * self._link_byte)
         end = self.link + price.ticks
         if price.ddr_bytes:
-            self.ddr = max(self.ddr, start) + round(price.ddr_bytes * self.sharing * self._ddr_byte)
+            self.ddr = max(self.ddr, start) + round(price.ddr_ticks * self.sharing)
             self.ddr_bytes += price.ddr_bytes
             end = max(end, self.ddr)
         self.busy[Engine.DTE] = self.busy.get(Engine.DTE, 0) + end - start

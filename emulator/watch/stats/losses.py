@@ -31,6 +31,7 @@ _WAITS = {
     Cause.DTE: "for its copies",
     Cause.ARRIVAL: "for what other tiles send",
     Cause.BARRIER: "at barriers",
+    Cause.PROGRAM: "for what every program takes",
 }
 _BELOW_PEAK = {
     Track.CT: "fixed cost of each, functions slower than arithmetic, lines that are not full",

@@ -144,6 +144,7 @@ def _cores(statistics: Statistics) -> Iterator[CoreTime]:
             cycles(by[Cause.DTE]),
             cycles(by[Cause.ARRIVAL]),
             cycles(by[Cause.BARRIER]),
+            cycles(by[Cause.PROGRAM]),
             cycles(statistics.total - end),
         )
 
@@ -309,6 +310,8 @@ def _evidence(statistics: Statistics) -> dict[str, int]:
     groups += [getattr(timing, e.name.lower()) for e in Engine if e < Track.CORE and instructions[e]]
     if statistics.times[:, :, Track.CORE, Cause.BARRIER].any():
         groups.append(timing.barrier)
+    if instructions[Track.RDMA] or instructions[Track.WDMA]:
+        groups.append(timing.ddr)
     counts: dict[str, int] = {}
     for figure in (f for group in groups for f in _coefficients(group)):
         counts[figure.evidence] = counts.get(figure.evidence, 0) + 1

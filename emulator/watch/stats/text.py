@@ -144,7 +144,7 @@ def _waits(report: Report) -> Iterator[list[str]]:
 
 def _cores(report: Report) -> Iterator[list[str]]:
     """Shares of the run, the mean of all tiles; below, which queue and which engine."""
-    yield _heads("executes", "queue", "engines", "DTE", "arrival", "barrier", "ended")
+    yield _heads("executes", "queue", "engines", "DTE", "arrival", "barrier", "program", "ended")
     whole = report.cycles * len(report.cores)
     if whole:
         parts = [_core_parts(core) for core in report.cores]
@@ -161,7 +161,7 @@ def _cores(report: Report) -> Iterator[list[str]]:
 
 def _core_parts(core: CoreTime) -> list[float]:
     waits = [sum(core.queue.values()), sum(core.engines.values()), core.dte, core.arrival, core.barrier]
-    return [core.executing, *waits, core.ended]
+    return [core.executing, *waits, core.program, core.ended]
 
 
 def _tiles(report: Report) -> Iterator[list[str]]:

@@ -76,6 +76,7 @@ class CoreTime(_Record, frozen=True):
     dte: Annotated[Cycles, Meta(description="Waits for copies that it started.")]
     arrival: Annotated[Cycles, Meta(description="Waits for what other tiles send.")]
     barrier: Cycles
+    program: Annotated[Cycles, Meta(description="What a program takes whatever it does, at its end.")]
     ended: Annotated[Cycles, Meta(description="From the tile's end to that of the last tile.")]
 
 

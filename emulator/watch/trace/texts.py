@@ -18,7 +18,7 @@ from tx8isa.table import scalar as rv
 from tx8isa.table.encoding import Decoded, decode, unpack_lanes
 
 _MOST_OTHERS = 1000
-CAUSES = ("", "queue full", "dependency", "bank", "DDR", "NoC", "copies", "arrival", "barrier")
+CAUSES = ("", "queue full", "dependency", "bank", "DDR", "NoC", "copies", "arrival", "barrier", "program")
 """Names of waits, by ``Cause``."""
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from emulator.timing.slices import Cause, Track
-from time_bench import CORE, ONE, Keep, run
+from time_bench import CORE, ONE, Keep, changed, run
 from tx8isa.cost.instructions import TICKS, cost, evaluate
 from tx8isa.records.record import Engine
 from tx8isa.table.packets import PACKETS
@@ -18,6 +18,8 @@ from tx8isa.table.registry import instructions
 
 RECORDS = {record.mnemonic: record for record in instructions()}
 ISSUE, COLD = CORE.issue.value, CORE.issue_cold.value
+NO_SHARING = changed(ONE, "ddr", "run", 0.0)
+"""A machine whose DDR holds up no tile that is alone."""
 DDR = 0x2_8020_0000
 DEPTH = {Engine.CT: 6, Engine.NE: 6, Engine.RDMA: 6, Engine.WDMA: 6, Engine.TDMA: 4}
 
@@ -100,7 +102,7 @@ def test_random_programs_against_a_recurrence(seed: int, serial: bool) -> None:
     engines = [vector, Engine.NE, Engine.RDMA, Engine.WDMA]
     program = [random_instruction(rng, engines) for _ in range(120)]
     text = "\n".join(instruction.text for instruction in program)
-    system, sink = run(f"{text}\n ncc.wait", serial=serial)
+    system, sink = run(f"{text}\n ncc.wait", NO_SHARING, serial=serial)
     found = sink.of()
     assert [row["number"] for row in found] == list(range(len(program)))
     fields = [row.tolist() for row in sink.fields[np.argsort(sink.numbers(), kind="stable")]]

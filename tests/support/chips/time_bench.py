@@ -20,12 +20,17 @@ SPM = 0x40000
 CORE = TX81.timing.core
 
 
+def changed(machine: Machine, table: str, name: str, value: float) -> Machine:
+    """The machine with another coefficient ``timing.TABLE.NAME``, which then has no range."""
+    old = getattr(machine.timing, table)
+    figure = msgspec.structs.replace(getattr(old, name), value=value, least=msgspec.UNSET, most=msgspec.UNSET)
+    new = msgspec.structs.replace(old, **{name: figure})
+    return msgspec.structs.replace(machine, timing=msgspec.structs.replace(machine.timing, **{table: new}))
+
+
 def sharp(machine: Machine) -> Machine:
-    """The machine without costs of bank collisions."""
-    spm = machine.timing.spm
-    none = msgspec.structs.replace(spm, collision=msgspec.structs.replace(spm.collision, value=0.0))
-    timing = msgspec.structs.replace(machine.timing, spm=none)
-    return msgspec.structs.replace(machine, timing=timing)
+    """The machine without costs of bank collisions, and without what every program takes."""
+    return changed(changed(machine, "spm", "collision", 0.0), "core", "program", 0.0)
 
 
 ONE, FOUR, SIXTEEN = sharp(chip(1, SPM)), sharp(chip(4, SPM)), sharp(chip(16, SPM))

@@ -1,0 +1,60 @@
+"""A machine at the ends of the ranges of its figures: where programs take least time, and where most.
+
+``least`` chooses the largest of what quickens programs (rates) and the smallest of what slows them down
+(times), ``most`` the opposite; a figure without a range stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import UNSET
+
+from .figures import Coefficient
+
+_Table = TypeVar("_Table", bound=msgspec.Struct)
+
+
+class End(StrEnum):
+    """Which values of the figures a simulation uses."""
+
+    LEAST = "least"
+    """Those at which programs take least time."""
+    MIDDLE = "middle"
+    """The values of the description."""
+    MOST = "most"
+    """Those at which programs take most time."""
+
+
+def at_end(record: _Table, end: End) -> _Table:
+    """A machine, or a table of one, whose figures have the values of an end and no ranges."""
+    if isinstance(record, Coefficient):
+        return msgspec.structs.replace(record, value=value_at(record, end), least=UNSET, most=UNSET)
+    changed: dict[str, Any] = {
+        name: at_end(child, end)
+        for name in record.__struct_fields__
+        if isinstance(child := getattr(record, name), msgspec.Struct)
+    }
+    return msgspec.structs.replace(record, **changed)
+
+
+def value_at(figure: Coefficient, end: End) -> float:
+    """The value of a figure at an end."""
+    if end is End.MIDDLE:
+        return figure.value
+    found = figure.most if figure.quickens == (end is End.LEAST) else figure.least
+    return figure.value if found is UNSET else found
+
+
+def figures(record: msgspec.Struct, key: str = "") -> Iterator[tuple[str, Coefficient]]:
+    """Every figure of a table, with its key."""
+    for name in record.__struct_fields__:
+        child = getattr(record, name)
+        path = f"{key}.{name}" if key else name
+        if isinstance(child, Coefficient):
+            yield path, child
+        elif isinstance(child, msgspec.Struct):
+            yield from figures(child, path)

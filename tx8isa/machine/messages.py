@@ -1,0 +1,51 @@
+"""What messages about a machine description say: a value as it was found, and the values that are allowed."""
+
+from __future__ import annotations
+
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+from msgspec import UnsetType
+
+
+def kind(annotation: Any) -> Any:
+    """The type under ``Annotated``, or the type itself."""
+    annotation = needed(annotation)
+    return get_args(annotation)[0] if hasattr(annotation, "__metadata__") else annotation
+
+
+def allowed(annotation: Any) -> str:
+    """The values a key may have, in words: the range of its Meta, or the literals."""
+    annotation = needed(annotation)
+    found_kind = kind(annotation)
+    if found_kind not in (int, float, str):
+        return " or ".join(repr(choice) for choice in get_args(found_kind))
+    if found_kind is str:
+        return "a non-empty string"
+    limits = [meta for meta in annotation.__metadata__ if meta.ge is not None]
+    low, high, step = limits[0].ge, limits[0].le, limits[0].multiple_of
+    text = f"{'an integer' if found_kind is int else 'a number'} from {number(low)} to {number(high)}"
+    return f"{text}, a multiple of {number(step)}" if step else text
+
+
+def found(value: object) -> str:
+    """A TOML value in one short piece."""
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, list):
+        return "an array"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return number(value)
+    return repr(value)
+
+
+def number(value: float) -> str:
+    """A number as messages show it: sizes and addresses in hexadecimal."""
+    return f"{value:#x}" if isinstance(value, int) and value >= 4096 else repr(value)
+
+
+def needed(annotation: Any) -> Any:
+    """The type of a key that may be left out, without that it may."""
+    if get_origin(annotation) not in (Union, UnionType):
+        return annotation
+    return next(kind for kind in get_args(annotation) if kind is not UnsetType)
