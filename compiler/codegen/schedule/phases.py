@@ -130,12 +130,16 @@ class _Guest:
         busy = {self.host.worker} if self.host.head.instructions else set[int]()
         own = self.host.kernel.workers
         idle = [worker for worker in _WORKERS if worker not in own]
-        self.worker = next((worker for worker in idle if worker not in busy), idle[0])
+        self.possible = bool(idle)
+        """Whether the host leaves a worker for heads."""
+        self.worker = next((worker for worker in (*idle, *_WORKERS) if worker not in busy), _WORKERS[0])
         self.addresses: dict[SpmBuffer, int] = {}
         self.at: list[tuple[Gap, int, EarlyInstruction]] = []
 
     def place(self) -> FixedBuffers:
         """Insert the head into the host as far as there is room; the addresses of its buffers."""
+        if not self.possible:
+            return NONE_FIXED
         kernel = self.phase.kernel
         whole = find_head(kernel, self.constants, _MOST_INSTRUCTIONS).instructions
         places = list(_places(self.host, self.worker))
