@@ -150,7 +150,7 @@ class Report(msgspec.Struct, frozen=True):
 def report_of(context: Context, module: ModuleOp, image: Image) -> Report:
     """The report of a compilation whose passes have run."""
     phases = [operation for operation in operations(module) if computes(operation)]
-    others = (result for template, result in context.other_results if template.work.op != "Stack")
+    others = (result for template, result in context.other_results if not template.work.stages)
     return Report(
         context.graph.name,
         context.compute.token,

@@ -111,7 +111,7 @@ def _read(path: Path) -> tuple[list[Pattern], tuple[SequencePattern, ...]]:
     if unknown or not isinstance(content.get("pattern"), list):
         found = f"'{unknown[0]}'" if unknown else "none"
         raise PatternError(
-            f"{path}: expected tables [[pattern]], at most one of each of {', '.join(tables)}, "
+            f"{path}: expected tables [[pattern]], at most one [{'] and one ['.join(tables)}] "
             f"and nothing else; found {found}"
         )
     patterns = [_pattern(f"{path}: pattern {at}", table) for at, table in enumerate(content["pattern"], 1)]

@@ -1,8 +1,9 @@
 """Attention of a sharded sequence: a tile has some heads, and all keys for its own rows of queries.
 
-All heads of a tile are computed together, a matrix for each in every instruction. Scores are [keys, queries],
-so that a number for each query is one value per lane. They are computed twice: first for the largest score of
-each query, which is then subtracted in the initial sums of the second product, as in ``lowering.attention``.
+Several heads of a tile are computed together, a matrix for each in every instruction. Scores are [keys,
+queries], so that a number for each query is one value per lane. They are computed twice: first for the
+largest score of each query, which is then subtracted in the initial sums of the second product, as in
+``lowering.attention``.
 """
 
 from __future__ import annotations
@@ -13,12 +14,16 @@ from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Argument, Kernel
 from compiler.codegen.slices.aligned import aligned_bytes
 from compiler.codegen.slices.row_transposer import identity
+from compiler.codegen.slices.tensors import BLOCK
 from compiler.codegen.slices.vector import Vector, convert
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES
 
 from .mesh import Dealt, Heads
+
+_MOST_SCORES = 1 << 18
+"""Bytes of the FP32 scores of the heads that are computed together, unless it is a single head."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,7 @@ class AttentionTables:
 
 
 def attention_tables(kernel: Kernel, keys: int, depth: int, width: int, fmt: Format) -> AttentionTables:
-    """``keys`` of a head, its ``depth``, and the ``width`` of the heads of a tile together."""
+    """``keys`` of a head, its ``depth``, and the ``width`` of what is transposed at a time."""
     size = aligned_bytes(max(depth, 1), keys, fmt)
     ones = kernel.buffer("ones", size)
     kernel.emit(f"td.memset.{fmt.token}", dst=ones, value=1.0, n=size * 8 // fmt.bits)
@@ -39,31 +44,37 @@ def attention_tables(kernel: Kernel, keys: int, depth: int, width: int, fmt: For
 
 def attend(kernel: Kernel, queries: Heads, keys: Heads, values: Heads, tables: AttentionTables) -> Dealt:
     """softmax(K Q')' V of all heads, the heads side by side: [rows, heads x depth]."""
-    return _Attention(kernel, queries, keys, values, tables).run()
+    fmt, lanes, depth = queries.fmt, queries.rows, queries.depth
+    size = depth * lanes * fmt.bits // 8
+    mixed = kernel.buffer("narrow", queries.count * size)
+    together = max(1, min(queries.count, _MOST_SCORES // (4 * keys.rows * lanes)))
+    for first in range(0, queries.count, together):
+        count = min(together, queries.count - first)
+        parts = [heads.part(first, count) for heads in (queries, keys, values)]
+        _Attention(kernel, parts[0], parts[1], parts[2], tables.ones).run(mixed + first * size)
+    return _transposed(kernel, mixed, queries, tables.identity)
 
 
 class _Attention:
-    def __init__(
-        self, kernel: Kernel, queries: Heads, keys: Heads, values: Heads, tables: AttentionTables
-    ) -> None:
-        self.kernel, self.queries, self.keys, self.values = kernel, queries, keys, values
-        self.tables, self.fmt, self.heads = tables, queries.fmt, queries.count
-        self.lanes = queries.rows
+    """The attention of some heads."""
+
+    def __init__(self, kernel: Kernel, queries: Heads, keys: Heads, values: Heads, ones: Value) -> None:
+        self.kernel, self.queries, self.keys, self.values, self.ones = kernel, queries, keys, values, ones
+        self.fmt, self.heads, self.lanes = queries.fmt, queries.count, queries.rows
         self.elements = self.heads * keys.rows * self.lanes
 
-    def run(self) -> Dealt:
-        kernel, fmt, depth = self.kernel, self.fmt, self.queries.depth
+    def run(self, target: Value) -> None:
+        """Write V' weights [depth, queries] of each head to ``target``."""
+        kernel, depth = self.kernel, self.queries.depth
         weights = self._weights()
         size = self.heads * depth * self.lanes
         totals, sums = kernel.buffer("totals", 4 * size), kernel.buffer("mixed", 4 * size)
-        self._multiply(self.tables.ones, weights, totals, depth, self.keys.rows, "fp32", lb=1, rt=1)
+        self._multiply(self.ones, weights, totals, depth, self.keys.rows, "fp32", lb=1, rt=1)
         self._multiply(self.values.base, weights, sums, depth, self.keys.rows, "fp32", lt=1, rt=1)
         vector = Vector(kernel, Format.FP32, size)
         vector.unary("recip", totals, totals)
         vector.vv("mul", sums, sums, totals)
-        narrow = kernel.buffer("narrow", size * fmt.bits // 8)
-        convert(kernel, narrow, sums, size, Format.FP32, fmt)
-        return self._transposed(narrow)
+        convert(kernel, target, sums, size, Format.FP32, self.fmt)
 
     def _weights(self) -> Value:
         """exp(scores - largest score) [keys, queries] of each head."""
@@ -76,7 +87,7 @@ class _Attention:
         kernel.emit(f"ct.reduce.max.{fmt.token}", dst=largest, src0=scores, shape=shape, dims="h")
         Vector(kernel, fmt, self.heads * row * 8 // fmt.bits).vs("mul", largest, largest, -1.0)
         shift = kernel.buffer("shift", 4 * self.elements)
-        self._multiply(self.tables.ones, largest, shift, keys, 1, "fp32", lb=1, lt=1, rt=1)
+        self._multiply(self.ones, largest, shift, keys, 1, "fp32", lb=1, lt=1, rt=1)
         depth = self.queries.depth
         self._multiply(self.keys.base, self.queries.base, scores, keys, depth, fmt.token, psum=shift)
         Vector(kernel, fmt, self.elements).unary("exp_lp", scores, scores)
@@ -99,20 +110,27 @@ class _Attention:
             **operands,
         )
 
-    def _transposed(self, data: Value) -> Dealt:
-        """[heads x depth, queries] as [queries, heads x depth]: an exact product with the identity."""
-        kernel, width = self.kernel, self.heads * self.queries.depth
-        base = kernel.buffer("y", self.lanes * width * self.fmt.bits // 8)
-        kernel.emit(
-            f"ne.gemm.{self.fmt.token}",
-            a=data,
-            b=self.tables.identity,
-            out=base,
-            m=self.lanes,
-            k=width,
-            n=width,
-            lt=1,
-            rt=1,
-            out_format=self.fmt.token,
-        )
-        return Dealt(base, self.fmt, self.lanes, width)
+
+def _transposed(kernel: Kernel, data: Value, queries: Heads, identity: Value) -> Dealt:
+    """[depth, queries] of each head as [queries, heads x depth]: an exact product with the identity.
+
+    With at most 64 queries the heads are one matrix [heads x depth, queries]. Else a head is 64 columns wide,
+    a plane of the result.
+    """
+    fmt, lanes, width = queries.fmt, queries.rows, queries.count * queries.depth
+    base = kernel.buffer("y", lanes * width * fmt.bits // 8)
+    together = lanes <= BLOCK
+    kernel.emit(
+        f"ne.gemm.{fmt.token}",
+        a=data,
+        b=identity,
+        out=base,
+        m=lanes,
+        k=width if together else queries.depth,
+        n=width if together else queries.depth,
+        lt=1,
+        rt=1,
+        lb=1 if together else queries.count,
+        out_format=fmt.token,
+    )
+    return Dealt(base, fmt, lanes, width)

@@ -105,6 +105,23 @@ class AttentionLayer:
 Layer = ProductLayer | NormalizationLayer | AttentionLayer
 
 
+@dataclass(frozen=True, eq=False)
+class ProductPart:
+    """Some rows of the matrix of a product, with the columns of the other operand that meet them."""
+
+    layer: ProductLayer
+    first: int
+    inner: int
+
+    @property
+    def begins(self) -> bool:
+        return self.first == 0
+
+    @property
+    def ends(self) -> bool:
+        return self.first + self.inner == self.layer.inner
+
+
 @dataclass(frozen=True)
 class Layers:
     """What a sharded sequence computes, in order."""
@@ -283,7 +300,7 @@ def _attention_fits(layer: AttentionLayer, mesh: Mesh, rows: int) -> bool:
     return (
         layer.heads % mesh.columns == 0
         and layer.depth in lanes
-        and rows in lanes
+        and (rows in lanes or (rows % BLOCK == 0 and layer.depth == BLOCK))
         and whole_planes(layer.columns, mesh.columns)
         and all(map(whole_lines, sizes))
     )

@@ -28,7 +28,7 @@ from tx8isa.numbers.layouts import Layout
 from tx8isa.numbers.packing import pack, storage_dtype
 
 from .exchange import Participants, Weights
-from .layers import AttentionLayer, ProductLayer
+from .layers import AttentionLayer, ProductLayer, ProductPart
 from .mesh import Dealt, Gathered, Heads
 
 Block = tuple[Array, float]
@@ -50,16 +50,19 @@ class PreparedProduct:
 
 
 def load_constants(
-    people: Participants, layer: ProductLayer, heads: AttentionLayer | None, rows: int
+    people: Participants, part: ProductPart, heads: AttentionLayer | None, rows: int
 ) -> PreparedProduct:
-    """Start to load the constants of a product for ``rows`` rows; ``heads``: whose operand it computes."""
-    kernel = people.kernel
+    """Start to load the constants of a product for ``rows`` rows; ``heads``: whose operand it computes.
+
+    The bias comes with the first part; or, if the sums begin with something else, with the last.
+    """
+    kernel, layer = people.kernel, part.layer
     width, fmt = layer.columns // people.mesh.columns, layer.work.arithmetic
     blocks = [_blocks(layer, heads, column, people.mesh.columns) for column in range(people.mesh.columns)]
-    size = layer.inner * width
+    size = part.inner * width
 
     def image() -> Array:
-        matrix = np.asarray(layer.weights(), np.float64)
+        matrix = np.asarray(layer.weights(), np.float64)[part.first : part.first + part.inner]
         parts = [stored(matrix[:, chosen] * factor, fmt) for own in blocks for chosen, factor in own]
         packed = [pack(np.ascontiguousarray(part), fmt, Layout.CX) for part in parts]
         return np.concatenate([part.view(storage_dtype(fmt)) for part in packed])
@@ -68,7 +71,7 @@ def load_constants(
     run = DdrTensor(symbol, fmt, (size * people.mesh.columns,)), people.column * size, size
     weights = Weights(people, run, kernel.buffer("w", size * fmt.bits // 8))
     weights.load()
-    if not layer.vectors:
+    if not layer.vectors or not (part.ends if layer.residuals else part.begins):
         return PreparedProduct(weights)
     bias = _load_bias(people, layer, blocks)
     if layer.residuals:
@@ -128,58 +131,79 @@ def _blocks(layer: ProductLayer, heads: AttentionLayer | None, column: int, colu
 
 
 def multiply_heads(
-    kernel: Kernel, source: Gathered, prepared: PreparedProduct, heads: AttentionLayer, columns: int
+    kernel: Kernel,
+    source: Gathered,
+    part: ProductPart,
+    prepared: PreparedProduct,
+    head: tuple[int, int],
+    before: Value | None,
 ) -> Heads:
-    """Queries, keys and values of this tile's heads and rows, head by head."""
-    fmt, count = source.fmt, 3 * heads.heads // columns
-    size = count * source.rows * heads.depth
-    base = kernel.buffer("heads", size * fmt.bits // 8)
+    """Queries, keys and values of this tile's heads and rows, head by head.
+
+    ``head``: the number of matrices of a tile, and the columns of each. ``before``: the FP32 sums of the
+    parts before this one. Sums of a part that is not the last are in FP32.
+    """
+    (count, depth), rows = head, source.rows
+    fmt = source.fmt if part.ends else Format.FP32
+    base = kernel.buffer("heads", count * rows * depth * fmt.bits // 8)
+    start = before if before is not None else prepared.start
     kernel.emit(
-        f"ne.gemm.{fmt.token}",
-        a=source.base,
+        f"ne.gemm.{source.fmt.token}",
+        a=_columns_from(source, part.first),
         b=prepared.weights.target,
         out=base,
-        m=source.rows,
-        k=source.channels,
-        n=heads.depth,
+        m=rows,
+        k=part.inner,
+        n=depth,
         lb=1,
         rb=count,
         rt=1,
         out_format=fmt.token,
-        **({} if prepared.start is None else {"psum": prepared.start}),
+        **({} if start is None else {"psum": start}),
     )
-    return Heads(base, fmt, count, source.rows, heads.depth)
+    return Heads(base, fmt, count, rows, depth)
+
+
+def _columns_from(source: Gathered, first: int) -> Value:
+    """Where the planes from column ``first`` on begin."""
+    return source.base + first * source.rows * source.fmt.bits // 8
 
 
 def multiply(
-    people: Participants, layer: ProductLayer, source: Gathered, prepared: PreparedProduct, own: OwnPiece
+    people: Participants,
+    source: Gathered,
+    part: ProductPart,
+    prepared: PreparedProduct,
+    own: OwnPiece,
+    before: Value | None,
 ) -> Dealt:
-    """This tile's columns of the result, with all steps, in the format in which they are stored."""
-    kernel, target = people.kernel, layer.work.output.fmt
+    """This tile's columns of the result; after the last part with all steps, as they are stored.
+
+    ``before``: the FP32 sums of the parts before this one. Sums of a part that is not the last are in FP32.
+    """
+    kernel, layer = people.kernel, part.layer
+    target, residuals = layer.work.output.fmt, [own(tensor) for tensor in layer.residuals]
     width, grid = layer.columns // people.mesh.columns, Grid(source.rows, 1, source.rows)
-    starts = [own(tensor) for tensor in layer.residuals]
-    final = not layer.steps and prepared.bias is None and len(starts) < 2 and target is source.fmt
-    sums = slice_buffer(kernel, "sums", target if final else Format.FP32, grid, width)
-    psum: dict[str, Argument] = {}
-    if starts:
-        psum = {"psum": starts[0].base, "psum_format": starts[0].fmt.token}
-    elif prepared.start is not None:
-        psum = {"psum": prepared.start}
+    final = not layer.steps and prepared.bias is None and len(residuals) < 2 and target is source.fmt
+    fmt = target if final and part.ends else Format.FP32
+    sums = slice_buffer(kernel, "sums", fmt, grid, width)
     kernel.emit(
         f"ne.gemm.{source.fmt.token}",
-        a=source.base,
+        a=_columns_from(source, part.first),
         b=prepared.weights.target,
         out=sums.base,
         m=source.rows,
-        k=source.channels,
+        k=part.inner,
         n=width,
         rt=1,
-        out_format=sums.fmt.token,
-        **psum,
+        out_format=fmt.token,
+        **_initial_sums(prepared, residuals, before),
     )
+    if not part.ends:
+        return Dealt(sums.base, fmt, source.rows, width)
     if prepared.bias is not None:
         per_channel(kernel, "add", sums, prepared.bias)
-    _add(kernel, sums, starts[1:])
+    _add(kernel, sums, residuals[1:])
     at = Place(0, people.row * source.rows, people.column * width)
     apply_steps(_Share(kernel, sums, at, own), sums.base, layer.steps)
     if sums.fmt is target:
@@ -187,6 +211,17 @@ def multiply(
     result = slice_buffer(kernel, "y", target, grid, width)
     convert(kernel, result.base, sums.base, sums.elements, Format.FP32, target)
     return Dealt(result.base, target, source.rows, width)
+
+
+def _initial_sums(
+    prepared: PreparedProduct, residuals: Sequence[Dealt], before: Value | None
+) -> dict[str, Argument]:
+    """What the product is added to: earlier parts, a residual, or the bias."""
+    if before is not None:
+        return {"psum": before}
+    if residuals:
+        return {"psum": residuals[0].base, "psum_format": residuals[0].fmt.token}
+    return {} if prepared.start is None else {"psum": prepared.start}
 
 
 def _add(kernel: Kernel, sums: Aligned, pieces: Sequence[Dealt]) -> None:

@@ -5,25 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from .layers import AttentionLayer, Layer, Layers, ProductLayer
+from compiler.codegen.slices.tensors import BLOCK
+from tx8isa.numbers.division import ceil_div, round_up
+
+from .layers import AttentionLayer, Layers, NormalizationLayer, ProductLayer, ProductPart
 from .mesh import Mesh
+
+_MOST_WEIGHTS = 1 << 18
+"""Bytes of the weights of a tile that arrive at once; those of two steps are in the scratchpad."""
+
+Task = ProductPart | NormalizationLayer | AttentionLayer
 
 
 @dataclass
 class Step:
-    """An exchange, and the layers after it up to the next one.
+    """An exchange, and what is computed after it up to the next one.
 
     ``gathered``: the symbol of the value whose columns the tiles of a mesh row exchange; ``keys``: of the one
-    whose keys and values those of a mesh column exchange. ``products``: the layers whose weights arrive here.
+    whose keys and values those of a mesh column exchange. ``products``: those whose weights arrive here.
     """
 
     gathered: str | None = None
     keys: str | None = None
-    layers: list[Layer] = field(default_factory=list)
+    tasks: list[Task] = field(default_factory=list)
 
     @property
-    def products(self) -> Iterator[ProductLayer]:
-        return (layer for layer in self.layers if isinstance(layer, ProductLayer))
+    def products(self) -> Iterator[ProductPart]:
+        return (task for task in self.tasks if isinstance(task, ProductPart))
 
 
 def steps_of(layers: Layers, mesh: Mesh) -> list[Step]:
@@ -32,8 +40,6 @@ def steps_of(layers: Layers, mesh: Mesh) -> list[Step]:
     available: set[str] = set()
     for layer in layers.order:
         symbol = layer.source.symbol
-        if isinstance(layer, ProductLayer) and len(steps) == 1 and steps[0].layers:
-            steps.append(Step())  # its weights need not be there for what comes before
         if isinstance(layer, AttentionLayer):
             if mesh.rows > 1:
                 steps.append(Step(keys=symbol))
@@ -41,7 +47,30 @@ def steps_of(layers: Layers, mesh: Mesh) -> list[Step]:
             if mesh.columns > 1:
                 steps.append(Step(gathered=symbol))
             available.add(symbol)
-        steps[-1].layers.append(layer)
-        if not isinstance(layer, (AttentionLayer, ProductLayer)):
+        if isinstance(layer, ProductLayer):
+            _add_product(steps, layer, mesh)
+        else:
+            steps[-1].tasks.append(layer)
+        if isinstance(layer, NormalizationLayer):
             available.add(layer.work.output.symbol)
     return steps
+
+
+def _add_product(steps: list[Step], layer: ProductLayer, mesh: Mesh) -> None:
+    """A product, in parts if its weights are too many to arrive at once.
+
+    What comes before the first product needs no weights, so it is a step of its own.
+    """
+    parts = _parts(layer, mesh)
+    if len(steps) == 1 and steps[0].tasks:
+        steps.append(Step())
+    steps[-1].tasks.append(parts[0])
+    steps += [Step(tasks=[part]) for part in parts[1:]]
+
+
+def _parts(layer: ProductLayer, mesh: Mesh) -> list[ProductPart]:
+    row_bytes = layer.columns // mesh.columns * layer.work.arithmetic.bits // 8
+    count = ceil_div(layer.inner * row_bytes, _MOST_WEIGHTS)
+    inner = round_up(ceil_div(layer.inner, count), BLOCK)
+    firsts = range(0, layer.inner, inner)
+    return [ProductPart(layer, first, min(inner, layer.inner - first)) for first in firsts]

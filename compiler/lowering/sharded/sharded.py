@@ -13,19 +13,20 @@ from collections.abc import Iterator
 
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel, Target
-from compiler.codegen.slices.aligned import Grid, load_aligned, store_aligned
-from compiler.codegen.slices.tensors import DdrTensor
+from compiler.codegen.slices.aligned import Grid, load_aligned, narrowed_slice, store_aligned
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor
 from compiler.codegen.spm import SpmOverflow
 from compiler.codegen.teams.gather import enter
 from compiler.lowering.record import Cut, Engine, Work, lowering
+from tx8isa.numbers.formats import Format
 
 from .attention import AttentionTables, attend, attention_tables
 from .exchange import Outgoing, Participants, exchange
-from .layers import AttentionLayer, Layer, Layers, NormalizationLayer, ProductLayer, layers_of, meshes
+from .layers import AttentionLayer, Layer, Layers, NormalizationLayer, ProductPart, fits, layers_of, meshes
 from .mesh import Dealt, Gathered, Heads, Mesh, mesh_on
 from .normalization import Normalizer
 from .product import PreparedProduct, load_constants, load_piece, multiply, multiply_heads
-from .schedule import Step, steps_of
+from .schedule import Step, Task, steps_of
 
 _WORKERS = (1, 2)
 """The workers that load weights, in turns."""
@@ -47,6 +48,10 @@ def sharded(kernel: Kernel, work: Work) -> None:
     layers, target = layers_of(work), kernel.target
     if work.cut is not None:
         mesh = mesh_on(target, work.cut.parts("rows"), work.cut.parts("columns"))
+        if mesh.size > target.tiles or not fits(layers, mesh):
+            raise ValueError(
+                f"a mesh of {mesh.rows} x {mesh.columns} tiles does not divide the layers evenly"
+            )
     else:
         found = next(meshes(layers, target), None)
         if found is None:
@@ -66,7 +71,7 @@ class _Phase:
         self.people = Participants(kernel, mesh)
         self.steps = steps_of(layers, mesh)
         self.rows = layers.rows // mesh.rows
-        self.prepared: dict[str, PreparedProduct] = {}
+        self.prepared: dict[ProductPart, PreparedProduct] = {}
         self.dealt: dict[str, Dealt] = {}
         self.gathered: dict[str, Gathered] = {}
         self.heads: dict[str, Heads] = {}
@@ -96,9 +101,9 @@ class _Phase:
             self._exchange(number, step)
             self._reserve(number + 1)
             self._send_weights(number + 1)
-            for layer in step.layers:
+            for task in step.tasks:
                 with self.kernel.registers.scope():
-                    self._layer(layer)
+                    self._compute(task)
 
     # --- constants and inputs ---------------------------------------------------------------------------
 
@@ -107,10 +112,9 @@ class _Phase:
         if number >= len(self.steps):
             return
         with self.kernel.on_worker(_worker(number)):
-            for layer in self.steps[number].products:
-                user = self.layers.user_of_heads(layer)
-                prepared = load_constants(self.people, layer, user, self.rows)
-                self.prepared[layer.work.output.symbol] = prepared
+            for part in self.steps[number].products:
+                user = self.layers.user_of_heads(part.layer)
+                self.prepared[part] = load_constants(self.people, part, user, self.rows)
 
     def _load_inputs(self) -> None:
         """All columns of this tile's rows of the values that the layers read whole."""
@@ -122,7 +126,9 @@ class _Phase:
                 matrix, grid = tensor.viewed(tensor.size // columns, columns), Grid(self.rows, 1, self.rows)
                 first = self.people.row * (self.rows * columns)
                 loaded = load_aligned(self.kernel, "x", matrix, first, columns, grid, columns)
-                self.gathered[symbol] = Gathered(loaded.base, tensor.fmt, self.rows, columns)
+                if loaded.fmt is Format.FP32:
+                    loaded = narrowed_slice(self.kernel, loaded, self.layers.order[0].work.arithmetic)
+                self.gathered[symbol] = Gathered(loaded.base, loaded.fmt, self.rows, columns)
 
     # --- exchanges --------------------------------------------------------------------------------------
 
@@ -138,8 +144,8 @@ class _Phase:
                 size = self._bytes(maker, copies)
                 self.targets[symbol] = kernel.buffer("gathered", size)
                 kernel.receive(self.targets[symbol])
-        for layer in step.products:
-            kernel.receive(self._prepared(layer).weights.target)
+        for part in step.products:
+            kernel.receive(self.prepared[part].weights.target)
 
     def _bytes(self, maker: Layer, copies: int) -> int:
         """Bytes of all columns of this tile's rows; of keys and values: of this tile's heads for all rows."""
@@ -155,8 +161,8 @@ class _Phase:
 
     def _send_weights(self, number: int) -> None:
         """Send the parts of the weights of a step, if they are shared."""
-        for layer in self.steps[number].products if number < len(self.steps) else ():
-            self._prepared(layer).weights.send()
+        for part in self.steps[number].products if number < len(self.steps) else ():
+            self.prepared[part].weights.send()
 
     def _exchange(self, number: int, step: Step) -> None:
         kernel, products = self.kernel, list(step.products)
@@ -172,16 +178,13 @@ class _Phase:
             part = self._keys_and_values(self.heads[step.keys])
             size = part.count * part.head_bytes
             values.append(Outgoing(self.people.own_column, part.base, self.targets[step.keys], size))
-        weights = [self._prepared(layer).weights for layer in products]
+        weights = [self.prepared[part].weights for part in products]
         exchange(self.people, values, weights, lambda: self._load_ahead(number))
 
     def _load_ahead(self, number: int) -> None:
         """Let the worker that has loaded the parts of the next step's weights go on."""
         self._await_weights(number + 1)
         self._load_weights(number + 3)
-
-    def _prepared(self, layer: Layer) -> PreparedProduct:
-        return self.prepared[layer.work.output.symbol]
 
     @staticmethod
     def _keys_and_values(heads: Heads) -> Heads:
@@ -191,27 +194,34 @@ class _Phase:
 
     # --- layers -----------------------------------------------------------------------------------------
 
-    def _layer(self, layer: Layer) -> None:
+    def _compute(self, task: Task) -> None:
+        layer = task.layer if isinstance(task, ProductPart) else task
         symbol = layer.work.output.symbol
-        if isinstance(layer, NormalizationLayer):
-            self.gathered[symbol] = self.normalizer.normalize(layer, self.gathered[layer.source.symbol])
-        elif isinstance(layer, AttentionLayer):
-            self.dealt[symbol] = self._attention(layer)
+        if isinstance(task, NormalizationLayer):
+            self.gathered[symbol] = self.normalizer.normalize(task, self.gathered[task.source.symbol])
+        elif isinstance(task, AttentionLayer):
+            self.dealt[symbol] = self._attention(task)
         else:
-            self._product(layer)
+            self._multiply(task)
+            if not task.ends:
+                return
         if layer is self.layers.order[-1]:
             self._store(layer)
         elif self.mesh.columns == 1 and symbol in self.dealt:
             own = self.dealt[symbol]
             self.gathered[symbol] = Gathered(own.base, own.fmt, own.rows, own.width)
 
-    def _product(self, layer: ProductLayer) -> None:
+    def _multiply(self, part: ProductPart) -> None:
+        layer, prepared = part.layer, self.prepared[part]
         symbol, source = layer.work.output.symbol, self.gathered[layer.source.symbol]
-        user, prepared = self.layers.user_of_heads(layer), self._prepared(layer)
+        user = self.layers.user_of_heads(layer)
         if user is not None:
-            self.heads[symbol] = multiply_heads(self.kernel, source, prepared, user, self.mesh.columns)
+            before = None if part.begins else self.heads[symbol].base
+            head = 3 * user.heads // self.mesh.columns, user.depth
+            self.heads[symbol] = multiply_heads(self.kernel, source, part, prepared, head, before)
         else:
-            self.dealt[symbol] = multiply(self.people, layer, source, prepared, self._own)
+            before = None if part.begins else self.dealt[symbol].base
+            self.dealt[symbol] = multiply(self.people, source, part, prepared, self._own, before)
 
     def _own(self, tensor: DdrTensor) -> Dealt:
         """This tile's columns of a value, which are loaded if it is in DDR."""
@@ -227,7 +237,7 @@ class _Phase:
         parts = self._all_keys(found) if self.mesh.rows > 1 else self._keys_and_values(found)
         keys, values = parts.part(0, each), parts.part(each, each)
         if self.tables is None:
-            width = each * layer.depth
+            width = layer.depth * (each if self.rows <= BLOCK else 1)
             self.tables = attention_tables(kernel, layer.rows, layer.depth, width, found.fmt)
         return attend(kernel, found.part(0, each), keys, values, self.tables)
 

@@ -62,7 +62,7 @@ def apart() -> PatternTrie:
     """The default patterns without the stacks."""
     found = load_patterns("default")
     assert found is not None
-    return replace(found, stack=None)
+    return replace(found, sequences=())
 
 
 def both(

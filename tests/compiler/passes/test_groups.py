@@ -273,8 +273,11 @@ def test_the_sets_that_need_no_file() -> None:
     ("text", "message"),
     [
         ("[[pattern]", "Expected ']]' at the end of an array declaration"),
-        ("[other]", r"tables \[\[pattern\]\], at most one \[stack\] and nothing else; found 'other'"),
-        ("", r"tables \[\[pattern\]\], at most one \[stack\] and nothing else; found none"),
+        (
+            "[other]",
+            r"tables \[\[pattern\]\], at most one \[stack\] and one \[sharded\] and .*; found 'other'",
+        ),
+        ("", r"tables \[\[pattern\]\], at most one \[stack\] and one \[sharded\] and .*; found none"),
         ('[[pattern]]\nsequence = ["Conv", "Relu"]', "pattern 1: tag must be a text; found None"),
         ('[[pattern]]\ntag = "t"\nsequence = ["Conv"]', r"pattern 1 \('t'\): sequence must list 2 or more"),
         (

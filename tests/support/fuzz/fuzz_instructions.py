@@ -101,6 +101,11 @@ def legal(rng: Random, all_formats: bool = False, records: Sequence[Instruction]
     return case
 
 
+def scalar_bits(operand: Operand, value: int) -> int:
+    """What an operand takes from a register: of a scalar that is extended by its sign, the word before that."""
+    return value & 0xFFFFFFFF if operand.scalar and value >> 31 == (1 << 33) - 1 else value
+
+
 class Program:
     """Instructions and the registers they use; a register is given once."""
 
@@ -147,9 +152,9 @@ class Program:
                 at += 4
                 continue
             values = list(decoded.values)
-            for i in range(len(values)):
+            for i, operand in enumerate(decoded.instruction.operands):
                 if decoded.registers >> i & 1:
-                    values[i] = self.registers[values[i]] if values[i] else 0
+                    values[i] = scalar_bits(operand, self.registers[values[i]] if values[i] else 0)
             names = [operand.name for operand in decoded.instruction.operands]
             case = Case(decoded.instruction, decoded.format, dict(zip(names, values, strict=True)))
             if not case.problem():
