@@ -326,7 +326,7 @@ class Kernel:
         Nothing orders them with those of other workers but ``await_worker``.
         """
         before, self.worker = self.worker, worker
-        self.workers.add(worker)
+        self.workers |= {worker} - {0}
         yield
         self.worker = before
 

@@ -18,7 +18,7 @@ Task = ProductPart | NormalizationLayer | AttentionLayer
 
 
 @dataclass
-class Step:
+class Superstep:
     """An exchange, and what is computed after it up to the next one.
 
     ``gathered``: the symbol of the value whose columns the tiles of a mesh row exchange; ``keys``: of the one
@@ -34,18 +34,18 @@ class Step:
         return (task for task in self.tasks if isinstance(task, ProductPart))
 
 
-def steps_of(layers: Layers, mesh: Mesh) -> list[Step]:
+def steps_of(layers: Layers, mesh: Mesh) -> list[Superstep]:
     """The steps of a sequence; values from outside are there from the beginning."""
-    steps, made = [Step()], layers.made
+    steps, made = [Superstep()], layers.made
     available: set[str] = set()
     for layer in layers.order:
         symbol = layer.source.symbol
         if isinstance(layer, AttentionLayer):
             if mesh.rows > 1:
-                steps.append(Step(keys=symbol))
+                steps.append(Superstep(keys=symbol))
         elif symbol in made and symbol not in available:
             if mesh.columns > 1:
-                steps.append(Step(gathered=symbol))
+                steps.append(Superstep(gathered=symbol))
             available.add(symbol)
         if isinstance(layer, ProductLayer):
             _add_product(steps, layer, mesh)
@@ -56,16 +56,16 @@ def steps_of(layers: Layers, mesh: Mesh) -> list[Step]:
     return steps
 
 
-def _add_product(steps: list[Step], layer: ProductLayer, mesh: Mesh) -> None:
+def _add_product(steps: list[Superstep], layer: ProductLayer, mesh: Mesh) -> None:
     """A product, in parts if its weights are too many to arrive at once.
 
     What comes before the first product needs no weights, so it is a step of its own.
     """
     parts = _parts(layer, mesh)
     if len(steps) == 1 and steps[0].tasks:
-        steps.append(Step())
+        steps.append(Superstep())
     steps[-1].tasks.append(parts[0])
-    steps += [Step(tasks=[part]) for part in parts[1:]]
+    steps += [Superstep(tasks=[part]) for part in parts[1:]]
 
 
 def _parts(layer: ProductLayer, mesh: Mesh) -> list[ProductPart]:

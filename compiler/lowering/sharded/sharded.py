@@ -26,15 +26,19 @@ from .layers import AttentionLayer, Layer, Layers, NormalizationLayer, ProductPa
 from .mesh import Dealt, Gathered, Heads, Mesh, mesh_on
 from .normalization import Normalizer
 from .product import PreparedProduct, load_constants, load_piece, multiply, multiply_heads
-from .schedule import Step, Task, steps_of
+from .schedule import Superstep, Task, steps_of
 
 _WORKERS = (1, 2)
 """The workers that load weights, in turns."""
 
 
-def _worker(step: int) -> int:
-    """The worker that loads the weights of a step."""
-    return _WORKERS[step % len(_WORKERS)]
+_EARLY = 2
+"""Supersteps whose weights are loaded before the tiles meet for the first time."""
+
+
+def _worker(number: int) -> int:
+    """The worker that loads the weights of a superstep."""
+    return 0 if number < _EARLY else _WORKERS[number % len(_WORKERS)]
 
 
 def _cuts(target: Target, work: Work) -> Iterator[Cut]:
@@ -81,25 +85,28 @@ class _Phase:
         self.normalizer = Normalizer(kernel, layers)
 
     def load_constants(self) -> None:
-        """Load what the first layers need and does not depend on earlier phases."""
-        self._load_weights(0)
-        self._load_weights(1)
+        """Load what the first layers need and does not depend on earlier phases.
+
+        Worker 0 does, because nothing orders the others with what it still executes of earlier phases.
+        """
+        for number in range(_EARLY):
+            self._load_weights(number)
         self.normalizer.load()
 
     def run(self) -> None:
         """All layers; other tiles must be done with earlier phases.
 
-        The parts of weights are sent a step before they are used. Two steps more are being loaded then, each
-        by a worker of its own.
+        The parts of weights are sent a superstep before they are used. Those of two more are being loaded
+        then, each by a worker of its own.
         """
-        self._reserve(0)
-        self._await_weights(0)
-        self._load_weights(2)
+        self._reserve_from(0)
+        self._load_weights(_EARLY)
         self._send_weights(0)
         self._load_inputs()
         for number, step in enumerate(self.steps):
             self._exchange(number, step)
-            self._reserve(number + 1)
+            if self._meets(step):
+                self._reserve_from(number + 1)
             self._send_weights(number + 1)
             for task in step.tasks:
                 with self.kernel.registers.scope():
@@ -132,11 +139,21 @@ class _Phase:
 
     # --- exchanges --------------------------------------------------------------------------------------
 
-    def _reserve(self, number: int) -> None:
+    def _meets(self, step: Superstep) -> bool:
+        """Whether all tiles meet in the exchange of a step."""
+        shares = self.mesh.rows > 1 and any(True for _ in step.products)
+        return shares or step.gathered is not None or step.keys is not None
+
+    def _reserve_from(self, number: int) -> None:
+        """Reserve the targets of the next exchange in which all tiles meet, the first from a step on."""
+        for step in self.steps[number:]:
+            self._reserve(step)
+            if self._meets(step):
+                return
+
+    def _reserve(self, step: Superstep) -> None:
         """Give the targets of an exchange their buffers: other tiles may write to them from here on."""
-        if number >= len(self.steps):
-            return
-        kernel, step = self.kernel, self.steps[number]
+        kernel = self.kernel
         makers = {layer.work.output.symbol: layer for layer in self.layers.order}
         for symbol, copies in ((step.gathered, 1), (step.keys, 2)):
             if symbol is not None:
@@ -144,7 +161,7 @@ class _Phase:
                 size = self._bytes(maker, copies)
                 self.targets[symbol] = kernel.buffer("gathered", size)
                 kernel.receive(self.targets[symbol])
-        for part in step.products:
+        for part in step.products if self.mesh.rows > 1 else ():
             kernel.receive(self.prepared[part].weights.target)
 
     def _bytes(self, maker: Layer, copies: int) -> int:
@@ -157,6 +174,10 @@ class _Phase:
     def _await_weights(self, number: int) -> None:
         """Wait for the parts of the weights of a step, which are sent then."""
         if number < len(self.steps) and any(self.steps[number].products) and self.mesh.rows > 1:
+            self._await_worker(number)
+
+    def _await_worker(self, number: int) -> None:
+        if _worker(number):
             self.kernel.await_worker(_worker(number))
 
     def _send_weights(self, number: int) -> None:
@@ -164,10 +185,10 @@ class _Phase:
         for part in self.steps[number].products if number < len(self.steps) else ():
             self.prepared[part].weights.send()
 
-    def _exchange(self, number: int, step: Step) -> None:
-        kernel, products = self.kernel, list(step.products)
+    def _exchange(self, number: int, step: Superstep) -> None:
+        products = list(step.products)
         if products and self.mesh.rows == 1:
-            kernel.await_worker(_worker(number))
+            self._await_worker(number)
         values: list[Outgoing] = []
         if step.gathered is not None:
             own, target = self.dealt[step.gathered], self.targets[step.gathered]

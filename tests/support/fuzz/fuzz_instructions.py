@@ -102,7 +102,7 @@ def legal(rng: Random, all_formats: bool = False, records: Sequence[Instruction]
 
 
 def scalar_bits(operand: Operand, value: int) -> int:
-    """What an operand takes from a register: of a scalar that is extended by its sign, the word before that."""
+    """What an operand takes from a register: of a scalar extended by its sign, the word before that."""
     return value & 0xFFFFFFFF if operand.scalar and value >> 31 == (1 << 33) - 1 else value
 
 

@@ -1,0 +1,169 @@
+"""Sharded sequences: right results, without hazards, on every mesh, and what cannot be sharded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import compiler.lowering.sharded.schedule as schedule
+import emulator
+from asm.image import read_image, write_image
+from compiler.driver import Program, compile_graph
+from compiler.graph import Graph, GraphError
+from compiler.passes.groups import group_stack
+from compiler.search.plan import plan_text
+from compiler.tools.run import check, random_inputs
+from compiler_harness import ints
+from sharded_nets import Net, gated, mlp, normalized_first, normalized_last
+
+NETS: dict[str, Callable[[], Graph]] = {
+    "mlp": mlp,
+    "normalized first": normalized_first,
+    "normalized last": normalized_last,
+    "gated": gated,
+}
+
+
+@pytest.fixture(autouse=True)
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if barriers took so long that every sequence is worth it."""
+    monkeypatch.setattr(group_stack, "barrier_cycles", lambda machine: 10**9)
+
+
+def on_mesh(made: Graph, dtype: str, tiles: int, mesh: tuple[int, int], folder: Path) -> Program:
+    """The program in which the only sharded sequence is divided over a mesh, as a plan says."""
+    found = compile_graph(made, dtype, tiles).report
+    assert found is not None
+    plan = json.loads(plan_text(found.plan))
+    (phase,) = (phase for phase in found.phases if phase.tag == "sharded")
+    assert phase.template is not None
+    cut = {"tiles": {"rows": mesh[0], "columns": mesh[1]}}
+    plan["templates"][found.templates[phase.template].key]["cut"] = cut
+    (folder / "plan.json").write_text(json.dumps(plan))
+    return compile_graph(made, dtype, tiles, plan=folder / "plan.json")
+
+
+def assert_right(made: Graph, program: Program) -> None:
+    """Close to the reference, without hazards, and the same on any number of threads."""
+    inputs = random_inputs(made, {}, 3)
+    verdicts = check(program, inputs).verdicts.values()
+    assert all(verdict.ok for verdict in verdicts)
+    loaded = emulator.Program(read_image(write_image(program.image), "prog.bin"), program.machine)
+    once = loaded.run(inputs, strict=True)["y"]
+    assert loaded.hazards == ()
+    assert loaded.run(inputs, threads=2)["y"].tobytes() == once.tobytes()
+
+
+@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize(
+    ("dtype", "tiles"), [("fp16", 16), ("bf16", 16), ("fp16", 12), ("fp16", 5), ("bf16", 1)]
+)
+def test_right_and_without_hazards(name: str, dtype: str, tiles: int) -> None:
+    made = NETS[name]()
+    program = compile_graph(made, dtype, tiles)
+    assert program.report is not None
+    assert "sharded" in {phase.tag for phase in program.report.phases}
+    assert_right(made, program)
+
+
+@pytest.mark.parametrize("mesh", [(4, 4), (8, 2), (2, 4), (2, 2), (16, 1), (1, 4), (4, 1), (1, 1)])
+def test_every_mesh(tmp_path: Path, mesh: tuple[int, int]) -> None:
+    made = normalized_first()
+    assert_right(made, on_mesh(made, "fp16", 16, mesh, tmp_path))
+
+
+def test_a_mesh_that_does_not_fill_the_grid(tmp_path: Path) -> None:
+    """Three of the four tiles of each row of the chip take part."""
+    made = normalized_first(columns=384, heads=12)
+    program = on_mesh(made, "fp16", 16, (4, 3), tmp_path)
+    assert "tiles=30583" in program.text  # 0x7777
+    assert_right(made, program)
+
+
+def test_weights_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products are computed a part of the inner dimension at a time when their weights are many."""
+    monkeypatch.setattr(schedule, "_MOST_WEIGHTS", 1 << 14)
+    for made in (normalized_first(), normalized_last()):
+        program = compile_graph(made, "fp16", 16)
+        assert program.text.count("ne.gemm.fp16") > compile_graph(mlp(), "fp16", 16).text.count(
+            "ne.gemm.fp16"
+        )
+        assert_right(made, program)
+
+
+def test_many_queries_of_wide_heads(tmp_path: Path) -> None:
+    made = normalized_first(rows=128, columns=256, heads=4)
+    assert_right(made, on_mesh(made, "fp16", 16, (1, 4), tmp_path))
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+@pytest.mark.parametrize("mesh", [(4, 4), (2, 4), (16, 1)])
+def test_same_bits_as_group_by_group(tmp_path: Path, dtype: str, mesh: tuple[int, int]) -> None:
+    """Each sum is computed by one tile in the same order; what is added to it is added in another order."""
+    made = mlp(bias=False)
+    inputs = random_inputs(made, {}, 5)
+    results = []
+    for program in (
+        on_mesh(made, dtype, 16, mesh, tmp_path),
+        compile_graph(made, dtype, 16, patterns="none"),
+    ):
+        loaded = emulator.Program(read_image(write_image(program.image), "prog.bin"), program.machine)
+        results.append(loaded.run(inputs)["y"].tobytes())
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize(("dtype", "search"), [("fp32", "fast"), ("tf32", "fast"), ("fp16", "off")])
+def test_not_sharded(dtype: str, search: str) -> None:
+    """The engine takes FP32 in parts; without a search nothing says what is faster."""
+    report = compile_graph(mlp(), dtype, search=search).report
+    assert report is not None
+    assert "sharded" not in {phase.tag for phase in report.phases}
+
+
+@pytest.mark.parametrize("mesh", [(3, 4), (4, 3), (16, 16), (64, 1)])
+def test_a_plan_with_another_mesh(tmp_path: Path, mesh: tuple[int, int]) -> None:
+    with pytest.raises(GraphError, match=rf"a mesh of {mesh[0]} x {mesh[1]} tiles does not divide"):
+        on_mesh(mlp(), "fp16", 16, mesh, tmp_path)
+
+
+def refused(made: Graph) -> bool:
+    """Whether nothing of a graph is sharded."""
+    report = compile_graph(made, "fp16", 16).report
+    assert report is not None
+    return "sharded" not in {phase.tag for phase in report.phases}
+
+
+def test_columns_that_are_no_whole_planes() -> None:
+    assert refused(mlp(columns=100))
+
+
+def test_products_of_computed_matrices() -> None:
+    net = Net(64, 256)
+    net.node("MatMul", net.node("MatMul", "x", net.node("Transpose", "x", perm=(0, 2, 1))), "x")
+    assert refused(net.graph())
+
+
+def test_a_result_that_others_use_ends_a_sequence() -> None:
+    """The sum over columns needs the first product too: it is stored, and the second begins anew."""
+    net = Net(64, 256)
+    first = net.product("x", 256, 256)
+    total = net.node("ReduceSum", first, net.constant(ints(1)))
+    net.node("Add", net.product(first, 256, 256), total)
+    assert refused(net.graph())
+
+
+def test_attention_with_a_mask() -> None:
+    """It runs in a phase of its own, between sequences."""
+    net = Net(64, 256)
+    mixed = net.attention("x", 4, mask=np.triu(np.full((64, 64), -1e4, np.float32), 1))
+    inner = net.node("Relu", net.product(mixed, 256, 512))
+    net.product(inner, 512, 256)
+    made = net.graph()
+    program = compile_graph(made, "fp16", 16)
+    assert program.report is not None
+    assert [phase.tag for phase in program.report.phases].count("sharded") == 1
+    assert_right(made, program)
