@@ -17,7 +17,7 @@ class SequenceKind:
     ``table``: the table of a set of patterns that allows them. ``lowering``: the operator of their work
     together. ``operators``: those at which a group begins. ``takes`` says whether a group can be one of a
     sequence, and ``check`` raises ValueError for a sequence that is not possible. ``longest``: of sequences
-    that end with the same group only the longest is tried.
+    that end with the same group, or within one that saves time, only the longest is tried.
     """
 
     table: str

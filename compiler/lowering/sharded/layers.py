@@ -28,6 +28,8 @@ SHARDED = (*PRODUCTS, *NORMALIZATIONS, ATTENTION)
 """Operators at which a layer of a sharded sequence begins."""
 _PARTS = 3
 """Queries, keys and values."""
+_LONGEST = 4
+"""How many times as long as the other an axis of a mesh may be that is tried early."""
 
 
 @dataclass(frozen=True)
@@ -268,12 +270,18 @@ def _attention(work: Work) -> AttentionLayer:
 
 
 def meshes(layers: Layers, target: Target) -> Iterator[Mesh]:
-    """The meshes that the layers can be divided over, the largest first, of equal ones that with few rows."""
+    """The meshes that the layers can be divided over: first large ones that are not far from a square."""
     tiles = target.tiles
     sizes = [(rows, columns) for rows in range(1, tiles + 1) for columns in range(1, tiles // rows + 1)]
     found = [mesh_on(target, *size) for size in sizes if 2 * math.prod(size) > tiles]
     fitting = [mesh for mesh in found if fits(layers, mesh)]
-    yield from sorted(fitting, key=lambda mesh: (-mesh.size, mesh.rows))
+    yield from sorted(fitting, key=_order)
+
+
+def _order(mesh: Mesh) -> tuple[bool, int, float]:
+    """Long copies go to many tiles in a mesh far from a square."""
+    longer, shorter = max(mesh.rows, mesh.columns), min(mesh.rows, mesh.columns)
+    return longer > _LONGEST * shorter, -mesh.size, longer / shorter
 
 
 def fits(layers: Layers, mesh: Mesh) -> bool:

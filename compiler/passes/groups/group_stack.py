@@ -111,8 +111,11 @@ class _Stacker:
         stacks already, with the best selection that leads to it.
         """
         states: _States = {frozenset(): _Selection(0, ())}
+        inside: set[GroupOp] = set()
         for last in reversed(self.groups):
-            stacks = [stack for groups in self._sequences(last) if (stack := self._stack(groups)) is not None]
+            stacks = [] if last in inside else list(self._stacks(last))
+            if self.pattern.kind.longest:
+                inside.update(group for stack in stacks if stack.gain > 0 for group in stack.groups)
             following: _States = {}
             for taken, selection in states.items():
                 _keep_best(following, taken - {last}, selection)
@@ -125,6 +128,13 @@ class _Stacker:
             best = sorted(following.items(), key=lambda state: -state[1].gain)
             states = dict(best[:_MOST_STATES])
         return list(states[frozenset()].stacks)
+
+    def _stacks(self, last: GroupOp) -> Iterator[_Stack]:
+        """The possible stacks that end with ``last``."""
+        for groups in self._sequences(last):
+            stack = self._stack(groups)
+            if stack is not None:
+                yield stack
 
     def _sequences(self, last: GroupOp) -> Iterator[list[GroupOp]]:
         """Sequences of groups that end with ``last``: of two groups, of three, and so on; or the longest."""
