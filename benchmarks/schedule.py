@@ -1,0 +1,184 @@
+"""Simulated cycles and DDR traffic of whole networks, beside those of the programs of an earlier compiler.
+
+    python benchmarks/schedule.py [NETWORK ...]
+
+The earlier compiler is revision 4bc808f, which ran every group of operators in a phase of its own: it is
+taken from the repository's history and compiles the same models. The programs of both run on this emulator,
+under the same coefficients of time.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from _graphs import attention, gemm
+from _report import promise
+
+ROOT = Path(__file__).resolve().parent.parent
+EARLIER = "4bc808f"
+
+
+@dataclass(frozen=True)
+class Network:
+    """A model: its format, and goals as multiples of the earlier cycles and of the bytes it must move."""
+
+    dtype: str
+    cycles: float | None = None
+    moved: float | None = None
+    most: int | None = None
+    """Cycles of the card, where they are published."""
+    make: Callable[[], onnx.ModelProto] | None = None
+    """Makes the model; None for one of examples/networks."""
+
+
+def product(m: int, k: int, n: int) -> onnx.ModelProto:
+    """A product with a constant matrix [k, n]."""
+    weights = np.random.default_rng(0).normal(0, k**-0.5, (k, n)).astype(np.float32)
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("x", [m, k]), ("y", [m, n]))
+    ]
+    graph = helper.make_graph([node], "product", ends[:1], ends[1:], [numpy_helper.from_array(weights, "w")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+NETWORKS = {
+    "resnet50": Network("fp16", cycles=0.6, moved=1.1),
+    "squeezenet": Network("fp16", cycles=0.6),
+    "transformer-128x256": Network("fp16", cycles=0.4),
+    "transformer-512x768": Network("fp16", cycles=0.6),
+    "encoder": Network("fp16", cycles=0.5),
+    "gemm4096": Network("bf16", most=6_010_000, make=lambda: gemm(TensorProto.FLOAT)),
+    "attention": Network("bf16", most=2_680_000, make=lambda: attention(TensorProto.FLOAT)),
+    "gemm1024x256x512": Network("fp16", make=lambda: product(1024, 256, 512)),
+    "gemm1025x257x513": Network("fp16", make=lambda: product(1025, 257, 513)),
+}
+TAILS = "gemm1025x257x513", "gemm1024x256x512", 1.15
+"""A product whose sizes do not divide, beside one whose sizes do."""
+
+
+def earlier_compiler(folder: Path) -> Path:
+    """The sources of the earlier revision; SystemExit where the history does not have it."""
+    found = subprocess.run(["git", "archive", EARLIER], cwd=ROOT, capture_output=True, check=False)
+    if found.returncode:
+        sys.exit(f"revision {EARLIER} is not in the history of {ROOT}: {found.stderr.decode().strip()}")
+    with tarfile.open(fileobj=io.BytesIO(found.stdout)) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+def write_model(name: str, network: Network, folder: Path) -> Path:
+    """The model as a file."""
+    path = folder / f"{name}.onnx"
+    if network.make is not None:
+        onnx.save(network.make(), path)
+    else:
+        maker = ROOT / "examples" / "networks" / "make.py"
+        subprocess.run([sys.executable, maker, name, folder], check=True)
+    return path
+
+
+def compiled(sources: Path, model: Path, dtype: str, folder: Path) -> Path:
+    """The image that the compiler in ``sources`` makes."""
+    command = [
+        sys.executable,
+        "-m",
+        "compiler.cli",
+        str(model),
+        "--dtype",
+        dtype,
+        "--no-cache",
+        "-q",
+        "-o",
+        folder,
+    ]
+    subprocess.run(command, check=True, cwd=sources, env=os.environ | {"PYTHONPATH": str(sources)})
+    return folder / "prog.bin"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A simulated run: its cycles, and the bytes that DDR moved."""
+
+    cycles: float
+    moved: int
+
+
+def simulated(image: Path) -> Run:
+    """A run of an image with random inputs."""
+    tx8emu = Path(sys.executable).with_name("tx8emu")
+    command = [tx8emu, image, "--random", "0", "--stats=json", "-q"]
+    found = subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
+    statistics = json.loads(found.stdout)
+    (ddr,) = (path["bytes"] for path in statistics["paths"] if path["path"] == "DDR, all engines")
+    return Run(statistics["cycles"], ddr)
+
+
+def least_bytes(model: Path, image: Path) -> int:
+    """Bytes that DDR must move: constants as the program has them, inputs and outputs."""
+    graph = onnx.load(model).graph
+    ends = [value.type.tensor_type for value in (*graph.input, *graph.output)]
+    sizes = (math.prod(size.dim_value for size in end.shape.dim) for end in ends)
+    return image.with_name("prog.const").stat().st_size + 4 * sum(sizes)
+
+
+def report(name: str, network: Network, before: Run, now: Run, least: int) -> None:
+    """Print a network, and its figures that have goals."""
+    ratio, moved = now.cycles / before.cycles, now.moved / least
+    print(f"{name:<20}{network.dtype:>6}{before.cycles:>13,.0f}{now.cycles:>12,.0f}{ratio:>7.2f}", end="")
+    print(f"{before.moved / 1e6:>10.1f}{now.moved / 1e6:>8.1f}{least / 1e6:>8.1f}", flush=True)
+    what, against = f"{name} {network.dtype}", f"{before.cycles:,.0f} cycles of revision {EARLIER}"
+    if network.cycles is not None:
+        promise(f"{what}: cycles", ratio, "times", at_most=network.cycles, against=against)
+    if network.moved is not None:
+        promise(
+            f"{what}: DDR bytes", moved, "times", at_most=network.moved, against="constants, inputs, outputs"
+        )
+    if network.most is not None:
+        promise(
+            f"{what}: cycles",
+            now.cycles,
+            "cycles",
+            at_most=network.most,
+            against="the card, another compiler",
+        )
+
+
+def main() -> None:
+    names = sys.argv[1:] or list(NETWORKS)
+    columns = f"{EARLIER:>13}{'now':>12}{'ratio':>7}{'MB then':>10}{'now':>8}{'least':>8}"
+    print(f"{'network':<20}{'format':>6}{columns}")
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        sources = {"then": earlier_compiler(folder / "sources"), "now": ROOT}
+        cycles: dict[str, float] = {}
+        for name in names:
+            network = NETWORKS[name]
+            model = write_model(name, network, folder)
+            images = {k: compiled(v, model, network.dtype, folder / name / k) for k, v in sources.items()}
+            before, now = simulated(images["then"]), simulated(images["now"])
+            report(name, network, before, now, least_bytes(model, images["now"]))
+            cycles[name] = now.cycles
+    odd, even, most = TAILS
+    if odd in cycles and even in cycles:
+        ratio = cycles[odd] / cycles[even]
+        promise(f"{odd}: cycles", ratio, "times", at_most=most, against=even)
+
+
+if __name__ == "__main__":
+    main()
