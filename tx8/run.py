@@ -71,15 +71,20 @@ class Run:
     @cached_property
     def stats(self) -> Stats:
         """Where the time went: ``print(run.stats)`` is the table of ``tx8emu --stats`` (docs/stats.md)."""
-        from .stats import Stats, watched
+        from .stats import Stats, all_sinks, watched
 
         sink = watched(self._program)
-        return Stats(sink, self.execute(sinks=[sink]).tiles)
+        return Stats(sink, self.execute(sinks=all_sinks(sink)).tiles)
 
     @property
     def cycles(self) -> float:
         """Simulated cycles of the engines' clock (docs/timing.md says how sure the model is)."""
         return self.stats.cycles
+
+    @property
+    def cycles_range(self) -> tuple[float, float]:
+        """The least and the most cycles: where figures of the model have the ends of their ranges."""
+        return self.stats.cycles_range
 
     @cached_property
     def hazards(self) -> tuple[Hazard, ...]:
@@ -128,18 +133,19 @@ def start(
     timed: bool,
 ) -> Run:
     """Run a program; Fault when it stops. ``limit``: instructions of a tile."""
-    from .stats import Stats, watched
+    from .stats import Stats, all_sinks, watched
 
     run = Run(program, title, inputs, threads)
-    sinks = [watched(program)] if timed else []
+    sink = watched(program) if timed else None
+    sinks = all_sinks(sink) if sink else []
     written: list[bytes] = []
     system = program.start(inputs, threads=threads, sinks=sinks, show=lambda file, data: written.append(data))
     system.run(limit)
     run.printed = b"".join(written).decode(errors="replace")
     run.outputs = program.results(system)
     run.instructions = sum(tile.retired for tile in system.tiles)
-    if timed:
-        run.__dict__["stats"] = Stats(sinks[0], system.tiles)
+    if sink:
+        run.__dict__["stats"] = Stats(sink, system.tiles)
     return run
 
 

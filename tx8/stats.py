@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from emulator.tile.tile import Tile
+from emulator.timing.replay import TimeRange
+from emulator.timing.slices import Sink
 from emulator.watch.stats.output import lines
 from emulator.watch.stats.result import make_report
 from emulator.watch.stats.sink import Statistics
@@ -17,8 +19,15 @@ if TYPE_CHECKING:
 
 
 def watched(program: emulator.Program) -> Statistics:
-    """A sink for a run of this program."""
-    return Statistics(program.image, program.machine)
+    """A sink for a run of this program; its ``range`` is another one."""
+    sink = Statistics(program.image, program.machine)
+    sink.range = TimeRange()
+    return sink
+
+
+def all_sinks(sink: Statistics) -> list[Sink]:
+    """What a run is started with that is to know its statistics and the range of its time."""
+    return [sink] if sink.range is None else [sink, sink.range]
 
 
 class Stats:
@@ -32,6 +41,14 @@ class Stats:
     def cycles(self) -> float:
         """Simulated cycles of the run."""
         return self.report.cycles
+
+    @property
+    def cycles_range(self) -> tuple[float, float]:
+        """The least and the most cycles, where figures of the model have the ends of their ranges."""
+        report = self.report
+        assert report.cycles_least is not None
+        assert report.cycles_most is not None
+        return report.cycles_least, report.cycles_most
 
     def to_dict(self) -> dict[str, Any]:
         """What ``tx8emu --stats=json`` prints, as Python values."""

@@ -74,6 +74,8 @@ class Outcome:
     verdicts: Mapping[str, Verdict]
     instructions: int
     cycles: int | None = None
+    cycles_range: tuple[int, int] | None = None
+    """The least and the most cycles over the ranges of the figures of the model of time."""
     statistics: tuple[str, ...] = ()
     """Lines of the statistics (docs/stats.md)."""
     phases: Mapping[str, float] = field(default_factory=dict)
@@ -102,6 +104,7 @@ class _Run(NamedTuple):
     outputs: dict[str, Array]
     instructions: int
     cycles: int | None
+    cycles_range: tuple[int, int] | None
     statistics: tuple[str, ...]
     phases: dict[str, float]
     hazards: tuple[tuple[str, str], ...] | None
@@ -111,6 +114,7 @@ class _Run(NamedTuple):
 def _run(program: Program, inputs: Mapping[str, Array], threads: int, watch: Watch) -> _Run:
     import emulator
     from emulator.cli.watching import Views, Watching
+    from emulator.timing.replay import TimeRange
     from emulator.watch.stats.result import make_report
 
     image = read_image(write_image(program.image), "prog.bin")
@@ -119,7 +123,8 @@ def _run(program: Program, inputs: Mapping[str, Array], threads: int, watch: Wat
     with Watching(
         Views(watch.title, statistics, watch.page, None, watch.trace), image, program.machine
     ) as views:
-        sinks = views.sinks
+        wanted = TimeRange()
+        sinks = [*views.sinks, wanted] if watch.timed else views.sinks
         system = loaded.start(
             inputs, threads=threads, timed=watch.timed or None, sinks=sinks, strict=watch.strict
         )
@@ -133,7 +138,8 @@ def _run(program: Program, inputs: Mapping[str, Array], threads: int, watch: Wat
     phases = {node.name: node.cycles for node in made}
     instructions = sum(tile.retired for tile in system.tiles)
     outputs = loaded.results(system)
-    return _Run(outputs, instructions, system.cycles, tuple(shown), phases, hazards, unwritten)
+    ends = None if wanted.least is None or wanted.most is None else (int(wanted.least), int(wanted.most))
+    return _Run(outputs, instructions, system.cycles, ends, tuple(shown), phases, hazards, unwritten)
 
 
 def _go(system: System, watch: Watch) -> str:
@@ -182,6 +188,7 @@ def check(program: Program, inputs: Mapping[str, Array], watch: Watch | None = N
         verdicts,
         done.instructions,
         done.cycles,
+        done.cycles_range,
         done.statistics,
         done.phases,
         done.hazards,
@@ -273,7 +280,7 @@ def announce_compilation(program: str) -> None:
 
 
 def table(outcome: Outcome) -> str:
-    """A table with a row per output, with cycles if time was simulated, and the number of instructions."""
+    """A row per output, with cycles if time was simulated; instructions, and the range of the cycles."""
     width = max(len("output"), *(len(name) for name in outcome.verdicts))
     time = "" if outcome.cycles is None else f"{outcome.cycles:>14,}"
     head = f"{'output':<{width}}  {'shape':<16} {'max abs error':>14} {'cosine':>11}"
@@ -283,5 +290,9 @@ def table(outcome: Outcome) -> str:
         error, cosine = f"{verdict.max_abs_error:.3g}", f"{verdict.cosine:.7f}"
         text = "pass" if verdict.ok else f"FAIL: {verdict.text}"
         lines.append(f"{name:<{width}}  {shape:<16} {error:>14} {cosine:>11}{time}  {text}")
-    lines.append(f"{outcome.instructions:,} instructions executed on all tiles")
+    counted = f"{outcome.instructions:,} instructions executed on all tiles"
+    if outcome.cycles_range is not None:
+        least, most = outcome.cycles_range
+        counted += f"; {least:,} to {most:,} cycles over the ranges of the model"
+    lines.append(counted)
     return "\n".join(lines)

@@ -21,7 +21,9 @@ def run_document(program: Program, outcome: Outcome) -> str:
         for name, verdict in outcome.verdicts.items()
     ]
     hazards = None if outcome.hazards is None else [_hazard(found) for found in outcome.hazards]
-    found = {"instructions": outcome.instructions, "cycles": outcome.cycles, "hazards": hazards}
+    least, most = outcome.cycles_range or (None, None)
+    time = {"cycles": outcome.cycles, "cycles_least": least, "cycles_most": most}
+    found = {"instructions": outcome.instructions, **time, "hazards": hazards}
     return _document(program, outcome.ok, {"fault": None, "outputs": outputs, **found})
 
 

@@ -71,12 +71,15 @@ def _run(options: argparse.Namespace) -> int:
     from emulator.cli.outputs import output_files
     from emulator.cli.watching import Watching
     from emulator.debug.snapshot import commands as snapshots
-    from emulator.program import load
+    from emulator.program import Program, load
     from tx8isa.machine.description import load_machine
+    from tx8isa.machine.ends import End, at_end
 
     snapshots.check_options(make_parser(), options)
     native.on_compile = None if options.quiet else _announce(options.verbose)
     program = load(options.program, load_machine(options.machine) if options.machine else None)
+    if options.timing != "middle":
+        program = Program(program.image, at_end(program.machine, End(options.timing)))
     if options.tile is not None and options.tile >= program.machine.tiles:
         make_parser().error(f"argument --tile: {options.tile} is outside 0..{program.machine.tiles - 1}")
     dumps = Dumps(options, program)

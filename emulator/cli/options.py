@@ -113,6 +113,12 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
     )
     add("--json", action="store_true", help="print what became of the run, as one JSON object")
     add("--timed", action="store_true", help="simulate time beside the run: programs that read it see cycles")
+    add(
+        "--timing",
+        choices=("least", "middle", "most"),
+        default="middle",
+        help="which values of the model's figures: least or most time that their ranges allow (middle)",
+    )
     add("--trace", metavar="FILE", help="write what each engine did when, for Perfetto; .gz: compressed")
     add(
         "--html",

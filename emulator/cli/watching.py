@@ -44,9 +44,12 @@ class Watching:
         self._page: PageFile | None = None
         self._trace: Trace | None = None
         if views.statistics or views.page or views.data:
+            from emulator.timing.replay import TimeRange
             from emulator.watch.stats.sink import Statistics
 
             self.statistics = Statistics(image, machine)
+            if views.statistics or views.data:
+                self.statistics.range = TimeRange()
         if views.page and self.statistics is not None:
             from emulator.watch.report.file import PageFile
 
@@ -67,7 +70,8 @@ class Watching:
     def sinks(self) -> Sequence[Sink]:
         """What the run must be started with."""
         page = None if self._page is None else self._page.sink
-        return [sink for sink in (self._trace, self.statistics, page) if sink is not None]
+        wanted = None if self.statistics is None else self.statistics.range
+        return [sink for sink in (self._trace, self.statistics, wanted, page) if sink is not None]
 
     def lines(self, system: System, as_json: bool) -> list[str]:
         """The output of ``--stats`` about a run that is over."""

@@ -45,14 +45,25 @@ def _set_coefficients(chip: Words, machine: Machine) -> None:
         (layout.H_DTE_FIRST, timing.dte.first),
         (layout.H_HOP, timing.dte.hop),
         (layout.H_PROGRAM, timing.core.program),
+        (layout.H_POLL, timing.core.register_read),
+        (layout.H_CSR, timing.core.csr_read),
+        (layout.H_SEND, timing.dte.issue),
     ):
         chip[place] = cost.ticks(cycles.value)
+    chip[layout.H_JOIN] = cost.ticks(timing.core.join.value + timing.core.join_worker.value)
     chip[layout.H_LINK] = max(round(cost.link_rate(machine) * layout.KILO), 1)
     chip[[layout.H_DDR_BYTE, layout.H_DDR_RUN]] = ddr.byte, ddr.run
     chip[layout.H_COLLISION] = round(timing.spm.collision.value * layout.MILLION)
     chip[layout.H_ROWS] = machine.grid.y
     for engine in (Engine.CT, Engine.NE, Engine.RDMA, Engine.WDMA, Engine.TDMA):
         chip[layout.H_DEPTH + engine] = getattr(machine.queues, engine.name.lower())
+
+
+def tile_places(chip: Words) -> Words:
+    """Positions of the tiles in the state."""
+    numbers = np.arange(chip[layout.H_TILES], dtype=np.int64)
+    places: Words = chip[layout.H_TILE_AT] + numbers * chip[layout.H_TILE_WORDS]
+    return places
 
 
 def _rest(tile: Words, number: int) -> None:

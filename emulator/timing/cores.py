@@ -50,10 +50,15 @@ def fetch(chip: int, place: int) -> None:
     put(chip, place + layout.P_HOLD, get(chip, place + layout.P_CLOCK))
 
 
+def cost_of(chip: int, row: int) -> int:
+    """Ticks that the core needs for a row."""
+    return get(chip, get(row, layout.L_COST))
+
+
 def effort(chip: int, place: int, row: int, kind: int) -> int:
     """Ticks that the core needs before a row takes effect."""
     if kind == layout.COPY:
-        return get(row, layout.L_COST)
+        return cost_of(chip, row)
     if kind != layout.ENGINE:
         return 0
     first = get(chip, place + layout.P_SUBMITTED) == 0
@@ -91,21 +96,21 @@ def take_effect(chip: int, place: int) -> None:
     elif kind == layout.WAIT or kind == layout.SEEN:
         worker = get(row, layout.L_WORKER)
         if get(chip, worker_at(place, worker) + layout.W_COUNT) == 0:
-            next_row(chip, place, now + get(row, layout.L_COST))
+            next_row(chip, place, now + cost_of(chip, row))
         else:
             wait(chip, place, layout.FOR_WORKER, worker, 0)
     elif kind == layout.RESULT:
         if has_vector(chip, worker_at(place, get(row, layout.L_WORKER))):
             wait(chip, place, layout.FOR_RESULT, get(row, layout.L_WORKER), 0)
         else:
-            next_row(chip, place, now + get(row, layout.L_COST))
+            next_row(chip, place, now + cost_of(chip, row))
     elif kind == layout.COPY or kind == layout.UPDATE or kind == layout.AWAIT or kind == layout.ARRIVAL:
         communicate(chip, place, row, kind)
     elif kind == layout.BARRIER:
         wait(chip, place, layout.AT_BARRIER, get(row, layout.L_FIRST), 0)
     elif kind == layout.READ:
         take_snapshot(chip, place)
-        next_row(chip, place, now + get(row, layout.L_COST))
+        next_row(chip, place, now + cost_of(chip, row))
     else:
         leave(chip, place, row)
 
@@ -132,13 +137,13 @@ def communicate(chip: int, place: int, row: int, kind: int) -> None:
             wait(chip, place, layout.FOR_MESSAGE, 0, 0)
     elif kind == layout.AWAIT:
         if get(chip, place + layout.P_SENT_DONE) >= get(row, layout.L_FIRST):
-            next_row(chip, place, now + get(row, layout.L_COST))
+            next_row(chip, place, now + cost_of(chip, row))
         else:
             wait(chip, place, layout.FOR_COPIES, 0, get(row, layout.L_FIRST))
     else:
         stream, count = get(row, layout.L_FIRST), get(row, layout.L_SECOND)
         if get(chip, place + layout.P_ARRIVED + stream) >= count:
-            next_row(chip, place, now + get(row, layout.L_COST))
+            next_row(chip, place, now + cost_of(chip, row))
         else:
             wait(chip, place, layout.FOR_ARRIVAL, stream, count)
 
@@ -199,14 +204,14 @@ def look_again(chip: int, place: int) -> None:
         emit_wait(chip, place, _QUEUE, which, get(row, layout.L_PC))
         submit(chip, place, row)
     elif has_ended(chip, worker_at(place, which), core):
-        resume(chip, place, _DEPENDENCY, which, get(row, layout.L_COST))
+        resume(chip, place, _DEPENDENCY, which, cost_of(chip, row))
     elif core == layout.FOR_COPIES and get(chip, place + layout.P_SENT_DONE) >= count:
-        resume(chip, place, _DTE, 0, get(row, layout.L_COST))
+        resume(chip, place, _DTE, 0, cost_of(chip, row))
     elif core == layout.FOR_MESSAGE and get(chip, place + layout.P_MESSAGES) < layout.MOST_MESSAGES:
         emit_wait(chip, place, _DTE, 0, get(row, layout.L_PC))
         post(chip, place, row)
     elif core == layout.FOR_ARRIVAL and get(chip, place + layout.P_ARRIVED + which) >= count:
-        resume(chip, place, _ARRIVAL, 0, get(row, layout.L_COST))
+        resume(chip, place, _ARRIVAL, 0, cost_of(chip, row))
 
 
 def has_ended(chip: int, queue: int, core: int) -> bool:

@@ -23,9 +23,8 @@ T_SIZE = 2  # words there are
 T_FULL = 3  # limit of the quantum that the full log has interrupted, or 0
 T_SKIPPED = 4  # instructions that do not count because they only polled
 T_COSTS = 5  # host address of the costs
-T_JOIN = 6  # ticks of ``ncc.wait``
-T_DROPPED = 7  # words that were worked off
-T_WORDS = 8
+T_DROPPED = 6  # words that were worked off
+T_WORDS = 7
 LOG_WORDS = 1 << 21
 """Words of a log: 16 MiB, of which memory is used as far as it is filled."""
 LOG_MARGIN = 1 << 14
@@ -70,7 +69,7 @@ L_FIELDS = 15  # how many operands follow them
 L_PAYLOAD = 16  # ranges of ``queues.RANGE_WORDS`` words, then operands
 
 # -- other rows
-L_COST = 4  # ticks that the core needs
+L_COST = 4  # what the core needs: where the ticks stand in the header of the chip's state
 L_FIRST = 5  # AWAIT: targets that must be done; ARRIVAL: stream; BARRIER: tiles; UPDATE: target
 L_SECOND = 6  # ARRIVAL: arrivals that must be there; UPDATE: stream
 
@@ -107,7 +106,8 @@ H_VIRTUAL = 13  # virtual time
 H_SINCE = 14  # the time to which the virtual time belongs
 H_DEMAND = 15  # what the flows could take
 H_DDR_NEXT = 16  # when the next flow ends
-# coefficients in ticks, unless it says otherwise
+# coefficients in ticks, unless it says otherwise: the words from here to ``HEADER``
+H_COEFFICIENTS = 20
 H_CPI = 20
 H_ISSUE = 21
 H_ISSUE_COLD = 22
@@ -122,7 +122,13 @@ H_DDR_RUN = 23  # of a contiguous run
 H_PROGRAM = 33  # of a program
 H_ROWS = 31  # tiles in a column of the mesh
 H_DEPTH = 34  # by engine: how many instructions its queue takes
-HEADER = 40
+# what the core needs for a row of its log (``L_COST``), in ticks
+H_NOTHING = 40  # 0
+H_JOIN = 41  # for ``ncc.wait``
+H_POLL = 42  # to read a register of a unit
+H_CSR = 43  # to read a CSR
+H_SEND = 44  # to start a copy
+HEADER = 48
 KILO = 1000
 WHOLE = 100_000
 """The whole of DDR, of which a flow demands a part."""

@@ -77,7 +77,7 @@ def generate_log() -> Callable[[int, int], int]:
         if what >= 0 and what < MOST_WORKERS:
             put(row, layout.L_KIND, layout.WAIT | layout.SHORT_ROW << layout.LENGTH_SHIFT)
             put(row, layout.L_WORKER, what)
-            put(row, layout.L_COST, get(head, layout.T_JOIN))
+            put(row, layout.L_COST, layout.H_JOIN)
             interrupt(tile_state, head, at + layout.SHORT_ROW)
             return 0
         size = log_instruction(tile_state, head, row, what)
@@ -141,7 +141,7 @@ def log_kernel() -> int:
 class TileLog:
     """The log of one tile, and rows that Python appends."""
 
-    def __init__(self, tile: Tile, head: npt.NDArray[np.int64], costs: np.ndarray, join: int) -> None:
+    def __init__(self, tile: Tile, head: npt.NDArray[np.int64], costs: np.ndarray) -> None:
         size = 8 * layout.LOG_WORDS
         area = anonymous(size)
         if area is None:
@@ -153,7 +153,7 @@ class TileLog:
         """Instructions before the last row that Python has written."""
         self._margin = self.rows.size - layout.LOG_MARGIN
         self.head[[layout.T_LOG, layout.T_SIZE]] = self.rows.ctypes.data, self.rows.size
-        self.head[[layout.T_COSTS, layout.T_JOIN]] = costs.ctypes.data, join
+        self.head[layout.T_COSTS] = costs.ctypes.data
 
     def watch(self, hook: int) -> None:
         """Let the tile call the hook."""

@@ -19,14 +19,16 @@ from emulator.tile.events import Copy, Packet, Side
 from emulator.tile.moment import Moment
 from emulator.tile.observer import Observer
 from emulator.tile.tile import Status, Tile
-from tx8isa.cost.instructions import TICKS, ticks
+from tx8isa.cost.instructions import TICKS
 from tx8isa.cost.terms import run_bytes
 from tx8isa.machine.description import Machine
+from tx8isa.machine.ends import End
 from tx8isa.numbers.primitives import s64
 
 from . import layout
-from .chip import make_chip, read_moment
+from .chip import make_chip, read_moment, tile_places
 from .log import Polls, TileLog, copy_payload, drop, half_full, log_kernel
+from .replay import Replay, TimeRange
 from .simulate import HELD, simulate_kernel
 from .slices import MOST_RANGES, SLICE, Batch, Sink
 
@@ -35,17 +37,16 @@ class Simulator(Observer):
     """Simulated time of one run. ``sinks`` get every slice; without them only the clocks are kept."""
 
     def __init__(self, tiles: Sequence[Tile], machine: Machine, sinks: Sequence[Sink] = ()) -> None:
-        self.tiles, self.sinks = tiles, list(sinks)
+        self.tiles = tiles
+        self.sinks = [sink for sink in sinks if not isinstance(sink, TimeRange)]
+        self._ranges = [sink for sink in sinks if isinstance(sink, TimeRange)]
+        self._replays = [Replay(machine, end) for end in (End.LEAST, End.MOST)] if self._ranges else []
         self.chip = make_chip(machine)
         self._out = np.zeros((layout.OUT_ROWS, layout.OUT_WORDS), dtype=np.int64)
         self._simulate = simulate_kernel()
-        costs, core = tables.costs(machine), machine.timing.core
-        join = int(costs[tables.numbers()["ncc.wait"] * tables.COSTS + tables.C_FIXED])
-        self._poll_cost, self._csr_cost = ticks(core.register_read.value), ticks(core.csr_read.value)
-        self._send_cost = ticks(machine.timing.dte.issue.value)
-        self._step_cost = ticks(core.instruction.value)
+        costs = tables.costs(machine)
         self._heads = np.zeros((len(tiles), layout.T_WORDS), dtype=np.int64)
-        self.logs = [TileLog(tile, head, costs, join) for tile, head in zip(tiles, self._heads, strict=True)]
+        self.logs = [TileLog(tile, head, costs) for tile, head in zip(tiles, self._heads, strict=True)]
         hook = log_kernel()
         for log in self.logs:
             log.watch(hook)
@@ -61,8 +62,7 @@ class Simulator(Observer):
         self._moments: list[Moment | None] = [None] * len(tiles)
         self.ends: list[int] = []
         """When the run is over: the time in ticks at which each tile exited or was stopped."""
-        numbers = np.arange(len(tiles), dtype=np.int64)
-        self._places = self.chip[layout.H_TILE_AT] + numbers * self.chip[layout.H_TILE_WORDS]
+        self._places = tile_places(self.chip)
         """Positions of the tiles in ``chip``."""
         self._address = int(self.chip.ctypes.data)
         self._attach()
@@ -71,11 +71,11 @@ class Simulator(Observer):
 
     def waited(self, tile: Tile, worker: int) -> None:
         self._found(tile)
-        self.logs[tile.number].append(layout.SEEN, self._poll_cost, worker=worker)
+        self.logs[tile.number].append(layout.SEEN, layout.H_POLL, worker=worker)
 
     def result_read(self, tile: Tile, worker: int) -> None:
         self._found(tile)
-        self.logs[tile.number].append(layout.RESULT, self._poll_cost, worker=worker)
+        self.logs[tile.number].append(layout.RESULT, layout.H_POLL, worker=worker)
 
     def polled(self, tile: Tile) -> None:
         self.polls[tile.number].in_vain(tile.pc, tile.retired, self.logs[tile.number].written)
@@ -102,7 +102,7 @@ class Simulator(Observer):
             last = int(index == len(copy.targets) - 1)
             self.logs[number].append(
                 layout.COPY,
-                0 if index else self._send_cost,
+                layout.H_NOTHING if index else layout.H_SEND,
                 target.tile,
                 stream,
                 copy.pieces.total,
@@ -122,9 +122,7 @@ class Simulator(Observer):
         count = self.carried[tile.number] if polling else self.sent[tile.number]
         if polling:
             self._found(tile)
-        self.logs[tile.number].append(
-            layout.AWAIT, self._poll_cost if polling else self._step_cost, int(count)
-        )
+        self.logs[tile.number].append(layout.AWAIT, layout.H_POLL if polling else layout.H_CPI, int(count))
 
     def update_sent(self, tile: Tile, target: int, packet: Packet) -> None:
         self._coming[tile.number].append((target, packet.stream))
@@ -135,7 +133,7 @@ class Simulator(Observer):
         if arrived > self.seen[tile.number, stream]:  # else it is still waiting for the rest
             self.seen[tile.number, stream] = arrived
             self._found(tile)
-            self.logs[tile.number].append(layout.ARRIVAL, self._poll_cost, stream, arrived)
+            self.logs[tile.number].append(layout.ARRIVAL, layout.H_POLL, stream, arrived)
 
     def barrier_entered(self, tile: Tile, group: int) -> None:
         self.logs[tile.number].append(layout.BARRIER, 0, s64(group))
@@ -151,8 +149,7 @@ class Simulator(Observer):
         """
         found = self._moments[tile.number]
         if found is None:
-            cost = self._poll_cost if register else self._csr_cost
-            self.logs[tile.number].append(layout.READ, cost)
+            self.logs[tile.number].append(layout.READ, layout.H_POLL if register else layout.H_CSR)
             tile.status = Status.TIMING
         self._moments[tile.number] = None
         return found
@@ -212,7 +209,12 @@ class Simulator(Observer):
         self.chip[self._places + layout.P_LOG_END] = self._heads[:, layout.T_AT]
         while native.call(self._simulate, self._address) != HELD:
             self._deliver()
-        drop(self.logs, self._heads, self.chip[self._places + layout.P_LOG_AT])
+        worked_off = self.chip[self._places + layout.P_LOG_AT]
+        for replay in self._replays:
+            for number in np.flatnonzero(worked_off).tolist():
+                replay.add(number, self.logs[number].rows[: worked_off[number]])
+            replay.process()
+        drop(self.logs, self._heads, worked_off)
         self.chip[self._places + layout.P_LOG_AT] = 0
 
     def _deliver(self) -> None:
@@ -241,6 +243,16 @@ class Simulator(Observer):
         self.ends = self._ends()
         for sink in self.sinks:
             sink.close(self.ends)
+        self._find_ranges()
+
+    def _find_ranges(self) -> None:
+        """Simulate the rest at both ends: the exits, and what a tile that was stopped still waits at."""
+        for replay in self._replays:
+            for number, log in enumerate(self.logs):
+                replay.add(number, log.rows[: log.used])
+            replay.process(over=True)
+        for wanted in self._ranges:
+            wanted.found([max(self.ends) / TICKS, *(replay.cycles for replay in self._replays)])
 
     @property
     def cycles(self) -> int:
@@ -271,6 +283,7 @@ class Simulator(Observer):
             "polls": [polls.save() for polls in self.polls],
             "moments": list(self._moments),
             "coming": [list(coming) for coming in self._coming],
+            "replays": [replay.save() for replay in self._replays],
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
@@ -283,6 +296,11 @@ class Simulator(Observer):
             polls.restore(places)
         self._moments = list(saved["moments"])
         self._coming = [[(target, stream) for target, stream in coming] for coming in saved["coming"]]
+        for number, replay in enumerate(self._replays):
+            if saved["replays"]:
+                replay.restore(saved["replays"][number])
+            else:
+                replay.begin_at(saved["chip"])
         self._attach()
 
     def _attach(self) -> None:

@@ -16,7 +16,7 @@ from tx8isa.tools.files import write_whole
 
 from .types import Snapshot, SnapshotError
 
-VERSION = 1
+VERSION = 2
 _MAGIC = b"TX8STATE"
 _HEADER = struct.Struct("<8sIIQ")
 _FASTEST = 1

@@ -63,6 +63,8 @@ def make_report(
         complete=all(t.status is Status.EXITED for t in tiles),
         clock=machine.engines.clock.value,
         cycles=cycles(total),
+        cycles_least=None if statistics.range is None else statistics.range.least,
+        cycles_most=None if statistics.range is None else statistics.range.most,
         milliseconds=cycles(total) / machine.engines.clock.value * 1e3,
         last_tile=last_tile(statistics),
         tiles=machine.tiles,

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from asm.image import Image
 from emulator.engines import tables
+from emulator.timing.replay import TimeRange
 from emulator.timing.slices import Batch, Cause, Track
 from tx8isa.machine.description import Machine
 
@@ -83,6 +84,8 @@ class Statistics:
         """Ticks that the core waited for room, by tile and track of the queue; the last: not known."""
         self.finish = Finish(tiles)
         self.ends: tuple[int, ...] = (0,) * tiles
+        self.range: TimeRange | None = None
+        """Another sink of the run, which finds its time at the ends of the figures' ranges, if one does."""
         self._recent = Recent(tiles)
         self._reached = np.zeros(tiles * TRACKS, dtype=np.int64)
         self._full: list[Ints] = [np.zeros(0, dtype=np.int64)] * 3

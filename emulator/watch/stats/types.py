@@ -153,6 +153,10 @@ class Report(_Record, frozen=True):
     complete: Annotated[bool, Meta(description="Every tile has ended its program.")]
     clock: Annotated[float, Meta(description="Hz.")]
     cycles: Annotated[Cycles, Meta(description="Until the last tile ends.")]
+    cycles_least: Annotated[
+        Cycles | None, Meta(description="Where the figures of the model have the ends of their ranges.")
+    ]
+    cycles_most: Annotated[Cycles | None, Meta(description="At the other ends; null: not asked for.")]
     milliseconds: float
     last_tile: Annotated[Count, Meta(description="The tile that ends last.")]
     tiles: Count

@@ -18,6 +18,7 @@ from emulator.chip.pause import Pause
 from emulator.debug.snapshot import file as snapshot_file
 from emulator.debug.snapshot import tile as snapshot_tile
 from emulator.debug.snapshot.chip import restore, save
+from emulator.debug.snapshot.file import VERSION
 from emulator.debug.snapshot.types import Snapshot, SnapshotError
 from emulator.engines import queues
 from emulator.memory import state
@@ -157,8 +158,10 @@ def test_every_truncation_is_noticed(file: bytes) -> None:
 
 
 def test_another_version_is_refused(file: bytes) -> None:
-    newer = file[:8] + struct.pack("<I", 2) + file[12:]
-    with pytest.raises(SnapshotError, match="format version 2: this tool reads version 1"):
+    newer = file[:8] + struct.pack("<I", VERSION + 1) + file[12:]
+    with pytest.raises(
+        SnapshotError, match=f"format version {VERSION + 1}: this tool reads version {VERSION}"
+    ):
         snapshot_file.decode(newer, "state")
 
 
@@ -167,7 +170,7 @@ def test_any_payload_is_refused_with_one_line(payload: bytes) -> None:
     from zlib import compress, crc32
 
     for data in (payload, compress(payload)):
-        head = struct.pack("<8sIIQ", b"TX8STATE", 1, crc32(data), len(data))
+        head = struct.pack("<8sIIQ", b"TX8STATE", VERSION, crc32(data), len(data))
         with pytest.raises(SnapshotError, match=r"^state: damaged: [^\n]*$"):
             snapshot_file.decode(head + data, "state")
 

@@ -1,0 +1,125 @@
+"""Simulated time at the ends of the ranges of a machine's figures, from the logs of the same run.
+
+The program runs once. What it did is in the logs, which do not depend on coefficients: the simulation is
+repeated on them with other ones. A program that reads time has read that of the run; what it did because of
+that stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from emulator import native
+from emulator.engines import queues, tables
+from tx8isa.cost.instructions import TICKS
+from tx8isa.machine.description import Machine
+from tx8isa.machine.ends import End, at_end
+
+from . import layout
+from .chip import make_chip, tile_places
+from .reprice import J_COSTS, J_ROWS, J_SCRATCH, J_WORDS, JOB_WORDS, reprice_kernel
+from .simulate import HELD, simulate_kernel
+from .slices import Batch
+
+_Words = npt.NDArray[np.int64]
+_ROOM = 1 << 16
+"""Words that a log has room for at first."""
+
+
+class TimeRange:
+    """A sink that asks for the time of a run at both ends; it gets no slices.
+
+    A run that has one takes the time of two simulations more, and none of the program.
+    """
+
+    def __init__(self) -> None:
+        self.least: float | None = None
+        """Cycles at the end where programs take least time; None until the run is over."""
+        self.most: float | None = None
+        """Cycles at the other end."""
+
+    def take(self, batch: Batch) -> None:
+        """Does nothing: the range is found without slices."""
+
+    def close(self, ends: Sequence[int]) -> None:
+        """Does nothing."""
+
+    def found(self, cycles: Sequence[float]) -> None:
+        """Note the cycles of the run and of both ends.
+
+        A tile that comes later may find DDR free, so the run itself may be outside its ends.
+        """
+        self.least, self.most = min(cycles), max(cycles)
+
+
+class Replay:
+    """The simulation of one run at one end."""
+
+    def __init__(self, machine: Machine, end: End) -> None:
+        there = at_end(machine, end)
+        self.chip = make_chip(there)
+        self.rows = [np.zeros(_ROOM, dtype=np.int64) for _ in range(machine.tiles)]
+        self._places = tile_places(self.chip)
+        self._costs = tables.costs(there)
+        self._scratch = np.zeros(queues.WORDS, dtype=np.int64)
+        self._job = np.zeros(JOB_WORDS, dtype=np.int64)
+        self._reprice, self._simulate = reprice_kernel(), simulate_kernel()
+
+    def add(self, number: int, rows: _Words) -> None:
+        """Add rows to the log of a tile, with the costs of this end."""
+        held = int(self.chip[self._places[number] + layout.P_LOG_END])
+        if held + rows.size > self.rows[number].size:
+            grown = np.zeros(2 * (held + rows.size), dtype=np.int64)
+            grown[:held] = self.rows[number][:held]
+            self.rows[number] = grown
+        added = self.rows[number][held : held + rows.size]
+        added[:] = rows
+        self._job[[J_ROWS, J_WORDS]] = added.ctypes.data, rows.size
+        self._job[[J_COSTS, J_SCRATCH]] = self._costs.ctypes.data, self._scratch.ctypes.data
+        native.call(self._reprice, int(self._job.ctypes.data))
+        self.chip[self._places[number] + layout.P_LOG_END] = held + rows.size
+
+    def process(self, over: bool = False) -> None:
+        """Simulate as far as the rows allow; all of them when the run is over."""
+        chip, places = self.chip, self._places
+        chip[layout.H_OUT_SIZE], chip[layout.H_OVER] = layout.OUT_ROWS, over
+        chip[places + layout.P_LOG] = [rows.ctypes.data for rows in self.rows]
+        result = native.call(self._simulate, int(chip.ctypes.data))
+        assert result == HELD  # without slices there is always room
+        for rows, place in zip(self.rows, places.tolist(), strict=True):
+            at, end = int(chip[place + layout.P_LOG_AT]), int(chip[place + layout.P_LOG_END])
+            rows[: end - at] = rows[at:end].copy()
+            chip[[place + layout.P_LOG_AT, place + layout.P_LOG_END]] = 0, end - at
+
+    @property
+    def cycles(self) -> float:
+        """Cycles until the last tile was done, so far."""
+        clock, last = (self.chip[self._places + word] for word in (layout.P_CLOCK, layout.P_LAST_END))
+        return float(np.maximum(clock, last).max()) / TICKS
+
+    def save(self) -> dict[str, Any]:
+        """The state of the simulation as arrays."""
+        ends = self.chip[self._places + layout.P_LOG_END].tolist()
+        rows = [rows[:end].copy() for rows, end in zip(self.rows, ends, strict=True)]
+        chip = self.chip.copy()
+        chip[self._places + layout.P_LOG] = 0  # a host address
+        return {"chip": chip, "rows": rows}
+
+    def begin_at(self, chip: _Words) -> None:
+        """Go on from a state of the run itself: the time until then counts as it was."""
+        coefficients = slice(layout.H_COEFFICIENTS, layout.HEADER)
+        own = self.chip[coefficients].copy()
+        self.chip[:] = chip
+        self.chip[coefficients] = own
+        self.chip[[layout.H_EMIT, layout.H_OUT_ROWS]] = 0
+        self.chip[self._places + layout.P_LOG_AT] = 0
+        self.chip[self._places + layout.P_LOG_END] = 0
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Go on from what ``save`` gave, on the same machine."""
+        self.chip[:] = saved["chip"]
+        self.rows = [np.concatenate([rows, np.zeros(_ROOM, dtype=np.int64)]) for rows in saved["rows"]]
