@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from _timing_ddr_rows import ddr_rows
 from _timing_programs import (
     ENGINES,
     WAIT,
@@ -353,7 +354,8 @@ def overlap_rows() -> list[Row]:
 
 def all_rows() -> list[Row]:
     """Every row, topic by topic."""
-    return [*core_rows(), *ct_rows(), *ne_rows(), *dma_rows(), *tdma_rows(), *dte_rows(), *overlap_rows()]
+    engines = [*ct_rows(), *ne_rows(), *dma_rows(), *ddr_rows(), *tdma_rows(), *dte_rows()]
+    return [*core_rows(), *engines, *overlap_rows()]
 
 
 GAPS = (

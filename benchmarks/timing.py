@@ -3,7 +3,8 @@
     python benchmarks/timing.py            print the table
     python benchmarks/timing.py --write    put it into docs/timing.md
 
-``_timing_rows.py`` has the programs and the measurements. The results do not depend on the host.
+``_timing_rows.py`` has the programs and the measurements, ``_whole_programs.py`` those of whole programs,
+which are compiled first. The results do not depend on the host.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import asm
 from _report import promise
 from _timing_programs import MARKS, Row, Run, program
 from _timing_rows import GAPS, all_rows
+from _whole_programs import Measured, measure, whole_programs, whole_table
 from emulator.chip.system import System
 from emulator.program import Program
 from emulator.timing.slices import SLICE, Batch
@@ -28,6 +30,7 @@ from tx8isa.machine.description import Machine, load_machine
 
 PAGE = Path(__file__).parent.parent / "docs" / "timing.md"
 BEGIN, END = "<!-- benchmark -->", "<!-- end of benchmark -->"
+WHOLE_BEGIN, WHOLE_END = "<!-- whole programs -->", "<!-- end of whole programs -->"
 FAR = 0.15
 """Rows with a larger error are listed with a reason."""
 GOAL = 0.05
@@ -158,13 +161,20 @@ def table(found: list[Result]) -> str:
     return "\n".join(lines)
 
 
-def updated(page: str, new: str) -> str:
-    """The page with its marked part replaced."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
+def updated(page: str, new: str, marks: tuple[str, str] = (BEGIN, END)) -> str:
+    """The page with the part between two marks replaced."""
+    before, begin, rest = page.partition(marks[0])
+    _, end, after = rest.partition(marks[1])
     if not begin or not end:
-        raise SystemExit(f"{PAGE.name} has no region {BEGIN} ... {END}")
-    return f"{before}{BEGIN}\n\n{new}\n\n{END}{after}"
+        raise SystemExit(f"{PAGE.name} has no region {' ... '.join(marks)}")
+    return f"{before}{begin}\n\n{new}\n\n{end}{after}"
+
+
+def whole_text(found: list[Measured]) -> str:
+    """The part of the page about whole programs, in Markdown."""
+    held = sum(row.holds for row in found)
+    lines = [f"Microseconds. Within the range: {held} of {len(found)}.", "", *whole_table(found)]
+    return "\n".join(lines)
 
 
 def main(arguments: Sequence[str] = ()) -> int:
@@ -173,10 +183,13 @@ def main(arguments: Sequence[str] = ()) -> int:
     options = parser.parse_args(list(arguments))
     found = results()
     text = table(found)
-    print(text)
+    whole = [measure(program) for program in whole_programs()]
+    print(text, whole_text(whole), sep="\n\n")
     promise("simulated time, median error against the chip's measurements", middle(found), "%", at_most=GOAL)
     if options.write:
-        PAGE.write_text(updated(PAGE.read_text(encoding="utf-8"), text), encoding="utf-8")
+        page = updated(PAGE.read_text(encoding="utf-8"), text)
+        page = updated(page, whole_text(whole), (WHOLE_BEGIN, WHOLE_END))
+        PAGE.write_text(page, encoding="utf-8")
     missing = list(unexplained(found))
     for line in missing:
         print(line, file=sys.stderr)

@@ -12,7 +12,7 @@ from asm.image import Image
 from compiler.dialect.attributes import decoded
 from compiler.dialect.ops import GroupOp, TensorOperation
 from compiler.passes.ddr.placement import DdrRange, range_of
-from compiler.search import SearchResult
+from compiler.search import SearchResult, Trial
 from compiler.search.plan import Plan, PlannedCut, plan_of, planned
 
 from .base import Context, computes, operations
@@ -88,10 +88,16 @@ class CoreWork(msgspec.Struct, frozen=True):
 
 
 class TriedCut(msgspec.Struct, frozen=True):
-    """A candidate of the search; None as cut is the lowering's own rule."""
+    """A candidate of the search; None as cut is the lowering's own rule.
+
+    ``cycles_least`` and ``cycles_most`` are those at the ends of the ranges of the machine's figures; None
+    for a candidate that was too slow to contend.
+    """
 
     cut: PlannedCut | None
     cycles: int | None
+    cycles_least: int | None
+    cycles_most: int | None
     spm_bytes: int
     problem: str
 
@@ -108,6 +114,8 @@ class TemplateReport(msgspec.Struct, frozen=True):
     groups: int
     chosen: PlannedCut | None
     cycles: int | None
+    cycles_least: int | None
+    cycles_most: int | None
     tried: list[TriedCut]
 
 
@@ -206,18 +214,23 @@ def _templates(context: Context) -> Iterator[TemplateReport]:
     others = [(replace(template, count=0), result) for template, result in context.other_results]
     for template, result in [*zip(context.templates, results, strict=True), *others]:
         trials = result.trials if result is not None else ()
-        tried = [
-            TriedCut(planned(trial.cut), trial.cycles, trial.spm_bytes, trial.problem) for trial in trials
-        ]
-        best = result.best if result is not None else None
+        tried = [_tried(trial) for trial in trials]
+        best = _tried(result.best) if result is not None else TriedCut(None, None, None, None, 0, "")
         yield TemplateReport(
             template.key,
             template.work.name,
             template.count,
-            planned(best.cut) if best is not None else None,
-            best.cycles if best is not None else None,
+            best.cut,
+            best.cycles,
+            best.cycles_least,
+            best.cycles_most,
             tried,
         )
+
+
+def _tried(trial: Trial) -> TriedCut:
+    least, most = trial.ends or (None, None)
+    return TriedCut(planned(trial.cut), trial.cycles, least, most, trial.spm_bytes, trial.problem)
 
 
 def _ddr(image: Image) -> Iterator[DdrRegion]:

@@ -1,13 +1,13 @@
 """The search for the division of a group's work that takes the fewest cycles.
 
 Equal groups are one template, which is searched once. The cycles are those of the estimate
-(``search.cost``). How many candidates are tried does not depend on time, so that the same graph always gives
-the same program.
+(``search.cost``), at the values of the machine's figures and at both ends of their ranges. How many
+candidates are tried does not depend on time, so that the same graph always gives the same program.
 """
 
 from .effort import EFFORTS, Effort
 from .plan import Plan, read_plan
-from .search import Estimator, Search, SearchProgress, SearchResult, Template, Trial
+from .search import Estimator, RangeEstimator, Search, SearchProgress, SearchResult, Template, Trial
 from .signature import signature, template_key
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Effort",
     "Estimator",
     "Plan",
+    "RangeEstimator",
     "Search",
     "SearchProgress",
     "SearchResult",

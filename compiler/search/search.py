@@ -21,6 +21,12 @@ log = logging.getLogger(__name__)
 Estimator = Callable[[Kernel], int]
 """Estimates the cycles that the code of a phase takes."""
 
+RangeEstimator = Callable[[Kernel], tuple[int, int]]
+"""Estimates the same where figures of the machine have the ends of their ranges: the least, the most."""
+
+CONTENDS = 1.2
+"""A candidate that takes more than this many times the best so far is not priced at the ends."""
+
 SearchProgress = Callable[[int, int, int], None]
 """Is called with the number of templates that are done, of all templates, and of candidates tried so far."""
 
@@ -41,12 +47,25 @@ class Template:
 
 @dataclass(frozen=True)
 class Trial:
-    """A candidate that was tried. ``cycles`` is None when it did not fit; ``problem`` then says why."""
+    """A candidate that was tried. ``cycles`` is None when it did not fit; ``problem`` then says why.
+
+    ``ends`` are its cycles at both ends of the ranges of the machine's figures; None if it does not contend.
+    """
 
     cut: Cut | None
     cycles: int | None
     spm_bytes: int = 0
     problem: str = ""
+    ends: tuple[int, int] | None = None
+
+    @property
+    def rank(self) -> float:
+        """The product of its cycles at both ends and between them: the geometric mean decides.
+
+        So one candidate is better than another if it gains more at one end than it loses at the other.
+        """
+        least, most = self.ends or (self.cycles or 0, self.cycles or 0)
+        return float(least) * (self.cycles or 0) * most
 
 
 @dataclass(frozen=True)
@@ -68,8 +87,10 @@ class Search:
         effort: Effort,
         clock: Callable[[], float] = time.monotonic,
         progress: SearchProgress | None = None,
+        at_ends: RangeEstimator | None = None,
     ) -> None:
         self.estimator, self.effort, self.clock, self.progress = estimator, effort, clock, progress
+        self.at_ends = at_ends
         self._done = self._all = self._tried = 0
         self.unfinished = 0
         """Templates of which not all candidates were tried because time was up."""
@@ -88,7 +109,7 @@ class Search:
                 if self.clock() - begin > MOST_SECONDS:
                     self.unfinished += 1
                     break
-                trials.append(self.trial(template, cut))
+                trials.append(self.trial(template, cut, _least(trials)))
             results.append(_best(template, trials))
             self._done += 1
         if self.unfinished:
@@ -110,12 +131,15 @@ class Search:
         for cut in _once(proposed(template.target, template.work)):
             if left == 0:
                 break
-            trials.append(self.trial(template, cut))
+            trials.append(self.trial(template, cut, _least(trials)))
             left -= trials[-1].cycles is not None
         return _best(template, trials) if left < self.effort.stack else None
 
-    def trial(self, template: Template, cut: Cut | None) -> Trial:
-        """Generate the code for a cut and estimate its cycles; None as cut is the lowering's own rule."""
+    def trial(self, template: Template, cut: Cut | None, best: int | None = None) -> Trial:
+        """Generate the code for a cut and estimate its cycles; None as cut is the lowering's own rule.
+
+        ``best`` are the cycles of the best candidate so far, None for the first.
+        """
         if self.progress is not None:
             self.progress(self._done, self._all, self._tried)
         self._tried += 1
@@ -123,7 +147,10 @@ class Search:
             kernel = generate("p", replace(template.work, cut=cut), template.target)
         except (*DOES_NOT_FIT, GraphError) as error:
             return Trial(cut, None, problem=str(error))
-        return Trial(cut, self.estimator(kernel), kernel.spm_bytes)
+        cycles = self.estimator(kernel)
+        contends = best is None or cycles <= CONTENDS * best
+        ends = self.at_ends(kernel) if contends and self.at_ends is not None else None
+        return Trial(cut, cycles, kernel.spm_bytes, ends=ends)
 
 
 def candidates(template: Template, rule: Trial) -> Iterator[Cut]:
@@ -143,12 +170,18 @@ def _once(cuts: Iterable[Cut]) -> Iterator[Cut]:
     yield from dict.fromkeys(cuts)
 
 
+def _least(trials: Sequence[Trial]) -> int | None:
+    """The fewest cycles of candidates that fit."""
+    return min((trial.cycles for trial in trials if trial.cycles is not None), default=None)
+
+
 def _best(template: Template, trials: list[Trial]) -> SearchResult:
-    """The trial with the fewest cycles; among equal ones the first that is informative, else the first."""
-    fitting = [trial for trial in trials if trial.cycles is not None]
-    if not fitting:
+    """The trial with the lowest rank; among equal ones the first that is informative, else the first."""
+    least = _least(trials)
+    if least is None:
         raise GraphError([trials[0].problem])
-    best = min(fitting, key=lambda trial: (trial.cycles, not _informative(trial.cut), trials.index(trial)))
+    contending = [t for t in trials if t.cycles is not None and t.cycles <= CONTENDS * least]
+    best = min(contending, key=lambda trial: (trial.rank, not _informative(trial.cut), trials.index(trial)))
     return SearchResult(template.key, best, tuple(trials))
 
 

@@ -17,7 +17,10 @@ from paths import ROOT
 from scripts import benchmark_modules, generator
 from tx8isa.machine.description import load_machine
 
-MODULES = ("_report", "_timing_programs", "_timing_rows", "timing")
+MODULES = (
+    *("_report", "_graphs", "_timing_programs", "_timing_ddr_rows", "_timing_rows", "_whole_programs"),
+    "timing",
+)
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +48,18 @@ def test_the_page_has_the_table(bench: SimpleNamespace, found: Any) -> None:
     assert bench.timing.updated(page, bench.timing.table(found)) == page, (
         "run python benchmarks/timing.py --write"
     )
+
+
+def test_the_page_has_the_whole_programs(bench: SimpleNamespace) -> None:
+    """Also that none of them is so fast that the model must lack something."""
+    whole = [bench.whole_programs.measure(program) for program in bench.whole_programs.whole_programs()]
+    page = bench.timing.PAGE.read_text(encoding="utf-8")
+    marks = bench.timing.WHOLE_BEGIN, bench.timing.WHOLE_END
+    assert bench.timing.updated(page, bench.timing.whole_text(whole), marks) == page, (
+        "run python benchmarks/timing.py --write"
+    )
+    assert not any(row.forgets for row in whole)
+    assert all(row.least <= row.middle <= row.most for row in whole)
 
 
 def test_the_median_error_is_as_promised(bench: SimpleNamespace, found: Any) -> None:

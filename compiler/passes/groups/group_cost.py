@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 
+from compiler.codegen.kernel import Kernel
 from compiler.dialect.ops import GroupOp
 from compiler.graph import GraphError
 from compiler.lowering.generate import DOES_NOT_FIT, generate
@@ -20,6 +21,7 @@ from compiler.search import Estimator, Plan, Search, SearchResult, Template, Tri
 from compiler.search.cost import estimate
 from compiler.search.cost.pricing import Pricing
 from tx8isa.machine.description import Machine
+from tx8isa.machine.ends import End, at_end
 
 
 class GroupCostPass:
@@ -32,7 +34,8 @@ class GroupCostPass:
             plan = context.plan
             context.results = [_planned(plan, template) for template in context.templates]
         elif context.effort.total:
-            search = Search(_estimator(context.machine), context.effort, progress=context.search_progress)
+            search = _search(context)
+            search.progress = context.search_progress
             context.results = search.run(context.templates)
         for operation in operations(module):
             if isinstance(operation, GroupOp) and operation.template is not None and context.results:
@@ -43,6 +46,20 @@ def _estimator(machine: Machine) -> Estimator:
     """An estimator whose estimates share the prices of instructions."""
     pricing = Pricing(machine)
     return lambda kernel: estimate(kernel, machine, pricing).cycles
+
+
+def _search(context: Context) -> Search:
+    """A search with the effort of a compilation, which ranks candidates over the ranges of the machine."""
+    machine = context.machine
+    least, most = (at_end(machine, end) for end in (End.LEAST, End.MOST))
+    if least == most:
+        return Search(_estimator(machine), context.effort)
+    estimators = _estimator(least), _estimator(most)
+    return Search(_estimator(machine), context.effort, at_ends=lambda kernel: _both(estimators, kernel))
+
+
+def _both(estimators: tuple[Estimator, Estimator], kernel: Kernel) -> tuple[int, int]:
+    return estimators[0](kernel), estimators[1](kernel)
 
 
 def _planned(plan: Plan, template: Template) -> SearchResult:
@@ -71,7 +88,7 @@ def stack_decisions(context: Context) -> Callable[[Template], SearchResult | Non
     It returns None if no candidate fits, or if the plan does not have the stack.
     """
     if context.plan is None:
-        return Search(_estimator(context.machine), context.effort).search_stack
+        return _search(context).search_stack
     plan = context.plan
     return lambda template: _planned(plan, template) if template.key in plan.templates else None
 
