@@ -45,10 +45,9 @@ class Stats:
     @property
     def cycles_range(self) -> tuple[float, float]:
         """The least and the most cycles, where figures of the model have the ends of their ranges."""
-        report = self.report
-        assert report.cycles_least is not None
-        assert report.cycles_most is not None
-        return report.cycles_least, report.cycles_most
+        found = self.report.cycles_range
+        assert found is not None
+        return found.least, found.most
 
     def to_dict(self) -> dict[str, Any]:
         """What ``tx8emu --stats=json`` prints, as Python values."""

@@ -21,8 +21,12 @@ def run_document(program: Program, outcome: Outcome) -> str:
         for name, verdict in outcome.verdicts.items()
     ]
     hazards = None if outcome.hazards is None else [_hazard(found) for found in outcome.hazards]
-    least, most = outcome.cycles_range or (None, None)
-    time = {"cycles": outcome.cycles, "cycles_least": least, "cycles_most": most}
+    ends = (
+        None
+        if outcome.cycles_range is None
+        else dict(zip(("least", "most"), outcome.cycles_range, strict=True))
+    )
+    time = {"cycles": outcome.cycles, "cycles_range": ends}
     found = {"instructions": outcome.instructions, **time, "hazards": hazards}
     return _document(program, outcome.ok, {"fault": None, "outputs": outputs, **found})
 

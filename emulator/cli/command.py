@@ -71,15 +71,10 @@ def _run(options: argparse.Namespace) -> int:
     from emulator.cli.outputs import output_files
     from emulator.cli.watching import Watching
     from emulator.debug.snapshot import commands as snapshots
-    from emulator.program import Program, load
-    from tx8isa.machine.description import load_machine
-    from tx8isa.machine.ends import End, at_end
 
     snapshots.check_options(make_parser(), options)
     native.on_compile = None if options.quiet else _announce(options.verbose)
-    program = load(options.program, load_machine(options.machine) if options.machine else None)
-    if options.timing != "middle":
-        program = Program(program.image, at_end(program.machine, End(options.timing)))
+    program = _loaded(options)
     if options.tile is not None and options.tile >= program.machine.tiles:
         make_parser().error(f"argument --tile: {options.tile} is outside 0..{program.machine.tiles - 1}")
     dumps = Dumps(options, program)
@@ -123,6 +118,18 @@ def _print_verdict(
     left_out = checked is not None and (checked.more or checked.gave_up)
     orders = options.explore or 0
     print(verdict(options.program, status, fault, outputs, hazards, left_out, orders, differences))
+
+
+def _loaded(options: argparse.Namespace) -> Program:
+    """The program, on its machine or the one given, whose figures have the values that ``--timing`` says."""
+    from emulator.program import Program, load
+    from tx8isa.machine.description import load_machine
+    from tx8isa.machine.ends import End, at_end
+
+    program = load(options.program, load_machine(options.machine) if options.machine else None)
+    if options.timing == "middle":
+        return program
+    return Program(program.image, at_end(program.machine, End(options.timing)))
 
 
 def _start(options: argparse.Namespace, program: Program, sinks: Sequence[Sink]) -> System:

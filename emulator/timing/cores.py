@@ -116,12 +116,16 @@ def take_effect(chip: int, place: int) -> None:
 
 
 def leave(chip: int, place: int, row: int) -> None:
-    """The program exits. What every program takes is counted here; nobody knows when the chip spends it."""
+    """The program exits. What every program takes is counted here; nobody knows when the chip spends it.
+
+    A tile that gave its engines nothing has no slice of it: it would be the only one.
+    """
     if get(chip, place + layout.P_CORE) != layout.LEAVING:
         wait(chip, place, layout.LEAVING, 0, 0)
         put(chip, place + layout.P_DUE, get(chip, layout.H_NOW) + get(chip, layout.H_PROGRAM))
         return
-    emit_wait(chip, place, _PROGRAM, 0, get(row, layout.L_PC))
+    if get(chip, place + layout.P_NUMBER) != 0:
+        emit_wait(chip, place, _PROGRAM, 0, get(row, layout.L_PC))
     put(chip, place + layout.P_CLOCK, get(chip, layout.H_NOW))
     put(chip, place + layout.P_CORE, layout.EXITED)
     put(chip, place + layout.P_DUE, layout.HUGE)

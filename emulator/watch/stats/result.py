@@ -23,6 +23,7 @@ from .types import (
     Arithmetic,
     By,
     CoreTime,
+    CyclesRange,
     EngineName,
     EngineTime,
     Executed,
@@ -63,8 +64,7 @@ def make_report(
         complete=all(t.status is Status.EXITED for t in tiles),
         clock=machine.engines.clock.value,
         cycles=cycles(total),
-        cycles_least=None if statistics.range is None else statistics.range.least,
-        cycles_most=None if statistics.range is None else statistics.range.most,
+        cycles_range=_range(statistics),
         milliseconds=cycles(total) / machine.engines.clock.value * 1e3,
         last_tile=last_tile(statistics),
         tiles=machine.tiles,
@@ -90,6 +90,14 @@ def make_report(
         figures=_figures(least),
         evidence=_evidence(statistics),
     )
+
+
+def _range(statistics: Statistics) -> CyclesRange | None:
+    """The range of the run's time, if it was asked for and the run is over."""
+    ends = statistics.range
+    if ends is None or ends.least is None or ends.most is None:
+        return None
+    return CyclesRange(ends.least, ends.most)
 
 
 def last_tile(statistics: Statistics) -> int:
@@ -136,17 +144,21 @@ def _engines(statistics: Statistics) -> Iterator[EngineTime]:
 
 def _cores(statistics: Statistics) -> Iterator[CoreTime]:
     times = statistics.times[:, :, Track.CORE].sum(axis=0)
+    worked = statistics.instructions.any(axis=(0, 2))
+    every = round(statistics.machine.timing.core.program.value * TICKS)
     for tile, end in enumerate(statistics.ends):
         by = times[tile]
+        program = int(by[Cause.PROGRAM]) if worked[tile] else min(end, every)
+        waits = int(by.sum()) - int(by[Cause.PROGRAM]) + program
         yield CoreTime(
             tile,
-            cycles(max(end - int(by.sum()), 0)),
+            cycles(max(end - waits, 0)),
             _by(statistics.queued[tile]),
             _by(statistics.held[tile, Track.CORE]),
             cycles(by[Cause.DTE]),
             cycles(by[Cause.ARRIVAL]),
             cycles(by[Cause.BARRIER]),
-            cycles(by[Cause.PROGRAM]),
+            cycles(program),
             cycles(statistics.total - end),
         )
 

@@ -195,7 +195,8 @@ class Statistics:
         np.add.at(self.times.reshape(-1), cell, served)
         np.add.at(self.times.reshape(-1), cell + rows.cause, lost)
         np.add.at(self.place_times.reshape(-1), place * CAUSES, served)
-        np.add.at(self.place_times.reshape(-1), place * CAUSES + rows.cause, lost)
+        here = rows.cause != Cause.PROGRAM  # which no place of the text is to blame for
+        np.add.at(self.place_times.reshape(-1), (place * CAUSES + rows.cause)[here], lost[here])
         self._count_holders(rows, lost)
 
     def _count_holders(self, rows: _Rows, lost: Ints) -> None:

@@ -62,8 +62,8 @@ def _verdict(report: Report) -> Iterator[str]:
     clock = f"{report.clock / 1e9:g} GHz"
     stopped = "" if report.complete else ", where the run stopped"
     yield f"time      {int(report.cycles):,} cycles = {_time(report.milliseconds)} at {clock}{stopped}"
-    if report.cycles_least is not None and report.cycles_most is not None:
-        ends = f"{int(report.cycles_least):,} to {int(report.cycles_most):,} cycles"
+    if report.cycles_range is not None:
+        ends = f"{int(report.cycles_range.least):,} to {int(report.cycles_range.most):,} cycles"
         yield f"range     {ends}, where figures of the model have the ends of their ranges"
     if report.bound is None:
         yield "bound     none: no engine had anything to do"

@@ -33,6 +33,13 @@ class Figure(_Record, frozen=True):
     evidence: Literal["spec", "board", "inferred", "assumed"]
 
 
+class CyclesRange(_Record, frozen=True):
+    """Cycles of the run where figures of the model have the ends of their ranges."""
+
+    least: Cycles
+    most: Cycles
+
+
 class Resource(_Record, frozen=True):
     """The least time in which a resource can do its part; ``figures``: keys of the peaks that say so."""
 
@@ -153,10 +160,7 @@ class Report(_Record, frozen=True):
     complete: Annotated[bool, Meta(description="Every tile has ended its program.")]
     clock: Annotated[float, Meta(description="Hz.")]
     cycles: Annotated[Cycles, Meta(description="Until the last tile ends.")]
-    cycles_least: Annotated[
-        Cycles | None, Meta(description="Where the figures of the model have the ends of their ranges.")
-    ]
-    cycles_most: Annotated[Cycles | None, Meta(description="At the other ends; null: not asked for.")]
+    cycles_range: Annotated[CyclesRange | None, Meta(description="Null: not asked for.")]
     milliseconds: float
     last_tile: Annotated[Count, Meta(description="The tile that ends last.")]
     tiles: Count

@@ -104,7 +104,7 @@ def test_the_bound_and_what_is_reached() -> None:
     assert (report.bound, report.reached, report.cycles, report.tiles_used) == ("CT", 0.25, 400.0, 1)
     assert report.milliseconds == pytest.approx(4e-4) and report.last_tile == 0
     keys = {figure.key: (figure.value, figure.evidence) for figure in report.figures}
-    assert keys["engines.ct.fp16"] == (64, "spec") and keys["ddr.nominal"] == (150e9, "assumed")
+    assert keys["engines.ct.fp16"] == (64, "spec") and keys["ddr.nominal"] == (150e9, "board")
 
 
 def test_nothing_done_has_no_bound() -> None:

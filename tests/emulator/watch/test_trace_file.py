@@ -174,7 +174,8 @@ def test_a_program_and_its_trace(tmp_path: Path) -> None:
         ("second", 1),
     ]
     assert events[1]["args"]["held by instruction"] == 0
-    assert [e["args"]["instruction"] for e in read.slices("core")] == ["ncc.wait"]
+    assert [e["name"] for e in read.slices("core")] == ["wait: dependency", "wait: program"]
+    assert read.slices("core")[0]["args"]["instruction"] == "ncc.wait"
     assert len(read.arrows()) == sum("held by instruction" in s["args"] for s in read.slices()) >= 2
     assert read.summary["program"] == str(tmp_path / "prog.bin")
     assert {path.name for path in tmp_path.iterdir()} == {"prog.s", "prog.bin", "x.npy", "out", "t.json.gz"}
