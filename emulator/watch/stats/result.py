@@ -144,7 +144,7 @@ def _engines(statistics: Statistics) -> Iterator[EngineTime]:
 
 def _cores(statistics: Statistics) -> Iterator[CoreTime]:
     times = statistics.times[:, :, Track.CORE].sum(axis=0)
-    worked = statistics.instructions.any(axis=(0, 2))
+    worked = statistics.instructions.sum(axis=(0, 2)) > 0
     every = round(statistics.machine.timing.core.program.value * TICKS)
     for tile, end in enumerate(statistics.ends):
         by = times[tile]
