@@ -112,21 +112,31 @@ def into_planes(
 
 
 def out_of_planes(
-    kernel: Kernel, fmt: Format, source: Value, target: Value, positions: Value, channels: int
+    kernel: Kernel,
+    fmt: Format,
+    source: Value,
+    target: Value,
+    positions: Value,
+    channels: int,
+    pitch: Value | None = None,
 ) -> None:
-    """Move the channels of each position together, one position after the other."""
+    """Move the channels of each position together, one position after the other.
+
+    ``pitch``: positions of a plane, if it has more than are moved.
+    """
     each, (planes, rest) = fmt.bits // 8, divmod(channels, BLOCK)
+    plane = (positions if pitch is None else pitch) * (BLOCK * each)
     parts = [(0, planes, BLOCK, BLOCK)] if planes else []
     parts += [(planes, 1, rest, stored_width(rest))] if rest else []
     for first, count, width, stored in parts:
         loops: dict[str, Argument] = {}
         if count > 1:
-            loops = {"src_stride1": positions * (BLOCK * each), "src_iter1": count}
+            loops = {"src_stride1": plane, "src_iter1": count}
             loops |= {"dst_stride1": BLOCK * each, "dst_iter1": count}
         kernel.emit(
             "td.gatherscatter",
             dst=target + first * BLOCK * each,
-            src0=source + positions * (first * BLOCK * each),
+            src0=source + plane * first,
             n=width * each,
             src_stride0=stored * each,
             src_iter0=positions,
