@@ -32,7 +32,8 @@ class Kernel:
     them (``await_earlier_phases``). ``settled`` are the symbols of operands that were complete at the
     barrier before that, and can be read earlier. ``busiest`` is a tile that has as much work as any other;
     the estimated time of the phase is that of this tile. ``spills`` says which values are in the stack.
-    ``worker`` gets the instructions.
+    ``worker`` gets the instructions. ``reordering``: slices may be loaded and stored in long runs and
+    reordered in the scratchpad, which takes bytes for a second copy (``slices/long_runs.py``).
     """
 
     prefix: str
@@ -43,6 +44,7 @@ class Kernel:
     busiest: int = 0
     spills: Spills = field(default_factory=Spills)
     worker: int = 0
+    reordering: bool = True
     out: Emitter = field(default_factory=Emitter)
     tree: list[Item] = field(default_factory=list)
     spm: PhaseBuffers = field(default_factory=PhaseBuffers)
@@ -60,6 +62,8 @@ class Kernel:
     """Buffers that other tiles write to."""
     _in_background: dict[int, set[SpmBuffer]] = field(default_factory=dict)
     """The buffers that workers other than 0 may be using."""
+    reordered: bool = False
+    """Whether any slice is reordered."""
     on_core: bool = False
     """Whether the kernel core computes elements of tensors (``slices/scalar.py``)."""
     _scope: tuple[int, ...] = ()

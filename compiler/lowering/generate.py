@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.tensors import DdrTensor
@@ -77,15 +78,23 @@ def attempt(
     """The code with slices of at most ``budget`` bytes; ``DOES_NOT_FIT`` is raised when there is no room.
 
     ``separately``: the members of a group one after another. ``spilling``: values may go to the stack.
+    Without room for the copies of slices that are reordered none is.
     """
+    made: list[Kernel] = []
 
-    def make(spills: Spills) -> Kernel:
-        kernel = Kernel(prefix, target, budget, synchronized, settled, spills=spills)
+    def make(spills: Spills, reordering: bool) -> Kernel:
+        kernel = Kernel(prefix, target, budget, synchronized, settled, spills=spills, reordering=reordering)
+        made.append(kernel)
         _write(kernel, work, separately)
         kernel.place_buffers()
         return kernel
 
-    return fitting(make, spilling)
+    try:
+        return fitting(partial(make, reordering=True), spilling)
+    except DOES_NOT_FIT:
+        if not made[-1].reordered:
+            raise
+        return fitting(partial(make, reordering=False), spilling)
 
 
 def _write(kernel: Kernel, work: Work, separately: bool) -> None:

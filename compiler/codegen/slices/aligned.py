@@ -2,7 +2,8 @@
 
 The aligned layout stores planes of 64 channels and a narrower tail (``tx8isa.numbers.layouts``). Blocked
 tensors have it in DDR too, and their slices are copied in long runs. Whole planes of a compact tensor are
-copied directly; a tail whose stored width is not its number of channels is repacked by the TDMA.
+copied directly; a tail whose stored width is not its number of channels is repacked by the TDMA. All planes
+are where that takes less time (``long_runs``).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES, aligned_channels, batch_bytes, full_blocks, tail_width
 from tx8isa.numbers.limits import MOST_MOVES
 
+from .long_runs import CompactSlice, into_planes, out_of_planes, reorders, stored_width
 from .tensors import BLOCK, DdrTensor, dma_loops
 from .vector import WIDE, Vector, convert, widened
 
@@ -49,6 +51,11 @@ class Grid:
     @property
     def positions(self) -> Value:
         return self.height * self.row
+
+    @property
+    def extents(self) -> tuple[Value, Value]:
+        """Height and width for an instruction on all positions; single ones are one row."""
+        return (1, self.height) if self.width == 1 else (self.height, self.row)
 
 
 @dataclass(frozen=True)
@@ -211,23 +218,26 @@ def load_aligned(
         target = slice_buffer(kernel, name, tensor.fmt, grid, channels)
     else:
         target = Aligned(into, tensor.fmt, grid, channels)
-    whole, rest = divmod(channels, BLOCK)
     at = Place(0, 0, row_step=row_step)
+    if reorders(kernel, _compact(tensor, target, step, row_step), loading=True):
+        compact = kernel.buffer(f"{name}_rows", grid.room * grid.width * channels * tensor.bytes_each)
+        loops = _rows(at, grid, step, channels, [])
+        kernel.emit(f"rdma.{tensor.fmt.token}", dst=compact, src=tensor.at(first), **loops)
+        into_planes(kernel, tensor.fmt, target.base, compact, grid.extents, channels)
+        return target
+    whole, rest = divmod(channels, BLOCK)
     if whole:
         loops = _rows(at, grid, step, BLOCK, [(whole, BLOCK)])
         kernel.emit(f"rdma.{tensor.fmt.token}", dst=target.base, src=tensor.at(first), **loops)
     if rest:
         source, place = tensor.at(first + whole * BLOCK), target.plane(whole)
         loops = _rows(at, grid, step, rest, [])
-        if rest == _stored_width(target):
+        if rest == stored_width(rest):
             kernel.emit(f"rdma.{tensor.fmt.token}", dst=place, src=source, **loops)
         else:
             compact = kernel.buffer(f"{name}_tail", grid.room * grid.width * rest * tensor.bytes_each)
             kernel.emit(f"rdma.{tensor.fmt.token}", dst=compact, src=source, **loops)
-            shape: list[Value] = [1, grid.height, grid.width, rest]
-            kernel.emit(
-                f"td.channelnorm.{tensor.fmt.token}", dst=place, src0=compact, shape=shape, dst_shape=shape
-            )
+            into_planes(kernel, tensor.fmt, place, compact, grid.extents, rest)
     return target
 
 
@@ -235,32 +245,32 @@ def store_aligned(kernel: Kernel, source: Aligned, tensor: DdrTensor, first: Val
     """Write a slice; position p begins at element ``first + p * step`` of the tensor."""
     whole, rest = divmod(source.channels, BLOCK)
     positions, each = source.grid.positions, tensor.bytes_each
+    if reorders(kernel, _compact(tensor, source, step), loading=False):
+        compact = kernel.buffer("rows", source.grid.room * source.grid.width * source.channels * each)
+        out_of_planes(kernel, tensor.fmt, source.base, compact, positions, source.channels)
+        loops = dma_loops((step, 1), (positions, source.channels))
+        kernel.emit(f"wdma.{tensor.fmt.token}", dst=tensor.at(first), src=compact, **loops)
+        return
     if whole:
         loops = dma_loops((BLOCK, step, 1), (whole, positions, BLOCK))
         kernel.emit(f"wdma.{tensor.fmt.token}", dst=tensor.at(first), src=source.base, **loops)
     if rest:
-        data, width = source.plane(whole), _stored_width(source)
+        data, width = source.plane(whole), stored_width(rest)
         if rest != width:
             compact = kernel.buffer("compact", source.grid.room * source.grid.width * rest * each)
-            kernel.emit(
-                "td.gatherscatter",
-                dst=compact,
-                src0=data,
-                n=rest * each,
-                src_stride0=width * each,
-                src_iter0=positions,
-                dst_stride0=rest * each,
-                dst_iter0=positions,
-            )
+            out_of_planes(kernel, tensor.fmt, data, compact, positions, rest)
             data = compact
         loops = dma_loops((step, 1), (positions, rest))
         target = tensor.at(first + whole * BLOCK)
         kernel.emit(f"wdma.{tensor.fmt.token}", dst=target, src=data, **loops)
 
 
-def _stored_width(slice_: Aligned) -> int:
-    """Channels per position in the last plane."""
-    return slice_.tail or BLOCK
+def _compact(tensor: DdrTensor, slice_: Aligned, step: int, row_step: int = 1) -> CompactSlice:
+    """What a slice is in DDR."""
+    grid, together = slice_.grid, 1
+    if step == slice_.channels:
+        together = grid.width if row_step > 1 else grid.room * grid.width
+    return CompactSlice(grid.room, grid.width, slice_.channels, tensor.bytes_each, together)
 
 
 def widened_slice(kernel: Kernel, source: Aligned) -> Aligned:

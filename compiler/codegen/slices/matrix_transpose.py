@@ -22,10 +22,11 @@ from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
-from tx8isa.numbers.layouts import LINE_BYTES, Layout, block_channels, tail_width
+from tx8isa.numbers.layouts import LINE_BYTES, Layout, block_channels
 from tx8isa.numbers.limits import LARGEST_EXTENT
 from tx8isa.numbers.packing import pack
 
+from .long_runs import CompactSlice, into_planes, reorders, stored_width
 from .tensors import BLOCK, DdrTensor, Stretch, dma_loops, stretches, unravel
 from .vector import convert
 
@@ -121,11 +122,6 @@ def _pieces(target: Side, rows: int, most: int) -> Iterator[_Piece]:
         yield _Piece(start, min(most, rows - start), 1, min(most, plane - lane), plane, lane)
 
 
-def stored_width(channels: int) -> int:
-    """Stored channels of a plane that has ``channels`` channels, at most 64."""
-    return tail_width(channels, BLOCK) or BLOCK
-
-
 @dataclass(frozen=True)
 class _SliceTransposer:
     """Loads slices for the engine and stores its results.
@@ -196,10 +192,20 @@ class _SliceTransposer:
             kernel.emit(f"rdma.{tensor.fmt.token}", dst=place, src=source, n=rows * width)
 
     def _load_lines(self, taken: _Slice, rows: int, rest: int, data: Value) -> None:
-        """Load parts of lines as long as those of the engine; the TDMA pads a shorter rest."""
+        """Load parts of lines as long as those of the engine; the TDMA pads a shorter rest.
+
+        Or it divides whole lines, if that takes less time.
+        """
         kernel, side, whole = self.kernel, self.source, taken.columns // self.block
         tensor = side.tensor
         first = side.matrix(taken.index) + taken.row * side.step + taken.begin
+        piece = CompactSlice(rows, 1, taken.columns, tensor.bytes_each, 1)
+        if self.block == BLOCK and reorders(kernel, piece, loading=True):
+            lines = kernel.buffer("lines", piece.bytes)
+            loops = dma_loops((side.step, 1), (rows, taken.columns))
+            kernel.emit(f"rdma.{tensor.fmt.token}", dst=lines, src=tensor.at(first), **loops)
+            into_planes(kernel, tensor.fmt, data, lines, (1, rows), taken.columns)
+            return
         if whole:
             loops = dma_loops((self.block, side.step, 1), (whole, rows, self.block))
             kernel.emit(f"rdma.{tensor.fmt.token}", dst=data, src=tensor.at(first), **loops)

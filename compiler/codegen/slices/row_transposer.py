@@ -12,7 +12,8 @@ from tx8isa.numbers.layouts import Layout
 from tx8isa.numbers.packing import pack, storage_dtype
 
 from .aligned import Aligned
-from .matrix_transpose import ByteTransposer, stored_width
+from .long_runs import stored_width
+from .matrix_transpose import ByteTransposer
 from .precision import stored
 from .tensors import BLOCK, DdrTensor, dma_loops
 from .vector import convert

@@ -16,6 +16,7 @@ import numpy as np
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Argument, Kernel
 from compiler.codegen.slices.aligned import Aligned, Grid, narrowed_slice, slice_buffer, widened_slice
+from compiler.codegen.slices.long_runs import CompactSlice, into_planes, out_of_planes, reorders, stored_width
 from compiler.codegen.slices.precision import engine_format, split
 from compiler.codegen.slices.row_transposer import loaded_matrix
 from compiler.codegen.slices.shards import coordinates, shard_of, slices
@@ -26,7 +27,7 @@ from compiler.operators.linear.rotary import features
 from compiler.operators.record import Call
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
-from tx8isa.numbers.layouts import aligned_channels, tail_width
+from tx8isa.numbers.layouts import aligned_channels
 from tx8isa.numbers.limits import LARGEST_EXTENT
 
 _BYTES_EACH = 40
@@ -165,7 +166,7 @@ class _RowBlock:
         count, tail = divmod(self.problem.size, BLOCK)
         ranges = [_PlaneRange(0, count, BLOCK, BLOCK)] if count else []
         if tail:
-            ranges.append(_PlaneRange(count, 1, tail, tail_width(tail, BLOCK) or BLOCK))
+            ranges.append(_PlaneRange(count, 1, tail, stored_width(tail)))
         return ranges
 
     def _first_element(self, rows: _StridedRows, head: Value) -> Value:
@@ -180,6 +181,13 @@ class _RowBlock:
         kernel, token = self.kernel, rows.tensor.fmt.token
         grid = self.grid if heads == self.heads else Grid(self.count, 1, self.grid.room // self.heads)
         target = slice_buffer(kernel, name, rows.tensor.fmt, grid, self.problem.size)
+        piece = self._compact(rows, grid)
+        if reorders(kernel, piece, loading=True):
+            compact = kernel.buffer(f"{name}_rows", piece.bytes)
+            address, loops = self._long_runs(rows, head, heads)
+            kernel.emit(f"rdma.{token}", dst=compact, src=address, **loops)
+            into_planes(kernel, rows.tensor.fmt, target.base, compact, grid.extents, piece.channels)
+            return target
         for planes in self._plane_ranges():
             address, loops = self._dma_operands(planes, rows, head, heads)
             if planes.width == planes.stored:
@@ -198,7 +206,15 @@ class _RowBlock:
         return target
 
     def store(self, data: Aligned, rows: _StridedRows, head: Value) -> None:
+        """Write the rows of all heads of the block."""
         kernel, element_bytes = self.kernel, rows.tensor.bytes_each
+        piece = self._compact(rows, self.grid)
+        if reorders(kernel, piece, loading=False):
+            compact = kernel.buffer("rows", piece.bytes)
+            out_of_planes(kernel, data.fmt, data.base, compact, self.grid.height, piece.channels)
+            address, loops = self._long_runs(rows, head, self.heads)
+            kernel.emit(f"wdma.{rows.tensor.fmt.token}", dst=address, src=compact, **loops)
+            return
         for planes in self._plane_ranges():
             source = data.plane(planes.first)
             address, loops = self._dma_operands(planes, rows, head, self.heads)
@@ -216,6 +232,16 @@ class _RowBlock:
                 )
                 source = compact
             kernel.emit(f"wdma.{rows.tensor.fmt.token}", dst=address, src=source, **loops)
+
+    def _compact(self, rows: _StridedRows, grid: Grid) -> CompactSlice:
+        """What the rows of a grid are in DDR."""
+        return CompactSlice(grid.room, 1, self.problem.size, rows.tensor.bytes_each, 1)
+
+    def _long_runs(self, rows: _StridedRows, head: Value, heads: int) -> tuple[Value, dict[str, Argument]]:
+        """The address in DDR of the rows of some heads, and the loops of the DMA over whole rows."""
+        steps = (rows.head_stride, rows.position_stride, 1)
+        address = rows.tensor.at(self._first_element(rows, head))
+        return address, dma_loops(steps, (heads, self.count, self.problem.size))
 
     def _dma_operands(
         self, planes: _PlaneRange, rows: _StridedRows, head: Value, heads: int

@@ -238,9 +238,15 @@ def load_operand(
     """A slice of an operand as the matrix engine takes it: an address for each part."""
     first = matrix.first(product.batch(x.batch), x.first, k0)
     grid, lanes = (Grid(x.count, 1, x.room), inner) if matrix.along_k else (Grid(inner, 1, inner), x.room)
-    loaded = load_aligned(kernel, name, matrix.tensor, first, matrix.pitch, grid, lanes)
+    return as_operand(
+        kernel, name, product, load_aligned(kernel, name, matrix.tensor, first, matrix.pitch, grid, lanes)
+    )
+
+
+def as_operand(kernel: Kernel, name: str, product: Product, loaded: Aligned) -> list[Value]:
+    """A slice of an operand in the format of the product: an address for each part."""
     if loaded.fmt is not product.compute:
-        rounded = slice_buffer(kernel, f"{name}_rounded", product.compute, grid, lanes)
+        rounded = slice_buffer(kernel, f"{name}_rounded", product.compute, loaded.grid, loaded.channels)
         convert(kernel, rounded.base, loaded.base, loaded.elements, loaded.fmt, product.compute)
         loaded = rounded
     return [part.base for part in split(kernel, loaded)]

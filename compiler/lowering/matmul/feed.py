@@ -1,7 +1,8 @@
 """Chunks of an operand on their way from DDR into the scratchpad, as the matrix engine wants them.
 
 A chunk is a matrix in planes of 64 lanes. Where a team of tiles needs it, each loads and converts a piece of
-it into a staging buffer and sends that to all; a piece is some whole planes, or some rows of one.
+it into a staging buffer and sends that to all; a piece is some whole planes, some rows of one, or some rows
+of all. Pieces of several planes are loaded in long runs (``codegen.slices.long_runs``).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
+from compiler.codegen.slices.long_runs import CompactSlice, into_planes, reorders
 from compiler.codegen.slices.precision import constant_parts, engine_format, part_count
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor, dma_loops
 from compiler.codegen.slices.vector import Vector, convert
@@ -36,7 +38,9 @@ class ChunkShape:
     """A chunk of at most ``rows`` rows and exactly ``lanes`` lanes, whole planes; ``fixed``: always all rows.
 
     ``slots``: chunks that the scratchpad keeps. ``team``: tiles that share them. ``raw``: bytes of an element
-    in DDR, 0 if it is in the engine's format there; ``compute``: the format of the product.
+    in DDR, 0 if it is in the engine's format there; ``compute``: the format of the product. ``packed``: the
+    chunk lies in planes in DDR. ``terms``: rows are terms of the product, so that pieces of all planes may be
+    multiplied one after the other.
     """
 
     rows: int
@@ -46,6 +50,8 @@ class ChunkShape:
     team: int
     raw: int
     compute: Format
+    packed: bool = False
+    terms: bool = False
 
     @property
     def each(self) -> int:
@@ -57,9 +63,18 @@ class ChunkShape:
         return self.lanes // BLOCK
 
     @cached_property
+    def row_pieces(self) -> int:
+        """Into how many pieces of all planes the team cuts the rows; 1 if pieces are of some planes."""
+        if not self.terms or self.team == 1 or self.packed or self.planes == 1:
+            return 1
+        blocks = self.rows // BLOCK
+        parts = max(parts for parts in range(1, self.team + 1) if blocks % parts == 0)
+        return parts if parts >= min(self.team, self.planes) else 1
+
+    @cached_property
     def group(self) -> int:
         """Whole planes of a piece: as few as the team can deal, or as many as are converted at a time."""
-        if self.team == 1 and not self.raw:
+        if (self.team == 1 and not self.raw) or self.row_pieces > 1:
             return self.planes
         least = ceil_div(self.planes, self.team) if self.team > 1 else _CONVERTED // (self.rows * BLOCK)
         whole = [size for size in range(1, self.planes + 1) if self.planes % size == 0]
@@ -69,7 +84,9 @@ class ChunkShape:
 
     @cached_property
     def splits(self) -> int:
-        """Into how many pieces a plane is cut, if it is a group of its own."""
+        """Into how many pieces a plane is cut if it is a group of its own, or all planes are."""
+        if self.row_pieces > 1:
+            return self.row_pieces
         if self.group > 1 or not self.fixed:
             return 1
         if self.team > 1:
@@ -100,7 +117,9 @@ class ChunkShape:
     def bytes(self) -> int:
         """Scratchpad bytes of slots and staging buffers."""
         raw = 2 * round_up(self.piece_elements * self.raw, LINE_BYTES)
-        return part_count(self.compute) * (self.slots * self.slot_bytes + 2 * self.staged_bytes) + raw
+        compact = 0 if self.packed or self.group == 1 else 2 * self.piece_elements * (self.raw or self.each)
+        staged = self.slots * self.slot_bytes + 2 * self.staged_bytes
+        return part_count(self.compute) * staged + raw + compact
 
 
 chunk_shape = lru_cache(1 << 14)(ChunkShape)
@@ -243,8 +262,17 @@ class Feed:
         row = piece % shape.splits * rows
         x, inner = (row, plane) if matrix.along_k else (plane, row)
         first = matrix.first(self.product.batch(chunk.batch), chunk.x + x, chunk.k + inner)
+        tensor, source, lanes = matrix.tensor, matrix.tensor.at(first), shape.group * BLOCK
+        most = shape.rows // shape.splits
+        together = most if lanes == matrix.pitch else 1
+        if reorders(self.kernel, CompactSlice(most, 1, lanes, tensor.bytes_each, together), loading=True):
+            compact = self.kernel.buffer("rows", most * lanes * tensor.bytes_each)
+            loops = dma_loops((matrix.pitch, 1), (rows, lanes))
+            self.kernel.emit(f"rdma.{tensor.fmt.token}", dst=compact, src=source, **loops)
+            into_planes(self.kernel, tensor.fmt, target, compact, (1, rows), lanes)
+            return
         loops = dma_loops((BLOCK, matrix.pitch, 1), (shape.group, rows, BLOCK))
-        self.kernel.emit(f"rdma.{matrix.tensor.fmt.token}", dst=target, src=matrix.tensor.at(first), **loops)
+        self.kernel.emit(f"rdma.{tensor.fmt.token}", dst=target, src=source, **loops)
 
 
 def _to_parts(

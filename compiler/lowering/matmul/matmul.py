@@ -2,7 +2,7 @@
 
 Large products follow a plan in which tiles share what they load (``plan``, ``sweep``); the
 others, and columns that a plan leaves, go block by block (``blocks``). With few rows and columns the
-terms can be dealt to tiles (``split``).
+terms can be dealt to tiles (``split``); a small right operand can be in all of them (``shared_right``).
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from tx8isa.numbers.formats import Format
 from .blocks import multiply_blocks
 from .plan import MatmulPlan, MatmulProblem, cost, plan_of, problem_of, ranked
 from .product import Matrix, Product, ProductEpilogue
+from .shared_right import WAY as BY_ROWS
+from .shared_right import RowBlocks, multiply_rows, row_blocks, row_blocks_of
 from .split import Split, multiply_split, split_of, splits
 from .split import rule as split_rule
 from .sweep import sweep
@@ -40,7 +42,10 @@ _BLOCKS = Cut(choices=(("way", "blocks"),))
 
 
 def matmul_cuts(target: Target, work: Work) -> Iterator[Cut]:
-    """The cheapest plan of each kind, by what stays and what is shared; block by block; the terms dealt."""
+    """The cheapest plan of each kind, by what stays and what is shared; block by block; the terms dealt.
+
+    Before them, whole rows for each tile if all can keep the right operand.
+    """
     if not work.output.fmt.is_float:
         return
     product = product_of(work)
@@ -52,6 +57,7 @@ def matmul_cuts(target: Target, work: Work) -> Iterator[Cut]:
         yield from (split.cut() for _, split in dealt)
     if product.m < _FEWEST_PLANNED_ROWS:
         yield _BLOCKS
+    yield from (blocks.cut() for blocks in row_blocks(product, target.tiles, target.spm_bytes, problem.extra))
     kinds: set[tuple[str, str]] = set()
     for plan in plans:
         if (plan.stay, plan.team_loads) not in kinds:
@@ -97,6 +103,10 @@ def _multiply(kernel: Kernel, work: Work, product: Product) -> None:
     if split is not None:
         multiply_split(kernel, product, split)
         return
+    blocks = _row_blocks(work, product)
+    if blocks is not None:
+        multiply_rows(kernel, product, blocks)
+        return
     problem, done = _problem(product, work), 0
     plan = _plan(kernel, work, product, problem)
     if plan is not None:
@@ -111,6 +121,13 @@ def _split(kernel: Kernel, work: Work, product: Product) -> Split | None:
         return split_rule(product, kernel.target.tiles, kernel.budget)
     dealt = work.cut.choice("way", "plan") == "split"
     return split_of(product, work.cut, kernel.target.tiles) if dealt else None
+
+
+def _row_blocks(work: Work, product: Product) -> RowBlocks | None:
+    """The blocks of whole rows, if a cut says so."""
+    if work.cut is None or work.cut.choice("way", "plan") != BY_ROWS:
+        return None
+    return row_blocks_of(product, work.cut)
 
 
 def _plan(kernel: Kernel, work: Work, product: Product, problem: MatmulProblem) -> MatmulPlan | None:

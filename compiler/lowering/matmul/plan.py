@@ -39,7 +39,7 @@ class MatmulProblem:
 
     ``k`` is the inner dimension in whole planes, ``rest`` what is left of it.
     ``extra``: bytes of scratchpad for each element of a block that the epilogue needs; ``passes``: how often
-    it goes through a block, roughly.
+    it goes through a block, roughly. ``packed``: the right operand is laid out for the engine when compiling.
     """
 
     m: int
@@ -55,6 +55,7 @@ class MatmulProblem:
     extra: int
     passes: int
     compute: Format
+    packed: bool = False
 
     @property
     def inner(self) -> int:
@@ -89,6 +90,7 @@ def problem_of(product: Product, extra: int, passes: int) -> MatmulProblem:
         extra,
         passes,
         product.compute,
+        product.packed,
     )
 
 
@@ -153,14 +155,32 @@ class MatmulPlan:
     def right(self, problem: MatmulProblem) -> ChunkShape:
         slots = max(self.chunks(problem), 2) if self.stay == "right" else 2
         rows, lanes = (self.n, self.k) if problem.right_along_k else (self.k, self.n)
-        return chunk_shape(rows, lanes, True, slots, self.right_team, problem.right_raw, problem.compute)
+        return chunk_shape(
+            rows,
+            lanes,
+            True,
+            slots,
+            self.right_team,
+            problem.right_raw,
+            problem.compute,
+            problem.packed,
+            problem.left_along_k and not problem.right_along_k,
+        )
+
+    def store_pieces(self, problem: MatmulProblem) -> int:
+        """How many times a part of a block is stored, so that no meeting waits for long."""
+        chunks = self.chunks(problem)
+        equal = problem.m % self.m == 0 and self.m % chunks == 0
+        return chunks if equal and self.has_teams else 1
 
     def bytes(self, problem: MatmulProblem) -> int:
-        """Scratchpad bytes: operands, two blocks of sums, one rounded."""
+        """Scratchpad bytes: operands, two blocks of sums, one rounded, two parts of it as they are stored."""
         sums = self.m * self.n
         rounded = sums * problem.out_bytes if problem.out_bytes < 4 else 0
         operands = self.left(problem).bytes + self.right(problem).bytes + self._rest_bytes(problem)
         operands += self._tail_bytes(problem)
+        if self.n > BLOCK:
+            rounded += 2 * sums * problem.out_bytes // self.store_pieces(problem)
         return operands + _SUMS * sums + rounded + problem.extra * sums + _SPARE
 
     def _rest_bytes(self, problem: MatmulProblem) -> int:
@@ -294,6 +314,8 @@ _MACS, _DDR, _TILE_DMA, _LINK, _VECTORS = 3482.0, 150.0, 20.0, 90.0, 30.0
 _ISSUE, _COPY, _MEETING, _FIRST_COPY = 223, 1500, 1800, 10000
 _SHORT_RUN = 8.0
 """An element of a column, which lies by itself in DDR."""
+_RUN, _MOVE = 4.3, 2.0
+"""A contiguous run of DDR, which all tiles share; a block of a plane that the TDMA moves."""
 _UNHIDDEN = 0.07
 """Share of what is beside the slowest part of a step that adds to it nevertheless."""
 
@@ -346,20 +368,25 @@ def _step(problem: MatmulProblem, plan: MatmulPlan, fresh: bool) -> float:
     tiles = math.prod(plan.grid)
     products = {Format.FP32: 6, Format.TF32: 2}.get(problem.compute, 1)
     lanes = ceil_div(plan.m, 8) * ceil_div(plan.k, 16) * ceil_div(plan.n, 8) * 1024
-    ne = 100 + products * lanes / _MACS
-    stored = plan.m * plan.n * problem.out_bytes / plan.chunks(problem)
+    ne = 100 * plan.right(problem).row_pieces + products * lanes / _MACS
+    chunks, planes = plan.chunks(problem), plan.n // BLOCK
+    stored = plan.m * plan.n * problem.out_bytes / chunks
     issue, copies, own, all_bytes = 4.0 * _ISSUE, 0.0, stored, stored * tiles
+    runs, moves = plan.m / chunks * tiles, plan.m / chunks * planes * (planes > 1)
     for name, shape in (("left", plan.left(problem)), ("right", plan.right(problem))):
         if plan.stay == name and not fresh:
             continue
         size = shape.slot_bytes // shape.each * (shape.raw or shape.each)
         own += size / min(shape.team, shape.pieces)
         all_bytes += size * tiles / shape.team
+        if not shape.packed:
+            runs += shape.pieces * (shape.rows // shape.splits) * tiles / shape.team
+            moves += shape.rows * shape.planes * (shape.group > 1) / min(shape.team, shape.pieces)
         loads = ceil_div(shape.pieces, shape.team)
         issue += loads * _ISSUE * (1 if not shape.raw else 1 + part_count(problem.compute))
         if shape.team > 1:
             copies += _COPY + shape.team * shape.piece_elements * shape.each / _LINK
-    vectors = problem.passes * plan.m * plan.n / (_VECTORS * plan.chunks(problem))
-    issue += problem.passes * _ISSUE / plan.chunks(problem)
-    parts = ne, vectors, own / _TILE_DMA, all_bytes / _DDR, copies + issue
+    vectors = problem.passes * plan.m * plan.n / (_VECTORS * chunks) + moves * _MOVE
+    issue += problem.passes * _ISSUE / chunks
+    parts = ne, vectors, own / _TILE_DMA, all_bytes / _DDR + runs * _RUN, copies + issue
     return max(parts) + _UNHIDDEN * sum(parts) + (_MEETING if plan.has_teams else 0)

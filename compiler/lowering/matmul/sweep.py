@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from compiler.codegen.expr import Value, maximum, minimum
 from compiler.codegen.kernel import Argument, Kernel
 from compiler.codegen.slices.aligned import Aligned, Grid, Place
+from compiler.codegen.slices.long_runs import CompactSlice, out_of_planes, reorders
 from compiler.codegen.slices.precision import engine_format, multiply_parts
 from compiler.codegen.slices.tensors import BLOCK, Stretch, dma_loops
 from compiler.codegen.teams.team import Team, TileGrid, meet, tile_grid
@@ -52,6 +53,20 @@ class _Place:
     rows: Value
 
 
+@dataclass(frozen=True)
+class _StoredRows:
+    """``rows`` rows of a block, at most ``most``, from ``source`` on; ``pitch``: rows of its planes.
+
+    ``first``: element of the result at which they begin.
+    """
+
+    source: Value
+    rows: Value
+    most: int
+    pitch: Value
+    first: Value
+
+
 class _Sweep:
     """The pipeline of one tile."""
 
@@ -75,11 +90,15 @@ class _Sweep:
         self.passes = plan.row_turns(problem) if plan.stay == "right" else plan.column_turns(problem)
         self.turns = problem.batches // plan.grid[0] * plan.row_turns(problem) * plan.column_turns(problem)
         self.steps = self.turns * self.chunks
-        self.format = sums_format(product, self.chunks == 1 and not problem.rest)
+        self.parts = plan.right(problem).row_pieces
+        """Pieces of a chunk that are multiplied one after the other."""
+        single = self.chunks == 1 and self.parts == 1 and not problem.rest
+        self.format = sums_format(product, single)
         columns = Stretch(0, plan.n, plan.columns(problem) // plan.n)
         self.rest = [Stretch(problem.k, problem.rest, 1)] if problem.rest else []
         self.right_rest = right_operand(kernel, product, columns, self.rest)
         self.blocks = columns.count
+        self.pieces = plan.store_pieces(problem)
         self.tail = None
         if plan.tail(problem):
             self.tail = TailColumns(kernel, product, plan.tail(problem), plan.m, self.format)
@@ -194,29 +213,33 @@ class _Sweep:
 
     def _multiply(self, step: Value) -> None:
         """The product of a step, added to the sums of its block unless it is the first chunk."""
-        kernel, product, plan = self.kernel, self.product, self.plan
+        kernel = self.kernel
         with kernel.registers.scope():
-            place, fmt = self._place(step), engine_format(product.compute)
-            operands = self._operands(place, plan.k)
+            place = self._place(step)
             left, right = self.left.slot(self._slot("left", step)), self.right.slot(self._slot("right", step))
             for more in (False, True)[: self.chunks]:
                 with kernel.unless_zero(place.chunk) if more else kernel.if_zero(place.chunk):
-                    multiply_parts(
-                        kernel,
-                        f"ne.gemm.{fmt.token}",
-                        ("a", left),
-                        ("b", right),
-                        self._sums(place).base,
-                        more,
-                        operands,
-                    )
-                    with self._last_columns(place) as tail:
-                        if tail is not None:
-                            out, first = tail.block(place.turn, place.rows), place.chunk * plan.k
-                            tail.multiply(left, first, out, more, operands)
+                    for part in range(self.parts):
+                        self._multiply_part(place, left, right, part, more or part > 0)
             for rest in self.rest:
                 with kernel.if_below(self.chunks - 2, place.chunk):
                     self._multiply_rest(place, rest)
+
+    def _multiply_part(
+        self, place: _Place, left: list[Value], right: list[Value], part: int, more: bool
+    ) -> None:
+        """The product of a piece of a chunk, usually all of it; added to the sums with ``more``."""
+        each, inner = self.right.shape.each, self.plan.k // self.parts
+        engine, operands = engine_format(self.product.compute), self._operands(place, inner)
+        before = place.rows * (part * inner * each)
+        a = [base + before for base in left] if part else left
+        b = [base + part * self.right.shape.piece_elements * each for base in right]
+        mnemonic, sums = f"ne.gemm.{engine.token}", self._sums(place).base
+        multiply_parts(self.kernel, mnemonic, ("a", a), ("b", b), sums, more, operands)
+        with self._last_columns(place) as tail:
+            if tail is not None:
+                out, first = tail.block(place.turn, place.rows), place.chunk * self.plan.k + part * inner
+                tail.multiply(a, first, out, more, operands)
 
     @contextmanager
     def _last_columns(self, place: _Place) -> Iterator[TailColumns | None]:
@@ -288,12 +311,6 @@ class _Sweep:
                     sums = tail.block(place.turn, place.rows)
                     tail.finish(sums, place.batch, place.row * self.plan.m)
 
-    @property
-    def pieces(self) -> int:
-        """How many times a part of a block is stored, so that no meeting waits for long."""
-        equal = self.product.m % self.plan.m == 0 and self.plan.m % self.chunks == 0
-        return self.chunks if equal and self.plan.has_teams else 1
-
     def _end_block_before(self, step: Value) -> None:
         """Finish the block before in the first step of this one, so that CT works beside the matrix engine.
 
@@ -311,19 +328,41 @@ class _Sweep:
                 self._store(before, chunk)
 
     def _store(self, turn: Value, piece: Value) -> None:
-        """Some rows of a block, plane by plane; all of it at once if it is one piece."""
+        """Some rows of a block; all of it at once if it is one piece."""
         kernel, product, plan = self.kernel, self.product, self.plan
         with kernel.registers.scope():
             place = self._place(turn * self.chunks)
             result, first = self._result(place), kernel.let(self._first(place))
-            mnemonic = f"wdma.{product.out.fmt.token}"
-            if self.pieces == 1:
-                loops = dma_loops((BLOCK, product.n, 1), (plan.n // BLOCK, place.rows, BLOCK))
-                kernel.emit(mnemonic, dst=product.out.at(first), src=result.base, **loops)
-                return
-            rows = plan.m // self.pieces
-            row = piece * rows
-            for plane in range(plan.n // BLOCK):
-                source = result.plane(plane) + row * (BLOCK * result.fmt.bits // 8)
-                target = product.out.at(first + (row * product.n + plane * BLOCK))
-                kernel.emit(mnemonic, dst=target, src=source, **dma_loops((product.n, 1), (rows, BLOCK)))
+            most = plan.m // self.pieces
+            rows, row = (place.rows, 0) if self.pieces == 1 else (most, piece * most)
+            source = result.base + row * (BLOCK * result.fmt.bits // 8)
+            block = _StoredRows(source, rows, most, place.rows, first + row * product.n)
+            if not self._store_reordered(block):
+                self._store_planes(block)
+
+    def _store_reordered(self, block: _StoredRows) -> bool:
+        """Store rows in long runs if that takes less time; whether it does."""
+        kernel, out, columns = self.kernel, self.product.out, self.plan.n
+        together = block.most if columns == self.product.n else 1
+        piece = CompactSlice(block.most, 1, columns, out.bytes_each, together)
+        if not reorders(kernel, piece, loading=False):
+            return False
+        compact = kernel.buffer("stored", block.most * columns * out.bytes_each)
+        out_of_planes(kernel, out.fmt, block.source, compact, block.rows, columns, block.pitch)
+        loops = dma_loops((self.product.n, 1), (block.rows, columns))
+        kernel.emit(f"wdma.{out.fmt.token}", dst=out.at(block.first), src=compact, **loops)
+        return True
+
+    def _store_planes(self, block: _StoredRows) -> None:
+        """Store rows plane by plane, with one instruction if they are all rows of the planes."""
+        kernel, out, n = self.kernel, self.product.out, self.product.n
+        planes = self.plan.n // BLOCK
+        mnemonic = f"wdma.{out.fmt.token}"
+        if block.rows is block.pitch:
+            loops = dma_loops((BLOCK, n, 1), (planes, block.rows, BLOCK))
+            kernel.emit(mnemonic, dst=out.at(block.first), src=block.source, **loops)
+            return
+        for plane in range(planes):
+            source = block.source + block.pitch * (plane * BLOCK * out.bytes_each)
+            target = out.at(block.first + plane * BLOCK)
+            kernel.emit(mnemonic, dst=target, src=source, **dma_loops((n, 1), (block.rows, BLOCK)))

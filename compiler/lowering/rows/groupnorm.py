@@ -32,7 +32,7 @@ from compiler.codegen.slices.aligned import (
     store_slice,
     widened_slice,
 )
-from compiler.codegen.slices.matrix_transpose import stored_width
+from compiler.codegen.slices.long_runs import stored_width
 from compiler.codegen.slices.shards import Shard, shard_of, slices, within
 from compiler.codegen.slices.tensors import BLOCK
 from compiler.codegen.slices.vector import WORD, Vector

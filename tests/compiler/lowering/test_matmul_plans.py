@@ -112,6 +112,31 @@ def test_no_hazard_and_no_dependence_on_threads(
         assert program.run(given, threads=threads)["y"].tobytes() == once.tobytes()
 
 
+@pytest.mark.parametrize(
+    ("share", "trans_b", "fmt"),
+    [
+        ("none", 0, Format.FP16),
+        ("both", 0, Format.FP16),
+        ("both", 0, Format.FP32),
+        ("both", 1, Format.FP16),
+        ("both", 1, Format.FP32),
+    ],
+)
+def test_chunks_of_several_planes_come_and_go_in_long_runs(share: str, trans_b: int, fmt: Format) -> None:
+    """A team deals the rows of the right operand, so that pieces have all its columns, and adds up pieces."""
+    case = made((255, 512), (512, 512), fmt, transA=0, transB=trans_b)
+    case = case.cut(cut_of((1, 4, 2), (32, 128, 512), "none", share))
+    program, lines = phase_program(case.lower, case.tensors, case.work.output, 16)
+    got = program.run(travelling(case.inputs, case.tensors), strict=True)["y"]
+    assert not program.hazards
+    assert np.array_equal(got.astype(np.float64), case.want)
+    copies = [line for line in lines if "rdma" in line or "wdma" in line]
+    assert copies and not any("n=64," in line for line in copies)
+    pieces = 4 if share == "both" and not trans_b else 1
+    products = [line for line in lines if "ne.gemm" in line and f"k={512 // pieces}" in line]
+    assert len(products) == (1 if fmt is Format.FP16 else 3) * pieces
+
+
 @pytest.mark.parametrize("share", ["none", "both"])
 @pytest.mark.parametrize("stay", ["left", "right", "none"])
 def test_batches_have_groups_of_tiles(stay: str, share: str) -> None:

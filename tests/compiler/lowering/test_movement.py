@@ -32,6 +32,13 @@ def test_transpose(shape: Shape, perm: Shape, dtype: str) -> None:
     assert_right(one("Transpose", [shape], perm=perm), dtype)
 
 
+@pytest.mark.parametrize(("columns", "reordered"), [(1024, True), (64, False)])
+def test_a_transpose_reads_long_lines(columns: int, reordered: bool) -> None:
+    """Lines of several planes of the engine are one run each."""
+    text = assert_right(one("Transpose", [(512, columns)], perm=(1, 0)), "fp16", 16).text
+    assert ("td.channelnorm.fp16" in text) == reordered
+
+
 def test_a_transpose_of_more_than_the_scratchpad_holds() -> None:
     assert_right(one("Transpose", [(301, 203)], perm=(1, 0)), "fp32", 3, small_machine())
 

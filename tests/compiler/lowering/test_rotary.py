@@ -56,6 +56,13 @@ def test_rows_that_do_not_fit_together(dtype: str) -> None:
     assert_right(rotary((2, 12, 70, 96), (70, 96), halves(96), computed=True), dtype, 3, machine)
 
 
+def test_rows_of_two_planes_come_and_go_whole() -> None:
+    """One run of DDR for each row, not one for each plane of 64 features."""
+    text = assert_right(rotary((1, 4, 256, 128), (256, 128), halves(128)), "fp16", 16).text
+    code = text[text.index("td.channelnorm") - 400 :]
+    assert "td.gatherscatter" in code and "n=64," not in code
+
+
 def test_heads_in_the_columns_of_one_matrix() -> None:
     """[B, S, H, D] seen as [B, H, S, D], from column 20 on."""
     view = (20, 2, 3, 9, 24, 9 * 100, 24, 100, 1)
