@@ -58,7 +58,7 @@ class Slots:
             kernel = ne.make_kernel(instruction, fmt, self.ne_post)
         else:
             kernel = kernels.make_kernel(instruction, fmt, nearest, checked)
-        return native.compile_kernel(kernel, name, 2, missing=missing)
+        return native.compile_kernel(kernel, name, 2, directly=True, missing=missing)
 
     def prepare(self, slots: Iterable[int]) -> None:
         """Make the kernels ready that a program is expected to need.

@@ -13,11 +13,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from emulator.native.primitives.memory import call_kernel
 
-from .values import Kind, Known, Operand, State, Untranslatable, Value, View, Writer, kind_of, typed
+from .values import Kind, Known, Operand, State, Untranslatable, Value, View, Writer, kind_of, same, typed
 from .values import spelled as text_of
-from .vocabulary import EMITTERS, PURE, convert_to_integer, integer
+from .vocabulary import EMITTERS, PURE, as_kind, convert_to_integer, integer, to_double
 
 Environment = dict[str, Operand]
 
@@ -28,6 +30,7 @@ _PYTHON: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Mult: operator.mul,
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
     ast.LShift: operator.lshift,
     ast.RShift: operator.rshift,
     ast.BitAnd: operator.and_,
@@ -48,6 +51,7 @@ _INTEGER = {
     ast.BitOr: "or",
     ast.BitXor: "xor",
 }
+_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
 _FLOAT = {ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul", ast.Div: "fdiv"}
 _RELATION = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"}
 _CALCULATES = (
@@ -125,7 +129,7 @@ class Expressions(ABC):
         return bool(value)
 
     def _constant(self, node: ast.Constant, names: Environment, scope: Mapping[str, Any]) -> Known:
-        if not isinstance(node.value, bool | int | float):
+        if not isinstance(node.value, bool | int | float | np.float32):
             raise Untranslatable(f"the constant {node.value!r}")
         return node.value
 
@@ -160,7 +164,7 @@ class Expressions(ABC):
         if isinstance(node.op, ast.Invert):
             if isinstance(value, int):
                 return ~value
-            value = integer(self.writer, value)
+            value = self._word(value)
             return self._emit(kind_of(value), f"xor {typed(value)}, -1")
         raise Untranslatable("a unary plus")
 
@@ -171,13 +175,19 @@ class Expressions(ABC):
     def combine(self, op: type[ast.operator], left: Known, right: Known) -> Known:
         """``left op right``."""
         if not isinstance(left, Value) and not isinstance(right, Value) and op in _PYTHON:
-            return _PYTHON[op](left, right)  # type: ignore[no-any-return]
+            with np.errstate(all="ignore"):
+                return _PYTHON[op](left, right)  # type: ignore[no-any-return]
         kinds = {kind_of(left), kind_of(right)}
+        if kinds in ({"d", "i"}, {"d", "u"}):
+            left, right = to_double(self.writer, left), to_double(self.writer, right)
+            kinds = {"d"}
         if kinds in ({"d"}, {"f"}):
             if op not in _FLOAT:
                 raise Untranslatable(f"{op.__name__} of numbers with a fraction")
             return self._emit(kinds.pop(), f"{_FLOAT[op]} {typed(left)}, {text_of(right)}")
-        left, right = integer(self.writer, left), integer(self.writer, right)
+        if "n" in kinds and op in _ARITHMETIC:
+            raise Untranslatable("arithmetic on what was read from a narrow view")
+        left, right = (self._word(value) for value in (left, right))
         if op in _INTEGER:
             return self._emit(_common(left, right), f"{_INTEGER[op]} {typed(left)}, {text_of(right)}")
         if op in (ast.LShift, ast.RShift):
@@ -187,6 +197,11 @@ class Expressions(ABC):
         if op in (ast.FloorDiv, ast.Mod):
             return self._divide(op is ast.FloorDiv, left, right)
         raise Untranslatable(f"{op.__name__} of integers")
+
+    def _word(self, value: Known) -> Known:
+        """A truth value or a narrow element as a word."""
+        value = integer(self.writer, value)
+        return as_kind("u", value) if kind_of(value) == "n" else value
 
     def _divide(self, quotient: bool, left: Known, right: Known) -> Known:
         """Quotient or remainder, rounded down as Python does; LLVM's rounds toward zero."""
@@ -238,6 +253,7 @@ class Expressions(ABC):
         if kinds != {"b"} or relation not in ("eq", "ne"):
             left, right = integer(self.writer, left), integer(self.writer, right)
         if relation not in ("eq", "ne"):
+            left, right = (as_kind("i", v) if kind_of(v) == "n" else v for v in (left, right))
             unsigned = _common(left, right) == "u"
             if not unsigned and "u" in (kind_of(left), kind_of(right)):
                 raise Untranslatable("a signed number compared with an unsigned one")
@@ -287,8 +303,10 @@ class Expressions(ABC):
         arms = (node.body, node.orelse)
         if not any(isinstance(arm, ast.Tuple) for arm in arms) and all(harmless(a, scope) for a in arms):
             yes, no = self.number(node.body, names, scope), self.number(node.orelse, names, scope)
-            if (yes, no) == (1, 0):
+            if same(yes, 1) and same(no, 0):
                 return integer(self.writer, condition)
+            if kind_of(yes) != kind_of(no):
+                yes, no = ((self._word(v) if kind_of(v) == "n" else v) for v in (yes, no))
             kinds = {kind_of(yes), kind_of(no)}
             if len(kinds) > 1 and kinds != {"i", "u"}:
                 raise Untranslatable("a choice between two kinds")
@@ -324,22 +342,31 @@ class Expressions(ABC):
         if isinstance(view, State):
             return self.load_word(known_integer(index))
         pointer = self._pointer(view, index)
-        raw = self._emit(view.kind, f"load {self.access}i{view.bits}, ptr {pointer}, align 1")
-        return raw if view.bits == 64 else self._emit("u", f"zext i{view.bits} {raw.name} to i64")
+        raw = self._emit(view.kind, f"load {self.access}{view.element}, ptr {pointer}, align 1")
+        return raw if view.bits == 64 or view.kind == "f" else self._emit("n", f"zext i{view.bits} {raw.name} to i64")
 
     def store(
         self, target: ast.Subscript, value: Known, names: Environment, scope: Mapping[str, Any]
     ) -> None:
         """``view[index] = value``."""
         view, index = self.evaluate(target.value, names, scope), self.number(target.slice, names, scope)
-        value = integer(self.writer, value)
         if isinstance(view, State):
-            self.store_word(known_integer(index), value)
+            self.store_word(known_integer(index), integer(self.writer, value))
             return
         pointer = self._pointer(view, index)
-        if view.bits != 64:
-            value = self._emit("i", f"trunc {typed(value)} to i{view.bits}")
-        self.writer.line(f"store {self.access}i{view.bits} {text_of(value)}, ptr {pointer}, align 1")
+        value = self._as_element(view, value)
+        self.writer.line(f"store {self.access}{view.element} {text_of(value)}, ptr {pointer}, align 1")
+
+    def _as_element(self, view: View, value: Known) -> Known:
+        """A value as an element of the view holds it."""
+        if view.kind not in ("d", "f"):
+            value = integer(self.writer, value)
+            return value if view.bits == 64 else self._emit("i", f"trunc {typed(value)} to {view.element}")
+        if view.kind == "f" and isinstance(value, float) and float(np.float32(value)) == value:
+            value = np.float32(value)
+        if kind_of(value) != view.kind:
+            raise Untranslatable(f"a number of kind {kind_of(value)} in a view of kind {view.kind}")
+        return value
 
     def item(self, items: tuple[Operand, ...], index: Known) -> Known:
         """An item of a tuple."""
@@ -351,7 +378,7 @@ class Expressions(ABC):
         pointer = self._emit("i", f"inttoptr {typed(view.address)} to ptr").name
         if index == 0:
             return pointer
-        return self._emit("i", f"getelementptr i{view.bits}, ptr {pointer}, {typed(index)}").name
+        return self._emit("i", f"getelementptr {view.element}, ptr {pointer}, {typed(index)}").name
 
     def _call(self, node: ast.Call, names: Environment, scope: Mapping[str, Any]) -> Any:
         function = self.evaluate(node.func, names, scope)
@@ -359,7 +386,7 @@ class Expressions(ABC):
         if function is call_kernel:
             return self.call_kernel(*arguments)
         known = not any(isinstance(a, Value | View | State) for a in arguments)
-        if known and (function in PURE or function in (int, float)):
+        if known and (function in PURE or function in (int, float, np.float64)):
             return function(*arguments)
         if function is int:
             return convert_to_integer(self.writer, *arguments)

@@ -11,10 +11,12 @@ from types import FunctionType
 from typing import Any
 
 from emulator.native.inline import definition
+from emulator.native.machine.primitive import Version
 
 from . import vocabulary, words
 from .calls import Wider, Written
 from .function import Function
+from .helpers import helper
 from .values import Kind, Untranslatable
 
 ENTRY = "tx8_entry"
@@ -27,6 +29,8 @@ class Functions:
     def __init__(self) -> None:
         self.texts: list[str] = []
         self._written: dict[Any, Written | None] = {}
+        self._declared = _by_name(vocabulary.DECLARATIONS + words.DECLARATIONS)
+        self._primitives: dict[Version, str] = {}
 
     def module(self, function: Callable[..., int], arguments: int) -> str:
         """The text of a module whose ``ENTRY`` takes so many words and does what ``function`` does."""
@@ -39,7 +43,7 @@ class Functions:
             *(end if inner.result == "b" else ["  ret i64 %found"]),
             "}",
         ]
-        return "\n".join([*self.texts, *entry, vocabulary.DECLARATIONS, words.DECLARATIONS])
+        return "\n".join([*self.texts, *entry, *self._declared.values()])
 
     def write(self, function: Any, arguments: Sequence[Any]) -> Written:
         """The function for arguments of these kinds, which are kinds, views, or objects that are known."""
@@ -68,9 +72,24 @@ class Functions:
                 self.texts.append(writing.text(name))
                 return Written(name, writing.result)
 
+    def primitive(self, name: str, version: Version) -> str:
+        """The name of the function that is the machine's version of a primitive."""
+        if version not in self._primitives:
+            self._primitives[version] = f"{name}.{version.parameters}"
+            text, declared = helper(self._primitives[version], version)
+            self.texts.append(text)
+            self._declared |= {other: line for other, line in declared.items() if other not in self._declared}
+        return self._primitives[version]
+
     def table(self, items: tuple[int, ...]) -> str:
         """The name of a table of words."""
         name = f"@table{len(self.texts)}"
         words = ", ".join(f"i64 {item}" for item in items)
         self.texts.append(f"{name} = internal unnamed_addr constant [{len(items)} x i64] [{words}]")
         return name
+
+
+def _by_name(declarations: str) -> dict[str, str]:
+    """Declarations, one a line, by the names that they declare."""
+    lines = [line for line in declarations.splitlines() if line]
+    return {line.partition("@")[2].partition("(")[0]: line for line in lines}

@@ -91,11 +91,12 @@ def test_widening_of_every_upper_pattern(name):
 @pytest.mark.parametrize("name", ["fp16_to_f32", "f32_to_fp16"])
 def test_integer_route_equals_the_instruction_route(name):
     machine = importlib.import_module("emulator.native.machine.float32")
-    numba = importlib.import_module("numba")
+    numba, build = importlib.import_module("numba"), importlib.import_module("emulator.native.machine.for_numba")
     if not machine.HARDWARE_FP16:
         pytest.skip("this CPU has no F16C: the integer route is the only one")
     routes = [
-        numba.njit(lambda x, f=f: f(x)) for f in (machine.BY_INTEGERS[name], machine.BY_INSTRUCTION[name])
+        numba.njit(lambda x, f=build.intrinsic(routes[name]): f(x))
+        for routes in (machine.BY_INTEGERS, machine.BY_INSTRUCTION)
     ]
     values = range(65536) if name == "fp16_to_f32" else singles(7, 20000).astype(np.uint32).view(np.float32)
     first, second = ([route(value) for value in values] for route in routes)
