@@ -38,7 +38,9 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from emulator.native.primitives.interpreted import call
@@ -48,15 +50,34 @@ from .bytecode import KernelError
 from .keys import compiler_is_the_same, generated_key, kernel_key
 from .primitives import interpreted
 
-__all__ = ["KernelError", "call", "compile_generated", "compile_kernel", "jit_enabled", "on_compile"]
+__all__ = [
+    *("KernelError", "Missing", "cached_only", "call"),
+    *("compile_generated", "compile_kernel", "jit_enabled", "on_compile"),
+]
 
 log = logging.getLogger(__name__)
 
 on_compile: Callable[[str, float | None], None] | None = None
 """Called as ``on_compile(name, None)`` before a kernel is compiled, ``on_compile(name, seconds)`` after."""
 
+
+class Missing(Exception):
+    """The cache lacks a kernel, where none is to be compiled."""
+
+
+_cached_only = ContextVar("cached only", default=False)
 _loaded: dict[str, int] = {}
 _lock = threading.RLock()
+
+
+@contextmanager
+def cached_only() -> Iterator[None]:
+    """Compile nothing: ``Missing`` for a kernel that the cache lacks."""
+    token = _cached_only.set(True)
+    try:
+        yield
+    finally:
+        _cached_only.reset(token)
 
 
 def jit_enabled() -> bool:
@@ -65,27 +86,21 @@ def jit_enabled() -> bool:
 
 
 def compile_kernel(
-    function: Callable[..., int],
-    name: str,
-    arguments: int,
-    directly: bool = False,
-    missing: Callable[[], None] | None = None,
+    function: Callable[..., int], name: str, arguments: int, directly: bool = False, compact: bool = False
 ) -> int:
     """Address of a C function ``int64 f(int64 x arguments)`` that does what ``function`` does.
 
     ``name`` appears in messages and progress. ``directly``: without Numba, which takes ten times as long, if
-    the function keeps to what ``direct`` knows. ``missing`` is called when the cache has no such kernel; it
-    may put it there. Raises KernelError when the source breaks the rules above.
+    the function keeps to what ``direct`` knows. ``compact``: that code has no loops unrolled and few functions
+    inlined, which takes half as long and is as fast where a kernel is vectors and copies. Raises KernelError when the source breaks the rules above.
     """
     if not jit_enabled():
         return interpreted.register(function)
-    key = kernel_key(function, name, arguments)
+    key = kernel_key(function, name, arguments, compact)
     with _lock:
         address = _loaded.get(key)
         if address is None:
-            if missing is not None and store.load(key) is None:
-                missing()
-            address = _loaded[key] = _obtain(lambda: function, name, arguments, key, directly)
+            address = _loaded[key] = _obtain(lambda: function, name, arguments, key, directly, compact)
         return address
 
 
@@ -112,23 +127,32 @@ def compile_generated(
 
 
 def _obtain(
-    generate: Callable[[], Callable[..., int]], name: str, arguments: int, key: str, directly: bool
+    generate: Callable[[], Callable[..., int]],
+    name: str,
+    arguments: int,
+    key: str,
+    directly: bool,
+    compact: bool = False,
 ) -> int:
     from .loader import load_object
 
     kernel = store.load(key)
     if kernel is None:
-        kernel = _build(generate(), name, arguments, directly)
+        if _cached_only.get():
+            raise Missing(name)
+        kernel = _build(generate(), name, arguments, directly, compact)
         if compiler_is_the_same():
             store.save(key, kernel)
     return load_object(kernel)
 
 
-def _build(function: Callable[..., int], name: str, arguments: int, directly: bool) -> store.Compiled:
+def _build(
+    function: Callable[..., int], name: str, arguments: int, directly: bool, compact: bool
+) -> store.Compiled:
     if on_compile:
         on_compile(name, None)
     start = time.perf_counter()
-    kernel = _translate(function, arguments) if directly else None
+    kernel = _translate(function, arguments, compact) if directly else None
     if kernel is None:
         from .build import build
 
@@ -138,13 +162,13 @@ def _build(function: Callable[..., int], name: str, arguments: int, directly: bo
     return kernel
 
 
-def _translate(function: Callable[..., int], arguments: int) -> store.Compiled | None:
+def _translate(function: Callable[..., int], arguments: int, compact: bool) -> store.Compiled | None:
     """Machine code without Numba; None for a function that ``direct`` does not know."""
     from .direct.compile import compile_directly
     from .direct.values import Untranslatable
 
     try:
-        return compile_directly(function, arguments)
+        return compile_directly(function, arguments, compact)
     except Untranslatable as reason:
         log.info("%s is compiled with Numba: %s", function.__qualname__, reason)
         return None
