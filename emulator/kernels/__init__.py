@@ -83,7 +83,7 @@ class Family(NamedTuple):
     checked: bool = False
     """It takes ``checked``: True is the variant that notes numeric exceptions."""
     compact: bool = False
-    """Its kernels are vectors and copies: as fast in compact code (``native.compile_kernel``)."""
+    """Its kernels are vectors and copies, as fast in compact code (``native.compile_kernel``)."""
 
 
 FAMILIES: dict[type, Family] = {
@@ -102,8 +102,8 @@ FAMILIES: dict[type, Family] = {
     MaskedCopy: Family(make_masked_copy),
     Move: Family(make_move, widths=True, compact=True),
     Nest: Family(make_gatherscatter, formats=False),
-    Pool: Family(watched_fold(make_pool), checked=True),
-    Reduce: Family(watched_fold(make_reduce), checked=True),
+    Pool: Family(watched_fold(make_pool), checked=True, compact=True),
+    Reduce: Family(watched_fold(make_reduce), checked=True, compact=True),
     Relation: Family(make_relation),
     Resize: Family(make_resize),
     ScalarFunction: Family(make_scalar),

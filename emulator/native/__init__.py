@@ -51,8 +51,14 @@ from .keys import compiler_is_the_same, generated_key, kernel_key
 from .primitives import interpreted
 
 __all__ = [
-    *("KernelError", "Missing", "cached_only", "call"),
-    *("compile_generated", "compile_kernel", "jit_enabled", "on_compile"),
+    "KernelError",
+    "Missing",
+    "cached_only",
+    "call",
+    "compile_generated",
+    "compile_kernel",
+    "jit_enabled",
+    "on_compile",
 ]
 
 log = logging.getLogger(__name__)
@@ -91,8 +97,9 @@ def compile_kernel(
     """Address of a C function ``int64 f(int64 x arguments)`` that does what ``function`` does.
 
     ``name`` appears in messages and progress. ``directly``: without Numba, which takes ten times as long, if
-    the function keeps to what ``direct`` knows. ``compact``: that code has no loops unrolled and few functions
-    inlined, which takes half as long and is as fast where a kernel is vectors and copies. Raises KernelError when the source breaks the rules above.
+    the function keeps to what ``direct`` knows. ``compact``: by LLVM with few functions inlined and no loops
+    unrolled; that takes half as long, and is as fast for vectors and copies. Raises KernelError when the
+    source breaks the rules above.
     """
     if not jit_enabled():
         return interpreted.register(function)
@@ -110,19 +117,20 @@ def compile_generated(
     name: str,
     arguments: int,
     directly: bool = False,
+    compact: bool = False,
 ) -> int:
     """Address of a C function whose source ``generate()`` writes; it is called only on a cache miss.
 
-    ``directly``: as in ``compile_kernel``. ``meaning`` holds the functions and constants the text is made of;
-    it and ``generate`` are the key, see ``keys.generated_key``.
+    ``directly``, ``compact``: as in ``compile_kernel``. ``meaning`` holds the functions and constants the
+    text is made of; it and ``generate`` are the key, see ``keys.generated_key``.
     """
     if not jit_enabled():
         return interpreted.register(generate())
-    key = generated_key(generate, meaning, name, arguments)
+    key = generated_key(generate, meaning, name, arguments, compact)
     with _lock:
         address = _loaded.get(key)
         if address is None:
-            address = _loaded[key] = _obtain(generate, name, arguments, key, directly)
+            address = _loaded[key] = _obtain(generate, name, arguments, key, directly, compact)
         return address
 
 
@@ -132,7 +140,7 @@ def _obtain(
     arguments: int,
     key: str,
     directly: bool,
-    compact: bool = False,
+    compact: bool,
 ) -> int:
     from .loader import load_object
 

@@ -32,7 +32,7 @@ def possible() -> bool:
 
 
 def prepare(jobs: Sequence[Job]) -> None:
-    """Make the kernels ready that jobs compile, side by side where the cache lacks one and that is possible."""
+    """Make ready what jobs compile, side by side where the cache lacks some of it and that is possible."""
     if len(jobs) < 2 or not native.jit_enabled() or not possible():
         return
     with native.cached_only():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -135,6 +136,7 @@ def single_body(body: Callable[..., float]) -> Callable[..., np.float32] | None:
     named = {name: body.__globals__[name] for name in code.co_names if name in body.__globals__}
     if any(callable(value) for value in named.values()):
         return None
+    assert isinstance(body, FunctionType), "bodies are plain functions"
     return with_constants(body, _narrowed, {name: _narrowed(value) for name, value in named.items()})
 
 

@@ -134,9 +134,10 @@ class Values(Expressions):
     def _magnitude(self, value: Known) -> Known:
         kind = kind_of(value)
         if not isinstance(value, Value):
-            return abs(value)
+            return abs(value)  # type: ignore[return-value]
         if kind in ("d", "f"):
-            return self._emit(kind, f"call {TYPES[kind]} @llvm.fabs.f{64 if kind == 'd' else 32}({typed(value)})")
+            name = "llvm.fabs.f64" if kind == "d" else "llvm.fabs.f32"
+            return self._emit(kind, f"call {TYPES[kind]} @{name}({typed(value)})")
         value = integer(self.writer, value)
         return self._extreme(False, [value, self.combine(ast.Sub, 0, value)])
 

@@ -14,7 +14,6 @@ from emulator.native.target import target
 
 from .functions import ENTRY, Functions
 
-
 FEW = 50
 """LLVM's measure of what is inlined into compact code; otherwise it is 225."""
 

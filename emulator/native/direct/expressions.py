@@ -8,80 +8,20 @@ from __future__ import annotations
 
 import ast
 import builtins
-import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from emulator.native.primitives.memory import call_kernel
 
+from .operators import ARITHMETIC, FLOAT, INTEGER, PYTHON, RELATION, harmless
 from .values import Kind, Known, Operand, State, Untranslatable, Value, View, Writer, kind_of, same, typed
 from .values import spelled as text_of
 from .vocabulary import EMITTERS, PURE, as_kind, convert_to_integer, integer, to_double
 
 Environment = dict[str, Operand]
-
-
-_PYTHON: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-    ast.LShift: operator.lshift,
-    ast.RShift: operator.rshift,
-    ast.BitAnd: operator.and_,
-    ast.BitOr: operator.or_,
-    ast.BitXor: operator.xor,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
-_INTEGER = {
-    ast.Add: "add",
-    ast.Sub: "sub",
-    ast.Mult: "mul",
-    ast.BitAnd: "and",
-    ast.BitOr: "or",
-    ast.BitXor: "xor",
-}
-_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
-_FLOAT = {ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul", ast.Div: "fdiv"}
-_RELATION = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"}
-_CALCULATES = (
-    ast.BinOp,
-    ast.UnaryOp,
-    ast.BoolOp,
-    ast.Compare,
-    ast.Name,
-    ast.Constant,
-    ast.operator,
-    ast.unaryop,
-    ast.boolop,
-    ast.cmpop,
-    ast.expr_context,
-)
-
-
-def harmless(node: ast.expr, scope: Mapping[str, Any]) -> bool:
-    """Whether an expression may be calculated even where its value is not used: it cannot trap."""
-    found: bool | None = getattr(node, "_harmless", None)
-    if found is None:
-        found = all(_is_harmless(part, scope) for part in ast.walk(node))
-        node._harmless = found  # type: ignore[attr-defined]
-    return found
-
-
-def _is_harmless(part: ast.AST, scope: Mapping[str, Any]) -> bool:
-    if isinstance(part, ast.Call):
-        return isinstance(part.func, ast.Name) and scope.get(part.func.id) in PURE
-    return isinstance(part, _CALCULATES) and not isinstance(part, ast.FloorDiv | ast.Mod)
 
 
 class Expressions(ABC):
@@ -174,22 +114,22 @@ class Expressions(ABC):
 
     def combine(self, op: type[ast.operator], left: Known, right: Known) -> Known:
         """``left op right``."""
-        if not isinstance(left, Value) and not isinstance(right, Value) and op in _PYTHON:
+        if not isinstance(left, Value) and not isinstance(right, Value) and op in PYTHON:
             with np.errstate(all="ignore"):
-                return _PYTHON[op](left, right)  # type: ignore[no-any-return]
+                return PYTHON[op](left, right)  # type: ignore[no-any-return]
         kinds = {kind_of(left), kind_of(right)}
         if kinds in ({"d", "i"}, {"d", "u"}):
             left, right = to_double(self.writer, left), to_double(self.writer, right)
             kinds = {"d"}
         if kinds in ({"d"}, {"f"}):
-            if op not in _FLOAT:
+            if op not in FLOAT:
                 raise Untranslatable(f"{op.__name__} of numbers with a fraction")
-            return self._emit(kinds.pop(), f"{_FLOAT[op]} {typed(left)}, {text_of(right)}")
-        if "n" in kinds and op in _ARITHMETIC:
+            return self._emit(kinds.pop(), f"{FLOAT[op]} {typed(left)}, {text_of(right)}")
+        if "n" in kinds and op in ARITHMETIC:
             raise Untranslatable("arithmetic on what was read from a narrow view")
         left, right = (self._word(value) for value in (left, right))
-        if op in _INTEGER:
-            return self._emit(_common(left, right), f"{_INTEGER[op]} {typed(left)}, {text_of(right)}")
+        if op in INTEGER:
+            return self._emit(_common(left, right), f"{INTEGER[op]} {typed(left)}, {text_of(right)}")
         if op in (ast.LShift, ast.RShift):
             kind = kind_of(left)
             name = "shl" if op is ast.LShift else "ashr" if kind == "i" else "lshr"
@@ -242,11 +182,11 @@ class Expressions(ABC):
         return found
 
     def _compare(self, op: type[ast.cmpop], left: Known, right: Known) -> Known:
-        if op not in _RELATION:
+        if op not in RELATION:
             raise Untranslatable(f"the comparison {op.__name__}")
         if not isinstance(left, Value) and not isinstance(right, Value):
-            return _PYTHON[op](left, right)  # type: ignore[no-any-return]
-        relation, kinds = _RELATION[op], {kind_of(left), kind_of(right)}
+            return PYTHON[op](left, right)  # type: ignore[no-any-return]
+        relation, kinds = RELATION[op], {kind_of(left), kind_of(right)}
         if kinds in ({"d"}, {"f"}):
             ordered = "une" if relation == "ne" else f"o{relation}"
             return self._emit("b", f"fcmp {ordered} {typed(left)}, {text_of(right)}")
@@ -343,7 +283,11 @@ class Expressions(ABC):
             return self.load_word(known_integer(index))
         pointer = self._pointer(view, index)
         raw = self._emit(view.kind, f"load {self.access}{view.element}, ptr {pointer}, align 1")
-        return raw if view.bits == 64 or view.kind == "f" else self._emit("n", f"zext i{view.bits} {raw.name} to i64")
+        return (
+            raw
+            if view.bits == 64 or view.kind == "f"
+            else self._emit("n", f"zext i{view.bits} {raw.name} to i64")
+        )
 
     def store(
         self, target: ast.Subscript, value: Known, names: Environment, scope: Mapping[str, Any]

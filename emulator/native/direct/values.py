@@ -1,8 +1,8 @@
 """Values of a translation: known numbers are Python's, the others names in LLVM text with one of six kinds.
 
 The kinds are those of ``emulator.native``: signed and unsigned 64-bit words, unsigned words read from narrow
-elements, with which nothing is calculated before ``s64`` or ``u64``, truth values, binary64 and binary32. A known number is itself, so that what is decided when the text is written costs nothing when it
-runs.
+elements, with which nothing is calculated before ``s64`` or ``u64``, truth values, binary64 and binary32. A
+known number is itself, so that what is decided when the text is written costs nothing when it runs.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def spelled(value: Operand) -> str:
     kind = kind_of(value)
     if kind == "b":
         return "true" if value else "false"
-    if kind in ("d", "f"):  # LLVM writes binary32 as the binary64 of the same value
-        return f"0x{struct.unpack('<Q', struct.pack('<d', float(value)))[0]:016X}"
+    if isinstance(value, float | np.float32):  # LLVM writes binary32 as the binary64 of the same value
+        return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
     return str(s64(value))  # type: ignore[arg-type]
 
 

@@ -3,13 +3,14 @@
 ``emit(builder, *values)`` takes the LLVM values of the arguments and gives that of the result. Nothing here
 needs Numba: ``direct`` makes a function of what is emitted, ``for_numba`` something that Numba inlines.
 
-A kind is a letter: ``i`` and ``u`` are signed and unsigned 64-bit words, ``d`` and ``f`` binary64 and binary32.
+A kind is a letter: ``i`` and ``u`` for signed and unsigned 64-bit words, ``d`` for binary64, ``f`` for
+binary32.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from llvmlite import ir
 
@@ -19,6 +20,7 @@ LLVM_TYPES: dict[str, Any] = {"i": I64, "u": I64, "d": F64, "f": F32}
 """LLVM's type of each kind."""
 
 Emit = Callable[..., Any]
+Kind = Literal["i", "u", "d", "f"]
 
 
 class Version(NamedTuple):
@@ -26,7 +28,7 @@ class Version(NamedTuple):
 
     parameters: str
     """A kind for each; ``i`` takes every integer and truth value, as a word."""
-    result: str
+    result: Kind | Literal[""]
     """The kind of the result; empty for none."""
     emit: Emit
 
@@ -39,16 +41,16 @@ class Elements(NamedTuple):
     """A primitive that makes a view: ``(address, elements)``."""
 
     bits: int
-    kind: str
+    kind: Kind
     """``u``, ``i`` or ``f``, of elements with so many bits."""
 
 
-def of_words(parameters: int, emit: Emit, result: str = "i") -> Primitive:
+def of_words(parameters: int, emit: Emit, result: Kind | Literal[""] = "i") -> Primitive:
     """A function of integers, which ``emit`` gets as 64-bit words."""
     return (Version("i" * parameters, result, emit),)
 
 
-def of_floats(parameters: int, kind: str, emit: Emit, result: str) -> Primitive:
+def of_floats(parameters: int, kind: Kind, emit: Emit, result: Kind) -> Primitive:
     """A function of floats of one kind."""
     return (Version(kind * parameters, result, emit),)
 
