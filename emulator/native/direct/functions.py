@@ -11,6 +11,7 @@ from types import FunctionType
 from typing import Any
 
 from emulator.native.inline import definition
+from emulator.native.keys import describe
 from emulator.native.machine.primitive import Version
 
 from . import vocabulary, words
@@ -31,6 +32,7 @@ class Functions:
         self._written: dict[Any, Written | None] = {}
         self._declared = _by_name(vocabulary.DECLARATIONS + words.DECLARATIONS)
         self._primitives: dict[Version, str] = {}
+        self._meanings: dict[FunctionType, str] = {}
 
     def module(self, function: Callable[..., int], arguments: int) -> str:
         """The text of a module whose ``ENTRY`` takes so many words and does what ``function`` does."""
@@ -47,7 +49,7 @@ class Functions:
 
     def write(self, function: Any, arguments: Sequence[Any]) -> Written:
         """The function for arguments of these kinds, which are kinds, views, or objects that are known."""
-        key = function, *arguments
+        key = tuple(map(self._meaning, (function, *arguments)))
         if key not in self._written:
             self._written[key] = None
             self._written[key] = self._write(function, arguments)
@@ -55,6 +57,14 @@ class Functions:
         if found is None:
             raise Untranslatable(f"'{function.__qualname__}' calls itself; use a loop")
         return found
+
+    def _meaning(self, given: Any) -> Any:
+        """What stands for a function: closures made twice from the same parts are one."""
+        if not isinstance(given, FunctionType):
+            return given
+        if given not in self._meanings:
+            self._meanings[given] = describe(given, given.__qualname__)
+        return self._meanings[given]
 
     def _write(self, function: Any, arguments: Sequence[Any]) -> Written:
         tree = definition(function) if isinstance(function, FunctionType) else None
