@@ -314,7 +314,7 @@ def rounds_kernel() -> int:
     control = make_control(barrier, wait, enter, wait_for, make_note(*kinds()))
     (ecall,) = (record.match for record in rv.scalar_instructions() if record.mnemonic == "ecall")
     work = make_work(control, make_exit(ecall))
-    return native.compile_kernel(work, "rounds of tiles", 4, directly=True, compact=True)
+    return native.compile_kernel(work, "rounds of tiles", 4, compact=True)
 
 
 class HostThreads:

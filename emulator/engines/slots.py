@@ -57,7 +57,7 @@ class Slots:
         else:
             kernel = kernels.make_kernel(instruction, fmt, nearest, checked)
         compact = kernels.is_compact(instruction)
-        return native.compile_kernel(kernel, name, 2, directly=True, compact=compact)
+        return native.compile_kernel(kernel, name, 2, compact=compact)
 
     def jobs(self, slots: Iterable[int]) -> list[Callable[[], object]]:
         """What compiles the kernels of slots; what takes longest comes first."""

@@ -1,8 +1,9 @@
 """From a plain Python function to cached machine code.
 
 ``compile_kernel`` takes a plain function of 64-bit integers and gives the address of a C function that
-does the same. The first use compiles it, with Numba or ``direct``, and keeps the object code on disk; later
-processes load that object with llvmlite alone and never import Numba. With ``TX8_JIT=0`` (or
+does the same. The first use compiles it and keeps the object code on disk; later processes only load that.
+``direct`` writes LLVM text, for everything in the emulator; what it does not know, and what breaks the rules
+below, is left to Numba, which is imported then and not before. With ``TX8_JIT=0`` (or
 ``NUMBA_DISABLE_JIT=1``) kernels stay Python functions with pseudo addresses: slow, with the same results.
 
 A primitive is a function that exists twice: in ``primitives/`` in plain Python, which says what it means, and
@@ -92,11 +93,11 @@ def jit_enabled() -> bool:
 
 
 def compile_kernel(
-    function: Callable[..., int], name: str, arguments: int, directly: bool = False, compact: bool = False
+    function: Callable[..., int], name: str, arguments: int, directly: bool = True, compact: bool = False
 ) -> int:
     """Address of a C function ``int64 f(int64 x arguments)`` that does what ``function`` does.
 
-    ``name`` appears in messages and progress. ``directly``: without Numba, which takes ten times as long, if
+    ``name`` appears in messages and progress. ``directly``: without Numba, which takes four times as long, if
     the function keeps to what ``direct`` knows. ``compact``: by LLVM with few functions inlined and no loops
     unrolled; that takes half as long, and is as fast for vectors and copies. Raises KernelError when the
     source breaks the rules above.
@@ -116,7 +117,7 @@ def compile_generated(
     meaning: tuple[Any, ...],
     name: str,
     arguments: int,
-    directly: bool = False,
+    directly: bool = True,
     compact: bool = False,
 ) -> int:
     """Address of a C function whose source ``generate()`` writes; it is called only on a cache miss.

@@ -53,9 +53,7 @@ def make_table(instruction: Instruction, fmt: Format | None) -> Table | None:
     key = (instruction.mnemonic, fmt)
     if key not in _tables:
         table = np.empty(PATTERNS, np.uint16)
-        fill = compile_kernel(
-            _fill(instruction.meaning.body, fmt), f"{key[0]}.{fmt.token}.table", 2, directly=True
-        )
+        fill = compile_kernel(_fill(instruction.meaning.body, fmt), f"{key[0]}.{fmt.token}.table", 2)
         call(fill, table.ctypes.data, 0)
         _tables[key] = table
     return _tables[key]

@@ -1,7 +1,7 @@
 """The primitives of ``emulator.native`` as LLVM text, by the function that defines each.
 
-Only those that the scalar instructions use. Each is written once, here, and the tests compare it with its
-definition.
+Those that the scalar instructions use, which are written into larger expressions; all others are functions
+of ``emulator.native.machine`` (``helpers``). The tests compare each with its definition.
 """
 
 from __future__ import annotations

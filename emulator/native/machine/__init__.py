@@ -1,6 +1,6 @@
 """Machine versions of the primitives, by name, as LLVM code.
 
-The same functions in plain Python are in ``native/primitives``; ``for_numba`` is what Numba takes in.
+The same functions in plain Python are in ``native/primitives``; ``for_numba`` makes them known to Numba.
 """
 
 from __future__ import annotations

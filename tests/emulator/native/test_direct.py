@@ -328,7 +328,7 @@ def test_what_is_not_known_is_refused(function: Callable[..., int], reason: str)
 
 def test_numba_compiles_what_is_not_known() -> None:
     for number in (10, -10):
-        kernel = native.compile_kernel(remainder, "remainder", 1, directly=True)
+        kernel = native.compile_kernel(remainder, "remainder", 1)
         assert native.call(kernel, number) == remainder(number)
 
 
