@@ -113,25 +113,20 @@ def compile_kernel(
 
 
 def compile_generated(
-    generate: Callable[[], Callable[..., int]],
-    meaning: tuple[Any, ...],
-    name: str,
-    arguments: int,
-    directly: bool = True,
-    compact: bool = False,
+    generate: Callable[[], Callable[..., int]], meaning: tuple[Any, ...], name: str, arguments: int
 ) -> int:
     """Address of a C function whose source ``generate()`` writes; it is called only on a cache miss.
 
-    ``directly``, ``compact``: as in ``compile_kernel``. ``meaning`` holds the functions and constants the
-    text is made of; it and ``generate`` are the key, see ``keys.generated_key``.
+    It is compiled as ``compile_kernel`` does. ``meaning`` holds the functions and constants the text is made
+    of; it and ``generate`` are the key, see ``keys.generated_key``.
     """
     if not jit_enabled():
         return interpreted.register(generate())
-    key = generated_key(generate, meaning, name, arguments, compact)
+    key = generated_key(generate, meaning, name, arguments)
     with _lock:
         address = _loaded.get(key)
         if address is None:
-            address = _loaded[key] = _obtain(generate, name, arguments, key, directly, compact)
+            address = _loaded[key] = _obtain(generate, name, arguments, key, True, False)
         return address
 
 

@@ -35,9 +35,7 @@ def kernel_key(function: Callable[..., int], name: str, arguments: int, compact:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def generated_key(
-    generate: Callable[[], Any], meaning: tuple[Any, ...], name: str, arguments: int, compact: bool = False
-) -> str:
+def generated_key(generate: Callable[[], Any], meaning: tuple[Any, ...], name: str, arguments: int) -> str:
     """Hex digest for a kernel whose source ``generate`` writes from what is in ``meaning``.
 
     What is in ``meaning`` counts by its code; the writer by its module and those of the emulator that its
@@ -45,9 +43,9 @@ def generated_key(
     files may have been edited since, and machine code of the old text must not be kept under the name of the
     new one. So the same question has the same answer.
     """
-    question = (generate, _identity(meaning), name, arguments, compact)
+    question = (generate, _identity(meaning), name, arguments)
     if question not in _answers:
-        _answers[question] = _generated_key(generate, meaning, name, f"{arguments} {compact}")
+        _answers[question] = _generated_key(generate, meaning, name, arguments)
     return _answers[question]
 
 
@@ -62,8 +60,8 @@ def _identity(value: Any) -> Any:
     return value if isinstance(value, FunctionType | type) else (type(value), repr(value))
 
 
-def _generated_key(generate: Callable[[], Any], meaning: tuple[Any, ...], name: str, form: str) -> str:
-    parts = [environment(), name, form, *_writers(generate)]
+def _generated_key(generate: Callable[[], Any], meaning: tuple[Any, ...], name: str, arguments: int) -> str:
+    parts = [environment(), name, str(arguments), *_writers(generate)]
     seen: dict[int, int] = {}
     for value in meaning:
         _describe(value, name, parts, seen)

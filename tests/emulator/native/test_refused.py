@@ -137,7 +137,5 @@ def test_a_refused_kernel_leaves_nothing_to_the_next(own_cache):
             native.compile_kernel(multiplies_a_mixture, "mixture", 1)
         with pytest.raises(native.KernelError, match="kernel recursive: 'calls_itself' calls itself"):
             native.compile_kernel(calls_itself, "recursive", 1)
-        assert (
-            native.call(native.compile_kernel(multiplies_integers, f"integers {turn}", 1, directly=False), 9)
-            == 81
-        )
+        integers = native.compile_kernel(multiplies_integers, f"integers {turn}", 1, directly=False)
+        assert native.call(integers, 9) == 81

@@ -86,7 +86,7 @@ def over(primitive, decode, encode, operands):
     return kernel
 
 
-def run_both(kernel, name, inputs, directly=False):
+def run_both(kernel, name, inputs, directly=True):
     """Results of the compiled kernel, ``directly`` without Numba, and of the plain function on the same."""
     n = inputs[0].size
     results = []
