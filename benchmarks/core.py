@@ -190,6 +190,11 @@ def start_up(folder: Path) -> None:
 
     row("tx8emu, small program, empty cache", best(lambda: run(folder / "cache"), 1), "s", at_most=6.0)
     row("tx8emu, small program, kernels ready", best(lambda: run(folder / "cache")), "s", at_most=0.35)
+    digits = Path(__file__).resolve().parent.parent / "examples" / "digits"
+    compiled = [str(digits / "digits.json"), "--dtype", "fp16", "-q", "-o", str(folder)]
+    subprocess.run([str(Path(sys.executable).with_name("tx8cc")), *compiled], check=True, env=environment)
+    command[2:] = [str(folder / "prog.bin"), "--input", f"x={digits / 'test_images.npy'}"]
+    row("tx8emu, examples/digits, empty cache", best(lambda: run(folder / "digits"), 1), "s", at_most=6.0)
 
 
 def qemu(folder: Path, own: dict[str, float]) -> None:

@@ -136,7 +136,7 @@ def gemm_case(kernel: int, arithmetic: MatrixArithmetic, m: int, k: int, n: int,
 
 
 def repeated_kernel(arithmetic: MatrixArithmetic, name: str) -> int:
-    return native.compile_kernel(make_repeated(arithmetic), f"ne.gemm.{name} repeated", 2)
+    return native.compile_kernel(make_repeated(arithmetic), f"ne.gemm.{name} repeated", 2, compact=True)
 
 
 GEMMS = (
@@ -265,9 +265,9 @@ def onnxruntime_case(c: int, o: int, size: int, k: int, s: int, group: int = 1) 
 
 
 def convs() -> None:
-    kernel = native.compile_kernel(make_conv(FLOAT), "ne.conv.fp16", 1)
+    kernel = native.compile_kernel(make_conv(FLOAT), "ne.conv.fp16", 1, compact=True)
     integers = BYTES if VNNI else HALVES
-    int8 = native.compile_kernel(make_conv(integers), "ne.conv.int8", 1)
+    int8 = native.compile_kernel(make_conv(integers), "ne.conv.int8", 1, compact=True)
     for c, o, size, k, s in CONVS:
         cases: dict[str, Case] = {}
         peer = onnxruntime_case(c, o, size, k, s)
@@ -292,7 +292,7 @@ def convs() -> None:
 def depthwise() -> None:
     kernels = {
         fmt: native.compile_kernel(
-            make_depthwise(make_channels(fmt, post=False)), f"ne.dwconv.{fmt.token}", 1
+            make_depthwise(make_channels(fmt, post=False)), f"ne.dwconv.{fmt.token}", 1, compact=True
         )
         for fmt in (Format.FP16, Format.INT8)
     }

@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 
 from emulator import native
-from emulator.kernels import kernel_name, make_kernel, make_table
+from emulator.kernels import is_compact, kernel_name, make_kernel, make_table
 from emulator.memory import state
 from emulator.native.primitives.memory import call_kernel, view_i64
 from tx8isa.numbers.formats import Format
@@ -75,7 +75,8 @@ class Bench:
         nearest = operands.get("rnd", 0) == 0
         start = time.perf_counter()
         name = kernel_name(record, fmt, nearest, checked)
-        address = native.compile_kernel(make_kernel(record, fmt, nearest, checked), name, 2)
+        kernel = make_kernel(record, fmt, nearest, checked)
+        address = native.compile_kernel(kernel, name, 2, compact=is_compact(record))
         table = make_table(record, fmt)
         seconds = time.perf_counter() - start
         defaults = (o.default if isinstance(o.default, int) else 0 for o in record.operands)

@@ -52,7 +52,9 @@ class Chip:
         self.image, self.machine, self.memories = image, machine, memories
         self.on_exception, self.show = options["on_exception"], options["show"]
         self.code, self.ddr = memories.code, memories.ddr
-        self.engines = memories.engines(options["ne_post"] == "proposed")
+        post, timed = options["ne_post"] == "proposed", self._is_timed(options)
+        memories.prepare(post, strict, timed)
+        self.engines = memories.engines(post)
         self.slots, self.loop = self.engines.slots, memories.loop(strict)
         self.codes = [self.code] * machine.tiles
         """The program of each tile; fence.i and marks replace it."""
@@ -63,7 +65,7 @@ class Chip:
         self.pmu = pmu.NccPmu(machine, len(self.tiles))
         self.devices = self._make_devices()
         self.sanitizer = self._make_sanitizer() if strict else None
-        self.simulator = self._make_simulator(options["timed"], options["sinks"])
+        self.simulator = self._make_simulator(options["sinks"]) if timed else None
 
     def _make_tile(self, number: int, options: RunOptions) -> Tile:
         tile = self.memories.make_tile(number, options["serial"])
@@ -97,12 +99,13 @@ class Chip:
         self.observers.append(sanitizer)
         return sanitizer
 
-    def _make_simulator(self, timed: bool | None, sinks: Sequence[Sink]) -> Simulator | None:
-        """The simulation of time, which observes this system; None without."""
-        if timed is None:
-            timed = bool(sinks) or self.code.reads_clock
-        if not timed:
-            return None
+    def _is_timed(self, options: RunOptions) -> bool:
+        """Whether time is simulated: where it is asked for, watched, or read by the program."""
+        timed = options["timed"]
+        return bool(options["sinks"]) or self.code.reads_clock if timed is None else timed
+
+    def _make_simulator(self, sinks: Sequence[Sink]) -> Simulator:
+        """The simulation of time, which observes this system."""
         from emulator.timing.simulator import Simulator  # here: most runs do not need it
 
         simulator = Simulator(self.tiles, self.machine, sinks)

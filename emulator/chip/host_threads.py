@@ -313,7 +313,8 @@ def rounds_kernel() -> int:
     enter, wait_for = make_enter(barrier, sizes[0]), make_wait(wait, sizes[1])
     control = make_control(barrier, wait, enter, wait_for, make_note(*kinds()))
     (ecall,) = (record.match for record in rv.scalar_instructions() if record.mnemonic == "ecall")
-    return native.compile_kernel(make_work(control, make_exit(ecall)), "rounds of tiles", 4, directly=True)
+    work = make_work(control, make_exit(ecall))
+    return native.compile_kernel(work, "rounds of tiles", 4, compact=True)
 
 
 class HostThreads:

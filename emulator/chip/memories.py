@@ -10,13 +10,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from asm.image import Image, ddr_offset
 from emulator.core.code import check_machine, load_code
 from emulator.core.loop import run_kernel
+from emulator.engines.issue import issue_kernel
+from emulator.engines.slots import Slots
 from emulator.memory.areas import (
     GRANULE_SHIFT,
     Bytes,
@@ -27,6 +29,7 @@ from emulator.memory.areas import (
     scratch_memory,
 )
 from emulator.memory.resetting import Area, Resetting, reset_kernel
+from emulator.native import ahead
 from emulator.tile.engines import Engines
 from emulator.tile.tile import Tile, TileArrays
 from tx8isa.errors import Tx8Error
@@ -57,6 +60,17 @@ class Memories:
         self._engines: dict[bool, Engines] = {}
         self._loops: dict[bool, int] = {}
         self._scratch: list[Bytes] = []
+
+    def prepare(self, ne_post: bool, checked: bool, timed: bool) -> None:
+        """Compile side by side what a run needs, as far as the text of the program says."""
+        jobs = Slots(ne_post).jobs(self.code.expected_slots)
+        others: list[Callable[[], object]] = [issue_kernel, rounds_kernel, partial(run_kernel, checked)]
+        if timed:
+            from emulator.timing.log import log_kernel
+            from emulator.timing.simulate import simulate_kernel
+
+            others += [simulate_kernel, log_kernel]
+        ahead.prepare([*others, *jobs])
 
     def make_tile(self, number: int, serial: bool) -> Tile:
         """A tile in its reset state; ``serial`` as in ``RunOptions``."""

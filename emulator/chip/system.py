@@ -67,7 +67,6 @@ class System(Chip):
         limit = UNLIMITED if max_instructions is None else max_instructions
         pool, scratch = self.memories.thread_pool, self.memories.scratch(self.threads)
         paused = False
-        self.slots.prepare(self.code.expected_slots)
         try:
             self._begin_pause(pause or Pause())
             while not paused and any(t.status is not Status.EXITED for t in self.tiles):

@@ -213,4 +213,4 @@ def _bodies(records: dict[int, Scalar]) -> Callable[..., int]:
 def unit_kernel() -> int:
     """Address of the compiled unit."""
     meaning = (*describe(float_records()), *_USED)
-    return compile_generated(generate_unit, meaning, "float unit", 2, directly=True)
+    return compile_generated(generate_unit, meaning, "float unit", 2)

@@ -360,5 +360,5 @@ def run_kernel(checked: bool = False) -> int:
     """Address of the compiled loop; ``checked`` as in ``generate_run``."""
     meaning = (*describe(rv.scalar_instructions()), *_numbers().items(), *USED)
     if checked:
-        return compile_generated(generate_checked_run, meaning, "checked kernel core", 1, directly=True)
-    return compile_generated(generate_run, meaning, "kernel core", 1, directly=True)
+        return compile_generated(generate_checked_run, meaning, "checked kernel core", 1)
+    return compile_generated(generate_run, meaning, "kernel core", 1)

@@ -285,7 +285,7 @@ def _unwritten() -> Callable[[int, int], int]:
 def issue_kernel() -> int:
     """Address of the compiled issue function."""
     meaning = (*tables.extents(), *tables.rules(), _unwritten())
-    return compile_generated(generate_issue, meaning, "engine issue", 2, directly=True)
+    return compile_generated(generate_issue, meaning, "engine issue", 2)
 
 
 def command(kind: int, worker: int, record: int = 0) -> int:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from emulator import kernels, native
-from emulator.native import ahead
 from tx8isa.numbers.formats import Format
 from tx8isa.records.meaning import Convolution, Matrix
 
@@ -47,8 +45,8 @@ class Slots:
                 self.words[slot, 1] = lookup.ctypes.data
             self.words[slot, 0] = self.compile(slot)
 
-    def compile(self, slot: int, missing: Callable[[], None] | None = None) -> int:
-        """Address of the kernel of a slot; ``missing`` as in ``native.compile_kernel``."""
+    def compile(self, slot: int) -> int:
+        """Address of the kernel of a slot."""
         instruction, code, nearest, checked = tables.slot_parts(slot)
         fmt = Format(code) if instruction.formats else None
         name = kernels.kernel_name(instruction, fmt, nearest, checked)
@@ -58,33 +56,14 @@ class Slots:
             kernel = ne.make_kernel(instruction, fmt, self.ne_post)
         else:
             kernel = kernels.make_kernel(instruction, fmt, nearest, checked)
-        return native.compile_kernel(kernel, name, 2, missing=missing)
+        compact = kernels.is_compact(instruction)
+        return native.compile_kernel(kernel, name, 2, compact=compact)
 
-    def prepare(self, slots: Iterable[int]) -> None:
-        """Make the kernels ready that a program is expected to need.
-
-        If the cache lacks one, all that it lacks are compiled side by side, where that is possible.
-        """
-        wanted = sorted((slot for slot in slots if not self.words[slot, 0]), key=_takes_short)
-        if len(wanted) < 2 or not ahead.possible():
-            return
-        with suppress(_Missing):
-            for slot in wanted:
-                self.compile(slot, _raise_missing)
-            return
-        if native.on_compile:
-            native.on_compile(f"{len(wanted)} kernels, side by side", None)
-        ahead.run_all([partial(self.compile, slot) for slot in wanted])
+    def jobs(self, slots: Iterable[int]) -> list[Callable[[], object]]:
+        """What compiles the kernels of slots; what takes longest comes first."""
+        return [partial(self.compile, slot) for slot in sorted(slots, key=_takes_short)]
 
 
 def _takes_short(slot: int) -> bool:
     """Whether the kernel of a slot is compiled fast; the others, begun first, end with them."""
     return not isinstance(tables.slot_parts(slot)[0].meaning, Matrix | Convolution)
-
-
-class _Missing(Exception):
-    """The cache lacks a kernel."""
-
-
-def _raise_missing() -> None:
-    raise _Missing

@@ -66,7 +66,7 @@ from tx8isa.records.meaning import (
 )
 from tx8isa.records.record import Instruction
 
-__all__ = ["Kernel", "kernel_name", "make_kernel", "make_table"]
+__all__ = ["Kernel", "is_compact", "kernel_name", "make_kernel", "make_table"]
 
 
 class Family(NamedTuple):
@@ -82,6 +82,8 @@ class Family(NamedTuple):
     """It takes ``nearest``: False is the variant for every rounding mode but nearest even."""
     checked: bool = False
     """It takes ``checked``: True is the variant that notes numeric exceptions."""
+    compact: bool = False
+    """Its kernels are vectors and copies, as fast in compact code (``native.compile_kernel``)."""
 
 
 FAMILIES: dict[type, Family] = {
@@ -93,21 +95,21 @@ FAMILIES: dict[type, Family] = {
     Dropout: Family(make_dropout, rounded=True),
     Elementwise: Family(make_function, rounded=True, checked=True),
     Extreme: Family(make_extreme),
-    Fill: Family(make_memset, widths=True),
+    Fill: Family(make_memset, widths=True, compact=True),
     Gather: Family(make_gather, widths=True),
-    Join: Family(make_join, widths=True),
-    Load: Family(make_dma, widths=True),
+    Join: Family(make_join, widths=True, compact=True),
+    Load: Family(make_dma, widths=True, compact=True),
     MaskedCopy: Family(make_masked_copy),
-    Move: Family(make_move, widths=True),
+    Move: Family(make_move, widths=True, compact=True),
     Nest: Family(make_gatherscatter, formats=False),
-    Pool: Family(watched_fold(make_pool), checked=True),
-    Reduce: Family(watched_fold(make_reduce), checked=True),
+    Pool: Family(watched_fold(make_pool), checked=True, compact=True),
+    Reduce: Family(watched_fold(make_reduce), checked=True, compact=True),
     Relation: Family(make_relation),
     Resize: Family(make_resize),
     ScalarFunction: Family(make_scalar),
     Split: Family(make_split, formats=False),
-    Store: Family(make_dma, widths=True),
-    Unfold: Family(make_unfold, widths=True),
+    Store: Family(make_dma, widths=True, compact=True),
+    Unfold: Family(make_unfold, widths=True, compact=True),
     Uniform: Family(make_uniform),
     Unpack: Family(make_unpack),
     Unpool: Family(make_unpool),
@@ -130,6 +132,12 @@ def make_kernel(instruction: Instruction, fmt: Format | None, nearest: bool, che
         raise ValueError(f"{instruction.mnemonic}: no kernels for {type(instruction.meaning).__name__}")
     given = ((family.formats, fmt), (family.rounded, nearest), (family.checked, checked))
     return family.make(instruction, *(value for takes, value in given if takes))
+
+
+def is_compact(instruction: Instruction) -> bool:
+    """Whether the kernels of a record are compiled to compact code; those of the matrix engine are."""
+    family = FAMILIES.get(type(instruction.meaning))
+    return family is None or family.compact
 
 
 def kernel_name(instruction: Instruction, fmt: Format | None, nearest: bool, checked: bool = False) -> str:

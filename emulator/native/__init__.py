@@ -1,8 +1,9 @@
 """From a plain Python function to cached machine code.
 
 ``compile_kernel`` takes a plain function of 64-bit integers and gives the address of a C function that
-does the same. The first use compiles it, with Numba or ``direct``, and keeps the object code on disk; later
-processes load that object with llvmlite alone and never import Numba. With ``TX8_JIT=0`` (or
+does the same. The first use compiles it and keeps the object code on disk; later processes only load that.
+``direct`` writes LLVM text, for everything in the emulator; what it does not know, and what breaks the rules
+below, is left to Numba, which is imported then and not before. With ``TX8_JIT=0`` (or
 ``NUMBA_DISABLE_JIT=1``) kernels stay Python functions with pseudo addresses: slow, with the same results.
 
 A primitive is a function that exists twice: in ``primitives/`` in plain Python, which says what it means, and
@@ -38,7 +39,9 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from emulator.native.primitives.interpreted import call
@@ -48,15 +51,40 @@ from .bytecode import KernelError
 from .keys import compiler_is_the_same, generated_key, kernel_key
 from .primitives import interpreted
 
-__all__ = ["KernelError", "call", "compile_generated", "compile_kernel", "jit_enabled", "on_compile"]
+__all__ = [
+    "KernelError",
+    "Missing",
+    "cached_only",
+    "call",
+    "compile_generated",
+    "compile_kernel",
+    "jit_enabled",
+    "on_compile",
+]
 
 log = logging.getLogger(__name__)
 
 on_compile: Callable[[str, float | None], None] | None = None
 """Called as ``on_compile(name, None)`` before a kernel is compiled, ``on_compile(name, seconds)`` after."""
 
+
+class Missing(Exception):
+    """The cache lacks a kernel, where none is to be compiled."""
+
+
+_cached_only = ContextVar("cached only", default=False)
 _loaded: dict[str, int] = {}
 _lock = threading.RLock()
+
+
+@contextmanager
+def cached_only() -> Iterator[None]:
+    """Compile nothing: ``Missing`` for a kernel that the cache lacks."""
+    token = _cached_only.set(True)
+    try:
+        yield
+    finally:
+        _cached_only.reset(token)
 
 
 def jit_enabled() -> bool:
@@ -65,41 +93,32 @@ def jit_enabled() -> bool:
 
 
 def compile_kernel(
-    function: Callable[..., int],
-    name: str,
-    arguments: int,
-    directly: bool = False,
-    missing: Callable[[], None] | None = None,
+    function: Callable[..., int], name: str, arguments: int, directly: bool = True, compact: bool = False
 ) -> int:
     """Address of a C function ``int64 f(int64 x arguments)`` that does what ``function`` does.
 
-    ``name`` appears in messages and progress. ``directly``: without Numba, which takes ten times as long, if
-    the function keeps to what ``direct`` knows. ``missing`` is called when the cache has no such kernel; it
-    may put it there. Raises KernelError when the source breaks the rules above.
+    ``name`` appears in messages and progress. ``directly``: without Numba, which takes four times as long, if
+    the function keeps to what ``direct`` knows. ``compact``: by LLVM with few functions inlined and no loops
+    unrolled; that takes half as long, and is as fast for vectors and copies. Raises KernelError when the
+    source breaks the rules above.
     """
     if not jit_enabled():
         return interpreted.register(function)
-    key = kernel_key(function, name, arguments)
+    key = kernel_key(function, name, arguments, compact)
     with _lock:
         address = _loaded.get(key)
         if address is None:
-            if missing is not None and store.load(key) is None:
-                missing()
-            address = _loaded[key] = _obtain(lambda: function, name, arguments, key, directly)
+            address = _loaded[key] = _obtain(lambda: function, name, arguments, key, directly, compact)
         return address
 
 
 def compile_generated(
-    generate: Callable[[], Callable[..., int]],
-    meaning: tuple[Any, ...],
-    name: str,
-    arguments: int,
-    directly: bool = False,
+    generate: Callable[[], Callable[..., int]], meaning: tuple[Any, ...], name: str, arguments: int
 ) -> int:
     """Address of a C function whose source ``generate()`` writes; it is called only on a cache miss.
 
-    ``directly``: as in ``compile_kernel``. ``meaning`` holds the functions and constants the text is made of;
-    it and ``generate`` are the key, see ``keys.generated_key``.
+    It is compiled as ``compile_kernel`` does. ``meaning`` holds the functions and constants the text is made
+    of; it and ``generate`` are the key, see ``keys.generated_key``.
     """
     if not jit_enabled():
         return interpreted.register(generate())
@@ -107,28 +126,37 @@ def compile_generated(
     with _lock:
         address = _loaded.get(key)
         if address is None:
-            address = _loaded[key] = _obtain(generate, name, arguments, key, directly)
+            address = _loaded[key] = _obtain(generate, name, arguments, key, True, False)
         return address
 
 
 def _obtain(
-    generate: Callable[[], Callable[..., int]], name: str, arguments: int, key: str, directly: bool
+    generate: Callable[[], Callable[..., int]],
+    name: str,
+    arguments: int,
+    key: str,
+    directly: bool,
+    compact: bool,
 ) -> int:
     from .loader import load_object
 
     kernel = store.load(key)
     if kernel is None:
-        kernel = _build(generate(), name, arguments, directly)
+        if _cached_only.get():
+            raise Missing(name)
+        kernel = _build(generate(), name, arguments, directly, compact)
         if compiler_is_the_same():
             store.save(key, kernel)
     return load_object(kernel)
 
 
-def _build(function: Callable[..., int], name: str, arguments: int, directly: bool) -> store.Compiled:
+def _build(
+    function: Callable[..., int], name: str, arguments: int, directly: bool, compact: bool
+) -> store.Compiled:
     if on_compile:
         on_compile(name, None)
     start = time.perf_counter()
-    kernel = _translate(function, arguments) if directly else None
+    kernel = _translate(function, arguments, compact) if directly else None
     if kernel is None:
         from .build import build
 
@@ -138,13 +166,13 @@ def _build(function: Callable[..., int], name: str, arguments: int, directly: bo
     return kernel
 
 
-def _translate(function: Callable[..., int], arguments: int) -> store.Compiled | None:
+def _translate(function: Callable[..., int], arguments: int, compact: bool) -> store.Compiled | None:
     """Machine code without Numba; None for a function that ``direct`` does not know."""
     from .direct.compile import compile_directly
     from .direct.values import Untranslatable
 
     try:
-        return compile_directly(function, arguments)
+        return compile_directly(function, arguments, compact)
     except Untranslatable as reason:
         log.info("%s is compiled with Numba: %s", function.__qualname__, reason)
         return None

@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from emulator import native
+
 from . import store
 
 Job = Callable[[], object]
@@ -29,13 +31,29 @@ def possible() -> bool:
     return several and threading.active_count() == 1 and store.is_kept()
 
 
+def prepare(jobs: Sequence[Job]) -> None:
+    """Make ready what jobs compile, side by side where the cache lacks some of it and that is possible."""
+    if len(jobs) < 2 or not native.jit_enabled() or not possible():
+        return
+    with native.cached_only():
+        try:
+            for job in jobs:
+                job()
+            return
+        except native.Missing:
+            pass
+    if native.on_compile:
+        native.on_compile(f"{len(jobs)} kernels, side by side", None)
+    run_all(jobs)
+
+
 def run_all(jobs: Sequence[Job], done: Callable[[], None] | None = None) -> None:
     """Run jobs that leave their results in the cache, in one process for each processor.
 
     ``done`` is called after each. A job that fails is left out: who needs its result computes it again, and
     sees why it fails.
     """
-    from . import build  # noqa: F401 - imported once, not in each process
+    from .direct import compile  # noqa: F401 - imported once, not in each process
 
     for first in range(0, len(jobs), _AT_ONCE):
         _run_some(jobs[first : first + _AT_ONCE], done)

@@ -15,7 +15,7 @@ from numba.core.errors import NumbaError
 from .bytecode import KernelError, global_value, references
 from .elf import renamed, undefined_symbols
 from .keys import describe, describe_constant, is_project_module, module_constants
-from .machine import MACHINE
+from .machine.for_numba import INTRINSICS
 from .one_pass import ENTRY, only_entry
 from .primitives.names import PRIMITIVES
 from .store import Compiled
@@ -66,7 +66,7 @@ class _Lifter:
             describe_constant(value, self.kernel)
             return value
         if value in PRIMITIVES:
-            return MACHINE[PRIMITIVES[value]]
+            return INTRINSICS[PRIMITIVES[value]]
         meaning = describe(value, self.kernel)  # closures made twice from the same parts are one function
         if meaning not in _parts:
             _parts[meaning] = None

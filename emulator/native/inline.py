@@ -89,12 +89,39 @@ _generated: dict[CodeType, str] = {}
 """The texts of functions that no file holds."""
 
 
+def with_constants(
+    function: FunctionType, change: Callable[[Any], Any], scope: dict[str, Any]
+) -> FunctionType:
+    """A copy of a function with other constants and globals; its text is known as that of the function is."""
+    code = function.__code__
+    copied = code.replace(co_consts=tuple(map(change, code.co_consts)))
+    if copied != code:
+        _changed[copied] = function, change
+    return FunctionType(copied, scope, function.__name__)
+
+
+_changed: dict[CodeType, tuple[FunctionType, Callable[[Any], Any]]] = {}
+"""The functions that ``with_constants`` copied, by the code of the copy."""
+
+
+class _Constants(ast.NodeTransformer):
+    def __init__(self, change: Callable[[Any], Any]) -> None:
+        self.change = change
+
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+        return ast.Constant(self.change(node.value))
+
+
 def definition(function: FunctionType) -> ast.FunctionDef | None:
     """The text of a function; None when that is no definition, or not the one this process has imported.
 
     The text is read from the file, which may have been edited since then and have other lines there.
     """
     known = function.__code__
+    if known in _changed:
+        original, change = _changed[known]
+        found = definition(original)
+        return found and cast(ast.FunctionDef, _Constants(change).visit(copy.deepcopy(found)))
     if known in _generated:
         return cast(ast.FunctionDef, ast.parse(_generated[known]).body[0])
     tree = _in_file(known.co_filename).get(known.co_firstlineno)

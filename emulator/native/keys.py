@@ -29,9 +29,9 @@ LIBRARIES = ("math", "numpy")
 """Modules that machine code knows itself; of others a kernel may read integers, as ``module.NAME``."""
 
 
-def kernel_key(function: Callable[..., int], name: str, arguments: int) -> str:
+def kernel_key(function: Callable[..., int], name: str, arguments: int, compact: bool = False) -> str:
     """Hex digest that changes whenever the machine code of the kernel may change."""
-    parts = [environment(), name, str(arguments), describe(function, name)]
+    parts = [environment(), name, str(arguments), str(compact), describe(function, name)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 

@@ -133,9 +133,7 @@ def log_kernel() -> int:
         queues.E_FIELDS,
         queues.ARGUMENTS,
     )
-    return compile_generated(
-        generate_log, (*functions, *words, *numbers), "log of simulated time", 2, directly=True
-    )
+    return compile_generated(generate_log, (*functions, *words, *numbers), "log of simulated time", 2)
 
 
 class TileLog:

@@ -148,4 +148,4 @@ def settle(chip: int, place: int) -> None:
 
 def simulate_kernel() -> int:
     """Address of the compiled simulation."""
-    return compile_kernel(simulate, "simulated time", 1, directly=True)
+    return compile_kernel(simulate, "simulated time", 1, compact=True)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy import float64
 
+from emulator.native.inline import with_constants
 from emulator.native.primitives.float32 import (
     bf16_to_f32,
     bits_f32,
@@ -135,9 +136,8 @@ def single_body(body: Callable[..., float]) -> Callable[..., np.float32] | None:
     named = {name: body.__globals__[name] for name in code.co_names if name in body.__globals__}
     if any(callable(value) for value in named.values()):
         return None
-    constants = tuple(_narrowed(value) for value in code.co_consts)
-    scope = {name: _narrowed(value) for name, value in named.items()}
-    return FunctionType(code.replace(co_consts=constants), scope, body.__name__)
+    assert isinstance(body, FunctionType), "bodies are plain functions"
+    return with_constants(body, _narrowed, {name: _narrowed(value) for name, value in named.items()})
 
 
 def _narrowed(value: Any) -> Any:

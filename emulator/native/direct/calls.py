@@ -7,12 +7,17 @@ from collections.abc import Mapping, Sequence
 from types import FunctionType
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
+from emulator.native.machine.primitive import Version
 from emulator.native.primitives.memory import call_kernel
+from emulator.native.primitives.names import PRIMITIVES
 
 from . import words
 from .expressions import Environment, Expressions
+from .helpers import version_for
 from .values import TYPES, Kind, Known, Operand, Untranslatable, Value, View, kind_of, typed
-from .vocabulary import integer
+from .vocabulary import as_kind, integer
 
 
 class Several(NamedTuple):
@@ -68,6 +73,9 @@ class Module(Protocol):
     def table(self, items: tuple[int, ...]) -> str:
         """The name of a table of words."""
 
+    def primitive(self, name: str, version: Version) -> str:
+        """The name of the function that is the machine's version of a primitive."""
+
 
 class Values(Expressions):
     """Writes the expressions of a function, and its assignments to names.
@@ -115,12 +123,23 @@ class Values(Expressions):
         function = self.evaluate(node.func, names, scope)
         if function in (min, max):
             return self._extreme(function is min, [self.number(a, names, scope) for a in node.args])
+        if function is bool:
+            return self.condition(node.args[0], names, scope)
         if function is len:
             return len(self.evaluate(node.args[0], names, scope))
         if function is abs:
-            value = integer(self.writer, self.number(node.args[0], names, scope))
-            return self._extreme(False, [value, self.combine(ast.Sub, 0, value)])
+            return self._magnitude(self.number(node.args[0], names, scope))
         return super()._call(node, names, scope)
+
+    def _magnitude(self, value: Known) -> Known:
+        kind = kind_of(value)
+        if not isinstance(value, Value):
+            return abs(value)  # type: ignore[return-value]
+        if kind in ("d", "f"):
+            name = "llvm.fabs.f64" if kind == "d" else "llvm.fabs.f32"
+            return self._emit(kind, f"call {TYPES[kind]} @{name}({typed(value)})")
+        value = integer(self.writer, value)
+        return self._extreme(False, [value, self.combine(ast.Sub, 0, value)])
 
     def _extreme(self, least: bool, values: list[Known]) -> Known:
         best = values[0]
@@ -135,6 +154,8 @@ class Values(Expressions):
         emit = words.WORDS.get(function)
         if emit is not None:
             return emit(self.writer, *arguments)
+        if function in PRIMITIVES:
+            return self._machine(PRIMITIVES[function], arguments)  # type: ignore[arg-type]
         missing = function.__code__.co_argcount - len(arguments) if isinstance(function, FunctionType) else 0
         arguments = [*arguments, *(function.__defaults__ or ())[-missing:]] if missing else arguments
         kinds: list[Any] = []
@@ -150,6 +171,17 @@ class Values(Expressions):
         found, form = self._emit("i", written.call(operands)).name, type_of(written.result)
         parts = enumerate(written.result)
         return tuple(self._emit(kind, f"extractvalue {form} {found}, {number}") for number, kind in parts)
+
+    def _machine(self, name: str, arguments: list[Known]) -> Known:
+        """Call the machine's version of a primitive."""
+        version = version_for(name, [kind_of(argument) for argument in arguments])
+        pairs = zip(version.parameters, arguments, strict=True)
+        words = [integer(self.writer, value) if kind == "i" else value for kind, value in pairs]
+        call = f"@{self.module.primitive(name, version)}({', '.join(map(typed, words))})"
+        if version.result:
+            return self._emit(version.result, f"call {TYPES[version.result]} {call}")
+        self.writer.line(f"call void {call}")
+        return 0
 
     def call_kernel(self, address: Known, fields: Known, state: Known) -> Known:
         emit = words.WORDS[call_kernel]
@@ -192,9 +224,11 @@ class Values(Expressions):
             return value
         if kind in ("i", "u") and found == "b":
             return integer(self.writer, value)
+        if kind in ("i", "u") and found == "n":
+            return as_kind(kind, value)
         if isinstance(value, int) and kind == "u" and value >= 0:
             return value
-        if (kind, found) in (("b", "i"), ("b", "u"), ("i", "u")):
+        if (kind, found) in (("b", "i"), ("b", "u"), ("i", "u"), ("n", "i"), ("n", "u")):
             raise Wider(name, found)
         raise Untranslatable(f"'{name}' is of kind {kind} and {found}")
 
@@ -203,7 +237,7 @@ def _passed(argument: Any) -> tuple[Any, list[Known]]:
     """What a function is written for, and the values that it is called with, for one argument."""
     if isinstance(argument, View):
         return View(argument.bits, argument.kind, 0), [argument.address]
-    if isinstance(argument, bool | int | float | Value):
+    if isinstance(argument, bool | int | float | np.float32 | Value):
         return kind_of(argument), [argument]
     if type(argument) is tuple and any(isinstance(item, Value) for item in argument):
         return Several(tuple(kind_of(item) for item in argument)), list(argument)

@@ -14,12 +14,20 @@ from emulator.native.target import target
 
 from .functions import ENTRY, Functions
 
+FEW = 50
+"""LLVM's measure of what is inlined into compact code; otherwise it is 225."""
 
-def compile_directly(function: Callable[..., int], arguments: int) -> Compiled:
-    """Machine code of ``function``; Untranslatable when it uses what is not known here."""
+
+def compile_directly(function: Callable[..., int], arguments: int, compact: bool = False) -> Compiled:
+    """Machine code of ``function``; Untranslatable when it uses what is not known here.
+
+    ``compact`` as in ``native.compile_kernel``.
+    """
     module = llvm.parse_assembly(Functions().module(function, arguments))
     module.name = "tx8"
-    tuning = llvm.create_pipeline_tuning_options(speed_level=3)
+    tuning = llvm.create_pipeline_tuning_options(speed_level=2 if compact else 3)
+    if compact:
+        tuning.inlining_threshold, tuning.loop_unrolling = FEW, False
     builder = llvm.create_pass_builder(_machine(), tuning)
     builder.getModulePassManager().run(module, builder)
     return Compiled(ENTRY, (), bytes(_machine().emit_object(module)))

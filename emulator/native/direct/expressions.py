@@ -8,76 +8,20 @@ from __future__ import annotations
 
 import ast
 import builtins
-import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 from emulator.native.primitives.memory import call_kernel
 
-from .values import Kind, Known, Operand, State, Untranslatable, Value, View, Writer, kind_of, typed
+from .operators import ARITHMETIC, FLOAT, INTEGER, PYTHON, RELATION, harmless
+from .values import Kind, Known, Operand, State, Untranslatable, Value, View, Writer, kind_of, same, typed
 from .values import spelled as text_of
-from .vocabulary import EMITTERS, PURE, convert_to_integer, integer
+from .vocabulary import EMITTERS, PURE, as_kind, convert_to_integer, integer, to_double
 
 Environment = dict[str, Operand]
-
-
-_PYTHON: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.LShift: operator.lshift,
-    ast.RShift: operator.rshift,
-    ast.BitAnd: operator.and_,
-    ast.BitOr: operator.or_,
-    ast.BitXor: operator.xor,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
-_INTEGER = {
-    ast.Add: "add",
-    ast.Sub: "sub",
-    ast.Mult: "mul",
-    ast.BitAnd: "and",
-    ast.BitOr: "or",
-    ast.BitXor: "xor",
-}
-_FLOAT = {ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul", ast.Div: "fdiv"}
-_RELATION = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"}
-_CALCULATES = (
-    ast.BinOp,
-    ast.UnaryOp,
-    ast.BoolOp,
-    ast.Compare,
-    ast.Name,
-    ast.Constant,
-    ast.operator,
-    ast.unaryop,
-    ast.boolop,
-    ast.cmpop,
-    ast.expr_context,
-)
-
-
-def harmless(node: ast.expr, scope: Mapping[str, Any]) -> bool:
-    """Whether an expression may be calculated even where its value is not used: it cannot trap."""
-    found: bool | None = getattr(node, "_harmless", None)
-    if found is None:
-        found = all(_is_harmless(part, scope) for part in ast.walk(node))
-        node._harmless = found  # type: ignore[attr-defined]
-    return found
-
-
-def _is_harmless(part: ast.AST, scope: Mapping[str, Any]) -> bool:
-    if isinstance(part, ast.Call):
-        return isinstance(part.func, ast.Name) and scope.get(part.func.id) in PURE
-    return isinstance(part, _CALCULATES) and not isinstance(part, ast.FloorDiv | ast.Mod)
 
 
 class Expressions(ABC):
@@ -125,7 +69,7 @@ class Expressions(ABC):
         return bool(value)
 
     def _constant(self, node: ast.Constant, names: Environment, scope: Mapping[str, Any]) -> Known:
-        if not isinstance(node.value, bool | int | float):
+        if not isinstance(node.value, bool | int | float | np.float32):
             raise Untranslatable(f"the constant {node.value!r}")
         return node.value
 
@@ -160,7 +104,7 @@ class Expressions(ABC):
         if isinstance(node.op, ast.Invert):
             if isinstance(value, int):
                 return ~value
-            value = integer(self.writer, value)
+            value = self._word(value)
             return self._emit(kind_of(value), f"xor {typed(value)}, -1")
         raise Untranslatable("a unary plus")
 
@@ -170,16 +114,22 @@ class Expressions(ABC):
 
     def combine(self, op: type[ast.operator], left: Known, right: Known) -> Known:
         """``left op right``."""
-        if not isinstance(left, Value) and not isinstance(right, Value) and op in _PYTHON:
-            return _PYTHON[op](left, right)  # type: ignore[no-any-return]
+        if not isinstance(left, Value) and not isinstance(right, Value) and op in PYTHON:
+            with np.errstate(all="ignore"):
+                return PYTHON[op](left, right)  # type: ignore[no-any-return]
         kinds = {kind_of(left), kind_of(right)}
+        if kinds in ({"d", "i"}, {"d", "u"}):
+            left, right = to_double(self.writer, left), to_double(self.writer, right)
+            kinds = {"d"}
         if kinds in ({"d"}, {"f"}):
-            if op not in _FLOAT:
+            if op not in FLOAT:
                 raise Untranslatable(f"{op.__name__} of numbers with a fraction")
-            return self._emit(kinds.pop(), f"{_FLOAT[op]} {typed(left)}, {text_of(right)}")
-        left, right = integer(self.writer, left), integer(self.writer, right)
-        if op in _INTEGER:
-            return self._emit(_common(left, right), f"{_INTEGER[op]} {typed(left)}, {text_of(right)}")
+            return self._emit(kinds.pop(), f"{FLOAT[op]} {typed(left)}, {text_of(right)}")
+        if "n" in kinds and op in ARITHMETIC:
+            raise Untranslatable("arithmetic on what was read from a narrow view")
+        left, right = (self._word(value) for value in (left, right))
+        if op in INTEGER:
+            return self._emit(_common(left, right), f"{INTEGER[op]} {typed(left)}, {text_of(right)}")
         if op in (ast.LShift, ast.RShift):
             kind = kind_of(left)
             name = "shl" if op is ast.LShift else "ashr" if kind == "i" else "lshr"
@@ -187,6 +137,11 @@ class Expressions(ABC):
         if op in (ast.FloorDiv, ast.Mod):
             return self._divide(op is ast.FloorDiv, left, right)
         raise Untranslatable(f"{op.__name__} of integers")
+
+    def _word(self, value: Known) -> Known:
+        """A truth value or a narrow element as a word."""
+        value = integer(self.writer, value)
+        return as_kind("u", value) if kind_of(value) == "n" else value
 
     def _divide(self, quotient: bool, left: Known, right: Known) -> Known:
         """Quotient or remainder, rounded down as Python does; LLVM's rounds toward zero."""
@@ -227,17 +182,18 @@ class Expressions(ABC):
         return found
 
     def _compare(self, op: type[ast.cmpop], left: Known, right: Known) -> Known:
-        if op not in _RELATION:
+        if op not in RELATION:
             raise Untranslatable(f"the comparison {op.__name__}")
         if not isinstance(left, Value) and not isinstance(right, Value):
-            return _PYTHON[op](left, right)  # type: ignore[no-any-return]
-        relation, kinds = _RELATION[op], {kind_of(left), kind_of(right)}
+            return PYTHON[op](left, right)  # type: ignore[no-any-return]
+        relation, kinds = RELATION[op], {kind_of(left), kind_of(right)}
         if kinds in ({"d"}, {"f"}):
             ordered = "une" if relation == "ne" else f"o{relation}"
             return self._emit("b", f"fcmp {ordered} {typed(left)}, {text_of(right)}")
         if kinds != {"b"} or relation not in ("eq", "ne"):
             left, right = integer(self.writer, left), integer(self.writer, right)
         if relation not in ("eq", "ne"):
+            left, right = (as_kind("i", v) if kind_of(v) == "n" else v for v in (left, right))
             unsigned = _common(left, right) == "u"
             if not unsigned and "u" in (kind_of(left), kind_of(right)):
                 raise Untranslatable("a signed number compared with an unsigned one")
@@ -287,8 +243,10 @@ class Expressions(ABC):
         arms = (node.body, node.orelse)
         if not any(isinstance(arm, ast.Tuple) for arm in arms) and all(harmless(a, scope) for a in arms):
             yes, no = self.number(node.body, names, scope), self.number(node.orelse, names, scope)
-            if (yes, no) == (1, 0):
+            if same(yes, 1) and same(no, 0):
                 return integer(self.writer, condition)
+            if kind_of(yes) != kind_of(no):
+                yes, no = ((self._word(v) if kind_of(v) == "n" else v) for v in (yes, no))
             kinds = {kind_of(yes), kind_of(no)}
             if len(kinds) > 1 and kinds != {"i", "u"}:
                 raise Untranslatable("a choice between two kinds")
@@ -324,22 +282,35 @@ class Expressions(ABC):
         if isinstance(view, State):
             return self.load_word(known_integer(index))
         pointer = self._pointer(view, index)
-        raw = self._emit(view.kind, f"load {self.access}i{view.bits}, ptr {pointer}, align 1")
-        return raw if view.bits == 64 else self._emit("u", f"zext i{view.bits} {raw.name} to i64")
+        raw = self._emit(view.kind, f"load {self.access}{view.element}, ptr {pointer}, align 1")
+        return (
+            raw
+            if view.bits == 64 or view.kind == "f"
+            else self._emit("n", f"zext i{view.bits} {raw.name} to i64")
+        )
 
     def store(
         self, target: ast.Subscript, value: Known, names: Environment, scope: Mapping[str, Any]
     ) -> None:
         """``view[index] = value``."""
         view, index = self.evaluate(target.value, names, scope), self.number(target.slice, names, scope)
-        value = integer(self.writer, value)
         if isinstance(view, State):
-            self.store_word(known_integer(index), value)
+            self.store_word(known_integer(index), integer(self.writer, value))
             return
         pointer = self._pointer(view, index)
-        if view.bits != 64:
-            value = self._emit("i", f"trunc {typed(value)} to i{view.bits}")
-        self.writer.line(f"store {self.access}i{view.bits} {text_of(value)}, ptr {pointer}, align 1")
+        value = self._as_element(view, value)
+        self.writer.line(f"store {self.access}{view.element} {text_of(value)}, ptr {pointer}, align 1")
+
+    def _as_element(self, view: View, value: Known) -> Known:
+        """A value as an element of the view holds it."""
+        if view.kind not in ("d", "f"):
+            value = integer(self.writer, value)
+            return value if view.bits == 64 else self._emit("i", f"trunc {typed(value)} to {view.element}")
+        if view.kind == "f" and isinstance(value, float) and float(np.float32(value)) == value:
+            value = np.float32(value)
+        if kind_of(value) != view.kind:
+            raise Untranslatable(f"a number of kind {kind_of(value)} in a view of kind {view.kind}")
+        return value
 
     def item(self, items: tuple[Operand, ...], index: Known) -> Known:
         """An item of a tuple."""
@@ -351,7 +322,7 @@ class Expressions(ABC):
         pointer = self._emit("i", f"inttoptr {typed(view.address)} to ptr").name
         if index == 0:
             return pointer
-        return self._emit("i", f"getelementptr i{view.bits}, ptr {pointer}, {typed(index)}").name
+        return self._emit("i", f"getelementptr {view.element}, ptr {pointer}, {typed(index)}").name
 
     def _call(self, node: ast.Call, names: Environment, scope: Mapping[str, Any]) -> Any:
         function = self.evaluate(node.func, names, scope)
@@ -359,7 +330,7 @@ class Expressions(ABC):
         if function is call_kernel:
             return self.call_kernel(*arguments)
         known = not any(isinstance(a, Value | View | State) for a in arguments)
-        if known and (function in PURE or function in (int, float)):
+        if known and (function in PURE or function in (int, float, np.float64)):
             return function(*arguments)
         if function is int:
             return convert_to_integer(self.writer, *arguments)

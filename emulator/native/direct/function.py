@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
-from .calls import Module, Result, Several, Values, type_of
+from .calls import Module, Result, Several, Slot, Values, type_of
 from .values import TYPES, Kind, Known, Untranslatable, Value, View, kind_of, spelled, typed
 from .vocabulary import integer
 
@@ -173,39 +173,59 @@ class Function(Values):
         self._loops.pop()
 
     def _for(self, node: ast.For) -> bool:
-        bounds = self._bounds(node.iter)
-        kind: Kind = "u" if any(isinstance(b, Value) and b.kind == "u" for b in bounds) else "i"
+        first, end_value, step = self._bounds(node.iter)
         if not isinstance(node.target, ast.Name) or node.orelse:
             raise Untranslatable("a loop over something else than one number")
-        labels = [self.writer.new_label(hint) for hint in ("for", "body", "next", "end")]
-        head, body, following, end = labels
+        kind = self._counted(node.target.id, first, end_value)
+        head, body, following, end = (self.writer.new_label(hint) for hint in ("for", "body", "next", "end"))
         counter = self.variable(head, kind)
-        self.writer.line(f"store {typed(bounds[0])}, ptr {counter.pointer}")
+        self.writer.line(f"store {typed(first)}, ptr {counter.pointer}")
         self.writer.jump(head)
         self.writer.start(head)
         now = self.load(counter)
-        less = f"icmp {'ult' if kind == 'u' else 'slt'} i64 {now.name}, {spelled(bounds[1])}"
-        self.writer.branch(self._emit("b", less), body, end)
+        self.writer.branch(self._goes_on(now, end_value, step), body, end)
         self.writer.start(body)
         self.assign_name(node.target.id, now)
         inside = self.writer.new_label("turn")
         self.writer.jump(inside)
         self._turn(node.body, inside, end, following)
         self.writer.start(following)
-        more = self._emit(kind, f"add i64 {now.name}, 1")
+        more = self._emit(kind, f"add i64 {now.name}, {spelled(step)}")
         self.writer.line(f"store {typed(more)}, ptr {counter.pointer}")
         self.writer.jump(head)
         self.writer.start(end)
         return True
 
-    def _bounds(self, node: ast.expr) -> tuple[Known, Known]:
-        """First and end of a ``range``."""
+    def _counted(self, name: str, first: Known, end: Known) -> Kind:
+        """The kind of a loop's numbers; known bounds go with what the variable is already."""
+        bounds = [bound for bound in (first, end) if isinstance(bound, Value)]
+        slot = self.names.get(name)
+        if not bounds and isinstance(slot, Slot) and slot.holds == "u":
+            return "u"
+        return "u" if any(bound.kind == "u" for bound in bounds) else "i"
+
+    def _goes_on(self, now: Value, end: Known, step: Known) -> Known:
+        """Whether a loop has another turn."""
+        sign = "u" if now.kind == "u" else "s"
+        less, more = (f"icmp {sign}{relation} i64 {now.name}, {spelled(end)}" for relation in ("lt", "gt"))
+        if isinstance(step, int):
+            return self._emit("b", less if step > 0 else more)
+        if kind_of(step) == "u":
+            return self._emit("b", less)
+        upward = self._emit("b", f"icmp sgt {typed(step)}, 0")
+        ways = typed(self._emit("b", less)), typed(self._emit("b", more))
+        return self._emit("b", f"select {typed(upward)}, {', '.join(ways)}")
+
+    def _bounds(self, node: ast.expr) -> tuple[Known, Known, Known]:
+        """First, end and step of a ``range``."""
         if not isinstance(node, ast.Call) or self._evaluate(node.func) is not range:
             raise Untranslatable("a loop over something else than a range")
         numbers = [integer(self.writer, self._evaluate(argument)) for argument in node.args]
-        if len(numbers) > 2:
-            raise Untranslatable("a range with steps")
-        return (0, numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1])
+        first, end = (0, numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1])
+        step = numbers[2] if len(numbers) > 2 else 1
+        if step == 0:
+            raise Untranslatable("a range whose numbers are all the same")
+        return first, end, step
 
 
 def _breaks(body: Sequence[ast.stmt]) -> bool:

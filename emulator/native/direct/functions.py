@@ -11,10 +11,13 @@ from types import FunctionType
 from typing import Any
 
 from emulator.native.inline import definition
+from emulator.native.keys import describe
+from emulator.native.machine.primitive import Version
 
 from . import vocabulary, words
 from .calls import Wider, Written
 from .function import Function
+from .helpers import helper
 from .values import Kind, Untranslatable
 
 ENTRY = "tx8_entry"
@@ -27,6 +30,9 @@ class Functions:
     def __init__(self) -> None:
         self.texts: list[str] = []
         self._written: dict[Any, Written | None] = {}
+        self._declared = _by_name(vocabulary.DECLARATIONS + words.DECLARATIONS)
+        self._primitives: dict[Version, str] = {}
+        self._meanings: dict[FunctionType, str] = {}
 
     def module(self, function: Callable[..., int], arguments: int) -> str:
         """The text of a module whose ``ENTRY`` takes so many words and does what ``function`` does."""
@@ -39,11 +45,11 @@ class Functions:
             *(end if inner.result == "b" else ["  ret i64 %found"]),
             "}",
         ]
-        return "\n".join([*self.texts, *entry, vocabulary.DECLARATIONS, words.DECLARATIONS])
+        return "\n".join([*self.texts, *entry, *self._declared.values()])
 
     def write(self, function: Any, arguments: Sequence[Any]) -> Written:
         """The function for arguments of these kinds, which are kinds, views, or objects that are known."""
-        key = function, *arguments
+        key = tuple(map(self._meaning, (function, *arguments)))
         if key not in self._written:
             self._written[key] = None
             self._written[key] = self._write(function, arguments)
@@ -51,6 +57,14 @@ class Functions:
         if found is None:
             raise Untranslatable(f"'{function.__qualname__}' calls itself; use a loop")
         return found
+
+    def _meaning(self, given: Any) -> Any:
+        """What stands for a function: closures made twice from the same parts are one."""
+        if not isinstance(given, FunctionType):
+            return given
+        if given not in self._meanings:
+            self._meanings[given] = describe(given, given.__qualname__)
+        return self._meanings[given]
 
     def _write(self, function: Any, arguments: Sequence[Any]) -> Written:
         tree = definition(function) if isinstance(function, FunctionType) else None
@@ -68,9 +82,24 @@ class Functions:
                 self.texts.append(writing.text(name))
                 return Written(name, writing.result)
 
+    def primitive(self, name: str, version: Version) -> str:
+        """The name of the function that is the machine's version of a primitive."""
+        if version not in self._primitives:
+            self._primitives[version] = f"{name}.{version.parameters}"
+            text, declared = helper(self._primitives[version], version)
+            self.texts.append(text)
+            self._declared |= {other: line for other, line in declared.items() if other not in self._declared}
+        return self._primitives[version]
+
     def table(self, items: tuple[int, ...]) -> str:
         """The name of a table of words."""
         name = f"@table{len(self.texts)}"
         words = ", ".join(f"i64 {item}" for item in items)
         self.texts.append(f"{name} = internal unnamed_addr constant [{len(items)} x i64] [{words}]")
         return name
+
+
+def _by_name(declarations: str) -> dict[str, str]:
+    """Declarations, one a line, by the names that they declare."""
+    lines = [line for line in declarations.splitlines() if line]
+    return {line.partition("@")[2].partition("(")[0]: line for line in lines}

@@ -1,8 +1,8 @@
-"""Values of a translation: known numbers are Python's, the others names in LLVM text with one of five kinds.
+"""Values of a translation: known numbers are Python's, the others names in LLVM text with one of six kinds.
 
-The kinds are those of ``emulator.native``: signed and unsigned 64-bit words, truth values, binary64 and
-binary32. A known number is itself, so that what is decided when the text is written costs nothing when it
-runs.
+The kinds are those of ``emulator.native``: signed and unsigned 64-bit words, unsigned words read from narrow
+elements, with which nothing is calculated before ``s64`` or ``u64``, truth values, binary64 and binary32. A
+known number is itself, so that what is decided when the text is written costs nothing when it runs.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ import struct
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from tx8isa.numbers.primitives import s64
 
-Kind = Literal["i", "u", "b", "d", "f"]
-TYPES: dict[Kind, str] = {"i": "i64", "u": "i64", "b": "i1", "d": "double", "f": "float"}
+Kind = Literal["i", "u", "n", "b", "d", "f"]
+TYPES: dict[Kind, str] = {"i": "i64", "u": "i64", "n": "i64", "b": "i1", "d": "double", "f": "float"}
 
 
 class Untranslatable(Exception):
@@ -33,15 +35,20 @@ class State(NamedTuple):
 
 
 class View(NamedTuple):
-    """Memory at a host address as elements of an unsigned type; ``view_i64`` is signed."""
+    """Memory at a host address as elements of one type; narrow integers are unsigned."""
 
     bits: int
     kind: Kind
     address: Known
 
+    @property
+    def element(self) -> str:
+        """LLVM's type of an element."""
+        return TYPES[self.kind] if self.kind in ("d", "f") else f"i{self.bits}"
 
-Known = Value | int | float | bool
-"""A value, known or not."""
+
+Known = Value | int | float | bool | np.float32
+"""A value, known or not; a known binary32 is NumPy's."""
 Operand = Known | State | View | Callable[..., object]
 """Whatever a name may mean."""
 
@@ -56,6 +63,8 @@ def kind_of(value: Operand) -> Kind:
         return "i"
     if isinstance(value, float):
         return "d"
+    if isinstance(value, np.float32):
+        return "f"
     raise Untranslatable(f"{type(value).__name__} is no number")
 
 
@@ -66,7 +75,7 @@ def spelled(value: Operand) -> str:
     kind = kind_of(value)
     if kind == "b":
         return "true" if value else "false"
-    if kind == "d":
+    if isinstance(value, float | np.float32):  # LLVM writes binary32 as the binary64 of the same value
         return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
     return str(s64(value))  # type: ignore[arg-type]
 
@@ -74,6 +83,14 @@ def spelled(value: Operand) -> str:
 def typed(value: Operand) -> str:
     """Type and operand."""
     return f"{TYPES[kind_of(value)]} {spelled(value)}"
+
+
+def same(left: Operand, right: Operand) -> bool:
+    """Whether two values are one: the same result, or numbers of one kind with the same bits."""
+    numbers = bool | int | float | np.float32
+    if isinstance(left, numbers) and isinstance(right, numbers):
+        return kind_of(left) == kind_of(right) and spelled(left) == spelled(right)
+    return type(left) is type(right) and bool(left == right)
 
 
 class Writer:
@@ -113,11 +130,11 @@ class Writer:
     def phi(self, ways: list[tuple[Operand, str]]) -> Operand:
         """The value that comes from one of several blocks; no instruction when all agree."""
         first = ways[0][0]
-        if all(value == first and type(value) is type(first) for value, _ in ways):
+        if all(same(value, first) for value, _ in ways):
             return first
         kinds = {kind_of(value) for value, _ in ways}
-        if kinds == {"i", "u"}:
-            kinds = {"i"}
+        if len(kinds) > 1 and kinds <= {"i", "u", "n"}:
+            kinds = {"i" if "i" in kinds else "u"}
         if len(kinds) != 1:
             raise Untranslatable(f"one variable of kinds {sorted(kinds)}")
         kind = kinds.pop()

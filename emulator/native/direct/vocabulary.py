@@ -1,7 +1,7 @@
 """The primitives of ``emulator.native`` as LLVM text, by the function that defines each.
 
-Only those that the scalar instructions use. Each is written once, here, and the tests compare it with its
-definition.
+Those that the scalar instructions use, which are written into larger expressions; all others are functions
+of ``emulator.native.machine`` (``helpers``). The tests compare each with its definition.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from emulator.native.primitives import float32, memory
+from emulator.native.primitives.names import PRIMITIVES
 from tx8isa.numbers import primitives
 
 from .values import TYPES, Kind, Known, Untranslatable, Value, View, Writer, kind_of, spelled, typed
@@ -22,7 +25,7 @@ def integer(writer: Writer, value: Known) -> Known:
     kind = kind_of(value)
     if kind == "b":
         return int(value) if isinstance(value, bool) else writer.make("i", f"zext {typed(value)} to i64")
-    if kind not in ("i", "u"):
+    if kind not in ("i", "u", "n"):
         raise Untranslatable("a number with a fraction where an integer is expected")
     return value
 
@@ -111,6 +114,15 @@ def _f32_bits(writer: Writer, value: Known) -> Value:
     return writer.make("i", f"zext i32 {bits.name} to i64")
 
 
+def to_double(writer: Writer, value: Known) -> Known:
+    """``float(value)``."""
+    kind = kind_of(value)
+    if kind in ("d", "f"):
+        return value if kind == "d" else writer.make("d", f"fpext {typed(value)} to double")
+    name = "uitofp" if kind == "u" else "sitofp"
+    return writer.make("d", f"{name} {typed(integer(writer, value))} to double")
+
+
 def _view(bits: int, kind: Kind) -> Emit:
     return lambda writer, address, n: View(bits, kind, integer(writer, address))
 
@@ -131,24 +143,27 @@ EMITTERS: dict[Callable[..., Any], Emit] = {
     primitives.fma32: _canonical_call("llvm.fma.f32", "f"),
     float32.bits_f32: _bits_f32,
     float32.f32_bits: _f32_bits,
-    float: lambda writer, value: writer.make(
-        "d", f"{'uitofp' if kind_of(value) == 'u' else 'sitofp'} {typed(integer(writer, value))} to double"
-    ),
+    float: to_double,
+    np.float64: to_double,
     memory.view_u8: _view(8, "u"),
     memory.view_u16: _view(16, "u"),
     memory.view_u32: _view(32, "u"),
     memory.view_u64: _view(64, "u"),
     memory.view_i64: _view(64, "i"),
+    memory.view_f32: _view(32, "f"),
+    memory.view_f64: _view(64, "d"),
 }
 """What writes each primitive. Those of memory give a view; its elements are loaded and stored later."""
 
-PURE = frozenset(function for function in EMITTERS if function.__module__ == primitives.__name__)
+PURE = frozenset(f for f in PRIMITIVES if f.__module__ in (primitives.__name__, float32.__name__))
 """Primitives that are simply called when all their operands are known."""
 
 DECLARATIONS = """
 declare double @llvm.sqrt.f64(double)
 declare double @llvm.fma.f64(double, double, double)
 declare float @llvm.fma.f32(float, float, float)
+declare double @llvm.fabs.f64(double)
+declare float @llvm.fabs.f32(float)
 """
 
 

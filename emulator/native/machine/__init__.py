@@ -1,15 +1,14 @@
 """Machine versions of the primitives, by name, as LLVM code.
 
-Importing this imports Numba; the same functions in plain Python are in ``native/primitives``.
+The same functions in plain Python are in ``native/primitives``; ``for_numba`` makes them known to Numba.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from . import blocks, flags, float32, int8, memory, products, scalar, threads
+from .primitive import Elements, Primitive
 
-MACHINE: dict[str, Any] = {
+MACHINE: dict[str, Primitive | Elements] = {
     **scalar.TABLE,
     **float32.TABLE,
     **memory.TABLE,

@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from emulator.native.primitives.blocks import BLOCKS, ROW_BYTES, block_name
 
-from .intrinsics import I32, Emit, constant, of_words, pointer
+from .primitive import I32, Emit, Primitive, constant, of_words, pointer
 
 
 def _interleaved(b: Any, rows: list[Any]) -> list[Any]:
@@ -39,4 +39,4 @@ def _block(size: int) -> Emit:
     return emit
 
 
-TABLE: dict[str, Any] = {block_name(size): of_words(4, _block(size)) for size in BLOCKS}
+TABLE: dict[str, Primitive] = {block_name(size): of_words(4, _block(size)) for size in BLOCKS}

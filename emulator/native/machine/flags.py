@@ -6,7 +6,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from .intrinsics import I8, I64, constant, of_words, pointer
+from .primitive import I8, I64, Primitive, constant, of_words, pointer
 
 LANES = 64
 BYTES = ir.VectorType(I8, LANES)
@@ -23,4 +23,4 @@ def _spread(b: Any, word: Any, address: Any) -> Any:
     return constant(0)
 
 
-TABLE: dict[str, Any] = {"pack_flags": of_words(1, _pack), "spread_flags": of_words(2, _spread)}
+TABLE: dict[str, Primitive] = {"pack_flags": of_words(1, _pack), "spread_flags": of_words(2, _spread)}

@@ -8,29 +8,21 @@ from llvmlite import ir
 
 from emulator.native.target import has_feature
 
-from .intrinsics import F16, F32, I16, I32, I64, Emit, intrinsic, of_floats, of_words, types
+from .primitive import F16, F32, I16, I32, I64, Emit, Primitive, Version, of_floats, of_words
 
 
 def _word(value: int) -> Any:
     return ir.Constant(I32, value)
 
 
-def _widening(emit: Emit) -> Any:
+def _widening(emit: Emit) -> Primitive:
     """A function from a pattern to binary32; ``emit(builder, i32 word)`` gives the float."""
-    return of_words(1, lambda b, bits: emit(b, b.trunc(bits, I32)), types.float32)
+    return of_words(1, lambda b, bits: emit(b, b.trunc(bits, I32)), "f")
 
 
-def _narrowing(emit: Emit) -> Any:
+def _narrowing(emit: Emit) -> Primitive:
     """A function from binary32 to a pattern; ``emit(builder, float)`` gives 16 or 32 bits."""
-    return of_floats(1, types.float32, lambda b, x: b.zext(emit(b, x), I64), types.int64)
-
-
-def _generate_single(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-    return context.cast(builder, values[0], signature.args[0], types.float32)
-
-
-def _accept_single(kind: Any) -> Any:
-    return types.float32(kind) if isinstance(kind, types.Number) else None
+    return of_floats(1, "f", lambda b, x: b.zext(emit(b, x), I64), "i")
 
 
 def _raw(b: Any, word: Any) -> Any:
@@ -106,19 +98,25 @@ def _to_fp32(b: Any, x: Any) -> Any:
 HARDWARE_FP16 = has_feature("f16c")
 """Without F16C LLVM would call a library function that the process does not have."""
 
-BY_INTEGERS: dict[str, Any] = {
+SINGLE: Primitive = (
+    Version("f", "f", lambda b, x: x),
+    Version("d", "f", lambda b, x: b.fptrunc(x, F32)),
+    Version("u", "f", lambda b, x: b.uitofp(x, F32)),
+    Version("i", "f", lambda b, x: b.sitofp(x, F32)),
+)
+BY_INTEGERS: dict[str, Primitive] = {
     "fp16_to_f32": _widening(_fp16_by_integers),
     "f32_to_fp16": _narrowing(_to_fp16_by_integers),
 }
-BY_INSTRUCTION: dict[str, Any] = {
+BY_INSTRUCTION: dict[str, Primitive] = {
     "fp16_to_f32": _widening(_fp16_by_instruction),
     "f32_to_fp16": _narrowing(_to_fp16_by_instruction),
 }
-TABLE: dict[str, Any] = {
+TABLE: dict[str, Primitive] = {
     "bits_f32": _widening(_raw),
     "bf16_to_f32": _widening(_bf16),
     "tf32_to_f32": _widening(_tf32),
-    "single": intrinsic(1, _accept_single, _generate_single),
+    "single": SINGLE,
     "f32_bits": _narrowing(lambda b, x: b.bitcast(x, I32)),
     "f32_to_bf16": _narrowing(_to_bf16),
     "f32_to_tf32": _narrowing(_to_tf32),

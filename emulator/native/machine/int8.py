@@ -14,7 +14,7 @@ from llvmlite import ir
 
 from emulator.native.primitives.int8 import BYTES, HALVES, bytes_name, halves_name
 
-from .intrinsics import I8, I16, I32, I64, constant, declared, of_words, pointer
+from .primitive import I8, I16, I32, I64, Primitive, constant, declared, of_words, pointer
 from .products import INTEGERS, LANES, Step, make_product
 
 QUADS = ir.VectorType(I8, 4 * LANES)
@@ -96,7 +96,7 @@ def _tiles(
     return {name(*shape): make_product(*shape, INTEGERS, advance) for shape in shapes}
 
 
-TABLE: dict[str, Any] = {
+TABLE: dict[str, Primitive] = {
     **_tiles(BYTES, bytes_name, _add_byte_products),
     **_tiles(HALVES, halves_name, _add_half_products),
     "interleave_bytes": of_words(4, _interleave_bytes),

@@ -5,42 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba.np import arrayobj
 
-from .intrinsics import (
-    I64,
-    cgutils,
-    constant,
-    declared,
-    intrinsic,
-    is_integer,
-    of_words,
-    pointer,
-    to_words,
-    types,
-)
-
-populate_array: Any = arrayobj.populate_array
-
-
-def _view(kind: Any) -> Any:
-    """A contiguous array over raw memory."""
-    result, size = types.Array(kind, 1, "C"), constant(kind.bitwidth // 8)
-
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        address, n = to_words(context, builder, signature, values)
-        array = context.make_array(result)(context, builder)
-        populate_array(
-            array,
-            data=pointer(builder, address, context.get_data_type(kind)),
-            shape=cgutils.pack_array(builder, [n]),
-            strides=cgutils.pack_array(builder, [size]),
-            itemsize=size,
-            meminfo=None,
-        )
-        return array._getvalue()
-
-    return intrinsic(2, lambda *kinds: result(*kinds) if is_integer(*kinds) else None, generate)
+from .primitive import I64, Elements, Primitive, declared, of_words, pointer
 
 
 def _word(b: Any, table: Any, at: Any) -> Any:
@@ -58,17 +24,17 @@ def _call(b: Any, address: Any, *arguments: Any) -> Any:
     return b.call(pointer(b, address, ir.FunctionType(I64, [I64] * len(arguments))), arguments)
 
 
-TABLE: dict[str, Any] = {
-    "view_u8": _view(types.uint8),
-    "view_u16": _view(types.uint16),
-    "view_u32": _view(types.uint32),
-    "view_u64": _view(types.uint64),
-    "view_i64": _view(types.int64),
-    "view_f32": _view(types.float32),
-    "view_f64": _view(types.float64),
+TABLE: dict[str, Primitive | Elements] = {
+    "view_u8": Elements(8, "u"),
+    "view_u16": Elements(16, "u"),
+    "view_u32": Elements(32, "u"),
+    "view_u64": Elements(64, "u"),
+    "view_i64": Elements(64, "i"),
+    "view_f32": Elements(32, "f"),
+    "view_f64": Elements(64, "f"),
     "get": of_words(2, lambda b, table, at: b.load(_word(b, table, at))),
-    "put": of_words(3, lambda b, table, at, value: b.store(value, _word(b, table, at)), types.void),
-    "copy_bytes": of_words(3, _copy, types.void),
+    "put": of_words(3, lambda b, table, at, value: b.store(value, _word(b, table, at)), ""),
+    "copy_bytes": of_words(3, _copy, ""),
     "call_kernel": of_words(3, _call),
     "call_loop": of_words(2, _call),
 }

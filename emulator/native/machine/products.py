@@ -14,7 +14,7 @@ from llvmlite import ir
 
 from emulator.native.primitives.products import PRODUCTS, TAP_ROWS, product_name
 
-from .intrinsics import F32, I32, I64, constant, declared, of_words, pointer
+from .primitive import F32, I32, I64, Primitive, constant, declared, of_words, pointer
 
 LANES = 16
 VECTOR = ir.VectorType(F32, LANES)
@@ -147,7 +147,7 @@ def _transpose_16x16(b: Any, source: Any, lds: Any, target: Any, ldt: Any) -> An
     return constant(0)
 
 
-TABLE: dict[str, Any] = {
+TABLE: dict[str, Primitive] = {
     **{product_name(*shape): make_product(*shape, VECTOR, _fma) for shape in PRODUCTS},
     "taps_f32": _make_taps(VECTOR, _fma),
     "taps_i32": _make_taps(INTEGERS, multiply_add),

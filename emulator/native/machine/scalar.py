@@ -6,7 +6,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from .intrinsics import F32, F64, I32, I64, I128, declared, intrinsic, of_floats, of_words, types
+from .primitive import F32, F64, I32, I64, I128, Primitive, Version, declared, of_floats, of_words
 
 
 def _low32(b: Any, a: Any) -> Any:
@@ -51,15 +51,13 @@ def _fma64(b: Any, x: Any, y: Any, z: Any) -> Any:
     return canonical(b, _call(b, "llvm.fma.f64", x, y, z))
 
 
-def _accept_fma32(x: Any, y: Any, z: Any) -> Any:
-    return x(x, y, z) if x == y == z and x in (types.float32, types.float64) else None
+def _fma32(b: Any, x: Any, y: Any, z: Any) -> Any:
+    return canonical(b, _call(b, "llvm.fma.f32", x, y, z))
 
 
-def _generate_fma32(context: Any, b: Any, signature: Any, values: Any) -> Any:
-    """All three binary32, or all three binary64 that hold binary32 values."""
-    wide = signature.args[0] == types.float64
-    result = _call(b, "llvm.fma.f32", *((b.fptrunc(v, F32) for v in values) if wide else values))
-    return canonical(b, b.fpext(result, F64) if wide else result)
+def _fma32_in_doubles(b: Any, *values: Any) -> Any:
+    """Of binary64 that hold binary32 values."""
+    return canonical(b, b.fpext(_call(b, "llvm.fma.f32", *(b.fptrunc(v, F32) for v in values)), F64))
 
 
 def _singles(emit: str) -> Any:
@@ -67,25 +65,23 @@ def _singles(emit: str) -> Any:
     return lambda b, x, y: b.fpext(getattr(b, emit)(b.fptrunc(x, F32), b.fptrunc(y, F32)), F64)
 
 
-_DOUBLE = types.float64
-
-TABLE: dict[str, Any] = {
-    "u64": of_words(1, lambda b, a: a, types.uint64),
+TABLE: dict[str, Primitive] = {
+    "u64": of_words(1, lambda b, a: a, "u"),
     "s64": of_words(1, lambda b, a: a),
     "u32": of_words(1, _low32),
     "s32": of_words(1, _signed_low32),
     "mulh": of_words(2, _upper("sext", "sext")),
     "mulhu": of_words(2, _upper("zext", "zext")),
     "mulhsu": of_words(2, _upper("sext", "zext")),
-    "bits64": of_floats(1, _DOUBLE, lambda b, x: b.bitcast(x, I64), types.int64),
-    "from_bits64": of_words(1, lambda b, bits: b.bitcast(bits, F64), _DOUBLE),
-    "bits32": of_floats(1, _DOUBLE, lambda b, x: b.zext(b.bitcast(b.fptrunc(x, F32), I32), I64), types.int64),
-    "from_bits32": of_words(1, lambda b, bits: b.fpext(b.bitcast(b.trunc(bits, I32), F32), F64), _DOUBLE),
-    "sqrt": of_floats(1, _DOUBLE, _sqrt, _DOUBLE),
-    "divide": of_floats(2, _DOUBLE, lambda b, x, y: canonical(b, b.fdiv(x, y)), _DOUBLE),
-    "fma32": intrinsic(3, _accept_fma32, _generate_fma32),
-    "fma64": of_floats(3, _DOUBLE, _fma64, _DOUBLE),
-    "f32": of_floats(1, _DOUBLE, lambda b, x: canonical(b, b.fpext(b.fptrunc(x, F32), F64)), _DOUBLE),
-    "add32": of_floats(2, _DOUBLE, _singles("fadd"), _DOUBLE),
-    "mul32": of_floats(2, _DOUBLE, _singles("fmul"), _DOUBLE),
+    "bits64": of_floats(1, "d", lambda b, x: b.bitcast(x, I64), "i"),
+    "from_bits64": of_words(1, lambda b, bits: b.bitcast(bits, F64), "d"),
+    "bits32": of_floats(1, "d", lambda b, x: b.zext(b.bitcast(b.fptrunc(x, F32), I32), I64), "i"),
+    "from_bits32": of_words(1, lambda b, bits: b.fpext(b.bitcast(b.trunc(bits, I32), F32), F64), "d"),
+    "sqrt": of_floats(1, "d", _sqrt, "d"),
+    "divide": of_floats(2, "d", lambda b, x, y: canonical(b, b.fdiv(x, y)), "d"),
+    "fma32": (Version("fff", "f", _fma32), Version("ddd", "d", _fma32_in_doubles)),
+    "fma64": of_floats(3, "d", _fma64, "d"),
+    "f32": of_floats(1, "d", lambda b, x: canonical(b, b.fpext(b.fptrunc(x, F32), F64)), "d"),
+    "add32": of_floats(2, "d", _singles("fadd"), "d"),
+    "mul32": of_floats(2, "d", _singles("fmul"), "d"),
 }

@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from emulator.native.primitives.threads import MICROSECONDS, SLEEP, YIELD
 
-from .intrinsics import I32, I64, constant, declared, of_words, pointer
+from .primitive import I32, I64, Primitive, constant, declared, of_words, pointer
 
 
 def _add(b: Any, address: Any, value: Any) -> Any:
@@ -34,7 +34,7 @@ def _relax(b: Any, looks: Any) -> Any:
     return constant(0)
 
 
-TABLE: dict[str, Any] = {
+TABLE: dict[str, Primitive] = {
     "atomic_add": of_words(2, _add),
     "atomic_load": of_words(1, _load),
     "relax": of_words(1, _relax),

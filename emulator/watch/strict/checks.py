@@ -277,11 +277,9 @@ def hook_kernel() -> int:
         queues.ARGUMENTS,
         TDMA,
     )
-    return compile_generated(
-        generate_hook, (*functions, *numbers), "sanitizer of the engines", 2, directly=True
-    )
+    return compile_generated(generate_hook, (*functions, *numbers), "sanitizer of the engines", 2)
 
 
 def copy_kernel() -> int:
     """Address of the compiled check of copies."""
-    return compile_kernel(copy_side, "sanitizer of copies", 2, directly=True)
+    return compile_kernel(copy_side, "sanitizer of copies", 2)

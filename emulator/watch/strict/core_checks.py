@@ -98,4 +98,4 @@ def site_access(tile_state: int, context: int, site: int, index: int, kind: int)
 
 def check_kernel() -> int:
     """Address of the compiled check of the core."""
-    return compile_kernel(core_access, "sanitizer of the core", 2, directly=True)
+    return compile_kernel(core_access, "sanitizer of the core", 2)

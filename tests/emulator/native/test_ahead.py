@@ -12,6 +12,7 @@ import pytest
 import asm
 from asm.image import Image
 from emulator import native
+from emulator.chip import memories
 from emulator.chip.system import System
 from emulator.engines import expected, slots, tables
 from emulator.native import ahead, store
@@ -83,32 +84,43 @@ def processes(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @needs_jit
 def test_a_first_run_compiles_side_by_side_and_a_second_one_not(processes: list[int]) -> None:
     wanted = System(image(), MACHINE).code.expected_slots
-    slots.Slots().prepare(wanted)
-    assert processes == [3]
+    assert processes == [3 + len(wanted)]  # the loop of the core, what issues, and what runs rounds
     built: list[str] = []
     before, native.on_compile = native.on_compile, lambda name, seconds: built.append(name)
     try:
-        again = slots.Slots()
-        again.prepare(wanted)
-        assert processes == [3]
-        for slot in wanted:
-            again.fill(slot)
+        System(image(), MACHINE).run()
     finally:
         native.on_compile = before
-    assert built == []
+    assert (processes, built) == ([3 + len(wanted)], [])
+
+
+@needs_jit
+def test_simulated_time_is_compiled_with_the_rest(processes: list[int]) -> None:
+    wanted = System(image(), MACHINE, timed=True).code.expected_slots
+    assert processes == [5 + len(wanted)]
+
+
+@needs_jit
+def test_nothing_is_compiled_where_only_the_cache_counts(own_cache: Path) -> None:
+    (wanted, *_) = memories.Memories(image(), MACHINE).code.expected_slots
+    with native.cached_only(), pytest.raises(native.Missing):
+        slots.Slots().compile(wanted)
+    address = slots.Slots().compile(wanted)
+    with native.cached_only():
+        assert slots.Slots().compile(wanted) == address
 
 
 @needs_jit
 def test_nothing_is_started_where_it_cannot_help(
     processes: list[int], own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = System(image(), MACHINE).code.expected_slots
+    jobs = slots.Slots().jobs(memories.Memories(image(), MACHINE).code.expected_slots)
     monkeypatch.setattr(threading, "active_count", lambda: 2)
-    slots.Slots().prepare(wanted)
+    ahead.prepare(jobs)
     monkeypatch.setattr(threading, "active_count", lambda: 1)
-    slots.Slots().prepare(wanted[:1])
+    ahead.prepare(jobs[:1])
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
-    slots.Slots().prepare(wanted)
+    ahead.prepare(jobs)
     assert processes == []
 
 

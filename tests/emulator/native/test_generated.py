@@ -47,9 +47,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
     def now(kernel: str) -> str:
         module, make, _ = KERNELS[kernel]
         asked: list[tuple[Any, ...]] = []
-        monkeypatch.setattr(
-            module, "compile_generated", lambda *question, directly: len(asked.append(question) or ())
-        )
+        monkeypatch.setattr(module, "compile_generated", lambda *question: len(asked.append(question) or ()))
         make()
         return keys._generated_key(*asked[0])
 

@@ -59,15 +59,17 @@ CASES = [
 
 
 @needs_jit
+@pytest.mark.parametrize("directly", [False, True], ids=["Numba", "direct"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case[0].__name__)
-def test_machine_version_equals_plain_version(case):
+def test_machine_version_equals_plain_version(case, directly):
     primitive, decode, encode, operands, values = case
     inputs = [values(seed)[np.random.default_rng(seed).permutation(COUNT)] for seed in range(operands)]
     if operands == 1:
         inputs = [values(0)]
     if primitive is single:  # a binary64 NaN has no defined payload after the conversion
         inputs = [inputs[0][~np.isnan(inputs[0].view(np.float64))]]
-    machine, plain = run_both(over(primitive, decode, encode, operands), primitive.__name__, inputs)
+    kernel = over(primitive, decode, encode, operands)
+    machine, plain = run_both(kernel, primitive.__name__, inputs, directly)
     wrong = np.flatnonzero(machine != plain)
     shown = [hex(int(array[wrong[0]])) for array in (*inputs, machine, plain)] if wrong.size else []
     assert not wrong.size, f"{wrong.size} differ, first: {shown}"
@@ -91,11 +93,17 @@ def test_widening_of_every_upper_pattern(name):
 @pytest.mark.parametrize("name", ["fp16_to_f32", "f32_to_fp16"])
 def test_integer_route_equals_the_instruction_route(name):
     machine = importlib.import_module("emulator.native.machine.float32")
-    numba = importlib.import_module("numba")
+    numba, build = (
+        importlib.import_module("numba"),
+        importlib.import_module("emulator.native.machine.for_numba"),
+    )
     if not machine.HARDWARE_FP16:
         pytest.skip("this CPU has no F16C: the integer route is the only one")
     routes = [
-        numba.njit(lambda x, f=f: f(x)) for f in (machine.BY_INTEGERS[name], machine.BY_INSTRUCTION[name])
+        numba.njit(lambda x, f=route: f(x))
+        for route in (
+            build.intrinsic(versions[name]) for versions in (machine.BY_INTEGERS, machine.BY_INSTRUCTION)
+        )
     ]
     values = range(65536) if name == "fp16_to_f32" else singles(7, 20000).astype(np.uint32).view(np.float32)
     first, second = ([route(value) for value in values] for route in routes)

@@ -90,10 +90,11 @@ REFUSED = [
 
 
 @needs_jit
+@pytest.mark.parametrize("directly", [False, True], ids=["Numba", "direct"])
 @pytest.mark.parametrize(("function", "message"), REFUSED, ids=[f.__name__ for f, _ in REFUSED])
-def test_refused_kernels(own_cache, function, message):
+def test_refused_kernels(own_cache, function, message, directly):
     with pytest.raises(native.KernelError) as caught:
-        native.compile_kernel(function, "refused", 1)
+        native.compile_kernel(function, "refused", 1, directly)
     assert message in str(caught.value)
     assert str(caught.value).startswith("kernel refused:")
     assert not own_cache.exists()
@@ -118,10 +119,10 @@ def multiplies_a_mixture(x):
 @needs_jit
 def test_functions_compiled_for_one_kernel_serve_the_next(own_cache):
     build = importlib.import_module("emulator.native.build")
-    native.compile_kernel(multiplies_integers, "integers", 1)
+    native.compile_kernel(multiplies_integers, "integers", 1, directly=False)
     meaning = keys.describe(product, "k")
     shared = build._parts[meaning]
-    other = native.compile_kernel(multiplies_floats, "floats", 1)
+    other = native.compile_kernel(multiplies_floats, "floats", 1, directly=False)
     assert build._parts[meaning] is shared
     assert len(shared.overloads) == 2
     assert native.call(other, 7) == 49
@@ -131,9 +132,10 @@ def test_functions_compiled_for_one_kernel_serve_the_next(own_cache):
 def test_a_refused_kernel_leaves_nothing_to_the_next(own_cache):
     """Refused every time, whether or not its parts served good kernels before; and these stay good."""
     for turn in range(2):
-        native.compile_kernel(multiplies_floats, f"floats {turn}", 1)
+        native.compile_kernel(multiplies_floats, f"floats {turn}", 1, directly=False)
         with pytest.raises(native.KernelError, match=r"(?s)kernel mixture: .*between float32 and float64"):
             native.compile_kernel(multiplies_a_mixture, "mixture", 1)
         with pytest.raises(native.KernelError, match="kernel recursive: 'calls_itself' calls itself"):
             native.compile_kernel(calls_itself, "recursive", 1)
-        assert native.call(native.compile_kernel(multiplies_integers, f"integers {turn}", 1), 9) == 81
+        integers = native.compile_kernel(multiplies_integers, f"integers {turn}", 1, directly=False)
+        assert native.call(integers, 9) == 81

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from emulator import native
-from emulator.kernels import FAMILIES, kernel_name, make_kernel
+from emulator.kernels import FAMILIES, is_compact, kernel_name, make_kernel
 from emulator.memory import state
 from kernel_bench import Tile
 from tx8isa.numbers.formats import Format
@@ -36,7 +36,8 @@ def run_checked(
     with np.errstate(all="ignore"):
         if compiled:
             name = kernel_name(record, fmt, nearest, True)
-            assert native.call(native.compile_kernel(kernel, name, 2), *where) == 0
+            address = native.compile_kernel(kernel, name, 2, compact=is_compact(record))
+            assert native.call(address, *where) == 0
         else:
             assert kernel(*where) == 0
     return int(tile.state[state.NUMERIC])

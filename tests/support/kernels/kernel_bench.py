@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from emulator import native
-from emulator.kernels import kernel_name, make_kernel, make_table
+from emulator.kernels import is_compact, kernel_name, make_kernel, make_table
 from emulator.kernels.reference import execute
 from emulator.memory import state
 from tx8isa.numbers.formats import Format
@@ -204,7 +204,8 @@ class Tile:
         where = fields.ctypes.data, self.state.ctypes.data
         if compiled:
             name = kernel_name(instruction, fmt, nearest)
-            assert native.call(native.compile_kernel(kernel, name, 2), *where) == 0
+            address = native.compile_kernel(kernel, name, 2, compact=is_compact(instruction))
+            assert native.call(address, *where) == 0
         else:
             with np.errstate(all="ignore"):
                 assert kernel(*where) == 0

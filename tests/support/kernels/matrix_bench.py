@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from emulator import native
+from emulator.kernels import is_compact
 from emulator.kernels.ne import make_kernel
 from emulator.kernels.ne import problem as word
 from emulator.kernels.reference import execute
@@ -142,7 +143,8 @@ class Engine:
         words[state.SCRATCH], words[state.SCRATCH_BYTES] = _scratch.ctypes.data, scratch_bytes
         kernel = make_kernel(self.record, self.fmt, post)
         if compiled:
-            address = native.compile_kernel(kernel, f"{self.record.mnemonic} {self.fmt.token}", 2)
+            name = f"{self.record.mnemonic} {self.fmt.token}"
+            address = native.compile_kernel(kernel, name, 2, compact=is_compact(self.record))
             assert native.call(address, fields.ctypes.data, words.ctypes.data) == 0
         else:
             with np.errstate(all="ignore"):

@@ -129,7 +129,7 @@ def arithmetic(fmt: Format) -> MatrixArithmetic:
 
 @cache
 def gemm(fmt: Format) -> int:
-    return native.compile_kernel(make_gemm(arithmetic(fmt)), f"gemm.{fmt.token}", 1)
+    return native.compile_kernel(make_gemm(arithmetic(fmt)), f"gemm.{fmt.token}", 1, compact=True)
 
 
 def scratch(size: int) -> np.ndarray:
@@ -165,7 +165,7 @@ def right(patterns, fmt, transposed):
 
 @cache
 def conv(fmt: Format) -> int:
-    return native.compile_kernel(make_conv(arithmetic(fmt)), f"conv.{fmt.token}", 1)
+    return native.compile_kernel(make_conv(arithmetic(fmt)), f"conv.{fmt.token}", 1, compact=True)
 
 
 def result_extent(size, before, after, k, d, s):

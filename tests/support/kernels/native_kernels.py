@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from emulator import native
+from emulator.native.direct.compile import compile_directly
 from emulator.native.primitives import interpreted
 from emulator.native.primitives.memory import view_u8, view_u64
 from tx8isa.numbers.primitives import s64, u64
@@ -85,11 +86,15 @@ def over(primitive, decode, encode, operands):
     return kernel
 
 
-def run_both(kernel, name, inputs):
-    """Results of the compiled kernel and of the plain function on the same inputs."""
+def run_both(kernel, name, inputs, directly=True):
+    """Results of the compiled kernel, ``directly`` without Numba, and of the plain function on the same."""
     n = inputs[0].size
     results = []
-    for run in (native.compile_kernel(kernel, name, 5), interpreted.register(kernel)):
+    if directly:
+        compile_directly(kernel, 5)  # which compile_kernel would leave to Numba if it failed
+        name += ".direct"
+    compiled = native.compile_kernel(kernel, name, 5, directly)
+    for run in (compiled, interpreted.register(kernel)):
         out = np.zeros(n, np.uint64)
         pointers = [array.ctypes.data for array in (*inputs, *[inputs[0]] * (3 - len(inputs)), out)]
         assert native.call(run, *pointers, n) == 0

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from emulator import native
-from emulator.kernels import kernel_name, make_kernel, make_table, ne
+from emulator.kernels import is_compact, kernel_name, make_kernel, make_table, ne
 from emulator.kernels.reference import execute
 from emulator.memory import state
 from emulator.memory.areas import SCRATCH_BYTES, anonymous
@@ -64,7 +64,8 @@ class Bench(Tile):
         where = fields.ctypes.data, self.state.ctypes.data
         with np.errstate(all="ignore"):
             if compiled:
-                assert native.call(native.compile_kernel(kernel, name, 2), *where) == 0
+                address = native.compile_kernel(kernel, name, 2, compact=is_compact(record))
+                assert native.call(address, *where) == 0
             else:
                 assert kernel(*where) == 0
 

@@ -101,7 +101,7 @@ class Skip:
             for operation, record in operations(kind).items():
                 self._block[KINDS + operation] = record.width | flag
         self._block[WATCHES:] = np.array(watches, dtype=np.int64).reshape(-1)
-        self._function = native.compile_kernel(skip_misses, "watchpoints", 2, directly=True)
+        self._function = native.compile_kernel(skip_misses, "watchpoints", 2)
 
     def enter(self, tile: Tile, armed: Words) -> int:
         """As ``System.enter``, for a program with marks."""

@@ -61,7 +61,7 @@ def run_instruction(mnemonic: str, memories: dict[int, np.ndarray], **values: in
         spm[address : address + content.nbytes] = content.view(np.uint8)
     area = np.zeros(1 << 22, np.uint8)
     words, fields = tile_state(spm, area), fields_of(record, **values)
-    kernel = native.compile_kernel(make_kernel(record, FP16), mnemonic, 2)
+    kernel = native.compile_kernel(make_kernel(record, FP16), mnemonic, 2, compact=True)
     assert native.call(kernel, fields.ctypes.data, words.ctypes.data) == 0
     return spm
 

@@ -199,7 +199,7 @@ def test_the_longest_sums_of_the_largest_numbers_are_exact():
 @pytest.mark.parametrize("transposed", [(0, 0), (0, 1), (1, 0), (1, 1)], ids=str)
 def test_each_way_gives_the_exact_sums(vnni, transposed):
     arithmetic, (lt, rt) = make_integer(vnni), transposed
-    kernel = native.compile_kernel(make_gemm(arithmetic), f"gemm int8 {vnni}", 1)
+    kernel = native.compile_kernel(make_gemm(arithmetic), f"gemm int8 {vnni}", 1, compact=True)
     for m, k, n in ((5, 131, 70), (3, 2, 5), (66, 64, 200)):
         rng = np.random.default_rng(m)
         a, b = rng.integers(-128, 128, (m, k)), rng.integers(-128, 128, (k, n))
@@ -228,7 +228,7 @@ def test_each_way_gives_the_exact_sums(vnni, transposed):
 @pytest.mark.parametrize("small", [False, True])
 def test_convolution_by_each_way(vnni, small):
     arithmetic = make_integer(vnni)
-    kernel = native.compile_kernel(make_conv(arithmetic), f"conv int8 {vnni}", 1)
+    kernel = native.compile_kernel(make_conv(arithmetic), f"conv int8 {vnni}", 1, compact=True)
     for c, maps in ((3, 5), (70, 66), (130, 4)):
         rng = np.random.default_rng(c)
         x, w = rng.integers(-128, 128, (1, 5, 6, c)), rng.integers(-128, 128, (3, 2, maps, c))

@@ -1,0 +1,76 @@
+"""Python's operators, for values that are known and in LLVM's words; which expressions cannot trap."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .vocabulary import PURE
+
+PYTHON: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+INTEGER = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.BitAnd: "and",
+    ast.BitOr: "or",
+    ast.BitXor: "xor",
+}
+ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
+FLOAT = {ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul", ast.Div: "fdiv"}
+RELATION = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"}
+_CALCULATES = (
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.BoolOp,
+    ast.Compare,
+    ast.Name,
+    ast.Constant,
+    ast.operator,
+    ast.unaryop,
+    ast.boolop,
+    ast.cmpop,
+    ast.expr_context,
+)
+
+
+def harmless(node: ast.expr, scope: Mapping[str, Any]) -> bool:
+    """Whether an expression may be calculated even where its value is not used: it cannot trap."""
+    if not hasattr(node, "_called"):
+        node._called = _called(node)  # type: ignore[attr-defined]
+    called: list[str] | None = node._called  # type: ignore[attr-defined]
+    return called is not None and all(scope.get(name) in PURE for name in called)
+
+
+def _called(node: ast.expr) -> list[str] | None:
+    """The names of what an expression calls; None when it does more than to calculate and to call.
+
+    What the names mean is not part of it: functions that one maker makes share their text.
+    """
+    names = []
+    for part in ast.walk(node):
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Name):
+            names.append(part.func.id)
+        elif not isinstance(part, _CALCULATES) or isinstance(part, ast.FloorDiv | ast.Mod):
+            return None
+    return names

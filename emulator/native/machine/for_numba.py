@@ -1,0 +1,109 @@
+"""The machine versions of the primitives as intrinsics of Numba, which it inlines.
+
+Numba compiles a function of Python far more slowly than it takes in these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import Parameter, Signature
+from typing import Any
+
+from numba import types as numba_types
+from numba.core import cgutils as numba_cgutils
+from numba.extending import intrinsic as numba_intrinsic
+from numba.np import arrayobj
+
+from . import MACHINE
+from .primitive import Elements, Primitive, Version, constant, pointer
+
+types: Any = numba_types
+cgutils: Any = numba_cgutils
+populate_array: Any = arrayobj.populate_array
+
+KINDS: dict[str, Any] = {
+    "i": types.int64,
+    "u": types.uint64,
+    "d": types.float64,
+    "f": types.float32,
+    "": types.void,
+}
+ELEMENTS: dict[str, Any] = {"u": "uint", "i": "int", "f": "float"}
+
+
+def intrinsic(primitive: Primitive | Elements) -> Any:
+    """A primitive as a function that Numba compiles."""
+    if isinstance(primitive, Elements):
+        return _view(getattr(types, f"{ELEMENTS[primitive.kind]}{primitive.bits}"))
+
+    def accept(*kinds: Any) -> Any:
+        version = _version(primitive, kinds)
+        return None if version is None else KINDS[version.result](*kinds)
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        version = _version(primitive, signature.args)
+        assert version is not None, "Numba has accepted these types"
+        given = zip(values, signature.args, version.parameters, strict=True)
+        words = [context.cast(builder, value, kind, KINDS[letter]) for value, kind, letter in given]
+        made = version.emit(builder, *words)
+        return made if version.result else context.get_dummy_value()
+
+    return _function(len(primitive[0].parameters), accept, generate)
+
+
+def _version(primitive: Primitive, kinds: Any) -> Version | None:
+    for version in primitive:
+        if all(_takes(letter, kind) for letter, kind in zip(version.parameters, kinds, strict=True)):
+            return version
+    return None
+
+
+def _takes(letter: str, kind: Any) -> bool:
+    if letter == "i":
+        return _is_integer(kind)
+    return bool(types.unliteral(kind) == KINDS[letter])
+
+
+def _is_integer(kind: Any) -> bool:
+    return isinstance(kind, types.Integer | types.Boolean)
+
+
+def _view(kind: Any) -> Any:
+    """A contiguous array over raw memory."""
+    result, size = types.Array(kind, 1, "C"), constant(kind.bitwidth // 8)
+
+    def accept(*kinds: Any) -> Any:
+        return result(*kinds) if all(map(_is_integer, kinds)) else None
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        pairs = zip(values, signature.args, strict=True)
+        address, n = (context.cast(builder, value, given, types.int64) for value, given in pairs)
+        array = context.make_array(result)(context, builder)
+        populate_array(
+            array,
+            data=pointer(builder, address, context.get_data_type(kind)),
+            shape=cgutils.pack_array(builder, [n]),
+            strides=cgutils.pack_array(builder, [size]),
+            itemsize=size,
+            meminfo=None,
+        )
+        return array._getvalue()
+
+    return _function(2, accept, generate)
+
+
+def _function(parameters: int, accept: Callable[..., Any], generate: Callable[..., Any]) -> Any:
+    """``accept`` gives the signature for Numba's types of the arguments, or None; ``generate`` the body."""
+
+    def definition(typing: Any, *kinds: Any) -> Any:
+        signature = accept(*kinds)
+        return None if signature is None else (signature, generate)
+
+    names = ("typing", *(f"p{i}" for i in range(parameters)))
+    described: Any = definition
+    described.__signature__ = Signature([Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names])
+    return numba_intrinsic(described)
+
+
+INTRINSICS: dict[str, Any] = {name: intrinsic(primitive) for name, primitive in MACHINE.items()}
+"""By the names of the primitives."""
