@@ -59,6 +59,10 @@ class GraphError(Tx8Error):
         super().__init__(self.messages[0] + suffix)
 
 
+class ChipTooSmall(GraphError):
+    """A graph that is right, but for which a tile has too little scratchpad or too few registers."""
+
+
 class RefusedNode(GraphError):
     """A node that cannot be compiled; ``reason`` is empty when nothing is known of its operator.
 

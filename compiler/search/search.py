@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from compiler.codegen.kernel import Kernel, Target
-from compiler.graph import GraphError
+from compiler.graph import ChipTooSmall
 from compiler.lowering import LOWERINGS
 from compiler.lowering.generate import DOES_NOT_FIT, SMALLEST_BUDGET, WHOLE_SPM, generate
 from compiler.lowering.record import Cut, Work
@@ -75,7 +75,7 @@ class Search:
         """Templates of which not all candidates were tried because time was up."""
 
     def run(self, templates: Sequence[Template]) -> list[SearchResult]:
-        """The best candidate of each template; GraphError for a template of which none fits."""
+        """The best candidate of each template; ChipTooSmall for a template of which none fits."""
         begin, self._all = self.clock(), len(templates)
         rules = [self.trial(template, None) for template in templates]
         weights = [
@@ -121,7 +121,7 @@ class Search:
         self._tried += 1
         try:
             kernel = generate("p", replace(template.work, cut=cut), template.target)
-        except (*DOES_NOT_FIT, GraphError) as error:
+        except (*DOES_NOT_FIT, ChipTooSmall) as error:
             return Trial(cut, None, problem=str(error))
         return Trial(cut, self.estimator(kernel), kernel.spm_bytes)
 
@@ -147,7 +147,7 @@ def _best(template: Template, trials: list[Trial]) -> SearchResult:
     """The trial with the fewest cycles; among equal ones the first that is informative, else the first."""
     fitting = [trial for trial in trials if trial.cycles is not None]
     if not fitting:
-        raise GraphError([trials[0].problem])
+        raise ChipTooSmall([trials[0].problem])
     best = min(fitting, key=lambda trial: (trial.cycles, not _informative(trial.cut), trials.index(trial)))
     return SearchResult(template.key, best, tuple(trials))
 
