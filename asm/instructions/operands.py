@@ -73,11 +73,13 @@ class _FieldSlot(Slot):
         return value << self.shift
 
     def doubt(self, text: str, negative: bool) -> Fault | None:
-        """A whole number in decimal for a float: it is raw bits, which are seldom written in decimal."""
+        """A small whole number in decimal for a float: it is raw bits, and those of a tiny float."""
         if not self.wary or self.fmt is None or not _DECIMAL.fullmatch(text):
             return None
         bits, fmt = int(text), Format.FP32 if self.fmt is Format.TF32 else self.fmt
         value = widen(bits, EXPONENT_BITS[fmt], MANTISSA_BITS[fmt])
+        if not 0 < value < _TINY:
+            return None
         message = (
             f"operand '{self.field.name}': {text} is the raw bits {bits:#x}, {value:.3g} in {self.fmt.token}"
         )
@@ -85,6 +87,8 @@ class _FieldSlot(Slot):
 
 
 _DECIMAL = re.compile(r"[1-9][0-9]{0,9}")
+_TINY = 1e-3
+"""A float below it that is written as bits in decimal is hardly meant. Programs may write other bits so."""
 
 
 class _LaneSlot(Slot):
