@@ -137,7 +137,7 @@ def _start(options: argparse.Namespace, program: Program, sinks: Sequence[Sink])
         timed=options.timed or None,
         sinks=sinks,
         strict=options.strict,
-        snapshot=saved_state(options),
+        snapshot=saved_state(options, program.machine),
     )
 
 
