@@ -68,7 +68,7 @@ def _report_error(text: str) -> int:
 def _run(options: argparse.Namespace) -> int:
     from emulator import native
     from emulator.cli.dumps import Dumps
-    from emulator.cli.outputs import output_files
+    from emulator.cli.outputs import output_files, output_folder
     from emulator.cli.watching import Watching
     from emulator.debug.snapshot import commands as snapshots
     from emulator.program import load
@@ -82,7 +82,7 @@ def _run(options: argparse.Namespace) -> int:
     dumps = Dumps(options, program)
     files = output_files(options, [buffer.name for buffer in program.outputs])
     saver = snapshots.saver(options, program.image)
-    with Watching(_views(options), program.image, program.machine) as watching:
+    with output_folder(options), Watching(_views(options), program.image, program.machine) as watching:
         system = _start(options, program, watching.sinks)
         dumps.check(system)
         fault = _execute(system, options, saver)
