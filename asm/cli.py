@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import gc
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -118,6 +119,7 @@ def _assemble(options: argparse.Namespace) -> None:
     from .output import image_of, listing_text
 
     gc.disable()  # nearly all objects are used to the end of the process
+    atexit.register(gc.freeze)  # the collection at exit would go over all of them once more
     text, name = _input_text(options.file)
     output = options.output or _default_output(options.file)
     _check_outputs(options, output, [])
