@@ -7,11 +7,12 @@ What needs the instruction records is imported on first use, so that ``import as
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from asm.diagnostics import Diagnostic
     from asm.image.types import Image
     from tx8isa.machine.description import Machine
 
@@ -30,12 +31,26 @@ def assemble(
 
     ``name`` stands for the text in messages and in the line table; ``include_dirs`` are searched by
     .include, .incbin and .const; ``defines`` are symbols; ``machine`` None is the TX81; ``given`` has the
-    bytes of included files that need not exist, by name. AsmError holds every mistake of the text.
+    bytes of included files that need not exist, by name. AsmError holds every mistake of the text; what is
+    only doubtful in it becomes an ``AsmWarning`` of the module ``warnings``.
     """
     from .assembler import assemble_text
     from .output import image_of
 
-    return image_of(assemble_text(text, name, include_dirs, defines or {}, machine, given=given))
+    assembly = assemble_text(text, name, include_dirs, defines or {}, machine, given=given)
+    if assembly.warnings:
+        _tell(assembly.warnings.values())
+    return image_of(assembly)
+
+
+def _tell(doubts: Iterable[Diagnostic]) -> None:
+    """Python's own warnings, told of the caller of ``assemble``."""
+    import warnings
+
+    from .diagnostics import AsmWarning
+
+    for doubt in sorted(doubts):
+        warnings.warn("; ".join((doubt.head, *doubt.notes)), AsmWarning, stacklevel=3)
 
 
 def assemble_file(

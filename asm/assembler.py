@@ -114,6 +114,9 @@ class Assembler:
         atoms = [self.assembly.local(atom) for atom in parts[1::2]]
         try:
             self._resolve(source, index, at, after, template, operands, atoms)
+            for doubt in template.doubts(atoms):
+                doubt.at = operands.offset_in(text, after, doubt.at or 0)
+                self.assembly.warn(source, index, doubt)
         except Fault as fault:
             if fault.at is None:
                 fault.at = at

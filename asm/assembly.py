@@ -93,6 +93,7 @@ class Assembly:
         self.fixups: list[Fixup] = []
         self.data_fixups: list[DataFixup] = []
         self.errors: dict[tuple[str, int, int, str], Diagnostic] = {}
+        self.warnings: dict[tuple[str, int, int, str], Diagnostic] = {}
         self.buffers: list[tuple[Buffer, Address | None]] = []
         self.tile_entries: dict[int, Address] = {}
         self.entry: Address | None = None
@@ -117,6 +118,13 @@ class Assembly:
         many = len(self.errors) >= MOST_COUNTED or self.reports >= _MOST_REPORTS
         if many or isinstance(fault, TooLarge):
             raise AsmError(sorted(self.errors.values()))
+
+    def warn(self, source: Source, index: int, doubt: Fault) -> None:
+        """Record a warning about a line of a source, once for each place; as many as mistakes are counted."""
+        if len(self.warnings) < MOST_COUNTED:
+            diagnostic = replace(source.diagnostic(index, doubt, 0), kind="warning")
+            key = (diagnostic.file, diagnostic.line, diagnostic.column, diagnostic.message)
+            self.warnings.setdefault(key, diagnostic)
 
     # --- sections -------------------------------------------------------------------------
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import gc
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tx8isa.errors import Tx8Error
 from tx8isa.tools.version import VERSION
+
+if TYPE_CHECKING:
+    from .diagnostics import Diagnostic
 
 _AS_EXAMPLES = """examples:
   tx8as prog.s                         writes prog.bin beside it
@@ -17,7 +22,7 @@ _AS_EXAMPLES = """examples:
   tx8as -I include -D TILES=16 prog.s  an include folder and a symbol
   tx8dis prog.bin | tx8as -            reads a pipe; writes a.bin here
 
-exit status: 0 assembled, 1 the program is at fault, 2 usage"""
+exit status: 0 assembled, perhaps with warnings, 1 the program is at fault, 2 usage"""
 
 _DIS_EXAMPLES = """examples:
   tx8dis prog.bin                      the whole program
@@ -67,6 +72,11 @@ def _assemble_parser() -> argparse.ArgumentParser:
         help="define a symbol (1 without =)",
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="print address and size of each section")
+    doubts = parser.add_mutually_exclusive_group()
+    doubts.add_argument("-W", "--no-warn", action="store_true", help="say no warnings; neither does -q")
+    doubts.add_argument(
+        "--fatal-warnings", action="store_true", help="with a warning, write nothing and exit 1"
+    )
     parser.add_argument("-l", dest="listing", metavar="FILE", help="write a listing")
     parser.add_argument("--machine", metavar="FILE", help="machine description in TOML (default: TX81)")
     return parser
@@ -109,6 +119,7 @@ def _assemble(options: argparse.Namespace) -> None:
     from .output import image_of, listing_text
 
     gc.disable()  # nearly all objects are used to the end of the process
+    atexit.register(gc.freeze)  # the collection at exit would go over all of them once more
     text, name = _input_text(options.file)
     output = options.output or _default_output(options.file)
     _check_outputs(options, output, [])
@@ -116,6 +127,7 @@ def _assemble(options: argparse.Namespace) -> None:
     defines = dict(_definition(text) for text in options.define)
     assembly = assemble_text(text, name, options.include, defines, machine, listing=bool(options.listing))
     _check_outputs(options, output, assembly.included.paths())
+    _tell_warnings(sorted(assembly.warnings.values()), options)
     image = image_of(assembly)
     data = write_image(image)
     files = {Path(output): [data]}
@@ -128,6 +140,20 @@ def _assemble(options: argparse.Namespace) -> None:
             print(f"tx8as: {segment.section:10} {place}", file=sys.stderr)
     if options.output is None and not options.quiet:
         print(f"tx8as: {output}: {len(data)} bytes", file=sys.stderr)
+
+
+def _tell_warnings(warnings: Sequence[Diagnostic], options: argparse.Namespace) -> None:
+    """Print them; Tx8Error when they are to be fatal."""
+    if not warnings:
+        return
+    from .diagnostics import listed
+
+    if options.fatal_warnings or not (options.quiet or options.no_warn):
+        print(listed(warnings), file=sys.stderr)
+    if options.fatal_warnings:
+        raise Tx8Error(
+            f"nothing is written: with --fatal-warnings no warning is allowed, found {len(warnings)}"
+        )
 
 
 def _check_outputs(options: argparse.Namespace, output: str, included: Iterable[Path]) -> None:

@@ -1,8 +1,8 @@
-"""Mistakes of a program as messages: place, text, source line, caret, notes."""
+"""Mistakes and doubts about a program as messages: place, text, source line, caret, notes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tx8isa.errors import Tx8Error
@@ -26,7 +26,7 @@ class Fault(Exception):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Diagnostic:
-    """One mistake. ``line`` and ``column`` count from 1; ``notes`` are ready lines, ``note: ...``."""
+    """A mistake or a warning; ``line`` and ``column`` count from 1; ``notes`` are ready lines."""
 
     file: str
     line: int
@@ -34,14 +34,20 @@ class Diagnostic:
     message: str
     source: str = ""
     notes: tuple[str, ...] = ()
+    kind: str = "error"
 
     def __str__(self) -> str:
-        lines = [f"{self.file}:{self.line}:{self.column}: error: {self.message}"]
+        lines = [self.head]
         if self.source.strip():
             source, before = _window(self.source, self.column - 1)
             blank = "".join("\t" if c == "\t" else " " for c in before)
             lines += [f"    {source}", f"    {blank}^"]
         return "\n".join((*lines, *(f"    {note}" for note in self.notes)))
+
+    @property
+    def head(self) -> str:
+        """The first line: place, kind, message."""
+        return f"{self.file}:{self.line}:{self.column}: {self.kind}: {self.message}"
 
 
 _WIDEST, _AROUND = 200, 80
@@ -74,18 +80,24 @@ def character_notes(message: str) -> tuple[str, ...]:
     return (f"note: {', '.join(shown)}",) if odd else ()
 
 
+class AsmWarning(UserWarning):
+    """What is probably not meant in a program that was assembled nevertheless."""
+
+
 class AsmError(Tx8Error):
     """A program that cannot be assembled; ``diagnostics`` holds every mistake, in the order of the text."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
-        super().__init__(self._text())
+        super().__init__(listed(self.diagnostics))
 
-    def _text(self) -> str:
-        shown = self.diagnostics[:MOST_SHOWN]
-        parts = [str(diagnostic) for diagnostic in shown]
-        rest = len(self.diagnostics) - len(shown)
-        if rest:
-            end = "; the rest was not read" if len(self.diagnostics) >= MOST_COUNTED else " in all"
-            parts.append(f"{rest} more errors; {len(self.diagnostics)}{end}")
-        return "\n".join(parts)
+
+def listed(diagnostics: Sequence[Diagnostic]) -> str:
+    """The text of so many diagnostics as a reader can take in, and the number of the others."""
+    shown = diagnostics[:MOST_SHOWN]
+    parts = [str(diagnostic) for diagnostic in shown]
+    rest = len(diagnostics) - len(shown)
+    if rest:
+        end = "; the rest was not read" if len(diagnostics) >= MOST_COUNTED else " in all"
+        parts.append(f"{rest} more {shown[0].kind}s; {len(diagnostics)}{end}")
+    return "\n".join(parts)

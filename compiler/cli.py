@@ -22,7 +22,7 @@ from compiler.tools.execution import (
 )
 from compiler.tools.extensions import load_all
 from compiler.tools.options import check_usage, make_parser
-from compiler.tools.outputs import check_array_folders, check_files, program_folder
+from compiler.tools.outputs import check_files, check_files_of, program_folder
 from compiler.tools.progress import ProgressLine, timing_table
 from tx8isa.errors import Tx8Error
 from tx8isa.tools.command_line import interrupts_held, one_line, print_out, with_operand, with_value
@@ -115,9 +115,7 @@ def _run(options: argparse.Namespace, path: Path) -> int:
 
     machine = load_machine(options.machine)
     graph = read(path)
-    if options.output_dir or options.save_inputs:
-        names = ([tensor.name for tensor in tensors] for tensors in (graph.inputs, graph.outputs))
-        check_array_folders(options, path, *names)
+    check_files_of(options, path, graph)
     inputs = inputs_of(options, graph) if options.run or options.verify_nodes else {}
     program = _compiled(options, graph, machine)
     folder = program_folder(options, path)

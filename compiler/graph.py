@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -57,6 +58,10 @@ class GraphError(Tx8Error):
         more = len(messages) - 1
         suffix = f" (and {more} more error{'s' if more > 1 else ''})" if more else ""
         super().__init__(self.messages[0] + suffix)
+
+
+class ChipTooSmall(GraphError):
+    """A graph that is right, but for which a tile has too little scratchpad or too few registers."""
 
 
 class RefusedNode(GraphError):
@@ -134,6 +139,7 @@ class Description:
     outputs: tuple[str, ...]
     constants: Mapping[str, Array]
     nodes: tuple[Node, ...]
+    files: tuple[Path, ...] = ()  # those that the source names: they hold constants
 
 
 @dataclass(frozen=True, repr=False)
@@ -153,6 +159,7 @@ class Graph:
     nodes: tuple[Node, ...]
     tensors: Mapping[str, Tensor]
     precise: frozenset[str] = frozenset()  # nodes that are computed in FP32 whatever the compute type
+    files: tuple[Path, ...] = ()  # where constants were read from, apart from the file of the graph
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(tensor.name for tensor in some) for some in (self.inputs, self.outputs))

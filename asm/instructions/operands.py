@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -12,7 +13,7 @@ from asm.diagnostics import Fault
 from asm.syntax.expressions import Node, fraction
 from asm.syntax.parse import Lanes, Operand, Operands, Term
 from tx8isa.machine.description import Machine
-from tx8isa.numbers.formats import EXPONENT_BITS, MANTISSA_BITS, STORAGE_BITS, Format, narrow
+from tx8isa.numbers.formats import EXPONENT_BITS, MANTISSA_BITS, STORAGE_BITS, Format, narrow, widen
 from tx8isa.numbers.limits import LANE_MASK
 from tx8isa.records.record import Engine, Extent, Instruction, Lane, Rule
 from tx8isa.records.record import Operand as Field
@@ -37,6 +38,7 @@ class _FieldSlot(Slot):
         super().__init__(node, shift)
         self.field, self.mask, self.fmt = field, mask, fmt
         self.decisive = decisive
+        self.wary = field.scalar and fmt is not None and fmt.is_float
         self.choices = dict(field.choices)
 
     def special(self, text: str, negative: bool) -> int | None:
@@ -66,8 +68,27 @@ class _FieldSlot(Slot):
         if not error and self.field.scalar and self.fmt is not None and value >> self.fmt.bits:
             error = f"{value:#x} does not fit the {self.fmt.bits} bits of {self.fmt.token}"
         if error:
-            raise Fault(f"operand '{self.field.name}': {error}", self.node.at)
+            help = f"write {value}.0 for the number" if self.wary and value < 0 else ""
+            raise Fault(f"operand '{self.field.name}': {error}", self.node.at, help)
         return value << self.shift
+
+    def doubt(self, text: str, negative: bool) -> Fault | None:
+        """A small whole number in decimal for a float: it is raw bits, and those of a tiny float."""
+        if not self.wary or self.fmt is None or not _DECIMAL.fullmatch(text):
+            return None
+        bits, fmt = int(text), Format.FP32 if self.fmt is Format.TF32 else self.fmt
+        value = widen(bits, EXPONENT_BITS[fmt], MANTISSA_BITS[fmt])
+        if not 0 < value < _TINY:
+            return None
+        message = (
+            f"operand '{self.field.name}': {text} is the raw bits {bits:#x}, {value:.3g} in {self.fmt.token}"
+        )
+        return Fault(message, self.node.at, f"write {text}.0 for the number, {bits:#x} for the bits")
+
+
+_DECIMAL = re.compile(r"[1-9][0-9]{0,9}")
+_TINY = 1e-3
+"""A float below it that is written as bits in decimal is hardly meant. Programs may write other bits so."""
 
 
 class _LaneSlot(Slot):

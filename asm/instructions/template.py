@@ -8,7 +8,7 @@ ordinary line costs a few dictionary look-ups.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from operator import getitem, itemgetter, or_
 from typing import Protocol
@@ -43,6 +43,8 @@ class Slot(ABC):
     """Whether the bits depend on the address of the statement."""
     decisive = True
     """Whether the checks of the statement depend on the value; an address only has a limit."""
+    wary = False
+    """Whether there are values that are allowed but probably not meant (``doubt``)."""
 
     def __init__(self, node: Node, shift: int) -> None:
         self.node = node
@@ -52,12 +54,18 @@ class Slot(ABC):
         """Bits of a word that is no number or symbol here, else None."""
         return None
 
+    def doubt(self, text: str, negative: bool) -> Fault | None:
+        """Why a word that is allowed is probably not meant; None for most."""
+        return None
+
     @abstractmethod
     def bits(self, value: int) -> int:
         """Bits of a number; Fault when it is not allowed."""
 
     def plain(self, text: str, negative: bool) -> int:
-        """Bits of a single atom, from its text alone; NotPlain for a symbol."""
+        """Bits of a single atom, from its text alone; NotPlain for a symbol, and where there is a doubt."""
+        if self.wary and self.doubt(text, negative) is not None:
+            raise NotPlain
         found = self.special(text, negative)
         if found is not None:
             return found
@@ -135,6 +143,15 @@ class Template:
         self.check = check
         self.steps = (0,) if wide else tuple(range(0, size, 4))
         self.encode = self._encoder()
+
+    def doubts(self, atoms: Sequence[str]) -> Iterator[Fault]:
+        """What is probably not meant in a statement that is allowed."""
+        for slot in self.slots:
+            if slot.wary:
+                atom, negative = single_atom(slot.node)
+                doubt = slot.doubt(atoms[atom], negative) if atom is not None else None
+                if doubt is not None:
+                    yield doubt
 
     def choose(self, atoms: Sequence[str], place: Place) -> Template:
         """The template of fixed length to use at this place."""

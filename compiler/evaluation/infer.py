@@ -50,6 +50,7 @@ def build_graph(description: Description, survey: Survey | None = None) -> Graph
         constants=description.constants,
         nodes=tuple(finished),
         tensors=tensors,
+        files=description.files,
     )
 
 

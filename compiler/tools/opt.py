@@ -96,6 +96,7 @@ def _run(options: argparse.Namespace, path: Path) -> int:
     named = options.passes.split(",") if options.passes else [options.until] if options.until else []
     _check_names(named)
     context, module, done = _start(options, path, machine)
+    _check_files(options, path, context.graph.files)
     for step in _chosen(options, named, done):
         _apply(step, context, module, done)
         done.append(step.name)
@@ -108,12 +109,16 @@ def _run(options: argparse.Namespace, path: Path) -> int:
     return 0
 
 
-def _check_files(options: argparse.Namespace, path: Path) -> None:
-    """Tx8Error when an output would replace what is read: textual IR has its constants beside it."""
+def _check_files(options: argparse.Namespace, path: Path, constants: Sequence[Path] = ()) -> None:
+    """Tx8Error when an output would replace what is read: textual IR has its constants beside it.
+
+    ``constants`` are the files that a graph names.
+    """
     from tx8isa.tools.overwrite import check_outputs
 
     outputs = [("the text", options.output)]
     inputs = [("the input", path), ("the machine description", options.machine), ("--plan", options.plan)]
+    inputs += [("a file with constants of the input", file) for file in constants]
     if options.output:
         outputs.append(("the constants", Path(options.output).with_suffix(".npz")))
     if path.suffix == ".mlir":

@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tx8isa.tools.command_line import named_file
 from tx8isa.tools.overwrite import Role, check_outputs
+
+if TYPE_CHECKING:
+    from compiler.graph import Graph, Tensor
 
 
 def program_folder(options: argparse.Namespace, graph: Path) -> Path:
@@ -28,22 +32,25 @@ def check_files(options: argparse.Namespace) -> None:
     check_outputs(outputs, _inputs(options))
 
 
-def check_array_folders(
-    options: argparse.Namespace, graph: Path, inputs: Iterable[str], outputs: Iterable[str]
-) -> None:
-    """As ``check_files``, for the arrays in --save-inputs and --output-dir, whose files have their names."""
-    made = [*_arrays(options, graph, "save_inputs", "input", inputs)]
-    made += _arrays(options, graph, "output_dir", "output", outputs)
-    check_outputs([*made, *_program_files(options, graph), *_views(options)], _inputs(options))
+def check_files_of(options: argparse.Namespace, path: Path, graph: Graph) -> None:
+    """As ``check_files``, for what is known when a graph is read.
+
+    These are the files with its constants, and the arrays in --save-inputs and --output-dir, whose files have
+    the names of inputs and outputs.
+    """
+    made = [*_arrays(options, path, "save_inputs", "input", graph.inputs)]
+    made += _arrays(options, path, "output_dir", "output", graph.outputs)
+    read = [*_inputs(options), *((f"a file with constants of {path}", file) for file in graph.files)]
+    check_outputs([*made, *_program_files(options, path), *_views(options)], read)
 
 
 def _arrays(
-    options: argparse.Namespace, graph: Path, option: str, what: str, names: Iterable[str]
+    options: argparse.Namespace, graph: Path, option: str, what: str, tensors: Iterable[Tensor]
 ) -> Iterator[Role]:
     from .run import array_files
 
     if folder := getattr(options, option):
-        files = array_files(chosen_folder(options, folder, graph), names)
+        files = array_files(chosen_folder(options, folder, graph), [tensor.name for tensor in tensors])
         for name, file in files.items():
             yield f"{what} '{name}' in --{option.replace('_', '-')}", file
 

@@ -68,7 +68,7 @@ def _report_error(text: str) -> int:
 def _run(options: argparse.Namespace) -> int:
     from emulator import native
     from emulator.cli.dumps import Dumps
-    from emulator.cli.outputs import output_files
+    from emulator.cli.outputs import output_files, output_folder
     from emulator.cli.watching import Watching
     from emulator.debug.snapshot import commands as snapshots
 
@@ -80,7 +80,7 @@ def _run(options: argparse.Namespace) -> int:
     dumps = Dumps(options, program)
     files = output_files(options, [buffer.name for buffer in program.outputs])
     saver = snapshots.saver(options, program.image)
-    with Watching(_views(options), program.image, program.machine) as watching:
+    with output_folder(options), Watching(_views(options), program.image, program.machine) as watching:
         system = _start(options, program, watching.sinks)
         dumps.check(system)
         fault = _execute(system, options, saver)
@@ -147,7 +147,7 @@ def _start(options: argparse.Namespace, program: Program, sinks: Sequence[Sink])
         timed=options.timed or None,
         sinks=sinks,
         strict=options.strict,
-        snapshot=saved_state(options),
+        snapshot=saved_state(options, program.machine),
     )
 
 

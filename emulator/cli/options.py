@@ -13,8 +13,8 @@ from tx8isa.tools.version import VERSION
 from .warm import Warm
 
 _EPILOG = """examples:
-  tx8emu prog.bin --input x=images.npy --output-dir out
-  tx8emu prog.bin --random 0 --stats
+  tx8emu net/prog.bin --input x=images.npy --output-dir out
+  tx8emu net/prog.bin --random 0 --stats
   tx8emu prog.bin --trace run.json.gz
   tx8emu prog.bin --report run.html
   tx8emu prog.bin --dump-spm --tile 3
@@ -22,8 +22,8 @@ _EPILOG = """examples:
   tx8emu prog.bin --dump-tensor 3:0x10000:fp16:4x1000
   tx8emu prog.bin --save-state half.state --at 1000000
   tx8emu prog.bin --load-state half.state --output-dir out
-  tx8emu prog.bin --on-exception drop --max-instructions 1000000
-  tx8emu prog.bin --random 0 --strict --json
+  tx8emu prog.bin --on-exception drop --max-instructions 5000000
+  tx8emu net/prog.bin --random 0 --strict --json
   tx8emu prog.bin --gdb 5555
   tx8emu --instructions ct.add.vv
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from tx8isa.tools.command_line import named_file
+from tx8isa.tools.files import made_folder
 from tx8isa.tools.overwrite import Role, check_outputs
 
 from .arrays import file_names
@@ -14,7 +16,7 @@ from .options import tensor_file
 
 
 def output_files(options: argparse.Namespace, outputs: Collection[str]) -> dict[str, Path]:
-    """The file of each output, in a folder that exists; empty without --output-dir.
+    """The file of each output; empty without --output-dir.
 
     Tx8Error when any file that the options ask for would replace another one of the run.
     """
@@ -26,9 +28,12 @@ def output_files(options: argparse.Namespace, outputs: Collection[str]) -> dict[
     for text in options.dump_tensor:
         written.append(("--dump-tensor", tensor_file(text, outputs)[1]))
     check_outputs(written, _inputs(options))
-    if folder:
-        folder.mkdir(parents=True, exist_ok=True)
     return files
+
+
+def output_folder(options: argparse.Namespace) -> AbstractContextManager[None]:
+    """The folder of --output-dir, which is there inside the block; see ``made_folder``."""
+    return made_folder(Path(options.output_dir)) if options.output_dir else nullcontext()
 
 
 def _inputs(options: argparse.Namespace) -> Iterator[Role]:

@@ -217,7 +217,7 @@ def test_fractions_are_the_nearest_of_the_format(fmt: Format, number: float, neg
 
 @pytest.mark.parametrize(
     ("text", "bits"),
-    [("inf", 0x7C00), ("-inf", 0xFC00), ("nan", 0x7E00), ("-0.0", 0x8000), ("1", 1), ("0x3c00", 0x3C00)],
+    [("inf", 0x7C00), ("-inf", 0xFC00), ("nan", 0x7E00), ("-0.0", 0x8000), ("0x1", 1), ("0x3c00", 0x3C00)],
 )
 def test_special_scalars(text: str, bits: int) -> None:
     decoded = encoding.decode(code(f"ct.add.vs.fp16 dst=0, src0=0, src1={text}, n=1\n"))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from random import Random
 
 import pytest
 
 import fuzz_campaign
-from fuzz_campaign import Count, batch, campaign, main, read_state, table, write_state
+import fuzz_networks
+from compiler.graph import ChipTooSmall, GraphError
+from fuzz_campaign import BEGIN, END, Count, batch, campaign, counts_of, main, read_state, table, write_state
 from fuzz_child import kinds
+from network_draws import Setting
 
 CHILD = """
 import os, sys, time
@@ -36,7 +40,15 @@ def test_what_was_done_is_counted(child: Path, tmp_path: Path) -> None:
     batch("gdb", count, 5, tmp_path)
     assert (count.following, count.executed, count.findings) == (25, 15, 0)
     assert count.seconds > 0
+    assert count.too_large == 0
     assert not (tmp_path / "findings").exists()
+
+
+def test_networks_that_are_too_large_are_counted_apart(child: Path, tmp_path: Path) -> None:
+    child.write_text(CHILD.format("print(\"too large: node 'n4' (AveragePool): too large: twice\")"))
+    count = Count()
+    batch("networks", count, 9, tmp_path)
+    assert (count.following, count.too_large, count.findings) == (9, 1, 0)
 
 
 @pytest.mark.parametrize(
@@ -64,21 +76,90 @@ def test_what_ends_a_process_is_saved(
 
 
 def test_a_campaign_goes_on_where_the_last_one_ended(child: Path, tmp_path: Path) -> None:
-    assert campaign(0.5, ["gdb", "states"], tmp_path) == 0
-    first = read_state(tmp_path)
+    page = tmp_path / "no_page.md"
+    assert campaign(0.5, ["gdb", "states"], tmp_path, page) == 0
+    first = read_state(tmp_path, page)
     assert first["gdb"].following >= 10
-    assert campaign(0.5, ["gdb"], tmp_path) == 0
-    second = read_state(tmp_path)
+    assert campaign(0.5, ["gdb"], tmp_path, page) == 0
+    second = read_state(tmp_path, page)
     assert second["gdb"].following >= first["gdb"].following + 10
     assert second["states"] == first["states"]
     assert set(second) == set(kinds())
 
 
+STATE = {"gdb": Count(1200, 0, 1800.0, 0, 1), "networks": Count(1007, 5_000_000, 3600.0, 2)}
+
+
 def test_the_table_of_counts(tmp_path: Path) -> None:
-    write_state({"gdb": Count(1200, 0, 1800.0, 1), "orders": Count(7, 5_000_000, 3600.0)}, tmp_path)
-    lines = table(read_state(tmp_path)).splitlines()
-    assert "| gdb | 1,200 | 0 | 0.50 | 1 |" in lines
-    assert lines[-1] == "| all | 1,207 | 5,000,000 | 1.50 | 1 |"
+    write_state(STATE, tmp_path)
+    lines = table(read_state(tmp_path, tmp_path / "no_page.md")).splitlines()
+    assert "| gdb | 1,200 | 0 | 0.50 | 0 | 1 |" in lines
+    assert lines[-1] == "| all | 2,207 | 5,000,000 | 1.50 | 2 | 1 |"
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    """A page that states the counts of ``STATE`` between other texts."""
+    path = tmp_path / "page.md"
+    path.write_text(
+        f"| other | 1 | 2 | 3 | 4 | 5 |\n{BEGIN}\n{table(STATE)}{END}\n| more | 1 | 2 | 3 | 4 | 5 |\n"
+    )
+    return path
+
+
+def test_without_a_state_the_page_says_where_to_go_on(child: Path, tmp_path: Path, page: Path) -> None:
+    assert read_state(tmp_path, page) == {kind: STATE.get(kind, Count()) for kind in kinds()}
+    child.write_text(CHILD.replace("number == 7", "number < 1200").format("raise ValueError"))
+    assert campaign(0.1, ["gdb"], tmp_path, page) == 0, "an example of the page ran again"
+    assert read_state(tmp_path, page)["gdb"].following >= 1210
+
+
+def test_a_state_behind_the_page_is_not_taken(tmp_path: Path, page: Path) -> None:
+    behind, ahead = Count(100, 9, 10.0, 0, 3), Count(2000, 7, 7200.0, 4, 0)
+    write_state({"gdb": behind, "networks": ahead}, tmp_path)
+    state = read_state(tmp_path, page)
+    assert state["gdb"] == STATE["gdb"] and state["networks"] == ahead
+
+
+def test_rounded_hours_of_a_page_keep_their_sum() -> None:
+    """Each kind took 0.004 h, which the table shows as 0.00 for them and 0.07 for all; one took 0.01."""
+    state = {kind: Count(1, 0, 14.4) for kind in kinds()}
+    state["gdb"].seconds = 36.0
+    again = counts_of(f"{BEGIN}\n{table(state)}{END}")
+    assert table(again).splitlines()[-1] == table(state).splitlines()[-1]
+
+
+@pytest.mark.parametrize("text", ["", "no table", f"{BEGIN}\n| gdb | many | 0 | 0.5 | 0 | 1 |\n{END}"])
+def test_a_page_without_counts_states_none(text: str) -> None:
+    assert counts_of(text) == {}
+
+
+@pytest.mark.parametrize(
+    ("spm_bytes", "error"),
+    [(0x8000, ChipTooSmall), (0x300000, None), (0x8000, GraphError), (0x300000, GraphError)],
+)
+def test_what_of_a_network_is_a_finding(
+    monkeypatch: pytest.MonkeyPatch, spm_bytes: int, error: type[GraphError] | None
+) -> None:
+    """Too large for a small scratchpad is none; too large for the chip's, and any other refusal, is one."""
+
+    def refused(*_: object) -> list[str]:
+        raise (error or ChipTooSmall)(["node 'n' does not fit"])
+
+    monkeypatch.setattr(fuzz_networks, "problems", refused)
+    monkeypatch.setattr(fuzz_networks, "setting", lambda _: Setting("fp16", 1, spm_bytes, "off"))
+    if error is ChipTooSmall:
+        assert fuzz_networks.example(Random(1)) == "too large: node 'n' does not fit"
+    else:
+        with pytest.raises(GraphError, match="node 'n' does not fit"):
+            fuzz_networks.example(Random(1))
+
+
+def test_a_pool_that_is_too_large_is_refused_as_such() -> None:
+    """The network of which the campaign found the first refusal."""
+    assert fuzz_networks.example(Random("networks 153")).startswith(
+        "too large: node 'n4' (AveragePool): one row"
+    )
 
 
 @pytest.mark.parametrize("arguments", [[], ["ten"], ["5", "nothing"], ["-5"]])

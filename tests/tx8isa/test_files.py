@@ -103,6 +103,22 @@ def test_a_set_of_more_files_than_a_process_may_open(tmp_path: Path) -> None:
     assert names(tmp_path) == sorted(map(str, range(300)))
 
 
+@pytest.mark.parametrize("size", [5, 100_000])
+def test_a_file_that_cannot_grow_is_named(tmp_path: Path, size: int) -> None:
+    """A small one stays in a buffer until it is flushed, and fails again when it is closed."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    target = tmp_path / "out.bin"
+    target.write_bytes(b"old")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2, limits[1]))  # Python ignores the signal for it
+    try:
+        with pytest.raises(Tx8Error) as error:
+            write_together({tmp_path / "first": [b"1"], target: [bytes(size)]})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert str(error.value) == f"{target}: cannot be written: File too large"
+    assert names(tmp_path) == ["out.bin"] and target.read_bytes() == b"old"
+
+
 def test_only_temporary_files_of_the_same_target_are_swept(tmp_path: Path) -> None:
     others = [".other.bin.01234567.tmp", ".out.bin.tmp", ".out.bin.01234567.bak", "out.bin.01234567.tmp"]
     for name in others:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -76,7 +77,8 @@ def write_together(files: Mapping[Path, Content], mode: int = 0o666) -> None:
                 with _failure_named(target):
                     _sweep(target)
                     temporary = target.with_name(_temporary_name(target, os.urandom(4).hex()))
-                    file = locks.enter_context(_locked(temporary, mode))
+                    file = _locked(temporary, mode)
+                    locks.push(partial(_close, file, target))
                     finished[target] = temporary
                     _fill(file, content)
                     file.flush()
@@ -105,6 +107,12 @@ def _locked(temporary: Path, mode: int) -> IO[bytes]:
     with suppress(OSError):  # a file system without locks
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return file
+
+
+def _close(file: IO[bytes], target: Path, failure: type[BaseException] | None, *_: object) -> None:
+    """Close a file. After a failure its last bytes may fail once more, of which nothing is to be told."""
+    with suppress(OSError) if failure else _failure_named(target):
+        file.close()
 
 
 def _temporary_name(target: Path, mark: str) -> str:

@@ -31,11 +31,11 @@ def check_outputs(outputs: Iterable[Role], inputs: Iterable[Role]) -> None:
 
 def _identity(path: str | Path | None) -> object | None:
     """Equal for names of the same file, links included; None for what is no file that could be replaced."""
-    if path is None or str(path) == "-":
+    if path is None or str(path) == "-" or "\0" in str(path):  # the last can be the name of no file
         return None
     path = Path(path)
     try:
         status = path.stat()
-    except (OSError, ValueError):  # not there yet, or a name that cannot be
+    except OSError:  # not there yet, or a name that cannot be
         return Path(path.parent.absolute().resolve(), path.name)
     return (status.st_dev, status.st_ino) if path.is_file() else None

@@ -66,6 +66,11 @@ def load_constant(record: ConstantRecord, directory: Path) -> Array:
     return _inline(record.data, record.dtype, shape)
 
 
+def files_of(records: Iterable[ConstantRecord], directory: Path) -> tuple[Path, ...]:
+    """The files that hold constants."""
+    return tuple({directory / record.file: None for record in records if record.file is not UNSET})
+
+
 def _inline(data: Any, dtype: str, shape: Shape | None) -> Array:
     nested, flat = _flattened(data)
     if shape is not None and nested != shape:

@@ -31,7 +31,7 @@ from compiler.graph import (
 )
 from tx8isa.tools.suggestions import hint
 
-from .constants import WAYS, ConstantRecord, DType, load_constant
+from .constants import WAYS, ConstantRecord, DType, files_of, load_constant
 
 OLDEST_OPSET = 17
 
@@ -108,6 +108,7 @@ def parse_description(text: str, *, source: str, directory: Path, default_name: 
         outputs=tuple(record.outputs),
         constants=_constants(record, source, directory),
         nodes=_nodes(record.nodes),
+        files=files_of(record.constants.values(), directory),
     )
 
 

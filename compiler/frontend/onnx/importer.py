@@ -7,6 +7,7 @@ it is when a record and a lowering exist, else replaced by the function that ONN
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from compiler.evaluation.survey import Fate, Survey
 from compiler.graph import DTYPES, NEWEST_OPSET, Array, Description, Graph, GraphError, Node, Tensor
 
 from .binding import Binding
-from .model import array_of, dtype_name, input_of, opset_of, parse_model, read_model
+from .model import array_of, dtype_name, external_files, input_of, opset_of, parse_model, read_model
 from .nodes import NodeImporter, qualified
 from .partial import PartialGraph, Scope
 
@@ -59,7 +60,8 @@ def describe(model: ModelProto, path: Path, binding: Binding, survey: Survey | N
     survey.tensors, survey.constants, survey.opset = partial.tensors, partial.constants, NEWEST_OPSET
     survey.stop_if_refused()
     _check_outputs(graph, partial, scope)
-    return _description(graph.name, partial, scope, inputs, outputs)
+    made = _description(graph.name, partial, scope, inputs, outputs)
+    return replace(made, files=external_files(graph, path))
 
 
 def _inputs(infos: Iterable[ValueInfoProto], path: Path, survey: Survey) -> tuple[Tensor, ...]:

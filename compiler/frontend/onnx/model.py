@@ -62,16 +62,36 @@ def parse_model(data: bytes, path: Path) -> ModelProto:
     return _without_local_functions(model, path)
 
 
-def _names(graph: GraphProto) -> Iterator[str | bytes]:
-    """Every name in a graph. Protobuf gives bytes for one that is not UTF-8."""
-    yield graph.name
-    yield from (item.name for items in (graph.input, graph.output, graph.initializer) for item in items)
+def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
+    """A graph and all graphs in attributes of its nodes."""
+    yield graph
     for node in graph.node:
-        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
         for item in node.attribute:
-            yield from (item.name, item.ref_attr_name)
             for inner in (item.g, *item.graphs):
-                yield from _names(inner)
+                yield from _graphs(inner)
+
+
+def _names(model: GraphProto) -> Iterator[str | bytes]:
+    """Every name in a graph. Protobuf gives bytes for one that is not UTF-8."""
+    for graph in _graphs(model):
+        yield graph.name
+        yield from (item.name for items in (graph.input, graph.output, graph.initializer) for item in items)
+        for node in graph.node:
+            yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+            yield from (name for item in node.attribute for name in (item.name, item.ref_attr_name))
+
+
+def external_files(model: GraphProto, source: Path) -> tuple[Path, ...]:
+    """The files beside a model that hold its external data; those in which nothing is read as well."""
+    found: dict[Path, None] = {}
+    for graph in _graphs(model):
+        attributes = (item for node in graph.node for item in node.attribute)
+        held = (tensor for item in attributes for tensor in (item.t, *item.tensors))
+        for tensor in (*graph.initializer, *held):
+            if tensor.data_location == TensorProto.EXTERNAL:
+                names = (entry.value for entry in tensor.external_data if entry.key == "location")
+                found |= {source.parent / name: None for name in names}
+    return tuple(found)
 
 
 def opset_of(model: ModelProto, path: Path) -> int:

@@ -63,7 +63,7 @@ def from_exported(
         except Exception as error:  # the exporter raises errors of many classes
             raise GraphError([f"{source}: PyTorch cannot write it as ONNX: {_cause(error)}"]) from None
         try:
-            return replace(load_onnx(file, survey=survey), name=name)
+            return replace(load_onnx(file, survey=survey), name=name, files=())
         except GraphError as error:
             raise GraphError([text.replace(str(file), source) for text in error.messages]) from None
 

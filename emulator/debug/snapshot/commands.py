@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from asm.image import ABSOLUTE, Image
 from emulator.chip.pause import Pause
+from tx8isa.machine.description import Machine
 from tx8isa.tools.suggestions import hint
 
 from .file import read, write
@@ -40,9 +41,9 @@ def check_options(parser: argparse.ArgumentParser, options: argparse.Namespace) 
             parser.error(f"argument --{option.replace('_', '-')}: not with --{name}, which {why}")
 
 
-def saved_state(options: argparse.Namespace) -> Snapshot | None:
-    """The state to go on from; SnapshotError when the file holds none."""
-    return read(options.load_state) if options.load_state else None
+def saved_state(options: argparse.Namespace, machine: Machine) -> Snapshot | None:
+    """The state to go on from; SnapshotError when the file holds none that the machine can have."""
+    return read(options.load_state, machine) if options.load_state else None
 
 
 def saver(options: argparse.Namespace, image: Image) -> Saver | None:

@@ -221,7 +221,8 @@ def _nodes(nodes: Sequence[NodeTime]) -> Iterator[list[str]]:
         busiest = f"  {engine} {node.busy[engine] / node.cycles:.0%}" if engine and node.cycles else ""
         share = f"{node.cycles:>14,.0f}{_percent(node.share)}{node.bound or '':>8}"
         counts = f"{node.ddr_bytes:>14,}{node.operations:>16,}"
-        yield [node.name or "(no node)", share, _percent(node.reached), counts, busiest]
+        reached = f"{'hidden':>8}" if node.reached > 1 else _percent(node.reached)
+        yield [node.name or "(no node)", share, reached, counts, busiest]
 
 
 def _places(report: Report) -> Iterator[list[str]]:

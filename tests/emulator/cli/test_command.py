@@ -358,7 +358,9 @@ def test_places_that_cannot_be_written(doubler: str, tmp_path: Path, capsys: Cap
     given = [doubler, "--input", f"x={tmp_path / 'x.npy'}"]
     file = tmp_path / "file"
     file.write_text("in the way")
-    assert failure(capsys, *given, "--output-dir", str(file)) == f"{file}: File exists"
+    assert (
+        failure(capsys, *given, "--output-dir", str(file)) == f"{file}: cannot be written to: it is no folder"
+    )
     assert failure(capsys, *given, "--output-dir", f"{file}/sub").endswith("Not a directory")
     assert failure(capsys, *given, f"--dump-spm={tmp_path}/no/where").endswith("No such file or directory")
     error = failure(capsys, *given, f"--dump-spm={tmp_path}")

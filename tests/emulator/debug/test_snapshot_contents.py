@@ -141,7 +141,7 @@ def file() -> bytes:
 
 def test_every_flipped_bit_is_noticed(file: bytes) -> None:
     rng = random.Random(1)
-    places = [*range(24), *rng.sample(range(24, len(file)), 300)]
+    places = [*range(32), *rng.sample(range(32, len(file)), 300)]
     for place in places:
         damaged = bytearray(file)
         damaged[place] ^= 1 << rng.randrange(8)
@@ -150,7 +150,7 @@ def test_every_flipped_bit_is_noticed(file: bytes) -> None:
 
 
 def test_every_truncation_is_noticed(file: bytes) -> None:
-    for size in [*range(26), len(file) // 2, len(file) - 1]:
+    for size in [*range(34), len(file) // 2, len(file) - 1]:
         with pytest.raises(SnapshotError, match=r"truncated|not a saved state"):
             snapshot_file.decode(file[:size], "state")
     with pytest.raises(SnapshotError, match="damaged: it does not match its checksum"):
@@ -158,11 +158,12 @@ def test_every_truncation_is_noticed(file: bytes) -> None:
 
 
 def test_another_version_is_refused(file: bytes) -> None:
-    newer = file[:8] + struct.pack("<I", VERSION + 1) + file[12:]
-    with pytest.raises(
-        SnapshotError, match=f"format version {VERSION + 1}: this tool reads version {VERSION}"
-    ):
-        snapshot_file.decode(newer, "state")
+    for version in (VERSION - 1, VERSION + 1):
+        other = file[:8] + struct.pack("<I", version) + file[12:]
+        with pytest.raises(
+            SnapshotError, match=f"format version {version}: this tool reads version {VERSION}"
+        ):
+            snapshot_file.decode(other, "state")
 
 
 @given(st.binary(max_size=60))
@@ -170,7 +171,7 @@ def test_any_payload_is_refused_with_one_line(payload: bytes) -> None:
     from zlib import compress, crc32
 
     for data in (payload, compress(payload)):
-        head = struct.pack("<8sIIQ", b"TX8STATE", VERSION, crc32(data), len(data))
+        head = struct.pack("<8sIIQQ", b"TX8STATE", VERSION, crc32(data), len(data), len(payload))
         with pytest.raises(SnapshotError, match=r"^state: damaged: [^\n]*$"):
             snapshot_file.decode(head + data, "state")
 

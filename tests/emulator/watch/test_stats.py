@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jsonschema
+import msgspec
 import numpy as np
 import pytest
 
@@ -179,6 +180,20 @@ def test_hidden_work_costs_its_node_nothing() -> None:
     ]
     found = counted(image({BASE: "a", BASE + 4: "b"}), [batch(*rows)], [140 * TICKS])
     assert [(n.name, n.cycles) for n in report_of(found).nodes] == [("a", 100.0), ("b", 30.0), ("", 10.0)]
+
+
+@pytest.mark.parametrize(
+    ("reached", "shown"), [(0.25, "25.0%"), (1.0, "100.0%"), (1.04, "hidden"), (5.71, "hidden")]
+)
+def test_no_node_reaches_more_than_its_bound(reached: float, shown: str) -> None:
+    """The work of one that is hidden takes longer than what it adds to the run; the data say how much."""
+    found = counted(image({BASE: "a"}), [batch(one(pc=BASE, ended=100))], [100 * TICKS])
+    report = report_of(found)
+    node = msgspec.structs.replace(report.nodes[0], reached=reached, bound="CT")
+    text = "\n".join(describe(msgspec.structs.replace(report, nodes=[node])))
+    (line,) = [line for line in text.splitlines() if line.startswith("a ")]
+    assert line.split()[4] == shown
+    assert "571" not in text
 
 
 def sums(found: Statistics) -> list[Any]:

@@ -6,7 +6,8 @@
     python tests/support/fuzz/fuzz_campaign.py --page          the table into docs/reliability.md
 
 An example follows from its kind and its number alone (``fuzz_child.py``), and ``build/fuzz/state.json`` holds
-the next number of each kind, so every run goes on where the last one ended. Examples run in processes of
+the next number of each kind, so every run goes on where the last one ended. Where that file is missing or
+behind, the counts on the page are where it goes on, so no example runs twice. Examples run in processes of
 their own, a batch at a time and one kind after another. When a process dies, hangs or ends with an exception,
 its last line names the example: a file in ``build/fuzz/findings`` says what happened and how to see it again.
 """
@@ -36,6 +37,8 @@ BEGIN, END = "<!-- fuzz counts -->", "<!-- end of fuzz counts -->"
 BATCH_SECONDS, LONGEST_SECONDS = 20, 300
 """How long a batch should take; after how long without an answer it hangs."""
 _EXECUTED = re.compile(r"(\d+) executed")
+_ROW = re.compile(r"^\| (\w+) \| ([\d,]+) \| ([\d,]+) \| ([\d.]+) \| ([\d,]+) \| ([\d,]+) \|$", re.MULTILINE)
+"""A row of the table: kind, examples, instructions, hours, too large, findings."""
 
 
 class Count(msgspec.Struct):
@@ -46,14 +49,37 @@ class Count(msgspec.Struct):
     executed: int = 0
     """Engine instructions."""
     seconds: float = 0.0
+    too_large: int = 0
+    """Networks that the compiler refused as too large for the chip that was drawn with them."""
     findings: int = 0
 
 
-def read_state(folder: Path = FOLDER) -> dict[str, Count]:
-    """The counts of all kinds; zeros before the first run."""
+def read_state(folder: Path = FOLDER, page: Path = PAGE) -> dict[str, Count]:
+    """The counts of all kinds, for each kind where more was done: in the folder or on the page."""
     path = folder / "state.json"
     state = msgspec.json.decode(path.read_bytes(), type=dict[str, Count]) if path.exists() else {}
-    return {kind: state.get(kind, Count()) for kind in kinds()}
+    stated = counts_of(page.read_text(encoding="utf-8")) if page.exists() else {}
+    return {kind: _further(state.get(kind, Count()), stated.get(kind, Count())) for kind in kinds()}
+
+
+def _further(first: Count, second: Count) -> Count:
+    return second if second.following > first.following else first
+
+
+def counts_of(page: str) -> dict[str, Count]:
+    """The counts in the table of a page, none if it has no table.
+
+    Hours are rounded there; those of the kinds are scaled so that their sum is that of the last row.
+    """
+    rows = _ROW.findall(page.partition(BEGIN)[2].partition(END)[0].replace(",", ""))
+    found = {
+        kind: Count(int(following), int(executed), 3600 * float(hours), int(too_large), int(findings))
+        for kind, following, executed, hours, too_large, findings in rows
+    }
+    total, stated = found.pop("all", Count()), sum(count.seconds for count in found.values())
+    for count in found.values():
+        count.seconds *= total.seconds / stated if stated else 1.0
+    return found
 
 
 def write_state(state: dict[str, Count], folder: Path = FOLDER) -> None:
@@ -85,6 +111,7 @@ def batch(kind: str, count: Count, size: int, folder: Path = FOLDER) -> None:
     count.seconds += time.monotonic() - start
     begun = re.findall(rf"^{kind} (\d+) ", output, re.MULTILINE)
     count.executed += sum(map(int, _EXECUTED.findall(output)))
+    count.too_large += len(re.findall(rf"^{kind} \d+ too large: ", output, re.MULTILINE))
     if not fault:
         count.following += size
         return
@@ -99,9 +126,9 @@ def _save_finding(kind: str, number: int, fault: str, folder: Path) -> None:
     write_whole(folder / "findings" / f"{kind}-{number}.txt", f"{again}\n\n{fault}".encode())
 
 
-def campaign(seconds: float, chosen: list[str], folder: Path = FOLDER) -> int:
+def campaign(seconds: float, chosen: list[str], folder: Path = FOLDER, page: Path = PAGE) -> int:
     """Fuzz for that long; the number of new findings."""
-    state = read_state(folder)
+    state = read_state(folder, page)
     sizes = dict.fromkeys(chosen, 10)
     before, end = sum(count.findings for count in state.values()), time.monotonic() + seconds
     with tqdm(total=round(seconds), unit="s", bar_format="{l_bar}{bar}| {n:.0f}/{total} s{postfix}") as line:
@@ -113,18 +140,22 @@ def campaign(seconds: float, chosen: list[str], folder: Path = FOLDER) -> int:
                 sizes[kind] = max(1, min(5000, round(sizes[kind] * min(4.0, BATCH_SECONDS / took))))
                 write_state(state, folder)
                 line.update(round(took))
-                found = sum(each.findings for each in state.values())
-                line.set_postfix_str(f", {kind} {count.following}, {found} findings")
+                line.set_postfix_str(f", {kind} {count.following}, {_in_all(state)}")
                 if time.monotonic() >= end:
                     break
     return sum(count.findings for count in state.values()) - before
 
 
+def _in_all(state: dict[str, Count]) -> str:
+    findings = sum(count.findings for count in state.values())
+    return f"{findings} findings, {sum(count.too_large for count in state.values())} too large"
+
+
 def table(state: dict[str, Count]) -> str:
     """The counts as Markdown."""
     lines = [
-        "| kind | examples | engine instructions executed | hours | findings |",
-        "| --- | --- | --- | --- | --- |",
+        "| kind | examples | engine instructions executed | hours | too large | findings |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
     total = Count()
     for kind, count in state.items():
@@ -132,13 +163,21 @@ def table(state: dict[str, Count]) -> str:
         total.following += count.following
         total.executed += count.executed
         total.seconds += count.seconds
+        total.too_large += count.too_large
         total.findings += count.findings
     return "\n".join([*lines, _row("all", total)]) + "\n"
 
 
 def _row(kind: str, count: Count) -> str:
     hours = f"{count.seconds / 3600:.2f}"
-    return f"| {kind} | {count.following:,} | {count.executed:,} | {hours} | {count.findings} |"
+    cells = (
+        f"{count.following:,}",
+        f"{count.executed:,}",
+        hours,
+        f"{count.too_large:,}",
+        f"{count.findings:,}",
+    )
+    return f"| {' | '.join((kind, *cells))} |"
 
 
 def main(arguments: list[str]) -> int:
@@ -158,6 +197,7 @@ def main(arguments: list[str]) -> int:
         return 2
     found = campaign(float(arguments[0]), chosen)
     print(f"{found} new findings in {FOLDER / 'findings'}" if found else "nothing was found")
+    print(f"in all: {_in_all(read_state())}")
     return int(found > 0)
 
 

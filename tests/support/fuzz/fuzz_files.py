@@ -224,7 +224,7 @@ def _state() -> bytes:
 def state_example(rng: Random) -> str:
     """A saved state with some of its bytes changed, most with a checksum that fits, loaded and run on."""
     data = _state()
-    header = struct.calcsize("<8sIIQ")
+    header = struct.calcsize("<8sIIQQ")
     if rng.random() < 0.2:
         damage = damaged(data, rng)
     else:
@@ -235,8 +235,8 @@ def state_example(rng: Random) -> str:
         if rng.random() < 0.1:
             del content[rng.randrange(len(content)) :]
         payload = zlib.compress(bytes(content), 1)
-        damage = struct.pack("<8sIIQ", data[:8], 0, zlib.crc32(payload), len(payload)) + payload
-        damage = data[:12] + damage[12:]
+        sizes = struct.pack("<IQQ", zlib.crc32(payload), len(payload), len(content))
+        damage = data[:12] + sizes + payload
 
     def action() -> None:
         snapshot = decode(damage, "s")

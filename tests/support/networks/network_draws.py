@@ -49,7 +49,9 @@ def drawn(seed: int) -> tuple[Network, ModelProto]:
 
 TILES = (1, 3, 16)
 SEARCHES = ("off", "fast")
-_SPM_BYTES = (0x8000, 0x20000, 0x300000)
+WHOLE_SPM_BYTES = 0x300000
+"""The scratchpad of the TX81, into which every network that is drawn fits."""
+_SPM_BYTES = (0x8000, 0x20000, WHOLE_SPM_BYTES)
 
 
 @dataclass(frozen=True)

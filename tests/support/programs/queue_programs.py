@@ -26,7 +26,7 @@ def written(step: Step) -> str:
     """The assembly of a step; DDR addresses are offsets from the test's own bytes."""
     name, values = step
     shown = {k: v + W.ddr_engine + DDR_AT if _in_ddr(name, k) else v for k, v in values.items()}
-    return f"{name} " + ", ".join(f"{k}={v}" for k, v in shown.items())
+    return f"{name} " + ", ".join(f"{k}={v:#x}" for k, v in shown.items())
 
 
 def _in_ddr(name: str, operand: str) -> bool:
