@@ -66,4 +66,4 @@ def reprice_kernel() -> int:
         queues.HEAD,
         queues.RANGE_WORDS,
     )
-    return compile_generated(generate_reprice, (*functions, *numbers), "log at other costs", 1, directly=True)
+    return compile_generated(generate_reprice, (*functions, *numbers), "log at other costs", 1)
