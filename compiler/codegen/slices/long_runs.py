@@ -19,6 +19,9 @@ from tx8isa.numbers.limits import LARGEST_CHANNELS, LARGEST_EXTENT, MOST_MOVES
 
 from .tensors import BLOCK
 
+_WORTHWHILE = 2.0
+"""Tiles seldom load all at once, and what comes after the reordering is issued later."""
+
 
 @dataclass(frozen=True)
 class CompactSlice:
@@ -72,16 +75,18 @@ def stored_width(channels: int) -> int:
 def reorders(kernel: Kernel, piece: CompactSlice, loading: bool) -> bool:
     """Whether a slice is copied in long runs and reordered, because that takes less time than short runs.
 
-    All tiles are taken to copy such slices at once. The reordering counts in full, although other work may
-    hide it, since the vector engine has to wait for it.
+    All tiles are taken to copy such slices at once, and no other work to hide the reordering; so it has to
+    save ``_WORTHWHILE`` times what it costs.
     """
     target, timing = kernel.target, kernel.target.machine.timing
     fits = max(piece.rows, piece.width) <= LARGEST_EXTENT and piece.channels <= LARGEST_CHANNELS
     if not (kernel.reordering and fits and piece.planes > 1 and piece.positions * piece.planes <= MOST_MOVES):
         return False
     issue = (piece.commands(loading, True) - piece.commands(loading, False)) * timing.core.issue.value
-    plain = ddr_cycles(target, piece.bytes, piece.short_runs)
-    if plain - ddr_cycles(target, piece.bytes, piece.long_runs) <= issue + _reordering_cycles(target, piece):
+    saved = ddr_cycles(target, piece.bytes, piece.short_runs) - ddr_cycles(
+        target, piece.bytes, piece.long_runs
+    )
+    if saved <= _WORTHWHILE * (issue + _reordering_cycles(target, piece)):
         return False
     kernel.reordered = True
     return True
