@@ -32,5 +32,5 @@ class Effort:
         ]
 
 
-EFFORTS = {"off": Effort(0, 0, 0), "fast": Effort(400, 4, 16, 500, 3), "full": Effort(4000, 24, 200, 1, 8)}
+EFFORTS = {"off": Effort(0, 0, 0), "fast": Effort(400, 4, 16, 500, 4), "full": Effort(4000, 24, 200, 1, 8)}
 """The efforts by the name that ``--search`` takes."""

@@ -15,12 +15,17 @@ from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.limits import LARGEST_EXTENT, MOST_MOVES
 
 from .gathered import can_gather
+from .halo import bands_of
 from .stages import NeededRows, Stages, stages_of
 
 _BLOCKS = (1, 2, 3, 4)
 """Blocks of rows that a tile's share may be cut into."""
 _MOST_STAGES_OF_ROWS = 10
 """Stages up to which stacks are divided by rows: of longer ones too many rows are computed twice."""
+BETWEEN = "between"
+"""The choice in a cut that says what tiles give each other between stages."""
+GATHER, HALO = "gather", "halo"
+"""Their channels of a result, to all; rows at the edges of their bands, to the tiles beside them."""
 _FAR = 2
 """How many times as long a way of loading must take for it not to be tried."""
 
@@ -50,13 +55,17 @@ def stack_cuts(target: Target, work: Work) -> Iterator[Cut]:
     stages = stages_of(work)
     if target.tiles > 1 and can_gather(work, stages, target.tiles):
         yield gathered_cut(target)
+    weights = sum(_weight_bytes(stage.layer) for stage in stages.order)
+    bands = bands_of(stages, target.tiles)
+    if bands is not None and weights <= target.spm_bytes and all(_addressable(stages, bands.size)):
+        yield Cut((("rows", bands.count),), (("rows", bands.size),), ((BETWEEN, HALO),))
     if len(stages.order) <= _MOST_STAGES_OF_ROWS:
         yield from (plan.cut() for plan in plans(target, stages))
 
 
 def gathered_cut(target: Target) -> Cut:
     """The channels of all stages divided among all tiles, which give each other the results."""
-    return Cut((("channels", target.tiles),), (), (("between", "gather"),))
+    return Cut((("channels", target.tiles),), (), ((BETWEEN, GATHER),))
 
 
 def plans(target: Target, stages: Stages) -> Iterator[StackPlan]:

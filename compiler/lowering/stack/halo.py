@@ -1,0 +1,387 @@
+"""Stacks whose tiles compute bands of rows, and give the rows at their edges to the tiles beside them.
+
+Every row of a value is computed by one tile. Where windows reach over the edge of a band, the tile gets the
+rows beyond it, the *halo*, from its neighbours over the DTE. All tiles meet after such an exchange; the
+stages up to the next one are a *step*. Each tile reads a part of the weights of a step while earlier ones are
+computed, and sends it to all a step before it is needed. So between the first stage and the last, only
+weights pass DDR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+
+from compiler.codegen.expr import Value, minimum
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.slices.aligned import Aligned, Grid, aligned_bytes
+from compiler.codegen.slices.shards import within
+from compiler.codegen.slices.tensors import BLOCK
+from compiler.codegen.teams.gather import Gather, enter, meet_all
+from compiler.codegen.teams.team import TileGrid
+from compiler.lowering.conv.layer import Kind
+from compiler.lowering.record import Work
+from tx8isa.numbers.division import ceil_div
+
+from .constants import StackWeights, biases_of, weights_run
+from .rows import RowPhase
+from .stages import NeededRows, Stage, Stages
+from .values import StackBlock
+
+_BACKGROUND = 1
+"""The worker that loads the weights of later steps; another one is left to the next phase."""
+
+
+@dataclass(frozen=True)
+class Bands:
+    """The rows of a stack's result divided among the first ``count`` tiles: ``size`` each, the last may have
+    fewer."""
+
+    count: int
+    size: int
+    rows: int
+
+    @property
+    def last(self) -> int:
+        """The first row of the last band."""
+        return (self.count - 1) * self.size
+
+
+@dataclass(frozen=True)
+class Halo:
+    """Rows of a value that a tile needs from its neighbours: ``held`` are all that it needs.
+
+    It has computed ``own``; of the tile before it needs ``above`` rows, of the tile after it ``below``.
+    """
+
+    symbol: str
+    own: NeededRows
+    held: NeededRows
+
+    @property
+    def above(self) -> int:
+        return -self.held.low
+
+    @property
+    def below(self) -> int:
+        return self.held.high - self.own.high
+
+    @property
+    def shared(self) -> int:
+        """Rows at the end of a band that the next tile computes too."""
+        return self.own.high - self.own.step + 1
+
+    def last_rows(self, bands: Bands) -> int:
+        """The rows of the last band that the tile before it can get."""
+        return self.own.limit - bands.last * self.own.step - self.shared
+
+
+@dataclass
+class HaloStep:
+    """Stages after an exchange of the halos of some values."""
+
+    halos: list[Halo] = field(default_factory=list)
+    stages: list[Stage] = field(default_factory=list)
+
+
+def bands_of(stages: Stages, tiles: int) -> Bands | None:
+    """How the rows are divided; None if a tile would need rows of others than its neighbours, or of none."""
+    rows = stages.last.layer.geometry.rows
+    if stages.last.layer.batch > 1 or rows == 1 or tiles == 1:
+        return None
+    size = ceil_div(rows, tiles)
+    bands = Bands(ceil_div(rows, size), size, rows)
+    owned = owned_stages(stages)
+    halos = [halo for step in steps_of(owned) for halo in step.halos]
+    complete = all(stage.rows.limit > bands.last * stage.rows.step for stage in owned.order)
+    if not halos or not complete or not all(_is_near(halo, bands) for halo in halos):
+        return None
+    return bands
+
+
+def _is_near(halo: Halo, bands: Bands) -> bool:
+    """Whether the rows that a tile needs are those of its neighbours."""
+    band = bands.size * halo.own.step
+    return max(halo.above, halo.below) <= band and (halo.below == 0 or halo.last_rows(bands) > 0)
+
+
+def owned_stages(stages: Stages) -> Stages:
+    """The same stages, of which each tile computes only the rows of its band."""
+    last = stages.last.layer.geometry.rows - 1
+    order = []
+    for stage in stages.order:
+        step, limit = stage.rows.step, stage.rows.limit
+        rows = NeededRows(step, 0, max(step - 1, limit - 1 - step * last), limit)
+        order.append(replace(stage, rows=rows, image=rows.image(stage.layer.geometry)))
+    return replace(stages, order=tuple(order))
+
+
+def steps_of(stages: Stages) -> list[HaloStep]:
+    """The steps of stages that are divided into bands; the first one has no halos."""
+    own = {stage.result.symbol: stage.rows for stage in stages.order}
+    own |= {piece.whole.symbol: own[symbol] for symbol, piece in stages.pieces.items()}
+    held = dict(own)
+    for stage in stages.order:
+        symbol = stage.source.symbol
+        if symbol in own:
+            held[symbol] = held[symbol].joined(stage.image)
+    steps, complete = [HaloStep()], set[str]()
+    for stage in stages.order:
+        symbol = stage.source.symbol
+        outside = symbol in own and not own[symbol].hold(stage.image)
+        if outside and symbol not in complete:
+            steps.append(HaloStep([Halo(symbol, own[symbol], held[symbol])]))
+            complete.add(symbol)
+        steps[-1].stages.append(stage)
+    return steps
+
+
+def halo_stack(kernel: Kernel, work: Work, stages: Stages) -> None:
+    """All stages by bands of rows; ValueError where ``bands_of`` gives none."""
+    bands = bands_of(stages, kernel.target.tiles)
+    if bands is None:
+        raise ValueError("the rows of a stack cannot be divided among neighbours")
+    kernel.busiest = (bands.count - 1) // 2
+    owned = owned_stages(stages)
+    _Phase(
+        kernel, bands, RowPhase(kernel, work, owned, biases_of(kernel, owned.order)), steps_of(owned)
+    ).run()
+
+
+@dataclass(frozen=True)
+class _Inbox:
+    """Where the rows of the neighbours arrive, as slices of their own."""
+
+    above: Value
+    below: Value
+
+
+class _Phase:
+    def __init__(self, kernel: Kernel, bands: Bands, phase: RowPhase, steps: list[HaloStep]) -> None:
+        self.kernel, self.bands, self.phase, self.steps = kernel, bands, phase, steps
+        self.team = TileGrid((kernel.target.tiles,), (kernel.tile,)).team(kernel, 0)
+        begin = kernel.let(minimum(kernel.tile * bands.size, bands.last))
+        count: Value = bands.size
+        if bands.rows % bands.size:
+            count = kernel.let(within(minimum(bands.size, bands.rows - begin), 1, bands.size))
+        self.block = StackBlock(0, begin, count, bands.size)
+        self.weights: dict[int, tuple[StackWeights, Gather]] = {}
+        self.inboxes: dict[str, _Inbox] = {}
+
+    def run(self) -> None:
+        """All steps."""
+        kernel = self.kernel
+        self._load_weights(0)
+        with kernel.on_worker(_BACKGROUND):
+            self._load_weights(1)
+        enter(kernel)
+        self._reserve(0)
+        with self._taking_part():
+            self.phase.load(self.block)
+            self._spread(0)
+        gathers = self._send_weights(0)
+        meet_all(kernel, gathers)
+        kernel.await_worker(_BACKGROUND)
+        for number, step in enumerate(self.steps):
+            if number:
+                self._exchange(number)
+            self._reserve(number + 1)
+            self._send_weights(number + 1)
+            if number == 0:
+                self._load_ahead(2)
+            with self._taking_part():
+                for halo in step.halos:
+                    self._assemble(halo)
+                for stage in step.stages:
+                    self.phase.stage(stage, self.block)
+                self._spread(number + 1)
+
+    # --- constants --------------------------------------------------------------------------------------
+
+    def _load_weights(self, number: int) -> None:
+        """Load this tile's part of the weights of a step."""
+        if number < len(self.steps):
+            convolutions = [stage for stage in self.steps[number].stages if stage.layer.kind is not Kind.POOL]
+            weights = weights_run(self.kernel, convolutions)
+            if weights is not None:
+                self.phase.weights |= weights.addresses
+                gather = Gather(self.kernel, self.team, (weights.run, 0, weights.run.size), weights.base)
+                self.weights[number] = weights, gather
+
+    def _load_ahead(self, number: int) -> None:
+        with self.kernel.on_worker(_BACKGROUND):
+            self._load_weights(number)
+
+    def _send_weights(self, number: int) -> list[Gather]:
+        """Send the parts of the weights of a step to all tiles."""
+        if number not in self.weights:
+            return []
+        gather = self.weights[number][1]
+        gather.send()
+        return [gather]
+
+    def _reserve(self, number: int) -> None:
+        """Give what arrives with the exchange of a step its buffers: from here on other tiles write there."""
+        if number >= len(self.steps):
+            return
+        kernel = self.kernel
+        if number in self.weights:
+            kernel.receive(self.weights[number][0].base)
+        for halo in self.steps[number].halos:
+            sizes = (self._bytes(halo, max(rows, 1)) for rows in (halo.above, halo.below))
+            inbox = _Inbox(*(kernel.buffer("halo", size) for size in sizes))
+            kernel.receive(inbox.above)
+            kernel.receive(inbox.below)
+            self.inboxes[halo.symbol] = inbox
+
+    def _bytes(self, halo: Halo, rows: int) -> int:
+        """Bytes of rows of a value."""
+        stages = self.phase.stages
+        maker = next(
+            stage
+            for stage in stages.order
+            if halo.symbol == stage.result.symbol
+            or (
+                (piece := stages.pieces.get(stage.result.symbol)) is not None
+                and piece.whole.symbol == halo.symbol
+            )
+        )
+        piece = stages.pieces.get(maker.result.symbol)
+        channels = maker.result.shape[-1] if piece is None else piece.whole.shape[-1]
+        return aligned_bytes(rows * maker.layer.geometry.columns, channels, maker.result.fmt)
+
+    def _spread(self, number: int) -> None:
+        """The biases of a step where its sums begin."""
+        for stage in self.steps[number].stages if number < len(self.steps) else ():
+            symbol = stage.result.symbol
+            made = symbol in self.phase.starts or symbol not in self.phase.biases
+            if not made and stage.epilogue.residual is None:
+                self.phase.spread(stage, self.block)
+
+    # --- exchanges --------------------------------------------------------------------------------------
+
+    def _taking_part(self) -> AbstractContextManager[None]:
+        """Only the tiles that have a band."""
+        if self.bands.count == self.kernel.target.tiles:
+            return nullcontext()
+        return self.kernel.if_below(self.kernel.tile, self.bands.count)
+
+    def _exchange(self, number: int) -> None:
+        """Send the rows at the edges of the band; until all tiles have, nobody goes on."""
+        kernel, step = self.kernel, self.steps[number]
+        kernel.emit("ncc.wait")
+        sources = [self._own(halo).base for halo in step.halos]
+        for halo in step.halos:
+            self._send(halo)
+        if number + 1 in self.weights:
+            kernel.await_worker(_BACKGROUND)
+        self._load_ahead(number + 2)
+        kernel.emit("dte.wait")
+        kernel.meet()
+        for source in sources:
+            kernel.keep_alive(source)
+        if number in self.weights:
+            kernel.keep_alive(self.weights[number][1].staged)
+
+    def _own(self, halo: Halo) -> Aligned:
+        """The rows of a value that this tile has computed."""
+        held = next(held for held in self.phase.held[halo.symbol] if held.rows == halo.own)
+        return Aligned(
+            held.base, held.fmt, Grid(1, held.width, halo.own.most(self.bands.size)), held.channels
+        )
+
+    def _send(self, halo: Halo) -> None:
+        """The first rows to the tile before, the last rows to the tile after."""
+        kernel, tile, inbox = self.kernel, self.kernel.tile, self.inboxes[halo.symbol]
+        band = halo.own.step * self.bands.size
+        if halo.below:
+            with self._taking_part(), kernel.unless_zero(tile):
+                rows = self._below(halo, self.block.begin)
+                self._send_rows(halo, halo.shared, rows, inbox.below, tile - 1)
+        if halo.above:
+            with kernel.if_below(tile + 1, self.bands.count):
+                self._send_rows(halo, band - halo.above, halo.above, inbox.above, tile + 1)
+
+    def _below(self, halo: Halo, begin: Value) -> Value:
+        """Rows that the tile before the band that begins at a row gets of it; the last may not have all."""
+        if halo.last_rows(self.bands) >= halo.below:
+            return halo.below
+        rest = minimum(halo.below, halo.own.limit - halo.shared - begin * halo.own.step)
+        return self.kernel.let(within(rest, 1, halo.below))
+
+    def _whole(self, halo: Halo, rows: NeededRows, base: Value) -> Aligned:
+        """A slice with all these rows of a value."""
+        own, kernel = self._own(halo), self.kernel
+        first = kernel.let(self.block.first(rows))
+        return replace(own, base=base, grid=self.block.grid(kernel, rows, first, own.grid.width))
+
+    def _send_rows(self, halo: Halo, skipped: int, rows: Value, target: Value, tile: Value) -> None:
+        """``rows`` of this tile's rows after some that are skipped, plane by plane."""
+        value = self._whole(halo, halo.own, self._own(halo).base)
+        place = replace(value, base=target, grid=replace(value.grid, height=rows))
+        for part in _parts(value):
+            row = value.grid.width * part.width * value.fmt.bits // 8
+            self.kernel.emit(
+                "dte.shuffle",
+                dst=place.plane(part.first),
+                src=value.plane(part.first) + skipped * row,
+                tile=tile,
+                n=rows * row,
+                src_stride0=value.grid.height * row,
+                src_iter0=part.count,
+            )
+
+    def _assemble(self, halo: Halo) -> None:
+        """Put the rows of the neighbours and this tile's own rows together."""
+        kernel, inbox, block = self.kernel, self.inboxes[halo.symbol], self.block
+        own = self._whole(halo, halo.own, self._own(halo).base)
+        whole = self._whole(halo, halo.held, 0)
+        room = halo.held.most(self.bands.size) * whole.grid.width
+        base = kernel.buffer("rows", aligned_bytes(room, whole.channels, whole.fmt))
+        whole = replace(whole, base=base)
+        before = kernel.let(within(block.first(halo.own) - block.first(halo.held), 0, halo.above))
+        if halo.above:
+            with kernel.unless_zero(kernel.tile):
+                self._put(replace(own, base=inbox.above, grid=replace(own.grid, height=halo.above)), whole, 0)
+        self._put(own, whole, before)
+        if halo.below:
+            with kernel.if_below(kernel.tile + 1, self.bands.count):
+                rows = self._below(halo, block.begin + self.bands.size)
+                after = before + (halo.own.step * self.bands.size + halo.shared)
+                self._put(replace(own, base=inbox.below, grid=replace(own.grid, height=rows)), whole, after)
+        self.phase.held[halo.symbol].append(
+            replace(next(iter(self.phase.held[halo.symbol])), rows=halo.held, base=base)
+        )
+
+    def _put(self, source: Aligned, whole: Aligned, row: Value) -> None:
+        """Copy a slice to its rows of a larger one."""
+        for part in _parts(source):
+            unit = source.grid.width * part.width * source.fmt.bits // 8
+            self.kernel.emit(
+                "td.gatherscatter",
+                dst=whole.plane(part.first) + row * unit,
+                src0=source.plane(part.first),
+                n=source.grid.height * unit,
+                src_stride0=source.grid.height * unit,
+                src_iter0=part.count,
+                dst_stride0=whole.grid.height * unit,
+                dst_iter0=part.count,
+            )
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Planes of a slice that are equally wide: the first, how many, and their stored channels."""
+
+    first: int
+    count: int
+    width: int
+
+
+def _parts(value: Aligned) -> Iterator[_Part]:
+    """The whole planes of a slice, and its tail."""
+    if value.planes:
+        yield _Part(0, value.planes, BLOCK)
+    if value.tail:
+        yield _Part(value.planes, 1, value.tail)

@@ -1,0 +1,204 @@
+"""The stages of a stack for a block of rows: loads, products, steps, and the values left for later stages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.codegen.expr import Value
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.slices.aligned import (
+    Aligned,
+    Grid,
+    Place,
+    load_slice,
+    narrowed_slice,
+    per_channel,
+    slice_buffer,
+    spread,
+    store_slice,
+    widened_slice,
+)
+from compiler.codegen.slices.precision import engine_format, split
+from compiler.codegen.slices.tensors import DdrTensor
+from compiler.codegen.slices.windows import RowBlock, row_block
+from compiler.lowering.conv.layer import Kind
+from compiler.lowering.conv.pooling import pool_slice
+from compiler.lowering.conv.product import multiply_slice
+from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps
+from compiler.lowering.record import Work
+from tx8isa.numbers.formats import Format
+
+from .stages import NeededRows, Stage, Stages
+from .values import Held, StackBlock, move
+
+
+class RowPhase:
+    """Emits the code of blocks.
+
+    ``weights`` are the addresses of the parts of each stage's weights, ``held`` the values that are in the
+    scratchpad, ``starts`` where sums begin; all by their symbols.
+    """
+
+    def __init__(self, kernel: Kernel, work: Work, stages: Stages, biases: dict[str, Value]) -> None:
+        self.kernel, self.work, self.stages, self.biases = kernel, work, stages, biases
+        self.weights: dict[str, list[Value]] = {}
+        self.held: dict[str, list[Held]] = {}
+        self.starts: dict[str, Value] = {}
+
+    def load(self, block: StackBlock) -> None:
+        """Everything that the block needs from DDR, but for operands of steps.
+
+        While that is on its way, where the first sums begin is made.
+        """
+        made = self.stages.made
+        for stage in self.stages.order:
+            if stage.source.symbol not in made and self.find(stage.source, stage.image, same=True) is None:
+                self._load(stage.source, stage.image, stage.layer.geometry.width, block)
+        for stage in self.stages.order:
+            residual = stage.epilogue.residual
+            if residual is None and stage.result.symbol in self.biases and not self.starts:
+                self.spread(stage, block)
+            if (
+                residual is not None
+                and residual.symbol not in made
+                and self.find(residual, stage.rows) is None
+            ):
+                self._load(residual, stage.rows, stage.layer.geometry.columns, block)
+
+    def spread(self, stage: Stage, block: StackBlock) -> None:
+        """The bias at every position of a stage's rows, where its sums begin."""
+        kernel = self.kernel
+        with kernel.registers.scope():
+            first = kernel.let(block.first(stage.rows))
+            grid = block.grid(kernel, stage.rows, first, stage.layer.geometry.columns)
+            start = slice_buffer(kernel, "start", Format.FP32, grid, stage.layer.groups.maps)
+            spread(kernel, start, self.biases[stage.result.symbol])
+        self.starts[stage.result.symbol] = start.base
+
+    def _load(self, tensor: DdrTensor, rows: NeededRows, width: int, block: StackBlock) -> None:
+        with self.kernel.registers.scope():
+            first = self.kernel.let(block.first(rows))
+            at = Place(block.image, first * width)
+            grid = block.grid(self.kernel, rows, first, width)
+            data = load_slice(self.kernel, "x", tensor, at, grid, tensor.shape[-1])
+        self.hold(tensor, rows, data)
+
+    def hold(self, tensor: DdrTensor, rows: NeededRows, data: Aligned) -> None:
+        held = Held(rows, data.base, data.fmt, data.channels, data.grid.width)
+        self.held.setdefault(tensor.symbol, []).append(held)
+
+    def find(self, tensor: DdrTensor, rows: NeededRows, same: bool = False) -> Held | None:
+        """Where rows of a tensor are; ``same``: those and no others."""
+        for held in self.held.get(tensor.symbol, []):
+            if held.rows == rows or (not same and held.rows.hold(rows)):
+                return held
+        return None
+
+    def compute(self, block: StackBlock) -> None:
+        """All stages of a block."""
+        for stage in self.stages.order:
+            self.stage(stage, block)
+
+    def stage(self, stage: Stage, block: StackBlock) -> None:
+        """One stage, from values in the scratchpad to a value in the scratchpad, and to the result."""
+        with self.kernel.registers.scope():
+            self._stage(stage, block)
+
+    def _stage(self, stage: Stage, block: StackBlock) -> None:
+        kernel, layer, symbol = self.kernel, stage.layer, stage.result.symbol
+        first = kernel.let(block.first(stage.rows))
+        grid = block.grid(kernel, stage.rows, first, layer.geometry.columns)
+        window = row_block(kernel, layer.geometry, first, grid.height, grid.room)
+        at = Place(block.image, first * layer.geometry.columns)
+        joined = self._joined(stage, grid) if symbol in self.stages.pieces else None
+        result = self._result(stage, block, window, joined)
+        apply_steps(_Region(kernel, result, at, self, stage, block), result.base, stage.epilogue.steps)
+        if joined is not None:
+            if result is not joined:
+                move(kernel, result, joined)
+            return
+        if result.fmt is not stage.result.fmt:
+            result = narrowed_slice(kernel, result, stage.result.fmt)
+        self.hold(stage.result, stage.rows, result)
+        if symbol in self.stages.places:
+            lane = self.stages.places[symbol]
+            store_slice(kernel, result, self.work.output, Place(at.image, at.position, lane))
+
+    def _joined(self, stage: Stage, grid: Grid) -> Aligned:
+        """The place of a stage's result beside the others that it is joined with."""
+        piece, fmt = self.stages.pieces[stage.result.symbol], stage.result.fmt
+        whole = piece.whole
+        if whole.symbol not in self.held:
+            self.hold(whole, stage.rows, slice_buffer(self.kernel, "joined", fmt, grid, whole.shape[-1]))
+        skipped = grid.positions * (piece.channel * fmt.bits // 8)
+        place = self.held[whole.symbol][0].base + skipped
+        return Aligned(place, fmt, grid, stage.result.shape[-1])
+
+    def _result(self, stage: Stage, block: StackBlock, window: RowBlock, joined: Aligned | None) -> Aligned:
+        """What the operator gives, before its steps; where it is to be joined if it has that format."""
+        kernel, layer = self.kernel, stage.layer
+        data = self._image(stage, block, window)
+        if layer.kind is Kind.POOL:
+            name = {"MaxPool": "max", "AveragePool": "avg"}[stage.work.op]
+            return pool_slice(
+                kernel,
+                name,
+                layer.geometry,
+                window,
+                data if layer.engine_rounds else widened_slice(kernel, data),
+            )
+        start = self._start(stage, block, window.output)
+        fmt = engine_format(layer.fmt) if layer.engine_rounds else Format.FP32
+        if joined is not None and joined.fmt is fmt:
+            result = joined
+        else:
+            result = slice_buffer(kernel, "y", fmt, window.output, layer.groups.maps)
+        multiply_slice(
+            kernel, layer, window.pad, split(kernel, data), self.weights[stage.result.symbol], result, start
+        )
+        return result
+
+    def _image(self, stage: Stage, block: StackBlock, window: RowBlock) -> Aligned:
+        """The rows of the image that the windows touch, and no others."""
+        grid = Grid(window.input.height, window.input.width, stage.image.most(block.most))
+        held = self.find(stage.source, stage.image, same=True) or self.find(stage.source, stage.image)
+        assert held is not None
+        view = held.view(self.kernel, block, stage.image, grid)
+        return view if view is not None else held.copy(self.kernel, block, stage.image, grid, held.fmt)
+
+    def _start(self, stage: Stage, block: StackBlock, grid: Grid) -> Aligned | None:
+        """Where the sums of a convolution begin: residual and bias."""
+        kernel, residual, bias = self.kernel, stage.epilogue.residual, self.biases.get(stage.result.symbol)
+        if residual is not None:
+            held = self.find(residual, stage.rows)
+            assert held is not None
+            if bias is None:
+                view = held.view(kernel, block, stage.rows, grid)
+                return view or held.copy(kernel, block, stage.rows, grid, held.fmt)
+            start = held.copy(kernel, block, stage.rows, grid, Format.FP32)
+            per_channel(kernel, "add", start, bias)
+            return start
+        if bias is None:
+            return None
+        if stage.result.symbol not in self.starts:
+            self.spread(stage, block)
+        base = self.starts[stage.result.symbol]
+        return Aligned(base, Format.FP32, grid, stage.layer.groups.maps)
+
+    def rows_of(self, tensor: DdrTensor, stage: Stage, block: StackBlock, data: Aligned) -> Value | None:
+        """A copy of the same rows of another value, in the format of the data; None if it is in DDR."""
+        held = self.find(tensor, stage.rows)
+        return None if held is None else held.copy(self.kernel, block, stage.rows, data.grid, data.fmt).base
+
+
+@dataclass(frozen=True)
+class _Region(AlignedResult):
+    """Operands of steps may be values of the stack."""
+
+    phase: RowPhase
+    stage: Stage
+    block: StackBlock
+
+    def load_like(self, tensor: DdrTensor) -> Value:
+        found = self.phase.rows_of(tensor, self.stage, self.block, self.data)
+        return super().load_like(tensor) if found is None else found

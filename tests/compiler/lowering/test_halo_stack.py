@@ -1,0 +1,178 @@
+"""Stacks whose tiles exchange the rows at the edges of their bands: the same bits as group by group."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import emulator
+from asm.image import read_image, write_image
+from compiler.driver import Program, compile_graph
+from compiler.graph import Graph, GraphError
+from compiler.lowering.record import Work
+from compiler.lowering.stack import stack as stack_module
+from compiler.lowering.stack.halo import Bands, bands_of, owned_stages, steps_of
+from compiler.lowering.stack.stages import Stages, stages_of
+from compiler.passes.groups import group_stack
+from compiler.patterns import PatternTrie, load_patterns
+from compiler.search.plan import plan_text
+from compiler.tools.run import execute, random_inputs
+from stack_nets import HALVED, PADDED, Net, bottleneck, fire, stem
+
+
+@pytest.fixture(autouse=True)
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if barriers took so long that every stack is worth it."""
+    monkeypatch.setattr(group_stack, "barrier_cycles", lambda machine: 10**9)
+
+
+def tower() -> Graph:
+    """Windows one after another, of which one halves the rows, two bottlenecks, and a value that two windows
+    of different heights read."""
+    net = Net(1, 40, 26, 9)
+    net.node("Relu", [net.conv("x", "a", (96, 40, 5, 5), pads=(2, 2, 2, 2))], "b")
+    net.node("MaxPool", ["b"], "c", kernel_shape=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1))
+    net.node("Relu", [net.conv("c", "d", (130, 96, 3, 3), **PADDED)], "e")
+    net.node("Add", [net.conv("e", "f", (130, 130, 3, 3), bias=False, **PADDED), "e"], "g")
+    net.conv("g", "h", (64, 130, 5, 5), pads=(2, 2, 2, 2))
+    net.node("Relu", [net.conv("g", "i", (64, 130, 3, 3), **PADDED)], "j")
+    net.node("Add", ["h", "j"], "y")
+    return net.graph()
+
+
+def narrowing() -> Graph:
+    """A pool without padding, whose windows end beyond twice the rows of the result."""
+    net = Net(1, 24, 23, 10)
+    net.node("Relu", [net.conv("x", "a", (80, 24, 3, 3), **PADDED)], "b")
+    net.node("MaxPool", ["b"], "c", kernel_shape=(3, 3), strides=(2, 2))
+    net.node("Relu", [net.conv("c", "d", (16, 80, 3, 3), **PADDED)], "y")
+    return net.graph()
+
+
+NETS = {
+    "bottleneck": bottleneck,
+    "fire": fire,
+    "fire and pool": lambda: fire(True),
+    "stem": stem,
+    "tower": tower,
+    "narrowing": narrowing,
+}
+
+
+def apart() -> PatternTrie:
+    """The default patterns without the stacks."""
+    found = load_patterns("default")
+    assert found is not None
+    return replace(found, sequences=())
+
+
+def planned(made: Graph, dtype: str, tiles: int, folder: Path) -> Program:
+    """The program in which the only stack exchanges halos, as a plan says."""
+    found = compile_graph(made, dtype, tiles).report
+    assert found is not None
+    plan = json.loads(plan_text(found.plan))
+    (stack,) = (phase for phase in found.phases if phase.tag == "stacked")
+    assert stack.template is not None
+    plan["templates"][found.templates[stack.template].key]["cut"] = {"choices": {"between": "halo"}}
+    (folder / "plan.json").write_text(json.dumps(plan))
+    return compile_graph(made, dtype, tiles, plan=folder / "plan.json")
+
+
+HOW = [("fp16", 7), ("fp32", 4), ("bf16", 5)]
+CASES = [(name, *how) for name in NETS for how in HOW]
+CASES += [(name, "fp16", 16) for name in ("bottleneck", "fire and pool", "narrowing")]
+CASES.remove(("tower", "fp32", 4))  # two stacks are faster there
+
+
+@pytest.mark.parametrize(("name", "dtype", "tiles"), CASES)
+def test_same_bits_and_no_hazards(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, dtype: str, tiles: int
+) -> None:
+    made = NETS[name]()
+    program = planned(made, dtype, tiles, tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("compiler.driver.load_patterns", lambda name: apart())
+        other = compile_graph(made, dtype, tiles)
+    inputs = random_inputs(made, {}, 3)
+    loaded = emulator.Program(read_image(write_image(program.image), "prog.bin"), program.machine)
+    found = dict(loaded.run(inputs, strict=True))
+    assert loaded.hazards == ()
+    for key, values in execute(other, inputs)[0].items():
+        np.testing.assert_array_equal(found[key], values, err_msg=key)
+
+
+def test_right_where_lines_are_written_to_their_end(tmp_path: Path) -> None:
+    """What engines write behind a result meets nothing that is still needed."""
+    made = fire(True)
+    program = planned(made, "fp16", 16, tmp_path)
+    inputs = random_inputs(made, {}, 3)
+    loaded = emulator.Program(read_image(write_image(program.image), "prog.bin"), program.machine)
+    expected = dict(loaded.run(inputs))
+    for key, values in loaded.run(inputs, write_span="hostile").items():
+        np.testing.assert_array_equal(values, expected[key])
+
+
+def stages(monkeypatch: pytest.MonkeyPatch, made: Graph) -> Stages:
+    """The stages of the only stack of a graph."""
+    found: list[Stages] = []
+
+    def keep(work: Work) -> Stages:
+        found.append(stages_of(work))
+        return found[-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stack_module, "stages_of", keep)
+        compile_graph(made, "fp16", 4)
+    return max(found, key=lambda each: len(each.order))
+
+
+def test_every_row_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows of the bands of all tiles are those of each value, and only the last ones of a window that
+    ends beyond them are in two bands."""
+    for made, twice in ((tower(), 0), (narrowing(), 1)):
+        owned = owned_stages(stages(monkeypatch, made))
+        bands = bands_of(owned, 5)
+        assert bands is not None
+        for stage in owned.order:
+            rows, computed = stage.rows, list[int]()
+            for tile in range(bands.count):
+                begin = tile * bands.size
+                count = min(bands.size, bands.rows - begin)
+                end = min(rows.step * (begin + count - 1) + rows.high + 1, rows.limit)
+                computed += range(rows.step * begin, end)
+            assert sorted(set(computed)) == list(range(rows.limit))
+            assert len(computed) - rows.limit <= twice * (bands.count - 1)
+
+
+def test_steps_begin_where_windows_reach_over_the_edge(monkeypatch: pytest.MonkeyPatch) -> None:
+    owned = owned_stages(stages(monkeypatch, tower()))
+    steps = steps_of(owned)
+    assert [[(halo.above, halo.below) for halo in step.halos] for step in steps] == [
+        [],
+        [(1, 0)],
+        [(1, 1)],
+        [(1, 1)],
+        [(2, 2)],
+    ]
+    assert [len(step.stages) for step in steps] == [1, 1, 1, 1, 2]
+
+
+def test_bands_that_are_lower_than_a_halo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Rows of others than the neighbours are needed, or there is nobody to exchange rows with."""
+    found = stages(monkeypatch, tower())
+    assert bands_of(found, 7) == Bands(7, 2, 13)
+    assert bands_of(found, 13) is None
+    assert bands_of(found, 1) is None
+    with pytest.raises(GraphError, match="rows of a stack cannot be divided among neighbours"):
+        planned(tower(), "fp16", 16, tmp_path)
+
+
+def test_nothing_to_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = Net(1, 64, 12, 12)
+    net.node("Relu", [net.conv("x", "a", (64, 64, 3, 3), **HALVED)], "b")
+    net.conv("b", "y", (96, 64, 1, 1))
+    assert bands_of(stages(monkeypatch, net.graph()), 4) is None
