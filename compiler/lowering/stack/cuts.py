@@ -14,7 +14,7 @@ from tx8isa.cost.instructions import link_rate
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.limits import LARGEST_EXTENT, MOST_MOVES
 
-from .gathered import can_gather
+from .divisible import can_gather
 from .halo import bands_of
 from .stages import NeededRows, Stages, stages_of
 
@@ -53,7 +53,7 @@ def stack_plan(cut: Cut) -> StackPlan:
 def stack_cuts(target: Target, work: Work) -> Iterator[Cut]:
     """Divided by channels, then by rows, large blocks first; nothing where neither is possible."""
     stages = stages_of(work)
-    if target.tiles > 1 and can_gather(work, stages, target.tiles):
+    if target.tiles > 1 and can_gather(work, stages, target.tiles, target.spm_bytes):
         yield gathered_cut(target)
     weights = sum(_weight_bytes(stage.layer) for stage in stages.order)
     bands = bands_of(stages, target.tiles)

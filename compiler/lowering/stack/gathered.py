@@ -2,26 +2,27 @@
 
 The channels of a stage's result are divided among the tiles. Each tile reads its own weights and no others,
 computes its channels from the whole image, and sends them to all tiles over the DTE; then the tiles meet. So
-the weights of all stages pass DDR once, and nothing else does between the first stage and the last. Another
-worker of the engines loads the weights of the next stage meanwhile.
+the weights of all stages pass DDR once, and nothing else does between the first stage and the last. A result
+of which later stages read each tile's own channels alone is not sent.
+
+Weights are loaded in groups of stages by another worker of the engines: those of a group while the group
+before is computed (``ahead``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import (
     Aligned,
-    ChannelVector,
     Grid,
     Place,
-    channel_vector,
     load_slice,
-    load_vector,
     narrowed_slice,
     per_channel,
     slice_buffer,
@@ -29,61 +30,35 @@ from compiler.codegen.slices.aligned import (
     store_slice,
     stored_elements,
     widened_slice,
-    within_plane,
 )
 from compiler.codegen.slices.precision import engine_format
-from compiler.codegen.slices.tensors import DdrTensor, Stretch
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor, Stretch
 from compiler.codegen.slices.windows import RowBlock, row_block
 from compiler.codegen.teams.gather import Gather, enter, meet_all
 from compiler.codegen.teams.team import TileGrid
+from compiler.graph import Array
 from compiler.lowering.conv.layer import Kind
 from compiler.lowering.conv.pooling import pool_slice
 from compiler.lowering.conv.product import multiply_slice
 from compiler.lowering.conv.weights import PackedWeights, Volume, packed_weights, windows_of
 from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps
 from compiler.lowering.record import Work
+from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
 
+from .ahead import Ahead, load_groups
+from .divisible import can_gather, is_channelwise
 from .stages import Stage, Stages
 from .values import move
 from .whole import ChannelPiece, Share, Whole, piece_of, pitch_of, share_of, slice_bytes
 
 _BACKGROUND = 1
-"""The worker that loads the weights of the next stage."""
-
-
-def can_gather(work: Work, stages: Stages, tiles: int) -> bool:
-    """Whether the channels of every stage can be divided, and each tile finds its own where it needs them."""
-    found = {stage.result.symbol: share_of(stage.result.shape[-1], tiles) for stage in stages.order}
-    shares = {symbol: share for symbol, share in found.items() if share is not None}
-    if stages.last.layer.batch > 1 or len(shares) < len(found):
-        return False
-    stored = all(within_plane(work.output.shape[-1], shares[symbol].width) for symbol in stages.places)
-    return stored and all(_stage_fits(stage, stages, shares) for stage in stages.order)
-
-
-def _stage_fits(stage: Stage, stages: Stages, shares: dict[str, Share]) -> bool:
-    """Whether the products are single ones, and own channels of operands are the shares of the tiles."""
-    layer, share = stage.layer, shares[stage.result.symbol]
-    if layer.fmt is Format.FP32 or stage.work.output.fmt is Format.FP32:
-        return False
-    own = [*_added(stage), *([stage.source] if _is_channelwise(stage) else [])]
-    return all(
-        shares.get(tensor.symbol) == share
-        if tensor.symbol in stages.made
-        else within_plane(tensor.shape[-1], share.width)
-        for tensor in own
-    )
-
-
-def _is_channelwise(stage: Stage) -> bool:
-    """Whether a channel of the result depends on the same channel of the image alone."""
-    return stage.layer.channelwise or stage.layer.kind is Kind.POOL
+"""The worker that loads weights ahead; another one is left to the next phase."""
 
 
 def gathered_stack(kernel: Kernel, work: Work, stages: Stages) -> None:
     """All stages, each divided by channels; ValueError where ``can_gather`` does not hold."""
-    if not can_gather(work, stages, kernel.target.tiles):
+    if not can_gather(work, stages, kernel.target.tiles, kernel.target.spm_bytes):
         raise ValueError("the channels of a stage cannot be divided among the tiles")
     phase = _Phase(kernel, work, stages)
     phase.load_images()
@@ -92,32 +67,37 @@ def gathered_stack(kernel: Kernel, work: Work, stages: Stages) -> None:
             phase.stage(number)
 
 
-@dataclass(frozen=True)
-class _Prepared:
-    """What a tile has loaded for a stage: weights by the slices of the image, bias, where its sums begin."""
-
-    weights: list[Value]
-    bias: Value | None
-    start: Aligned | None
-
-
 class _Phase:
     def __init__(self, kernel: Kernel, work: Work, stages: Stages) -> None:
         self.kernel, self.work, self.stages = kernel, work, stages
         self.values: dict[str, Whole] = {}
-        self.prepared: dict[str, _Prepared] = {}
+        self.kept: dict[str, Aligned] = {}
+        """This tile's channels of values that are not sent."""
+        self.weights: dict[str, list[Value]] = {}
+        """By the slices of the image."""
+        self.biases: dict[str, Value] = {}
+        self.starts: dict[str, Aligned] = {}
+        """Where the sums of a stage begin."""
+        self.being_read: list[Value] = []
+        """What is read to make them; the engines may do that until the next wait."""
+        self.targets: dict[str, Value] = {}
+        """Where the shares of all tiles of a value arrive."""
+        sizes = [self._weight_bytes(stage) for stage in stages.order]
+        self.ahead = Ahead(load_groups(sizes, kernel.target.spm_bytes))
 
     def load_images(self) -> None:
-        """Let all tiles have the images of the first stages; weights of two stages are loaded with them."""
+        """Let all tiles have the images of the first stages; the first weights are loaded with them."""
         kernel = self.kernel
         made, gathers = self.stages.made, dict[str, Gather]()
-        self._prepare(0)
+        for number in self.ahead.groups[0]:
+            self._load_weights(number)
+        self._load_biases()
         with kernel.registers.scope():
             team = TileGrid((kernel.target.tiles,), (kernel.tile,)).team(kernel, 0)
             targets = {
                 stage.source.symbol: stage
                 for stage in self.stages.order
-                if stage.source.symbol not in made and not _is_channelwise(stage)
+                if stage.source.symbol not in made and not is_channelwise(stage)
             }
             enter(kernel)
             for symbol, stage in targets.items():
@@ -129,12 +109,13 @@ class _Phase:
                 gathers[symbol] = Gather(kernel, team, run, data.base)
                 piece = ChannelPiece(data.base, source.shape[-1], 1, 0)
                 self.values[symbol] = Whole(source.fmt, grid, (piece,))
-            with kernel.on_worker(_BACKGROUND):
-                self._prepare(1)
             kernel.emit("ncc.wait")
             for gather in gathers.values():
                 gather.send()
+            self._load_ahead(0)
+            self._begin_sums(0)
             meet_all(kernel, [*gathers.values()])
+            self._reserve(0)
 
     def _share(self, stage: Stage) -> Share:
         share = share_of(stage.result.shape[-1], self.kernel.target.tiles)
@@ -171,10 +152,14 @@ class _Phase:
             start += share.channels
         return stretches
 
-    def _prepare(self, number: int) -> None:
-        """Load the weights and the bias of a stage for this tile's channels."""
-        if number >= len(self.stages.order):
-            return
+    def _weight_bytes(self, stage: Stage) -> int:
+        """Bytes of the weights of a tile."""
+        layer = stage.layer
+        inputs = 0 if layer.kind is Kind.POOL else 1 if layer.channelwise else layer.groups.channels
+        return layer.taps * inputs * self._share(stage).width * layer.fmt.bits // 8
+
+    def _load_weights(self, number: int) -> None:
+        """Load the weights of a stage for this tile's channels."""
         kernel, stage = self.kernel, self.stages.order[number]
         share, layer = self._share(stage), stage.layer
         if layer.kind is Kind.POOL:
@@ -188,76 +173,121 @@ class _Phase:
             load = packed_weights(kernel, stage.work, layer.groups, maps, stretches)
         runs = [(load.runs(Volume(0, kernel.tile, stretch, 0))[0], stretch.count) for stretch in stretches]
         bases = [kernel.buffer("w", t.size * t.bytes_each * count) for (t, _), count in runs]
-        bias = channel_vector(kernel, "bias_data", stage.work.input(2)) if layer.bias else None
         with kernel.registers.scope(), self._taking_part(share):
             for base, ((tensor, first), count) in zip(bases, runs, strict=True):
                 source = tensor.at(first)
                 kernel.emit(f"rdma.{tensor.fmt.token}", dst=base, src=source, n=tensor.size * count)
-        weights = [
+        self.weights[stage.result.symbol] = [
             base + at * tensor.size * tensor.bytes_each
             for base, ((tensor, _), count) in zip(bases, runs, strict=True)
             for at in range(count)
         ]
-        self.prepared[stage.result.symbol] = _Prepared(weights, *self._start(stage, share, bias))
 
-    def _start(
-        self, stage: Stage, share: Share, bias: ChannelVector | None
-    ) -> tuple[Value | None, Aligned | None]:
-        """The bias of this tile's channels, and, unless a residual is added too, at every position."""
-        if bias is None:
-            return None, None
-        kernel, geometry = self.kernel, stage.layer.geometry
-        loaded = load_vector(kernel, "bias", bias, kernel.tile * share.width, share.width)
-        if stage.epilogue.residual is not None:
-            return loaded, None
-        grid = Grid(geometry.rows, geometry.columns, geometry.rows)
-        start = slice_buffer(kernel, "start", Format.FP32, grid, share.width)
-        spread(kernel, start, loaded)
-        return loaded, start
+    def _load_ahead(self, number: int) -> None:
+        """Begin to load the weights for which it is time when a stage has been computed."""
+        with self.kernel.on_worker(_BACKGROUND):
+            for other in self.ahead.loads_at(number):
+                self._load_weights(other)
+
+    def _load_biases(self) -> None:
+        """The biases of all stages for this tile's channels, in FP32."""
+        kernel, parts = self.kernel, list[Array]()
+        offset = 0
+        for stage in self.stages.order:
+            if stage.layer.bias:
+                share, values = self._share(stage), np.asarray(stage.work.input(2).value, np.float32)
+                part = np.zeros((kernel.target.tiles, round_up(share.width, BLOCK)), np.float32)
+                part[: share.tiles, : share.width] = values.reshape(share.tiles, share.width)
+                self.biases[stage.result.symbol] = offset
+                offset += 4 * part.shape[1]
+                parts.append(part)
+        if parts:
+            data = np.concatenate(parts, axis=1)
+            symbol = kernel.constant("bias_data", Format.FP32, data.reshape(-1)).symbol
+            base, count = kernel.buffer("bias", offset), data.shape[1]
+            source = DdrTensor(symbol, Format.FP32, (data.size,)).at(kernel.tile * count)
+            kernel.emit("rdma.fp32", dst=base, src=source, n=count)
+            self.biases = {name: base + at for name, at in self.biases.items()}
+
+    def _begin_sums(self, number: int) -> None:
+        """Make where the sums of a stage with a bias begin, unless that is done or comes too early."""
+        if number >= len(self.stages.order):
+            return
+        kernel, stage = self.kernel, self.stages.order[number]
+        share, residual, symbol = self._share(stage), stage.epilogue.residual, stage.result.symbol
+        there = residual is None or self._is_there(residual)
+        if symbol in self.starts or symbol not in self.biases or not there:
+            return
+        with self._taking_part(share), kernel.registers.scope():
+            start = slice_buffer(kernel, "start", Format.FP32, _positions(stage), share.width)
+            self.being_read.append(self.biases[symbol])
+            if residual is None:
+                spread(kernel, start, self.biases[symbol])
+            else:
+                added = self.own(residual, share, start.grid.room, start.grid.width)
+                self.being_read.append(added.base)
+                move(kernel, added, start)
+                per_channel(kernel, "add", start, self.biases[symbol])
+        self.starts[symbol] = start
+
+    def _is_there(self, tensor: DdrTensor) -> bool:
+        """Whether this tile's channels of a value are in the scratchpad or in DDR."""
+        made = tensor.symbol in self.stages.made
+        return not made or tensor.symbol in self.values or tensor.symbol in self.kept
+
+    def _reserve(self, number: int) -> None:
+        """Give the next value that is sent, from a stage on, its buffer: other tiles may write there now."""
+        stage = next(filter(self._is_sent, self.stages.order[number:]), None)
+        if stage is not None:
+            share, grid = self._share(stage), _positions(stage)
+            target = self.kernel.buffer("v", share.tiles * pitch_of(grid, stage.result.fmt, share))
+            self.kernel.receive(target)
+            self.targets[stage.result.symbol] = target
 
     def stage(self, number: int) -> None:
-        """Compute this tile's channels of a stage, and send them to all tiles."""
+        """Compute this tile's channels of a stage, and send them to all tiles that need them."""
         kernel, stage = self.kernel, self.stages.order[number]
-        share, layer = self._share(stage), stage.layer
-        geometry = layer.geometry
-        grid = Grid(geometry.rows, geometry.columns, geometry.rows)
-        fmt, sent = stage.result.fmt, self._is_read(stage)
-        target: Value = 0
-        if sent:
-            target = kernel.buffer("v", share.tiles * pitch_of(grid, fmt, share))
-            kernel.receive(target)
-        if number and not self._is_read(self.stages.order[number - 1]):
-            kernel.emit("ncc.wait")  # its buffers may be used again by other workers
-        if number:
+        share, symbol, sent = self._share(stage), stage.result.symbol, self._is_sent(stage)
+        if self.ahead.awaits_at(number):
             kernel.await_worker(_BACKGROUND)
-            with kernel.on_worker(_BACKGROUND):
-                self._prepare(number + 1)
-        size = slice_bytes(grid, share.width, fmt)
+            self._load_ahead(number)
+        self._begin_sums(number)
         with self._taking_part(share), kernel.registers.scope():
-            result = self._result(stage, share, grid)
-            if stage.result.symbol in self.stages.places:
-                lane = self.stages.places[stage.result.symbol] + kernel.tile * share.width
+            result = self._result(stage, share, _positions(stage))
+            if symbol in self.stages.places:
+                lane = self.stages.places[symbol] + kernel.tile * share.width
                 store_slice(kernel, result, self.work.output, Place(0, 0, lane))
-            if sent:
-                place = target + kernel.tile * pitch_of(grid, fmt, share)
-                kernel.emit("ncc.wait")
-                everyone = (1 << kernel.target.tiles) - 1
-                kernel.emit("dte.broadcast", dst=place, src=result.base, tiles=everyone, n=size)
-                kernel.emit("dte.wait")
+        kernel.emit("ncc.wait")
+        while self.being_read:
+            kernel.keep_alive(self.being_read.pop())
         if sent:
+            with self._taking_part(share):
+                self._send(stage, share, result)
+        else:
+            self.kept[symbol] = result
+        if not self.ahead.awaits_at(number):
+            self._load_ahead(number)
+        self._begin_sums(number + 1)
+        if sent:
+            kernel.emit("dte.wait")
             kernel.keep_alive(result.base)
-            if share.tiles < kernel.target.tiles:
-                kernel.emit("ncc.wait")
             kernel.meet()
-            self.values[stage.result.symbol] = Whole(fmt, grid, (piece_of(target, grid, fmt, share),))
+            pieces = (piece_of(self.targets[symbol], result.grid, result.fmt, share),)
+            self.values[symbol] = Whole(result.fmt, result.grid, pieces)
+            self._reserve(number + 1)
 
-    def _is_read(self, stage: Stage) -> bool:
-        """Whether a later stage reads a result."""
-        symbol, piece = stage.result.symbol, self.stages.pieces.get(stage.result.symbol)
-        names = {symbol} if piece is None else {symbol, piece.whole.symbol}
-        return any(
-            tensor.symbol in names for other in self.stages.order for tensor in (other.source, *_added(other))
-        )
+    def _send(self, stage: Stage, share: Share, result: Aligned) -> None:
+        """Start to send this tile's channels to all tiles."""
+        kernel, grid = self.kernel, result.grid
+        place = self.targets[stage.result.symbol] + kernel.tile * pitch_of(grid, result.fmt, share)
+        size, everyone = slice_bytes(grid, share.width, result.fmt), (1 << kernel.target.tiles) - 1
+        kernel.emit("dte.broadcast", dst=place, src=result.base, tiles=everyone, n=size)
+
+    def _is_sent(self, stage: Stage) -> bool:
+        """Whether a later stage reads the channels of all tiles of a result."""
+        piece = self.stages.pieces.get(stage.result.symbol)
+        names = {stage.result.symbol} | ({piece.whole.symbol} if piece is not None else set[str]())
+        return any(not is_channelwise(each) and each.source.symbol in names for each in self.stages.order)
 
     def _result(self, stage: Stage, share: Share, grid: Grid) -> Aligned:
         """This tile's channels in the format of the result, all steps applied."""
@@ -280,37 +310,33 @@ class _Phase:
 
     def _products(self, stage: Stage, share: Share, window: RowBlock) -> Aligned:
         kernel, layer = self.kernel, stage.layer
-        prepared = self.prepared[stage.result.symbol]
+        weights = self.weights[stage.result.symbol]
         if layer.channelwise:
             images = [self.own(stage.source, share, layer.geometry.height, layer.geometry.width)]
         else:
             images = self._source(stage).slices()
         fmt = engine_format(layer.fmt) if layer.engine_rounds else Format.FP32
         result = slice_buffer(kernel, "y", fmt, window.output, share.width)
-        start = self._sums_begin(stage, share, prepared)
+        start = self._sums_begin(stage, share)
         sums = result
         if len(images) > 1 and fmt is not Format.FP32:
             sums = slice_buffer(kernel, "sums", Format.FP32, window.output, share.width)
-        for number, (image, weights) in enumerate(zip(images, prepared.weights, strict=True)):
+        for number, (image, part) in enumerate(zip(images, weights, strict=True)):
             target = result if number == len(images) - 1 else sums
-            multiply_slice(kernel, layer, window.pad, [image], [weights], target, start)
+            multiply_slice(kernel, layer, window.pad, [image], [part], target, start)
             start = sums
         return result
 
-    def _sums_begin(self, stage: Stage, share: Share, prepared: _Prepared) -> Aligned | None:
-        kernel, residual, geometry = self.kernel, stage.epilogue.residual, stage.layer.geometry
-        if residual is None:
-            return prepared.start
-        own = self.own(residual, share, geometry.rows, geometry.columns)
-        if prepared.bias is None:
-            return own
-        start = slice_buffer(kernel, "start", Format.FP32, own.grid, share.width)
-        move(kernel, own, start)
-        per_channel(kernel, "add", start, prepared.bias)
-        return start
+    def _sums_begin(self, stage: Stage, share: Share) -> Aligned | None:
+        residual, geometry = stage.epilogue.residual, stage.layer.geometry
+        if stage.result.symbol in self.starts:
+            return self.starts[stage.result.symbol]
+        return None if residual is None else self.own(residual, share, geometry.rows, geometry.columns)
 
     def own(self, tensor: DdrTensor, share: Share, rows: int, columns: int) -> Aligned:
         """This tile's channels of a tensor, which must not be overwritten; loaded if it is in DDR."""
+        if tensor.symbol in self.kept:
+            return self.kept[tensor.symbol]
         value = self.values.get(tensor.symbol)
         found = value.own(self.kernel.tile, share) if value is not None else None
         if found is not None:
@@ -319,12 +345,10 @@ class _Phase:
         return load_slice(self.kernel, "own", tensor, place, Grid(rows, columns, rows), share.width)
 
 
-def _added(stage: Stage) -> Iterator[DdrTensor]:
-    """Tensors of the shape of the result that a stage adds to it or combines with it."""
-    if stage.epilogue.residual is not None:
-        yield stage.epilogue.residual
-    for step in stage.epilogue.steps:
-        yield from (t for t in step.operands if t is not None and t.value is None)
+def _positions(stage: Stage) -> Grid:
+    """All positions of a stage's result."""
+    geometry = stage.layer.geometry
+    return Grid(geometry.rows, geometry.columns, geometry.rows)
 
 
 @dataclass(frozen=True)
@@ -335,7 +359,7 @@ class _Region(AlignedResult):
     share: Share
 
     def load_like(self, tensor: DdrTensor) -> Value:
-        if tensor.symbol not in self.phase.values:
+        if tensor.symbol not in self.phase.values and tensor.symbol not in self.phase.kept:
             return super().load_like(tensor)
         grid = self.data.grid
         own = self.phase.own(tensor, self.share, grid.room, grid.width)

@@ -179,7 +179,7 @@ class _Phase:
         self._reserve(0)
         with self._taking_part():
             self.phase.load(self.block)
-            self._spread(0)
+            self._begin_sums(0, added=False)
         gathers = self._send_weights(0)
         meet_all(kernel, gathers)
         kernel.await_worker(_BACKGROUND)
@@ -195,7 +195,7 @@ class _Phase:
                     self._assemble(halo)
                 for stage in step.stages:
                     self.phase.stage(stage, self.block)
-                self._spread(number + 1)
+                self._begin_sums(number + 1, added=False)
 
     # --- constants --------------------------------------------------------------------------------------
 
@@ -251,13 +251,11 @@ class _Phase:
         channels = maker.result.shape[-1] if piece is None else piece.whole.shape[-1]
         return aligned_bytes(rows * maker.layer.geometry.columns, channels, maker.result.fmt)
 
-    def _spread(self, number: int) -> None:
-        """The biases of a step where its sums begin."""
+    def _begin_sums(self, number: int, added: bool) -> None:
+        """Make where the sums of a step begin, of stages that add a value to them or of the others."""
         for stage in self.steps[number].stages if number < len(self.steps) else ():
-            symbol = stage.result.symbol
-            made = symbol in self.phase.starts or symbol not in self.phase.biases
-            if not made and stage.epilogue.residual is None:
-                self.phase.spread(stage, self.block)
+            if (stage.epilogue.residual is not None) is added:
+                self.phase.begin_sums(stage, self.block)
 
     # --- exchanges --------------------------------------------------------------------------------------
 
@@ -276,6 +274,8 @@ class _Phase:
             self._send(halo)
         if number + 1 in self.weights:
             kernel.await_worker(_BACKGROUND)
+        with self._taking_part():
+            self._begin_sums(number, added=True)
         self._load_ahead(number + 2)
         kernel.emit("dte.wait")
         kernel.meet()

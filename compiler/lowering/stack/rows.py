@@ -168,22 +168,34 @@ class RowPhase:
 
     def _start(self, stage: Stage, block: StackBlock, grid: Grid) -> Aligned | None:
         """Where the sums of a convolution begin: residual and bias."""
-        kernel, residual, bias = self.kernel, stage.epilogue.residual, self.biases.get(stage.result.symbol)
-        if residual is not None:
-            held = self.find(residual, stage.rows)
-            assert held is not None
-            if bias is None:
-                view = held.view(kernel, block, stage.rows, grid)
-                return view or held.copy(kernel, block, stage.rows, grid, held.fmt)
-            start = held.copy(kernel, block, stage.rows, grid, Format.FP32)
-            per_channel(kernel, "add", start, bias)
-            return start
-        if bias is None:
+        residual, symbol = stage.epilogue.residual, stage.result.symbol
+        if symbol in self.biases:
+            self.begin_sums(stage, block)
+            return Aligned(self.starts[symbol], Format.FP32, grid, stage.layer.groups.maps)
+        if residual is None:
             return None
-        if stage.result.symbol not in self.starts:
+        held = self.find(residual, stage.rows)
+        assert held is not None
+        view = held.view(self.kernel, block, stage.rows, grid)
+        return view or held.copy(self.kernel, block, stage.rows, grid, held.fmt)
+
+    def begin_sums(self, stage: Stage, block: StackBlock) -> None:
+        """Make where the sums of a convolution with a bias begin, unless that is done or comes too early."""
+        kernel, residual, symbol = self.kernel, stage.epilogue.residual, stage.result.symbol
+        if symbol in self.starts or symbol not in self.biases:
+            return
+        if residual is None:
             self.spread(stage, block)
-        base = self.starts[stage.result.symbol]
-        return Aligned(base, Format.FP32, grid, stage.layer.groups.maps)
+            return
+        held = self.find(residual, stage.rows)
+        if held is None:
+            return
+        with kernel.registers.scope():
+            first = kernel.let(block.first(stage.rows))
+            grid = block.grid(kernel, stage.rows, first, stage.layer.geometry.columns)
+            start = held.copy(kernel, block, stage.rows, grid, Format.FP32)
+            per_channel(kernel, "add", start, self.biases[symbol])
+        self.starts[symbol] = start.base
 
     def rows_of(self, tensor: DdrTensor, stage: Stage, block: StackBlock, data: Aligned) -> Value | None:
         """A copy of the same rows of another value, in the format of the data; None if it is in DDR."""

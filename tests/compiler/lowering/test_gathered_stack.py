@@ -13,6 +13,8 @@ from asm.image import read_image, write_image
 from compiler.codegen.slices.aligned import Grid
 from compiler.driver import Program, compile_graph
 from compiler.graph import Graph, GraphError
+from compiler.lowering.stack import ahead
+from compiler.lowering.stack.ahead import Ahead, load_groups
 from compiler.lowering.stack.whole import ChannelPiece, Share, Whole, share_of
 from compiler.passes.groups import group_stack
 from compiler.search.plan import plan_text
@@ -115,6 +117,46 @@ def test_right_where_lines_are_written_to_their_end(tmp_path: Path, name: str) -
     found = dict(loaded.run(inputs, write_span="hostile"))
     for key, values in expected.items():
         np.testing.assert_array_equal(found[key], values)
+
+
+@pytest.mark.parametrize("name", ["inverted", "residuals"])
+def test_weights_of_several_stages_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Each group is loaded while the one before is computed."""
+    monkeypatch.setattr(ahead, "_FIRST", 1000)
+    monkeypatch.setattr(ahead, "_OTHERS", 500)
+    test_right_and_without_hazards(tmp_path, name, "fp16", 16)
+
+
+def test_groups_fill_parts_of_the_scratchpad() -> None:
+    assert load_groups([30, 20, 10, 60, 40, 90, 5], 300) == [[0, 1], [2, 3], [4], [5, 6]]
+    assert load_groups([30, 20, 10], 300) == [[0], [1], [2]]  # few weights
+    assert load_groups([10, 200, 10], 300) == [[0], [1], [2]]  # a stage with as many as a group may have
+
+
+def test_stages_of_a_group_are_loaded_with_those_of_the_group_before() -> None:
+    found = Ahead([[0], [1, 2], [3, 4, 5], [6]])
+    assert [found.awaits_at(number) for number in range(7)] == [False, True, False, True, False, False, True]
+    assert [found.loads_at(number) for number in range(7)] == [[1, 2], [3, 4], [5], [6], [], [], []]
+
+
+def test_what_only_its_own_tile_reads_is_not_sent(tmp_path: Path) -> None:
+    """The result of a shortcut, and one that only a pool reads; both bottlenecks and the last convolution
+    send theirs."""
+    net = Net(1, 64, 8, 8)
+    net.node("Relu", [net.conv("x", "a", (64, 64, 1, 1))], "b")
+    net.conv("x", "s", (128, 64, 1, 1))
+    net.node("Add", [net.conv("b", "c", (128, 64, 1, 1)), "s"], "d")
+    net.node("AveragePool", ["d"], "y", kernel_shape=(8, 8))
+    made = net.graph()
+    program = gathered(made, "fp16", 16, tmp_path)
+    verdicts = check(program, random_inputs(made, {}, 3)).verdicts.values()
+    assert all(verdict.ok for verdict in verdicts)
+    assert program.report is not None
+    text = program.text.splitlines()
+    begin = next(at for at, line in enumerate(text) if ".node" in line and '"n0"' in line)
+    assert sum("dte.broadcast" in line for line in text[begin:]) == 2  # x, and what the first one gives
 
 
 def test_channels_that_a_tile_has_not_computed(tmp_path: Path) -> None:
