@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -26,13 +26,17 @@ from tx8isa.numbers.layouts import LINE_BYTES, Layout, block_channels
 from tx8isa.numbers.limits import LARGEST_EXTENT
 from tx8isa.numbers.packing import pack
 
-from .long_runs import CompactSlice, into_planes, reorders, stored_width
+from .long_runs import CompactSlice, into_planes, out_of_planes, reorders, stored_width
 from .tensors import BLOCK, DdrTensor, Stretch, dma_loops, stretches, unravel
 from .vector import convert
 
 _PLANE_BYTES = block_channels(8)
 """Bytes of a line in a plane of INT8 elements, which all data here are for the matrix engine."""
 _FEWEST_ROWS = 8
+_MOST_TOGETHER = 8
+"""How many pieces may become one part of the lines of the target."""
+_UNIT = Format.FP16
+"""A format of which a plane of 64 elements has the bytes of the engine's planes."""
 
 
 @dataclass(frozen=True)
@@ -94,16 +98,21 @@ def transpose(
     for piece in _pieces(target, rows, most):
         engine = ByteTransposer(kernel, transposer.each, piece.size, piece.width)
         kernel.await_earlier_phases()
-        for stretch in stretches(columns, width):
-            count = math.prod(outer) * piece.count * stretch.count
+        many, part = transposer.together(piece, math.prod(outer), columns, width)
+        for stretch in stretches(columns, part):
+            groups = piece.count // many
+            count = math.prod(outer) * groups * stretch.count
             with kernel.items(count, first) as item:
                 step, rest = item % stretch.count, item // stretch.count
-                row = kernel.let(rest % piece.count * piece.size + piece.start)
-                index = [kernel.let(at) for at in unravel(rest // piece.count, outer)]
+                row = kernel.let(rest % groups * (many * piece.size) + piece.start)
+                index = [kernel.let(at) for at in unravel(rest // groups, outer)]
                 begin = kernel.let(step * stretch.size + stretch.start)
                 taken = _Slice(index, row, begin, stretch.size)
-                data, stored = transposer.load(taken, piece.size)
-                transposer.store(taken, piece, engine.transpose(data, stored))
+                if many > 1:
+                    transposer.join(taken, piece, many, engine)
+                else:
+                    data, stored = transposer.load(taken, piece.size)
+                    transposer.store(taken, piece, engine.transpose(data, stored))
             first += count
 
 
@@ -160,11 +169,53 @@ class _SliceTransposer:
         parts = ceil_div(kernel.target.tiles, matrices * ceil_div(rows, most))
         return most, min(round_up(ceil_div(columns, parts), BLOCK), fit, LARGEST_EXTENT)
 
+    def together(self, piece: _Piece, matrices: int, columns: int, width: int) -> tuple[int, int]:
+        """How many pieces become one part of the lines of a compact target, and the columns of a slice then.
+
+        One piece alone makes lines of 128 bytes; several are as many planes, which are reordered. Lines of
+        the source get shorter, so the number is the one with the fewest runs of both.
+        """
+        if self.target.planes or piece.size != self.block:
+            return 1, width
+        found = [(1, width)]
+        for many in range(2, _MOST_TOGETHER + 1):
+            part = width // many // BLOCK * BLOCK
+            items = matrices * (piece.count // many) * ceil_div(columns, max(part, 1))
+            if part and piece.count % many == 0 and items >= self.kernel.target.tiles:
+                found.append((many, part))
+        many, part = min(found, key=lambda way: 1 / way[1] + 1 / (way[0] * piece.size))
+        lines = CompactSlice(part, 1, many * BLOCK, _UNIT.bits // 8, 1)
+        return (many, part) if many > 1 and reorders(self.kernel, lines, loading=False) else (1, width)
+
+    def join(self, taken: _Slice, piece: _Piece, many: int, engine: ByteTransposer) -> None:
+        """Transpose ``many`` pieces one after the other, and store them as parts of the same lines."""
+        kernel, tensor, columns = self.kernel, self.target.tensor, taken.columns
+        stored, wide = self._stored(columns), many * piece.size
+        plane = stored * _PLANE_BYTES
+        planes = kernel.buffer("planes", many * plane + LINE_BYTES)
+        with kernel.loop(many) as part:
+            row = kernel.let(taken.row + part * piece.size)
+            data, _ = self.load(replace(taken, row=row), piece.size)
+            engine.transpose(data, stored, into=planes + part * plane)
+        lines = kernel.buffer("lines", columns * wide * self.each)
+        out_of_planes(kernel, _UNIT, planes, lines, columns, many * BLOCK, pitch=stored)
+        if tensor.fmt is not self.fmt:
+            converted = kernel.buffer("converted", columns * wide * tensor.bytes_each)
+            convert(kernel, converted, lines, columns * wide, self.fmt, tensor.fmt)
+            lines = converted
+        first = self.target.matrix(taken.index) + taken.begin * self.target.step + taken.row
+        loops = dma_loops((self.target.step, 1), (columns, wide))
+        kernel.emit(f"wdma.{tensor.fmt.token}", dst=tensor.at(first), src=lines, **loops)
+
+    def _stored(self, columns: int) -> int:
+        """Columns of a slice with padding."""
+        rest = columns % (BLOCK if self.source.planes else self.block)
+        return columns - rest + (stored_width(rest) if rest else 0)
+
     def load(self, taken: _Slice, rows: int) -> tuple[Value, int]:
         """Load a slice in planes of the engine: its address, and its number of columns with padding."""
         kernel, tensor = self.kernel, self.source.tensor
-        rest = taken.columns % (BLOCK if self.source.planes else self.block)
-        stored = taken.columns - rest + (stored_width(rest) if rest else 0)
+        rest, stored = taken.columns % self.block, self._stored(taken.columns)
         data = kernel.buffer("x", rows * stored * tensor.bytes_each + LINE_BYTES)
         if self.source.planes:
             self._load_planes(taken, rows, stored, data)
@@ -286,15 +337,20 @@ class ByteTransposer:
         )
         return target
 
-    def transpose(self, data: Value, columns: int, rows: Value | None = None) -> Value:
-        """Write the columns of a slice as lines: their address. ``rows``: its number of lines if not all."""
+    def transpose(
+        self, data: Value, columns: int, rows: Value | None = None, into: Value | None = None
+    ) -> Value:
+        """Write the columns of a slice as lines: their address.
+
+        ``rows``: its number of lines if not all; ``into``: where to, if not to a buffer of their own.
+        """
         kernel, each, line = self.kernel, self.each, self.each * self.width
         taken = self.rows if rows is None else rows
         spread = kernel.buffer("bytes", columns * each * line + LINE_BYTES)
         kernel.emit(
             "ne.gemm.int8", a=data, b=self.spread, out=spread, m=each * columns, k=taken, n=line, lt=1, rt=1
         )
-        transposed = kernel.buffer("turned", columns * line + LINE_BYTES)
+        transposed = kernel.buffer("turned", columns * line + LINE_BYTES) if into is None else into
         kernel.emit(
             "ne.dwconv.int8",
             a=spread,

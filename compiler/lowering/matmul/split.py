@@ -179,8 +179,8 @@ def _bytes(product: Product, split: Split) -> int:
 
 _TILE, _DDR, _MACS, _VECTORS = 33.0, 150.0, 3400.0, 30.0
 """In a cycle: bytes of a tile's load and of DDR, products, conversions."""
-_TURN, _RUN, _FIRST_COPY = 1000, 8, 9000
-"""Cycles: what a turn takes the core, a short run of a load, the first copy of the DTE beyond others."""
+_TURN, _RUN, _FIRST_COPY = 1000, 4.3, 9000
+"""Cycles: what a turn takes the core, a run of DDR, the first copy of the DTE beyond others."""
 
 
 def _cost(product: Product, split: Split) -> float:
@@ -190,13 +190,15 @@ def _cost(product: Product, split: Split) -> float:
     terms = turns * split.k
     left, right = terms * rows, terms * columns
     size = left * product.left.tensor.bytes_each + right * product.right.tensor.bytes_each
-    runs = 0 if product.packed or product.right.along_k else terms * ceil_div(columns, BLOCK)
+    runs = tiles * (rows if product.left.along_k else terms) * turns
+    if not product.packed:
+        runs += tiles * (columns * turns if product.right.along_k else terms)
     converted = left * _passes(product, product.left) + (
         0 if product.packed else right * _passes(product, product.right)
     )
     products = len(PRODUCTS) if part_count(product.compute) > 1 else 1
     stages = (
-        max(size / _TILE, size * tiles / _DDR, _RUN * runs),
+        max(size / _TILE, size * tiles / _DDR + _RUN * runs),
         converted / _VECTORS,
         ceil_div(rows, 8) * ceil_div(columns, 8) * 64 * terms * products / _MACS,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -32,11 +33,25 @@ def test_transpose(shape: Shape, perm: Shape, dtype: str) -> None:
     assert_right(one("Transpose", [shape], perm=perm), dtype)
 
 
-@pytest.mark.parametrize(("columns", "reordered"), [(1024, True), (64, False)])
+@pytest.mark.parametrize(("columns", "reordered"), [(2048, True), (64, False)])
 def test_a_transpose_reads_long_lines(columns: int, reordered: bool) -> None:
     """Lines of several planes of the engine are one run each."""
     text = assert_right(one("Transpose", [(512, columns)], perm=(1, 0)), "fp16", 16).text
     assert ("td.channelnorm.fp16" in text) == reordered
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "fp32", "bf16"])
+@pytest.mark.parametrize("shape", [(512, 1024), (512, 1000), (576, 1030), (2, 640, 1024)])
+def test_a_transpose_writes_long_lines(shape: Shape, dtype: str) -> None:
+    """Several pieces of 128 bytes that the engine transposes become one part of a line."""
+    perm = (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)
+    text = assert_right(one("Transpose", [shape], perm=perm), dtype, 16).text
+    stores = re.findall(r"wdma.*src=p\d+.(lines|converted)\w*, n=(\d+)", text)
+    assert stores and all(int(n) >= 128 for _, n in stores)
+
+
+def test_a_transpose_of_few_lines_writes_each_piece() -> None:
+    assert "p0.planes" not in assert_right(one("Transpose", [(64, 1024)], perm=(1, 0)), "fp16", 16).text
 
 
 def test_a_transpose_of_more_than_the_scratchpad_holds() -> None:
