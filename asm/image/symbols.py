@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise
@@ -199,7 +200,10 @@ class SymbolReader:
         return found
 
     def data_ranges(self) -> list[tuple[int, int]]:
-        """[start, end) from each ``$d`` to the next mapping symbol, or to the end of its section."""
+        """[start, end) from each ``$d`` to the next mapping symbol, or to the end of its section.
+
+        ImageError for one that is not in the code of its section.
+        """
         heads, values, _ = self.columns()
         names = {offset: self.text(offset) for offset in {head & 0xFFFFFFFF for head in heads}}
         marks = sorted(
@@ -207,11 +211,27 @@ class SymbolReader:
             for head, value in zip(heads, values, strict=True)
             if names[head & 0xFFFFFFFF] in ("$x", "$d")
         )
-        ranges = []
-        for index, (section, address, is_data) in enumerate(marks):
-            if not is_data:
-                continue
-            follows = index + 1 < len(marks) and marks[index + 1][0] == section
-            end = marks[index + 1][1] if follows else self.section(section)[1]
-            ranges.append((address, end))
+        ranges: list[tuple[int, int]] = []
+        for section in {section for section, _, is_data in marks if is_data}:
+            group = marks[bisect_left(marks, (section,)) : bisect_left(marks, (section + 1,))]
+            ends = [address for _, address, _ in group[1:]]
+            ends.append(self._code_end(section, group[0][1], group[-1][1]))
+            ranges += [(start, end) for (_, start, is_data), end in zip(group, ends, strict=True) if is_data]
         return sorted(ranges)
+
+    def _code_end(self, section: int, first: int, last: int) -> int:
+        """The end of a section that has mapping symbols from ``first`` to ``last``; ImageError outside it."""
+        name, end = self.section(section)
+        code = [s for s in self.segments[section - 1 : section] if s.flags == "rx"]
+        if not code:
+            raise ImageError(
+                f"{self.name}: corrupted image: a mapping symbol $d in {name}, expected in code alone"
+            )
+        start = code[0].address
+        if not start <= first <= last <= end:
+            wrong = last if start <= first else first
+            raise ImageError(
+                f"{self.name}: corrupted image: a mapping symbol of {name} at {wrong:#x}, "
+                f"expected {start:#x}..{end:#x}"
+            )
+        return end

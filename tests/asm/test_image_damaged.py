@@ -10,6 +10,7 @@ from elftools.elf.elffile import ELFFile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import asm
 from asm.image import ImageError, read_image
 from asm.image import elf as image_elf
 from sample_image import CORE, FILE, TEXT, edited_note, read_all, sealed
@@ -130,6 +131,54 @@ def test_symbol_tables_that_make_no_sense(data: bytes, message: str | None) -> N
         return
     with pytest.raises(ImageError, match=f"prog.bin: corrupted image: {message}"):
         len(image.symbols)
+
+
+def with_mapping_symbol(index: int, section: int, address: int) -> bytes:
+    """The sample with another place for its mapping symbol 1 ($x), 2 ($d) or 3 ($x)."""
+    at = symbol_entry(index)
+    head = FILE[at : at + 6] + section.to_bytes(2, "little")
+    return sealed(FILE[:at] + head + address.to_bytes(8, "little") + FILE[at + 16 :])
+
+
+OUTSIDE = [CORE - 1, CORE + 33, 0, 1 << 32, (1 << 64) - 1]
+
+
+@pytest.mark.parametrize("address", OUTSIDE, ids=hex)
+@pytest.mark.parametrize("index", [1, 2, 3])
+def test_mapping_symbols_outside_their_section(index: int, address: int) -> None:
+    """What lies between two of them is disassembled, however much that is."""
+    image = read_image(with_mapping_symbol(index, 1, address), "prog.bin")
+    text = f"a mapping symbol of .text at {address:#x}, expected 0x80000000..0x80000020"
+    for use in (lambda: len(image.data_ranges), lambda: asm.disassemble(image)):
+        with pytest.raises(ImageError, match=f"^prog.bin: corrupted image: {text}$"):
+            use()
+
+
+@pytest.mark.parametrize(
+    ("section", "address", "message"),
+    [
+        (2, CORE + 0x1004, r"a mapping symbol \$d in .data, expected in code alone"),
+        (4, 0x180002001, r"a mapping symbol \$d in .rodata, expected in code alone"),
+        (0xFFF1, CORE + 4, r"a mapping symbol \$d in \*ABS\*, expected in code alone"),
+        (0, CORE + 4, "a symbol of section 0, which is no segment"),
+        (9, CORE + 4, "a symbol of section 9, which is no segment"),
+    ],
+)
+def test_data_ranges_that_begin_outside_code(section: int, address: int, message: str) -> None:
+    image = read_image(with_mapping_symbol(2, section, address), "prog.bin")
+    with pytest.raises(ImageError, match=f"^prog.bin: corrupted image: {message}$"):
+        len(image.data_ranges)
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 32), (0, 1), (4, 32), (31, 32), (32, 32)])
+def test_mapping_symbols_up_to_the_end_of_their_section(start: int, end: int) -> None:
+    data = with_mapping_symbol(2, 1, CORE + start)
+    at = symbol_entry(3)
+    image = read_image(
+        sealed(data[: at + 8] + (CORE + end).to_bytes(8, "little") + data[at + 16 :]), "prog.bin"
+    )
+    assert image.data_ranges == [(CORE + start, CORE + end)]
+    assert asm.disassemble(image)
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from tx8isa.machine.description import Machine
 from . import memory as saved_memory
 from . import tile as saved_tile
 from . import traffic as saved_traffic
+from .bounds import check_barrier, check_quantum
 from .file import read, write
 from .types import Options, Snapshot, SnapshotError, TileState
 
@@ -61,6 +62,8 @@ def restore(system: System, snapshot: Snapshot) -> None:
     if snapshot.options != _options(system):
         raise SnapshotError(f"the state was saved with {snapshot.options}, this run has {_options(system)}")
     put_back(system, snapshot)
+    for tile, saved in zip(system.tiles, snapshot.tiles, strict=True):
+        check_quantum(tile, saved.quantum_end)
 
 
 def put_back(system: System, snapshot: Snapshot) -> None:
@@ -198,6 +201,7 @@ def _restore_tile(system: System, tile: Tile, saved: TileState) -> None:
     if saved.status not in Status.__members__:
         raise SnapshotError(f"tile {number} has the status {saved.status}")
     tile.status, tile.group, tile.exit_code = Status[saved.status], saved.group, saved.exit_code
+    check_barrier(tile, len(system.tiles))
     tile.moment = None
     tile.pmu, tile.csrs, tile.output = dict(saved.pmu), dict(saved.csrs), list(saved.output)
     counters = system.pmu.counters(tile)

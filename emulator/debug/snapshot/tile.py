@@ -7,6 +7,8 @@ run alone.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 
@@ -16,6 +18,7 @@ from emulator.memory import state
 from emulator.tile.tile import Tile
 from tx8isa.records.record import Engine
 
+from .bounds import check_entry, check_order, check_words
 from .types import SavedEntry, SnapshotError, Worker
 
 Words = npt.NDArray[np.int64]
@@ -61,6 +64,7 @@ def restore_words(tile: Tile, data: bytes, write_back: int) -> None:
     tile.words[list(KEPT)] = array(data, len(KEPT), "words")
     tile.words[state.NUMERIC] = 0
     tile.words[state.WRITE_BACK] = tile.block(write_back)[queues.RETURNED]
+    check_words(tile)
 
 
 def save_worker(tile: Tile, worker: int) -> Worker:
@@ -98,6 +102,7 @@ def restore_worker(tile: Tile, worker: int, saved: Worker) -> None:
     _check_queues(header, saved.entries)
     for one in saved.entries:
         _restore_entry(block[queues.entry_at(one.number) :][: queues.ENTRY], one)
+        check_entry(tile, block[queues.entry_at(one.number) :][: queues.E_FIELDS])
     tile.registers(worker)[:] = array(saved.registers, PLACES, "registers")
 
 
@@ -106,6 +111,10 @@ def _check_queues(header: Words, entries: list[SavedEntry]) -> None:
     inside = all(first <= entry.number < end for entry in entries)
     if not (0 <= end - first < queues.ENTRIES and inside and len(entries) == pending):
         raise SnapshotError(f"{len(entries)} instructions in the queues of a saved state, expected {pending}")
+    numbers = [entry.number for entry in entries]
+    if any(later <= earlier for earlier, later in pairwise(numbers)):
+        raise SnapshotError(f"the instructions in the queues of a saved state do not ascend: {numbers}")
+    check_order(header, numbers)
     for engine in range(queues.ENGINES):
         _check_queue(header, engine, entries)
 

@@ -6,10 +6,12 @@ from emulator.chip.copies import Channel
 from emulator.chip.dte_registers import DteWindow
 from emulator.chip.stream import PACKETS, STREAMS, Fsm, Update
 from emulator.chip.traffic import Sent, Traffic
+from emulator.engines.tables import MOST_BYTES
 from emulator.tile.dte_pmu import DtePmu
 from emulator.tile.events import Copy, Packet, Pieces, Side, Target
 from emulator.tile.tile import Tile
 
+from .bounds import expect
 from .types import (
     SavedChannel,
     SavedCopy,
@@ -105,9 +107,11 @@ def restore_started(traffic: Traffic, window: DteWindow, tile: Tile, started: li
 
 def _restored(traffic: Traffic, window: DteWindow, tile: Tile, work: Started) -> Sent | Update:
     if isinstance(work, SavedUpdate):
-        if not (0 <= work.target < len(traffic.tiles) and 0 <= work.stream < STREAMS):
+        known = 0 <= work.stream < STREAMS and 0 <= work.packet < PACKETS
+        if not (known and 0 <= work.target < len(traffic.tiles)):
             raise SnapshotError(
-                f"the saved state has an update for stream {work.stream} of tile {work.target}"
+                f"the saved state has an update for packet {work.packet} of stream {work.stream} "
+                f"of tile {work.target}"
             )
         return Update(work.target, Packet(work.stream, work.packet), work.refusal)
     pieces = Pieces(work.size, work.trips)
@@ -118,6 +122,14 @@ def _restored(traffic: Traffic, window: DteWindow, tile: Tile, work: Started) ->
     )
     _check_copy(traffic, pieces, [(side, tile.number) for side in sources])
     _check_copy(traffic, pieces, [(target.side, target.tile) for target in targets])
+    if not targets or len(sources) not in (1, len(targets)):
+        raise SnapshotError(
+            f"the saved state has a copy from {len(sources)} sources to {len(targets)} targets, "
+            "expected one source, or one for each target"
+        )
+    expect("bytes of a copy", pieces.total, 1, MOST_BYTES)
+    if work.block is not None:
+        expect("DTE block of a copy", work.block, 0, window.blocks - 1)
     channel = None if work.block is None else window.channels[tile.number][work.block]
     return Sent(Copy(pieces, sources, targets), channel)
 
