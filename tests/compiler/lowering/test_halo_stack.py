@@ -15,7 +15,7 @@ from compiler.driver import Program, compile_graph
 from compiler.graph import Graph, GraphError
 from compiler.lowering.record import Work
 from compiler.lowering.stack import stack as stack_module
-from compiler.lowering.stack.halo import Bands, bands_of, owned_stages, steps_of
+from compiler.lowering.stack.bands import Bands, bands_of, owned_stages, steps_of
 from compiler.lowering.stack.stages import Stages, stages_of
 from compiler.passes.groups import group_stack
 from compiler.patterns import PatternTrie, load_patterns
