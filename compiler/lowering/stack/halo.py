@@ -64,6 +64,8 @@ class _Phase:
         self.block = StackBlock(0, begin, count, bands.size)
         self.weights: dict[int, tuple[StackWeights, Gather]] = {}
         self.inboxes: dict[str, _Inbox] = {}
+        self.being_read: list[Value] = []
+        """What engines may read until the next wait for them, though all tiles meet before."""
 
     def run(self) -> None:
         """All steps."""
@@ -83,6 +85,8 @@ class _Phase:
             if number:
                 self._exchange(number)
             self._reserve(number + 1)
+            if number == 0:
+                self._load_ahead(2)
             self._compute(number)
 
     def _compute(self, number: int) -> None:
@@ -94,8 +98,6 @@ class _Phase:
                 self._assemble(halo)
             self.phase.stage(first, self.block)
         self._send_weights(number + 1)
-        if number == 0:
-            self._load_ahead(2)
         with self._taking_part():
             self._begin_sums(others)
             for stage in others:
@@ -158,6 +160,10 @@ class _Phase:
     def _begin_sums(self, stages: Sequence[Stage]) -> None:
         """Make where the sums of stages begin."""
         for stage in stages:
+            residual = stage.epilogue.residual
+            added = self.phase.find(residual, stage.rows) if residual is not None else None
+            self.being_read += [added.base] if added is not None else []
+            self.being_read += [*self.phase.biases.values()][:1]
             self.phase.begin_sums(stage, self.block)
 
     # --- exchanges --------------------------------------------------------------------------------------
@@ -172,9 +178,11 @@ class _Phase:
         """Send the rows at the edges of the band; until all tiles have, nobody goes on."""
         kernel, step = self.kernel, self.steps[number]
         kernel.emit("ncc.wait")
-        sources = [self._own(halo).base for halo in step.halos]
+        while self.being_read:
+            kernel.keep_alive(self.being_read.pop())
         for halo in step.halos:
             self._send(halo)
+            self.being_read.append(self._own(halo).base)
         if number + 1 in self.weights:
             kernel.await_worker(_BACKGROUND)
         with self._taking_part():
@@ -185,7 +193,7 @@ class _Phase:
         self._load_ahead(number + 2)
         kernel.emit("dte.wait")
         kernel.meet()
-        for source in sources:
+        for source in self.being_read:
             kernel.keep_alive(source)
         if number in self.weights:
             kernel.keep_alive(self.weights[number][1].staged)
