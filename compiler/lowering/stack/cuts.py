@@ -14,8 +14,8 @@ from tx8isa.cost.instructions import link_rate
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.limits import LARGEST_EXTENT, MOST_MOVES
 
+from .bands import bands_of
 from .divisible import can_gather
-from .halo import bands_of
 from .stages import NeededRows, Stages, stages_of
 
 _BLOCKS = (1, 2, 3, 4)

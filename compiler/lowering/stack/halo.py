@@ -9,9 +9,9 @@ weights pass DDR.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel
@@ -22,8 +22,8 @@ from compiler.codegen.teams.gather import Gather, enter, meet_all
 from compiler.codegen.teams.team import TileGrid
 from compiler.lowering.conv.layer import Kind
 from compiler.lowering.record import Work
-from tx8isa.numbers.division import ceil_div
 
+from .bands import Bands, Halo, HaloStep, bands_of, owned_stages, steps_of
 from .constants import StackWeights, biases_of, weights_run
 from .rows import RowPhase
 from .stages import NeededRows, Stage, Stages
@@ -31,110 +31,6 @@ from .values import StackBlock
 
 _BACKGROUND = 1
 """The worker that loads the weights of later steps; another one is left to the next phase."""
-
-
-@dataclass(frozen=True)
-class Bands:
-    """The rows of a stack's result divided among the first ``count`` tiles: ``size`` each, the last may have
-    fewer."""
-
-    count: int
-    size: int
-    rows: int
-
-    @property
-    def last(self) -> int:
-        """The first row of the last band."""
-        return (self.count - 1) * self.size
-
-
-@dataclass(frozen=True)
-class Halo:
-    """Rows of a value that a tile needs from its neighbours: ``held`` are all that it needs.
-
-    It has computed ``own``; of the tile before it needs ``above`` rows, of the tile after it ``below``.
-    """
-
-    symbol: str
-    own: NeededRows
-    held: NeededRows
-
-    @property
-    def above(self) -> int:
-        return -self.held.low
-
-    @property
-    def below(self) -> int:
-        return self.held.high - self.own.high
-
-    @property
-    def shared(self) -> int:
-        """Rows at the end of a band that the next tile computes too."""
-        return self.own.high - self.own.step + 1
-
-    def last_rows(self, bands: Bands) -> int:
-        """The rows of the last band that the tile before it can get."""
-        return self.own.limit - bands.last * self.own.step - self.shared
-
-
-@dataclass
-class HaloStep:
-    """Stages after an exchange of the halos of some values."""
-
-    halos: list[Halo] = field(default_factory=list)
-    stages: list[Stage] = field(default_factory=list)
-
-
-def bands_of(stages: Stages, tiles: int) -> Bands | None:
-    """How the rows are divided; None if a tile would need rows of others than its neighbours, or of none."""
-    rows = stages.last.layer.geometry.rows
-    if stages.last.layer.batch > 1 or rows == 1 or tiles == 1:
-        return None
-    size = ceil_div(rows, tiles)
-    bands = Bands(ceil_div(rows, size), size, rows)
-    owned = owned_stages(stages)
-    halos = [halo for step in steps_of(owned) for halo in step.halos]
-    complete = all(stage.rows.limit > bands.last * stage.rows.step for stage in owned.order)
-    if not halos or not complete or not all(_is_near(halo, bands) for halo in halos):
-        return None
-    return bands
-
-
-def _is_near(halo: Halo, bands: Bands) -> bool:
-    """Whether the rows that a tile needs are those of its neighbours."""
-    band = bands.size * halo.own.step
-    return max(halo.above, halo.below) <= band and (halo.below == 0 or halo.last_rows(bands) > 0)
-
-
-def owned_stages(stages: Stages) -> Stages:
-    """The same stages, of which each tile computes only the rows of its band."""
-    last = stages.last.layer.geometry.rows - 1
-    order = []
-    for stage in stages.order:
-        step, limit = stage.rows.step, stage.rows.limit
-        rows = NeededRows(step, 0, max(step - 1, limit - 1 - step * last), limit)
-        order.append(replace(stage, rows=rows, image=rows.image(stage.layer.geometry)))
-    return replace(stages, order=tuple(order))
-
-
-def steps_of(stages: Stages) -> list[HaloStep]:
-    """The steps of stages that are divided into bands; the first one has no halos."""
-    own = {stage.result.symbol: stage.rows for stage in stages.order}
-    own |= {piece.whole.symbol: own[symbol] for symbol, piece in stages.pieces.items()}
-    held = dict(own)
-    for stage in stages.order:
-        symbol = stage.source.symbol
-        if symbol in own:
-            held[symbol] = held[symbol].joined(stage.image)
-    steps, complete = [HaloStep()], set[str]()
-    for stage in stages.order:
-        symbol = stage.source.symbol
-        outside = symbol in own and not own[symbol].hold(stage.image)
-        if outside and symbol not in complete:
-            steps.append(HaloStep([Halo(symbol, own[symbol], held[symbol])]))
-            complete.add(symbol)
-        steps[-1].stages.append(stage)
-    return steps
 
 
 def halo_stack(kernel: Kernel, work: Work, stages: Stages) -> None:
@@ -168,6 +64,8 @@ class _Phase:
         self.block = StackBlock(0, begin, count, bands.size)
         self.weights: dict[int, tuple[StackWeights, Gather]] = {}
         self.inboxes: dict[str, _Inbox] = {}
+        self.being_read: list[Value] = []
+        """What engines may read until the next wait for them, though all tiles meet before."""
 
     def run(self) -> None:
         """All steps."""
@@ -179,23 +77,31 @@ class _Phase:
         self._reserve(0)
         with self._taking_part():
             self.phase.load(self.block)
-            self._begin_sums(0, added=False)
+            self._begin_sums(self.steps[0].stages[:1])
         gathers = self._send_weights(0)
         meet_all(kernel, gathers)
         kernel.await_worker(_BACKGROUND)
-        for number, step in enumerate(self.steps):
+        for number in range(len(self.steps)):
             if number:
                 self._exchange(number)
             self._reserve(number + 1)
-            self._send_weights(number + 1)
             if number == 0:
                 self._load_ahead(2)
-            with self._taking_part():
-                for halo in step.halos:
-                    self._assemble(halo)
-                for stage in step.stages:
-                    self.phase.stage(stage, self.block)
-                self._begin_sums(number + 1, added=False)
+            self._compute(number)
+
+    def _compute(self, number: int) -> None:
+        """The stages of a step; the weights of the next are sent when the first stage has begun."""
+        step = self.steps[number]
+        first, *others = step.stages
+        with self._taking_part():
+            for halo in step.halos:
+                self._assemble(halo)
+            self.phase.stage(first, self.block)
+        self._send_weights(number + 1)
+        with self._taking_part():
+            self._begin_sums(others)
+            for stage in others:
+                self.phase.stage(stage, self.block)
 
     # --- constants --------------------------------------------------------------------------------------
 
@@ -251,11 +157,14 @@ class _Phase:
         channels = maker.result.shape[-1] if piece is None else piece.whole.shape[-1]
         return aligned_bytes(rows * maker.layer.geometry.columns, channels, maker.result.fmt)
 
-    def _begin_sums(self, number: int, added: bool) -> None:
-        """Make where the sums of a step begin, of stages that add a value to them or of the others."""
-        for stage in self.steps[number].stages if number < len(self.steps) else ():
-            if (stage.epilogue.residual is not None) is added:
-                self.phase.begin_sums(stage, self.block)
+    def _begin_sums(self, stages: Sequence[Stage]) -> None:
+        """Make where the sums of stages begin."""
+        for stage in stages:
+            residual = stage.epilogue.residual
+            added = self.phase.find(residual, stage.rows) if residual is not None else None
+            self.being_read += [added.base] if added is not None else []
+            self.being_read += [*self.phase.biases.values()][:1]
+            self.phase.begin_sums(stage, self.block)
 
     # --- exchanges --------------------------------------------------------------------------------------
 
@@ -269,17 +178,22 @@ class _Phase:
         """Send the rows at the edges of the band; until all tiles have, nobody goes on."""
         kernel, step = self.kernel, self.steps[number]
         kernel.emit("ncc.wait")
-        sources = [self._own(halo).base for halo in step.halos]
+        while self.being_read:
+            kernel.keep_alive(self.being_read.pop())
         for halo in step.halos:
             self._send(halo)
+            self.being_read.append(self._own(halo).base)
         if number + 1 in self.weights:
             kernel.await_worker(_BACKGROUND)
         with self._taking_part():
-            self._begin_sums(number, added=True)
+            for halo in step.halos:
+                self._assemble_own(halo)
+            early = [stage for stage in step.stages if stage.epilogue.residual is not None]
+            self._begin_sums([step.stages[0], *early])
         self._load_ahead(number + 2)
         kernel.emit("dte.wait")
         kernel.meet()
-        for source in sources:
+        for source in self.being_read:
             kernel.keep_alive(source)
         if number in self.weights:
             kernel.keep_alive(self.weights[number][1].staged)
@@ -332,27 +246,34 @@ class _Phase:
                 src_iter0=part.count,
             )
 
-    def _assemble(self, halo: Halo) -> None:
-        """Put the rows of the neighbours and this tile's own rows together."""
-        kernel, inbox, block = self.kernel, self.inboxes[halo.symbol], self.block
+    def _assemble_own(self, halo: Halo) -> None:
+        """Make a slice of all rows that this tile needs, and put its own rows there."""
+        kernel = self.kernel
         own = self._whole(halo, halo.own, self._own(halo).base)
-        whole = self._whole(halo, halo.held, 0)
-        room = halo.held.most(self.bands.size) * whole.grid.width
-        base = kernel.buffer("rows", aligned_bytes(room, whole.channels, whole.fmt))
-        whole = replace(whole, base=base)
-        before = kernel.let(within(block.first(halo.own) - block.first(halo.held), 0, halo.above))
+        room = halo.held.most(self.bands.size) * own.grid.width
+        base = kernel.buffer("rows", aligned_bytes(room, own.channels, own.fmt))
+        self._put(own, self._whole(halo, halo.held, base), self._rows_before(halo))
+        held = self.phase.held[halo.symbol]
+        held.append(replace(held[0], rows=halo.held, base=base))
+
+    def _rows_before(self, halo: Halo) -> Value:
+        """Rows of the tile before in the slice: ``above``, but for the first tile."""
+        first = self.block.first(halo.own) - self.block.first(halo.held)
+        return self.kernel.let(within(first, 0, halo.above))
+
+    def _assemble(self, halo: Halo) -> None:
+        """Put the rows of the neighbours before and behind this tile's own rows."""
+        kernel, inbox = self.kernel, self.inboxes[halo.symbol]
+        base = self.phase.held[halo.symbol][-1].base
+        whole, own = self._whole(halo, halo.held, base), self._own(halo)
         if halo.above:
             with kernel.unless_zero(kernel.tile):
                 self._put(replace(own, base=inbox.above, grid=replace(own.grid, height=halo.above)), whole, 0)
-        self._put(own, whole, before)
         if halo.below:
             with kernel.if_below(kernel.tile + 1, self.bands.count):
-                rows = self._below(halo, block.begin + self.bands.size)
-                after = before + (halo.own.step * self.bands.size + halo.shared)
+                rows = self._below(halo, self.block.begin + self.bands.size)
+                after = self._rows_before(halo) + (halo.own.step * self.bands.size + halo.shared)
                 self._put(replace(own, base=inbox.below, grid=replace(own.grid, height=rows)), whole, after)
-        self.phase.held[halo.symbol].append(
-            replace(next(iter(self.phase.held[halo.symbol])), rows=halo.held, base=base)
-        )
 
     def _put(self, source: Aligned, whole: Aligned, row: Value) -> None:
         """Copy a slice to its rows of a larger one."""

@@ -15,7 +15,7 @@ from compiler.driver import Program, compile_graph
 from compiler.graph import Graph, GraphError
 from compiler.lowering.record import Work
 from compiler.lowering.stack import stack as stack_module
-from compiler.lowering.stack.halo import Bands, bands_of, owned_stages, steps_of
+from compiler.lowering.stack.bands import Bands, bands_of, owned_stages, steps_of
 from compiler.lowering.stack.stages import Stages, stages_of
 from compiler.passes.groups import group_stack
 from compiler.patterns import PatternTrie, load_patterns
@@ -44,6 +44,17 @@ def tower() -> Graph:
     return net.graph()
 
 
+def residuals() -> Graph:
+    """Values of several planes that are added to sums two steps later."""
+    net = Net(1, 256, 28, 14)
+    for number, x in enumerate(("x", "r0", "r1")):
+        net.node("Relu", [net.conv(x, f"p{number}", (64, 256, 1, 1))], f"q{number}")
+        net.node("Relu", [net.conv(f"q{number}", f"s{number}", (64, 64, 3, 3), **PADDED)], f"d{number}")
+        net.node("Add", [net.conv(f"d{number}", f"e{number}", (256, 64, 1, 1)), x], f"f{number}")
+        net.node("Relu", [f"f{number}"], "y" if number == 2 else f"r{number}")
+    return net.graph()
+
+
 def narrowing() -> Graph:
     """A pool without padding, whose windows end beyond twice the rows of the result."""
     net = Net(1, 24, 23, 10)
@@ -59,6 +70,7 @@ NETS = {
     "fire and pool": lambda: fire(True),
     "stem": stem,
     "tower": tower,
+    "residuals": residuals,
     "narrowing": narrowing,
 }
 
@@ -84,7 +96,7 @@ def planned(made: Graph, dtype: str, tiles: int, folder: Path) -> Program:
 
 HOW = [("fp16", 7), ("fp32", 4), ("bf16", 5)]
 CASES = [(name, *how) for name in NETS for how in HOW]
-CASES += [(name, "fp16", 16) for name in ("bottleneck", "fire and pool", "narrowing")]
+CASES += [(name, "fp16", 16) for name in ("bottleneck", "fire and pool", "narrowing", "residuals")]
 CASES.remove(("tower", "fp32", 4))  # two stacks are faster there
 
 

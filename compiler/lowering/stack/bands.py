@@ -1,0 +1,116 @@
+"""The rows of a stack in bands, one for each tile: which rows of its neighbours a tile needs, and when.
+
+The stages between two exchanges of rows are a *step*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from tx8isa.numbers.division import ceil_div
+
+from .stages import NeededRows, Stage, Stages
+
+
+@dataclass(frozen=True)
+class Bands:
+    """The rows of a stack's result divided among the first ``count`` tiles: ``size`` each, the last may have
+    fewer."""
+
+    count: int
+    size: int
+    rows: int
+
+    @property
+    def last(self) -> int:
+        """The first row of the last band."""
+        return (self.count - 1) * self.size
+
+
+@dataclass(frozen=True)
+class Halo:
+    """Rows of a value that a tile needs from its neighbours: ``held`` are all that it needs.
+
+    It has computed ``own``; of the tile before it needs ``above`` rows, of the tile after it ``below``.
+    """
+
+    symbol: str
+    own: NeededRows
+    held: NeededRows
+
+    @property
+    def above(self) -> int:
+        return -self.held.low
+
+    @property
+    def below(self) -> int:
+        return self.held.high - self.own.high
+
+    @property
+    def shared(self) -> int:
+        """Rows at the end of a band that the next tile computes too."""
+        return self.own.high - self.own.step + 1
+
+    def last_rows(self, bands: Bands) -> int:
+        """The rows of the last band that the tile before it can get."""
+        return self.own.limit - bands.last * self.own.step - self.shared
+
+
+@dataclass
+class HaloStep:
+    """Stages after an exchange of the halos of some values."""
+
+    halos: list[Halo] = field(default_factory=list)
+    stages: list[Stage] = field(default_factory=list)
+
+
+def bands_of(stages: Stages, tiles: int) -> Bands | None:
+    """How the rows are divided; None if a tile would need rows of others than its neighbours, or of none."""
+    rows = stages.last.layer.geometry.rows
+    if stages.last.layer.batch > 1 or rows == 1 or tiles == 1:
+        return None
+    size = ceil_div(rows, tiles)
+    bands = Bands(ceil_div(rows, size), size, rows)
+    owned = owned_stages(stages)
+    halos = [halo for step in steps_of(owned) for halo in step.halos]
+    complete = all(stage.rows.limit > bands.last * stage.rows.step for stage in owned.order)
+    if not halos or not complete or not all(_is_near(halo, bands) for halo in halos):
+        return None
+    return bands
+
+
+def _is_near(halo: Halo, bands: Bands) -> bool:
+    """Whether the rows that a tile needs are those of its neighbours."""
+    band = bands.size * halo.own.step
+    return max(halo.above, halo.below) <= band and (halo.below == 0 or halo.last_rows(bands) > 0)
+
+
+def owned_stages(stages: Stages) -> Stages:
+    """The same stages, of which each tile computes only the rows of its band."""
+    last = stages.last.layer.geometry.rows - 1
+    order = []
+    for stage in stages.order:
+        step, limit = stage.rows.step, stage.rows.limit
+        rows = NeededRows(step, 0, max(step - 1, limit - 1 - step * last), limit)
+        order.append(replace(stage, rows=rows, image=rows.image(stage.layer.geometry)))
+    return replace(stages, order=tuple(order))
+
+
+def steps_of(stages: Stages) -> list[HaloStep]:
+    """The steps of stages that are divided into bands; the first one has no halos."""
+    own = {stage.result.symbol: stage.rows for stage in stages.order}
+    own |= {piece.whole.symbol: own[symbol] for symbol, piece in stages.pieces.items()}
+    held = dict(own)
+    for stage in stages.order:
+        symbol = stage.source.symbol
+        if symbol in own:
+            held[symbol] = held[symbol].joined(stage.image)
+    steps, complete = [HaloStep()], set[str]()
+    for stage in stages.order:
+        symbol = stage.source.symbol
+        outside = symbol in own and not own[symbol].hold(stage.image)
+        if outside and symbol not in complete:
+            steps.append(HaloStep([Halo(symbol, own[symbol], held[symbol])]))
+            complete.add(symbol)
+        steps[-1].stages.append(stage)
+    return steps
