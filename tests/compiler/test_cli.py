@@ -169,7 +169,8 @@ def test_run_prints_a_table(tiny: Path, capsys: pytest.CaptureFixture[str]) -> N
     *numbers, cycles, verdict = lines[3].split()
     assert (numbers, verdict) == (["y", "3x5", "0", "1.0000000"], "pass")
     assert int(cycles.replace(",", "")) > 0
-    assert lines[4].endswith("instructions executed on all tiles")
+    assert "instructions executed on all tiles; " in lines[4]
+    assert lines[4].endswith("over the ranges of the model")
 
 
 def test_run_on_given_inputs_writes_the_outputs(tiny: Path, tmp_path: Path) -> None:

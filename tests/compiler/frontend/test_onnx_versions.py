@@ -122,3 +122,13 @@ def test_a_new_enough_node_stays_as_it_is(tmp_path: Path) -> None:
     for opset in (7, 13, 20):
         graph = imported(model([node], SHAPES, opset=opset), tmp_path)
         assert [(n.op, n.name) for n in graph.nodes] == [("Relu", "r")]
+
+
+@pytest.mark.parametrize("opset", [1, 2, 3, 4, 5])
+def test_sets_for_which_onnx_names_no_version_of_its_format(opset: int, tmp_path: Path) -> None:
+    """Operators that have not changed since are the same (found by ``models 8150``)."""
+    made = model(
+        [helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0])], {"x": (3, 5)}, opset=opset, ir_version=3
+    )
+    graph, inputs = imported(made, tmp_path), draw({"x": (3, 5)})
+    np.testing.assert_array_equal(run_reference(graph, inputs)["y"], inputs["x"].T)
