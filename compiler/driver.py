@@ -32,6 +32,8 @@ from .search import EFFORTS, SearchProgress, read_plan
 
 DEFAULT_DTYPE = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 """Compute formats by the graph's float dtype, used when no format is chosen."""
+RESIDENCY = ("on", "off")
+"""Whether values between groups may stay in the scratchpads."""
 DEFAULT_TILES = 16
 DEFAULT_SEARCH = "fast"
 _BARRIER_TILES = 64
@@ -95,6 +97,7 @@ def compile_graph(
     search: str = DEFAULT_SEARCH,
     plan: Path | None = None,
     search_progress: SearchProgress | None = None,
+    residency: str = "on",
 ) -> Program:
     """Compile a checked graph.
 
@@ -103,11 +106,11 @@ def compile_graph(
     smaller machine. ``after_pass`` is called after every pass, ``search_progress`` before every candidate of
     the search. ``patterns`` names a set of patterns or a file of them (docs/groups.md); with ``none`` every
     operation has a phase of its own. ``search`` (off, fast, full) says how many ways of dividing the work are
-    tried; a ``plan`` of an earlier compilation takes its place. GraphError for a graph that cannot be
-    compiled.
+    tried; a ``plan`` of an earlier compilation takes its place. With ``residency`` off, all values between
+    groups are in DDR. GraphError for a graph that cannot be compiled.
     """
     dtype = dtype or default_dtype(graph)
-    context = context_of(graph, dtype, tiles, machine, patterns, search, plan)
+    context = context_of(graph, dtype, tiles, machine, patterns, search, plan, residency)
     context.search_progress = search_progress
     machine, tiles = context.machine, context.tiles
     timing: dict[str, float] = {}
@@ -135,6 +138,7 @@ def context_of(
     patterns: str = "default",
     search: str = DEFAULT_SEARCH,
     plan: Path | None = None,
+    residency: str = "on",
 ) -> Context:
     """The context in which the passes start; the arguments are those of :func:`compile_graph`."""
     machine = machine if machine is not None else load_machine(None)
@@ -145,6 +149,9 @@ def context_of(
     if search not in EFFORTS:
         near = hint(search, EFFORTS)
         raise GraphError([f"unknown search '{search}'; allowed are {', '.join(EFFORTS)}{near}"])
+    if residency not in RESIDENCY:
+        near = hint(residency, RESIDENCY)
+        raise GraphError([f"unknown residency '{residency}'; allowed are {', '.join(RESIDENCY)}{near}"])
     compute = compute_format(dtype or default_dtype(graph))
     return Context(
         graph,
@@ -152,6 +159,7 @@ def context_of(
         tiles,
         compute,
         patterns=load_patterns(patterns),
+        residency=residency == "on",
         effort=EFFORTS[search],
         plan=None if plan is None else read_plan(plan),
     )

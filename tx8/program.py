@@ -99,18 +99,20 @@ def compile(
     machine: Machine | str | Path | None = None,
     patterns: str = "default",
     search: str = "fast",
+    residency: str = "on",
 ) -> Program:
     """Compile a model: see ``tx8.models.graph_of`` for what it may be.
 
     ``dtype``: fp32, tf32, fp16 or bf16, by default the model's own; ``tiles``: how many take part;
     ``shapes``: extents of inputs with free dimensions, by name; ``machine``: a description or the path of
-    one, by default the TX81; ``patterns`` and ``search`` as the options of tx8cc. GraphError for what cannot
-    be compiled.
+    one, by default the TX81; ``patterns``, ``search`` and ``residency`` as the options of tx8cc. GraphError
+    for what cannot be compiled.
     """
     from compiler.driver import compile_graph
 
     graph = graph_of(model, examples, shapes)
-    made = compile_graph(graph, dtype, tiles, _machine(machine), patterns=patterns, search=search)
+    target = _machine(machine)
+    made = compile_graph(graph, dtype, tiles, target, patterns=patterns, search=search, residency=residency)
     return Program(made.image, made.machine, graph.name, made)
 
 

@@ -53,6 +53,8 @@ class Context:
     """Symbols that the phases refer to."""
     patterns: PatternTrie | None = None
     """Patterns of operators that run in one phase; None: every operation has a phase of its own."""
+    residency: bool = True
+    """Whether values between groups may stay in the scratchpads."""
     effort: Effort = EFFORTS["off"]
     plan: Plan | None = None
     """Decisions that take the place of the search."""

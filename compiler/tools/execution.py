@@ -34,6 +34,7 @@ def compile_options(options: argparse.Namespace) -> dict[str, Any]:
         "tiles": options.tiles,
         "patterns": options.patterns,
         "search": options.search,
+        "residency": options.residency,
         "plan": plan,
     }
 

@@ -139,6 +139,13 @@ def _add_search_options(parser: argparse.ArgumentParser) -> None:
         metavar="SET",
         help="which operators run in one phase: default, none or FILE.toml (docs/groups.md)",
     )
+    add(
+        "--residency",
+        default="on",
+        metavar="on|off",
+        help="whether values between groups may stay in the scratchpads, or all are stored to DDR (default: "
+        "on)",
+    )
     add("--plan", metavar="FILE.json", help="divide the work as --save-plan wrote it, without search")
     add("--save-plan", metavar="FILE.json", help="write how the work was divided")
     add(

@@ -36,12 +36,12 @@ _MOST_STATES = 64
 
 
 class GroupStackPass:
-    """Merges groups into stacks; nothing without search and plan."""
+    """Merges groups into stacks; nothing without search and plan, or if all values are to be in DDR."""
 
     name = "group_stack"
 
     def run(self, context: Context, module: ModuleOp) -> None:
-        patterns = context.patterns.sequences if context.patterns is not None else ()
+        patterns = context.patterns.sequences if context.patterns is not None and context.residency else ()
         if not patterns or (context.plan is None and not context.effort.total):
             return
         known = list(zip(context.templates, context.results, strict=False))
