@@ -59,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
         help="a set of patterns or a file of them (default: default)",
     )
     add("--search", metavar="EFFORT", help="off, fast or full (default: as tx8cc)")
+    add("--residency", default="on", metavar="on|off", help="as the option of tx8cc")
     add("--plan", metavar="FILE", help="decisions of an earlier compilation, in place of a search")
     add("--machine", metavar="FILE.toml", help="machine description (default: TX81)")
     add("--operators", action="append", default=[], metavar="FILE.py", help="as the option of tx8cc")
@@ -147,7 +148,7 @@ def _start(options: argparse.Namespace, path: Path, machine: Machine) -> tuple[C
 
     from .opt_text import read_text_file
 
-    given: dict[str, Any] = {"patterns": options.patterns}
+    given: dict[str, Any] = {"patterns": options.patterns, "residency": options.residency}
     if options.search:
         given["search"] = options.search
     if options.plan:

@@ -40,7 +40,7 @@ _HEXADECIMAL, _IN_FILE, _OMITTED = "0x", "file", "left out"
 """Places of constants; hexadecimal bytes follow the first."""
 HELD = ("graph", "machine", "tiles", "compute", "constants")
 """Fields of a context that the text holds."""
-GIVEN = ("patterns", "effort", "plan", "search_progress")
+GIVEN = ("patterns", "residency", "effort", "plan", "search_progress")
 """Fields that the command line gives again."""
 REBUILT = ("templates",)
 """Fields that are computed from the module."""
@@ -69,7 +69,7 @@ def read_text_file(
 ) -> tuple[Context, ModuleOp, list[str]]:
     """The context, the module and the passes that were run, from a file of ``as_text``.
 
-    ``given`` are the arguments of ``context_of`` that the text does not hold: patterns, search, plan.
+    ``given`` are the arguments of ``context_of`` that the text does not hold, such as patterns and search.
     GraphError names the line that is wrong.
     """
     module = _parsed(read_text(path), path)
