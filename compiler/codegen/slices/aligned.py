@@ -321,24 +321,29 @@ def spread(kernel: Kernel, target: Aligned, vector: Value) -> None:
     together = max(1, MOST_MOVES // (target.grid.room * target.grid.width))
     for first in range(0, target.planes, together):
         planes = min(together, target.planes - first)
-        _spread(kernel, target, first, planes, BLOCK, vector)
+        source = vector + 4 * BLOCK * first
+        repeat_rows(kernel, target.plane(first), source, BLOCK, planes, target.grid.positions)
     if target.tail:
-        _spread(kernel, target, target.planes, 1, target.tail, vector)
+        place, source = target.plane(target.planes), vector + 4 * BLOCK * target.planes
+        repeat_rows(kernel, place, source, target.tail, 1, target.grid.positions)
 
 
-def _spread(kernel: Kernel, target: Aligned, first: int, planes: int, width: int, vector: Value) -> None:
-    size, positions = 4 * width, target.grid.positions
+def repeat_rows(
+    kernel: Kernel, target: Value, source: Value, width: int, count: int, positions: Value
+) -> None:
+    """Write each of ``count`` FP32 rows of ``width`` elements to so many positions, one behind another."""
+    size = 4 * width
     kernel.emit(
         "td.gatherscatter",
-        dst=target.plane(first),
-        src0=vector + 4 * BLOCK * first,
+        dst=target,
+        src0=source,
         n=size,
         src_stride0=0,
         src_iter0=positions,
         src_stride1=size,
-        src_iter1=planes,
+        src_iter1=count,
         dst_stride0=size,
-        dst_iter0=positions * planes,
+        dst_iter0=positions * count,
     )
 
 

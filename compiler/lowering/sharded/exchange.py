@@ -77,7 +77,7 @@ class Weights:
     ``send`` is called some time after ``load``; the next exchange waits for the copies.
     """
 
-    people: Participants
+    participants: Participants
     run: tuple[DdrTensor, Value, int]
     """The tensor, the first element of this tile's mesh column, and how many elements it has."""
     target: Value
@@ -85,12 +85,12 @@ class Weights:
 
     def load(self) -> None:
         """Start to load the part of this tile, or all if there is nobody to share with."""
-        people, (tensor, first, count) = self.people, self.run
-        if people.mesh.rows > 1:
-            self.gather = Gather(people.kernel, people.own_column, self.run, self.target)
+        participants, (tensor, first, count) = self.participants, self.run
+        if participants.mesh.rows > 1:
+            self.gather = Gather(participants.kernel, participants.own_column, self.run, self.target)
             return
         source = tensor.at(first)
-        people.kernel.emit(f"rdma.{tensor.fmt.token}", dst=self.target, src=source, n=count)
+        participants.kernel.emit(f"rdma.{tensor.fmt.token}", dst=self.target, src=source, n=count)
 
     def send(self) -> None:
         """Start the copies; the part must have arrived."""
@@ -100,11 +100,11 @@ class Weights:
     def arrived(self) -> None:
         """The copies are complete."""
         if self.gather is not None:
-            self.people.kernel.keep_alive(self.gather.staged)
+            self.participants.kernel.keep_alive(self.gather.staged)
 
 
 def exchange(
-    people: Participants,
+    participants: Participants,
     values: Sequence[Outgoing],
     weights: Sequence[Weights],
     meanwhile: Callable[[], None],
@@ -113,7 +113,7 @@ def exchange(
 
     ``meanwhile`` writes code for the time of the copies: no engine of this tile computes then.
     """
-    kernel = people.kernel
+    kernel = participants.kernel
     kernel.emit("ncc.wait")
     for value in values:
         value.send(kernel)
@@ -121,7 +121,7 @@ def exchange(
     shared = [each for each in weights if each.gather is not None]
     if not values and not shared:
         return
-    people.meet()
+    participants.meet()
     for value in values:
         kernel.keep_alive(value.source)
     for each in shared:

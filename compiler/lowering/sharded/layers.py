@@ -26,7 +26,7 @@ NORMALIZATIONS = ("LayerNormalization", "RMSNormalization")
 ATTENTION = "FusedAttention"
 SHARDED = (*PRODUCTS, *NORMALIZATIONS, ATTENTION)
 """Operators at which a layer of a sharded sequence begins."""
-_PARTS = 3
+PARTS = 3
 """Queries, keys and values."""
 _LONGEST = 4
 """How many times as long as the other an axis of a mesh may be that is tried early."""
@@ -248,11 +248,11 @@ def _normalization(work: Work) -> NormalizationLayer:
 
 def _attention(work: Work) -> AttentionLayer:
     call, source = work.spec, work.input(0)
-    views = [matrices(call, index) for index in range(_PARTS)]
+    views = [matrices(call, index) for index in range(PARTS)]
     if work.has(3) or call.number("softcap") or call.integer("zero_rows") or len(views[0].shape) != 4:
         raise ValueError("attention with a mask or a bound")
     batch, heads, rows, depth = views[0].shape
-    pitch = _PARTS * heads * depth
+    pitch = PARTS * heads * depth
     regular = all(
         work.input(index).symbol == source.symbol
         and view.shape == views[0].shape

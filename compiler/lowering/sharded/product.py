@@ -15,6 +15,7 @@ from compiler.codegen.slices.aligned import (
     Place,
     load_slice,
     per_channel,
+    repeat_rows,
     slice_buffer,
     spread,
 )
@@ -50,15 +51,18 @@ class PreparedProduct:
 
 
 def load_constants(
-    people: Participants, part: ProductPart, heads: AttentionLayer | None, rows: int
+    participants: Participants, part: ProductPart, heads: AttentionLayer | None, rows: int
 ) -> PreparedProduct:
     """Start to load the constants of a product for ``rows`` rows; ``heads``: whose operand it computes.
 
     The bias comes with the first part; or, if the sums begin with something else, with the last.
     """
-    kernel, layer = people.kernel, part.layer
-    width, fmt = layer.columns // people.mesh.columns, layer.work.arithmetic
-    blocks = [_blocks(layer, heads, column, people.mesh.columns) for column in range(people.mesh.columns)]
+    kernel, layer = participants.kernel, part.layer
+    width, fmt = layer.columns // participants.mesh.columns, layer.work.arithmetic
+    blocks = [
+        _blocks(layer, heads, column, participants.mesh.columns)
+        for column in range(participants.mesh.columns)
+    ]
     size = part.inner * width
 
     def image() -> Array:
@@ -67,50 +71,33 @@ def load_constants(
         packed = [pack(np.ascontiguousarray(part), fmt, Layout.CX) for part in parts]
         return np.concatenate([part.view(storage_dtype(fmt)) for part in packed])
 
-    symbol = kernel.lazy_constant("weights", fmt, size * people.mesh.columns, image).symbol
-    run = DdrTensor(symbol, fmt, (size * people.mesh.columns,)), people.column * size, size
-    weights = Weights(people, run, kernel.buffer("w", size * fmt.bits // 8))
+    symbol = kernel.lazy_constant("weights", fmt, size * participants.mesh.columns, image).symbol
+    run = DdrTensor(symbol, fmt, (size * participants.mesh.columns,)), participants.column * size, size
+    weights = Weights(participants, run, kernel.buffer("w", size * fmt.bits // 8))
     weights.load()
     if not layer.vectors or not (part.ends if layer.residuals else part.begins):
         return PreparedProduct(weights)
-    bias = _load_bias(people, layer, blocks)
+    bias = _load_bias(participants, layer, blocks)
     if layer.residuals:
         return PreparedProduct(weights, bias)
     start = kernel.buffer("start", 4 * rows * width)
     if heads is None:
         spread(kernel, Aligned(start, Format.FP32, Grid(rows, 1, rows), width), bias)
     else:
-        _spread_heads(kernel, start, bias, rows, heads.depth, width // heads.depth)
+        repeat_rows(kernel, start, bias, heads.depth, width // heads.depth, rows)
     return PreparedProduct(weights, start=start)
 
 
-def _load_bias(people: Participants, layer: ProductLayer, blocks: Sequence[Sequence[Block]]) -> Value:
+def _load_bias(participants: Participants, layer: ProductLayer, blocks: Sequence[Sequence[Block]]) -> Value:
     """This tile's columns of the bias."""
-    kernel, vector = people.kernel, layer.bias()
+    kernel, vector = participants.kernel, layer.bias()
     data = np.concatenate([vector[chosen] * factor for own in blocks for chosen, factor in own])
-    width = layer.columns // people.mesh.columns
+    width = layer.columns // participants.mesh.columns
     symbol = kernel.constant("bias_data", Format.FP32, data.astype(np.float32)).symbol
     bias = kernel.buffer("bias", 4 * width)
-    source = DdrTensor(symbol, Format.FP32, data.shape).at(people.column * width)
+    source = DdrTensor(symbol, Format.FP32, data.shape).at(participants.column * width)
     kernel.emit("rdma.fp32", dst=bias, src=source, n=width)
     return bias
-
-
-def _spread_heads(kernel: Kernel, target: Value, bias: Value, rows: int, depth: int, count: int) -> None:
-    """Write the bias of each head to all of its ``rows`` rows."""
-    size = 4 * depth
-    kernel.emit(
-        "td.gatherscatter",
-        dst=target,
-        src0=bias,
-        n=size,
-        src_stride0=0,
-        src_iter0=rows,
-        src_stride1=size,
-        src_iter1=count,
-        dst_stride0=size,
-        dst_iter0=rows * count,
-    )
 
 
 def _blocks(layer: ProductLayer, heads: AttentionLayer | None, column: int, columns: int) -> list[Block]:
@@ -170,7 +157,7 @@ def _columns_from(source: Gathered, first: int) -> Value:
 
 
 def multiply(
-    people: Participants,
+    participants: Participants,
     source: Gathered,
     part: ProductPart,
     prepared: PreparedProduct,
@@ -181,9 +168,9 @@ def multiply(
 
     ``before``: the FP32 sums of the parts before this one. Sums of a part that is not the last are in FP32.
     """
-    kernel, layer = people.kernel, part.layer
+    kernel, layer = participants.kernel, part.layer
     target, residuals = layer.work.output.fmt, [own(tensor) for tensor in layer.residuals]
-    width, grid = layer.columns // people.mesh.columns, Grid(source.rows, 1, source.rows)
+    width, grid = layer.columns // participants.mesh.columns, Grid(source.rows, 1, source.rows)
     final = not layer.steps and prepared.bias is None and len(residuals) < 2 and target is source.fmt
     fmt = target if final and part.ends else Format.FP32
     sums = slice_buffer(kernel, "sums", fmt, grid, width)
@@ -204,7 +191,7 @@ def multiply(
     if prepared.bias is not None:
         per_channel(kernel, "add", sums, prepared.bias)
     _add(kernel, sums, residuals[1:])
-    at = Place(0, people.row * source.rows, people.column * width)
+    at = Place(0, participants.row * source.rows, participants.column * width)
     apply_steps(_Share(kernel, sums, at, own), sums.base, layer.steps)
     if sums.fmt is target:
         return Dealt(sums.base, target, source.rows, width)
@@ -255,11 +242,11 @@ class _Share(AlignedResult):
         return copy.base
 
 
-def load_piece(people: Participants, tensor: DdrTensor, rows: int) -> Dealt:
+def load_piece(participants: Participants, tensor: DdrTensor, rows: int) -> Dealt:
     """This tile's columns of its rows of a matrix in DDR."""
-    kernel, columns = people.kernel, tensor.shape[-1]
-    width = columns // people.mesh.columns
+    kernel, columns = participants.kernel, tensor.shape[-1]
+    width = columns // participants.mesh.columns
     matrix = tensor.viewed(1, tensor.size // columns, columns)
-    at = Place(0, people.row * rows, people.column * width)
+    at = Place(0, participants.row * rows, participants.column * width)
     piece = load_slice(kernel, "own", matrix, at, Grid(rows, 1, rows), width)
     return Dealt(piece.base, tensor.fmt, rows, width)

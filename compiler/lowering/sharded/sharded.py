@@ -22,7 +22,17 @@ from tx8isa.numbers.formats import Format
 
 from .attention import AttentionTables, attend, attention_tables
 from .exchange import Outgoing, Participants, exchange
-from .layers import AttentionLayer, Layer, Layers, NormalizationLayer, ProductPart, fits, layers_of, meshes
+from .layers import (
+    PARTS,
+    AttentionLayer,
+    Layer,
+    Layers,
+    NormalizationLayer,
+    ProductPart,
+    fits,
+    layers_of,
+    meshes,
+)
 from .mesh import Dealt, Gathered, Heads, Mesh, mesh_on
 from .normalization import Normalizer
 from .product import PreparedProduct, load_constants, load_piece, multiply, multiply_heads
@@ -62,17 +72,17 @@ def sharded(kernel: Kernel, work: Work) -> None:
             raise SpmOverflow("no mesh divides the layers evenly")
         mesh = found
     phase = _Phase(kernel, work, layers, mesh)
-    with phase.people.taking_part():
+    with phase.participants.taking_part():
         phase.load_constants()
     enter(kernel)
-    with phase.people.taking_part():
+    with phase.participants.taking_part():
         phase.run()
 
 
 class _Phase:
     def __init__(self, kernel: Kernel, work: Work, layers: Layers, mesh: Mesh) -> None:
         self.kernel, self.work, self.layers, self.mesh = kernel, work, layers, mesh
-        self.people = Participants(kernel, mesh)
+        self.participants = Participants(kernel, mesh)
         self.steps = steps_of(layers, mesh)
         self.rows = layers.rows // mesh.rows
         self.prepared: dict[ProductPart, PreparedProduct] = {}
@@ -121,7 +131,7 @@ class _Phase:
         with self.kernel.on_worker(_worker(number)):
             for part in self.steps[number].products:
                 user = self.layers.user_of_heads(part.layer)
-                self.prepared[part] = load_constants(self.people, part, user, self.rows)
+                self.prepared[part] = load_constants(self.participants, part, user, self.rows)
 
     def _load_inputs(self) -> None:
         """All columns of this tile's rows of the values that the layers read whole."""
@@ -131,7 +141,7 @@ class _Phase:
             if symbol not in made:
                 columns = tensor.shape[-1]
                 matrix, grid = tensor.viewed(tensor.size // columns, columns), Grid(self.rows, 1, self.rows)
-                first = self.people.row * (self.rows * columns)
+                first = self.participants.row * (self.rows * columns)
                 loaded = load_aligned(self.kernel, "x", matrix, first, columns, grid, columns)
                 if loaded.fmt is Format.FP32:
                     loaded = narrowed_slice(self.kernel, loaded, self.layers.order[0].work.arithmetic)
@@ -169,7 +179,7 @@ class _Phase:
         each = maker.work.output.bytes_each
         if copies == 1:
             return self.rows * maker.columns * each
-        return copies * self.layers.rows * maker.columns // 3 // self.mesh.columns * each
+        return copies * self.layers.rows * maker.columns // PARTS // self.mesh.columns * each
 
     def _await_weights(self, number: int) -> None:
         """Wait for the parts of the weights of a step, which are sent then."""
@@ -192,15 +202,15 @@ class _Phase:
         values: list[Outgoing] = []
         if step.gathered is not None:
             own, target = self.dealt[step.gathered], self.targets[step.gathered]
-            values.append(Outgoing(self.people.own_row, own.base, target, own.bytes))
+            values.append(Outgoing(self.participants.own_row, own.base, target, own.bytes))
             columns = own.width * self.mesh.columns
             self.gathered[step.gathered] = Gathered(target, own.fmt, own.rows, columns)
         if step.keys is not None:
             part = self._keys_and_values(self.heads[step.keys])
             size = part.count * part.head_bytes
-            values.append(Outgoing(self.people.own_column, part.base, self.targets[step.keys], size))
+            values.append(Outgoing(self.participants.own_column, part.base, self.targets[step.keys], size))
         weights = [self.prepared[part].weights for part in products]
-        exchange(self.people, values, weights, lambda: self._load_ahead(number))
+        exchange(self.participants, values, weights, lambda: self._load_ahead(number))
 
     def _load_ahead(self, number: int) -> None:
         """Let the worker that has loaded the parts of the next step's weights go on."""
@@ -210,7 +220,7 @@ class _Phase:
     @staticmethod
     def _keys_and_values(heads: Heads) -> Heads:
         """Queries are the first third."""
-        each = heads.count // 3
+        each = heads.count // PARTS
         return heads.part(each, 2 * each)
 
     # --- layers -----------------------------------------------------------------------------------------
@@ -238,54 +248,54 @@ class _Phase:
         user = self.layers.user_of_heads(layer)
         if user is not None:
             before = None if part.begins else self.heads[symbol].base
-            head = 3 * user.heads // self.mesh.columns, user.depth
+            head = PARTS * user.heads // self.mesh.columns, user.depth
             self.heads[symbol] = multiply_heads(self.kernel, source, part, prepared, head, before)
         else:
             before = None if part.begins else self.dealt[symbol].base
-            self.dealt[symbol] = multiply(self.people, source, part, prepared, self._own, before)
+            self.dealt[symbol] = multiply(self.participants, source, part, prepared, self._own, before)
 
     def _own(self, tensor: DdrTensor) -> Dealt:
         """This tile's columns of a value, which are loaded if it is in DDR."""
         if tensor.symbol in self.dealt:
             return self.dealt[tensor.symbol]
         if tensor.symbol in self.gathered:
-            return self.gathered[tensor.symbol].dealt(self.people.column, self.mesh.columns)
-        return load_piece(self.people, tensor, self.rows)
+            return self.gathered[tensor.symbol].dealt(self.participants.column, self.mesh.columns)
+        return load_piece(self.participants, tensor, self.rows)
 
     def _attention(self, layer: AttentionLayer) -> Dealt:
         kernel, found = self.kernel, self.heads[layer.source.symbol]
-        each = found.count // 3
-        parts = self._all_keys(found) if self.mesh.rows > 1 else self._keys_and_values(found)
+        each = found.count // PARTS
+        parts = self._keys_and_values(found)
+        if self.mesh.rows > 1:
+            parts = self._of_all_rows(parts, self.targets[layer.source.symbol])
         keys, values = parts.part(0, each), parts.part(each, each)
         if self.tables is None:
             width = layer.depth * (each if self.rows <= BLOCK else 1)
             self.tables = attention_tables(kernel, layer.rows, layer.depth, width, found.fmt)
         return attend(kernel, found.part(0, each), keys, values, self.tables)
 
-    def _all_keys(self, own: Heads) -> Heads:
-        """Keys and values of all rows, head by head: they have arrived mesh row by mesh row."""
-        kernel, count, size = self.kernel, 2 * own.count // 3, own.head_bytes
-        symbol = next(name for name, heads in self.heads.items() if heads is own)
-        source, people = self.targets[symbol], self.mesh.rows
-        target = kernel.buffer("keys", people * count * size)
+    def _of_all_rows(self, own: Heads, arrived: Value) -> Heads:
+        """Keys and values of all rows, head by head; they have arrived mesh row by mesh row."""
+        kernel, size, rows = self.kernel, own.head_bytes, self.mesh.rows
+        target = kernel.buffer("keys", rows * own.count * size)
         kernel.emit(
             "td.gatherscatter",
             dst=target,
-            src0=source,
+            src0=arrived,
             n=size,
-            src_stride0=count * size,
-            src_iter0=people,
+            src_stride0=own.count * size,
+            src_iter0=rows,
             src_stride1=size,
-            src_iter1=count,
+            src_iter1=own.count,
             dst_stride0=size,
-            dst_iter0=people * count,
+            dst_iter0=rows * own.count,
         )
-        return Heads(target, own.fmt, count, own.rows * people, own.depth)
+        return Heads(target, own.fmt, own.count, own.rows * rows, own.depth)
 
     def _store(self, layer: Layer) -> None:
         """The result of the sequence: this tile's columns of its rows."""
         result = self._own(layer.work.output)
         columns = layer.columns
         matrix = self.work.output.viewed(self.layers.rows, columns)
-        first = self.people.row * (self.rows * columns) + self.people.column * result.width
+        first = self.participants.row * (self.rows * columns) + self.participants.column * result.width
         store_aligned(self.kernel, result.slice, matrix, first, columns)
