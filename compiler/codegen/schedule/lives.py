@@ -157,7 +157,7 @@ def directives(
         begin = lines[buffer.first].first if buffer.first in lines else len(kernel.out.lines)
         end = lines[buffer.last].end if buffer.last in lines else len(kernel.out.lines)
         if buffer not in early:
-            if removed.issuperset(range(begin, end)):
+            if removed >= {*range(begin, end)}:
                 continue
             found.begins[begin] += begins_of(buffer, uses, name)
         found.ends[end] += [f"        .dead {quote(copy)}" for copy, _ in _copies(buffer)]
