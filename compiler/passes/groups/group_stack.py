@@ -27,7 +27,6 @@ from compiler.search import SearchResult, Template, signature, template_key
 from compiler.search.cost import barrier_cycles
 
 from .group_cost import stack_decisions, write_decision
-from .group_load_store import add_moves, remove_moves
 from .group_mapping import GroupMappingPass
 from .grouping import Members, dissolve, group
 
@@ -175,7 +174,7 @@ class _Stacker:
     def _stack(self, groups: list[GroupOp]) -> _Stack | None:
         """The stack of these groups; None if it is not possible."""
         work = together(self.pattern.kind, [self._work(each) for each in groups])
-        target = target_of(self.context, groups[-1])
+        target = target_of(self.context)
         template = Template(template_key(signature(work, target)), work, target)
         if template.key not in self.by_key:
             self.by_key[template.key] = self._searched(template)
@@ -213,17 +212,12 @@ class _Stacker:
 
     def make(self, stack: _Stack) -> None:
         """Replace the groups of a stack by one group, at the place of the last of them."""
-        last = stack.groups[-1]
-        sharding = {"tile_parallel": last.attributes["tile_parallel"]}
         members: Members = []
         aliases = {each: self._aliases(each, stack.groups) for each in stack.groups}
         for each in stack.groups:
             members += aliases[each]
-            remove_moves(each)
             members += dissolve(each)
         made = group(members, self.pattern.tag)
-        add_moves(made)
-        made.attributes |= sharding
         write_decision(made, stack.result.best)
 
     @staticmethod
