@@ -24,8 +24,8 @@ class ExchangeOperation(TensorOperation):
         """Its name without that of the dialect."""
         return self.name.removeprefix("tx8be.")
 
-    def verify_(self) -> None:
-        super().verify_()
+    def homes(self) -> tuple[Home, Home]:
+        """Those of its operand and of its result; VerifyException if an exchange cannot have them."""
         if len(self.operands) != 1 or len(self.results) != 1:
             raise self.refuse(f"{len(self.operands)} operands and {len(self.results)} results, has 1 of each")
         if self.operands[0].type != self.results[0].type:
@@ -35,11 +35,7 @@ class ExchangeOperation(TensorOperation):
             raise self.refuse("its operand and its result need homes in the scratchpads")
         if self.axis.data not in before.mesh_axes:
             raise self.refuse(f"its operand is not dealt along mesh axis '{self.axis.data}'")
-        self.check_homes(before, after)
-
-    def check_homes(self, before: Home, after: Home) -> None:
-        """VerifyException unless the exchange makes ``after`` of ``before``."""
-        raise NotImplementedError
+        return before, after
 
 
 @irdl_op_definition
@@ -48,7 +44,9 @@ class AllGatherOp(ExchangeOperation):
 
     name = "tx8be.all_gather"
 
-    def check_homes(self, before: Home, after: Home) -> None:
+    def verify_(self) -> None:
+        super().verify_()
+        before, after = self.homes()
         expected = before.gathered(self.axis.data)
         if after != expected:
             raise self.refuse(
@@ -63,7 +61,9 @@ class HaloExchangeOp(ExchangeOperation):
 
     name = "tx8be.halo_exchange"
 
-    def check_homes(self, before: Home, after: Home) -> None:
+    def verify_(self) -> None:
+        super().verify_()
+        before, after = self.homes()
         if before.axes != after.axes or not after.above + after.below:
             raise self.refuse(
                 f"makes {_text(after)} of {_text(before)}; a halo changes the rows beside a share"

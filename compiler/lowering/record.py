@@ -76,7 +76,7 @@ class ChainNode:
 
 
 @dataclass(frozen=True)
-class Exchange:
+class StageExchange:
     """What tiles give each other of a value in their scratchpads, before stage ``before`` of a sequence.
 
     ``kind``: ``all_gather``, every tile gets the shares of all along a mesh axis; or ``halo_exchange``, it
@@ -100,12 +100,12 @@ class Placement:
     """Where tiles have the values of a sequence as they are made, by symbol; and the exchanges, in order."""
 
     homes: dict[str, Home]
-    exchanges: tuple[Exchange, ...]
+    exchanges: tuple[StageExchange, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Work:
-    """An operation or a group as its lowering gets it.
+    """An operation or a group as its lowering gets it; equal only to itself.
 
     ``call`` has the shapes and attributes of the specification; None for a group that is not an anchor with
     steps, and for an operation that a pass inserted. The tensors have the shapes in which they are stored in
@@ -127,7 +127,7 @@ class Work:
     """What a chain computes."""
     stages: tuple[Work, ...] = ()
     """What a sequence computes, in the order of computation."""
-    exchanges: tuple[Exchange, ...] | None = None
+    exchanges: tuple[StageExchange, ...] | None = None
     """What the tiles exchange between the stages; None leaves it to the lowering."""
     orders: tuple[Order, Order] | None = None
     """Orders of axes of operand and result, for an operation that a pass inserted."""
@@ -155,7 +155,7 @@ class Work:
         return index < len(self.inputs) and self.inputs[index] is not None
 
 
-def exchanges_in(work: Work, needed: Sequence[Exchange]) -> tuple[Exchange, ...]:
+def exchanges_in(work: Work, needed: Sequence[StageExchange]) -> tuple[StageExchange, ...]:
     """The exchanges that were decided for a sequence, or else those that are needed.
 
     GraphError if one that is needed is missing or comes too late.

@@ -18,7 +18,7 @@ from compiler.dialect.orders import Order
 from compiler.dialect.types import format_of, order_of, shape_of, storage_permutation
 from compiler.graph import Array, Tensor
 from compiler.lowering import LOWERINGS
-from compiler.lowering.record import ChainNode, Cut, Exchange, Placement, Step, Work
+from compiler.lowering.record import ChainNode, Cut, Placement, StageExchange, Step, Work
 from compiler.operators import OPERATORS
 from compiler.operators.record import Call
 from compiler.patterns.sequences import SequenceKind, kind_of
@@ -97,7 +97,7 @@ class _Builder:
         made = together(kind, works, cut)
         return made if cut is None else replace(made, exchanges=tuple(self._exchanges(kind)))
 
-    def _exchanges(self, kind: SequenceKind) -> Iterator[Exchange]:
+    def _exchanges(self, kind: SequenceKind) -> Iterator[StageExchange]:
         """The exchanges in a group, each before the stage that begins after it."""
         assert isinstance(self.operation, GroupOp)
         begun = 0
@@ -108,7 +108,7 @@ class _Builder:
                 assert before is not None and after is not None
                 rows = after.above - before.above, after.below - before.below
                 symbol = self.tensor(self.outer(each.operands[0]) or each.operands[0]).symbol
-                yield Exchange(each.kind, symbol, each.axis.data, begun, *rows)
+                yield StageExchange(each.kind, symbol, each.axis.data, begun, *rows)
 
     def _chain(self, group: GroupOp, cut: Cut | None) -> Work:
         """Pointwise operations, each of which may use inputs of the group and results of earlier ones."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from compiler.codegen.phase import Target
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.dialect.homes import WHOLE, Home
-from compiler.lowering.record import ALL_GATHER, Exchange, Placement, Work
+from compiler.lowering.record import ALL_GATHER, Placement, StageExchange, Work
 
 from .layers import AttentionLayer, Layers, NormalizationLayer, ProductLayer, layers_of
 from .mesh import Mesh, mesh_of
@@ -59,7 +59,7 @@ def _matrix(tensor: DdrTensor, columns: str, dealt: bool = True, axes: int = 1) 
     return Home((*[ROWS if dealt else WHOLE] * (len(tensor.shape) - inner), *[columns] * inner))
 
 
-def exchanges_of_values(layers: Layers, mesh: Mesh) -> Iterator[Exchange]:
+def exchanges_of_values(layers: Layers, mesh: Mesh) -> Iterator[StageExchange]:
     """The all-gathers that layers need, each just before the first one that does.
 
     Products and normalizations need all columns of a value, attention needs the keys and values of all rows.
@@ -70,17 +70,17 @@ def exchanges_of_values(layers: Layers, mesh: Mesh) -> Iterator[Exchange]:
         symbol = layer.source.symbol
         if isinstance(layer, AttentionLayer):
             if mesh.rows > 1:
-                yield Exchange(ALL_GATHER, symbol, ROWS, at)
+                yield StageExchange(ALL_GATHER, symbol, ROWS, at)
         elif symbol in made and symbol not in available:
             if mesh.columns > 1:
-                yield Exchange(ALL_GATHER, symbol, COLUMNS, at)
+                yield StageExchange(ALL_GATHER, symbol, COLUMNS, at)
             available.add(symbol)
         if isinstance(layer, NormalizationLayer):
             available.add(layer.work.output.symbol)
 
 
-def exchanges_of_weights(layers: Layers, mesh: Mesh) -> Iterator[Exchange]:
+def exchanges_of_weights(layers: Layers, mesh: Mesh) -> Iterator[StageExchange]:
     """The all-gathers of weights: each tile of a mesh column reads a part of them."""
     for at, layer in enumerate(layers.order):
         if isinstance(layer, ProductLayer) and mesh.rows > 1:
-            yield Exchange(ALL_GATHER, layer.matrix.symbol, ROWS, at)
+            yield StageExchange(ALL_GATHER, layer.matrix.symbol, ROWS, at)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from compiler.codegen.slices.tensors import BLOCK
-from compiler.lowering.record import Exchange
+from compiler.lowering.record import StageExchange
 from tx8isa.numbers.division import ceil_div, round_up
 
 from .layers import AttentionLayer, Layers, NormalizationLayer, ProductLayer, ProductPart
@@ -36,7 +36,7 @@ class Superstep:
         return (task for task in self.tasks if isinstance(task, ProductPart))
 
 
-def steps_of(layers: Layers, mesh: Mesh, exchanges: Sequence[Exchange]) -> list[Superstep]:
+def steps_of(layers: Layers, mesh: Mesh, exchanges: Sequence[StageExchange]) -> list[Superstep]:
     """The steps of a sequence in which tiles exchange values, each where the work says."""
     steps, made = [Superstep()], layers.made
     for at, layer in enumerate(layers.order):

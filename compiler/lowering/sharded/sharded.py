@@ -17,7 +17,7 @@ from compiler.codegen.slices.aligned import Grid, load_aligned, narrowed_slice, 
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor
 from compiler.codegen.spm import SpmOverflow
 from compiler.codegen.teams.gather import enter
-from compiler.lowering.record import Cut, Engine, Exchange, Work, exchanges_in, lowering
+from compiler.lowering.record import Cut, Engine, StageExchange, Work, exchanges_in, lowering
 from tx8isa.numbers.formats import Format
 
 from .attention import AttentionTables, attend, attention_tables
@@ -97,7 +97,7 @@ class _Phase:
         self.tables: AttentionTables | None = None
         self.normalizer = Normalizer(kernel, layers)
 
-    def _exchanges(self) -> tuple[Exchange, ...]:
+    def _exchanges(self) -> tuple[StageExchange, ...]:
         """Those of the work. Values must be exchanged where layers need them; weights can be, or not."""
         weights = tuple(exchanges_of_weights(self.layers, self.mesh))
         values = exchanges_in(self.work, tuple(exchanges_of_values(self.layers, self.mesh)))

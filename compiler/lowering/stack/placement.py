@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from compiler.codegen.kernel import Target
 from compiler.dialect.homes import WHOLE, Home
-from compiler.lowering.record import ALL_GATHER, HALO_EXCHANGE, Exchange, Placement, Work
+from compiler.lowering.record import ALL_GATHER, HALO_EXCHANGE, Placement, StageExchange, Work
 
 from .bands import halos_of, owned_stages
 from .cuts import BETWEEN, GATHER, HALO
@@ -40,21 +40,21 @@ def _at(work: Work, stage: Stage) -> int:
     return next(at for at, each in enumerate(work.stages) if each is stage.work)
 
 
-def exchanges_of_channels(work: Work, stages: Stages) -> Iterator[Exchange]:
+def exchanges_of_channels(work: Work, stages: Stages) -> Iterator[StageExchange]:
     """Results of which a later stage reads the channels of all tiles; all get them when they are made."""
     for stage in stages.order:
         symbol = stage.result.symbol
         piece = stages.pieces.get(symbol)
         names = {symbol} | ({piece.whole.symbol} if piece is not None else set[str]())
         if any(not is_channelwise(each) and each.source.symbol in names for each in stages.order):
-            yield Exchange(ALL_GATHER, symbol, CHANNELS, _at(work, stage) + 1)
+            yield StageExchange(ALL_GATHER, symbol, CHANNELS, _at(work, stage) + 1)
 
 
-def exchanges_of_halos(work: Work, owned: Stages) -> Iterator[Exchange]:
+def exchanges_of_halos(work: Work, owned: Stages) -> Iterator[StageExchange]:
     """The rows of its neighbours that a tile needs, each just before the first stage that reads them."""
     for number, halo in halos_of(owned):
         at = _at(work, owned.order[number])
-        yield Exchange(HALO_EXCHANGE, halo.symbol, ROWS, at, halo.above, halo.below)
+        yield StageExchange(HALO_EXCHANGE, halo.symbol, ROWS, at, halo.above, halo.below)
 
 
 def _homes_by_channels(work: Work, stages: Stages, sent: set[str]) -> Iterator[tuple[str, Home]]:

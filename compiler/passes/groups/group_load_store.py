@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Operation, SSAValue, Use
 from compiler.dialect.exchanges import EXCHANGES, home_of
 from compiler.dialect.homes import Home, HomeAttr
 from compiler.dialect.ops import GroupOp, LoadConstOp, LoadVarOp, StoreVarOp, TensorOperation
-from compiler.lowering.record import ALL_GATHER, Exchange
+from compiler.lowering.record import ALL_GATHER, StageExchange
 from compiler.passes.base import Context, operations
 from compiler.passes.work import is_alias, placement_of, stages_of_group
 
@@ -73,7 +73,7 @@ def _store(group: GroupOp) -> None:
     group.body.block.add_op(made)
 
 
-def _insert(group: GroupOp, exchange: Exchange, value: SSAValue, begins: list[TensorOperation]) -> None:
+def _insert(group: GroupOp, exchange: StageExchange, value: SSAValue, begins: list[TensorOperation]) -> None:
     """Insert an exchange before a stage, for the stages from there on; ``begins``: where stages begin.
 
     Their other operands are what a tile computes with its own share.
@@ -102,7 +102,7 @@ def _is_alias(operation: Operation) -> bool:
     return isinstance(operation, TensorOperation) and is_alias(operation)
 
 
-def _after(before: Home, exchange: Exchange) -> Home:
+def _after(before: Home, exchange: StageExchange) -> Home:
     """The home of a value after an exchange."""
     if exchange.kind == ALL_GATHER:
         return before.gathered(exchange.axis)

@@ -26,7 +26,7 @@ from compiler.patterns import SequencePattern
 from compiler.search import SearchResult, Template, signature, template_key
 from compiler.search.cost import barrier_cycles
 
-from .group_cost import stack_decisions, write_decision
+from .group_cost import stack_decisions, with_ends, write_decision
 from .group_mapping import GroupMappingPass
 from .grouping import Members, dissolve, group
 
@@ -46,9 +46,14 @@ class GroupStackPass:
         known = list(zip(context.templates, context.results, strict=False))
         for pattern in patterns:
             stacker = _Stacker(context, pattern, list(operations(module)))
-            for stack in stacker.best_stacks():
+            made = stacker.best_stacks()
+            for stack in made:
                 stacker.make(stack)
-            known += stacker.tried
+            keys = {stack.result.key for stack in made}
+            known += [
+                (template, with_ends(context, template, result) if template.key in keys else result)
+                for template, result in stacker.tried
+            ]
         GroupMappingPass().run(context, module)
         if context.results:
             _assign_results(context, known)
