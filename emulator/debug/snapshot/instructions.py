@@ -70,7 +70,7 @@ class _Check:
             raise self._refusal("byte ranges or a kernel that are not those of its operands")
 
     def _operands(self, values: list[int]) -> list[int]:
-        """The operands as the program gave them: addresses in DDR in place of the offsets that they became."""
+        """The operands as the program gave them: addresses in DDR, which became offsets."""
         base = int(self.tile.words[state.ENGINE_DDR])
         ranges = range(int(self.entry[queues.E_RANGES]))
         starts = {
@@ -100,6 +100,6 @@ class _Check:
     def _refusal(self, problem: str) -> SnapshotError:
         engine = Engine(self.record.engine).name
         return SnapshotError(
-            f"the saved state: tile {self.tile.number}, an instruction {self.record.mnemonic} in the queue of "
-            f"{engine} has {problem}"
+            f"the saved state: tile {self.tile.number}, an instruction {self.record.mnemonic} in the queue "
+            f"of {engine} has {problem}"
         )
