@@ -47,6 +47,7 @@ def image_of(assembly: Assembly) -> Image:
         nodes=dict(chain.from_iterable(_nodes(section) for section in code)),
         machine=identity(assembly.machine),
         windows=ddr_windows(assembly.machine),
+        compressed=assembly.compression.used,
     )
 
 

@@ -95,7 +95,8 @@ class Image:
     ``entry`` is where every tile starts, except those of ``tile_entries`` (tile -> address).
     ``data_ranges`` are the [start, end) of code segments that no RISC-V disassembler should read as
     instructions: engine instructions and constants; ascending. ``lines`` maps the address of an
-    instruction to (file, line), ``nodes`` to the name of the graph node it was made for. In an image that
+    instruction to (file, line), ``nodes`` to the name of the graph node it was made for. ``compressed`` says
+    that instructions stand on any multiple of 2 bytes, not of 4. In an image that
     was read, symbols, data_ranges, lines and nodes are decoded when they are first asked for.
     """
 
@@ -110,6 +111,7 @@ class Image:
     machine: str | dict[str, Any] = "tx81"
     windows: tuple[Window, ...] = field(default_factory=_packaged_windows)
     version: int = VERSION
+    compressed: bool = False
 
     def __repr__(self) -> str:
         size = sum(len(segment.data) for segment in self.segments)
