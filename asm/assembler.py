@@ -187,8 +187,7 @@ class Assembler:
         assembly.append(source, index, code, chosen)
 
     def _jump(self, template: Template, atoms: list[str], spot: Spot) -> tuple[Template, int | None]:
-        """The form of a jump to a label, and its number if it may have to grow; other statements stay."""
-        compression = self.assembly.compression
+        """The form of a jump to a label, and its number when that is not known yet; other statements stay."""
         forms = jump_forms(template, atoms, spot)
         if forms is None:
             return template, None
@@ -197,8 +196,8 @@ class Assembler:
         except Fault:
             return forms.long, None
         except Unknown:
-            jump = compression.next_jump()
-            return (forms.long, None) if jump in compression.long_jumps else (forms.short, jump)
+            jump, short = self.assembly.compression.choose(forms.target.field, spot.at)
+            return forms.short if short else forms.long, jump
         return forms.short, None
 
 
@@ -223,17 +222,17 @@ def assemble_text(
         try:
             _read(assembler, text, name, defines, listing)
         except AsmError:
-            if not compression.grown:
+            if compression.settled:
                 raise
-        if not compression.grown:
+        if compression.settled:
             return assembler.assembly
-        compression = Compression(compression.long_jumps | compression.grown)
+        compression = Compression(compression)
 
 
 def _read(
     assembler: Assembler, text: str, name: str, defines: Mapping[str, int | str], listing: bool
 ) -> None:
-    """Assemble a text once; its jumps that must grow are noted."""
+    """Assemble a text once."""
     assembly = assembler.assembly
     if listing:
         assembly.listing = []

@@ -42,7 +42,7 @@ class Fixup:
     operands: Operands
     atoms: Sequence[str]
     jump: int | None = None
-    """Number of a short jump that may have to grow (``Compression``)."""
+    """Number of a jump whose length depends on where it goes (``Compression``)."""
 
 
 @dataclass(frozen=True, slots=True)

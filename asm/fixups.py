@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from asm.directives.data import integer_bytes
-from asm.syntax.expressions import Address, Unknown, evaluate, number_of
+from asm.instructions.short import jump_target
+from asm.syntax.expressions import Address, evaluate, number_of
 
 from .assembly import Assembly, DataFixup, Fixup
 from .diagnostics import AsmError, Fault
@@ -17,7 +18,7 @@ TOO_DEEP = "the expression is nested too deeply"
 def finish(assembly: Assembly) -> None:
     """Choose the final addresses and fill in what waited for them; AsmError when the text has mistakes."""
     _check_circles(assembly)
-    _grow_jumps(assembly)
+    _note_targets(assembly)
     assembly.program.lay_out()
     late = [fixup for fixup in assembly.fixups if not _fix(assembly, fixup, first=True)]
     for fixup in late:
@@ -29,17 +30,12 @@ def finish(assembly: Assembly) -> None:
         raise AsmError(sorted(assembly.errors.values()))
 
 
-def _grow_jumps(assembly: Assembly) -> None:
-    """Note the short jumps that do not reach their label, or whose label is in another section."""
+def _note_targets(assembly: Assembly) -> None:
+    """Note where the jumps go whose length depends on it."""
     for fixup in assembly.fixups:
-        if fixup.jump is None:
-            continue
-        try:
-            fixup.template.resolve(
-                fixup.atoms, Spot(assembly.program, Address(fixup.section.name, fixup.offset))
-            )
-        except (Fault, Unknown, RecursionError):
-            assembly.compression.grown.add(fixup.jump)
+        if fixup.jump is not None:
+            spot = Spot(assembly.program, Address(fixup.section.name, fixup.offset))
+            assembly.compression.targets[fixup.jump] = jump_target(fixup.template, fixup.atoms, spot)
 
 
 def _fix(assembly: Assembly, fixup: Fixup, first: bool) -> bool:

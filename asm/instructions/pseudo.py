@@ -104,6 +104,7 @@ SHORTER: dict[tuple[str, int], str] = {
 
 SHORTENED: dict[str, frozenset[str]] = {
     "mv": frozenset(("c.mv",)),
+    "li": frozenset(compressed_by_mnemonic()) - {"c.nop"},
     **dict.fromkeys(("jal", "jalr", "jr"), frozenset[str]()),
 }
 """What GNU as chooses for these under ``.option rvc``; jr and jalr with a register alone are compressed."""
@@ -260,6 +261,14 @@ def _register(node: Node, atoms: Sequence[str]) -> int:
     return REGISTERS[atoms[index]]
 
 
+def _constant(value: int, register: int) -> Template:
+    """The instructions that load a constant into a register."""
+    size, base, one = load_constant(value)
+    template = Template(size, base + register * one, ())
+    template.allowed = SHORTENED["li"]
+    return template
+
+
 class ConstantTemplate(Template):
     """``li``: as many instructions as the constant takes."""
 
@@ -275,8 +284,7 @@ class ConstantTemplate(Template):
             value = self._refuse(unknown.what)
         if isinstance(value, Address):
             value = self._refuse(f"an address in {value.section}")
-        size, base, register = load_constant(value)
-        return Template(size, base + number * register, ())
+        return _constant(value, number)
 
     def _refuse(self, what: str) -> int:
         message = f"li needs a number that is known here, found {what}"
@@ -314,8 +322,7 @@ class AddressTemplate(Template):
         except Unknown:
             value = Address("", 0)
         if isinstance(value, int):
-            size, base, register = load_constant(value)
-            return Template(size, base + number * register, ())
+            return _constant(value, number)
         addi = scalar_by_mnemonic()["addi"]
         return _pair(self.register, self.target, addi, {"rd": self.register})
 

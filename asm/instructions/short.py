@@ -7,8 +7,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from asm.diagnostics import Fault
-from tx8isa.riscv.compressed import COMPRESSED_BYTES, Compressed
-from tx8isa.riscv.format import SCALAR_BYTES, Scalar
+from asm.syntax.expressions import Address, Unknown, evaluate
+from tx8isa.riscv.compressed import COMPRESSED_BYTES
+from tx8isa.riscv.format import SCALAR_BYTES
 from tx8isa.table import compressed as rvc
 from tx8isa.table import scalar as rv
 
@@ -47,10 +48,11 @@ def _short_of(piece: bytes, allowed: frozenset[str] | None) -> bytes:
 
 
 class JumpForms(NamedTuple):
-    """A jump or branch to a label in two bytes, and in four."""
+    """A jump or branch to a label in two bytes, and in four; ``target`` is the label in the short form."""
 
     short: Template
     long: Template
+    target: TargetSlot
 
 
 def jump_forms(template: Template, atoms: Sequence[str], place: Place) -> JumpForms | None:
@@ -78,10 +80,16 @@ def jump_forms(template: Template, atoms: Sequence[str], place: Place) -> JumpFo
         return None
     full, values = rvc.expand(bits) or (None, {})
     assert full is not None  # it was decoded
-    return JumpForms(_to(target, found[0], bits), _to(target, full, full.encode(values)))
+    slots = [TargetSlot(target.node, 0, r.field("target"), r.mnemonic) for r in (found[0], full)]
+    long = Template(SCALAR_BYTES, full.encode(values), slots[1:])
+    return JumpForms(Template(COMPRESSED_BYTES, bits, slots[:1]), long, slots[0])
 
 
-def _to(target: TargetSlot, record: Scalar | Compressed, word: int) -> Template:
-    """A jump by this record whose target is not filled in."""
-    slot = TargetSlot(target.node, 0, record.field("target"), record.mnemonic)
-    return Template(record.size, word, (slot,))
+def jump_target(template: Template, atoms: Sequence[str], place: Place) -> Address | None:
+    """Where one of ``JumpForms`` goes, before the final layout; None when that is no place in a section."""
+    (slot,) = template.slots
+    try:
+        value = evaluate(slot.node, atoms, place)
+    except (Fault, Unknown, RecursionError):
+        return None
+    return value if isinstance(value, Address) else None

@@ -135,10 +135,11 @@ def length(word: int) -> int:
 
 def decode_at(text: bytes, at: int) -> tuple[Encoding, dict[str, int]] | None:
     """The scalar instruction, compressed or not, at a byte of some text; None when there is none."""
-    bits = int.from_bytes(text[at : at + COMPRESSED_BYTES], "little")
-    if is_compressed(bits):
-        return decode(bits) if at + COMPRESSED_BYTES <= len(text) else None
-    return scalar.decode(int.from_bytes(text[at : at + SCALAR_BYTES], "little"))
+    size = length(text[at]) if at < len(text) else COMPRESSED_BYTES
+    if at + size > len(text):
+        return None
+    bits = int.from_bytes(text[at : at + size], "little")
+    return decode(bits) if size == COMPRESSED_BYTES else scalar.decode(bits)
 
 
 @cache
