@@ -168,7 +168,8 @@ class Assembly:
     def append(self, source: Source, index: int, code: bytes, template: Template) -> None:
         """Append the bytes of an instruction to the current section."""
         section = self.section
-        data, steps = section.data, template.steps
+        data = section.data
+        steps: Sequence[int] = (0,) if template.wide else range(0, len(code), SCALAR_BYTES)
         if self.compression.on and not template.fixed:
             code, steps = shortened(code, template.allowed)
         here = len(data)

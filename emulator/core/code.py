@@ -20,15 +20,18 @@ from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine
 from tx8isa.riscv.format import Scalar
 from tx8isa.table import compressed as rvc
+from tx8isa.table import encoding
 from tx8isa.table import scalar as rv
 
 from .float_unit import unit_kernel
-from .predecode import ENGINE, PARCEL, Words, float_operations, parcels, predecode, reads_clock
+from .predecode import ENGINE, PARCEL, Words, float_operations, predecode, reads_clock
 from .translate import Translation
 
 _LARGEST = 1 << 30
 _CONTROL = 8 // PARCEL
 """Place of the control word in an engine instruction."""
+_LONGEST = 4 * 63
+"""Bytes of the longest instruction that a header word can announce."""
 
 _PLACES = np.array([state.PLAIN, state.CODE_WORDS, state.CODE_BASE, state.TEXT, state.FLOAT_UNIT])
 """Positions of the words that say which program a tile runs, and never change while it runs."""
@@ -85,9 +88,10 @@ class Code:
         return found
 
     def size(self, address: int) -> int:
-        """Bytes of the instruction at a core address."""
-        at = self.index(address)
-        return PARCEL * parcels(int(self.words[at]) if at is not None else 0)
+        """Bytes of the instruction at a core address, also where its word is marked."""
+        at = address - self.base
+        found = encoding.decode(self.text[at : at + _LONGEST].tobytes())
+        return found.size if isinstance(found, encoding.Decoded) else rvc.length(int(self.text[at]))
 
     @cached_property
     def runs(self) -> tuple[tuple[int, int], ...]:
@@ -108,8 +112,9 @@ class Code:
     def expected_slots(self) -> list[int]:
         """The kernels' slots of the engine instructions in the text."""
         places = np.flatnonzero(self.words & 0xFF == ENGINE)
-        halves = self.text.view("<u2").astype(np.int64)
-        control = halves[places + _CONTROL] | halves[places + _CONTROL + 1] << 16
+        halves = self.text.view("<u2")
+        low, high = (halves[places + _CONTROL + half].astype(np.int64) for half in (0, 1))
+        control = low | high << 16
         return expected_slots(self.words[places] >> 32 & (1 << WORKER_SHIFT) - 1, control)
 
     @cached_property

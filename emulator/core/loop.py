@@ -355,7 +355,7 @@ def generate_run(checked: bool = False) -> Run:
         loop.append(f"        elif op == {operation}:\n")
         lines = statement(record, names, checked, length)
         if length != FULL and lines[-1] not in ("continue", "break"):
-            lines += [f"index += u64({length})", "n += 1", "continue"]
+            lines.append(f"index -= u64({FULL - length})")
         loop += [f"            {line}\n" for line in lines]
         if record.kind in _LEAVE:
             leave.append(f"    if op == {operation}:\n        return {_LEAVE[record.kind]}\n")

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 import asm
+from asm.assembler import assemble_text
 from asm.diagnostics import AsmError
 from asm.image import read_image, write_image
+from asm.output import listing_text
 from gnu_tools import GNU_AS, MARCH, gnu_text, missing_gnu, objdump, our_text
 from tx8isa.riscv.format import Field
 from tx8isa.riscv.registers import FLOAT_REGISTER_NAMES, REGISTER_NAMES
@@ -165,7 +167,8 @@ def test_label_differences_are_those_of_the_final_program() -> None:
     code = our_text(text)
     assert struct.unpack("<I", code[-4:]) == (2050,)
     (load,) = struct.unpack_from("<I", code, 2050)
-    assert load >> 20 == 2050 - 4096 & 0xFFF or load & 0xFFFF == 0x6505, "lui 1, then addiw -2046"
+    assert load & 0xFFFF == rvc.compressed_by_mnemonic()["c.lui"].encode({"rd": 10, "imm": 1})
+    assert int.from_bytes(code[2052:2056], "little") >> 20 == 2050 - 4096 & 0xFFF, "addiw"
 
 
 def test_mistakes_are_told_once_although_the_text_is_read_again() -> None:
@@ -285,6 +288,28 @@ def test_a_short_jump_without_the_option_stays_short() -> None:
     assert len(our_text("c.j 1f\n.space 2044\n1: c.nop\n")) == 2048
     with pytest.raises(AsmError, match=r"the target is 2048 bytes away; c\.j reaches -2048\.\.2046"):
         asm.assemble("c.j 1f\n.space 2046\n1: c.nop\n")
+
+
+def test_the_listing_shows_two_bytes() -> None:
+    text = ".option rvc\nadd a0, a0, a1\nli a0, 0x12345\nj 1f\n1: nop\nmul a0, a0, a1\n"
+    rows = listing_text(assemble_text(text, "p.s", (), {}, None, listing=True)).splitlines()
+    assert [row.split()[:3] for row in rows] == [
+        ["0080000000", "2e95", "2"],
+        ["0080000002", "49651b055534", "3"],
+        ["0080000008", "09a0", "4"],
+        ["008000000a", "0100", "5"],
+        ["008000000c", "3305b502", "6"],
+    ]
+
+
+def test_lines_belong_to_every_instruction() -> None:
+    """Also of a second statement of the same shape, which is assembled a shorter way."""
+    image = asm.assemble("li a0, 1\nli a1, 2\nli a2, 0x12345\nli a3, 0x54321\nret\n", "p.s")
+    found = [(address - image.entry, line) for address, (_, line) in image.lines.items()]
+    assert found == [(0, 1), (4, 2), (8, 3), (12, 3), (16, 4), (20, 4), (24, 5)]
+    image = asm.assemble(".option rvc\nli a0, 0x12345\nadd a0, a0, a1\n.align 3\nret\n", "p.s")
+    at = image.entry
+    assert dict(image.lines) == {at: ("p.s", 2), at + 2: ("p.s", 2), at + 6: ("p.s", 3), at + 8: ("p.s", 5)}
 
 
 # -- disassembly -------------------------------------------------------------------------------------------

@@ -74,10 +74,10 @@ def make(folder: Path, *targets: str, march: str = MARCHES[0]) -> Path:
     return folder
 
 
-def build(source: str, folder: Path) -> Path:
+def build(source: str, folder: Path, march: str = MARCHES[0]) -> Path:
     """The program of a C text, with the start-up code of the examples."""
-    compile_object(source, folder, ["-O1", "-Wall", "-Werror"])
-    make(folder, "program.elf")
+    compile_object(source, folder, ["-O1", "-Wall", "-Werror", f"-march={march}"])
+    make(folder, "program.elf", march=march)
     return folder / "program.elf"
 
 
