@@ -10,17 +10,20 @@ from asm.directives.blocks import finish_source
 from asm.directives.call import directive
 from asm.instructions.operands import engine_template
 from asm.instructions.pseudo import NAMES, scalar_or_pseudo
+from asm.instructions.short import jump_forms
 from asm.instructions.template import NotPlain, Template
 from asm.syntax.expressions import Unknown
 from asm.syntax.parse import ATOM, Operands, parse_operands
 from asm.syntax.source import Included, Source, lines_of, statements
 from tx8isa.machine.description import Machine
 from tx8isa.table import registry
+from tx8isa.table.compressed import compressed_by_mnemonic
 from tx8isa.table.scalar import scalar_by_mnemonic
 from tx8isa.tools.suggestions import did_you_mean
 
 from .assembly import Assembly, Fixup
-from .diagnostics import Fault
+from .compression import Compression
+from .diagnostics import AsmError, Fault
 from .directives import blocks, buffers, data, scratchpad, symbols  # noqa: F401  (they register directives)
 from .fixups import TOO_DEEP, finish
 from .place import Spot
@@ -34,8 +37,14 @@ _SEPARATOR = "\0"
 class Assembler:
     """Reads the lines of a program into an ``Assembly``; nothing stops before the end of the text."""
 
-    def __init__(self, name: str, included: Included | None = None, machine: Machine | None = None) -> None:
-        self.assembly = Assembly(name, self.run, included, machine)
+    def __init__(
+        self,
+        name: str,
+        included: Included | None = None,
+        machine: Machine | None = None,
+        compression: Compression | None = None,
+    ) -> None:
+        self.assembly = Assembly(name, self.run, included, machine, compression)
         self.templates: dict[str, Template] = {}
         """Template of each shape of a statement seen so far: its mnemonic and the text between its atoms."""
         self.shapes: dict[str, Operands] = {}
@@ -149,6 +158,7 @@ class Assembler:
         if record is not None and record.formats:
             return f"{base} has the formats {' '.join(fmt.token for fmt in record.formats)}"
         known = [*registry.full_mnemonics(), *scalar_by_mnemonic(), *NAMES, *self.assembly.macros]
+        known += compressed_by_mnemonic()
         return did_you_mean(name, known)
 
     def _resolve(
@@ -164,15 +174,31 @@ class Assembler:
         assembly, section = self.assembly, self.assembly.section
         assembly.check_place()
         spot = Spot(assembly.program, section.here)
-        chosen = template.choose(atoms, spot)
+        chosen, jump = template.choose(atoms, spot), None
+        if assembly.compression.on:
+            chosen, jump = self._jump(chosen, atoms, spot)
         try:
             code = chosen.resolve(atoms, spot)
         except Unknown:
             code = bytes(chosen.size)
             assembly.fixups.append(
-                Fixup(source, index, at, after, section, spot.at.offset, chosen, operands, atoms)
+                Fixup(source, index, at, after, section, spot.at.offset, chosen, operands, atoms, jump)
             )
         assembly.append(source, index, code, chosen)
+
+    def _jump(self, template: Template, atoms: list[str], spot: Spot) -> tuple[Template, int | None]:
+        """The form of a jump to a label, and its number when that is not known yet; other statements stay."""
+        forms = jump_forms(template, atoms, spot)
+        if forms is None:
+            return template, None
+        try:
+            forms.short.resolve(atoms, spot)
+        except Fault:
+            return forms.long, None
+        except Unknown:
+            jump, short = self.assembly.compression.choose(forms.target.field, spot.at)
+            return forms.short if short else forms.long, jump
+        return forms.short, None
 
 
 def read_source(text: str, name: str) -> Source:
@@ -190,7 +216,23 @@ def assemble_text(
     given: Mapping[str, bytes] | None = None,
 ) -> Assembly:
     """Assemble a text; AsmError with every mistake."""
-    assembler = Assembler(name, Included(include_dirs, given), machine)
+    compression = Compression()
+    while True:
+        assembler = Assembler(name, Included(include_dirs, given), machine, compression)
+        try:
+            _read(assembler, text, name, defines, listing)
+        except AsmError:
+            if compression.settled:
+                raise
+        if compression.settled:
+            return assembler.assembly
+        compression = Compression(compression)
+
+
+def _read(
+    assembler: Assembler, text: str, name: str, defines: Mapping[str, int | str], listing: bool
+) -> None:
+    """Assemble a text once."""
     assembly = assembler.assembly
     if listing:
         assembly.listing = []
@@ -203,4 +245,3 @@ def assemble_text(
     assembly.check_text(source, text)
     assembler.run(source)
     finish(assembly)
-    return assembly

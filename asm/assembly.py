@@ -9,19 +9,22 @@ from pathlib import Path
 
 from asm.image.types import Buffer
 from asm.instructions.operands import expression
+from asm.instructions.short import shortened
 from asm.instructions.template import Template
 from asm.syntax.expressions import Address, Node, Unknown, evaluate
 from asm.syntax.parse import Operands, parse_operands
 from asm.syntax.source import NAME, Included, Source, half_character, odd_blank, open_comment
 from tx8isa.machine.description import Machine, load_machine
+from tx8isa.riscv.compressed import COMPRESSED_BYTES
+from tx8isa.riscv.format import SCALAR_BYTES
 from tx8isa.riscv.registers import REGISTERS
 
+from .compression import Compression
 from .diagnostics import MOST_COUNTED, AsmError, Diagnostic, Fault
 from .occupancy import Occupancy
 from .place import LOCAL, Program, Section, Spot, SymbolEntry, TooLarge
 
 _LOCAL = re.compile(r"\d+[fb]")
-_ALIGNMENT = 4
 _MOST_REPORTS = 10_000
 """With so many mistakes, those told once counted each time, the assembly ends."""
 
@@ -39,6 +42,8 @@ class Fixup:
     template: Template
     operands: Operands
     atoms: Sequence[str]
+    jump: int | None = None
+    """Number of a jump whose length depends on where it goes (``Compression``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +89,11 @@ class Assembly:
         run: Callable[[Source], None],
         included: Included | None = None,
         machine: Machine | None = None,
+        compression: Compression | None = None,
     ) -> None:
         self.name = name
         self.run = run
+        self.compression = compression if compression is not None else Compression()
         self.machine = machine if machine is not None else load_machine(None)
         self.program = Program(self.machine)
         self.section = self.program.sections[".text"]
@@ -156,17 +163,19 @@ class Assembly:
         if section.flags != "rx":
             raise Fault(f"an instruction in section {section.name}", None, "instructions belong to .text")
         section.flatten()
-        if len(section.data) % _ALIGNMENT:
-            raise Fault(
-                "an instruction must stand on a multiple of 4 bytes", None, "write .align 2 before it"
-            )
+        if len(section.data) % COMPRESSED_BYTES:
+            message = f"an instruction must stand on a multiple of {COMPRESSED_BYTES} bytes"
+            raise Fault(message, None, "write .align 1 before it")
 
     def append(self, source: Source, index: int, code: bytes, template: Template) -> None:
         """Append the bytes of an instruction to the current section."""
         section = self.section
         data = section.data
+        steps: Sequence[int] = (0,) if template.wide else range(0, len(code), SCALAR_BYTES)
+        if self.compression.on and not template.fixed:
+            code, steps = shortened(code, template.allowed)
         here = len(data)
-        if section.flags != "rx" or section.tail or here % _ALIGNMENT:
+        if section.flags != "rx" or section.tail or here % COMPRESSED_BYTES:
             self.check_place()
             here = len(data)
         if section.file is not source.file:
@@ -179,12 +188,13 @@ class Assembly:
                 marks[-1] = here + len(code)
             else:
                 marks += (here, here + len(code))
-        if template.wide or len(code) == _ALIGNMENT:
+        self.compression.used |= bool(here % SCALAR_BYTES or len(code) % SCALAR_BYTES)
+        if len(steps) == 1:
             section.rows.append(here)
             section.row_lines.append(line)
         else:
-            for step in range(here, here + len(code), 4):
-                section.rows.append(step)
+            for step in steps:
+                section.rows.append(here + step)
                 section.row_lines.append(line)
         data += code
         if self.listing is not None:

@@ -12,9 +12,11 @@ from asm.image.types import ABSOLUTE, Buffer, Image, Segment, Symbol
 from asm.instructions.text import quote, scalar_text, wide_text
 from asm.syntax.source import SECTION_NAME
 from tx8isa.errors import Tx8Error
+from tx8isa.riscv.compressed import COMPRESSED_BYTES
+from tx8isa.riscv.format import SCALAR_BYTES
 from tx8isa.riscv.registers import REGISTERS
+from tx8isa.table import compressed as rvc
 from tx8isa.table import encoding
-from tx8isa.table import scalar as rv
 
 _NAME = re.compile(r"[A-Za-z_.$][\w.$]*")
 _FLAGS = {"rx": "ax", "rw": "aw", "r": "a"}
@@ -158,13 +160,21 @@ class _SegmentText:
         }
         found: dict[int, str] = {}
         for start, end, is_data in self._pieces():
-            for at in range(start, end - 3, 4) if not is_data else ():
-                decoded = rv.decode(self._word(at))
+            for at, _ in self._instructions(start, end) if not is_data else ():
+                decoded = rvc.decode_at(self.segment.data, at - self.start)
                 if decoded and "target" in decoded[1]:
                     target = at + decoded[1]["target"]
-                    if self.start <= target < self.end and target % 4 == 0:
+                    if self.start <= target < self.end:
                         found[target] = names.get(target, f".L{target:x}")
         return found
+
+    def _instructions(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Address and length of the scalar instructions one after another; the last may be cut off."""
+        at = start
+        while at < end:
+            size = min(rvc.length(self.segment.data[at - self.start]), end - at)
+            yield at, size
+            at += size
 
     def _word(self, at: int) -> int:
         offset = at - self.start
@@ -192,14 +202,18 @@ class _SegmentText:
             yield f".loc {quote(file_line[0])} {file_line[1]}" if file_line else ".loc"
 
     def _scalars(self, start: int, end: int) -> Iterator[str]:
-        for at in range(start, end, 4):
+        code = self.segment.data[start - self.start : end - self.start]
+        for at, size in self._instructions(start, end):
+            decoded = rvc.decode_at(code, at - start)
             yield from self._before(at)
-            yield from self._inside(at, 4)
-            word, decoded = self._word(at), rv.decode(self._word(at))
-            if decoded is None:
-                yield f"    .insn {word:#010x}  # illegal: no instruction has this encoding"
-            else:
+            yield from self._inside(at, size)
+            word = self._word(at) & (1 << 8 * size) - 1
+            if decoded is not None:
                 yield "    " + scalar_text(*decoded, at, self.targets)
+            elif size == rvc.length(word):
+                yield f"    .insn {word:#0{2 + 2 * size}x}  # illegal: no instruction has this encoding"
+            else:
+                yield from _dump(code[at - start :])
 
     def _inside(self, at: int, size: int) -> Iterator[str]:
         """Names of places within an instruction."""
@@ -212,9 +226,10 @@ class _SegmentText:
     def _mixed(self, start: int, end: int) -> Iterator[str]:
         """Engine instructions and data."""
         at = plain = start
+        grain = COMPRESSED_BYTES if self.image.compressed else SCALAR_BYTES
         while at < end:
-            decoded = encoding.decode(self.segment.data, at - self.start) if not at % 4 else None
-            following = min(at + 4 - at % 4, end)
+            decoded = encoding.decode(self.segment.data, at - self.start) if not at % grain else None
+            following = min(at + grain - at % grain, end)
             text = None
             if isinstance(decoded, encoding.Decoded) and at + decoded.size <= end:
                 text = wide_text(decoded)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from asm.directives.data import integer_bytes
+from asm.instructions.short import jump_target
 from asm.syntax.expressions import Address, evaluate, number_of
 
 from .assembly import Assembly, DataFixup, Fixup
@@ -17,6 +18,7 @@ TOO_DEEP = "the expression is nested too deeply"
 def finish(assembly: Assembly) -> None:
     """Choose the final addresses and fill in what waited for them; AsmError when the text has mistakes."""
     _check_circles(assembly)
+    _note_targets(assembly)
     assembly.program.lay_out()
     late = [fixup for fixup in assembly.fixups if not _fix(assembly, fixup, first=True)]
     for fixup in late:
@@ -35,6 +37,14 @@ def _check_live_ranges(assembly: Assembly) -> None:
         line = live.source.lines[live.index]
         fault = Fault(f".live: {live.known.name!r} has no .dead", len(line) - len(line.lstrip()))
         assembly.report(live.source, live.index, fault)
+
+
+def _note_targets(assembly: Assembly) -> None:
+    """Note where the jumps go whose length depends on it."""
+    for fixup in assembly.fixups:
+        if fixup.jump is not None:
+            spot = Spot(assembly.program, Address(fixup.section.name, fixup.offset))
+            assembly.compression.targets[fixup.jump] = jump_target(fixup.template, fixup.atoms, spot)
 
 
 def _fix(assembly: Assembly, fixup: Fixup, first: bool) -> bool:

@@ -48,6 +48,7 @@ def image_of(assembly: Assembly) -> Image:
         live=sorted(_live(assembly, bases), key=lambda live: (live.begin, live.address)),
         machine=identity(assembly.machine),
         windows=ddr_windows(assembly.machine),
+        compressed=assembly.compression.used,
     )
 
 

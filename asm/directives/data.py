@@ -13,10 +13,15 @@ from asm.place import PAGE
 from asm.syntax.expressions import Node, Unary, Unknown, Value, evaluate, fraction, number_of, unescape
 from asm.syntax.parse import String
 from asm.syntax.source import checksum
+from tx8isa.riscv.compressed import COMPRESSED_BYTES
+from tx8isa.riscv.format import SCALAR_BYTES
+from tx8isa.table.compressed import compressed_by_mnemonic
+from tx8isa.table.scalar import scalar_by_mnemonic
 
 from .call import Call, Handler, handler, text_of
 
-_NOP = (0x13).to_bytes(4, "little")
+_NOP = scalar_by_mnemonic()["addi"].match.to_bytes(SCALAR_BYTES, "little")
+_SHORT_NOP = compressed_by_mnemonic()["c.nop"].match.to_bytes(COMPRESSED_BYTES, "little")
 
 
 def integer_bytes(value: int, size: int, at: int | None) -> bytes:
@@ -179,17 +184,19 @@ def _pad(call: Call, alignment: int, rest: list[int]) -> None:
         emit(call, bytes([rest[0] & 0xFF]) * size)
     elif section.flags == "rx" and size:
         section.flatten()
-        emit(call, bytes(size % 4))
-        _append_nops(call, size // 4)
+        emit(call, bytes(size % COMPRESSED_BYTES))
+        _append_nops(call, size - size % COMPRESSED_BYTES)
     else:
         reserve(call, size)
 
 
-def _append_nops(call: Call, count: int) -> None:
-    """Append instructions that do nothing; they belong to no line of the text."""
+def _append_nops(call: Call, size: int) -> None:
+    """Append instructions that do nothing, of which one may be short; they belong to no line of the text."""
     section = call.assembly.section
     start = section.size
-    section.data += _NOP * count
+    count, odd = divmod(size, len(_NOP))
+    section.data += (_SHORT_NOP if odd else b"") + _NOP * count
+    call.assembly.compression.used |= odd > 0
     call.assembly.list_data(call.source, call.index, section, start)
 
 

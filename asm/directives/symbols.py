@@ -11,6 +11,7 @@ from asm.place import SymbolEntry
 from asm.syntax.expressions import evaluate, number_of
 from asm.syntax.parse import String
 from asm.syntax.source import SECTION_NAME
+from tx8isa.table.compressed import length
 
 from .call import Call, handler, text_of
 
@@ -180,23 +181,34 @@ def _loc(call: Call) -> None:
 
 @handler(".insn")
 def _insn(call: Call) -> None:
-    """An instruction by its 32-bit word."""
-    (word,) = call.numbers(1, 1)
-    if not 0 <= word < 1 << 32:
-        raise Fault(f".insn: {word:#x} does not fit 32 bits")
+    """An instruction by its bits, perhaps after its length, which the lowest bits say too."""
+    *given, word = call.numbers(1, 2)
+    size = length(word)
+    if not 0 <= word < 1 << 8 * size:
+        raise Fault(f".insn: {word:#x} does not fit {8 * size} bits")
+    if given not in ([], [size]):
+        raise Fault(f".insn: {word:#x} has {size} bytes by its lowest bits, found the length {given[0]}")
     call.assembly.check_place()
-    code = word.to_bytes(4, "little")
-    call.assembly.append(call.source, call.index, code, Template(len(code), 0, ()))
+    template = Template(size, 0, ())
+    template.fixed = True
+    call.assembly.append(call.source, call.index, word.to_bytes(size, "little"), template)
 
 
-_OPTIONS = ("norvc", "nopic", "norelax", "push", "pop")
+_OPTIONS = ("rvc", "norvc", "push", "pop", "nopic", "norelax")
 
 
 @handler(".option")
 def _option(call: Call) -> None:
-    """Accept GNU options that ask for what this assembler always does."""
+    """Whether instructions are compressed; other GNU options ask for what this assembler always does."""
+    compression = call.assembly.compression
     if call.arguments not in _OPTIONS:
         raise Fault(f".option {call.arguments}", None, f"accepted: {' '.join(_OPTIONS)}")
+    if call.arguments in ("rvc", "norvc"):
+        compression.on = call.arguments == "rvc"
+    elif call.arguments == "push":
+        compression.push()
+    elif call.arguments == "pop":
+        compression.pop()
 
 
 @handler(".file")

@@ -82,7 +82,8 @@ def image_parts(image: Image) -> list[bytes]:
     ]
     loadables.append(elf.Loadable(elf.PT_NOTE, elf.FLAG_BITS["r"], 0, len(note), len(image.segments)))
     sections = _sections(image, note, debug, table)
-    return _sealed(elf.build(image.entry, sections, loadables), note)
+    flags = elf.COMPRESSED if image.compressed else 0
+    return _sealed(elf.build(image.entry, sections, loadables, flags), note)
 
 
 def _sealed(parts: list[bytes], note: bytes) -> list[bytes]:
@@ -119,6 +120,7 @@ def read_image(data: bytes, name: str) -> Image:
     image = Image(
         symbols=LazyMapping(reader.named),
         data_ranges=LazySequence(reader.data_ranges),
+        compressed=bool(file.flags & elf.COMPRESSED),
         **image_fields(note, segments, name),
     )
     wrong = problem(image) or _misplaced(image, programs)

@@ -8,6 +8,7 @@ from itertools import pairwise
 from tx8isa.errors import Tx8Error
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout
+from tx8isa.riscv.compressed import COMPRESSED_BYTES
 
 from .dwarf import SECTIONS as DEBUG_SECTIONS
 from .types import VERSION, Buffer, Image, Segment, Window
@@ -91,8 +92,8 @@ def _entry_problems(image: Image) -> Iterator[str]:
     entries += [(f"entry of tile {tile}", address) for tile, address in image.tile_entries.items()]
     code = [segment for segment in image.segments if segment.flags == "rx"]
     for what, address in entries:
-        if address % 4:
-            yield f"{what} {address:#x} is not a multiple of 4"
+        if address % COMPRESSED_BYTES:
+            yield f"{what} {address:#x} is not a multiple of {COMPRESSED_BYTES}"
         if not any(segment.address <= address < segment.address + len(segment.data) for segment in code):
             yield f"{what} {address:#x} lies in no code"
     for tile in image.tile_entries:

@@ -16,6 +16,8 @@ _NOTE = struct.Struct("<III")
 _MAGIC = b"\x7fELF"
 _IDENT = _MAGIC + bytes((2, 1, 1)) + bytes(9)  # 64 bits, little endian, version 1, System V
 _EXEC, _RISCV = 2, 243
+COMPRESSED = 1
+"""EF_RISCV_RVC of the header's flags: the code has 16-bit instructions."""
 
 PT_LOAD, PT_NOTE = 1, 4
 PROGBITS, SYMTAB, STRTAB, NOTE, NOBITS = 1, 2, 3, 7, 8
@@ -65,7 +67,7 @@ class Loadable:
     section: int
 
 
-def build(entry: int, sections: list[ElfSection], loadables: list[Loadable]) -> list[bytes]:
+def build(entry: int, sections: list[ElfSection], loadables: list[Loadable], flags: int = 0) -> list[bytes]:
     """The pieces of an executable of these sections, to be joined; null section and .shstrtab are added.
 
     The bytes of each section are a piece of their own, the very object that the section holds.
@@ -86,7 +88,7 @@ def build(entry: int, sections: list[ElfSection], loadables: list[Loadable]) -> 
     headers = _section_headers(sections, offsets)
     count = len(sections) + 1
     parts[0] = _HEADER.pack(
-        *(_IDENT, _EXEC, _RISCV, 1, entry, _HEADER.size, position + padding, 0),
+        *(_IDENT, _EXEC, _RISCV, 1, entry, _HEADER.size, position + padding, flags),
         *(_HEADER.size, _PROGRAM.size, len(loadables), _SECTION.size, count, count - 1),
     ) + b"".join(_program_header(loadable, sections, offsets) for loadable in loadables)
     return [*parts, headers]

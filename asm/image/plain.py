@@ -13,8 +13,6 @@ from .check import problem
 from .symbols import SYMBOL_BYTES
 from .types import Image, ImageError, LazyMapping, Segment, Symbol
 
-_COMPRESSED = 1
-"""EF_RISCV_RVC of the ELF header's flags: the code has 16-bit instructions."""
 _SYMBOL = struct.Struct("<IBBHQQ")
 _KINDS = {0: "notype", 1: "object", 2: "func"}
 _THREAD_LOCAL = 0x400
@@ -24,12 +22,13 @@ _UNDEFINED, _RESERVED_SECTIONS = 0, 0xFF00
 
 def plain_image(file: elf.ElfFile) -> Image:
     """The image in an executable without our note; ImageError says why the machine cannot run it."""
-    if file.flags & _COMPRESSED:
-        raise ImageError(
-            f"{file.name}: the code has compressed instructions, which the kernel core lacks: "
-            "compile it with -march=rv64imfd_zicsr_zifencei"
-        )
-    image = Image(file.entry, _segments(file), symbols=LazyMapping(lambda: _symbols(file)), machine="")
+    image = Image(
+        file.entry,
+        _segments(file),
+        symbols=LazyMapping(lambda: _symbols(file)),
+        machine="",
+        compressed=bool(file.flags & elf.COMPRESSED),
+    )
     wrong = problem(image)
     if wrong:
         raise ImageError(f"{file.name}: {wrong}")

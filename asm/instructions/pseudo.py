@@ -20,6 +20,7 @@ from asm.syntax.expressions import (
 from asm.syntax.parse import Based, Operands, Term
 from tx8isa.riscv.format import Scalar
 from tx8isa.riscv.registers import REGISTERS
+from tx8isa.table.compressed import compressed_by_mnemonic
 from tx8isa.table.scalar import scalar_by_mnemonic
 
 from .constants import load_constant
@@ -101,6 +102,13 @@ SHORTER: dict[tuple[str, int], str] = {
 }
 """Instructions that may be written with fewer operands."""
 
+SHORTENED: dict[str, frozenset[str]] = {
+    "mv": frozenset(("c.mv",)),
+    "li": frozenset(compressed_by_mnemonic()) - {"c.nop"},
+    **dict.fromkeys(("jal", "jalr", "jr"), frozenset[str]()),
+}
+"""What GNU as chooses for these under ``.option rvc``; jr and jalr with a register alone are compressed."""
+
 _PAIRS = {"call": ("ra", "ra"), "tail": ("t1", "zero")}
 """(register of auipc, register of jalr)."""
 
@@ -109,10 +117,24 @@ NAMES = (*SIMPLE, *_PAIRS, "li", "la", "lla", "jr", "ret")
 
 def scalar_or_pseudo(mnemonic: str, operands: Operands) -> Template | None:
     """The template of a scalar instruction or pseudo-instruction, None when there is none of this name."""
+    if mnemonic in compressed_by_mnemonic():
+        return scalar_template(compressed_by_mnemonic()[mnemonic], positional(mnemonic, operands.items))
     record = scalar_by_mnemonic().get(mnemonic)
     if record is None and mnemonic not in NAMES:
         return None
     terms = positional(mnemonic, operands.items)
+    template = _template(mnemonic, record, terms)
+    if mnemonic in SHORTENED and not (mnemonic in ("jr", "jalr") and _is_register(terms)):
+        template.allowed = SHORTENED[mnemonic]
+    return template
+
+
+def _is_register(terms: Sequence[Term]) -> bool:
+    """Whether the only operand is a register, as in ``jr a0``."""
+    return len(terms) == 1 and isinstance(terms[0], Atom)
+
+
+def _template(mnemonic: str, record: Scalar | None, terms: Sequence[Term]) -> Template:
     if (mnemonic, len(terms)) in SHORTER:
         return _simple(mnemonic, (SHORTER[mnemonic, len(terms)],), terms)
     if mnemonic in SIMPLE:
@@ -239,6 +261,14 @@ def _register(node: Node, atoms: Sequence[str]) -> int:
     return REGISTERS[atoms[index]]
 
 
+def _constant(value: int, register: int) -> Template:
+    """The instructions that load a constant into a register."""
+    size, base, one = load_constant(value)
+    template = Template(size, base + register * one, ())
+    template.allowed = SHORTENED["li"]
+    return template
+
+
 class ConstantTemplate(Template):
     """``li``: as many instructions as the constant takes."""
 
@@ -254,8 +284,7 @@ class ConstantTemplate(Template):
             value = self._refuse(unknown.what)
         if isinstance(value, Address):
             value = self._refuse(f"an address in {value.section}")
-        size, base, register = load_constant(value)
-        return Template(size, base + number * register, ())
+        return _constant(value, number)
 
     def _refuse(self, what: str) -> int:
         message = f"li needs a number that is known here, found {what}"
@@ -293,8 +322,7 @@ class AddressTemplate(Template):
         except Unknown:
             value = Address("", 0)
         if isinstance(value, int):
-            size, base, register = load_constant(value)
-            return Template(size, base + number * register, ())
+            return _constant(value, number)
         addi = scalar_by_mnemonic()["addi"]
         return _pair(self.register, self.target, addi, {"rd": self.register})
 

@@ -8,8 +8,15 @@ from dataclasses import dataclass
 from asm.diagnostics import Fault
 from asm.syntax.expressions import Address, Atom, Node, Paren, Value, evaluate, number_of
 from asm.syntax.parse import Based, Operand, Term
-from tx8isa.riscv.format import Field, Scalar
-from tx8isa.riscv.registers import CSRS, FLOAT_REGISTERS, REGISTERS, ROUNDING_MODES
+from tx8isa.riscv.format import Encoding, Field
+from tx8isa.riscv.registers import (
+    CSRS,
+    FLOAT_REGISTER_NAMES,
+    FLOAT_REGISTERS,
+    REGISTER_NAMES,
+    REGISTERS,
+    ROUNDING_MODES,
+)
 
 from .operands import expression
 from .template import Place, Slot, Template
@@ -53,7 +60,7 @@ class RegisterSlot(FieldSlot):
     def special(self, text: str, negative: bool) -> int | None:
         if text not in REGISTERS or negative:
             raise Fault(f"{text} is not an x register", self.node.at, _REGISTERS)
-        return self.field.insert(REGISTERS[text]) << self.shift
+        return _register_bits(self, text, REGISTERS[text], REGISTER_NAMES)
 
     def number(self, atoms: Sequence[str], place: Place) -> int:
         raise Fault("an x register is expected, found an expression", self.node.at, _REGISTERS)
@@ -68,10 +75,35 @@ class FloatSlot(FieldSlot):
     def special(self, text: str, negative: bool) -> int | None:
         if text not in FLOAT_REGISTERS or negative:
             raise Fault(f"{text} is not an f register", self.node.at, _FLOAT_REGISTERS)
-        return self.field.insert(FLOAT_REGISTERS[text]) << self.shift
+        return _register_bits(self, text, FLOAT_REGISTERS[text], FLOAT_REGISTER_NAMES)
 
     def number(self, atoms: Sequence[str], place: Place) -> int:
         raise Fault("an f register is expected, found an expression", self.node.at, _FLOAT_REGISTERS)
+
+
+def _register_bits(slot: FieldSlot, text: str, number: int, names: Sequence[str]) -> int:
+    """The bits of a register; Fault for one that this field cannot name."""
+    field = slot.field
+    if field.problem(number):
+        known = (names[n] for n in range(field.minimum, field.maximum + 1) if not field.problem(n))
+        raise Fault(f"{text} cannot stand here", slot.node.at, f"registers: {' '.join(known)}")
+    return field.insert(number) << slot.shift
+
+
+class GivenSlot(Slot):
+    """A register that an instruction always has, and that is written nevertheless."""
+
+    def __init__(self, node: Node, shift: int, name: str) -> None:
+        super().__init__(node, shift)
+        self.name = name
+
+    def special(self, text: str, negative: bool) -> int | None:
+        if REGISTERS.get(text) != REGISTERS[self.name] or negative:
+            raise Fault(f"{self.name} is expected here, found {text}", self.node.at)
+        return 0
+
+    def bits(self, value: int) -> int:
+        raise Fault(f"{self.name} is expected here, found an expression", self.node.at)
 
 
 class RoundingSlot(FieldSlot):
@@ -139,16 +171,17 @@ def distance(target: Value, here: Value, offset: int) -> int:
     return number_of(target) - number_of(here) - offset
 
 
-def scalar_template(record: Scalar, given: Sequence[Given]) -> Template:
+def scalar_template(record: Encoding, given: Sequence[Given]) -> Template:
     """The template of one scalar instruction."""
     base, slots = place_scalar(record, given, 0)
-    return Template(4, base, slots)
+    return Template(record.size, base, slots)
 
 
-def place_scalar(record: Scalar, given: Sequence[Given], shift: int) -> tuple[int, list[Slot]]:
+def place_scalar(record: Encoding, given: Sequence[Given], shift: int) -> tuple[int, list[Slot]]:
     """Bits and slots of an instruction that begins ``shift`` bits into a statement."""
-    if record.operands[-1:] == ("rm",) and len(given) == len(record.operands) - 1:
-        given = [*given, Constant(rounding_name(record.rounding))]
+    if record.omitted is not None and len(given) == len(record.operands) - 1:
+        rounding = record.operands[-1] == "rm"
+        given = [*given, Constant(rounding_name(record.omitted) if rounding else str(record.omitted))]
     if len(given) != len(record.operands):
         takes = f"it takes {record.syntax}" if record.syntax else "it takes no operand"
         raise Fault(f"{record.mnemonic}: {_count(len(given))}", None, f"{takes}, as in '{record.example}'")
@@ -158,12 +191,14 @@ def place_scalar(record: Scalar, given: Sequence[Given], shift: int) -> tuple[in
     return place_fields(record, parts, shift)
 
 
-def place_fields(record: Scalar, parts: Mapping[str, Node | Constant], shift: int) -> tuple[int, list[Slot]]:
+def place_fields(
+    record: Encoding, parts: Mapping[str, Node | Constant], shift: int
+) -> tuple[int, list[Slot]]:
     """As ``place_scalar``, field by field."""
     base = record.match << shift
     slots: list[Slot] = []
     for name, part in parts.items():
-        slot = _slot(record, record.field(name), part, shift)
+        slot = _slot(record, name, part, shift)
         if isinstance(part, Constant):
             base |= slot.plain(part.text, part.negative)
         else:
@@ -180,7 +215,7 @@ def _count(number: int) -> str:
     return f"{number} operand{'s' if number != 1 else ''} found"
 
 
-def _parts(record: Scalar, wanted: str, term: Given) -> list[tuple[str, Node | Constant]]:
+def _parts(record: Encoding, wanted: str, term: Given) -> list[tuple[str, Node | Constant]]:
     """Field names of one operand as written, with the expressions that fill them."""
     if "(" not in wanted:
         return [(wanted, term if isinstance(term, Constant) else expression(term, wanted))]
@@ -203,8 +238,11 @@ _SLOTS = {
 }
 
 
-def _slot(record: Scalar, field: Field, part: Node | Constant, shift: int) -> Slot:
+def _slot(record: Encoding, name: str, part: Node | Constant, shift: int) -> Slot:
     node = _NOWHERE if isinstance(part, Constant) else part
+    if name in REGISTERS:
+        return GivenSlot(node, shift, name)
+    field = record.field(name)
     if field.kind == "target":
         return TargetSlot(node, shift, field, record.mnemonic)
     return _SLOTS.get(field.kind, FieldSlot)(node, shift, field)

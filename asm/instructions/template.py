@@ -14,7 +14,8 @@ from operator import getitem, itemgetter, or_
 from typing import Protocol
 
 from asm.diagnostics import Fault
-from asm.syntax.expressions import Atom, Node, Scope, Unary, Value, evaluate, literal, number_of
+from asm.syntax.expressions import Atom, Node, Scope, Unary, Value, evaluate, has_function, literal, number_of
+from tx8isa.riscv.format import SCALAR_BYTES
 
 
 class NotPlain(Exception):
@@ -127,10 +128,15 @@ class Check(Protocol):
         """
 
 
+ANY = None
+"""Every compressed instruction."""
+
+
 class Template:
     """A shape of a statement.
 
-    ``steps``: offsets of its instructions. ``wide``: data to a RISC-V disassembler.
+    ``steps``: offsets of its instructions. ``wide``: data to a RISC-V disassembler. ``allowed``: the
+    compressed instructions that may take their place under ``.option rvc``, None for all.
     """
 
     def __init__(
@@ -141,7 +147,10 @@ class Template:
         self.slots = tuple(slots)
         self.wide = wide
         self.check = check
-        self.steps = (0,) if wide else tuple(range(0, size, 4))
+        self.steps = (0,) if wide else tuple(range(0, size, SCALAR_BYTES))
+        self.allowed: frozenset[str] | None = ANY
+        self.fixed = wide or any(slot.needs_place or has_function(slot.node) for slot in self.slots)
+        """Whether its bytes are never shortened: GNU as does so with plain numbers alone."""
         self.encode = self._encoder()
 
     def doubts(self, atoms: Sequence[str]) -> Iterator[Fault]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tx8isa.records.record import Engine, Operand
-from tx8isa.riscv.format import Scalar
+from tx8isa.riscv.format import Encoding
 from tx8isa.riscv.registers import CSR_NAMES, FLOAT_REGISTER_NAMES, REGISTER_NAMES, ROUNDING_MODES
 from tx8isa.table.encoding import Decoded, unpack_lanes
 
@@ -16,7 +16,7 @@ def quote(text: str) -> str:
     return '"' + "".join(c if c >= " " and c != "\x7f" else f"\\{ord(c):03o}" for c in escaped) + '"'
 
 
-def scalar_text(record: Scalar, values: Mapping[str, int], at: int, labels: Mapping[int, str]) -> str:
+def scalar_text(record: Encoding, values: Mapping[str, int], at: int, labels: Mapping[int, str]) -> str:
     """A scalar instruction; ``labels`` name addresses, any other target is a distance."""
     texts = {field.name: _field(field.name, field.kind, values[field.name]) for field in record.fields}
     if "target" in values:
@@ -25,8 +25,9 @@ def scalar_text(record: Scalar, values: Mapping[str, int], at: int, labels: Mapp
     operands = []
     for operand in record.operands:
         name, _, base = operand.rstrip(")").partition("(")
-        if operand != "rm" or values["rm"] != record.rounding:
-            operands.append(f"{texts[name]}({texts[base]})" if base else texts[name])
+        if operand != record.operands[-1] or record.omitted is None or values[name] != record.omitted:
+            text = texts.get(name, name)
+            operands.append(f"{text}({texts.get(base, base)})" if base else text)
     return f"{record.mnemonic} {', '.join(operands)}".rstrip()
 
 

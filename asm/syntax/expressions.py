@@ -70,6 +70,15 @@ class Function:
 Node = Atom | Unary | Binary | Paren | Function
 
 
+def has_function(node: Node) -> bool:
+    """Whether an expression uses a function such as ``%lo``."""
+    if isinstance(node, Binary):
+        return has_function(node.left) or has_function(node.right)
+    if isinstance(node, Unary):
+        return has_function(node.operand)
+    return has_function(node.inner) if isinstance(node, Paren) else isinstance(node, Function)
+
+
 class Scope(Protocol):
     """The symbols and functions of expressions."""
 

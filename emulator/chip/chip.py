@@ -25,7 +25,6 @@ from emulator.tile.tile import Status, Tile
 from tx8isa.machine.description import Machine
 from tx8isa.riscv.format import Scalar
 from tx8isa.riscv.registers import CSR_NAMES, CSRS
-from tx8isa.table.encoding import Decoded, decode
 
 from .dte_registers import DteWindow
 from .memories import Memories
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from emulator.watch.strict.sanitizer import Sanitizer
 
 _SCALAR_BYTES = 4
-_LONGEST = 4 * 63
 """Bytes of the longest instruction the encoding allows."""
 
 
@@ -220,7 +218,7 @@ class Chip:
                 raise self.traffic.fault(tile, text)
         if device is None or not _transfer(device, tile, record, values, address - device.base):
             raise fault(self.image, tile, stop.MEMORY)
-        tile.advance(_SCALAR_BYTES)
+        tile.advance(self.codes[tile.number].size(tile.pc))
 
     def _look_at_time(self, tile: Tile, register: bool) -> bool:
         """Whether ``tile.moment`` says what the tile's program finds now; else the tile has to wait.
@@ -254,10 +252,7 @@ class Chip:
         stops = pmu.notes_exceptions(tile, engine) and self.engines.note_exception(tile, 1 << bit)
         if stops or self.on_exception == "stop":
             raise refusal
-        code = self.codes[tile.number]
-        at = tile.pc - code.base
-        found = decode(code.text[at : at + _LONGEST].tobytes())
-        tile.advance(found.size if isinstance(found, Decoded) else _SCALAR_BYTES)
+        tile.advance(self.codes[tile.number].size(tile.pc))
 
     def _system(self, tile: Tile) -> None:
         record, _ = self._decode(tile)

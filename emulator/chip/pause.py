@@ -74,7 +74,7 @@ class Marks:
         """Remove a mark, if it is there."""
         self.addresses.discard(address)
         for code, copy in self._marked.values():
-            at = _index(code, address)
+            at = code.index(address)
             if at is not None:
                 word = int(code.words[at])
                 copy.words[at] = word & ~_OPERATION if word & _OPERATION in self._hidden else word
@@ -92,13 +92,7 @@ class Marks:
         self._plain.clear()
 
 
-def _index(code: Code, address: int) -> int | None:
-    """Which word belongs to an address, None where the program has none."""
-    at, odd = divmod(address - code.base, 4)
-    return at if not odd and 0 <= at < code.words.size else None
-
-
 def _mark(code: Code, words: Words, address: int) -> None:
-    at = _index(code, address)
+    at = code.index(address)
     if at is not None:
         words[at] = NOTHING

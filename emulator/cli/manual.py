@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Iterator
 
 from tx8isa.records.record import Instruction
-from tx8isa.riscv.format import Scalar
+from tx8isa.riscv.format import Encoding
 from tx8isa.table import manual
 from tx8isa.table.pages import Page
 
@@ -85,7 +85,7 @@ def _engine_entry(instruction: Instruction, page: Page) -> Iterator[str]:
     yield from _wrapped(f"See: the chip, {', '.join(page.sections)}", hanging=5)
 
 
-def _scalar_entry(record: Scalar) -> Iterator[str]:
+def _scalar_entry(record: Encoding) -> Iterator[str]:
     yield f"{record.mnemonic:<{_NAME}} {'core':<9} {manual.summary(record.doc)}"
     yield from _wrapped(" ".join(record.doc.split()))
     yield ""

@@ -19,14 +19,19 @@ from emulator.memory.areas import Bytes, anonymous
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine
 from tx8isa.riscv.format import Scalar
+from tx8isa.table import compressed as rvc
+from tx8isa.table import encoding
 from tx8isa.table import scalar as rv
 
 from .float_unit import unit_kernel
-from .predecode import ENGINE, Words, float_operations, predecode, reads_clock
+from .predecode import ENGINE, PARCEL, Words, float_operations, predecode, reads_clock
 from .translate import Translation
 
 _LARGEST = 1 << 30
-
+_CONTROL = 8 // PARCEL
+"""Place of the control word in an engine instruction."""
+_LONGEST = 4 * 63
+"""Bytes of the longest instruction that a header word can announce."""
 
 _PLACES = np.array([state.PLAIN, state.CODE_WORDS, state.CODE_BASE, state.TEXT, state.FLOAT_UNIT])
 """Positions of the words that say which program a tile runs, and never change while it runs."""
@@ -38,7 +43,7 @@ class CodeError(Tx8Error):
 
 @dataclass(frozen=True)
 class Code:
-    """``words[i]`` belongs to the four bytes of ``text`` at core address ``base + 4*i``.
+    """``words[i]`` belongs to the instruction at core address ``base + PARCEL*i``; ``text`` are the bytes.
 
     One more word after the last is no instruction, so that the loop need not look for the end.
     """
@@ -53,19 +58,50 @@ class Code:
     def __post_init__(self) -> None:
         object.__setattr__(self, "translation", Translation(self.words))
 
+    def index(self, address: int) -> int | None:
+        """Which word belongs to a core address; None where no instruction can begin."""
+        at, odd = divmod(address - self.base, PARCEL)
+        return at if not odd and 0 <= at < self.words.size - 1 else None
+
     def word(self, address: int) -> int | None:
-        """The undecoded word at a core address, None outside the text."""
+        """The undecoded instruction at a core address; None where the program lacks one of its bytes."""
         at = address - self.base
-        inside = 0 <= at < self.text.size
-        return int.from_bytes(self.text[at : at + 4].tobytes(), "little") if inside else None
+        word = int.from_bytes(self.text[at : at + 4].tobytes(), "little") if at >= 0 else 0
+        size = rvc.length(word)
+        inside = any(first <= address <= first + length - size for first, length in self.runs)
+        return word & (1 << 8 * size) - 1 if inside else None
+
+    def missing(self, address: int) -> int:
+        """Where ``word`` is None: the address that cannot be fetched, the instruction's or after it."""
+        begins = any(first <= address <= first + length - PARCEL for first, length in self.runs)
+        return address + PARCEL if begins else address
 
     def scalar(self, address: int) -> tuple[Scalar, dict[str, int]]:
-        """The scalar instruction that the compiled loop stopped at, and its field values."""
+        """The scalar instruction that the compiled loop stopped at, and its field values.
+
+        Of a compressed instruction it is the one that it stands for.
+        """
         word = self.word(address)
-        found = None if word is None else rv.decode(word)
+        found = None if word is None else rvc.expand(word) if rvc.is_compressed(word) else rv.decode(word)
         if found is None:
             raise AssertionError("the compiled loop only stops at instructions it knows")
         return found
+
+    def size(self, address: int) -> int:
+        """Bytes of the instruction at a core address, also where its word is marked."""
+        at = address - self.base
+        found = encoding.decode(self.text[at : at + _LONGEST].tobytes())
+        return found.size if isinstance(found, encoding.Decoded) else rvc.length(int(self.text[at]))
+
+    @cached_property
+    def runs(self) -> tuple[tuple[int, int], ...]:
+        """(address, bytes) of the executable segments, one after another without a gap joined to one."""
+        runs: list[tuple[int, int]] = []
+        for address, size in sorted(self.spans):
+            if runs and sum(runs[-1]) == address:
+                address, size = runs[-1][0], runs.pop()[1] + size
+            runs.append((address, size))
+        return tuple(runs)
 
     @cached_property
     def float_unit(self) -> int:
@@ -76,7 +112,9 @@ class Code:
     def expected_slots(self) -> list[int]:
         """The kernels' slots of the engine instructions in the text."""
         places = np.flatnonzero(self.words & 0xFF == ENGINE)
-        control = self.text[: self.text.size & -4].view("<u4")[places + 2].astype(np.int64)
+        halves = self.text.view("<u2")
+        low, high = (halves[places + _CONTROL + half].astype(np.int64) for half in (0, 1))
+        control = low | high << 16
         return expected_slots(self.words[places] >> 32 & (1 << WORKER_SHIFT) - 1, control)
 
     @cached_property
@@ -116,18 +154,19 @@ def load_code(image: Image, machine: Machine) -> Code:
     for segment in segments:
         _check_window(segment, machine)
     for entry in (image.entry, *image.tile_entries.values()):
-        if entry % 4 or not any(s.address <= entry < s.address + len(s.data) for s in segments):
-            raise CodeError(f"entry 0x{entry:x}: expected a multiple of 4 inside the code")
+        if entry % PARCEL or not any(s.address <= entry < s.address + len(s.data) for s in segments):
+            raise CodeError(f"entry 0x{entry:x}: expected a multiple of {PARCEL} inside the code")
     base = min((s.address for s in segments), default=0) & ~3
     size = max((s.address + len(s.data) for s in segments), default=0) + 3 - base & ~3
     text = anonymous(max(size, 4)) if size <= _LARGEST else None
-    words = anonymous(max(2 * size, 8) + 8) if size <= _LARGEST else None
+    words = anonymous(8 * (max(size, PARCEL) // PARCEL + 1)) if size <= _LARGEST else None
     if text is None or words is None:
         raise CodeError(f"the code is spread over {size} bytes, which the host refuses or exceeds {_LARGEST}")
     spans = tuple((segment.address, len(segment.data)) for segment in segments)
     code = Code(base, text, words.view(np.int64), spans)
     for segment in segments:
-        _fill(code, segment.address, segment.data)
+        _copy(code, segment.address, segment.data)
+    _decode(code)
     return code
 
 
@@ -141,7 +180,8 @@ def fetch_again(code: Code, read: Callable[[int, int], Bytes | None]) -> Code:
         data = read(address, size)
         if data is None:
             raise AssertionError("an executable segment lies in memory, or it could not be loaded")
-        _fill(fresh, address, data.tobytes())
+        _copy(fresh, address, data.tobytes())
+    _decode(fresh)
     return code if np.array_equal(fresh.text, code.text) else fresh
 
 
@@ -157,10 +197,15 @@ def _check_window(segment: Segment, machine: Machine) -> None:
         )
 
 
-def _fill(code: Code, address: int, data: bytes) -> None:
-    """Copy and decode a segment; words that it does not fill are no instructions."""
+def _copy(code: Code, address: int, data: bytes) -> None:
     at = address - code.base
     code.text[at : at + len(data)] = np.frombuffer(data, dtype=np.uint8)
-    first, end = (at + 3) // 4, (at + len(data)) // 4
-    if first < end:
-        code.words[first:end] = predecode(code.text[4 * first : 4 * end].tobytes())
+
+
+def _decode(code: Code) -> None:
+    """Decode the text; words outside the segments are no instructions."""
+    for address, size in code.runs:
+        at = address - code.base
+        first, end = -(-at // PARCEL), (at + size) // PARCEL
+        if first < end:
+            code.words[first:end] = predecode(code.text[PARCEL * first : PARCEL * end].tobytes())

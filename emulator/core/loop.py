@@ -35,7 +35,18 @@ from tx8isa.riscv.format import Scalar
 from tx8isa.table import scalar as rv
 
 from .float_unit import ON_HOST, describe, float_records, host_groups, normal32, normal64
-from .predecode import ENGINE, FIRST_SCALAR, FLOAT, RD_BYTE, TRANSLATED, reads_hart
+from .predecode import (
+    ENGINE,
+    FIRST_COMPRESSED,
+    FLOAT,
+    FULL,
+    PARCEL,
+    RD_BYTE,
+    TRANSLATED,
+    operation_records,
+    reads_hart,
+    shortened,
+)
 
 Run = Callable[[int], int]
 
@@ -82,7 +93,7 @@ def loop(address):
     s = view_i64(address, {size})
     words = u64(s[u64({CODE_WORDS})])
     code = view_i64(s64(s[u64({CODE})]), words + u64(1))
-    index = u64(s64(s[u64({PC})]) - s64(s[u64({CODE_BASE})])) >> 2
+    index = u64(s64(s[u64({PC})]) - s64(s[u64({CODE_BASE})])) >> {shift}
     n = s64(s[u64({RETIRED})])
     limit = s64(s[u64({LIMIT})])
     reason = {stop_limit}
@@ -102,7 +113,7 @@ def loop(address):
 rs1, ``t`` the position of rs2, ``imm`` the immediate. ``n`` counts instructions."""
 
 _ENGINE = """
-s[u64({PC})] = s64(s[u64({CODE_BASE})]) + s64(index) * 4
+s[u64({PC})] = s64(s[u64({CODE_BASE})]) + s64(index) * {parcel}
 s[u64({RETIRED})] = n
 reason = call_kernel(s64(s[u64({ISSUE})]), imm, address)
 if reason >= 0:
@@ -113,15 +124,15 @@ index += d
 n += 1
 continue
 """
-"""Issues an engine instruction; its length in words is in the byte of rd."""
+"""Issues an engine instruction; its length in parcels is in the byte of rd."""
 
 _LOOP_TAIL = """        elif op == {float}:
             break
         elif op == {translated}:
             break
-        index += u64(1)
+        index += u64({full})
         n += 1
-    s[u64({PC})] = s64(s[u64({CODE_BASE})]) + s64(index) * 4
+    s[u64({PC})] = s64(s[u64({CODE_BASE})]) + s64(index) * {parcel}
     s[u64({RETIRED})] = n
     if n < limit and reason == {stop_limit}:
         return leave(s64(code[index]) & 255)
@@ -150,7 +161,7 @@ def run(address):
                 reason = loop(address)
                 s[u64({CODE})] = code
             else:
-                place = u64(s64(s[u64({PC})]) - s64(s[u64({CODE_BASE})])) >> 2
+                place = u64(s64(s[u64({PC})]) - s64(s[u64({CODE_BASE})])) >> {shift}
                 w = s64(view_i64(code, u64(s[u64({CODE_WORDS})]) + u64(1))[place])
                 if w & 255 == {translated}:
                     reason = call_kernel(w >> 8, s64(place), address)
@@ -158,7 +169,7 @@ def run(address):
                     reason = loop(address)
         if reason != {stop_float} and reason != {stop_memory} and reason != {stop_csr}:
             return reason
-        place = u64(s64(s[u64({PC})]) - s64(s[u64({CODE_BASE})])) >> 2
+        place = u64(s64(s[u64({PC})]) - s64(s[u64({CODE_BASE})])) >> {shift}
         w = s64(view_i64(s64(s[u64({PLAIN})]), u64(s[u64({CODE_WORDS})]))[place])
         if reason == {stop_float}:
             if call_kernel(s64(s[u64({FLOAT_UNIT})]), w, address) != 0:
@@ -171,7 +182,8 @@ def run(address):
             host = window_address(s, s64(s[u64({DETAIL})]), s64(s[u64({DETAIL}) + u64(1)]))
             if host == 0 or access(s, w, host) == 0:
                 return {stop_memory}
-        s[u64({PC})] = s64(s[u64({PC})]) + 4
+        size = {parcel} if w & 255 >= {compressed} and w & 255 < {compressed_end} else {full} * {parcel}
+        s[u64({PC})] = s64(s[u64({PC})]) + size
         s[u64({RETIRED})] = s64(s[u64({RETIRED})]) + 1
 """
 """Calls the loop again until there is a reason to return that is not handled here. The loop and translated
@@ -188,6 +200,7 @@ def access(s, w, host):
 
 
 _BASE = f"s64(s[u64({state.CODE_BASE})])"
+_SHIFT = PARCEL.bit_length() - 1
 
 
 def _jump(target: str) -> list[str]:
@@ -195,18 +208,21 @@ def _jump(target: str) -> list[str]:
     return [
         f"next = {target}",
         f"off = u64(next - {_BASE})",
-        "if (off & u64(3)) != u64(0) or (off >> 2) >= words:",
+        f"if (off >> {_SHIFT}) >= words:",
         f"    s[u64({state.DETAIL})] = next",
         f"    reason = {stop.JUMP}",
         "    break",
     ]
 
 
-def statement(record: Scalar, names: Names, checked: bool = False) -> list[str]:
-    """Lines that execute one operation, at ``index``. ``checked``: see ``generate_run``."""
+def statement(record: Scalar, names: Names, checked: bool = False, length: int = FULL) -> list[str]:
+    """Lines that execute one operation, at ``index``. ``checked``: see ``generate_run``.
+
+    ``length``: that of the instruction in parcels, which says where a call returns to.
+    """
     second = "s64(s[t])" if any(field.name == "rs2" for field in record.fields) else "imm"
     # Read where it is used: kept in a register, these bases cost every other instruction more.
-    pc = f"({_BASE} + s64(index) * 4)"
+    pc = f"({_BASE} + s64(index) * {PARCEL})"
     if record.kind == "alu":
         return [f"s[d] = {names.call(record.body, ['a', second])}"]
     if record.kind == "upper":
@@ -216,11 +232,12 @@ def statement(record: Scalar, names: Names, checked: bool = False) -> list[str]:
     if record.kind == "float":
         return _on_host(host_groups()[record.mnemonic])
     if record.kind == "branch":
-        taken = [*_jump(f"{pc} + imm"), "index = off >> 2", "n += 1", "continue"]
+        taken = [*_jump(f"{pc} + imm"), f"index = off >> {_SHIFT}", "n += 1", "continue"]
         return [f"if {names.call(record.body, ['a', second])}:", *(f"    {line}" for line in taken)]
     if record.kind in ("jal", "jalr"):
         target = names.call(record.body, [pc if record.kind == "jal" else "a", "imm"])
-        return [*_jump(target), f"s[d] = {pc} + 4", "index = off >> 2", "n += 1", "continue"]
+        link = f"s[d] = {pc} + {PARCEL * length}"
+        return [*_jump(target), link, f"index = off >> {_SHIFT}", "n += 1", "continue"]
     if record.kind == "fence":
         return ["pass"]
     return ["break"]
@@ -311,6 +328,8 @@ def _numbers() -> dict[str, int]:
     used = ("CODE", "PLAIN", "CODE_BASE", "CODE_WORDS", "PC", "RETIRED", "LIMIT", "ISSUE", "FLOAT_UNIT")
     numbers = {name: getattr(state, name) for name in (*used, "DETAIL", "HART")}
     numbers |= {"size": state.SIZE, "engine": ENGINE, "float": FLOAT, "translated": TRANSLATED}
+    numbers |= {"parcel": PARCEL, "shift": _SHIFT, "full": FULL}
+    numbers |= {"compressed": FIRST_COMPRESSED, "compressed_end": FIRST_COMPRESSED + len(shortened())}
     stops = ("LIMIT", "ILLEGAL", "FLOAT", "MEMORY", "TRANSLATED", "CSR")
     numbers |= {f"stop_{name.lower()}": getattr(stop, name) for name in stops}
     return numbers | {"stop_near": stop.NEAR_LIMIT, "not_rd": ~RD_BYTE, "reads_hart": reads_hart()}
@@ -330,15 +349,18 @@ def generate_run(checked: bool = False) -> Run:
     names = Names()
     names.scope.update({function.__name__: function for function in USED})
     loop, access, leave = [_LOOP_HEAD.format(**numbers)], [_ACCESS_HEAD], [_LEAVE_HEAD.format(**numbers)]
-    for number, record in enumerate(rv.scalar_instructions()):
+    for operation, (record, length) in operation_records().items():
         if record.kind == "float" and host_groups().get(record.mnemonic, ("",))[0] != record.mnemonic:
             continue
-        loop.append(f"        elif op == {FIRST_SCALAR + number}:\n")
-        loop += [f"            {line}\n" for line in statement(record, names, checked)]
+        loop.append(f"        elif op == {operation}:\n")
+        lines = statement(record, names, checked, length)
+        if length != FULL and lines[-1] not in ("continue", "break"):
+            lines.append(f"index -= u64({FULL - length})")
+        loop += [f"            {line}\n" for line in lines]
         if record.kind in _LEAVE:
-            leave.append(f"    if op == {FIRST_SCALAR + number}:\n        return {_LEAVE[record.kind]}\n")
+            leave.append(f"    if op == {operation}:\n        return {_LEAVE[record.kind]}\n")
         if record.width >= 4 and not any(field.kind == "float" for field in record.fields):
-            access.append(f"    if op == {FIRST_SCALAR + number}:\n        {_move(record, names)}\n")
+            access.append(f"    if op == {operation}:\n        {_move(record, names)}\n")
             access.append("        return 1\n")
     loop.append(f"        elif op == {ENGINE}:\n")
     loop += [f"            {line}\n" for line in engine_source().splitlines()]
@@ -358,7 +380,7 @@ def generate_checked_run() -> Run:
 
 def run_kernel(checked: bool = False) -> int:
     """Address of the compiled loop; ``checked`` as in ``generate_run``."""
-    meaning = (*describe(rv.scalar_instructions()), *_numbers().items(), *USED)
+    meaning = (*describe(rv.scalar_instructions()), *describe(shortened()), *_numbers().items(), *USED)
     if checked:
         return compile_generated(generate_checked_run, meaning, "checked kernel core", 1)
     return compile_generated(generate_run, meaning, "kernel core", 1)

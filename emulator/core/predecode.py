@@ -1,13 +1,17 @@
-"""Program text to the words the kernel core's loop works on, one for each four bytes.
+"""Program text to the words the kernel core's loop works on, one for each two bytes.
 
     [7:0] operation, [15:8] rd (the sink for x0), [23:16] rs1, [31:24] rs2, [63:32] immediate, signed
 
 Registers are positions in ``state``. All operations of the floating-point unit are FLOAT; their immediate is
 [7:0] number in ``float_unit``, [10:8] rounding mode, [22:16] rs3.
 
-NOTHING is an illegal word, or the inside of a wide instruction. A wide instruction is checked completely when
+An instruction may begin at every two bytes (a *parcel*), so each has the word of the instruction that begins
+there, also inside another one. A compressed instruction is decoded as what it stands for, with an operation
+of its own that says how long it is.
+
+NOTHING is no instruction, or the inside of a wide one. A wide instruction is checked completely when
 it is decoded; its immediate is the record number and the worker (``tables.WORKER_SHIFT``), its rd the length
-in words.
+in parcels.
 """
 
 from __future__ import annotations
@@ -20,9 +24,11 @@ import numpy.typing as npt
 from emulator.engines import tables
 from emulator.memory import state
 from tx8isa.records.record import Instruction
+from tx8isa.riscv.compressed import COMPRESSED_BYTES, FULL_LENGTH
 from tx8isa.riscv.float_arithmetic import DYN
-from tx8isa.riscv.format import RESERVED_ROUNDING, Field, Scalar
+from tx8isa.riscv.format import RESERVED_ROUNDING, SCALAR_BYTES, Encoding, Field, Scalar
 from tx8isa.riscv.registers import CSR_NAMES, CSRS
+from tx8isa.table import compressed as rvc
 from tx8isa.table import encoding
 from tx8isa.table import scalar as rv
 
@@ -31,6 +37,7 @@ from .float_unit import float_records, host_groups, on_host
 # Operations of a decoded word
 NOTHING = 0  # no instruction begins here
 FIRST_SCALAR = 1  # and the following ones: the scalar records in their order
+FIRST_COMPRESSED = FIRST_SCALAR + len(rv.scalar_instructions())  # and the following ones: ``shortened``
 TRANSLATED = 253  # an entrance to translated code, whose address is in all bits above
 FLOAT = 254  # an operation of the floating-point unit
 ENGINE = 255  # an engine instruction
@@ -43,10 +50,47 @@ CLOCKS = frozenset(number for number, name in CSR_NAMES.items() if name in ("cyc
 """Numbers of the registers that read simulated time: cycles, also ``time`` (proposed)."""
 
 
+PARCEL = COMPRESSED_BYTES
+"""Bytes of program text for each word."""
+FULL = SCALAR_BYTES // PARCEL
+"""Parcels of a scalar instruction that is not compressed."""
+_OPCODE = 0x7F
+_QUADRANT = 0xE003
+"""Bits that decide between the scalar records, and between the compressed ones."""
+
+
+@cache
+def shortened() -> tuple[Scalar, ...]:
+    """The scalar instructions that compressed ones stand for, each once."""
+    return tuple({expansion.full.mnemonic: expansion.full for expansion in rvc.expansions()}.values())
+
+
+@cache
+def operation_records() -> dict[int, tuple[Scalar, int]]:
+    """By operation of a word: the scalar instruction that it executes, and its length in parcels."""
+    full = enumerate(rv.scalar_instructions(), FIRST_SCALAR)
+    short = enumerate(shortened(), FIRST_COMPRESSED)
+    return {**{op: (record, FULL) for op, record in full}, **{op: (record, 1) for op, record in short}}
+
+
+def parcels(word: int) -> int:
+    """The length of the instruction of a decoded word; that of a scalar one where there is none."""
+    operation = word & 0xFF
+    if operation == ENGINE:
+        return word >> 8 & 0xFF
+    return operation_records()[operation][1] if operation in operation_records() else FULL
+
+
 def predecode(text: bytes) -> Words:
-    """Decoded words of a stretch of program text; its length is a multiple of 4."""
-    words = np.frombuffer(text, dtype="<u4").astype(np.int64)
-    decoded = _scalars(words)
+    """Decoded words of a stretch of program text; its length is a multiple of 2."""
+    halves = np.frombuffer(text, dtype="<u2").astype(np.int64)
+    words = halves.copy()
+    words[:-1] |= halves[1:] << 16
+    decoded = np.zeros(len(words), dtype=np.int64)
+    full = words & FULL_LENGTH == FULL_LENGTH
+    _decode_compressed(halves, np.flatnonzero(~full), decoded)
+    full[-1:] = False  # the end cuts it off
+    _decode_scalars(words, np.flatnonzero(full), decoded)
     wide = np.flatnonzero(words & encoding.MARK == encoding.MARK)
     end = 0
     for at in wide.tolist():
@@ -57,27 +101,55 @@ def predecode(text: bytes) -> Words:
 
 
 def _decode_wide(text: bytes, at: int, decoded: Words) -> int:
-    """Decode the wide instruction at word ``at``; its length in words, 1 when there is none."""
-    found = encoding.decode(text, 4 * at)
+    """Decode the wide instruction at a parcel; its length, 1 when there is none."""
+    found = encoding.decode(text, PARCEL * at)
     if isinstance(found, encoding.Illegal):
         return 1
-    length = found.size // 4
+    length = found.size // PARCEL
     decoded[at : at + length] = NOTHING
     record = tables.numbers()[found.instruction.mnemonic] | found.worker << tables.WORKER_SHIFT
     decoded[at] = ENGINE | length << 8 | record << 32
     return length
 
 
-def _scalars(words: Words) -> Words:
-    decoded = np.zeros(len(words), dtype=np.int64)
+def _decode_scalars(words: Words, places: Words, decoded: Words) -> None:
     floats = {record.mnemonic: number for number, record in enumerate(float_records())}
+    found, opcodes = words[places], words[places] & _OPCODE
+    by_opcode = {opcode: np.flatnonzero(opcodes == opcode) for opcode in set(opcodes.tolist())}
     for number, record in enumerate(rv.scalar_instructions()):
-        places = np.flatnonzero(words & record.mask == record.match)
-        if len(places) and record.mnemonic in floats:
-            decoded[places] = _pack_float(floats[record.mnemonic], record, words[places])
-        elif len(places):
-            decoded[places] = _pack(FIRST_SCALAR + number, record, words[places])
-    return decoded
+        among = by_opcode.get(record.match & _OPCODE)
+        if among is None:
+            continue
+        among = among[found[among] & record.mask == record.match]
+        if len(among) and record.mnemonic in floats:
+            decoded[places[among]] = _pack_float(floats[record.mnemonic], record, found[among])
+        elif len(among):
+            values = _values(record, found[among])
+            decoded[places[among]] = _pack(FIRST_SCALAR + number, record, values)
+
+
+def _decode_compressed(halves: Words, places: Words, decoded: Words) -> None:
+    operations = {record.mnemonic: FIRST_COMPRESSED + n for n, record in enumerate(shortened())}
+    found, quadrants = halves[places], halves[places] & _QUADRANT
+    by_quadrant = {key: np.flatnonzero(quadrants == key) for key in set(quadrants.tolist())}
+    for expansion in rvc.expansions():
+        record = expansion.record
+        among = by_quadrant.get(record.match & _QUADRANT)
+        if among is None:
+            continue
+        among = among[found[among] & record.mask == record.match]
+        values = _values(record, found[among])
+        legal = np.ones(len(among), dtype=bool)
+        for field in record.fields:
+            legal &= ~np.isin(values[field.name], field.never)
+        among = among[legal]
+        if len(among):
+            own = {name: value[legal] for name, value in values.items()}
+            zero = np.zeros(len(among), dtype=np.int64)
+            full = {
+                n: own[given] if isinstance(given, str) else zero + given for n, given in expansion.fields
+            }
+            decoded[places[among]] = _pack(operations[expansion.full.mnemonic], expansion.full, full)
 
 
 @cache
@@ -100,9 +172,9 @@ def float_operations() -> list[int]:
     return sorted({FLOAT, *(host_operation(record.mnemonic) for record in float_records())})
 
 
-def _pack(operation: int, record: Scalar, words: Words) -> Words:
-    fields = _fields(record, words)
-    zero = np.zeros(len(words), dtype=np.int64)
+def _pack(operation: int, record: Scalar, values: dict[str, Words]) -> Words:
+    fields = _places(record, values)
+    zero = np.zeros(len(next(iter(values.values()))) if values else 1, dtype=np.int64)
     immediate = zero
     for name in ("imm", "target", "shamt", "csr"):
         immediate = fields.get(name, immediate)
@@ -116,7 +188,7 @@ def _pack_float(number: int, record: Scalar, words: Words) -> Words:
 
     Operands that do not exist are the first: it does not matter then whether they are NaN-boxed.
     """
-    fields = _fields(record, words)
+    fields = _places(record, _values(record, words))
     rs2, rs3 = (fields.get(name, fields["rs1"]) for name in ("rs2", "rs3"))
     mode = fields.get("rm", np.zeros(len(words), dtype=np.int64))
     operation = host_operation(record.mnemonic)
@@ -126,24 +198,30 @@ def _pack_float(number: int, record: Scalar, words: Words) -> Words:
     return np.where(np.isin(mode, RESERVED_ROUNDING), NOTHING, packed)
 
 
-def _fields(record: Scalar, words: Words) -> dict[str, Words]:
-    """Field values by name; registers as places in the state, where writes to x0 have their own."""
+def _values(record: Encoding, words: Words) -> dict[str, Words]:
+    """Field values by name."""
+    return {field.name: _extract(field, words) for field in record.fields}
+
+
+def _places(record: Scalar, values: dict[str, Words]) -> dict[str, Words]:
+    """Field values with registers as places in the state, where writes to x0 have their own."""
     fields = {}
     for field in record.fields:
-        values = _extract(field, words)
+        found = values[field.name]
         if field.kind == "float":
-            values = values + state.F
+            found = found + state.F
         elif field.name == "rd":
-            values = np.where(values == 0, state.SINK, values + state.X)
-        fields[field.name] = values
+            found = np.where(found == 0, state.SINK, found + state.X)
+        fields[field.name] = found
     return fields
 
 
 def _extract(field: Field, words: Words) -> Words:
-    value = np.zeros(len(words), dtype=np.int64)
+    value = np.full(len(words), field.first, dtype=np.int64)
     for word_bit, value_bit, width in field.pieces:
-        value |= (words >> word_bit & (1 << width) - 1) << value_bit
-    return np.where(value > field.maximum, value - 2 * (field.maximum + field.unit), value)
+        value += (words >> word_bit & (1 << width) - 1) << value_bit
+    value = np.where(value > field.maximum, value - 2 * (field.maximum + field.unit), value)
+    return value % field.modulus if field.modulus else value
 
 
 def reads_clock(decoded: Words) -> bool:
@@ -161,15 +239,16 @@ def explain(text: bytes, offset: int) -> str:
         found = encoding.decode(text, offset)
         if isinstance(found, encoding.Illegal):
             return found.reason
+    shown = f"0x{word & 0xFFFF:04x}" if rvc.is_compressed(word) else f"0x{word:08x}"
     inside = _surrounding(text, offset)
     if inside:
-        return f"0x{word:08x} lies inside the wide instruction {inside.mnemonic}"
-    return f"0x{word:08x} is not an instruction"
+        return f"{shown} lies inside the wide instruction {inside.mnemonic}"
+    return f"{shown} is not an instruction"
 
 
 def _surrounding(text: bytes, offset: int) -> Instruction | None:
     """The wide instruction that covers ``offset`` without starting there."""
-    for start in range(max(0, offset - 4 * 63), offset, 4):
+    for start in range(max(offset % PARCEL, offset - 4 * 63), offset, PARCEL):
         found = encoding.decode(text, start)
         if isinstance(found, encoding.Decoded) and start + found.size > offset:
             return found.instruction

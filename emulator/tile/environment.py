@@ -36,7 +36,7 @@ _COUNTERS = {
 }
 """By counter: the register that holds the value that was written to it."""
 _RV64 = 2 << 62
-_MISA = _RV64 | sum(1 << ord(letter) - ord("A") for letter in "IMFD")
+_MISA = _RV64 | sum(1 << ord(letter) - ord("A") for letter in "IMFDC")
 _MSTATUS = 1 << 63 | 3 << 13 | 3 << 11
 """Bits of mstatus that never change: floating point on (SD, FS; proposed), machine mode only (MPP)."""
 _HPM = tuple(name for name in CSRS if "hpm" in name)
@@ -45,7 +45,7 @@ _WRITABLE = {
     "mstatus": trap.MIE | trap.MPIE,
     "mie": 0x888,
     "mtvec": ~2,
-    "mepc": ~3,
+    "mepc": ~1,
 }
 """Bits that a write changes, where these are not all: the manual lets an implementation choose."""
 _FLOAT = {"fflags": (0, 0x1F), "frm": (5, 0x7), "fcsr": (0, 0xFF)}

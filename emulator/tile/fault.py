@@ -10,6 +10,8 @@ from emulator.engines import tables
 from emulator.memory import state, stop
 from tx8isa.numbers.formats import Format
 from tx8isa.records.record import Engine, Instruction
+from tx8isa.riscv.compressed import COMPRESSED_BYTES
+from tx8isa.table import compressed as rvc
 from tx8isa.table import scalar as rv
 from tx8isa.table.encoding import value_error
 
@@ -42,8 +44,7 @@ def _what(image: Image, tile: Tile, reason: int) -> str:
     if reason == stop.ILLEGAL:
         return f"illegal instruction: {_illegal(image, tile)}"
     if reason == stop.JUMP:
-        allowed = "expected a multiple of 4" if first % 4 else "which is outside the program"
-        return f"branch to 0x{first & (1 << 64) - 1:x}, {allowed}"
+        return f"branch to 0x{first & (1 << 64) - 1:x}, which is outside the program"
     if reason == stop.MEMORY:
         return _memory(tile, first & (1 << 64) - 1, second, bool(third))
     if reason == stop.WORKER:
@@ -121,10 +122,12 @@ def _illegal(image: Image, tile: Tile) -> str:
         if "x" in segment.flags and segment.address <= address < segment.address + len(segment.data):
             at, base = _word(tile, state.TEXT), _word(tile, state.CODE_BASE)
             text = ctypes.string_at(at + segment.address - base, len(segment.data))
-            word = text[address - segment.address :][:4]
-            if len(word) < 4:
-                return f"{segment.section} ends after {len(word)} of its 4 bytes"
-            found = rv.decode(int.from_bytes(word, "little"))
+            begin = text[address - segment.address :][:4]
+            word = int.from_bytes(begin, "little")
+            size = rvc.length(word) if len(begin) > 1 else COMPRESSED_BYTES
+            if len(begin) < size:
+                return f"{segment.section} ends after {len(begin)} of its {size} bytes"
+            found = rv.decode(word)
             if found is not None:
                 mode = _word(tile, state.FCSR) >> 5
                 return f"{found[0].mnemonic} with the rounding mode {mode} in frm, expected 0..4"

@@ -12,8 +12,8 @@ from tx8isa.numbers.primitives import s64
 
 from .tile import Status, Tile
 
-FETCH_MISALIGNED, FETCH_FAULT, ILLEGAL, BREAKPOINT, LOAD_FAULT, STORE_FAULT, CALL = 0, 1, 2, 3, 5, 7, 11
-"""Codes of mcause."""
+FETCH_FAULT, ILLEGAL, BREAKPOINT, LOAD_FAULT, STORE_FAULT, CALL = 1, 2, 3, 5, 7, 11
+"""Codes of mcause. With compressed instructions no address of an instruction is misaligned."""
 
 MIE, MPIE = 1 << 3, 1 << 7
 """Bits of mstatus: interrupts enabled, and its value before the trap."""
@@ -36,7 +36,7 @@ def take(tile: Tile, code: Code, reason: int) -> bool:
     if found is None or not has_handler(tile) or tile.words[state.TRAPPED] == tile.retired + 1:
         return False
     cause, value = found
-    if reason == stop.JUMP and cause == FETCH_FAULT:
+    if reason == stop.JUMP:
         _complete_jump(tile, code, value)
     tile.csrs |= {"mepc": s64(tile.pc), "mcause": cause, "mtval": s64(value)}
     status = tile.csrs.get("mstatus", 0)
@@ -64,9 +64,9 @@ def _exception(tile: Tile, code: Code, reason: int) -> tuple[int, int] | None:
     first, _, third, _ = tile.detail
     if reason in (stop.ILLEGAL, stop.CSR):
         word = code.word(tile.pc)
-        return (FETCH_FAULT, tile.pc) if word is None else (ILLEGAL, word)
+        return (FETCH_FAULT, code.missing(tile.pc)) if word is None else (ILLEGAL, word)
     if reason == stop.JUMP:
-        return FETCH_MISALIGNED if first % 4 else FETCH_FAULT, first
+        return FETCH_FAULT, first
     if reason == stop.MEMORY:
         return STORE_FAULT if third else LOAD_FAULT, first
     if reason == stop.SYSTEM and tile.status is not Status.EXITED:
@@ -79,6 +79,6 @@ def _complete_jump(tile: Tile, code: Code, target: int) -> None:
     """The jump is done; what faults is the fetch at its target."""
     record, values = code.scalar(tile.pc)
     if record.kind in _LINK:
-        tile.set_register(values["rd"], tile.pc + 4)
+        tile.set_register(values["rd"], tile.pc + code.size(tile.pc))
     tile.advance(0)
     tile.pc = target

@@ -71,7 +71,8 @@ def test_nodes_own_the_instructions_that_follow() -> None:
 
 def test_engine_instructions_and_data_are_no_risc_v_code() -> None:
     image = asm.assemble("nop\nncc.wait\n.word 1\nnop\n.byte 1\n.align 2\nret\n")
-    assert list(image.data_ranges) == [(TEXT + 4, TEXT + 4 + 24 + 4), (TEXT + 36, TEXT + 40)]
+    assert list(image.data_ranges) == [(TEXT + 4, TEXT + 4 + 24 + 4), (TEXT + 36, TEXT + 38)]
+    assert bytes(image.segments[0].data[38:40]) == b"\1\0", "a short nop fills up"
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,43 +10,15 @@ import pytest
 
 import asm
 from asm.instructions.pseudo import SIMPLE
+from gnu_tools import GNU_AS, MARCH, OBJDUMP, missing_gnu, our_text, same
 from tx8isa.riscv.format import Field
 from tx8isa.riscv.registers import CSRS, FLOAT_REGISTERS, REGISTERS, ROUNDING_MODES
 from tx8isa.table import scalar as rv
 
-GNU_AS, OBJCOPY = "riscv64-unknown-elf-as", "riscv64-unknown-elf-objcopy"
-MARCH = "rv64imfd_zicsr_zifencei"
-LINKER, OBJDUMP = "riscv64-unknown-elf-ld", "riscv64-unknown-elf-objdump"
-
 
 @pytest.fixture(scope="module")
 def gnu() -> None:
-    missing = [tool for tool in (GNU_AS, OBJCOPY, LINKER, OBJDUMP) if shutil.which(tool) is None]
-    if missing and os.environ.get("CI") == "true":
-        pytest.fail(f"missing tools: {' '.join(missing)}")
-    if missing:
-        pytest.skip(f"missing tools: {' '.join(missing)}")
-
-
-def gnu_text(text: str, folder: Path, march: str = MARCH) -> bytes:
-    """The .text of a program by GNU as, linked to our address."""
-    (folder / "p.s").write_text(text)
-    subprocess.run([GNU_AS, f"-march={march}", "-mno-relax", "p.s", "-o", "p.o"], cwd=folder, check=True)
-    layout = ["-Ttext=0x80000000", "-Tdata=0x80001000", "--no-relax", "-e", "0x80000000"]
-    subprocess.run([LINKER, *layout, "p.o", "-o", "p.elf"], cwd=folder, check=True)
-    subprocess.run([OBJCOPY, "-O", "binary", "-j", ".text", "p.elf", "p.bin"], cwd=folder, check=True)
-    return (folder / "p.bin").read_bytes()
-
-
-def our_text(text: str) -> bytes:
-    return asm.assemble(text).segments[0].data
-
-
-def same(text: str, folder: Path, march: str = MARCH) -> None:
-    ours, theirs = our_text(text), gnu_text(text, folder, march)
-    assert len(ours) == len(theirs)
-    wrong = [i for i in range(0, len(ours), 4) if ours[i : i + 4] != theirs[i : i + 4]]
-    assert not wrong, f"first difference at {wrong[0]:#x}: {ours[wrong[0] :][:4].hex()}"
+    missing_gnu()
 
 
 def values() -> list[int]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from c_tools import EXAMPLES, HEADERS, PROGRAMS, ROOT, build, make, needs_gcc, run_with
+from c_tools import EXAMPLES, HEADERS, MARCHES, PROGRAMS, ROOT, build, make, needs_gcc, run_with
 from documents import blocks
 from emulator import Fault
 from emulator.program import load
@@ -22,9 +22,11 @@ Array = np.ndarray[Any, Any]
 HEADER = HEADERS / "tx8.h"
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make(tmp_path_factory.mktemp("c"), *(f"{name}.elf" for name in PROGRAMS))
+@pytest.fixture(scope="module", params=MARCHES)
+def built(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """All examples, without and with compressed instructions."""
+    programs = [f"{name}.elf" for name in PROGRAMS]
+    return make(tmp_path_factory.mktemp("c"), *programs, march=request.param)
 
 
 def arrays(program: Path, threads: int = 1, **wanted: tuple[str, int]) -> tuple[dict[str, Array], str]:
@@ -148,9 +150,9 @@ def test_floats(built: Path) -> None:
 ON_TILE_0 = "if (tx8_tile() != 0) return 0;"
 
 
-def program(folder: Path, body: str, head: str = "") -> Path:
+def program(folder: Path, body: str, head: str = "", march: str = MARCHES[0]) -> Path:
     source = f"#include <stdio.h>\n#include <tx8.h>\n{head}\nint main(void) {{ {body} return 0; }}\n"
-    return build(source, folder)
+    return build(source, folder, march)
 
 
 @needs_gcc
@@ -197,27 +199,23 @@ def test_the_exit_status_is_that_of_main(tmp_path: Path) -> None:
 
 
 @needs_gcc
-def test_compressed_code_is_refused_with_the_remedy(tmp_path: Path) -> None:
-    source = tmp_path / "c.c"
-    source.write_text("void _start(void) { for (;;) { } }\n")
-    target = tmp_path / "c.elf"
-    command = [
-        "riscv64-unknown-elf-gcc",
-        "-march=rv64imac",
-        "-mabi=lp64",
-        "-nostdlib",
-        "-Wl,-Ttext=0x80000000",
-        str(source),
-        "-o",
-        str(target),
-    ]
-    subprocess.run(command, check=True)
-    result = tx8emu(target)
-    assert result.returncode == 1
-    assert result.stderr == (
-        f"tx8emu: error: {target}: the code has compressed instructions, which the kernel core lacks: "
-        "compile it with -march=rv64imfd_zicsr_zifencei\n"
+def test_the_flags_of_the_vendor_make_compressed_code(tmp_path: Path) -> None:
+    """-march=rv64imfdc -mabi=lp64d -mcmodel=medany, alone: no example's Makefile and no start-up code."""
+    source, target = tmp_path / "c.c", tmp_path / "c.elf"
+    source.write_text(
+        "long total; static long add(long a, long b) { return a * 3 + b; }\n"
+        "void _start(void) { long sum = 0; for (long i = 0; i < 100; i++) sum = add(sum, i); total = sum;\n"
+        '    __asm__ volatile("li a7, 93\\n li a0, 0\\n ecall"); }\n'
     )
+    flags = ["-march=rv64imfdc", "-mabi=lp64d", "-mcmodel=medany", "-nostdlib", "-O2", "-Wl,-n"]
+    command = ["riscv64-unknown-elf-gcc", *flags, "-Wl,-Ttext=0x80000000", "-Wl,-Tdata=0x80100000"]
+    subprocess.run([*command, "-Wl,-Tbss=0x80100000", str(source), "-o", str(target)], check=True)
+    assert load(target).image.compressed
+    found, _ = arrays(target, total=("i8", 1))
+    expected = 0
+    for i in range(100):
+        expected = (expected * 3 + i + (1 << 63)) % (1 << 64) - (1 << 63)
+    assert found["total"].tolist() == [expected]
 
 
 def test_the_tools_are_there_in_continuous_integration() -> None:
@@ -299,13 +297,15 @@ def test_a_refused_packet_stops_the_run(tmp_path: Path) -> None:
 
 
 @needs_gcc
-def test_a_dropped_packet_leaves_its_exception(tmp_path: Path) -> None:
+@pytest.mark.parametrize("march", MARCHES)
+def test_a_dropped_packet_leaves_its_exception(march: str, tmp_path: Path) -> None:
+    """The store that started it is over, be it compressed or not."""
     body = (
         f"{BEYOND} seen[0][0] = (float)tx8_exceptions(0, TX8_EXCEPTION_CT_SHIFT);"
         "tx8_clear_exceptions(0); seen[0][1] = (float)tx8_exceptions(0, TX8_EXCEPTION_CT_SHIFT);"
         "seen[0][2] = 9;"
     )
-    loaded = load(program(tmp_path, body, ADD))
+    loaded = load(program(tmp_path, body, ADD, march))
     system = loaded.start({}, on_exception="drop")
     system.run(10_000_000)
     address = loaded.image.symbols["seen"].address + 0x2_0000_0000
@@ -333,7 +333,8 @@ def test_returned_values(tmp_path: Path) -> None:
 
 
 @needs_gcc
-def test_dte_modes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("march", MARCHES)
+def test_dte_modes(march: str, tmp_path: Path) -> None:
     """Tile 0 scatters, broadcasts and shuffles; the receivers write what they got to DDR."""
     head = "uint8_t seen[16][1024];"
     body = (
@@ -351,7 +352,7 @@ def test_dte_modes(tmp_path: Path) -> None:
         "tx8_dte_destination(d, 0, tx8_dte_remote(15, 0x4200), 0); if (tx8_dte_run(d)) return 3;"
         "} tx8_barrier(0); for (int i = 0; i < 1024; i++) seen[tx8_tile()][i] = m[i];"
     )
-    found, _ = arrays(program(tmp_path, body, head), seen=("u1", 16 * 1024))
+    found, _ = arrays(program(tmp_path, body, head, march), seen=("u1", 16 * 1024))
     seen, source = found["seen"].reshape(16, 1024), (np.arange(2048) * 7).astype("u1")
     for tile in range(1, 16):
         expected = np.zeros(1024, "u1")

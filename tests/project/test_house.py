@@ -23,7 +23,8 @@ LAYERS = {
     ),
     "asm": (
         *("diagnostics", "syntax", "instructions", "image", "place", "disassembler"),
-        *("occupancy", "assembly", "directives", "fixups", "output", "assembler", "cli"),
+        *("compression", "occupancy", "assembly"),
+        *("directives", "fixups", "output", "assembler", "cli"),
     ),
     "emulator": (
         *("native", "memory", "kernels", "engines", "core", "tile"),

@@ -1,5 +1,7 @@
 """RISC-V encoding formats, and the record that describes one 32-bit scalar instruction.
 
+Compressed instructions have records of their own, in ``compressed.py``.
+
 A record is written like the encoding diagrams of "The RISC-V Instruction Set Manual, Volume I" (spec): the
 pattern lists bit strings and field names from bit 31 down to bit 0. The fields whose value bits are
 scattered over the word are described once, in ``SEGMENTS``. Mask, match, encoding, decoding and the
@@ -69,6 +71,9 @@ SEGMENTS: dict[str, tuple[str, FieldKind, str]] = {
 """
 
 
+SCALAR_BYTES = 4
+"""The length of a scalar instruction that is not compressed."""
+
 RESERVED_ROUNDING = (5, 6)
 """Codes that no rounding mode has; an instruction that holds one is illegal."""
 
@@ -86,7 +91,9 @@ class Field:
     """A named operand of an encoding.
 
     ``pieces`` holds (lowest word bit, lowest value bit, width) for each run of bits. A legal value lies in
-    ``minimum..maximum`` and is a multiple of ``unit``.
+    ``minimum..maximum``, is a multiple of ``unit`` and none of ``never``. Bits that are all zero stand for
+    ``first``: a field of three bits names registers from x8 on. With a ``modulus``, negative values are
+    written as what they are modulo that number.
     """
 
     name: str
@@ -95,41 +102,53 @@ class Field:
     minimum: int
     maximum: int
     unit: int
+    never: tuple[int, ...] = ()
+    first: int = 0
+    modulus: int = 0
 
     def extract(self, word: int) -> int:
         """Value of the field in an instruction word."""
-        value = 0
+        value = self.first
         for word_bit, value_bit, width in self.pieces:
-            value |= (word >> word_bit & (1 << width) - 1) << value_bit
+            value += (word >> word_bit & (1 << width) - 1) << value_bit
         if value > self.maximum:  # only a signed field can hold its sign bit
             value -= 2 * (self.maximum + self.unit)
-        return value
+        return value % self.modulus if self.modulus else value
 
     def insert(self, value: int) -> int:
         """Word bits that hold ``value``, which must be legal."""
         word = 0
         for word_bit, value_bit, width in self.pieces:
-            word |= (value >> value_bit & (1 << width) - 1) << word_bit
+            word |= (value - self.first >> value_bit & (1 << width) - 1) << word_bit
         return word
 
     def problem(self, value: int) -> str | None:
         """Why the field cannot hold ``value``, or None when it can."""
+        if self.modulus:
+            return self._problem_modulo(value)
         if not self.minimum <= value <= self.maximum:
             return f"{self.name} = {value} is outside {self.minimum}..{self.maximum}"
         if value % self.unit:
             return f"{self.name} = {value} is not a multiple of {self.unit}"
-        if self.kind == "rounding" and value in RESERVED_ROUNDING:
+        if value in self.never:
             return f"{self.name} = {value} is reserved"
         return None
 
+    def _problem_modulo(self, value: int) -> str | None:
+        lowest = self.modulus + self.minimum
+        if lowest <= value < self.modulus or (0 <= value <= self.maximum and value not in self.never):
+            return None
+        least = next(number for number in range(self.maximum) if number not in self.never)
+        allowed = f"{least}..{self.maximum} or {lowest:#x}..{self.modulus - 1:#x}"
+        return f"{self.name} = {value}, expected {allowed}"
+
 
 @dataclass(frozen=True, slots=True)
-class Scalar:
-    """One scalar instruction: name, operands as written, encoding and meaning.
+class Encoding:
+    """How one instruction is written and encoded.
 
-    ``operands`` are the comma-separated operands of ``syntax``; each is a field name or ``imm(rs1)``.
-    ``width`` is the number of bytes a load or store moves, 0 for every other kind. ``rounding`` is the code
-    of the rounding mode when none is written.
+    ``operands`` are the comma-separated operands of ``syntax``; each is a field name, ``imm(rs1)``, or a
+    register that must stand there. ``size`` is its length in bytes.
     """
 
     mnemonic: str
@@ -139,12 +158,9 @@ class Scalar:
     mask: int
     match: int
     fields: tuple[Field, ...]
-    kind: Kind
-    width: int
-    rounding: int
     example: str
     doc: str
-    body: Callable[..., Any]
+    size: int
 
     def encode(self, values: Mapping[str, int]) -> int:
         """Instruction word for one value per field; EncodingError names field, value and limits."""
@@ -165,11 +181,15 @@ class Scalar:
         return word
 
     def decode(self, word: int) -> dict[str, int] | None:
-        """Field values of a 32-bit word, or None when it is another instruction."""
-        if word & self.mask != self.match or word >> 32:
+        """Field values of the bytes of an instruction, or None when they are another one."""
+        if word & self.mask != self.match or word >> 8 * self.size:
             return None
-        values = {field.name: field.extract(word) for field in self.fields}
-        return None if values.get("rm") in RESERVED_ROUNDING else values
+        values = {}
+        for field in self.fields:
+            value = values[field.name] = field.extract(word)
+            if value in field.never:
+                return None
+        return values
 
     def field(self, name: str) -> Field:
         """The field called ``name``; KeyError when the encoding has none."""
@@ -177,6 +197,29 @@ class Scalar:
             if field.name == name:
                 return field
         raise KeyError(name)
+
+    @property
+    def omitted(self) -> int | None:
+        """The value of the last operand when it is not written; None where it must be."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar(Encoding):
+    """One scalar instruction: name, operands as written, encoding and meaning.
+
+    ``width`` is the number of bytes a load or store moves, 0 for every other kind. ``rounding`` is the code
+    of the rounding mode when none is written.
+    """
+
+    kind: Kind
+    width: int
+    rounding: int
+    body: Callable[..., Any]
+
+    @property
+    def omitted(self) -> int | None:
+        return self.rounding if self.operands[-1:] == ("rm",) else None
 
     @property
     def signed(self) -> bool:
@@ -211,11 +254,12 @@ def scalar(
             mask=mask,
             match=match,
             fields=fields,
+            example=example,
+            doc=body.__doc__ or "",
+            size=SCALAR_BYTES,
             kind=kind,
             width=width,
             rounding=rounding,
-            example=example,
-            doc=body.__doc__ or "",
             body=body,
         )
 
@@ -238,21 +282,24 @@ def parse_pattern(mnemonic: str, pattern: str) -> tuple[int, int, tuple[Field, .
             raise TableError(f"{mnemonic}: '{token}' is neither bits nor one of {' '.join(SEGMENTS)}")
         name, kind, bits = SEGMENTS[token]
         kinds[name] = kind
-        for high, low in _runs(bits):
+        for high, low in runs(bits):
             position -= high - low + 1
             pieces.setdefault(name, []).append((position, low, high - low + 1))
     if position != 0:
         raise TableError(f"{mnemonic}: the pattern '{pattern}' has {32 - position} bits, not 32")
-    return mask, match, tuple(_field(mnemonic, name, kinds[name], pieces[name]) for name in pieces)
+    return mask, match, tuple(make_field(mnemonic, name, kinds[name], pieces[name]) for name in pieces)
 
 
-def _runs(bits: str) -> list[tuple[int, int]]:
+def runs(bits: str) -> list[tuple[int, int]]:
     """``12|10:5`` -> [(12, 12), (10, 5)]."""
-    runs = (run.split(":") for run in bits.split("|"))
-    return [(int(run[0]), int(run[-1])) for run in runs]
+    ends = (run.split(":") for run in bits.split("|"))
+    return [(int(end[0]), int(end[-1])) for end in ends]
 
 
-def _field(mnemonic: str, name: str, kind: FieldKind, pieces: list[tuple[int, int, int]]) -> Field:
+def make_field(
+    mnemonic: str, name: str, kind: FieldKind, pieces: list[tuple[int, int, int]], never: tuple[int, ...] = ()
+) -> Field:
+    """The field of these pieces; TableError when they give a bit of the value twice or leave one out."""
     carried = sorted(low + i for _, low, width in pieces for i in range(width))
     lowest, above = carried[0], carried[-1] + 1
     if carried != list(range(lowest, above)):
@@ -261,4 +308,6 @@ def _field(mnemonic: str, name: str, kind: FieldKind, pieces: list[tuple[int, in
     unit = 1 << lowest
     minimum = -(1 << (above - 1)) if signed else 0
     maximum = (1 << (above - signed)) - unit
-    return Field(name, kind, tuple(pieces), minimum, maximum, unit)
+    if kind == "rounding":
+        never = RESERVED_ROUNDING
+    return Field(name, kind, tuple(pieces), minimum, maximum, unit, never)

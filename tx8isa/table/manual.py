@@ -12,10 +12,11 @@ from fnmatch import fnmatchcase
 
 from tx8isa.errors import Tx8Error
 from tx8isa.records.record import Instruction, Operand
-from tx8isa.riscv.format import Scalar
+from tx8isa.riscv.format import Encoding
 from tx8isa.riscv.registers import REGISTERS
 from tx8isa.tools.suggestions import hint
 
+from . import compressed as rvc
 from . import encoding
 from . import scalar as rv
 from .pages import PAGES, SCALAR_GROUPS, Page, ScalarGroup, page_of
@@ -39,9 +40,12 @@ def pages() -> dict[Page, list[Instruction]]:
     return found
 
 
-def scalar_groups() -> dict[ScalarGroup, tuple[Scalar, ...]]:
+def scalar_groups() -> dict[ScalarGroup, tuple[Encoding, ...]]:
     """The scalar instructions by group, in the order of the manual."""
-    return {group: rv.scalar_group(group.module) for group in SCALAR_GROUPS}
+    return {
+        group: rvc.compressed_instructions() if group.module == rvc.GROUP else rv.scalar_group(group.module)
+        for group in SCALAR_GROUPS
+    }
 
 
 # --- one instruction ----------------------------------------------------------------------
@@ -77,7 +81,7 @@ def syntax(instruction: Instruction) -> str:
     return f"{instruction.mnemonic}{suffix} {', '.join(parts)}".rstrip()
 
 
-def scalar_syntax(record: Scalar) -> str:
+def scalar_syntax(record: Encoding) -> str:
     """A scalar instruction with its operands."""
     return f"{record.mnemonic} {record.syntax}".rstrip()
 
@@ -148,13 +152,14 @@ def _use(instruction: Instruction, operand: Operand) -> str:
 # --- looking up ---------------------------------------------------------------------------
 
 
-def find(pattern: str) -> tuple[list[Instruction], list[Scalar]]:
+def find(pattern: str) -> tuple[list[Instruction], list[Encoding]]:
     """The instructions whose mnemonic, with or without format suffix, is ``pattern`` or matches it as a glob.
 
     ManualError when there is none; for a name it says which one is near.
     """
     engine = [i for i in instructions() if any(fnmatchcase(name, pattern) for name in _names(i))]
-    scalar = [r for r in rv.scalar_instructions() if fnmatchcase(r.mnemonic, pattern)]
+    records: tuple[Encoding, ...] = (*rv.scalar_instructions(), *rvc.compressed_instructions())
+    scalar = [r for r in records if fnmatchcase(r.mnemonic, pattern)]
     if not engine and not scalar:
         raise ManualError(f"no instruction is called '{pattern}'{_near(pattern)}")
     return engine, scalar
@@ -167,6 +172,7 @@ def _names(instruction: Instruction) -> Iterator[str]:
 
 def _near(pattern: str) -> str:
     known = [*(n for i in instructions() for n in _names(i)), *rv.scalar_by_mnemonic()]
+    known += rvc.compressed_by_mnemonic()
     word = pattern.lower()
     if word not in known and any(name.startswith(f"{word}.") for name in known):
         return f"; did you mean '{word}.*'?"

@@ -67,6 +67,7 @@ SCALAR_GROUPS = (
     ScalarGroup("m", "M: multiply and divide"),
     ScalarGroup("f", "F: single precision"),
     ScalarGroup("d", "D: double precision"),
+    ScalarGroup("c", "C: compressed instructions"),
     ScalarGroup("zicsr", "Zicsr: control and status registers"),
     ScalarGroup("zifencei", "Zifencei"),
     ScalarGroup("priv", "Machine mode"),

@@ -1,4 +1,4 @@
-"""The scalar instruction set of the kernel core: RV64IMFD, Zicsr, Zifencei in their standard encodings.
+"""The scalar instructions of the kernel core: RV64IMFD, Zicsr, Zifencei; ``compressed`` has those of C.
 
 Importing this module proves the instruction table; see ``prove``.
 """

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from emulator import native
-from emulator.core.predecode import TRANSLATED, Words
+from emulator.core.predecode import PARCEL, TRANSLATED, Words
 from emulator.memory import state
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ EARNED = 4
 takes about as long as such a quantum."""
 ENOUGH = 64
 """Instructions that are enough to translate the first part of a larger loop."""
-LARGEST_PROGRAM = 1 << 20
-"""Words, gaps between segments included. Larger programs are interpreted: to analyse them takes too long."""
+LARGEST_PROGRAM = 1 << 21
+"""Parcels, gaps between segments included. Larger programs are interpreted: analysing them takes too long."""
 
 FIXED = (
     state.SPM_BYTES,
@@ -74,7 +74,7 @@ class Translation:
 
     def quantum_ended(self, tile: Words) -> None:
         """Note where a tile is, by the words of its state, and perhaps translate what is there."""
-        index = int(tile[state.PC] - tile[state.CODE_BASE]) >> 2
+        index = int(tile[state.PC] - tile[state.CODE_BASE]) // PARCEL
         wanted = index not in self.covered and self.words.size <= LARGEST_PROGRAM
         if wanted and self._lock.acquire(blocking=False):
             try:
@@ -87,7 +87,7 @@ class Translation:
         from .region import nearest, region_at
 
         self._quanta += 1
-        link = int(tile[state.X + 1]) - int(tile[state.CODE_BASE]) >> 2
+        link = (int(tile[state.X + 1]) - int(tile[state.CODE_BASE])) // PARCEL
         blocks = region_at(self.layout, index, link)
         size, earned = sum(len(block) for block in blocks.values()), EARNED * self._quanta
         if size and (size <= earned or earned >= ENOUGH):

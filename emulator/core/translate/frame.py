@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from emulator.core.predecode import PARCEL
 from emulator.memory import state, stop
 from emulator.native.direct.values import Value, Writer, typed
 from emulator.native.direct.vocabulary import DECLARATIONS
@@ -62,7 +63,7 @@ class Frame:
         writer = self.writer
         writer.start("out")
         self._to_state()
-        distance = writer.make("i", f"shl {typed(self._variable('index'))}, 2")
+        distance = writer.make("i", f"mul {typed(self._variable('index'))}, {PARCEL}")
         self._store(state.PC, writer.make("i", f"add {typed(distance)}, {self.base}"))
         self._store(state.RETIRED, self._variable("n"))
         writer.line(f"ret {typed(self._variable('reason'))}")

@@ -12,16 +12,15 @@ from functools import cache
 from typing import Any
 
 from emulator.core import loop as core
-from emulator.core.predecode import ENGINE, FIRST_SCALAR, FLOAT
+from emulator.core.predecode import ENGINE, FLOAT, operation_records
 from emulator.memory import state, stop
 from emulator.native.direct.expressions import Environment
 from emulator.native.direct.values import Known, Operand, State, Untranslatable, Value, typed
 from emulator.native.direct.vocabulary import as_kind, integer
 from emulator.native.inline import Names
-from tx8isa.table import scalar as rv
 
 from .frame import FLUSH, RELOAD, Frame, is_register
-from .region import Layout
+from .region import Layout, following
 from .statements import Statements, parsed
 
 _STATE = Value("i", "%state")
@@ -41,14 +40,15 @@ def source_of(operation: int, checked: bool = False) -> str:
         return "break"
     if operation == ENGINE:
         return core.engine_source()
-    return "\n".join(core.statement(rv.scalar_instructions()[operation - FIRST_SCALAR], _names(), checked))
+    record, length = operation_records()[operation]
+    return "\n".join(core.statement(record, _names(), checked, length))
 
 
 @cache
 def translates(operation: int) -> bool:
     """Whether all that an operation needs is known here; the interpreter executes the others."""
     word = operation | 5 << 8 | 6 << 16 | 7 << 24 | 8 << 32
-    layout = Layout([word, 0], ["nothing", "nothing"], frozenset(), {})
+    layout = Layout([word, 0, 0], ["nothing"] * 3, frozenset(), {}, [])
     try:
         Region(layout, {0: [0]}, {state.CODE_BASE: 0, state.CORE_CHECK: 0}).text()
     except Untranslatable:
@@ -183,7 +183,7 @@ class Region(Statements):
             if not self._write_instruction():
                 return
         self._count(len(block))
-        self._go_to(block[-1] + 1)
+        self._go_to(following(self.layout, block[-1]))
 
     def _source(self, operation: int) -> str:
         return source_of(operation, checked=True) if self.known[state.CORE_CHECK] else source_of(operation)

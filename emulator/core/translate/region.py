@@ -6,16 +6,28 @@ the side. What is found here decides speed alone: jumps that lead out of the blo
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from emulator.core.predecode import ENGINE, FIRST_SCALAR, FLOAT, NOTHING, Words
+from emulator.core.predecode import (
+    ENGINE,
+    FIRST_COMPRESSED,
+    FLOAT,
+    FULL,
+    NOTHING,
+    PARCEL,
+    Words,
+    operation_records,
+    parcels,
+    shortened,
+)
 from emulator.memory import state
-from tx8isa.table import scalar as rv
 
 LONGEST_BLOCK = 64
 """Instructions of the longest block. A tile that is nearer than this to its limit is interpreted."""
@@ -26,28 +38,30 @@ _SEEN = 2000
 _LINK = 1
 """The register that calls and returns use (RISC-V ELF psABI, spec)."""
 _CALLERS = 4
-_TABLE_REACH = 200
-"""To how many calls a return is taken to lead, and within how many words a jump by a table."""
+_TABLE_REACH = 400
+"""To how many calls a return is taken to lead, and within how many parcels a jump by a table."""
 _ENDS = ("jal", "jalr", "engine")
 """Kinds that end a block."""
 
 
 class Layout(NamedTuple):
-    """Facts about a program's words, by index."""
+    """Facts about a program's words, by index. An instruction may begin at every one of them."""
 
     words: list[int]
     kinds: list[str]
     leaders: frozenset[int]
     calls: dict[int, list[int]]
     """Where functions begin that are called by name, and where those calls return to."""
+    starts: Sequence[bool]
+    """Where instructions begin, when one follows the other from the beginning of the text."""
 
 
 @cache
 def operation_kinds() -> tuple[str, ...]:
     """Kind by operation of a predecoded word: ``Scalar.kind``, "engine" or "nothing"."""
     kinds = ["nothing"] * 256
-    for number, record in enumerate(rv.scalar_instructions()):
-        kinds[FIRST_SCALAR + number] = record.kind
+    for operation, (record, _) in operation_records().items():
+        kinds[operation] = record.kind
     kinds[FLOAT], kinds[ENGINE] = "float", "engine"
     return tuple(kinds)
 
@@ -63,17 +77,61 @@ def find_layout(words: Words, translates: Callable[[int], bool]) -> Layout:
     left_out = [op for op in used if by_operation[op] not in LEFT_OUT and not translates(op)]
     by_operation[left_out] = "nothing"
     kinds = by_operation[words & 0xFF]
-    immediates, lengths = words >> 32, words >> 8 & 0xFF
+    immediates, lengths = words >> 32, _lengths(words)
+    starts = _starts(lengths)
     index = np.arange(len(words))
-    jumps = np.isin(kinds, ("branch", "jal"))
-    ends = np.isin(kinds, ("jal", "jalr", *LEFT_OUT)) & (words & 0xFF != NOTHING)
+    jumps = np.isin(kinds, ("branch", "jal")) & starts
+    ends = np.isin(kinds, ("jal", "jalr", *LEFT_OUT)) & (words & 0xFF != NOTHING) & starts
     engines = kinds == "engine"
-    targets = ((index + (immediates >> 2))[jumps], index[ends] + 1, (index + lengths)[engines])
-    leaders = frozenset(np.concatenate(targets).tolist())
+    after = index + lengths
+    leaders = frozenset(
+        np.concatenate(((index + immediates // PARCEL)[jumps], after[ends | engines])).tolist()
+    )
     calls: dict[int, list[int]] = {}
-    for at in np.flatnonzero((kinds == "jal") & (words >> 8 & 0xFF == state.X + _LINK)).tolist():
-        calls.setdefault(at + int(immediates[at] >> 2), []).append(at + 1)
-    return Layout(words.tolist(), kinds.tolist(), leaders, calls)
+    for at in np.flatnonzero((kinds == "jal") & (words >> 8 & 0xFF == state.X + _LINK) & starts).tolist():
+        calls.setdefault(at + int(immediates[at]) // PARCEL, []).append(int(after[at]))
+    return Layout(words.tolist(), kinds.tolist(), leaders, calls, starts.tolist())
+
+
+def _lengths(words: Words) -> Words:
+    """Parcels of the instruction of each word."""
+    operations = words & 0xFF
+    short = (operations >= FIRST_COMPRESSED) & (operations < FIRST_COMPRESSED + len(shortened()))
+    return np.where(operations == ENGINE, words >> 8 & 0xFF, np.where(short, 1, FULL))
+
+
+def _starts(lengths: Words) -> npt.NDArray[np.bool_]:
+    """Which words are instructions when one follows the other from the first word on.
+
+    Between two instructions of an odd length every second word is one.
+    """
+    starts = np.zeros(len(lengths), dtype=bool)
+    odd = np.flatnonzero(lengths & 1)
+    by_parity = [odd[odd & 1 == parity].tolist() for parity in (0, 1)]
+    position, at = [0, 0], 0
+    while at < len(lengths):
+        parity = at & 1
+        places = by_parity[parity]
+        position[parity] = bisect_left(places, at, position[parity])
+        here = position[parity]
+        last = places[here] if here < len(places) else len(lengths)
+        starts[at : last + 1 : 2] = True
+        at = last + 1
+    return starts
+
+
+def following(layout: Layout, index: int) -> int:
+    """The place after the instruction at ``index``."""
+    return index + parcels(layout.words[index])
+
+
+def _before(layout: Layout, index: int) -> int | None:
+    """The instruction that ends at ``index``, when it is a scalar one."""
+    for length in (1, FULL):
+        at = index - length
+        if at >= 0 and layout.starts[at] and parcels(layout.words[at]) == length:
+            return at
+    return None
 
 
 def block_at(layout: Layout, first: int) -> list[int]:
@@ -86,7 +144,7 @@ def block_at(layout: Layout, first: int) -> list[int]:
         block.append(index)
         if layout.kinds[index] in _ENDS:
             break
-        index += 1
+        index = following(layout, index)
     return block
 
 
@@ -99,16 +157,16 @@ def exits(layout: Layout, block: list[int], link: int) -> list[int]:
     for index in block:
         word, kind = layout.words[index], layout.kinds[index]
         if kind in ("branch", "jal"):
-            found.append(index + (word >> 34))
+            found.append(index + (word >> 32) // PARCEL)
         if kind in ("jal", "jalr") and word >> 8 & 0xFF != state.SINK:
-            found.append(index + 1)
+            found.append(following(layout, index))
         elif kind == "jalr":
             returns = word >> 16 & 0xFF == state.X + _LINK
             found += [link, *_callers(layout, index)] if returns else _cases(layout, index)
         if kind == "engine":
-            found.append(index + (word >> 8 & 0xFF))
+            found.append(following(layout, index))
     if layout.kinds[block[-1]] not in _ENDS:
-        found.append(block[-1] + 1)
+        found.append(following(layout, block[-1]))
     return found
 
 
@@ -129,10 +187,7 @@ def region_at(layout: Layout, index: int, link: int) -> dict[int, list[int]]:
 
     They are the loops around ``index``, those of callers included; without a loop, what comes next.
     """
-    first = index
-    while first > 0 and first not in layout.leaders and layout.kinds[first - 1] not in LEFT_OUT:
-        first -= 1
-    first += (index - first) // LONGEST_BLOCK * LONGEST_BLOCK
+    first = _block_around(layout, index)
     if index not in block_at(layout, first):
         return {}
     blocks, ways = _explore(layout, first, link)
@@ -140,6 +195,17 @@ def region_at(layout: Layout, index: int, link: int) -> dict[int, list[int]]:
     if first not in loop:
         return nearest(blocks, LONGEST_BLOCK)
     return nearest({at: block for at, block in blocks.items() if at in loop}, LARGEST_REGION)
+
+
+def _block_around(layout: Layout, index: int) -> int:
+    """The first word of the block that ``index`` is in."""
+    way = [index]
+    while way[-1] not in layout.leaders:
+        before = _before(layout, way[-1])
+        if before is None or layout.kinds[before] in LEFT_OUT:
+            break
+        way.append(before)
+    return way[(len(way) - 1) % LONGEST_BLOCK]
 
 
 def _explore(layout: Layout, first: int, link: int) -> tuple[dict[int, list[int]], dict[int, list[int]]]:

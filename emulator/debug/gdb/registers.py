@@ -13,6 +13,7 @@ from emulator.memory import state
 from emulator.tile.environment import read_csr, write_csr
 from emulator.tile.tile import Tile
 from tx8isa.numbers.primitives import s64
+from tx8isa.riscv.compressed import COMPRESSED_BYTES
 from tx8isa.riscv.registers import CSRS, FLOAT_REGISTER_NAMES, REGISTER_NAMES
 
 PC = 32
@@ -72,8 +73,8 @@ def write(tile: Tile, number: int, data: bytes) -> str:
     if number < PC:
         tile.set_register(number, s64(value))
     elif number == PC:
-        if value % 4:
-            return f"pc = 0x{value:x}: expected a multiple of 4"
+        if value % COMPRESSED_BYTES:
+            return f"pc = 0x{value:x}: expected a multiple of {COMPRESSED_BYTES}"
         tile.pc = s64(value)
     elif number < _FIRST_CSR:
         tile.words[state.F + number - _FIRST_FLOAT] = s64(value)

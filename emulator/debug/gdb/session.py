@@ -195,7 +195,7 @@ class Session:
         kind, address, size = _point(text)
         if kind in _BREAKPOINTS:
             code = self.system.codes[self._tile.number]
-            if address % 4 or not 0 <= address - code.base < code.text.size:
+            if code.index(address) is None:
                 return _error(f"no instruction at 0x{address:x}")
             self._marks.set(address)
             return _OK

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from emulator.core.predecode import PARCEL
 from emulator.memory import state
 from emulator.memory.shadow_words import (
     A_WHAT,
@@ -90,7 +91,7 @@ def site_access(tile_state: int, context: int, site: int, index: int, kind: int)
     agent = get(get(tile_state, state.SANITIZER), T_AGENT)
     clock, number = get(vector_of(context, agent), agent), get(site, S_NUMBER)
     if get(site, S_CLOCK) != clock or get(access_at(context, number), A_WHAT) != kind:
-        number = new_access(context, agent, clock, get(tile_state, state.CODE_BASE) + 4 * index, kind)
+        number = new_access(context, agent, clock, get(tile_state, state.CODE_BASE) + PARCEL * index, kind)
         put(site, S_NUMBER, number)
         put(site, S_CLOCK, clock)
     return number

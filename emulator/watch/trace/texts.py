@@ -14,7 +14,8 @@ from emulator.engines.tables import records
 from emulator.watch.bins import Ints
 from tx8isa.numbers.formats import Format
 from tx8isa.records.record import Instruction, Operand
-from tx8isa.table import scalar as rv
+from tx8isa.riscv.compressed import COMPRESSED_BYTES
+from tx8isa.table import compressed as rvc
 from tx8isa.table.encoding import Decoded, decode, unpack_lanes
 
 _MOST_OTHERS = 1000
@@ -189,10 +190,10 @@ class Texts:
         """What the image has at an address: an engine instruction, or the mnemonic of another."""
         for segment in self._code:
             at = pc - segment.address
-            if 0 <= at < len(segment.data) and pc % 4 == 0:
+            if 0 <= at < len(segment.data) and pc % COMPRESSED_BYTES == 0:
                 found = decode(segment.data, at)
                 if isinstance(found, Decoded):
                     return found
-                scalar = rv.decode(int.from_bytes(segment.data[at : at + 4], "little"))
+                scalar = rvc.decode_at(segment.data, at)
                 return scalar[0].mnemonic if scalar else None
         return None

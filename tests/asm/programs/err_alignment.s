@@ -1,2 +1,2 @@
 .byte 1
-nop                     # error: must stand on a multiple of 4 bytes # col 1 # help: .align 2
+nop                     # error: must stand on a multiple of 2 bytes # col 1 # help: .align 1

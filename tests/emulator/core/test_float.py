@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import random
-import shutil
 import struct
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,6 +13,7 @@ from emulator.chip.system import System
 from emulator.memory import state
 from emulator.tile.fault import Fault
 from float_cases import FORMS, multiply, operands, register
+from qemu_runs import by_qemu, by_us, missing_qemu
 from tx8isa.numbers.primitives import s64
 from tx8isa.riscv.format import Scalar
 from tx8isa.riscv.registers import CSRS, ROUNDING_MODES
@@ -200,16 +197,10 @@ def test_a_program_of_floats() -> None:
 
 # -- random programs, by QEMU --------------------------------------------------------------------------------
 
-TOOLS = ("qemu-riscv64", "riscv64-unknown-elf-as", "riscv64-unknown-elf-ld")
-
 
 @pytest.fixture
 def qemu() -> None:
-    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
-    if missing and os.environ.get("CI") == "true":
-        pytest.fail(f"missing tools: {' '.join(missing)}")
-    if missing:
-        pytest.skip(f"missing tools: {' '.join(missing)}")
+    missing_qemu()
 
 
 DUMP = 65
@@ -287,35 +278,6 @@ def random_program(seed: int, length: int) -> str:
     lines.append(END.format(stores="\n".join(stores)))
     data = ", ".join(f"{value:#x}" for value in values)
     return "\n".join(lines) + f"\n.data\n.balign 8\ninput: .dword {data}\noutput: .zero 520\n"
-
-
-def by_qemu(text: str, folder: Path) -> bytes:
-    (folder / "p.s").write_text(f".globl _start\n_start:\n{text}")
-    march = "-march=rv64imfd_zicsr_zifencei"
-    # The same addresses, since the dump shows the pointers.
-    places = ["-Ttext=0x80000000", f"-Tdata={DATA:#x}", "--no-relax"]
-    subprocess.run([TOOLS[1], march, "-mno-relax", "p.s", "-o", "p.o"], cwd=folder, check=True)
-    subprocess.run([TOOLS[2], *places, "p.o", "-o", "p"], cwd=folder, check=True)
-    done = subprocess.run([TOOLS[0], "-cpu", "rv64", "p"], cwd=folder, check=True, capture_output=True)
-    return done.stdout
-
-
-def by_us(folder: Path) -> bytes:
-    """The program that GNU as made, in our core."""
-    from elftools.elf.elffile import ELFFile
-
-    from asm.image import Image, Segment
-
-    with (folder / "p").open("rb") as file:
-        elf = ELFFile(file)
-        segments = []
-        for name, flags in ((".text", "rx"), (".data", "rw")):
-            section: Any = elf.get_section_by_name(name)
-            segments.append(Segment(name, section["sh_addr"], section.data(), section["sh_size"], flags))
-        shown: list[bytes] = []
-        image = Image(elf["e_entry"], tuple(segments))
-    System(image, ONE, show=lambda _, data: shown.append(data)).run(100_000)
-    return b"".join(shown)
 
 
 def check_random_program(seed: int, length: int, folder: Path) -> None:

@@ -15,7 +15,7 @@ from emulator.chip import system as system_module
 from emulator.chip.system import System
 from emulator.core import translate
 from emulator.core.float_unit import ON_HOST
-from emulator.core.predecode import ENGINE, FIRST_SCALAR, FLOAT
+from emulator.core.predecode import ENGINE, FIRST_SCALAR, FLOAT, FULL
 from emulator.core.translate import ENOUGH, instructions
 from emulator.core.translate.instructions import source_of, translates
 from emulator.core.translate.region import LEFT_OUT, operation_kinds
@@ -79,7 +79,7 @@ def test_a_body_that_is_not_known_is_left_to_the_interpreter(monkeypatch: pytest
         translates.cache_clear()
     assert "ebreak" in fault and system.tiles[0].register(11) == 3 ^ 2 ^ 1
     at = int(np.flatnonzero(system.code.words & 0xFF == number)[0])
-    assert at not in system.code.translation.covered and at + 1 in system.code.translation.covered
+    assert at not in system.code.translation.covered and at + FULL in system.code.translation.covered
 
 
 LONG = "_start: li a0, {turns}\n1: addi a0, a0, -1\n bnez a0, 1b\n li a7, 93\n ecall"

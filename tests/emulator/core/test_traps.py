@@ -78,12 +78,6 @@ def test_a_breakpoint_gives_its_own_address() -> None:
     assert (cause, distance, count) == (3, 0, 1) and value & M64 >= CODE
 
 
-def test_a_misaligned_target_traps_at_the_jump_and_links_nothing() -> None:
-    system = run(HANDLER.format(body="la a0, here\nli ra, 77\nhere: jalr ra, 2(a0)"))
-    x, here = system.tiles[0].register, system.image.symbols["here"].address
-    assert (x(8), x(9), x(18), x(1)) == (0, here + 2, here, 77)
-
-
 @pytest.mark.parametrize(("jump", "links"), [("jalr ra, (a0)", True), ("jr a0", False)])
 def test_a_target_outside_the_program_traps_at_the_target(jump: str, links: bool) -> None:
     """The jump itself is complete: what faults is the fetch."""
@@ -116,7 +110,7 @@ def test_exceptions_go_to_the_base_in_the_vectored_mode() -> None:
 
 def test_mepc_holds_addresses_of_instructions() -> None:
     system = run("li a0, -1\ncsrw mepc, a0\ncsrr s0, mepc\nebreak")
-    assert system.tiles[0].register(8) == -4
+    assert system.tiles[0].register(8) == -2
 
 
 def test_what_the_environment_serves_stays_with_it() -> None:
@@ -135,7 +129,7 @@ def test_without_a_handler_an_unknown_call_answers() -> None:
 
 @pytest.mark.parametrize(
     ("handler", "text"),
-    [("0x1000", "the program counter left the program"), ("bad", "illegal instruction: 0x00000000")],
+    [("0x1000", "the program counter left the program"), ("bad", "illegal instruction: 0x0000 is")],
 )
 def test_a_handler_that_cannot_run_is_a_fault(handler: str, text: str) -> None:
     """Not an endless loop: the same trap would come again and again."""
@@ -165,7 +159,7 @@ def test_handlers_of_tiles_are_their_own() -> None:
     bnez s5, 1f
     la t0, handler
     csrw mtvec, t0
-    .insn 0
+    .insn 0x6b
     1: li a7, 93
     li a0, 0
     ecall
@@ -270,7 +264,7 @@ def test_a_changed_engine_instruction_is_issued() -> None:
 
 
 def test_a_word_spoiled_before_fence_i_is_illegal_as_it_is_now() -> None:
-    run(CHANGE.format(new=1, fence_before="nop", fence="fence.i"), "illegal instruction: 0x00000001")
+    run(CHANGE.format(new=1, fence_before="nop", fence="fence.i"), "illegal instruction: 0x0000 is")
 
 
 def test_each_tile_fetches_for_itself() -> None:

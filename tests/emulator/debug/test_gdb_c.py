@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from c_tools import compile_object, make, needs_gcc
+from c_tools import MARCHES, compile_object, make, needs_gcc
 from emulator import cli
 from gdb_session import in_order, session
 from gdb_tools import assembled, needs_gdb
@@ -36,11 +36,12 @@ int main(void)
 """
 
 
-@pytest.fixture(scope="module")
-def c_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=MARCHES)
+def c_program(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """Without and with compressed instructions: GDB's breakpoints then have two lengths."""
     folder = tmp_path_factory.mktemp("gdb")
-    compile_object(C_PROGRAM, folder, ["-O0", "-g", "-Wall", "-Werror"])
-    make(folder, "program.elf")
+    compile_object(C_PROGRAM, folder, ["-O0", "-g", "-Wall", "-Werror", f"-march={request.param}"])
+    make(folder, "program.elf", march=request.param)
     return folder / "program.elf"
 
 

@@ -94,7 +94,7 @@ def test_registers_and_memory_that_are_changed_count(double: Path) -> None:
         "set $mscratch = 77",
         "print $mscratch",
         "print $mhartid = 3",
-        "print $pc = 2",
+        "print $pc = 3",
         "print *(int *)0x01000740",
         "continue",
     )
@@ -106,7 +106,7 @@ def test_registers_and_memory_that_are_changed_count(double: Path) -> None:
         "= 3",
         "= 77",
         "mhartid can only be read",
-        "pc = 0x2: expected a multiple of 4",
+        "pc = 0x3: expected a multiple of 2",
         "Cannot access memory at address 0x1000740",
         "exited normally",
     )

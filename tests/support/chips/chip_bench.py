@@ -47,6 +47,14 @@ def build(text: str, machine: Machine = ONE, **options: Any) -> System:
     return System(asm.assemble(text), machine, **options)
 
 
+def final_registers(text: str, count: int = 32, **options: Any) -> list[int]:
+    """x registers of tile 0, unsigned, when a program comes to its ebreak."""
+    system = build(text, **options)
+    with pytest.raises(Fault, match="ebreak"):
+        system.run(10_000)
+    return [system.tiles[0].register(number) & M64 for number in range(count)]
+
+
 def words_image(words: list[int]) -> Image:
     """A program of bare instruction words, with a data segment of a known pattern."""
     text = struct.pack(f"<{len(words)}I", *words)

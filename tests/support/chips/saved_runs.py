@@ -133,6 +133,7 @@ def build(text: str, machine: Machine = ONE, **options: Any) -> System:
 
 PROGRAMS: dict[str, tuple[str, Machine]] = {
     "ring": (RING, FOUR),
+    "compressed": (f"        .option rvc\n{RING}", FOUR),
     "workers": (WORKERS, ONE),
     "self": (SELF, ONE),
     "stream": (STREAM, FOUR),

@@ -10,7 +10,7 @@ from asm.image import Image
 from chip_bench import ONE
 from emulator.chip.system import System
 from emulator.core.predecode import TRANSLATED
-from emulator.core.translate.region import LEFT_OUT, block_at
+from emulator.core.translate.region import LEFT_OUT, block_at, following
 from emulator.memory import state
 from emulator.tile.fault import Fault
 
@@ -49,7 +49,7 @@ def translate_all(system: System) -> None:
     for start in sorted(starts):
         while (found := block_at(layout, start)) and start not in blocks:
             blocks[start] = found
-            start = found[-1] + 1
+            start = following(layout, found[-1])
     if blocks:
         code.translation.translate(blocks, system.tiles[0].words)
     for tile in system.tiles:

@@ -18,10 +18,12 @@ EXAMPLES = ROOT / "examples" / "c"
 PROGRAMS = ("hello", "vector_add", "batchnorm", "gemm", "ring", "floats")
 HEADERS = ROOT / "tx8isa" / "include"
 GCC = "riscv64-unknown-elf-gcc"
+MARCHES = ("rv64imfd_zicsr_zifencei", "rv64imfdc_zicsr_zifencei")
+"""Without compressed instructions, as the Makefile of the examples has it, and with them."""
 FLAGS = [
     "-std=c11",
     "--specs=picolibc.specs",
-    "-march=rv64imfd_zicsr_zifencei",
+    f"-march={MARCHES[0]}",
     "-mabi=lp64d",
     "-mcmodel=medany",
     "-ffp-contract=off",
@@ -63,18 +65,19 @@ def compile_object(source: str, folder: Path, flags: Sequence[str]) -> Path:
     return target
 
 
-def make(folder: Path, *targets: str) -> Path:
+def make(folder: Path, *targets: str, march: str = MARCHES[0]) -> Path:
     """The folder in which the Makefile of the examples has built its targets."""
-    command = ["make", "-s", "-C", str(EXAMPLES), f"BUILD={folder}", *(f"{folder}/{t}" for t in targets)]
+    wanted = (f"{folder}/{target}" for target in targets)
+    command = ["make", "-s", "-C", str(EXAMPLES), f"BUILD={folder}", f"MARCH={march}", *wanted]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     return folder
 
 
-def build(source: str, folder: Path) -> Path:
+def build(source: str, folder: Path, march: str = MARCHES[0]) -> Path:
     """The program of a C text, with the start-up code of the examples."""
-    compile_object(source, folder, ["-O1", "-Wall", "-Werror"])
-    make(folder, "program.elf")
+    compile_object(source, folder, ["-O1", "-Wall", "-Werror", f"-march={march}"])
+    make(folder, "program.elf", march=march)
     return folder / "program.elf"
 
 

@@ -13,14 +13,13 @@ import numpy as np
 
 from emulator import native
 from emulator.core.loop import host_address
-from emulator.core.predecode import FIRST_SCALAR, Words
+from emulator.core.predecode import PARCEL, Words, operation_records
 from emulator.engines import queues
 from emulator.memory import state, stop
 from emulator.native.primitives.memory import call_kernel, get, view_i64
 from emulator.tile.tile import Tile
 from tx8isa.numbers.primitives import s64, u64
 from tx8isa.riscv.format import Kind, Scalar
-from tx8isa.table import scalar as rv
 
 # -- words of the block
 RUN = 0  # address of the compiled loop
@@ -42,8 +41,9 @@ STORE = 1 << 8
 @cache
 def operations(kind: Kind) -> dict[int, Scalar]:
     """The records of a kind, by their operation in a decoded word."""
-    records = enumerate(rv.scalar_instructions())
-    return {FIRST_SCALAR + number: record for number, record in records if record.kind == kind}
+    return {
+        operation: record for operation, (record, _) in operation_records().items() if record.kind == kind
+    }
 
 
 def misses(block: int, tile_state: int, host: int, kind: int) -> bool:
@@ -71,7 +71,7 @@ def skip_misses(block: int, tile_state: int) -> int:
         reason = call_kernel(get(block, RUN), tile_state, 0)
         if reason != stop.ILLEGAL:
             break
-        index = (s64(words[u64(state.PC)]) - s64(words[u64(state.CODE_BASE)])) >> 2
+        index = (s64(words[u64(state.PC)]) - s64(words[u64(state.CODE_BASE)])) // PARCEL
         if index < 0 or index >= s64(words[u64(state.CODE_WORDS)]) or get(get(block, ARMED), index) == 0:
             break
         word = get(s64(words[u64(state.PLAIN)]), index)

@@ -24,7 +24,6 @@ _FIRST, _MOST = 1 << 8, 1 << 20
 """Instructions between two checks for an interrupt by the user, at first and at most."""
 _SHORT, _LONG = 0.005, 0.02
 """Seconds that should pass between them."""
-_SCALAR_BYTES = 4
 
 
 class Steps:
@@ -93,8 +92,8 @@ class Steps:
         if reason == stop.ILLEGAL and not self.blind:
             if self.is_marked(tile):
                 return Stop(tile.number)
-            at = tile.pc - code.base >> 2
-            if 0 <= at < code.words.size and int(code.words[at]) & 0xFF != predecode.NOTHING:
+            at = code.index(tile.pc)
+            if at is not None and int(code.words[at]) & 0xFF != predecode.NOTHING:
                 return self.one(tile)
         return self._serve(tile, reason)
 
@@ -137,7 +136,7 @@ class Steps:
         """Go past the ebreak that a tile has stopped at; False when it is somewhere else."""
         passed = self._breaks.pop(tile.number, None) == tile.pc
         if passed:
-            tile.advance(_SCALAR_BYTES)
+            tile.advance(self.system.codes[tile.number].size(tile.pc))
         return passed
 
     # -- watchpoints -----------------------------------------------------------------------------------
@@ -156,8 +155,8 @@ class Steps:
     def _waits_for(self, tile: Tile) -> int | None:
         """The worker for whose instructions a tile is about to wait; None when it does something else."""
         code = self.system.codes[tile.number]
-        at = tile.pc - code.base >> 2
-        if not 0 <= at < code.words.size:
+        at = code.index(tile.pc)
+        if at is None:
             return None
         word = int(code.words[at])
         record, worker = word >> 32 & (1 << tables.WORKER_SHIFT) - 1, word >> 32 + tables.WORKER_SHIFT

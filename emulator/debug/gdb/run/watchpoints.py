@@ -15,7 +15,7 @@ from emulator import native
 from emulator.chip.pause import Marks
 from emulator.chip.system import System
 from emulator.chip.traffic import Sent
-from emulator.core.predecode import ENGINE
+from emulator.core.predecode import ENGINE, NOTHING
 from emulator.debug.gdb.memory_view import place_of
 from emulator.debug.gdb.pending import PendingInstruction, Range, describe, is_pending, pending
 from emulator.engines import queues
@@ -119,7 +119,8 @@ class Watches(Observer):
         if not self._watches:
             return None
         code = self.system.codes[tile.number]
-        word = int(code.words[tile.pc - code.base >> 2])
+        at = code.index(tile.pc)
+        word = int(code.words[at]) if at is not None else NOTHING
         stores = operations("store")
         record = stores.get(word & 0xFF) or operations("load").get(word & 0xFF)
         if record is None:

@@ -65,6 +65,19 @@ def test_the_hazard_is_found_where_it_is(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.parametrize("mended", ["", "_ok"])
+def test_compressed_programs_are_judged_alike(name: str, mended: str) -> None:
+    """Instructions on any multiple of two bytes, the accesses of the core among them."""
+    path = FOLDER / f"{name}{mended}.s"
+    image = asm.assemble(f".option rvc; {path.read_text()}", str(path), include_dirs=[FOLDER])
+    assert any(address % 4 for address in image.lines)
+    loaded = Program(image, load_machine(None))
+    with suppress(Fault):
+        loaded.run(strict=True)
+    assert lines(loaded.hazards) == (set() if mended else EXPECTED[name])
+
+
+@pytest.mark.parametrize("name", EXPECTED)
 def test_the_mended_program_is_not_accused(name: str, tmp_path: Path) -> None:
     assert program(f"{name}_ok", tmp_path).run(strict=True) is not None
     assert strict(f"{name}_ok", tmp_path) == ()
