@@ -27,7 +27,7 @@ def compiled(source: Path, target: Path, flags: Sequence[str] = STRICT) -> Path:
 
 @cache
 def library(part: str) -> tuple[Path, ...]:
-    """The object files of the library; ``part``: ``kernel`` with the launcher's ``main``, ``program`` without."""
+    """The object files of the library; ``part``: ``program``, or ``kernel`` with the launcher's ``main``."""
     folder = Path(tempfile.mkdtemp(prefix="tsm"))
     sources = [
         path for path in sorted(RUNTIME.glob("tsm_*.c")) if part == "kernel" or "launch" not in path.name
