@@ -11,6 +11,7 @@ from c_tools import needs_gcc
 from crt_tools import STRICT, compiled, library, published
 from tx8isa.c.packets import groups
 from tx8isa.c.tsm import __main__ as command
+from tx8isa.c.tsm import pages
 from tx8isa.c.tsm.members import Member, MemberError, parameters
 from tx8isa.c.tsm.tables import find, tables
 from tx8isa.c.tsm.vectors import member
@@ -21,13 +22,13 @@ CT = PACKETS[Engine.CT]
 
 
 def test_the_files_are_what_the_records_say() -> None:
-    for path, text in command.texts().items():
+    for path, text in pages.texts().items():
         assert path.read_text(encoding="utf-8") == text, "run python -m tx8isa.c.tsm"
 
 
 def test_check_reports_a_stale_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    monkeypatch.setattr(command, "HEADERS", tmp_path)
-    monkeypatch.setattr(command, "LIBRARY", tmp_path)
+    monkeypatch.setattr(pages, "HEADERS", tmp_path)
+    monkeypatch.setattr(pages, "LIBRARY", tmp_path)
     assert command.main([]) == 0 and command.main(["--check"]) == 0
     (tmp_path / "instr_operator.h").write_text("edited\n")
     assert command.main(["--check"]) == 1

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <tx8.h>
 
@@ -21,13 +22,20 @@ void tsm_ep_log(const char *file, const char *function, uint32_t line, uint32_t 
     va_start(values, format);
     vprintf(format, values);
     va_end(values);
-    printf("\n");
+    if (!*format || format[strlen(format) - 1] != '\n')
+        printf("\n");
 }
 
 void RT_ASSERT(bool condition) {
     if (condition)
         return;
     printf("RT_ASSERT: a condition of the program does not hold\n");
+    _Exit(1);
+}
+
+/* The C library's own wants signals. */
+_Noreturn void abort(void) {
+    printf("the program called abort\n");
     _Exit(1);
 }
 

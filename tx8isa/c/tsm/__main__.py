@@ -9,28 +9,14 @@ python -m tx8isa.c.tsm TsmArith.AddVV     print the signature of a member and th
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 from tx8isa.errors import Tx8Error
 
-from .. import header
 from .members import Member, Table
-from .pages import adapter, definitions, library, operators
+from .pages import HEADERS, LIBRARY, texts
 from .tables import find
 
-HEADERS = header.FOLDER / "tsm"
-LIBRARY = Path(__file__).parent.parent / "runtime"
 USAGE = "usage: python -m tx8isa.c.tsm [--check | --where | TABLE.MEMBER ...]"
-
-
-def texts() -> dict[Path, str]:
-    """The generated files and what they hold."""
-    return {
-        HEADERS / "instr_def.h": definitions(),
-        HEADERS / "instr_adapter_plat.h": adapter(),
-        HEADERS / "instr_operator.h": operators(),
-        LIBRARY / "tsm_tables.c": library(),
-    }
 
 
 def described(table: Table, member: Member) -> str:

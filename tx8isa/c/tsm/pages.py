@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from tx8isa.machine.description import load_machine
 from tx8isa.numbers.formats import Format, Rounding
 from tx8isa.records.record import Engine
 from tx8isa.table.packets import INTER_TYPE_WORKER_SHIFT
 
+from ..header import FOLDER
 from .members import Member, Table
 from .tables import tables
+
+HEADERS = FOLDER / "tsm"
+"""Where the headers are."""
+LIBRARY = Path(__file__).parent.parent / "runtime"
+"""Where the sources of the library are, and what surrounds ``main``."""
 
 _ENGINES = {
     Engine.CT: "CGRA",
@@ -150,3 +157,13 @@ def library() -> str:
 
 def _indented(text: str) -> str:
     return "".join(f"    {line}\n" for line in text.splitlines())
+
+
+def texts() -> dict[Path, str]:
+    """The generated files and what they hold."""
+    return {
+        HEADERS / "instr_def.h": definitions(),
+        HEADERS / "instr_adapter_plat.h": adapter(),
+        HEADERS / "instr_operator.h": operators(),
+        LIBRARY / "tsm_tables.c": library(),
+    }
