@@ -115,7 +115,15 @@ def c_kernel(
         target = Path(folder) / "kernel.elf"
         linked = [*_LINK, f"-Wl,--defsym=tsm_kernel={function}", *map(str, [*objects, *library])]
         _run("gcc", *_COMMON, *linked, "-lm", "-o", str(target))
-        return Kernel(function, emulator.load(target))
+        return Kernel(function, _loaded(target, ", ".join(map(str, paths))))
+
+
+def _loaded(target: Path, names: str) -> emulator.Program:
+    """The linked program; what the emulator refuses is told of the sources, not of a temporary file."""
+    try:
+        return emulator.load(target)
+    except Tx8Error as error:
+        raise Tx8Error(str(error).replace(str(target), names)) from None
 
 
 def _object(path: Path, folder: Path, flags: Sequence[str]) -> Path:

@@ -173,6 +173,18 @@ def test_sources_are_refused(tmp_path: Path) -> None:
         tx8.c_kernel(path, "k")
 
 
+@needs_gcc
+def test_compressed_objects_are_refused_with_the_remedy(tmp_path: Path) -> None:
+    """Objects built with the flags of the vendor's flow."""
+    path = written(tmp_path, "void k(void *a) { *(int *)a = 1; }\n")
+    flags = ["-march=rv64imfdc", "-mabi=lp64d", "-mcmodel=medany", "-c", str(path)]
+    subprocess.run(["riscv64-unknown-elf-gcc", *flags, "-o", tmp_path / "kernel.o"], check=True)
+    with pytest.raises(
+        Tx8Error, match=r"kernel\.o: the code has compressed instructions, .*: compile it with"
+    ):
+        tx8.c_kernel(tmp_path / "kernel.o", "k")
+
+
 def test_without_gcc_one_line_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(

@@ -12,6 +12,10 @@ from paths import ROOT
 KERNELS = ROOT / "examples" / "crt"
 
 
+def test_every_kernel_is_tested() -> None:
+    assert {path.stem for path in KERNELS.glob("*.c")} == {"vector_add", "softmax", "matmul"}
+
+
 @needs_gcc
 @pytest.mark.parametrize("count", [1, 1024, 20000])
 def test_vector_add(count: int) -> None:

@@ -143,6 +143,28 @@ def test_what_the_vendors_code_writes_compiles(tmp_path: Path) -> None:
     compiled(source, tmp_path / "use.o")
 
 
+ALIASES = {
+    "CT_Param": (
+        "Arith Pool Move UnPool MaskDataMove Convert Peripheral Relation Logic Transcendental Activation "
+        "Reduce"
+    ),
+    "DMA_Param": "Rdma Wdma",
+    "TD_Param": "DataMove",
+}
+
+
+@needs_gcc
+def test_packets_have_their_published_names(tmp_path: Path) -> None:
+    source = tmp_path / "names.c"
+    lines = [
+        f"{packet} {name}; Tsm{name}Instr *{name}_ = &{name};"
+        for packet, names in ALIASES.items()
+        for name in names.split()
+    ]
+    source.write_text("\n".join(['#include "instr_def.h"', *lines, ""]))
+    compiled(source, tmp_path / "names.o")
+
+
 @needs_gcc
 def test_both_headers_can_be_included_together(tmp_path: Path) -> None:
     source = tmp_path / "both.c"

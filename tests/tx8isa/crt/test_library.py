@@ -103,6 +103,26 @@ def test_an_unknown_table_is_a_fault(tmp_path: Path) -> None:
 
 
 @needs_gcc
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("TsmNewArith()->AddVV(&p, 0, 0, 0x1000, 8, RND_ZERO, Fmt_INT8)", r"ct\.add\.vv"),
+        ("TsmNewArith()->AddVV(&p, 0, 0, 0x1000, 8, 9, Fmt_FP16)", r"ct\.add\.vv\.fp16: operand 'rnd'"),
+        ("TsmNewActivation()->Relu(&p, 0, 0x2fffff, 8, Fmt_FP16)", r"ct\.relu\.v\.fp16: operand 'dst'"),
+        ("TsmNewReduce()->ReduceMax(&p, 0, 0, 3, (Data_Shape){1, 1, 1, 8}, Fmt_FP16)", "dims must not be n"),
+    ],
+)
+def test_what_an_instruction_does_not_take_is_refused(call: str, message: str, tmp_path: Path) -> None:
+    """In one line, of the instruction, when it is executed."""
+    path = built(
+        program(f"{ALONE} CT_Param p = {{I_CGRA, {{0,}}, {{0,}}}}; {call}; TsmExecute(&p);"), tmp_path
+    )
+    with pytest.raises(Fault, match=message) as fault:
+        run_with(path, {}, {})
+    assert "\n" not in str(fault.value)
+
+
+@needs_gcc
 @pytest.mark.parametrize("threads", [1, 2])
 def test_one_tile_at_a_time(threads: int, tmp_path: Path) -> None:
     """All tiles add to one word by load and store, ten times each: without taking turns, sums get lost."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from tx8isa.machine.description import load_machine
 from tx8isa.numbers.formats import Format, Rounding
 from tx8isa.records.record import Engine
-from tx8isa.table.packets import INTER_TYPE_WORKER_SHIFT
+from tx8isa.table.packets import INTER_TYPE_WORKER_SHIFT, PACKETS
 
 from ..header import FOLDER
 from .members import Member, Table
@@ -88,6 +88,7 @@ def definitions() -> str:
     """``instr_def.h``: packets and codes."""
     workers = range(load_machine(None).tile.workers)
     aliases = {t.instruction: t.members[0].packet.name for t in tables() if t.instruction}
+    aliases["TsmMoveInstr"] = PACKETS[Engine.CT].name  # published (spec), although no table has that name
     return _page(
         "instr_def.h",
         "Packets and codes.",

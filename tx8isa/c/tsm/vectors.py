@@ -93,7 +93,7 @@ def joined(*parts: str) -> str:
 
 
 _ROUND = "RND_MODE rnd_mode"
-_OPERATIONS = (*("Abs", "Recip", "Square", "Sqrt", "Rsqrt", "Neg"),)
+_OPERATIONS = ("Abs", "Recip", "Square", "Sqrt", "Rsqrt", "Neg")
 _COMPARISONS = {
     "eq": "Equal",
     "ne": "UnEqual",
@@ -142,9 +142,9 @@ def logic() -> Iterator[Member]:
     yield member("NotV", "ct.not.v", joined(UNARY, _FORMAT), published=False)
     for name in names:
         yield member(f"{name}VV", f"ct.{name.lower()}.vv", joined(BINARY, _FORMAT), published=True)
-    for place in range(2):
-        for name in names:
-            yield tuple(_broadcasts(name, f"ct.{name.lower()}", _FORMAT))[place]
+    repeated = [tuple(_broadcasts(name, f"ct.{name.lower()}", _FORMAT)) for name in names]
+    yield from (short for short, _ in repeated)
+    yield from (grouped for _, grouped in repeated)
     yield member("BoolNotV", "ct.not.bv.bv", UNARY, published=True)
     for name in names:
         yield member(f"Bool{name}V", f"ct.{name.lower()}.bv.bvbv", BINARY, published=True)

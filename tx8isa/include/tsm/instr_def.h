@@ -55,6 +55,7 @@ typedef enum OP_INSTR_WORKER {
 #define TsmDataMoveInstr TD_Param
 #define TsmLogicInstr CT_Param
 #define TsmMaskDataMoveInstr CT_Param
+#define TsmMoveInstr CT_Param
 #define TsmPeripheralInstr CT_Param
 #define TsmPoolInstr CT_Param
 #define TsmRdmaInstr DMA_Param
