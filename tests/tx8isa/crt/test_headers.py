@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from c_tools import needs_gcc
 from crt_tools import STRICT, compiled, library, published
+from paths import ROOT
 from tx8isa.c.packets import groups
 from tx8isa.c.tsm import __main__ as command
 from tx8isa.c.tsm import pages
@@ -186,3 +188,25 @@ def test_a_member_that_does_not_exist_does_not_compile(tmp_path: Path) -> None:
 @needs_gcc
 def test_the_library_compiles_without_a_warning() -> None:
     assert {path.stem for path in library("kernel")} >= {"tsm_tables", "tsm_execute", "tsm_launch"}
+
+
+# --- the page about them ------------------------------------------------------------------
+
+PAGE = ROOT / "docs" / "crt.md"
+
+
+def test_the_page_counts_the_members() -> None:
+    members = [m for table in tables() for m in table.members]
+    known = sum(m.published for m in members)
+    said = f"There are {len(tables())}, with {len(members)} members. The signatures of {known} are published"
+    assert said in PAGE.read_text(encoding="utf-8")
+
+
+def test_the_page_names_every_call_and_header() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    headers = sorted(pages.HEADERS.glob("*.h"))
+    assert [h.name for h in headers if f"`{h.name}`" not in page] == []
+    by_hand = [h.read_text(encoding="utf-8") for h in headers if h not in pages.texts()]
+    calls = {name for text in by_hand for name in re.findall(r"\b(\w+)\([^()]*\)(?:;|\n)", text)}
+    assert calls >= {"TsmExecute", "RT_ASSERT", "tsm_ep_log"}
+    assert [name for name in sorted(calls - {"__set_pid", "printf"}) if name not in page] == []
