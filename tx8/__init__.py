@@ -19,10 +19,24 @@ if TYPE_CHECKING:
     from tx8isa.errors import Tx8Error as Error
 
     from .builder import GraphBuilder, Value
+    from .kernel import Kernel, Launch, c_kernel
     from .program import Program, assemble, assemble_file, compile, load
     from .run import Run
 
-__all__ = ["Error", "GraphBuilder", "Program", "Run", "Value", "assemble", "assemble_file", "compile", "load"]
+__all__ = [
+    "Error",
+    "GraphBuilder",
+    "Kernel",
+    "Launch",
+    "Program",
+    "Run",
+    "Value",
+    "assemble",
+    "assemble_file",
+    "c_kernel",
+    "compile",
+    "load",
+]
 
 if (_reason := refusal()) is not None:
     raise ImportError(_reason)
@@ -31,10 +45,13 @@ _HOMES = {
     "Error": ("tx8isa.errors", "Tx8Error"),
     "GraphBuilder": ("tx8.builder", "GraphBuilder"),
     "Value": ("tx8.builder", "Value"),
+    "Kernel": ("tx8.kernel", "Kernel"),
+    "Launch": ("tx8.kernel", "Launch"),
     "Program": ("tx8.program", "Program"),
     "Run": ("tx8.run", "Run"),
     "assemble": ("tx8.program", "assemble"),
     "assemble_file": ("tx8.program", "assemble_file"),
+    "c_kernel": ("tx8.kernel", "c_kernel"),
     "compile": ("tx8.program", "compile"),
     "load": ("tx8.program", "load"),
 }

@@ -34,7 +34,7 @@ LAYERS = {
         *("graph", "operators", "evaluation", "dialect", "codegen", "lowering", "frontend"),
         *("rewrite", "patterns", "search", "passes", "driver", "tools", "cli"),
     ),
-    "tx8": ("__main__", "arrays", "builder", "models", "stats", "html", "run", "program"),
+    "tx8": ("__main__", "arrays", "builder", "models", "stats", "html", "run", "program", "kernel"),
     "tx8_entry": ("surroundings", "commands"),
     "pytest_tx8": (),
 }

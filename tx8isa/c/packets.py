@@ -42,15 +42,39 @@ def engine_packets() -> tuple[Packet, ...]:
     return tuple(p for p in PACKETS.values() if p.engine is not Engine.WDMA)
 
 
+def groups(packet: Packet) -> dict[str, tuple[PacketField, ...]]:
+    """The fields in the control register and the other ones, by the name of their structure in the packet."""
+    fields = [f for f in packet.fields if f.register >= 0]
+    return {
+        "ctrl": tuple(f for f in fields if f.register == packet.control),
+        "param": tuple(f for f in fields if f.register != packet.control),
+    }
+
+
 def structure(packet: Packet) -> str:
-    """The type, with its layout asserted."""
-    members = "".join(f"    uint{8 * f.bytes}_t {f.name};\n" for f in packet.fields)
-    checks = "".join(
-        f'_Static_assert(offsetof({packet.name}, {f.name}) == {f.offset}, "{packet.name}.{f.name}");\n'
-        for f in packet.fields
+    """The type, with its layout asserted. Each field has two names: ``p.src0`` and ``p.param.src0``."""
+    defines, unions = [], []
+    checks = [f'_Static_assert(sizeof({packet.name}) == {packet.size}, "{packet.name}");\n']
+    for group, fields in groups(packet).items():
+        macro = f"TX8_{packet.name.upper()}_{group.upper()}"
+        members = "".join(f" \\\n    {_declared(f)}" for f in fields)
+        defines.append(f"#define {macro}{members}\n")
+        unions.append(f"    union {{ struct {{ {macro} }}; struct {{ {macro} }} {group}; }};\n")
+        checks += [_offset_check(packet, name, f) for f in fields for name in (f.name, f"{group}.{f.name}")]
+    outside = [f for f in packet.fields if f.register < 0]
+    checks += [_offset_check(packet, f.name, f) for f in outside]
+    first = "".join(f"    {_declared(f)}\n" for f in outside)
+    return (
+        f"{''.join(defines)}typedef struct {{\n{first}{''.join(unions)}}} {packet.name};\n{''.join(checks)}"
     )
-    size = f'_Static_assert(sizeof({packet.name}) == {packet.size}, "{packet.name}");\n'
-    return f"typedef struct {{\n{members}}} {packet.name};\n{size}{checks}"
+
+
+def _declared(field: PacketField) -> str:
+    return f"uint{8 * field.bytes}_t {field.name};"
+
+
+def _offset_check(packet: Packet, name: str, field: PacketField) -> str:
+    return f'_Static_assert(offsetof({packet.name}, {name}) == {field.offset}, "{packet.name}.{name}");\n'
 
 
 def setters(packet: Packet) -> Iterator[str]:

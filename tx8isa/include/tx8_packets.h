@@ -305,273 +305,413 @@ enum tx8_sc_opcode {
 
 #define TX8_BARRIER_A0 ".word 0x0300f3ff, 0x00000001, 0x00000000, 0x0000000a, 0x00000000, 0x00000000"
 
+#define TX8_CT_PARAM_CTRL \
+    uint8_t cmd_valid; \
+    uint8_t rnd_mode; \
+    uint8_t src0_format; \
+    uint8_t opcode;
+#define TX8_CT_PARAM_PARAM \
+    uint32_t src0; \
+    uint32_t src1; \
+    uint32_t dst0; \
+    uint32_t dst1; \
+    uint32_t dst2; \
+    uint64_t src0_tfr; \
+    uint64_t dst_tfr; \
+    uint64_t pdr; \
+    uint64_t swr; \
+    uint64_t elem_count; \
+    uint64_t unit_elem_count; \
+    uint64_t int8_scale_val0; \
+    uint64_t int8_scale_val1; \
+    uint64_t int8_quant; \
+    uint32_t int8_bn_bias; \
+    uint32_t full_elem_count; \
+    uint32_t full_unit_elem_count; \
+    uint64_t wb_data0; \
+    uint64_t wb_data1; \
+    uint32_t src0_end; \
+    uint32_t src1_end; \
+    uint32_t dst0_end; \
+    uint32_t dst1_end; \
+    uint32_t dst2_end; \
+    uint8_t dims;
 typedef struct {
     uint32_t inter_type;
-    uint8_t cmd_valid;
-    uint8_t rnd_mode;
-    uint8_t src0_format;
-    uint8_t opcode;
-    uint32_t src0;
-    uint32_t src1;
-    uint32_t dst0;
-    uint32_t dst1;
-    uint32_t dst2;
-    uint64_t src0_tfr;
-    uint64_t dst_tfr;
-    uint64_t pdr;
-    uint64_t swr;
-    uint64_t elem_count;
-    uint64_t unit_elem_count;
-    uint64_t int8_scale_val0;
-    uint64_t int8_scale_val1;
-    uint64_t int8_quant;
-    uint32_t int8_bn_bias;
-    uint32_t full_elem_count;
-    uint32_t full_unit_elem_count;
-    uint64_t wb_data0;
-    uint64_t wb_data1;
-    uint32_t src0_end;
-    uint32_t src1_end;
-    uint32_t dst0_end;
-    uint32_t dst1_end;
-    uint32_t dst2_end;
-    uint8_t dims;
+    union { struct { TX8_CT_PARAM_CTRL }; struct { TX8_CT_PARAM_CTRL } ctrl; };
+    union { struct { TX8_CT_PARAM_PARAM }; struct { TX8_CT_PARAM_PARAM } param; };
 } CT_Param;
 _Static_assert(sizeof(CT_Param) == 160, "CT_Param");
-_Static_assert(offsetof(CT_Param, inter_type) == 0, "CT_Param.inter_type");
 _Static_assert(offsetof(CT_Param, cmd_valid) == 4, "CT_Param.cmd_valid");
+_Static_assert(offsetof(CT_Param, ctrl.cmd_valid) == 4, "CT_Param.ctrl.cmd_valid");
 _Static_assert(offsetof(CT_Param, rnd_mode) == 5, "CT_Param.rnd_mode");
+_Static_assert(offsetof(CT_Param, ctrl.rnd_mode) == 5, "CT_Param.ctrl.rnd_mode");
 _Static_assert(offsetof(CT_Param, src0_format) == 6, "CT_Param.src0_format");
+_Static_assert(offsetof(CT_Param, ctrl.src0_format) == 6, "CT_Param.ctrl.src0_format");
 _Static_assert(offsetof(CT_Param, opcode) == 7, "CT_Param.opcode");
+_Static_assert(offsetof(CT_Param, ctrl.opcode) == 7, "CT_Param.ctrl.opcode");
 _Static_assert(offsetof(CT_Param, src0) == 8, "CT_Param.src0");
+_Static_assert(offsetof(CT_Param, param.src0) == 8, "CT_Param.param.src0");
 _Static_assert(offsetof(CT_Param, src1) == 12, "CT_Param.src1");
+_Static_assert(offsetof(CT_Param, param.src1) == 12, "CT_Param.param.src1");
 _Static_assert(offsetof(CT_Param, dst0) == 16, "CT_Param.dst0");
+_Static_assert(offsetof(CT_Param, param.dst0) == 16, "CT_Param.param.dst0");
 _Static_assert(offsetof(CT_Param, dst1) == 20, "CT_Param.dst1");
+_Static_assert(offsetof(CT_Param, param.dst1) == 20, "CT_Param.param.dst1");
 _Static_assert(offsetof(CT_Param, dst2) == 24, "CT_Param.dst2");
+_Static_assert(offsetof(CT_Param, param.dst2) == 24, "CT_Param.param.dst2");
 _Static_assert(offsetof(CT_Param, src0_tfr) == 32, "CT_Param.src0_tfr");
+_Static_assert(offsetof(CT_Param, param.src0_tfr) == 32, "CT_Param.param.src0_tfr");
 _Static_assert(offsetof(CT_Param, dst_tfr) == 40, "CT_Param.dst_tfr");
+_Static_assert(offsetof(CT_Param, param.dst_tfr) == 40, "CT_Param.param.dst_tfr");
 _Static_assert(offsetof(CT_Param, pdr) == 48, "CT_Param.pdr");
+_Static_assert(offsetof(CT_Param, param.pdr) == 48, "CT_Param.param.pdr");
 _Static_assert(offsetof(CT_Param, swr) == 56, "CT_Param.swr");
+_Static_assert(offsetof(CT_Param, param.swr) == 56, "CT_Param.param.swr");
 _Static_assert(offsetof(CT_Param, elem_count) == 64, "CT_Param.elem_count");
+_Static_assert(offsetof(CT_Param, param.elem_count) == 64, "CT_Param.param.elem_count");
 _Static_assert(offsetof(CT_Param, unit_elem_count) == 72, "CT_Param.unit_elem_count");
+_Static_assert(offsetof(CT_Param, param.unit_elem_count) == 72, "CT_Param.param.unit_elem_count");
 _Static_assert(offsetof(CT_Param, int8_scale_val0) == 80, "CT_Param.int8_scale_val0");
+_Static_assert(offsetof(CT_Param, param.int8_scale_val0) == 80, "CT_Param.param.int8_scale_val0");
 _Static_assert(offsetof(CT_Param, int8_scale_val1) == 88, "CT_Param.int8_scale_val1");
+_Static_assert(offsetof(CT_Param, param.int8_scale_val1) == 88, "CT_Param.param.int8_scale_val1");
 _Static_assert(offsetof(CT_Param, int8_quant) == 96, "CT_Param.int8_quant");
+_Static_assert(offsetof(CT_Param, param.int8_quant) == 96, "CT_Param.param.int8_quant");
 _Static_assert(offsetof(CT_Param, int8_bn_bias) == 104, "CT_Param.int8_bn_bias");
+_Static_assert(offsetof(CT_Param, param.int8_bn_bias) == 104, "CT_Param.param.int8_bn_bias");
 _Static_assert(offsetof(CT_Param, full_elem_count) == 108, "CT_Param.full_elem_count");
+_Static_assert(offsetof(CT_Param, param.full_elem_count) == 108, "CT_Param.param.full_elem_count");
 _Static_assert(offsetof(CT_Param, full_unit_elem_count) == 112, "CT_Param.full_unit_elem_count");
+_Static_assert(offsetof(CT_Param, param.full_unit_elem_count) == 112, "CT_Param.param.full_unit_elem_count");
 _Static_assert(offsetof(CT_Param, wb_data0) == 120, "CT_Param.wb_data0");
+_Static_assert(offsetof(CT_Param, param.wb_data0) == 120, "CT_Param.param.wb_data0");
 _Static_assert(offsetof(CT_Param, wb_data1) == 128, "CT_Param.wb_data1");
+_Static_assert(offsetof(CT_Param, param.wb_data1) == 128, "CT_Param.param.wb_data1");
 _Static_assert(offsetof(CT_Param, src0_end) == 136, "CT_Param.src0_end");
+_Static_assert(offsetof(CT_Param, param.src0_end) == 136, "CT_Param.param.src0_end");
 _Static_assert(offsetof(CT_Param, src1_end) == 140, "CT_Param.src1_end");
+_Static_assert(offsetof(CT_Param, param.src1_end) == 140, "CT_Param.param.src1_end");
 _Static_assert(offsetof(CT_Param, dst0_end) == 144, "CT_Param.dst0_end");
+_Static_assert(offsetof(CT_Param, param.dst0_end) == 144, "CT_Param.param.dst0_end");
 _Static_assert(offsetof(CT_Param, dst1_end) == 148, "CT_Param.dst1_end");
+_Static_assert(offsetof(CT_Param, param.dst1_end) == 148, "CT_Param.param.dst1_end");
 _Static_assert(offsetof(CT_Param, dst2_end) == 152, "CT_Param.dst2_end");
+_Static_assert(offsetof(CT_Param, param.dst2_end) == 152, "CT_Param.param.dst2_end");
 _Static_assert(offsetof(CT_Param, dims) == 156, "CT_Param.dims");
+_Static_assert(offsetof(CT_Param, param.dims) == 156, "CT_Param.param.dims");
+_Static_assert(offsetof(CT_Param, inter_type) == 0, "CT_Param.inter_type");
 
+#define TX8_TSMNEINSTR_CTRL \
+    uint8_t sparse_en; \
+    uint8_t cmd_valid; \
+    uint8_t inpsum_format; \
+    uint8_t output_format; \
+    uint8_t input_format; \
+    uint8_t inpsum_en; \
+    uint8_t lrelu_en; \
+    uint8_t relu_en; \
+    uint8_t scale_en; \
+    uint8_t bias_en; \
+    uint8_t dilation_conv; \
+    uint8_t type;
+#define TX8_TSMNEINSTR_PARAM \
+    uint32_t src_a; \
+    uint32_t src_w; \
+    uint32_t psum; \
+    uint32_t bias; \
+    uint32_t scale_p; \
+    uint32_t scale_n; \
+    uint32_t out; \
+    uint64_t tfr_0; \
+    uint64_t tfr_1; \
+    uint64_t pdr; \
+    uint64_t unpdr; \
+    uint64_t swr; \
+    uint64_t dilation; \
+    uint16_t gemm_lb; \
+    uint16_t gemm_rb; \
+    uint16_t gemm_n; \
+    uint16_t gemm_m; \
+    uint16_t gemm_k; \
+    uint8_t gemm_l_trs; \
+    uint8_t gemm_r_trs; \
+    uint8_t quant_zp_cur; \
+    uint8_t quant_reserved; \
+    uint8_t quant_zp_pre; \
+    uint8_t quant_q1; \
+    uint8_t quant_q0; \
+    uint32_t sparse_index; \
+    uint32_t srca_end; \
+    uint32_t srcw_end; \
+    uint32_t psum_end; \
+    uint32_t bias_end; \
+    uint32_t scale_p_end; \
+    uint32_t scale_n_end; \
+    uint32_t out_end; \
+    uint32_t sparse_end;
 typedef struct {
     uint32_t inter_type;
-    uint8_t sparse_en;
-    uint8_t cmd_valid;
-    uint8_t inpsum_format;
-    uint8_t output_format;
-    uint8_t input_format;
-    uint8_t inpsum_en;
-    uint8_t lrelu_en;
-    uint8_t relu_en;
-    uint8_t scale_en;
-    uint8_t bias_en;
-    uint8_t dilation_conv;
-    uint8_t type;
-    uint32_t src_a;
-    uint32_t src_w;
-    uint32_t psum;
-    uint32_t bias;
-    uint32_t scale_p;
-    uint32_t scale_n;
-    uint32_t out;
-    uint64_t tfr_0;
-    uint64_t tfr_1;
-    uint64_t pdr;
-    uint64_t unpdr;
-    uint64_t swr;
-    uint64_t dilation;
-    uint16_t gemm_lb;
-    uint16_t gemm_rb;
-    uint16_t gemm_n;
-    uint16_t gemm_m;
-    uint16_t gemm_k;
-    uint8_t gemm_l_trs;
-    uint8_t gemm_r_trs;
-    uint8_t quant_zp_cur;
-    uint8_t quant_reserved;
-    uint8_t quant_zp_pre;
-    uint8_t quant_q1;
-    uint8_t quant_q0;
-    uint32_t sparse_index;
-    uint32_t srca_end;
-    uint32_t srcw_end;
-    uint32_t psum_end;
-    uint32_t bias_end;
-    uint32_t scale_p_end;
-    uint32_t scale_n_end;
-    uint32_t out_end;
-    uint32_t sparse_end;
+    union { struct { TX8_TSMNEINSTR_CTRL }; struct { TX8_TSMNEINSTR_CTRL } ctrl; };
+    union { struct { TX8_TSMNEINSTR_PARAM }; struct { TX8_TSMNEINSTR_PARAM } param; };
 } TsmNeInstr;
 _Static_assert(sizeof(TsmNeInstr) == 152, "TsmNeInstr");
-_Static_assert(offsetof(TsmNeInstr, inter_type) == 0, "TsmNeInstr.inter_type");
 _Static_assert(offsetof(TsmNeInstr, sparse_en) == 4, "TsmNeInstr.sparse_en");
+_Static_assert(offsetof(TsmNeInstr, ctrl.sparse_en) == 4, "TsmNeInstr.ctrl.sparse_en");
 _Static_assert(offsetof(TsmNeInstr, cmd_valid) == 5, "TsmNeInstr.cmd_valid");
+_Static_assert(offsetof(TsmNeInstr, ctrl.cmd_valid) == 5, "TsmNeInstr.ctrl.cmd_valid");
 _Static_assert(offsetof(TsmNeInstr, inpsum_format) == 6, "TsmNeInstr.inpsum_format");
+_Static_assert(offsetof(TsmNeInstr, ctrl.inpsum_format) == 6, "TsmNeInstr.ctrl.inpsum_format");
 _Static_assert(offsetof(TsmNeInstr, output_format) == 7, "TsmNeInstr.output_format");
+_Static_assert(offsetof(TsmNeInstr, ctrl.output_format) == 7, "TsmNeInstr.ctrl.output_format");
 _Static_assert(offsetof(TsmNeInstr, input_format) == 8, "TsmNeInstr.input_format");
+_Static_assert(offsetof(TsmNeInstr, ctrl.input_format) == 8, "TsmNeInstr.ctrl.input_format");
 _Static_assert(offsetof(TsmNeInstr, inpsum_en) == 9, "TsmNeInstr.inpsum_en");
+_Static_assert(offsetof(TsmNeInstr, ctrl.inpsum_en) == 9, "TsmNeInstr.ctrl.inpsum_en");
 _Static_assert(offsetof(TsmNeInstr, lrelu_en) == 10, "TsmNeInstr.lrelu_en");
+_Static_assert(offsetof(TsmNeInstr, ctrl.lrelu_en) == 10, "TsmNeInstr.ctrl.lrelu_en");
 _Static_assert(offsetof(TsmNeInstr, relu_en) == 11, "TsmNeInstr.relu_en");
+_Static_assert(offsetof(TsmNeInstr, ctrl.relu_en) == 11, "TsmNeInstr.ctrl.relu_en");
 _Static_assert(offsetof(TsmNeInstr, scale_en) == 12, "TsmNeInstr.scale_en");
+_Static_assert(offsetof(TsmNeInstr, ctrl.scale_en) == 12, "TsmNeInstr.ctrl.scale_en");
 _Static_assert(offsetof(TsmNeInstr, bias_en) == 13, "TsmNeInstr.bias_en");
+_Static_assert(offsetof(TsmNeInstr, ctrl.bias_en) == 13, "TsmNeInstr.ctrl.bias_en");
 _Static_assert(offsetof(TsmNeInstr, dilation_conv) == 14, "TsmNeInstr.dilation_conv");
+_Static_assert(offsetof(TsmNeInstr, ctrl.dilation_conv) == 14, "TsmNeInstr.ctrl.dilation_conv");
 _Static_assert(offsetof(TsmNeInstr, type) == 15, "TsmNeInstr.type");
+_Static_assert(offsetof(TsmNeInstr, ctrl.type) == 15, "TsmNeInstr.ctrl.type");
 _Static_assert(offsetof(TsmNeInstr, src_a) == 16, "TsmNeInstr.src_a");
+_Static_assert(offsetof(TsmNeInstr, param.src_a) == 16, "TsmNeInstr.param.src_a");
 _Static_assert(offsetof(TsmNeInstr, src_w) == 20, "TsmNeInstr.src_w");
+_Static_assert(offsetof(TsmNeInstr, param.src_w) == 20, "TsmNeInstr.param.src_w");
 _Static_assert(offsetof(TsmNeInstr, psum) == 24, "TsmNeInstr.psum");
+_Static_assert(offsetof(TsmNeInstr, param.psum) == 24, "TsmNeInstr.param.psum");
 _Static_assert(offsetof(TsmNeInstr, bias) == 28, "TsmNeInstr.bias");
+_Static_assert(offsetof(TsmNeInstr, param.bias) == 28, "TsmNeInstr.param.bias");
 _Static_assert(offsetof(TsmNeInstr, scale_p) == 32, "TsmNeInstr.scale_p");
+_Static_assert(offsetof(TsmNeInstr, param.scale_p) == 32, "TsmNeInstr.param.scale_p");
 _Static_assert(offsetof(TsmNeInstr, scale_n) == 36, "TsmNeInstr.scale_n");
+_Static_assert(offsetof(TsmNeInstr, param.scale_n) == 36, "TsmNeInstr.param.scale_n");
 _Static_assert(offsetof(TsmNeInstr, out) == 40, "TsmNeInstr.out");
+_Static_assert(offsetof(TsmNeInstr, param.out) == 40, "TsmNeInstr.param.out");
 _Static_assert(offsetof(TsmNeInstr, tfr_0) == 48, "TsmNeInstr.tfr_0");
+_Static_assert(offsetof(TsmNeInstr, param.tfr_0) == 48, "TsmNeInstr.param.tfr_0");
 _Static_assert(offsetof(TsmNeInstr, tfr_1) == 56, "TsmNeInstr.tfr_1");
+_Static_assert(offsetof(TsmNeInstr, param.tfr_1) == 56, "TsmNeInstr.param.tfr_1");
 _Static_assert(offsetof(TsmNeInstr, pdr) == 64, "TsmNeInstr.pdr");
+_Static_assert(offsetof(TsmNeInstr, param.pdr) == 64, "TsmNeInstr.param.pdr");
 _Static_assert(offsetof(TsmNeInstr, unpdr) == 72, "TsmNeInstr.unpdr");
+_Static_assert(offsetof(TsmNeInstr, param.unpdr) == 72, "TsmNeInstr.param.unpdr");
 _Static_assert(offsetof(TsmNeInstr, swr) == 80, "TsmNeInstr.swr");
+_Static_assert(offsetof(TsmNeInstr, param.swr) == 80, "TsmNeInstr.param.swr");
 _Static_assert(offsetof(TsmNeInstr, dilation) == 88, "TsmNeInstr.dilation");
+_Static_assert(offsetof(TsmNeInstr, param.dilation) == 88, "TsmNeInstr.param.dilation");
 _Static_assert(offsetof(TsmNeInstr, gemm_lb) == 96, "TsmNeInstr.gemm_lb");
+_Static_assert(offsetof(TsmNeInstr, param.gemm_lb) == 96, "TsmNeInstr.param.gemm_lb");
 _Static_assert(offsetof(TsmNeInstr, gemm_rb) == 98, "TsmNeInstr.gemm_rb");
+_Static_assert(offsetof(TsmNeInstr, param.gemm_rb) == 98, "TsmNeInstr.param.gemm_rb");
 _Static_assert(offsetof(TsmNeInstr, gemm_n) == 100, "TsmNeInstr.gemm_n");
+_Static_assert(offsetof(TsmNeInstr, param.gemm_n) == 100, "TsmNeInstr.param.gemm_n");
 _Static_assert(offsetof(TsmNeInstr, gemm_m) == 102, "TsmNeInstr.gemm_m");
+_Static_assert(offsetof(TsmNeInstr, param.gemm_m) == 102, "TsmNeInstr.param.gemm_m");
 _Static_assert(offsetof(TsmNeInstr, gemm_k) == 104, "TsmNeInstr.gemm_k");
+_Static_assert(offsetof(TsmNeInstr, param.gemm_k) == 104, "TsmNeInstr.param.gemm_k");
 _Static_assert(offsetof(TsmNeInstr, gemm_l_trs) == 106, "TsmNeInstr.gemm_l_trs");
+_Static_assert(offsetof(TsmNeInstr, param.gemm_l_trs) == 106, "TsmNeInstr.param.gemm_l_trs");
 _Static_assert(offsetof(TsmNeInstr, gemm_r_trs) == 107, "TsmNeInstr.gemm_r_trs");
+_Static_assert(offsetof(TsmNeInstr, param.gemm_r_trs) == 107, "TsmNeInstr.param.gemm_r_trs");
 _Static_assert(offsetof(TsmNeInstr, quant_zp_cur) == 108, "TsmNeInstr.quant_zp_cur");
+_Static_assert(offsetof(TsmNeInstr, param.quant_zp_cur) == 108, "TsmNeInstr.param.quant_zp_cur");
 _Static_assert(offsetof(TsmNeInstr, quant_reserved) == 109, "TsmNeInstr.quant_reserved");
+_Static_assert(offsetof(TsmNeInstr, param.quant_reserved) == 109, "TsmNeInstr.param.quant_reserved");
 _Static_assert(offsetof(TsmNeInstr, quant_zp_pre) == 110, "TsmNeInstr.quant_zp_pre");
+_Static_assert(offsetof(TsmNeInstr, param.quant_zp_pre) == 110, "TsmNeInstr.param.quant_zp_pre");
 _Static_assert(offsetof(TsmNeInstr, quant_q1) == 111, "TsmNeInstr.quant_q1");
+_Static_assert(offsetof(TsmNeInstr, param.quant_q1) == 111, "TsmNeInstr.param.quant_q1");
 _Static_assert(offsetof(TsmNeInstr, quant_q0) == 112, "TsmNeInstr.quant_q0");
+_Static_assert(offsetof(TsmNeInstr, param.quant_q0) == 112, "TsmNeInstr.param.quant_q0");
 _Static_assert(offsetof(TsmNeInstr, sparse_index) == 116, "TsmNeInstr.sparse_index");
+_Static_assert(offsetof(TsmNeInstr, param.sparse_index) == 116, "TsmNeInstr.param.sparse_index");
 _Static_assert(offsetof(TsmNeInstr, srca_end) == 120, "TsmNeInstr.srca_end");
+_Static_assert(offsetof(TsmNeInstr, param.srca_end) == 120, "TsmNeInstr.param.srca_end");
 _Static_assert(offsetof(TsmNeInstr, srcw_end) == 124, "TsmNeInstr.srcw_end");
+_Static_assert(offsetof(TsmNeInstr, param.srcw_end) == 124, "TsmNeInstr.param.srcw_end");
 _Static_assert(offsetof(TsmNeInstr, psum_end) == 128, "TsmNeInstr.psum_end");
+_Static_assert(offsetof(TsmNeInstr, param.psum_end) == 128, "TsmNeInstr.param.psum_end");
 _Static_assert(offsetof(TsmNeInstr, bias_end) == 132, "TsmNeInstr.bias_end");
+_Static_assert(offsetof(TsmNeInstr, param.bias_end) == 132, "TsmNeInstr.param.bias_end");
 _Static_assert(offsetof(TsmNeInstr, scale_p_end) == 136, "TsmNeInstr.scale_p_end");
+_Static_assert(offsetof(TsmNeInstr, param.scale_p_end) == 136, "TsmNeInstr.param.scale_p_end");
 _Static_assert(offsetof(TsmNeInstr, scale_n_end) == 140, "TsmNeInstr.scale_n_end");
+_Static_assert(offsetof(TsmNeInstr, param.scale_n_end) == 140, "TsmNeInstr.param.scale_n_end");
 _Static_assert(offsetof(TsmNeInstr, out_end) == 144, "TsmNeInstr.out_end");
+_Static_assert(offsetof(TsmNeInstr, param.out_end) == 144, "TsmNeInstr.param.out_end");
 _Static_assert(offsetof(TsmNeInstr, sparse_end) == 148, "TsmNeInstr.sparse_end");
+_Static_assert(offsetof(TsmNeInstr, param.sparse_end) == 148, "TsmNeInstr.param.sparse_end");
+_Static_assert(offsetof(TsmNeInstr, inter_type) == 0, "TsmNeInstr.inter_type");
 
+#define TX8_DMA_PARAM_CTRL \
+    uint8_t cmd_valid;
+#define TX8_DMA_PARAM_PARAM \
+    uint64_t dst; \
+    uint64_t src; \
+    uint32_t stride0; \
+    uint32_t iteration0; \
+    uint32_t stride1; \
+    uint32_t iteration1; \
+    uint32_t stride2; \
+    uint32_t iteration2; \
+    uint32_t elem_count; \
+    uint8_t format; \
+    uint64_t src_end; \
+    uint64_t dst_end;
 typedef struct {
     uint32_t inter_type;
-    uint8_t cmd_valid;
-    uint64_t dst;
-    uint64_t src;
-    uint32_t stride0;
-    uint32_t iteration0;
-    uint32_t stride1;
-    uint32_t iteration1;
-    uint32_t stride2;
-    uint32_t iteration2;
-    uint32_t elem_count;
-    uint8_t format;
-    uint64_t src_end;
-    uint64_t dst_end;
+    union { struct { TX8_DMA_PARAM_CTRL }; struct { TX8_DMA_PARAM_CTRL } ctrl; };
+    union { struct { TX8_DMA_PARAM_PARAM }; struct { TX8_DMA_PARAM_PARAM } param; };
 } DMA_Param;
 _Static_assert(sizeof(DMA_Param) == 72, "DMA_Param");
-_Static_assert(offsetof(DMA_Param, inter_type) == 0, "DMA_Param.inter_type");
 _Static_assert(offsetof(DMA_Param, cmd_valid) == 4, "DMA_Param.cmd_valid");
+_Static_assert(offsetof(DMA_Param, ctrl.cmd_valid) == 4, "DMA_Param.ctrl.cmd_valid");
 _Static_assert(offsetof(DMA_Param, dst) == 8, "DMA_Param.dst");
+_Static_assert(offsetof(DMA_Param, param.dst) == 8, "DMA_Param.param.dst");
 _Static_assert(offsetof(DMA_Param, src) == 16, "DMA_Param.src");
+_Static_assert(offsetof(DMA_Param, param.src) == 16, "DMA_Param.param.src");
 _Static_assert(offsetof(DMA_Param, stride0) == 24, "DMA_Param.stride0");
+_Static_assert(offsetof(DMA_Param, param.stride0) == 24, "DMA_Param.param.stride0");
 _Static_assert(offsetof(DMA_Param, iteration0) == 28, "DMA_Param.iteration0");
+_Static_assert(offsetof(DMA_Param, param.iteration0) == 28, "DMA_Param.param.iteration0");
 _Static_assert(offsetof(DMA_Param, stride1) == 32, "DMA_Param.stride1");
+_Static_assert(offsetof(DMA_Param, param.stride1) == 32, "DMA_Param.param.stride1");
 _Static_assert(offsetof(DMA_Param, iteration1) == 36, "DMA_Param.iteration1");
+_Static_assert(offsetof(DMA_Param, param.iteration1) == 36, "DMA_Param.param.iteration1");
 _Static_assert(offsetof(DMA_Param, stride2) == 40, "DMA_Param.stride2");
+_Static_assert(offsetof(DMA_Param, param.stride2) == 40, "DMA_Param.param.stride2");
 _Static_assert(offsetof(DMA_Param, iteration2) == 44, "DMA_Param.iteration2");
+_Static_assert(offsetof(DMA_Param, param.iteration2) == 44, "DMA_Param.param.iteration2");
 _Static_assert(offsetof(DMA_Param, elem_count) == 48, "DMA_Param.elem_count");
+_Static_assert(offsetof(DMA_Param, param.elem_count) == 48, "DMA_Param.param.elem_count");
 _Static_assert(offsetof(DMA_Param, format) == 52, "DMA_Param.format");
+_Static_assert(offsetof(DMA_Param, param.format) == 52, "DMA_Param.param.format");
 _Static_assert(offsetof(DMA_Param, src_end) == 56, "DMA_Param.src_end");
+_Static_assert(offsetof(DMA_Param, param.src_end) == 56, "DMA_Param.param.src_end");
 _Static_assert(offsetof(DMA_Param, dst_end) == 64, "DMA_Param.dst_end");
+_Static_assert(offsetof(DMA_Param, param.dst_end) == 64, "DMA_Param.param.dst_end");
+_Static_assert(offsetof(DMA_Param, inter_type) == 0, "DMA_Param.inter_type");
 
+#define TX8_TD_PARAM_CTRL \
+    uint8_t cmd_valid; \
+    uint8_t src0_format; \
+    uint8_t opcode;
+#define TX8_TD_PARAM_PARAM \
+    uint32_t src0; \
+    uint32_t src1; \
+    uint32_t dst; \
+    uint64_t src0_tfr; \
+    uint64_t dst_tfr; \
+    uint64_t pdr; \
+    uint64_t swr; \
+    uint32_t elem_count; \
+    uint32_t src_stride0; \
+    uint32_t src_iteration0; \
+    uint32_t src_stride1; \
+    uint32_t src_iteration1; \
+    uint32_t src_stride2; \
+    uint32_t src_iteration2; \
+    uint32_t dst_stride0; \
+    uint32_t dst_iteration0; \
+    uint32_t dst_stride1; \
+    uint32_t dst_iteration1; \
+    uint32_t dst_stride2; \
+    uint32_t dst_iteration2; \
+    uint32_t src0_end; \
+    uint32_t src1_end; \
+    uint32_t dst_end; \
+    uint8_t dims;
 typedef struct {
     uint32_t inter_type;
-    uint8_t cmd_valid;
-    uint8_t src0_format;
-    uint8_t opcode;
-    uint32_t src0;
-    uint32_t src1;
-    uint32_t dst;
-    uint64_t src0_tfr;
-    uint64_t dst_tfr;
-    uint64_t pdr;
-    uint64_t swr;
-    uint32_t elem_count;
-    uint32_t src_stride0;
-    uint32_t src_iteration0;
-    uint32_t src_stride1;
-    uint32_t src_iteration1;
-    uint32_t src_stride2;
-    uint32_t src_iteration2;
-    uint32_t dst_stride0;
-    uint32_t dst_iteration0;
-    uint32_t dst_stride1;
-    uint32_t dst_iteration1;
-    uint32_t dst_stride2;
-    uint32_t dst_iteration2;
-    uint32_t src0_end;
-    uint32_t src1_end;
-    uint32_t dst_end;
-    uint8_t dims;
+    union { struct { TX8_TD_PARAM_CTRL }; struct { TX8_TD_PARAM_CTRL } ctrl; };
+    union { struct { TX8_TD_PARAM_PARAM }; struct { TX8_TD_PARAM_PARAM } param; };
 } TD_Param;
 _Static_assert(sizeof(TD_Param) == 128, "TD_Param");
-_Static_assert(offsetof(TD_Param, inter_type) == 0, "TD_Param.inter_type");
 _Static_assert(offsetof(TD_Param, cmd_valid) == 4, "TD_Param.cmd_valid");
+_Static_assert(offsetof(TD_Param, ctrl.cmd_valid) == 4, "TD_Param.ctrl.cmd_valid");
 _Static_assert(offsetof(TD_Param, src0_format) == 5, "TD_Param.src0_format");
+_Static_assert(offsetof(TD_Param, ctrl.src0_format) == 5, "TD_Param.ctrl.src0_format");
 _Static_assert(offsetof(TD_Param, opcode) == 6, "TD_Param.opcode");
+_Static_assert(offsetof(TD_Param, ctrl.opcode) == 6, "TD_Param.ctrl.opcode");
 _Static_assert(offsetof(TD_Param, src0) == 8, "TD_Param.src0");
+_Static_assert(offsetof(TD_Param, param.src0) == 8, "TD_Param.param.src0");
 _Static_assert(offsetof(TD_Param, src1) == 12, "TD_Param.src1");
+_Static_assert(offsetof(TD_Param, param.src1) == 12, "TD_Param.param.src1");
 _Static_assert(offsetof(TD_Param, dst) == 16, "TD_Param.dst");
+_Static_assert(offsetof(TD_Param, param.dst) == 16, "TD_Param.param.dst");
 _Static_assert(offsetof(TD_Param, src0_tfr) == 24, "TD_Param.src0_tfr");
+_Static_assert(offsetof(TD_Param, param.src0_tfr) == 24, "TD_Param.param.src0_tfr");
 _Static_assert(offsetof(TD_Param, dst_tfr) == 32, "TD_Param.dst_tfr");
+_Static_assert(offsetof(TD_Param, param.dst_tfr) == 32, "TD_Param.param.dst_tfr");
 _Static_assert(offsetof(TD_Param, pdr) == 40, "TD_Param.pdr");
+_Static_assert(offsetof(TD_Param, param.pdr) == 40, "TD_Param.param.pdr");
 _Static_assert(offsetof(TD_Param, swr) == 48, "TD_Param.swr");
+_Static_assert(offsetof(TD_Param, param.swr) == 48, "TD_Param.param.swr");
 _Static_assert(offsetof(TD_Param, elem_count) == 56, "TD_Param.elem_count");
+_Static_assert(offsetof(TD_Param, param.elem_count) == 56, "TD_Param.param.elem_count");
 _Static_assert(offsetof(TD_Param, src_stride0) == 60, "TD_Param.src_stride0");
+_Static_assert(offsetof(TD_Param, param.src_stride0) == 60, "TD_Param.param.src_stride0");
 _Static_assert(offsetof(TD_Param, src_iteration0) == 64, "TD_Param.src_iteration0");
+_Static_assert(offsetof(TD_Param, param.src_iteration0) == 64, "TD_Param.param.src_iteration0");
 _Static_assert(offsetof(TD_Param, src_stride1) == 68, "TD_Param.src_stride1");
+_Static_assert(offsetof(TD_Param, param.src_stride1) == 68, "TD_Param.param.src_stride1");
 _Static_assert(offsetof(TD_Param, src_iteration1) == 72, "TD_Param.src_iteration1");
+_Static_assert(offsetof(TD_Param, param.src_iteration1) == 72, "TD_Param.param.src_iteration1");
 _Static_assert(offsetof(TD_Param, src_stride2) == 76, "TD_Param.src_stride2");
+_Static_assert(offsetof(TD_Param, param.src_stride2) == 76, "TD_Param.param.src_stride2");
 _Static_assert(offsetof(TD_Param, src_iteration2) == 80, "TD_Param.src_iteration2");
+_Static_assert(offsetof(TD_Param, param.src_iteration2) == 80, "TD_Param.param.src_iteration2");
 _Static_assert(offsetof(TD_Param, dst_stride0) == 84, "TD_Param.dst_stride0");
+_Static_assert(offsetof(TD_Param, param.dst_stride0) == 84, "TD_Param.param.dst_stride0");
 _Static_assert(offsetof(TD_Param, dst_iteration0) == 88, "TD_Param.dst_iteration0");
+_Static_assert(offsetof(TD_Param, param.dst_iteration0) == 88, "TD_Param.param.dst_iteration0");
 _Static_assert(offsetof(TD_Param, dst_stride1) == 92, "TD_Param.dst_stride1");
+_Static_assert(offsetof(TD_Param, param.dst_stride1) == 92, "TD_Param.param.dst_stride1");
 _Static_assert(offsetof(TD_Param, dst_iteration1) == 96, "TD_Param.dst_iteration1");
+_Static_assert(offsetof(TD_Param, param.dst_iteration1) == 96, "TD_Param.param.dst_iteration1");
 _Static_assert(offsetof(TD_Param, dst_stride2) == 100, "TD_Param.dst_stride2");
+_Static_assert(offsetof(TD_Param, param.dst_stride2) == 100, "TD_Param.param.dst_stride2");
 _Static_assert(offsetof(TD_Param, dst_iteration2) == 104, "TD_Param.dst_iteration2");
+_Static_assert(offsetof(TD_Param, param.dst_iteration2) == 104, "TD_Param.param.dst_iteration2");
 _Static_assert(offsetof(TD_Param, src0_end) == 108, "TD_Param.src0_end");
+_Static_assert(offsetof(TD_Param, param.src0_end) == 108, "TD_Param.param.src0_end");
 _Static_assert(offsetof(TD_Param, src1_end) == 112, "TD_Param.src1_end");
+_Static_assert(offsetof(TD_Param, param.src1_end) == 112, "TD_Param.param.src1_end");
 _Static_assert(offsetof(TD_Param, dst_end) == 116, "TD_Param.dst_end");
+_Static_assert(offsetof(TD_Param, param.dst_end) == 116, "TD_Param.param.dst_end");
 _Static_assert(offsetof(TD_Param, dims) == 120, "TD_Param.dims");
+_Static_assert(offsetof(TD_Param, param.dims) == 120, "TD_Param.param.dims");
+_Static_assert(offsetof(TD_Param, inter_type) == 0, "TD_Param.inter_type");
 
-typedef struct {
-    uint8_t cmd_valid;
-    uint8_t format;
+#define TX8_SC_PARAM_CTRL \
+    uint8_t cmd_valid; \
+    uint8_t format; \
     uint8_t opcode;
-    uint32_t srcs;
+#define TX8_SC_PARAM_PARAM \
+    uint32_t srcs; \
     uint32_t dst;
+typedef struct {
+    union { struct { TX8_SC_PARAM_CTRL }; struct { TX8_SC_PARAM_CTRL } ctrl; };
+    union { struct { TX8_SC_PARAM_PARAM }; struct { TX8_SC_PARAM_PARAM } param; };
 } SC_Param;
 _Static_assert(sizeof(SC_Param) == 12, "SC_Param");
 _Static_assert(offsetof(SC_Param, cmd_valid) == 0, "SC_Param.cmd_valid");
+_Static_assert(offsetof(SC_Param, ctrl.cmd_valid) == 0, "SC_Param.ctrl.cmd_valid");
 _Static_assert(offsetof(SC_Param, format) == 1, "SC_Param.format");
+_Static_assert(offsetof(SC_Param, ctrl.format) == 1, "SC_Param.ctrl.format");
 _Static_assert(offsetof(SC_Param, opcode) == 2, "SC_Param.opcode");
+_Static_assert(offsetof(SC_Param, ctrl.opcode) == 2, "SC_Param.ctrl.opcode");
 _Static_assert(offsetof(SC_Param, srcs) == 4, "SC_Param.srcs");
+_Static_assert(offsetof(SC_Param, param.srcs) == 4, "SC_Param.param.srcs");
 _Static_assert(offsetof(SC_Param, dst) == 8, "SC_Param.dst");
+_Static_assert(offsetof(SC_Param, param.dst) == 8, "SC_Param.param.dst");
 
 static inline void tx8_ct_rnd_mode(CT_Param *p, uint8_t value) { p->rnd_mode = value; }
 static inline void tx8_ct_src0_format(CT_Param *p, uint8_t value) { p->src0_format = value; }

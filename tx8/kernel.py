@@ -1,0 +1,193 @@
+"""C kernels of the vendor's compiler flow: compiled by GCC, launched over a grid (docs/crt.md)."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import emulator
+from emulator.chip.system import System
+from tx8isa.c import header
+from tx8isa.c.tsm.pages import HEADERS, LIBRARY
+from tx8isa.errors import Tx8Error
+from tx8isa.tools.suggestions import hint
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_PREFIX = "riscv64-unknown-elf-"
+_COMMON = ("--specs=picolibc.specs", "-mabi=lp64d", "-mcmodel=medany")
+_COMPILE = ("-march=rv64imfd_zicsr_zifencei", "-std=c11", "-O2", "-ffunction-sections", "-ffp-contract=off")
+_INCLUDE = (f"-I{header.FOLDER}", f"-I{HEADERS}")
+# The C library has no variant with M, F and D; that of this one has the same calling convention.
+_LINK = ("-march=rv64ifd", "-nostartfiles", "-T", str(LIBRARY / "tx8.ld"), "-Wl,--gc-sections")
+_SUFFIXES = (".c", ".o", ".a")
+_SLOTS = 64
+"""Arguments that the launcher has room for, as ``tsm_launch.c`` declares; the last three are the grid."""
+_ALIGNMENT = 256
+_AXES = 3
+
+
+class Kernel:
+    """A kernel that can be launched any number of times, each time from the reset state of the chip."""
+
+    def __init__(self, name: str, program: emulator.Program) -> None:
+        self.name = name
+        self._program = program
+
+    def launch(self, grid: int | Sequence[int], *arguments: Any, threads: int = 1) -> Launch:
+        """Run the kernel once for each place of a grid of up to three axes; arrays get what it stored.
+
+        An array becomes its address in DDR, an integer 64 bits, a float the 32 bits of FP32, a float of NumPy
+        its own bits. ``threads``: of the host; results do not depend on it. Tx8Error for a grid or an
+        argument that does not fit, Fault when a program stops.
+        """
+        extents = _grid(grid)
+        if len(arguments) + _AXES > _SLOTS:
+            raise Tx8Error(f"{self.name}: {len(arguments)} arguments, expected at most {_SLOTS - _AXES}")
+        written: list[bytes] = []
+        system = self._program.start({}, threads=threads, show=lambda _, data: written.append(data))
+        address = _aligned(self._engine_address("__heap_end"))
+        slots, arrays = [], []
+        for place, argument in enumerate(arguments):
+            if isinstance(argument, np.ndarray) and argument.ndim:
+                arrays.append((_checked(argument, place), address))
+                slots.append(address)
+                address = _aligned(address + argument.nbytes)
+            else:
+                slots.append(_scalar(argument, place))
+        for array, at in arrays:
+            _put(system, at, array.tobytes())
+        _put(system, self._engine_address("tsm_grid"), np.array(extents, "<u4").tobytes())
+        buffer = np.array([*slots, *extents], "<u8").tobytes()
+        _put(system, self._engine_address("tsm_arguments"), buffer)
+        system.run()
+        for array, at in arrays:
+            stored = np.frombuffer(system.ddr_range(at, array.nbytes).tobytes(), array.dtype)
+            np.copyto(array, stored.reshape(array.shape))
+        retired = sum(tile.retired for tile in system.tiles)
+        return Launch(retired, b"".join(written).decode(errors="replace"))
+
+    def _engine_address(self, symbol: str) -> int:
+        windows = self._program.machine.windows
+        return self._program.image.symbols[symbol].address - windows.ddr_cached + windows.ddr_engine
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What can be known of a launch that is over."""
+
+    instructions: int
+    """How many instructions all tiles have executed."""
+    printed: str
+    """What the programs wrote to their standard output."""
+
+
+def c_kernel(
+    sources: str | Path | Sequence[str | Path], function: str, *, flags: Sequence[str] = ()
+) -> Kernel:
+    """Compile and link a kernel: a C function that gets a pointer to its arguments, 64 bits for each.
+
+    ``sources``: C files, object files and archives; ``flags``: further ones for the compiler. Tx8Error
+    without GCC, for what it refuses, and for a function that the sources do not define.
+    """
+    paths = [Path(p) for p in ([sources] if isinstance(sources, str | Path) else sources)]
+    for path in paths:
+        if path.suffix not in _SUFFIXES:
+            raise Tx8Error(f"{path}: a kernel is made from {', '.join(_SUFFIXES)} files")
+        if not path.is_file():
+            raise Tx8Error(f"{path}: no such file")
+    if shutil.which(f"{_PREFIX}gcc") is None:
+        packages = "gcc-riscv64-unknown-elf and picolibc-riscv64-unknown-elf"
+        raise Tx8Error(f"C kernels need {_PREFIX}gcc, which is not there: install {packages}")
+    with tempfile.TemporaryDirectory(prefix="tx8") as folder:
+        objects = [_object(path, Path(folder), flags) for path in paths]
+        _check_defined(function, paths, objects)
+        runtime = [p for pattern in ("*.c", "*.S") for p in sorted(LIBRARY.glob(pattern))]
+        library = [_object(path, Path(folder), ()) for path in runtime]
+        target = Path(folder) / "kernel.elf"
+        linked = [*_LINK, f"-Wl,--defsym=tsm_kernel={function}", *map(str, [*objects, *library])]
+        _run("gcc", *_COMMON, *linked, "-lm", "-o", str(target))
+        return Kernel(function, _loaded(target, ", ".join(map(str, paths))))
+
+
+def _loaded(target: Path, names: str) -> emulator.Program:
+    """The linked program; what the emulator refuses is told of the sources, not of a temporary file."""
+    try:
+        return emulator.load(target)
+    except Tx8Error as error:
+        raise Tx8Error(str(error).replace(str(target), names)) from None
+
+
+def _object(path: Path, folder: Path, flags: Sequence[str]) -> Path:
+    """The object file of a source in a folder; other files as they are."""
+    if path.suffix not in (".c", ".S"):
+        return path
+    target = folder / f"{len(list(folder.iterdir()))}_{path.stem}.o"
+    _run("gcc", *_COMMON, *_COMPILE, *_INCLUDE, *flags, "-c", str(path), "-o", str(target))
+    return target
+
+
+def _run(tool: str, *arguments: str) -> str:
+    """What a tool prints; Tx8Error with the first error that it reports."""
+    done = subprocess.run([_PREFIX + tool, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return done.stdout
+    lines = [line for line in done.stderr.splitlines() if "error" in line or "undefined" in line]
+    raise Tx8Error((lines or done.stderr.splitlines() or [f"{_PREFIX}{tool} failed"])[0])
+
+
+def _check_defined(function: str, paths: Sequence[Path], objects: Sequence[Path]) -> None:
+    listed = _run("nm", "--defined-only", "--extern-only", *map(str, objects))
+    defined = re.findall(r"^[0-9a-f]+ T (\w+)$", listed, re.MULTILINE)
+    if function not in defined:
+        names, known = ", ".join(str(p) for p in paths), ", ".join(defined) or "none"
+        raise Tx8Error(f"{names}: no function '{function}'{hint(function, defined)}; defined: {known}")
+
+
+def _grid(grid: int | Sequence[int]) -> tuple[int, ...]:
+    """Three extents."""
+    extents = (grid,) if isinstance(grid, int) else tuple(grid)
+    if not 1 <= len(extents) <= _AXES or not all(1 <= extent < 1 << 32 for extent in extents):
+        raise Tx8Error(f"grid {grid}: expected one to three extents of at least 1")
+    return (*extents, *(1,) * (_AXES - len(extents)))
+
+
+def _checked(array: Array, place: int) -> Array:
+    """An array that its bytes can be copied from and back to."""
+    if array.dtype.hasobject:
+        raise Tx8Error(f"argument {place} is an array of objects: expected numbers")
+    if not array.flags.writeable:
+        raise Tx8Error(f"argument {place} is a read-only array, and a kernel may store to it: give a copy")
+    return array
+
+
+def _scalar(value: Any, place: int) -> int:
+    """The 64 bits of a number."""
+    if isinstance(value, float) and not isinstance(value, np.generic):
+        value = np.float32(value)
+    if isinstance(value, np.integer | np.bool_):
+        value = int(value)
+    if isinstance(value, np.generic | np.ndarray) and value.dtype.kind in "biufV" and value.nbytes <= 8:
+        return int.from_bytes(value.tobytes(), "little")
+    if not isinstance(value, int):
+        kind = type(value).__name__
+        raise Tx8Error(f"argument {place} is a {kind}: expected an array of NumPy, an integer or a float")
+    if not -(1 << 63) <= value < 1 << 64:
+        raise Tx8Error(f"argument {place} is {value}: expected a number of 64 bits")
+    return value & ((1 << 64) - 1)
+
+
+def _put(system: System, address: int, data: bytes) -> None:
+    system.ddr_range(address, len(data))[:] = np.frombuffer(data, np.uint8)
+
+
+def _aligned(address: int) -> int:
+    return -(-address // _ALIGNMENT) * _ALIGNMENT
