@@ -369,7 +369,7 @@ def quantized(path: Path, **changes: object) -> Path:
         {"op": "Cast", "inputs": ["x"], "outputs": ["f"], "attrs": {"to": 1}},
         {"op": "Softmax", "inputs": ["f"], "outputs": ["y"]},
     ]
-    inputs = [{"name": "x", "dtype": "int8", "shape": [64, 196]}]
+    inputs = [{"name": "x", "dtype": "int64", "shape": [64, 196]}]
     return changed(path, inputs=inputs, nodes=nodes, **changes)
 
 
