@@ -54,6 +54,7 @@ def test_products_give_the_integers_of_onnxruntime(draw: Draw, seed: int, tmp_pa
     assert got.dtype == want.dtype
     np.testing.assert_array_equal(got, want)
     assert phases_on_core(program) == []
+    assert run.check(program, feeds).ok
 
 
 @pytest.mark.parametrize("draw", [products, matrices])
