@@ -175,7 +175,7 @@ def compute_format(dtype: str) -> Format:
     """The format of a --dtype; GraphError for one that is not supported."""
     if dtype == "int8":
         raise GraphError(
-            ["--dtype int8: quantised graphs are not supported; allowed are " + ", ".join(STORAGE)]
+            ["--dtype int8: no format of floats, bytes need none; allowed are " + ", ".join(STORAGE)]
         )
     if dtype not in STORAGE:
         raise GraphError([f"unknown dtype '{dtype}'; allowed are {', '.join(STORAGE)}{hint(dtype, STORAGE)}"])

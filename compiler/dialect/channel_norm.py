@@ -6,7 +6,7 @@ from xdsl.irdl import irdl_op_definition
 
 from .orders import Order
 from .tensor import TensorOperation
-from .types import blockable, format_of, order_of, shape_of
+from .types import blockable, format_of, integers_blockable, order_of, shape_of
 
 
 @irdl_op_definition
@@ -26,5 +26,5 @@ class ChannelNormOp(TensorOperation):
         if formats[0] is not formats[1] and not all(fmt.is_float for fmt in formats):
             raise self.refuse(f"{formats[0].token} becomes {formats[1].token}: only floats are converted")
         for kind in (before, after):
-            if order_of(kind) is Order.BLOCKED and not blockable(kind):
+            if order_of(kind) is Order.BLOCKED and not (blockable(kind) or integers_blockable(kind)):
                 raise self.refuse(f"{kind} cannot be stored in planes of channels")

@@ -11,9 +11,10 @@ from xdsl.irdl import irdl_attr_definition
 
 from compiler.graph import Shape
 from tx8isa.numbers.formats import Format
-from tx8isa.numbers.layouts import Layout, place
+from tx8isa.numbers.layouts import aligned_channels
 
 from .orders import Order
+from .planes import BLOCK, image_bytes, used_bytes
 
 
 @irdl_attr_definition
@@ -93,6 +94,11 @@ def blockable(kind: Attribute) -> bool:
     return format_of(kind).is_float and len(shape_of(kind)) > 2
 
 
+def integers_blockable(kind: Attribute) -> bool:
+    """The same for integers, which products of bytes compute in planes."""
+    return format_of(kind) in (Format.INT8, Format.INT32) and len(shape_of(kind)) > 2
+
+
 def stored_shape(kind: Attribute) -> Shape:
     """The shape with the axes in the order in which DDR has them."""
     shape = shape_of(kind)
@@ -102,8 +108,9 @@ def stored_shape(kind: Attribute) -> Shape:
 def stored_bytes(kind: Attribute) -> int:
     """Bytes that a tensor takes in DDR, with the padding of planes of channels."""
     if order_of(kind) is Order.BLOCKED:
-        placement = place(format_of(kind), stored_shape(kind), Layout.NCX)
-        return (placement.batches - 1) * placement.batch_stride + placement.used_bytes
+        batches, *image, channels = stored_shape(kind)
+        size = math.prod(image), channels, format_of(kind).bits
+        return (batches - 1) * image_bytes(*size) + used_bytes(*size)
     return -(-math.prod(shape_of(kind)) * format_of(kind).bits // 8)
 
 
@@ -121,13 +128,14 @@ def readable_as(before: Attribute, after: Attribute) -> bool:
     if Order.BLOCKED not in orders or len(orders) == 1:
         return True
     batches, *image, channels = stored_shape(before if order_of(before) is Order.BLOCKED else after)
-    placement = place(format_of(before), (batches, *image, channels), Layout.NCX)
-    one_plane = channels == placement.split.aligned and channels <= placement.split.block
-    if math.prod(image) > 1 and not one_plane:
+    positions, bits = math.prod(image), format_of(before).bits
+    logical, used = positions * channels * bits // 8, used_bytes(positions, channels, bits)
+    one_plane = channels == aligned_channels(channels, BLOCK) and channels <= BLOCK
+    if positions > 1 and not one_plane:
         return False
     if batches > 1:
-        return placement.total_bytes == placement.logical_bytes
-    return placement.used_bytes == placement.logical_bytes or order_of(before) is Order.BLOCKED
+        return image_bytes(positions, channels, bits) == logical
+    return used == logical or order_of(before) is Order.BLOCKED
 
 
 def _same_order(shape: Shape, orders: set[Order]) -> bool:

@@ -16,6 +16,11 @@ from tx8isa.tools.suggestions import hint
 
 from .storage import STORAGE, within_range
 
+_QUANTISED = (
+    *("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"),
+    *("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"),
+)
+
 
 def run_reference(
     graph: Graph, inputs: Mapping[str, Array], *, storage: str | None = None
@@ -24,7 +29,8 @@ def run_reference(
 
     Float values are binary64 from the inputs to the outputs and are never rounded in between; integers and
     booleans are computed in their declared dtype and wrap. ``storage`` (a key of ``STORAGE``) rounds float
-    inputs and constants (``within_range``) to that format first. An input may come in another float dtype
+    inputs and constants (``within_range``) to that format first, but for those of quantised operators, which
+    compute in binary32 in every program. An input may come in another float dtype
     than declared: it is rounded to the declared one. Raises GraphError for missing, unknown or ill-shaped
     inputs.
     """
@@ -35,8 +41,13 @@ def run_reference(
         if name not in names:
             raise GraphError([f"graph {graph.name} has no input '{name}'{hint(name, names)}"])
     with np.errstate(all="ignore"):
-        values = {t.name: _widened(_accepted(t, inputs), storage) for t in graph.inputs}
-        values |= {name: _known(array, storage) for name, array in graph.constants.items()}
+        exact = _in_binary32(graph)
+        values = {
+            t.name: _widened(_accepted(t, inputs), None if t.name in exact else storage) for t in graph.inputs
+        }
+        values |= {
+            name: _known(array, None if name in exact else storage) for name, array in graph.constants.items()
+        }
         for node in graph.nodes:
             operands = [values[name] if name else None for name in node.inputs]
             try:
@@ -45,6 +56,18 @@ def run_reference(
                 raise GraphError([f"{node}: {text}" for text in error.messages]) from None
             values |= {name: result for name, result in zip(node.outputs, results, strict=False) if name}
     return {tensor.name: values[tensor.name] for tensor in graph.outputs}
+
+
+def quantises(graph: Graph) -> bool:
+    """Whether a graph has operators that compute integers of floats."""
+    return any(node.op in _QUANTISED for node in graph.nodes)
+
+
+def _in_binary32(graph: Graph) -> set[str]:
+    """Inputs that are quantised, and constants that quantised operators alone read."""
+    read = {name for node in graph.nodes if node.op in _QUANTISED for name in node.inputs}
+    others = {name for node in graph.nodes if node.op not in _QUANTISED for name in node.inputs}
+    return {name for name in read if name not in others or name not in graph.constants}
 
 
 def _accepted(tensor: Tensor, inputs: Mapping[str, Array]) -> Array:

@@ -14,7 +14,7 @@ from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import Grid, Place, aligned_bytes, load_slice, store_slice
 from compiler.codegen.slices.shards import shard_of, slices
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor
-from tx8isa.numbers.layouts import batch_bytes
+from compiler.dialect.planes import image_bytes
 from tx8isa.numbers.limits import MOST_MOVES
 
 from .record import LOWERINGS, Work
@@ -52,7 +52,7 @@ def _intermediate(kernel: Kernel, like: DdrTensor) -> DdrTensor:
     """A scratch tensor in DDR in the layout of another."""
     size = like.size * like.bytes_each
     if like.blocked:
-        size = like.shape[0] * batch_bytes(math.prod(like.shape[1:-1]), like.shape[-1], like.fmt.bits)
+        size = like.shape[0] * image_bytes(math.prod(like.shape[1:-1]), like.shape[-1], like.fmt.bits)
     return replace(like, symbol=kernel.scratch("between", size).symbol)
 
 

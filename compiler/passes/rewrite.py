@@ -6,6 +6,8 @@ composite operators are expanded. The attribute ``rewrites`` of the subgraph lis
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.dialect.attributes import encoded
@@ -14,6 +16,7 @@ from compiler.lowering import LOWERINGS
 from compiler.operators import call_of
 from compiler.operators.expansion.expander import expand_graph
 from compiler.rewrite import REWRITES, RewrittenGraph
+from compiler.rewrite.quantised import ALONE, FUSED, QUANTISED, between_bytes
 
 from .base import Context
 from .graph_operations import graph_of, is_known, put_graph
@@ -31,13 +34,27 @@ class RewritePass:
         graph = graph_of(context, module)
         if any(node.op in WRITTEN_OUT for node in graph.nodes):
             graph = expand_graph(graph, WRITTEN_OUT)
+        applied: list[tuple[str, str]] = []
+        if any(node.op in QUANTISED for node in graph.nodes):
+            graph = _of_bytes(graph, applied)
         rewritten = RewrittenGraph(graph)
         graph = context.graph = expand_graph(rewritten.run(REWRITES))
+        applied += rewritten.applied
         problems = [problem for node in graph.nodes if (problem := refusal_of(graph, node))]
         if problems:
             raise joined(problems)
-        applied = tuple(f"{name}: {node}" for name, node in rewritten.applied)
-        put_graph(context, module, {"rewrites": encoded(applied)} if applied else {})
+        names = tuple(f"{name}: {node}" for name, node in applied)
+        put_graph(context, module, {"rewrites": encoded(names)} if names else {})
+
+
+def _of_bytes(graph: Graph, applied: list[tuple[str, str]]) -> Graph:
+    """The graph with operators on bytes; what still is dequantised is so from then on, constants too."""
+    for table in (FUSED, ALONE):
+        rewritten = RewrittenGraph(graph)
+        graph = rewritten.run(table)
+        applied += rewritten.applied
+    graph = replace(graph, precise=graph.precise | between_bytes(graph))
+    return expand_graph(graph, ("DequantizeLinear",))
 
 
 def refusal_of(graph: Graph, node: Node) -> GraphError | None:

@@ -252,7 +252,7 @@ def test_a_wrong_graph_is_one_line_and_no_file(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--dtype", "int8"], "--dtype int8: quantised graphs are not supported"),
+        (["--dtype", "int8"], "--dtype int8: no format of floats"),
         (["--dtype", "fp8"], "unknown dtype 'fp8'"),
         (["--tiles", "99"], "99 tiles: expected 1 to 16"),
         (["--machine", "nowhere.toml"], "nowhere.toml: cannot read the machine description"),
@@ -369,7 +369,7 @@ def quantized(path: Path, **changes: object) -> Path:
         {"op": "Cast", "inputs": ["x"], "outputs": ["f"], "attrs": {"to": 1}},
         {"op": "Softmax", "inputs": ["f"], "outputs": ["y"]},
     ]
-    inputs = [{"name": "x", "dtype": "int8", "shape": [64, 196]}]
+    inputs = [{"name": "x", "dtype": "int64", "shape": [64, 196]}]
     return changed(path, inputs=inputs, nodes=nodes, **changes)
 
 

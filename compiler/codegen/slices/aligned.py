@@ -15,10 +15,12 @@ import numpy as np
 
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Argument, Kernel
+from compiler.dialect.planes import image_bytes
 from compiler.graph import Array
 from tx8isa.numbers.formats import Format
-from tx8isa.numbers.layouts import LINE_BYTES, aligned_channels, batch_bytes, full_blocks, tail_width
+from tx8isa.numbers.layouts import LINE_BYTES, aligned_channels, full_blocks, tail_width
 from tx8isa.numbers.limits import MOST_MOVES
+from tx8isa.numbers.packing import storage_dtype
 
 from .long_runs import CompactSlice, into_planes, out_of_planes, reorders, stored_width
 from .tensors import BLOCK, DdrTensor, dma_loops
@@ -103,7 +105,7 @@ class Aligned:
 
 def aligned_bytes(positions: int, channels: int, fmt: Format) -> int:
     """Bytes of a slice. Engines write a tail plane in whole lines from its first byte on: one line more."""
-    return batch_bytes(positions, channels, fmt.bits) + LINE_BYTES
+    return image_bytes(positions, channels, fmt.bits) + LINE_BYTES
 
 
 def slice_buffer(kernel: Kernel, name: str, fmt: Format, grid: Grid, channels: int) -> Aligned:
@@ -141,7 +143,7 @@ class Run:
 def blocked_runs(tensor: DdrTensor, at: Place, grid: Grid, channels: int) -> list[Run]:
     """The DMA instructions for a slice of a blocked tensor: whole planes, and the tail or part of a plane."""
     hw, all_channels = math.prod(tensor.shape[1:-1]), tensor.shape[-1]
-    start = at.image * (batch_bytes(hw, all_channels, tensor.fmt.bits) // tensor.bytes_each)
+    start = at.image * (image_bytes(hw, all_channels, tensor.fmt.bits) // tensor.bytes_each)
     whole, tail = full_blocks(channels, BLOCK), tail_width(channels, BLOCK)
     if tail and all_channels % BLOCK == 0:
         first = at.lane // BLOCK * (hw * BLOCK) + at.lane % BLOCK
@@ -317,7 +319,7 @@ def per_channel(kernel: Kernel, name: str, data: Aligned, vector: Value) -> None
 
 
 def spread(kernel: Kernel, target: Aligned, vector: Value) -> None:
-    """Write FP32 ``vector``, one element per stored channel, to every position of a slice."""
+    """Write ``vector``, one element of four bytes per stored channel, to every position of a slice."""
     together = max(1, MOST_MOVES // (target.grid.room * target.grid.width))
     for first in range(0, target.planes, together):
         planes = min(together, target.planes - first)
@@ -349,7 +351,7 @@ def repeat_rows(
 
 @dataclass(frozen=True)
 class ChannelVector:
-    """One value per channel in DDR; ``padded``: FP32 followed by zeros, else in the compute format."""
+    """One value per channel in DDR; ``padded``: four bytes each and zeros behind, else the compute format."""
 
     tensor: DdrTensor
     padded: bool
@@ -358,6 +360,7 @@ class ChannelVector:
 def channel_vector(kernel: Kernel, name: str, tensor: DdrTensor, scale: float = 1.0) -> ChannelVector:
     """A tensor of one value per channel as a vector; a constant keeps the precision of the graph.
 
+    Constant integers stay integers.
     A constant is multiplied by ``scale``; ValueError for a scale of another tensor.
     """
     if tensor.value is None:
@@ -365,13 +368,14 @@ def channel_vector(kernel: Kernel, name: str, tensor: DdrTensor, scale: float = 
             raise ValueError("a vector that is computed cannot be scaled here")
         return ChannelVector(tensor, False)
     values = np.asarray(tensor.value, np.float64).reshape(-1) * scale
-    data: Array = np.concatenate([values, np.zeros(BLOCK)]).astype(np.float32)
-    symbol = kernel.constant(name, Format.FP32, data).symbol
-    return ChannelVector(DdrTensor(symbol, Format.FP32, data.shape), True)
+    fmt = Format.INT32 if tensor.fmt is Format.INT32 else Format.FP32
+    data: Array = np.concatenate([values, np.zeros(BLOCK)]).astype(storage_dtype(fmt))
+    symbol = kernel.constant(name, fmt, data).symbol
+    return ChannelVector(DdrTensor(symbol, fmt, data.shape), True)
 
 
 def load_vector(kernel: Kernel, name: str, vector: ChannelVector, first: Value, channels: int) -> Value:
-    """Read the values of ``channels`` channels as FP32, padded to the stored channels."""
+    """Read the values of ``channels`` channels, padded to the stored channels: FP32, or constant integers."""
     stored = aligned_channels(channels, BLOCK)
     tensor = vector.tensor
     target = kernel.buffer(name, stored * tensor.bytes_each)
@@ -380,7 +384,7 @@ def load_vector(kernel: Kernel, name: str, vector: ChannelVector, first: Value, 
         count = channels
         kernel.emit(f"td.memset.{tensor.fmt.token}", dst=target, value=0.0, n=stored)
     kernel.emit(f"rdma.{tensor.fmt.token}", dst=target, src=tensor.at(first), n=count)
-    return widened(kernel, target, stored, stored, tensor.fmt)
+    return target if vector.padded else widened(kernel, target, stored, stored, tensor.fmt)
 
 
 def stored_elements(tensor: DdrTensor) -> int:

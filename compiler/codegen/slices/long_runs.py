@@ -112,8 +112,34 @@ def into_planes(
     kernel: Kernel, fmt: Format, target: Value, source: Value, extents: tuple[Value, Value], channels: int
 ) -> None:
     """Move the positions of an image, height and width, with all their channels together, to planes."""
+    if fmt.bits == 8 and channels > BLOCK:  # the instruction would make planes of 128 bytes
+        _bytes_into_planes(kernel, target, source, extents[0] * extents[1], channels)
+        return
     shape: list[Value] = [1, *extents, channels]
     kernel.emit(f"td.channelnorm.{fmt.token}", dst=target, src0=source, shape=shape, dst_shape=shape)
+
+
+def _bytes_into_planes(kernel: Kernel, target: Value, source: Value, positions: Value, channels: int) -> None:
+    """Move whole planes, then the rest of the channels, plane by plane."""
+    planes, rest = divmod(channels, BLOCK)
+    parts = [(0, planes, BLOCK, BLOCK)] if planes else []
+    parts += [(planes, 1, rest, stored_width(rest))] if rest else []
+    for first, count, width, stored in parts:
+        loops: dict[str, Argument] = {}
+        if count > 1:
+            loops = {"src_stride1": BLOCK, "src_iter1": count}
+            loops |= {"dst_stride1": positions * BLOCK, "dst_iter1": count}
+        kernel.emit(
+            "td.gatherscatter",
+            dst=target + positions * (first * BLOCK),
+            src0=source + first * BLOCK,
+            n=width,
+            src_stride0=channels,
+            src_iter0=positions,
+            dst_stride0=stored,
+            dst_iter0=positions,
+            **loops,
+        )
 
 
 def out_of_planes(

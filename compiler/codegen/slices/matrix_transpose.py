@@ -120,7 +120,8 @@ def _pieces(target: Side, rows: int, most: int) -> Iterator[_Piece]:
     """The lines of the source in pieces of at most ``most``; pieces do not cross planes of the target."""
     if not target.planes:
         for stretch in stretches(rows, most):
-            yield _Piece(stretch.start, stretch.size, stretch.count, stored_width(stretch.size))
+            width = stored_width(stretch.size) if stretch.size <= BLOCK else _PLANE_BYTES
+            yield _Piece(stretch.start, stretch.size, stretch.count, width)
         return
     whole = rows // BLOCK * BLOCK
     if whole:
@@ -162,12 +163,19 @@ class _SliceTransposer:
         kernel, each = self.kernel, self.each
         ends = self.source.tensor.bytes_each + self.target.tensor.bytes_each
         element_bytes = 2 * ends + each * (each + 2)
-        most = self.block
+        most = self._line
         while most > _FEWEST_ROWS and 2 * BLOCK * most * element_bytes > kernel.budget:
             most //= 2
         fit = max(kernel.budget // (2 * most * element_bytes) // BLOCK * BLOCK, BLOCK)
+        if self.source.planes and self.block > BLOCK:
+            fit = BLOCK  # planes of bytes side by side are no planes of the engine
         parts = ceil_div(kernel.target.tiles, matrices * ceil_div(rows, most))
         return most, min(round_up(ceil_div(columns, parts), BLOCK), fit, LARGEST_EXTENT)
+
+    @property
+    def _line(self) -> int:
+        """The most elements of a line that are together in planes of the engine and of the target."""
+        return min(self.block, BLOCK) if self.target.planes else self.block
 
     def together(self, piece: _Piece, matrices: int, columns: int, width: int) -> tuple[int, int]:
         """How many pieces become one part of the lines of a compact target, and the columns of a slice then.
@@ -233,8 +241,9 @@ class _SliceTransposer:
         tensor, first = side.tensor, side.matrix(taken.index) + taken.begin * side.planes
         whole, width = divmod(stored, BLOCK)
         if whole:
-            extents = (whole, BLOCK // self.block, rows, self.block)
-            loops = dma_loops((side.planes * BLOCK, self.block, BLOCK, 1), extents)
+            part = min(self.block, BLOCK)
+            extents = (whole, BLOCK // part, rows, part)
+            loops = dma_loops((side.planes * BLOCK, part, BLOCK, 1), extents)
             source = tensor.at(first + taken.row * BLOCK)
             kernel.emit(f"rdma.{tensor.fmt.token}", dst=data, src=source, **loops)
         if width:
@@ -326,7 +335,8 @@ class ByteTransposer:
         spread, keep = np.zeros((self.rows, len(places)), np.int8), np.zeros((each, len(places)), np.int8)
         spread[used // each, used] = 1
         keep[places % each, places] = 1
-        self.spread, self.keep = self._constant("spread", spread), self._constant("keep", keep)
+        self.spread = self._constant("spread", spread)
+        self.keep = self._constant("keep", keep) if each > 1 else self.spread
 
     def _constant(self, name: str, matrix: npt.NDArray[np.int8]) -> Value:
         """Load a constant matrix in the layout of the engine: its address."""
@@ -346,10 +356,15 @@ class ByteTransposer:
         """
         kernel, each, line = self.kernel, self.each, self.each * self.width
         taken = self.rows if rows is None else rows
-        spread = kernel.buffer("bytes", columns * each * line + LINE_BYTES)
+        whole = each == 1  # there is one place that a byte may belong to
+        spread = (
+            into if whole and into is not None else kernel.buffer("bytes", columns * each * line + LINE_BYTES)
+        )
         kernel.emit(
             "ne.gemm.int8", a=data, b=self.spread, out=spread, m=each * columns, k=taken, n=line, lt=1, rt=1
         )
+        if whole:
+            return spread
         transposed = kernel.buffer("turned", columns * line + LINE_BYTES) if into is None else into
         kernel.emit(
             "ne.dwconv.int8",

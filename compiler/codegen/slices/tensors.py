@@ -9,16 +9,17 @@ from dataclasses import dataclass, replace
 
 from compiler.codegen.expr import Address, Value, minimum
 from compiler.codegen.kernel import Argument, Kernel
+from compiler.dialect import planes
 from compiler.graph import Array, Shape
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
-from tx8isa.numbers.layouts import SMALLEST_TAIL, aligned_channels, batch_bytes, block_channels, tail_width
+from tx8isa.numbers.layouts import SMALLEST_TAIL, aligned_channels, tail_width
 
 LEVELS = 3
 """Loops of a DMA instruction, each with a stride."""
 
-BLOCK = block_channels(16)
-"""Channels of a plane for elements of 16 and 32 bits."""
+BLOCK = planes.BLOCK
+"""Channels of a plane."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ def _plane_view(tensor: DdrTensor, target: DdrTensor, first: int, width: int) ->
 def _batch(tensor: DdrTensor) -> int:
     """Stored elements of a batch of a blocked tensor, the gap at its end included."""
     positions = math.prod(tensor.shape[1:-1])
-    return batch_bytes(positions, tensor.shape[-1], tensor.fmt.bits) // tensor.bytes_each
+    return planes.image_bytes(positions, tensor.shape[-1], tensor.fmt.bits) // tensor.bytes_each
 
 
 @dataclass(frozen=True)
@@ -279,12 +280,17 @@ def dma_loops(strides: Sequence[int], extents: Sequence[Value]) -> dict[str, Arg
     return operands
 
 
+def dma_format(fmt: Format) -> Format:
+    """The format as which the DMA moves elements of at most 32 bits."""
+    return Format.INT8 if fmt is Format.UINT8 else fmt
+
+
 def load_slab(kernel: Kernel, view: View, slab: Slab, target: Value) -> None:
     """Read a slab of a view into consecutive scratchpad bytes."""
     strides = view.strides[len(view.strides) - len(slab.extents) :]
     tensor = view.tensor
     loops = dma_loops(strides, slab.extents)
-    kernel.emit(f"rdma.{tensor.fmt.token}", dst=target, src=tensor.at(slab.first(view)), **loops)
+    kernel.emit(f"rdma.{dma_format(tensor.fmt).token}", dst=target, src=tensor.at(slab.first(view)), **loops)
 
 
 def store_slab(kernel: Kernel, view: View, slab: Slab, source: Value) -> None:
@@ -292,16 +298,14 @@ def store_slab(kernel: Kernel, view: View, slab: Slab, source: Value) -> None:
     strides = view.strides[len(view.strides) - len(slab.extents) :]
     tensor = view.tensor
     loops = dma_loops(strides, slab.extents)
-    kernel.emit(f"wdma.{tensor.fmt.token}", dst=tensor.at(slab.first(view)), src=source, **loops)
+    kernel.emit(f"wdma.{dma_format(tensor.fmt).token}", dst=tensor.at(slab.first(view)), src=source, **loops)
 
 
 def in_dma_elements(shape: Shape, views: Sequence[View]) -> tuple[Shape, list[View]]:
     """The same bytes in a format that the DMA moves: INT64 as pairs of INT32, UINT8 as INT8."""
     fmt = views[0].tensor.fmt
-    if fmt is Format.UINT8:
-        return shape, [replace(v, tensor=replace(v.tensor, fmt=Format.INT8)) for v in views]
     if fmt is not Format.INT64:
-        return shape, list(views)
+        return shape, [replace(v, tensor=replace(v.tensor, fmt=dma_format(fmt))) for v in views]
     return (*shape, 2), [
         View(
             replace(v.tensor, fmt=Format.INT32, shape=(*v.tensor.shape, 2)),

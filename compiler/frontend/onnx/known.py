@@ -19,6 +19,9 @@ from .partial import PartialGraph, Unsupported
 _BY_RECORD = ("GatherElements",)
 """Operators that their own records compute: ONNX's evaluator takes 32 indices at most."""
 
+_KEPT = ("int8", "uint8", "int32")
+"""Types of constants that a DequantizeLinear makes floats of when the graph is compiled."""
+
 ALWAYS_KNOWN = ("Shape", "Size", "Constant", "ConstantOfShape")
 """Operators without a record whose results are known when compiling, or that are refused."""
 
@@ -37,6 +40,10 @@ def known_results(graph: PartialGraph, node: NodeProto) -> list[Array] | None:
     operands = [graph.constants.get(name) if name else None for name in node.input]
     given = zip(node.input, operands, strict=True)
     if not is_determined(op) or any(name and array is None for name, array in given):
+        return None
+    if (
+        op == "DequantizeLinear" and graph.tensors[node.input[0]].dtype in _KEPT
+    ):  # products of bytes want these
         return None
     if op == "ConstantOfShape":
         return [_filled(graph, node, operands[0])]

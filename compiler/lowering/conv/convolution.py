@@ -23,6 +23,7 @@ from compiler.codegen.slices.windows import RowBlock, unsupported_window
 from compiler.codegen.spm import SpmOverflow
 from compiler.codegen.teams.team import TileGrid
 from compiler.dialect.orders import Order
+from compiler.graph import FLOATS
 from compiler.lowering.fallback import run_on_compact_copies
 from compiler.lowering.record import Engine, Work, lowering
 from compiler.operators.record import Call
@@ -30,6 +31,7 @@ from compiler.operators.windows.conv import conv_window
 from tx8isa.numbers.limits import LARGEST_CHANNELS
 
 from .cuts import conv_cuts, first_plan, plan_for
+from .int8 import requantisation_of
 from .layer import ConvLayer, epilogue_of, layer_of, stays_in_planes
 from .maps import MapsOfTile
 from .plan import OWN, ConvPlan, layer_for
@@ -66,7 +68,8 @@ def convolution(kernel: Kernel, work: Work) -> None:
         return
     layer = layer_for(layer, plan)
     places = coordinates(kernel, plan.grid)
-    problem = ConvProblem(work, layer, plan, epilogue_of(work), *tile_shards(layer, plan, places))
+    shards = tile_shards(layer, plan, places)
+    problem = ConvProblem(work, layer, plan, epilogue_of(work), *shards, requantisation_of(kernel, work))
     bias = channel_vector(kernel, "bias_data", work.input(2)) if work.has(2) else None
     if any(tensor is not None and tensor.value is None for tensor in work.inputs[1:]):
         kernel.await_earlier_phases()
@@ -129,3 +132,22 @@ def _maps_of_rows(
     for job in jobs:
         with job.maps() as own:
             compute_slice(kernel, problem, image, block, own, data)
+
+
+def _check_int8(call: Call) -> str | None:
+    if any(call.has(at) and call.values[at] is None for at in (1, 2, 3)):
+        return "weights, bias and scales that are known when compiling"
+    return _check(call)
+
+
+lowering(
+    "Int8Conv",
+    order=Order.CHANNELS_LAST,
+    check=_check_int8,
+    types=("int8", "int32", *FLOATS),
+    cuts=conv_cuts,
+    blocked=True,
+    prefetch=True,
+    takes_fp32=True,
+    engines=(Engine.MATRIX, Engine.VECTOR),
+)(convolution)

@@ -118,7 +118,7 @@ def slice_traffic(layer: ConvLayer, plan: ConvPlan) -> tuple[int, int, int]:
     inputs = plan.maps if layer.channelwise else layer.groups.channels
     image = geometry.input_rows(plan.rows) * geometry.width * aligned_channels(inputs, BLOCK) * each
     per_map = layer.taps * (1 if layer.channelwise else aligned_channels(inputs, BLOCK))
-    result = plan.rows * geometry.columns * aligned_channels(plan.maps, BLOCK) * each
+    result = plan.rows * geometry.columns * aligned_channels(plan.maps, BLOCK) * layer.result_fmt.bits // 8
     return image, per_map * plan.maps * each * part_count(layer.fmt), result * (1 + layer.residual)
 
 
@@ -140,14 +140,22 @@ def _products(layer: ConvLayer, plan: ConvPlan, rates: Rates) -> int:
         steps = plan.maps * rows * ceil_div(layer.taps, k)
     else:
         steps = rows * ceil_div(layer.taps * layer.groups.channels, k) * ceil_div(plan.maps, n)
+    if layer.fmt is Format.INT8:
+        return ceil_div(steps, 2)
     slower = 2 if layer.fmt in (Format.FP32, Format.TF32) else 1
     return slower * steps * (len(PRODUCTS) if part_count(layer.fmt) > 1 else 1)
+
+
+_REQUANTISING = 5.0
+"""Instructions that make a quantised result of sums."""
 
 
 def _vector(layer: ConvLayer, plan: ConvPlan) -> int:
     """Elements that the vector engine goes over for a slice, as if all were FP32."""
     elements = plan.rows * layer.geometry.columns * aligned_channels(plan.maps, BLOCK)
     passes = layer.passes / 2 if layer.engine_rounds else layer.passes + 1.0
+    if layer.fmt is Format.INT8:
+        passes = _REQUANTISING
     if layer.kind is Kind.POOL:
         passes += layer.taps / (2 if layer.engine_rounds else 1)
     return int(elements * (passes + 2 * layer.residual))

@@ -25,6 +25,7 @@ from compiler.operators.windows.conv import conv_window
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.limits import LARGEST_KERNEL
 
+from .int8 import engine_bytes
 from .weights import Groups, groups_of
 
 _EXACT = frozenset({"Relu", "Max", "Min", "Clip", "Abs", "Neg"})
@@ -100,6 +101,8 @@ class ConvLayer:
     batch: int
     groups: Groups
     fmt: Format
+    """The format of image and weights; INT8 for products of bytes, whose sums are integers."""
+    result_fmt: Format
     kind: Kind
     blocked: bool
     bias: bool
@@ -119,6 +122,11 @@ class ConvLayer:
     def channelwise(self) -> bool:
         """Whether channels and maps are the same, so that slices of maps are slices of channels too."""
         return self.kind in (Kind.DEPTHWISE, Kind.POOL)
+
+    @property
+    def sum_fmt(self) -> Format:
+        """The format in which sums are accumulated, of four bytes."""
+        return Format.INT32 if self.fmt is Format.INT8 else Format.FP32
 
     @property
     def taps(self) -> int:
@@ -141,9 +149,12 @@ class ConvLayer:
         own = (1 if parts == 1 or self.kind is Kind.POOL else 3) * aligned_bytes(image, inputs, fmt)
         if not self.blocked and inputs % BLOCK:
             own += image * (inputs % BLOCK) * fmt.bits // 8
-        wide, narrow = aligned_bytes(result, maps, Format.FP32), aligned_bytes(result, maps, fmt)
+        wide, narrow = aligned_bytes(result, maps, self.sum_fmt), aligned_bytes(result, maps, self.result_fmt)
         all_channels = channels == self.groups.channels
-        converted = fmt is not Format.FP32
+        converted = self.result_fmt is not self.sum_fmt
+        if fmt is Format.INT8:
+            pooled = self.kind is Kind.POOL
+            own += aligned_bytes(image, inputs, Format.FP16) if pooled else engine_bytes(image, inputs)
         if self.engine_rounds and all_channels:
             own += narrow
         else:
@@ -153,14 +164,14 @@ class ConvLayer:
         elif self.bias and all_channels:
             kept += wide
         if not self.blocked and maps % BLOCK:
-            own += result * (maps % BLOCK) * fmt.bits // 8
-        return kept + 4 * maps + _RESERVED_BYTES, own + _RESERVED_BYTES
+            own += result * (maps % BLOCK) * self.result_fmt.bits // 8
+        return kept + 4 * maps * (2 if fmt is Format.INT8 else 1) + _RESERVED_BYTES, own + _RESERVED_BYTES
 
 
 def layer_of(work: Work) -> ConvLayer:
     """The numbers of a convolution. A 1x1 convolution of compact images is one of a single long image."""
     source, call = work.input(0), work.spec
-    epilogue, fmt = epilogue_of(work), work.output.fmt
+    epilogue, fmt = epilogue_of(work), source.fmt
     groups = groups_of(call, work.input(1).value is not None)
     depthwise = is_depthwise(work)
     if depthwise:
@@ -175,11 +186,12 @@ def layer_of(work: Work) -> ConvLayer:
         batch,
         groups,
         fmt,
+        work.output.fmt,
         Kind.DEPTHWISE if depthwise else kind,
         blocked=source.blocked,
         bias=work.has(2),
         residual=epilogue.residual is not None,
-        engine_rounds=part_count(fmt) == 1 and epilogue.exact,
+        engine_rounds=part_count(fmt) == 1 and epilogue.exact and fmt is not Format.INT8,
         extra_bytes=step_bytes(epilogue.steps, Format.FP32),
         passes=len(epilogue.steps),
         packed=work.input(1).value is not None,

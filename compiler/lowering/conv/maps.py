@@ -100,6 +100,9 @@ class MapsOfTile:
         bias = load_vector(kernel, "bias", self.bias, first, stretch.size) if self.bias is not None else None
         start = None
         if bias is not None and problem.single and problem.epilogue.residual is None and grid is not None:
-            start = spread_bias(kernel, grid, stretch.size, bias)
+            start = spread_bias(kernel, grid, stretch.size, bias, problem.layer.sum_fmt)
         weights = self._weights(group, block)
-        return SliceMaps(group, block, first, stretch.size, self.load, weights, bias, start)
+        scales = None
+        if problem.requantisation is not None:
+            scales = problem.requantisation.load_scales(kernel, first, stretch.size)
+        return SliceMaps(group, block, first, stretch.size, self.load, weights, bias, start, scales=scales)

@@ -28,7 +28,7 @@ from compiler.codegen.slices.aligned import (
 from compiler.codegen.slices.precision import stored
 from compiler.codegen.slices.shards import coordinates, shard_of, sharded_blocks, slices
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor
-from compiler.codegen.slices.vector import Vector
+from compiler.codegen.slices.vector import Vector, convert
 from compiler.codegen.slices.windows import (
     Geometry,
     RowBlock,
@@ -38,7 +38,7 @@ from compiler.codegen.slices.windows import (
 )
 from compiler.codegen.spm import SpmOverflow
 from compiler.dialect.orders import Order
-from compiler.graph import Array
+from compiler.graph import FLOATS, Array
 from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps, step_bytes
 from compiler.lowering.record import Cut, Engine, Work, lowering
 from compiler.operators.record import Call
@@ -80,6 +80,7 @@ def pool_layer(work: Work, wide: bool) -> ConvLayer:
         source.shape[0],
         Groups(1, channels, channels, 1),
         source.fmt,
+        source.fmt,
         Kind.POOL,
         source.blocked,
         False,
@@ -100,7 +101,12 @@ def _alone(work: Work, wide: bool) -> ConvLayer:
 
 
 def _window_cuts(target: Target, work: Work) -> list[Cut]:
-    return best_cuts(target, _alone(work, work.op == "AveragePool" and counts_differ(work.spec)))
+    return best_cuts(target, _alone(work, _is_wide(work)))
+
+
+def _is_wide(work: Work) -> bool:
+    """Whether slices are pooled in another format than theirs."""
+    return work.output.fmt is Format.INT8 or (work.op == "AveragePool" and counts_differ(work.spec))
 
 
 def counts_differ(call: Call) -> bool:
@@ -115,15 +121,23 @@ def counts_differ(call: Call) -> bool:
     check=_check,
     cuts=_window_cuts,
     anchor=True,
+    types=(*FLOATS, "int8"),
     blocked=True,
     engines=(Engine.VECTOR,),
 )
 def max_pool(kernel: Kernel, work: Work) -> None:
-    """ct.pool.max, which ignores positions outside the image."""
-    layer = _alone(work, False)
+    """ct.pool.max, which ignores positions outside the image; bytes are exact in FP16."""
+    layer = _alone(work, _is_wide(work))
 
     def pool(block: RowBlock, data: Aligned) -> Aligned:
-        return pool_slice(kernel, "max", layer.geometry, block, data)
+        if data.fmt is not Format.INT8:
+            return pool_slice(kernel, "max", layer.geometry, block, data)
+        image = slice_buffer(kernel, "image", Format.FP16, data.grid, data.channels)
+        convert(kernel, image.base, data.base, data.elements, data.fmt, image.fmt)
+        largest = pool_slice(kernel, "max", layer.geometry, block, image)
+        result = slice_buffer(kernel, "bytes", data.fmt, largest.grid, data.channels)
+        convert(kernel, result.base, largest.base, largest.elements, largest.fmt, data.fmt)
+        return result
 
     _pooled(kernel, work, layer, pool)
 
@@ -245,7 +259,7 @@ def _pooled(kernel: Kernel, work: Work, layer: ConvLayer, pool: Pooling) -> None
         with slices(kernel, own) as (number, _), problem.blocks(kernel) as (image, block):
             first = kernel.let(number * stretch.size + stretch.start)
             data = load_slice(kernel, "x", source, block.source(image, first), block.input, stretch.size)
-            if not layer.engine_rounds:
+            if not layer.engine_rounds and data.fmt.is_float:
                 data = widened_slice(kernel, data)
             _finish(kernel, work, pool(block, data), block.target(image, first))
 

@@ -18,14 +18,15 @@ def multiply_slice(
     weights: list[Value],
     result: Aligned,
     start: Aligned | None,
+    zeros: dict[str, Argument] | None = None,
 ) -> None:
     """Write the products of all parts of the operands to ``result``, added to ``start`` if that is given.
 
     ``pad``: rows and columns of zeros around the image, [top, bottom, left, right]; ``images`` and
-    ``weights`` have an entry for each part.
+    ``weights`` have an entry for each part; ``zeros``: operands of products of bytes alone.
     """
     geometry, data, fmt = layer.geometry, images[0], engine_format(layer.fmt).token
-    common: dict[str, Argument] = {"out": result.base, "out_format": result.fmt.token}
+    common: dict[str, Argument] = {"out": result.base, "out_format": result.fmt.token, **(zeros or {})}
     mnemonic, right = f"{layer.kind.value}.{fmt}", "w"
     if layer.kind is Kind.GEMM:
         right = "b"

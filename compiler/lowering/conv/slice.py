@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from compiler.codegen.expr import Value, maximum
-from compiler.codegen.kernel import Kernel
+from compiler.codegen.kernel import Argument, Kernel
 from compiler.codegen.slices.aligned import (
     Aligned,
     Grid,
@@ -20,7 +20,7 @@ from compiler.codegen.slices.aligned import (
     store_slice,
     widened_slice,
 )
-from compiler.codegen.slices.precision import engine_format, split
+from compiler.codegen.slices.precision import engine_format
 from compiler.codegen.slices.shards import Shard, shard_of, slices, within
 from compiler.codegen.slices.tensors import stretches
 from compiler.codegen.slices.windows import RowBlock, block_of_columns, row_block
@@ -28,6 +28,7 @@ from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps
 from compiler.lowering.record import Work
 from tx8isa.numbers.formats import Format
 
+from .int8 import Requantisation, engine_parts
 from .layer import ConvEpilogue, ConvLayer
 from .plan import ConvPlan
 from .product import multiply_slice
@@ -45,11 +46,17 @@ class ConvProblem:
     images: Shard
     rows: Shard
     columns: Shard
+    requantisation: Requantisation | None = None
 
     @property
     def single(self) -> bool:
         """Whether all input channels of a group are taken together."""
         return self.layer.channelwise or self.plan.channels == self.layer.groups.channels
+
+    @property
+    def zero_operands(self) -> dict[str, Argument]:
+        """Operands of the matrix engine that only products of bytes have."""
+        return {} if self.requantisation is None else self.requantisation.operands
 
     def addend_is_early(self, kernel: Kernel) -> bool:
         """Whether there is a residual tensor that earlier phases have written before the last barrier."""
@@ -121,11 +128,13 @@ class SliceMaps:
     bias: Value | None
     start: Aligned | None
     addend: Aligned | None = None
+    scales: Value | None = None
+    """What sums of bytes are multiplied by, if that is a number for each map."""
 
 
-def spread_bias(kernel: Kernel, grid: Grid, maps: int, bias: Value) -> Aligned:
-    """The bias at every position of a slice, in FP32."""
-    start = slice_buffer(kernel, "start", Format.FP32, grid, maps)
+def spread_bias(kernel: Kernel, grid: Grid, maps: int, bias: Value, fmt: Format) -> Aligned:
+    """The bias at every position of a slice, in a format of four bytes."""
+    start = slice_buffer(kernel, "start", fmt, grid, maps)
     spread(kernel, start, bias)
     return start
 
@@ -134,10 +143,9 @@ def load_image(
     kernel: Kernel, problem: ConvProblem, image: Value, block: RowBlock, lane: Value, channels: int
 ) -> list[Aligned]:
     """The image rows of a slice, ``channels`` of them from ``lane`` on, as the matrix engine takes them."""
-    return split(
-        kernel,
-        load_slice(kernel, "x", problem.work.input(0), block.source(image, lane), block.input, channels),
-    )
+    source = problem.work.input(0)
+    data = load_slice(kernel, "x", source, block.source(image, lane), block.input, channels)
+    return engine_parts(kernel, data)
 
 
 def compute_slice(
@@ -152,6 +160,11 @@ def compute_slice(
     at = block.target(image, own.first)
     start = start_of(kernel, problem, own, block, at)
     result = _convolve(kernel, problem, image, block, own, data, start)
+    if problem.requantisation is not None:
+        fmt = problem.work.output.fmt
+        result = problem.requantisation.finished(kernel, result, own.scales, fmt)
+        store_slice(kernel, result, problem.work.output, at)
+        return
     region = AlignedResult(kernel, result, at)
     apply_steps(region, result.base, problem.epilogue.steps)
     if result.fmt is Format.FP32:
@@ -174,10 +187,10 @@ def start_of(
             per_channel(kernel, "add", start, own.bias)
         return start
     if own.bias is not None:
-        return spread_bias(kernel, block.output, own.count, own.bias)
+        return spread_bias(kernel, block.output, own.count, own.bias, problem.layer.sum_fmt)
     if problem.single:
         return None
-    start = slice_buffer(kernel, "y", Format.FP32, block.output, own.count)
+    start = slice_buffer(kernel, "y", problem.layer.sum_fmt, block.output, own.count)
     kernel.emit("td.memset.fp32", dst=start.base, value=0.0, n=start.elements)
     return start
 
@@ -197,16 +210,16 @@ def _convolve(
     data: list[Aligned] | None,
     start: Aligned | None,
 ) -> Aligned:
-    """The sums of one slice: rounded if nothing inexact follows, otherwise in FP32."""
-    compute = problem.work.output.fmt
+    """The sums of one slice: rounded if nothing inexact follows, otherwise as they are accumulated."""
+    compute, zeros = problem.layer.fmt, problem.zero_operands
     if problem.single:
-        fmt = engine_format(compute) if problem.layer.engine_rounds else Format.FP32
+        fmt = engine_format(compute) if problem.layer.engine_rounds else problem.layer.sum_fmt
         result = slice_buffer(kernel, "y", fmt, block.output, own.count)
         lane = own.first if problem.layer.channelwise else own.group * problem.layer.groups.channels
         channels = own.count if problem.layer.channelwise else problem.layer.groups.channels
         images = data or load_image(kernel, problem, image, block, lane, channels)
         assert own.weights is not None
-        multiply_slice(kernel, problem.layer, block.pad, images, own.weights, result, start)
+        multiply_slice(kernel, problem.layer, block.pad, images, own.weights, result, start, zeros)
         return result
     assert start is not None
     for stretch in stretches(problem.layer.groups.channels, problem.plan.channels):
@@ -215,5 +228,5 @@ def _convolve(
             lane = own.group * problem.layer.groups.channels + inner
             images = load_image(kernel, problem, image, block, lane, stretch.size)
             weights = own.load(Volume(own.group, own.block, stretch, step))
-            multiply_slice(kernel, problem.layer, block.pad, images, weights, start, start)
+            multiply_slice(kernel, problem.layer, block.pad, images, weights, start, start, zeros)
     return start

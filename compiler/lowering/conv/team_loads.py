@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import Aligned, Place, slice_buffer, stored_elements
-from compiler.codegen.slices.precision import split
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor, dma_loops
 from compiler.codegen.slices.windows import RowBlock
 from compiler.codegen.teams.gather import Gather, TeamPart, enter, meet_all
 from compiler.codegen.teams.team import Team, TileGrid, send
+from compiler.dialect.planes import image_bytes
 from tx8isa.numbers.division import ceil_div
-from tx8isa.numbers.layouts import batch_bytes
 
 from .cost import rates_of, weights_before_meeting
+from .int8 import engine_parts
 from .maps import MapsOfTile
 from .slice import ConvProblem, load_image
 
@@ -109,7 +109,7 @@ def _with_shared_image(
         _load_weights(jobs, first, 1)
     _begin_sums(jobs, early)
     meet_all(kernel, [*gathers, image])
-    return replace(early, data=split(kernel, target))
+    return replace(early, data=engine_parts(kernel, target))
 
 
 def _image_part(
@@ -118,8 +118,8 @@ def _image_part(
     source = problem.work.input(0)
     if problem.plan.row_parts > 1:
         return _RowsPart(kernel, team, source, block.source(image), target)
-    image_bytes = batch_bytes(math.prod(source.shape[1:-1]), source.shape[-1], source.fmt.bits)
-    first = image * (image_bytes // source.bytes_each)
+    size = image_bytes(math.prod(source.shape[1:-1]), source.shape[-1], source.fmt.bits)
+    first = image * (size // source.bytes_each)
     return Gather(kernel, team, (source, first, stored_elements(source)), target.base)
 
 
@@ -140,7 +140,7 @@ class _RowsPart:
         self.begin = kernel.let(team.member % pieces * self.length)
         self.staged = kernel.buffer("part", self.planes * self.length * BLOCK * source.bytes_each)
         height = math.prod(source.shape[1:-1])
-        image = batch_bytes(height, source.shape[-1], source.fmt.bits) // source.bytes_each
+        image = image_bytes(height, source.shape[-1], source.fmt.bits) // source.bytes_each
         position = self.plane * height + at.position + self.begin
         first = at.image * image + position * BLOCK
         with kernel.if_below(self.begin, self.rows.grid.positions):

@@ -110,7 +110,7 @@ def packed_weights(
     kernel: Kernel, work: Work, groups: Groups, maps: Stretch, channels: Sequence[Stretch]
 ) -> PackedWeights:
     """Constant weights of a stretch of maps, in volumes of blocks of these stretches of input channels."""
-    values, compute = np.asarray(work.input(1).value), work.output.fmt
+    values, compute = np.asarray(work.input(1).value), work.input(0).fmt
     taps = values.size // (values.shape[0] * values.shape[1])
     packed = {}
     for stretch in channels:
@@ -132,7 +132,7 @@ def windows_of(kernel: Kernel, work: Work, maps: Stretch) -> PackedWeights:
     def volumes() -> Array:
         return _stretch(windows, maps).transpose(0, 2, 1)
 
-    return PackedWeights(kernel, maps, {0: _packed(kernel, work.output.fmt, shape, volumes)})
+    return PackedWeights(kernel, maps, {0: _packed(kernel, work.input(0).fmt, shape, volumes)})
 
 
 def _filled(windows: Array, window: Window) -> Array:

@@ -15,9 +15,10 @@ from compiler.codegen.slices.matrix_transpose import Side, transpose
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor, stretches
 from compiler.codegen.slices.vector import convert
 from compiler.dialect.orders import Order
+from compiler.dialect.planes import image_bytes
 from compiler.lowering.record import Engine, Work, lowering
 from tx8isa.numbers.division import ceil_div
-from tx8isa.numbers.layouts import LINE_BYTES, aligned_channels, batch_bytes
+from tx8isa.numbers.layouts import LINE_BYTES, aligned_channels
 from tx8isa.numbers.limits import LARGEST_EXTENT
 
 
@@ -52,7 +53,7 @@ def _position_lines(tensor: DdrTensor) -> Side:
     positions, channels = math.prod(tensor.shape[1:-1]), tensor.shape[-1]
     if not tensor.blocked:
         return Side(tensor, (positions * channels,), channels)
-    batch = batch_bytes(positions, channels, tensor.fmt.bits) // tensor.bytes_each
+    batch = image_bytes(positions, channels, tensor.fmt.bits) // tensor.bytes_each
     return Side(tensor, (batch,), BLOCK, positions)
 
 

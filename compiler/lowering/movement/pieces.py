@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor, View, copy_views, whole
 from compiler.dialect.orders import Order
+from compiler.dialect.planes import image_bytes
 from compiler.lowering.record import EVERY_TYPE, Engine, Work, lowering
 from compiler.operators.shapes.slicing import slice_ranges
 from compiler.operators.types import axis_from_front
-from tx8isa.numbers.layouts import batch_bytes, full_blocks, tail_width
+from tx8isa.numbers.layouts import full_blocks, tail_width
 
 
 @lowering("Concat", order=Order.FOLLOW, types=EVERY_TYPE, engines=(Engine.DMA,))
@@ -83,7 +84,7 @@ class _BlockedPart:
         whole_planes = plane + planes <= full_blocks(shape[-1], BLOCK)
         width = BLOCK if whole_planes else tail_width(shape[-1], BLOCK)
         steps = [width * math.prod(shape[axis + 1 : -1]) for axis in range(1, len(shape) - 1)]
-        batch = batch_bytes(positions, shape[-1], self.tensor.fmt.bits) // self.tensor.bytes_each
+        batch = image_bytes(positions, shape[-1], self.tensor.fmt.bits) // self.tensor.bytes_each
         offset = plane * positions * BLOCK + channel % BLOCK + batch * self.ranges[0].start
         offset += sum(step * taken.start for step, taken in zip(steps, image, strict=True))
         inner = [step * taken.step for step, taken in zip(steps, image, strict=True)]

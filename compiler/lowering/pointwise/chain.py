@@ -20,6 +20,9 @@ from .record import POINTWISE, known_number
 
 FLOATS_AND_BOOL = (*FLOATS, "bool")
 
+LOADED_INTEGERS = ("int8", "uint8", "int32")
+"""Integer types that the vector engine converts to FP32."""
+
 CASTS = ("Cast", "tx8be.cast")
 """Operations that change the format; to BOOL the result is 1 for every number but 0."""
 
@@ -42,17 +45,29 @@ class Chain:
 
 
 def spm_format(fmt: Format) -> Format:
-    """The format of a value in the scratchpad: FP32 for truth values."""
-    return Format.FP32 if fmt is Format.INT8 else fmt
+    """The format of a value in the scratchpad: FP32 for truth values and integers."""
+    return fmt if fmt.is_float else Format.FP32
 
 
 def chainable(op: str, call: Call | None) -> bool:
     """Whether an operator can be a node of a chain, as far as its shapes allow it."""
     if op not in POINTWISE and op not in CASTS:
         return False
-    if call is not None and op == "Cast" and cast_dtype(call) not in FLOATS_AND_BOOL:
-        return False
-    return call is None or all(t is None or t.dtype in FLOATS_AND_BOOL for t in call.inputs)
+    if call is None:
+        return True
+    if op == "Cast":
+        return casts_in_chain(call)
+    if POINTWISE[op].of_bytes:
+        return True
+    return all(t is None or t.dtype in FLOATS_AND_BOOL for t in call.inputs)
+
+
+def casts_in_chain(call: Call) -> bool:
+    """Whether a Cast can be a node: between floats and truth values, and from integers to floats."""
+    before, after = call.tensor(0).dtype, cast_dtype(call)
+    if before in LOADED_INTEGERS:
+        return after in FLOATS
+    return before in FLOATS_AND_BOOL and after in FLOATS_AND_BOOL
 
 
 def bytes_each(chain: Chain) -> int:

@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
+from compiler.codegen.slices.integers import fp32_to_bytes, integers_to_fp32
 from compiler.codegen.slices.tensors import (
     Slab,
     SlabPlan,
     Space,
     View,
+    dma_format,
     element_spaces,
     load_slab,
     plan_slabs,
@@ -145,7 +147,8 @@ class _Loads:
         room, count = (unit, unit) if unit else (self.plan.elements, slab.elements)
         data: Value = kernel.buffer("unit" if unit else "x", room * tensor.bytes_each)
         if unit:
-            kernel.emit(f"rdma.{tensor.fmt.token}", dst=data, src=tensor.at(slab.first(view)), n=unit)
+            token = dma_format(tensor.fmt).token
+            kernel.emit(f"rdma.{token}", dst=data, src=tensor.at(slab.first(view)), n=unit)
         elif self._repeats_in_rows(at):
             self._load_rows(view, slab, data)
         else:
@@ -153,9 +156,14 @@ class _Loads:
         fmt = spm_format(tensor.fmt)
         if fmt is not tensor.fmt:
             wide = kernel.buffer("truth", 4 * room)
-            convert(kernel, wide, data, count, tensor.fmt, fmt)
+            integers_to_fp32(kernel, wide, data, count, tensor.fmt)
             data = wide
         return _ChainValue(fmt, {fmt: data}, unit=unit)
+
+
+def byte_range(fmt: Format) -> tuple[int, int]:
+    """The smallest and the largest number of INT8 or UINT8."""
+    return (0, 255) if fmt is Format.UINT8 else (-128, 127)
 
 
 def _spread_inputs(chain: Chain) -> set[int]:
@@ -189,8 +197,28 @@ class _SlabCode:
                 formats[value] = self.values[value].fmt
             fmt = self.chain.computed_in(at, formats)
             data = self._node(node, fmt)
+            if at < len(self.chain.nodes) - 1:
+                self._limit(node, data)
             self.values[base + at] = _ChainValue(fmt, {fmt: data})
-        return self._in_format(self.values[base + len(self.chain.nodes) - 1], self.chain.output.fmt)
+        return self._stored(self.values[base + len(self.chain.nodes) - 1])
+
+    def _stored(self, value: _ChainValue) -> Value:
+        """The address of the last value in the format of the output."""
+        fmt = self.chain.output.fmt
+        if fmt is not Format.UINT8:
+            return self._in_format(value, fmt)
+        data = self._buffer("bytes", fmt)
+        fp32_to_bytes(self.kernel, data, value.addresses[Format.FP32], self.slab.elements, fmt)
+        return data
+
+    def _limit(self, node: ChainNode, data: Value) -> None:
+        """Cut off what is beyond the range of bytes: the store of the last value does that by itself."""
+        entry = POINTWISE.get(node.op)
+        if entry is not None and entry.of_bytes and not node.fmt.is_float:
+            low, high = byte_range(node.fmt)
+            vector = Vector(self.kernel, Format.FP32, self.slab.elements)
+            vector.vs("max", data, data, low)
+            vector.vs("min", data, data, high)
 
     def _node(self, node: ChainNode, fmt: Format) -> Value:
         vector = SliceVector(self.kernel, fmt, self.slab.elements, lambda name: self._buffer(name, fmt))

@@ -121,6 +121,9 @@ class Pointwise:
     """The instruction, if the operator is ``((a instruction b) instruction c) ...``."""
     repeating: tuple[int, ...] = ()
     """Positions of operands that may repeat, because the body uses them in ``SliceVector.apply`` only."""
+    of_bytes: bool = False
+    """Whether its operands or its result are integers of 8 bits. The body has them in FP32, and may leave
+    whole numbers beyond their range: these are cut off when they are stored, or for the next operator."""
 
     @property
     def commutative(self) -> bool:

@@ -209,6 +209,8 @@ def can_be_stage(work: Work) -> bool:
     tensors = [tensor for tensor in work.inputs if tensor is not None and tensor.value is None]
     if not work.output.blocked or not all(tensor.blocked for tensor in tensors):
         return False
+    if not work.output.fmt.is_float:
+        return False
     if work.op == JOIN:
         return len(tensors) == len(work.inputs) > 1 and work.spec.integer("axis") in (
             1,

@@ -82,7 +82,7 @@ class Expander:
         except GraphError as error:
             raise joined([RefusedNode(node.op, node.name, text) for text in error.messages]) from None
         if results is None:
-            self._keep(node, precise)
+            self._keep(node, precise or record.precise)
             return
         precise = precise or record.precise or build.precise
         for part in build.nodes:

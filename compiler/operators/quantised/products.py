@@ -105,9 +105,10 @@ composite(
 
 def _scaled(build: Builder, total: str, scales: tuple[str, str, str], zero: str) -> str:
     """Sums of products times the scales of both operands, divided by that of the result, quantised."""
-    kind = CAST_NUMBERS[build.dtype(scales[0])]
+    kind = build.dtype(scales[0])
     scale = build("Div", build("Mul", *scales[:2]), scales[2])
-    return quantised(build, build("Mul", build("Cast", total, to=kind), scale), zero, build.dtype(zero))
+    scaled = build("Mul", build("Cast", total, to=CAST_NUMBERS[kind]), scale)
+    return quantised(build, scaled, build.constant(np.ones(()), "float32"), zero, build.dtype(zero))
 
 
 def _qlinear_matmul(build: Builder, call: Call) -> tuple[str, ...]:

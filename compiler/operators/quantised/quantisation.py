@@ -12,6 +12,8 @@ from compiler.operators.expansion.parts import broadcast, reshaped, sliced
 from compiler.operators.record import Attribute, Call, Input, Output, Types, rule
 from compiler.operators.types import FLOAT, axis_from_front, axis_of
 
+from .integers import OFFSET
+
 BYTES = ("int8", "uint8")
 SCALE = Types("S", ("float32", "float16", "bfloat16"))
 _FLOAT32 = CAST_NUMBERS["float32"]
@@ -36,14 +38,22 @@ def _repeated(build: Builder, name: str, axis: int, size: int, shape: Shape) -> 
     return sliced(build, flat, axis, 0, shape[axis])
 
 
-def quantised(build: Builder, x: str, zero: str, dtype: str) -> str:
-    """round(x) + zero, limited to the range of an integer type; ``zero`` may be empty."""
-    limits = np.iinfo(dtype)
-    whole = build("Round", x)
-    if zero:
-        whole = build("Add", whole, build("Cast", zero, to=CAST_NUMBERS[build.dtype(x)]))
-    bounded = build("Min", build("Max", whole, build.like(x, limits.min)), build.like(x, limits.max))
-    return build("Cast", bounded, to=CAST_NUMBERS[dtype])
+def quantised(build: Builder, x: str, scale: str, zero: str, dtype: str) -> str:
+    """round(x / scale) + zero, limited to the range of a type of bytes; ``zero`` may be empty."""
+    made = build("QuantiseInt8", x, *_single(build, scale, zero, dtype))
+    return build("OffsetBinary", made) if dtype == "uint8" else made
+
+
+def _single(build: Builder, scale: str, zero: str, dtype: str) -> list[str]:
+    """Scale and zero point in binary32, for signed bytes; the zero point is left out if it is 0."""
+    operands = [scale if build.dtype(scale) == "float32" else build("Cast", scale, to=_FLOAT32)]
+    known = build.constants.get(zero) if zero else np.zeros(())
+    if known is not None and dtype == "int8" and not known.any():
+        return operands
+    point = build("Cast", zero, to=_FLOAT32) if zero else build.constant(np.zeros(()), "float32")
+    if dtype == "uint8":
+        point = build("Sub", point, build.constant(np.array(OFFSET), "float32"))
+    return [*operands, point]
 
 
 @rule
@@ -74,11 +84,9 @@ def _wanted(call: Call, default: int) -> int:
 
 def _quantise(build: Builder, call: Call) -> tuple[str, ...]:
     scale = _along(build, call, call.name(1))
-    if build.dtype(scale) != call.tensor(0).dtype:
-        scale = build("Cast", scale, to=CAST_NUMBERS[call.tensor(0).dtype])
     zero = _along(build, call, call.name(2)) if call.has(2) else ""
     dtype = build.dtype(zero) if zero else NUMBERS[_wanted(call, CAST_NUMBERS["uint8"])]
-    return (quantised(build, build("Div", call.name(0), scale), zero, dtype),)
+    return (quantised(build, call.name(0), scale, zero, dtype),)
 
 
 _AXIS, _BLOCK = Attribute("axis", "int", 1), Attribute("block_size", "int", 0, since=21)
@@ -110,11 +118,22 @@ composite(
 def _dequantise(build: Builder, call: Call) -> tuple[str, ...]:
     scale = _along(build, call, call.name(1))
     number = CAST_NUMBERS[build.dtype(scale)]
+    if call.tensor(0).dtype != "int32":
+        return (_dequantised_bytes(build, call, scale),)
     x = build("Cast", call.name(0), to=number)
     if call.has(2):
         x = build("Sub", x, build("Cast", _along(build, call, call.name(2)), to=number))
     made, wanted = build("Mul", x, scale), _wanted(call, number)
     return (made if wanted == number else build("Cast", made, to=wanted),)
+
+
+def _dequantised_bytes(build: Builder, call: Call, scale: str) -> str:
+    x, dtype = call.name(0), call.tensor(0).dtype
+    zero = _along(build, call, call.name(2)) if call.has(2) else ""
+    signed = build("OffsetBinary", x) if dtype == "uint8" else x
+    made = build("DequantiseInt8", signed, *_single(build, scale, zero, dtype))
+    wanted = _wanted(call, CAST_NUMBERS[build.dtype(scale)])
+    return made if wanted == _FLOAT32 else build("Cast", made, to=wanted)
 
 
 composite(
@@ -130,6 +149,7 @@ composite(
     expansion=_dequantise,
     attributes=(_AXIS, _BLOCK, _FLOAT_DTYPE),
     rules=(scales_fit,),
+    precise=True,
 )
 
 
@@ -139,8 +159,8 @@ def _dynamic(build: Builder, call: Call) -> tuple[str, ...]:
     low = build("Min", build("ReduceMin", x, axes=axes, keepdims=0), zero)
     high = build("Max", build("ReduceMax", x, axes=axes, keepdims=0), zero)
     scale = build("Div", build("Sub", high, low), build.like(x, 255))
-    point = quantised(build, build("Div", build("Neg", low), scale), "", "uint8")
-    return (quantised(build, build("Div", x, scale), point, "uint8"), scale, point)
+    point = quantised(build, build("Neg", low), scale, "", "uint8")
+    return (quantised(build, x, scale, point, "uint8"), scale, point)
 
 
 composite(

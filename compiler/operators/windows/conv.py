@@ -82,8 +82,8 @@ def _shapes(call: Call) -> tuple[Shape, ...]:
     return ((call.shape(0)[0], call.shape(1)[0], *conv_window(call).output),)
 
 
-def _conv(call: Call, x: Array, w: Array, b: Array | None = None) -> tuple[Array, ...]:
-    """The sum over the taps of the kernel of weights of the tap @ image moved by the tap, for each group."""
+def conv_sums(call: Call, x: Array, w: Array, b: Array | None = None) -> Array:
+    """In binary64 the sum over the taps of the kernel, for each group: weights of a tap @ moved image."""
     window, group = conv_window(call), call.integer("group")
     batch, maps, channels = x.shape[0], w.shape[0], w.shape[1]
     image = window.padded(x, 0.0)
@@ -94,7 +94,11 @@ def _conv(call: Call, x: Array, w: Array, b: Array | None = None) -> tuple[Array
     result = total.reshape(batch, maps, *window.output)
     if b is not None:
         result += b.reshape(-1, *(1,) * len(window.output))
-    return (result,)
+    return np.asarray(result)
+
+
+def _conv(call: Call, x: Array, w: Array, b: Array | None = None) -> tuple[Array, ...]:
+    return (conv_sums(call, x, w, b),)
 
 
 def _expand_conv(build: Builder, call: Call) -> tuple[str, ...] | None:

@@ -74,11 +74,14 @@ def _tap_indices(call: Call, window: Window) -> Iterator[Array]:
 
 
 def _expand_max_pool(build: Builder, call: Call) -> tuple[str, ...] | None:
-    """Indices, integers, dilated and three-dimensional windows; the lowering computes the other calls."""
+    """Indices, long integers, dilated and three-dimensional windows; the lowering computes other calls."""
     window, x = pool_window(call), call.name(0)
-    plain = call.tensor(0).is_float and max(window.dilations) == 1 and len(window.image) < 3
-    if plain and not call.wants(1):
+    plain = max(window.dilations) == 1 and len(window.image) < 3 and not call.wants(1)
+    if plain and (call.tensor(0).is_float or call.tensor(0).dtype == "int8"):
         return None
+    if plain and call.tensor(0).dtype == "uint8":
+        signed = build("MaxPool", build("OffsetBinary", x), **call.attrs)
+        return (build("OffsetBinary", signed), "")
     lowest = -math.inf if call.tensor(0).is_float else float(np.iinfo(call.tensor(0).dtype).min)
     image = padded(build, x, window, lowest)
     if not call.wants(1):

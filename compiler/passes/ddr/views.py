@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from compiler.dialect.ops import GroupOp, NodeOperation, TensorOperation
 from compiler.dialect.orders import Order
+from compiler.dialect.planes import BLOCK, image_bytes
 from compiler.dialect.types import format_of, order_of, shape_of, storage_permutation, stored_shape
 from compiler.graph import Shape
 from compiler.operators.record import Call
@@ -20,7 +21,6 @@ from compiler.operators.shapes.slicing import slice_ranges
 from compiler.operators.types import axis_from_front
 from compiler.passes.base import Context
 from compiler.passes.work import call_of
-from tx8isa.numbers.layouts import Layout, place
 
 View = tuple[SSAValue, int]
 """The value that a view is a part of, and the byte offset of the view in it."""
@@ -66,14 +66,13 @@ def _operand_offset(result: Attribute, operand: Attribute, axis: int, begin: int
     at = storage_permutation(len(stored), order).index(axis)
     if order is not Order.BLOCKED:
         return begin * math.prod(stored[at + 1 :]) * bits // 8 if math.prod(stored[:at]) == 1 else None
-    placement = place(format_of(result), stored, Layout.NCX)
+    positions = math.prod(stored[1:-1])
     if at == 0:
-        return begin * placement.batch_stride
-    block = placement.split.block
-    whole = begin % block == 0 and (extent % block == 0 or begin + extent == stored[-1])
+        return begin * image_bytes(positions, stored[-1], bits)
+    whole = begin % BLOCK == 0 and (extent % BLOCK == 0 or begin + extent == stored[-1])
     if at != len(stored) - 1 or stored[0] != 1 or not whole:
         return None
-    return begin * placement.hw * bits // 8
+    return begin * positions * bits // 8
 
 
 def slice_view(context: Context, operation: TensorOperation) -> View | None:
@@ -106,14 +105,12 @@ def _first_element(shape: Shape, ranges: Sequence[range]) -> int | None:
 
 def _first_channel(kind: Attribute, ranges: Sequence[range]) -> int | None:
     """The first element of whole planes of a single image of a blocked tensor; None for other indices."""
-    stored = stored_shape(kind)
-    placement, channels = place(format_of(kind), stored, Layout.NCX), ranges[-1]
+    stored, channels = stored_shape(kind), ranges[-1]
     others = all(taken == range(size) for taken, size in zip(ranges[:-1], stored[:-1], strict=True))
-    block = placement.split.block
-    ends = len(channels) % block == 0 or channels.stop == stored[-1]
-    if stored[0] != 1 or not others or channels.step != 1 or channels.start % block or not ends:
+    ends = len(channels) % BLOCK == 0 or channels.stop == stored[-1]
+    if stored[0] != 1 or not others or channels.step != 1 or channels.start % BLOCK or not ends:
         return None
-    return channels.start * placement.hw
+    return channels.start * math.prod(stored[1:-1])
 
 
 def _call(context: Context, operation: TensorOperation, member: NodeOperation) -> Call:

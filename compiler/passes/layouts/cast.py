@@ -25,7 +25,7 @@ class CastPass:
         casts = _Casts(context)
         for operation in operations(module):
             if isinstance(operation, InputOp):
-                _after_input(operation, context.compute)
+                casts.after_input(operation)
             elif isinstance(operation, OutputOp):
                 casts.want(operation, 0, declared[operation.node.data])
             elif isinstance(operation, LoadConstOp):
@@ -65,13 +65,25 @@ class _Casts:
             self.made[value, fmt] = made.results[0]
         operation.operands[index] = self.made[value, fmt]
 
-
-def _after_input(operation: InputOp, compute: Format) -> None:
-    value = operation.results[0]
-    if format_of(value.type).is_float and format_of(value.type) is not compute:
+    def after_input(self, operation: InputOp) -> None:
+        """Cast an input of another format. What is quantised is not rounded before: that would change it."""
+        value, compute = operation.results[0], self.context.compute
+        if not format_of(value.type).is_float or format_of(value.type) is compute:
+            return
+        users = [use.operation for use in value.uses if isinstance(use.operation, TensorOperation)]
+        exact = (
+            [user for user in users if self.of(user) is Format.FP32] if any(map(_quantises, users)) else []
+        )
         made = _cast(operation, value, compute)
         Rewriter().insert_op(made, InsertPoint.after(operation))
-        value.replace_uses_with_if(made.results[0], lambda use: use.operation is not made)
+        value.replace_uses_with_if(made.results[0], lambda use: use.operation not in (made, *exact))
+        if not made.results[0].uses:
+            Rewriter.erase_op(made)
+
+
+def _quantises(operation: TensorOperation) -> bool:
+    """Whether an operation rounds its operand to integers."""
+    return operation.op == "QuantiseInt8"
 
 
 def _cast(near: TensorOperation, value: SSAValue, fmt: Format) -> CastOp:

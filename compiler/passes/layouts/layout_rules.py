@@ -10,7 +10,15 @@ from xdsl.rewriter import Rewriter
 from compiler.dialect.attributes import decoded
 from compiler.dialect.ops import CastOp, LoadConstOp, NodeOperation, TensorOperation
 from compiler.dialect.orders import Order
-from compiler.dialect.types import blockable, format_of, order_of, readable_as, shape_of, tensor_type
+from compiler.dialect.types import (
+    blockable,
+    format_of,
+    integers_blockable,
+    order_of,
+    readable_as,
+    shape_of,
+    tensor_type,
+)
 from compiler.lowering import LOWERINGS
 from compiler.lowering.pointwise.chain import CASTS
 from compiler.lowering.pointwise.record import POINTWISE
@@ -21,8 +29,14 @@ ORDERS = (Order.BLOCKED, Order.CHANNELS_LAST, Order.PLAIN)
 PARTS = ("Concat", "Slice")
 """Operators that follow their operands although these have other shapes than the result."""
 
+OF_INTEGERS = ("QuantiseInt8", "Int8Conv")
+"""Operators whose results are integers that can be in planes of channels."""
+
+MOVE_INTEGERS = ("Concat", "Slice", "MaxPool", "tx8be.channel_norm")
+"""Operators that move or choose such integers."""
+
 _TRANSPOSE, _REPACK = 2, 1
-"""Relative cost of a change of order with a transposition, and of one without."""
+"""Relative cost of a change of order with a transposition, and of one without or of integers."""
 
 
 def policy(operation: TensorOperation) -> Order:
@@ -36,7 +50,8 @@ def policy(operation: TensorOperation) -> Order:
         return entry.order
     if len(shape_of(image)) <= 2:
         return Order.PLAIN
-    blocked = entry.blocked and blockable(image) and blockable(operation.results[0].type)
+    of_integers = operation.op in OF_INTEGERS or in_integers(operation.results[0])
+    blocked = entry.blocked and (of_integers or (blockable(image) and blockable(operation.results[0].type)))
     return Order.BLOCKED if blocked else Order.CHANNELS_LAST
 
 
@@ -52,12 +67,12 @@ def fits(operation: TensorOperation, order: Order) -> bool:
     if order is Order.CHANNELS_LAST:
         rank = len(shape_of(result))
         return all(_is_flexible(value) or _rank(value) == rank for value in operation.operands)
-    if not blockable(result):
+    if not blockable(result) and not in_integers(operation.results[0]):
         return False
     if operation.op == "Concat":
         return _joins_channels(operation)
     if operation.op == "Slice":
-        return blockable(operation.operands[0].type)
+        return _in_planes(operation.operands[0])
     pointwise = operation.op in POINTWISE or operation.op in CASTS
     return pointwise and all(_fits_blocked(value, result) for value in operation.operands)
 
@@ -65,7 +80,12 @@ def fits(operation: TensorOperation, order: Order) -> bool:
 def _joins_channels(operation: TensorOperation) -> bool:
     """Whether a Concat joins channels of tensors that can all be blocked."""
     axis, rank = _attribute(operation, "axis"), _rank(operation.results[0])
-    return axis in (1, 1 - rank) and all(blockable(value.type) for value in operation.operands)
+    return axis in (1, 1 - rank) and all(map(_in_planes, operation.operands))
+
+
+def _in_planes(value: SSAValue) -> bool:
+    """Whether a value can be stored in planes of channels."""
+    return blockable(value.type) or in_integers(value)
 
 
 def _gives_image(operation: TensorOperation) -> bool:
@@ -89,7 +109,17 @@ def _attribute(operation: TensorOperation, name: str) -> object:
 
 def _fits_blocked(value: SSAValue, result: Attribute) -> bool:
     """Whether a pointwise operation on blocked tensors can take an operand, blocked as well or broadcast."""
-    return format_of(value.type).is_float and (_is_flexible(value) or _rank(value) == len(shape_of(result)))
+    if not format_of(value.type).is_float and not in_integers(value):
+        return False
+    return _is_flexible(value) or _rank(value) == len(shape_of(result))
+
+
+def in_integers(value: SSAValue) -> bool:
+    """Whether a value has integers of an operator that can compute them in planes of channels."""
+    owner = value.owner
+    if not isinstance(owner, TensorOperation) or not integers_blockable(value.type):
+        return False
+    return owner.op in OF_INTEGERS or (owner.op in MOVE_INTEGERS and in_integers(owner.operands[0]))
 
 
 def full_shape(value: SSAValue, rank: int) -> tuple[int, ...]:
@@ -128,11 +158,12 @@ def set_order(operation: TensorOperation, order: Order) -> None:
         Rewriter.replace_value_with_new_type(result, in_order(result.type, order))
 
 
-def price(kind: Attribute, before: Order, after: Order) -> int:
-    """The relative cost of bringing a tensor from one order to another."""
+def price(value: SSAValue, before: Order, after: Order) -> int:
+    """The relative cost of bringing a value from one order to another."""
+    kind = value.type
     if before is after or readable_as(in_order(kind, before), in_order(kind, after)):
         return 0
-    return _TRANSPOSE if Order.PLAIN in (before, after) else _REPACK
+    return _TRANSPOSE if Order.PLAIN in (before, after) and not in_integers(value) else _REPACK
 
 
 def is_one(value: SSAValue) -> bool:

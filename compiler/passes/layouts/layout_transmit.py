@@ -82,7 +82,7 @@ def _cost(operation: TensorOperation, order: Order) -> int:
 
 
 def _changes(value: SSAValue, order: Order, orders: Iterable[Order | None]) -> int:
-    return sum(price(value.type, order, other) for other in set(orders) if other is not None)
+    return sum(price(value, order, other) for other in set(orders) if other is not None)
 
 
 def _wants(uses: Iterable[tuple[TensorOperation, int]]) -> set[Order | None]:

@@ -64,6 +64,18 @@ def integer_graphs() -> Iterator[Graph]:
         yield graph([("Cast", ["a"], ["y"], {"to": to})], {"a": (3, 4)}, dtype="float16")
 
 
+def quantised_graphs() -> Iterator[Graph]:
+    """Products of bytes with known ones."""
+    ones = {"s": np.array(0.5, np.float32), "z": np.array(3, np.int8)}
+    for op, shape, weights in (
+        ("QLinearConv", (1, 8, 9, 9), (4, 8, 3, 3)),
+        ("QLinearMatMul", (5, 8), (8, 4)),
+    ):
+        names = ["a", "s", "z", "w", "s", "z", "s", "z"]
+        known = ones | {"w": np.full(weights, 5, np.int8)}
+        yield graph([(op, names, ["y"], {})], {"a": shape}, known, dtype="int8")
+
+
 def float_graphs() -> Iterator[Graph]:
     """Operators that the random calls do not have, and rows that are long enough for the DMA."""
     yield one("Conv", [(1, 8, 9, 9)], {"w": draw(16, 8, 3, 3)})
@@ -126,7 +138,7 @@ def seen() -> dict[str, list[Seen]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(codegen, "generate", generate)
         graphs = [drawn(op, "fp16", seed).case().graph() for op in sorted(DRAWS) for seed in range(2)]
-        for made in (*graphs, *integer_graphs(), *float_graphs()):
+        for made in (*graphs, *integer_graphs(), *quantised_graphs(), *float_graphs()):
             compiler.compile(made, "fp16", patterns="none", search="off")
     return found
 

@@ -20,7 +20,7 @@ CAST = {"op": "Cast", "inputs": ["q"], "outputs": ["f"], "attrs": {"to": 1}}
 GRAPH: dict[str, Any] = {
     "name": "mixed",
     "opset": 20,
-    "inputs": [{"name": "q", "dtype": "int8", "shape": [4, 8]}],
+    "inputs": [{"name": "q", "dtype": "int64", "shape": [4, 8]}],
     "outputs": ["y"],
     "constants": {"w": {"dtype": "float32", "data": [[1.0] * 3] * 8}},
     "nodes": [
@@ -86,14 +86,19 @@ def test_every_operator_has_a_row(mixed: Path, capsys: pytest.CaptureFixture[str
 
 def test_parts_that_the_core_computes_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     quantised = helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], name="dq")
+    product = helper.make_node("MatMulInteger", ["q", "r"], ["p"], name="mm")
     constants = {"s": np.float32(0.5), "z": np.int8(3)}
-    made = model([quantised], {}, constants=constants)
-    made.graph.input.append(value("q", (4, 8), np.int8))
+    made = model([quantised, product], {}, ("y", "p"), constants=constants)
+    made.graph.input.extend([value("q", (4, 8), np.int8), value("r", (8, 5), np.int8)])
     path = saved(made, tmp_path)
-    assert "vector engine; kernel core (Cast" in checked(path, capsys)[1]
-    row = rows(path, capsys)["DequantizeLinear"]
-    assert (row["state"], row["engines"]) == ("engines", ["vector"])
-    assert "Cast" in row["kernel_core"]
+    assert "kernel core (Cast" in checked(path, capsys)[1]
+    found = rows(path, capsys)
+    assert (found["DequantizeLinear"]["state"], found["DequantizeLinear"]["engines"]) == (
+        "engines",
+        ["vector"],
+    )
+    assert not found["DequantizeLinear"]["kernel_core"]
+    assert "Cast" in found["MatMulInteger"]["kernel_core"]
 
 
 def test_what_is_folded_is_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

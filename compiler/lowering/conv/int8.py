@@ -1,0 +1,160 @@
+"""Products of bytes: images as the matrix engine takes them, and sums in int32 as results.
+
+Sums are exact: the engine's chain (docs/isa.md, INT8) ends with them, zero point of the image, padding by it
+and bias included. Its steps to bytes cut bits off, where ONNX multiplies by a scale in FP32 and rounds to
+even. So the vector engine does these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from compiler.codegen.expr import Value
+from compiler.codegen.kernel import Argument, Kernel
+from compiler.codegen.slices.aligned import (
+    Aligned,
+    ChannelVector,
+    aligned_bytes,
+    channel_vector,
+    load_vector,
+    narrowed_slice,
+    per_channel,
+)
+from compiler.codegen.slices.precision import split
+from compiler.codegen.slices.tensors import BLOCK
+from compiler.codegen.slices.vector import Vector, convert
+from compiler.lowering.pointwise.quantisation import round_and_shift
+from compiler.lowering.pointwise.record import known_number
+from compiler.lowering.record import Work
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import LINE_BYTES, batch_bytes, block_channels, tail_width
+
+_PLANE = block_channels(8)
+"""Channels of a plane of bytes for the engine."""
+_PER_PLANE = _PLANE // BLOCK
+
+
+@dataclass(frozen=True)
+class Requantisation:
+    """What becomes of the sums of a product of bytes.
+
+    ``scale``: the number or the vector that they are multiplied by, None for sums as they are. Then results
+    are floats, or are rounded and limited to ``low`` and ``high``.
+    """
+
+    x_zero: int
+    y_zero: int
+    low: int
+    high: int
+    scale: float | ChannelVector | None
+
+    @property
+    def operands(self) -> dict[str, Argument]:
+        """The operand of the matrix engine for the zero point, in two's complement."""
+        return {"zp_a": self.x_zero & 0xFF}
+
+    def load_scales(self, kernel: Kernel, first: Value, channels: int) -> Value | None:
+        """Load the scales of some channels, if there is a vector of them."""
+        if not isinstance(self.scale, ChannelVector):
+            return None
+        return load_vector(kernel, "scales", self.scale, first, channels)
+
+    def finished(self, kernel: Kernel, sums: Aligned, scales: Value | None, fmt: Format) -> Aligned:
+        """A slice of the result in its format from the sums, which are overwritten."""
+        if self.scale is None:
+            return sums
+        convert(kernel, sums.base, sums.base, sums.elements, Format.INT32, Format.FP32)
+        data = sums.at(sums.base, Format.FP32)
+        vector = Vector(kernel, Format.FP32, data.elements)
+        if scales is not None:
+            per_channel(kernel, "mul", data, scales)
+        elif isinstance(self.scale, float) and self.scale != 1.0:
+            vector.vs("mul", data.base, data.base, self.scale)
+        if not fmt.is_float:
+            self._round(vector, data.base)
+        return narrowed_slice(kernel, data, fmt)
+
+    def _round(self, vector: Vector, data: Value) -> None:
+        """To whole numbers, unless the conversion to bytes does that and there is nothing to add."""
+        if self.y_zero:
+            round_and_shift(vector, data, self.y_zero)
+        if self.low > np.iinfo(np.int8).min:
+            vector.vs("max", data, data, self.low)
+        if self.high < np.iinfo(np.int8).max:
+            vector.vs("min", data, data, self.high)
+
+
+def requantisation_of(kernel: Kernel, work: Work) -> Requantisation | None:
+    """That of a product of bytes; None for products of floats."""
+    if work.input(0).fmt is not Format.INT8:
+        return None
+    x_zero, y_zero, low, high = (work.spec.integer(name) for name in ("x_zero", "y_zero", "low", "high"))
+    return Requantisation(x_zero, y_zero, low, high, _scale(kernel, work))
+
+
+def _scale(kernel: Kernel, work: Work) -> float | ChannelVector | None:
+    if not work.has(3):
+        return None
+    number = known_number(work.input(3))
+    return number if number is not None else channel_vector(kernel, "scale_data", work.input(3))
+
+
+def engine_parts(kernel: Kernel, source: Aligned) -> list[Aligned]:
+    """A slice as the matrix engine takes it; pairs of planes of bytes are brought together."""
+    if source.fmt is not Format.INT8:
+        return split(kernel, source)
+    if source.channels <= BLOCK:
+        return [source]
+    grid, channels = source.grid, source.channels
+    size = batch_bytes(grid.room * grid.width, channels, source.fmt.bits) + LINE_BYTES
+    target = Aligned(kernel.buffer("pairs", size), source.fmt, grid, channels)
+    pairs = source.planes // _PER_PLANE
+    if pairs:
+        for half in range(_PER_PLANE):
+            _move_planes(kernel, target.base, source, half, BLOCK, pairs, half * BLOCK, _PLANE)
+    _move_rest(kernel, target, source, pairs)
+    return [target]
+
+
+def _move_rest(kernel: Kernel, target: Aligned, source: Aligned, pairs: int) -> None:
+    """A whole plane without another one beside it, and the tail."""
+    first, place = pairs * _PER_PLANE, target.base + target.grid.positions * (pairs * _PLANE)
+    alone = source.planes - first
+    pitch = tail_width(source.channels, _PLANE) or _PLANE
+    if alone:
+        _move_planes(kernel, place, source, first, BLOCK, 1, 0, pitch)
+    if source.tail:
+        _move_planes(kernel, place, source, source.planes, source.tail, 1, alone * BLOCK, pitch)
+
+
+def _move_planes(
+    kernel: Kernel, target: Value, source: Aligned, first: int, width: int, count: int, lane: int, pitch: int
+) -> None:
+    """Move every other of the planes from ``first`` on to a lane of the engine's, ``pitch`` bytes wide."""
+    positions = source.grid.positions
+    loops: dict[str, Argument] = {}
+    if count > 1:
+        loops = {"src_stride1": positions * (_PER_PLANE * BLOCK), "src_iter1": count}
+        loops |= {"dst_stride1": positions * pitch, "dst_iter1": count}
+    kernel.emit(
+        "td.gatherscatter",
+        dst=target + lane,
+        src0=source.plane(first),
+        n=width,
+        src_stride0=width,
+        src_iter0=positions,
+        dst_stride0=pitch,
+        dst_iter0=positions,
+        **loops,
+    )
+
+
+def engine_bytes(positions: int, channels: int) -> int:
+    """Scratchpad bytes of the copy that :func:`engine_parts` makes of a slice of bytes."""
+    if channels <= BLOCK:
+        return 0
+    return max(
+        batch_bytes(positions, channels, Format.INT8.bits), aligned_bytes(positions, channels, Format.INT8)
+    )

@@ -1,0 +1,65 @@
+"""Products of a matrix of bytes with a known one, as a convolution: rows are positions, columns channels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from compiler.codegen.kernel import Kernel, Target
+from compiler.codegen.slices.tensors import DdrTensor
+from compiler.graph import FLOATS
+from compiler.lowering.record import Cut, Engine, Work, lowering
+from compiler.operators.record import Call
+from tx8isa.numbers.limits import LARGEST_CHANNELS
+
+from .convolution import convolution
+from .cuts import conv_cuts
+
+
+def _check(call: Call) -> str | None:
+    if any(call.has(at) and call.values[at] is None for at in (1, 2, 3)):
+        return "a matrix, a bias and scales that are known when compiling"
+    if max(call.shape(1)) > LARGEST_CHANNELS:
+        return f"at most {LARGEST_CHANNELS} rows and columns; found W {list(call.shape(1))}"
+    return None
+
+
+def _as_convolution(work: Work) -> Work:
+    """The product as a convolution of one image of one axis, without window."""
+    call, (inner, columns) = work.spec, work.spec.shape(1)
+    rows = math.prod(call.shape(0)[:-1])
+    weights = np.asarray(work.input(1).value).T[..., None]
+    shapes = ((1, inner, rows), (columns, inner, 1))
+    tensors = [replace(call.tensor(at), shape=shape) for at, shape in enumerate(shapes)]
+    spec = replace(
+        call,
+        inputs=(*tensors, *call.inputs[2:]),
+        values=(None, weights, *call.values[2:]),
+        attrs={**call.attrs, "auto_pad": "NOTSET", "group": 1},
+    )
+    known = replace(work.input(1), value=weights, shape=weights.shape)
+    inputs: tuple[DdrTensor | None, ...] = (work.input(0).viewed(1, rows, inner), known, *work.inputs[2:])
+    return replace(
+        work, call=spec, inputs=inputs, output=work.output.viewed(1, rows, columns), channels_last=True
+    )
+
+
+def _cuts(target: Target, work: Work) -> Iterable[Cut]:
+    return conv_cuts(target, _as_convolution(work))
+
+
+@lowering(
+    "Int8MatMul",
+    check=_check,
+    types=("int8", "int32", *FLOATS),
+    cuts=_cuts,
+    prefetch=True,
+    takes_fp32=True,
+    engines=(Engine.MATRIX, Engine.VECTOR),
+)
+def int8_matmul(kernel: Kernel, work: Work) -> None:
+    """Slices of rows and of columns of the result."""
+    convolution(kernel, _as_convolution(work))

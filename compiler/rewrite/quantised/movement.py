@@ -1,0 +1,61 @@
+"""Operators that only move or choose bytes, between DequantizeLinear and QuantizeLinear of one scale."""
+
+from __future__ import annotations
+
+from compiler.graph import Node
+from compiler.rewrite.engine import RESHAPES, Replacement, Rewrite, RewrittenGraph, replacement
+
+from .operands import dequantised, quantisation_of
+
+_MOVED = (*RESHAPES, "Transpose", "Slice", "Gather", "MaxPool")
+"""Operators whose results are elements of their first operand."""
+
+
+def _moved(graph: RewrittenGraph, node: Node) -> Replacement | None:
+    """The same elements in the same scale are the same bytes."""
+    how, inner = quantisation_of(graph, node), graph.producer(node.inputs[0], *_MOVED)
+    x = None if inner is None else dequantised(graph, inner.inputs[0])
+    if inner is None or x is None or x[1] != how or len(inner.outputs) > 1:
+        return None
+    build = graph.builder(node)
+    return replacement(build, build(inner.op, x[0], *inner.inputs[1:], **dict(inner.attrs)))
+
+
+def _behind(graph: RewrittenGraph, node: Node) -> Replacement | None:
+    """Bytes are moved before they become floats, so that a product behind sees them."""
+    inner = graph.sole_producer(node.inputs[0], "DequantizeLinear")
+    if inner is None or dequantised(graph, node.inputs[0]) is None:
+        return None
+    build = graph.builder(node)
+    moved = build(node.op, inner.inputs[0], *node.inputs[1:], **dict(node.attrs))
+    return replacement(build, build("DequantizeLinear", moved, *inner.inputs[1:], **dict(inner.attrs)))
+
+
+def _joined(graph: RewrittenGraph, node: Node) -> Replacement | None:
+    """Parts are quantised before they are joined; those in the scale of the result have their bytes."""
+    how, inner = quantisation_of(graph, node), graph.producer(node.inputs[0], "Concat")
+    if how is None or inner is None:
+        return None
+    build = graph.builder(node)
+    parts = []
+    for name in inner.inputs:
+        x = dequantised(graph, name)
+        if x is None:
+            return None
+        same = x[1] == how
+        parts.append(x[0] if same else build("QuantizeLinear", name, *node.inputs[1:], **dict(node.attrs)))
+    return replacement(build, build("Concat", *parts, **dict(inner.attrs)))
+
+
+def _same(graph: RewrittenGraph, node: Node) -> Replacement | None:
+    """Bytes that are quantised again in their own scale stay as they are."""
+    x = dequantised(graph, node.inputs[0])
+    return Replacement((), x[0]) if x is not None and x[1] == quantisation_of(graph, node) else None
+
+
+REWRITES = (
+    Rewrite("bytes-moved-first", (*RESHAPES, "Transpose"), _behind),
+    Rewrite("quantised-again", ("QuantizeLinear",), _same),
+    Rewrite("moved-bytes", ("QuantizeLinear",), _moved),
+    Rewrite("joined-bytes", ("QuantizeLinear",), _joined),
+)
