@@ -1,0 +1,194 @@
+"""From a module of StableHLO to the typed graph, operation by operation; functions and loops are written out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
+from xdsl.ir import Block, Operation, SSAValue
+
+from compiler.evaluation.infer import build_graph
+from compiler.evaluation.survey import Fate, Survey
+from compiler.frontend.onnx.importer import finished_description
+from compiler.frontend.onnx.nodes import NodeImporter
+from compiler.frontend.onnx.partial import PartialGraph, Scope, Unsupported
+from compiler.graph import DTYPES, NEWEST_OPSET, Graph, GraphError, RefusedNode, Tensor
+from tx8isa.tools.suggestions import hint
+
+from .attributes import tensor_type
+from .control import CONTROL, Results
+from .operations import REWRITES
+from .operations.bodies import RETURNS, operation_name
+from .site import Site, Value
+from .text import SourceModule
+
+
+def graph_of_module(source: SourceModule, name: str, survey: Survey | None = None) -> Graph:
+    """The graph of a module's function ``main``. GraphError with everything that is refused.
+
+    ``survey`` is filled with what became of each operation.
+    """
+    survey = Survey() if survey is None else survey
+    functions = _functions(source)
+    entry = _entry(source, functions)
+    inputs = _inputs(source, entry, survey)
+    survey.stop_if_refused()
+    importer = ModuleImporter(source, functions, inputs, survey)
+    values = importer.block(entry.regions[0].block, importer.given, "")
+    graph = importer.graph
+    survey.tensors, survey.constants, survey.opset = graph.tensors, graph.constants, NEWEST_OPSET
+    survey.stop_if_refused()
+    outputs = _output_names(entry, len(values))
+    scope = Scope({output: importer.named(value) for output, value in zip(outputs, values, strict=True)})
+    real = tuple(tensor for tensor in inputs if tensor.size)
+    return build_graph(finished_description(name, graph, scope, real, outputs))
+
+
+def _functions(source: SourceModule) -> dict[str, Operation]:
+    """The functions of a module by name, those of modules inside of it included."""
+    found = {}
+    for op in source.module.walk():
+        if operation_name(op) == "func.func":
+            symbol = {**op.attributes, **op.properties}.get("sym_name")
+            if isinstance(symbol, StringAttr) and len(op.regions) == 1 and len(op.regions[0].blocks) == 1:
+                found[symbol.data] = op
+    return found
+
+
+def _entry(source: SourceModule, functions: dict[str, Operation]) -> Operation:
+    """The function ``main``, or the only one."""
+    if "main" in functions:
+        return functions["main"]
+    if len(functions) == 1:
+        return next(iter(functions.values()))
+    found = ", ".join(functions) or "none"
+    raise GraphError([f"{source.source}: has no function main of one block; its functions: {found}"])
+
+
+def _inputs(source: SourceModule, entry: Operation, survey: Survey) -> tuple[Tensor, ...]:
+    """The arguments of the entry as inputs; what is wrong with them goes into the survey."""
+    found = []
+    arguments = entry.regions[0].block.args
+    names = source.names if len(source.names) == len(arguments) else [f"arg{at}" for at in range(len(arguments))]
+    for name, argument in zip(_distinct_words(names), arguments, strict=True):
+        head = f"{source.source}: input '{name}'"
+        try:
+            tensor = Tensor(name, *tensor_type(argument.type))
+        except Unsupported as error:
+            survey.problems.append(GraphError([f"{head}: {error}"]))
+            continue
+        problem = tensor.excess
+        if tensor.dtype not in DTYPES:
+            problem = f"is {tensor.dtype}; supported are {', '.join(DTYPES)}"
+        if problem:
+            survey.problems.append(GraphError([f"{head} {problem}"]))
+        found.append(tensor)
+    return tuple(found)
+
+
+def _output_names(entry: Operation, count: int) -> tuple[str, ...]:
+    """The names that JAX gives the results (``jax.result_info``), else ``result`` and a number."""
+    infos = {**entry.attributes, **entry.properties}.get("res_attrs")
+    names = [f"result{at}" if count > 1 else "result" for at in range(count)]
+    if isinstance(infos, ArrayAttr) and len(infos) == count:
+        for at, info in enumerate(infos):
+            given = info.data.get("jax.result_info") if isinstance(info, DictionaryAttr) else None
+            if isinstance(given, StringAttr) and given.data:
+                names[at] = given.data
+    return tuple(_distinct_words(names))
+
+
+def _distinct_words(names: Sequence[str]) -> list[str]:
+    """Names of letters, digits and underscores: ``p['w']`` becomes ``p_w``; no two are equal."""
+    words = [re.sub(r"\W+", "_", name).strip("_") or "value" for name in names]
+    used: set[str] = set()
+    for at, word in enumerate(words):
+        while words[at] in used:
+            words[at] += "_"
+        used.add(words[at])
+    return words
+
+
+class ModuleImporter:
+    """Adds the operations of a module to a graph, one after another."""
+
+    def __init__(
+        self,
+        source: SourceModule,
+        functions: dict[str, Operation],
+        inputs: tuple[Tensor, ...],
+        survey: Survey,
+    ) -> None:
+        self.source, self.functions, self.survey = source, functions, survey
+        self.graph = PartialGraph(Path(source.source), inputs, {})
+        self.nodes = NodeImporter(self.graph)
+        self.given = [Value(tensor.name, tensor.shape) for tensor in inputs]
+        self.calls: list[str] = []
+        self._values: dict[SSAValue, Value | None] = {}
+        for tensor in inputs:
+            if not tensor.size:
+                self.graph.define(tensor.name, np.zeros(tensor.shape, DTYPES[tensor.dtype]))
+
+    def block(self, block: Block, operands: Sequence[Value | None], prefix: str) -> list[Value | None]:
+        """Add the operations of a block on operands; the values that it returns.
+
+        Names of nodes begin with ``prefix``. None is a value that was refused.
+        """
+        self._values |= dict(zip(block.args, operands, strict=True))
+        for op in block.ops:
+            if operation_name(op) in RETURNS:
+                return [self._values.get(operand) for operand in op.operands]
+            self._add(op, prefix)
+        raise Unsupported("has a body that returns nothing")
+
+    def named(self, value: Value | None) -> str:
+        """The name of a value of which all repetitions are written out."""
+        if value is None:
+            raise ValueError("refused values were reported before")
+        site = Site(self.nodes, self.source.module, f"output {value.name}", ())
+        return site.full(value)
+
+    def _add(self, op: Operation, prefix: str) -> None:
+        """Add an operation; if it is refused, its results are."""
+        name = operation_name(op)
+        node = f"{prefix}{name.rpartition('.')[2]}@{self.source.labels[op]}"
+        operands = [self._values.get(operand) for operand in op.operands]
+        nodes, before, refusal = self.graph.nodes, len(self.graph.nodes), None
+        examined = all(operand is not None for operand in operands)
+        results: Results = [None] * len(op.results)
+        try:
+            if name not in REWRITES and name not in CONTROL:
+                raise Unsupported(hint(name, (*REWRITES, *CONTROL)).lstrip("; "))
+            if examined:
+                given = [operand for operand in operands if operand is not None]
+                results = self._results(op, name, Site(self.nodes, op, node, given))
+        except Unsupported as error:
+            refusal = self._refusal(op, name, node, str(error))
+        except RefusedNode as error:
+            refusal = self._refusal(op, name, node, f"as {error.op}: {error.reason}")
+        if refusal is not None:
+            del nodes[before:]
+            results = [None] * len(op.results)
+        self._values |= dict(zip(op.results, results, strict=True))
+        if name in REWRITES or refusal is not None:
+            self.survey.fates.append(Fate(name, node, refusal, examined, tuple(nodes[before:])))
+
+    def _refusal(self, op: Operation, name: str, node: str, reason: str) -> RefusedNode:
+        return RefusedNode(name, node, reason, hint=f" ({self.source.places[op]})")
+
+    def _results(self, op: Operation, name: str, site: Site) -> Results:
+        """The values of an operation's results, which are of the types that it declares."""
+        if name in CONTROL:
+            return CONTROL[name](self, site)
+        made = REWRITES[name](site)
+        values = [made] if isinstance(made, Value) else list(made)
+        if len(values) != len(op.results):
+            raise Unsupported(f"declares {len(op.results)} results; it has {len(values)}")
+        for value, (dtype, shape) in zip(values, site.results, strict=True):
+            if (site.type_of(value), value.shape) != (dtype, shape):
+                found = f"{site.type_of(value)} {list(value.shape)}"
+                raise Unsupported(f"declares a result {dtype} {list(shape)}; its operands give {found}")
+        return list(values)

@@ -1,0 +1,29 @@
+"""Operations of StableHLO as operators of ONNX: a small function for each, in the file of its family.
+
+``REWRITES`` is the table of all of them, by the name of the operation. A function gets the
+:class:`~compiler.frontend.stablehlo.site.Site` of an operation, adds nodes, and returns the values of its results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from compiler.frontend.stablehlo.site import Site, Value
+
+from . import elementwise, gathering, linear, normalization, reductions, scattering, shapes, sorting
+
+Rewriter = Callable[[Site], "Value | Sequence[Value]"]
+"""Adds the nodes of an operation."""
+
+REWRITES: Mapping[str, Rewriter] = {
+    **elementwise.REWRITES,
+    **shapes.REWRITES,
+    **linear.REWRITES,
+    **reductions.REWRITES,
+    **sorting.REWRITES,
+    **gathering.REWRITES,
+    **scattering.REWRITES,
+    **normalization.REWRITES,
+}
+
+__all__ = ["REWRITES", "Rewriter"]

@@ -1,0 +1,247 @@
+"""One operation that is being imported: its operands, attributes and results, and how nodes are added for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+import numpy as np
+from onnx import helper
+from xdsl.ir import Attribute, Operation, Region
+
+from compiler.frontend.onnx.model import onnx_node
+from compiler.frontend.onnx.nodes import NodeImporter
+from compiler.frontend.onnx.partial import Scope, Unsupported
+from compiler.graph import NEWEST_OPSET, Array, AttrValue, Shape
+
+from .attributes import integer, integers, numpy_type, tensor_type, word
+
+
+@dataclass(frozen=True)
+class Value:
+    """The tensor ``name`` of the graph, repeated to ``shape`` as ONNX broadcasts.
+
+    Repetitions are only written out for operators that do not broadcast by themselves.
+    """
+
+    name: str
+    shape: Shape
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+
+class Site:
+    """An operation of the module and the graph that its nodes are added to.
+
+    ``name`` is unique in the graph; nodes and values that are made here are named after it.
+    """
+
+    def __init__(self, importer: NodeImporter, op: Operation, name: str, operands: Sequence[Value]) -> None:
+        self.importer, self.op, self.name, self.operands = importer, op, name, tuple(operands)
+        self.graph = importer.graph
+        self.attributes: Mapping[str, Attribute] = {**op.attributes, **op.properties}
+        self._made = 0
+
+    # --- what the operation says ----------------------------------------------------------
+
+    @property
+    def results(self) -> list[tuple[str, Shape]]:
+        """Element type and shape of each result."""
+        return [tensor_type(result.type) for result in self.op.results]
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the first result."""
+        return self.results[0][1]
+
+    @property
+    def dtype(self) -> str:
+        """The element type of the first result."""
+        return self.results[0][0]
+
+    def operand(self, index: int) -> Value:
+        """An operand; Unsupported if there is none at this position."""
+        if index >= len(self.operands):
+            raise Unsupported(f"has {len(self.operands)} operands; operand {index} is missing")
+        return self.operands[index]
+
+    def region(self, index: int = 0) -> Region:
+        """A region with one block; Unsupported for any other."""
+        if index >= len(self.op.regions) or len(self.op.regions[index].blocks) != 1:
+            raise Unsupported(f"region {index} must have one block")
+        return self.op.regions[index]
+
+    def integers(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
+        """A list of integers; Unsupported if it is absent and has no default."""
+        if name in self.attributes:
+            return integers(self.attributes[name])
+        if default is None:
+            raise Unsupported(f"has no {name}")
+        return tuple(default)
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        """An integer or truth value; Unsupported if it is absent and has no default."""
+        if name in self.attributes:
+            return integer(self.attributes[name])
+        if default is None:
+            raise Unsupported(f"has no {name}")
+        return default
+
+    def word(self, name: str, default: str = "") -> str:
+        """A string, symbol or entry of an enumeration."""
+        return word(self.attributes[name]) if name in self.attributes else default
+
+    # --- the graph ------------------------------------------------------------------------
+
+    def type_of(self, value: Value) -> str:
+        """The element type of a value."""
+        return self.graph.tensors[value.name].dtype
+
+    def known(self, value: Value) -> Array | None:
+        """The elements of a value that is known when compiling, else None."""
+        array = self.graph.value(value.name)
+        return None if array is None else np.broadcast_to(array, value.shape)
+
+    def constant(self, array: Array) -> Value:
+        """A constant."""
+        self._made += 1
+        name = f"{self.name}/c{self._made}"
+        self.graph.define(name, array)
+        return Value(name, array.shape)
+
+    def number(self, number: float, like: Value) -> Value:
+        """A constant scalar of the element type of another value."""
+        return self.constant(np.array(number, numpy_type(self.type_of(like))))
+
+    def _ints(self, *numbers: int) -> str:
+        return self.constant(np.array(numbers, np.int64)).name
+
+    def nodes(self, op: str, names: Sequence[str], results: int = 1, **attrs: AttrValue) -> list[Value]:
+        """Add an operator of ONNX whose operands are tensors of the graph as they are; all its results."""
+        self._made += 1
+        name = f"{self.name}/{op}{self._made}"
+        outputs = [name if at == 0 else f"{name}:{at}" for at in range(results)]
+        node = onnx_node(op, names, outputs, name, **attrs)
+        self.importer.place(node, NEWEST_OPSET, Scope(), 0)
+        return [Value(output, self.graph.tensors[output].shape) for output in outputs]
+
+    def node(self, op: str, *operands: Value, **attrs: AttrValue) -> Value:
+        """Add an operator of ONNX on values that are written out; its first result."""
+        return self.nodes(op, [self.full(value) for value in operands], **attrs)[0]
+
+    def pointwise(self, op: str, *operands: Value, **attrs: AttrValue) -> Value:
+        """Add an operator that computes each element by itself; operands stay as short as they are."""
+        shape = broadcast(*(value.shape for value in operands))
+        (made,) = self.nodes(op, [value.name for value in operands], **attrs)
+        return Value(made.name, shape)
+
+    def full(self, value: Value) -> str:
+        """The name of a value with all its repetitions written out."""
+        if self.graph.tensors[value.name].shape == value.shape:
+            return value.name
+        return self.nodes("Expand", [value.name, self._ints(*value.shape)])[0].name
+
+    def short(self, value: Value) -> Shape:
+        """The shape in which a value is held, with an extent for each of its axes."""
+        held = self.graph.tensors[value.name].shape
+        return (1,) * (value.rank - len(held)) + held
+
+    def cast(self, value: Value, dtype: str) -> Value:
+        """A value in another element type."""
+        if self.type_of(value) == dtype:
+            return value
+        return self.pointwise("Cast", value, to=helper.np_dtype_to_tensor_dtype(numpy_type(dtype)))
+
+    # --- shapes ---------------------------------------------------------------------------
+
+    def reshape(self, value: Value, *shape: int) -> Value:
+        """The elements in another shape."""
+        if value.shape == shape:
+            return value
+        if all(extent == 1 for extent in self.short(value)) and len(shape) >= len(self._held(value)):
+            return Value(value.name, shape)
+        return self._reshaped(self.full(value), shape)
+
+    def held_as(self, value: Value, *shape: int) -> Value:
+        """What a value is held as, without its repetitions, in another shape."""
+        return self._reshaped(value.name, shape)
+
+    def _held(self, value: Value) -> Shape:
+        return self.graph.tensors[value.name].shape
+
+    def _reshaped(self, name: str, shape: Shape) -> Value:
+        if self.graph.tensors[name].shape == shape:
+            return Value(name, shape)
+        return self.nodes("Reshape", [name, self._ints(*shape)], allowzero=1)[0]
+
+    def transpose(self, value: Value, *order: int) -> Value:
+        """The axes in another order; repetitions stay unwritten."""
+        if order == tuple(range(value.rank)):
+            return value
+        if sorted(order) != list(range(value.rank)):
+            raise Unsupported(f"{list(order)} is no order of {value.rank} axes")
+        shape = tuple(value.shape[axis] for axis in order)
+        held = self.short(value)
+        if all(extent == 1 for extent in held):
+            return Value(value.name, shape)
+        moved = self.nodes("Transpose", [self._reshaped(value.name, held).name], perm=order)[0]
+        return Value(moved.name, shape)
+
+    def slice(
+        self, value: Value, starts: Sequence[int], ends: Sequence[int], steps: Sequence[int] = ()
+    ) -> Value:
+        """A part of a value: from ``starts`` to before ``ends``, along every axis."""
+        steps = steps or (1,) * value.rank
+        ranges = zip(starts, ends, steps, value.shape, strict=True)
+        cut = [axis for axis, (a, b, step, n) in enumerate(ranges) if (a, b, step) != (0, n, 1)]
+        if not cut:
+            return value
+        bounds = [self._ints(*(numbers[axis] for axis in cut)) for numbers in (starts, ends)]
+        rest = [self._ints(*cut), self._ints(*(steps[axis] for axis in cut))]
+        return self.nodes("Slice", [self.full(value), *bounds, *rest])[0]
+
+    def mirror(self, value: Value, axes: Sequence[int]) -> Value:
+        """A value with some axes in the other direction."""
+        if not axes:
+            return value
+        ends = [-1 - value.shape[axis] for axis in axes]
+        bounds = [self._ints(*(-1 for _ in axes)), self._ints(*ends)]
+        steps = [self._ints(*axes), self._ints(*(-1 for _ in axes))]
+        return self.nodes("Slice", [self.full(value), *bounds, *steps])[0]
+
+    def concat(self, parts: Sequence[Value], axis: int) -> Value:
+        """Values one after the other along an axis; those without elements are left out."""
+        some = [part for part in parts if part.shape[axis]] or parts[:1]
+        return some[0] if len(some) == 1 else self.node("Concat", *some, axis=axis)
+
+    def pad(self, value: Value, before: Sequence[int], after: Sequence[int], fill: Value | None) -> Value:
+        """A value with a margin of ``fill`` (a scalar; zeros if None); a negative margin cuts off."""
+        if not any(before) and not any(after):
+            return value
+        scalar = () if fill is None else (self.full(fill),)
+        return self.nodes("Pad", [self.full(value), self._ints(*before, *after), *scalar])[0]
+
+    def spread(self, value: Value, gaps: Sequence[int], fill: Value | None) -> Value:
+        """A value with ``gaps`` elements of ``fill`` between its elements along each axis."""
+        if not any(gaps):
+            return value
+        pairs = [part for extent in value.shape for part in (extent, 1)]
+        after = [part for gap in gaps for part in (0, gap)]
+        wide = self.pad(self.reshape(value, *pairs), [0] * len(pairs), after, fill)
+        extents = [extent * (gap + 1) for extent, gap in zip(value.shape, gaps, strict=True)]
+        ends = [extent - gap for extent, gap in zip(extents, gaps, strict=True)]
+        return self.slice(self.reshape(wide, *extents), [0] * value.rank, ends)
+
+
+def broadcast(*shapes: Shape) -> Shape:
+    """The shape that shapes broadcast to. Unsupported if they do not."""
+    found = []
+    for extents in zip_longest(*(shape[::-1] for shape in shapes), fillvalue=1):
+        others = {extent for extent in extents if extent != 1}
+        if len(others) > 1:
+            raise Unsupported(f"operands of shapes {', '.join(str(list(shape)) for shape in shapes)}")
+        found.append(others.pop() if others else 1)
+    return tuple(found[::-1])
