@@ -17,7 +17,9 @@ from compiler.graph import Graph, GraphError
 from .text import SourceModule, parsed, without_locations
 
 _BYTECODE = b"ML\xefR"
-_GENERIC = re.compile(r'(\s*(//|#|!)[^\n]*\n)*\s*"?(builtin\.module"\s*\(|func\.func"\s*\(|stablehlo\.\w+"\s*\()')
+_GENERIC = re.compile(
+    r'(\s*(//|#|!)[^\n]*\n)*\s*"?(builtin\.module"\s*\(|func\.func"\s*\(|stablehlo\.\w+"\s*\()'
+)
 
 
 def load_stablehlo(path: Path | str, survey: Survey | None = None) -> Graph:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -53,7 +54,7 @@ def element_type(kind: Attribute) -> str:
     raise Unsupported(f"elements of type {kind} are not supported")
 
 
-def numpy_type(name: str) -> np.dtype:  # type: ignore[type-arg]
+def numpy_type(name: str) -> np.dtype[Any]:
     """The type of NumPy that ``element_type`` named."""
     return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
 
@@ -94,7 +95,7 @@ def word(attribute: Attribute) -> str:
     if isinstance(attribute, StringAttr):
         return attribute.data
     if isinstance(attribute, SymbolRefAttr):
-        return attribute.string_value()
+        return str(attribute.root_reference.data)
     if isinstance(attribute, UnregisteredAttr):
         found = re.findall(r"\w+", attribute.value.data)
         return str(found[-1]) if found else ""

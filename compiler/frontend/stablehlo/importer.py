@@ -1,4 +1,4 @@
-"""From a module of StableHLO to the typed graph, operation by operation; functions and loops are written out."""
+"""From a module of StableHLO to the typed graph, operation by operation; loops are written out."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ def _inputs(source: SourceModule, entry: Operation, survey: Survey) -> tuple[Ten
     """The arguments of the entry as inputs; what is wrong with them goes into the survey."""
     found = []
     arguments = entry.regions[0].block.args
-    names = source.names if len(source.names) == len(arguments) else [f"arg{at}" for at in range(len(arguments))]
+    names = (
+        source.names if len(source.names) == len(arguments) else [f"arg{at}" for at in range(len(arguments))]
+    )
     for name, argument in zip(_distinct_words(names), arguments, strict=True):
         head = f"{source.source}: input '{name}'"
         try:
@@ -105,7 +107,7 @@ def _distinct_words(names: Sequence[str]) -> list[str]:
     """Names of letters, digits and underscores: ``p['w']`` becomes ``p_w``; no two are equal."""
     words = [re.sub(r"\W+", "_", name).strip("_") or "value" for name in names]
     used: set[str] = set()
-    for at, word in enumerate(words):
+    for at in range(len(words)):
         while words[at] in used:
             words[at] += "_"
         used.add(words[at])

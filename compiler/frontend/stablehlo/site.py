@@ -1,10 +1,11 @@
-"""One operation that is being imported: its operands, attributes and results, and how nodes are added for it."""
+"""One operation that is being imported: its operands, attributes, results, and how nodes are added for it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 from onnx import helper
@@ -13,7 +14,7 @@ from xdsl.ir import Attribute, Operation, Region
 from compiler.frontend.onnx.model import onnx_node
 from compiler.frontend.onnx.nodes import NodeImporter
 from compiler.frontend.onnx.partial import Scope, Unsupported
-from compiler.graph import NEWEST_OPSET, Array, AttrValue, Shape
+from compiler.graph import NEWEST_OPSET, Array, Shape
 
 from .attributes import integer, integers, numpy_type, tensor_type, word
 
@@ -107,6 +108,7 @@ class Site:
 
     def constant(self, array: Array) -> Value:
         """A constant."""
+        array = np.asarray(array)  # NumPy makes a number of some arrays of rank 0
         self._made += 1
         name = f"{self.name}/c{self._made}"
         self.graph.define(name, array)
@@ -119,7 +121,7 @@ class Site:
     def _ints(self, *numbers: int) -> str:
         return self.constant(np.array(numbers, np.int64)).name
 
-    def nodes(self, op: str, names: Sequence[str], results: int = 1, **attrs: AttrValue) -> list[Value]:
+    def nodes(self, op: str, names: Sequence[str], results: int = 1, **attrs: Any) -> list[Value]:
         """Add an operator of ONNX whose operands are tensors of the graph as they are; all its results."""
         self._made += 1
         name = f"{self.name}/{op}{self._made}"
@@ -128,11 +130,11 @@ class Site:
         self.importer.place(node, NEWEST_OPSET, Scope(), 0)
         return [Value(output, self.graph.tensors[output].shape) for output in outputs]
 
-    def node(self, op: str, *operands: Value, **attrs: AttrValue) -> Value:
+    def node(self, op: str, *operands: Value, **attrs: Any) -> Value:
         """Add an operator of ONNX on values that are written out; its first result."""
         return self.nodes(op, [self.full(value) for value in operands], **attrs)[0]
 
-    def pointwise(self, op: str, *operands: Value, **attrs: AttrValue) -> Value:
+    def pointwise(self, op: str, *operands: Value, **attrs: Any) -> Value:
         """Add an operator that computes each element by itself; operands stay as short as they are."""
         shape = broadcast(*(value.shape for value in operands))
         (made,) = self.nodes(op, [value.name for value in operands], **attrs)
@@ -245,3 +247,7 @@ def broadcast(*shapes: Shape) -> Shape:
             raise Unsupported(f"operands of shapes {', '.join(str(list(shape)) for shape in shapes)}")
         found.append(others.pop() if others else 1)
     return tuple(found[::-1])
+
+
+Rewriter = Callable[[Site], Value | Sequence[Value]]
+"""Adds the nodes of an operation; the values of its results."""

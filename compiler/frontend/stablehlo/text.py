@@ -67,9 +67,8 @@ def _with_bits(read: DenseIntOrFPElementsAttr, words: Sequence[str]) -> bytes:
     """The data of a constant of floats, where ``words`` are its elements, or the one that all are."""
     size = read.get_element_type().compile_time_size
     data = bytearray(read.data.data)
-    if len(words) == 1:
-        words = words * (len(data) // size)
-    for at, word in enumerate(words):
+    for at in range(len(data) // size):
+        word = words[at % len(words)]
         if word.lower().startswith("0x"):
             data[at * size : (at + 1) * size] = int(word, 16).to_bytes(size, "little")
     return bytes(data)
@@ -128,7 +127,7 @@ def without_locations(text: str) -> str:
     if "loc(" not in text:
         return text
     pieces, at = [], 0
-    for found in iter(lambda: _LOCATION.search(text, at), None):
+    while found := _LOCATION.search(text, at):
         pieces.append(text[at : found.start()])
         if found[0].startswith('"'):
             pieces.append(found[0])

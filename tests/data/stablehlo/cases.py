@@ -36,7 +36,7 @@ POSITIVE = floats(3, 5, low=0.1, high=4)
 UNIT = floats(3, 5, low=-0.9, high=0.9)
 HALVES = np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 0.2, -7.9], np.float32)
 ODD = np.array([np.inf, -np.inf, np.nan, 0.0, -1.5], np.float32)
-I, J = ints(3, 5), ints(3, 5, low=1)
+K, L = ints(3, 5), ints(3, 5, low=1)
 P, Q = truths(3, 5), truths(3, 5)
 
 ELEMENTWISE: dict[str, Case] = {
@@ -58,41 +58,46 @@ ELEMENTWISE: dict[str, Case] = {
     "is_finite": (lax.is_finite, (ODD,)),
     "isinf": (jnp.isinf, (ODD,)),
     "isnan": (jnp.isnan, (ODD,)),
-    **{f"int_{name}": (getattr(lax, name), (I, J)) for name in ("add", "sub", "mul", "div", "rem", "max")},
-    **{f"int_{name}": (getattr(lax, name), (I,)) for name in ("abs", "neg", "sign")},
-    **{f"bitwise_{name}": (getattr(lax, f"bitwise_{name}"), (I, J)) for name in ("and", "or", "xor")},
-    "bitwise_not": (lax.bitwise_not, (I,)),
-    "shift_left": (lambda x: x << 3, (I,)),
-    "shift_right": (lambda x: x >> 2, (I * 50,)),
-    "shift_right_logical": (lambda x: lax.shift_right_logical(x, 5), (I * 50,)),
+    "clamp": (lambda x: lax.clamp(-1.0, x, 2.0), (X,)),
+    "clamp_by_tensors": (lambda x, y: lax.clamp(y - 1, x, y + 1), (X, Y)),
+    "bfloat16": (lambda x, y: (x.astype(jnp.bfloat16) * y.astype(jnp.bfloat16)).astype(np.float32), (X, Y)),
+    "reduce_precision": (lambda x: lax.reduce_precision(x, 8, 7), (X,)),
+    "reduce_precision_half": (lambda x: lax.reduce_precision(x, 5, 10), (X,)),
+    "known_barrier": (lax.optimization_barrier, (X,)),
+    "max_with_infinity": (lambda x: (lax.max(x, -np.inf), lax.min(x, np.inf)), (X,)),
+}
+INTEGERS: dict[str, Case] = {
+    **{f"int_{name}": (getattr(lax, name), (K, L)) for name in ("add", "sub", "mul", "div", "rem", "max")},
+    **{f"int_{name}": (getattr(lax, name), (K,)) for name in ("abs", "neg", "sign")},
+    **{f"bitwise_{name}": (getattr(lax, f"bitwise_{name}"), (K, L)) for name in ("and", "or", "xor")},
+    "bitwise_not": (lax.bitwise_not, (K,)),
+    "shift_left": (lambda x: x << 3, (K,)),
+    "shift_right": (lambda x: x >> 2, (K * 50,)),
+    "shift_right_logical": (lambda x: lax.shift_right_logical(x, 5), (K * 50,)),
     **{f"logical_{name}": (getattr(jnp, f"logical_{name}"), (P, Q)) for name in ("and", "or", "xor")},
     "logical_not": (jnp.logical_not, (P,)),
     "truth_arithmetic": (lambda p, q: (lax.max(p, q), lax.min(p, q)), (P, Q)),
-    **{name: (getattr(lax, name), (I, J)) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+    **{name: (getattr(lax, name), (K, L)) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
     "truth_compare": (lambda p, q: (lax.eq(p, q), lax.ne(p, q), lax.lt(p, q)), (P, Q)),
     "nan_compare": (lambda x: (x == x, x != x, x < 0, x >= 0), (ODD,)),
     "select": (jnp.where, (P, X, Y)),
     "select_by_scalar": (lambda x, y: lax.select(x[0, 0] > 0, x, y), (X, Y)),
     "select_n": (lambda p, x, y: lax.select_n(p, x, y), (P, X, Y)),
-    "clamp": (lambda x: lax.clamp(-1.0, x, 2.0), (X,)),
-    "clamp_by_tensors": (lambda x, y: lax.clamp(y - 1, x, y + 1), (X, Y)),
     "convert": (
         lambda x, i, p: (x.astype(np.int32), i.astype(np.float32), p.astype(np.float32), x.astype(bool)),
-        (X, I, P),
+        (X, K, P),
     ),
-    "bfloat16": (lambda x, y: (x.astype(jnp.bfloat16) * y.astype(jnp.bfloat16)).astype(np.float32), (X, Y)),
     "bitcast": (lambda x: lax.bitcast_convert_type(x, np.int32), (X,)),
-    "reduce_precision": (lambda x: lax.reduce_precision(x, 8, 7), (X,)),
-    "reduce_precision_half": (lambda x: lax.reduce_precision(x, 5, 10), (X,)),
-    "known_barrier": (lax.optimization_barrier, (X,)),
-    "max_with_infinity": (lambda x: (lax.max(x, -np.inf), lax.min(x, np.inf)), (X,)),
     "random_key": (lambda x: x + jax.random.uniform(jax.random.key(7), (3, 5)), (X,)),
 }
 
 A3 = floats(2, 3, 4)
 SHAPES: dict[str, Case] = {
     "constants": (lambda x: x + np.arange(15, dtype=np.float32).reshape(3, 5), (X,)),
-    "long_constant": (lambda x: x + np.linspace(-1, 1, 600, dtype=np.float32).reshape(8, 75), (floats(8, 75),)),
+    "long_constant": (
+        lambda x: x + np.linspace(-1, 1, 600, dtype=np.float32).reshape(8, 75),
+        (floats(8, 75),),
+    ),
     "long_truths": (lambda x: jnp.where(np.arange(600).reshape(8, 75) % 3 == 0, x, 0), (floats(8, 75),)),
     "integer_constant": (lambda i: i + np.arange(200, dtype=np.int32), (ints(200),)),
     "iota": (lambda x: x + lax.broadcasted_iota(np.float32, (3, 5), 0) * lax.iota(np.float32, 5), (X,)),
@@ -111,7 +116,7 @@ SHAPES: dict[str, Case] = {
     "pad": (lambda x: lax.pad(x, 1.5, ((1, 2, 0), (0, 1, 0))), (X,)),
     "pad_negative": (lambda x: lax.pad(x, 0.0, ((-1, 2, 0), (1, -2, 0))), (X,)),
     "pad_interior": (lambda x: lax.pad(x, -1.0, ((1, 0, 2), (0, 1, 1))), (X,)),
-    "pad_integers": (lambda i: lax.pad(i, np.int32(4), ((1, 2, 0), (0, 1, 0))), (I,)),
+    "pad_integers": (lambda i: lax.pad(i, np.int32(4), ((1, 2, 0), (0, 1, 0))), (K,)),
     "tile": (lambda x: jnp.tile(x, (2, 3)), (X,)),
     "roll": (lambda x: jnp.roll(x, 2, axis=1), (X,)),
     "tril": (lambda x: jnp.tril(x), (floats(4, 4),)),
@@ -133,13 +138,15 @@ REDUCTIONS: dict[str, Case] = {
     "prod": (lambda x: x.prod(1), (A3,)),
     "mean_var": (lambda x: (x.mean(-1), x.var(-1)), (A3,)),
     "all_any": (lambda p: (p.all(1), p.any(0), p.any()), (P,)),
-    "integer_sums": (lambda i: (i.sum(1), i.max(0), i.min()), (I,)),
+    "integer_sums": (lambda i: (i.sum(1), i.max(0), i.min()), (K,)),
     "sum_with_start": (lambda x: lax.reduce(x, np.float32(2), lax.add, (1,)), (X,)),
     "argmax": (lambda x: (jnp.argmax(x, 1), jnp.argmax(x, 0), jnp.argmax(x)), (X,)),
     "argmin": (lambda x: (jnp.argmin(x, 1), jnp.argmin(x, 0)), (np.round(X),)),
-    "argmax_of_ties": (lambda i: jnp.argmax(i % 3, 1), (I,)),
+    "argmax_of_ties": (lambda i: jnp.argmax(i % 3, 1), (K,)),
     "logsumexp": (lambda x: jax.nn.logsumexp(x, axis=-1), (X,)),
     "softmax": (lambda x: jax.nn.softmax(x, axis=-1), (X,)),
+}
+WINDOWS: dict[str, Case] = {
     "max_pool": (lambda x: pooled(x, lax.max, -np.inf, (1, 2, 2, 1), window_strides=(1, 2, 2, 1)), (IMAGE,)),
     "max_pool_same": (lambda x: pooled(x, lax.max, -np.inf, (1, 3, 3, 1), padding="SAME"), (IMAGE,)),
     "min_pool": (lambda x: pooled(x, lax.min, np.inf, (1, 2, 3, 1)), (IMAGE,)),
@@ -148,7 +155,10 @@ REDUCTIONS: dict[str, Case] = {
         lambda x: pooled(x, lax.add, 0.0, (1, 3, 3, 1), padding=((0, 0), (2, 1), (3, 0), (0, 0))),
         (IMAGE,),
     ),
-    "dilated_pool": (lambda x: pooled(x, lax.max, -np.inf, (1, 2, 2, 1), window_dilation=(1, 3, 2, 1)), (IMAGE,)),
+    "dilated_pool": (
+        lambda x: pooled(x, lax.max, -np.inf, (1, 2, 2, 1), window_dilation=(1, 3, 2, 1)),
+        (IMAGE,),
+    ),
     "pool_of_a_line": (lambda x: pooled(x, lax.add, 0.0, (3,)), (floats(8),)),
     "pool_over_channels": (lambda x: pooled(x, lax.max, -np.inf, (1, 1, 1, 2)), (IMAGE,)),
     "pool_of_spread_elements": (lambda x: pooled(x, lax.add, 0.0, (1, 2), base_dilation=(1, 2)), (X,)),
@@ -156,11 +166,13 @@ REDUCTIONS: dict[str, Case] = {
     "cumsum": (lambda x: (lax.cumsum(x, 1), lax.cumsum(x, 0, reverse=True)), (X,)),
     "cumprod": (lambda x: lax.cumprod(x, 1), (X,)),
     "cummax": (lambda x: lax.cummax(x, 1), (X,)),
+}
+SORTING: dict[str, Case] = {
     "sort": (lambda x: (jnp.sort(x, 1), jnp.sort(x, 0, descending=True)), (X,)),
-    "sort_integers": (lambda i: jnp.sort(i, 1), (I,)),
+    "sort_integers": (lambda i: jnp.sort(i, 1), (K,)),
     "sort_truths": (lambda p: jnp.sort(p, 1), (P,)),
     "argsort": (lambda x: (jnp.argsort(x, 1), jnp.argsort(x, 1, descending=True)), (np.round(X),)),
-    "sort_by_key": (lambda i, x: lax.sort((i % 4, x), dimension=1, num_keys=1, is_stable=True), (I, X)),
+    "sort_by_key": (lambda i, x: lax.sort((i % 4, x), dimension=1, num_keys=1, is_stable=True), (K, X)),
     "top_k": (lambda x: lax.top_k(x, 3), (np.round(X) + 0.0,)),
     "median": (lambda x: jnp.median(x, axis=1), (X,)),
 }
@@ -191,7 +203,9 @@ LINEAR: dict[str, Case] = {
         (ints(3, 4, dtype=np.int8), ints(4, 5, dtype=np.int8)),
     ),
     "wider_result": (
-        lambda a, b: lax.dot(a.astype(jnp.bfloat16), b.astype(jnp.bfloat16), preferred_element_type=np.float32),
+        lambda a, b: lax.dot(
+            a.astype(jnp.bfloat16), b.astype(jnp.bfloat16), preferred_element_type=np.float32
+        ),
         (M, N),
     ),
     "convolution": (convolved, (IMAGE, floats(3, 3, 3, 4))),
@@ -226,9 +240,12 @@ LINEAR: dict[str, Case] = {
 ROWS = np.array([3, 0, 0, 6, 2], np.int32)
 TABLE = floats(7, 4)
 PLACES = np.array([[1, 0, 2], [0, 3, 3]], np.int32)
-INDEXING: dict[str, Case] = {
+GATHERING: dict[str, Case] = {
     "take": (lambda t, i: jnp.take(t, i, axis=0), (TABLE, ROWS)),
-    "take_clipped": (lambda t, i: jnp.take(t, i, axis=1, mode="clip"), (TABLE, np.array([9, 0, 3], np.int32))),
+    "take_clipped": (
+        lambda t, i: jnp.take(t, i, axis=1, mode="clip"),
+        (TABLE, np.array([9, 0, 3], np.int32)),
+    ),
     "take_outside": (lambda t, i: jnp.take(t, i, axis=0), (TABLE, np.array([-1, 9, -9, 2], np.int32))),
     "embedding": (lambda t, i: t[i], (TABLE, PLACES)),
     "known_rows": (lambda t: t[np.array([2, 0, 5])], (TABLE,)),
@@ -238,10 +255,7 @@ INDEXING: dict[str, Case] = {
     "take_along_axis": (lambda t, i: jnp.take_along_axis(t, i, axis=1), (floats(2, 4), PLACES)),
     "take_along_first": (lambda t, i: jnp.take_along_axis(t, i, axis=0), (floats(4, 3), PLACES)),
     "batched_rows": (lambda t, i: jax.vmap(lambda a, b: a[b])(t, i), (floats(2, 4, 3), PLACES)),
-    "windows": (
-        lambda t, i: jax.vmap(lambda at: lax.dynamic_slice(t, (at, 1), (2, 2)))(i),
-        (TABLE, ROWS),
-    ),
+    "windows": (lambda t, i: jax.vmap(lambda at: lax.dynamic_slice(t, (at, 1), (2, 2)))(i), (TABLE, ROWS)),
     "batched_windows": (
         lambda t, i: jax.vmap(lambda a, at: lax.dynamic_slice(a, (at, 0), (2, 3)))(t, i),
         (floats(2, 4, 3), np.array([5, 1], np.int32)),
@@ -249,8 +263,16 @@ INDEXING: dict[str, Case] = {
     "dynamic_slice": (lambda t, i: lax.dynamic_slice(t, (i, 0), (3, 4)), (TABLE, np.int32(2))),
     "dynamic_slice_outside": (lambda t, i: lax.dynamic_slice(t, (i, i), (3, 2)), (TABLE, np.int32(6))),
     "known_slice": (lambda t: lax.dynamic_slice(t, (9, 1), (3, 2)), (TABLE,)),
-    "update_slice": (lambda t, u, i: lax.dynamic_update_slice(t, u, (i, 0)), (TABLE, floats(2, 4), np.int32(3))),
-    "update_block": (lambda t, u, i: lax.dynamic_update_slice(t, u, (i, i)), (TABLE, floats(2, 2), np.int32(9))),
+}
+SCATTERING: dict[str, Case] = {
+    "update_slice": (
+        lambda t, u, i: lax.dynamic_update_slice(t, u, (i, 0)),
+        (TABLE, floats(2, 4), np.int32(3)),
+    ),
+    "update_block": (
+        lambda t, u, i: lax.dynamic_update_slice(t, u, (i, i)),
+        (TABLE, floats(2, 2), np.int32(9)),
+    ),
     "update_known": (lambda t, u: lax.dynamic_update_slice(t, u, (1, 2)), (TABLE, floats(3, 2))),
     "set_rows": (lambda t, i, u: t.at[i].set(u), (TABLE, np.array([5, 1, 9], np.int32), floats(3, 4))),
     "add_rows": (lambda t, i, u: t.at[i].add(u), (TABLE, ROWS, floats(5, 4))),
@@ -267,7 +289,10 @@ INDEXING: dict[str, Case] = {
     ),
     "one_hot": (lambda i: jax.nn.one_hot(i, 5), (ROWS,)),
     "bincount": (lambda i: jnp.bincount(i, length=7), (ROWS,)),
-    "segment_sum": (lambda x, i: jax.ops.segment_sum(x, i, 4), (TABLE, np.array([0, 2, 1, 1, 3, 0, 2], np.int32))),
+    "segment_sum": (
+        lambda x, i: jax.ops.segment_sum(x, i, 4),
+        (TABLE, np.array([0, 2, 1, 1, 3, 0, 2], np.int32)),
+    ),
 }
 
 
@@ -278,7 +303,10 @@ def branches(i: Any, x: Any) -> Any:
 CONTROL: dict[str, Case] = {
     "call": (lambda x: jax.jit(jax.nn.relu)(x) + jax.nn.relu(x * 2), (X,)),
     "fori_loop": (lambda x: lax.fori_loop(0, 4, lambda k, c: c * 0.5 + k, x), (X,)),
-    "while_loop": (lambda x: lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * 2), (0, x))[1], (X,)),
+    "while_loop": (
+        lambda x: lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * 2), (0, x))[1],
+        (X,),
+    ),
     "scan": (lambda x: lax.scan(lambda c, r: (c + r, c * r), np.zeros(5, np.float32), x), (X,)),
     "reversed_scan": (
         lambda x: lax.scan(lambda c, r: (c * 0.5 + r, c), np.zeros(5, np.float32), x, reverse=True),
@@ -299,9 +327,13 @@ CONTROL: dict[str, Case] = {
 
 FAMILIES: dict[str, dict[str, Case]] = {
     "elementwise": ELEMENTWISE,
+    "integers": INTEGERS,
     "shapes": SHAPES,
     "reductions": REDUCTIONS,
+    "windows": WINDOWS,
+    "sorting": SORTING,
     "linear": LINEAR,
-    "indexing": INDEXING,
+    "gathering": GATHERING,
+    "scattering": SCATTERING,
     "control": CONTROL,
 }

@@ -89,7 +89,7 @@ def attention() -> tuple[Callable[..., Any], tuple[Any, ...]]:
 
 def decoder() -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """A block of a decoder: rotary positions, a causal mask, gated units, tokens from a table."""
-    table, norms = weights(50, 16) * 4, [1 + weights(16), 1 + weights(16), 1 + weights(16)]
+    table, norms = weights(30, 16) * 4, [1 + weights(16), 1 + weights(16), 1 + weights(16)]
     qkv, out = weights(16, 3, 2, 8), weights(2, 8, 16)
     gate, up, down = weights(16, 32), weights(16, 32), weights(32, 16)
     angles = np.arange(10)[:, None] / 100.0 ** (np.arange(4) / 4)
@@ -109,7 +109,7 @@ def decoder() -> tuple[Callable[..., Any], tuple[Any, ...]]:
         x = x + (jax.nn.silu(y @ gate) * (y @ up)) @ down
         return rms_norm(x, norms[2]) @ table.T
 
-    return network, (RNG.integers(0, 50, (2, 10)).astype(np.int32),)
+    return network, (RNG.integers(0, 30, (2, 10)).astype(np.int32),)
 
 
 def cached_step() -> tuple[Callable[..., Any], tuple[Any, ...]]:
@@ -174,7 +174,7 @@ def generator() -> tuple[Callable[..., Any], tuple[Any, ...]]:
 
 def ranking() -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Scores against a table, the best entries, what belongs to them, in the order of the scores."""
-    table, facts = weights(20, 8) * 3, sample(20, 4)
+    table, facts = weights(20, 8) * 3, jnp.asarray(sample(20, 4))
 
     def network(queries: Any) -> Any:
         scores = queries @ table.T

@@ -1,19 +1,16 @@
 """Operations of StableHLO as operators of ONNX: a small function for each, in the file of its family.
 
-``REWRITES`` is the table of all of them, by the name of the operation. A function gets the
-:class:`~compiler.frontend.stablehlo.site.Site` of an operation, adds nodes, and returns the values of its results.
+``REWRITES`` is the table of all of them, by the name of the operation. A function gets the ``Site`` of an
+operation, adds nodes, and returns the values of its results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 
-from compiler.frontend.stablehlo.site import Site, Value
+from compiler.frontend.stablehlo.site import Rewriter
 
 from . import elementwise, gathering, linear, normalization, reductions, scattering, shapes, sorting
-
-Rewriter = Callable[[Site], "Value | Sequence[Value]"]
-"""Adds the nodes of an operation."""
 
 REWRITES: Mapping[str, Rewriter] = {
     **elementwise.REWRITES,
@@ -26,4 +23,4 @@ REWRITES: Mapping[str, Rewriter] = {
     **normalization.REWRITES,
 }
 
-__all__ = ["REWRITES", "Rewriter"]
+__all__ = ["REWRITES"]

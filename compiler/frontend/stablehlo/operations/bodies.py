@@ -117,7 +117,7 @@ def _constant(op: Operation) -> Array:
 
 _EVALUATED: dict[str, Callable[..., Array]] = {
     "stablehlo.compare": _compare,
-    "stablehlo.select": lambda _, test, a, b: np.where(test, a, b),
+    "stablehlo.select": lambda _, test, a, b: np.asarray(np.where(test, a, b)),
     "stablehlo.and": lambda _, a, b: a & b,
     "stablehlo.or": lambda _, a, b: a | b,
     "stablehlo.xor": lambda _, a, b: a ^ b,

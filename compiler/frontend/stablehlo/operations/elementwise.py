@@ -10,7 +10,7 @@ from onnx import helper
 
 from compiler.frontend.onnx.partial import Unsupported
 from compiler.frontend.stablehlo.attributes import numpy_type
-from compiler.frontend.stablehlo.site import Site, Value
+from compiler.frontend.stablehlo.site import Rewriter, Site, Value
 from compiler.graph import FLOATS
 
 _TRUTH = {"add": "Or", "multiply": "And", "maximum": "Or", "minimum": "And"}
@@ -185,8 +185,10 @@ def _reduce_precision(site: Site) -> Value:
         return x
     short = {(8, 7): "bfloat16", (5, 10): "float16"}.get(bits)
     if short is None:
-        raise Unsupported(f"rounds to {bits[0]} bits of exponent and {bits[1]} of mantissa; "
-                          "supported are (8, 23), (8, 7) and (5, 10)")
+        raise Unsupported(
+            f"rounds to {bits[0]} bits of exponent and {bits[1]} of mantissa; "
+            "supported are (8, 23), (8, 7) and (5, 10)"
+        )
     return site.cast(site.cast(x, short), site.type_of(x))
 
 
@@ -204,7 +206,7 @@ _TWO_OPERANDS = {
     **{"maximum": "Max", "minimum": "Min"},
 }
 
-REWRITES = {
+REWRITES: dict[str, Rewriter] = {
     **{name: partial(_unary, op) for name, op in _ONE_OPERAND.items()},
     **{f"stablehlo.{name}": partial(_binary, op, name) for name, op in _TWO_OPERANDS.items()},
     **{f"stablehlo.{op.lower()}": partial(_bitwise, op) for op in ("And", "Or", "Xor", "Not")},

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from compiler.frontend.onnx.partial import Unsupported
 from compiler.frontend.stablehlo.attributes import lists
-from compiler.frontend.stablehlo.site import Site, Value
+from compiler.frontend.stablehlo.site import Rewriter, Site, Value
 
 from .positions import along, as_index, clamped, counted, flat_positions, index_parts, zeros
 
@@ -88,7 +88,9 @@ def _in_order(site: Site, made: Value, front: Sequence[int], axes: GatherAxes, r
         raise Unsupported(f"offset_dims {list(axes.offset)} do not place {len(kept)} axes of a slice")
     sources = dict(zip(axes.batch, front, strict=False))
     offsets = dict(zip(kept, axes.offset, strict=True))
-    sources |= {offsets[axis]: at for axis, at in zip(rest, front[len(axes.batch) :], strict=True) if axis in offsets}
+    sources |= {
+        offsets[axis]: at for axis, at in zip(rest, front[len(axes.batch) :], strict=True) if axis in offsets
+    }
     order = [sources[axis] for axis in sorted(sources)]
     dropped = [at for at in range(made.rank) if at not in order]  # those of collapsed axes, of one element
     shape = [made.shape[at] for at in range(made.rank) if at not in dropped]
@@ -148,5 +150,5 @@ def _dynamic_slice(site: Site) -> Value:
     return made
 
 
-REWRITES = {"stablehlo.gather": _gather, "stablehlo.dynamic_slice": _dynamic_slice}
+REWRITES: dict[str, Rewriter] = {"stablehlo.gather": _gather, "stablehlo.dynamic_slice": _dynamic_slice}
 """As in ``elementwise``."""

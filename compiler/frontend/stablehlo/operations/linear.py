@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from compiler.frontend.onnx.partial import Unsupported
 from compiler.frontend.stablehlo.attributes import body, lists
-from compiler.frontend.stablehlo.site import Site, Value
+from compiler.frontend.stablehlo.site import Rewriter, Site, Value
 from compiler.graph import FLOATS
 
 
@@ -57,11 +57,8 @@ def _product(site: Site, left: Sequence[Sequence[int]], right: Sequence[Sequence
     summed = math.prod(_extents(a, a_sum))
     if batch != _extents(b, b_batch) or _extents(a, a_sum) != _extents(b, b_sum):
         raise Unsupported(f"operands {list(a.shape)} and {list(b.shape)} do not fit each other")
-    if batch or not rows:
-        folded = [*batch, math.prod(rows), summed]
-    else:
-        folded = [*rows, summed]
-    a = site.reshape(site.transpose(a, *a_batch, *a_free, *a_sum), *folded)
+    folded = [*batch, math.prod(rows)] if batch or not rows else rows
+    a = site.reshape(site.transpose(a, *a_batch, *a_free, *a_sum), *folded, summed)
     b = site.transpose(b, *b_batch, *b_sum, *b_free)
     b = site.reshape(b, *batch, summed, math.prod(columns))
     integer = site.type_of(a) in ("int8", "uint8")
@@ -120,7 +117,7 @@ def _convolution(site: Site) -> Value:
     return site.transpose(made, *back)
 
 
-REWRITES = {
+REWRITES: dict[str, Rewriter] = {
     "stablehlo.dot_general": _dot_general,
     "stablehlo.dot": _dot,
     "stablehlo.convolution": _convolution,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import FloatAttr
 
 from compiler.frontend.onnx.partial import Unsupported
-from compiler.frontend.stablehlo.site import Site, Value
+from compiler.frontend.stablehlo.site import Rewriter, Site, Value
 
 
 def _batch_norm_inference(site: Site) -> Value:
@@ -22,5 +22,5 @@ def _batch_norm_inference(site: Site) -> Value:
     return site.transpose(made, *sorted(range(x.rank), key=order.__getitem__))
 
 
-REWRITES = {"stablehlo.batch_norm_inference": _batch_norm_inference}
+REWRITES: dict[str, Rewriter] = {"stablehlo.batch_norm_inference": _batch_norm_inference}
 """As in ``elementwise``."""

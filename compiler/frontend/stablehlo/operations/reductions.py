@@ -5,30 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from compiler.frontend.onnx.partial import Unsupported
 from compiler.frontend.stablehlo.attributes import numpy_type
-from compiler.frontend.stablehlo.site import Site, Value
+from compiler.frontend.stablehlo.site import Rewriter, Site, Value
 
 from .bodies import SECOND, extremum_of, kind_of
 
 
 @dataclass(frozen=True)
 class Monoid:
-    """An operation that reductions repeat: the operator over axes, that of two operands, what changes nothing."""
+    """What a reduction repeats: its operator over axes and of two operands, what changes nothing."""
 
     over_axes: str
     of_two: str
-    neutral: Callable[[np.dtype], float]  # type: ignore[type-arg]
+    neutral: Callable[[np.dtype[Any]], float]
 
 
-def _lowest(dtype: np.dtype) -> float:  # type: ignore[type-arg]
+def _lowest(dtype: np.dtype[Any]) -> float:
     return -math.inf if dtype.kind not in "iu" else int(np.iinfo(dtype).min)
 
 
-def _highest(dtype: np.dtype) -> float:  # type: ignore[type-arg]
+def _highest(dtype: np.dtype[Any]) -> float:
     return math.inf if dtype.kind not in "iu" else int(np.iinfo(dtype).max)
 
 
@@ -192,5 +193,5 @@ def _pool(site: Site, kind: str, x: Value, at: WindowAxes) -> Value:
     return site.pointwise("Mul", mean, site.number(math.prod(at.kernel), x))
 
 
-REWRITES = {"stablehlo.reduce": _reduce, "stablehlo.reduce_window": _reduce_window}
+REWRITES: dict[str, Rewriter] = {"stablehlo.reduce": _reduce, "stablehlo.reduce_window": _reduce_window}
 """As in ``elementwise``; a list has a value for each result."""

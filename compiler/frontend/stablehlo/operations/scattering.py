@@ -11,7 +11,7 @@ import numpy as np
 
 from compiler.frontend.onnx.partial import Unsupported
 from compiler.frontend.stablehlo.attributes import lists
-from compiler.frontend.stablehlo.site import Site, Value
+from compiler.frontend.stablehlo.site import Rewriter, Site, Value
 
 from .bodies import SECOND, kind_of
 from .gathering import stacked
@@ -190,5 +190,8 @@ def _dynamic_update_slice(site: Site) -> Value:
     return site.transpose(made, *sorted(range(x.rank), key=order.__getitem__))
 
 
-REWRITES = {"stablehlo.scatter": _scatter, "stablehlo.dynamic_update_slice": _dynamic_update_slice}
+REWRITES: dict[str, Rewriter] = {
+    "stablehlo.scatter": _scatter,
+    "stablehlo.dynamic_update_slice": _dynamic_update_slice,
+}
 """As in ``elementwise``."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from compiler.frontend.onnx.partial import Unsupported
 from compiler.frontend.stablehlo.attributes import dense, numpy_type
-from compiler.frontend.stablehlo.site import Site, Value
+from compiler.frontend.stablehlo.site import Rewriter, Site, Value
 from compiler.graph import MOST_BYTES, Array
 
 
@@ -91,7 +91,7 @@ def _pad(site: Site) -> Value:
 
 _PADDINGS = ("edge_padding_low", "edge_padding_high", "interior_padding")
 
-REWRITES = {
+REWRITES: dict[str, Rewriter] = {
     "stablehlo.constant": _constant,
     "stablehlo.iota": _iota,
     "stablehlo.broadcast_in_dim": _broadcast_in_dim,

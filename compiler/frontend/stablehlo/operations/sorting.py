@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.frontend.onnx.partial import Unsupported
-from compiler.frontend.stablehlo.site import Site, Value
+from compiler.frontend.stablehlo.site import Rewriter, Site, Value
 
 from .bodies import sort_key
 from .reductions import counts_along
@@ -48,5 +48,5 @@ def _top_k(site: Site) -> list[Value]:
     return [values, site.cast(places, site.results[1][0])]
 
 
-REWRITES = {"stablehlo.sort": _sort, "chlo.top_k": _top_k}
+REWRITES: dict[str, Rewriter] = {"stablehlo.sort": _sort, "chlo.top_k": _top_k}
 """As in ``reductions``."""
