@@ -26,7 +26,6 @@ from compiler.frontend.onnx.partial import Unsupported
 from compiler.graph import MOST_BYTES, Array, Shape
 
 _FLOATS = {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16"}
-_DYNAMIC = -1  # the extent that xDSL gives a question mark
 
 
 def tensor_type(kind: Attribute) -> tuple[str, Shape]:
@@ -36,7 +35,7 @@ def tensor_type(kind: Attribute) -> tuple[str, Shape]:
     """
     if not isinstance(kind, TensorType):
         raise Unsupported(f"{kind} is no tensor; only tensors of numbers are supported")
-    if _DYNAMIC in kind.get_shape():
+    if any(extent < 0 for extent in kind.get_shape()):  # what xDSL makes of a question mark
         raise Unsupported(f"{kind} has a dynamic dimension; shapes must be static: trace with arrays")
     return element_type(kind.get_element_type()), tuple(kind.get_shape())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -41,8 +42,10 @@ def graph_of_module(source: SourceModule, name: str, survey: Survey | None = Non
     graph = importer.graph
     survey.tensors, survey.constants, survey.opset = graph.tensors, graph.constants, NEWEST_OPSET
     survey.stop_if_refused()
-    outputs = _output_names(entry, len(values))
-    scope = Scope({output: importer.named(value) for output, value in zip(outputs, values, strict=True)})
+    outputs = _output_names(entry, len(values), [tensor.name for tensor in inputs])
+    made = [importer.named(value) for value in values]
+    importer.rename(made, outputs)
+    scope = Scope(dict(zip(outputs, made, strict=True)))
     real = tuple(tensor for tensor in inputs if tensor.size)
     return build_graph(finished_description(name, graph, scope, real, outputs))
 
@@ -82,17 +85,19 @@ def _inputs(source: SourceModule, entry: Operation, survey: Survey) -> tuple[Ten
         except Unsupported as error:
             survey.problems.append(GraphError([f"{head}: {error}"]))
             continue
-        problem = tensor.excess
-        if tensor.dtype not in DTYPES:
-            problem = f"is {tensor.dtype}; supported are {', '.join(DTYPES)}"
+        wrong_type = f"is {tensor.dtype}; supported are {', '.join(DTYPES)}"
+        problem = tensor.excess if tensor.dtype in DTYPES else wrong_type
         if problem:
             survey.problems.append(GraphError([f"{head} {problem}"]))
         found.append(tensor)
     return tuple(found)
 
 
-def _output_names(entry: Operation, count: int) -> tuple[str, ...]:
-    """The names that JAX gives the results (``jax.result_info``), else ``result`` and a number."""
+def _output_names(entry: Operation, count: int, taken: Sequence[str]) -> tuple[str, ...]:
+    """The names that JAX gives the results (``jax.result_info``), else ``result`` and a number.
+
+    ``taken`` are names of inputs.
+    """
     infos = {**entry.attributes, **entry.properties}.get("res_attrs")
     names = [f"result{at}" if count > 1 else "result" for at in range(count)]
     if isinstance(infos, ArrayAttr) and len(infos) == count:
@@ -100,13 +105,13 @@ def _output_names(entry: Operation, count: int) -> tuple[str, ...]:
             given = info.data.get("jax.result_info") if isinstance(info, DictionaryAttr) else None
             if isinstance(given, StringAttr) and given.data:
                 names[at] = given.data
-    return tuple(_distinct_words(names))
+    return tuple(_distinct_words(names, taken))
 
 
-def _distinct_words(names: Sequence[str]) -> list[str]:
-    """Names of letters, digits and underscores: ``p['w']`` becomes ``p_w``; no two are equal."""
+def _distinct_words(names: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
+    """Names of letters, digits and underscores: ``p['w']`` becomes ``p_w``; none is equal to another."""
     words = [re.sub(r"\W+", "_", name).strip("_") or "value" for name in names]
-    used: set[str] = set()
+    used = set(taken)
     for at in range(len(words)):
         while words[at] in used:
             words[at] += "_"
@@ -129,6 +134,7 @@ class ModuleImporter:
         self.nodes = NodeImporter(self.graph)
         self.given = [Value(tensor.name, tensor.shape) for tensor in inputs]
         self.calls: list[str] = []
+        self.pieces: dict[str, tuple[int, tuple[Value, ...]]] = {}
         self._values: dict[SSAValue, Value | None] = {}
         for tensor in inputs:
             if not tensor.size:
@@ -153,6 +159,20 @@ class ModuleImporter:
         site = Site(self.nodes, self.source.module, f"output {value.name}", ())
         return site.full(value)
 
+    def rename(self, names: list[str], outputs: Sequence[str]) -> None:
+        """Give values that nodes compute the names of outputs, in the graph and in ``names``."""
+        computed = {name for node in self.graph.nodes for name in node.outputs}
+        chosen: dict[str, str] = {}
+        for at, output in enumerate(outputs):
+            if names[at] in computed and names[at] not in chosen:
+                chosen[names[at]] = output
+                self.graph.tensors[output] = replace(self.graph.tensors[names[at]], name=output)
+        for at, node in enumerate(self.graph.nodes):
+            sides = ([chosen.get(name, name) for name in side] for side in (node.inputs, node.outputs))
+            inputs, results = map(tuple, sides)
+            self.graph.nodes[at] = replace(node, inputs=inputs, outputs=results)
+        names[:] = [chosen.get(name, name) for name in names]
+
     def _add(self, op: Operation, prefix: str) -> None:
         """Add an operation; if it is refused, its results are."""
         name = operation_name(op)
@@ -166,7 +186,7 @@ class ModuleImporter:
                 raise Unsupported(hint(name, (*REWRITES, *CONTROL)).lstrip("; "))
             if examined:
                 given = [operand for operand in operands if operand is not None]
-                results = self._results(op, name, Site(self.nodes, op, node, given))
+                results = self._results(op, name, Site(self.nodes, op, node, given, self.pieces))
         except Unsupported as error:
             refusal = self._refusal(op, name, node, str(error))
         except RefusedNode as error:

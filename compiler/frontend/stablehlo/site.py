@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 from typing import Any
 
 import numpy as np
@@ -37,12 +37,21 @@ class Value:
 class Site:
     """An operation of the module and the graph that its nodes are added to.
 
-    ``name`` is unique in the graph; nodes and values that are made here are named after it.
+    ``name`` is unique in the graph; nodes and values that are made here are named after it. ``pieces`` has,
+    for all operations together, what concatenated values are made of: the axis and the parts.
     """
 
-    def __init__(self, importer: NodeImporter, op: Operation, name: str, operands: Sequence[Value]) -> None:
+    def __init__(
+        self,
+        importer: NodeImporter,
+        op: Operation,
+        name: str,
+        operands: Sequence[Value],
+        pieces: dict[str, tuple[int, tuple[Value, ...]]] | None = None,
+    ) -> None:
         self.importer, self.op, self.name, self.operands = importer, op, name, tuple(operands)
         self.graph = importer.graph
+        self._pieces = {} if pieces is None else pieces
         self.attributes: Mapping[str, Attribute] = {**op.attributes, **op.properties}
         self._made = 0
 
@@ -201,6 +210,14 @@ class Site:
         cut = [axis for axis, (a, b, step, n) in enumerate(ranges) if (a, b, step) != (0, n, 1)]
         if not cut:
             return value
+        if all(extent == 1 for extent in self.short(value)):
+            return Value(
+                value.name, tuple(len(range(*line)) for line in zip(starts, ends, steps, strict=True))
+            )
+        if len(cut) == 1 and steps[cut[0]] == 1:
+            parts = self._parts_between(value, cut[0], starts[cut[0]], ends[cut[0]])
+            if parts:
+                return self.concat(parts, cut[0])
         bounds = [self._ints(*(numbers[axis] for axis in cut)) for numbers in (starts, ends)]
         rest = [self._ints(*cut), self._ints(*(steps[axis] for axis in cut))]
         return self.nodes("Slice", [self.full(value), *bounds, *rest])[0]
@@ -217,7 +234,27 @@ class Site:
     def concat(self, parts: Sequence[Value], axis: int) -> Value:
         """Values one after the other along an axis; those without elements are left out."""
         some = [part for part in parts if part.shape[axis]] or parts[:1]
-        return some[0] if len(some) == 1 else self.node("Concat", *some, axis=axis)
+        flat = [piece for part in some for piece in self._parts(part, axis)]
+        if len(flat) == 1:
+            return flat[0]
+        made = self.node("Concat", *flat, axis=axis)
+        self._pieces[made.name] = axis, tuple(flat)
+        return made
+
+    def _parts(self, value: Value, axis: int) -> tuple[Value, ...]:
+        """What a value was concatenated of along an axis: itself, if it was not."""
+        found = self._pieces.get(value.name)
+        return found[1] if found is not None and found[0] == axis else (value,)
+
+    def _parts_between(self, value: Value, axis: int, start: int, end: int) -> list[Value]:
+        """The parts that a slice consists of; none if it begins or ends within one.
+
+        A loop that fills a tensor row by row is thus one concatenation.
+        """
+        places = list(accumulate((part.shape[axis] for part in self._parts(value, axis)), initial=0))
+        if start >= end or start not in places or end not in places:
+            return []
+        return list(self._parts(value, axis)[places.index(start) : places.index(end)])
 
     def pad(self, value: Value, before: Sequence[int], after: Sequence[int], fill: Value | None) -> Value:
         """A value with a margin of ``fill`` (a scalar; zeros if None); a negative margin cuts off."""

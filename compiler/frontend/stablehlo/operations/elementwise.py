@@ -32,6 +32,8 @@ def _binary(op: str, kind: str, site: Site) -> Value:
     for x, bound in ((a, b), (b, a)):
         if kind in _BOUNDS and _is_number(site, bound, _BOUNDS[kind]):
             return x  # a maximum of nothing, which a softmax of JAX takes of its maxima
+        if kind == "maximum" and _is_number(site, bound, 0):
+            return site.pointwise("Relu", x)
     truth = site.type_of(a) == "bool" and kind in _TRUTH
     return site.pointwise(_TRUTH[kind] if truth else op, a, b)
 
