@@ -11,6 +11,7 @@ import pytest
 from compiler.evaluation.reference import run_reference
 from compiler.frontend.stablehlo.control import CONTROL
 from compiler.frontend.stablehlo.operations import REWRITES
+from paths import ROOT
 from stablehlo_cases import case_arrays, case_names, case_text, fed, graph_of_text
 
 CASES = list(case_names())
@@ -49,3 +50,10 @@ def test_every_operation_has_a_case() -> None:
     seen = set(re.findall(r'"((?:stablehlo|chlo|func)\.\w+)"\(', texts))
     assert {*REWRITES, *CONTROL} - seen - BY_HAND == set()
     assert seen - {*REWRITES, *CONTROL} == {"stablehlo.return", "func.func", "func.return"}
+
+
+def test_the_page_names_every_operation() -> None:
+    page = (ROOT / "docs" / "stablehlo.md").read_text()
+    table = page.split("## Operations")[1].split("## What is refused")[0]
+    named = set(re.findall(r"`(\w+)`", table))
+    assert {name.rpartition(".")[2] for name in (*REWRITES, *CONTROL)} - named == set()
