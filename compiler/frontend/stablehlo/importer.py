@@ -23,7 +23,7 @@ from .attributes import tensor_type
 from .control import CONTROL, Results
 from .operations import REWRITES
 from .operations.bodies import RETURNS, operation_name
-from .site import Site, Value
+from .site import SharedValues, Site, Value
 from .text import SourceModule
 
 
@@ -38,12 +38,14 @@ def graph_of_module(source: SourceModule, name: str, survey: Survey | None = Non
     inputs = _inputs(source, entry, survey)
     survey.stop_if_refused()
     importer = ModuleImporter(source, functions, inputs, survey)
-    values = importer.block(entry.regions[0].block, importer.given, "")
+    values = importer.function(entry)
     graph = importer.graph
     survey.tensors, survey.constants, survey.opset = graph.tensors, graph.constants, NEWEST_OPSET
     survey.stop_if_refused()
     outputs = _output_names(entry, len(values), [tensor.name for tensor in inputs])
-    made = [importer.named(value) for value in values]
+    made = [importer.named(value) for value in values if value is not None]
+    if len(made) != len(values) or not made:
+        raise GraphError([f"{source.source}: its function main does not return what an operation computes"])
     importer.rename(made, outputs)
     scope = Scope(dict(zip(outputs, made, strict=True)))
     real = tuple(tensor for tensor in inputs if tensor.size)
@@ -119,6 +121,12 @@ def _distinct_words(names: Sequence[str], taken: Sequence[str] = ()) -> list[str
     return words
 
 
+def _suggestion(name: str) -> str:
+    """The end of a message about an operation that is not known: one with a similar name, if there is one."""
+    known = {full.rpartition(".")[2]: full for full in (*REWRITES, *CONTROL)}
+    return hint(name.rpartition(".")[2], known).lstrip("; ")
+
+
 class ModuleImporter:
     """Adds the operations of a module to a graph, one after another."""
 
@@ -134,11 +142,18 @@ class ModuleImporter:
         self.nodes = NodeImporter(self.graph)
         self.given = [Value(tensor.name, tensor.shape) for tensor in inputs]
         self.calls: list[str] = []
-        self.pieces: dict[str, tuple[int, tuple[Value, ...]]] = {}
+        self.shared = SharedValues()
         self._values: dict[SSAValue, Value | None] = {}
         for tensor in inputs:
             if not tensor.size:
                 self.graph.define(tensor.name, np.zeros(tensor.shape, DTYPES[tensor.dtype]))
+
+    def function(self, entry: Operation) -> list[Value | None]:
+        """Add the operations of the function that is called with the inputs; the values that it returns."""
+        try:
+            return self.block(entry.regions[0].block, self.given, "")
+        except Unsupported as error:
+            raise GraphError([f"{self.source.source}: its function main {error}"]) from None
 
     def block(self, block: Block, operands: Sequence[Value | None], prefix: str) -> list[Value | None]:
         """Add the operations of a block on operands; the values that it returns.
@@ -152,11 +167,9 @@ class ModuleImporter:
             self._add(op, prefix)
         raise Unsupported("has a body that returns nothing")
 
-    def named(self, value: Value | None) -> str:
+    def named(self, value: Value) -> str:
         """The name of a value of which all repetitions are written out."""
-        if value is None:
-            raise ValueError("refused values were reported before")
-        site = Site(self.nodes, self.source.module, f"output {value.name}", ())
+        site = Site(self.nodes, self.source.module, f"output {value.name}", (), self.shared)
         return site.full(value)
 
     def rename(self, names: list[str], outputs: Sequence[str]) -> None:
@@ -183,14 +196,20 @@ class ModuleImporter:
         results: Results = [None] * len(op.results)
         try:
             if name not in REWRITES and name not in CONTROL:
-                raise Unsupported(hint(name, (*REWRITES, *CONTROL)).lstrip("; "))
+                raise Unsupported(_suggestion(name))
             if examined:
                 given = [operand for operand in operands if operand is not None]
-                results = self._results(op, name, Site(self.nodes, op, node, given, self.pieces))
+                results = self._results(op, name, Site(self.nodes, op, node, given, self.shared))
         except Unsupported as error:
             refusal = self._refusal(op, name, node, str(error))
         except RefusedNode as error:
             refusal = self._refusal(op, name, node, f"as {error.op}: {error.reason}")
+        except (
+            ValueError,
+            IndexError,
+            KeyError,
+        ) as error:  # no verifier has seen a module in the generic form
+            refusal = self._refusal(op, name, node, f"its attributes do not fit its operands: {error}")
         if refusal is not None:
             del nodes[before:]
             results = [None] * len(op.results)

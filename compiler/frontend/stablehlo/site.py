@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, zip_longest
 from typing import Any
 
@@ -23,22 +23,33 @@ from .attributes import integer, integers, numpy_type, tensor_type, word
 class Value:
     """The tensor ``name`` of the graph, repeated to ``shape`` as ONNX broadcasts.
 
-    Repetitions are only written out for operators that do not broadcast by themselves.
+    Repetitions are only written out for operators that do not broadcast by themselves. With an ``order`` the
+    tensor has all elements, with its axes in another order: its axis i is axis ``order[i]`` of the value. So
+    images between convolutions stay with their channels in front, where JAX has them last.
     """
 
     name: str
     shape: Shape
+    order: tuple[int, ...] = ()
 
     @property
     def rank(self) -> int:
         return len(self.shape)
 
 
+@dataclass
+class SharedValues:
+    """What all operations of a module share: of concatenated values the axis and the parts, by name; the
+    results of transposes, by operand and order."""
+
+    parts: dict[str, tuple[int, tuple[Value, ...]]] = field(default_factory=dict)
+    moved: dict[tuple[str, tuple[int, ...]], str] = field(default_factory=dict)
+
+
 class Site:
     """An operation of the module and the graph that its nodes are added to.
 
-    ``name`` is unique in the graph; nodes and values that are made here are named after it. ``pieces`` has,
-    for all operations together, what concatenated values are made of: the axis and the parts.
+    ``name`` is unique in the graph; nodes and values that are made here are named after it.
     """
 
     def __init__(
@@ -47,11 +58,11 @@ class Site:
         op: Operation,
         name: str,
         operands: Sequence[Value],
-        pieces: dict[str, tuple[int, tuple[Value, ...]]] | None = None,
+        shared: SharedValues,
     ) -> None:
         self.importer, self.op, self.name, self.operands = importer, op, name, tuple(operands)
         self.graph = importer.graph
-        self._pieces = {} if pieces is None else pieces
+        self._shared = shared
         self.attributes: Mapping[str, Attribute] = {**op.attributes, **op.properties}
         self._made = 0
 
@@ -146,17 +157,41 @@ class Site:
     def pointwise(self, op: str, *operands: Value, **attrs: Any) -> Value:
         """Add an operator that computes each element by itself; operands stay as short as they are."""
         shape = broadcast(*(value.shape for value in operands))
-        (made,) = self.nodes(op, [value.name for value in operands], **attrs)
-        return Value(made.name, shape)
+        order = next((value.order for value in operands if value.order), ())
+        (made,) = self.nodes(op, [self._in_order(value, order) for value in operands], **attrs)
+        return Value(made.name, shape, order)
+
+    def _in_order(self, value: Value, order: tuple[int, ...]) -> str:
+        """The name of what a value is held as, with its axes in an order."""
+        if value.order == order or not value.shape:
+            return value.name
+        plain = Value(self.full(value), value.shape) if value.order else value
+        held = self._reshaped(plain.name, self.short(plain))
+        return self._moved(held, order).name
+
+    def _moved(self, value: Value, order: Sequence[int]) -> Value:
+        """A tensor of the graph with its axes in another order: axis i is its axis ``order[i]``."""
+        shape = tuple(value.shape[axis] for axis in order)
+        long = [axis for axis in order if value.shape[axis] != 1]
+        if long == sorted(long):
+            return self._reshaped(value.name, shape)
+        key = value.name, tuple(order)
+        if key not in self._shared.moved:
+            self._shared.moved[key] = self.nodes("Transpose", [value.name], perm=key[1])[0].name
+        return Value(self._shared.moved[key], shape)
 
     def full(self, value: Value) -> str:
-        """The name of a value with all its repetitions written out."""
+        """The name of a value with all its repetitions written out and its axes in their order."""
+        if value.order:
+            return self._moved(Value(value.name, self._held(value)), inverse(value.order)).name
         if self.graph.tensors[value.name].shape == value.shape:
             return value.name
         return self.nodes("Expand", [value.name, self._ints(*value.shape)])[0].name
 
     def short(self, value: Value) -> Shape:
         """The shape in which a value is held, with an extent for each of its axes."""
+        if value.order:
+            return value.shape
         held = self.graph.tensors[value.name].shape
         return (1,) * (value.rank - len(held)) + held
 
@@ -178,7 +213,7 @@ class Site:
 
     def held_as(self, value: Value, *shape: int) -> Value:
         """What a value is held as, without its repetitions, in another shape."""
-        return self._reshaped(value.name, shape)
+        return self._reshaped(self.full(value) if value.order else value.name, shape)
 
     def _held(self, value: Value) -> Shape:
         return self.graph.tensors[value.name].shape
@@ -194,12 +229,21 @@ class Site:
             return value
         if sorted(order) != list(range(value.rank)):
             raise Unsupported(f"{list(order)} is no order of {value.rank} axes")
+        if value.order:
+            return self.transposed_later(value, *order)
         shape = tuple(value.shape[axis] for axis in order)
         held = self.short(value)
         if all(extent == 1 for extent in held):
             return Value(value.name, shape)
-        moved = self.nodes("Transpose", [self._reshaped(value.name, held).name], perm=order)[0]
-        return Value(moved.name, shape)
+        return Value(self._moved(self._reshaped(value.name, held), order).name, shape)
+
+    def transposed_later(self, value: Value, *order: int) -> Value:
+        """As ``transpose`` of a value without repetitions, written out only where the order matters."""
+        if self.graph.value(value.name) is not None:
+            return self.transpose(value, *order)  # constants are computed at once
+        shape, back = tuple(value.shape[axis] for axis in order), inverse(order)
+        held = tuple(back[axis] for axis in value.order or range(value.rank))
+        return Value(value.name, shape, () if held == tuple(range(value.rank)) else held)
 
     def slice(
         self, value: Value, starts: Sequence[int], ends: Sequence[int], steps: Sequence[int] = ()
@@ -234,16 +278,21 @@ class Site:
     def concat(self, parts: Sequence[Value], axis: int) -> Value:
         """Values one after the other along an axis; those without elements are left out."""
         some = [part for part in parts if part.shape[axis]] or parts[:1]
+        order = some[0].order
+        if order and all(part.order == order for part in some):
+            (held,) = self.nodes("Concat", [part.name for part in some], axis=order.index(axis))
+            shape = tuple(held.shape[at] for at in inverse(order))
+            return Value(held.name, shape, order)
         flat = [piece for part in some for piece in self._parts(part, axis)]
         if len(flat) == 1:
             return flat[0]
         made = self.node("Concat", *flat, axis=axis)
-        self._pieces[made.name] = axis, tuple(flat)
+        self._shared.parts[made.name] = axis, tuple(flat)
         return made
 
     def _parts(self, value: Value, axis: int) -> tuple[Value, ...]:
         """What a value was concatenated of along an axis: itself, if it was not."""
-        found = self._pieces.get(value.name)
+        found = self._shared.parts.get(value.name)
         return found[1] if found is not None and found[0] == axis else (value,)
 
     def _parts_between(self, value: Value, axis: int, start: int, end: int) -> list[Value]:
@@ -273,6 +322,11 @@ class Site:
         extents = [extent * (gap + 1) for extent, gap in zip(value.shape, gaps, strict=True)]
         ends = [extent - gap for extent, gap in zip(extents, gaps, strict=True)]
         return self.slice(self.reshape(wide, *extents), [0] * value.rank, ends)
+
+
+def inverse(order: Sequence[int]) -> tuple[int, ...]:
+    """The order of axes that undoes an order."""
+    return tuple(sorted(range(len(order)), key=order.__getitem__))
 
 
 def broadcast(*shapes: Shape) -> Shape:

@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Operation
 from xdsl.parser import Parser
-from xdsl.utils.exceptions import ParseError, VerifyException
+from xdsl.utils.exceptions import ParseError
 
 from compiler.graph import GraphError
 
@@ -86,9 +86,9 @@ def parsed(text: str, source: str, origins: Sequence[str] = (), names: Sequence[
     try:
         module = parser.parse_module()
     except ParseError as error:
-        line = error.span.get_line_col()[0] if hasattr(error.span, "get_line_col") else _line(error, text)
+        line = 1 + text.count("\n", 0, error.span.start)
         raise GraphError([f"{source}:{line}: cannot be parsed: {_first(error.msg)}"]) from None
-    except (VerifyException, ValueError, RecursionError) as error:
+    except Exception as error:  # the parsers of attributes and operations raise errors of many classes
         raise GraphError([f"{source}: cannot be parsed: {_first(str(error))}"]) from None
     ops = list(module.walk())
     if len(origins) == len(ops):
@@ -109,10 +109,6 @@ def _distinct(labels: Sequence[str]) -> list[str]:
         seen[label] = seen.get(label, 0) + 1
         found.append(label if seen[label] == 1 else f"{label}.{seen[label]}")
     return found
-
-
-def _line(error: ParseError, text: str) -> int:
-    return 1 + text.count("\n", 0, error.span.start)
 
 
 def _first(text: str) -> str:

@@ -208,6 +208,8 @@ LINEAR: dict[str, Case] = {
         ),
         (M, N),
     ),
+}
+CONVOLUTIONS: dict[str, Case] = {
     "convolution": (convolved, (IMAGE, floats(3, 3, 3, 4))),
     "channels_first": (
         lambda x, w: lax.conv_general_dilated(x, w, (1, 1), "VALID", dimension_numbers=NCHW),
@@ -233,6 +235,27 @@ LINEAR: dict[str, Case] = {
     "of_a_volume": (
         lambda x, w: lax.conv(x, w, (1, 1, 1), "VALID"),
         (floats(1, 2, 4, 4, 3), floats(3, 2, 2, 2, 2)),
+    ),
+    "images_side_by_side": (
+        lambda x, w: jnp.concatenate([convolved(x, w), convolved(x, w, rhs_dilation=(2, 2))], -1),
+        (IMAGE, floats(3, 3, 3, 2)),
+    ),
+    "image_and_its_convolution": (lambda x, w: x * 2 + convolved(x, w) * x[:1], (IMAGE, floats(3, 3, 3, 3))),
+    "reduced_images": (
+        lambda x, w: (convolved(x, w).mean((1, 2)), convolved(x, w).max(2), convolved(x, w).sum(3)),
+        (IMAGE, floats(3, 3, 3, 2)),
+    ),
+    "moved_images": (
+        lambda x, w: (
+            convolved(x, w)[:, 1:3],
+            convolved(x, w).transpose(0, 3, 2, 1),
+            convolved(x, w)[..., None],
+        ),
+        (IMAGE, floats(3, 3, 3, 2)),
+    ),
+    "image_by_channels": (
+        lambda x, w, s: jnp.where(s[None, None, None] > 0, convolved(x, w) * s, convolved(x, w)),
+        (IMAGE, floats(3, 3, 3, 2), floats(2)),
     ),
     "of_a_point": (lambda x, w: lax.conv(x, w, (), "VALID"), (floats(2, 3), floats(4, 3))),
 }
@@ -333,6 +356,7 @@ FAMILIES: dict[str, dict[str, Case]] = {
     "windows": WINDOWS,
     "sorting": SORTING,
     "linear": LINEAR,
+    "convolutions": CONVOLUTIONS,
     "gathering": GATHERING,
     "scattering": SCATTERING,
     "control": CONTROL,

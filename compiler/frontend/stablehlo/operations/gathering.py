@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from compiler.frontend.onnx.partial import Unsupported
 from compiler.frontend.stablehlo.attributes import lists
-from compiler.frontend.stablehlo.site import Rewriter, Site, Value
+from compiler.frontend.stablehlo.site import Rewriter, Site, Value, inverse
 
 from .positions import along, as_index, clamped, counted, flat_positions, index_parts, zeros
 
@@ -112,7 +112,7 @@ def _elements(site: Site, x: Value, axes: GatherAxes, index: Value) -> Value:
     (free,) = [at for at in range(index.rank) if at not in axes.indices_batching]
     order = [batching.get(at, free) for at in range(x.rank)]
     made = site.node("GatherElements", x, site.transpose(index, *order), axis=axis)
-    return site.reshape(site.transpose(made, *sorted(range(x.rank), key=order.__getitem__)), *site.shape)
+    return site.reshape(site.transpose(made, *inverse(order)), *site.shape)
 
 
 def _scattered_elements(site: Site, x: Value, axes: GatherAxes, starts: Sequence[Value]) -> Value:

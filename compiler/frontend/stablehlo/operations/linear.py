@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from compiler.frontend.onnx.partial import Unsupported
 from compiler.frontend.stablehlo.attributes import body, lists
-from compiler.frontend.stablehlo.site import Rewriter, Site, Value
+from compiler.frontend.stablehlo.site import Rewriter, Site, Value, inverse
 from compiler.graph import FLOATS
 
 
@@ -113,8 +113,7 @@ def _convolution(site: Site) -> Value:
     pads = (*before, *after)
     made = site.node("Conv", x, kernel, strides=strides, dilations=dilations, pads=pads, group=group)
     made = site.reshape(made, *made.shape[: rank + 2])
-    back = sorted(range(rank + 2), key=orders[2].__getitem__)
-    return site.transpose(made, *back)
+    return site.transposed_later(made, *inverse(orders[2]))
 
 
 REWRITES: dict[str, Rewriter] = {

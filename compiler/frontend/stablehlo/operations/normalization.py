@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import FloatAttr
 
 from compiler.frontend.onnx.partial import Unsupported
-from compiler.frontend.stablehlo.site import Rewriter, Site, Value
+from compiler.frontend.stablehlo.site import Rewriter, Site, Value, inverse
 
 
 def _batch_norm_inference(site: Site) -> Value:
@@ -19,7 +19,7 @@ def _batch_norm_inference(site: Site) -> Value:
     order = [*rest[:1], feature, *rest[1:]]
     moved = site.transpose(x, *order)
     made = site.node("BatchNormalization", moved, *factors, epsilon=epsilon.value.data)
-    return site.transpose(made, *sorted(range(x.rank), key=order.__getitem__))
+    return site.transpose(made, *inverse(order))
 
 
 REWRITES: dict[str, Rewriter] = {"stablehlo.batch_norm_inference": _batch_norm_inference}

@@ -11,7 +11,7 @@ import numpy as np
 
 from compiler.frontend.onnx.partial import Unsupported
 from compiler.frontend.stablehlo.attributes import numpy_type
-from compiler.frontend.stablehlo.site import Rewriter, Site, Value
+from compiler.frontend.stablehlo.site import Rewriter, Site, Value, inverse
 
 from .bodies import SECOND, extremum_of, kind_of
 
@@ -80,8 +80,12 @@ def _over_axes(site: Site, op: str, x: Value, axes: Sequence[int]) -> Value:
     """A reduction whose axes are dropped by a reshape, which a broadcast that follows undoes."""
     if not axes:
         return x
-    numbers = site.constant(np.array(axes, np.int64))
-    kept = site.node(op, x, numbers, keepdims=1)
+    held = [x.order.index(axis) for axis in axes] if x.order else list(axes)
+    numbers = site.constant(np.array(held, np.int64))
+    (made,) = site.nodes(op, [x.name if x.order else site.full(x), numbers.name], keepdims=1)
+    kept = Value(
+        made.name, tuple(1 if axis in axes else extent for axis, extent in enumerate(x.shape)), x.order
+    )
     return site.reshape(kept, *(extent for axis, extent in enumerate(x.shape) if axis not in axes))
 
 
@@ -171,7 +175,7 @@ def _pooled(site: Site, kind: str, x: Value, moved: Sequence[int], at: WindowAxe
     folded = site.reshape(site.transpose(x, *order), math.prod(extents[:-1]), channels, *image)
     made = _pool(site, kind, folded, at)
     made = site.reshape(made, *extents, *made.shape[2:])
-    return site.transpose(made, *sorted(range(x.rank), key=order.__getitem__))
+    return site.transposed_later(made, *inverse(order))
 
 
 def _pool(site: Site, kind: str, x: Value, at: WindowAxes) -> Value:

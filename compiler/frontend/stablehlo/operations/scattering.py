@@ -11,7 +11,7 @@ import numpy as np
 
 from compiler.frontend.onnx.partial import Unsupported
 from compiler.frontend.stablehlo.attributes import lists
-from compiler.frontend.stablehlo.site import Rewriter, Site, Value
+from compiler.frontend.stablehlo.site import Rewriter, Site, Value, inverse
 
 from .bodies import SECOND, kind_of
 from .gathering import stacked
@@ -110,7 +110,7 @@ def _rows(
         chosen = zip(parts, ends, strict=True)
         parts = [site.pointwise("Where", inside, index, site.number(end, index)) for index, end in chosen]
     made = _scattered(site, rows, stacked(site, parts), updates, reduction, inside is not None)
-    return site.transpose(made, *sorted(range(x.rank), key=order.__getitem__))
+    return site.transpose(made, *inverse(order))
 
 
 def _scattered(
@@ -187,7 +187,7 @@ def _dynamic_update_slice(site: Site) -> Value:
         lines.append(Value(wide.name, shape))
     rows = site.transpose(x, *order)
     made = site.node("ScatterND", rows, stacked(site, lines), site.transpose(update, *order))
-    return site.transpose(made, *sorted(range(x.rank), key=order.__getitem__))
+    return site.transpose(made, *inverse(order))
 
 
 REWRITES: dict[str, Rewriter] = {

@@ -62,6 +62,21 @@ def test_what_jax_writes_out_is_found_again(name: str, operators: set[str]) -> N
     assert operators <= found
 
 
+@pytest.mark.parametrize(
+    ("name", "operator", "most"),
+    [
+        ("mobile", "Transpose", 1),
+        ("cnn", "Transpose", 2),
+        ("spectrum", "Transpose", 4),
+        ("recurrent", "Concat", 1),
+    ],
+)
+def test_little_is_only_moved(name: str, operator: str, most: int) -> None:
+    """Images stay with their channels in front, and a scan collects its results once."""
+    operators = [node.op for node in rewrite_graph(load(FOLDER / f"{name}.mlir")).nodes]
+    assert operators.count(operator) <= most
+
+
 def test_the_command_runs_a_module(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(tmp_path / "x.npy", network_arrays("mlp")[0][0])
     arguments = ["--run", "-q", "-o", str(tmp_path / "out"), "--output-dir", str(tmp_path / "out")]
