@@ -9,6 +9,7 @@ from xdsl.ir import Block, BlockArgument, Region, SSAValue
 from xdsl.irdl import irdl_op_definition, opt_attr_def, region_def, traits_def
 from xdsl.traits import IsolatedFromAbove, NoTerminator
 
+from .exchanges import ExchangeOperation
 from .tensor import TensorOperation
 
 
@@ -85,8 +86,9 @@ class GroupOp(TensorOperation):
 
     @property
     def members(self) -> list[TensorOperation]:
-        """The operations between the loads and the store."""
-        return [op for op in tensor_operations(self.body.block) if not isinstance(op, Move)]
+        """The operations between the loads and the store that compute, or give a value another shape."""
+        other = Move | ExchangeOperation
+        return [op for op in tensor_operations(self.body.block) if not isinstance(op, other)]
 
     @property
     def last(self) -> TensorOperation:
@@ -95,6 +97,7 @@ class GroupOp(TensorOperation):
 
     def outer(self, value: SSAValue) -> SSAValue | None:
         """The operand of the group that a value inside its region is; None for the result of a member."""
+        value = before_exchanges(value)
         if isinstance(value.owner, LoadVarOp | LoadConstOp):
             value = value.owner.operands[0]
         if isinstance(value, BlockArgument) and value.owner is self.body.block:
@@ -111,6 +114,7 @@ class GroupOp(TensorOperation):
         if not self.members:
             raise self.refuse("no member")
         self._check_members()
+        self._check_homes()
         self._check_store()
         for name, attribute in (("template", self.template), ("spm_size", self.spm_size)):
             if attribute is not None and attribute.value.data < 0:
@@ -128,6 +132,17 @@ class GroupOp(TensorOperation):
         if [result.type for result in self.results] != [result.type for result in self.last.results]:
             raise self.refuse(f"its results do not have the types of its last member '{self.last.node.data}'")
 
+    def _check_homes(self) -> None:
+        """The cut of the group has the mesh axes of its homes."""
+        tiles = self.cut.data.get("tiles") if self.cut is not None else None
+        axes = tiles.data if isinstance(tiles, DictionaryAttr) else {}
+        for op in tensor_operations(self.body.block):
+            for axis in op.home.data.mesh_axes if op.home is not None else ():
+                if axis not in axes:
+                    raise op.refuse(
+                        f"its home has the mesh axis '{axis}'; the cut has {', '.join(axes) or 'none'}"
+                    )
+
     def _check_store(self) -> None:
         stores = [op for op in self.body.block.ops if isinstance(op, StoreVarOp)]
         if len(stores) > len(self.results):
@@ -137,6 +152,13 @@ class GroupOp(TensorOperation):
             raise self.refuse(
                 f"stores something else than what its last member '{self.last.node.data}' gives"
             )
+
+
+def before_exchanges(value: SSAValue) -> SSAValue:
+    """The value that exchanges have started with."""
+    while isinstance(value.owner, ExchangeOperation):
+        value = value.owner.operands[0]
+    return value
 
 
 def _check_cut(group: GroupOp, cut: DictionaryAttr) -> None:

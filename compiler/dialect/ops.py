@@ -2,7 +2,7 @@
 
 ``node`` names the graph node that an operation computes, ``operands_at`` says which operand of the
 specification each operand is (an operand whose value is known when compiling is an attribute, not an
-operand). The passes fill in ``layout_str``, ``tile_parallel`` and ``dev_info``.
+operand). The passes fill in ``layout_str``, ``home`` and ``dev_info``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from xdsl.traits import NoTerminator
 from compiler.operators import OPERATORS
 
 from .channel_norm import ChannelNormOp
+from .exchanges import AllGatherOp, ExchangeOperation, HaloExchangeOp
 from .group import GroupOp, LoadConstOp, LoadVarOp, StoreVarOp
+from .homes import HomeAttr
 from .tensor import TensorOperation
 from .types import TF32Type
 
@@ -124,7 +126,7 @@ NODE_OPERATIONS: Mapping[str, type[NodeOperation]] = _NodeOperations()
 
 OWN_OPERATIONS: list[type[Operation]] = [
     *(InputOp, LoadConstOp, OutputOp, CastOp, ChannelNormOp, SubgraphOp),
-    *(GroupOp, LoadVarOp, StoreVarOp),
+    *(GroupOp, LoadVarOp, StoreVarOp, AllGatherOp, HaloExchangeOp),
 ]
 
 
@@ -136,14 +138,17 @@ def tx8be() -> Dialect:
 @cache
 def _dialect(operators: tuple[str, ...]) -> Dialect:
     classes = (NODE_OPERATIONS[operator] for operator in operators)
-    return Dialect("tx8be", [*OWN_OPERATIONS, *classes], [TF32Type])
+    return Dialect("tx8be", [*OWN_OPERATIONS, *classes], [TF32Type, HomeAttr])
 
 
 __all__ = [
     "NODE_OPERATIONS",
+    "AllGatherOp",
     "CastOp",
     "ChannelNormOp",
+    "ExchangeOperation",
     "GroupOp",
+    "HaloExchangeOp",
     "InputOp",
     "LoadConstOp",
     "LoadVarOp",

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, StringAttr, UnitAttr
+from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, StringAttr, UnitAttr
 from xdsl.irdl import IRDLOperation, attr_def, opt_attr_def, var_operand_def, var_result_def
 from xdsl.utils.exceptions import VerifyException
 
-from .types import format_of, order_of
+from .homes import Home, HomeAttr
+from .types import format_of, order_of, shape_of
 
 
 class TensorOperation(IRDLOperation):
     """An operation on tensors.
 
     ``node`` names the graph node that it computes; the passes fill in the attributes from ``layout_str`` on.
-    With ``barrier`` its phase begins by waiting for all tiles.
+    ``home``: where the scratchpads have its result; a result without home is in DDR. With ``barrier`` its
+    phase begins by waiting for all tiles.
     """
 
     arguments = var_operand_def()
@@ -22,7 +24,7 @@ class TensorOperation(IRDLOperation):
     operands_at = opt_attr_def(DenseArrayBase)
     attributes_of_node = opt_attr_def(DictionaryAttr, attr_name="onnx")
     layout_str = opt_attr_def(StringAttr)
-    tile_parallel = opt_attr_def(IntegerAttr)
+    home = opt_attr_def(HomeAttr)
     dev_info = opt_attr_def(DictionaryAttr)
     barrier = opt_attr_def(UnitAttr)
 
@@ -50,8 +52,17 @@ class TensorOperation(IRDLOperation):
                 order_of(value.type)
             except ValueError as error:
                 raise self.refuse(str(error)) from None
+        if self.home is not None:
+            self._check_home(self.home.data)
         positions = self.operands_at
         if positions is not None and len(positions.get_values()) != len(self.operands):
             raise self.refuse(
                 f"{len(self.operands)} operands, operands_at names {len(positions.get_values())}"
             )
+
+    def _check_home(self, home: Home) -> None:
+        if len(self.results) != 1:
+            raise self.refuse(f"a home for {len(self.results)} results")
+        problem = home.problem(len(shape_of(self.results[0].type)))
+        if problem is not None:
+            raise self.refuse(problem)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.tensors import DdrTensor
+from compiler.dialect.homes import Home
 from compiler.dialect.orders import Order
-from compiler.graph import DTYPES, FLOATS, INTEGERS
+from compiler.graph import DTYPES, FLOATS, INTEGERS, GraphError
 from compiler.operators.record import Call
 from tx8isa.numbers.formats import Format
 
@@ -75,8 +76,36 @@ class ChainNode:
 
 
 @dataclass(frozen=True)
+class StageExchange:
+    """What tiles give each other of a value in their scratchpads, before stage ``before`` of a sequence.
+
+    ``kind``: ``all_gather``, every tile gets the shares of all along a mesh axis; or ``halo_exchange``, it
+    gets from its neighbours so many rows ``above`` and ``below`` its share.
+    """
+
+    kind: str
+    symbol: str
+    axis: str
+    before: int
+    above: int = 0
+    below: int = 0
+
+
+ALL_GATHER, HALO_EXCHANGE = "all_gather", "halo_exchange"
+"""The kinds of exchanges."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where tiles have the values of a sequence as they are made, by symbol; and the exchanges, in order."""
+
+    homes: dict[str, Home]
+    exchanges: tuple[StageExchange, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Work:
-    """An operation or a group as its lowering gets it.
+    """An operation or a group as its lowering gets it; equal only to itself.
 
     ``call`` has the shapes and attributes of the specification; None for a group that is not an anchor with
     steps, and for an operation that a pass inserted. The tensors have the shapes in which they are stored in
@@ -97,7 +126,9 @@ class Work:
     nodes: tuple[ChainNode, ...] = ()
     """What a chain computes."""
     stages: tuple[Work, ...] = ()
-    """What a stack computes, in the order of computation."""
+    """What a sequence computes, in the order of computation."""
+    exchanges: tuple[StageExchange, ...] | None = None
+    """What the tiles exchange between the stages; None leaves it to the lowering."""
     orders: tuple[Order, Order] | None = None
     """Orders of axes of operand and result, for an operation that a pass inserted."""
 
@@ -122,6 +153,23 @@ class Work:
 
     def has(self, index: int) -> bool:
         return index < len(self.inputs) and self.inputs[index] is not None
+
+
+def exchanges_in(work: Work, needed: Sequence[StageExchange]) -> tuple[StageExchange, ...]:
+    """The exchanges that were decided for a sequence, or else those that are needed.
+
+    GraphError if one that is needed is missing or comes too late.
+    """
+    if work.exchanges is None:
+        return tuple(needed)
+    for each in needed:
+        given = (one for one in work.exchanges if one.before <= each.before)
+        if not any(replace(one, before=each.before) == each for one in given):
+            stage = work.stages[each.before].name
+            raise GraphError(
+                [f"node '{stage}' needs an earlier {each.kind} of {each.symbol} along {each.axis}"]
+            )
+    return work.exchanges
 
 
 EVERY_TYPE = tuple(DTYPES)

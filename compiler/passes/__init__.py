@@ -15,7 +15,6 @@ from compiler.passes.groups.group_opt import GroupOptPass
 from compiler.passes.groups.group_order import GroupOrderPass
 from compiler.passes.groups.group_pattern import GroupPatternPass
 from compiler.passes.groups.group_stack import GroupStackPass
-from compiler.passes.groups.sharding import ShardingPass
 from compiler.passes.layouts.align_opt import AlignOptPass
 from compiler.passes.layouts.cast import CastPass
 from compiler.passes.layouts.cast_fusion import CastFusionPass
@@ -35,21 +34,20 @@ PIPELINE: tuple[Pass, ...] = (
     ImportPass(),
     RewritePass(),
     CastPass(),
-    CsePass(),
     LayoutInitPass(),
     LayoutTransmitPass(),
     LayoutAlignPass(),
     AlignOptPass(),
+    CsePass(),
     MoveConstPass(),
     ConstNormPass(),
     CastFusionPass(),
     GroupPatternPass(),
     GroupOptPass(),
-    GroupLoadStorePass(),
-    ShardingPass(),
     GroupMappingPass(),
     GroupCostPass(),
     GroupStackPass(),
+    GroupLoadStorePass(),
     GroupOrderPass(),
     DdrReorderPass(),
     BarrierOptPass(),

@@ -44,7 +44,7 @@ class CodegenPass:
     def _kernel(
         self, context: Context, number: int, operation: TensorOperation, settled: Sequence[SSAValue]
     ) -> Kernel:
-        work, target = work_of(context, operation), target_of(context, operation)
+        work, target = work_of(context, operation), target_of(context)
         symbols = frozenset(symbol_of(value) for value in settled)
         try:
             return generate(f"p{number}", work, target, operation.barrier is not None, symbols)

@@ -1,7 +1,7 @@
 """Pass ``cse``: equal operations are merged, so that a value that is used twice is computed once.
 
 Operations are equal if operator, attributes, types and operands are; constants with the same content count as
-one operand. Casts are operations too; equal changes of order, which come later, are merged in ``align_opt``.
+one operand. Casts and changes of order are operations too.
 """
 
 from __future__ import annotations
@@ -23,22 +23,18 @@ _Key = tuple[object, ...]
 
 
 class CsePass:
-    """Replaces every operation that has an equal one before it by that one."""
+    """Replaces every operation that has an equal one before it by that one; erases constants without user."""
 
     name = "cse"
 
     def run(self, context: Context, module: ModuleOp) -> None:
-        merge_equal(context, module)
-
-
-def merge_equal(context: Context, module: ModuleOp) -> None:
-    """Merge equal operations of a module, and erase the constants that have no user then."""
-    merger = _Merger(context)
-    for operation in operations(module):
-        merger.merge(operation)
-    for operation in operations(module):
-        if isinstance(operation, LoadConstOp) and operation in merger.left and not operation.results[0].uses:
-            Rewriter.erase_op(operation)
+        merger = _Merger(context)
+        for operation in operations(module):
+            merger.merge(operation)
+        for operation in operations(module):
+            left = isinstance(operation, LoadConstOp) and operation in merger.left
+            if left and not operation.results[0].uses:
+                Rewriter.erase_op(operation)
 
 
 class _Merger:

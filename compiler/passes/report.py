@@ -61,7 +61,6 @@ class Phase(msgspec.Struct, frozen=True):
     tag: str
     members: list[Member]
     template: int | None
-    tiles: int
     cut: PlannedCut | None
     barrier: bool
     reads: list[DdrRegion]
@@ -178,13 +177,11 @@ def _cycles(phase: Phase) -> int:
 def _phase(context: Context, name: str, operation: TensorOperation, image: Image) -> Phase:
     grouped = operation if isinstance(operation, GroupOp) else None
     members = grouped.members if grouped is not None else [operation]
-    tiles = operation.tile_parallel
     return Phase(
         name,
         grouped.tag.data if grouped is not None and grouped.tag is not None else "copy",
         [Member(member.node.data, member.op) for member in members],
         None if grouped is None or grouped.template is None else grouped.template.value.data,
-        0 if tiles is None else tiles.value.data,
         None if grouped is None else planned(cut_of(grouped)),
         operation.barrier is not None,
         [_region(range_of(value), image) for value in operation.operands],

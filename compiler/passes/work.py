@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, i64
 from xdsl.ir import SSAValue
@@ -10,12 +11,14 @@ from xdsl.ir import SSAValue
 from compiler.codegen.kernel import Target
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.dialect.attributes import decoded, decoded_array
+from compiler.dialect.exchanges import ExchangeOperation, home_of
+from compiler.dialect.group import before_exchanges, tensor_operations
 from compiler.dialect.ops import CastOp, GroupOp, LoadConstOp, NodeOperation, SubgraphOp, TensorOperation
 from compiler.dialect.orders import Order
 from compiler.dialect.types import format_of, order_of, shape_of, storage_permutation
 from compiler.graph import Array, Tensor
 from compiler.lowering import LOWERINGS
-from compiler.lowering.record import ChainNode, Cut, Step, Work
+from compiler.lowering.record import ChainNode, Cut, Placement, StageExchange, Step, Work
 from compiler.operators import OPERATORS
 from compiler.operators.record import Call
 from compiler.patterns.sequences import SequenceKind, kind_of
@@ -41,11 +44,10 @@ def work_of(context: Context, operation: TensorOperation, symbols: Symbols = sym
     return builder.single(operation)
 
 
-def target_of(context: Context, operation: TensorOperation) -> Target:
-    """The target of the code of an operation: tiles, scratchpad, compute format and machine."""
-    assert operation.tile_parallel is not None
+def target_of(context: Context) -> Target:
+    """The target of the code of all operations: tiles, scratchpad, compute format and machine."""
     spm = min(context.machine.spm.reserved, context.machine.spm.bytes)
-    return Target(operation.tile_parallel.value.data, spm, context.compute, context.machine)
+    return Target(context.tiles, spm, context.compute, context.machine)
 
 
 class _Builder:
@@ -87,12 +89,26 @@ class _Builder:
         results = [members[-1].results[0] for members in computing[:-1]]
         self.between = {value: f"inner.{at}" for at, value in enumerate(results)}
         for member in (member for members in stages for member in members if is_alias(member)):
-            self.between[member.results[0]] = self.between[member.operands[0]]
+            self.between[member.results[0]] = self.between[before_exchanges(member.operands[0])]
         works = [
             self._anchored(members, value)
             for members, value in zip(computing, [*results, result], strict=True)
         ]
-        return together(kind, works, cut)
+        made = together(kind, works, cut)
+        return made if cut is None else replace(made, exchanges=tuple(self._exchanges(kind)))
+
+    def _exchanges(self, kind: SequenceKind) -> Iterator[StageExchange]:
+        """The exchanges in a group, each before the stage that begins after it."""
+        assert isinstance(self.operation, GroupOp)
+        begun = 0
+        for each in tensor_operations(self.operation.body.block):
+            begun += each.op in kind.operators
+            if isinstance(each, ExchangeOperation):
+                before, after = home_of(each.operands[0]), home_of(each.results[0])
+                assert before is not None and after is not None
+                rows = after.above - before.above, after.below - before.below
+                symbol = self.tensor(self.outer(each.operands[0]) or each.operands[0]).symbol
+                yield StageExchange(each.kind, symbol, each.axis.data, begun, *rows)
 
     def _chain(self, group: GroupOp, cut: Cut | None) -> Work:
         """Pointwise operations, each of which may use inputs of the group and results of earlier ones."""
@@ -147,14 +163,31 @@ class _Builder:
     def outer(self, value: SSAValue) -> SSAValue | None:
         """The value outside of the group that a value inside is; None if it stays in the scratchpad.
 
-        A value that one stage of a stack computes for another is returned as it is.
+        A value that one stage of a sequence computes for another is returned as it is.
         """
+        value = before_exchanges(value)
         if value in self.between:
             return value
         return self.operation.outer(value) if isinstance(self.operation, GroupOp) else value
 
     def tensor(self, value: SSAValue) -> DdrTensor:
         return tensor_of(self.context, value, self.between.get(value) or self.symbols(value))
+
+
+def placement_of(context: Context, group: GroupOp) -> tuple[Placement, dict[str, SSAValue]] | None:
+    """Where the tiles have the values of a sequence with a cut, and these values by their symbols.
+
+    The values are results of members, and operands of the group. None for any other group.
+    """
+    kind = kind_of(group.members[0].op)
+    if group.cut is None or kind is None or len(stages_of_group(group)) == 1:
+        return None
+    names: dict[SSAValue, str] = {}
+    builder = _Builder(context, group, lambda value: names.setdefault(value, f"v.{len(names)}"))
+    placement = kind.place(target_of(context), replace(builder.group(group), exchanges=None))
+    values = {symbol: value for value, symbol in reversed([*names.items(), *builder.between.items()])}
+    values[names[group.results[0]]] = group.last.results[0]
+    return placement, values
 
 
 def is_alias(operation: TensorOperation) -> bool:
@@ -168,6 +201,12 @@ def unaliased(value: SSAValue) -> SSAValue:
     while isinstance(value.owner, TensorOperation) and is_alias(value.owner):
         value = value.owner.operands[0]
     return value
+
+
+def stages_of_group(group: GroupOp) -> list[list[TensorOperation]]:
+    """The stages of a group that is a sequence; one for any other."""
+    kind = kind_of(group.members[0].op)
+    return [group.members] if kind is None else stages_in(group.members, kind)
 
 
 def stages_in(members: Sequence[TensorOperation], kind: SequenceKind) -> list[list[TensorOperation]]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from compiler.lowering.record import Work
+from compiler.codegen.phase import Target
+from compiler.lowering.record import Placement, Work
 from compiler.lowering.sharded.layers import SHARDED, can_be_sharded, layers_of
+from compiler.lowering.sharded.placement import sharded_placement
+from compiler.lowering.stack.placement import stack_placement
 from compiler.lowering.stack.stages import STACKED, can_be_stage, stages_of
 
 
@@ -16,8 +19,9 @@ class SequenceKind:
 
     ``table``: the table of a set of patterns that allows them. ``lowering``: the operator of their work
     together. ``operators``: those at which a group begins. ``takes`` says whether a group can be one of a
-    sequence, and ``check`` raises ValueError for a sequence that is not possible. ``longest``: of sequences
-    that end with the same group, or within one that saves time, only the longest is tried.
+    sequence, ``check`` raises ValueError for a sequence that is not possible, and ``place`` says where the
+    tiles have the values of one that has a cut. ``longest``: of sequences that end with the same group, or
+    within one that saves time, only the longest is tried.
     """
 
     table: str
@@ -25,11 +29,14 @@ class SequenceKind:
     operators: tuple[str, ...]
     takes: Callable[[Work], bool]
     check: Callable[[Work], object]
+    place: Callable[[Target, Work], Placement]
     longest: bool = False
 
 
-STACKS = SequenceKind("stack", "Stack", STACKED, can_be_stage, stages_of)
-SHARDS = SequenceKind("sharded", "Sharded", SHARDED, can_be_sharded, layers_of, longest=True)
+STACKS = SequenceKind("stack", "Stack", STACKED, can_be_stage, stages_of, stack_placement)
+SHARDS = SequenceKind(
+    "sharded", "Sharded", SHARDED, can_be_sharded, layers_of, sharded_placement, longest=True
+)
 KINDS = (STACKS, SHARDS)
 
 

@@ -123,34 +123,65 @@ class Search:
         return results
 
     def search_stack(self, template: Template) -> SearchResult | None:
-        """The best of the first ``effort.stack`` cuts of a stack that fit; None when none fits."""
+        """The best of the first ``effort.stack`` cuts of a stack that fit; None when none fits.
+
+        Cycles at the ends of the range are estimated only if several contend: most stacks are not made.
+        """
         proposed = LOWERINGS[template.work.op].cuts
         assert proposed is not None
         trials: list[Trial] = []
+        kernels: list[Kernel | None] = []
         left = self.effort.stack
         for cut in _once(proposed(template.target, template.work)):
             if left == 0:
                 break
-            trials.append(self.trial(template, cut, _least(trials)))
-            left -= trials[-1].cycles is not None
-        return _best(template, trials) if left < self.effort.stack else None
+            trial, kernel = self._generated(template, cut)
+            trials.append(trial)
+            kernels.append(kernel)
+            left -= kernel is not None
+        if left == self.effort.stack:
+            return None
+        contending = _contending(trials)
+        if len(contending) > 1:
+            trials = [
+                self._at_ends(trial, kernel) if trial in contending and kernel is not None else trial
+                for trial, kernel in zip(trials, kernels, strict=True)
+            ]
+        return _best(template, trials)
+
+    def with_ends(self, template: Template, result: SearchResult) -> SearchResult:
+        """The result with the cycles of its best trial at the ends of the range."""
+        if result.best.ends is not None or self.at_ends is None:
+            return result
+        _, kernel = self._generated(template, result.best.cut)
+        assert kernel is not None
+        best = self._at_ends(result.best, kernel)
+        trials = tuple(best if trial is result.best else trial for trial in result.trials)
+        return SearchResult(result.key, best, trials)
 
     def trial(self, template: Template, cut: Cut | None, best: int | None = None) -> Trial:
         """Generate the code for a cut and estimate its cycles; None as cut is the lowering's own rule.
 
         ``best`` are the cycles of the best candidate so far, None for the first.
         """
+        trial, kernel = self._generated(template, cut)
+        if kernel is None or (best is not None and (trial.cycles or 0) > CONTENDS * best):
+            return trial
+        return self._at_ends(trial, kernel)
+
+    def _at_ends(self, trial: Trial, kernel: Kernel) -> Trial:
+        return trial if self.at_ends is None else replace(trial, ends=self.at_ends(kernel))
+
+    def _generated(self, template: Template, cut: Cut | None) -> tuple[Trial, Kernel | None]:
+        """The trial of a cut with its code; no code if it does not fit."""
         if self.progress is not None:
             self.progress(self._done, self._all, self._tried)
         self._tried += 1
         try:
             kernel = generate("p", replace(template.work, cut=cut), template.target)
         except (*DOES_NOT_FIT, ChipTooSmall) as error:
-            return Trial(cut, None, problem=str(error))
-        cycles = self.estimator(kernel)
-        contends = best is None or cycles <= CONTENDS * best
-        ends = self.at_ends(kernel) if contends and self.at_ends is not None else None
-        return Trial(cut, cycles, kernel.spm_bytes, ends=ends)
+            return Trial(cut, None, problem=str(error)), None
+        return Trial(cut, self.estimator(kernel), kernel.spm_bytes), kernel
 
 
 def candidates(template: Template, rule: Trial) -> Iterator[Cut]:
@@ -175,13 +206,20 @@ def _least(trials: Sequence[Trial]) -> int | None:
     return min((trial.cycles for trial in trials if trial.cycles is not None), default=None)
 
 
+def _contending(trials: Sequence[Trial]) -> list[Trial]:
+    """The trials among which the rank decides."""
+    least = _least(trials) or 0
+    return [t for t in trials if t.cycles is not None and t.cycles <= CONTENDS * least]
+
+
 def _best(template: Template, trials: list[Trial]) -> SearchResult:
     """The trial with the lowest rank; among equal ones the first that is informative, else the first."""
     least = _least(trials)
     if least is None:
         raise ChipTooSmall([trials[0].problem])
-    contending = [t for t in trials if t.cycles is not None and t.cycles <= CONTENDS * least]
-    best = min(contending, key=lambda trial: (trial.rank, not _informative(trial.cut), trials.index(trial)))
+    best = min(
+        _contending(trials), key=lambda trial: (trial.rank, not _informative(trial.cut), trials.index(trial))
+    )
     return SearchResult(template.key, best, tuple(trials))
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """examples:
   tx8opt model.onnx --until align_opt -o a.mlir   the passes up to align_opt; constants go to a.npz
-  tx8opt a.mlir --passes sharding                 one more pass, on the text
+  tx8opt a.mlir --passes cse                      one more pass, on the text
   tx8opt a.mlir --pipeline                        all that are left
   tx8opt a.mlir                                   parse and verify
   tx8opt model.onnx                               the graph as the first pass imports it

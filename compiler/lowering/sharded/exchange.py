@@ -72,7 +72,7 @@ class Outgoing:
 
 @dataclass
 class Weights:
-    """Constants that the tiles of a mesh column share: each loads a part of them, and sends it to all.
+    """Constants that the tiles of a mesh column need; of ``shared`` ones each loads a part and sends it.
 
     ``send`` is called some time after ``load``; the next exchange waits for the copies.
     """
@@ -81,12 +81,13 @@ class Weights:
     run: tuple[DdrTensor, Value, int]
     """The tensor, the first element of this tile's mesh column, and how many elements it has."""
     target: Value
+    shared: bool
     gather: Gather | None = None
 
     def load(self) -> None:
-        """Start to load the part of this tile, or all if there is nobody to share with."""
+        """Start to load the part of this tile, or all if they are not shared."""
         participants, (tensor, first, count) = self.participants, self.run
-        if participants.mesh.rows > 1:
+        if self.shared:
             self.gather = Gather(participants.kernel, participants.own_column, self.run, self.target)
             return
         source = tensor.at(first)

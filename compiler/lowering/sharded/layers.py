@@ -50,6 +50,15 @@ class ProductLayer:
     def source(self) -> DdrTensor:
         return self.work.input(0)
 
+    @property
+    def matrix(self) -> DdrTensor:
+        """The constant matrix as it is stored: [inner, columns], or ``transposed``."""
+        return self.work.input(1)
+
+    @property
+    def transposed(self) -> bool:
+        return self.work.op == "Gemm" and bool(self.work.spec.integer("transB"))
+
     def weights(self) -> Array:
         """The constant matrix [inner, columns]."""
         return product_of(self.work).constant()
@@ -82,6 +91,11 @@ class NormalizationLayer:
     @property
     def source(self) -> DdrTensor:
         return self.work.input(0)
+
+    @property
+    def parameters(self) -> list[DdrTensor]:
+        """The scale, and the shift unless it is omitted."""
+        return [self.work.input(at) for at in (1, 2) if self.work.has(at)]
 
 
 @dataclass(frozen=True)

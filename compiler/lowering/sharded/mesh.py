@@ -52,6 +52,11 @@ def mesh_on(target: Target, rows: int, columns: int) -> Mesh:
     return Mesh(rows, columns, grid.y if fits else columns)
 
 
+def mesh_of(target: Target, cut: Cut) -> Mesh:
+    """The mesh of a cut."""
+    return mesh_on(target, cut.parts("rows"), cut.parts("columns"))
+
+
 @dataclass(frozen=True)
 class Dealt:
     """This tile's columns of its rows, as a slice of ``width`` channels."""

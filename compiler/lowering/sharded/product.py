@@ -51,10 +51,11 @@ class PreparedProduct:
 
 
 def load_constants(
-    participants: Participants, part: ProductPart, heads: AttentionLayer | None, rows: int
+    participants: Participants, part: ProductPart, heads: AttentionLayer | None, rows: int, shared: bool
 ) -> PreparedProduct:
     """Start to load the constants of a product for ``rows`` rows; ``heads``: whose operand it computes.
 
+    ``shared``: whether the tiles of a mesh column send each other parts of the weights.
     The bias comes with the first part; or, if the sums begin with something else, with the last.
     """
     kernel, layer = participants.kernel, part.layer
@@ -73,7 +74,7 @@ def load_constants(
 
     symbol = kernel.lazy_constant("weights", fmt, size * participants.mesh.columns, image).symbol
     run = DdrTensor(symbol, fmt, (size * participants.mesh.columns,)), participants.column * size, size
-    weights = Weights(participants, run, kernel.buffer("w", size * fmt.bits // 8))
+    weights = Weights(participants, run, kernel.buffer("w", size * fmt.bits // 8), shared)
     weights.load()
     if not layer.vectors or not (part.ends if layer.residuals else part.begins):
         return PreparedProduct(weights)

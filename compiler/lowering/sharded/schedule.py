@@ -1,15 +1,17 @@
-"""When a sharded sequence exchanges what: each value before it is needed, weights together with values."""
+"""When a sharded sequence exchanges what: each value as its work says, weights together with values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from compiler.codegen.slices.tensors import BLOCK
+from compiler.lowering.record import StageExchange
 from tx8isa.numbers.division import ceil_div, round_up
 
 from .layers import AttentionLayer, Layers, NormalizationLayer, ProductLayer, ProductPart
 from .mesh import Mesh
+from .placement import COLUMNS
 
 _MOST_WEIGHTS = 1 << 18
 """Bytes of the weights of a tile that arrive at once; those of two steps are in the scratchpad."""
@@ -34,25 +36,19 @@ class Superstep:
         return (task for task in self.tasks if isinstance(task, ProductPart))
 
 
-def steps_of(layers: Layers, mesh: Mesh) -> list[Superstep]:
-    """The steps of a sequence; values from outside are there from the beginning."""
+def steps_of(layers: Layers, mesh: Mesh, exchanges: Sequence[StageExchange]) -> list[Superstep]:
+    """The steps of a sequence in which tiles exchange values, each where the work says."""
     steps, made = [Superstep()], layers.made
-    available: set[str] = set()
-    for layer in layers.order:
-        symbol = layer.source.symbol
-        if isinstance(layer, AttentionLayer):
-            if mesh.rows > 1:
-                steps.append(Superstep(keys=symbol))
-        elif symbol in made and symbol not in available:
-            if mesh.columns > 1:
-                steps.append(Superstep(gathered=symbol))
-            available.add(symbol)
+    for at, layer in enumerate(layers.order):
+        for exchange in exchanges:
+            if exchange.before == at and exchange.symbol in made:
+                columns = exchange.axis == COLUMNS
+                found = Superstep(gathered=exchange.symbol) if columns else Superstep(keys=exchange.symbol)
+                steps.append(found)
         if isinstance(layer, ProductLayer):
             _add_product(steps, layer, mesh)
         else:
             steps[-1].tasks.append(layer)
-        if isinstance(layer, NormalizationLayer):
-            available.add(layer.work.output.symbol)
     return steps
 
 

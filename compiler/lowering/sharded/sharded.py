@@ -17,7 +17,7 @@ from compiler.codegen.slices.aligned import Grid, load_aligned, narrowed_slice, 
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor
 from compiler.codegen.spm import SpmOverflow
 from compiler.codegen.teams.gather import enter
-from compiler.lowering.record import Cut, Engine, Work, lowering
+from compiler.lowering.record import Cut, Engine, StageExchange, Work, exchanges_in, lowering
 from tx8isa.numbers.formats import Format
 
 from .attention import AttentionTables, attend, attention_tables
@@ -33,8 +33,9 @@ from .layers import (
     layers_of,
     meshes,
 )
-from .mesh import Dealt, Gathered, Heads, Mesh, mesh_on
+from .mesh import Dealt, Gathered, Heads, Mesh, mesh_of
 from .normalization import Normalizer
+from .placement import exchanges_of_values, exchanges_of_weights
 from .product import PreparedProduct, load_constants, load_piece, multiply, multiply_heads
 from .schedule import Superstep, Task, steps_of
 
@@ -61,7 +62,7 @@ def sharded(kernel: Kernel, work: Work) -> None:
     """All layers of the work, on the tiles of a mesh."""
     layers, target = layers_of(work), kernel.target
     if work.cut is not None:
-        mesh = mesh_on(target, work.cut.parts("rows"), work.cut.parts("columns"))
+        mesh = mesh_of(target, work.cut)
         if mesh.size > target.tiles or not fits(layers, mesh):
             raise ValueError(
                 f"a mesh of {mesh.rows} x {mesh.columns} tiles does not divide the layers evenly"
@@ -83,7 +84,9 @@ class _Phase:
     def __init__(self, kernel: Kernel, work: Work, layers: Layers, mesh: Mesh) -> None:
         self.kernel, self.work, self.layers, self.mesh = kernel, work, layers, mesh
         self.participants = Participants(kernel, mesh)
-        self.steps = steps_of(layers, mesh)
+        exchanges = self._exchanges()
+        self.steps = steps_of(layers, mesh, exchanges)
+        self.exchanged = {each.symbol for each in exchanges}
         self.rows = layers.rows // mesh.rows
         self.prepared: dict[ProductPart, PreparedProduct] = {}
         self.dealt: dict[str, Dealt] = {}
@@ -93,6 +96,16 @@ class _Phase:
         """Where what the next exchange brings will be."""
         self.tables: AttentionTables | None = None
         self.normalizer = Normalizer(kernel, layers)
+
+    def _exchanges(self) -> tuple[StageExchange, ...]:
+        """Those of the work. Values must be exchanged where layers need them; weights can be, or not."""
+        weights = tuple(exchanges_of_weights(self.layers, self.mesh))
+        values = exchanges_in(self.work, tuple(exchanges_of_values(self.layers, self.mesh)))
+        return values if self.work.exchanges is not None else (*values, *weights)
+
+    def _is_shared(self, part: ProductPart) -> bool:
+        """Whether the tiles of a mesh column send each other the weights of a product."""
+        return part.layer.matrix.symbol in self.exchanged
 
     def load_constants(self) -> None:
         """Load what the first layers need and does not depend on earlier phases.
@@ -131,7 +144,8 @@ class _Phase:
         with self.kernel.on_worker(_worker(number)):
             for part in self.steps[number].products:
                 user = self.layers.user_of_heads(part.layer)
-                self.prepared[part] = load_constants(self.participants, part, user, self.rows)
+                shared = self._is_shared(part)
+                self.prepared[part] = load_constants(self.participants, part, user, self.rows, shared)
 
     def _load_inputs(self) -> None:
         """All columns of this tile's rows of the values that the layers read whole."""
@@ -151,7 +165,7 @@ class _Phase:
 
     def _meets(self, step: Superstep) -> bool:
         """Whether all tiles meet in the exchange of a step."""
-        shares = self.mesh.rows > 1 and any(True for _ in step.products)
+        shares = any(map(self._is_shared, step.products))
         return shares or step.gathered is not None or step.keys is not None
 
     def _reserve_from(self, number: int) -> None:
@@ -171,7 +185,7 @@ class _Phase:
                 size = self._bytes(maker, copies)
                 self.targets[symbol] = kernel.buffer("gathered", size)
                 kernel.receive(self.targets[symbol])
-        for part in step.products if self.mesh.rows > 1 else ():
+        for part in filter(self._is_shared, step.products):
             kernel.receive(self.prepared[part].weights.target)
 
     def _bytes(self, maker: Layer, copies: int) -> int:
@@ -183,7 +197,7 @@ class _Phase:
 
     def _await_weights(self, number: int) -> None:
         """Wait for the parts of the weights of a step, which are sent then."""
-        if number < len(self.steps) and any(self.steps[number].products) and self.mesh.rows > 1:
+        if number < len(self.steps) and any(map(self._is_shared, self.steps[number].products)):
             self._await_worker(number)
 
     def _await_worker(self, number: int) -> None:
@@ -197,7 +211,7 @@ class _Phase:
 
     def _exchange(self, number: int, step: Superstep) -> None:
         products = list(step.products)
-        if products and self.mesh.rows == 1:
+        if products and not any(map(self._is_shared, products)):
             self._await_worker(number)
         values: list[Outgoing] = []
         if step.gathered is not None:

@@ -5,6 +5,7 @@ The stages between two exchanges of rows are a *step*.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tx8isa.numbers.division import ceil_div
@@ -72,7 +73,7 @@ def bands_of(stages: Stages, tiles: int) -> Bands | None:
     size = ceil_div(rows, tiles)
     bands = Bands(ceil_div(rows, size), size, rows)
     owned = owned_stages(stages)
-    halos = [halo for step in steps_of(owned) for halo in step.halos]
+    halos = [halo for _, halo in halos_of(owned)]
     complete = all(stage.rows.limit > bands.last * stage.rows.step for stage in owned.order)
     if not halos or not complete or not all(_is_near(halo, bands) for halo in halos):
         return None
@@ -96,8 +97,8 @@ def owned_stages(stages: Stages) -> Stages:
     return replace(stages, order=tuple(order))
 
 
-def steps_of(stages: Stages) -> list[HaloStep]:
-    """The steps of stages that are divided into bands; the first one has no halos."""
+def halos_of(stages: Stages) -> Iterator[tuple[int, Halo]]:
+    """The halos of values in bands, each with the number of the first stage that needs it."""
     own = {stage.result.symbol: stage.rows for stage in stages.order}
     own |= {piece.whole.symbol: own[symbol] for symbol, piece in stages.pieces.items()}
     held = dict(own)
@@ -105,12 +106,25 @@ def steps_of(stages: Stages) -> list[HaloStep]:
         symbol = stage.source.symbol
         if symbol in own:
             held[symbol] = held[symbol].joined(stage.image)
-    steps, complete = [HaloStep()], set[str]()
-    for stage in stages.order:
+    complete = set[str]()
+    for number, stage in enumerate(stages.order):
         symbol = stage.source.symbol
         outside = symbol in own and not own[symbol].hold(stage.image)
         if outside and symbol not in complete:
-            steps.append(HaloStep([Halo(symbol, own[symbol], held[symbol])]))
+            yield number, Halo(symbol, own[symbol], held[symbol])
             complete.add(symbol)
+
+
+def steps_of(stages: Stages, exchanges: Mapping[str, int]) -> list[HaloStep]:
+    """The steps of stages in bands; ``exchanges``: before which stage the halo of a value is exchanged.
+
+    The first step has no halos.
+    """
+    halos = {halo.symbol: halo for _, halo in halos_of(stages)}
+    steps = [HaloStep()]
+    for number, stage in enumerate(stages.order):
+        found = [halos[symbol] for symbol, before in exchanges.items() if before == number]
+        if found:
+            steps.append(HaloStep(found))
         steps[-1].stages.append(stage)
     return steps

@@ -14,7 +14,7 @@ from tx8isa.cost.instructions import link_rate
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.limits import LARGEST_EXTENT, MOST_MOVES
 
-from .bands import bands_of
+from .bands import Bands, bands_of
 from .divisible import can_gather
 from .stages import NeededRows, Stages, stages_of
 
@@ -58,7 +58,7 @@ def stack_cuts(target: Target, work: Work) -> Iterator[Cut]:
     weights = sum(_weight_bytes(stage.layer) for stage in stages.order)
     bands = bands_of(stages, target.tiles)
     if bands is not None and weights <= target.spm_bytes and all(_addressable(stages, bands.size)):
-        yield Cut((("rows", bands.count),), (("rows", bands.size),), ((BETWEEN, HALO),))
+        yield halo_cut(bands)
     if len(stages.order) <= _MOST_STAGES_OF_ROWS:
         yield from (plan.cut() for plan in plans(target, stages))
 
@@ -66,6 +66,11 @@ def stack_cuts(target: Target, work: Work) -> Iterator[Cut]:
 def gathered_cut(target: Target) -> Cut:
     """The channels of all stages divided among all tiles, which give each other the results."""
     return Cut((("channels", target.tiles),), (), ((BETWEEN, GATHER),))
+
+
+def halo_cut(bands: Bands) -> Cut:
+    """The rows divided into bands, whose tiles give each other the rows at their edges."""
+    return Cut((("rows", bands.count),), (("rows", bands.size),), ((BETWEEN, HALO),))
 
 
 def plans(target: Target, stages: Stages) -> Iterator[StackPlan]:

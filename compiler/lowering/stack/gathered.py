@@ -42,12 +42,13 @@ from compiler.lowering.conv.pooling import pool_slice
 from compiler.lowering.conv.product import multiply_slice
 from compiler.lowering.conv.weights import PackedWeights, Volume, packed_weights, windows_of
 from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps
-from compiler.lowering.record import Work
+from compiler.lowering.record import Work, exchanges_in
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
 
 from .ahead import Ahead, load_groups
 from .divisible import can_gather, is_channelwise
+from .placement import exchanges_of_channels
 from .stages import Stage, Stages
 from .values import move
 from .whole import ChannelPiece, Share, Whole, piece_of, pitch_of, share_of, slice_bytes
@@ -82,6 +83,8 @@ class _Phase:
         """What is read to make them; the engines may do that until the next wait."""
         self.targets: dict[str, Value] = {}
         """Where the shares of all tiles of a value arrive."""
+        exchanges = exchanges_in(work, [*exchanges_of_channels(work, stages)])
+        self.exchanged = {each.symbol for each in exchanges}
         sizes = [self._weight_bytes(stage) for stage in stages.order]
         self.ahead = Ahead(load_groups(sizes, kernel.target.spm_bytes))
 
@@ -284,10 +287,8 @@ class _Phase:
         kernel.emit("dte.broadcast", dst=place, src=result.base, tiles=everyone, n=size)
 
     def _is_sent(self, stage: Stage) -> bool:
-        """Whether a later stage reads the channels of all tiles of a result."""
-        piece = self.stages.pieces.get(stage.result.symbol)
-        names = {stage.result.symbol} | ({piece.whole.symbol} if piece is not None else set[str]())
-        return any(not is_channelwise(each) and each.source.symbol in names for each in self.stages.order)
+        """Whether all tiles get a result."""
+        return stage.result.symbol in self.exchanged
 
     def _result(self, stage: Stage, share: Share, grid: Grid) -> Aligned:
         """This tile's channels in the format of the result, all steps applied."""

@@ -21,10 +21,12 @@ from compiler.codegen.slices.tensors import BLOCK
 from compiler.codegen.teams.gather import Gather, enter, meet_all
 from compiler.codegen.teams.team import TileGrid
 from compiler.lowering.conv.layer import Kind
-from compiler.lowering.record import Work
+from compiler.lowering.record import Work, exchanges_in
 
 from .bands import Bands, Halo, HaloStep, bands_of, owned_stages, steps_of
 from .constants import StackWeights, biases_of, weights_run
+from .cuts import halo_cut
+from .placement import exchanges_of_halos, order_at
 from .rows import RowPhase
 from .stages import NeededRows, Stage, Stages
 from .values import StackBlock
@@ -38,11 +40,13 @@ def halo_stack(kernel: Kernel, work: Work, stages: Stages) -> None:
     bands = bands_of(stages, kernel.target.tiles)
     if bands is None:
         raise ValueError("the rows of a stack cannot be divided among neighbours")
+    if work.cut != halo_cut(bands):
+        raise ValueError(f"the rows are divided into {bands.count} bands of {bands.size}")
     kernel.busiest = (bands.count - 1) // 2
     owned = owned_stages(stages)
-    _Phase(
-        kernel, bands, RowPhase(kernel, work, owned, biases_of(kernel, owned.order)), steps_of(owned)
-    ).run()
+    exchanges = exchanges_in(work, [*exchanges_of_halos(work, owned)])
+    steps = steps_of(owned, {each.symbol: order_at(work, owned, each.before) for each in exchanges})
+    _Phase(kernel, bands, RowPhase(kernel, work, owned, biases_of(kernel, owned.order)), steps).run()
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
 
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor
 from compiler.codegen.slices.windows import Geometry
@@ -160,8 +161,19 @@ def _check_joins(found: Stages, needs: dict[str, NeededRows]) -> None:
             channels[piece.whole.symbol] = piece.channel
 
 
+_known: WeakKeyDictionary[Work, tuple[ConvLayer, ConvEpilogue]] = WeakKeyDictionary()
+"""The search asks for the same stages in many stacks."""
+
+
 def _numbers(work: Work) -> tuple[ConvLayer, ConvEpilogue]:
     """A stage in numbers, its image as rows of positions."""
+    found = _known.get(work)
+    if found is None:
+        found = _known[work] = _computed_numbers(work)
+    return found
+
+
+def _computed_numbers(work: Work) -> tuple[ConvLayer, ConvEpilogue]:
     if work.op != "Conv":
         return pool_layer(work, False), ConvEpilogue(None, work.steps, is_exact(work.steps))
     geometry, layer = geometry_of(work), layer_of(work)

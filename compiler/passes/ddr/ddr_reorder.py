@@ -13,7 +13,7 @@ import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import accumulate
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -97,11 +97,7 @@ class _Placer:
 
     def _copied(self, value: SSAValue, user: TensorOperation, node: str) -> SSAValue:
         """A copy of a value, made before its user."""
-        attributes = {
-            "node": StringAttr(node),
-            "layout_str": StringAttr(order_of(value.type).value),
-            "tile_parallel": IntegerAttr(self.context.tiles, i64),
-        }
+        attributes = {"node": StringAttr(node), "layout_str": StringAttr(order_of(value.type).value)}
         made = CastOp.create(operands=[value], result_types=[value.type], attributes=attributes)
         Rewriter().insert_op(made, InsertPoint.before(user))
         return made.results[0]

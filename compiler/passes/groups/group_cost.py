@@ -93,6 +93,11 @@ def stack_decisions(context: Context) -> Callable[[Template], SearchResult | Non
     return lambda template: _planned(plan, template) if template.key in plan.templates else None
 
 
+def with_ends(context: Context, template: Template, result: SearchResult) -> SearchResult:
+    """The result of a search for a stack that is made, with its cycles at the ends of the range."""
+    return result if context.plan is not None else _search(context).with_ends(template, result)
+
+
 def write_decision(group: GroupOp, best: Trial) -> None:
     """Write the decision for a group into its attributes."""
     if best.cut is not None:

@@ -1,53 +1,65 @@
-"""Pass ``group_load_store``: groups get operations that load their operands and store their result.
+"""Pass ``group_load_store``: groups get their loads, their store, and what tiles exchange in between.
 
-Today the pass decides nothing: there is one load for every operand and one store. The lowering of the group
-decides in which slices, and when, the data moves.
+Every operand of a group is loaded, its result is stored. In a sequence, values that stay in the scratchpads
+get their homes. Where a stage needs more of a value than a tile has, an exchange is inserted; so the code of
+a sequence follows from these operations. In other groups the lowering decides in which slices, and when,
+the data moves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.ir import Attribute, SSAValue, Use
-from xdsl.rewriter import Rewriter
+from xdsl.ir import Attribute, Operation, SSAValue, Use
 
+from compiler.dialect.exchanges import EXCHANGES, home_of
+from compiler.dialect.homes import Home, HomeAttr
 from compiler.dialect.ops import GroupOp, LoadConstOp, LoadVarOp, StoreVarOp, TensorOperation
+from compiler.lowering.record import ALL_GATHER, StageExchange
 from compiler.passes.base import Context, operations
+from compiler.passes.work import is_alias, placement_of, stages_of_group
 
 
 class GroupLoadStorePass:
-    """Inserts load_var and load_const before the members of every group, and store_var after them."""
+    """Inserts load_var, load_const and store_var; and homes, all_gather and halo_exchange in sequences."""
 
     name = "group_load_store"
 
     def run(self, context: Context, module: ModuleOp) -> None:
         for operation in operations(module):
             if isinstance(operation, GroupOp):
-                add_moves(operation)
+                _complete(context, operation)
 
 
-def add_moves(group: GroupOp) -> None:
-    """Insert the loads of a group's operands and the store of its result."""
-    _load(group)
+def _complete(context: Context, group: GroupOp) -> None:
+    placed, stages = placement_of(context, group), stages_of_group(group)
+    loads = _load(group)
     _store(group)
+    if placed is None:
+        return
+    placement, values = placed
+    inside = {symbol: loads.get(value, value) for symbol, value in values.items()}
+    for symbol, home in placement.homes.items():
+        owner = inside[symbol].owner
+        assert isinstance(owner, TensorOperation)
+        owner.attributes["home"] = HomeAttr(home)
+    for exchange in placement.exchanges:
+        _insert(group, exchange, inside[exchange.symbol], [members[0] for members in stages])
 
 
-def remove_moves(group: GroupOp) -> None:
-    """Remove what :func:`add_moves` inserted."""
-    for move in [op for op in group.body.block.ops if isinstance(op, LoadVarOp | LoadConstOp | StoreVarOp)]:
-        for result in move.results:
-            result.replace_all_uses_with(move.operands[0])
-        Rewriter.erase_op(move)
-
-
-def _load(group: GroupOp) -> None:
+def _load(group: GroupOp) -> dict[SSAValue, SSAValue]:
+    """Insert the loads; returns what is loaded by the operand of the group."""
     block, first = group.body.block, group.members[0]
+    loads: dict[SSAValue, SSAValue] = {}
     for argument, value in zip(list(block.args), group.operands, strict=True):
         kind = LoadConstOp if isinstance(value.owner, LoadConstOp) else LoadVarOp
         made = kind.create(operands=[argument], result_types=[value.type], attributes=_named(value))
         argument.replace_uses_with_if(made.results[0], _others(made))
         block.insert_op_before(made, first)
+        loads[value] = made.results[0]
+    return loads
 
 
 def _others(made: TensorOperation) -> Callable[[Use], bool]:
@@ -59,6 +71,42 @@ def _store(group: GroupOp) -> None:
     last = group.last
     made = StoreVarOp.create(operands=[last.results[0]], attributes={"node": last.node})
     group.body.block.add_op(made)
+
+
+def _insert(group: GroupOp, exchange: StageExchange, value: SSAValue, begins: list[TensorOperation]) -> None:
+    """Insert an exchange before a stage, for the stages from there on; ``begins``: where stages begin.
+
+    Their other operands are what a tile computes with its own share.
+    """
+    before, owner = home_of(value), value.owner
+    assert before is not None and isinstance(owner, TensorOperation)
+    made = EXCHANGES[exchange.kind].create(
+        operands=[value],
+        result_types=[value.type],
+        attributes={
+            "node": owner.node,
+            "axis": StringAttr(exchange.axis),
+            "home": HomeAttr(_after(before, exchange)),
+        },
+    )
+    place, users = begins[exchange.before], {*begins[exchange.before :]}
+    while isinstance(place.prev_op, TensorOperation) and is_alias(place.prev_op):
+        place = place.prev_op
+    group.body.block.insert_op_before(made, place)
+    value.replace_uses_with_if(
+        made.results[0], lambda use: use.operation in users or _is_alias(use.operation)
+    )
+
+
+def _is_alias(operation: Operation) -> bool:
+    return isinstance(operation, TensorOperation) and is_alias(operation)
+
+
+def _after(before: Home, exchange: StageExchange) -> Home:
+    """The home of a value after an exchange."""
+    if exchange.kind == ALL_GATHER:
+        return before.gathered(exchange.axis)
+    return replace(before, above=before.above + exchange.above, below=before.below + exchange.below)
 
 
 def _named(value: SSAValue) -> dict[str, Attribute]:

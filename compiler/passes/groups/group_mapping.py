@@ -46,5 +46,5 @@ def template_of(context: Context, group: GroupOp) -> Template:
     def symbol(value: SSAValue) -> str:
         return names.setdefault(value, f"v.{len(names)}")
 
-    work, target = work_of(context, group, symbol), target_of(context, group)
+    work, target = work_of(context, group, symbol), target_of(context)
     return Template(template_key(signature(work, target)), work, target)

@@ -26,8 +26,7 @@ from compiler.patterns import SequencePattern
 from compiler.search import SearchResult, Template, signature, template_key
 from compiler.search.cost import barrier_cycles
 
-from .group_cost import stack_decisions, write_decision
-from .group_load_store import add_moves, remove_moves
+from .group_cost import stack_decisions, with_ends, write_decision
 from .group_mapping import GroupMappingPass
 from .grouping import Members, dissolve, group
 
@@ -47,9 +46,14 @@ class GroupStackPass:
         known = list(zip(context.templates, context.results, strict=False))
         for pattern in patterns:
             stacker = _Stacker(context, pattern, list(operations(module)))
-            for stack in stacker.best_stacks():
+            made = stacker.best_stacks()
+            for stack in made:
                 stacker.make(stack)
-            known += stacker.tried
+            keys = {stack.result.key for stack in made}
+            known += [
+                (template, with_ends(context, template, result) if template.key in keys else result)
+                for template, result in stacker.tried
+            ]
         GroupMappingPass().run(context, module)
         if context.results:
             _assign_results(context, known)
@@ -175,7 +179,7 @@ class _Stacker:
     def _stack(self, groups: list[GroupOp]) -> _Stack | None:
         """The stack of these groups; None if it is not possible."""
         work = together(self.pattern.kind, [self._work(each) for each in groups])
-        target = target_of(self.context, groups[-1])
+        target = target_of(self.context)
         template = Template(template_key(signature(work, target)), work, target)
         if template.key not in self.by_key:
             self.by_key[template.key] = self._searched(template)
@@ -213,17 +217,12 @@ class _Stacker:
 
     def make(self, stack: _Stack) -> None:
         """Replace the groups of a stack by one group, at the place of the last of them."""
-        last = stack.groups[-1]
-        sharding = {"tile_parallel": last.attributes["tile_parallel"]}
         members: Members = []
         aliases = {each: self._aliases(each, stack.groups) for each in stack.groups}
         for each in stack.groups:
             members += aliases[each]
-            remove_moves(each)
             members += dissolve(each)
         made = group(members, self.pattern.tag)
-        add_moves(made)
-        made.attributes |= sharding
         write_decision(made, stack.result.best)
 
     @staticmethod

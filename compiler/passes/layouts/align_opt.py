@@ -2,7 +2,6 @@
 
 Two changes of order become one, or none if the second undoes the first. A cast before or after a change of
 order is merged with it, so that a graph input in FP32 is read only once on its way to the engines.
-Changes that are equal then become one.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from compiler.dialect.channel_norm import ChannelNormOp
 from compiler.dialect.ops import CastOp, LoadConstOp
 from compiler.dialect.types import format_of, order_of, readable_as
 from compiler.passes.base import Context, operations
-from compiler.passes.cse import merge_equal
 
 _Change = ChannelNormOp | CastOp
 
@@ -28,7 +26,6 @@ class AlignOptPass:
         for operation in operations(module):
             if isinstance(operation, _Change) and isinstance(operation.operands[0].owner, _Change):
                 _merge(operation, operation.operands[0].owner)
-        merge_equal(context, module)
         for operation in reversed(list(operations(module))):
             unused = operation.results and not any(result.uses for result in operation.results)
             if unused and isinstance(operation, _Change | LoadConstOp):

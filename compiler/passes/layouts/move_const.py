@@ -1,7 +1,7 @@
 """Pass ``move_const``: equal constants become one, and all constants move to the head of the operations.
 
 Constants of at least one DDR bank (4 KiB) per tile come first, the largest in front: each of them begins at a
-bank. The pass also writes how many chips share a constant; today that is always one.
+bank.
 """
 
 from __future__ import annotations

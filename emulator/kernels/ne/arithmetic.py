@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 Panel = Callable[[int, int, int, int], None]
 """(source, target, p, problem)."""
+Part = Callable[[int, int, int, int, int, int], None]
+"""(source, target, p, first row, rows, problem)."""
 Rows = Callable[[int, int, int, int, int, int], None]
 """(source, stored lanes of a row, target, words to keep of each, rows, problem)."""
 Fill = Callable[[int, int, int], None]
@@ -42,6 +44,8 @@ class MatrixArithmetic:
     """Panel ``p`` of weights [TAPS * N, K]."""
     direct_panel: Panel
     """Panel ``p`` of an aligned matrix [K, N]."""
+    part: Part | None
+    """Some rows of a panel of an aligned matrix [K, N]; None where a panel is made in one piece."""
     rows: Rows
     """The numbers of A."""
     fill: Fill

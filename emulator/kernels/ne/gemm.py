@@ -19,6 +19,8 @@ from .elements import BLOCK, element_bytes, panel_width, planes, stored
 from .groups import FIXED, GROUP, count_up, panel_bytes
 from .problem import choose_result, clear_gap, deliver, psum_at, result_at, result_bytes
 
+Each = Callable[[int, int, int, int, int, int], None]
+"""(a, b, panels, rows, i, problem): matrix ``i`` of the result; the last two addresses are working memory."""
 Rows = Callable[[int, int, int, int, int], None]
 """(a, target, first, count, problem): the numbers of a group of rows of the result."""
 
@@ -38,8 +40,9 @@ def make_gemm(arithmetic: MatrixArithmetic) -> Callable[[int], int]:
 
     All results are written, zeros in the padding lanes and up to the next 256-byte line.
     """
-    matrix, panels_of, bits = _make_matrix(arithmetic), _make_panels(arithmetic), arithmetic.bits
+    by_panels, by_parts, bits = _make_by_panels(arithmetic), _make_by_parts(arithmetic), arithmetic.bits
     grain, block, extra = arithmetic.grain, arithmetic.block, arithmetic.extra
+    each = by_panels if by_parts is None else _make_either(by_panels, by_parts)
 
     def gemm(problem: int) -> int:
         put(problem, word.TAPS, 1)
@@ -52,14 +55,62 @@ def make_gemm(arithmetic: MatrixArithmetic) -> Callable[[int], int]:
         size = max(lb, rb) * result_bytes(problem, word.OUT_FORMAT)
         choose_result(problem, size, lb * a_bytes, rb * b_bytes, rows + 4 * GROUP * (words + block))
         for i in range(max(lb, rb)):
-            if i < rb:
-                panels_of(get(problem, word.B) + i * b_bytes, panels, problem)
             a = get(problem, word.A) + (i if lb > 1 else 0) * a_bytes
-            matrix(a, panels, rows, i, problem)
+            each(a, get(problem, word.B) + i * b_bytes, panels, rows, i, problem)
         deliver(problem, size)
         return 0
 
     return gemm
+
+
+def _make_either(by_panels: Each, by_parts: Each) -> Each:
+    """By parts where each panel is read once: by a single group of rows."""
+
+    def each(a: int, b: int, panels: int, rows: int, i: int, problem: int) -> None:
+        single = get(problem, word.M) <= GROUP and get(problem, word.RB) >= get(problem, word.LB)
+        if single and get(problem, word.RT) and not get(problem, word.LT):
+            by_parts(a, b, panels, rows, i, problem)
+        else:
+            by_panels(a, b, panels, rows, i, problem)
+
+    return each
+
+
+def _make_by_parts(arithmetic: MatrixArithmetic) -> Each | None:
+    """Matrix ``i`` of the result; a block of B is widened just before it is read, and stays in the cache."""
+    part, multiply = arithmetic.part, arithmetic.multiply
+    start, finish, upright = arithmetic.start, arithmetic.finish, _make_rows(arithmetic)
+    block = arithmetic.block
+    if part is None:
+        return None
+
+    def by_parts(a: int, b: int, panels: int, rows: int, i: int, problem: int) -> None:
+        m, k, n = get(problem, word.M), get(problem, word.K), get(problem, word.N)
+        group, out, psum = get(problem, word.WORK), result_at(problem, i), psum_at(problem, i)
+        clear_gap(problem, i)
+        upright(a, rows, 0, m, problem)
+        for p in range(planes(n)):
+            width = panel_width(n, p)
+            start(group, m, psum, 0, p, 0, problem)
+            for q in range((k + block - 1) // block):
+                words = min(block, k - q * block)
+                part(b, panels, p, q * block, words, problem)
+                multiply(group, m, stored(k, q, block), rows + 4 * q * block * m, 1, panels, width, words)
+            finish(group, m, out, 0, p, problem)
+
+    return by_parts
+
+
+def _make_by_panels(arithmetic: MatrixArithmetic) -> Each:
+    """Matrix ``i`` of the result; all panels of B are made first, unless the matrix before had the same."""
+    panels_of, matrix = _make_panels(arithmetic), _make_matrix(arithmetic)
+
+    def by_panels(a: int, b: int, panels: int, rows: int, i: int, problem: int) -> None:
+        if i < get(problem, word.RB):
+            panels_of(b, panels, problem)
+        matrix(a, panels, rows, i, problem)
+
+    return by_panels
 
 
 def _make_panels(arithmetic: MatrixArithmetic) -> Callable[[int, int, int], None]:

@@ -15,7 +15,7 @@ from compiler.driver import Program, compile_graph
 from compiler.graph import Graph, GraphError
 from compiler.lowering.record import Work
 from compiler.lowering.stack import stack as stack_module
-from compiler.lowering.stack.bands import Bands, bands_of, owned_stages, steps_of
+from compiler.lowering.stack.bands import Bands, bands_of, halos_of, owned_stages, steps_of
 from compiler.lowering.stack.stages import Stages, stages_of
 from compiler.passes.groups import group_stack
 from compiler.patterns import PatternTrie, load_patterns
@@ -89,7 +89,10 @@ def planned(made: Graph, dtype: str, tiles: int, folder: Path) -> Program:
     plan = json.loads(plan_text(found.plan))
     (stack,) = (phase for phase in found.phases if phase.tag == "stacked")
     assert stack.template is not None
-    plan["templates"][found.templates[stack.template].key]["cut"] = {"choices": {"between": "halo"}}
+    rows = made.outputs[0].shape[2]
+    size = -(-rows // tiles)
+    cut = {"tiles": {"rows": -(-rows // size)}, "sizes": {"rows": size}, "choices": {"between": "halo"}}
+    plan["templates"][found.templates[stack.template].key]["cut"] = cut
     (folder / "plan.json").write_text(json.dumps(plan))
     return compile_graph(made, dtype, tiles, plan=folder / "plan.json")
 
@@ -162,7 +165,7 @@ def test_every_row_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_steps_begin_where_windows_reach_over_the_edge(monkeypatch: pytest.MonkeyPatch) -> None:
     owned = owned_stages(stages(monkeypatch, tower()))
-    steps = steps_of(owned)
+    steps = steps_of(owned, {halo.symbol: at for at, halo in halos_of(owned)})
     assert [[(halo.above, halo.below) for halo in step.halos] for step in steps] == [
         [],
         [(1, 0)],

@@ -21,7 +21,6 @@ from compiler.passes.groups.group_mapping import GroupMappingPass
 from compiler.passes.groups.group_opt import GroupOptPass
 from compiler.passes.groups.group_order import GroupOrderPass
 from compiler.passes.groups.group_pattern import GroupPatternPass
-from compiler.passes.groups.sharding import ShardingPass
 from compiler.passes.work import work_of
 from compiler.patterns import PatternError, PatternTrie, load_patterns
 from compiler.tools.run import check, random_inputs
@@ -182,7 +181,7 @@ def test_equal_groups_get_one_template_number() -> None:
         output("y", "d", S),
     )
     given = context({"v": zeros(64, 64), "w": zeros(64, 64) + 1})
-    passes = (GroupPatternPass(), GroupLoadStorePass(), ShardingPass(), GroupMappingPass())
+    passes = (GroupPatternPass(), GroupLoadStorePass(), GroupMappingPass())
     module = after(parsed(text), given, *passes)
     numbers = {g.node.data: g.template.value.data for g in groups(module) if g.template is not None}
     assert numbers == {"m1": 0, "m2": 0, "s": 1, "t": 2}
@@ -205,7 +204,7 @@ def barriers(module: ModuleOp) -> list[str]:
 
 
 def test_groups_of_one_layer_share_a_barrier() -> None:
-    passes = (GroupPatternPass(), ShardingPass(), GroupOrderPass(), DdrReorderPass(), BarrierOptPass())
+    passes = (GroupPatternPass(), GroupOrderPass(), DdrReorderPass(), BarrierOptPass())
     module = after(parsed(TWO_BRANCHES), context(), *passes)
     assert [line for line in outline(module) if line.startswith("group")] == [
         "group single: s1",
@@ -217,14 +216,14 @@ def test_groups_of_one_layer_share_a_barrier() -> None:
 
 
 def test_in_the_order_of_the_graph_each_branch_would_wait() -> None:
-    passes = (GroupPatternPass(), ShardingPass(), DdrReorderPass(), BarrierOptPass())
+    passes = (GroupPatternPass(), DdrReorderPass(), BarrierOptPass())
     module = after(parsed(TWO_BRANCHES), context(), *passes)
     assert barriers(module) == ["s2", "t2"]
 
 
 def test_bytes_that_are_used_again_need_a_barrier() -> None:
     """In a small DDR t1 writes where s2 reads: other tiles may still be executing s2."""
-    passes = (GroupPatternPass(), ShardingPass(), DdrReorderPass(), BarrierOptPass())
+    passes = (GroupPatternPass(), DdrReorderPass(), BarrierOptPass())
     given = context()
     ddr = msgspec.structs.replace(given.machine.ddr, bytes=4096)
     given.machine = msgspec.structs.replace(given.machine, ddr=ddr)

@@ -25,11 +25,11 @@ from ir_text import after, constant, context, node, outline, output, parsed, rep
 S = "1x64x16x16"
 W = "64x64x3x3"
 PADS = 'auto_pad = "NOTSET", pads = [1 : i64, 1 : i64, 1 : i64, 1 : i64], group = 1 : i64'
-FIRST, LAST = "layout_init", "group_stack"
+FIRST, LAST = "layout_init", "group_load_store"
 
 
 def stacked(module: ModuleOp, given: Context) -> list[str]:
-    """The groups of a module after the passes up to group_stack."""
+    """The groups of a module after the passes up to group_load_store."""
     names = [step.name for step in PIPELINE]
     passes = PIPELINE[names.index(FIRST) : names.index(LAST) + 1]
     return [line for line in outline(after(module, given, *passes)) if line.startswith("group")]
@@ -79,7 +79,6 @@ def test_a_stack_is_one_group_with_its_own_loads_and_store() -> None:
     assert made.cut is not None
     assert made.estimate is not None
     assert made.template is not None
-    assert made.tile_parallel is not None
     assert given.templates[made.template.value.data].work.op == "Stack"
     assert len(given.templates) == len(given.results)
     assert outline(reparsed(module)) == outline(module)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emulator.kernels.ne import problem as word
-from emulator.kernels.ne.arithmetic import Panel
+from emulator.kernels.ne.arithmetic import Panel, Part
 from emulator.kernels.ne.elements import BLOCK, lanes, make_widen, panel_width, planes, stored_lanes
 from emulator.kernels.ne.groups import PLANE
 from emulator.native.primitives.memory import get
@@ -13,19 +13,29 @@ from tx8isa.numbers.formats import Format
 
 def make_direct_panel(fmt: Format) -> Panel:
     """Panel ``p`` of an aligned [K, N] matrix: the order is right already, narrow rows are padded."""
-    widen, size = make_widen(fmt), fmt.bits // 8
+    part = make_part(fmt)
 
     def panel(source: int, target: int, p: int, problem: int) -> None:
-        k, n = get(problem, word.K), get(problem, word.N)
-        width, stored, valid = panel_width(n, p), stored_lanes(n, p), lanes(n, p)
-        of = source + size * p * BLOCK * k
-        if stored == width:
-            widen(of, target, k * width)
-        else:
-            for row in range(k):
-                widen(of + size * row * stored, target + 4 * row * width, valid)
+        part(source, target, p, 0, get(problem, word.K), problem)
 
     return panel
+
+
+def make_part(fmt: Format) -> Part:
+    """Some rows of panel ``p`` of an aligned [K, N] matrix."""
+    widen, size = make_widen(fmt), fmt.bits // 8
+
+    def part(source: int, target: int, p: int, first: int, rows: int, problem: int) -> None:
+        k, n = get(problem, word.K), get(problem, word.N)
+        width, stored, valid = panel_width(n, p), stored_lanes(n, p), lanes(n, p)
+        of = source + size * (p * BLOCK * k + first * stored)
+        if stored == width:
+            widen(of, target, rows * width)
+        else:
+            for row in range(rows):
+                widen(of + size * row * stored, target + 4 * row * width, valid)
+
+    return part
 
 
 def make_transposed_panel(fmt: Format) -> Panel:

@@ -24,7 +24,7 @@ from emulator.native.primitives.products import PRODUCTS
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.primitives import u64
 
-from .float_panels import make_direct_panel, make_transposed_panel
+from .float_panels import make_direct_panel, make_part, make_transposed_panel
 
 LEAKY_SLOPE = 0.01
 """Of ``lrelu``: no operand carries one (proposed)."""
@@ -40,6 +40,7 @@ def make_float(fmt: Format, post: bool) -> MatrixArithmetic:
         multiply=make_multiply(PRODUCTS),
         panel=make_transposed_panel(fmt),
         direct_panel=make_direct_panel(fmt),
+        part=make_part(fmt),
         rows=make_widen_rows(fmt),
         fill=zeros,
         columns=_make_columns(fmt),

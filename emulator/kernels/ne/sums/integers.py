@@ -39,6 +39,7 @@ def make_integer(vnni: bool = VNNI) -> MatrixArithmetic:
         multiply=make_multiply(BYTES if vnni else HALVES),
         panel=make_transposed_panel(vnni),
         direct_panel=make_direct_panel(vnni),
+        part=None,
         rows=flipped_rows if vnni else half_rows,
         fill=fill_bytes if vnni else fill_zeros,
         columns=make_columns(vnni),

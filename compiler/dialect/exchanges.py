@@ -1,0 +1,86 @@
+"""Exchanges: what the tiles of a mesh give each other of a value that stays in their scratchpads.
+
+An exchange is in a group, between the member that makes the value, or the load, and those that need more of
+it than a tile has. Operand and result are the same value; their homes say what a tile has before and after.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import SSAValue
+from xdsl.irdl import attr_def, irdl_op_definition
+
+from .homes import Home, HomeAttr
+from .tensor import TensorOperation
+
+
+class ExchangeOperation(TensorOperation):
+    """An exchange along the mesh axis ``axis``."""
+
+    axis = attr_def(StringAttr)
+
+    @property
+    def kind(self) -> str:
+        """Its name without that of the dialect."""
+        return self.name.removeprefix("tx8be.")
+
+    def homes(self) -> tuple[Home, Home]:
+        """Those of its operand and of its result; VerifyException if an exchange cannot have them."""
+        if len(self.operands) != 1 or len(self.results) != 1:
+            raise self.refuse(f"{len(self.operands)} operands and {len(self.results)} results, has 1 of each")
+        if self.operands[0].type != self.results[0].type:
+            raise self.refuse("changes the type of its value")
+        before, after = home_of(self.operands[0]), home_of(self.results[0])
+        if before is None or after is None:
+            raise self.refuse("its operand and its result need homes in the scratchpads")
+        if self.axis.data not in before.mesh_axes:
+            raise self.refuse(f"its operand is not dealt along mesh axis '{self.axis.data}'")
+        return before, after
+
+
+@irdl_op_definition
+class AllGatherOp(ExchangeOperation):
+    """Every tile gets the shares of all tiles along a mesh axis."""
+
+    name = "tx8be.all_gather"
+
+    def verify_(self) -> None:
+        super().verify_()
+        before, after = self.homes()
+        expected = before.gathered(self.axis.data)
+        if after != expected:
+            raise self.refuse(
+                f"gives {_text(after)}; gathered along '{self.axis.data}', {_text(before)} is "
+                f"{_text(expected)}"
+            )
+
+
+@irdl_op_definition
+class HaloExchangeOp(ExchangeOperation):
+    """Every tile gets rows of its neighbours along a mesh axis: those beside its own share."""
+
+    name = "tx8be.halo_exchange"
+
+    def verify_(self) -> None:
+        super().verify_()
+        before, after = self.homes()
+        if before.axes != after.axes or not after.above + after.below:
+            raise self.refuse(
+                f"makes {_text(after)} of {_text(before)}; a halo changes the rows beside a share"
+            )
+
+
+EXCHANGES: dict[str, type[ExchangeOperation]] = {"all_gather": AllGatherOp, "halo_exchange": HaloExchangeOp}
+"""The operations by the kind of exchange."""
+
+
+def home_of(value: SSAValue) -> Home | None:
+    """Where a value inside a group lives; None for DDR."""
+    owner = value.owner
+    if not isinstance(owner, TensorOperation) or owner.home is None:
+        return None
+    return owner.home.data
+
+
+def _text(home: Home) -> str:
+    return str(HomeAttr(home)).removeprefix("#tx8be.")

@@ -1,0 +1,86 @@
+"""Where the tiles of a mesh have the values of a sharded sequence, and what they exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compiler.codegen.phase import Target
+from compiler.codegen.slices.tensors import DdrTensor
+from compiler.dialect.homes import WHOLE, Home
+from compiler.lowering.record import ALL_GATHER, Placement, StageExchange, Work
+
+from .layers import AttentionLayer, Layers, NormalizationLayer, ProductLayer, layers_of
+from .mesh import Mesh, mesh_of
+
+ROWS, COLUMNS = "rows", "columns"
+"""The axes of the mesh."""
+
+
+def sharded_placement(target: Target, work: Work) -> Placement:
+    """The homes and exchanges of a sequence with a cut."""
+    assert work.cut is not None
+    layers, mesh = layers_of(work), mesh_of(target, work.cut)
+    exchanges = (*exchanges_of_values(layers, mesh), *exchanges_of_weights(layers, mesh))
+    homes = {symbol: _on(mesh, home) for symbol, home in _homes(layers)}
+    return Placement(homes, tuple(sorted(exchanges, key=lambda each: each.before)))
+
+
+def _on(mesh: Mesh, home: Home) -> Home:
+    """The home on a mesh of which an axis may be a single tile."""
+    extents = {ROWS: mesh.rows, COLUMNS: mesh.columns}
+    return Home(tuple(axis if extents.get(axis, 1) > 1 else WHOLE for axis in home.axes))
+
+
+def _homes(layers: Layers) -> Iterator[tuple[str, Home]]:
+    """Where the values are on a mesh with several rows and columns; the last home of a symbol counts."""
+    for layer in layers.order:
+        if isinstance(layer, ProductLayer):
+            for tensor in layer.sums:
+                yield tensor.symbol, _matrix(tensor, COLUMNS, dealt=tensor.value is None)
+    for layer in layers.order:
+        yield layer.source.symbol, _matrix(layer.source, WHOLE)
+        if isinstance(layer, ProductLayer):
+            yield layer.matrix.symbol, Home((COLUMNS, ROWS) if layer.transposed else (ROWS, COLUMNS))
+        elif isinstance(layer, NormalizationLayer):
+            for tensor in layer.parameters:
+                yield tensor.symbol, Home((WHOLE,) * len(tensor.shape))
+    for layer in layers.order:
+        result = layer.work.output
+        if isinstance(layer, AttentionLayer):
+            yield result.symbol, _matrix(result, COLUMNS, axes=2)
+        else:
+            columns = WHOLE if isinstance(layer, NormalizationLayer) else COLUMNS
+            yield result.symbol, _matrix(result, columns)
+
+
+def _matrix(tensor: DdrTensor, columns: str, dealt: bool = True, axes: int = 1) -> Home:
+    """The home of a value whose last ``axes`` are the columns together; the others are its rows."""
+    inner = min(axes, len(tensor.shape))
+    return Home((*[ROWS if dealt else WHOLE] * (len(tensor.shape) - inner), *[columns] * inner))
+
+
+def exchanges_of_values(layers: Layers, mesh: Mesh) -> Iterator[StageExchange]:
+    """The all-gathers that layers need, each just before the first one that does.
+
+    Products and normalizations need all columns of a value, attention needs the keys and values of all rows.
+    Values from outside have all columns, and so has what a normalization makes.
+    """
+    made, available = layers.made, set[str]()
+    for at, layer in enumerate(layers.order):
+        symbol = layer.source.symbol
+        if isinstance(layer, AttentionLayer):
+            if mesh.rows > 1:
+                yield StageExchange(ALL_GATHER, symbol, ROWS, at)
+        elif symbol in made and symbol not in available:
+            if mesh.columns > 1:
+                yield StageExchange(ALL_GATHER, symbol, COLUMNS, at)
+            available.add(symbol)
+        if isinstance(layer, NormalizationLayer):
+            available.add(layer.work.output.symbol)
+
+
+def exchanges_of_weights(layers: Layers, mesh: Mesh) -> Iterator[StageExchange]:
+    """The all-gathers of weights: each tile of a mesh column reads a part of them."""
+    for at, layer in enumerate(layers.order):
+        if isinstance(layer, ProductLayer) and mesh.rows > 1:
+            yield StageExchange(ALL_GATHER, layer.matrix.symbol, ROWS, at)

@@ -1,0 +1,93 @@
+"""Where tiles have the values of a stack, and what they exchange: by channels, by bands, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compiler.codegen.kernel import Target
+from compiler.dialect.homes import WHOLE, Home
+from compiler.lowering.record import ALL_GATHER, HALO_EXCHANGE, Placement, StageExchange, Work
+
+from .bands import halos_of, owned_stages
+from .cuts import BETWEEN, GATHER, HALO
+from .divisible import is_channelwise
+from .stages import JOIN, NeededRows, Stage, Stages, stages_of
+
+IMAGES, CHANNELS, ROWS = "images", "channels", "rows"
+"""The mesh axes of stacks."""
+
+
+def stack_placement(target: Target, work: Work) -> Placement:
+    """The homes and exchanges of a stack with a cut."""
+    assert work.cut is not None
+    stages, between = stages_of(work), work.cut.choice(BETWEEN, "")
+    if between == GATHER:
+        exchanges = tuple(exchanges_of_channels(work, stages))
+        sent = {each.symbol for each in exchanges}
+        return Placement(dict(_homes_by_channels(work, stages, sent)), exchanges)
+    if between == HALO:
+        owned = owned_stages(stages)
+        return Placement(dict(_homes_by_rows(work, owned)), tuple(exchanges_of_halos(work, owned)))
+    return Placement(dict(_homes_by_rows(work, stages)), ())
+
+
+def order_at(work: Work, stages: Stages, before: int) -> int:
+    """The number, among the stages without joins, of the first that is not before a stage of the work."""
+    return sum(_at(work, stage) < before for stage in stages.order)
+
+
+def _at(work: Work, stage: Stage) -> int:
+    return next(at for at, each in enumerate(work.stages) if each is stage.work)
+
+
+def exchanges_of_channels(work: Work, stages: Stages) -> Iterator[StageExchange]:
+    """Results of which a later stage reads the channels of all tiles; all get them when they are made."""
+    for stage in stages.order:
+        symbol = stage.result.symbol
+        piece = stages.pieces.get(symbol)
+        names = {symbol} | ({piece.whole.symbol} if piece is not None else set[str]())
+        if any(not is_channelwise(each) and each.source.symbol in names for each in stages.order):
+            yield StageExchange(ALL_GATHER, symbol, CHANNELS, _at(work, stage) + 1)
+
+
+def exchanges_of_halos(work: Work, owned: Stages) -> Iterator[StageExchange]:
+    """The rows of its neighbours that a tile needs, each just before the first stage that reads them."""
+    for number, halo in halos_of(owned):
+        at = _at(work, owned.order[number])
+        yield StageExchange(HALO_EXCHANGE, halo.symbol, ROWS, at, halo.above, halo.below)
+
+
+def _homes_by_channels(work: Work, stages: Stages, sent: set[str]) -> Iterator[tuple[str, Home]]:
+    own, whole = Home((WHOLE, CHANNELS, WHOLE, WHOLE)), Home((WHOLE,) * 4)
+    for stage in stages.order:
+        if stage.source.symbol not in stages.made:
+            yield stage.source.symbol, own if is_channelwise(stage) else whole
+    for stage in stages.order:
+        yield stage.result.symbol, own
+    for symbol, piece in stages.pieces.items():
+        yield piece.whole.symbol, whole if symbol in sent else own
+    if work.stages[-1].op == JOIN:
+        yield work.output.symbol, own
+
+
+def _homes_by_rows(work: Work, stages: Stages) -> Iterator[tuple[str, Home]]:
+    assert work.cut is not None
+    images, height = (axis if work.cut.parts(axis) > 1 else WHOLE for axis in (IMAGES, ROWS))
+
+    def home(rows: NeededRows) -> Home:
+        """A tile has rows of the shares beside its own where it needs them too."""
+        axes = (images, WHOLE, height, WHOLE)
+        if height == WHOLE:
+            return Home(axes)
+        return Home(axes, max(-rows.low, 0), max(rows.high - rows.step + 1, 0))
+
+    for stage in stages.order:
+        if stage.source.symbol not in stages.made:
+            yield stage.source.symbol, home(stage.image)
+    for stage in stages.order:
+        yield stage.result.symbol, home(stage.rows)
+        piece = stages.pieces.get(stage.result.symbol)
+        if piece is not None:
+            yield piece.whole.symbol, home(stage.rows)
+    if work.stages[-1].op == JOIN:
+        yield work.output.symbol, home(stages.last.rows)

@@ -1,0 +1,190 @@
+"""Each pass changes a program: what it is good for, seen by leaving it out."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+import compiler.driver as driver
+import emulator
+from compiler.driver import Program, compile_graph
+from compiler.graph import Graph, GraphError
+from compiler.passes import PIPELINE
+from compiler.passes.groups import group_stack
+from compiler.tools.run import check, random_inputs
+from compiler_harness import NodeSpec, draw, graph
+from sharded_nets import normalized_first
+from stack_nets import bottleneck
+
+
+@pytest.fixture(autouse=True)
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if barriers took so long that every sequence is worth it."""
+    monkeypatch.setattr(group_stack, "barrier_cycles", lambda machine: 10**9)
+
+
+def pooled() -> Graph:
+    """Two convolutions with what follows them, a pool, and a product."""
+    nodes: list[NodeSpec] = [
+        ("Conv", ["x", "first"], ["a"], {"pads": (1, 1, 1, 1)}),
+        ("Relu", ["a"], ["b"], {}),
+        ("Conv", ["b", "second"], ["c"], {"pads": (1, 1, 1, 1)}),
+        ("Add", ["c", "b"], ["d"], {}),
+        ("GlobalAveragePool", ["d"], ["e"], {}),
+        ("Flatten", ["e"], ["f"], {}),
+        ("MatMul", ["f", "third"], ["y"], {}),
+    ]
+    constants = {"first": draw(64, 3, 3, 3), "second": draw(64, 64, 3, 3), "third": draw(64, 10)}
+    return graph(nodes, {"x": (1, 3, 16, 16)}, constants)
+
+
+def two_branches() -> Graph:
+    """Each branch is two phases; they meet in the last one."""
+    nodes: list[NodeSpec] = [
+        ("Softmax", ["x"], ["a"], {}),
+        ("LayerNormalization", ["a", "s"], ["b"], {}),
+        ("Softmax", ["z"], ["c"], {}),
+        ("LayerNormalization", ["c", "s"], ["d"], {}),
+        ("MatMul", ["b", "d"], ["y"], {}),
+    ]
+    return graph(nodes, {"x": (64, 64), "z": (64, 64)}, {"s": draw(64)})
+
+
+def large_product() -> Graph:
+    return graph([("MatMul", ["x", "w"], ["y"], {})], {"x": (512, 512)}, {"w": draw(512, 512)})
+
+
+def constants_of_two_sizes() -> Graph:
+    """The second is larger than a bank of DDR for every tile."""
+    nodes: list[NodeSpec] = [("Mul", ["x", "v"], ["a"], {}), ("Add", ["a", "w"], ["y"], {})]
+    return graph(nodes, {"x": (512, 512)}, {"v": draw(512), "w": draw(512, 512)})
+
+
+def added_constant() -> Graph:
+    nodes: list[NodeSpec] = [
+        ("Conv", ["x", "w"], ["a"], {"pads": (1, 1, 1, 1)}),
+        ("Add", ["a", "k"], ["b"], {}),
+        ("Relu", ["b"], ["y"], {}),
+    ]
+    return graph(nodes, {"x": (1, 64, 16, 16)}, {"w": draw(64, 64, 3, 3), "k": draw(64, 16, 16)})
+
+
+def computed_twice() -> Graph:
+    nodes: list[NodeSpec] = [("Exp", ["x"], [name], {}) for name in "ab"]
+    nodes += [("Softmax", [name], [f"s{name}"], {"axis": -1}) for name in "ab"]
+    return graph(nodes, {"x": (32, 64)}, outputs=("sa", "sb"))
+
+
+def pointwise() -> Graph:
+    """Steps behind a product, of which one uses a value again."""
+    nodes: list[NodeSpec] = [
+        ("Softmax", ["x"], ["a"], {}),
+        ("MatMul", ["a", "w"], ["b"], {}),
+        ("Tanh", ["b"], ["c"], {}),
+        ("Mul", ["c", "b"], ["d"], {}),
+        ("Exp", ["d"], ["y"], {}),
+    ]
+    return graph(nodes, {"x": (64, 64)}, {"w": draw(64, 64)})
+
+
+def lines(program: Program) -> int:
+    return len(program.text.splitlines())
+
+
+def phases(program: Program) -> int:
+    assert program.report is not None
+    return len(program.report.phases)
+
+
+def barriers(program: Program) -> int:
+    return program.text.count("ncc.barrier")
+
+
+def constant_bytes(program: Program) -> int:
+    return len(program.constants)
+
+
+def place_of_the_largest(program: Program) -> int:
+    """Where the largest constant is in the file of constants."""
+    found = re.findall(r'\.const \S+ \w+, ([\dx]+), "prog.const", (\d+)', program.text)
+    places = {math.prod(map(int, shape.split("x"))): int(place) for shape, place in found}
+    return places[max(places)]
+
+
+def cycles(program: Program) -> float:
+    """Simulated cycles of a run."""
+    inputs = random_inputs(program.graph, {}, 3)
+    system = emulator.Program(program.image, program.machine).start(inputs, timed=True)
+    system.run()
+    assert system.cycles is not None
+    return system.cycles
+
+
+def wrong(program: Program) -> int:
+    """How many outputs are not what they should be."""
+    verdicts = check(program, random_inputs(program.graph, {}, 3)).verdicts.values()
+    return sum(not verdict.ok for verdict in verdicts)
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A graph of whose program a pass makes something less."""
+
+    graph: Callable[[], Graph]
+    less: Callable[[Program], float]
+
+
+EFFECTS = {
+    "rewrite": Effect(normalized_first, lines),
+    "cast": Effect(pooled, constant_bytes),
+    "layout_init": Effect(pooled, phases),
+    "layout_transmit": Effect(pooled, phases),
+    "layout_align": Effect(pooled, wrong),
+    "align_opt": Effect(pooled, phases),
+    "cse": Effect(computed_twice, phases),
+    "move_const": Effect(constants_of_two_sizes, place_of_the_largest),
+    "const_norm": Effect(added_constant, phases),
+    "cast_fusion": Effect(large_product, phases),
+    "group_pattern": Effect(pooled, phases),
+    "group_opt": Effect(pointwise, phases),
+    "group_mapping": Effect(large_product, cycles),
+    "group_cost": Effect(large_product, cycles),
+    "group_stack": Effect(bottleneck, phases),
+    "group_order": Effect(two_branches, barriers),
+    "barrier_opt": Effect(two_branches, wrong),
+}
+NEEDED = {"import": StopIteration, "group_load_store": GraphError, "ddr_reorder": ValueError}
+"""Passes without which there is no program, with what is raised then."""
+
+
+def without(monkeypatch: pytest.MonkeyPatch, name: str, made: Graph) -> Program:
+    """The program of a compilation that leaves out a pass."""
+    monkeypatch.setattr(driver, "PIPELINE", tuple(step for step in PIPELINE if step.name != name))
+    return compile_graph(made, "fp16", 16)
+
+
+def test_every_pass_is_here() -> None:
+    assert {*EFFECTS, *NEEDED, "codegen"} == {step.name for step in PIPELINE}
+
+
+@pytest.mark.parametrize("name", EFFECTS)
+def test_something_is_less_with_the_pass(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    effect = EFFECTS[name]
+    program = compile_graph(effect.graph(), "fp16", 16)
+    assert effect.less(program) < effect.less(without(monkeypatch, name, effect.graph()))
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_there_is_no_program_without_the_pass(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    with pytest.raises(NEEDED[name]):
+        without(monkeypatch, name, normalized_first())
+
+
+def test_codegen_writes_the_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
+    engines = re.compile(r"^ +(ne|ct|rdma|wdma)\.", re.MULTILINE)
+    assert engines.search(compile_graph(pointwise(), "fp16", 16).text)
+    assert not engines.search(without(monkeypatch, "codegen", pointwise()).text)

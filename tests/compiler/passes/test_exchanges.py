@@ -1,0 +1,170 @@
+"""The exchanges in the module are those of the program: moved, left out, or missing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.rewriter import Rewriter
+
+import compiler.driver as driver
+import emulator
+from asm.image import read_image, write_image
+from compiler.dialect.exchanges import ExchangeOperation
+from compiler.dialect.group import tensor_operations
+from compiler.dialect.homes import HomeAttr
+from compiler.dialect.ops import GroupOp, LoadConstOp, TensorOperation
+from compiler.driver import Program, compile_graph
+from compiler.graph import Graph, GraphError
+from compiler.passes import PIPELINE
+from compiler.passes.base import Context, operations
+from compiler.passes.groups import group_stack
+from compiler.search.plan import plan_text
+from compiler.tools.run import check, random_inputs
+from sharded_nets import normalized_first
+from stack_nets import bottleneck
+
+Edit = Callable[[list[ExchangeOperation]], None]
+
+
+@pytest.fixture(autouse=True)
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if barriers took so long that every sequence is worth it."""
+    monkeypatch.setattr(group_stack, "barrier_cycles", lambda machine: 10**9)
+
+
+def exchanges(module: ModuleOp) -> Iterator[ExchangeOperation]:
+    for group in operations(module):
+        if isinstance(group, GroupOp):
+            found = tensor_operations(group.body.block)
+            yield from (each for each in found if isinstance(each, ExchangeOperation))
+
+
+class Edited:
+    """A pass that changes the exchanges of a module, as somebody does by hand."""
+
+    name = "edited"
+
+    def __init__(self, edit: Edit) -> None:
+        self.edit = edit
+
+    def run(self, context: Context, module: ModuleOp) -> None:
+        self.edit(list(exchanges(module)))
+
+
+def edited(
+    monkeypatch: pytest.MonkeyPatch, made: Graph, edit: Edit, tiles: int = 16, plan: Path | None = None
+) -> Program:
+    """The program of a module whose exchanges were changed."""
+    after = next(at for at, step in enumerate(PIPELINE) if step.name == "group_load_store") + 1
+    monkeypatch.setattr(driver, "PIPELINE", (*PIPELINE[:after], Edited(edit), *PIPELINE[after:]))
+    return compile_graph(made, "fp16", tiles, plan=plan)
+
+
+def assert_right(program: Program) -> None:
+    """Close to the reference and without hazards."""
+    inputs = random_inputs(program.graph, {}, 3)
+    assert all(verdict.ok for verdict in check(program, inputs).verdicts.values())
+    loaded = emulator.Program(read_image(write_image(program.image), "prog.bin"), program.machine)
+    loaded.run(inputs, strict=True)
+    assert loaded.hazards == ()
+
+
+def is_of_weights(exchange: ExchangeOperation) -> bool:
+    return isinstance(exchange.operands[0].owner, LoadConstOp)
+
+
+def leave_out(exchange: ExchangeOperation) -> None:
+    """Let its users have the operand; a constant is loaded as the exchange would leave it."""
+    source = exchange.operands[0].owner
+    if isinstance(source, LoadConstOp) and exchange.home is not None:
+        source.attributes["home"] = HomeAttr(exchange.home.data)
+    exchange.results[0].replace_all_uses_with(exchange.operands[0])
+    Rewriter.erase_op(exchange)
+
+
+def move_up(exchange: ExchangeOperation) -> None:
+    """Exchange a value as soon as it is made."""
+    block, maker = exchange.parent_block(), exchange.operands[0].owner
+    assert block is not None and isinstance(maker, TensorOperation)
+    block.detach_op(exchange)
+    block.insert_op_after(exchange, maker)
+
+
+def in_bands(made: Graph, tiles: int, folder: Path) -> Path:
+    """A plan that divides the only stack into bands of rows."""
+    found = compile_graph(made, "fp16", tiles).report
+    assert found is not None
+    plan = json.loads(plan_text(found.plan))
+    (stack,) = (phase for phase in found.phases if phase.tag == "stacked")
+    assert stack.template is not None
+    rows = made.outputs[0].shape[2]
+    size = -(-rows // tiles)
+    cut = {"tiles": {"rows": -(-rows // size)}, "sizes": {"rows": size}, "choices": {"between": "halo"}}
+    plan["templates"][found.templates[stack.template].key]["cut"] = cut
+    path = folder / "plan.json"
+    path.write_text(json.dumps(plan))
+    return path
+
+
+def copies(program: Program) -> int:
+    """Instructions that send something to other tiles."""
+    return sum(program.text.count(name) for name in ("dte.broadcast", "dte.shuffle", "dte.unicast"))
+
+
+def test_weights_that_every_tile_loads_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program has no copies of weights then, and gives the same bits."""
+    made = normalized_first()
+
+    def edit(found: list[ExchangeOperation]) -> None:
+        for exchange in found:
+            if is_of_weights(exchange):
+                leave_out(exchange)
+
+    shared, own = compile_graph(made, "fp16", 16), edited(monkeypatch, made, edit)
+    assert copies(own) < copies(shared)
+    assert_right(own)
+    inputs = random_inputs(made, {}, 3)
+    results = [emulator.Program(each.image, each.machine).run(inputs)["y"] for each in (shared, own)]
+    assert results[0].tobytes() == results[1].tobytes()
+
+
+def test_exchanges_that_come_earlier(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = normalized_first()
+    moved: list[str] = []
+
+    def edit(found: list[ExchangeOperation]) -> None:
+        for exchange in found:
+            if not is_of_weights(exchange):
+                move_up(exchange)
+                moved.append(exchange.kind)
+
+    assert_right(edited(monkeypatch, made, edit))
+    assert moved.count("all_gather") >= 3
+
+
+def test_a_halo_that_is_exchanged_earlier(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made, kinds = bottleneck(), list[str]()
+
+    def edit(found: list[ExchangeOperation]) -> None:
+        kinds.extend(exchange.kind for exchange in found)
+        for exchange in found:
+            move_up(exchange)
+
+    assert_right(edited(monkeypatch, made, edit, 7, in_bands(made, 7, tmp_path)))
+    assert set(kinds) == {"halo_exchange"}
+
+
+@pytest.mark.parametrize("tiles", [16, 7])
+def test_an_exchange_that_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiles: int) -> None:
+    made = normalized_first() if tiles == 16 else bottleneck()
+    plan = in_bands(made, tiles, tmp_path) if tiles == 7 else None
+
+    def edit(found: list[ExchangeOperation]) -> None:
+        leave_out(next(exchange for exchange in found if not is_of_weights(exchange)))
+
+    with pytest.raises(GraphError, match=r"node '.*' needs an earlier \w+ of .* along \w+"):
+        edited(monkeypatch, made, edit, tiles, plan)
