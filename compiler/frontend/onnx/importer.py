@@ -167,6 +167,10 @@ def _arrays(path: Path, initializers: Mapping[str, TensorProto], reads: set[str]
 def finished_description(
     name: str, graph: PartialGraph, scope: Scope, inputs: tuple[Tensor, ...], outputs: tuple[str, ...]
 ) -> Description:
+    """The graph that was read, without what no output needs; ``scope`` has the outputs' names in it.
+
+    GraphError for a value of a type that no graph may have.
+    """
     nodes, reads = needed(graph.nodes, (scope.inner(name) for name in outputs))
     constants = selected(graph.constants, reads)
     for output in outputs:

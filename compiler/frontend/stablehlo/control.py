@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from xdsl.dialects.builtin import DictionaryAttr
 from xdsl.ir import Block, Operation
 
 from compiler.evaluation.survey import Survey
 from compiler.frontend.onnx.partial import Unsupported
 
+from .operations import REWRITES
 from .site import Site, Value
 
 Results = list[Value | None]
@@ -34,8 +36,15 @@ def _call(writer: Writer, site: Site) -> Results:
 
 
 def _composite(writer: Writer, site: Site) -> Results:
-    """A composite is computed by its decomposition."""
-    return _written_out(writer, site, site.word("decomposition"))
+    """A composite is the operation that it is named after, if that is known, else its decomposition."""
+    rewrite = REWRITES.get(site.word("name"))
+    if rewrite is None:
+        return _written_out(writer, site, site.word("decomposition"))
+    given = site.attributes.get("composite_attributes")
+    if isinstance(given, DictionaryAttr):
+        site.attributes = {**site.attributes, **given.data}
+    made = rewrite(site)
+    return [made] if isinstance(made, Value) else list(made)
 
 
 def _written_out(writer: Writer, site: Site, name: str) -> Results:

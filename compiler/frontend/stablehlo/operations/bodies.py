@@ -115,6 +115,13 @@ def _constant(op: Operation) -> Array:
     return dense({**op.attributes, **op.properties}.get("value"))
 
 
+def _constant_outside(value: SSAValue) -> Array:
+    """A constant that stands before a body which uses it."""
+    if not isinstance(value.owner, Operation) or operation_name(value.owner) != "stablehlo.constant":
+        raise Unsupported("its body uses values from outside of it that are no constants")
+    return _constant(value.owner)
+
+
 _EVALUATED: dict[str, Callable[..., Array]] = {
     "stablehlo.compare": _compare,
     "stablehlo.select": lambda _, test, a, b: np.asarray(np.where(test, a, b)),
@@ -134,9 +141,7 @@ def _evaluated(region: Region, operands: Sequence[Array]) -> list[Array]:
     values: dict[SSAValue, Array] = dict(zip(region.block.args, operands, strict=True))
     for op in region.block.ops:
         name = operation_name(op)
-        if any(operand not in values for operand in op.operands):
-            raise Unsupported("its body uses values from outside of it")
-        given = [values[operand] for operand in op.operands]
+        given = [values[x] if x in values else _constant_outside(x) for x in op.operands]
         if name in RETURNS:
             return [np.broadcast_to(value, operands[0].shape) for value in given]
         if name not in _EVALUATED:

@@ -142,3 +142,29 @@ def test_locations_are_left_out(tmp_path: Path) -> None:
     assert without_locations(lines).count("\n") == lines.count("\n")
     assert np.array_equal(computed(tmp_path, lines, X)[0], -X)
     assert without_locations('"say loc(1)" loc("("(#x)) end') == '"say loc(1)"  end'
+
+
+def test_a_composite_is_the_operation_of_its_name(tmp_path: Path) -> None:
+    attributes = 'name = "chlo.top_k", composite_attributes = {k = 2 : i64}, decomposition = @absent'
+    expected = -np.sort(-X, axis=1)[:, :2], np.argsort(-X, axis=1)[:, :2].astype(np.int32)
+    text = one_operation("stablehlo.composite", [X], list(expected), attributes)
+    assert all(map(np.array_equal, computed(tmp_path, text, X), expected))
+    graph = graph_of_text(tmp_path, text)
+    assert "TopK" in [node.op for node in graph.nodes]
+
+
+def test_a_comparator_may_use_a_constant_that_stands_before_it(tmp_path: Path) -> None:
+    lines = """\
+    %z = "stablehlo.constant"() <{value = dense<0.0> : tensor<f32>}> : () -> tensor<f32>
+    %r = "stablehlo.sort"(%a0) <{dimension = 1 : i64}> ({
+    ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+      %0 = "stablehlo.maximum"(%x, %y) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+      %1 = "stablehlo.compare"(%z, %z) <{comparison_direction = #stablehlo<comparison_direction NE>}>
+        : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %2 = "stablehlo.compare"(%x, %0) <{comparison_direction = #stablehlo<comparison_direction LT>}>
+        : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %3 = "stablehlo.or"(%1, %2) : (tensor<i1>, tensor<i1>) -> tensor<i1>
+      "stablehlo.return"(%3) : (tensor<i1>) -> ()
+    }) : (tensor<2x3xf32>) -> tensor<2x3xf32>"""
+    (found,) = computed(tmp_path, module_text(lines, [type_text(X)], [type_text(X)], "%r"), X)
+    assert np.array_equal(found, np.sort(X, axis=1))
