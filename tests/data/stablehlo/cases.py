@@ -173,7 +173,6 @@ SORTING: dict[str, Case] = {
     "sort_truths": (lambda p: jnp.sort(p, 1), (P,)),
     "argsort": (lambda x: (jnp.argsort(x, 1), jnp.argsort(x, 1, descending=True)), (np.round(X),)),
     "sort_by_key": (lambda i, x: lax.sort((i % 4, x), dimension=1, num_keys=1, is_stable=True), (K, X)),
-    "searchsorted": (lambda x: jnp.searchsorted(jnp.sort(x[0]), x[1]), (X,)),
     "top_k": (lambda x: lax.top_k(x, 3), (np.round(X) + 0.0,)),
     "median": (lambda x: jnp.median(x, axis=1), (X,)),
 }

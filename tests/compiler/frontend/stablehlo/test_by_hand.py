@@ -45,6 +45,15 @@ def test_infinities(name: str, expected: list[int], tmp_path: Path) -> None:
     assert found.tolist() == [bool(truth) for truth in expected]
 
 
+def test_numbers_compare_in_total_order_as_otherwise(tmp_path: Path) -> None:
+    attributes = (
+        "comparison_direction = #stablehlo<comparison_direction LT>, "
+        "compare_type = #stablehlo<comparison_type TOTALORDER>"
+    )
+    text = one_operation("stablehlo.compare", [X, 1 - X], [X < 1 - X], attributes)
+    assert np.array_equal(computed(tmp_path, text, X, 1 - X)[0], X < 1 - X)
+
+
 def test_dot_of_vectors_and_matrices(tmp_path: Path) -> None:
     v = np.array([1, -2, 3], np.float32)
     for a, b in ((X, v), (v, v), (X, X.T.copy())):
