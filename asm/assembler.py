@@ -21,7 +21,7 @@ from tx8isa.tools.suggestions import did_you_mean
 
 from .assembly import Assembly, Fixup
 from .diagnostics import Fault
-from .directives import blocks, buffers, data, symbols  # noqa: F401  (they register their directives)
+from .directives import blocks, buffers, data, scratchpad, symbols  # noqa: F401  (they register directives)
 from .fixups import TOO_DEEP, finish
 from .place import Spot
 

@@ -17,6 +17,7 @@ from tx8isa.machine.description import Machine, load_machine
 from tx8isa.riscv.registers import REGISTERS
 
 from .diagnostics import MOST_COUNTED, AsmError, Diagnostic, Fault
+from .occupancy import Occupancy
 from .place import LOCAL, Program, Section, Spot, SymbolEntry, TooLarge
 
 _LOCAL = re.compile(r"\d+[fb]")
@@ -98,6 +99,7 @@ class Assembly:
         self.tile_entries: dict[int, Address] = {}
         self.entry: Address | None = None
         self.node = ""
+        self.occupancy = Occupancy(self.machine.spm.bytes)
         self.listing: list[ListingRow] | None = None
         self.macros: dict[str, Macro] = {}
         self.expansions = 0

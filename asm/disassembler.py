@@ -28,7 +28,7 @@ def disassemble_image(image: Image, section: str | None = None) -> str:
 
     Tx8Error when a name in it cannot be written in assembly, or there is no such section.
 
-    ``.loc`` and ``.node`` carry the line and node tables, ``.base`` and ``.entry`` the addresses, so that
+    ``.loc``, ``.node``, ``.live`` and ``.dead`` carry tables, ``.base`` and ``.entry`` the addresses, so that
     assembling the text gives the same file, byte for byte.
     """
     if section is None:
@@ -100,7 +100,18 @@ class _SegmentText:
             for tile, address in self.image.tile_entries.items():
                 if self.start <= address < self.end:
                     marks[address].append(f".tile {tile}")
+            self._mark_live(marks)
         return marks
+
+    def _mark_live(self, marks: dict[int, list[str]]) -> None:
+        """The ends of live ranges before the beginnings of others, which may have the same bytes."""
+        here = [live for live in self.image.live if self.start <= live.begin < live.end <= self.end]
+        for live in here:
+            marks[live.end].append(f".dead {quote(live.name)}")
+        for live in here:
+            node = f", {quote(live.node)}" if live.node else ""
+            text = f".live {quote(live.name)}, {live.role}, {live.address:#x}, {live.size}{node}"
+            marks[live.begin].append(text)
 
     def lines(self) -> list[str]:
         segment = self.segment

@@ -24,8 +24,17 @@ def finish(assembly: Assembly) -> None:
     for datum in assembly.data_fixups:
         _fix_datum(assembly, datum)
     _check_symbols(assembly)
+    if not assembly.errors:
+        _check_live_ranges(assembly)
     if assembly.errors:
         raise AsmError(sorted(assembly.errors.values()))
+
+
+def _check_live_ranges(assembly: Assembly) -> None:
+    for live in assembly.occupancy.unended():
+        line = live.source.lines[live.index]
+        fault = Fault(f".live: {live.known.name!r} has no .dead", len(line) - len(line.lstrip()))
+        assembly.report(live.source, live.index, fault)
 
 
 def _fix(assembly: Assembly, fixup: Fixup, first: bool) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain, pairwise, repeat
 
-from asm.image.types import ABSOLUTE, Image, Segment, Symbol, ddr_windows
+from asm.image.types import ABSOLUTE, Image, LiveRange, Segment, Symbol, ddr_windows
 from asm.syntax.expressions import Address
 from tx8isa.machine.identity import identity
 
@@ -45,6 +45,7 @@ def image_of(assembly: Assembly) -> Image:
         ),
         lines=dict(chain.from_iterable(_lines(section) for section in code)),
         nodes=dict(chain.from_iterable(_nodes(section) for section in code)),
+        live=sorted(_live(assembly, bases), key=lambda live: (live.begin, live.address)),
         machine=identity(assembly.machine),
         windows=ddr_windows(assembly.machine),
     )
@@ -52,6 +53,11 @@ def image_of(assembly: Assembly) -> Image:
 
 def _final(at: Address, bases: dict[str, int]) -> int:
     return bases[at.section] + at.offset
+
+
+def _live(assembly: Assembly, bases: dict[str, int]) -> Iterator[LiveRange]:
+    for live, begin, end in assembly.occupancy.closed:
+        yield live._replace(begin=_final(begin, bases), end=_final(end, bases))
 
 
 def _entry(assembly: Assembly, bases: dict[str, int], code: Section) -> int:

@@ -1,7 +1,8 @@
 """Figures of the benchmarks and their goals: one row per figure, for docs/benchmarks.md and the README.
 
-A script calls ``promise`` for each figure that has a goal. If ``TX8_BENCHMARK_ROWS`` names a file, the rows
-are appended to it as JSON lines; ``summary.py`` runs every script this way and writes the table.
+A script calls ``promise`` for each figure that has a goal, and ``tabulate`` for a table of its own. If
+``TX8_BENCHMARK_ROWS`` names a file, both are appended to it as JSON lines; ``summary.py`` runs the scripts
+this way and writes their tables.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import json
 import os
 import platform
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 ROWS = "TX8_BENCHMARK_ROWS"
@@ -42,6 +44,28 @@ class Row:
         )
 
 
+@dataclass(frozen=True)
+class Table:
+    """A table of a script, as the page shows it."""
+
+    headings: Sequence[str]
+    lines: Sequence[Sequence[str]]
+    """The cells of each row."""
+
+    def markdown(self) -> list[str]:
+        """The lines of the table in Markdown."""
+        rows = [self.headings, ["---"] * len(self.headings), *self.lines]
+        return [f"| {' | '.join(cells)} |" for cells in rows]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a script has found: rows with goals, and tables of its own."""
+
+    rows: list[Row] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+
+
 def _number(value: float, unit: str) -> str:
     if unit == "%":
         return f"{value:.0%}"
@@ -63,16 +87,35 @@ def promise(
         raise ValueError(f"{what}: give one of at_least and at_most")
     goal = at_least if at_least is not None else at_most
     assert goal is not None
-    row = Row(what, figure, unit, goal, at_least is not None, against)
+    _append(asdict(Row(what, figure, unit, goal, at_least is not None, against)))
+
+
+def tabulate(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
+    """Print a table, and record it for the page; ValueError for a row with another number of cells."""
+    table = Table(list(headings), [list(line) for line in lines])
+    if wrong := [line for line in table.lines if len(line) != len(table.headings)]:
+        raise ValueError(f"{len(wrong[0])} cells for {len(table.headings)} columns: {wrong[0]}")
+    print("\n".join(table.markdown()))
+    _append(asdict(table))
+
+
+def _append(line: dict[str, object]) -> None:
     file = os.environ.get(ROWS)
     if file:
-        with Path(file).open("a") as rows:
-            rows.write(json.dumps(asdict(row)) + "\n")
+        with Path(file).open("a") as lines:
+            lines.write(json.dumps(line) + "\n")
 
 
-def read_rows(file: Path) -> list[Row]:
-    """The rows that scripts appended."""
-    return [Row(**json.loads(line)) for line in file.read_text().splitlines()]
+def read_figures(file: Path) -> Figures:
+    """What scripts appended."""
+    found = Figures()
+    for line in file.read_text().splitlines():
+        fields = json.loads(line)
+        if "headings" in fields:
+            found.tables.append(Table(**fields))
+        else:
+            found.rows.append(Row(**fields))
+    return found
 
 
 def machine() -> str:

@@ -1,6 +1,7 @@
 """Simulated cycles and DDR traffic of whole networks, beside those of the programs of an earlier compiler.
 
     python benchmarks/schedule.py [NETWORK ...]
+    python benchmarks/summary.py schedule           puts the table into docs/benchmarks.md
 
 The earlier compiler is revision 4bc808f, which ran every group of operators in a phase of its own: it is
 taken from the repository's history and compiles the same models. The programs of both run on this emulator,
@@ -26,7 +27,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from _graphs import attention, gemm
-from _report import promise
+from _report import promise, tabulate
 
 ROOT = Path(__file__).resolve().parent.parent
 EARLIER = "4bc808f"
@@ -94,7 +95,10 @@ def write_model(name: str, network: Network, folder: Path) -> Path:
 
 
 def compiled(sources: Path, model: Path, dtype: str, folder: Path) -> Path:
-    """The image that the compiler in ``sources`` makes."""
+    """The program that the compiler in ``sources`` makes, as an image.
+
+    This assembler makes it: an earlier one writes images of a format that this emulator does not read.
+    """
     command = [
         sys.executable,
         "-m",
@@ -108,6 +112,8 @@ def compiled(sources: Path, model: Path, dtype: str, folder: Path) -> Path:
         folder,
     ]
     subprocess.run(command, check=True, cwd=sources, env=os.environ | {"PYTHONPATH": str(sources)})
+    tx8as = Path(sys.executable).with_name("tx8as")
+    subprocess.run([tx8as, "-q", "prog.s", "-o", "prog.bin"], check=True, cwd=folder)
     return folder / "prog.bin"
 
 
@@ -137,48 +143,77 @@ def least_bytes(model: Path, image: Path) -> int:
     return image.with_name("prog.const").stat().st_size + 4 * sum(sizes)
 
 
-def report(name: str, network: Network, before: Run, now: Run, least: int) -> None:
-    """Print a network, and its figures that have goals."""
-    ratio, moved = now.cycles / before.cycles, now.moved / least
-    print(f"{name:<20}{network.dtype:>6}{before.cycles:>13,.0f}{now.cycles:>12,.0f}{ratio:>7.2f}", end="")
-    print(f"{before.moved / 1e6:>10.1f}{now.moved / 1e6:>8.1f}{least / 1e6:>8.1f}", flush=True)
-    what, against = f"{name} {network.dtype}", f"{before.cycles:,.0f} cycles of revision {EARLIER}"
-    if network.cycles is not None:
-        promise(f"{what}: cycles", ratio, "times", at_most=network.cycles, against=against)
-    if network.moved is not None:
-        promise(
-            f"{what}: DDR bytes", moved, "times", at_most=network.moved, against="constants, inputs, outputs"
-        )
-    if network.most is not None:
-        promise(
-            f"{what}: cycles",
-            now.cycles,
-            "cycles",
-            at_most=network.most,
-            against="the card, another compiler",
-        )
+HEADINGS = (
+    *("network", "format", f"cycles, {EARLIER}", "cycles now", "times"),
+    *(f"DDR MB, {EARLIER}", "DDR MB now", "DDR MB at least", "times the least"),
+)
 
 
-def main() -> None:
-    names = sys.argv[1:] or list(NETWORKS)
-    columns = f"{EARLIER:>13}{'now':>12}{'ratio':>7}{'MB then':>10}{'now':>8}{'least':>8}"
-    print(f"{'network':<20}{'format':>6}{columns}")
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
-        sources = {"then": earlier_compiler(folder / "sources"), "now": ROOT}
-        cycles: dict[str, float] = {}
-        for name in names:
-            network = NETWORKS[name]
-            model = write_model(name, network, folder)
-            images = {k: compiled(v, model, network.dtype, folder / name / k) for k, v in sources.items()}
-            before, now = simulated(images["then"]), simulated(images["now"])
-            report(name, network, before, now, least_bytes(model, images["now"]))
-            cycles[name] = now.cycles
+@dataclass(frozen=True)
+class Comparison:
+    """Runs of both programs of a network, and the bytes that DDR must move."""
+
+    before: Run
+    now: Run
+    least: int
+
+    @property
+    def ratio(self) -> float:
+        """The cycles now, as a multiple of the earlier ones."""
+        return self.now.cycles / self.before.cycles
+
+    def cells(self, name: str, dtype: str) -> list[str]:
+        """The row of the table, under ``HEADINGS``."""
+        megabytes = (f"{moved / 1e6:.1f}" for moved in (self.before.moved, self.now.moved, self.least))
+        cycles = f"{self.before.cycles:,.0f}", f"{self.now.cycles:,.0f}", f"{self.ratio:.2f}"
+        return [name, dtype, *cycles, *megabytes, f"{self.now.moved / self.least:.2f}"]
+
+
+def compared(name: str, sources: dict[str, Path], folder: Path) -> Comparison:
+    """Compile a network with both compilers, and run both programs."""
+    network = NETWORKS[name]
+    model = write_model(name, network, folder)
+    images = {k: compiled(v, model, network.dtype, folder / name / k) for k, v in sources.items()}
+    before, now = simulated(images["then"]), simulated(images["now"])
+    return Comparison(before, now, least_bytes(model, images["now"]))
+
+
+def judge(found: dict[str, Comparison]) -> None:
+    """Record the figures that have goals."""
+    for name, runs in found.items():
+        network, what = NETWORKS[name], f"{name} {NETWORKS[name].dtype}"
+        against = f"{runs.before.cycles:,.0f} cycles of revision {EARLIER}"
+        if network.cycles is not None:
+            promise(f"{what}: cycles", runs.ratio, "times", at_most=network.cycles, against=against)
+        if network.moved is not None:
+            moved, least = runs.now.moved / runs.least, "constants, inputs, outputs"
+            promise(f"{what}: DDR bytes", moved, "times", at_most=network.moved, against=least)
+        if network.most is not None:
+            card = "the card, another compiler"
+            promise(f"{what}: cycles", runs.now.cycles, "cycles", at_most=network.most, against=card)
     odd, even, most = TAILS
-    if odd in cycles and even in cycles:
-        ratio = cycles[odd] / cycles[even]
+    if odd in found and even in found:
+        ratio = found[odd].now.cycles / found[even].now.cycles
         promise(f"{odd}: cycles", ratio, "times", at_most=most, against=even)
 
 
+def main() -> int:
+    """Compare networks, all of them without arguments."""
+    names = sys.argv[1:] or list(NETWORKS)
+    if unknown := [name for name in names if name not in NETWORKS]:
+        print(f"no network {unknown[0]}; there are {', '.join(NETWORKS)}", file=sys.stderr)
+        return 2
+    found = {}
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        sources = {"then": earlier_compiler(folder / "sources"), "now": ROOT}
+        for name in names:
+            found[name] = compared(name, sources, folder)
+            print(" ".join(found[name].cells(name, NETWORKS[name].dtype)), flush=True)
+    tabulate(HEADINGS, [runs.cells(name, NETWORKS[name].dtype) for name, runs in found.items()])
+    judge(found)
+    return 0
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

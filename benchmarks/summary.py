@@ -1,20 +1,26 @@
-"""Runs every benchmark and writes the figures that have a goal: all of them into docs/benchmarks.md, ten of
-them, each with its peer, into the README.
+"""Runs benchmarks and writes their tables into docs/benchmarks.md; ten rows, each with its peer, also into
+the README.
 
-python benchmarks/summary.py
+    python benchmarks/summary.py              all of them
+    python benchmarks/summary.py schedule     those that are named; only their sections of docs/benchmarks.md
+                                              are written
+
+A section has the tables of its script, then the figures that have a goal, then processor and date.
 """
 
 from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 
-from _report import ROWS, Row, machine, read_rows
+from _report import ROWS, Figures, Row, machine, read_figures
 
 HERE = Path(__file__).resolve().parent
 README = HERE.parent / "README.md"
@@ -57,13 +63,25 @@ def table(rows: Iterable[Row]) -> list[str]:
     ]
 
 
-def sections(measured: Mapping[Path, Sequence[Row]]) -> str:
-    """A heading, a sentence and a table for each script that has figures with goals; then the machine."""
-    lines = []
-    for script, rows in measured.items():
-        if rows:
-            lines += [f"## `benchmarks/{script.name}`", "", summary_of(script), "", *table(rows), ""]
-    return "\n".join([*lines, f"Measured on: {machine()}."])
+def sections(measured: Mapping[Path, Figures]) -> dict[str, str]:
+    """The section of each script that has any figures, by its title: a sentence, tables, machine and date."""
+    found = {}
+    for script, figures in measured.items():
+        tables = [each.markdown() for each in figures.tables]
+        tables += [table(figures.rows)] if figures.rows else []
+        if tables:
+            title = f"## `benchmarks/{script.name}`"
+            lines = [title, "", summary_of(script), "", *(line for each in tables for line in (*each, ""))]
+            found[title] = "\n".join([*lines, f"Measured on: {machine()}, {date.today().isoformat()}."])
+    return found
+
+
+def joined(old: str, new: Mapping[str, str]) -> str:
+    """The sections of the page's region, new ones in the place of old ones, in the order of the scripts."""
+    known = {each.partition("\n")[0]: each.strip() for each in re.split(r"(?m)^(?=## )", old) if each.strip()}
+    known |= new
+    order = [f"## `benchmarks/{script.name}`" for script in scripts()]
+    return "\n\n".join(known[title] for title in order if title in known)
 
 
 def highlights(rows: Iterable[Row]) -> str:
@@ -74,37 +92,51 @@ def highlights(rows: Iterable[Row]) -> str:
     return "\n".join([*table(by_name[name] for name in HIGHLIGHTS), "", f"Measured on: {machine()}."])
 
 
-def updated(page: Path, new: str) -> str:
-    """The text of ``page`` with the marked region replaced."""
+def region(page: Path) -> tuple[str, str, str]:
+    """The text of ``page`` before its marked region, in it and after it."""
     before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
+    inside, end, after = rest.partition(END)
     if not begin or not end:
         raise SystemExit(f"{page.name} has no region {BEGIN} ... {END}")
+    return before, inside, after
+
+
+def updated(page: Path, new: str) -> str:
+    """The text of ``page`` with the marked region replaced."""
+    before, _, after = region(page)
     return f"{before}{BEGIN}\n{new}\n{END}{after}"
 
 
-def measure(script: Path) -> list[Row]:
-    """Run one benchmark; the figures that it promised."""
+def measure(script: Path) -> Figures:
+    """Run one benchmark; what it has found."""
     with tempfile.TemporaryDirectory() as folder:
         rows = Path(folder) / "rows"
         rows.touch()
         print(f"== {script.name}", flush=True)
         subprocess.run([sys.executable, script], check=True, env={**os.environ, ROWS: str(rows)})
-        return read_rows(rows)
+        return read_figures(rows)
 
 
-def main() -> int:
-    measured = {script: measure(script) for script in scripts()}
-    every = sections(measured)
-    print(every)
-    texts = {
-        PAGE: updated(PAGE, every),
-        README: updated(README, highlights(row for rows in measured.values() for row in rows)),
-    }
+def chosen(names: Sequence[str]) -> list[Path]:
+    """The scripts that are named, or all; SystemExit for a name that none has."""
+    every = {script.stem: script for script in scripts()}
+    if unknown := [name for name in names if name not in every]:
+        raise SystemExit(f"no benchmark {unknown[0]}; there are {', '.join(every)}")
+    return [every[name] for name in names or every]
+
+
+def main(names: Sequence[str]) -> int:
+    measured = {script: measure(script) for script in chosen(names)}
+    new = sections(measured)
+    print("\n\n".join(new.values()))
+    texts = {PAGE: updated(PAGE, joined(region(PAGE)[1] if names else "", new))}
+    if not names:
+        rows = (row for figures in measured.values() for row in figures.rows)
+        texts[README] = updated(README, highlights(rows))
     for path, text in texts.items():
         path.write_text(text, encoding="utf-8")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -16,12 +16,14 @@ from .plain import plain_image
 from .symbols import SYMBOL_BYTES, SymbolReader, SymbolTable, pack_symbols
 from .types import (
     ABSOLUTE,
+    LIVE_ROLES,
     VERSION,
     Buffer,
     Image,
     ImageError,
     LazyMapping,
     LazySequence,
+    LiveRange,
     Segment,
     Symbol,
     Window,
@@ -30,10 +32,12 @@ from .types import (
 
 __all__ = [
     "ABSOLUTE",
+    "LIVE_ROLES",
     "VERSION",
     "Buffer",
     "Image",
     "ImageError",
+    "LiveRange",
     "Segment",
     "Symbol",
     "Window",

@@ -12,7 +12,18 @@ from zlib import crc32
 import msgspec
 from msgspec import Meta
 
-from .types import VERSION, Buffer, Image, ImageError, LazyMapping, Segment, Window
+from .types import (
+    LIVE_ROLES,
+    VERSION,
+    Buffer,
+    Image,
+    ImageError,
+    LazyMapping,
+    LazySequence,
+    LiveRange,
+    Segment,
+    Window,
+)
 
 _T = TypeVar("_T")
 _Unsigned = Annotated[int, Meta(ge=0)]
@@ -66,6 +77,18 @@ class LineTable(_Record, frozen=True):
     lines: list[int]
 
 
+class LiveNote(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """One live range of the scratchpad."""
+
+    name: str
+    role: str
+    node: str
+    address: _Unsigned
+    bytes: _Positive
+    begin: _Unsigned
+    end: _Unsigned
+
+
 class Note(_Record, frozen=True):
     """The whole descriptor. The tables stay bytes until they are asked for."""
 
@@ -78,6 +101,7 @@ class Note(_Record, frozen=True):
     segments: tuple[SegmentNote, ...]
     lines: msgspec.Raw
     nodes: msgspec.Raw
+    live: msgspec.Raw
 
 
 class _Version(msgspec.Struct):
@@ -98,6 +122,7 @@ def encode_note(image: Image) -> bytes:
         segments=tuple(SegmentNote(s.section, crc32(s.data)) for s in image.segments),
         lines=msgspec.Raw(msgspec.json.encode(_line_table(image.lines))),
         nodes=msgspec.Raw(msgspec.json.encode(_node_table(image.nodes))),
+        live=msgspec.Raw(msgspec.json.encode([LiveNote(*live) for live in image.live])),
     )
     return msgspec.json.encode(note)
 
@@ -125,6 +150,7 @@ def image_fields(note: Note, segments: tuple[Segment, ...], name: str) -> dict[s
         ),
         "lines": LazyMapping(partial(_lines, bytes(note.lines), name)),
         "nodes": LazyMapping(partial(_nodes, bytes(note.nodes), name)),
+        "live": LazySequence(partial(_live, bytes(note.live), name)),
         "machine": note.machine,
         "windows": tuple(Window(window.address, window.bytes) for window in note.windows),
         "version": note.version,
@@ -189,3 +215,11 @@ def _lines(raw: bytes, name: str) -> dict[int, tuple[str, int]]:
 
 def _nodes(raw: bytes, name: str) -> dict[int, str]:
     return dict(zip(*_column(_decode(raw, NodeTable, name), name), strict=True))
+
+
+def _live(raw: bytes, name: str) -> list[LiveRange]:
+    notes = _decode(raw, list[LiveNote], name)
+    wrong = next((note for note in notes if note.begin >= note.end or note.role not in LIVE_ROLES), None)
+    if wrong is not None:
+        raise ImageError(f"{name}: corrupted image: live range {wrong.name!r} of .note.tx8 makes no sense")
+    return [LiveRange(*msgspec.structs.astuple(note)) for note in notes]

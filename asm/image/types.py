@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar, overload
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine, load_machine
 
-VERSION = 1
+VERSION = 2
 """The format version that this package writes and reads."""
 
 ABSOLUTE = "*ABS*"
@@ -78,6 +78,26 @@ class Buffer:
     dtype: str | None = None
 
 
+LIVE_ROLES = ("weights", "input", "value", "output", "exchange", "staging", "temporary")
+"""What bytes of the scratchpad are for (docs/image.md says what each word means)."""
+
+
+class LiveRange(NamedTuple):
+    """Bytes of the scratchpad of every tile, and what they hold between two addresses of the code.
+
+    They hold ``name`` from the instruction at ``begin`` to the last before ``end``. ``role``: one of
+    ``LIVE_ROLES``; ``node``: the graph node that they serve, empty for none.
+    """
+
+    name: str
+    role: str
+    node: str
+    address: int
+    size: int
+    begin: int
+    end: int
+
+
 class Symbol(NamedTuple):
     """The address of a name. ``kind``: notype, object or func; ``binding``: local or global."""
 
@@ -95,8 +115,9 @@ class Image:
     ``entry`` is where every tile starts, except those of ``tile_entries`` (tile -> address).
     ``data_ranges`` are the [start, end) of code segments that no RISC-V disassembler should read as
     instructions: engine instructions and constants; ascending. ``lines`` maps the address of an
-    instruction to (file, line), ``nodes`` to the name of the graph node it was made for. In an image that
-    was read, symbols, data_ranges, lines and nodes are decoded when they are first asked for.
+    instruction to (file, line), ``nodes`` to the name of the graph node it was made for. ``live`` says what
+    the scratchpad holds, by ``begin``. In an image that was read, symbols, data_ranges, lines, nodes and
+    live are decoded when they are first asked for.
     """
 
     entry: int
@@ -107,6 +128,7 @@ class Image:
     buffers: tuple[Buffer, ...] = ()
     lines: Mapping[int, tuple[str, int]] = field(default_factory=dict)
     nodes: Mapping[int, str] = field(default_factory=dict)
+    live: Sequence[LiveRange] = ()
     machine: str | dict[str, Any] = "tx81"
     windows: tuple[Window, ...] = field(default_factory=_packaged_windows)
     version: int = VERSION

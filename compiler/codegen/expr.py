@@ -143,6 +143,15 @@ def buffers_of(value: Value) -> Iterator[SpmBuffer]:
         yield value.buffer
 
 
+def symbols_of(value: Value) -> Iterator[str]:
+    """The symbols of the addresses in an expression."""
+    if isinstance(value, Operation):
+        yield from symbols_of(value.left)
+        yield from symbols_of(value.right)
+    elif isinstance(value, Address):
+        yield value.symbol
+
+
 def bounds(value: Value) -> tuple[int, int]:
     """The least and the largest value that an expression can have."""
     return (value, value) if isinstance(value, int) else (value.low, value.high)

@@ -64,6 +64,8 @@ class Kernel:
     """The buffers that workers other than 0 may be using."""
     reordered: bool = False
     """Whether any slice is reordered."""
+    node: str = ""
+    """The graph node that is being computed, in a phase of several; empty where nobody said."""
     on_core: bool = False
     """Whether the kernel core computes elements of tensors (``slices/scalar.py``)."""
     _scope: tuple[int, ...] = ()
@@ -93,7 +95,7 @@ class Kernel:
         the loop.
         """
         parity = self._parity
-        buffer = SpmBuffer(self._unique(name), size, self._scope, doubled=parity is not None)
+        buffer = SpmBuffer(self._unique(name), size, self._scope, doubled=parity is not None, node=self.node)
         self.spm.buffers.append(buffer)
         first = Address(buffer.symbol, 0, buffer)
         return first if parity is None else first + Slot(buffer, parity)
@@ -142,7 +144,8 @@ class Kernel:
             self.out.instruction(mnemonic, ", ".join(operands))
         lines = LineRange(first, len(self.out.lines))
         core = self._instructions_since() - 1
-        self._body.append(Issue(record, mnemonic, arguments, core, lines, self.count, self.worker))
+        issue = Issue(record, mnemonic, arguments, core, lines, self.count, self.worker, self.node)
+        self._body.append(issue)
         self.count += 1
 
     def _begin_item(self) -> None:
@@ -333,6 +336,13 @@ class Kernel:
         self.workers |= {worker} - {0}
         yield
         self.worker = before
+
+    @contextmanager
+    def computing(self, node: str) -> Iterator[None]:
+        """The instructions inside compute a graph node, and the buffers are for it: reports name it."""
+        before, self.node = self.node, node
+        yield
+        self.node = before
 
     def await_worker(self, worker: int) -> None:
         """Wait until all instructions of a worker are complete; until here their buffers are alive."""

@@ -28,6 +28,7 @@ class SpmBuffer:
 
     ``first`` and ``last`` number the first and the last instruction that use it. ``scope`` are the loops in
     which it was declared: in a loop inside of them it is alive from the loop's beginning to its end.
+    ``node``: the graph node for which it was declared, if the phase says so.
     ``doubled``: it is declared in a loop that can use two copies in turns; ``second`` is the address of the
     second copy if there was room for one.
     """
@@ -40,6 +41,7 @@ class SpmBuffer:
     address: int = -1
     doubled: bool = False
     second: int = -1
+    node: str = ""
 
     @property
     def span(self) -> int:
@@ -179,7 +181,7 @@ class PhaseBuffers:
 
     def mirror(self, capacity: int) -> None:
         """Count the addresses from the end of the scratchpad instead of its beginning."""
-        for buffer in self._placed:
+        for buffer in self.placed:
             end = capacity - buffer.span
             buffer.address = end - buffer.address
             buffer.second = end - buffer.second if buffer.second >= 0 else -1
@@ -187,7 +189,7 @@ class PhaseBuffers:
     def areas(self, since: int = 0) -> list[tuple[int, int]]:
         """The bytes of the buffers, and of their second copies, that are alive at instruction ``since`` or
         later: first address, address after the last."""
-        alive = [buffer for buffer in self._placed if buffer.last >= since]
+        alive = [buffer for buffer in self.placed if buffer.last >= since]
         starts = [(buffer, buffer.address) for buffer in alive]
         starts += [(buffer, buffer.second) for buffer in alive if buffer.second >= 0]
         return [(address, address + buffer.span) for buffer, address in starts]
@@ -195,15 +197,15 @@ class PhaseBuffers:
     @property
     def end(self) -> int:
         """Scratchpad bytes up to the end of the last buffer."""
-        ends = (max(buffer.address, buffer.second) + buffer.span for buffer in self._placed)
+        ends = (max(buffer.address, buffer.second) + buffer.span for buffer in self.placed)
         return max(ends, default=0)
 
     @property
-    def _placed(self) -> list[SpmBuffer]:
+    def placed(self) -> list[SpmBuffer]:
+        """The buffers that are used, which have addresses."""
         return [buffer for buffer in self.buffers if buffer.address >= 0]
 
     def definitions(self) -> list[str]:
         """The lines of assembly that define the symbols of the buffers."""
-        placed = self._placed
-        lines = [f"        .equ {b.symbol}, {b.address:#x}  # {b.size} bytes" for b in placed]
-        return lines + [f"        .equ {b.distance_symbol}, {b.distance}" for b in placed if b.doubled]
+        lines = [f"        .equ {b.symbol}, {b.address:#x}  # {b.size} bytes" for b in self.placed]
+        return lines + [f"        .equ {b.distance_symbol}, {b.distance}" for b in self.placed if b.doubled]

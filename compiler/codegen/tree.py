@@ -3,6 +3,7 @@ instructions that can begin before the phase are found in it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tx8isa.records.record import Instruction
@@ -28,7 +29,8 @@ class Issue:
     """An engine instruction. ``core``: instructions of the kernel core between the previous item and it.
 
     ``lines`` are its own and those that compute its operands, which nothing else uses. ``number`` counts the
-    engine instructions of the phase, ``worker`` is the one that it is given to.
+    engine instructions of the phase, ``worker`` is the one that it is given to, ``node`` the graph node that
+    it computes, if the phase says so.
     """
 
     record: Instruction
@@ -38,6 +40,7 @@ class Issue:
     lines: LineRange
     number: int
     worker: int = 0
+    node: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,15 @@ class Gap:
 
 
 Item = Issue | Let | Loop
+
+
+def issues(items: Iterable[Item]) -> Iterator[Issue]:
+    """The instructions of items, those in loops included, in the order of the text."""
+    for item in items:
+        if isinstance(item, Issue):
+            yield item
+        elif isinstance(item, Loop):
+            yield from issues(item.body)
 
 
 def check_names(record: Instruction, arguments: dict[str, Argument]) -> None:

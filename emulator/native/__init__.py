@@ -147,7 +147,7 @@ def _obtain(
         kernel = _build(generate(), name, arguments, directly, compact)
         if compiler_is_the_same():
             store.save(key, kernel)
-    return load_object(kernel)
+    return load_object(kernel, name)
 
 
 def _build(

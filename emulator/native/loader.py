@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 
 from .store import Compiled
 from .target import target
 
-_engines: list[Any] = []  # an engine owns the memory its code runs in
 
+class LoadedCode(NamedTuple):
+    """A kernel that runs in this process: its name, its object and the address of its C function."""
+
+    name: str
+    kernel: Compiled
+    address: int
+    engine: Any
+    """Owns the memory in which the code is."""
+
+
+loaded: list[LoadedCode] = []
+"""All code that ``load_object`` has loaded: who measures where time goes finds its functions by it."""
 
 _ALLOCATION = {"tx8_Allocate": "malloc", "tx8_Free": "free"}
 """The functions of Numba's run time that code without exceptions uses (a slice copied over itself), by the
@@ -31,8 +42,8 @@ def _libc(name: str) -> int:
     return ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value or 0
 
 
-def load_object(kernel: Compiled) -> int:
-    """Address of the kernel's C function.
+def load_object(kernel: Compiled, name: str) -> int:
+    """Address of the kernel's C function; ``name`` is what messages call the kernel.
 
     Each object gets an engine of its own: Numba numbers its symbols per process, so two objects made by two
     processes may use one name for different code.
@@ -41,9 +52,9 @@ def load_object(kernel: Compiled) -> int:
     for symbol in kernel.runtime:
         if llvm.address_of_symbol(symbol) is None:
             llvm.add_symbol(symbol, _libc(_ALLOCATION.get(symbol, "abort")))
-    name, features = target()
+    processor, features = target()
     machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=name, features=features, opt=0, jit=True
+        cpu=processor, features=features, opt=0, jit=True
     )
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
     engine.add_object_file(llvm.ObjectFileRef.from_data(kernel.code))
@@ -51,5 +62,5 @@ def load_object(kernel: Compiled) -> int:
     address = engine.get_function_address(kernel.entry)
     if not address:
         raise RuntimeError(f"the object has no function '{kernel.entry}'")
-    _engines.append(engine)
+    loaded.append(LoadedCode(name, kernel, int(address), engine))
     return int(address)

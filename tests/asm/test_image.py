@@ -20,9 +20,11 @@ from hypothesis import strategies as st
 
 from asm.image import (
     ABSOLUTE,
+    LIVE_ROLES,
     Buffer,
     Image,
     ImageError,
+    LiveRange,
     Segment,
     Symbol,
     Window,
@@ -222,6 +224,13 @@ def images(draw: st.DrawFn) -> Image:
     )
     cuts = sorted(draw(st.sets(st.integers(0, len(code)), max_size=6)))
     addresses = st.integers(0, 2**63 - 1)
+    numbers = st.integers(1, 2**40)
+    live = st.builds(
+        lambda *parts, begin, size: LiveRange(*parts, begin, begin + size),
+        *(names_, st.sampled_from(LIVE_ROLES), names_, addresses, numbers),
+        begin=addresses,
+        size=numbers,
+    )
     return Image(
         entry=CORE + 4 * draw(st.integers(0, (len(code) - 1) // 4)),
         segments=tuple(draw(st.permutations(segments))),
@@ -231,6 +240,7 @@ def images(draw: st.DrawFn) -> Image:
         buffers=tuple(draw(st.lists(buffer, max_size=2, unique_by=lambda b: b.name))),
         lines=draw(st.dictionaries(addresses, st.tuples(names_, st.integers(0, 10**6)), max_size=6)),
         nodes=draw(st.dictionaries(addresses, names_, max_size=6)),
+        live=tuple(draw(st.lists(live, max_size=3))),
         machine=draw(st.one_of(names_, st.dictionaries(names_, st.integers(0, 9), max_size=2))),
     )
 
@@ -249,7 +259,7 @@ def test_round_trip(image: Image) -> None:
 
 CODE = "expected one of .text .data .ddr .rodata *ABS*"
 UNWRITABLE = [
-    (replace(SAMPLE, version=2), "format version 2: this tool knows version 1"),
+    (replace(SAMPLE, version=3), "format version 3: this tool knows version 2"),
     (replace(SAMPLE, segments=()), "entry 0x80000000 lies in no code"),
     (replace(SAMPLE, entry=CORE + 2), "entry 0x80000002 is not a multiple of 4"),
     (replace(SAMPLE, entry=CORE + 32), "entry 0x80000020 lies in no code"),

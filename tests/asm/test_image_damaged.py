@@ -37,7 +37,7 @@ NOT_IMAGES = [
         "corrupted image: its headers or tables do not match the checksum; "
         "was it changed after it was written?",
     ),
-    (edited_note('"version":1', '"version":2'), "image format version 2: this tool reads version 1"),
+    (edited_note('"version":2', '"version":1'), "image format version 1: this tool reads version 2"),
     (
         edited_note('"entry":2147483648', '"entry":2147483652'),
         "corrupted image: entry 0x80000000 in the header, 0x80000004 in the note",

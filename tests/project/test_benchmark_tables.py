@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -43,7 +45,7 @@ def test_the_readme_shows_ten_rows_of_the_long_table(benchmark: SimpleNamespace)
 
 
 def test_the_long_table_has_a_section_for_each_script(benchmark: SimpleNamespace) -> None:
-    """In the order in which the scripts run, under the first sentence of each."""
+    """In the order in which the scripts run, under the first sentence of each; with where it was measured."""
     page = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
     sections = page.split("\n## ")[1:]
     order = [f"`benchmarks/{script.name}`" for script in benchmark.summary.scripts()]
@@ -52,16 +54,59 @@ def test_the_long_table_has_a_section_for_each_script(benchmark: SimpleNamespace
     for title, section in zip(titles, sections, strict=True):
         script = ROOT / title.strip("`")
         assert benchmark.summary.summary_of(script) in section
-        assert table_rows(section)
+        assert table_rows(section) or title == "`benchmarks/host_time.py`"
+        last = section.partition("<!--")[0].strip().splitlines()[-1]
+        assert re.fullmatch(r"Measured on: .+, \d+ cores, Python 3[\d.]+(, \d{4}-\d\d-\d\d)?\.", last)
 
 
 def test_sections_leave_out_scripts_without_goals(benchmark: SimpleNamespace) -> None:
-    measured = {HERE / "core.py": rows(benchmark, "a loop"), HERE / "vector.py": []}
-    text = benchmark.summary.sections(measured)
-    assert "## `benchmarks/core.py`" in text
+    figures = benchmark.report.Figures
+    measured = {HERE / "core.py": figures(rows(benchmark, "a loop")), HERE / "vector.py": figures()}
+    ((title, text),) = benchmark.summary.sections(measured).items()
+    assert title == text.splitlines()[0] == "## `benchmarks/core.py`"
     assert "| a loop | 2.00 s | ≤ 3.00 s | a peer: 1.5 s | yes |" in text
-    assert "vector.py" not in text
     assert text.splitlines()[-1].startswith("Measured on: ")
+    assert text.endswith(f", {date.today().isoformat()}.")
+
+
+def test_a_table_of_a_script_comes_before_its_goals(
+    benchmark: SimpleNamespace,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv(benchmark.report.ROWS, str(tmp_path / "rows"))
+    benchmark.report.tabulate(("network", "cycles"), [("a", "1"), ("b", "2")])
+    shown = ["| network | cycles |", "| --- | --- |", "| a | 1 |", "| b | 2 |"]
+    assert capsys.readouterr().out.splitlines() == shown
+    benchmark.report.promise("a: cycles", 1.0, "cycles", at_most=2.0)
+    figures = benchmark.report.read_figures(tmp_path / "rows")
+    text = benchmark.summary.sections({HERE / "core.py": figures})["## `benchmarks/core.py`"]
+    lines = text.splitlines()
+    at = lines.index(shown[0])
+    assert lines[at : at + 4] == shown
+    assert [row[0] for row in table_rows("\n".join(lines[at + 4 :]))] == ["a: cycles"]
+
+
+def test_a_row_of_a_table_has_a_cell_for_each_column(benchmark: SimpleNamespace) -> None:
+    with pytest.raises(ValueError, match=r"1 cells for 2 columns: \['a'\]"):
+        benchmark.report.tabulate(("network", "cycles"), [("a",)])
+
+
+def test_sections_of_some_scripts_replace_theirs(benchmark: SimpleNamespace) -> None:
+    titles = [f"## `benchmarks/{name}.py`" for name in ("assembler", "ne", "schedule")]
+    old = f"\n{titles[0]}\n\nfirst\n\n{titles[2]}\n\nlast\n"
+    found = benchmark.summary.joined(old, {titles[2]: f"{titles[2]}\n\nnew"})
+    assert found == f"{titles[0]}\n\nfirst\n\n{titles[2]}\n\nnew"
+    found = benchmark.summary.joined(old, {titles[1]: f"{titles[1]}\n\nbetween"})
+    assert [line for line in found.splitlines() if line.startswith("## ")] == titles
+
+
+def test_scripts_are_chosen_by_name(benchmark: SimpleNamespace) -> None:
+    assert benchmark.summary.chosen([]) == benchmark.summary.scripts()
+    assert benchmark.summary.chosen(["schedule", "core"]) == [HERE / "schedule.py", HERE / "core.py"]
+    with pytest.raises(SystemExit, match="no benchmark shedule; there are assembler, core, host_time, "):
+        benchmark.summary.chosen(["shedule"])
 
 
 def test_the_readme_needs_every_row_that_it_shows(benchmark: SimpleNamespace) -> None:

@@ -23,7 +23,7 @@ LAYERS = {
     ),
     "asm": (
         *("diagnostics", "syntax", "instructions", "image", "place", "disassembler"),
-        *("assembly", "directives", "fixups", "output", "assembler", "cli"),
+        *("occupancy", "assembly", "directives", "fixups", "output", "assembler", "cli"),
     ),
     "emulator": (
         *("native", "memory", "kernels", "engines", "core", "tile"),

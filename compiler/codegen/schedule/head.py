@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 
-from compiler.codegen.expr import Address, Operation, Slot, Value, Variable, buffers_of, highest
+from compiler.codegen.expr import Address, Operation, Slot, Value, Variable, buffers_of, highest, symbols_of
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.registers import TILE
 from compiler.codegen.spm import SpmBuffer
-from compiler.codegen.tree import Argument, Gap, Issue, Item, Let, Loop
+from compiler.codegen.tree import Argument, Gap, Issue, Item, Let, Loop, issues
 from tx8isa.records.record import Engine
 
 _ENGINES = (Engine.RDMA, Engine.TDMA, Engine.CT, Engine.NE)
@@ -92,7 +92,7 @@ class _Search:
             for item in loop.body:
                 self.item(item, (*conditions, (start, count)))
             return
-        for issue in _issues(loop.body):
+        for issue in issues(loop.body):
             self._touch(issue)
 
     def _issue(self, issue: Issue, conditions: tuple[Condition, ...]) -> None:
@@ -122,7 +122,7 @@ class _Search:
                 unwritten = set(buffers_of(value)) - self.head.buffers
                 if operand.role != "write" and unwritten:
                     return False
-            elif not all(symbol in self.constants for symbol in _symbols(value)):
+            elif not all(symbol in self.constants for symbol in symbols_of(value)):
                 return False
         return True
 
@@ -155,14 +155,6 @@ def _lowest(value: Value) -> int:
     return value if isinstance(value, int) else value.low
 
 
-def _issues(items: list[Item]) -> Iterator[Issue]:
-    for item in items:
-        if isinstance(item, Issue):
-            yield item
-        elif isinstance(item, Loop):
-            yield from _issues(item.body)
-
-
 def _buffers(issue: Issue) -> Iterator[SpmBuffer]:
     """The buffers that an instruction uses."""
     for given in issue.arguments.values():
@@ -170,12 +162,3 @@ def _buffers(issue: Issue) -> Iterator[SpmBuffer]:
         for part in parts:
             if not isinstance(part, str | float):
                 yield from buffers_of(part)
-
-
-def _symbols(value: Value) -> Iterator[str]:
-    """The symbols of the addresses in an expression."""
-    if isinstance(value, Operation):
-        yield from _symbols(value.left)
-        yield from _symbols(value.right)
-    elif isinstance(value, Address):
-        yield value.symbol

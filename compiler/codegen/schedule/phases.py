@@ -23,6 +23,7 @@ from tx8isa.numbers.formats import Format
 from tx8isa.records.record import Engine
 
 from .head import EarlyInstruction, Head, find_head
+from .lives import BufferUses, begins_of, directives, uses_of
 
 _WORKERS = (2, 1)
 """The workers that execute heads."""
@@ -46,11 +47,12 @@ class ScheduledPhase:
     """A phase of the program: its name in reports and its code.
 
     ``head`` begins in the phase before, executed by ``worker``. ``guests``: text of the next phase's head, by
-    the lines of this phase at which it is inserted.
+    the lines of this phase at which it is inserted. ``uses``: what its buffers are for.
     """
 
     name: str
     kernel: Kernel
+    uses: BufferUses
     head: Head = field(default_factory=Head)
     worker: int = _WORKERS[0]
     guests: dict[int, list[str]] = field(default_factory=dict)
@@ -61,10 +63,13 @@ class ScheduledPhase:
         removed = {line for each in early for line in range(each.issue.lines.first, each.issue.lines.end)}
         definitions = [] if early else self.kernel.spm.definitions()
         found: list[str] = []
+        live = directives(self.kernel, self.uses, self.name, self.head.buffers, removed)
         for number in range(len(code) + 1):
             if early and number == self.wait_line:
                 found.append(f"        {'ncc.wait':<23} worker={self.worker}")
+            found += live.ends.get(number, [])
             found += self.guests.get(number, [])
+            found += live.begins.get(number, [])
             if number < len(code) and number not in removed:
                 found.append(code[number])
         return definitions + self.kernel.with_frame(found)
@@ -84,7 +89,7 @@ def schedule(phases: Sequence[tuple[str, Kernel]], constants: Set[str]) -> list[
     found: list[ScheduledPhase] = []
     running: list[ScheduledPhase] = []
     for number, (name, kernel) in enumerate(phases):
-        phase = ScheduledPhase(name, kernel)
+        phase = ScheduledPhase(name, kernel, uses_of(kernel, constants))
         fixed = _Guest(phase, running, constants).place() if running else NONE_FIXED
         _place(phase, number, fixed)
         if running and not phase.head.instructions:
@@ -135,6 +140,8 @@ class _Guest:
         self.worker = next((worker for worker in (*idle, *_WORKERS) if worker not in busy), _WORKERS[0])
         self.addresses: dict[SpmBuffer, int] = {}
         self.at: list[tuple[Gap, int, EarlyInstruction]] = []
+        self.begun: set[SpmBuffer] = set()
+        """Buffers whose live ranges have begun in the text so far."""
 
     def place(self) -> FixedBuffers:
         """Insert the head into the host as far as there is room; the addresses of its buffers."""
@@ -210,6 +217,10 @@ class _Guest:
         kernel.registers = Registers(kernel.out, kernel.spills, gap.free)
         kernel.out.directive(f".node {quote(self.phase.name)}")
         for part in parts:
+            for buffer in dict.fromkeys(part.buffers):
+                if buffer not in self.begun:
+                    self.begun.add(buffer)
+                    kernel.out.lines += begins_of(buffer, self.phase.uses, self.phase.name)
             _emit(kernel, part, part.conditions)
         kernel.out.directive(f".node {quote(self.host.name)}")
         return None if kernel.spills.shortages else kernel.out.lines

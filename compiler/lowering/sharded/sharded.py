@@ -80,6 +80,11 @@ def sharded(kernel: Kernel, work: Work) -> None:
         phase.run()
 
 
+def _name_of(task: Task) -> str:
+    """The graph node that a task computes, or a part of it."""
+    return (task.layer if isinstance(task, ProductPart) else task).work.name
+
+
 class _Phase:
     def __init__(self, kernel: Kernel, work: Work, layers: Layers, mesh: Mesh) -> None:
         self.kernel, self.work, self.layers, self.mesh = kernel, work, layers, mesh
@@ -132,7 +137,7 @@ class _Phase:
                 self._reserve_from(number + 1)
             self._send_weights(number + 1)
             for task in step.tasks:
-                with self.kernel.registers.scope():
+                with self.kernel.registers.scope(), self.kernel.computing(_name_of(task)):
                     self._compute(task)
 
     # --- constants and inputs ---------------------------------------------------------------------------
@@ -145,7 +150,8 @@ class _Phase:
             for part in self.steps[number].products:
                 user = self.layers.user_of_heads(part.layer)
                 shared = self._is_shared(part)
-                self.prepared[part] = load_constants(self.participants, part, user, self.rows, shared)
+                with self.kernel.computing(_name_of(part)):
+                    self.prepared[part] = load_constants(self.participants, part, user, self.rows, shared)
 
     def _load_inputs(self) -> None:
         """All columns of this tile's rows of the values that the layers read whole."""
@@ -183,7 +189,8 @@ class _Phase:
             if symbol is not None:
                 maker = makers[symbol]
                 size = self._bytes(maker, copies)
-                self.targets[symbol] = kernel.buffer("gathered", size)
+                with kernel.computing(maker.work.name):
+                    self.targets[symbol] = kernel.buffer("gathered", size)
                 kernel.receive(self.targets[symbol])
         for part in filter(self._is_shared, step.products):
             kernel.receive(self.prepared[part].weights.target)

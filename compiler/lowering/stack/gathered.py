@@ -63,8 +63,8 @@ def gathered_stack(kernel: Kernel, work: Work, stages: Stages) -> None:
         raise ValueError("the channels of a stage cannot be divided among the tiles")
     phase = _Phase(kernel, work, stages)
     phase.load_images()
-    for number in range(len(stages.order)):
-        with kernel.registers.scope():
+    for number, stage in enumerate(stages.order):
+        with kernel.registers.scope(), kernel.computing(stage.work.name):
             phase.stage(number)
 
 
@@ -175,7 +175,8 @@ class _Phase:
             stretches = self._stretches(stage)
             load = packed_weights(kernel, stage.work, layer.groups, maps, stretches)
         runs = [(load.runs(Volume(0, kernel.tile, stretch, 0))[0], stretch.count) for stretch in stretches]
-        bases = [kernel.buffer("w", t.size * t.bytes_each * count) for (t, _), count in runs]
+        with kernel.computing(stage.work.name):
+            bases = [kernel.buffer("w", t.size * t.bytes_each * count) for (t, _), count in runs]
         with kernel.registers.scope(), self._taking_part(share):
             for base, ((tensor, first), count) in zip(bases, runs, strict=True):
                 source = tensor.at(first)
@@ -221,7 +222,7 @@ class _Phase:
         there = residual is None or self._is_there(residual)
         if symbol in self.starts or symbol not in self.biases or not there:
             return
-        with self._taking_part(share), kernel.registers.scope():
+        with self._taking_part(share), kernel.registers.scope(), kernel.computing(stage.work.name):
             start = slice_buffer(kernel, "start", Format.FP32, _positions(stage), share.width)
             self.being_read.append(self.biases[symbol])
             if residual is None:
@@ -243,7 +244,8 @@ class _Phase:
         stage = next(filter(self._is_sent, self.stages.order[number:]), None)
         if stage is not None:
             share, grid = self._share(stage), _positions(stage)
-            target = self.kernel.buffer("v", share.tiles * pitch_of(grid, stage.result.fmt, share))
+            with self.kernel.computing(stage.work.name):
+                target = self.kernel.buffer("v", share.tiles * pitch_of(grid, stage.result.fmt, share))
             self.kernel.receive(target)
             self.targets[stage.result.symbol] = target
 

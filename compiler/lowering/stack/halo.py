@@ -95,11 +95,12 @@ class _Phase:
 
     def _compute(self, number: int) -> None:
         """The stages of a step; the weights of the next are sent when the first stage has begun."""
-        step = self.steps[number]
+        kernel, step = self.kernel, self.steps[number]
         first, *others = step.stages
         with self._taking_part():
             for halo in step.halos:
-                self._assemble(halo)
+                with kernel.computing(self._maker(halo).work.name):
+                    self._assemble(halo)
             self.phase.stage(first, self.block)
         self._send_weights(number + 1)
         with self._taking_part():
@@ -140,24 +141,16 @@ class _Phase:
             kernel.receive(self.weights[number][0].base)
         for halo in self.steps[number].halos:
             sizes = (self._bytes(halo, max(rows, 1)) for rows in (halo.above, halo.below))
-            inbox = _Inbox(*(kernel.buffer("halo", size) for size in sizes))
+            with kernel.computing(self._maker(halo).work.name):
+                inbox = _Inbox(*(kernel.buffer("halo", size) for size in sizes))
             kernel.receive(inbox.above)
             kernel.receive(inbox.below)
             self.inboxes[halo.symbol] = inbox
 
     def _bytes(self, halo: Halo, rows: int) -> int:
         """Bytes of rows of a value."""
-        stages = self.phase.stages
-        maker = next(
-            stage
-            for stage in stages.order
-            if halo.symbol == stage.result.symbol
-            or (
-                (piece := stages.pieces.get(stage.result.symbol)) is not None
-                and piece.whole.symbol == halo.symbol
-            )
-        )
-        piece = stages.pieces.get(maker.result.symbol)
+        maker = self._maker(halo)
+        piece = self.phase.stages.pieces.get(maker.result.symbol)
         channels = maker.result.shape[-1] if piece is None else piece.whole.shape[-1]
         return aligned_bytes(rows * maker.layer.geometry.columns, channels, maker.result.fmt)
 
@@ -191,7 +184,8 @@ class _Phase:
             kernel.await_worker(_BACKGROUND)
         with self._taking_part():
             for halo in step.halos:
-                self._assemble_own(halo)
+                with kernel.computing(self._maker(halo).work.name):
+                    self._assemble_own(halo)
             early = [stage for stage in step.stages if stage.epilogue.residual is not None]
             self._begin_sums([step.stages[0], *early])
         self._load_ahead(number + 2)
@@ -201,6 +195,19 @@ class _Phase:
             kernel.keep_alive(source)
         if number in self.weights:
             kernel.keep_alive(self.weights[number][1].staged)
+
+    def _maker(self, halo: Halo) -> Stage:
+        """The first stage that computes a value, or a piece of it."""
+        stages = self.phase.stages
+        return next(
+            stage
+            for stage in stages.order
+            if halo.symbol == stage.result.symbol
+            or (
+                (piece := stages.pieces.get(stage.result.symbol)) is not None
+                and piece.whole.symbol == halo.symbol
+            )
+        )
 
     def _own(self, halo: Halo) -> Aligned:
         """The rows of a value that this tile has computed."""

@@ -68,7 +68,7 @@ class RowPhase:
     def spread(self, stage: Stage, block: StackBlock) -> None:
         """The bias at every position of a stage's rows, where its sums begin."""
         kernel = self.kernel
-        with kernel.registers.scope():
+        with kernel.registers.scope(), kernel.computing(stage.work.name):
             first = kernel.let(block.first(stage.rows))
             grid = block.grid(kernel, stage.rows, first, stage.layer.geometry.columns)
             start = slice_buffer(kernel, "start", Format.FP32, grid, stage.layer.groups.maps)
@@ -101,7 +101,7 @@ class RowPhase:
 
     def stage(self, stage: Stage, block: StackBlock) -> None:
         """One stage, from values in the scratchpad to a value in the scratchpad, and to the result."""
-        with self.kernel.registers.scope():
+        with self.kernel.registers.scope(), self.kernel.computing(stage.work.name):
             self._stage(stage, block)
 
     def _stage(self, stage: Stage, block: StackBlock) -> None:
@@ -190,7 +190,7 @@ class RowPhase:
         held = self.find(residual, stage.rows)
         if held is None:
             return
-        with kernel.registers.scope():
+        with kernel.registers.scope(), kernel.computing(stage.work.name):
             first = kernel.let(block.first(stage.rows))
             grid = block.grid(kernel, stage.rows, first, stage.layer.geometry.columns)
             start = held.copy(kernel, block, stage.rows, grid, Format.FP32)

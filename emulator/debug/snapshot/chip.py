@@ -29,6 +29,7 @@ from . import tile as saved_tile
 from . import traffic as saved_traffic
 from .bounds import check_barrier, check_quantum
 from .file import read, write
+from .instructions import check_instructions
 from .types import Options, Snapshot, SnapshotError, TileState
 
 _S = TypeVar("_S", bound=Sized)
@@ -64,6 +65,7 @@ def restore(system: System, snapshot: Snapshot) -> None:
     put_back(system, snapshot)
     for tile, saved in zip(system.tiles, snapshot.tiles, strict=True):
         check_quantum(tile, saved.quantum_end)
+        check_instructions(tile)
 
 
 def put_back(system: System, snapshot: Snapshot) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from asm.image import LIVE_ROLES
 from emulator.tile.tile import Tile
 from emulator.timing.slices import TICKS, Track
 from emulator.watch.bins import summed
@@ -19,6 +20,7 @@ from emulator.watch.strict.hazards import Hazard
 from emulator.watch.trace.texts import CAUSES
 
 from .lines import positions
+from .lives import NEVER
 from .residence import COLUMNS
 from .sink import ReportSink
 from .summary import facts, losses, nodes, origin, roofline
@@ -87,6 +89,7 @@ def content(report: ReportSink, tiles: Sequence[Tile], fault: str, hazards: Sequ
         _activity(report, rows),
         _slices(report, rows, lines),
         _scratchpads(report, active),
+        _lives(report, active),
         _traffic(report, active),
     ]
     arrays: dict[str, Any] = {}
@@ -148,6 +151,34 @@ def _scratchpads(report: ReportSink, active: list[int]) -> Parts:
         "column_cycles": places.column_width / TICKS,
     }
     return {"spm": about}, {"spm_kind": np.ascontiguousarray(shown[:, first:end])}
+
+
+def _lives(report: ReportSink, active: list[int]) -> Parts:
+    """Declared buffers: what they are, and by tile and buffer the cycles of their first and last use."""
+    lives, numbers = report.lives, report.kinds.nodes
+    begins = np.array([live.begin for live in lives.ranges], dtype=np.int64)
+    peak, where = lives.peak()
+    (at,) = numbers.of(np.array([where])).tolist()
+    about = {
+        "name": [live.name for live in lives.ranges],
+        "role": [LIVE_ROLES.index(live.role) for live in lives.ranges],
+        "node": [live.node for live in lives.ranges],
+        "phase": numbers.of(begins).tolist(),
+        "first": [live.address for live in lives.ranges],
+        "bytes": [live.size for live in lives.ranges],
+        "roles": LIVE_ROLES,
+        "peak": peak,
+        "peak_phase": at,
+        "left_out": lives.left_out,
+        "spm_bytes": report.machine.spm.bytes,
+    }
+    times = {"start": lives.start, "end": lives.end}
+    never = times["end"] == NEVER
+    arrays = {
+        f"live_{name}": np.where(never, NEVER, ticks / TICKS)[:, active].T.astype("f4")
+        for name, ticks in times.items()
+    }
+    return {"lives": about}, arrays
 
 
 def _traffic(report: ReportSink, active: list[int]) -> Parts:

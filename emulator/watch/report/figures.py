@@ -29,7 +29,8 @@ def figures(cycles: float, ddr_rate: float, x: int, y: int) -> dict[str, Any]:
     """
     time: Any = Range1d(start=0, end=cycles, bounds=(0, cycles), min_interval=min(10.0, cycles))
     time.name = "time"
-    charts = [_timeline(time), _scratchpad(time), _ddr(time, ddr_rate), _noc(time), _mesh(x, y), _roofline()]
+    charts = [_timeline(time), _buffers(time), _scratchpad(time)]
+    charts += [_ddr(time, ddr_rate), _noc(time), _mesh(x, y), _roofline()]
     document = Document()
     for chart in charts:
         document.add_root(chart)
@@ -84,13 +85,33 @@ def _timeline(time: Range1d) -> Figure:
     return chart
 
 
+def _buffers(time: Range1d) -> Figure:
+    chart = _over_addresses("buffers", time, 360)
+    columns = ("left", "right", "bottom", "top", "fill", "alpha", "line")
+    chart.quad(
+        *("left", "right", "top", "bottom"),
+        source=_source("lives", *columns),
+        fill_color="fill",
+        fill_alpha="alpha",
+        line_color="line",
+        line_width=0.5,
+    )
+    return chart
+
+
 def _scratchpad(time: Range1d) -> Figure:
-    chart = _over_time("spm", time, 320, y_range=(0, 1))
+    chart = _over_addresses("spm", time, 320)
+    _image(chart, "places")
+    return chart
+
+
+def _over_addresses(name: str, time: Range1d, height: int) -> Figure:
+    """A chart of a scratchpad's addresses over time."""
+    chart = _over_time(name, time, height, y_range=(0, 1))
     chart.yaxis.axis_label = "address in the scratchpad"
     chart.yaxis.formatter = CustomJSTickFormatter(code="return '0x' + tick.toString(16)")
     chart.yaxis.ticker = AdaptiveTicker(base=16, mantissas=[1, 2, 4, 8], desired_num_ticks=8)
     chart.ygrid.visible = False
-    _image(chart, "places")
     return chart
 
 

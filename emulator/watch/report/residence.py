@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from emulator.engines.queues import DDR
+from emulator.watch.accesses import SpmAccesses
 from emulator.watch.bins import Axis, Ints
 from tx8isa.numbers.layouts import LINE_BYTES
 
@@ -40,19 +40,17 @@ class Residence:
         self.map = _later(self.map)
         self._column //= 2
 
-    def add(self, slices: npt.NDArray[np.void], ranges: Ints, kinds: Ints) -> None:
-        """Take slices, the ranges that they read and write, and their kinds."""
-        ranges = ranges[:, : int(slices["sources"].max())]
-        row, which = np.nonzero((ranges[..., 1] > 0) & (ranges[..., 0] < DDR))
+    def add(self, slices: npt.NDArray[np.void], accesses: SpmAccesses, kinds: Ints) -> None:
+        """Take slices, what they read and write, and their kinds."""
+        row, first, size, written, tile = accesses
         if not len(row):
             return
-        first, size, written = ranges[row, which].T
         for _ in range(self.space.reach(int((first + size).max()))):
             self._halve_space()
         parts = self.space.cut(first, first + size)
-        row, written = row[parts.row], written[parts.row]
+        row, written, tile = row[parts.row], written[parts.row], tile[parts.row]
         begin, time = (slices["started"][row], slices["ended"][row])
-        cell = slices["tile"][row].astype(np.int64) * BLOCKS + parts.bin
+        cell = tile * BLOCKS + parts.bin
         order = np.lexsort((written, time, cell))
         writer = np.where(written, kinds[row], NOBODY)
         begin_column, column = (np.minimum(t[order] // self.column_width, COLUMNS - 1) for t in (begin, time))

@@ -8,6 +8,7 @@ import numpy as np
 
 from asm.image import Image
 from emulator.timing.slices import TICKS, Batch
+from emulator.watch.accesses import spm_accesses
 from emulator.watch.bins import Axis
 from emulator.watch.stats.sink import Statistics
 from tx8isa.machine.description import Machine
@@ -15,6 +16,7 @@ from tx8isa.machine.description import Machine
 from .activity import Activity, Links, PathTraffic
 from .kinds import Kinds, NodeNumbers
 from .lines import Lines
+from .lives import Lives
 from .longest import Longest
 from .residence import Residence
 
@@ -39,6 +41,7 @@ class ReportSink:
         self.activity = Activity(tiles, self.axis)
         self.traffic = PathTraffic(tiles, self.links, self.axis)
         self.residence = Residence(tiles, self.axis)
+        self.lives = Lives(image.live, tiles, machine.spm.bytes)
         self.longest = Longest(MOST_SLICES)
         self.lines = Lines(machine)
         self.end = 0
@@ -78,7 +81,9 @@ class ReportSink:
         kinds = self.kinds.of(slices)
         self.activity.add(slices, kinds)
         self.traffic.add(slices)
-        self.residence.add(slices, batch.ranges, kinds)
+        accesses = spm_accesses(slices, batch.ranges)
+        self.residence.add(slices, accesses, kinds)
+        self.lives.add(slices, accesses)
         self.longest.add(slices, kinds)
         self.lines.add(batch, kinds)
 

@@ -12,8 +12,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from emulator.engines.queues import DDR
 from emulator.timing.slices import TICKS, Batch
+from emulator.watch.accesses import spm_accesses
 from emulator.watch.bins import Axis, Ints
 from tx8isa.numbers.layouts import LINE_BYTES
 
@@ -34,17 +34,13 @@ class ScratchpadUse:
 
     def add(self, batch: Batch) -> None:
         """Note the ranges of slices."""
-        slices, ranges = batch.slices, batch.ranges
-        there = np.arange(ranges.shape[1]) < slices["sources"][:, None]
-        row, k = np.nonzero(there & (ranges[:, :, 0] < DDR) & (ranges[:, :, 1] > 0))
+        slices = batch.slices
+        row, first, size, written, tile = spm_accesses(slices, batch.ranges)
         if not len(row):
             return
         begin, end = slices["started"][row], slices["ended"][row]
         for _ in range(self.axis.reach(int(end.max()))):
             self._maps = [None if m is None else _merged(m) for m in self._maps]
-        first, size, written = (ranges[row, k, column] for column in range(3))
-        target = slices["target"][row]
-        tile = np.where((written == 1) & (target >= 0), target, slices["tile"][row]).astype(np.int64)
         parts = self.axis.cut(begin, end)
         of = parts.row
         place = (tile[of] * 2 + written[of]) * BINS + parts.bin

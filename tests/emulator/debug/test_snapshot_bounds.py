@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dte_harness import EXIT
 from emulator.chip.pause import Pause
@@ -25,7 +27,7 @@ from emulator.debug.snapshot.types import (
     SnapshotError,
     Worker,
 )
-from emulator.engines import queues
+from emulator.engines import queues, tables
 from emulator.memory import state
 from emulator.tile.fault import Fault
 from emulator.tile.tile import Status
@@ -230,6 +232,56 @@ def test_a_queue_may_begin_anywhere() -> None:
 def test_instructions_in_a_queue_that_are_none(queued: Snapshot, at: int, value: int, message: str) -> None:
     with pytest.raises(SnapshotError, match=rf"^the saved state: {message}[^\n]*$"):
         restore(build(QUEUED), with_head(queued, at, value))
+
+
+def with_operand(saved: Snapshot, number: int, name: str, value: int) -> Snapshot:
+    """The state with one operand of an instruction in a queue of tile 0 replaced."""
+    first, *others = saved.tiles[0].workers
+    entries = list(first.entries)
+    record = tables.records()[int(np.frombuffer(entries[number].head, np.int64)[queues.E_RECORD])]
+    fields = replaced(entries[number].fields, record.index(name), value)
+    entries[number] = msgspec.structs.replace(entries[number], fields=fields)
+    return with_tile(saved, workers=[msgspec.structs.replace(first, entries=entries), *others])
+
+
+OPERANDS = [
+    (0, "dst", 0x140, "td.memset in the queue of TDMA has byte ranges or a kernel"),
+    (0, "dst", 1 << 30, "td.memset in the queue of TDMA has dst = 0x40000000, which it cannot have"),
+    (0, "dst", -8, "td.memset in the queue of TDMA has dst = -0x8, which it cannot have"),
+    (0, "n", 1 << 20, "td.memset in the queue of TDMA has operands that are refused"),
+    (0, "n", 63, "td.memset in the queue of TDMA has byte ranges or a kernel"),
+    (2, "n", 1 << 18, "rdma in the queue of RDMA has operands that are refused"),
+    (2, "src", 1 << 45, "rdma in the queue of RDMA has "),
+    (2, "src", 0x80, "rdma in the queue of RDMA has "),
+]
+
+
+@pytest.mark.parametrize(("number", "name", "value", "message"), OPERANDS)
+def test_operands_that_were_not_issued(
+    queued: Snapshot, number: int, name: str, value: int, message: str
+) -> None:
+    """Kernels do not check where their operands point to."""
+    with pytest.raises(SnapshotError, match=rf"^the saved state: tile 0, an instruction {message}[^\n]*$"):
+        restore(build(QUEUED), with_operand(queued, number, name, value))
+
+
+@given(number=st.integers(0, 2), at=st.integers(0, 30), value=st.integers(-(1 << 63), (1 << 63) - 1))
+@settings(max_examples=60, deadline=None)
+def test_any_operand_is_refused_or_can_be_executed(
+    queued: Snapshot, number: int, at: int, value: int
+) -> None:
+    operands = queued.tiles[0].workers[0].entries[number].fields
+    record = tables.records()[
+        int(np.frombuffer(queued.tiles[0].workers[0].entries[number].head, np.int64)[queues.E_RECORD])
+    ]
+    name = record.operands[at % (len(operands) // 8)].name
+    system = build(QUEUED)
+    try:
+        restore(system, with_operand(queued, number, name, value))
+    except SnapshotError:
+        return
+    system.run(1000)
+    assert system.tiles[0].status is Status.EXITED
 
 
 # --- copies and updates ------------------------------------------------------------------------------------

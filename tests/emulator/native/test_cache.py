@@ -123,10 +123,10 @@ def _only_compiled(native):
 
     native._build = remembering
 
-    def checked(kernel):
+    def checked(kernel, name):
         native._build = build
         assert kernel in built, "code of the cache reached the loader"
-        return load_object(kernel)
+        return load_object(kernel, name)
 
     return checked
 

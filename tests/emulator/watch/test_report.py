@@ -22,6 +22,7 @@ from asm.image import write_image
 from emulator.cli import main
 from emulator.engines import queues
 from emulator.timing.slices import SLICE, TICKS, Batch, Cause, Track
+from emulator.watch.accesses import spm_accesses
 from emulator.watch.bins import Axis, halved, summed
 from emulator.watch.report.activity import Links
 from emulator.watch.report.data import content
@@ -179,7 +180,7 @@ def test_data_live_from_the_write_to_the_last_read() -> None:
     )
     ranges = np.zeros((len(events), 8, 3), dtype=np.int64)
     ranges[:, 0] = [(256, 512, written) for _, _, _, written in events]
-    residence.add(slices, ranges, np.array([kind for kind, *_ in events]))
+    residence.add(slices, spm_accesses(slices, ranges), np.array([kind for kind, *_ in events]))
     row = np.zeros(COLUMNS, dtype=int)
     row[2:8], row[8:13], row[20] = 7, 9, 11
     expected = np.zeros((2, BLOCKS, COLUMNS), dtype=int)
@@ -194,12 +195,13 @@ def test_it_does_not_matter_when_slices_are_looked_at() -> None:
     residence = Residence(1, time)
     for kind, begin, end, written in events:
         ranges[0, 0] = (256, 512, written)
-        residence.add(slices_of({"started": begin, "ended": end, "sources": 1}), ranges, np.array([kind]))
+        one = slices_of({"started": begin, "ended": end, "sources": 1})
+        residence.add(one, spm_accesses(one, ranges), np.array([kind]))
     together = Residence(1, time)
     slices = slices_of(*({"started": c, "ended": d, "sources": 1} for _, c, d, _ in events))
     all_ranges = np.zeros((len(events), 8, 3), dtype=np.int64)
     all_ranges[:, 0] = [(256, 512, written) for _, _, _, written in events]
-    together.add(slices, all_ranges, np.array([kind for kind, *_ in events]))
+    together.add(slices, spm_accesses(slices, all_ranges), np.array([kind for kind, *_ in events]))
     assert (together.map == residence.map).all()
     assert set(together.map[0, 1]) == {0, 7, 10}
 
@@ -208,8 +210,19 @@ def test_ddr_is_no_scratchpad() -> None:
     residence = Residence(1, Axis(BINS, 1))
     ranges = np.zeros((1, 8, 3), dtype=np.int64)
     ranges[0, 0] = (queues.DDR + 256, 512, 1)
-    residence.add(slices_of({"sources": 1}), ranges, np.array([5]))
+    slices = slices_of({"sources": 1})
+    residence.add(slices, spm_accesses(slices, ranges), np.array([5]))
     assert not residence.map.any()
+
+
+def test_a_copy_fills_the_scratchpad_of_its_target() -> None:
+    """Its tile reads it."""
+    residence = Residence(3, Axis(BINS, 1))
+    ranges = np.zeros((1, 8, 3), dtype=np.int64)
+    ranges[0, :2] = [(0, 256, 0), (512, 256, 1)]
+    slices = slices_of({"tile": 1, "target": 2, "sources": 2})
+    residence.add(slices, spm_accesses(slices, ranges), np.array([5]))
+    assert np.argwhere(residence.map).tolist() == [[2, 2, 0]]
 
 
 def test_a_map_grows_in_both_directions() -> None:
@@ -217,13 +230,13 @@ def test_a_map_grows_in_both_directions() -> None:
     residence = Residence(1, time)
     ranges = np.zeros((1, 8, 3), dtype=np.int64)
     ranges[0, 0] = (0, 100, 1)
-    residence.add(slices_of({"started": BINS - 1, "ended": BINS - 1, "sources": 1}), ranges, np.array([5]))
+    slices = slices_of({"started": BINS - 1, "ended": BINS - 1, "sources": 1})
+    residence.add(slices, spm_accesses(slices, ranges), np.array([5]))
     for _ in range(time.reach(4 * BINS)):
         residence.halve()
     ranges[0, 0] = (MACHINE.spm.bytes - 256, 256, 1)
-    residence.add(
-        slices_of({"started": 4 * BINS - 1, "ended": 4 * BINS - 1, "sources": 1}), ranges, np.array([6])
-    )
+    slices = slices_of({"started": 4 * BINS - 1, "ended": 4 * BINS - 1, "sources": 1})
+    residence.add(slices, spm_accesses(slices, ranges), np.array([6]))
     assert residence.space.width * BLOCKS >= MACHINE.spm.bytes
     assert np.argwhere(residence.map).tolist() == [
         [0, 0, COLUMNS // 4 - 1],

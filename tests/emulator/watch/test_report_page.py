@@ -12,11 +12,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from asm.image import LIVE_ROLES, LiveRange
 from documents import ROOT
 from emulator.watch.report.page import make_page
 from emulator.watch.report.sink import ReportSink
@@ -37,8 +40,9 @@ pytestmark = pytest.mark.skipif(
 
 def a_report(path: Path) -> None:
     machine, source = load_machine(None), Slices(seed=6, tiles=TILES, instructions=60, nodes=NODES)
-    statistics = Statistics(source.image, machine)
-    report = ReportSink(source.image, machine, statistics)
+    image = replace(source.image, live=live_ranges(source))
+    statistics = Statistics(image, machine)
+    report = ReportSink(image, machine, statistics)
     for batch in source.batches():
         statistics.take(batch)
         report.take(batch)
@@ -51,6 +55,17 @@ def a_report(path: Path) -> None:
     path.write_bytes(
         make_page(report, tiles_of(report), "prog.bin", fault=f"stopped {EVIL}", hazards=[hazard])
     )
+
+
+def live_ranges(source: Slices) -> list[LiveRange]:
+    """The whole scratchpad in pieces, each for a third of the program, under a name that is no markup."""
+    size, pcs = 0x8000, sorted(source.image.nodes)
+    thirds = [pcs[0], pcs[len(pcs) // 3], pcs[2 * len(pcs) // 3], pcs[-1] + 8]
+    return [
+        LiveRange(f"b{at}.{third}{EVIL}", LIVE_ROLES[at % 7], f"value {at}", at * size, size, *ends)
+        for at in range(load_machine(None).spm.bytes // size)
+        for third, ends in enumerate(pairwise(thirds))
+    ]
 
 
 def start() -> Any:
@@ -150,7 +165,7 @@ def test_every_chart_is_painted(browser: Any) -> None:
         });
         shadows(document.getElementById(arguments[0]));
         return found.size"""
-    for chart in ("timeline", "spm", "ddr", "noc", "mesh", "roofline"):
+    for chart in ("timeline", "buffers", "spm", "ddr", "noc", "mesh", "roofline"):
         until(browser, lambda chart=chart: browser.execute_script(count, chart) > 8)
 
 
@@ -279,6 +294,69 @@ def test_a_click_on_a_hazard_leads_to_its_line(browser: Any) -> None:
     assert value(browser, "tx8.data.lines[tx8.shown.line].line") == 10
 
 
+def on_buffer(driver: Any) -> tuple[int, Any]:
+    """Move to the middle of the buffer that is in use longest: its number, and the action."""
+    from selenium.webdriver import ActionChains
+
+    place = """
+        const lives = tx8.livesShown(), d = tx8.models.lives.data;
+        const length = d.left.map((x, i) => d.right[i] - x), i = length.indexOf(Math.max(...length));
+        const view = Bokeh.index.get_one(tx8.models.buffers) ?? Bokeh.index[tx8.models.buffers.id];
+        const frame = view.frame, box = document.getElementById('buffers').getBoundingClientRect();
+        return [lives[i].at, frame.x_scale.compute((d.left[i] + d.right[i]) / 2) - box.width / 2,
+                frame.y_scale.compute((d.bottom[i] + d.top[i]) / 2) - box.height / 2]"""
+    chart = find(driver, "#buffers")
+    driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", chart)
+    number, x, y = driver.execute_script(place)
+    return number, ActionChains(driver).move_to_element_with_offset(chart, int(x), int(y))
+
+
+def test_buffers_of_a_tile(browser: Any) -> None:
+    """They lie where the image says, from the first to the last use, and the map shows the same tile."""
+    find(browser, "#buffers-tile option[value='3']").click()
+    assert value(browser, "document.getElementById('spm-tile').value") == "3"
+    used = value(browser, "tx8.livesShown().map(({at, place}) => [at, tx8.data.live_start[place]])")
+    drawn = value(
+        browser,
+        "(({left, bottom, top}) => left.map((x, i) => [x, bottom[i], top[i]]))(tx8.models.lives.data)",
+    )
+    assert drawn
+    lives = value(browser, "tx8.data.lives")
+    assert drawn == [
+        [start, lives["first"][at], lives["first"][at] + lives["bytes"][at]] for at, start in used
+    ]
+    assert value(browser, "tx8.models.buffers.y_range.end") == lives["spm_bytes"]
+    find(browser, "#spm-tile option[value='0']").click()
+    assert value(browser, "document.getElementById('buffers-tile').value") == "0"
+    assert value(browser, "tx8.models.lives.data.left") != [left for left, _, _ in drawn]
+
+
+def test_a_buffer_is_described_and_selects_its_node(browser: Any) -> None:
+    number, at = on_buffer(browser)
+    at.click().perform()
+    until(browser, lambda: value(browser, "tx8.shown.node") >= 0)
+    lives = value(browser, "tx8.data.lives")
+    assert value(browser, "tx8.shown.node") == lives["phase"][number]
+    text = find(browser, "#buffers-pointed").text
+    first = lives["first"][number]
+    last = first + lives["bytes"][number] - 1
+    role, node = lives["roles"][lives["role"][number]], lives["node"][number]
+    assert text.startswith(
+        f"{lives['name'][number]}: {role} of {node}, 32,768 bytes, {first:#x}..{last:#x}, "
+    )
+    matching = value(browser, "tx8.models.lives.data.alpha.filter((alpha) => alpha > 0.5).length")
+    assert 0 < matching < value(browser, "tx8.livesShown().length")
+
+
+def test_the_colours_of_roles_and_the_most_at_once(browser: Any) -> None:
+    names = [each.text for each in browser.find_elements("css selector", "#roles span")]
+    assert names == [*LIVE_ROLES]
+    most = load_machine(None).spm.bytes
+    assert f"At most {most:,} of {most:,} bytes hold something at once (100.0 %)" in (
+        find(browser, "#buffers-peak").text
+    )
+
+
 def test_light_and_dark(browser: Any) -> None:
     def colours() -> list[str]:
         return value(
@@ -315,9 +393,9 @@ def test_pictures(tmp_path: Path) -> None:
         look = (
             "tx8.select({node: tx8.data.nodes.indexOf(arguments[0]), tile: 0}); tx8.setTime(...arguments[1])"
         )
-        driver.execute_script(look, "pool", [31e3, 49e3])
+        driver.execute_script(look, "conv1_norm", [8e3, 58e3])
         pictured(driver, folder / "report_node.png", 1180)
-        driver.execute_script(look, "shortcut_norm", [100e3, 130e3])
+        driver.execute_script(look, "y.channel_norm", [57e3, 155e3])
         driver.execute_script("document.getElementById('theme').click()")
         pictured(driver, folder / "report_dark.png", 1180)
     finally:

@@ -9,7 +9,7 @@ from zlib import crc32
 
 from elftools.elf.elffile import ELFFile
 
-from asm.image import ABSOLUTE, Buffer, Image, Segment, Symbol, read_image, write_image
+from asm.image import ABSOLUTE, Buffer, Image, LiveRange, Segment, Symbol, read_image, write_image
 
 CORE, UNCACHED, ENGINE = 0x80000000, 0x180000000, 0x280000000
 TEXT = struct.pack("<8I", 0x513, 0x707F, 0x12345678, 0xDEADBEEF, 1, 2, 0x150513, 0x73)
@@ -35,6 +35,10 @@ SAMPLE = Image(
     ),
     lines={CORE: ("a.s", 9), CORE + 4: ("a.s", 2), CORE + 24: ("b.s", 1), CORE + 28: ("a.s", 10)},
     nodes={CORE + 4: "relu 0", CORE + 24: "relu 0", CORE + 28: "add"},
+    live=(
+        LiveRange("größe", "weights", "relu 0", 0x10000, 256, CORE + 4, CORE + 24),
+        LiveRange("y", "output", "", 0x10100, 1, CORE + 4, CORE + 32),
+    ),
 )
 FILE = write_image(SAMPLE)
 
@@ -74,6 +78,6 @@ def edited_note(old: str, new: str) -> bytes:
 def read_all(data: bytes) -> Image:
     """Read an image and everything that is decoded late."""
     image = read_image(data, "prog.bin")
-    for table in (image.lines, image.nodes, image.symbols, image.data_ranges):
+    for table in (image.lines, image.nodes, image.symbols, image.data_ranges, image.live):
         len(table)
     return image

@@ -163,6 +163,44 @@ tx8.drawScratchpad = function () {
   tx8.models.spm.y_range.setv({ start: low, end: low + height, reset_start: low, reset_end: low + height });
 };
 
+/* --- buffers that the program declares ------------------------------------------------------ */
+
+tx8.liveMatches = function (at) {
+  const { data, shown } = tx8;
+  const { name, node, phase, role, roles } = data.lives;
+  if (shown.node >= 0 && phase[at] !== shown.node) return false;
+  return `${name[at]} ${node[at]} ${roles[role[at]]}`.toLowerCase().includes(shown.text.toLowerCase());
+};
+
+/* The buffers in use on the tile shown; where they are in the arrays of all tiles. */
+tx8.livesShown = function () {
+  const { data } = tx8, count = data.lives.name.length;
+  const from = data.active_tiles.indexOf(Number(el("spm-tile").value)) * count;
+  return data.lives.name.map((_, at) => ({ at, place: from + at })).filter(({ place }) => data.live_end[place] >= 0);
+};
+
+tx8.drawBuffers = function () {
+  const { data } = tx8, { first, bytes, role, spm_bytes } = data.lives;
+  const lives = tx8.livesShown(), match = lives.map(({ at }) => tx8.liveMatches(at));
+  tx8.models.lives.data = {
+    left: lives.map(({ place }) => data.live_start[place]), right: lives.map(({ place }) => data.live_end[place]),
+    bottom: lives.map(({ at }) => first[at]), top: lives.map(({ at }) => first[at] + bytes[at]),
+    fill: lives.map(({ at }) => HUES[role[at]]), alpha: match.map((yes) => (yes ? 0.8 : DIM)),
+    line: match.map((yes) => (yes ? tx8.colours.ink : "transparent")),
+  };
+  tx8.models.buffers.y_range.setv({ start: 0, end: spm_bytes, reset_start: 0, reset_end: spm_bytes });
+};
+
+tx8.describeBuffer = function (address, time) {
+  const { data } = tx8, { name, role, node, phase, first, bytes, roles } = data.lives;
+  const found = tx8.livesShown().filter(({ at, place }) => first[at] <= address && address < first[at] + bytes[at]
+    && data.live_start[place] <= time && time < data.live_end[place]);
+  const texts = found.map(({ at, place }) => `${name[at]}: ${roles[role[at]]} of ${node[at] || data.nodes[phase[at]]}, `
+    + `${whole(bytes[at])} bytes, 0x${first[at].toString(16)}..0x${(first[at] + bytes[at] - 1).toString(16)}, `
+    + `cycles ${whole(data.live_start[place])} to ${whole(data.live_end[place])}`);
+  return { text: texts.join("; "), phase: found.length ? phase[found[0].at] : -1 };
+};
+
 /* --- traffic -------------------------------------------------------------------------------- */
 
 tx8.drawTraffic = function () {

@@ -3,6 +3,7 @@
 
 tx8.draw = function () {
   tx8.drawTimeline();
+  tx8.drawBuffers();
   tx8.drawScratchpad();
   tx8.drawTraffic();
   tx8.drawMesh();
@@ -46,6 +47,11 @@ tx8.describe = function (lane, time) {
 
 tx8.pointed = function (chart, event) {
   if (chart === "timeline") tx8.pointedAtTimeline(event);
+  if (chart === "buffers" && event.event_name !== "mouseleave") {
+    const { text, phase } = tx8.describeBuffer(event.y, event.x);
+    el("buffers-pointed").textContent = text || `nothing at 0x${Math.max(Math.floor(event.y), 0).toString(16)}`;
+    if (event.event_name === "tap") tx8.select({ node: phase === tx8.shown.node ? -1 : phase, line: -1 });
+  }
   if (chart === "spm" && event.event_name === "mousemove") {
     const { first_block, blocks, columns, block_bytes, column_cycles } = tx8.data.spm;
     const block = Math.floor(event.y / block_bytes) - first_block, column = Math.floor(event.x / column_cycles);

@@ -128,7 +128,7 @@ tx8.select = function (change) {
   Object.assign(tx8.shown, change);
   tx8.prepareKinds();
   for (const id of ["tile", "node", "colour", "text"]) el(id).value = tx8.shown[id];
-  if ("tile" in change && change.tile >= 0) el("spm-tile").value = change.tile;
+  if ("tile" in change && change.tile >= 0) el("spm-tile").value = el("buffers-tile").value = change.tile;
   tx8.fillNodes();
   tx8.fillLines();
   tx8.draw();
@@ -142,7 +142,7 @@ tx8.prepareFilters = function () {
   const { data, shown } = tx8;
   const tiles = data.active_tiles.map((t) => [t, t]);
   options(el("tile"), [[-1, "all"], ...tiles]);
-  options(el("spm-tile"), tiles);
+  for (const id of ["spm-tile", "buffers-tile"]) options(el(id), tiles);
   options(el("node"), [[-1, "all"], ...data.node_times.map((n) => [n.node, data.nodes[n.node] || "(no node)"])]);
   const used = [...new Set(data.rows.map(([, track]) => track))].sort((a, b) => a - b);
   for (const track of used) {
@@ -156,7 +156,9 @@ tx8.prepareFilters = function () {
   for (const id of ["tile", "node"]) el(id).onchange = () => tx8.select({ [id]: Number(el(id).value), line: -1 });
   el("colour").onchange = () => tx8.select({ colour: el("colour").value });
   el("text").oninput = () => tx8.select({ text: el("text").value, line: -1 });
-  el("spm-tile").onchange = () => tx8.draw();
+  for (const [id, other] of [["spm-tile", "buffers-tile"], ["buffers-tile", "spm-tile"]]) {
+    el(id).onchange = () => { el(other).value = el(id).value; tx8.draw(); };
+  }
   el("filters").onsubmit = (event) => event.preventDefault();
 };
 
@@ -179,6 +181,23 @@ tx8.prepareTexts = function () {
     : `All ${whole(data.slice_start.length)} slices are here; zoom in to see the short ones.`;
   tx8.fillLosses();
   tx8.fillHazards();
+  tx8.fillRoles();
+};
+
+/* The colours of the roles, and the most that is in use at once; nothing where no program declares buffers. */
+tx8.fillRoles = function () {
+  const { lives, nodes } = tx8.data;
+  el("h-buffers").parentElement.hidden = !lives.name.length;
+  el("roles").replaceChildren(...lives.roles.map((role, at) => {
+    const made = document.createElement("span"), colour = document.createElement("i");
+    colour.style.background = HUES[at];
+    made.append(colour, role);
+    return made;
+  }));
+  const where = nodes[lives.peak_phase] ? `, in ${nodes[lives.peak_phase]}` : "";
+  const more = lives.left_out ? `; the ${whole(lives.left_out)} smallest buffers are not in this page` : "";
+  el("buffers-peak").textContent = `At most ${whole(lives.peak)} of ${whole(lives.spm_bytes)} bytes hold something `
+    + `at once (${percent(lives.peak / lives.spm_bytes)})${where}${more}.`;
 };
 
 tx8.fillLosses = function () {

@@ -1,0 +1,32 @@
+"""The scratchpad bytes that slices touch, in the scratchpads in which they are."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from emulator.engines.queues import DDR
+
+from .bins import Ints
+
+
+class SpmAccesses(NamedTuple):
+    """Access i is of slice ``row[i]``: ``size[i]`` bytes from ``first[i]`` on in the SPM of ``tile[i]``."""
+
+    row: Ints
+    first: Ints
+    size: Ints
+    written: npt.NDArray[np.bool_]
+    tile: Ints
+
+
+def spm_accesses(slices: npt.NDArray[np.void], ranges: Ints) -> SpmAccesses:
+    """The accesses of slices, whose ranges are those of a ``Batch``; a copy writes to its target's bytes."""
+    there = np.arange(ranges.shape[1]) < slices["sources"][:, None]
+    row, which = np.nonzero(there & (ranges[..., 0] < DDR) & (ranges[..., 1] > 0))
+    first, size, written = ranges[row, which].T
+    target = slices["target"][row]
+    tile = np.where((written == 1) & (target >= 0), target, slices["tile"][row]).astype(np.int64)
+    return SpmAccesses(row, first, size, written == 1, tile)
