@@ -12,13 +12,14 @@ DIGITS := examples/digits
 NETWORKS := examples/networks
 KERNEL_TESTS := tests/emulator/native tests/emulator/kernels
 
-.PHONY: help demo test long fuzz bench coverage site constraints clean
+.PHONY: help demo test long jax fuzz bench coverage site constraints clean
 .NOTPARALLEL:  # two installations into one .venv would disturb each other
 
 help:
 	@echo 'make demo      compile a digits network and SqueezeNet, run them on the emulated chip, judge the answers'
 	@echo 'make test      ruff, mypy, pytest; seven to ten minutes'
 	@echo 'make long      the exhaustive tests, minutes each'
+	@echo 'make jax       installs JAX and runs the tests of StableHLO with it'
 	@echo 'make fuzz      random programs and damaged files for SECONDS=600, on from the last run'
 	@echo 'make bench     the benchmarks, each beside its peers; fills docs/benchmarks.md and the table in README.md'
 	@echo 'make coverage  the kernel tests once as plain Python, with their coverage'
@@ -48,6 +49,9 @@ test: $(VENV)/test.stamp
 
 long: $(VENV)/test.stamp
 	$(BIN)/pytest -n 2 --dist worksteal -m long
+
+jax: $(VENV)/jax.stamp
+	$(BIN)/pytest -q tests/compiler/frontend/stablehlo
 
 # Goes on where the last run ended; findings stay in $(BUILD)/fuzz/findings.
 SECONDS ?= 600
@@ -87,3 +91,7 @@ $(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
 $(VENV)/test.stamp: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[test,examples,site]'
 	@touch $@ $(VENV)/demo.stamp
+
+$(VENV)/jax.stamp: $(VENV)/test.stamp
+	$(PIP) -e '.[jax]'
+	@touch $@

@@ -3,7 +3,7 @@
     python .ci/constraints.py            write it
     python .ci/constraints.py --print    print it
 
-Run it in an environment in which the tests pass. PyTorch is left out: it is an extra that only some have.
+Run it in an environment in which the tests pass. What only some readers of models need is left out.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE = ROOT / "constraints.txt"
-LEFT_OUT = "torch"
-"""The extra whose libraries are not listed."""
+LEFT_OUT = ("torch", "jax", "tensorflow")
+"""The extras whose libraries are not listed."""
 HEAD = """\
 # Versions with which the tests passed: pip install -c constraints.txt .
 # Written by .ci/constraints.py from an environment; pyproject.toml has the ranges that are allowed.
@@ -31,7 +31,7 @@ def declared() -> list[Requirement]:
     """The requirements in pyproject.toml, with the extras for tests, examples and the site."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    lists = [project["dependencies"], *(extras[name] for name in sorted(extras) if name != LEFT_OUT)]
+    lists = [project["dependencies"], *(extras[name] for name in sorted(extras) if name not in LEFT_OUT)]
     return [Requirement(text) for texts in lists for text in texts]
 
 

@@ -18,7 +18,8 @@ Shapes = Mapping[str, Sequence[int]]
 
 def graph_of(model: Any, examples: Sequence[Any], shapes: Shapes | None) -> Graph:
     """The graph of a path, an ONNX model (``ModelProto`` or its bytes), a program of ``torch.export``, a
-    module of PyTorch with example inputs, a ``GraphBuilder`` or a ``Graph``. GraphError for anything else.
+    module of PyTorch with example inputs, a function of ``jax.jit`` with example arguments, one that JAX
+    lowered or exported, a ``GraphBuilder`` or a ``Graph``. GraphError for anything else.
 
     ``shapes`` binds free dimensions of ONNX inputs, by the input's name.
     """
@@ -37,8 +38,11 @@ def graph_of(model: Any, examples: Sequence[Any], shapes: Shapes | None) -> Grap
         return _onnx(_serialized(model), shapes)
     if kind == "torch":
         return _torch(model, examples)
+    if kind == "jax":
+        return _jax(model, examples)
     taken = (
-        "a path, an onnx.ModelProto or its bytes, a program of torch.export, a torch.nn.Module with examples="
+        "a path, an onnx.ModelProto or its bytes, a program of torch.export, "
+        "a torch.nn.Module or a function of jax.jit with examples="
     )
     found = f"a model of type {type(model).__name__}"
     raise GraphError([f"{found}; expected {taken}, a tx8.GraphBuilder or a compiler.graph.Graph"])
@@ -47,7 +51,8 @@ def graph_of(model: Any, examples: Sequence[Any], shapes: Shapes | None) -> Grap
 def _kind(model: Any) -> str:
     """Which library a model belongs to, without importing it."""
     homes = {base.__module__.partition(".")[0] for base in type(model).__mro__}
-    return next((name for name in ("onnx", "torch") if name in homes), "")
+    found = next((name for name in ("onnx", "torch", "jax", "jaxlib") if name in homes), "")
+    return found.removesuffix("lib")
 
 
 def _onnx(data: bytes, shapes: Shapes | None) -> Graph:
@@ -74,3 +79,14 @@ def _torch(model: Any, examples: Sequence[Any]) -> Graph:
 
     name = type(model).__name__
     return from_exported(torch.export.export(model.eval(), tuple(examples)), name, name)
+
+
+def _jax(model: Any, examples: Sequence[Any]) -> Graph:
+    from compiler.frontend.stablehlo import from_jax
+
+    traced = hasattr(model, "compiler_ir") or hasattr(model, "mlir_module")
+    if not traced and not hasattr(model, "lower"):
+        raise GraphError([f"{type(model).__name__} of JAX; expected what jax.jit returns, or its lower()"])
+    if not traced and not isinstance(examples, tuple | list):
+        raise GraphError([f"examples are {type(examples).__name__}; expected a tuple of arguments: (x,)"])
+    return from_jax(model, examples)

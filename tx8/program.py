@@ -91,8 +91,8 @@ class Program:
 
 def compile(
     model: Any,
-    *,
     examples: Sequence[Any] = (),
+    *,
     dtype: str | None = None,
     tiles: int | None = None,
     shapes: Shapes | None = None,
@@ -101,7 +101,7 @@ def compile(
     search: str = "fast",
     residency: str = "on",
 ) -> Program:
-    """Compile a model: see ``tx8.models.graph_of`` for what it may be.
+    """Compile a model: see ``tx8.models.graph_of`` for what it may be, and what ``examples`` are.
 
     ``dtype``: fp32, tf32, fp16 or bf16, by default the model's own; ``tiles``: how many take part;
     ``shapes``: extents of inputs with free dimensions, by name; ``machine``: a description or the path of

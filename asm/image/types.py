@@ -117,8 +117,8 @@ class Image:
     instructions: engine instructions and constants; ascending. ``lines`` maps the address of an
     instruction to (file, line), ``nodes`` to the name of the graph node it was made for. ``live`` says what
     the scratchpad holds, by ``begin``. ``compressed`` says that instructions stand on any multiple of 2
-    bytes, not of 4. In an image that was read, symbols, data_ranges, lines, nodes and live are decoded when they are
-    first asked for.
+    bytes, not of 4. In an image that was read, symbols, data_ranges, lines, nodes and live are decoded when
+    they are first asked for.
     """
 
     entry: int

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from compiler.graph import Graph, GraphError
 
-from .formats import ONNX, TORCH, format_of
+from .formats import ONNX, STABLEHLO, TENSORFLOW, TORCH, format_of
 
 if TYPE_CHECKING:
     from compiler.evaluation.survey import Survey
@@ -24,7 +24,7 @@ class Reader(Protocol):
 
 
 def load(path: Path | str) -> Graph:
-    """Read and check an ONNX model, a program of torch.export, or a graph.json: the content says which.
+    """Read and check a model of a format that ``formats`` names: the content of the file says which.
 
     Raises GraphError; its text names the file, the operator that is at fault, or a format that is not read.
     """
@@ -52,6 +52,14 @@ def reader(
         from .torch import load_pt2
 
         return load_pt2
+    if found == STABLEHLO:
+        from .stablehlo import load_stablehlo
+
+        return load_stablehlo
+    if found == TENSORFLOW:
+        from .tensorflow import load_tensorflow
+
+        return load_tensorflow
     from compiler.frontend.json.reader import load_graph
 
     return load_graph

@@ -12,25 +12,26 @@ from pathlib import Path
 
 from compiler.graph import GraphError
 
-ONNX, TORCH, JSON = "onnx", "torch", "json"
-"""The formats that are read: ONNX models, programs of torch.export, graph.json."""
+ONNX, TORCH, STABLEHLO, TENSORFLOW, JSON = "onnx", "torch", "stablehlo", "tensorflow", "json"
+"""The formats that are read: ONNX models, programs of torch.export, modules of StableHLO, models of
+TensorFlow and TensorFlow Lite, graph.json."""
 
 _HEAD = 4096
 """Bytes of the beginning that are looked at."""
-_READ = "tx8cc reads ONNX models, programs of torch.export (.pt2) and graph.json"
-_CONVERT = "convert it to ONNX: python -m tf2onnx.convert"
+_READ = (
+    "tx8cc reads ONNX models, programs of torch.export (.pt2), StableHLO (.mlir), SavedModels of TensorFlow, "
+    ".tflite and graph.json"
+)
 _KERAS = "export it there: model.export('model.onnx', format='onnx')"
 _EXPORT = "torch.export.save(torch.export.export(model, (x,)), 'model.pt2')"
 
 _MAGIC: tuple[tuple[int, bytes, str], ...] = (
-    (4, b"TFL3", f"a TensorFlow Lite model; {_CONVERT} --tflite FILE --output model.onnx"),
     (
         0,
         b"\x89HDF\r\n\x1a\n",
         "an HDF5 file, as of Keras; in Keras: model.export('model.onnx', format='onnx')",
     ),
     (0, b"GGUF", "weights in GGUF, without a graph; export the model that they were made of to ONNX"),
-    (0, b"ML\xefR", "bytecode of MLIR, which is not read; export the model to ONNX from where it was made"),
     (0, b"\x7fELF", "a program, not a model; images of tx8cc and tx8as are run by tx8emu"),
     (0, b"\x93NUMPY", "an array of NumPy, not a model; arrays are given with --input NAME=FILE.npy"),
     (0, b"\x1f\x8b", "compressed by gzip; unpack it first"),
@@ -40,12 +41,14 @@ _MAGIC: tuple[tuple[int, bytes, str], ...] = (
 
 
 def format_of(path: Path) -> str:
-    """The format of a file, ``ONNX``, ``TORCH`` or ``JSON``; that of its suffix if it cannot be opened.
+    """The format of a file, one of those above; that of its suffix if it cannot be opened.
 
     GraphError for another one, which says what to do instead.
     """
     if path.is_dir():
-        raise GraphError([f"{path}: {_folder(path)}"])
+        if (path / "saved_model.pb").exists():
+            return TENSORFLOW
+        raise GraphError([f"{path}: a folder, not a model; {_READ}"])
     try:
         with path.open("rb") as file:
             head, size = file.read(_HEAD), path.stat().st_size
@@ -53,6 +56,10 @@ def format_of(path: Path) -> str:
         return _by_suffix(path)  # its reader says why
     if head.startswith(b"PK\x03\x04"):
         return _archive(path)
+    if tensorflow_kind(head) is not None:
+        return TENSORFLOW
+    if head.startswith(b"ML\xefR") or (_MLIR.match(head) and b"tx8be." not in head):
+        return STABLEHLO
     advice = _by_magic(head) or _by_structure(head, size)
     if advice is None and path.suffix.lower() != ".json":
         advice = _by_text(head)
@@ -70,13 +77,17 @@ def format_of(path: Path) -> str:
 
 
 def _by_suffix(path: Path) -> str:
-    return {".onnx": ONNX, ".pt2": TORCH}.get(path.suffix.lower(), JSON)
+    known = {".onnx": ONNX, ".pt2": TORCH, ".mlir": STABLEHLO, ".tflite": TENSORFLOW}
+    return known.get(path.suffix.lower(), JSON)
 
 
-def _folder(path: Path) -> str:
-    if (path / "saved_model.pb").exists():
-        return f"a SavedModel of TensorFlow; {_CONVERT} --saved-model {path} --output model.onnx"
-    return f"a folder, not a model; {_READ}"
+def tensorflow_kind(head: bytes) -> str | None:
+    """``tflite``, ``saved-model`` or ``graphdef`` for the beginning of a file of TensorFlow, else None."""
+    if head[4:8] == b"TFL3":
+        return "tflite"
+    if _is_saved_model(head):
+        return "saved-model"
+    return "graphdef" if _is_graph_def(head) else None
 
 
 def _by_magic(head: bytes) -> str | None:
@@ -89,11 +100,6 @@ def _by_structure(head: bytes, size: int) -> str | None:
         return f"a pickle, as of PyTorch: no graph; load it there and export it: {_EXPORT}"
     if head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= size - 8:
         return "weights in safetensors, without a graph; constants of a graph.json can be read from it"
-    if _is_saved_model(head):
-        return f"a SavedModel of TensorFlow; {_CONVERT} --saved-model FOLDER --output model.onnx"
-    if _is_graph_def(head):
-        names = "--inputs x:0 --outputs y:0 --output model.onnx"
-        return f"a GraphDef of TensorFlow; {_CONVERT} --graphdef FILE {names}"
     return None
 
 
@@ -148,9 +154,7 @@ _MLIR = re.compile(
 def _by_text(head: bytes) -> str | None:
     """Text that is no JSON."""
     if _MLIR.match(head):
-        if b"tx8be." in head:
-            return "the text of a module; tx8opt reads it: tx8opt FILE --pipeline"
-        return "a module of MLIR, which is not read; export the model to ONNX from where it was made"
+        return "the text of a module; tx8opt reads it: tx8opt FILE --pipeline"
     if re.match(rb"\s*<", head):
         return f"XML, as of OpenVINO or PMML, which is not read; {_READ}"
     if re.match(rb"\s*(\xef\xbb\xbf)?\s*\{|\s*$", head) or re.search(rb"[\x00-\x08\x0e-\x1f\x7f]", head):

@@ -1,4 +1,4 @@
-"""Activations written in simpler operators: GELU (with erf or tanh), SiLU, Mish, HardSigmoid, HardSwish."""
+"""Activations written in simpler operators: GELU, Sigmoid, SiLU, Mish, HardSigmoid, HardSwish."""
 
 from __future__ import annotations
 
@@ -123,6 +123,18 @@ def _degree(graph: RewrittenGraph, name: str, x: str) -> int:
     return {2.0: 2, 3.0: 3}.get(graph.number(node.inputs[1]) or 0.0, 0)
 
 
+def _sigmoid(graph: RewrittenGraph, node: Node) -> Replacement | None:
+    """1 / (1 + exp(-x)), as JAX writes it."""
+    total = graph.sole_producer(node.inputs[1], "Add") if graph.number(node.inputs[0]) == 1.0 else None
+    found = graph.with_number(total) if total is not None else None
+    power = graph.sole_producer(found[0], "Exp") if found is not None and found[1] == 1.0 else None
+    negated = graph.sole_producer(power.inputs[0], "Neg") if power is not None else None
+    if negated is None or graph.shape(negated.inputs[0]) != graph.shape(node.outputs[0]):
+        return None
+    build = graph.builder(node)
+    return replacement(build, build("Sigmoid", negated.inputs[0]))
+
+
 def _gated(graph: RewrittenGraph, node: Node) -> Replacement | None:
     """x sigmoid(a x), x tanh(softplus(x)), x HardSigmoid(x)."""
     for x, gate in (node.inputs, node.inputs[::-1]):
@@ -194,5 +206,6 @@ def _hard(graph: RewrittenGraph, node: Node) -> Replacement | None:
 REWRITES = (
     Rewrite("gelu", ("Mul", "Div"), _gelu),
     Rewrite("hard-sigmoid", ("Mul", "Div"), _hard),
+    Rewrite("sigmoid", ("Div",), _sigmoid),
     Rewrite("gated", ("Mul",), _gated),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from compiler.graph import Array, AttrValue, Node
@@ -155,6 +157,19 @@ def _shifted(graph: RewrittenGraph, node: Node) -> Replacement | None:
     return None
 
 
+def _mean(graph: RewrittenGraph, node: Node) -> Replacement | None:
+    """A sum over axes, divided by the number of elements that were added, as JAX writes a mean."""
+    found = _reduction(graph, node.inputs[0], "ReduceSum")
+    if found is None or graph.uses(node.inputs[0]) != 1:
+        return None
+    x, axes = found
+    count = math.prod(graph.shape(x)[axis] for axis in axes)
+    if graph.number(node.inputs[1]) != count or graph.shape(node.inputs[0]) != graph.shape(node.outputs[0]):
+        return None
+    build = graph.builder(node)
+    return replacement(build, build("ReduceMean", x, build.ints(*axes), keepdims=1))
+
+
 def _softmax(graph: RewrittenGraph, node: Node) -> Replacement | None:
     """exp(x) / sum(exp(x)) along one axis, with or without the largest element subtracted from x."""
     exponential = graph.sole_producer(node.inputs[0], "Exp", uses=2)
@@ -279,6 +294,7 @@ def _guarded(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 REWRITES = (
+    Rewrite("mean", ("Div",), _mean),
     Rewrite("softmax", ("Div",), _softmax),
     Rewrite("guarded-softmax", ("Where",), _guarded),
     Rewrite("normalization-of-groups", ("Reshape",), _grouped),

@@ -147,7 +147,7 @@ def _refused(fate: Fate, error: GraphError) -> Row:
     first = error.causes[0] if error.causes else error
     if not isinstance(first, RefusedNode):
         return Row(fate.operator, "refused", [], [], first.messages[0], [fate.node])
-    reason = first.reason + first.hint.removeprefix(";").strip()
+    reason = " ".join(part for part in (first.reason, first.hint.removeprefix(";").strip()) if part)
     if first.op != fate.operator:
         reason = f"it contains {first.op}" + (f": {reason}" if reason else "")
     return Row(fate.operator, "refused", [], [], reason, [fate.node])

@@ -31,7 +31,7 @@ def make_parser() -> argparse.ArgumentParser:
     """The parser of the command line."""
     parser = argparse.ArgumentParser(
         prog="tx8cc",
-        description="Compile a graph of ONNX operators for the TX81.",
+        description="Compile a neural network for the TX81.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -39,8 +39,8 @@ def make_parser() -> argparse.ArgumentParser:
         "graphs",
         metavar="graph",
         nargs="+",
-        help="an ONNX model (docs/onnx.md), a graph (docs/graph_json.md), a program of torch.export, "
-        "or several",
+        help="an ONNX model (docs/onnx.md), a module of StableHLO (docs/stablehlo.md), a graph "
+        "(docs/graph_json.md), a program of torch.export, or several",
     )
     _add_target_options(parser)
     _add_run_options(parser)

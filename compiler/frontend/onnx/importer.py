@@ -60,7 +60,7 @@ def describe(model: ModelProto, path: Path, binding: Binding, survey: Survey | N
     survey.tensors, survey.constants, survey.opset = partial.tensors, partial.constants, NEWEST_OPSET
     survey.stop_if_refused()
     _check_outputs(graph, partial, scope)
-    made = _description(graph.name, partial, scope, inputs, outputs)
+    made = finished_description(graph.name, partial, scope, inputs, outputs)
     return replace(made, files=external_files(graph, path))
 
 
@@ -164,9 +164,13 @@ def _arrays(path: Path, initializers: Mapping[str, TensorProto], reads: set[str]
     return {name: array_of(item, path, f"initializer '{name}'") for name, item in wanted.items()}
 
 
-def _description(
+def finished_description(
     name: str, graph: PartialGraph, scope: Scope, inputs: tuple[Tensor, ...], outputs: tuple[str, ...]
 ) -> Description:
+    """The graph that was read, without what no output needs; ``scope`` has the outputs' names in it.
+
+    GraphError for a value of a type that no graph may have.
+    """
     nodes, reads = needed(graph.nodes, (scope.inner(name) for name in outputs))
     constants = selected(graph.constants, reads)
     for output in outputs:

@@ -16,7 +16,7 @@ from safetensors.numpy import save
 
 from compiler.cli import main
 from compiler.frontend import load
-from compiler.frontend.formats import JSON, ONNX, TORCH, format_of
+from compiler.frontend.formats import JSON, ONNX, STABLEHLO, TENSORFLOW, TORCH, format_of
 from compiler.graph import GraphError
 from onnx_models import model
 
@@ -52,21 +52,11 @@ GRAPH = json.dumps(
 RELU = model([helper.make_node("Relu", ["x"], ["y"])], {"x": (3,)}).SerializeToString()
 
 FOREIGN = {
-    "tflite": (struct.pack("<I", 28) + b"TFL3" + bytes(90), "a TensorFlow Lite model", "--tflite"),
     "hdf5": (b"\x89HDF\r\n\x1a\n" + bytes(90), "an HDF5 file", "model.export('model.onnx', format='onnx')"),
     "keras": (zipped({"config.json": b"{}", "model.weights.h5": b""}), "a model of Keras", "model.export("),
     "gguf": (b"GGUF\x03" + bytes(90), "weights in GGUF, without a graph", "export the model"),
     "safetensors": (save({"w": np.zeros(3, np.float32)}), "weights in safetensors", "graph.json"),
-    "mlir": (
-        b"module @jit_f {\n  func.func public @main() {\n",
-        "a module of MLIR",
-        "export the model to ONNX",
-    ),
-    "mlir with aliases": (b"// made\n#loc = loc(unknown)\nmodule {\n}\n", "a module of MLIR", "ONNX"),
-    "mlir bytecode": (b"ML\xefR\x01" + bytes(90), "bytecode of MLIR", "export the model to ONNX"),
     "tx8opt": (b'builtin.module {\n  "tx8be.subgraph"() ({', "the text of a module", "tx8opt "),
-    "graphdef": (NODE * 3, "a GraphDef of TensorFlow", "--graphdef"),
-    "saved model": (b"\x08\x01" + field(2, field(1, field(4, b"serve"))), "a SavedModel of", "--saved-model"),
     "pth": (zipped({"net/data.pkl": b"", "net/version": b"3"}), "pickled by PyTorch", "torch.export.save("),
     "torchscript": (
         zipped({"net/data.pkl": b"", "net/code/a.py": b""}),
@@ -127,17 +117,49 @@ def test_programs_of_torch_export_are_known_by_their_parts(tmp_path: Path) -> No
     assert format_of(path) == TORCH
 
 
+@pytest.mark.parametrize("suffix", ["", ".mlir", ".onnx", ".txt"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"module @jit_f {\n  func.func public @main() {\n",
+        b"// made\n#loc = loc(unknown)\nmodule {\n}\n",
+        b'"builtin.module"() ({\n  "func.func"() ({\n',
+        b"ML\xefR\x01" + bytes(90),
+    ],
+)
+def test_modules_of_mlir_are_known_by_their_beginning(content: bytes, suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(content)
+    assert format_of(path) == STABLEHLO
+
+
+@pytest.mark.parametrize("suffix", ["", ".pb", ".tflite", ".onnx"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        struct.pack("<I", 28) + b"TFL3" + bytes(90),
+        NODE * 3,
+        b"\x08\x01" + field(2, field(1, field(4, b"serve"))),
+    ],
+)
+def test_models_of_tensorflow_are_known_by_their_content(content: bytes, suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(content)
+    assert format_of(path) == TENSORFLOW
+
+
 def test_what_is_damaged_is_left_to_the_reader_of_its_suffix(tmp_path: Path) -> None:
     for name, content, expected in (("a.onnx", b"", ONNX), ("a.json", b"[1]", JSON), ("b.json", b"", JSON)):
         (tmp_path / name).write_bytes(content)
         assert format_of(tmp_path / name) == expected
     assert format_of(tmp_path / "absent.onnx") == ONNX
-    assert format_of(tmp_path / "absent.tflite") == JSON
+    assert format_of(tmp_path / "absent.tflite") == TENSORFLOW
+    assert format_of(tmp_path / "absent.mlir") == STABLEHLO
+    assert format_of(tmp_path / "absent.pb") == JSON
 
 
 def test_a_folder_is_no_model(tmp_path: Path) -> None:
     with pytest.raises(GraphError, match="a folder, not a model; tx8cc reads ONNX models"):
         load(tmp_path)
     (tmp_path / "saved_model.pb").write_bytes(b"\x08\x01")
-    with pytest.raises(GraphError, match=r"a SavedModel of TensorFlow; .*--saved-model /"):
-        load(tmp_path)
+    assert format_of(tmp_path) == TENSORFLOW

@@ -1,0 +1,70 @@
+"""StableHLO, which JAX writes: modules in MLIR's generic form, and with jaxlib in its other forms.
+
+The generic form is read by xDSL alone; ``conversion`` makes it of the pretty form, of portable artifacts and
+of functions that ``jax.jit`` returned.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from compiler.evaluation.survey import Survey
+from compiler.graph import Graph, GraphError
+
+from .text import SourceModule, parsed, without_locations
+
+_BYTECODE = b"ML\xefR"
+_GENERIC = re.compile(
+    r'(\s*(//|#|!)[^\n]*\n)*\s*"?(builtin\.module"\s*\(|func\.func"\s*\(|stablehlo\.\w+"\s*\()'
+)
+
+
+def load_stablehlo(path: Path | str, survey: Survey | None = None) -> Graph:
+    """Read and check a module of StableHLO, in any of its forms.
+
+    GraphError names the file, the operations that are not supported with their lines, or what has to be
+    installed. ``survey`` is filled with what became of each operation.
+    """
+    from .importer import graph_of_module
+
+    path = Path(path)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise GraphError([f"{path}: cannot be read: {error.strerror}"]) from None
+    return graph_of_module(_module(data, str(path)), path.stem, survey)
+
+
+def from_jax(function: Any, examples: Sequence[Any]) -> Graph:
+    """The graph of a function that ``jax.jit`` returned, of one that was lowered, or of an export.
+
+    ``examples``: arguments of the first, arrays or ``jax.ShapeDtypeStruct``.
+    """
+    from .conversion import of_jitted, of_lowered
+    from .importer import graph_of_module
+
+    name = str(getattr(function, "__name__", None) or getattr(function, "fun_name", "jitted"))
+    if hasattr(function, "compiler_ir") or hasattr(function, "mlir_module"):
+        module = of_lowered(function, name)
+    else:
+        module = of_jitted(function, examples)
+    return graph_of_module(module, re.sub(r"\W+", "_", name).strip("_") or "jitted")
+
+
+def _module(data: bytes, source: str) -> SourceModule:
+    from . import conversion
+
+    if data.startswith(_BYTECODE):
+        return conversion.of_bytecode(data, source)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise GraphError([f"{source}: not a module of MLIR: it is not UTF-8 text"]) from None
+    if _GENERIC.match(without_locations(text)):
+        return parsed(text, source)
+    if "stablehlo" not in text and "func.func" not in text:
+        raise GraphError([f"{source}: a module of MLIR without operations of StableHLO"])
+    return conversion.of_text(text, source)

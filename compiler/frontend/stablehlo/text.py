@@ -1,0 +1,147 @@
+"""The text of a module in MLIR's generic form, parsed by xDSL; where each operation stands in it."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    AnyDenseElement,
+    AnyFloat,
+    Builtin,
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    ModuleOp,
+    RankedStructure,
+)
+from xdsl.ir import Operation
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import ParseError
+
+from compiler.graph import GraphError
+
+
+@dataclass(frozen=True)
+class SourceModule:
+    """A parsed module. ``labels`` are short names of operations, no two of them equal; ``places`` say where
+    they come from, for messages, which begin with ``source``. ``names`` are those of the inputs, if known."""
+
+    source: str
+    module: ModuleOp
+    labels: dict[Operation, str]
+    places: dict[Operation, str]
+    names: tuple[str, ...] = ()
+
+
+class _Parser(Parser):
+    """Notes the line on which each operation begins, in the order of the text."""
+
+    def __init__(self, context: Context, text: str, source: str) -> None:
+        super().__init__(context, text, source)
+        self._ends = [found.start() for found in re.finditer("\n", text)]
+        self.lines: dict[Operation, int] = {}
+
+    def parse_dense_int_or_fp_elements_attr(
+        self, type: RankedStructure[AnyDenseElement] | None
+    ) -> DenseIntOrFPElementsAttr:
+        """A dense constant, in which a hexadecimal number stands for the bits of a float, as in MLIR."""
+        begin = self.pos
+        read = super().parse_dense_int_or_fp_elements_attr(type)
+        text = (self.lexer.input.slice(begin, self.pos) or "").partition(">")[0]
+        if not isinstance(read.get_element_type(), AnyFloat) or '"' in text or "0x" not in text.lower():
+            return read
+        bits = _with_bits(read, re.findall(r"[-+\w.]+", text))
+        return DenseIntOrFPElementsAttr(read.type, BytesAttr(bits))
+
+    def parse_operation(self) -> Operation:
+        line = 1 + bisect_right(self._ends, self.pos)
+        op = super().parse_operation()
+        self.lines[op] = line
+        return op
+
+
+def _with_bits(read: DenseIntOrFPElementsAttr, words: Sequence[str]) -> bytes:
+    """The data of a constant of floats, where ``words`` are its elements, or the one that all are."""
+    size = read.get_element_type().compile_time_size
+    data = bytearray(read.data.data)
+    for at in range(len(data) // size):
+        word = words[at % len(words)]
+        if word.lower().startswith("0x"):
+            data[at * size : (at + 1) * size] = int(word, 16).to_bytes(size, "little")
+    return bytes(data)
+
+
+def parsed(text: str, source: str, origins: Sequence[str] = (), names: Sequence[str] = ()) -> SourceModule:
+    """The module of a text in the generic form. GraphError with file, line and cause for any other text.
+
+    ``origins``: for a text that was made of another form, where its operations come from, in their order;
+    else it is their line. ``names``: of the inputs.
+    """
+    context = Context(allow_unregistered=True)
+    context.load_dialect(Builtin)
+    parser = _Parser(context, without_locations(text), source)
+    try:
+        module = parser.parse_module()
+    except ParseError as error:
+        line = 1 + text.count("\n", 0, error.span.start)
+        raise GraphError([f"{source}:{line}: cannot be parsed: {_first(error.msg)}"]) from None
+    except Exception as error:  # the parsers of attributes and operations raise errors of many classes
+        raise GraphError([f"{source}: cannot be parsed: {_first(str(error))}"]) from None
+    ops = list(module.walk())
+    if len(origins) == len(ops):
+        labels = [str(at) for at in range(len(ops))]
+        places = [f"{source}, {origin}" for origin in origins]
+    else:
+        labels = _distinct([str(parser.lines.get(op, 1)) for op in ops])
+        places = [f"{source}:{parser.lines.get(op, 1)}" for op in ops]
+    found = dict(zip(ops, labels, strict=True)), dict(zip(ops, places, strict=True))
+    return SourceModule(source, module, *found, tuple(names))
+
+
+def _distinct(labels: Sequence[str]) -> list[str]:
+    """Labels of which those that occur again get a number."""
+    seen: dict[str, int] = {}
+    found = []
+    for label in labels:
+        seen[label] = seen.get(label, 0) + 1
+        found.append(label if seen[label] == 1 else f"{label}.{seen[label]}")
+    return found
+
+
+def _first(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
+
+
+_LOCATION = re.compile(r'"(?:[^"\\]|\\.)*"|^#loc\w* = .*$|\bloc\(', re.MULTILINE)
+
+
+def without_locations(text: str) -> str:
+    """The text without ``loc(...)`` and without the lines that define them, which become empty."""
+    if "loc(" not in text:
+        return text
+    pieces, at = [], 0
+    while found := _LOCATION.search(text, at):
+        pieces.append(text[at : found.start()])
+        if found[0].startswith('"'):
+            pieces.append(found[0])
+            at = found.end()
+        elif found[0].startswith("#"):
+            at = found.end()
+        else:
+            at = _closed(text, found.end())
+    return "".join((*pieces, text[at:]))
+
+
+_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[()]')
+
+
+def _closed(text: str, at: int) -> int:
+    """Behind the bracket that closes one that was opened before a position."""
+    depth = 1
+    while depth and (found := _BRACKET.search(text, at)):
+        depth += {"(": 1, ")": -1}.get(found[0], 0)
+        at = found.end()
+    return at if depth == 0 else len(text)
