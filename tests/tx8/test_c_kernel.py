@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tx8
-from c_tools import needs_gcc
+from c_tools import HEADERS, needs_gcc
 from crt_tools import compiled
 from emulator import Fault
 from tx8isa.errors import Tx8Error
@@ -174,15 +174,18 @@ def test_sources_are_refused(tmp_path: Path) -> None:
 
 
 @needs_gcc
-def test_compressed_objects_are_refused_with_the_remedy(tmp_path: Path) -> None:
+def test_objects_with_compressed_instructions_are_launched(tmp_path: Path) -> None:
     """Objects built with the flags of the vendor's flow."""
-    path = written(tmp_path, "void k(void *a) { *(int *)a = 1; }\n")
-    flags = ["-march=rv64imfdc", "-mabi=lp64d", "-mcmodel=medany", "-c", str(path)]
-    subprocess.run(["riscv64-unknown-elf-gcc", *flags, "-o", tmp_path / "kernel.o"], check=True)
-    with pytest.raises(
-        Tx8Error, match=r"kernel\.o: the code has compressed instructions, .*: compile it with"
-    ):
-        tx8.c_kernel(tmp_path / "kernel.o", "k")
+    path = written(tmp_path, ADD)
+    include = [f"-I{HEADERS}", f"-I{HEADERS / 'tsm'}"]
+    flags = ["-march=rv64imfdc", "-mabi=lp64d", "-mcmodel=medany", "--specs=picolibc.specs", "-O2"]
+    command = ["riscv64-unknown-elf-gcc", *flags, *include, "-c", str(path), "-o", tmp_path / "kernel.o"]
+    subprocess.run(command, check=True)
+    kernel = tx8.c_kernel(tmp_path / "kernel.o", "add_kernel")
+    x, y = np.random.default_rng(2).standard_normal((2, 256 * 3)).astype(np.float32)
+    total = np.full(256 * 3, np.nan, np.float32)
+    kernel.launch(3, x, y, total)
+    assert (total == x + y).all()
 
 
 def test_without_gcc_one_line_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
