@@ -101,6 +101,12 @@ class Dte:
         pieces = copy.pieces
         sources = [(self._host(tile, side), side.strides) for side in copy.sources]
         targets = [(self._host(self.tiles[t.tile], t.side), t.side.strides) for t in copy.targets]
+        if len(sources) == 1 and _consecutive(pieces, *sources, *targets):
+            source, size = sources[0][0], pieces.total
+            if len(targets) == 1 or all(abs(target - source) >= size for target, _ in targets):
+                for target, _ in targets:
+                    ctypes.memmove(target, source, size)
+                return
         if len(targets) > 1 or not _consecutive(pieces, *sources, *targets):
             sources, _staged = _stage(pieces, sources, targets)
         for number, (address, strides) in enumerate(targets):

@@ -11,7 +11,8 @@ are plain ones that are compiled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -247,11 +248,12 @@ class Sends:
             return []
         entries = log[HEAD:].reshape(MOST, ENTRY)[: log[COUNT]].tolist()
         log[COUNT] = log[ROOM] = 0
-        return [_copy(entry) for entry in entries]
+        return [_copy(tuple(entry)) for entry in entries]
 
 
-def _copy(entry: Sequence[int]) -> Copy:
-    """The copy that an entry describes."""
+@lru_cache(maxsize=1 << 12)
+def _copy(entry: tuple[int, ...]) -> Copy:
+    """The copy that an entry describes; a program repeats its copies."""
     to, of, trips = (tuple(entry[at : at + 3]) for at in (TO, OF, TRIPS))
     tiles = [tile for tile in range(MOST_TILES) if entry[TILES] >> tile & 1]
     starts = [entry[SOURCE] + i * entry[STEP] for i in range(len(tiles) if entry[STEP] else 1)]
