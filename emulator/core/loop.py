@@ -355,6 +355,7 @@ def generate_run(checked: bool = False) -> Run:
         loop.append(f"        elif op == {operation}:\n")
         lines = statement(record, names, checked, length)
         if length != FULL and lines[-1] not in ("continue", "break"):
+            # The common end of the loop adds a full length. An end of its own made all operations slower.
             lines.append(f"index -= u64({FULL - length})")
         loop += [f"            {line}\n" for line in lines]
         if record.kind in _LEAVE:
