@@ -266,7 +266,7 @@ def test_a_fault_writes_no_outputs(tmp_path: Path, capsys: Capture) -> None:
             [],
             "waits at barrier 0xffff for tile 0 (exited)",
         ),
-        ("_start: .word 0", [], "illegal instruction: 0x00000000 is not an instruction"),
+        ("_start: .word 0", [], "illegal instruction: 0x0000 is not an instruction"),
         (
             "_start: lw a0, 0(zero)",
             ["--threads", "2"],

@@ -163,7 +163,7 @@ FUNCTIONS |= {"closure": make_closure(adds, 3), "other closure": make_closure(ad
 
 def compiled(function: Callable[..., int], arguments: int) -> Callable[..., int]:
     prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)
-    return prototype(load_object(compile_directly(function, arguments)))
+    return prototype(load_object(compile_directly(function, arguments), function.__name__))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
