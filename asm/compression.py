@@ -25,7 +25,7 @@ class Compression:
         self.used = False
         """Whether an instruction begins or ends between multiples of 4 bytes."""
         self.targets: dict[int, Address | None] = {}
-        """By number of a jump: the place that it goes to; None when that is no place in a section."""
+        """The address that each jump goes to, by the jump's number; None for one that is in no section."""
         self._last = last
         self._readings: int = last._readings + 1 if last is not None else 0
         self._short: list[bool] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +16,8 @@ from compiler.lowering.stack import ahead
 from compiler.lowering.stack.ahead import Ahead, load_groups
 from compiler.lowering.stack.whole import ChannelPiece, Share, Whole, share_of
 from compiler.passes.groups import group_stack
-from compiler.search.plan import plan_text
 from compiler.tools.run import check, random_inputs
+from planned_cuts import plan_with_cut
 from stack_nets import Net, bottleneck, fire, stem
 from tx8isa.numbers.formats import Format
 
@@ -73,15 +72,9 @@ NETS = {
 
 def gathered(made: Graph, dtype: str, tiles: int, folder: Path) -> Program:
     """The program in which the only stack is divided by channels, as a plan says."""
-    found = compile_graph(made, dtype, tiles).report
-    assert found is not None
-    plan = json.loads(plan_text(found.plan))
-    (stack,) = (phase for phase in found.phases if phase.tag == "stacked")
-    assert stack.template is not None
     cut = {"tiles": {"channels": tiles}, "choices": {"between": "gather"}}
-    plan["templates"][found.templates[stack.template].key]["cut"] = cut
-    (folder / "plan.json").write_text(json.dumps(plan))
-    program = compile_graph(made, dtype, tiles, plan=folder / "plan.json")
+    plan = plan_with_cut(made, dtype, tiles, "stacked", cut, folder)
+    program = compile_graph(made, dtype, tiles, plan=plan)
     assert "between = gather" in str(cut_text(program))
     return program
 

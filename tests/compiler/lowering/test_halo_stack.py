@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,8 +18,8 @@ from compiler.lowering.stack.bands import Bands, bands_of, halos_of, owned_stage
 from compiler.lowering.stack.stages import Stages, stages_of
 from compiler.passes.groups import group_stack
 from compiler.patterns import PatternTrie, load_patterns
-from compiler.search.plan import plan_text
 from compiler.tools.run import execute, random_inputs
+from planned_cuts import cut_into_bands, plan_with_cut
 from stack_nets import HALVED, PADDED, Net, bottleneck, fire, stem
 
 
@@ -84,17 +83,8 @@ def apart() -> PatternTrie:
 
 def planned(made: Graph, dtype: str, tiles: int, folder: Path) -> Program:
     """The program in which the only stack exchanges halos, as a plan says."""
-    found = compile_graph(made, dtype, tiles).report
-    assert found is not None
-    plan = json.loads(plan_text(found.plan))
-    (stack,) = (phase for phase in found.phases if phase.tag == "stacked")
-    assert stack.template is not None
-    rows = made.outputs[0].shape[2]
-    size = -(-rows // tiles)
-    cut = {"tiles": {"rows": -(-rows // size)}, "sizes": {"rows": size}, "choices": {"between": "halo"}}
-    plan["templates"][found.templates[stack.template].key]["cut"] = cut
-    (folder / "plan.json").write_text(json.dumps(plan))
-    return compile_graph(made, dtype, tiles, plan=folder / "plan.json")
+    plan = plan_with_cut(made, dtype, tiles, "stacked", cut_into_bands(made, tiles), folder)
+    return compile_graph(made, dtype, tiles, plan=plan)
 
 
 HOW = [("fp16", 7), ("fp32", 4), ("bf16", 5)]

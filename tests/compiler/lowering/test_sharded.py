@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,9 +14,9 @@ from asm.image import read_image, write_image
 from compiler.driver import Program, compile_graph
 from compiler.graph import Graph, GraphError
 from compiler.passes.groups import group_stack
-from compiler.search.plan import plan_text
 from compiler.tools.run import check, random_inputs
 from compiler_harness import ints
+from planned_cuts import plan_with_cut
 from sharded_nets import Net, gated, mlp, normalized_first, normalized_last
 
 NETS: dict[str, Callable[[], Graph]] = {
@@ -36,15 +35,9 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def on_mesh(made: Graph, dtype: str, tiles: int, mesh: tuple[int, int], folder: Path) -> Program:
     """The program in which the only sharded sequence is divided over a mesh, as a plan says."""
-    found = compile_graph(made, dtype, tiles).report
-    assert found is not None
-    plan = json.loads(plan_text(found.plan))
-    (phase,) = (phase for phase in found.phases if phase.tag == "sharded")
-    assert phase.template is not None
     cut = {"tiles": {"rows": mesh[0], "columns": mesh[1]}}
-    plan["templates"][found.templates[phase.template].key]["cut"] = cut
-    (folder / "plan.json").write_text(json.dumps(plan))
-    return compile_graph(made, dtype, tiles, plan=folder / "plan.json")
+    plan = plan_with_cut(made, dtype, tiles, "sharded", cut, folder)
+    return compile_graph(made, dtype, tiles, plan=plan)
 
 
 def assert_right(made: Graph, program: Program) -> None:

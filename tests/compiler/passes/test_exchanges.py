@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,8 +21,8 @@ from compiler.graph import Graph, GraphError
 from compiler.passes import PIPELINE
 from compiler.passes.base import Context, operations
 from compiler.passes.groups import group_stack
-from compiler.search.plan import plan_text
 from compiler.tools.run import check, random_inputs
+from planned_cuts import cut_into_bands, plan_with_cut
 from sharded_nets import normalized_first
 from stack_nets import bottleneck
 
@@ -96,18 +95,7 @@ def move_up(exchange: ExchangeOperation) -> None:
 
 def in_bands(made: Graph, tiles: int, folder: Path) -> Path:
     """A plan that divides the only stack into bands of rows."""
-    found = compile_graph(made, "fp16", tiles).report
-    assert found is not None
-    plan = json.loads(plan_text(found.plan))
-    (stack,) = (phase for phase in found.phases if phase.tag == "stacked")
-    assert stack.template is not None
-    rows = made.outputs[0].shape[2]
-    size = -(-rows // tiles)
-    cut = {"tiles": {"rows": -(-rows // size)}, "sizes": {"rows": size}, "choices": {"between": "halo"}}
-    plan["templates"][found.templates[stack.template].key]["cut"] = cut
-    path = folder / "plan.json"
-    path.write_text(json.dumps(plan))
-    return path
+    return plan_with_cut(made, "fp16", tiles, "stacked", cut_into_bands(made, tiles), folder)
 
 
 def copies(program: Program) -> int:

@@ -1,0 +1,31 @@
+"""Plans that divide the only sequence of a graph in a given way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from compiler.driver import compile_graph
+from compiler.graph import Graph
+from compiler.search.plan import plan_text
+
+
+def plan_with_cut(made: Graph, dtype: str, tiles: int, tag: str, cut: dict[str, Any], folder: Path) -> Path:
+    """A plan, in ``folder``, with a cut for the only group with a tag; the rest is as the search decides."""
+    found = compile_graph(made, dtype, tiles).report
+    assert found is not None
+    plan = json.loads(plan_text(found.plan))
+    (phase,) = (phase for phase in found.phases if phase.tag == tag)
+    assert phase.template is not None
+    plan["templates"][found.templates[phase.template].key]["cut"] = cut
+    path = folder / "plan.json"
+    path.write_text(json.dumps(plan))
+    return path
+
+
+def cut_into_bands(made: Graph, tiles: int) -> dict[str, Any]:
+    """The rows of the first output in bands, whose tiles exchange the rows at the edges."""
+    rows = made.outputs[0].shape[2]
+    size = -(-rows // tiles)
+    return {"tiles": {"rows": -(-rows // size)}, "sizes": {"rows": size}, "choices": {"between": "halo"}}
