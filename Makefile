@@ -20,7 +20,7 @@ help:
 	@echo 'make test      ruff, mypy, pytest; seven to ten minutes'
 	@echo 'make long      the exhaustive tests, minutes each'
 	@echo 'make jax       installs JAX and runs the tests of StableHLO with it'
-	@echo 'make fuzz      random programs and damaged files for SECONDS=600, on from the last run'
+	@echo 'make fuzz      random programs and damaged files for SECONDS=600, JOBS=1 side by side'
 	@echo 'make bench     the benchmarks, each beside its peers; fills docs/benchmarks.md and the table in README.md'
 	@echo 'make coverage  the kernel tests once as plain Python, with their coverage'
 	@echo 'make site      the documents as a site in $(BUILD)/site, every link checked'
@@ -55,9 +55,10 @@ jax: $(VENV)/jax.stamp
 
 # Goes on where the last run ended; findings stay in $(BUILD)/fuzz/findings.
 SECONDS ?= 600
+JOBS ?= 1
 fuzz: $(VENV)/test.stamp
 	PYTHONPATH=$(CURDIR):$(CURDIR)/tests/support:$(subst $(eval) ,:,$(addprefix $(CURDIR)/,$(wildcard tests/support/*/))) \
-		$(BIN)/python tests/support/fuzz/fuzz_campaign.py $(SECONDS)
+		$(BIN)/python tests/support/fuzz/fuzz_campaign.py $(SECONDS) --jobs $(JOBS)
 
 bench: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/summary.py

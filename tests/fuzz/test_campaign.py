@@ -22,7 +22,7 @@ for number in range(first, first + count):
     print(kind, number, end=" ", flush=True)
     if number == 7:
         {}
-    print("3 executed", flush=True)
+    print("3 executed, 0.25 s of processor time", flush=True)
 """
 
 
@@ -39,7 +39,7 @@ def test_what_was_done_is_counted(child: Path, tmp_path: Path) -> None:
     count = Count(following=20)
     batch("gdb", count, 5, tmp_path)
     assert (count.following, count.executed, count.findings) == (25, 15, 0)
-    assert count.seconds > 0
+    assert count.seconds == 5 * 0.25
     assert count.too_large == 0
     assert not (tmp_path / "findings").exists()
 
@@ -75,12 +75,13 @@ def test_what_ends_a_process_is_saved(
     assert (count.following, count.findings) == (10, 1)
 
 
-def test_a_campaign_goes_on_where_the_last_one_ended(child: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_campaign_goes_on_where_the_last_one_ended(child: Path, tmp_path: Path, jobs: int) -> None:
     page = tmp_path / "no_page.md"
-    assert campaign(0.5, ["gdb", "states"], tmp_path, page) == 0
+    assert campaign(0.5, ["gdb", "states"], jobs, tmp_path, page) == 0
     first = read_state(tmp_path, page)
-    assert first["gdb"].following >= 10
-    assert campaign(0.5, ["gdb"], tmp_path, page) == 0
+    assert first["gdb"].following >= 10 and first["states"].following >= 10
+    assert campaign(0.5, ["gdb"], 1, tmp_path, page) == 0
     second = read_state(tmp_path, page)
     assert second["gdb"].following >= first["gdb"].following + 10
     assert second["states"] == first["states"]
@@ -110,7 +111,7 @@ def page(tmp_path: Path) -> Path:
 def test_without_a_state_the_page_says_where_to_go_on(child: Path, tmp_path: Path, page: Path) -> None:
     assert read_state(tmp_path, page) == {kind: STATE.get(kind, Count()) for kind in kinds()}
     child.write_text(CHILD.replace("number == 7", "number < 1200").format("raise ValueError"))
-    assert campaign(0.1, ["gdb"], tmp_path, page) == 0, "an example of the page ran again"
+    assert campaign(0.1, ["gdb"], 1, tmp_path, page) == 0, "an example of the page ran again"
     assert read_state(tmp_path, page)["gdb"].following >= 1210
 
 
@@ -162,10 +163,22 @@ def test_a_pool_that_is_too_large_is_refused_as_such() -> None:
     )
 
 
-@pytest.mark.parametrize("arguments", [[], ["ten"], ["5", "nothing"], ["-5"]])
-def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(arguments) == 2
-    assert capsys.readouterr().err.startswith("usage: fuzz_campaign.py SECONDS [instructions | ")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "say for how many seconds"),
+        (["ten"], "invalid int value: 'ten'"),
+        (["5", "nothing"], "no kind is called 'nothing'; there are instructions, "),
+        (["5", "gdb", "--jobs", "2"], "--jobs must be from 1 to the number of kinds, 1"),
+        (["5", "--jobs", "0"], "--jobs must be from 1 to the number of kinds, 17"),
+        (["-5"], "say for how many seconds"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main(arguments)
+    assert raised.value.code == 2
+    assert message in capsys.readouterr().err
 
 
 def test_the_page_has_a_row_for_each_kind() -> None:

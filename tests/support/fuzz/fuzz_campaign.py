@@ -1,6 +1,7 @@
 """Fuzzing for as long as wanted: ``make fuzz SECONDS=N``.
 
     python tests/support/fuzz/fuzz_campaign.py 600             ten minutes more
+    python tests/support/fuzz/fuzz_campaign.py 600 --jobs 2    with two processes side by side
     python tests/support/fuzz/fuzz_campaign.py 600 gdb states  of these kinds alone
     python tests/support/fuzz/fuzz_campaign.py --table         the counts so far, as a table
     python tests/support/fuzz/fuzz_campaign.py --page          the table into docs/reliability.md
@@ -8,19 +9,25 @@
 An example follows from its kind and its number alone (``fuzz_child.py``), and ``build/fuzz/state.json`` holds
 the next number of each kind, so every run goes on where the last one ended. Where that file is missing or
 behind, the counts on the page are where it goes on, so no example runs twice. Examples run in processes of
-their own, a batch at a time and one kind after another. When a process dies, hangs or ends with an exception,
-its last line names the example: a file in ``build/fuzz/findings`` says what happened and how to see it again.
+their own, a batch at a time and one kind after another. Hours are those that a processor spent on examples.
+When a process dies, hangs or ends with an exception, its last line names the example: a file in
+``build/fuzz/findings`` says what happened and how to see it again.
 """
 
 from __future__ import annotations
 
+import argparse
+import itertools
 import json
 import os
 import re
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from tqdm import tqdm
@@ -37,6 +44,7 @@ BEGIN, END = "<!-- fuzz counts -->", "<!-- end of fuzz counts -->"
 BATCH_SECONDS, LONGEST_SECONDS = 20, 300
 """How long a batch should take; after how long without an answer it hangs."""
 _EXECUTED = re.compile(r"(\d+) executed")
+_SECONDS = re.compile(r", ([\d.]+) s of processor time$", re.MULTILINE)
 _ROW = re.compile(r"^\| (\w+) \| ([\d,]+) \| ([\d,]+) \| ([\d.]+) \| ([\d,]+) \| ([\d,]+) \|$", re.MULTILINE)
 """A row of the table: kind, examples, instructions, hours, too large, findings."""
 
@@ -49,6 +57,7 @@ class Count(msgspec.Struct):
     executed: int = 0
     """Engine instructions."""
     seconds: float = 0.0
+    """Processor time of the examples."""
     too_large: int = 0
     """Networks that the compiler refused as too large for the chip that was drawn with them."""
     findings: int = 0
@@ -91,7 +100,6 @@ def batch(kind: str, count: Count, size: int, folder: Path = FOLDER) -> None:
     """Run ``size`` examples in a process of its own and add them to the count."""
     command = [sys.executable, "-X", "faulthandler", str(CHILD), kind, str(count.following), str(size)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    start = time.monotonic()
     try:
         done = subprocess.run(
             command,
@@ -108,7 +116,7 @@ def batch(kind: str, count: Count, size: int, folder: Path = FOLDER) -> None:
     except subprocess.TimeoutExpired as expired:
         output = (expired.stdout or b"").decode(errors="replace")
         fault = f"no end after {LONGEST_SECONDS} s\n"
-    count.seconds += time.monotonic() - start
+    count.seconds += sum(map(float, _SECONDS.findall(output)))
     begun = re.findall(rf"^{kind} (\d+) ", output, re.MULTILINE)
     count.executed += sum(map(int, _EXECUTED.findall(output)))
     count.too_large += len(re.findall(rf"^{kind} \d+ too large: ", output, re.MULTILINE))
@@ -126,24 +134,51 @@ def _save_finding(kind: str, number: int, fault: str, folder: Path) -> None:
     write_whole(folder / "findings" / f"{kind}-{number}.txt", f"{again}\n\n{fault}".encode())
 
 
-def campaign(seconds: float, chosen: list[str], folder: Path = FOLDER, page: Path = PAGE) -> int:
-    """Fuzz for that long; the number of new findings."""
+def campaign(
+    seconds: float, chosen: list[str], jobs: int = 1, folder: Path = FOLDER, page: Path = PAGE
+) -> int:
+    """Fuzz for that long, with ``jobs`` processes side by side; the number of new findings."""
     state = read_state(folder, page)
-    sizes = dict.fromkeys(chosen, 10)
-    before, end = sum(count.findings for count in state.values()), time.monotonic() + seconds
+    before = sum(count.findings for count in state.values())
     with tqdm(total=round(seconds), unit="s", bar_format="{l_bar}{bar}| {n:.0f}/{total} s{postfix}") as line:
-        while time.monotonic() < end:
-            for kind in chosen:
-                count, start = state[kind], time.monotonic()
-                batch(kind, count, sizes[kind], folder)
-                took = time.monotonic() - start
-                sizes[kind] = max(1, min(5000, round(sizes[kind] * min(4.0, BATCH_SECONDS / took))))
-                write_state(state, folder)
-                line.update(round(took))
-                line.set_postfix_str(f", {kind} {count.following}, {_in_all(state)}")
-                if time.monotonic() >= end:
-                    break
+        shared = Shared(state, folder, time.monotonic() + seconds, seconds, line)
+        with ThreadPoolExecutor(jobs) as pool:
+            # Whoever awaits the results passes on what a thread raised.
+            list(pool.map(lambda job: _work(shared, chosen[job::jobs]), range(jobs)))
     return sum(count.findings for count in state.values()) - before
+
+
+class Shared(msgspec.Struct):
+    """What the threads of a campaign share; each has kinds of its own in ``state``."""
+
+    state: dict[str, Count]
+    folder: Path
+    end: float
+    """When no further batch is begun, as ``time.monotonic`` counts."""
+    seconds: float
+    line: tqdm[Any]
+    lock: threading.Lock = msgspec.field(default_factory=threading.Lock)
+
+    def done(self, kind: str) -> None:
+        """Write the state and draw the line after a batch of a kind."""
+        with self.lock:
+            write_state(self.state, self.folder)
+            left = max(0.0, self.end - time.monotonic())
+            self.line.n = round(self.seconds - left)
+            self.line.set_postfix_str(f", {kind} {self.state[kind].following}, {_in_all(self.state)}")
+
+
+def _work(shared: Shared, chosen: list[str]) -> None:
+    """Run batches of some kinds in turn until the end."""
+    sizes = dict.fromkeys(chosen, 10)
+    for kind in itertools.cycle(chosen):
+        start = time.monotonic()
+        if start >= shared.end:
+            return
+        batch(kind, shared.state[kind], sizes[kind], shared.folder)
+        took = time.monotonic() - start
+        sizes[kind] = max(1, min(5000, round(sizes[kind] * min(4.0, BATCH_SECONDS / took))))
+        shared.done(kind)
 
 
 def _in_all(state: dict[str, Count]) -> str:
@@ -180,22 +215,38 @@ def _row(kind: str, count: Count) -> str:
     return f"| {' | '.join((kind, *cells))} |"
 
 
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "fuzz_campaign.py", description="Fuzz for a while, on from where the last run ended."
+    )
+    parser.add_argument("seconds", nargs="?", type=int, help="for how long to fuzz")
+    parser.add_argument("kinds", nargs="*", metavar="kind", help=f"of {', '.join(kinds())}; all of them")
+    parser.add_argument("--jobs", type=int, default=1, help="processes side by side")
+    parser.add_argument("--table", action="store_true", help="print the counts so far")
+    parser.add_argument("--page", action="store_true", help="write the counts into docs/reliability.md")
+    return parser
+
+
 def main(arguments: list[str]) -> int:
-    """Exit status 1 when something was found, 2 for wrong usage."""
-    if arguments == ["--table"]:
+    """Exit status 1 when something was found; wrong usage ends with 2."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.table:
         print(table(read_state()), end="")
         return 0
-    if arguments == ["--page"]:
+    if options.page:
         before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
         after = rest.partition(END)[2]
         PAGE.write_text(f"{before}{BEGIN}\n{table(read_state())}{END}{after}", encoding="utf-8")
         return 0
-    chosen = arguments[1:] or kinds()
-    unknown = [kind for kind in chosen if kind not in kinds()]
-    if not arguments or not arguments[0].isdecimal() or unknown:
-        print(f"usage: fuzz_campaign.py SECONDS [{' | '.join(kinds())}] | --table | --page", file=sys.stderr)
-        return 2
-    found = campaign(float(arguments[0]), chosen)
+    chosen = options.kinds or kinds()
+    if options.seconds is None or options.seconds < 0:
+        parser.error("say for how many seconds")
+    if unknown := [kind for kind in chosen if kind not in kinds()]:
+        parser.error(f"no kind is called {unknown[0]!r}; there are {', '.join(kinds())}")
+    if not 1 <= options.jobs <= len(chosen):
+        parser.error(f"--jobs must be from 1 to the number of kinds, {len(chosen)}")
+    found = campaign(options.seconds, chosen, options.jobs)
     print(f"{found} new findings in {FOLDER / 'findings'}" if found else "nothing was found")
     print(f"in all: {_in_all(read_state())}")
     return int(found > 0)

@@ -9,6 +9,7 @@ else is an exception that nobody catches.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from importlib import import_module
 from random import Random
@@ -56,7 +57,9 @@ def main() -> None:
     example = example_of(kind)
     for number in range(first, first + count):
         print(f"{kind} {number}", end=" ", flush=True)
-        print(example(Random(f"{kind} {number}")), flush=True)
+        start = time.process_time()
+        outcome = example(Random(f"{kind} {number}"))
+        print(f"{outcome}, {time.process_time() - start:.4f} s of processor time", flush=True)
 
 
 if __name__ == "__main__":
