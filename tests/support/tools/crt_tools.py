@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -29,6 +31,7 @@ def compiled(source: Path, target: Path, flags: Sequence[str] = STRICT) -> Path:
 def library(part: str) -> tuple[Path, ...]:
     """The object files of the library; ``part``: ``program``, or ``kernel`` with the launcher's ``main``."""
     folder = Path(tempfile.mkdtemp(prefix="tsm"))
+    atexit.register(shutil.rmtree, folder)
     sources = [
         path for path in sorted(RUNTIME.glob("tsm_*.c")) if part == "kernel" or "launch" not in path.name
     ]
