@@ -148,7 +148,7 @@ class Assembler:
         return template
 
     def _near(self, name: str) -> str:
-        """What may have been meant; nothing for mistakes that are not shown: to find it takes milliseconds."""
+        """What may have been meant; nothing for mistakes that are not shown, as it takes milliseconds."""
         if self.assembly.reports >= MOST_SHOWN:
             return ""
         formats = [
