@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from asm.directives.blocks import finish_source
@@ -144,7 +145,7 @@ class Assembler:
             fault.at = at if fault.at is None else fault.at
             raise
         if template is None:
-            raise Fault(f"unknown instruction '{name}'", at, self._near(name))
+            raise Fault(f"unknown instruction '{name}'", at, partial(self._near, name))
         return template
 
     def _near(self, name: str) -> str:
