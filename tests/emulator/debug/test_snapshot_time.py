@@ -1,4 +1,4 @@
-"""Simulated time in saved states: it goes on as it was, and what no run leaves is refused in one line."""
+"""Simulated time in saved states with numbers that no run leaves: refused in one line, or the run ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dte_harness import EXIT
 from emulator.chip import system as rounds
 from emulator.chip.pause import Pause
 from emulator.chip.system import System
-from emulator.debug.snapshot.chip import restore, save
+from emulator.debug.snapshot.chip import restore
 from emulator.debug.snapshot.types import SavedMoment, Snapshot, SnapshotError
 from emulator.memory import state as state_words
 from emulator.tile.fault import Fault
@@ -24,60 +24,8 @@ from emulator.tile.tile import Status
 from emulator.timing import layout
 from emulator.timing.replay import TimeRange
 from emulator.timing.simulator import StandstillError
-from saved_runs import FOUR, PROGRAMS, build, cut, longest, through_file, whole
+from saved_runs import FOUR, PROGRAMS, build, through_file
 from tx8isa.errors import Tx8Error
-
-# --- the rest of a run -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["ring", "workers", "stream"])
-@pytest.mark.parametrize("quantum", [5, 17, rounds.QUANTUM])
-def test_cycles_do_not_depend_on_a_cut(name: str, quantum: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With small quanta the simulation has engines at work, copies on the mesh and transfers under way."""
-    monkeypatch.setattr(rounds, "QUANTUM", quantum)
-    expected = whole(name, timed=True)
-    end = longest(expected)
-    for place in range(1, end, max(end // 6, 1)):
-        assert cut(name, place, timed=True) == expected, place
-
-
-def ranged(name: str, place: int | None, kept: bool = True) -> tuple[float | None, float | None, int | None]:
-    """Least and most cycles, and those of the run, of a run that may be cut; ``kept``: its first part too."""
-    text, machine = PROGRAMS[name]
-    wanted = TimeRange()
-    system = build(text, machine, timed=True, sinks=[wanted] if kept else [])
-    if place is not None:
-        assert system.run(pause=Pause(place))
-        saved, wanted = through_file(system), TimeRange()
-        system = build(text, machine, timed=True, sinks=[wanted])
-        restore(system, saved)
-        assert save(system).simulated == saved.simulated or not kept
-    system.run()
-    return wanted.least, wanted.most, system.cycles
-
-
-@pytest.mark.parametrize("name", ["ring", "workers", "stream"])
-@pytest.mark.parametrize("quantum", [5, 17])
-def test_a_range_goes_on(name: str, quantum: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounds, "QUANTUM", quantum)
-    expected = ranged(name, None)
-    for place in (3, 20, 40):
-        assert ranged(name, place) == expected, place
-
-
-@pytest.mark.parametrize("name", ["ring", "workers", "stream"])
-@pytest.mark.parametrize("quantum", [5, 17])
-def test_a_range_that_begins_in_the_middle_has_no_rows_of_its_own(
-    name: str, quantum: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With figures that have no ranges both ends are the run, wherever they began."""
-    monkeypatch.setattr("emulator.timing.replay.at_end", lambda machine, end: machine)
-    monkeypatch.setattr(rounds, "QUANTUM", quantum)
-    for place in range(2, 48, 6):
-        least, most, cycles = ranged(name, place, kept=False)
-        assert cycles is not None and least is not None and most is not None
-        assert int(least) == int(most) == cycles, place
-
 
 # --- numbers that no run has reached -----------------------------------------------------------------------
 
