@@ -22,26 +22,31 @@ def _softmax_folds(work: Work) -> Folds:
     return Folds(math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
 
 
-def _long_row_plan(target: Target, work: Work) -> LongRowPlan | None:
-    folds, source = _softmax_folds(work), work.input(0)
+def _long_row_plans(target: Target, work: Work) -> list[LongRowPlan]:
+    folds = _softmax_folds(work)
     if folds.inner > 1:
-        return None
-    return long_rows.long_row_plan(folds.outer, folds.axis, 4 * source.bytes_each + 2 * WORD, target)
+        return []
+    return long_rows.long_row_plans(folds.outer, folds.axis, 4 * _bytes_each(work) + 2 * WORD, target)
+
+
+def _bytes_each(work: Work) -> int:
+    """Bytes of an element of operand or result, whichever are more."""
+    return max(work.input(0).bytes_each, work.output.bytes_each)
 
 
 def _softmax_cuts(target: Target, work: Work) -> Iterable[Cut]:
     yield from plane_softmax.plane_softmax_cuts(target, work)
-    yield from long_rows.long_row_cuts(_long_row_plan(target, work))
+    yield from long_rows.long_row_cuts(_long_row_plans(target, work), target)
 
 
-@lowering("Softmax", cuts=_softmax_cuts, engines=(Engine.VECTOR,))
+@lowering("Softmax", cuts=_softmax_cuts, takes_fp32=True, engines=(Engine.VECTOR,))
 def softmax(kernel: Kernel, work: Work) -> None:
     """exp(x - max) / sum: the largest is subtracted, so that nothing overflows."""
     source, target = work.input(0), work.output
     plane_plan = plane_softmax.chosen_plane_plan(kernel.target, work, kernel.budget)
     long_plan = None
     if not _in_planes(work):
-        long_plan = long_rows.chosen_long_row_plan(_long_row_plan(kernel.target, work), work.cut)
+        long_plan = long_rows.chosen_long_row_plan(_long_row_plans(kernel.target, work), work.cut)
     if long_plan is not None:
         long_rows.softmax_of_long_rows(kernel, source, target, long_plan)
     elif plane_plan is not None:
@@ -57,7 +62,8 @@ def _in_planes(work: Work) -> bool:
 
 def _softmax_in_lanes(kernel: Kernel, work: Work) -> None:
     source, folds = work.input(0), _softmax_folds(work)
-    lanes = Lanes(kernel, source, folds, 3 * source.bytes_each + 4 * WORD)
+    short = work.output.bytes_each < WORD
+    lanes = Lanes(kernel, source, folds, 3 * _bytes_each(work) + 4 * WORD, short)
     with lanes.items() as item:
         largest, total = lanes.accumulator("largest"), lanes.accumulator("total")
         lanes.clear("max", largest)

@@ -1,16 +1,18 @@
-"""Products that read and store FP32 themselves, in whatever format they compute."""
+"""Products and rows that read and store FP32 themselves, in whatever format they compute."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.driver import compile_graph
-from compiler.graph import Graph
+from compiler.graph import Array, Graph
 from compiler.passes.base import operations
-from compiler_harness import NodeSpec, assert_right, graph
+from compiler.tools.run import execute
+from compiler_harness import NodeSpec, assert_right, draw, graph, ints
 
 MATMUL: NodeSpec = ("MatMul", ["a", "b"], ["y"], {})
 SHAPES = {"a": (40, 64), "b": (64, 72)}
@@ -69,8 +71,64 @@ def test_casts_of_other_formats_stay() -> None:
 
 
 def test_other_operators_keep_their_casts() -> None:
-    made = graph([("Softmax", ["a"], ["y"], {"axis": -1})], {"a": (4, 40)})
+    made = graph([("LRN", ["a"], ["y"], {"size": 3})], {"a": (1, 4, 5, 6)})
     assert casts(made, "fp16") == ["a", "y"]
+
+
+ROWS: dict[str, tuple[NodeSpec, dict[str, Array]]] = {
+    "Softmax": (("Softmax", ["a"], ["y"], {"axis": -1}), {}),
+    "lanes": (("Softmax", ["a"], ["y"], {"axis": 0}), {}),
+    "LayerNormalization": (("LayerNormalization", ["a", "s"], ["y"], {}), {"s": draw(72)}),
+    "ReduceMean": (("ReduceMean", ["a", "axes"], ["y"], {}), {"axes": ints(1)}),
+    "ReduceSum": (("ReduceSum", ["a", "axes"], ["y"], {}), {"axes": ints(0)}),
+    "ReduceMax": (("ReduceMax", ["a", "axes"], ["y"], {}), {"axes": ints(0, 1)}),
+    "of no axis": (("ReduceMax", ["a"], ["y"], {"noop_with_empty_axes": 1}), {}),
+}
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16", "tf32"])
+@pytest.mark.parametrize("rows", [1, 21, 300])
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_are_read_and_stored_in_fp32(name: str, rows: int, dtype: str) -> None:
+    node, constants = ROWS[name]
+    made = graph([node], {"a": (rows, 72)}, constants)
+    assert casts(made, dtype) == []
+    assert_right(made, dtype)
+
+
+def test_probabilities_are_not_rounded_to_16_bits() -> None:
+    """Against binary64: the error is that of FP32, of operands and of results."""
+    made = graph([("Softmax", ["a"], ["y"], {"axis": -1})], {"a": (3, 300)})
+    data = draw(3, 300, scale=3.0)
+    found = execute(compile_graph(made, "fp16"), {"a": data})[0]["y"]
+    powers = np.exp(data.astype(np.float64) - data.max(-1, keepdims=True))
+    np.testing.assert_allclose(found, powers / powers.sum(-1, keepdims=True), rtol=2e-6)
+
+
+SHAPED: list[NodeSpec] = [
+    ("Reshape", ["a", "rows"], ["r"], {}),
+    ("Unsqueeze", ["r", "first"], ["u"], {}),
+    ("Softmax", ["u"], ["s"], {"axis": -1}),
+    ("Squeeze", ["s", "first"], ["q"], {}),
+    ("Reshape", ["q", "image"], ["y"], {}),
+]
+SHAPES_BETWEEN = {"rows": ints(6, 40), "first": ints(0), "image": ints(2, 3, 5, 8)}
+
+
+def test_another_shape_between_is_no_obstacle() -> None:
+    made = graph(SHAPED, {"a": (6, 5, 8)}, SHAPES_BETWEEN)
+    assert casts(made, "fp16") == []
+    program = assert_right(made, "fp16")
+    assert program.report is not None
+    assert len(program.report.phases) == 1
+
+
+def test_what_has_another_user_in_another_shape_is_rounded() -> None:
+    """Before the Softmax and behind it."""
+    more: list[NodeSpec] = [("Exp", ["r"], ["e"], {}), ("Exp", ["q"], ["f"], {})]
+    made = graph([*SHAPED, *more], {"a": (6, 5, 8)}, SHAPES_BETWEEN, outputs=("y", "e", "f"))
+    assert set(casts(made, "fp16")) >= {"a", "y"}
+    assert_right(made, "fp16")
 
 
 def test_a_precise_product_is_computed_in_parts() -> None:
