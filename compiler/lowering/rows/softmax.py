@@ -39,7 +39,7 @@ def _softmax_cuts(target: Target, work: Work) -> Iterable[Cut]:
     yield from long_rows.long_row_cuts(_long_row_plans(target, work), target)
 
 
-@lowering("Softmax", cuts=_softmax_cuts, takes_fp32=True, engines=(Engine.VECTOR,))
+@lowering("Softmax", cuts=_softmax_cuts, gives_fp32=True, engines=(Engine.VECTOR,))
 def softmax(kernel: Kernel, work: Work) -> None:
     """exp(x - max) / sum: the largest is subtracted, so that nothing overflows."""
     source, target = work.input(0), work.output
@@ -62,8 +62,7 @@ def _in_planes(work: Work) -> bool:
 
 def _softmax_in_lanes(kernel: Kernel, work: Work) -> None:
     source, folds = work.input(0), _softmax_folds(work)
-    short = work.output.bytes_each < WORD
-    lanes = Lanes(kernel, source, folds, 3 * _bytes_each(work) + 4 * WORD, short)
+    lanes = Lanes(kernel, source, folds, 3 * _bytes_each(work) + 4 * WORD)
     with lanes.items() as item:
         largest, total = lanes.accumulator("largest"), lanes.accumulator("total")
         lanes.clear("max", largest)

@@ -1,4 +1,4 @@
-"""Pass ``cast_fusion``: operations that can load and store FP32 take over the casts before and after them.
+"""Pass ``cast_fusion``: operations that can load or store FP32 take over the casts before and after them.
 
 A cast from FP32 that only such an operation uses, and a cast of its result to FP32, then need no phase; nor
 if there is only another shape between.
@@ -18,15 +18,18 @@ from tx8isa.numbers.formats import Format
 
 
 class CastFusionPass:
-    """Erases casts from and to FP32 before and after operations whose lowering ``takes_fp32``."""
+    """Erases casts from FP32 before operations that take it, and casts to FP32 behind those that give it."""
 
     name = "cast_fusion"
 
     def run(self, context: Context, module: ModuleOp) -> None:
         for operation in list(operations(module)):
             entry = LOWERINGS.get(operation.op)
-            if isinstance(operation, NodeOperation) and entry is not None and entry.takes_fp32:
+            if not isinstance(operation, NodeOperation) or entry is None:
+                continue
+            if entry.takes_fp32:
                 _fuse_operands(operation)
+            if entry.takes_fp32 or entry.gives_fp32:
                 _fuse_result(operation)
 
 

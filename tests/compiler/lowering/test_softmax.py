@@ -73,10 +73,10 @@ def test_a_few_rows_one_by_one(shape: tuple[int, ...], dtype: str) -> None:
 
 
 def test_the_probabilities_of_one_row_take_few_instructions() -> None:
-    """Load, largest, difference, power, sum, reciprocal, product, store; a conversion of what is loaded."""
+    """Load, widen, largest, difference, power, sum, reciprocal, product, store; and three of a cast."""
     text = compiler.compile(one("Softmax", [(1, 1000)], axis=-1), "fp16").text
     issued = re.findall(r"^ +((?:ct|rdma|wdma|td|ne|dte)\.\S+)", text, re.MULTILINE)
-    assert len(issued) <= 9, issued
+    assert len(issued) <= 3 + 9, issued
 
 
 def test_many_rows_stay_in_planes() -> None:
@@ -87,8 +87,8 @@ def test_many_rows_stay_in_planes() -> None:
 def test_a_plan_with_parts_of_rows_that_do_not_exist(tmp_path: Path) -> None:
     made = one("Softmax", [(1, 1000)], axis=-1)
     cut = {"tiles": {"outer": 1, "axis": 3}, "choices": {"way": "long", "exchange": "ddr"}}
-    plan = plan_with_cut(made, "fp16", 16, "single", cut, tmp_path)
+    plan = plan_with_cut(made, "fp32", 16, "single", cut, tmp_path)
     with pytest.raises(
         GraphError, match=r"node 'n0' \(Softmax\) cannot be used: .*does not divide these rows"
     ):
-        compile_graph(made, "fp16", plan=plan)
+        compile_graph(made, "fp32", plan=plan)
