@@ -23,7 +23,7 @@ from tx8isa.tools.suggestions import did_you_mean
 
 from .assembly import Assembly, Fixup
 from .compression import Compression
-from .diagnostics import AsmError, Fault
+from .diagnostics import MOST_SHOWN, AsmError, Fault
 from .directives import blocks, buffers, data, scratchpad, symbols  # noqa: F401  (they register directives)
 from .fixups import TOO_DEEP, finish
 from .place import Spot
@@ -148,6 +148,9 @@ class Assembler:
         return template
 
     def _near(self, name: str) -> str:
+        """What may have been meant; nothing for mistakes that are not shown: to find it takes milliseconds."""
+        if self.assembly.reports >= MOST_SHOWN:
+            return ""
         formats = [
             full.removeprefix(name + ".") for full in registry.full_mnemonics() if full.startswith(name + ".")
         ]

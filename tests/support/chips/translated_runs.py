@@ -44,7 +44,8 @@ def translate_all(system: System) -> None:
     code = system.code
     layout = code.translation.layout
     starts = {0, *(n for n in layout.leaders if 0 <= n < len(layout.words) - 1)}
-    starts |= {n for n in range(1, len(layout.words)) if layout.kinds[n - 1] in LEFT_OUT}
+    left_out = (n for n, begins in enumerate(layout.starts) if begins and layout.kinds[n] in LEFT_OUT)
+    starts |= {after for n in left_out if (after := following(layout, n)) < len(layout.words)}
     blocks = {}
     for start in sorted(starts):
         while (found := block_at(layout, start)) and start not in blocks:
