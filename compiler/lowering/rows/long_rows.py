@@ -15,7 +15,7 @@ from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.shards import shard_of, slices, within
 from compiler.codegen.slices.tensors import DdrTensor
-from compiler.codegen.slices.vector import WORD, Vector, narrowed, widened
+from compiler.codegen.slices.vector import WORD, Vector, narrowed, round_in_place, widened
 from compiler.codegen.teams.collective import WAYS, Exchange
 from compiler.codegen.teams.team import Team, tile_grid
 from compiler.lowering.record import Cut
@@ -193,8 +193,10 @@ class _RowCode:
         return self._exchanges[number].folded(self._team, name)
 
 
-def softmax_of_long_rows(kernel: Kernel, source: DdrTensor, target: DdrTensor, plan: LongRowPlan) -> None:
-    """exp(x - max) / sum of each row."""
+def softmax_of_long_rows(
+    kernel: Kernel, source: DdrTensor, target: DdrTensor, plan: LongRowPlan, fmt: Format
+) -> None:
+    """exp(x - max) / sum of each row, rounded to ``fmt``."""
     rows = _RowCode(kernel, source, plan, ("max", "sum"))
     with rows.segments() as segment:
         data, one = segment.data, Vector(kernel, Format.FP32, 1)
@@ -203,6 +205,8 @@ def softmax_of_long_rows(kernel: Kernel, source: DdrTensor, target: DdrTensor, p
         total = rows.fold(1, data)
         one.unary("recip", total, total)
         segment.vector.vuv("mul", data, data, total, 1)
+        if target.fmt is not fmt:
+            round_in_place(kernel, data, segment.count, segment.size, fmt)
         segment.store(target)
 
 

@@ -30,7 +30,7 @@ def _reduction_cuts(target: Target, work: Work) -> Iterable[Cut]:
     return long_reductions.long_reduction_cuts(folds[0], source, target)
 
 
-@lowering(*_REDUCTIONS, cuts=_reduction_cuts, gives_fp32=True, engines=(Engine.VECTOR,))
+@lowering(*_REDUCTIONS, cuts=_reduction_cuts, engines=(Engine.VECTOR,))
 def reduction(kernel: Kernel, work: Work) -> None:
     """A fold for each run of adjacent reduced axes; between two folds values are FP32 in DDR."""
     axes, source = reduced_axes(work.spec), work.input(0)

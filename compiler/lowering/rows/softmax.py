@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.lanes import Folds, Lanes
-from compiler.codegen.slices.vector import WORD
+from compiler.codegen.slices.vector import WORD, round_in_place
 from compiler.lowering.record import Cut, Engine, Work, lowering
 from compiler.operators.types import axis_from_front
 
@@ -48,9 +48,9 @@ def softmax(kernel: Kernel, work: Work) -> None:
     if not _in_planes(work):
         long_plan = long_rows.chosen_long_row_plan(_long_row_plans(kernel.target, work), work.cut)
     if long_plan is not None:
-        long_rows.softmax_of_long_rows(kernel, source, target, long_plan)
+        long_rows.softmax_of_long_rows(kernel, source, target, long_plan, work.arithmetic)
     elif plane_plan is not None:
-        plane_softmax.softmax_in_planes(kernel, source, target, plane_plan)
+        plane_softmax.softmax_in_planes(kernel, source, target, plane_plan, work.arithmetic)
     else:
         _softmax_in_lanes(kernel, work)
 
@@ -77,6 +77,9 @@ def _softmax_in_lanes(kernel: Kernel, work: Work) -> None:
             if not lanes.resident:
                 _exponential(lanes, segment.data, segment.count, largest)
             lanes.vector(segment.count).vuv("mul", segment.data, segment.data, total, lanes.width)
+            if work.output.fmt is not work.arithmetic and not lanes.by_engine:
+                n, room = segment.count * lanes.width, lanes.segment * lanes.width
+                round_in_place(kernel, segment.data, n, room, work.arithmetic)
             item.store(work.output, segment)
 
 

@@ -73,10 +73,10 @@ def test_a_few_rows_one_by_one(shape: tuple[int, ...], dtype: str) -> None:
 
 
 def test_the_probabilities_of_one_row_take_few_instructions() -> None:
-    """Load, widen, largest, difference, power, sum, reciprocal, product, store; and three of a cast."""
+    """Load, widen, largest, difference, power, sum, reciprocal, product, rounding, store; a cast before."""
     text = compiler.compile(one("Softmax", [(1, 1000)], axis=-1), "fp16").text
     issued = re.findall(r"^ +((?:ct|rdma|wdma|td|ne|dte)\.\S+)", text, re.MULTILINE)
-    assert len(issued) <= 3 + 9, issued
+    assert len(issued) <= 3 + 11, issued
 
 
 def test_many_rows_stay_in_planes() -> None:
