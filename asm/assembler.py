@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from asm.directives.blocks import finish_source
@@ -23,7 +24,7 @@ from tx8isa.tools.suggestions import did_you_mean
 
 from .assembly import Assembly, Fixup
 from .compression import Compression
-from .diagnostics import MOST_SHOWN, AsmError, Fault
+from .diagnostics import AsmError, Fault
 from .directives import blocks, buffers, data, scratchpad, symbols  # noqa: F401  (they register directives)
 from .fixups import TOO_DEEP, finish
 from .place import Spot
@@ -144,13 +145,11 @@ class Assembler:
             fault.at = at if fault.at is None else fault.at
             raise
         if template is None:
-            raise Fault(f"unknown instruction '{name}'", at, self._near(name))
+            raise Fault(f"unknown instruction '{name}'", at, partial(self._near, name))
         return template
 
     def _near(self, name: str) -> str:
-        """What may have been meant; nothing for mistakes that are not shown: to find it takes milliseconds."""
-        if self.assembly.reports >= MOST_SHOWN:
-            return ""
+        """What may have been meant."""
         formats = [
             full.removeprefix(name + ".") for full in registry.full_mnemonics() if full.startswith(name + ".")
         ]

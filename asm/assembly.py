@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from asm.image.types import Buffer
@@ -20,7 +21,7 @@ from tx8isa.riscv.format import SCALAR_BYTES
 from tx8isa.riscv.registers import REGISTERS
 
 from .compression import Compression
-from .diagnostics import MOST_COUNTED, AsmError, Diagnostic, Fault
+from .diagnostics import MOST_COUNTED, MOST_SHOWN, AsmError, Diagnostic, Fault
 from .occupancy import Occupancy
 from .place import LOCAL, Program, Section, Spot, SymbolEntry, TooLarge
 
@@ -100,7 +101,7 @@ class Assembly:
         self.included = included if included is not None else Included()
         self.fixups: list[Fixup] = []
         self.data_fixups: list[DataFixup] = []
-        self.errors: dict[tuple[str, int, int, str], Diagnostic] = {}
+        self.errors: dict[tuple[str, int, int, str], partial[Diagnostic]] = {}
         self.warnings: dict[tuple[str, int, int, str], Diagnostic] = {}
         self.buffers: list[tuple[Buffer, Address | None]] = []
         self.tile_entries: dict[int, Address] = {}
@@ -120,13 +121,18 @@ class Assembly:
 
         AsmError, which ends the assembly, when the program is too large or has too many mistakes.
         """
-        diagnostic = source.diagnostic(index, fault, start)
+        diagnostic = source.diagnostic(index, fault, start, helped=False)
         key = (diagnostic.file, diagnostic.line, diagnostic.column, diagnostic.message)
-        self.errors.setdefault(key, diagnostic)
+        self.errors.setdefault(key, partial(source.diagnostic, index, fault, start))
         self.reports += 1
         many = len(self.errors) >= MOST_COUNTED or self.reports >= _MOST_REPORTS
         if many or isinstance(fault, TooLarge):
-            raise AsmError(sorted(self.errors.values()))
+            raise self.mistakes()
+
+    def mistakes(self) -> AsmError:
+        """All mistakes so far in the order of the text. What to try is looked up for those that are shown."""
+        found = [self.errors[key] for key in sorted(self.errors)]
+        return AsmError([report(helped=at < MOST_SHOWN) for at, report in enumerate(found)])
 
     def warn(self, source: Source, index: int, doubt: Fault) -> None:
         """Record a warning about a line of a source, once for each place; as many as mistakes are counted."""

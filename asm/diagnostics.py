@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tx8isa.errors import Tx8Error
@@ -15,9 +15,12 @@ MOST_COUNTED = 1000
 
 
 class Fault(Exception):
-    """A mistake in the current statement. ``at``: offset in the statement's text, None for all of it."""
+    """A mistake in the current statement. ``at``: offset in the statement's text, None for all of it.
 
-    def __init__(self, message: str, at: int | None = None, help: str = "") -> None:
+    ``help``: what to try; a function where finding it takes long, which is called for what is shown.
+    """
+
+    def __init__(self, message: str, at: int | None = None, help: str | Callable[[], str] = "") -> None:
         super().__init__(message)
         self.message = message
         self.at = at

@@ -9,7 +9,7 @@ from asm.instructions.short import jump_target
 from asm.syntax.expressions import Address, evaluate, number_of
 
 from .assembly import Assembly, DataFixup, Fixup
-from .diagnostics import AsmError, Fault
+from .diagnostics import Fault
 from .place import Spot
 
 TOO_DEEP = "the expression is nested too deeply"
@@ -29,7 +29,7 @@ def finish(assembly: Assembly) -> None:
     if not assembly.errors:
         _check_live_ranges(assembly)
     if assembly.errors:
-        raise AsmError(sorted(assembly.errors.values()))
+        raise assembly.mistakes()
 
 
 def _check_live_ranges(assembly: Assembly) -> None:

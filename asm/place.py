@@ -249,7 +249,7 @@ class Program:
                 raise Fault(f"register {name} cannot be used in an expression", at)
             if not self.closed:
                 raise Unknown(f"{shown}, which is not defined above", at)
-            raise Fault(f"undefined symbol {shown}", at, did_you_mean(name, self.known()))
+            raise Fault(f"undefined symbol {shown}", at, lambda: did_you_mean(name, self.known()))
         if symbol.value is None:
             return self._deferred(name, symbol, at)
         return self.settle(symbol.value) if isinstance(symbol.value, Address) else symbol.value

@@ -100,12 +100,16 @@ class Source:
     def row_line(self, index: int) -> int:
         return self.line if self.line >= 0 else self.first + index
 
-    def diagnostic(self, index: int, fault: Fault, start: int) -> Diagnostic:
-        """The fault as a report; ``start`` is the column offset when the fault has none."""
+    def diagnostic(self, index: int, fault: Fault, start: int, helped: bool = True) -> Diagnostic:
+        """The fault as a report; ``start`` is the column offset when the fault has none.
+
+        ``helped``: with what to try, also where finding it takes long.
+        """
         line = self.lines[index] if index < len(self.lines) else ""
         at = start if fault.at is None else fault.at
         message = shortened(fault.message)
-        help = (f"help: {shortened(fault.help)}",) if fault.help else ()
+        text = fault.help if isinstance(fault.help, str) else fault.help() if helped else ""
+        help = (f"help: {shortened(text)}",) if text else ()
         notes = (*help, *character_notes(message), *self.notes)
         return Diagnostic(self.name, self.first + index, at + 1, message, line, notes)
 

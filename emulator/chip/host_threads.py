@@ -16,6 +16,7 @@ the threads share.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 
 import numpy as np
 
@@ -306,15 +307,30 @@ def make_work(control: Function, exit_tile: Function) -> Function:
     return work
 
 
-def rounds_kernel() -> int:
-    """Address of the compiled ``work``."""
+@cache
+def _rounds() -> Callable[..., int]:
+    """The function ``work``, which is the same for every chip."""
     barrier, wait = (tables.numbers()[name] for name in ("ncc.barrier", "dte.wait"))
     sizes = [encoder(tables.records()[number]).size for number in (barrier, wait)]
     enter, wait_for = make_enter(barrier, sizes[0]), make_wait(wait, sizes[1])
     control = make_control(barrier, wait, enter, wait_for, make_note(*kinds()))
     (ecall,) = (record.match for record in rv.scalar_instructions() if record.mnemonic == "ecall")
-    work = make_work(control, make_exit(ecall))
-    return native.compile_kernel(work, "rounds of tiles", 4, compact=True)
+    return make_work(control, make_exit(ecall))
+
+
+def rounds_kernel() -> int:
+    """Address of the compiled ``work``."""
+    return _compiled_rounds() if native.jit_enabled() else _compile_rounds()
+
+
+@cache
+def _compiled_rounds() -> int:
+    """Every chip asks for the address; only to find the key takes milliseconds."""
+    return _compile_rounds()
+
+
+def _compile_rounds() -> int:
+    return native.compile_kernel(_rounds(), "rounds of tiles", 4, compact=True)
 
 
 class HostThreads:

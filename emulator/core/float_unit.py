@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from emulator.memory import state, stop
-from emulator.native import compile_generated
+from emulator.native import FixedMeaning, compile_generated
 from emulator.native.inline import Names
 from emulator.native.primitives.memory import view_i64
 from tx8isa.numbers.primitives import s64, u64
@@ -157,8 +157,19 @@ def float_records() -> tuple[Scalar, ...]:
     return tuple(record for record in rv.scalar_instructions() if record.kind == "float")
 
 
-def describe(records: Iterable[Scalar]) -> tuple[Any, ...]:
+_described: dict[tuple[int, ...], tuple[tuple[Scalar, ...], FixedMeaning]] = {}
+"""Descriptions by the identities of records, which the entry keeps alive: every chip asks for them."""
+
+
+def describe(records: tuple[Scalar, ...]) -> FixedMeaning:
     """What the text of the loop, or of the unit, depends on in records: for its key."""
+    identities = tuple(map(id, records))
+    if identities not in _described:
+        _described[identities] = records, FixedMeaning(_description(records))
+    return _described[identities][1]
+
+
+def _description(records: Iterable[Scalar]) -> tuple[Any, ...]:
     described = []
     for record in records:
         fields = tuple((field.name, field.kind) for field in record.fields)
@@ -212,5 +223,5 @@ def _bodies(records: dict[int, Scalar]) -> Callable[..., int]:
 
 def unit_kernel() -> int:
     """Address of the compiled unit."""
-    meaning = (*describe(float_records()), *_USED)
+    meaning = (describe(float_records()), *_USED)
     return compile_generated(generate_unit, meaning, "float unit", 2)

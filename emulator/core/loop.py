@@ -381,7 +381,7 @@ def generate_checked_run() -> Run:
 
 def run_kernel(checked: bool = False) -> int:
     """Address of the compiled loop; ``checked`` as in ``generate_run``."""
-    meaning = (*describe(rv.scalar_instructions()), *describe(shortened()), *_numbers().items(), *USED)
+    meaning = (describe(rv.scalar_instructions()), describe(shortened()), *_numbers().items(), *USED)
     if checked:
         return compile_generated(generate_checked_run, meaning, "checked kernel core", 1)
     return compile_generated(generate_run, meaning, "kernel core", 1)

@@ -48,10 +48,11 @@ from emulator.native.primitives.interpreted import call
 
 from . import store
 from .bytecode import KernelError
-from .keys import compiler_is_the_same, generated_key, kernel_key
+from .keys import FixedMeaning, compiler_is_the_same, generated_key, kernel_key
 from .primitives import interpreted
 
 __all__ = [
+    "FixedMeaning",
     "KernelError",
     "Missing",
     "cached_only",

@@ -12,6 +12,7 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from importlib.metadata import version
@@ -35,13 +36,20 @@ def kernel_key(function: Callable[..., int], name: str, arguments: int, compact:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
+@dataclass(frozen=True, eq=False)
+class FixedMeaning:
+    """Parts of a meaning that are described once: whoever asks again gives the same object."""
+
+    parts: tuple[Any, ...]
+
+
 def generated_key(generate: Callable[[], Any], meaning: tuple[Any, ...], name: str, arguments: int) -> str:
     """Hex digest for a kernel whose source ``generate`` writes from what is in ``meaning``.
 
-    What is in ``meaning`` counts by its code; the writer by its module and those of the emulator that its
-    functions use: their functions and plain constants. All of it is taken as this process imported it: the
-    files may have been edited since, and machine code of the old text must not be kept under the name of the
-    new one. So the same question has the same answer.
+    What is in ``meaning`` counts by its code, a ``FixedMeaning`` there by its parts; the writer by its module
+    and those of the emulator that its functions use: their functions and plain constants. All of it is taken
+    as this process imported it: the files may have been edited since, and machine code of the old text must
+    not be kept under the name of the new one. So the same question has the same answer.
     """
     question = (generate, _identity(meaning), name, arguments)
     if question not in _answers:
@@ -57,14 +65,15 @@ def _identity(value: Any) -> Any:
     """A value that equals another only when both have the same description; ``1 == True`` have not."""
     if isinstance(value, tuple):
         return tuple(map(_identity, value))
-    return value if isinstance(value, FunctionType | type) else (type(value), repr(value))
+    return value if isinstance(value, FunctionType | type | FixedMeaning) else (type(value), repr(value))
 
 
 def _generated_key(generate: Callable[[], Any], meaning: tuple[Any, ...], name: str, arguments: int) -> str:
     parts = [environment(), name, str(arguments), *_writers(generate)]
     seen: dict[int, int] = {}
     for value in meaning:
-        _describe(value, name, parts, seen)
+        for part in value.parts if isinstance(value, FixedMeaning) else (value,):
+            _describe(part, name, parts, seen)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from struct import pack_into
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +24,7 @@ from emulator.tile.tile import Tile
 from tx8isa.cost import instructions as cost
 
 from . import layout
+from .saved import LogState
 
 
 def interrupt(tile_state: int, head: int, used: int) -> None:
@@ -201,21 +201,16 @@ class TileLog:
         self.tile.words[state.LIMIT] = limit
         return self.tile.retired < limit
 
-    def save(self) -> dict[str, Any]:
-        """The rows that were not processed yet, and the counts."""
-        return {
-            "rows": self.rows[: self.used].copy(),
-            "skipped": int(self.head[layout.T_SKIPPED]),
-            "dropped": int(self.head[layout.T_DROPPED]),
-            "progress": self.progress,
-        }
+    def save(self, polls: Polls) -> LogState:
+        """The counts, and what the tile has polled in vain."""
+        skipped, dropped = self.head[[layout.T_SKIPPED, layout.T_DROPPED]].tolist()
+        return LogState(skipped, dropped, self.progress, *polls.save())
 
-    def restore(self, saved: dict[str, Any]) -> None:
-        """Go on from what ``save`` gave."""
-        rows = saved["rows"]
+    def restore(self, saved: LogState, rows: npt.NDArray[np.int64]) -> None:
+        """Go on from what ``save`` gave, and the rows that were not processed yet."""
         self.rows[: len(rows)] = rows
-        self.head[[layout.T_AT, layout.T_SKIPPED, layout.T_FULL]] = len(rows), saved["skipped"], 0
-        self.head[layout.T_DROPPED], self.progress = saved["dropped"], saved["progress"]
+        self.head[[layout.T_AT, layout.T_SKIPPED, layout.T_FULL]] = len(rows), saved.skipped, 0
+        self.head[layout.T_DROPPED], self.progress = saved.dropped, saved.progress
 
 
 def half_full(heads: npt.NDArray[np.int64]) -> list[int]:
@@ -278,5 +273,5 @@ class Polls:
     def save(self) -> tuple[int, dict[int, int]]:
         return self._written, dict(self._places)
 
-    def restore(self, saved: tuple[int, dict[int, int]]) -> None:
-        self._written, self._places = saved[0], dict(saved[1])
+    def restore(self, saved: LogState) -> None:
+        self._written, self._places = saved.polled_at, dict(saved.polls)

@@ -8,7 +8,6 @@ that stays.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +21,7 @@ from tx8isa.machine.ends import End, at_end
 from . import layout
 from .chip import make_chip, tile_places
 from .reprice import J_COSTS, J_ROWS, J_SCRATCH, J_WORDS, JOB_WORDS, reprice_kernel
+from .saved import SimulationState
 from .simulate import HELD, simulate_kernel
 from .slices import Batch
 
@@ -101,25 +101,40 @@ class Replay:
         clock, last = (self.chip[self._places + word] for word in (layout.P_CLOCK, layout.P_LAST_END))
         return float(np.maximum(clock, last).max()) / TICKS
 
-    def save(self) -> dict[str, Any]:
-        """The state of the simulation as arrays."""
+    def save(self) -> SimulationState:
+        """The state of the simulation."""
         ends = self.chip[self._places + layout.P_LOG_END].tolist()
         rows = [rows[:end].copy() for rows, end in zip(self.rows, ends, strict=True)]
-        chip = self.chip.copy()
-        chip[self._places + layout.P_LOG] = 0  # a host address
-        return {"chip": chip, "rows": rows}
+        return SimulationState(self.chip.copy(), rows)
 
     def begin_at(self, chip: _Words) -> None:
-        """Go on from a state of the run itself: the time until then counts as it was."""
+        """Go on from a state of the run itself: the time until then counts as it was.
+
+        The rows at which cores are come again, when the run has worked them off. So a core that is at one
+        waits for it; one that is about to exit has no other row, and exits when the run does.
+        """
+        self._take_over(chip)
+        cores = self.chip[self._places + layout.P_CORE]
+        leaving = self._places[cores == layout.LEAVING]
+        self.chip[leaving + layout.P_CLOCK] = self.chip[leaving + layout.P_DUE]
+        self.chip[leaving + layout.P_CORE] = layout.EXITED
+        at_row = self._places[~np.isin(cores, (layout.STARVED, layout.LEAVING, layout.EXITED))]
+        self.chip[at_row + layout.P_CORE] = layout.STARVED
+        self.chip[at_row + layout.P_HOLD] = self.chip[at_row + layout.P_CLOCK]
+        self.chip[np.concatenate([leaving, at_row]) + layout.P_DUE] = layout.HUGE
+        self.chip[self._places + layout.P_LOG_END] = 0
+
+    def restore(self, saved: SimulationState) -> None:
+        """Go on from what ``save`` gave, on the same machine."""
+        self._take_over(saved.chip)
+        self.rows = [np.concatenate([rows, np.zeros(_ROOM, dtype=np.int64)]) for rows in saved.rows]
+        self.chip[self._places + layout.P_LOG_END] = [rows.size for rows in saved.rows]
+
+    def _take_over(self, chip: _Words) -> None:
+        """Take a state with the coefficients of this end. Nothing is worked off, and nobody wants slices."""
         coefficients = slice(layout.H_COEFFICIENTS, layout.HEADER)
         own = self.chip[coefficients].copy()
         self.chip[:] = chip
         self.chip[coefficients] = own
         self.chip[[layout.H_EMIT, layout.H_OUT_ROWS]] = 0
         self.chip[self._places + layout.P_LOG_AT] = 0
-        self.chip[self._places + layout.P_LOG_END] = 0
-
-    def restore(self, saved: dict[str, Any]) -> None:
-        """Go on from what ``save`` gave, on the same machine."""
-        self.chip[:] = saved["chip"]
-        self.rows = [np.concatenate([rows, np.zeros(_ROOM, dtype=np.int64)]) for rows in saved["rows"]]

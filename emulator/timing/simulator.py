@@ -8,7 +8,6 @@ on it, except in programs that read time: a tile that does waits until the simul
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +20,7 @@ from emulator.tile.observer import Observer
 from emulator.tile.tile import Status, Tile
 from tx8isa.cost.instructions import TICKS
 from tx8isa.cost.terms import run_bytes
+from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine
 from tx8isa.machine.ends import End
 from tx8isa.numbers.primitives import s64
@@ -29,8 +29,19 @@ from . import layout
 from .chip import make_chip, read_moment, tile_places
 from .log import Polls, TileLog, copy_payload, drop, half_full, log_kernel
 from .replay import Replay, TimeRange
+from .saved import SimulationState, TimeState
 from .simulate import HELD, simulate_kernel
 from .slices import MOST_RANGES, SLICE, Batch, Sink
+
+
+class StandstillError(Tx8Error):
+    """Simulated time cannot pass for a tile, whatever the others still do: no run gets there by itself."""
+
+    def __init__(self, tile: int, cycles: int) -> None:
+        super().__init__(
+            f"simulated time of tile {tile} stands still after {cycles} cycles: it waits for what never "
+            "happens. The saved state that the run began with is one that no run leaves; save it again"
+        )
 
 
 class Simulator(Observer):
@@ -187,9 +198,12 @@ class Simulator(Observer):
         waiting = [t.number for t in self.tiles if t.status is Status.TIMING]
         if not waiting:
             return False
-        self._let_pass(min(waiting, key=lambda number: int(self.chip[self._places[number] + layout.P_DUE])))
+        first = min(waiting, key=lambda number: int(self.chip[self._places[number] + layout.P_DUE]))
+        self._let_pass(first)
         self._process()
         self._hand_out_moments()
+        if all(self.tiles[number].status is Status.TIMING for number in waiting):
+            raise StandstillError(first, self.cycles)
         return True
 
     def _make_room(self, number: int) -> None:
@@ -198,7 +212,7 @@ class Simulator(Observer):
         self._let_pass(number)
         self._process()
         if self._heads[number, layout.T_DROPPED] == before:
-            raise AssertionError(f"simulated time: tile {number} cannot go on, and its log is full")
+            raise StandstillError(number, self.cycles)
 
     def _let_pass(self, number: int) -> None:
         """Let no other tile hold back this one."""
@@ -267,40 +281,38 @@ class Simulator(Observer):
 
     # -- snapshots ---------------------------------------------------------------------------------------
 
-    def save(self) -> dict[str, Any]:
-        """The state of the simulation, as arrays and plain values; no tile may be running.
+    def save(self) -> TimeState:
+        """The state of the simulation; no tile may be running.
 
         Slices that are final go to the sinks first.
         """
         self._deliver()
-        return {
-            "chip": self.chip.copy(),
-            "sent": self.sent.copy(),
-            "carried": self.carried.copy(),
-            "arrived": self.arrived.copy(),
-            "seen": self.seen.copy(),
-            "logs": [log.save() for log in self.logs],
-            "polls": [polls.save() for polls in self.polls],
-            "moments": list(self._moments),
-            "coming": [list(coming) for coming in self._coming],
-            "replays": [replay.save() for replay in self._replays],
-        }
+        return TimeState(
+            run=SimulationState(self.chip.copy(), [log.rows[: log.used].copy() for log in self.logs]),
+            logs=[log.save(polls) for log, polls in zip(self.logs, self.polls, strict=True)],
+            sent=self.sent.copy(),
+            carried=self.carried.copy(),
+            arrived=self.arrived.copy(),
+            seen=self.seen.copy(),
+            moments=list(self._moments),
+            coming=[list(coming) for coming in self._coming],
+            replays=[replay.save() for replay in self._replays],
+        )
 
-    def restore(self, saved: dict[str, Any]) -> None:
+    def restore(self, saved: TimeState) -> None:
         """Go on from what ``save`` gave, on the same machine."""
-        for name in ("chip", "sent", "carried", "arrived", "seen"):
-            getattr(self, name)[:] = saved[name]
-        for log, rows in zip(self.logs, saved["logs"], strict=True):
-            log.restore(rows)
-        for polls, places in zip(self.polls, saved["polls"], strict=True):
-            polls.restore(places)
-        self._moments = list(saved["moments"])
-        self._coming = [[(target, stream) for target, stream in coming] for coming in saved["coming"]]
+        self.chip[:] = saved.run.chip
+        self.sent[:], self.carried[:] = saved.sent, saved.carried
+        self.arrived[:], self.seen[:] = saved.arrived, saved.seen
+        for number, log in enumerate(self.logs):
+            log.restore(saved.logs[number], saved.run.rows[number])
+            self.polls[number].restore(saved.logs[number])
+        self._moments, self._coming = list(saved.moments), [list(coming) for coming in saved.coming]
         for number, replay in enumerate(self._replays):
-            if saved["replays"]:
-                replay.restore(saved["replays"][number])
+            if saved.replays:
+                replay.restore(saved.replays[number])
             else:
-                replay.begin_at(saved["chip"])
+                replay.begin_at(saved.run.chip)
         self._attach()
 
     def _attach(self) -> None:

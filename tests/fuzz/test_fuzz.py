@@ -50,7 +50,7 @@ def run(kind: str, first: int, count: int, timeout: float, **environment: str) -
     [
         *[("tiles", 60), ("registers", 150), ("images", 150), ("executables", 100), ("scalar", 200)],
         *[("assembly", 100), ("graphs", 100), ("models", 100), ("states", 100), ("gdb", 150)],
-        ("disassembly", 60),
+        *[("disassembly", 60), ("interrupted", 60)],
     ],
 )
 def test_hostile_input(kind: str, count: int) -> None:

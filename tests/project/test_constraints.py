@@ -15,6 +15,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from paths import ROOT
+from source_files import package_sources
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
@@ -172,3 +173,10 @@ def test_the_container_leaves_out_what_is_built() -> None:
     left_out = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
     assert {".git", ".venv", "build", "dist"} <= set(left_out)
     assert not {"docs", "examples", "constraints.txt", "setup.py"} & set(left_out)
+
+
+def test_no_advice_names_a_package_that_is_not_there() -> None:
+    """tx8 is in no package index, so the libraries of an extra are named themselves."""
+    texts = dict(package_sources())
+    texts |= {str(path): path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")}
+    assert [path for path, text in texts.items() if re.search(r"pip install ['\"]?tx8", text)] == []

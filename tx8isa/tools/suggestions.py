@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+
+_LEAST = 0.6
+"""How alike a word must be to be suggested: 0 to 1."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """``did you mean 'x'?`` with the nearest known word whatever its case; empty when none is near."""
-    from difflib import get_close_matches  # only a mistake needs it
-
     by_folded = {name.casefold(): name for name in known}
-    near = get_close_matches(word.casefold(), by_folded, n=1, cutoff=0.6)
-    return f"did you mean '{by_folded[near[0]]}'?" if near else ""
+    near = _nearest(word.casefold(), by_folded)
+    return f"did you mean '{by_folded[near]}'?" if near else ""
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    """The first of ``difflib.get_close_matches``, which would look closely at each of thousands of words."""
+    from difflib import SequenceMatcher  # only a mistake needs it
+
+    matcher = SequenceMatcher(b=word)
+    letters = Counter(word)
+    bounded = sorted(((_most_alike(word, letters, name), name) for name in known), reverse=True)
+    best = (_LEAST, "")
+    for bound, name in bounded:
+        if bound < best[0]:
+            break
+        matcher.set_seq1(name)
+        best = max(best, (matcher.ratio(), name))
+    return best[1]
+
+
+def _most_alike(word: str, letters: Counter[str], name: str) -> float:
+    """How alike two words are at most: as if the letters that they have in common had the same order."""
+    common = sum(min(name.count(letter), count) for letter, count in letters.items())
+    return 2.0 * common / (len(word) + len(name)) if name or word else 1.0
 
 
 def hint(word: str, known: Iterable[str]) -> str:

@@ -1,6 +1,6 @@
 """Other forms of a module, in MLIR's generic form: the pretty form, bytecode, functions of JAX.
 
-This needs jaxlib, which is not a dependency of tx8: ``pip install 'tx8[jax]'``.
+This needs jaxlib, which is not a dependency of tx8: ``pip install jax``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from compiler.graph import GraphError
 
 from .text import SourceModule, parsed
 
-_MISSING = "needs JAX: pip install 'tx8[jax]'"
+_MISSING = "needs JAX: pip install jax"
 
 
 def of_text(text: str, source: str) -> SourceModule:

@@ -1,6 +1,6 @@
 """Models of TensorFlow and TensorFlow Lite, converted to ONNX by tf2onnx.
 
-tf2onnx is not a dependency of tx8: ``pip install 'tx8[tensorflow]'``; for models of TensorFlow itself it
+tf2onnx is not a dependency of tx8: ``pip install tf2onnx``; for models of TensorFlow itself it
 needs TensorFlow too. It runs as a process of its own, by the command that messages name.
 """
 
@@ -42,7 +42,7 @@ def load_tensorflow(path: Path | str, survey: Survey | None = None) -> Graph:
             [f"{head}; convert it to ONNX, with the names of its inputs and outputs: {command} {names}"]
         )
     if importlib.util.find_spec("tf2onnx") is None:
-        advice = f"reading it needs tf2onnx: pip install 'tx8[tensorflow]'; or convert it to ONNX: {command}"
+        advice = f"reading it needs tf2onnx: pip install tf2onnx; or convert it to ONNX: {command}"
         raise GraphError([f"{head}; {advice}"])
     with tempfile.TemporaryDirectory(prefix="tx8cc-") as folder:
         file = Path(folder) / "model.onnx"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sized
-from typing import Any, TypeVar
+from typing import TypeVar
 from zlib import crc32
 
 import msgspec
@@ -30,7 +30,7 @@ from . import traffic as saved_traffic
 from .bounds import check_barrier, check_quantum
 from .file import read, write
 from .instructions import check_instructions
-from .types import Options, Snapshot, SnapshotError, TileState
+from .types import Options, SavedTime, Snapshot, SnapshotError, TileState
 
 _S = TypeVar("_S", bound=Sized)
 
@@ -62,20 +62,30 @@ def restore(system: System, snapshot: Snapshot) -> None:
     check(snapshot, system.image, system.machine)
     if snapshot.options != _options(system):
         raise SnapshotError(f"the state was saved with {snapshot.options}, this run has {_options(system)}")
-    put_back(system, snapshot)
+    _put_back_tiles(system, snapshot)
     for tile, saved in zip(system.tiles, snapshot.tiles, strict=True):
         check_quantum(tile, saved.quantum_end)
         check_instructions(tile)
+    if system.simulator is not None and snapshot.simulated is not None:
+        from .time.checks import check_time
+
+        check_time(snapshot.simulated, system.tiles, system.machine)
+    _restore_time(system, snapshot)
 
 
 def put_back(system: System, snapshot: Snapshot) -> None:
     """Put a system into a state that was saved from the same system."""
+    _put_back_tiles(system, snapshot)
+    _restore_time(system, snapshot)
+
+
+def _put_back_tiles(system: System, snapshot: Snapshot) -> None:
+    """Put back everything but simulated time."""
     saved_memory.restore_ddr(system, snapshot.ddr)
     codes: dict[bytes, Code] = {}
     for tile, saved in zip(system.tiles, snapshot.tiles, strict=True):
         _restore_code(system, tile, saved.code, codes)
         _restore_tile(system, tile, saved)
-    _restore_time(system, snapshot)
     system.quanta = {
         tile.number: saved.quantum_end
         for tile, saved in zip(system.tiles, snapshot.tiles, strict=True)
@@ -136,12 +146,12 @@ def _options(system: System) -> Options:
 # -- simulated time ----------------------------------------------------------------------------------------
 
 
-def _save_time(system: System) -> dict[str, Any] | None:
+def _save_time(system: System) -> SavedTime | None:
     if system.simulator is None:
         return None
-    from .time import save_time
+    from .time.saving import saved_time
 
-    return save_time(system.simulator)
+    return saved_time(system.simulator.save())
 
 
 def _restore_time(system: System, snapshot: Snapshot) -> None:
@@ -152,9 +162,9 @@ def _restore_time(system: System, snapshot: Snapshot) -> None:
         raise SnapshotError(
             "the state was saved without simulated time, which this run needs: save it with --timed"
         )
-    from .time import restore_time
+    from .time.restoring import restored_time
 
-    restore_time(system.simulator, snapshot.simulated)
+    system.simulator.restore(restored_time(snapshot.simulated, system.machine))
 
 
 # -- tiles -------------------------------------------------------------------------------------------------
@@ -203,6 +213,8 @@ def _restore_tile(system: System, tile: Tile, saved: TileState) -> None:
     if saved.status not in Status.__members__:
         raise SnapshotError(f"tile {number} has the status {saved.status}")
     tile.status, tile.group, tile.exit_code = Status[saved.status], saved.group, saved.exit_code
+    if tile.status is Status.TIMING and system.simulator is None:
+        tile.status = Status.RUNNING  # it reads time again, which is there without a simulation
     check_barrier(tile, len(system.tiles))
     tile.moment = None
     tile.pmu, tile.csrs, tile.output = dict(saved.pmu), dict(saved.csrs), list(saved.output)

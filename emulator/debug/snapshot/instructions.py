@@ -1,4 +1,4 @@
-"""Instructions in the queues of a saved state: their operands are those of instructions that were issued.
+"""Instructions of a saved state: their operands are those of instructions that were issued.
 
 A kernel does not check where its operands point to; that is done when an instruction is issued. So the
 instructions of a file are checked by the same rules, from their operands alone, and what the rules make of
@@ -6,6 +6,9 @@ them must be what the file says.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -26,80 +29,105 @@ _DERIVED = (queues.E_ENGINE, queues.E_SLOT, queues.E_RECORD, queues.E_RANGES)
 
 def check_instructions(tile: Tile) -> None:
     """Raise SnapshotError for an instruction in the queues of a tile that could not have been issued."""
-    extents = tables.write_dispatcher(tables.extents(), queues.ARGUMENTS)
-    rules = tables.write_dispatcher(tables.rules(), queues.ARGUMENTS)
+    issued = Issued(tile)
     for worker in range(tile.workers):
         block = tile.block(worker)
         for number in range(int(block[queues.OLDEST]), int(block[queues.NEXT])):
             entry = block[queues.entry_at(number) :][: queues.ENTRY]
             if entry[queues.E_LIVE]:
-                _Check(tile, entry, extents, rules).run()
+                issued.check(entry)
 
 
-class _Check:
-    """The instruction is issued again, into queues of its own."""
+@cache
+def _dispatchers() -> tuple[issue.Dispatch, issue.Dispatch]:
+    """The functions that evaluate extents and rules."""
+    return (
+        tables.write_dispatcher(tables.extents(), queues.ARGUMENTS),
+        tables.write_dispatcher(tables.rules(), queues.ARGUMENTS),
+    )
 
-    def __init__(self, tile: Tile, entry: Words, extents: issue.Dispatch, rules: issue.Dispatch) -> None:
-        self.tile, self.entry, self.extents, self.rules = tile, entry, extents, rules
-        self.number = int(entry[queues.E_RECORD])
-        self.record: Instruction = tables.records()[self.number]
+
+class Issued:
+    """Instructions of a tile are issued again, into queues of their own.
+
+    ``place`` says in messages where they are; without it they are in the queue of their engine.
+    """
+
+    def __init__(self, tile: Tile, place: str = "") -> None:
+        self.tile, self.place = tile, place
         self.table = int(tile.words[state.RECORDS])
         self.scratch = np.zeros(queues.WORDS, np.int64)
         self.results = np.zeros(2, np.int64)
         self.scratch[queues.RETURNED] = self.results.ctypes.data
-        self.at = queues.entry_at(0)
 
-    def run(self) -> None:
-        """SnapshotError where it is refused, or something else comes out."""
-        count = len(self.record.operands)
-        operands = self._operands(self.entry[queues.E_FIELDS :][:count].tolist())
-        self._check_values(operands)
-        made = self.scratch[self.at :][: queues.ENTRY]
-        made[queues.E_FIELDS : queues.E_FIELDS + count] = operands
-        state_at, queue_at = self.tile.words.ctypes.data, self.scratch.ctypes.data
-        reason = issue.check_entry(
-            state_at, self.table, queue_at, self.number, self.at, self.extents, self.rules
-        )
-        if reason >= 0:
-            raise self._refusal("operands that are refused")
-        issue.note_kernel(self.table, queue_at, self.number, self.at)
+    def check(self, entry: Words) -> None:
+        """SnapshotError for an entry of a queue whose operands are refused, or give another entry."""
+        number, ranges = int(entry[queues.E_RECORD]), int(entry[queues.E_RANGES])
+        record = tables.records()[number]
+        count = len(record.operands)
+        firsts = entry[queues.E_FIRST_RANGE :][: ranges * queues.RANGE_WORDS : queues.RANGE_WORDS].tolist()
+        made = self.again(number, entry[queues.E_FIELDS :][:count].tolist(), firsts)
         end = queues.E_FIRST_RANGE + int(made[queues.E_RANGES]) * queues.RANGE_WORDS
         places = [*_DERIVED, *range(queues.E_FIRST_RANGE, end)]
         places += range(queues.E_FIELDS, queues.E_FIELDS + count)
-        if made[places].tolist() != self.entry[places].tolist():
-            raise self._refusal("byte ranges or a kernel that are not those of its operands")
+        if made[places].tolist() != entry[places].tolist():
+            raise self._refusal(record, "byte ranges or a kernel that are not those of its operands")
 
-    def _operands(self, values: list[int]) -> list[int]:
+    def again(self, number: int, fields: Sequence[int], firsts: Sequence[int]) -> Words:
+        """The entry of an instruction: its record, operands, and the first bytes of its ranges.
+
+        It is valid until the next one is made. SnapshotError when the operands are refused.
+        """
+        record, at = tables.records()[number], queues.entry_at(0)
+        operands = self._operands(number, fields, firsts)
+        for position, value in enumerate(operands):
+            if not self._fits(number, position, value):
+                raise self._wrong_value(record, position, value)
+        made = self.scratch[at:][: queues.ENTRY]
+        made[queues.E_FIELDS : queues.E_FIELDS + len(operands)] = operands
+        words, queue = self.tile.words.ctypes.data, self.scratch.ctypes.data
+        if issue.check_entry(words, self.table, queue, number, at, *_dispatchers()) >= 0:
+            raise self._refusal(record, "operands that are refused")
+        issue.note_kernel(self.table, queue, number, at)
+        return made
+
+    def check_values(self, number: int, fields: Sequence[int]) -> None:
+        """SnapshotError for an operand that an instruction of the DTE cannot have.
+
+        An address in DDR may have become an offset.
+        """
+        base = int(self.tile.words[state.ENGINE_DDR])
+        for position, value in enumerate(fields):
+            if not (self._fits(number, position, value) or self._fits(number, position, value + base)):
+                raise self._wrong_value(tables.records()[number], position, value)
+
+    def _operands(self, number: int, fields: Sequence[int], firsts: Sequence[int]) -> list[int]:
         """The operands as the program gave them: addresses in DDR, which became offsets."""
         base = int(self.tile.words[state.ENGINE_DDR])
-        ranges = range(int(self.entry[queues.E_RANGES]))
-        starts = {
-            int(self.entry[queues.E_FIRST_RANGE + at * queues.RANGE_WORDS + queues.R_FIRST]) for at in ranges
-        }
-        row = get(self.table, self.number * tables.HEADER + tables.RANGE_ROWS) * tables.ROW
-        given = list(values)
-        for _ in range(get(self.table, self.number * tables.HEADER + tables.RANGES)):
+        row = get(self.table, number * tables.HEADER + tables.RANGE_ROWS) * tables.ROW
+        given = list(fields)
+        for _ in range(get(self.table, number * tables.HEADER + tables.RANGES)):
             operand, space = get(self.table, row + tables.R_OPERAND), get(self.table, row + tables.R_SPACE)
-            if space != tables.SPM and queues.DDR + values[operand] in starts:
-                given[operand] = values[operand] + base
+            if space != tables.SPM and queues.DDR + fields[operand] in firsts:
+                given[operand] = fields[operand] + base
             row += tables.ROW
         return given
 
-    def _check_values(self, operands: list[int]) -> None:
-        """Each value is one that its operand can have."""
-        row = get(self.table, self.number * tables.HEADER + tables.OPERAND_ROWS) * tables.ROW
-        for operand, value in zip(self.record.operands, operands, strict=True):
-            if operand.words:
-                fine = issue.legal(self.table, row, value)
-            else:
-                fine = 0 <= value <= get(self.table, row + tables.O_MASK)
-            if not fine:
-                raise self._refusal(f"{operand.name} = {value:#x}, which it cannot have")
-            row += tables.ROW
+    def _fits(self, number: int, position: int, value: int) -> bool:
+        """Whether a value is one that an operand can have."""
+        row = get(self.table, number * tables.HEADER + tables.OPERAND_ROWS) * tables.ROW
+        row += position * tables.ROW
+        if tables.records()[number].operands[position].words:
+            return issue.legal(self.table, row, value)
+        return 0 <= value <= get(self.table, row + tables.O_MASK)
 
-    def _refusal(self, problem: str) -> SnapshotError:
-        engine = Engine(self.record.engine).name
+    def _wrong_value(self, record: Instruction, position: int, value: int) -> SnapshotError:
+        name = record.operands[position].name
+        return self._refusal(record, f"{name} = {value:#x}, which it cannot have")
+
+    def _refusal(self, record: Instruction, problem: str) -> SnapshotError:
+        place = self.place or f"in the queue of {Engine(record.engine).name}"
         return SnapshotError(
-            f"the saved state: tile {self.tile.number}, an instruction {self.record.mnemonic} in the queue "
-            f"of {engine} has {problem}"
+            f"the saved state: tile {self.tile.number}, an instruction {record.mnemonic} {place} "
+            f"has {problem}"
         )

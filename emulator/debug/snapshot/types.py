@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -136,6 +136,156 @@ class TileState(_Record, frozen=True):
     started: list[SavedCopy | SavedUpdate]
 
 
+class SavedCore(_Record, frozen=True):
+    """What the kernel core of a tile does in simulated time: the words ``P_*`` of ``timing.layout``."""
+
+    doing: int
+    clock: int
+    due: int
+    holds: bool
+    """Whether its clock holds back the others while its log is worked off."""
+    retired: int
+    number: int
+    submitted: int
+    since: int
+    freed: int
+
+
+class SavedUnit(_Record, frozen=True):
+    """An engine: ``E_*``. Its next event follows from the instruction that it executes."""
+
+    event: int
+    """When an engine without one tries again."""
+    free: int
+    served: int
+
+
+class SavedStart(_Record, frozen=True):
+    """What is known of an instruction since its engine has begun it."""
+
+    started: int
+    blocked: int
+    cause: int
+    blocker: int
+
+
+class SavedInstruction(_Record, frozen=True):
+    """An instruction in a queue or at an engine: ``S_*``."""
+
+    words: bytes
+    """int64: as in the log, from the program counter on."""
+    number: int
+    issued: int
+    depends: int
+    """A bit for each older instruction of the worker that it waits for, the oldest the lowest."""
+    released: int
+    begun: SavedStart | None
+
+
+class SavedTransfer(_Record, frozen=True):
+    """The bytes of a copy on its way."""
+
+    record: int
+    size: int
+    sides: int
+    runs: int
+    begin: int
+    payload: bytes
+    """int64: both ranges, then operands."""
+
+
+class SavedMessage(_Record, frozen=True):
+    """A copy to one target, or a packet counter update, on its way: ``M_*``."""
+
+    place: int
+    phase: int
+    number: int
+    pc: int
+    target: int
+    stream: int
+    issued: int
+    end: int
+    blocked: int
+    cause: int
+    transfer: SavedTransfer | None
+    """None for an update."""
+
+
+class SavedFlow(_Record, frozen=True):
+    """What flows from or to DDR: ``F_*``."""
+
+    tile: int
+    who: int
+    end: int
+    demand: int
+
+
+class SimulatedTile(_Record, frozen=True):
+    """A tile in simulated time."""
+
+    core: SavedCore
+    sent: int
+    sent_done: int
+    path_free: int
+    path_holder: int
+    union_since: int
+    last_end: int
+    busy: list[int]
+    blocked: list[list[int]]
+    arrived: list[int]
+    units: list[SavedUnit]
+    workers: list[list[SavedInstruction]]
+    """By worker: its instructions, the oldest first."""
+    messages: list[SavedMessage]
+    rows: bytes
+    """int64: rows of the log that were not processed yet."""
+
+
+class SimulatedChip(_Record, frozen=True):
+    """One simulation. What follows from the machine, and the next events, are left out."""
+
+    now: int
+    virtual: int
+    since: int
+    over: bool
+    links: list[int]
+    flows: list[SavedFlow]
+    tiles: list[SimulatedTile]
+
+
+class SavedMoment(_Record, frozen=True):
+    """What a program that reads time is about to find; see ``tile.moment``."""
+
+    clock: int
+    busy: list[int]
+    blocked: list[list[int]]
+
+
+class TileTime(_Record, frozen=True):
+    """What is known of a tile besides the simulation: see ``timing.saved``."""
+
+    skipped: int
+    dropped: int
+    progress: int
+    polled_at: int
+    polls: dict[int, int]
+    sent: int
+    carried: int
+    arrived: list[int]
+    seen: list[int]
+    moment: SavedMoment | None
+    coming: list[tuple[int, int]]
+
+
+class SavedTime(_Record, frozen=True):
+    """Simulated time of a chip."""
+
+    run: SimulatedChip
+    tiles: list[TileTime]
+    replays: list[SimulatedChip]
+    """The same run at both ends of the machine's figures, if they were asked for."""
+
+
 class Options(_Record, frozen=True):
     """The rules of the machine that the run was started with; see ``RunOptions``."""
 
@@ -156,5 +306,5 @@ class Snapshot(_Record, frozen=True):
     options: Options
     tiles: list[TileState]
     ddr: Blocks
-    simulated: dict[str, Any] | None
+    simulated: SavedTime | None
     """The state of simulated time, None when it was off."""

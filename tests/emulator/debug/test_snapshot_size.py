@@ -17,7 +17,7 @@ from emulator.chip.pause import Pause
 from emulator.cli import main
 from emulator.debug.snapshot import file as snapshot_file
 from emulator.debug.snapshot.chip import save
-from emulator.debug.snapshot.file import decode, encode, most_bytes, read
+from emulator.debug.snapshot.file import VERSION, decode, encode, most_bytes, read
 from emulator.debug.snapshot.types import SnapshotError
 from saved_runs import Run
 from tx8isa.machine.description import Machine
@@ -28,7 +28,7 @@ _HEADER = struct.Struct("<8sIIQQ")
 
 def forged(payload: bytes, size: int, unpacked: int) -> bytes:
     """A file with a right checksum and such lengths."""
-    return _HEADER.pack(b"TX8STATE", 2, zlib.crc32(payload), size, unpacked) + payload
+    return _HEADER.pack(b"TX8STATE", VERSION, zlib.crc32(payload), size, unpacked) + payload
 
 
 def refusal(action: Callable[[], object], most: int) -> str:

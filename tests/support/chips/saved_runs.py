@@ -102,6 +102,34 @@ STREAM = pair(
 )
 """Register blocks of the DTE, packets of a stream, polls."""
 
+BUSY = f"""_start: csrr s0, mhartid
+        li s1, 4
+        li s2, 0x280300000
+        slli t1, s0, 14
+        add s2, s2, t1
+        addi t2, s0, 1
+        andi t2, t2, 3
+    1:  rdma.int32 dst=0x0, src=s2, n=4, stride0=64, iter0=64
+        ct.add.vv.fp16 dst=0x1000, src0=0x0, src1=0x800, n=1024
+        wdma.fp16 dst=s2, src=0x1000, n=4, stride0=32, iter0=256
+        rdma.int32 dst=0x2000, src=0x280300000, n=512, worker=1
+        ct.max.vv.fp16 dst=0x2800, src0=0x2000, src1=0x2400, n=512, worker=1
+        td.memset.int32 dst=0x3000, value=s1, n=64, worker=2
+        dte.unicast dst=0x3800, src=s2, tile=t2, n=1024
+        ncc.wait worker=2
+        li s3, 8
+    2:  csrr t3, cycle
+        addi s3, s3, -1
+        bnez s3, 2b
+        addi s1, s1, -1
+        bnez s1, 1b
+        dte.wait
+        ncc.wait
+        ncc.wait worker=1
+        {EXIT}
+"""
+"""Transfers of two workers, instructions that wait for them, copies out of DDR, reads of time meanwhile."""
+
 TRAPS = f"""_start: la t0, handler
         csrw mtvec, t0
         .word 0
@@ -138,6 +166,7 @@ PROGRAMS: dict[str, tuple[str, Machine]] = {
     "self": (SELF, ONE),
     "stream": (STREAM, FOUR),
     "traps": (TRAPS, ONE),
+    "busy": (BUSY, FOUR),
 }
 
 

@@ -33,6 +33,7 @@ KINDS = {
     "models": ("fuzz_files", "model_example"),
     "disassembly": ("fuzz_files", "image_example"),
     "states": ("fuzz_files", "state_example"),
+    "interrupted": ("fuzz_interrupted", "example"),
     "gdb": ("fuzz_gdb", "example"),
     "networks": ("fuzz_networks", "example"),
 }

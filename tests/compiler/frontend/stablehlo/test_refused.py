@@ -350,11 +350,11 @@ PRETTY = b"module @jit_f {\n  func.func public @main(%arg0: tensor<3xf32>) {\n  
 OTHER_FORMS = {
     "pretty": (
         PRETTY,
-        "reading StableHLO in its pretty form needs JAX: pip install 'tx8[jax]' (jax is not installed)",
+        "reading StableHLO in its pretty form needs JAX: pip install jax (jax is not installed)",
     ),
     "artifact": (
         b"ML\xefR\rStableHLO_v1.9.0\x00",
-        "reading a portable artifact of StableHLO needs JAX: pip install 'tx8[jax]' (jax is not installed)",
+        "reading a portable artifact of StableHLO needs JAX: pip install jax (jax is not installed)",
     ),
 }
 

@@ -1,0 +1,44 @@
+"""Simulated time in a saved state is checked as a whole: what is looked at before it becomes words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from emulator.tile.tile import Tile
+from tx8isa.machine.description import Machine
+from tx8isa.machine.ends import End, at_end
+
+from ..types import SavedTime, SimulatedChip, SnapshotError
+from .bounds import check_chip, check_flows, check_tile, check_tile_time, count
+from .rows import LoggedTile, Prices
+
+
+def check_time(saved: SavedTime, tiles: Sequence[Tile], machine: Machine) -> None:
+    """Raise SnapshotError for simulated time that no run of these tiles, already restored, has reached."""
+    ends = [at_end(machine, end) for end in (End.LEAST, End.MOST)]
+    if len(saved.replays) not in (0, len(ends)):
+        raise SnapshotError(
+            f"the saved state: simulated time at ends of the figures: found {len(saved.replays)}, "
+            f"expected 0 or {len(ends)}"
+        )
+    _check_simulation(saved.run, tiles, Prices([machine]))
+    for one, end in zip(saved.replays, ends, strict=False):
+        _check_simulation(one, tiles, Prices([end, machine]))  # the range may have been asked for later
+    count("tiles", saved.tiles, len(tiles))
+    for tile, found in zip(tiles, saved.tiles, strict=True):
+        words = len(saved.run.tiles[tile.number].rows) // 8
+        check_tile_time(found, tile, len(tiles), words)
+
+
+def _check_simulation(saved: SimulatedChip, tiles: Sequence[Tile], prices: Prices) -> None:
+    check_chip(saved, len(tiles))
+    for tile, found in zip(tiles, saved.tiles, strict=True):
+        log = LoggedTile(tile, len(tiles), prices)
+        log.check_rows(found.rows)
+        for one in (one for worker in found.workers for one in worker):
+            log.check_instruction(one)
+        for message in found.messages:
+            if message.transfer is not None:
+                log.check_transfer(message.transfer)
+        check_tile(found, tile, saved)
+    check_flows(saved)

@@ -1,0 +1,57 @@
+"""The state of simulated time, as arrays and numbers: what ``Simulator.save`` gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from emulator.tile.moment import Moment
+
+Words = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class SimulationState:
+    """One simulation: that of the run, or one at an end of the ranges of the machine's figures."""
+
+    chip: Words
+    """The words of ``layout``, in which no host address counts."""
+    rows: list[Words]
+    """By tile: the rows of its log that were not processed yet."""
+
+
+@dataclass(frozen=True)
+class LogState:
+    """What is known of a tile's log besides its rows."""
+
+    skipped: int
+    """Instructions that do not count."""
+    dropped: int
+    """Words that were worked off."""
+    progress: int
+    """Words of PROGRESS rows."""
+    polled_at: int
+    """Words that were written when it polled in vain; -1 before."""
+    polls: dict[int, int]
+    """Instructions executed at the first poll in vain, by the address of the load."""
+
+
+@dataclass(frozen=True)
+class TimeState:
+    """Simulated time of a chip; lists are by tile."""
+
+    run: SimulationState
+    logs: list[LogState]
+    sent: Words
+    carried: Words
+    """Messages of copies that were started, and carried out."""
+    arrived: Words
+    seen: Words
+    """[tile, stream]: copies and updates that have arrived, and those that the program has waited for."""
+    moments: list[Moment | None]
+    coming: list[list[tuple[int, int]]]
+    """(tile, stream) of what the tile has sent in this round."""
+    replays: list[SimulationState]
+    """At both ends of the ranges; empty when they were not asked for."""
