@@ -216,6 +216,8 @@ class Lowering:
     """Whether it calls ``Kernel.await_earlier_phases`` itself, before it uses what other phases wrote."""
     takes_fp32: bool = False
     """Whether operands and result can be FP32 in DDR in any format of arithmetic (``Work.compute``)."""
+    gives_fp32: bool = False
+    """Whether the result can be FP32 in DDR although the operands have another format."""
     engines: tuple[Engine, ...] = ()
     on_core: OnCore | None = None
 
@@ -233,6 +235,7 @@ def lowering(
     blocked: bool = False,
     prefetch: bool = False,
     takes_fp32: bool = False,
+    gives_fp32: bool = False,
     engines: tuple[Engine, ...] = (),
     on_core: OnCore | None = None,
 ) -> Callable[[Callable[[Kernel, Work], None]], Callable[[Kernel, Work], None]]:
@@ -245,8 +248,8 @@ def lowering(
 
     def register(function: Callable[[Kernel, Work], None]) -> Callable[[Kernel, Work], None]:
         for op in ops:
-            how = (order, check, types, cuts, anchor, blocked, prefetch, takes_fp32, engines, on_core)
-            _add(Lowering(op, function, *how))
+            how = (order, check, types, cuts, anchor, blocked, prefetch)
+            _add(Lowering(op, function, *how, takes_fp32, gives_fp32, engines, on_core))
         return function
 
     return register

@@ -15,7 +15,7 @@ from compiler.graph import Graph, GraphError, Node, RefusedNode, joined
 from compiler.lowering import LOWERINGS
 from compiler.operators import call_of
 from compiler.operators.expansion.expander import expand_graph
-from compiler.rewrite import REWRITES, RewrittenGraph
+from compiler.rewrite import LAST, REWRITES, RewrittenGraph
 from compiler.rewrite.quantised import ALONE, FUSED, QUANTISED, between_bytes
 
 from .base import Context
@@ -37,9 +37,11 @@ class RewritePass:
         applied: list[tuple[str, str]] = []
         if any(node.op in QUANTISED for node in graph.nodes):
             graph = _of_bytes(graph, applied)
-        rewritten = RewrittenGraph(graph)
-        graph = context.graph = expand_graph(rewritten.run(REWRITES))
-        applied += rewritten.applied
+        for table in (REWRITES, LAST):
+            rewritten = RewrittenGraph(graph)
+            graph = rewritten.run(table)
+            applied += rewritten.applied
+        graph = context.graph = expand_graph(graph)
         problems = [problem for node in graph.nodes if (problem := refusal_of(graph, node))]
         if problems:
             raise joined(problems)

@@ -58,10 +58,9 @@ class _Builder:
 
     def group(self, group: GroupOp) -> Work:
         """A sequence, a chain of pointwise operations, or an anchor with its steps."""
-        cut, kind = cut_of(group), kind_of(group.members[0].op)
-        stages = stages_in(group.members, kind) if kind is not None else []
-        if kind is not None and len(stages) > 1:
-            return self._sequence(kind, stages, group.results[0], cut)
+        cut, kind = cut_of(group), kind_of_group(group)
+        if kind is not None:
+            return self._sequence(kind, stages_in(group.members, kind), group.results[0], cut)
         first, *others = group.members
         if others and not LOWERINGS[first.op].anchor:
             return self._chain(group, cut)
@@ -179,8 +178,8 @@ def placement_of(context: Context, group: GroupOp) -> tuple[Placement, dict[str,
 
     The values are results of members, and operands of the group. None for any other group.
     """
-    kind = kind_of(group.members[0].op)
-    if group.cut is None or kind is None or len(stages_of_group(group)) == 1:
+    kind = kind_of_group(group)
+    if group.cut is None or kind is None:
         return None
     names: dict[SSAValue, str] = {}
     builder = _Builder(context, group, lambda value: names.setdefault(value, f"v.{len(names)}"))
@@ -205,8 +204,13 @@ def unaliased(value: SSAValue) -> SSAValue:
 
 def stages_of_group(group: GroupOp) -> list[list[TensorOperation]]:
     """The stages of a group that is a sequence; one for any other."""
-    kind = kind_of(group.members[0].op)
+    kind = kind_of_group(group)
     return [group.members] if kind is None else stages_in(group.members, kind)
+
+
+def kind_of_group(group: GroupOp) -> SequenceKind | None:
+    """The kind of sequence that a group is; None for any other group."""
+    return kind_of([member.op for member in group.members])
 
 
 def stages_in(members: Sequence[TensorOperation], kind: SequenceKind) -> list[list[TensorOperation]]:

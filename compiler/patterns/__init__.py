@@ -1,7 +1,8 @@
 """Patterns: sequences of operators that are to run in one phase, as named sets or from files.
 
 A set is a TOML file with tables ``[[pattern]]`` of a tag, a sequence and a priority, and at most one table
-for each kind of sequences (``[stack]``, ``[sharded]``) that says which groups may become one phase.
+for each kind of sequences (``[stack]``, ``[sharded]``, ``[pooled]``) that says which groups may become one
+phase.
 """
 
 from __future__ import annotations

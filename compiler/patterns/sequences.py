@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from compiler.codegen.phase import Target
+from compiler.lowering.pools.pooled import POOLED, can_be_pooled, check_pooled, pooled_placement
 from compiler.lowering.record import Placement, Work
 from compiler.lowering.sharded.layers import SHARDED, can_be_sharded, layers_of
 from compiler.lowering.sharded.placement import sharded_placement
@@ -37,9 +38,17 @@ STACKS = SequenceKind("stack", "Stack", STACKED, can_be_stage, stages_of, stack_
 SHARDS = SequenceKind(
     "sharded", "Sharded", SHARDED, can_be_sharded, layers_of, sharded_placement, longest=True
 )
-KINDS = (STACKS, SHARDS)
+POOLED_CONVOLUTIONS = SequenceKind("pooled", "Pooled", POOLED, can_be_pooled, check_pooled, pooled_placement)
+KINDS = (STACKS, SHARDS, POOLED_CONVOLUTIONS)
 
 
-def kind_of(operator: str) -> SequenceKind | None:
-    """The kind of sequences that an operator can be in; None if there is none."""
-    return next((kind for kind in KINDS if operator in kind.operators), None)
+def kind_of(operators: Sequence[str]) -> SequenceKind | None:
+    """The kind of sequence that a group with these members is; None if it is none.
+
+    Its first member begins a stage, and so does another one.
+    """
+    for kind in KINDS:
+        begins = [operator in kind.operators for operator in operators]
+        if begins[0] and sum(begins) > 1:
+            return kind
+    return None

@@ -17,6 +17,7 @@ from . import (
     movement,
     normalizations,
     padding,
+    pools,
     products,
     rotary,
     rotary_pairs,
@@ -37,9 +38,12 @@ REWRITES: tuple[Rewrite, ...] = (
     *logsumexp.REWRITES,
 )
 
-__all__ = ["REWRITES", "Rewrite", "RewrittenGraph", "rewrite_graph"]
+LAST = pools.REWRITES
+"""Rewrites of what no other one needs as a part of its pattern."""
+
+__all__ = ["LAST", "REWRITES", "Rewrite", "RewrittenGraph", "rewrite_graph"]
 
 
 def rewrite_graph(graph: Graph) -> Graph:
     """The same function of the same inputs and outputs, in fewer operators."""
-    return RewrittenGraph(graph).run(REWRITES)
+    return RewrittenGraph(RewrittenGraph(graph).run(REWRITES)).run(LAST)

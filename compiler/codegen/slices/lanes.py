@@ -247,7 +247,8 @@ class LaneSlice:
         if self.lanes.by_engine:
             if edit is not None:
                 edit.lanes(segment.data)
-            self.lanes.transposer.store(segment.data, self.count, target, self._first(0))
+            fmt = self.lanes.source.fmt
+            self.lanes.transposer.store(segment.data, self.count, target, self._first(0), fmt)
         elif self.lanes.folds.inner == 1:
             self._store_rows(target, segment, edit)
         else:

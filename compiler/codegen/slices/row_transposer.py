@@ -16,7 +16,7 @@ from .long_runs import stored_width
 from .matrix_transpose import ByteTransposer
 from .precision import stored
 from .tensors import BLOCK, DdrTensor, dma_loops
-from .vector import convert
+from .vector import convert, widened
 
 _EACH = 2
 """Bytes of an element of a row."""
@@ -58,16 +58,19 @@ class RowTransposer:
         transposed = self.forward.transpose(rows.base, columns, rows.grid.positions)
         convert(self.kernel, target, transposed, self.axis * self.width, rows.fmt, Format.FP32)
 
-    def store(self, lanes: Value, count: Value, target: DdrTensor, first: Value) -> None:
-        """Write ``count`` FP32 lanes as rows of a tensor from element ``first`` on, rounded once."""
+    def store(self, lanes: Value, count: Value, target: DdrTensor, first: Value, fmt: Format) -> None:
+        """Write ``count`` FP32 lanes as rows of a tensor from element ``first`` on, rounded to ``fmt``.
+
+        The tensor is in that format of 16 bits, or in FP32.
+        """
         kernel, width = self.kernel, self.width
         narrow = kernel.buffer("narrow", _EACH * self.axis * width)
-        convert(kernel, narrow, lanes, self.axis * width, Format.FP32, target.fmt)
+        convert(kernel, narrow, lanes, self.axis * width, Format.FP32, fmt)
         if self.whole:
             with kernel.loop(self.whole) as plane:
-                self._plane(self.back, narrow, plane, BLOCK, count, target, first)
+                self._plane(self.back, narrow, plane, BLOCK, count, target, first, fmt)
         if self.edge is not None:
-            self._plane(self.edge, narrow, self.whole, self.rest, count, target, first)
+            self._plane(self.edge, narrow, self.whole, self.rest, count, target, first, fmt)
 
     def _plane(
         self,
@@ -78,8 +81,9 @@ class RowTransposer:
         count: Value,
         target: DdrTensor,
         first: Value,
+        fmt: Format,
     ) -> None:
-        """Transpose and write a plane of at most 64 channels of the rows."""
+        """Transpose and write a plane of at most 64 channels of the rows, which has ``fmt``."""
         kernel, begin = self.kernel, plane * BLOCK
         rows = engine.transpose(lanes + begin * (_EACH * self.width), self.width)
         if channels != engine.width:
@@ -95,6 +99,8 @@ class RowTransposer:
                 dst_iter0=count,
             )
             rows = compact
+        if target.fmt is not fmt:
+            rows = widened(kernel, rows, count * channels, self.width * channels, fmt)
         loops = dma_loops((self.axis, 1), (count, channels))
         kernel.emit(f"wdma.{target.fmt.token}", dst=target.at(first + begin), src=rows, **loops)
 

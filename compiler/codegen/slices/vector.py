@@ -68,6 +68,14 @@ def narrowed(kernel: Kernel, src: Value, n: Value, room: int, fmt: Format) -> Va
     return narrow
 
 
+def round_in_place(kernel: Kernel, data: Value, n: Value, room: int, fmt: Format) -> None:
+    """Round FP32 data to numbers of ``fmt``; they stay in FP32. ``room``: the largest number of elements."""
+    if fmt in WIDE and fmt is not Format.FP32:
+        convert(kernel, data, data, n, Format.FP32, fmt)
+    elif fmt is not Format.FP32:
+        convert(kernel, data, narrowed(kernel, data, n, room, fmt), n, fmt, Format.FP32)
+
+
 def spread_rows(kernel: Kernel, dst: Value, src: Value, rows: Value, columns: int, size: int) -> None:
     """Repeat element r of ``src``, of ``size`` bytes, ``columns`` times as row r of ``dst``.
 

@@ -35,7 +35,7 @@ from .int8 import requantisation_of
 from .layer import ConvLayer, epilogue_of, layer_of, stays_in_planes
 from .maps import MapsOfTile
 from .plan import OWN, ConvPlan, layer_for
-from .slice import ConvProblem, compute_slice, load_image, tile_shards
+from .slice import ConvProblem, SliceUse, compute_slice, load_image, tile_shards
 from .team_loads import Early, load_by_teams, only_slice
 
 
@@ -66,10 +66,20 @@ def convolution(kernel: Kernel, work: Work) -> None:
     if plan is None:
         run_on_compact_copies(kernel, work, convolution)
         return
-    layer = layer_for(layer, plan)
+    convolve(kernel, work, layer_for(layer, plan), plan)
+
+
+def convolve(
+    kernel: Kernel, work: Work, layer: ConvLayer, plan: ConvPlan, use: SliceUse | None = None
+) -> None:
+    """The code of a convolution by a plan; ``layer`` is it as the plan computes it (``layer_for``).
+
+    ``use``: what is done with slices of the result instead of storing them.
+    """
     places = coordinates(kernel, plan.grid)
     shards = tile_shards(layer, plan, places)
-    problem = ConvProblem(work, layer, plan, epilogue_of(work), *shards, requantisation_of(kernel, work))
+    quantised = requantisation_of(kernel, work)
+    problem = ConvProblem(work, layer, plan, epilogue_of(work), *shards, quantised, use)
     bias = channel_vector(kernel, "bias_data", work.input(2)) if work.has(2) else None
     if any(tensor is not None and tensor.value is None for tensor in work.inputs[1:]):
         kernel.await_earlier_phases()

@@ -59,6 +59,8 @@ def plan_for(layer: ConvLayer, cut: Cut) -> ConvPlan:
     plan = plan_of(cut)
     if plan.columns and not _has_columns(layer):
         raise ValueError("slices of this layer have whole rows")
+    if layer.all_positions and (plan.row_parts > 1 or plan.rows < layer.geometry.rows):
+        raise ValueError("slices of this layer have all positions")
     return plan
 
 
@@ -147,6 +149,9 @@ def _grids(layer: ConvLayer, tiles: int, columns: int) -> Iterator[tuple[int, in
 
     Columns are divided if there are fewer rows than tiles, or for slices of at most ``columns``.
     """
+    if layer.all_positions:
+        yield 1, 1, 0
+        return
     geometry = layer.geometry
     few = _has_columns(layer) and geometry.rows < tiles
     for parts in _part_counts(min(geometry.columns, tiles), tiles) if few else [1]:
@@ -159,6 +164,8 @@ def _has_columns(layer: ConvLayer) -> bool:
     """Whether slices can have parts of rows."""
     if layer.kind is Kind.POOL and not layer.engine_rounds:
         return False  # its sums are multiplied by factors for all positions of whole rows
+    if layer.all_positions:
+        return False
     geometry = layer.geometry
     return layer.blocked and layer.groups.count == 1 and geometry.columns > 1 and geometry.row_step == 1
 
@@ -210,6 +217,8 @@ def _rows(layer: ConvLayer, shard: int, maps: int, channels: int, budget: int) -
         kept, own = layer.slice_bytes(rows, maps, channels)
         return kept + own <= budget
 
+    if layer.all_positions:
+        return [shard] if most == shard and fitting(shard) else []
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2

@@ -117,6 +117,8 @@ class ConvLayer:
     """Whether the weights are known when compiling."""
     every_row: Geometry
     """The geometry with all rows of the image, not only those that windows touch."""
+    all_positions: bool = False
+    """Whether a slice must have all positions of its maps, because they are pooled before they are stored."""
 
     @property
     def channelwise(self) -> bool:

@@ -1,4 +1,4 @@
-"""MaxPool, AveragePool and GlobalAveragePool on channel-blocked slices, with steps behind them.
+"""MaxPool and AveragePool on channel-blocked slices, with steps behind them.
 
 An average is one instruction, which divides the FP32 sum once, where all windows count as many elements;
 elsewhere the sums are multiplied by the reciprocals of how many each window counts.
@@ -6,7 +6,6 @@ elsewhere the sums are multiplied by the reciprocals of how many each window cou
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -16,7 +15,6 @@ from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.aligned import (
     Aligned,
-    Grid,
     Place,
     aligned_bytes,
     load_slice,
@@ -26,7 +24,7 @@ from compiler.codegen.slices.aligned import (
     widened_slice,
 )
 from compiler.codegen.slices.precision import stored
-from compiler.codegen.slices.shards import coordinates, shard_of, sharded_blocks, slices
+from compiler.codegen.slices.shards import coordinates, sharded_blocks, slices
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor
 from compiler.codegen.slices.vector import Vector, convert
 from compiler.codegen.slices.windows import (
@@ -43,19 +41,14 @@ from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps, ste
 from compiler.lowering.record import Cut, Engine, Work, lowering
 from compiler.operators.record import Call
 from compiler.operators.windows.pool import pool_window
-from tx8isa.numbers.division import ceil_div, round_up
+from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
-from tx8isa.numbers.limits import LARGEST_EXTENT
 
-from . import long_pool
 from .cuts import best_cuts, first_plan, plan_for
 from .layer import ConvEpilogue, ConvLayer, Kind, is_exact
 from .plan import ConvPlan
 from .slice import ConvProblem, tile_shards
 from .weights import Groups
-
-_RESERVED_BYTES = 4096
-"""Scratchpad bytes for the vectors of one value per channel."""
 
 
 def _check(call: Call) -> str | None:
@@ -261,7 +254,7 @@ def _pooled(kernel: Kernel, work: Work, layer: ConvLayer, pool: Pooling) -> None
             data = load_slice(kernel, "x", source, block.source(image, first), block.input, stretch.size)
             if not layer.engine_rounds and data.fmt.is_float:
                 data = widened_slice(kernel, data)
-            _finish(kernel, work, pool(block, data), block.target(image, first))
+            finish_pool(kernel, work, pool(block, data), block.target(image, first))
 
 
 def _plan(kernel: Kernel, work: Work, layer: ConvLayer) -> ConvPlan:
@@ -274,86 +267,9 @@ def _plan(kernel: Kernel, work: Work, layer: ConvLayer) -> ConvPlan:
     return found
 
 
-def _finish(kernel: Kernel, work: Work, result: Aligned, at: Place) -> None:
-    """Steps, one rounding, store."""
+def finish_pool(kernel: Kernel, work: Work, result: Aligned, at: Place) -> None:
+    """Apply the steps of a pool to a slice of its result, round it once and store it."""
     apply_steps(AlignedResult(kernel, result, at), result.base, work.steps)
     if result.fmt is not work.output.fmt:
         result = narrowed_slice(kernel, result, work.output.fmt)
     store_slice(kernel, result, work.output, at)
-
-
-@lowering(
-    "GlobalAveragePool",
-    order=Order.CHANNELS_LAST,
-    cuts=long_pool.long_pool_cuts,
-    anchor=True,
-    blocked=True,
-    engines=(Engine.VECTOR,),
-)
-def global_average_pool(kernel: Kernel, work: Work) -> None:
-    """The mean of all positions of each channel, in pieces where they do not fit."""
-    if long_pool.is_shared(kernel.target, work):
-        long_pool.pool_shared(kernel, work)
-        return
-    source = work.input(0)
-    positions, channels = math.prod(source.shape[1:-1]), source.shape[-1]
-    direct = is_exact(work.steps)
-    taken, length = _sizes(kernel, source, positions, channels, direct)
-    groups = ceil_div(channels, taken)
-    images = min(source.shape[0], max(1, kernel.target.tiles // groups))
-    image_place, channel_place = coordinates(kernel, (images, kernel.target.tiles // images))
-    own_images = shard_of(source.shape[0], images, image_place, 1)
-    for stretch, own in sharded_blocks(channels, taken, kernel.target.tiles // images, channel_place):
-        with slices(kernel, own) as (number, _), slices(kernel, own_images) as (image, _):
-            at = Place(image, 0, kernel.let(number * stretch.size + stretch.start))
-            if length == positions and direct:
-                result = _mean(kernel, source, at, positions, stretch.size)
-            else:
-                result = _mean_of_pieces(kernel, source, at, (positions, length), stretch.size)
-            _finish(kernel, work, result, at)
-
-
-def _sizes(kernel: Kernel, source: DdrTensor, positions: int, channels: int, direct: bool) -> tuple[int, int]:
-    """Channels and positions of a slice: few channels rather than pieces of the positions."""
-    widest = Format.FP32 if not direct else source.fmt
-    wanted = max(1, ceil_div(channels, max(1, kernel.target.tiles // source.shape[0])))
-    taken = min(channels, round_up(wanted, BLOCK))
-
-    def need(length: int, lanes: int) -> int:
-        compact = 0 if source.blocked else length * (lanes % BLOCK) * source.bytes_each
-        wide = aligned_bytes(length, lanes, widest) if widest is not source.fmt or length < positions else 0
-        return aligned_bytes(length, lanes, source.fmt) + wide + compact + _RESERVED_BYTES
-
-    length = min(positions, LARGEST_EXTENT)
-    while need(length, taken) > kernel.budget and taken > BLOCK:
-        taken = round_up(ceil_div(taken, 2), BLOCK)
-    while need(length, taken) > kernel.budget and length > 1:
-        length = ceil_div(length, 2)
-    return taken, length
-
-
-def _mean(kernel: Kernel, source: DdrTensor, at: Place, positions: int, channels: int) -> Aligned:
-    """One instruction, which divides the FP32 sum once."""
-    data = load_slice(kernel, "x", source, at, Grid(positions, 1, positions), channels)
-    result = slice_buffer(kernel, "mean", source.fmt, Grid(1, 1, 1), channels)
-    token = source.fmt.token
-    kernel.emit(f"ct.reduce.avg.{token}", dst=result.base, src0=data.base, shape=data.shape, dims="h")
-    return result
-
-
-def _mean_of_pieces(
-    kernel: Kernel, source: DdrTensor, at: Place, sizes: tuple[int, int], channels: int
-) -> Aligned:
-    """FP32 sums of pieces of the positions, added up."""
-    positions, length = sizes
-    total = slice_buffer(kernel, "total", Format.FP32, Grid(1, 1, 1), channels)
-    v = Vector(kernel, Format.FP32, total.elements)
-    kernel.emit("td.memset.fp32", dst=total.base, value=0.0, n=total.elements)
-    with slices(kernel, shard_of(positions, 1, 0, length)) as (begin, count):
-        piece = replace(at, position=begin)
-        data = widened_slice(kernel, load_slice(kernel, "x", source, piece, Grid(count, 1, length), channels))
-        part = slice_buffer(kernel, "part", Format.FP32, Grid(1, 1, 1), channels)
-        kernel.emit("ct.reduce.sum.fp32", dst=part.base, src0=data.base, shape=data.shape, dims="h")
-        v.vv("add", total.base, total.base, part.base)
-    v.vs("div", total.base, total.base, float(positions))
-    return total

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -34,6 +34,9 @@ from .plan import ConvPlan
 from .product import multiply_slice
 from .weights import Volume, Weights
 
+SliceUse = Callable[[Kernel, Aligned, Place], None]
+"""Emits what is done with a finished slice, which belongs to a place in the result."""
+
 
 @dataclass(frozen=True)
 class ConvProblem:
@@ -47,6 +50,8 @@ class ConvProblem:
     rows: Shard
     columns: Shard
     requantisation: Requantisation | None = None
+    use: SliceUse | None = None
+    """What is done with the slices of the result; None to store them."""
 
     @property
     def single(self) -> bool:
@@ -160,16 +165,17 @@ def compute_slice(
     at = block.target(image, own.first)
     start = start_of(kernel, problem, own, block, at)
     result = _convolve(kernel, problem, image, block, own, data, start)
+    output = problem.work.output
     if problem.requantisation is not None:
-        fmt = problem.work.output.fmt
-        result = problem.requantisation.finished(kernel, result, own.scales, fmt)
-        store_slice(kernel, result, problem.work.output, at)
-        return
-    region = AlignedResult(kernel, result, at)
-    apply_steps(region, result.base, problem.epilogue.steps)
-    if result.fmt is Format.FP32:
-        result = narrowed_slice(kernel, result, problem.work.output.fmt)
-    store_slice(kernel, result, problem.work.output, at)
+        result = problem.requantisation.finished(kernel, result, own.scales, output.fmt)
+    else:
+        apply_steps(AlignedResult(kernel, result, at), result.base, problem.epilogue.steps)
+        if result.fmt is Format.FP32:
+            result = narrowed_slice(kernel, result, output.fmt)
+    if problem.use is None:
+        store_slice(kernel, result, output, at)
+    else:
+        problem.use(kernel, result, at)
 
 
 def start_of(

@@ -1,7 +1,8 @@
 """Softmax and normalizations of long rows, each of them in the scratchpads of one or several tiles.
 
 Tiles form a grid of rows and segments. A segment is FP32 data [lines, 64]; its sum or its maximum is folded
-to one number, and the tiles that share a row exchange that number (``codegen.teams.collective``).
+to one number, and the tiles that share a row exchange that number (``codegen.teams.collective``). A row
+that one tile has alone, and that is no longer than the channels of a tensor, is folded by one instruction.
 """
 
 from __future__ import annotations
@@ -14,20 +15,20 @@ from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.shards import shard_of, slices, within
 from compiler.codegen.slices.tensors import DdrTensor
-from compiler.codegen.slices.vector import WORD, Vector, narrowed, widened
+from compiler.codegen.slices.vector import WORD, Vector, narrowed, round_in_place, widened
 from compiler.codegen.teams.collective import WAYS, Exchange
 from compiler.codegen.teams.team import Team, tile_grid
 from compiler.lowering.record import Cut
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
-from tx8isa.numbers.limits import LARGEST_EXTENT
+from tx8isa.numbers.limits import LARGEST_CHANNELS, LARGEST_EXTENT
 
 from .long_reductions import IDENTITY, LANES, clear_after
 
 _DEFAULT_FROM = 4096
 """Elements of a row from which this way is taken without a search."""
 _TRIED_FROM = 512
-"""Elements of a row from which the search tries this way."""
+"""Elements of a row from which the search tries this way, however many rows there are."""
 _RESERVED_BYTES = 12 << 10
 """Scratchpad bytes for what is not a segment: sums, and buffers of exchanges."""
 
@@ -47,44 +48,55 @@ class LongRowPlan:
     exchange: str = WAYS[1]
     """How the tiles of a row exchange numbers, one of ``WAYS``."""
 
+    @property
+    def at_once(self) -> bool:
+        """Whether one instruction folds a row, so that nothing must follow its last element."""
+        return self.parts == 1 and self.axis <= LARGEST_CHANNELS
+
     def cut(self) -> Cut:
         """This plan as a Cut, the form that the search keeps."""
         tiles = (("outer", self.runs), ("axis", self.parts))
         return Cut(tiles, choices=(("way", "long"), ("exchange", self.exchange)))
 
 
-def long_row_plan(rows: int, axis: int, bytes_each: int, target: Target) -> LongRowPlan | None:
-    """How tiles divide the rows; None if segments do not fit.
+def long_row_plans(rows: int, axis: int, bytes_each: int, target: Target) -> list[LongRowPlan]:
+    """How tiles can divide the rows: each among several of them if there are few, and each to one tile.
 
-    ``bytes_each``: scratchpad bytes that all buffers need for each element of a segment.
+    ``bytes_each``: scratchpad bytes that all buffers need for each element of a segment. Plans whose segments
+    do not fit are left out.
     """
-    parts_wanted = target.tiles // rows if 2 * rows <= target.tiles else 1
-    segment = round_up(ceil_div(axis, parts_wanted), LANES)
-    if segment * bytes_each + _RESERVED_BYTES > target.spm_bytes or segment // LANES > LARGEST_EXTENT:
-        return None
-    parts = ceil_div(axis, segment)
-    return LongRowPlan(rows, axis, min(rows, target.tiles // parts), parts, segment)
+    found: dict[int, LongRowPlan] = {}
+    for wanted in (target.tiles // rows if 2 * rows <= target.tiles else 1, 1):
+        segment = round_up(ceil_div(axis, wanted), LANES)
+        if segment * bytes_each + _RESERVED_BYTES <= target.spm_bytes and segment // LANES <= LARGEST_EXTENT:
+            parts = ceil_div(axis, segment)
+            found[parts] = LongRowPlan(rows, axis, min(rows, target.tiles // parts), parts, segment)
+    return [*found.values()]
 
 
-def long_row_cuts(plan: LongRowPlan | None) -> Iterator[Cut]:
-    """Cuts for the search: each way of exchange, and lanes; none for rows that are short or do not fit."""
-    if plan is None or plan.axis < _TRIED_FROM:
-        return
-    for exchange in WAYS if plan.parts > 1 else WAYS[1:]:
-        yield replace(plan, exchange=exchange).cut()
-    yield Cut(choices=(("way", "lanes"),))
+def long_row_cuts(plans: Sequence[LongRowPlan], target: Target) -> Iterator[Cut]:
+    """Cuts for the search: each way of exchange, and lanes; of rows that are short, those with few rows."""
+    for plan in plans:
+        if plan.axis >= _TRIED_FROM:
+            for exchange in WAYS if plan.parts > 1 else WAYS[1:]:
+                yield replace(plan, exchange=exchange).cut()
+        elif plan.parts == 1 and plan.rows <= target.tiles:
+            yield plan.cut()
+    if plans and plans[0].axis >= _TRIED_FROM:
+        yield Cut(choices=(("way", "lanes"),))
 
 
-def chosen_long_row_plan(plan: LongRowPlan | None, cut: Cut | None) -> LongRowPlan | None:
+def chosen_long_row_plan(plans: Sequence[LongRowPlan], cut: Cut | None) -> LongRowPlan | None:
     """The plan of the cut, or the default; None for lanes. ValueError for a cut of other rows."""
     if cut is None:
-        return plan if plan is not None and plan.axis >= _DEFAULT_FROM else None
+        return next((plan for plan in plans if plan.axis >= _DEFAULT_FROM), None)
     if cut.choice("way", "lanes") == "lanes":
         return None
-    chosen = None if plan is None else replace(plan, exchange=cut.choice("exchange", ""))
-    if chosen is None or chosen.exchange not in WAYS or chosen.cut() != cut:
-        raise ValueError(f"{cut} does not divide these rows")
-    return chosen
+    for plan in plans:
+        chosen = replace(plan, exchange=cut.choice("exchange", ""))
+        if chosen.exchange in WAYS and chosen.cut() == cut:
+            return chosen
+    raise ValueError(f"{cut} does not divide these rows")
 
 
 @dataclass(frozen=True)
@@ -101,7 +113,9 @@ class RowSegment:
     count: Value
     """Elements of the segment."""
     size: int
-    """Elements that the buffer has room for; those after the last are identity elements of the reduction."""
+    """Elements that the buffer has room for."""
+    used: int
+    """Elements of the buffer that are defined: the row, and perhaps identity elements behind it."""
 
     @property
     def vector(self) -> Vector:
@@ -110,8 +124,8 @@ class RowSegment:
 
     @property
     def padded(self) -> Vector:
-        """Instructions over the whole buffer."""
-        return Vector(self.kernel, Format.FP32, self.size)
+        """Instructions over all that is defined."""
+        return Vector(self.kernel, Format.FP32, self.used)
 
     def load(self, name: str, tensor: DdrTensor) -> Value:
         """Load the same elements of a vector as long as a row, as FP32; their address."""
@@ -150,11 +164,13 @@ class _RowCode:
         kernel, source, size = self.kernel, self.source, self.plan.segment
         first = kernel.let(row * self.plan.axis + start)
         data = kernel.buffer("segment", source.bytes_each * size)
-        if self.plan.axis % size:
+        used = self.plan.axis if self.plan.at_once else size
+        if self.plan.axis % size and not self.plan.at_once:
             value = IDENTITY[self._names[0]]
             kernel.emit(f"td.memset.{source.fmt.token}", dst=data, value=value, n=size)
         kernel.emit(f"rdma.{source.fmt.token}", dst=data, src=source.at(first), n=count)
-        return RowSegment(kernel, widened(kernel, data, size, size, source.fmt), first, start, count, size)
+        wide = widened(kernel, data, used, size, source.fmt)
+        return RowSegment(kernel, wide, first, start, count, size, used)
 
     def fold(self, number: int, data: Value) -> Value:
         """Reduction ``number`` over FP32 ``data``, a segment of each tile; the address of the result.
@@ -162,6 +178,12 @@ class _RowCode:
         All tiles of a row get the same result.
         """
         kernel, name, lines = self.kernel, self._names[number], self.plan.segment // LANES
+        if self.plan.at_once:
+            one = kernel.buffer(name, WORD * 4)
+            kernel.emit(
+                f"ct.reduce.{name}.fp32", dst=one, src0=data, shape=[1, 1, 1, self.plan.axis], dims="c"
+            )
+            return one
         lanes, one = kernel.buffer(f"{name}s", WORD * LANES), kernel.buffer(name, WORD * 4)
         kernel.emit(f"ct.reduce.{name}.fp32", dst=lanes, src0=data, shape=[1, lines, 1, LANES], dims="h")
         kernel.emit(f"ct.reduce.{name}.fp32", dst=one, src0=lanes, shape=[1, 1, 1, LANES], dims="c")
@@ -171,8 +193,10 @@ class _RowCode:
         return self._exchanges[number].folded(self._team, name)
 
 
-def softmax_of_long_rows(kernel: Kernel, source: DdrTensor, target: DdrTensor, plan: LongRowPlan) -> None:
-    """exp(x - max) / sum of each row."""
+def softmax_of_long_rows(
+    kernel: Kernel, source: DdrTensor, target: DdrTensor, plan: LongRowPlan, fmt: Format
+) -> None:
+    """exp(x - max) / sum of each row, rounded to ``fmt``."""
     rows = _RowCode(kernel, source, plan, ("max", "sum"))
     with rows.segments() as segment:
         data, one = segment.data, Vector(kernel, Format.FP32, 1)
@@ -181,6 +205,8 @@ def softmax_of_long_rows(kernel: Kernel, source: DdrTensor, target: DdrTensor, p
         total = rows.fold(1, data)
         one.unary("recip", total, total)
         segment.vector.vuv("mul", data, data, total, 1)
+        if target.fmt is not fmt:
+            round_in_place(kernel, data, segment.count, segment.size, fmt)
         segment.store(target)
 
 
@@ -206,7 +232,7 @@ def normalize_long_rows(
             segment.vector.vuv("sub", data, data, mean, 1)
         squares = kernel.buffer("squares", WORD * segment.size)
         segment.vector.unary("square", squares, data)
-        clear_after(kernel, squares, segment.count, segment.size)
+        clear_after(kernel, squares, segment.count, segment.used)
         scale = rows.fold(int(centred), squares)
         one.vs("div", scale, scale, axis)
         one.vs("add", scale, scale, epsilon)

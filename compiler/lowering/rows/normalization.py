@@ -70,14 +70,14 @@ def _normalization_cuts(target: Target, work: Work) -> Iterable[Cut]:
     """Cuts for rows that are too long for one tile to hold several."""
     if _RowProblem.of(work, target, target.spm_bytes).slice_rows:
         return ()
-    return long_rows.long_row_cuts(_long_row_plan(work, target))
+    return long_rows.long_row_cuts(_long_row_plans(work, target), target)
 
 
-def _long_row_plan(work: Work, target: Target) -> LongRowPlan | None:
+def _long_row_plans(work: Work, target: Target) -> list[LongRowPlan]:
     """How tiles share long rows; the buffers are the row in both formats, squares, and two vectors."""
     source = _RowProblem.of(work, target, target.spm_bytes).source
     rows, channels = source.shape
-    return long_rows.long_row_plan(rows, channels, 3 * source.bytes_each + 5 * WORD, target)
+    return long_rows.long_row_plans(rows, channels, 3 * source.bytes_each + 5 * WORD, target)
 
 
 @lowering(
@@ -103,7 +103,7 @@ def normalization(kernel: Kernel, work: Work) -> None:
         _normalize_whole_rows(kernel, rows, parameters)
         return
     kernel.await_earlier_phases()
-    plan = long_rows.chosen_long_row_plan(_long_row_plan(work, kernel.target), work.cut)
+    plan = long_rows.chosen_long_row_plan(_long_row_plans(work, kernel.target), work.cut)
     if plan is None:
         normalize_in_lanes(kernel, work, parameters)
         return

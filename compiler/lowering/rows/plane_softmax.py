@@ -25,7 +25,7 @@ from compiler.codegen.slices.aligned import (
 )
 from compiler.codegen.slices.precision import split
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor
-from compiler.codegen.slices.vector import Vector
+from compiler.codegen.slices.vector import Vector, round_in_place
 from compiler.lowering.record import Cut, Work
 from compiler.operators.types import axis_from_front
 from tx8isa.numbers.division import ceil_div
@@ -87,8 +87,10 @@ def plane_softmax_cuts(target: Target, work: Work) -> Iterator[Cut]:
         yield Cut(sizes=(("rows", size),), choices=(("way", WAY),))
 
 
-def softmax_in_planes(kernel: Kernel, source: DdrTensor, target: DdrTensor, plan: PlaneSoftmaxPlan) -> None:
-    """Emit the softmax; slices are distributed round robin."""
+def softmax_in_planes(
+    kernel: Kernel, source: DdrTensor, target: DdrTensor, plan: PlaneSoftmaxPlan, fmt: Format
+) -> None:
+    """Emit the softmax, rounded to ``fmt``; slices are distributed round robin."""
     ones = kernel.buffer("ones", aligned_bytes(1, plan.axis, Format.TF32))
     kernel.emit("td.memset.tf32", dst=ones, value=1.0, n=aligned_channels(plan.axis, BLOCK))
     with kernel.items(ceil_div(plan.count, plan.size)) as item:
@@ -109,6 +111,8 @@ def softmax_in_planes(kernel: Kernel, source: DdrTensor, target: DdrTensor, plan
         factors = slice_buffer(kernel, "factors", Format.FP32, grid, plan.axis)
         _repeat(kernel, total, ones, factors.base, None, plan.axis)
         vector.vv("mul", data.base, data.base, factors.base)
+        if target.fmt is not fmt:
+            round_in_place(kernel, data.base, data.elements, data.room, fmt)
         store_aligned(kernel, narrowed_slice(kernel, data, target.fmt), target, first, plan.axis)
 
 

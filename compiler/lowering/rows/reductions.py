@@ -7,9 +7,10 @@ from collections.abc import Iterable
 
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.lanes import Folds, Lanes
-from compiler.codegen.slices.tensors import DdrTensor, View, copy_views
+from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.slices.vector import WORD
 from compiler.graph import Shape
+from compiler.lowering.movement.movement import convert_tensor
 from compiler.lowering.record import Cut, Engine, Work, lowering
 from compiler.operators.reductions.axes import reduced_axes
 from tx8isa.numbers.formats import Format
@@ -34,7 +35,7 @@ def reduction(kernel: Kernel, work: Work) -> None:
     """A fold for each run of adjacent reduced axes; between two folds values are FP32 in DDR."""
     axes, source = reduced_axes(work.spec), work.input(0)
     if not axes:
-        copy_views(kernel, (source.size,), View(source, (1,)), View(work.output, (1,)))
+        convert_tensor(kernel, source, work.output)
         return
     *before, last = _folds_of(source.shape, axes)
     name, divisor = _REDUCTIONS[work.op], 1

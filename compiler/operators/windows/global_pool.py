@@ -1,4 +1,7 @@
-"""GlobalAveragePool and GlobalMaxPool."""
+"""GlobalAveragePool and GlobalMaxPool.
+
+The latter is a ReduceMax, or, behind a convolution, a pool in the order of the engines.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +37,25 @@ register(
         rules=(rank_within("X", 3, None, "batch, channels, space"), image_not_empty),
         shapes=_global_shapes,
         reference=_global_average_pool,
+    )
+)
+
+
+def _largest(call: Call, x: Array) -> tuple[Array, ...]:
+    return (x.max(axis=tuple(range(2, x.ndim)), keepdims=True),)
+
+
+register(
+    Operator(
+        name="LargestPosition",
+        since=1,
+        summary="The largest of all positions of each channel, in the order of the engines",
+        inputs=(Input("X", FLOAT),),
+        outputs=(Output("Y", FLOAT),),
+        rules=(rank_within("X", 3, None, "batch, channels, space"), image_not_empty),
+        shapes=_global_shapes,
+        reference=_largest,
+        internal=True,
     )
 )
 

@@ -1,7 +1,7 @@
 """Pass ``group_stack``: sequences of groups become one group where that saves time.
 
-There are kinds of sequences (``patterns.sequences``): stacks of convolutions and pools, and products,
-normalizations and attention that are sharded over a mesh of tiles.
+There are kinds of sequences (``patterns.sequences``): stacks of convolutions and pools, products,
+normalizations and attention that are sharded over a mesh of tiles, and convolutions with a global pool.
 
 What one of them computes for the next stays in the scratchpad. From every group backwards, the groups whose
 results only the stack uses are added one after another, and each sequence of groups on the way is a possible

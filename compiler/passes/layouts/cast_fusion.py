@@ -1,49 +1,75 @@
-"""Pass ``cast_fusion``: operations that can load and store FP32 take over the casts before and after them.
+"""Pass ``cast_fusion``: operations that can load or store FP32 take over the casts before and after them.
 
-A cast from FP32 that only such an operation uses, and a cast of its result to FP32, then need no phase.
+A cast from FP32 that only such an operation uses, and a cast of its result to FP32, then need no phase; nor
+if there is only another shape between.
 """
 
 from __future__ import annotations
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, OpResult, SSAValue
 from xdsl.rewriter import Rewriter
 
 from compiler.dialect.ops import CastOp, NodeOperation
-from compiler.dialect.types import format_of
+from compiler.dialect.types import format_of, order_of, shape_of, tensor_type
 from compiler.lowering import LOWERINGS
-from compiler.passes.base import Context, operations
+from compiler.passes.base import Context, is_alias, operations
 from tx8isa.numbers.formats import Format
 
 
 class CastFusionPass:
-    """Erases casts from and to FP32 before and after operations whose lowering ``rounds``."""
+    """Erases casts from FP32 before operations that take it, and casts to FP32 behind those that give it."""
 
     name = "cast_fusion"
 
     def run(self, context: Context, module: ModuleOp) -> None:
         for operation in list(operations(module)):
             entry = LOWERINGS.get(operation.op)
-            if isinstance(operation, NodeOperation) and entry is not None and entry.takes_fp32:
+            if not isinstance(operation, NodeOperation) or entry is None:
+                continue
+            if entry.takes_fp32:
                 _fuse_operands(operation)
+            if entry.takes_fp32 or entry.gives_fp32:
                 _fuse_result(operation)
 
 
 def _fuse_operands(operation: NodeOperation) -> None:
-    for at, value in enumerate(operation.operands):
+    for value in dict.fromkeys(operation.operands):
+        shapes: list[OpResult] = []
         cast = value.owner
-        alone = {use.operation for use in value.uses} == {operation}
-        if isinstance(cast, CastOp) and alone and format_of(cast.operands[0].type) is Format.FP32:
-            operation.operands[at] = cast.operands[0]
-            if not value.uses:
-                Rewriter.erase_op(cast)
+        user: Operation = operation
+        while isinstance(cast, NodeOperation) and is_alias(cast) and _users(cast.results[0]) == {user}:
+            shapes.append(cast.results[0])
+            user, cast = cast, cast.operands[0].owner
+        if not isinstance(cast, CastOp) or _users(cast.results[0]) != {user}:
+            continue
+        if format_of(cast.operands[0].type) is Format.FP32:
+            cast.results[0].replace_all_uses_with(cast.operands[0])
+            Rewriter.erase_op(cast)
+            _widen(shapes)
 
 
 def _fuse_result(operation: NodeOperation) -> None:
-    result = operation.results[0]
-    users = {use.operation for use in result.uses}
-    cast = users.pop() if len(users) == 1 else None
-    if not isinstance(cast, CastOp) or format_of(cast.results[0].type) is not Format.FP32:
-        return
-    wide = Rewriter.replace_value_with_new_type(result, cast.results[0].type)
-    cast.results[0].replace_all_uses_with(wide)
-    Rewriter.erase_op(cast)
+    values = [operation.results[0]]
+    while isinstance(user := _sole_user(values[-1]), NodeOperation) and is_alias(user):
+        values.append(user.results[0])
+    if isinstance(user, CastOp) and format_of(user.results[0].type) is Format.FP32:
+        user.results[0].replace_all_uses_with(values[-1])
+        Rewriter.erase_op(user)
+        _widen(values)
+
+
+def _users(value: SSAValue) -> set[Operation]:
+    return {use.operation for use in value.uses}
+
+
+def _sole_user(value: SSAValue) -> Operation | None:
+    users = _users(value)
+    return users.pop() if len(users) == 1 else None
+
+
+def _widen(values: list[OpResult]) -> None:
+    """Make values FP32."""
+    for value in values:
+        wide = tensor_type(Format.FP32, shape_of(value.type), order_of(value.type))
+        Rewriter.replace_value_with_new_type(value, wide)

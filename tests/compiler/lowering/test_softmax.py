@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import compiler
-from compiler.tools.run import execute
+import emulator
+from asm.image import read_image, write_image
+from compiler.driver import compile_graph
+from compiler.graph import GraphError
+from compiler.tools.run import execute, random_inputs
 from compiler_harness import assert_right, draw, one, small_machine
+from planned_cuts import plan_with_cut
 
 
 @pytest.mark.parametrize("dtype", ["fp32", "tf32", "fp16", "bf16"])
@@ -53,3 +59,36 @@ def test_masked_elements_and_masked_rows() -> None:
     wanted = np.exp(data.astype(np.float64) - data.max(-1, keepdims=True))
     np.testing.assert_allclose(found, wanted / wanted.sum(-1, keepdims=True), rtol=2e-6, atol=1e-30)
     assert np.all(found[1] == np.float32(1 / 64))
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "tf32", "fp16", "bf16"])
+@pytest.mark.parametrize("shape", [(1, 1000), (1, 10), (3, 7), (2, 5, 130), (1, 4099)], ids=str)
+def test_a_few_rows_one_by_one(shape: tuple[int, ...], dtype: str) -> None:
+    """Odd lengths: nothing behind a row is read, which --strict would tell."""
+    made = one("Softmax", [shape], axis=-1)
+    program = assert_right(made, dtype, scale=3.0)
+    loaded = emulator.Program(read_image(write_image(program.image), "prog.bin"), program.machine)
+    loaded.run(random_inputs(made, {}, 3), strict=True)
+    assert loaded.hazards == ()
+
+
+def test_the_probabilities_of_one_row_take_few_instructions() -> None:
+    """Load, widen, largest, difference, power, sum, reciprocal, product, rounding, store; a cast before."""
+    text = compiler.compile(one("Softmax", [(1, 1000)], axis=-1), "fp16").text
+    issued = re.findall(r"^ +((?:ct|rdma|wdma|td|ne|dte)\.\S+)", text, re.MULTILINE)
+    assert len(issued) <= 3 + 11, issued
+
+
+def test_many_rows_stay_in_planes() -> None:
+    """There the matrix engine repeats the numbers of all rows at once."""
+    assert "ne.gemm" in compiler.compile(one("Softmax", [(512, 100)], axis=-1), "fp16").text
+
+
+def test_a_plan_with_parts_of_rows_that_do_not_exist(tmp_path: Path) -> None:
+    made = one("Softmax", [(1, 1000)], axis=-1)
+    cut = {"tiles": {"outer": 1, "axis": 3}, "choices": {"way": "long", "exchange": "ddr"}}
+    plan = plan_with_cut(made, "fp32", 16, "single", cut, tmp_path)
+    with pytest.raises(
+        GraphError, match=r"node 'n0' \(Softmax\) cannot be used: .*does not divide these rows"
+    ):
+        compile_graph(made, "fp32", plan=plan)

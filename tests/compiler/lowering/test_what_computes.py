@@ -19,7 +19,7 @@ from compiler.passes import codegen
 from compiler_harness import draw, graph, ints, one
 from operator_cases import DRAWS, drawn
 
-GROUPS = {"Chain", "Sharded", "Stack", "tx8be.cast", "tx8be.channel_norm"}
+GROUPS = {"Chain", "Pooled", "Sharded", "Stack", "tx8be.cast", "tx8be.channel_norm"}
 """Lowerings of what passes make; no operator of a graph has them."""
 MNEMONICS = {Engine.MATRIX: ("ne.",), Engine.VECTOR: ("ct.",), Engine.DMA: ("rdma.", "wdma.", "td.", "dte.")}
 
@@ -79,6 +79,8 @@ def quantised_graphs() -> Iterator[Graph]:
 def float_graphs() -> Iterator[Graph]:
     """Operators that the random calls do not have, and rows that are long enough for the DMA."""
     yield one("Conv", [(1, 8, 9, 9)], {"w": draw(16, 8, 3, 3)})
+    largest = [("Conv", ["a", "w"], ["b"], {}), ("GlobalMaxPool", ["b"], ["y"], {})]
+    yield graph(largest, {"a": (1, 8, 9, 9)}, {"w": draw(16, 8, 3, 3)})
     yield one("Gemm", [(5, 70)], {"w": draw(70, 9)})
     yield one("MatMul", [(5, 70), (70, 9)])
     yield one("BatchNormalization", [(1, 8, 5, 5)], {name: draw(8) ** 2 for name in "smbv"})

@@ -1,16 +1,19 @@
-"""Products that read and store FP32 themselves, in whatever format they compute."""
+"""Products and rows that read and store FP32 themselves, in whatever format they compute."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import ml_dtypes
+import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from compiler.driver import compile_graph
-from compiler.graph import Graph
+from compiler.graph import Array, Graph
 from compiler.passes.base import operations
-from compiler_harness import NodeSpec, assert_right, graph
+from compiler.tools.run import execute
+from compiler_harness import NodeSpec, assert_right, draw, graph, ints
 
 MATMUL: NodeSpec = ("MatMul", ["a", "b"], ["y"], {})
 SHAPES = {"a": (40, 64), "b": (64, 72)}
@@ -69,8 +72,81 @@ def test_casts_of_other_formats_stay() -> None:
 
 
 def test_other_operators_keep_their_casts() -> None:
-    made = graph([("Softmax", ["a"], ["y"], {"axis": -1})], {"a": (4, 40)})
+    made = graph([("LRN", ["a"], ["y"], {"size": 3})], {"a": (1, 4, 5, 6)})
     assert casts(made, "fp16") == ["a", "y"]
+
+
+ROWS: dict[str, tuple[NodeSpec, dict[str, Array]]] = {
+    "Softmax": (("Softmax", ["a"], ["y"], {"axis": -1}), {}),
+    "lanes": (("Softmax", ["a"], ["y"], {"axis": 0}), {}),
+    "LayerNormalization": (("LayerNormalization", ["a", "s"], ["y"], {}), {"s": draw(72)}),
+}
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16", "tf32"])
+@pytest.mark.parametrize("rows", [1, 21, 300])
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_are_stored_in_fp32(name: str, rows: int, dtype: str) -> None:
+    """A normalization reads them in FP32 too; for others the operand is rounded by a cast."""
+    node, constants = ROWS[name]
+    made = graph([node], {"a": (rows, 72)}, constants)
+    assert casts(made, dtype) == ([] if name == "LayerNormalization" else ["a"])
+    assert_right(made, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16", "tf32"])
+@pytest.mark.parametrize("shape", [(1, 10), (3, 300), (300, 20), (300, 72), (2, 9000)])
+def test_probabilities_are_numbers_of_the_format(shape: tuple[int, int], dtype: str) -> None:
+    """In whichever way rows are computed, FP32 in DDR has what a cast would have made of it."""
+    made = graph([("Softmax", ["a"], ["y"], {"axis": -1})], {"a": shape})
+    assert casts(made, dtype) == ["a"]
+    for search in ("fast", "off"):
+        found = execute(compile_graph(made, dtype, search=search), {"a": draw(*shape, scale=3.0)})[0]["y"]
+        assert found.dtype == np.float32
+        if dtype == "tf32":
+            assert not np.any(found.view(np.uint32) & 0x1FFF), "ten fraction bits"
+        else:
+            np.testing.assert_array_equal(found.astype(SHORT[dtype]).astype(np.float32), found)
+
+
+SHORT = {"fp16": np.float16, "bf16": ml_dtypes.bfloat16}
+
+
+SHAPED: list[NodeSpec] = [
+    ("Reshape", ["a", "rows"], ["r"], {}),
+    ("Unsqueeze", ["r", "first"], ["u"], {}),
+    ("Softmax", ["u"], ["s"], {"axis": -1}),
+    ("Squeeze", ["s", "first"], ["q"], {}),
+    ("Reshape", ["q", "image"], ["y"], {}),
+]
+SHAPES_BETWEEN = {"rows": ints(6, 40), "first": ints(0), "image": ints(2, 3, 5, 8)}
+
+
+def test_another_shape_between_is_no_obstacle() -> None:
+    made = graph(SHAPED, {"a": (6, 5, 8)}, SHAPES_BETWEEN)
+    assert casts(made, "fp16") == ["a"]
+    program = assert_right(made, "fp16")
+    assert program.report is not None
+    assert len(program.report.phases) == 2
+
+
+def test_another_shape_before_a_product_is_no_obstacle() -> None:
+    shaped: NodeSpec = ("Reshape", ["a", "rows"], ["r"], {})
+    made = graph(
+        [shaped, ("MatMul", ["r", "b"], ["y"], {})], {"a": (5, 8, 64), "b": (64, 72)}, {"rows": ints(40, 64)}
+    )
+    assert casts(made, "fp16") == []
+    program = assert_right(made, "fp16")
+    assert program.report is not None
+    assert len(program.report.phases) == 1
+
+
+def test_what_has_another_user_in_another_shape_is_rounded() -> None:
+    """Before the Softmax and behind it."""
+    more: list[NodeSpec] = [("Exp", ["r"], ["e"], {}), ("Exp", ["q"], ["f"], {})]
+    made = graph([*SHAPED, *more], {"a": (6, 5, 8)}, SHAPES_BETWEEN, outputs=("y", "e", "f"))
+    assert set(casts(made, "fp16")) >= {"a", "y"}
+    assert_right(made, "fp16")
 
 
 def test_a_precise_product_is_computed_in_parts() -> None:

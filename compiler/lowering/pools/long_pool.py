@@ -1,4 +1,4 @@
-"""GlobalAveragePool of few channels and many positions: tiles share the positions of a plane."""
+"""Global pools of few channels and many positions: tiles share the positions of a plane."""
 
 from __future__ import annotations
 
@@ -33,14 +33,18 @@ def is_shared(target: Target, work: Work) -> bool:
     return _is_few(target, work) and all(folds.axis * folds.inner >= _LONG for folds, _ in _runs(work))
 
 
-def pool_shared(kernel: Kernel, work: Work) -> None:
-    """The mean of all positions of each channel. ValueError for a cut that is not of such a pool."""
+def pool_shared(kernel: Kernel, work: Work, name: str, averages: bool) -> None:
+    """The ``sum`` or ``max`` of all positions of each channel, or their mean.
+
+    ValueError for a cut that is not of such a pool.
+    """
     if not _is_few(kernel.target, work):
         raise ValueError(f"{work.name} has no planes that tiles share")
     way = WAYS[1] if work.cut is None else work.cut.choice("exchange", "")
     for folds, first in _runs(work):
         starts = first * folds.axis, first
-        reduction = Reduction(work.input(0), work.output, folds, "sum", folds.axis, starts)
+        divisor = folds.axis if averages else 1
+        reduction = Reduction(work.input(0), work.output, folds, name, divisor, starts)
         plan = reduction_plans(folds, work.input(0), kernel.target)[0]
         reduce_long_runs(kernel, reduction, replace(plan, exchange=way))
 

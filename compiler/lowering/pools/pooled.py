@@ -1,0 +1,86 @@
+"""A convolution and the global pool of its result in one phase.
+
+The convolution is divided as in a phase of its own, but into slices with all positions of their maps. Each
+slice is pooled where it is: with a load and the instruction of a separate phase, less the load.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+
+from compiler.codegen.kernel import Kernel, Target
+from compiler.codegen.slices.aligned import Aligned, Place
+from compiler.codegen.spm import SpmOverflow
+from compiler.dialect.homes import WHOLE, Home
+from compiler.dialect.orders import Order
+from compiler.lowering.conv.convolution import convolve
+from compiler.lowering.conv.cuts import best_cuts, first_plan, plan_for
+from compiler.lowering.conv.layer import ConvLayer, layer_of, stays_in_planes
+from compiler.lowering.conv.plan import layer_for
+from compiler.lowering.record import Cut, Engine, Placement, Work, lowering
+from tx8isa.numbers.limits import LARGEST_EXTENT
+
+from .global_pool import POOLS, pool_positions
+
+POOLED = ("Conv", *POOLS)
+"""Operators at which the groups of a pooled convolution begin."""
+
+
+def can_be_pooled(work: Work) -> bool:
+    """Whether the work of a group can be the convolution, or the pool behind one."""
+    source, output = work.inputs[0], work.output
+    if work.op not in POOLED or source is None or not (source.blocked and output.blocked):
+        return False
+    return work.op in POOLS or (output.fmt.is_float and stays_in_planes(work))
+
+
+def check_pooled(work: Work) -> None:
+    """ValueError if a work is not a convolution and the pool of what it computes."""
+    if [stage.op in POOLS for stage in work.stages] != [False, True]:
+        raise ValueError("not a convolution and one global pool")
+    conv, pool = work.stages
+    if pool.input(0).symbol != conv.output.symbol:
+        raise ValueError("the pool of another tensor")
+    positions = math.prod(conv.output.shape[1:-1])
+    if positions > LARGEST_EXTENT:
+        raise ValueError(f"{positions} positions; at most {LARGEST_EXTENT} are pooled at once")
+
+
+def pooled_placement(target: Target, work: Work) -> Placement:
+    """What the convolution computes stays: tiles have images and maps of their own."""
+    conv, cut = work.stages[0], work.cut
+    assert cut is not None
+    images, maps = (axis if cut.parts(axis) > 1 else WHOLE for axis in ("images", "maps"))
+    return Placement({conv.output.symbol: Home((images, maps, *(WHOLE,) * (len(conv.output.shape) - 2)))}, ())
+
+
+def _layer(work: Work) -> ConvLayer:
+    check_pooled(work)
+    return replace(layer_of(work.stages[0]), all_positions=True)
+
+
+def _cuts(target: Target, work: Work) -> Iterable[Cut]:
+    return best_cuts(target, _layer(work))
+
+
+@lowering(
+    "Pooled",
+    order=Order.CHANNELS_LAST,
+    cuts=_cuts,
+    blocked=True,
+    prefetch=True,
+    engines=(Engine.MATRIX, Engine.VECTOR),
+)
+def pooled(kernel: Kernel, work: Work) -> None:
+    """Slices of the maps with all their positions, each of which becomes one position of the result."""
+    layer, (conv, pool) = _layer(work), work.stages
+    plan = first_plan(layer, kernel.target, kernel.budget) if work.cut is None else plan_for(layer, work.cut)
+    if plan is None:
+        raise SpmOverflow("all positions of a few maps do not fit the SPM")
+
+    def use(code: Kernel, data: Aligned, at: Place) -> None:
+        pool_positions(code, pool, data, at)
+
+    convolve(kernel, conv, layer_for(layer, plan), plan, use)
