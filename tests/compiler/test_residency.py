@@ -15,12 +15,13 @@ from compiler.graph import Graph, GraphError
 from compiler.passes.groups import group_stack
 from compiler.tools.run import check, random_inputs
 from sharded_nets import mlp, normalized_first
-from stack_nets import bottleneck, fire, stem
+from stack_nets import bottleneck, fire, fires, stem
 
 SAME: dict[str, Callable[[], Graph]] = {
     "products": lambda: mlp(bias=False),
     "bottleneck": bottleneck,
     "fire": fire,
+    "fires": fires,
     "stem": stem,
 }
 

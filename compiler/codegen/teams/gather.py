@@ -72,9 +72,14 @@ def enter(kernel: Kernel, *targets: Value) -> None:
         kernel.receive(target)
 
 
-def meet_all(kernel: Kernel, gathers: Sequence[TeamPart]) -> None:
-    """Wait until the copies of all tiles have arrived; until then the parts are alive."""
+def meet_all(kernel: Kernel, gathers: Sequence[TeamPart], engines: bool = True) -> None:
+    """Wait until the copies of all tiles have arrived; until then the parts are alive.
+
+    Without ``engines``, those of a tile may still work on what no other tile writes before it waits for them.
+    """
     kernel.emit("dte.wait")
     for gather in gathers:
         kernel.keep_alive(gather.staged)
-    kernel.synchronize()
+    if engines:
+        kernel.emit("ncc.wait")
+    kernel.meet()

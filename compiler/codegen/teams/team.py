@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler.codegen.expr import Value, highest
 from compiler.codegen.kernel import Kernel
@@ -67,6 +67,11 @@ class TileGrid:
                 first = first + place * step
         size = math.prod(self.parts[axis] for axis in axes)
         return Team(size, member, kernel.let(power_of_two(first) * pattern))
+
+
+def sending_to(team: Team, count: int) -> Team:
+    """The same team, whose copies only the first ``count`` tiles of the chip get: the others have no work."""
+    return replace(team, tiles=(1 << count) - 1)
 
 
 def tiles_from(kernel: Kernel, first: Value, count: int) -> Value:

@@ -19,9 +19,10 @@ from compiler.codegen.slices.aligned import Aligned, Grid, aligned_bytes
 from compiler.codegen.slices.shards import within
 from compiler.codegen.slices.tensors import BLOCK
 from compiler.codegen.teams.gather import Gather, enter, meet_all
-from compiler.codegen.teams.team import TileGrid
+from compiler.codegen.teams.team import TileGrid, sending_to
 from compiler.lowering.conv.layer import Kind
 from compiler.lowering.record import Work, exchanges_in
+from tx8isa.numbers.layouts import LINE_BYTES, aligned_channels, full_blocks, tail_width
 
 from .bands import Bands, Halo, HaloStep, bands_of, owned_stages, steps_of
 from .constants import StackWeights, biases_of, weights_run
@@ -51,16 +52,23 @@ def halo_stack(kernel: Kernel, work: Work, stages: Stages) -> None:
 
 @dataclass(frozen=True)
 class _Inbox:
-    """Where the rows of the neighbours arrive, as slices of their own."""
+    """Where the rows of the neighbours arrive: as slices of their own, or where they belong.
+
+    ``slice``: where the slice of all rows begins in which ``above`` are the first rows, this tile's own rows
+    behind them; None if that is made later. ``complete``: whether it has ``below`` too.
+    """
 
     above: Value
     below: Value
+    slice: Value | None = None
+    complete: bool = False
 
 
 class _Phase:
     def __init__(self, kernel: Kernel, bands: Bands, phase: RowPhase, steps: list[HaloStep]) -> None:
         self.kernel, self.bands, self.phase, self.steps = kernel, bands, phase, steps
-        self.team = TileGrid((kernel.target.tiles,), (kernel.tile,)).team(kernel, 0)
+        everyone = TileGrid((kernel.target.tiles,), (kernel.tile,)).team(kernel, 0)
+        self.team = sending_to(everyone, bands.count)
         begin = kernel.let(minimum(kernel.tile * bands.size, bands.last))
         count: Value = bands.size
         if bands.rows % bands.size:
@@ -79,12 +87,12 @@ class _Phase:
             self._load_weights(1)
         enter(kernel)
         self._reserve(0)
+        gathers = self._send_weights(0)
         with self._taking_part():
             self.phase.load(self.block)
             self._begin_sums(self.steps[0].stages[:1])
-        gathers = self._send_weights(0)
-        meet_all(kernel, gathers)
         kernel.await_worker(_BACKGROUND)
+        meet_all(kernel, gathers, engines=False)
         for number in range(len(self.steps)):
             if number:
                 self._exchange(number)
@@ -94,16 +102,15 @@ class _Phase:
             self._compute(number)
 
     def _compute(self, number: int) -> None:
-        """The stages of a step; the weights of the next are sent when the first stage has begun."""
+        """The stages of a step; the weights of the next are on their way meanwhile."""
         kernel, step = self.kernel, self.steps[number]
         first, *others = step.stages
+        self._send_weights(number + 1)
         with self._taking_part():
             for halo in step.halos:
                 with kernel.computing(self._maker(halo).work.name):
                     self._assemble(halo)
             self.phase.stage(first, self.block)
-        self._send_weights(number + 1)
-        with self._taking_part():
             self._begin_sums(others)
             for stage in others:
                 self.phase.stage(stage, self.block)
@@ -140,19 +147,32 @@ class _Phase:
         if number in self.weights:
             kernel.receive(self.weights[number][0].base)
         for halo in self.steps[number].halos:
-            sizes = (self._bytes(halo, max(rows, 1)) for rows in (halo.above, halo.below))
-            with kernel.computing(self._maker(halo).work.name):
-                inbox = _Inbox(*(kernel.buffer("halo", size) for size in sizes))
+            maker = self._maker(halo)
+            with kernel.computing(maker.work.name):
+                inbox = self._inbox(halo, in_place=maker in self.steps[number - 1].stages)
             kernel.receive(inbox.above)
             kernel.receive(inbox.below)
             self.inboxes[halo.symbol] = inbox
 
-    def _bytes(self, halo: Halo, rows: int) -> int:
-        """Bytes of rows of a value."""
-        maker = self._maker(halo)
-        piece = self.phase.stages.pieces.get(maker.result.symbol)
-        channels = maker.result.shape[-1] if piece is None else piece.whole.shape[-1]
-        return aligned_bytes(rows * maker.layer.geometry.columns, channels, maker.result.fmt)
+    def _inbox(self, halo: Halo, in_place: bool) -> _Inbox:
+        """Buffers for the rows of the neighbours; ``in_place``: the value is made after this."""
+        kernel, maker = self.kernel, self._maker(halo)
+        columns, result, pieces = maker.layer.geometry.columns, maker.result, self.phase.stages.pieces
+        whole = pieces[result.symbol].whole if result.symbol in pieces else result
+        rows = (max(each, 1) for each in (halo.above, halo.below))
+        above, below = (aligned_bytes(each * columns, whole.shape[-1], whole.fmt) for each in rows)
+        if not in_place or whole is not result or not _is_one_plane(maker):
+            return _Inbox(kernel.buffer("halo", above), kernel.buffer("halo", below))
+        row = columns * aligned_channels(result.shape[-1], BLOCK) * result.bytes_each
+        own, before = halo.own.most(self.bands.size) * row, halo.above * row
+        skipped = -(before + own) % LINE_BYTES
+        first = kernel.buffer("rows", skipped + before + own + below) + skipped
+        self.phase.targets[halo.symbol] = first + before
+        # An engine writes whole lines from its first byte on: rows behind own ones may arrive before that.
+        complete = own % LINE_BYTES == 0
+        after = first + before + own if complete else kernel.buffer("halo", below)
+        begin = first + (1 - minimum(kernel.tile, 1)) * before
+        return _Inbox(first, after, begin, complete)
 
     def _begin_sums(self, stages: Sequence[Stage]) -> None:
         """Make where the sums of stages begin."""
@@ -186,8 +206,7 @@ class _Phase:
             for halo in step.halos:
                 with kernel.computing(self._maker(halo).work.name):
                     self._assemble_own(halo)
-            early = [stage for stage in step.stages if stage.epilogue.residual is not None]
-            self._begin_sums([step.stages[0], *early])
+            self._begin_sums(step.stages)
         self._load_ahead(number + 2)
         kernel.emit("dte.wait")
         kernel.meet()
@@ -259,11 +278,12 @@ class _Phase:
 
     def _assemble_own(self, halo: Halo) -> None:
         """Make a slice of all rows that this tile needs, and put its own rows there."""
-        kernel = self.kernel
-        own = self._whole(halo, halo.own, self._own(halo).base)
-        room = halo.held.most(self.bands.size) * own.grid.width
-        base = kernel.buffer("rows", aligned_bytes(room, own.channels, own.fmt))
-        self._put(own, self._whole(halo, halo.held, base), self._rows_before(halo))
+        kernel, base = self.kernel, self.inboxes[halo.symbol].slice
+        if base is None:
+            own = self._whole(halo, halo.own, self._own(halo).base)
+            room = halo.held.most(self.bands.size) * own.grid.width
+            base = kernel.buffer("rows", aligned_bytes(room, own.channels, own.fmt))
+            self._put(own, self._whole(halo, halo.held, base), self._rows_before(halo))
         held = self.phase.held[halo.symbol]
         held.append(replace(held[0], rows=halo.held, base=base))
 
@@ -273,11 +293,13 @@ class _Phase:
         return self.kernel.let(within(first, 0, halo.above))
 
     def _assemble(self, halo: Halo) -> None:
-        """Put the rows of the neighbours before and behind this tile's own rows."""
+        """Put the rows of the neighbours before and behind this tile's own rows, unless they are there."""
         kernel, inbox = self.kernel, self.inboxes[halo.symbol]
+        if inbox.complete:
+            return
         base = self.phase.held[halo.symbol][-1].base
         whole, own = self._whole(halo, halo.held, base), self._own(halo)
-        if halo.above:
+        if halo.above and inbox.slice is None:
             with kernel.unless_zero(kernel.tile):
                 self._put(replace(own, base=inbox.above, grid=replace(own.grid, height=halo.above)), whole, 0)
         if halo.below:
@@ -300,6 +322,13 @@ class _Phase:
                 dst_stride0=whole.grid.height * unit,
                 dst_iter0=part.count,
             )
+
+
+def _is_one_plane(stage: Stage) -> bool:
+    """Whether the rows of a result follow one another, where the engine that computes it can put them."""
+    channels = stage.result.shape[-1]
+    planes = full_blocks(channels, BLOCK) + bool(tail_width(channels, BLOCK))
+    return planes == 1 and stage.layer.kind is not Kind.POOL
 
 
 @dataclass(frozen=True)

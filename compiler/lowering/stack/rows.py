@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
@@ -10,6 +12,7 @@ from compiler.codegen.slices.aligned import (
     Aligned,
     Grid,
     Place,
+    aligned_bytes,
     load_slice,
     narrowed_slice,
     per_channel,
@@ -19,31 +22,55 @@ from compiler.codegen.slices.aligned import (
     widened_slice,
 )
 from compiler.codegen.slices.precision import engine_format, split
-from compiler.codegen.slices.tensors import DdrTensor
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor
 from compiler.codegen.slices.windows import RowBlock, row_block
 from compiler.lowering.conv.layer import Kind
 from compiler.lowering.conv.pooling import pool_slice
 from compiler.lowering.conv.product import multiply_slice
 from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps
-from compiler.lowering.record import Work
+from compiler.lowering.record import Step, Work
+from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import tail_width
 
-from .stages import NeededRows, Stage, Stages
+from .stages import NeededRows, Stage, Stages, after_pools, last_pieces
 from .values import Held, StackBlock, move
+
+_TOGETHER = 64
+"""The part of the scratchpad up to which the biases of several stages are repeated by one instruction, while
+they wait for it: that takes no longer than a barrier."""
+
+
+@dataclass(frozen=True)
+class _Start:
+    """Where the sums of a stage begin: in a buffer, after planes of other stages with as many positions.
+
+    ``skipped``: bytes of those planes for each position.
+    """
+
+    base: Value
+    skipped: int = 0
+
+    def at(self, grid: Grid) -> Value:
+        """The address, for the positions of a stage."""
+        return self.base + grid.positions * self.skipped if self.skipped else self.base
 
 
 class RowPhase:
     """Emits the code of blocks.
 
     ``weights`` are the addresses of the parts of each stage's weights, ``held`` the values that are in the
-    scratchpad, ``starts`` where sums begin; all by their symbols.
+    scratchpad, ``starts`` where sums begin, ``targets`` the addresses of results that have a place; all by
+    their symbols. Other results get buffers of their own.
     """
 
     def __init__(self, kernel: Kernel, work: Work, stages: Stages, biases: dict[str, Value]) -> None:
         self.kernel, self.work, self.stages, self.biases = kernel, work, stages, biases
         self.weights: dict[str, list[Value]] = {}
         self.held: dict[str, list[Held]] = {}
-        self.starts: dict[str, Value] = {}
+        self.starts: dict[str, _Start] = {}
+        self.targets: dict[str, Value] = {}
+        self.last_pieces, self.after_pools = last_pieces(stages), after_pools(stages)
 
     def load(self, block: StackBlock) -> None:
         """Everything that the block needs from DDR, but for operands of steps.
@@ -51,13 +78,15 @@ class RowPhase:
         While that is on its way, where the first sums begin is made.
         """
         made = self.stages.made
-        for stage in self.stages.order:
-            if stage.source.symbol not in made and self.find(stage.source, stage.image, same=True) is None:
+        images = [stage for stage in self.stages.order if stage.source.symbol not in made]
+        for stage in images:
+            same = stage.source.shape[-1] > BLOCK or not _is_part(stage, images)
+            if same and self.find(stage.source, stage.image, same=True) is None:
                 self._load(stage.source, stage.image, stage.layer.geometry.width, block)
         for stage in self.stages.order:
             residual = stage.epilogue.residual
             if residual is None and stage.result.symbol in self.biases and not self.starts:
-                self.spread(stage, block)
+                self._spread(stage, block)
             if (
                 residual is not None
                 and residual.symbol not in made
@@ -65,15 +94,37 @@ class RowPhase:
             ):
                 self._load(residual, stage.rows, stage.layer.geometry.columns, block)
 
-    def spread(self, stage: Stage, block: StackBlock) -> None:
-        """The bias at every position of a stage's rows, where its sums begin."""
+    def _spread(self, stage: Stage, block: StackBlock) -> None:
+        """The bias at every position of a stage's rows, where its sums begin.
+
+        The stages behind it that have as many positions get theirs by the same instruction, if that is short.
+        """
         kernel = self.kernel
         with kernel.registers.scope(), kernel.computing(stage.work.name):
             first = kernel.let(block.first(stage.rows))
             grid = block.grid(kernel, stage.rows, first, stage.layer.geometry.columns)
-            start = slice_buffer(kernel, "start", Format.FP32, grid, stage.layer.groups.maps)
+            together, channels = [(stage, 0)], stage.layer.groups.maps
+            for other in self._alike(stage):
+                place, maps = round_up(channels, BLOCK), other.layer.groups.maps
+                size = aligned_bytes(grid.room * grid.width, place + maps, Format.FP32)
+                if size > kernel.target.spm_bytes // _TOGETHER:
+                    break
+                together.append((other, place))
+                channels = place + maps
+            start = slice_buffer(kernel, "start", Format.FP32, grid, channels)
             spread(kernel, start, self.biases[stage.result.symbol])
-        self.starts[stage.result.symbol] = start.base
+        for each, place in together:
+            self.starts[each.result.symbol] = _Start(start.base, place * Format.FP32.bits // 8)
+
+    def _alike(self, stage: Stage) -> Iterator[Stage]:
+        """The stages just behind a stage whose sums begin with a bias alone too, at as many positions."""
+        biased = [each for each in self.stages.order if each.result.symbol in self.biases]
+        for before, each in pairwise(biased[biased.index(stage) :]):
+            same = each.rows == stage.rows and each.layer.geometry.columns == stage.layer.geometry.columns
+            ends = tail_width(before.layer.groups.maps, BLOCK) or each.epilogue.residual is not None
+            if not same or ends or each.result.symbol in self.starts:
+                return
+            yield each
 
     def _load(self, tensor: DdrTensor, rows: NeededRows, width: int, block: StackBlock) -> None:
         with self.kernel.registers.scope():
@@ -110,12 +161,15 @@ class RowPhase:
         grid = block.grid(kernel, stage.rows, first, layer.geometry.columns)
         window = row_block(kernel, layer.geometry, first, grid.height, grid.room)
         at = Place(block.image, first * layer.geometry.columns)
-        joined = self._joined(stage, grid) if symbol in self.stages.pieces else None
-        result = self._result(stage, block, window, joined)
-        apply_steps(_Region(kernel, result, at, self, stage, block), result.base, stage.epilogue.steps)
-        if joined is not None:
-            if result is not joined:
-                move(kernel, result, joined)
+        target = self._target(stage, grid)
+        result = self._result(stage, block, window, target)
+        changed = self._changed(stage, result)
+        if changed is not None:
+            apply_steps(_Region(kernel, changed, at, self, stage, block), changed.base, self._steps(stage))
+        if target is not None and result is not target:
+            move(kernel, result, target)
+            result = target
+        if symbol in self.stages.pieces:
             return
         if result.fmt is not stage.result.fmt:
             result = narrowed_slice(kernel, result, stage.result.fmt)
@@ -124,9 +178,14 @@ class RowPhase:
             lane = self.stages.places[symbol]
             store_slice(kernel, result, self.work.output, Place(at.image, at.position, lane))
 
-    def _joined(self, stage: Stage, grid: Grid) -> Aligned:
-        """The place of a stage's result beside the others that it is joined with."""
-        piece, fmt = self.stages.pieces[stage.result.symbol], stage.result.fmt
+    def _target(self, stage: Stage, grid: Grid) -> Aligned | None:
+        """The place of a stage's result; None if that does not matter."""
+        symbol, fmt = stage.result.symbol, stage.result.fmt
+        if symbol in self.targets:
+            return Aligned(self.targets[symbol], fmt, grid, stage.result.shape[-1])
+        if symbol not in self.stages.pieces:
+            return None
+        piece = self.stages.pieces[symbol]
         whole = piece.whole
         if whole.symbol not in self.held:
             self.hold(whole, stage.rows, slice_buffer(self.kernel, "joined", fmt, grid, whole.shape[-1]))
@@ -134,8 +193,31 @@ class RowPhase:
         place = self.held[whole.symbol][0].base + skipped
         return Aligned(place, fmt, grid, stage.result.shape[-1])
 
-    def _result(self, stage: Stage, block: StackBlock, window: RowBlock, joined: Aligned | None) -> Aligned:
-        """What the operator gives, before its steps; where it is to be joined if it has that format."""
+    def _changed(self, stage: Stage, result: Aligned) -> Aligned | None:
+        """What the steps of a stage are applied to: its result; nothing before a pool that can come first; or
+        with the last piece of a join the whole of it, and nothing with its other pieces, if one longer
+        instruction takes less time than several."""
+        if stage.result.symbol in self.after_pools:
+            return None
+        last = self.last_pieces.get(stage.result.symbol)
+        if last is None:
+            return result
+        piece, timing = self.stages.pieces[last], self.kernel.target.machine.timing
+        early = result.grid.room * result.grid.width * piece.channel
+        if early > timing.core.issue.value * getattr(timing.ct.rates, result.fmt.token).value:
+            return result
+        if stage.result.symbol != last:
+            return None
+        whole = piece.whole
+        return Aligned(self.held[whole.symbol][0].base, result.fmt, result.grid, whole.shape[-1])
+
+    def _steps(self, stage: Stage) -> tuple[Step, ...]:
+        """The steps that are applied to a result: before its own those that its image did not get."""
+        makers = [each for each in self.stages.order if self.after_pools.get(each.result.symbol) is stage]
+        return (*(makers[0].epilogue.steps if makers else ()), *stage.epilogue.steps)
+
+    def _result(self, stage: Stage, block: StackBlock, window: RowBlock, target: Aligned | None) -> Aligned:
+        """What the operator gives, before its steps; at its place if it has the format for that."""
         kernel, layer = self.kernel, stage.layer
         data = self._image(stage, block, window)
         if layer.kind is Kind.POOL:
@@ -149,8 +231,8 @@ class RowPhase:
             )
         start = self._start(stage, block, window.output)
         fmt = engine_format(layer.fmt) if layer.engine_rounds else Format.FP32
-        if joined is not None and joined.fmt is fmt:
-            result = joined
+        if target is not None and target.fmt is fmt:
+            result = target
         else:
             result = slice_buffer(kernel, "y", fmt, window.output, layer.groups.maps)
         multiply_slice(
@@ -171,7 +253,7 @@ class RowPhase:
         residual, symbol = stage.epilogue.residual, stage.result.symbol
         if symbol in self.biases:
             self.begin_sums(stage, block)
-            return Aligned(self.starts[symbol], Format.FP32, grid, stage.layer.groups.maps)
+            return Aligned(self.starts[symbol].at(grid), Format.FP32, grid, stage.layer.groups.maps)
         if residual is None:
             return None
         held = self.find(residual, stage.rows)
@@ -185,7 +267,7 @@ class RowPhase:
         if symbol in self.starts or symbol not in self.biases:
             return
         if residual is None:
-            self.spread(stage, block)
+            self._spread(stage, block)
             return
         held = self.find(residual, stage.rows)
         if held is None:
@@ -195,12 +277,18 @@ class RowPhase:
             grid = block.grid(kernel, stage.rows, first, stage.layer.geometry.columns)
             start = held.copy(kernel, block, stage.rows, grid, Format.FP32)
             per_channel(kernel, "add", start, self.biases[symbol])
-        self.starts[symbol] = start.base
+        self.starts[symbol] = _Start(start.base)
 
     def rows_of(self, tensor: DdrTensor, stage: Stage, block: StackBlock, data: Aligned) -> Value | None:
         """A copy of the same rows of another value, in the format of the data; None if it is in DDR."""
         held = self.find(tensor, stage.rows)
         return None if held is None else held.copy(self.kernel, block, stage.rows, data.grid, data.fmt).base
+
+
+def _is_part(stage: Stage, images: Sequence[Stage]) -> bool:
+    """Whether the image of a stage is a part of that of another one."""
+    others = [each.image for each in images if each.source.symbol == stage.source.symbol]
+    return any(image != stage.image and image.hold(stage.image) for image in others)
 
 
 @dataclass(frozen=True)

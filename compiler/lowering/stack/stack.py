@@ -12,7 +12,7 @@ from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.shards import Shard, coordinates, shard_of, slices, within
 from compiler.codegen.spm import SpmOverflow
 from compiler.codegen.teams.gather import Gather, enter, meet_all
-from compiler.codegen.teams.team import TileGrid
+from compiler.codegen.teams.team import TileGrid, sending_to
 from compiler.dialect.orders import Order
 from compiler.lowering.conv.plan import WEIGHTS
 from compiler.lowering.record import Engine, Work, lowering
@@ -59,11 +59,13 @@ def stack(kernel: Kernel, work: Work) -> None:
     if weights is None:
         kernel.await_earlier_phases()
     elif plan.team_loads == WEIGHTS:
-        _share_weights(kernel, phase, weights, early)
+        _share_weights(kernel, phase, weights, early, bands if plan.images == 1 else kernel.target.tiles)
     else:
         with kernel.unless_zero(minimum(images.length, rows.length)):
             weights.load(kernel)
         kernel.await_earlier_phases()
+        if early is not None:
+            phase.load(early)
     if weights is not None:
         phase.weights = weights.addresses
     if early is not None and phase.held:
@@ -84,10 +86,13 @@ def _single_block(kernel: Kernel, images: Shard, rows: Shard) -> StackBlock | No
     return StackBlock(kernel.let(images.clamped_begin), kernel.let(rows.clamped_begin), count, rows.size)
 
 
-def _share_weights(kernel: Kernel, phase: RowPhase, weights: StackWeights, block: StackBlock | None) -> None:
-    """Let every tile read a part of the weights and give it to all; meanwhile load for a block."""
+def _share_weights(
+    kernel: Kernel, phase: RowPhase, weights: StackWeights, block: StackBlock | None, busy: int
+) -> None:
+    """Let every tile read a part of the weights and give it to the first ``busy``, the ones that have work;
+    meanwhile load for a block."""
     with kernel.registers.scope():
-        team = TileGrid((kernel.target.tiles,), (kernel.tile,)).team(kernel, 0)
+        team = sending_to(TileGrid((kernel.target.tiles,), (kernel.tile,)).team(kernel, 0), busy)
         gather = Gather(kernel, team, (weights.run, 0, weights.run.size), weights.base)
         enter(kernel, weights.base)
         if block is not None:

@@ -25,6 +25,7 @@ from compiler.lowering.conv.layer import (
     layer_of,
 )
 from compiler.lowering.conv.pooling import counts_differ, pool_layer
+from compiler.lowering.pointwise.record import known_number
 from compiler.lowering.record import Work
 from tx8isa.numbers.limits import LARGEST_EXTENT
 
@@ -146,12 +147,15 @@ def stages_of(work: Work) -> Stages:
 
 
 def _check_joins(found: Stages, needs: dict[str, NeededRows]) -> None:
-    """What is joined or stored is computed here, as high as the others, and in the order of its channels."""
+    """What is joined or stored is computed here, as high as the others, and in the order of its channels; a
+    piece of a join is in the scratchpad as a part of that alone."""
     made = {stage.result.symbol: stage.rows for stage in found.order}
     joined = {symbol: needs[piece.whole.symbol] for symbol, piece in found.pieces.items()}
     stored = dict.fromkeys(found.places, NeededRows(1, 0, 0, found.last.layer.geometry.rows))
     if any(made.get(symbol) != rows for symbol, rows in (joined | stored).items()):
         raise ValueError("a piece of a join that is not computed in the same blocks as the others")
+    if any(symbol in found.pieces for stage in found.order for symbol in _read(stage)):
+        raise ValueError("a piece of a join that is read by itself")
     channels: dict[str, int] = {}
     for stage in found.order:
         piece = found.pieces.get(stage.result.symbol)
@@ -159,6 +163,82 @@ def _check_joins(found: Stages, needs: dict[str, NeededRows]) -> None:
             if piece.channel < channels.get(piece.whole.symbol, 0):
                 raise ValueError("pieces of a join in another order than its channels")
             channels[piece.whole.symbol] = piece.channel
+
+
+def last_pieces(stages: Stages) -> dict[str, str]:
+    """The pieces of joins whose steps can be applied to all pieces at once, each with the last of its join.
+
+    An engine rounds them and puts them beside each other, and their steps are the same.
+    """
+    joins: dict[str, list[Stage]] = {}
+    for stage in stages.order:
+        if stage.result.symbol in stages.pieces:
+            joins.setdefault(stages.pieces[stage.result.symbol].whole.symbol, []).append(stage)
+    found: dict[str, str] = {}
+    for makers in joins.values():
+        symbols = [stage.result.symbol for stage in makers]
+        direct = all(stage.layer.kind is not Kind.POOL and stage.layer.engine_rounds for stage in makers)
+        if direct and len({_changes(stage) for stage in makers}) == 1:
+            found |= dict.fromkeys(symbols, symbols[-1])
+    return found
+
+
+_MONOTONE = frozenset({"Relu", "Max", "Min", "Clip"})
+"""Operators of a number that commute with maxima."""
+
+
+def after_pools(stages: Stages) -> dict[str, Stage]:
+    """The stages whose steps can be applied to the result of a pool of maxima instead, by their results.
+
+    Only the pool reads what they make, or the join of what they make; all pieces of that have the same steps.
+    """
+    readers: dict[str, list[Stage]] = {}
+    for stage in stages.order:
+        for symbol in _read(stage):
+            readers.setdefault(symbol, []).append(stage)
+    found: dict[str, Stage] = {}
+    for source, (pool, *others) in readers.items():
+        if others or pool.work.op != "MaxPool" or pool.source.symbol != source:
+            continue
+        makers = [stage for stage in stages.order if source in _names(stages, stage)]
+        possible = all(_commutes(stage) and not _names(stages, stage) & {*stages.places} for stage in makers)
+        if makers and possible and len({_changes(stage) for stage in makers}) == 1:
+            found |= {stage.result.symbol: pool for stage in makers}
+    return found
+
+
+def _names(stages: Stages, stage: Stage) -> set[str]:
+    """The symbols of a result and of what it is joined to."""
+    symbol = stage.result.symbol
+    return {symbol, stages.pieces[symbol].whole.symbol} if symbol in stages.pieces else {symbol}
+
+
+def _read(stage: Stage) -> Iterator[str]:
+    """The symbols of the values that a stage reads."""
+    yield stage.source.symbol
+    yield from (tensor.symbol for tensor in added(stage.work))
+
+
+def _commutes(stage: Stage) -> bool:
+    """Whether the steps of a convolution, and no others, can follow a maximum of its results."""
+    steps, layer = stage.epilogue.steps, stage.layer
+    rounded = layer.kind is not Kind.POOL and layer.engine_rounds
+    return bool(steps) and rounded and all(step.op in _MONOTONE for step in steps)
+
+
+def _changes(stage: Stage) -> str:
+    """What the steps of a stage do, the same text for the same steps; none of them has a tensor."""
+    return repr(
+        [
+            (
+                step.op,
+                step.call.opset,
+                sorted(step.call.attrs.items()),
+                [None if tensor is None else known_number(tensor) for tensor in step.operands],
+            )
+            for step in stage.epilogue.steps
+        ]
+    )
 
 
 _known: WeakKeyDictionary[Work, tuple[ConvLayer, ConvEpilogue]] = WeakKeyDictionary()

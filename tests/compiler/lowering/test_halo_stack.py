@@ -15,18 +15,31 @@ from compiler.graph import Graph, GraphError
 from compiler.lowering.record import Work
 from compiler.lowering.stack import stack as stack_module
 from compiler.lowering.stack.bands import Bands, bands_of, halos_of, owned_stages, steps_of
-from compiler.lowering.stack.stages import Stages, stages_of
+from compiler.lowering.stack.stages import Stages, after_pools, last_pieces, stages_of
 from compiler.passes.groups import group_stack
 from compiler.patterns import PatternTrie, load_patterns
-from compiler.tools.run import execute, random_inputs
+from compiler.tools.run import check, execute, random_inputs
 from planned_cuts import cut_into_bands, plan_with_cut
-from stack_nets import HALVED, PADDED, Net, bottleneck, fire, stem
+from stack_nets import HALVED, PADDED, Net, bottleneck, fire, fires, stem
 
 
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if barriers took so long that every stack is worth it."""
     monkeypatch.setattr(group_stack, "barrier_cycles", lambda machine: 10**9)
+
+
+def pools() -> Graph:
+    """Steps before, between and behind two pools of maxima."""
+    net = Net(1, 24, 27, 11)
+    net.node("Relu", [net.conv("x", "a", (40, 24, 3, 3), **PADDED)], "b")
+    net.node("MaxPool", ["b"], "c", kernel_shape=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1))
+    net.node("HardSwish", ["c"], "d")
+    net.node("Relu", ["d"], "e")
+    net.node("MaxPool", ["e"], "f", kernel_shape=(3, 3), strides=(1, 1), pads=(1, 1, 1, 1))
+    net.node("Relu", ["f"], "g")
+    net.conv("g", "y", (24, 40, 3, 3), **PADDED)
+    return net.graph()
 
 
 def tower() -> Graph:
@@ -67,7 +80,12 @@ NETS = {
     "bottleneck": bottleneck,
     "fire": fire,
     "fire and pool": lambda: fire(True),
+    "fires": fires,
+    "fires of several planes": lambda: fires(squeezed=80, expanded=130, rows=15),
+    "fires of different steps": lambda: fires(expanded=64, last="Sigmoid"),
     "stem": stem,
+    "pools": pools,
+    "join": lambda: joined("the join"),
     "tower": tower,
     "residuals": residuals,
     "narrowing": narrowing,
@@ -89,7 +107,7 @@ def planned(made: Graph, dtype: str, tiles: int, folder: Path) -> Program:
 
 HOW = [("fp16", 7), ("fp32", 4), ("bf16", 5)]
 CASES = [(name, *how) for name in NETS for how in HOW]
-CASES += [(name, "fp16", 16) for name in ("bottleneck", "fire and pool", "narrowing", "residuals")]
+CASES += [(name, "fp16", 16) for name in ("bottleneck", "fire and pool", "fires", "narrowing", "residuals")]
 CASES.remove(("tower", "fp32", 4))  # two stacks are faster there
 
 
@@ -110,10 +128,12 @@ def test_same_bits_and_no_hazards(
         np.testing.assert_array_equal(found[key], values, err_msg=key)
 
 
-def test_right_where_lines_are_written_to_their_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("made", "tiles"), [(fire(True), 16), (fires(), 7), (fires(squeezed=48, rows=15), 7), (bottleneck(), 4)]
+)
+def test_right_where_lines_are_written_to_their_end(made: Graph, tiles: int, tmp_path: Path) -> None:
     """What engines write behind a result meets nothing that is still needed."""
-    made = fire(True)
-    program = planned(made, "fp16", 16, tmp_path)
+    program = planned(made, "fp16", tiles, tmp_path)
     inputs = random_inputs(made, {}, 3)
     loaded = emulator.Program(read_image(write_image(program.image), "prog.bin"), program.machine)
     expected = dict(loaded.run(inputs))
@@ -121,7 +141,77 @@ def test_right_where_lines_are_written_to_their_end(tmp_path: Path) -> None:
         np.testing.assert_array_equal(values, expected[key])
 
 
-def stages(monkeypatch: pytest.MonkeyPatch, made: Graph) -> Stages:
+@pytest.mark.parametrize(
+    ("squeezed", "tiles", "spread", "moved", "shuffled"),
+    [(48, 16, 5, 2, 4), (24, 7, 7, 2, 4), (80, 7, 9, 12, 8)],
+)
+def test_fire_modules_in_few_instructions(
+    tmp_path: Path, squeezed: int, tiles: int, spread: int, moved: int, shuffled: int
+) -> None:
+    """Biases begin the sums of several stages; rows of one plane arrive where they belong, but for those
+    behind the own rows; a join has one ReLU, behind its pool if there is one."""
+    program = planned(fires(squeezed), "fp16", tiles, tmp_path)
+    text = program.text[: program.text.rindex("ne.gemm")]  # behind it the result gets another layout
+    begun = text.count("src_stride0=0,")
+    assert (begun, text.count("td.gatherscatter") - begun) == (spread, moved)
+    assert program.text.count("dte.shuffle") == shuffled
+    assert program.text.count("ct.relu") == 5  # two squeezes, two joins, the last convolution
+
+
+def test_only_tiles_with_rows_get_weights(tmp_path: Path) -> None:
+    program = planned(fires(), "fp16", 16, tmp_path)
+    sent = [line for line in program.text.splitlines() if "dte.broadcast" in line]
+    assert len(sent) == 3
+    assert all("tiles=63," in line for line in sent)  # the pool leaves six rows
+
+
+def joined(reader: str) -> Graph:
+    """A join of two pieces with a ReLU, read by a pool of maxima or of means, or by others beside that."""
+    net = Net(1, 24, 16, 8)
+    net.node("Relu", [net.conv("x", "a", (64, 24, 1, 1))], "b")
+    net.node("Relu", [net.conv("x", "c", (64, 24, 3, 3), **PADDED)], "d")
+    net.node("Concat", ["b", "d"], "g", axis=1)
+    pool = "AveragePool" if reader == "means" else "MaxPool"
+    net.node(pool, ["g"], "h", kernel_shape=(2, 2), strides=(2, 2))
+    if reader in ("maxima", "means"):
+        net.conv("h", "y", (32, 128, 3, 3), **PADDED)
+        return net.graph()
+    net.conv("h", "i", (32, 128, 3, 3), **PADDED)
+    other = {"the join": ("g", 128), "a piece": ("b", 64)}[reader]
+    net.conv(other[0], "j", (32, other[1], 1, 1), strides=(2, 2))
+    net.node("Add", ["i", "j"], "y")
+    return net.graph()
+
+
+@pytest.mark.parametrize(
+    ("reader", "together", "after"), [("maxima", 2, 2), ("means", 2, 0), ("the join", 2, 0)]
+)
+def test_where_steps_are_applied(
+    monkeypatch: pytest.MonkeyPatch, reader: str, together: int, after: int
+) -> None:
+    found = stages(monkeypatch, joined(reader))
+    assert len(found.pieces) == 2
+    assert (len(last_pieces(found)), len(after_pools(found))) == (together, after)
+
+
+def test_a_piece_that_is_read_alone_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The join is in no stack then, and the program is right."""
+    made = joined("a piece")
+    program = compile_graph(made, "fp16", 4)
+    assert all(verdict.ok for verdict in check(program, random_inputs(made, {}, 3)).verdicts.values())
+
+
+def test_different_steps_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = stages(monkeypatch, fires(last="Sigmoid"))
+    assert (len(found.pieces), len(last_pieces(found)), len(after_pools(found))) == (4, 2, 0)
+
+
+def test_sums_of_binary32_are_not_rounded_before_their_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = stages(monkeypatch, joined("maxima"), "fp32")
+    assert (len(last_pieces(found)), len(after_pools(found))) == (0, 0)
+
+
+def stages(monkeypatch: pytest.MonkeyPatch, made: Graph, dtype: str = "fp16") -> Stages:
     """The stages of the only stack of a graph."""
     found: list[Stages] = []
 
@@ -131,7 +221,7 @@ def stages(monkeypatch: pytest.MonkeyPatch, made: Graph) -> Stages:
 
     with monkeypatch.context() as patch:
         patch.setattr(stack_module, "stages_of", keep)
-        compile_graph(made, "fp16", 4)
+        compile_graph(made, dtype, 4)
     return max(found, key=lambda each: len(each.order))
 
 

@@ -62,6 +62,26 @@ def fire(pool: bool = False, expanded: int = 72) -> Graph:
     return net.graph()
 
 
+def fires(squeezed: int = 24, expanded: int = 72, rows: int = 13, last: str = "Relu") -> Graph:
+    """Two modules as ``fire``, each piece of a join with a ReLU, a pool of maxima, and a squeeze after it.
+
+    ``last``: the operator after the second expansion of the second module.
+    """
+    net, x = Net(1, 96, rows, 9), "x"
+    for number, after in enumerate(("Relu", last)):
+        a = net.node(
+            "Relu",
+            [net.conv(x, f"squeeze{number}", (squeezed, 96 if x == "x" else 64 + expanded, 1, 1))],
+            f"s{number}",
+        )
+        net.node("Relu", [net.conv(a, f"c{number}", (64, squeezed, 1, 1))], f"d{number}")
+        net.node(after, [net.conv(a, f"e{number}", (expanded, squeezed, 3, 3), **PADDED)], f"f{number}")
+        x = net.node("Concat", [f"d{number}", f"f{number}"], f"g{number}", axis=1)
+    net.node("MaxPool", [x], "h", kernel_shape=(3, 3), strides=(2, 2))
+    net.node("Relu", [net.conv("h", "i", (24, 64 + expanded, 1, 1))], "y")
+    return net.graph()
+
+
 def stem(maps: int = 80) -> Graph:
     """Strides, pools, and a shortcut that reads what the other branch does; ``maps`` channels at the end."""
     net = Net(1, 20, 30, 21)
