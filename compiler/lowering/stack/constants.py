@@ -9,12 +9,15 @@ import numpy as np
 
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
+from compiler.codegen.slices.aligned import aligned_bytes
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor, Stretch
 from compiler.graph import Array
 from compiler.lowering.conv.layer import Kind
 from compiler.lowering.conv.weights import PackedWeights, Volume, weights_of, windows_of
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
+from tx8isa.numbers.layouts import full_blocks, tail_width
+from tx8isa.numbers.rounding import rounded
 
 from .stages import Stage
 
@@ -73,21 +76,94 @@ def _packed(kernel: Kernel, stage: Stage) -> list[DdrTensor]:
     return [tensor for tensor, _ in found.runs(Volume(0, 0, Stretch(0, channels, 1), 0))]
 
 
-def biases_of(kernel: Kernel, order: Sequence[Stage]) -> dict[str, Value]:
-    """Load the biases of these stages as one vector in FP32: where each begins."""
-    vectors: list[Array] = []
-    offsets: dict[str, int] = {}
+BIAS_PARTS = 3
+"""Numbers in TF32 whose sum can be any FP32 number: 3 x 11 bits for 24."""
+_MANY_BYTES = 16384
+"""From so many bytes on a product writes a bias to all positions sooner than the TDMA engine does, though
+every tile loads three times as much."""
+_SMALLEST = 2.0**-90
+"""Numbers of at least this size have parts that are not subnormal."""
+
+
+@dataclass(frozen=True)
+class Bias:
+    """The bias of a stage in the scratchpad: a number in FP32 for each channel.
+
+    ``in_parts``: instead the right operand of a product, whose ``BIAS_PARTS`` rows in TF32 have that sum.
+    """
+
+    base: Value
+    in_parts: bool
+
+
+@dataclass(frozen=True)
+class Biases:
+    """The biases of some stages, by the symbols of their results.
+
+    ``ones``: the left operand of products with those in parts, for any number of positions; None if there
+    are none.
+    """
+
+    found: dict[str, Bias]
+    ones: Value | None = None
+
+
+def biases_of(kernel: Kernel, order: Sequence[Stage], most: int) -> Biases:
+    """Load the biases of these stages, which are constants, behind each other in FP32.
+
+    ``most``: rows of the result that are computed at a time.
+    """
+    stored: list[Array] = []
+    places: dict[str, tuple[int, bool]] = {}
+    positions = 0
     for stage in order:
         if stage.layer.bias:
             values = np.asarray(stage.work.input(2).value, np.float32).reshape(-1)
-            offsets[stage.result.symbol] = sum(vector.size for vector in vectors)
-            vectors.append(np.pad(values, (0, round_up(values.size, BLOCK) - values.size)))
-    if not vectors:
-        return {}
-    data = np.concatenate(vectors)
+            here = stage.rows.most(most) * stage.layer.geometry.columns
+            few = 4 * here * values.size < _MANY_BYTES or stage.epilogue.residual is not None
+            parts = None if few else tf32_parts(values)
+            places[stage.result.symbol] = sum(each.size for each in stored), parts is not None
+            data = values if parts is None else _right_operand(parts)
+            stored.append(np.pad(data, (0, round_up(data.size, BLOCK) - data.size)))
+            positions = max(positions, here if parts is not None else 0)
+    if not stored:
+        return Biases({})
+    data = np.concatenate(stored)
     symbol, base = (
         kernel.constant("bias_data", Format.FP32, data).symbol,
         kernel.buffer("bias", 4 * data.size),
     )
     kernel.emit("rdma.fp32", dst=base, src=DdrTensor(symbol, Format.FP32, data.shape).at(0), n=data.size)
-    return {name: base + 4 * offset for name, offset in offsets.items()}
+    found = {name: Bias(base + 4 * at, in_parts) for name, (at, in_parts) in places.items()}
+    return Biases(found, _ones(kernel, positions) if positions else None)
+
+
+def _ones(kernel: Kernel, positions: int) -> Value:
+    """A one for each part of a bias at each position."""
+    size = aligned_bytes(positions, BIAS_PARTS, Format.TF32)
+    ones = kernel.buffer("ones", size)
+    kernel.emit("td.memset.tf32", dst=ones, value=1.0, n=size * 8 // Format.TF32.bits)
+    return ones
+
+
+def tf32_parts(values: Array) -> list[Array] | None:
+    """Numbers in TF32 with exactly these sums, added in this order to zero; None where there are none."""
+    if not np.isfinite(values).all() or np.signbit(values[values == 0]).any():
+        return None
+    if (np.abs(values[values != 0]) < _SMALLEST).any():
+        return None
+    left, parts = values, list[Array]()
+    for _ in range(BIAS_PARTS):
+        parts.append(rounded(left, Format.TF32).astype(np.float32))
+        left = left - parts[-1]
+    return None if left.any() or not all(np.isfinite(part).all() for part in parts) else parts
+
+
+def _right_operand(parts: Sequence[Array]) -> Array:
+    """Rows of channels in the engines' order: blocks of channels, the rows of a block behind each other."""
+    rows = np.stack(parts)
+    channels = rows.shape[1]
+    whole = BLOCK * full_blocks(channels, BLOCK)
+    stored = np.pad(rows, ((0, 0), (0, whole + tail_width(channels, BLOCK) - channels)))
+    blocks = [stored[:, first : first + BLOCK].reshape(-1) for first in range(0, whole, BLOCK)]
+    return np.concatenate([*blocks, stored[:, whole:].reshape(-1)])

@@ -47,7 +47,9 @@ def halo_stack(kernel: Kernel, work: Work, stages: Stages) -> None:
     owned = owned_stages(stages)
     exchanges = exchanges_in(work, [*exchanges_of_halos(work, owned)])
     steps = steps_of(owned, {each.symbol: order_at(work, owned, each.before) for each in exchanges})
-    _Phase(kernel, bands, RowPhase(kernel, work, owned, biases_of(kernel, owned.order)), steps).run()
+    _Phase(
+        kernel, bands, RowPhase(kernel, work, owned, biases_of(kernel, owned.order, bands.size)), steps
+    ).run()
 
 
 @dataclass(frozen=True)
@@ -180,8 +182,9 @@ class _Phase:
             residual = stage.epilogue.residual
             added = self.phase.find(residual, stage.rows) if residual is not None else None
             self.being_read += [added.base] if added is not None else []
-            self.being_read += [*self.phase.biases.values()][:1]
+            self.being_read += [bias.base for bias in self.phase.biases.values()][:1]
             self.phase.begin_sums(stage, self.block)
+            self.being_read += [self.phase.ones] if self.phase.ones is not None else []
 
     # --- exchanges --------------------------------------------------------------------------------------
 

@@ -33,6 +33,7 @@ from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import tail_width
 
+from .constants import BIAS_PARTS, Bias, Biases
 from .stages import NeededRows, Stage, Stages, after_pools, last_pieces
 from .values import Held, StackBlock, move
 
@@ -64,8 +65,9 @@ class RowPhase:
     their symbols. Other results get buffers of their own.
     """
 
-    def __init__(self, kernel: Kernel, work: Work, stages: Stages, biases: dict[str, Value]) -> None:
-        self.kernel, self.work, self.stages, self.biases = kernel, work, stages, biases
+    def __init__(self, kernel: Kernel, work: Work, stages: Stages, biases: Biases) -> None:
+        self.kernel, self.work, self.stages = kernel, work, stages
+        self.biases, self.ones = biases.found, biases.ones
         self.weights: dict[str, list[Value]] = {}
         self.held: dict[str, list[Held]] = {}
         self.starts: dict[str, _Start] = {}
@@ -112,9 +114,32 @@ class RowPhase:
                 together.append((other, place))
                 channels = place + maps
             start = slice_buffer(kernel, "start", Format.FP32, grid, channels)
-            spread(kernel, start, self.biases[stage.result.symbol])
+            bias = self.biases[stage.result.symbol]
+            if bias.in_parts:
+                self._multiply(start, bias)
+            else:
+                spread(kernel, start, bias.base)
         for each, place in together:
             self.starts[each.result.symbol] = _Start(start.base, place * Format.FP32.bits // 8)
+
+    def _multiply(self, start: Aligned, bias: Bias) -> None:
+        """The same as a product with ones, which takes an eighth of the time of a copy by the TDMA engine.
+
+        The sums are exact: each part has bits that the others have not.
+        """
+        kernel = self.kernel
+        assert self.ones is not None
+        kernel.emit(
+            "ne.gemm.tf32",
+            out=start.base,
+            out_format="fp32",
+            m=start.grid.positions,
+            k=BIAS_PARTS,
+            n=start.channels,
+            a=self.ones,
+            b=bias.base,
+            rt=1,
+        )
 
     def _alike(self, stage: Stage) -> Iterator[Stage]:
         """The stages just behind a stage whose sums begin with a bias alone too, at as many positions."""
@@ -122,6 +147,8 @@ class RowPhase:
         for before, each in pairwise(biased[biased.index(stage) :]):
             same = each.rows == stage.rows and each.layer.geometry.columns == stage.layer.geometry.columns
             ends = tail_width(before.layer.groups.maps, BLOCK) or each.epilogue.residual is not None
+            in_parts = [self.biases[one.result.symbol].in_parts for one in (before, each)]
+            same = same and in_parts[0] == in_parts[1]
             if not same or ends or each.result.symbol in self.starts:
                 return
             yield each
@@ -276,7 +303,7 @@ class RowPhase:
             first = kernel.let(block.first(stage.rows))
             grid = block.grid(kernel, stage.rows, first, stage.layer.geometry.columns)
             start = held.copy(kernel, block, stage.rows, grid, Format.FP32)
-            per_channel(kernel, "add", start, self.biases[symbol])
+            per_channel(kernel, "add", start, self.biases[symbol].base)
         self.starts[symbol] = _Start(start.base)
 
     def rows_of(self, tensor: DdrTensor, stage: Stage, block: StackBlock, data: Aligned) -> Value | None:

@@ -53,7 +53,7 @@ def stack(kernel: Kernel, work: Work) -> None:
     kernel.busiest = (bands - 1) // 2  # it also computes rows of the bands on both sides
     images = shard_of(layer.batch, plan.images, image, 1)
     rows = shard_of(layer.geometry.rows, plan.row_parts, row, plan.rows)
-    phase = RowPhase(kernel, work, stages, biases_of(kernel, stages.order))
+    phase = RowPhase(kernel, work, stages, biases_of(kernel, stages.order, plan.rows))
     weights = weights_run(kernel, stages.order)
     early = _single_block(kernel, images, rows)
     if weights is None:

@@ -9,7 +9,8 @@
 An example follows from its kind and its number alone (``fuzz_child.py``), and ``build/fuzz/state.json`` holds
 the next number of each kind, so every run goes on where the last one ended. Where that file is missing or
 behind, the counts on the page are where it goes on, so no example runs twice. Examples run in processes of
-their own, a batch at a time and one kind after another. Hours are those that a processor spent on examples.
+their own, a batch at a time and one kind after another. Hours are those that a processor spent on batches
+in which nothing was found.
 When a process dies, hangs or ends with an exception, its last line names the example: a file in
 ``build/fuzz/findings`` says what happened and how to see it again.
 """
@@ -44,7 +45,8 @@ BEGIN, END = "<!-- fuzz counts -->", "<!-- end of fuzz counts -->"
 BATCH_SECONDS, LONGEST_SECONDS = 20, 300
 """How long a batch should take; after how long without an answer it hangs."""
 _EXECUTED = re.compile(r"(\d+) executed")
-_SECONDS = re.compile(r", ([\d.]+) s of processor time$", re.MULTILINE)
+_SECONDS = re.compile(r"^([\d.]+) s of processor time$", re.MULTILINE)
+"""The last line of the standard error of a process that came to its end."""
 _ROW = re.compile(r"^\| (\w+) \| ([\d,]+) \| ([\d,]+) \| ([\d.]+) \| ([\d,]+) \| ([\d,]+) \|$", re.MULTILINE)
 """A row of the table: kind, examples, instructions, hours, too large, findings."""
 
@@ -109,6 +111,7 @@ def batch(kind: str, count: Count, size: int, folder: Path = FOLDER) -> None:
             env=environment,
             errors="replace",
         )
+        count.seconds += sum(map(float, _SECONDS.findall(done.stderr)))
         output, fault = (
             done.stdout,
             f"exit status {done.returncode}\n{done.stderr[-4000:]}" if done.returncode else "",
@@ -116,7 +119,6 @@ def batch(kind: str, count: Count, size: int, folder: Path = FOLDER) -> None:
     except subprocess.TimeoutExpired as expired:
         output = (expired.stdout or b"").decode(errors="replace")
         fault = f"no end after {LONGEST_SECONDS} s\n"
-    count.seconds += sum(map(float, _SECONDS.findall(output)))
     begun = re.findall(rf"^{kind} (\d+) ", output, re.MULTILINE)
     count.executed += sum(map(int, _EXECUTED.findall(output)))
     count.too_large += len(re.findall(rf"^{kind} \d+ too large: ", output, re.MULTILINE))
