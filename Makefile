@@ -18,7 +18,7 @@ KERNEL_TESTS := tests/emulator/native tests/emulator/kernels
 help:
 	@echo 'make demo      compile a digits network and SqueezeNet, run them on the emulated chip, judge the answers'
 	@echo 'make test      ruff, mypy, pytest; ten to twenty minutes'
-	@echo 'make long      the exhaustive tests, minutes each'
+	@echo 'make long      the exhaustive tests, and the cases that make test leaves out'
 	@echo 'make jax       installs JAX and runs the tests of StableHLO with it'
 	@echo 'make fuzz      random programs and damaged files for SECONDS=600, JOBS=1 side by side'
 	@echo 'make bench     the benchmarks, each beside its peers; fills docs/benchmarks.md and the table in README.md'

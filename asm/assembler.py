@@ -149,7 +149,7 @@ class Assembler:
         return template
 
     def _near(self, name: str) -> str:
-        """What may have been meant."""
+        """A suggestion for an unknown mnemonic; empty when no known one is near."""
         formats = [
             full.removeprefix(name + ".") for full in registry.full_mnemonics() if full.startswith(name + ".")
         ]

@@ -81,5 +81,6 @@ def meet_all(kernel: Kernel, gathers: Sequence[TeamPart], engines: bool = True) 
     for gather in gathers:
         kernel.keep_alive(gather.staged)
     if engines:
-        kernel.emit("ncc.wait")
-    kernel.meet()
+        kernel.synchronize()
+    else:
+        kernel.meet()

@@ -51,7 +51,7 @@ class ConvProblem:
     columns: Shard
     requantisation: Requantisation | None = None
     use: SliceUse | None = None
-    """What is done with the slices of the result; None to store them."""
+    """Takes each finished slice of the result; None stores the slices in DDR."""
 
     @property
     def single(self) -> bool:

@@ -1,4 +1,4 @@
-"""GlobalAveragePool, and the largest of all positions, on channel-blocked slices with steps behind them."""
+"""GlobalAveragePool, and LargestPosition, the maximum over all positions, on channel-blocked slices."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _piece(kernel: Kernel, fold: PositionFold, data: Aligned) -> Aligned:
 def _in_pieces(
     kernel: Kernel, fold: PositionFold, source: DdrTensor, at: Place, sizes: tuple[int, int], channels: int
 ) -> Aligned:
-    """FP32 results of pieces of the positions, put together."""
+    """Fold each piece of the positions in FP32, and combine the results."""
     positions, length = sizes
     total = slice_buffer(kernel, "total", Format.FP32, Grid(1, 1, 1), channels)
     v = Vector(kernel, Format.FP32, total.elements)

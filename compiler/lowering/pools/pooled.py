@@ -49,7 +49,7 @@ def check_pooled(work: Work) -> None:
 
 
 def pooled_placement(target: Target, work: Work) -> Placement:
-    """What the convolution computes stays: tiles have images and maps of their own."""
+    """The result of the convolution stays in the scratchpads; each tile holds images and maps of its own."""
     conv, cut = work.stages[0], work.cut
     assert cut is not None
     images, maps = (axis if cut.parts(axis) > 1 else WHOLE for axis in ("images", "maps"))

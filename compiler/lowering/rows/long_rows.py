@@ -115,7 +115,7 @@ class RowSegment:
     size: int
     """Elements that the buffer has room for."""
     used: int
-    """Elements of the buffer that are defined: the row, and perhaps identity elements behind it."""
+    """Elements of the buffer that have been written: those of the row, then any identity elements."""
 
     @property
     def vector(self) -> Vector:

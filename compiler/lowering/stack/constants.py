@@ -16,7 +16,8 @@ from compiler.lowering.conv.layer import Kind
 from compiler.lowering.conv.weights import PackedWeights, Volume, weights_of, windows_of
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
-from tx8isa.numbers.layouts import full_blocks, tail_width
+from tx8isa.numbers.layouts import Layout
+from tx8isa.numbers.packing import pack
 from tx8isa.numbers.rounding import rounded
 
 from .stages import Stage
@@ -160,10 +161,5 @@ def tf32_parts(values: Array) -> list[Array] | None:
 
 
 def _right_operand(parts: Sequence[Array]) -> Array:
-    """Rows of channels in the engines' order: blocks of channels, the rows of a block behind each other."""
-    rows = np.stack(parts)
-    channels = rows.shape[1]
-    whole = BLOCK * full_blocks(channels, BLOCK)
-    stored = np.pad(rows, ((0, 0), (0, whole + tail_width(channels, BLOCK) - channels)))
-    blocks = [stored[:, first : first + BLOCK].reshape(-1) for first in range(0, whole, BLOCK)]
-    return np.concatenate([*blocks, stored[:, whole:].reshape(-1)])
+    """The parts as rows of an aligned matrix."""
+    return pack(np.stack(parts), Format.FP32, Layout.CX).view(np.float32)

@@ -22,7 +22,7 @@ from compiler.codegen.teams.gather import Gather, enter, meet_all
 from compiler.codegen.teams.team import TileGrid, sending_to
 from compiler.lowering.conv.layer import Kind
 from compiler.lowering.record import Work, exchanges_in
-from tx8isa.numbers.layouts import LINE_BYTES, aligned_channels, full_blocks, tail_width
+from tx8isa.numbers.layouts import LINE_BYTES, aligned_channels
 
 from .bands import Bands, Halo, HaloStep, bands_of, owned_stages, steps_of
 from .constants import StackWeights, biases_of, weights_run
@@ -54,10 +54,10 @@ def halo_stack(kernel: Kernel, work: Work, stages: Stages) -> None:
 
 @dataclass(frozen=True)
 class _Inbox:
-    """Where the rows of the neighbours arrive: as slices of their own, or where they belong.
+    """Where the rows of the neighbours arrive: in slices of their own, or in the slice that is read.
 
-    ``slice``: where the slice of all rows begins in which ``above`` are the first rows, this tile's own rows
-    behind them; None if that is made later. ``complete``: whether it has ``below`` too.
+    ``slice`` is the address of that slice, which holds ``above`` and then this tile's own rows; None if a
+    later copy makes it. ``complete`` says whether ``below`` arrives in it too.
     """
 
     above: Value
@@ -329,9 +329,7 @@ class _Phase:
 
 def _is_one_plane(stage: Stage) -> bool:
     """Whether the rows of a result follow one another, where the engine that computes it can put them."""
-    channels = stage.result.shape[-1]
-    planes = full_blocks(channels, BLOCK) + bool(tail_width(channels, BLOCK))
-    return planes == 1 and stage.layer.kind is not Kind.POOL
+    return stage.result.shape[-1] <= BLOCK and stage.layer.kind is not Kind.POOL
 
 
 @dataclass(frozen=True)

@@ -59,9 +59,7 @@ def net(bias: float | None = None) -> Graph:
 
 
 @pytest.mark.parametrize(("bias", "products"), [(None, 2), (np.inf, 1), (-0.0, 1), (1e-40, 1)])
-def test_a_stack_begins_with_the_same_bits(
-    bias: float | None, products: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stack_begins_with_the_same_bits(bias: float | None, products: int) -> None:
     made = net(bias)
     program = compile_graph(made, "fp16", 4)
     assert program.text.count(f"k={BIAS_PARTS}, n=") == products

@@ -9,9 +9,8 @@
 An example follows from its kind and its number alone (``fuzz_child.py``), and ``build/fuzz/state.json`` holds
 the next number of each kind, so every run goes on where the last one ended. Where that file is missing or
 behind, the counts on the page are where it goes on, so no example runs twice. Examples run in processes of
-their own, a batch at a time and one kind after another. Hours are those that a processor spent on batches
-in which nothing was found.
-When a process dies, hangs or ends with an exception, its last line names the example: a file in
+their own, a batch at a time and one kind after another. Hours are processor time, of the batches that came to
+their end. When a process dies, hangs or ends with an exception, its last line names the example: a file in
 ``build/fuzz/findings`` says what happened and how to see it again.
 """
 
@@ -143,15 +142,15 @@ def campaign(
     state = read_state(folder, page)
     before = sum(count.findings for count in state.values())
     with tqdm(total=round(seconds), unit="s", bar_format="{l_bar}{bar}| {n:.0f}/{total} s{postfix}") as line:
-        shared = Shared(state, folder, time.monotonic() + seconds, seconds, line)
+        progress = Progress(state, folder, time.monotonic() + seconds, seconds, line)
         with ThreadPoolExecutor(jobs) as pool:
-            # Whoever awaits the results passes on what a thread raised.
-            list(pool.map(lambda job: _work(shared, chosen[job::jobs]), range(jobs)))
+            # Reading the results raises the exception of a thread that failed.
+            list(pool.map(lambda job: _work(progress, chosen[job::jobs]), range(jobs)))
     return sum(count.findings for count in state.values()) - before
 
 
-class Shared(msgspec.Struct):
-    """What the threads of a campaign share; each has kinds of its own in ``state``."""
+class Progress(msgspec.Struct):
+    """The state of a running campaign, which its threads share; each thread has kinds of its own."""
 
     state: dict[str, Count]
     folder: Path
@@ -170,17 +169,17 @@ class Shared(msgspec.Struct):
             self.line.set_postfix_str(f", {kind} {self.state[kind].following}, {_in_all(self.state)}")
 
 
-def _work(shared: Shared, chosen: list[str]) -> None:
+def _work(progress: Progress, chosen: list[str]) -> None:
     """Run batches of some kinds in turn until the end."""
     sizes = dict.fromkeys(chosen, 10)
     for kind in itertools.cycle(chosen):
         start = time.monotonic()
-        if start >= shared.end:
+        if start >= progress.end:
             return
-        batch(kind, shared.state[kind], sizes[kind], shared.folder)
+        batch(kind, progress.state[kind], sizes[kind], progress.folder)
         took = time.monotonic() - start
         sizes[kind] = max(1, min(5000, round(sizes[kind] * min(4.0, BATCH_SECONDS / took))))
-        shared.done(kind)
+        progress.done(kind)
 
 
 def _in_all(state: dict[str, Count]) -> str:
