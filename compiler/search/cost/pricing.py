@@ -144,7 +144,7 @@ def _runs_sent(record: Instruction, values: tuple[int, ...]) -> int:
         named.get(f"src_{kind}{level}", kind == "iter") for level in range(3) for kind in ("stride", "iter")
     ]
     run = run_bytes(named.get("n", 0), *nest)
-    return _sent(record, values) // max(run, 1)
+    return _sent(record, values)[0] // max(run, 1)
 
 
 def _reads_ddr(issue: Issue) -> bool:
