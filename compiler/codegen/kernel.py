@@ -10,7 +10,6 @@ from compiler.graph import Array
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
 from tx8isa.records.record import Operand
-from tx8isa.table.registry import find
 
 from .emitter import Emitter, decimal
 from .expr import Address, Operation, Slot, Value, Variable, bounds, buffers_of, highest, lanes
@@ -18,7 +17,7 @@ from .phase import Constant, Scratch, Target
 from .registers import TILE, Registers
 from .spilling import Spills
 from .spm import InstructionSpan, PhaseBuffers, SpmBuffer
-from .tree import STEP_OF_CONDITION, Argument, Gap, Issue, Item, Let, LineRange, Loop, check_names
+from .tree import STEP_OF_CONDITION, Argument, Gap, Issue, Item, Let, LineRange, Loop, syntax_of
 
 __all__ = ["Argument", "Constant", "Kernel", "Scratch", "Target"]
 
@@ -128,23 +127,20 @@ class Kernel:
 
     def emit(self, mnemonic: str, /, **arguments: Argument) -> None:
         """Write one engine instruction. ValueError if its record has other operands."""
-        found = find(mnemonic)
-        if found is None:
-            raise ValueError(f"no instruction {mnemonic}")
-        record = found[0]
-        check_names(record, arguments)
+        syntax = syntax_of(mnemonic)
+        syntax.check(arguments)
         self._begin_item()
         first = len(self.out.lines)
         with self.registers.scope():
             operands = [
-                f"{name}={self._operand(record.operand(name), value)}" for name, value in arguments.items()
+                f"{name}={self._operand(syntax.operands[name], value)}" for name, value in arguments.items()
             ]
             if self.worker:
                 operands.append(f"worker={self.worker}")
             self.out.instruction(mnemonic, ", ".join(operands))
         lines = LineRange(first, len(self.out.lines))
         core = self._instructions_since() - 1
-        issue = Issue(record, mnemonic, arguments, core, lines, self.count, self.worker, self.node)
+        issue = Issue(syntax.record, mnemonic, arguments, core, lines, self.count, self.worker, self.node)
         self._body.append(issue)
         self.count += 1
 

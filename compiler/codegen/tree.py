@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 
-from tx8isa.records.record import Instruction
+from tx8isa.records.record import Instruction, Operand
+from tx8isa.table.registry import find
 
 from .expr import Value, Variable
 
@@ -100,10 +102,30 @@ def issues(items: Iterable[Item]) -> Iterator[Issue]:
             yield from issues(item.body)
 
 
-def check_names(record: Instruction, arguments: dict[str, Argument]) -> None:
-    """ValueError if an instruction has other operands than ``arguments``."""
-    fields = {operand.name: operand for operand in record.visible}
-    unknown = [name for name in arguments if name not in fields]
-    missing = [name for name, field in fields.items() if field.default is None and name not in arguments]
-    if unknown or missing:
-        raise ValueError(f"{record.mnemonic}: unknown operands {unknown}, missing operands {missing}")
+@dataclass(frozen=True, eq=False, slots=True)
+class Syntax:
+    """How an instruction is written: its record, and the operands that the text names."""
+
+    record: Instruction
+    operands: dict[str, Operand]
+    required: frozenset[str]
+    """The operands without a default."""
+
+    def check(self, arguments: dict[str, Argument]) -> None:
+        """ValueError if an instruction has other operands than ``arguments``."""
+        if arguments.keys() <= self.operands.keys() and self.required <= arguments.keys():
+            return
+        unknown = [name for name in arguments if name not in self.operands]
+        missing = [name for name in self.operands if name in self.required and name not in arguments]
+        raise ValueError(f"{self.record.mnemonic}: unknown operands {unknown}, missing operands {missing}")
+
+
+@cache
+def syntax_of(mnemonic: str) -> Syntax:
+    """How instructions of a full mnemonic are written; ValueError if there is none."""
+    found = find(mnemonic)
+    if found is None:
+        raise ValueError(f"no instruction {mnemonic}")
+    operands = {operand.name: operand for operand in found[0].visible}
+    required = (name for name, operand in operands.items() if operand.default is None)
+    return Syntax(found[0], operands, frozenset(required))

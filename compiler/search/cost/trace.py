@@ -1,0 +1,294 @@
+"""What one tile does in a phase, in order, whatever the figures of the machine.
+
+The tree of a phase is walked once, for its busiest tile; the trace can then be priced on several machines.
+Of a long loop only some turns are walked, and the trace says how many are like the last of the first ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from compiler.codegen.expr import Expr, Value, Variable, lanes
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.tree import Argument, Issue, Item, Let, Loop
+from tx8isa.numbers.division import round_up
+from tx8isa.numbers.layouts import LINE_BYTES
+from tx8isa.records.meaning import Action, Control
+from tx8isa.records.record import Engine, Operand
+
+from .demand import Demand, Form, demand_of, form_of
+from .pricing import Pricing
+from .timeline import ByteRange, Timeline
+from .values import Registers, in_scratchpad, value_of
+
+_FIRST_TURNS = 3
+_WALKED = _FIRST_TURNS + 3
+"""Of a loop with more turns than this only the first ones and the last are walked. The turns between are
+taken to be as long as the last of the first ones."""
+
+
+class Command(NamedTuple):
+    """An instruction for an engine, with the ranges of the scratchpad that it reads and writes."""
+
+    engine: Engine
+    demand: Demand
+    reads: list[ByteRange]
+    writes: list[ByteRange]
+    worker: int
+
+    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
+        timeline.issue(self.engine, pricing.price(self.demand), self.reads, self.writes, self.worker)
+
+
+class Copy(NamedTuple):
+    """A copy to other tiles."""
+
+    demand: Demand
+
+    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
+        timeline.send(pricing.price(self.demand))
+
+
+class CoreTime(NamedTuple):
+    """Instructions of the kernel core."""
+
+    instructions: int
+
+    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
+        timeline.execute(self.instructions)
+
+
+class Wait(NamedTuple):
+    """The core waits for what ``action`` says; ``worker`` is the one of a wait for engines."""
+
+    action: Action
+    worker: int
+
+    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
+        if self.action is Action.WAIT:
+            timeline.join(self.worker)
+        elif self.action is Action.BARRIER:
+            timeline.barrier()
+        else:
+            timeline.await_sent()
+
+
+class TurnBegins(NamedTuple):
+    """The turn begins that stands for those that are not walked."""
+
+    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
+        timeline.mark()
+
+
+class MoreTurns(NamedTuple):
+    """So many turns follow that take as long as the one that ends here."""
+
+    turns: int
+
+    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
+        timeline.repeat(self.turns)
+
+
+Event = Command | Copy | CoreTime | Wait | TurnBegins | MoreTurns
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The events of the busiest tile, how many tiles have work, and how many of them share DDR on average."""
+
+    events: list[Event]
+    tiles: int
+    sharing: float
+
+
+def trace_of(kernel: Kernel) -> Trace:
+    """The trace of a phase whose buffers have been placed."""
+    tiles = _tiles_at_work(kernel)
+    walk = _PhaseWalk()
+    walk.registers[kernel.tile.register] = kernel.busiest
+    walk.items(kernel.tree)
+    return Trace(walk.events, tiles, _sharing(kernel, tiles))
+
+
+def _tiles_at_work(kernel: Kernel) -> int:
+    """How many tiles have work; they are those with the lowest numbers."""
+    low, high = 1, kernel.target.tiles
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _has_work(kernel.tree, {kernel.tile.register: middle - 1}):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _sharing(kernel: Kernel, tiles: int) -> float:
+    """Tiles that use DDR at the same time on average: a tile with fewer turns than tile 0 ends earlier."""
+    items = _with_turns(kernel.tree)
+    turns = [_turns(items, {kernel.tile.register: tile}) for tile in range(tiles)]
+    return min(sum(turns) / turns[0], tiles) if turns[0] else tiles
+
+
+def _with_turns(items: list[Item]) -> list[Item]:
+    """The items without instructions, and without conditional blocks that have no loop."""
+    found: list[Item] = []
+    for item in items:
+        if isinstance(item, Loop) and item.condition:
+            body = _with_turns(item.body)
+            if any(isinstance(inner, Loop) for inner in body):
+                found.append(replace(item, body=body))
+        elif not isinstance(item, Issue):
+            found.append(item)
+    return found
+
+
+def _turns(items: list[Item], registers: Registers) -> int:
+    """Turns of the outermost loops; a conditional block counts with its loops if the tile executes it."""
+    turns = 0
+    for item in items:
+        if isinstance(item, Let):
+            registers[item.variable.register] = value_of(item.value, registers)
+        elif isinstance(item, Loop):
+            start, count = value_of(item.start, registers), value_of(item.count, registers)
+            if not item.condition:
+                turns += len(range(start, count, item.step))
+            elif start < count:
+                turns += _turns(item.body, registers)
+    return turns
+
+
+def _has_work(items: list[Item], registers: Registers) -> bool:
+    for item in items:
+        if isinstance(item, Issue):
+            if item.record.engine in (Engine.RDMA, Engine.WDMA):
+                return True
+        elif isinstance(item, Let):
+            registers[item.variable.register] = value_of(item.value, registers)
+        else:
+            start, count = value_of(item.start, registers), value_of(item.count, registers)
+            registers[item.variable.register] = start
+            if start < count and _has_work(item.body, registers):
+                return True
+    return False
+
+
+class _Access(NamedTuple):
+    """A range of the scratchpad whose first byte is ``address``; its number among those of the demand."""
+
+    number: int
+    address: Expr
+    writes: bool
+
+
+class _Operands:
+    """The operands of an instruction, as far as they are known before the values of registers are."""
+
+    def __init__(self, issue: Issue) -> None:
+        form = form_of(issue.mnemonic)
+        self.mnemonic = issue.mnemonic
+        self.from_ddr = issue.record.engine is Engine.DTE and _reads_ddr(issue)
+        self.values = [0] * len(issue.record.operands)
+        self.unknown: list[tuple[int, Expr]] = []
+        for index in form.needed:
+            operand = issue.record.operands[index]
+            number = _number(operand, issue.arguments.get(operand.name, operand.default), form)
+            if isinstance(number, int):
+                self.values[index] = number
+            else:
+                self.unknown.append((index, number))
+        self.accesses = [
+            _Access(at, address, operand.role != "read")
+            for at, operand in enumerate(form.in_scratchpad)
+            if isinstance(address := issue.arguments.get(operand.name), Expr)
+        ]
+
+    def demand(self, registers: Registers) -> Demand:
+        """What the instruction needs for these values of the registers."""
+        values = self.values
+        for index, value in self.unknown:
+            values[index] = value_of(value, registers)
+        return demand_of(self.mnemonic, self.from_ddr, tuple(values))
+
+
+def _number(operand: Operand, given: Argument | None, form: Form) -> Value:
+    """The value of an operand. A string is the name of a choice, or ``format`` for the format's code."""
+    if operand.name == "format":
+        return form.format_code
+    if isinstance(given, list):
+        return lanes(given)
+    if isinstance(given, str):
+        return form.format_code if given == "format" else dict(operand.choices).get(given, 0)
+    return 0 if given is None or isinstance(given, float) else given
+
+
+def _reads_ddr(issue: Issue) -> bool:
+    return "src" in issue.arguments and not in_scratchpad(issue.arguments["src"])
+
+
+class _PhaseWalk:
+    def __init__(self) -> None:
+        self.registers: Registers = {}
+        self.events: list[Event] = []
+        self._operands: dict[int, _Operands] = {}
+        """By the identity of the instructions of the tree."""
+
+    def items(self, items: list[Item]) -> None:
+        for item in items:
+            if isinstance(item, Issue):
+                self._issue(item)
+            elif isinstance(item, Let):
+                self.registers[item.variable.register] = value_of(item.value, self.registers)
+            else:
+                self._loop(item)
+
+    def _issue(self, issue: Issue) -> None:
+        self._execute(issue.core)
+        kind = issue.record.meaning
+        if isinstance(kind, Control) and kind.action in (Action.WAIT, Action.BARRIER, Action.SEND_WAIT):
+            self.events.append(Wait(kind.action, issue.worker))
+            return
+        operands = self._operands.get(id(issue))
+        if operands is None:
+            operands = self._operands[id(issue)] = _Operands(issue)
+        demand = operands.demand(self.registers)
+        if isinstance(kind, Control):
+            self.events.append(Copy(demand))
+            return
+        reads: list[ByteRange] = []
+        writes: list[ByteRange] = []
+        for number, address, written in operands.accesses:
+            first, length = value_of(address, self.registers), demand.lengths[number]
+            if written:
+                writes.append((first, first + round_up(length, LINE_BYTES)))
+            else:
+                reads.append((first, first + length))
+        self.events.append(Command(issue.record.engine, demand, reads, writes, issue.worker))
+
+    def _execute(self, instructions: int) -> None:
+        if instructions:
+            self.events.append(CoreTime(instructions))
+
+    def _loop(self, loop: Loop) -> None:
+        start, count = value_of(loop.start, self.registers), value_of(loop.count, self.registers)
+        turns = range(start, count, loop.step)
+        if len(turns) <= _WALKED:
+            for number, value in enumerate(turns):
+                self._turn(loop, number, value)
+            return
+        for number in range(_FIRST_TURNS):
+            if number == _FIRST_TURNS - 1:
+                self.events.append(TurnBegins())
+            self._turn(loop, number, turns[number])
+        self.events.append(MoreTurns(len(turns) - _FIRST_TURNS - 1))
+        self._turn(loop, len(turns) - 1, turns[-1])
+
+    def _turn(self, loop: Loop, number: int, value: int) -> None:
+        self._set(loop.variable, value)
+        if loop.parity is not None:
+            self._set(loop.parity, -(number % 2))
+        self.items(loop.body)
+        self._execute(loop.core)
+
+    def _set(self, variable: Variable, value: int) -> None:
+        self.registers[variable.register] = value
