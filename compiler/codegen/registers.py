@@ -158,7 +158,7 @@ class Registers:
             return lines
         code = Emitter()
         code.instruction("addi", STACK, STACK, str(-self.frame))
-        code.lines += lines
+        code.lines.extend(lines)
         code.instruction("addi", STACK, STACK, str(self.frame))
         return code.lines
 

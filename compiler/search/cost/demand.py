@@ -48,13 +48,15 @@ class Demand:
 class Form:
     """What is known of all instructions of a mnemonic.
 
-    ``needed`` are the indices of the operands that costs and extents depend on, ``in_scratchpad`` the
-    operands that are addresses there, and ``lengths`` computes their extents in bytes.
+    ``needed`` are the indices of the operands that costs and extents depend on, by their names; ``defaults``
+    has the values of operands that the text does not name. ``in_scratchpad`` are the operands that are
+    addresses there, and ``lengths`` computes their extents in bytes.
     """
 
     record: Instruction
     format_code: int
-    needed: tuple[int, ...]
+    needed: dict[str, int]
+    defaults: tuple[int, ...]
     in_scratchpad: tuple[Operand, ...]
     lengths: tuple[Evaluator, ...]
     moved: Evaluator | None
@@ -67,17 +69,31 @@ def form_of(mnemonic: str) -> Form:
     found = find(mnemonic)
     assert found is not None
     record, fmt = found
+    code = int(fmt) if fmt is not None else 0
     of_record = cost(record, load_machine(None))  # the operands are the same on every machine
+    needed = _needed(record, of_record)
     moving = of_record.moved is not None and of_record.runs is not None
     return Form(
         record,
-        int(fmt) if fmt is not None else 0,
-        _needed(record, of_record),
+        code,
+        needed,
+        tuple(_default(operand, code) if operand.name in needed else 0 for operand in record.operands),
         tuple(operand for operand in record.operands if operand.memory == "spm"),
         tuple(_lengths(record)),
         _function(of_record.moved, record) if moving else None,
         _function(of_record.runs, record) if moving else None,
     )
+
+
+def _default(operand: Operand, format_code: int) -> int:
+    """The value of an operand that the text does not name."""
+    given = format_code if operand.name == "format" else operand.default
+    return choice(operand, given, format_code) if isinstance(given, str) else given or 0
+
+
+def choice(operand: Operand, name: str, format_code: int) -> int:
+    """The value of a choice by its name, or ``format`` for the format of the instruction."""
+    return format_code if name == "format" else dict(operand.choices).get(name, 0)
 
 
 def _function(term: Term | None, record: Instruction) -> Evaluator | None:
@@ -96,14 +112,14 @@ def _length(extent: Extent, record: Instruction) -> Evaluator:
     return lambda values: int(extent.length(*[read(values) for read in readers]))
 
 
-def _needed(record: Instruction, of_record: Cost) -> tuple[int, ...]:
+def _needed(record: Instruction, of_record: Cost) -> dict[str, int]:
     names = set(_COPY_OPERANDS) if record.engine is Engine.DTE else set()
     for term in (of_record.data, of_record.moved, of_record.runs):
         names |= _names(term.arguments) if term is not None else set()
     for operand in record.operands:
         if operand.memory == "spm" and operand.extent is not None:
             names |= _names(operand.extent.arguments)
-    return tuple(index for index, operand in enumerate(record.operands) if operand.name in names)
+    return {operand.name: index for index, operand in enumerate(record.operands) if operand.name in names}
 
 
 def _names(arguments: Sequence[object]) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from functools import lru_cache
 
 from compiler.codegen.kernel import Kernel
 from tx8isa.cost.instructions import TICKS
@@ -42,6 +43,12 @@ def _priced(trace: Trace, pricing: Pricing) -> Estimate:
     return Estimate(timeline.now // TICKS, engines, timeline.ddr_bytes * trace.tiles, trace.tiles)
 
 
+@lru_cache(maxsize=8)
+def _at_ends(machine: Machine) -> tuple[Pricing, Pricing]:
+    """The prices at both ends of the ranges; the same where there are none."""
+    return pricing_of(at_end(machine, End.LEAST)), pricing_of(at_end(machine, End.MOST))
+
+
 class Estimates:
     """Estimated cycles on one machine, and at both ends of the ranges of its figures.
 
@@ -50,7 +57,7 @@ class Estimates:
 
     def __init__(self, machine: Machine) -> None:
         self._middle = pricing_of(machine)
-        self._least, self._most = (pricing_of(at_end(machine, end)) for end in (End.LEAST, End.MOST))
+        self._least, self._most = _at_ends(machine)
         self._recent: deque[tuple[Kernel, Trace]] = deque(maxlen=_RECENT)
 
     @property

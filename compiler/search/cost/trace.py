@@ -17,7 +17,7 @@ from tx8isa.numbers.layouts import LINE_BYTES
 from tx8isa.records.meaning import Action, Control
 from tx8isa.records.record import Engine, Operand
 
-from .demand import Demand, Form, demand_of, form_of
+from .demand import Demand, Form, choice, demand_of, form_of
 from .pricing import Pricing
 from .timeline import ByteRange, Timeline
 from .values import Registers, in_scratchpad, value_of
@@ -188,15 +188,18 @@ class _Operands:
         form = form_of(issue.mnemonic)
         self.mnemonic = issue.mnemonic
         self.from_ddr = issue.record.engine is Engine.DTE and _reads_ddr(issue)
-        self.values = [0] * len(issue.record.operands)
+        self.values = list(form.defaults)
         self.unknown: list[tuple[int, Expr]] = []
-        for index in form.needed:
-            operand = issue.record.operands[index]
-            number = _number(operand, issue.arguments.get(operand.name, operand.default), form)
-            if isinstance(number, int):
-                self.values[index] = number
-            else:
-                self.unknown.append((index, number))
+        for name, given in issue.arguments.items():
+            index = form.needed.get(name)
+            if index is not None:
+                number = (
+                    given if isinstance(given, int) else _number(form.record.operands[index], given, form)
+                )
+                if isinstance(number, int):
+                    self.values[index] = number
+                else:
+                    self.unknown.append((index, number))
         self.accesses = [
             _Access(at, address, operand.role != "read")
             for at, operand in enumerate(form.in_scratchpad)
@@ -211,15 +214,15 @@ class _Operands:
         return demand_of(self.mnemonic, self.from_ddr, tuple(values))
 
 
-def _number(operand: Operand, given: Argument | None, form: Form) -> Value:
-    """The value of an operand. A string is the name of a choice, or ``format`` for the format's code."""
-    if operand.name == "format":
-        return form.format_code
+def _number(operand: Operand, given: Argument, form: Form) -> Value:
+    """The value of an operand."""
+    if isinstance(given, int):
+        return given
     if isinstance(given, list):
         return lanes(given)
     if isinstance(given, str):
-        return form.format_code if given == "format" else dict(operand.choices).get(given, 0)
-    return 0 if given is None or isinstance(given, float) else given
+        return choice(operand, given, form.format_code)
+    return 0 if isinstance(given, float) else given
 
 
 def _reads_ddr(issue: Issue) -> bool:
