@@ -2,3 +2,6 @@
 
 It knows engine instructions and no operator of a graph.
 """
+
+CONSTANTS_FILE = "prog.const"
+"""File with the data of the constants, which the assembly text of a program includes."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from asm.instructions.text import quote
 from asm.syntax.source import checksum
+from compiler.codegen import CONSTANTS_FILE
 from compiler.graph import Array, Shape
 from tx8isa.machine.description import Machine
 from tx8isa.numbers.formats import Format
@@ -16,9 +17,6 @@ from tx8isa.numbers.layouts import LINE_BYTES
 
 from .emitter import Emitter
 from .registers import TILE
-
-CONSTANTS_FILE = "prog.const"
-"""File with the data of the constants, which the assembly text includes."""
 
 _ALIGNMENT = 64
 _FIRST_COPY = "first.copy"

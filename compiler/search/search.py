@@ -14,13 +14,12 @@ from compiler.lowering import LOWERINGS
 from compiler.lowering.generate import DOES_NOT_FIT, SMALLEST_BUDGET, WHOLE_SPM, generate
 from compiler.lowering.record import Cut, Work
 
-from .cost import Estimate
 from .effort import Effort
 
 log = logging.getLogger(__name__)
 
-Estimator = Callable[[Kernel], Estimate]
-"""Estimates the time that the code of a phase takes."""
+Estimator = Callable[[Kernel], int]
+"""Estimates the cycles that the code of a phase takes."""
 
 RangeEstimator = Callable[[Kernel], tuple[int, int]]
 """Estimates the same where figures of the machine have the ends of their ranges: the least, the most."""
@@ -83,11 +82,6 @@ class SearchResult:
     best: Trial
     trials: tuple[Trial, ...]
 
-    @property
-    def least(self) -> int:
-        """The fewest cycles of a trial; the best may take more, of which phases before it hide more."""
-        return _least(self.trials) or 0
-
 
 class Search:
     """A search with one effort. ``clock`` gives seconds; ``progress`` is called before every candidate."""
@@ -99,9 +93,10 @@ class Search:
         clock: Callable[[], float] = time.monotonic,
         progress: SearchProgress | None = None,
         at_ends: RangeEstimator | None = None,
+        ahead: Estimator | None = None,
     ) -> None:
         self.estimator, self.effort, self.clock, self.progress = estimator, effort, clock, progress
-        self.at_ends = at_ends
+        self.at_ends, self.ahead = at_ends, ahead
         self._done = self._all = self._tried = 0
         self.unfinished = 0
         """Templates of which not all candidates were tried because time was up."""
@@ -192,8 +187,8 @@ class Search:
             kernel = generate("p", replace(template.work, cut=cut), template.target)
         except (*DOES_NOT_FIT, ChipTooSmall) as error:
             return Trial(cut, None, problem=str(error)), None
-        found = self.estimator(kernel)
-        return Trial(cut, found.cycles, kernel.spm_bytes, ahead=found.ahead), kernel
+        ahead = self.ahead(kernel) if self.ahead is not None else 0
+        return Trial(cut, self.estimator(kernel), kernel.spm_bytes, ahead=ahead), kernel
 
 
 def candidates(template: Template, rule: Trial) -> Iterator[Cut]:
