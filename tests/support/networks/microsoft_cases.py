@@ -46,7 +46,7 @@ class MicrosoftCall:
 
     @property
     def given(self) -> dict[str, Array]:
-        return {name: array for name, array in self.operands.items() if array is not None}
+        return {name: np.asarray(array) for name, array in self.operands.items() if array is not None}
 
     @property
     def feeds(self) -> dict[str, Array]:

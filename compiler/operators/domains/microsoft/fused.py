@@ -18,7 +18,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "Clip": ("min", "max"),
 }
 """Activations, the empty one being none, and the names of their parameters in order."""
-_ACTIVATION = Attribute("activation", "string", allowed=tuple(PARAMETERS))
+_ACTIVATION = Attribute("activation", "string", allowed=tuple(PARAMETERS)[1:])
 
 
 def activated(build: Builder, value: str, op: str, parameters: tuple[float, ...]) -> str:
