@@ -1,8 +1,8 @@
 """Windows and steps beyond what the engines take, as smaller ones that the chip computes at once.
 
-A convolution sees blocks of neighbouring positions as channels: with blocks of f positions, a kernel of K becomes
-one of K / f. Where windows overlap more than a block, several results in a row are maps of one position. So all
-products still are in one sum. A pool is that of several shorter windows, or folds the positions of blocks.
+A convolution sees blocks of neighbouring positions as channels: with blocks of f positions, a kernel of K
+becomes one of K / f. Several results in a row can be maps of one position, so that a block has more than a
+stride. All products still are in one sum. A pool is that of several shorter windows, or folds blocks.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _filled(build: Builder, x: str, axis: int, before: int, after: int, fill: fl
 
 
 class _Blocks:
-    """How an axis is divided: ``phases`` results in a row are maps of one position, ``step`` elements apart."""
+    """How an axis is divided: ``phases`` results in a row are maps of one position."""
 
     def __init__(self, window: Window, axis: int) -> None:
         self.stride, self.extent = window.strides[axis], window.extents[axis]
@@ -152,9 +152,7 @@ def _other_axes(window: Window, axis: int) -> dict[str, AttrValue]:
 # --- pools -----------------------------------------------------------------------------------------------
 
 
-def pools_of_parts(
-    build: Builder, op: str, image: str, window: Window, axis: int
-) -> list[tuple[str, int]]:
+def pools_of_parts(build: Builder, op: str, image: str, window: Window, axis: int) -> list[tuple[str, int]]:
     """The pools of parts of a window without dilation, which is too large along a spatial axis.
 
     ``image`` has its padding. Each pool comes with the number of positions of its part along that axis.

@@ -87,7 +87,10 @@ def _expand_max_pool(build: Builder, call: Call) -> tuple[str, ...] | None:
     lowest = -math.inf if call.tensor(0).is_float else float(np.iinfo(call.tensor(0).dtype).min)
     image = padded(build, x, window, lowest)
     if axis is not None:
-        return (build("Max", *(part for part, _ in pools_of_parts(build, "MaxPool", image, window, axis))), "")
+        return (
+            build("Max", *(part for part, _ in pools_of_parts(build, "MaxPool", image, window, axis))),
+            "",
+        )
     if not call.wants(1):
         return (_largest(build, image, window), "")
     parts = taps(build, image, window)

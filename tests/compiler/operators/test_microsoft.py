@@ -54,9 +54,7 @@ SKIPPED = {"y": F32, "_mean": F32, "_factor": F32, "sum": F32}
 @pytest.mark.parametrize("summed", [True, False])
 @pytest.mark.parametrize("skip", [(2, 5, 48), (5, 48), (1, 5, 48)])
 @pytest.mark.parametrize("beta", [True, False])
-def test_skip_layer_normalization(
-    beta: bool, skip: tuple[int, ...], summed: bool, tmp_path: Path
-) -> None:
+def test_skip_layer_normalization(beta: bool, skip: tuple[int, ...], summed: bool, tmp_path: Path) -> None:
     operands = [X, floats(*skip), ROW, floats(48) if beta else None, floats(48) if summed else None]
     made = call("SkipLayerNormalization", operands, 1 + beta + summed, epsilon=1e-5)
     if summed:

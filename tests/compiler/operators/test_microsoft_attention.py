@@ -29,7 +29,11 @@ def mask_of(*shape: int) -> Array:
 
 def projected(mask: Array | None = None, **operands: Array | None) -> MicrosoftCall:
     """Attention of rows of 12 columns."""
-    given: Given = {"x": floats(BATCH, ROWS, 12), "w": floats(12, 3 * WIDTH, scale=0.3), "b": floats(3 * WIDTH)}
+    given: Given = {
+        "x": floats(BATCH, ROWS, 12),
+        "w": floats(12, 3 * WIDTH, scale=0.3),
+        "b": floats(3 * WIDTH),
+    }
     given |= {"mask": mask, "past": None, "bias": None, **operands}
     while given[list(given)[-1]] is None:
         given.popitem()
@@ -144,7 +148,14 @@ KEYS = 7
 def heads(keys: int = KEYS, **operands: Array | None) -> MicrosoftCall:
     """MultiHeadAttention with Q, K and V apart."""
     given: Given = {"q": floats(BATCH, ROWS, WIDTH), "k": floats(BATCH, keys, WIDTH)}
-    given |= {"v": floats(BATCH, keys, WIDTH), "b": None, "padding": None, "bias": None, "pk": None, "pv": None}
+    given |= {
+        "v": floats(BATCH, keys, WIDTH),
+        "b": None,
+        "padding": None,
+        "bias": None,
+        "pk": None,
+        "pv": None,
+    }
     given |= operands
     while given[list(given)[-1]] is None:
         given.popitem()
@@ -211,5 +222,3 @@ def test_rotary_embedding(part: int, flat: bool, first: bool, interleaved: int, 
     if part:
         attrs |= {"rotary_embedding_dim": part, "num_heads": HEADS}
     assert_close(MicrosoftCall("RotaryEmbedding", given, attrs, known=["cos", "sin"]), tmp_path)
-
-

@@ -66,7 +66,9 @@ def test_zero_points_that_are_omitted_are_0(dtype: str, tmp_path: Path) -> None:
 
 
 def test_a_sum_with_a_known_operand(tmp_path: Path) -> None:
-    made = call("QLinearAdd", [*quantised("int8", 4, 9), *quantised("int8", 9), *result("int8", 0.06)], "int8")
+    made = call(
+        "QLinearAdd", [*quantised("int8", 4, 9), *quantised("int8", 9), *result("int8", 0.06)], "int8"
+    )
     made.known = [*made.known, "i3"]
     assert_bytes(made, tmp_path, 1)
 
@@ -83,9 +85,7 @@ def test_a_sum_with_a_known_operand(tmp_path: Path) -> None:
         ("QLinearSoftmax", 1 / 256, {"opset": 11, "axis": 1}),
     ],
 )
-def test_functions(
-    op: str, scale: float, attrs: dict[str, object], dtype: str, tmp_path: Path
-) -> None:
+def test_functions(op: str, scale: float, attrs: dict[str, object], dtype: str, tmp_path: Path) -> None:
     operands = [*quantised(dtype, 3, 7, 4), *result(dtype, scale)]
     if op != "QLinearLeakyRelu":
         operands[-1] = np.asarray(np.iinfo(dtype).min, dtype)
@@ -165,7 +165,11 @@ def product(op: str, operands: list[Array | None], dtype: str, known: str, **att
     """``known``: the numbers of the operands that are constants."""
     named = {f"i{at}": array for at, array in enumerate(operands)}
     return MicrosoftCall(
-        op, named, attrs, {"y": np.dtype(dtype)}, [n for n in named if n[1:] in known and named[n] is not None]
+        op,
+        named,
+        attrs,
+        {"y": np.dtype(dtype)},
+        [n for n in named if n[1:] in known and named[n] is not None],
     )
 
 
@@ -204,9 +208,7 @@ def test_quantised_gemm_with_anything_computed(
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("zero", [True, False])
 @pytest.mark.parametrize("per_column", [True, False])
-def test_product_that_quantises_its_operand(
-    per_column: bool, zero: bool, bias: bool, tmp_path: Path
-) -> None:
+def test_product_that_quantises_its_operand(per_column: bool, zero: bool, bias: bool, tmp_path: Path) -> None:
     b, scale, point_ = weights("int8", 40, 24, per_column)
     operands = [floats(2, 5, 40), b, scale, point_ if zero else None, floats(24) if bias else None]
     assert_close(product("DynamicQuantizeMatMul", operands, "float32", "1234"), tmp_path)

@@ -61,9 +61,7 @@ def check(made: MicrosoftCall, folder: Path, **attrs: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "attrs",
-    [{}, {"scale": 0.4}, {"softcap": 2.0}, {"local_window_size": 2}, {"causal": 0}],
-    ids=str,
+    "attrs", [{}, {"scale": 0.4}, {"softcap": 2.0}, {"local_window_size": 2}, {"causal": 0}], ids=str
 )
 def test_prompts(attrs: dict[str, Any], tmp_path: Path) -> None:
     check(rows_of(2, 5, [4, 4], 5), tmp_path, **attrs)
@@ -139,8 +137,12 @@ def test_sequences_of_several_rows(tmp_path: Path) -> None:
             for name, array in made.given.items()
         }
         operands = {name: alone.get(name) for name in made.operands}
-        one = MicrosoftCall(made.op, {**operands, "total": np.array(7, np.int32)}, made.attrs, OUTPUTS, ["total"])
+        one = MicrosoftCall(
+            made.op, {**operands, "total": np.array(7, np.int32)}, made.attrs, OUTPUTS, ["total"]
+        )
         wanted = one.by_onnxruntime()
         np.testing.assert_allclose(found["y"][at], wanted["y"][0], atol=2e-5)
         for name in ("keys", "values"):
-            np.testing.assert_allclose(found[name][at, :, : end + 1], wanted[name][0, :, : end + 1], atol=2e-5)
+            np.testing.assert_allclose(
+                found[name][at, :, : end + 1], wanted[name][0, :, : end + 1], atol=2e-5
+            )

@@ -111,5 +111,3 @@ def assert_bytes(call: MicrosoftCall, folder: Path, steps: int = 0, dtype: str =
         assert away.max(initial=0) <= steps, name
         assert np.count_nonzero(away) <= max(1, wanted.size // 50) * bool(steps), name
     return program
-
-

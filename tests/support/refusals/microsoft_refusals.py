@@ -82,11 +82,7 @@ MICROSOFT_REFUSALS = [
         [_bytes(2, 3), (2,), _bytes(), _bytes(2, 3), (), _bytes(), ()],
         "Scales and zero points must have one value each; found 'i1' [2]",
     ),
-    _of(
-        "QLinearSigmoid",
-        [(2, 3), (), None, ()],
-        "input X ('i0') is float32; allowed are int8, uint8",
-    ),
+    _of("QLinearSigmoid", [(2, 3), (), None, ()], "input X ('i0') is float32; allowed are int8, uint8"),
     _of(
         "QLinearConcat",
         [(), _bytes(), _bytes(2, 3), (), _bytes(), _bytes(2, 3)],
@@ -120,9 +116,7 @@ MICROSOFT_REFUSALS = [
         "found 'i4' [3] with B [3, 5]",
     ),
     _of(
-        "DynamicQuantizeMatMul",
-        [(), _bytes(3, 5), ()],
-        "A must have rank at least 1 (rows); found shape []",
+        "DynamicQuantizeMatMul", [(), _bytes(3, 5), ()], "A must have rank at least 1 (rows); found shape []"
     ),
     _of(
         "MatMulNBits",
@@ -210,7 +204,9 @@ MICROSOFT_REFUSALS = [
         "found 'i6'",
         num_heads=4,
     ),
-    _of("Attention", [_X, (8, 24)], "attribute do_rotary must be one of 0; found 1", num_heads=4, do_rotary=1),
+    _of(
+        "Attention", [_X, (8, 24)], "attribute do_rotary must be one of 0; found 1", num_heads=4, do_rotary=1
+    ),
     _of(
         "MultiHeadAttention",
         [(2, 5, 32), (2, 7, 32)],
