@@ -21,11 +21,9 @@ from .model import OLDEST_OPSET, ONNX_DOMAINS, attributes_of, first_line, other_
 from .partial import PartialGraph, Scope, Unsupported
 from .versions import adapted, is_adapted
 
-_TREES = "decision trees branch on every sample; run them on the host, or train a linear model or a network"
+_TREES = "write its trees as TreeEnsembleRegressor or TreeEnsembleClassifier (ai.onnx.ml before version 5)"
 _OUTSIDE = {
     "ai.onnx.ml.TreeEnsemble": _TREES,
-    "ai.onnx.ml.TreeEnsembleClassifier": _TREES,
-    "ai.onnx.ml.TreeEnsembleRegressor": _TREES,
     "ai.onnx.ml.ZipMap": "there are no dictionaries on the chip; convert with options={'zipmap': False}",
 }
 """Why operators of other domains are not supported, where there is more to say."""

@@ -16,7 +16,6 @@ from microsoft_cases import MicrosoftCall, floats
 from onnx_models import imported, model, value
 from onnx_oracle import onnxruntime
 
-
 ROTARY = {"num_heads": 2, "do_rotary": 1}
 
 
