@@ -1,9 +1,9 @@
 """Ensembles of decision trees as matrix products.
 
-All conditions of all trees are computed for every row. A leaf is reached where the conditions on its way hold:
-of conditions with the factor +1 where it is the branch for true, and -1 where it is the other, the sum is then
-the number of the former. What the leaves say is a product of those that are reached with their weights. Rows
-are the last axis, so that a feature is a line of memory.
+All conditions of all trees are computed for every row. A leaf is reached where the conditions on its way
+hold. Their sum, with +1 for those that must be true and -1 for the others, is then the number of the former.
+What the leaves say is a product of those that are reached with their weights. Rows are the last axis, so that
+a feature is a line of memory.
 """
 
 from __future__ import annotations
