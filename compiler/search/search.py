@@ -14,12 +14,13 @@ from compiler.lowering import LOWERINGS
 from compiler.lowering.generate import DOES_NOT_FIT, SMALLEST_BUDGET, WHOLE_SPM, generate
 from compiler.lowering.record import Cut, Work
 
+from .cost import Estimate
 from .effort import Effort
 
 log = logging.getLogger(__name__)
 
-Estimator = Callable[[Kernel], int]
-"""Estimates the cycles that the code of a phase takes."""
+Estimator = Callable[[Kernel], Estimate]
+"""Estimates the time that the code of a phase takes."""
 
 RangeEstimator = Callable[[Kernel], tuple[int, int]]
 """Estimates the same where figures of the machine have the ends of their ranges: the least, the most."""
@@ -50,6 +51,7 @@ class Trial:
     """A candidate that was tried. ``cycles`` is None when it did not fit; ``problem`` then says why.
 
     ``ends`` are its cycles at both ends of the ranges of the machine's figures; None if it does not contend.
+    ``ahead``: the cycles of it that a phase before it may hide.
     """
 
     cut: Cut | None
@@ -57,15 +59,19 @@ class Trial:
     spm_bytes: int = 0
     problem: str = ""
     ends: tuple[int, int] | None = None
+    ahead: int = 0
 
     @property
     def rank(self) -> float:
         """The product of its cycles at both ends and between them: the geometric mean decides.
 
-        So one candidate is better than another if it gains more at one end than it loses at the other.
+        So one candidate is better than another if it gains more at one end than it loses at the other. The
+        share that a phase before it may hide does not count.
         """
-        least, most = self.ends or (self.cycles or 0, self.cycles or 0)
-        return float(least) * (self.cycles or 0) * most
+        if not self.cycles:
+            return 0.0
+        least, most = self.ends or (self.cycles, self.cycles)
+        return float(least) * self.cycles * most * (1 - self.ahead / self.cycles) ** 3
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,11 @@ class SearchResult:
     key: str
     best: Trial
     trials: tuple[Trial, ...]
+
+    @property
+    def least(self) -> int:
+        """The fewest cycles of a trial; the best may take more, of which phases before it hide more."""
+        return _least(self.trials) or 0
 
 
 class Search:
@@ -181,7 +192,8 @@ class Search:
             kernel = generate("p", replace(template.work, cut=cut), template.target)
         except (*DOES_NOT_FIT, ChipTooSmall) as error:
             return Trial(cut, None, problem=str(error)), None
-        return Trial(cut, self.estimator(kernel), kernel.spm_bytes), kernel
+        found = self.estimator(kernel)
+        return Trial(cut, found.cycles, kernel.spm_bytes, ahead=found.ahead), kernel
 
 
 def candidates(template: Template, rule: Trial) -> Iterator[Cut]:

@@ -45,7 +45,7 @@ class GroupCostPass:
 def _estimator(machine: Machine) -> Estimator:
     """An estimator whose estimates share the prices of instructions."""
     pricing = Pricing(machine)
-    return lambda kernel: estimate(kernel, machine, pricing).cycles
+    return lambda kernel: estimate(kernel, machine, pricing)
 
 
 def _search(context: Context) -> Search:
@@ -59,7 +59,7 @@ def _search(context: Context) -> Search:
 
 
 def _both(estimators: tuple[Estimator, Estimator], kernel: Kernel) -> tuple[int, int]:
-    return estimators[0](kernel), estimators[1](kernel)
+    return estimators[0](kernel).cycles, estimators[1](kernel).cycles
 
 
 def _planned(plan: Plan, template: Template) -> SearchResult:

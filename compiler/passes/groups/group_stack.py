@@ -186,7 +186,7 @@ class _Stacker:
         result = self.by_key[template.key]
         if result is None or result.best.cycles is None:
             return None
-        return _Stack(groups, result, self._unstacked_cycles(groups) - result.best.cycles)
+        return _Stack(groups, result, self._unstacked_cycles(groups) - result.least)
 
     def _searched(self, template: Template) -> SearchResult | None:
         """The result of the search for a stack; None if the stack is not possible or does not fit."""

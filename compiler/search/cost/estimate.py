@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
-from compiler.codegen.expr import Expr, Variable
+from compiler.codegen.expr import Expr, Variable, symbols_of
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.tree import Issue, Item, Let, Loop
 from tx8isa.cost.instructions import TICKS
@@ -29,6 +30,8 @@ class Estimate:
     """Cycles of a phase, busy cycles of each engine of one tile, and DDR traffic of all tiles in bytes."""
 
     cycles: int
+    ahead: int
+    """Cycles of them before the tiles meet for the first time, if until then only constants are loaded."""
     engines: dict[str, int]
     ddr_bytes: int
     tiles: int
@@ -38,11 +41,12 @@ class Estimate:
 def estimate(kernel: Kernel, machine: Machine, pricing: Pricing | None = None) -> Estimate:
     """The time of a phase whose buffers have been placed. A ``pricing`` can be shared between estimates."""
     tiles = _tiles_at_work(kernel)
-    walk = _PhaseWalk(kernel, Timeline(machine, _sharing(kernel, tiles)), pricing or Pricing(machine))
+    entered = Counter[int]()
+    timeline = Timeline(machine, _sharing(kernel, tiles, entered))
+    walk = _PhaseWalk(kernel, timeline, pricing or Pricing(machine), entered)
     walk.run(kernel.busiest)
-    timeline = walk.timeline
     engines = {engine.name: ticks // TICKS for engine, ticks in sorted(timeline.busy.items())}
-    return Estimate(timeline.now // TICKS, engines, timeline.ddr_bytes * tiles, tiles)
+    return Estimate(timeline.now // TICKS, walk.ahead // TICKS, engines, timeline.ddr_bytes * tiles, tiles)
 
 
 def _tiles_at_work(kernel: Kernel) -> int:
@@ -57,13 +61,16 @@ def _tiles_at_work(kernel: Kernel) -> int:
     return low
 
 
-def _sharing(kernel: Kernel, tiles: int) -> float:
-    """Tiles that use DDR at the same time on average: a tile with fewer turns than tile 0 ends earlier."""
-    turns = [_turns(kernel.tree, {kernel.tile.register: tile}) for tile in range(tiles)]
+def _sharing(kernel: Kernel, tiles: int, entered: Counter[int]) -> float:
+    """Tiles that use DDR at the same time on average: a tile with fewer turns than tile 0 ends earlier.
+
+    ``entered`` counts the tiles that execute each conditional block, by its identity.
+    """
+    turns = [_turns(kernel.tree, {kernel.tile.register: tile}, entered) for tile in range(tiles)]
     return min(sum(turns) / turns[0], tiles) if turns[0] else tiles
 
 
-def _turns(items: list[Item], registers: Registers) -> int:
+def _turns(items: list[Item], registers: Registers, entered: Counter[int]) -> int:
     """Turns of the outermost loops; a conditional block counts with its loops if the tile executes it."""
     turns = 0
     for item in items:
@@ -74,7 +81,8 @@ def _turns(items: list[Item], registers: Registers) -> int:
             if not item.condition:
                 turns += len(range(start, count, item.step))
             elif start < count:
-                turns += _turns(item.body, registers)
+                entered[id(item)] += 1
+                turns += _turns(item.body, registers, entered)
     return turns
 
 
@@ -94,9 +102,13 @@ def _has_work(items: list[Item], registers: Registers) -> bool:
 
 
 class _PhaseWalk:
-    def __init__(self, kernel: Kernel, timeline: Timeline, pricing: Pricing) -> None:
-        self.kernel, self.timeline, self.pricing = kernel, timeline, pricing
+    def __init__(self, kernel: Kernel, timeline: Timeline, pricing: Pricing, entered: Counter[int]) -> None:
+        self.kernel, self.timeline, self.pricing, self.entered = kernel, timeline, pricing, entered
         self.registers: Registers = {}
+        self.constants = {constant.symbol for constant in kernel.constants}
+        self.ahead = 0
+        self.began = False
+        """Whether the tiles have met, or data that is not constant has been loaded."""
 
     def run(self, tile: int) -> None:
         self.registers[self.kernel.tile.register] = tile
@@ -119,12 +131,17 @@ class _PhaseWalk:
             if kind.action is Action.WAIT:
                 timeline.join(issue.worker)
             elif kind.action is Action.BARRIER:
+                self.ahead = self.ahead if self.began else timeline.now
+                self.began = True
                 timeline.barrier()
             elif kind.action is Action.SEND_WAIT:
                 timeline.await_sent()
             else:
-                timeline.send(self.pricing.price(issue, self.registers))
+                # Where every tile names the same targets, each of these gets a copy from every tile.
+                everyone = self.kernel.target.tiles if isinstance(issue.arguments.get("tiles"), int) else None
+                timeline.send(self.pricing.price(issue, self.registers), everyone)
             return
+        self.began = self.began or (issue.record.engine is Engine.RDMA and not self._is_constant(issue))
         price = self.pricing.price(issue, self.registers)
         reads: list[ByteRange] = []
         writes: list[ByteRange] = []
@@ -136,9 +153,20 @@ class _PhaseWalk:
                 side.append((first, first + round_up(length, grain)))
         self.timeline.issue(issue.record.engine, price, reads, writes, issue.worker)
 
+    def _is_constant(self, issue: Issue) -> bool:
+        """Whether what a load reads is constant."""
+        source = issue.arguments.get("src")
+        return isinstance(source, Expr) and set(symbols_of(source)) <= self.constants
+
     def _loop(self, loop: Loop) -> None:
         start, count = value_of(loop.start, self.registers), value_of(loop.count, self.registers)
         turns = list(range(start, count, loop.step))
+        if loop.condition and turns:
+            sharing = self.timeline.sharing
+            self.timeline.sharing = min(sharing, self.entered.get(id(loop), sharing))
+            self._turn(loop, 0, start)
+            self.timeline.sharing = sharing
+            return
         if len(turns) <= _WALKED:
             for number, value in enumerate(turns):
                 self._turn(loop, number, value)

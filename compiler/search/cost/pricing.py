@@ -27,7 +27,8 @@ _COPY_OPERANDS = (
 class Price(NamedTuple):
     """The price of one instruction: ticks of its engine, DDR traffic, and what leaves the tile by the mesh.
 
-    ``ddr_ticks`` are those of the card's DDR for its bytes and runs. ``lengths`` has the bytes of the
+    ``ddr_ticks`` are those of the card's DDR for its bytes and runs. ``target_bytes``: what each of the tiles
+    gets that a copy goes to. ``lengths`` has the bytes of the
     scratchpad that each address operand touches, in the order of operands.
     """
 
@@ -35,6 +36,7 @@ class Price(NamedTuple):
     ddr_bytes: int
     ddr_ticks: int
     link_bytes: int
+    target_bytes: int = 0
     lengths: tuple[int, ...] = ()
 
 
@@ -73,16 +75,17 @@ class Pricing:
     def _priced(self, issue: Issue, from_ddr: bool, values: tuple[int, ...]) -> Price:
         record, of_record = issue.record, self._cost(issue)[0]
         if record.engine is Engine.DTE:
-            sent = _sent(record, values)
-            if not from_ddr:
-                return Price(of_record.fixed, 0, 0, sent)
-            return Price(of_record.fixed, sent, self._ddr.ticks(sent, _runs_sent(record, values)), sent)
+            each, targets = _sent(record, values)
+            sent = each * targets
+            moved = sent if from_ddr else 0
+            ticks = self._ddr.ticks(sent, _runs_sent(record, values)) if from_ddr else 0
+            return Price(of_record.fixed, moved, ticks, sent, each)
         ticks = of_record.fixed + evaluate(of_record.data, record, values)
         moved = runs = 0
         if of_record.runs is not None and of_record.moved is not None:
             moved = evaluate(of_record.moved, record, values)
             runs = evaluate(of_record.runs, record, values)
-        return Price(ticks, moved, self._ddr.ticks(moved, runs), 0, _lengths(record, values))
+        return Price(ticks, moved, self._ddr.ticks(moved, runs), 0, 0, _lengths(record, values))
 
 
 def scratchpad_operands(record: Instruction) -> Iterator[Operand]:
@@ -124,14 +127,14 @@ def _number(operand: Operand, given: Argument | None, fmt: int, registers: Regis
     return 0 if given is None or isinstance(given, float) else value_of(given, registers)
 
 
-def _sent(record: Instruction, values: tuple[int, ...]) -> int:
-    """Bytes that a copy between tiles sends to all its targets together."""
+def _sent(record: Instruction, values: tuple[int, ...]) -> tuple[int, int]:
+    """Bytes that a copy between tiles sends to each of its targets, and how many these are."""
     named = {operand.name: value for operand, value in zip(record.operands, values, strict=True)}
     count = named.get("n", 0)
     for name, value in named.items():
         if "iter" in name:
             count *= value
-    return count * (named["tiles"].bit_count() if "tiles" in named else 1)
+    return count, named["tiles"].bit_count() if "tiles" in named else 1
 
 
 def _runs_sent(record: Instruction, values: tuple[int, ...]) -> int:

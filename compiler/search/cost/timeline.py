@@ -121,12 +121,16 @@ class Timeline:
         self.accesses += [_Access(*byte_range, end, False) for byte_range in reads]
         self.accesses += [_Access(*byte_range, end, True) for byte_range in writes]
 
-    def send(self, price: Price) -> None:
+    def send(self, price: Price, senders: int | None = None) -> None:
         """Copy to other tiles: complete when the bytes have left by the link, and have been read from DDR if
-        they come from there."""
+        they come from there.
+
+        ``senders``: how many tiles send to each of the targets; None for as many as there are targets.
+        """
         self.core += self._send
         start = max(self.core, self.link)
-        self.link = start + round(CONTENTION * price.link_bytes * self._link_byte)
+        arriving = price.link_bytes if senders is None else senders * price.target_bytes
+        self.link = start + round(CONTENTION * (price.link_bytes + arriving) / 2 * self._link_byte)
         end = self.link + price.ticks
         if price.ddr_bytes:
             self.ddr = max(self.ddr, start) + round(price.ddr_ticks * self.sharing)
