@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from compiler.operators.elements.casting import CAST_NUMBERS
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import permuted, reshaped
+from compiler.operators.quantised.integers import OFFSET
 from compiler.operators.quantised.quantisation import BYTES
 from compiler.operators.record import Attribute, Call, Input, Output, Rule, Types
 from compiler.operators.types import rank_within
@@ -36,8 +39,16 @@ def _scaled(build: Builder, sums: str, *scales: str) -> str:
 
 
 def _dequantised(build: Builder, call: Call, places: tuple[int, int, int], axis: int) -> str:
-    """A known operand as floats, as a node; ``places``: of the operand, its scale and its zero point."""
-    return build.kept("DequantizeLinear", *(call.name(at) for at in places if call.has(at)), axis=axis)
+    """A known operand as floats, as a node; ``places``: of the operand, its scale and its zero point.
+
+    Unsigned bytes become the signed ones that stand for them, which products take.
+    """
+    name, scale, zero = (call.name(at) for at in places)
+    if build.dtype(name) == "uint8":
+        point = build.constants[zero] if zero else np.zeros(build.shape(scale))
+        zero = build.constant(point.astype(np.int64) - OFFSET, "int8")
+        name = build.constant(build.constants[name].astype(np.int64) - OFFSET, "int8")
+    return build.kept("DequantizeLinear", name, scale, *([zero] if zero else []), axis=axis)
 
 
 def per_column(operand: int, transposed: str, *places: int) -> Rule:
