@@ -51,8 +51,10 @@ def stack_plan(cut: Cut) -> StackPlan:
 
 
 def stack_cuts(target: Target, work: Work) -> Iterator[Cut]:
-    """Divided by channels, then by rows, large blocks first, at last by rows on half of the tiles, each of which
-    then sends to fewer; nothing where none is possible."""
+    """Divided by channels, then by rows, large blocks first; nothing where neither is possible.
+
+    On half of the tiles, the last of them, each tile sends to fewer.
+    """
     stages = stages_of(work)
     if target.tiles > 1 and can_gather(work, stages, target.tiles, target.spm_bytes):
         yield gathered_cut(target)
