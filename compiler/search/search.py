@@ -50,7 +50,7 @@ class Trial:
     """A candidate that was tried. ``cycles`` is None when it did not fit; ``problem`` then says why.
 
     ``ends`` are its cycles at both ends of the ranges of the machine's figures; None if it does not contend.
-    ``ahead``: the cycles of it that a phase before it may hide.
+    ``ahead``: of a stack, the cycles that a phase before it may hide.
     """
 
     cut: Cut | None
@@ -142,6 +142,8 @@ class Search:
             if left == 0:
                 break
             trial, kernel = self._generated(template, cut)
+            if kernel is not None and self.ahead is not None:
+                trial = replace(trial, ahead=self.ahead(kernel))
             trials.append(trial)
             kernels.append(kernel)
             left -= kernel is not None
@@ -187,8 +189,7 @@ class Search:
             kernel = generate("p", replace(template.work, cut=cut), template.target)
         except (*DOES_NOT_FIT, ChipTooSmall) as error:
             return Trial(cut, None, problem=str(error)), None
-        ahead = self.ahead(kernel) if self.ahead is not None else 0
-        return Trial(cut, self.estimator(kernel), kernel.spm_bytes, ahead=ahead), kernel
+        return Trial(cut, self.estimator(kernel), kernel.spm_bytes), kernel
 
 
 def candidates(template: Template, rule: Trial) -> Iterator[Cut]:

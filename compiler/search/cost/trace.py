@@ -47,7 +47,7 @@ class Command(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """A copy to other tiles; ``senders`` of them send to each of its targets, None: as many as it has."""
+    """A copy to other tiles. ``senders`` of the chip's tiles send to the same ones; None if teams do."""
 
     demand: Demand
     senders: int | None
