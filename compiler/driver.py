@@ -14,20 +14,19 @@ from xdsl.utils.exceptions import VerifyException
 import asm
 from asm.diagnostics import AsmError
 from asm.image import Image, image_parts
-from compiler.codegen.program import CONSTANTS_FILE
+from compiler.codegen.program import CONSTANTS_FILE, write_program
 from compiler.dialect.verifier import Verifier
 from compiler.evaluation.storage import STORAGE
 from compiler.passes.base import Context
 from compiler.passes.emit import foreign_buffers, program_text
+from compiler.passes.patterns import load_patterns
 from compiler.passes.report import CoreWork, Report, report_of
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.numbers.formats import Format
-from tx8isa.tools.files import made_folder, write_together
 from tx8isa.tools.suggestions import hint
 
 from .graph import Graph, GraphError
 from .passes import PIPELINE
-from .patterns import load_patterns
 from .search import EFFORTS, SearchProgress, read_plan
 
 DEFAULT_DTYPE = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
@@ -77,14 +76,7 @@ class Program:
 
         Either all files are written or none.
         """
-        files: dict[Path, Sequence[bytes]] = {
-            folder / CONSTANTS_FILE: [self.constants],
-            folder / "prog.s": [self.text.encode()],
-        }
-        if not text_only:
-            files[folder / "prog.bin"] = self.image_file
-        with made_folder(folder):
-            write_together({**files, **(more or {})})
+        write_program(folder, self.text, self.constants, None if text_only else self.image_file, more)
 
 
 def compile_graph(

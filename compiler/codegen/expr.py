@@ -23,7 +23,7 @@ class Expr:
     """A value known only when the program runs; ``low`` and ``high`` are the least and largest it can be.
 
     Expressions and integers are added, subtracted and multiplied as usual. ``//`` and ``%`` take a value of
-    0 and above and a constant of 1 and above; ValueError for others.
+    0 and above and a divisor of 1 and above; ValueError for others.
     """
 
     low: int
@@ -64,17 +64,17 @@ class Expr:
     def __rmul__(self, other: int) -> Value:
         return self * other
 
-    def __floordiv__(self, divisor: int) -> Value:
-        _check_division(self, divisor)
-        if divisor == 1:
-            return self
-        return _operation("div", self, divisor, (self.low // divisor, self.high // divisor))
+    def __floordiv__(self, divisor: Value) -> Value:
+        return _quotient(self, divisor)
 
-    def __mod__(self, divisor: int) -> Value:
-        _check_division(self, divisor)
-        if self.high < divisor:
-            return self
-        return _operation("rem", self, divisor, (0, divisor - 1))
+    def __rfloordiv__(self, dividend: int) -> Value:
+        return _quotient(dividend, self)
+
+    def __mod__(self, divisor: Value) -> Value:
+        return _remainder(self, divisor)
+
+    def __rmod__(self, dividend: int) -> Value:
+        return _remainder(dividend, self)
 
 
 Value = int | Expr
@@ -182,9 +182,23 @@ def _corners(left: Value, right: Value, apply: Callable[[int, int], int]) -> tup
     return tuple(apply(a, b) for a in bounds(left) for b in bounds(right))
 
 
-def _check_division(left: Value, divisor: int) -> None:
-    if divisor < 1 or bounds(left)[0] < 0:
-        raise ValueError(f"division of {bounds(left)} by {divisor}: only 0 and above by 1 and above")
+def _quotient(left: Value, divisor: Value) -> Value:
+    _check_division(left, divisor)
+    return (
+        left if divisor == 1 else _operation("div", left, divisor, _corners(left, divisor, operator.floordiv))
+    )
+
+
+def _remainder(left: Value, divisor: Value) -> Value:
+    _check_division(left, divisor)
+    (_, most), (least, largest) = bounds(left), bounds(divisor)
+    return left if most < least else _operation("rem", left, divisor, (0, min(most, largest - 1)))
+
+
+def _check_division(left: Value, divisor: Value) -> None:
+    if bounds(divisor)[0] < 1 or bounds(left)[0] < 0:
+        ranges = f"{bounds(left)} by {divisor if isinstance(divisor, int) else bounds(divisor)}"
+        raise ValueError(f"division of {ranges}: only 0 and above by 1 and above")
 
 
 def minimum(left: Value, right: Value) -> Value:

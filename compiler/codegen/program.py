@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from compiler.graph import Array, Shape
 from tx8isa.machine.description import Machine
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES
+from tx8isa.tools.files import made_folder, write_together
 
 from .emitter import Emitter
 from .registers import TILE
@@ -98,6 +100,27 @@ def same_bits(one: Array, other: Array) -> bool:
     bits = np.dtype(f"u{one.dtype.itemsize}")
     flat = [np.ascontiguousarray(array).reshape(-1).view(bits) for array in (one, other)]
     return one.dtype == other.dtype and np.array_equal(flat[0], flat[1])
+
+
+def write_program(
+    folder: Path,
+    text: str,
+    constants: bytes,
+    image: Sequence[bytes] | None,
+    more: Mapping[Path, Sequence[bytes]] | None = None,
+) -> None:
+    """Write prog.s, prog.const, prog.bin if there is an ``image``, and ``more`` files, given in pieces.
+
+    Either all files are written or none.
+    """
+    files: dict[Path, Sequence[bytes]] = {
+        folder / CONSTANTS_FILE: [constants],
+        folder / "prog.s": [text.encode()],
+    }
+    if image is not None:
+        files[folder / "prog.bin"] = image
+    with made_folder(folder):
+        write_together({**files, **(more or {})})
 
 
 def buffer_record(kind: str, name: str, fmt: Format, shape: Shape, dtype: str, address: int) -> str:

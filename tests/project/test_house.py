@@ -32,7 +32,7 @@ LAYERS = {
     ),
     "compiler": (
         *("graph", "operators", "evaluation", "dialect", "codegen", "lowering", "frontend"),
-        *("rewrite", "patterns", "search", "passes", "driver", "tools", "cli"),
+        *("kernels", "rewrite", "search", "passes", "driver", "tools", "cli"),
     ),
     "tx8": ("__main__", "arrays", "builder", "models", "stats", "html", "run", "program", "kernel"),
     "tx8_entry": ("surroundings", "commands"),
