@@ -31,13 +31,15 @@ class KernelLaunch:
 
     ``grid``: the extents of its three axes, of which the first counts fastest. ``arrays``: the shapes of the
     arguments that are pointers. ``numbers``: the values of all others, floats for those of a float type.
-    ``tiles``: how many take part; by default 16, or as many as the machine has.
+    ``tiles``: how many take part; by default 16, or as many as the machine has. ``kept``: arrays to which the
+    kernel stores are inputs as well, so that what it leaves alone stays.
     """
 
     grid: tuple[int, int, int] = (1, 1, 1)
     arrays: Mapping[str, Shape] = field(default_factory=dict)
     numbers: Mapping[str, int | float] = field(default_factory=dict)
     tiles: int | None = None
+    kept: bool = False
 
 
 def check_launch(kernel: TtirKernel, launch: KernelLaunch, machine: Machine) -> int:

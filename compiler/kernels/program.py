@@ -41,6 +41,13 @@ class KernelProgram:
     image: Image
     machine: Machine
     addresses: Mapping[str, int]
+    summary: str
+    """The kernel, its grid, its numbers and how many tiles take part."""
+
+    def __str__(self) -> str:
+        """What was compiled, in a line."""
+        lines = self.text.count("\n")
+        return f"{self.summary}: {lines:,} lines of assembly, {len(self.constants):,} bytes of constants"
 
     @cached_property
     def image_file(self) -> Sequence[bytes]:
@@ -120,14 +127,15 @@ class _Text:
         records = "".join(self._records(addresses))
         recorded = _assembled(f"        ecall\n{records}", b"", machine).buffers
         image = replace(image, buffers=(*image.buffers, *recorded))
-        return KernelProgram(self.kernel.name, text + records, constants, image, machine, addresses)
+        summary = self._summary()
+        return KernelProgram(self.kernel.name, text + records, constants, image, machine, addresses, summary)
 
     def _text(self, data: program.Data) -> str:
         target, code = self.code.target, self.code
         names = {constant.symbol for constant in code.constants}
         (phase,) = schedule([(self.kernel.name, code)], names)
         parts: list[Sequence[str]] = [
-            [f"# {self._summary()}", ""],
+            [f"# {self._summary()}; made by tx8cc", ""],
             [*data.out.lines, ""],
             program.prologue(target.tiles, target.machine.tiles),
             [*program.phase(phase.name, phase.lines()), ""],
@@ -139,12 +147,14 @@ class _Text:
     def _summary(self) -> str:
         grid = " x ".join(map(str, self.launch.grid))
         numbers = ", ".join(f"{name} = {number}" for name, number in self.launch.numbers.items())
-        return f"{self.kernel.name}, grid {grid}{', ' if numbers else ''}{numbers}, made by tx8cc"
+        tiles = f"{self.code.target.tiles} tiles"
+        return ", ".join(part for part in (self.kernel.name, f"grid {grid}", numbers, tiles) if part)
 
     def _records(self, addresses: Mapping[str, int]) -> list[str]:
         """The directives for arrays: what is loaded is an input, what is stored an output."""
         memory, lines = self.site.memory, []
-        for kind, names in (("input", memory.loaded), ("output", memory.stored)):
+        inputs = memory.loaded | (memory.stored if self.launch.kept else set())
+        for kind, names in (("input", inputs), ("output", memory.stored)):
             for name, shape in self.launch.arrays.items():
                 if name in names:
                     element = self.elements[name]

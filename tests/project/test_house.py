@@ -34,7 +34,7 @@ LAYERS = {
         *("graph", "operators", "evaluation", "dialect", "codegen", "lowering", "frontend"),
         *("kernels", "rewrite", "search", "passes", "driver", "tools", "cli"),
     ),
-    "tx8": ("__main__", "arrays", "builder", "models", "stats", "html", "run", "program", "kernel"),
+    "tx8": ("__main__", "arrays", "builder", "models", "stats", "html", "run", "program", "kernel", "triton"),
     "tx8_entry": ("surroundings", "commands"),
     "pytest_tx8": (),
 }

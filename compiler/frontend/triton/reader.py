@@ -50,10 +50,10 @@ def parse_kernels(text: str, file: str = "kernel") -> tuple[TtirKernel, ...]:
 
 def _unexpected(error: lark.exceptions.UnexpectedInput, text: str, file: str) -> str:
     lines = text.splitlines()
-    line, column = (error.line, error.column) if error.line > 0 else (len(lines), 1)
-    found = lines[line - 1][column - 1 :][:_MOST_SHOWN].strip() if 0 < line <= len(lines) else ""
-    what = f"unexpected '{found}'" if found else "the text ends too early"
-    return f"{file}:{line}:{column}: {what}; expected TTIR as Triton 3 prints it"
+    if isinstance(error, lark.exceptions.UnexpectedToken) and error.token.type == "$END":
+        return f"{file}:{len(lines)}: the text ends too early; expected TTIR as Triton 3 prints it"
+    found = lines[error.line - 1][error.column - 1 :][:_MOST_SHOWN].strip()
+    return f"{file}:{error.line}:{error.column}: unexpected '{found}'; expected TTIR as Triton 3 prints it"
 
 
 def _aliases(tree: Tree) -> dict[str, str]:
