@@ -74,7 +74,7 @@ class BlockCode:
         if isinstance(value, Splat):
             return self.single(value)
         if isinstance(value, SpmBlock):
-            return value
+            return self.straight(value)
         if isinstance(value, Region):
             return self.truth(value, Format.FP32)
         raise UnsupportedOperation("needs numbers of floats; integers are not computed as data")
@@ -156,6 +156,16 @@ class BlockCode:
             dst_stride0=target_step,
             dst_iter0=rows,
         )
+
+    def straight(self, data: SpmBlock) -> SpmBlock:
+        """The block with its rows following each other."""
+        return self.transposed(self.as_stored(data)) if data.turned else data
+
+    def as_stored(self, data: SpmBlock) -> SpmBlock:
+        """A block that is turned, as the matrix that it is in memory: its transpose; others as they are."""
+        if not data.turned:
+            return data
+        return replace(data, shape=data.shape[::-1], stored=data.stored[::-1], turned=False)
 
     def transposed(self, data: SpmBlock) -> SpmBlock:
         """A row-major block of two axes with its axes exchanged."""

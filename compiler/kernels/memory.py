@@ -18,7 +18,7 @@ from tx8isa.numbers.formats import Format
 from tx8isa.numbers.limits import LARGEST_BLOCK_STRIDE, LARGEST_EXTENT, MOST_MOVES
 
 from .blocks import BlockCode, strides_of
-from .shapes import ShapeCode
+from .shapes import ShapeCode, turned
 from .values import (
     ELEMENT_FORMATS,
     STILL,
@@ -74,7 +74,7 @@ class MemoryCode:
         """The elements where the mask holds, ``other`` elsewhere, 0 without it."""
         self.loaded.add(pointers.argument)
         if _runs_down(pointers.indices):
-            return self.blocks.transposed(self._loaded(*self._turned(pointers, mask, other)))
+            return turned(self._loaded(*self._turned(pointers, mask, other)))
         return self._loaded(pointers, mask, other)
 
     def _loaded(self, pointers: Pointers, mask: KernelValue | None, other: KernelValue | None) -> SpmBlock:
@@ -121,7 +121,7 @@ class MemoryCode:
             raise UnsupportedOperation("integers that are computed from positions cannot be stored")
         if value.fmt is not _format(pointers.element):
             raise UnsupportedOperation(f"a value of {value.element} to a pointer to {pointers.element}")
-        return self.blocks.spread(value, whole)
+        return self.blocks.spread(self.blocks.straight(value), whole)
 
     def _fill_rest(self, data: SpmBlock, region: Region, other: KernelValue | None) -> None:
         """Give the block what it has outside of the box, if there may be anything."""

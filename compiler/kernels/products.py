@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from compiler.codegen.slices.precision import PRODUCTS
 from compiler.codegen.slices.tensors import BLOCK
 from compiler.codegen.slices.vector import Vector, convert
@@ -23,7 +25,7 @@ class ProductCode:
 
     def dot(self, left: KernelValue, right: KernelValue, start: KernelValue, precision: str) -> SpmBlock:
         """start + left x right; the sums are in FP32 and rounded to the format of ``start``."""
-        a, b = self.blocks.data(left), self.blocks.data(right)
+        a, b = self._operand(left), self._operand(right)
         element = start.element if isinstance(start, Splat | SpmBlock) else ""
         self._check(a, b, element, precision)
         rows, columns = a.shape[0], b.shape[1]
@@ -31,13 +33,21 @@ class ProductCode:
         if not (isinstance(start, Splat) and start.number == 0):
             begin = self.blocks.planes(self.blocks.data(start))
         made = self.blocks.result(element, (rows, columns), (True, True), columns > BLOCK)
-        pairs = self._parts(self.blocks.planes(a), self.blocks.planes(b), precision)
+        pairs = self._parts(self._in_planes(a), self._in_planes(b), precision)
         if len(pairs) > 1 and made.fmt is not Format.FP32:
             raise UnsupportedOperation(f"input precision '{precision}' of sums in {element}")
         for one, other in pairs:
             self._multiply(made, one, other, begin)
             begin = made
         return made
+
+    def _operand(self, value: KernelValue) -> SpmBlock:
+        """A matrix in either order of its axes, for the engine takes both."""
+        return value if isinstance(value, SpmBlock) and value.turned else self.blocks.data(value)
+
+    def _in_planes(self, data: SpmBlock) -> SpmBlock:
+        """A matrix as the engine wants it; its shape is that in memory, and it says whether it is turned."""
+        return replace(self.blocks.planes(self.blocks.as_stored(data)), turned=data.turned)
 
     def _check(self, a: SpmBlock, b: SpmBlock, element: str, precision: str) -> None:
         if len(a.shape) != 2 or len(b.shape) != 2:
@@ -64,6 +74,7 @@ class ProductCode:
     def _high(self, data: SpmBlock) -> SpmBlock:
         """FP32 rounded to TF32."""
         made = self.blocks.empty(data.element, Format.TF32, data.shape, data.stored, data.blocked)
+        made = replace(made, turned=data.turned)
         convert(self.kernel, made.address, data.address, data.count, Format.FP32, Format.TF32)
         return made
 
@@ -83,11 +94,12 @@ class ProductCode:
             f"ne.gemm.{a.fmt.token}",
             out=made.address,
             out_format=made.fmt.token,
-            m=a.shape[0],
-            k=a.shape[1],
-            n=b.shape[1],
+            m=made.shape[0],
+            k=a.shape[0] if a.turned else a.shape[1],
+            n=made.shape[1],
             a=a.address,
             b=b.address,
-            rt=1,
+            lt=int(a.turned),
+            rt=int(not b.turned),
             **start,
         )

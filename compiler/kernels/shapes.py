@@ -106,7 +106,7 @@ class ShapeCode:
             return value.viewed(shape, tuple(value.stored[axis] for axis in order))
         if len(order) != 2:
             raise UnsupportedOperation(f"a transpose of {len(order)} axes; supported are 2")
-        return self.blocks.transposed(value)
+        return self.blocks.as_stored(value) if value.turned else turned(self.blocks.compact(value))
 
     def reshape(self, value: KernelValue, shape: Shape) -> KernelValue:
         """The elements in their row-major order under another shape."""
@@ -119,6 +119,13 @@ class ShapeCode:
         if isinstance(value, SpmBlock):
             return self.blocks.full(value).viewed(shape, (True,) * len(shape))
         raise UnsupportedOperation("a reshape of positions; supported is one of numbers")
+
+
+def turned(value: SpmBlock) -> SpmBlock:
+    """The transpose of a row-major matrix, without moving it."""
+    whole = all(kept or extent == 1 for kept, extent in zip(value.stored, value.shape, strict=True))
+    shape, stored = value.shape[::-1], value.stored[::-1]
+    return replace(value, shape=shape, stored=stored, turned=whole and min(shape) > 1)
 
 
 def _long_axes(value: SpmBlock) -> list[int]:

@@ -19,6 +19,9 @@ from .reductions import ReductionCode
 from .shapes import ShapeCode
 from .values import FLOAT_FORMATS, Indices, KernelValue, SpmBlock, UnsupportedOperation
 
+TAKE_TURNED = ("tt.dot", "tt.trans")
+"""Operations that take a matrix whose columns follow each other."""
+
 Handler = Callable[["KernelSite", TtirOperation, list[KernelValue]], Sequence[KernelValue]]
 """Writes one operation with these operands; its results."""
 
@@ -64,7 +67,7 @@ class KernelSite:
         try:
             if handler is None:
                 raise UnsupportedOperation("not supported; docs/triton.md lists the operations that are")
-            return handler(self, operation, [self.values[name] for name in operation.operands])
+            return handler(self, operation, [self._operand(operation, name) for name in operation.operands])
         except UnsupportedOperation as error:
             raise error.at(operation.location, operation.name) from None
 
@@ -81,6 +84,14 @@ class KernelSite:
         before, self.quiet = self.quiet, True
         yield
         self.quiet = before
+
+    def _operand(self, operation: TtirOperation, name: str) -> KernelValue:
+        """The value of a name; a matrix that is turned is transposed for all but those that take it so."""
+        value = self.values[name]
+        if not isinstance(value, SpmBlock) or not value.turned or operation.name in TAKE_TURNED:
+            return value
+        straight = self.values[name] = self.blocks.straight(value)
+        return straight
 
     def _kept(self, value: KernelValue) -> KernelValue:
         """An integer in a register of its own, if it takes instructions to compute it."""

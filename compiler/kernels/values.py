@@ -135,7 +135,8 @@ class SpmBlock:
     """A block in the scratchpad, at ``address``.
 
     Axes that are not in ``stored`` are kept once and count as repeated. ``blocked``: a matrix in planes of 64
-    columns, as the matrix engine wants it, otherwise row-major. Truth values are 1 and 0 of ``fmt``.
+    columns, as the matrix engine wants it, otherwise row-major. ``turned``: a matrix whose columns follow
+    each other; only products and transposes take it as it is. Truth values are 1 and 0 of ``fmt``.
     """
 
     address: Value
@@ -144,6 +145,7 @@ class SpmBlock:
     shape: Shape = ()
     stored: tuple[bool, ...] = ()
     blocked: bool = False
+    turned: bool = False
 
     @property
     def kept(self) -> Shape:
