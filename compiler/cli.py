@@ -112,8 +112,6 @@ def _check(options: argparse.Namespace, path: Path) -> int:
 
 def _run(options: argparse.Namespace, path: Path) -> int:
     with interrupts_held():
-        import compiler.driver  # noqa: F401  (imported here because it takes most of the start)
-
         from .frontend import reader
 
         read = reader(path, dict(options.shape), options.batch)
@@ -156,22 +154,34 @@ def _compiled(options: argparse.Namespace, graph: Graph, machine: Machine) -> Pr
     """The program; it comes from the cache only if no option needs the passes to run."""
     from compiler.tools.cache import compile_cached
 
-    from .driver import compile_graph, pass_names
+    def compiled() -> Program:
+        return _compile(options, graph, machine)
 
-    chosen = compile_options(options)
+    def say(text: str) -> None:
+        if options.verbose:
+            print(f"tx8cc: {text}", file=sys.stderr)
+
+    if options.no_cache:
+        return compiled()
+    observed = options.timing or options.print_ir_after or options.report or options.save_plan
+    return compile_cached(graph, machine, compile_options(options), compiled, say, not observed)
+
+
+def _compile(options: argparse.Namespace, graph: Graph, machine: Machine) -> Program:
+    """Run the passes and show how far they are."""
+    with interrupts_held():
+        from compiler.passes.compilation import pass_names  # here, for it takes most of the start
+
+        from .driver import compile_graph
+
     with ProgressLine(graph.name, pass_names(), None if options.quiet else sys.stderr) as progress:
-        after_pass = _after_pass(options, progress)
-        if options.no_cache:
-            return compile_graph(
-                graph, machine=machine, after_pass=after_pass, search_progress=progress.searching, **chosen
-            )
-
-        def say(text: str) -> None:
-            if options.verbose:
-                print(f"tx8cc: {text}", file=sys.stderr)
-
-        observed = options.timing or options.print_ir_after or options.report or options.save_plan
-        return compile_cached(graph, machine, chosen, after_pass, say, not observed, progress.searching)
+        return compile_graph(
+            graph,
+            machine=machine,
+            after_pass=_after_pass(options, progress),
+            search_progress=progress.searching,
+            **compile_options(options),
+        )
 
 
 def _after_pass(options: argparse.Namespace, progress: ProgressLine) -> Callable[[str, ModuleOp], None]:
@@ -199,10 +209,10 @@ def _summary(program: Program, folder: Path) -> str:
 
 def _extra_files(options: argparse.Namespace, program: Program) -> dict[Path, list[bytes]]:
     """The files that are written with the program: the plan, and the report if no run completes it."""
-    from compiler.search.plan import plan_text
-
     files: dict[Path, list[bytes]] = {}
     if options.save_plan:
+        from compiler.search.plan import plan_text
+
         assert program.report is not None
         files[Path(options.save_plan)] = [plan_text(program.report.plan).encode()]
     if options.report not in (None, "-") and not options.run:

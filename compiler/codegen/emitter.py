@@ -2,29 +2,67 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 
 class Emitter:
-    """Lines of one part of a program."""
+    """Lines of one part of a program.
+
+    A line that is an object becomes text when ``lines`` is asked for: the search generates code for many
+    candidates, and reads the text of none.
+    """
 
     def __init__(self) -> None:
-        self.lines: list[str] = []
+        self._lines: list[object] = []
+        self._written = 0
+        """Lines that are text already."""
         self.instructions = 0
         """Number of instructions so far."""
 
+    @property
+    def lines(self) -> list[str]:
+        """The text so far; lines that are appended to it belong to it."""
+        if self._written < len(self._lines):
+            self._lines[self._written :] = map(str, self._lines[self._written :])
+            self._written = len(self._lines)
+        return self._lines  # type: ignore[return-value]  # all of them are text now
+
+    @property
+    def count(self) -> int:
+        """Number of lines so far."""
+        return len(self._lines)
+
     def label(self, name: str) -> None:
-        self.lines.append(f"{name}:")
+        self._lines.append(f"{name}:")
 
     def comment(self, text: str) -> None:
-        self.lines.append(f"        # {text}")
+        self._lines.append(f"        # {text}")
 
     def directive(self, text: str) -> None:
-        self.lines.append(f"        {text}")
+        self._lines.append(f"        {text}")
 
     def instruction(self, mnemonic: str, *operands: str) -> None:
+        self.add(_ScalarLine(mnemonic, operands))
+
+    def add(self, line: object) -> None:
+        """An instruction whose text is ``str(line)``."""
         self.instructions += 1
-        self.lines.append(f"        {mnemonic:<23} {', '.join(operands)}".rstrip())
+        self._lines.append(line)
+
+
+class _ScalarLine(NamedTuple):
+    mnemonic: str
+    operands: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return instruction_text(self.mnemonic, ", ".join(self.operands))
+
+
+def instruction_text(mnemonic: str, operands: str) -> str:
+    """The line of an instruction."""
+    return f"        {mnemonic:<23} {operands}".rstrip()
 
 
 def decimal(value: float) -> str:

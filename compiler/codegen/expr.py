@@ -7,8 +7,7 @@ expression is compiled to RISC-V by ``codegen.registers``; its results are those
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tx8isa.numbers.limits import LANE_BITS, LANE_MASK
@@ -39,7 +38,8 @@ class Expr:
                 return self.left + (self.right + other)
             if isinstance(self.left, Address):
                 return self.left + other + self.right
-        return _operation("add", self, other, _corners(self, other, operator.add))
+        low, high = bounds(other)
+        return _operation("add", self, other, self.low + low, self.high + high)
 
     def __radd__(self, other: int) -> Value:
         return self + other
@@ -47,10 +47,10 @@ class Expr:
     def __sub__(self, other: Value) -> Value:
         if isinstance(other, int):
             return self + -other
-        return _operation("sub", self, other, _corners(self, other, operator.sub))
+        return _operation("sub", self, other, self.low - other.high, self.high - other.low)
 
     def __rsub__(self, other: int) -> Value:
-        return _operation("sub", other, self, _corners(other, self, operator.sub))
+        return _operation("sub", other, self, other - self.high, other - self.low)
 
     def __mul__(self, other: Value) -> Value:
         if other == 1:
@@ -59,7 +59,8 @@ class Expr:
             factor = self.right
             if isinstance(factor, int):
                 return self.left * (factor * other)
-        return _operation("mul", self, other, _corners(self, other, operator.mul))
+        corners = [one * another for one in (self.low, self.high) for another in bounds(other)]
+        return _operation("mul", self, other, min(corners), max(corners))
 
     def __rmul__(self, other: int) -> Value:
         return self * other
@@ -169,8 +170,7 @@ def constant(value: Value) -> int:
     return value
 
 
-def _operation(op: str, left: Value, right: Value, corners: tuple[int, ...]) -> Value:
-    low, high = min(corners), max(corners)
+def _operation(op: str, left: Value, right: Value, low: int, high: int) -> Value:
     if low == high:
         return low
     if low <= -_LIMIT or high >= _LIMIT:
@@ -178,21 +178,18 @@ def _operation(op: str, left: Value, right: Value, corners: tuple[int, ...]) -> 
     return Operation(op, left, right, low, high)
 
 
-def _corners(left: Value, right: Value, apply: Callable[[int, int], int]) -> tuple[int, ...]:
-    return tuple(apply(a, b) for a in bounds(left) for b in bounds(right))
-
-
 def _quotient(left: Value, divisor: Value) -> Value:
     _check_division(left, divisor)
-    return (
-        left if divisor == 1 else _operation("div", left, divisor, _corners(left, divisor, operator.floordiv))
-    )
+    if divisor == 1:
+        return left
+    (low, high), (least, largest) = bounds(left), bounds(divisor)
+    return _operation("div", left, divisor, low // largest, high // least)
 
 
 def _remainder(left: Value, divisor: Value) -> Value:
     _check_division(left, divisor)
-    (_, most), (least, largest) = bounds(left), bounds(divisor)
-    return left if most < least else _operation("rem", left, divisor, (0, min(most, largest - 1)))
+    (_, high), (least, largest) = bounds(left), bounds(divisor)
+    return left if high < least else _operation("rem", left, divisor, 0, min(high, largest - 1))
 
 
 def _check_division(left: Value, divisor: Value) -> None:
@@ -208,7 +205,7 @@ def minimum(left: Value, right: Value) -> Value:
         return left
     if b_high <= a_low:
         return right
-    return _operation("min", left, right, (min(a_low, b_low), min(a_high, b_high)))
+    return _operation("min", left, right, min(a_low, b_low), min(a_high, b_high))
 
 
 def maximum(left: Value, right: Value) -> Value:
@@ -218,7 +215,7 @@ def maximum(left: Value, right: Value) -> Value:
         return left
     if b_low >= a_high:
         return right
-    return _operation("max", left, right, (max(a_low, b_low), max(a_high, b_high)))
+    return _operation("max", left, right, max(a_low, b_low), max(a_high, b_high))
 
 
 def lanes(parts: list[Value]) -> Value:

@@ -9,16 +9,26 @@ from dataclasses import dataclass, field
 from compiler.graph import Array
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
-from tx8isa.records.record import Operand
-from tx8isa.table.registry import find
 
-from .emitter import Emitter, decimal
+from .emitter import Emitter
 from .expr import Address, Operation, Slot, Value, Variable, bounds, buffers_of, highest, lanes
 from .phase import Constant, Scratch, Target
 from .registers import TILE, Registers
 from .spilling import Spills
 from .spm import InstructionSpan, PhaseBuffers, SpmBuffer
-from .tree import STEP_OF_CONDITION, Argument, Gap, Issue, Item, Let, LineRange, Loop, check_names
+from .tree import (
+    STEP_OF_CONDITION,
+    Argument,
+    EngineLine,
+    Gap,
+    Issue,
+    Item,
+    Let,
+    LineRange,
+    Loop,
+    Syntax,
+    syntax_of,
+)
 
 __all__ = ["Argument", "Constant", "Kernel", "Scratch", "Target"]
 
@@ -128,53 +138,46 @@ class Kernel:
 
     def emit(self, mnemonic: str, /, **arguments: Argument) -> None:
         """Write one engine instruction. ValueError if its record has other operands."""
-        found = find(mnemonic)
-        if found is None:
-            raise ValueError(f"no instruction {mnemonic}")
-        record = found[0]
-        check_names(record, arguments)
+        syntax = syntax_of(mnemonic)
+        syntax.check(arguments)
         self._begin_item()
-        first = len(self.out.lines)
+        first = self.out.count
         with self.registers.scope():
-            operands = [
-                f"{name}={self._operand(record.operand(name), value)}" for name, value in arguments.items()
-            ]
-            if self.worker:
-                operands.append(f"worker={self.worker}")
-            self.out.instruction(mnemonic, ", ".join(operands))
-        lines = LineRange(first, len(self.out.lines))
+            operands = self._operands(syntax, arguments)
+            self.out.add(EngineLine(mnemonic, syntax, operands, self.worker))
+        lines = LineRange(first, self.out.count)
         core = self._instructions_since() - 1
-        issue = Issue(record, mnemonic, arguments, core, lines, self.count, self.worker, self.node)
+        issue = Issue(syntax.record, mnemonic, arguments, core, lines, self.count, self.worker, self.node)
         self._body.append(issue)
         self.count += 1
 
     def _begin_item(self) -> None:
         if self._body is self.tree:
-            self.gaps.append(Gap(len(self.tree), len(self.out.lines), self.count, self.registers.free))
+            self.gaps.append(Gap(len(self.tree), self.out.count, self.count, self.registers.free))
 
     def _instructions_since(self) -> int:
         """Instructions of the kernel core and of engines since the last call."""
         since, self._counted = self.out.instructions - self._counted, self.out.instructions
         return since
 
-    def _operand(self, operand: Operand, value: Argument) -> str:
-        """The text of an operand; what it needs in registers is computed before the instruction."""
-        if isinstance(value, str):
-            return value
-        if isinstance(value, float):
-            return decimal(value)
-        if isinstance(value, list):
-            if all(isinstance(part, int) for part in value):
-                return f"[{','.join(map(str, value))}]"
-            value = lanes(value)
-        self._record_uses(value)
-        if isinstance(value, int):
-            return hex(value) if operand.is_address or operand.scalar else str(value)
-        if isinstance(value, Address):
-            return value.text
-        if not operand.words:
-            raise ValueError(f"operand {operand.name} cannot come from a register")
-        return self.registers.compute(value)
+    def _operands(self, syntax: Syntax, arguments: dict[str, Argument]) -> dict[str, Argument]:
+        """The operands with registers for what is computed before the instruction."""
+        found = dict(arguments)
+        for name, value in arguments.items():
+            if isinstance(value, int | str | float):
+                continue
+            if isinstance(value, list):
+                if all(isinstance(part, int) for part in value):
+                    continue
+                value = lanes(value)
+            self._record_uses(value)
+            if isinstance(value, int | Address):
+                found[name] = value
+            elif syntax.operands[name].words:
+                found[name] = self.registers.compute(value)
+            else:
+                raise ValueError(f"operand {name} cannot come from a register")
+        return found
 
     def _record_uses(self, value: Value) -> None:
         """Remember the symbols and buffers of an expression."""
@@ -220,7 +223,7 @@ class Kernel:
         number = len(self.spm.loops)
         begin, end = f"{self.prefix}.loop{number}", f"{self.prefix}.end{number}"
         self._begin_item()
-        line = len(self.out.lines)
+        line = self.out.count
         with self.registers.scope():
             index = self.registers.counter(start, bounds(start)[0], highest(count) - 1)
             limit = self.registers.keep(count)
@@ -252,7 +255,7 @@ class Kernel:
         self.spm.loops.append(InstructionSpan(self.count))
         end = f"{self.prefix}.end{number}"
         self._begin_item()
-        line = len(self.out.lines)
+        line = self.out.count
         with self.registers.scope():
             kept, limit = self.registers.keep(index, once=True), self.registers.keep(below, once=True)
             self._exit_unless(kept, limit, end)
@@ -319,7 +322,7 @@ class Kernel:
         if self.synchronized:
             self.synchronized = False
             self.synchronize()
-            self.met_at = len(self.out.lines)
+            self.met_at = self.out.count
 
     def synchronize(self) -> None:
         """Every tile waits until all tiles have completed their instructions."""

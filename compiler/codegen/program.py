@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
 from asm.instructions.text import quote
 from asm.syntax.source import checksum
+from compiler.codegen import CONSTANTS_FILE
 from compiler.graph import Array, Shape
 from tx8isa.machine.description import Machine
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES
-from tx8isa.tools.files import made_folder, write_together
 
 from .emitter import Emitter
 from .registers import TILE
-
-CONSTANTS_FILE = "prog.const"
-"""File with the data of the constants, which the assembly text includes."""
 
 _ALIGNMENT = 64
 _FIRST_COPY = "first.copy"
@@ -102,27 +98,6 @@ def same_bits(one: Array, other: Array) -> bool:
     return one.dtype == other.dtype and np.array_equal(flat[0], flat[1])
 
 
-def write_program(
-    folder: Path,
-    text: str,
-    constants: bytes,
-    image: Sequence[bytes] | None,
-    more: Mapping[Path, Sequence[bytes]] | None = None,
-) -> None:
-    """Write prog.s, prog.const, prog.bin if there is an ``image``, and ``more`` files, given in pieces.
-
-    Either all files are written or none.
-    """
-    files: dict[Path, Sequence[bytes]] = {
-        folder / CONSTANTS_FILE: [constants],
-        folder / "prog.s": [text.encode()],
-    }
-    if image is not None:
-        files[folder / "prog.bin"] = image
-    with made_folder(folder):
-        write_together({**files, **(more or {})})
-
-
 def buffer_record(kind: str, name: str, fmt: Format, shape: Shape, dtype: str, address: int) -> str:
     """The directive that records an input or output at an address, under any name."""
     fields = (quote(name), fmt.token, extents(shape), layout_of(shape), dtype, hex(address))
@@ -179,6 +154,7 @@ def first_copy(data: Data, tiles: int) -> list[str]:
     """
     data.space(_FIRST_COPY, (tiles + 1) * LINE_BYTES)
     out = Emitter()
+    out.directive('.node ""')
     out.instruction("la", "t0", _FIRST_COPY)
     out.instruction("addi", "t1", TILE, "1")
     out.instruction("slli", "t1", "t1", str(LINE_BYTES.bit_length() - 1))

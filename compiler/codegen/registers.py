@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from bisect import insort
+from contextlib import AbstractContextManager
 
 from .emitter import Emitter
 from .expr import Address, Operation, Slot, SpilledVariable, Value, Variable, bounds
@@ -17,6 +17,9 @@ STACK = "sp"
 
 POOL = tuple(f"t{i}" for i in range(7)) + tuple(f"a{i}" for i in range(8)) + tuple(f"s{i}" for i in range(11))
 """The registers that values of a phase are in."""
+_ORDER = {register: at for at, register in enumerate(POOL)}
+_State = tuple[list[str], int, int, int]
+"""Free registers, how many are missing, spilled values that are alive, and how many values are kept."""
 IMMEDIATES = range(-2048, 2048)
 """Numbers that an instruction of the core can contain (12 bits)."""
 
@@ -60,18 +63,20 @@ class Registers:
 
     def release(self, register: str) -> None:
         """Give a register back."""
-        if register not in POOL:
+        if register not in _ORDER:
             self._missing -= 1
             return
-        self._free.append(register)
-        self._free.sort(key=POOL.index)
+        insort(self._free, register, key=_ORDER.__getitem__)
 
-    @contextmanager
-    def scope(self) -> Iterator[None]:
+    def scope(self) -> AbstractContextManager[None]:
         """Registers that are allocated inside are free again after it."""
-        before = list(self._free), self._missing, self._words, len(self._kept)
-        yield
-        self._free, self._missing, self._words, kept = before
+        return _Scope(self)
+
+    def _state(self) -> _State:
+        return list(self._free), self._missing, self._words, len(self._kept)
+
+    def _restore(self, state: _State) -> None:
+        self._free, self._missing, self._words, kept = state
         del self._kept[kept:]
 
     # --- values that are kept to the end of a scope ------------------------------------------------------
@@ -153,7 +158,7 @@ class Registers:
             return lines
         code = Emitter()
         code.instruction("addi", STACK, STACK, str(-self.frame))
-        code.lines += lines
+        code.lines.extend(lines)
         code.instruction("addi", STACK, STACK, str(self.frame))
         return code.lines
 
@@ -219,6 +224,21 @@ class Registers:
         self._out.instruction("ble", first, second, "1f")
         self._out.instruction("mv", target, right)
         self._out.label("1")
+
+
+class _Scope(AbstractContextManager[None]):
+    """What ``Registers.scope`` returns; a generator would take most of the time of a short scope."""
+
+    __slots__ = ("_registers", "_state")
+
+    def __init__(self, registers: Registers) -> None:
+        self._registers = registers
+
+    def __enter__(self) -> None:
+        self._state = self._registers._state()
+
+    def __exit__(self, *error: object) -> None:
+        self._registers._restore(self._state)
 
 
 def _is_kept(operand: Value) -> bool:

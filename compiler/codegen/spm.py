@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from tx8isa.errors import Tx8Error
 from tx8isa.numbers.division import round_up
@@ -43,7 +44,7 @@ class SpmBuffer:
     second: int = -1
     node: str = ""
 
-    @property
+    @cached_property
     def span(self) -> int:
         return round_up(max(self.size, 1), LINE_BYTES)
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
+from typing import NamedTuple
 
-from tx8isa.records.record import Instruction
+from tx8isa.records.record import Instruction, Operand
+from tx8isa.table.registry import find
 
-from .expr import Value, Variable
+from .emitter import decimal, instruction_text
+from .expr import Address, Value, Variable
 
 Argument = Value | float | str | list[Value]
 
@@ -16,16 +20,14 @@ STEP_OF_CONDITION = 1 << 60
 """Step that makes a condition a loop of at most one iteration."""
 
 
-@dataclass(frozen=True, slots=True)
-class LineRange:
+class LineRange(NamedTuple):
     """Lines of the phase's text, from ``first`` to before ``end``."""
 
     first: int
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Issue:
+class Issue(NamedTuple):
     """An engine instruction. ``core``: instructions of the kernel core between the previous item and it.
 
     ``lines`` are its own and those that compute its operands, which nothing else uses. ``number`` counts the
@@ -43,8 +45,7 @@ class Issue:
     node: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Let:
+class Let(NamedTuple):
     """A value that is computed once and kept in a register."""
 
     variable: Variable
@@ -74,8 +75,7 @@ class Loop:
         return self.step == STEP_OF_CONDITION
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(NamedTuple):
     """A place before an item of the phase's tree at which other code can be inserted.
 
     ``item`` is the number of the item, ``line`` its first line, ``number`` the next engine instruction, and
@@ -100,10 +100,58 @@ def issues(items: Iterable[Item]) -> Iterator[Issue]:
             yield from issues(item.body)
 
 
-def check_names(record: Instruction, arguments: dict[str, Argument]) -> None:
-    """ValueError if an instruction has other operands than ``arguments``."""
-    fields = {operand.name: operand for operand in record.visible}
-    unknown = [name for name in arguments if name not in fields]
-    missing = [name for name, field in fields.items() if field.default is None and name not in arguments]
-    if unknown or missing:
-        raise ValueError(f"{record.mnemonic}: unknown operands {unknown}, missing operands {missing}")
+@dataclass(frozen=True, eq=False, slots=True)
+class Syntax:
+    """How an instruction is written: its record, and the operands that the text names."""
+
+    record: Instruction
+    operands: dict[str, Operand]
+    required: frozenset[str]
+    """The operands without a default."""
+
+    def check(self, arguments: dict[str, Argument]) -> None:
+        """ValueError if an instruction has other operands than ``arguments``."""
+        if arguments.keys() <= self.operands.keys() and self.required <= arguments.keys():
+            return
+        unknown = [name for name in arguments if name not in self.operands]
+        missing = [name for name in self.operands if name in self.required and name not in arguments]
+        raise ValueError(f"{self.record.mnemonic}: unknown operands {unknown}, missing operands {missing}")
+
+
+class EngineLine(NamedTuple):
+    """The text of an engine instruction; ``operands`` has registers for values that the core computes."""
+
+    mnemonic: str
+    syntax: Syntax
+    operands: dict[str, Argument]
+    worker: int
+
+    def __str__(self) -> str:
+        parts = [f"{name}={_text(self.syntax.operands[name], v)}" for name, v in self.operands.items()]
+        if self.worker:
+            parts.append(f"worker={self.worker}")
+        return instruction_text(self.mnemonic, ", ".join(parts))
+
+
+def _text(operand: Operand, value: Argument) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        return decimal(value)
+    if isinstance(value, list):
+        return f"[{','.join(map(str, value))}]"
+    if isinstance(value, Address):
+        return value.text
+    assert isinstance(value, int)
+    return hex(value) if operand.is_address or operand.scalar else str(value)
+
+
+@cache
+def syntax_of(mnemonic: str) -> Syntax:
+    """How instructions of a full mnemonic are written; ValueError if there is none."""
+    found = find(mnemonic)
+    if found is None:
+        raise ValueError(f"no instruction {mnemonic}")
+    operands = {operand.name: operand for operand in found[0].visible}
+    required = (name for name, operand in operands.items() if operand.default is None)
+    return Syntax(found[0], operands, frozenset(required))

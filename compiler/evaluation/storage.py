@@ -27,3 +27,14 @@ def within_range(values: Array, fmt: Format) -> Array:
         return values
     wide = values.astype(np.float64)
     return np.where(np.isinf(wide), wide, np.clip(wide, -largest, largest))
+
+
+def all_finite(values: Array, fmt: Format) -> bool:
+    """Whether an array in the storage dtype of a float format has neither infinities nor NaN.
+
+    Their exponents have all bits set, so the largest magnitude decides; integers are compared faster.
+    """
+    bits = np.dtype(f"u{values.dtype.itemsize}")
+    magnitude = (1 << (EXPONENT_BITS[fmt] + MANTISSA_BITS[fmt])) - 1
+    infinity = magnitude & -(1 << MANTISSA_BITS[fmt])
+    return values.size == 0 or int((values.view(bits) & bits.type(magnitude)).max()) < infinity

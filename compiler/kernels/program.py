@@ -9,7 +9,7 @@ from pathlib import Path
 
 import asm
 from asm.image import Image, image_parts
-from compiler.codegen import program
+from compiler.codegen import CONSTANTS_FILE, program, write_program
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.schedule.phases import schedule
 from compiler.codegen.spilling import OutOfRegisters, Spills, fitting
@@ -56,7 +56,7 @@ class KernelProgram:
 
     def write(self, folder: Path, text_only: bool = False) -> None:
         """Write prog.s, prog.const, and prog.bin unless ``text_only``: all of them or none."""
-        program.write_program(folder, self.text, self.constants, None if text_only else self.image_file)
+        write_program(folder, self.text, self.constants, None if text_only else self.image_file)
 
 
 def compile_kernel(kernel: TtirKernel, launch: KernelLaunch, machine: Machine | None = None) -> KernelProgram:
@@ -171,4 +171,4 @@ def _bytes(shape: Shape, element: str) -> int:
 
 
 def _assembled(text: str, constants: bytes, machine: Machine) -> Image:
-    return asm.assemble(text, "prog.s", machine=machine, given={program.CONSTANTS_FILE: constants})
+    return asm.assemble(text, "prog.s", machine=machine, given={CONSTANTS_FILE: constants})

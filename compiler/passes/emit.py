@@ -51,11 +51,18 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
     start = program.prologue(context.tiles, context.machine.tiles)
     if any(line.endswith("worker=1") for _, lines in context.phases for line in lines):
         start += program.background_workers(context.machine)
-    if any(line.lstrip().startswith("dte.") for _, lines in context.phases[1:] for line in lines):
-        start += program.first_copy(data, context.tiles)
+    if any(map(_copies, context.phases[1:])):
+        # The core has time for it while engines complete the first phase, if the copies come later still.
+        early = code[0] if len(code) > 2 and not any(map(_copies, context.phases[:2])) else start
+        early += program.first_copy(data, context.tiles)
     constants = data.blob
     parts = [head, data.out.lines, [""], start, *code, [""], program.epilogue(), program.checksums(constants)]
     return "\n".join(line for part in parts for line in part) + "\n", constants
+
+
+def _copies(phase: tuple[str, list[str]]) -> bool:
+    """Whether a phase copies by the DTE."""
+    return any(line.lstrip().startswith("dte.") for line in phase[1])
 
 
 def _constant(context: Context, data: program.Data, operation: LoadConstOp) -> None:

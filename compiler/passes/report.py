@@ -9,6 +9,7 @@ import msgspec
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 
 from asm.image import Image
+from compiler.codegen.core_work import CoreWork
 from compiler.dialect.attributes import decoded
 from compiler.dialect.ops import GroupOp, TensorOperation
 from compiler.passes.ddr.placement import DdrRange, range_of
@@ -69,21 +70,6 @@ class Phase(msgspec.Struct, frozen=True):
     estimate: int | None
     kernel_core: bool
     simulated: float | None = None
-
-
-class CoreWork(msgspec.Struct, frozen=True):
-    """How many phases have elements that the kernel core computes one by one.
-
-    ``share`` is their part of the estimated cycles of all phases; None without estimates.
-    """
-
-    phases: int
-    share: float | None
-
-    def __str__(self) -> str:
-        many = f"{self.phases} phases run" if self.phases > 1 else "1 phase runs"
-        share = "" if self.share is None else f", about {self.share:.0%} of the estimated cycles"
-        return f"{many} element by element on the kernel core{share}; see --check"
 
 
 class TriedCut(msgspec.Struct, frozen=True):

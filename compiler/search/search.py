@@ -50,6 +50,7 @@ class Trial:
     """A candidate that was tried. ``cycles`` is None when it did not fit; ``problem`` then says why.
 
     ``ends`` are its cycles at both ends of the ranges of the machine's figures; None if it does not contend.
+    ``ahead``: the cycles of it that a phase before it may hide.
     """
 
     cut: Cut | None
@@ -57,15 +58,19 @@ class Trial:
     spm_bytes: int = 0
     problem: str = ""
     ends: tuple[int, int] | None = None
+    ahead: int = 0
 
     @property
     def rank(self) -> float:
         """The product of its cycles at both ends and between them: the geometric mean decides.
 
-        So one candidate is better than another if it gains more at one end than it loses at the other.
+        So one candidate is better than another if it gains more at one end than it loses at the other. The
+        share that a phase before it may hide does not count.
         """
-        least, most = self.ends or (self.cycles or 0, self.cycles or 0)
-        return float(least) * (self.cycles or 0) * most
+        if not self.cycles:
+            return 0.0
+        least, most = self.ends or (self.cycles, self.cycles)
+        return float(least) * self.cycles * most * (1 - self.ahead / self.cycles) ** 3
 
 
 @dataclass(frozen=True)
@@ -88,9 +93,10 @@ class Search:
         clock: Callable[[], float] = time.monotonic,
         progress: SearchProgress | None = None,
         at_ends: RangeEstimator | None = None,
+        ahead: Estimator | None = None,
     ) -> None:
         self.estimator, self.effort, self.clock, self.progress = estimator, effort, clock, progress
-        self.at_ends = at_ends
+        self.at_ends, self.ahead = at_ends, ahead
         self._done = self._all = self._tried = 0
         self.unfinished = 0
         """Templates of which not all candidates were tried because time was up."""
@@ -181,7 +187,8 @@ class Search:
             kernel = generate("p", replace(template.work, cut=cut), template.target)
         except (*DOES_NOT_FIT, ChipTooSmall) as error:
             return Trial(cut, None, problem=str(error)), None
-        return Trial(cut, self.estimator(kernel), kernel.spm_bytes), kernel
+        ahead = self.ahead(kernel) if self.ahead is not None else 0
+        return Trial(cut, self.estimator(kernel), kernel.spm_bytes, ahead=ahead), kernel
 
 
 def candidates(template: Template, rule: Trial) -> Iterator[Cut]:

@@ -11,6 +11,7 @@ import dataclasses
 import enum
 import hashlib
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -30,15 +31,28 @@ def signature(work: Work, target: Target) -> Signature:
     return (*_work(work, {}), (target.tiles, target.spm_bytes, target.compute.token))
 
 
+_CALLS: WeakKeyDictionary[Work, tuple[Signature, ...]] = WeakKeyDictionary()
+"""The signatures of the calls of a work and of its steps, for one work is a stage of many stacks."""
+
+
+def _calls(work: Work) -> tuple[Signature, ...]:
+    known = _CALLS.get(work)
+    if known is None:
+        of_steps = (_call(step.call, step.operands) for step in work.steps)
+        known = _CALLS[work] = (_call(work.call, work.inputs), *of_steps)
+    return known
+
+
 def _work(work: Work, names: dict[str, int]) -> Signature:
+    call, *calls = _calls(work)
     return (
         work.op,
-        _call(work.call, work.inputs),
+        call,
         tuple(_tensor(tensor, names) for tensor in work.inputs),
         _tensor(work.output, names),
         work.channels_last,
         _parameters(work, names),
-        tuple(_step(step, names) for step in work.steps),
+        tuple(_step(step, called, names) for step, called in zip(work.steps, calls, strict=True)),
     )
 
 
@@ -61,9 +75,8 @@ def template_key(work_signature: Signature) -> str:
     return hashlib.sha256(repr(work_signature).encode()).hexdigest()[:32]
 
 
-def _step(step: Step, names: dict[str, int]) -> Signature:
-    operands = tuple(_tensor(tensor, names) for tensor in step.operands)
-    return (step.op, _call(step.call, step.operands), operands, step.running)
+def _step(step: Step, call: Signature, names: dict[str, int]) -> Signature:
+    return (step.op, call, tuple(_tensor(tensor, names) for tensor in step.operands), step.running)
 
 
 def _tensor(tensor: DdrTensor | None, names: dict[str, int]) -> Signature:

@@ -28,9 +28,8 @@ from tx8isa.tools.cache_folder import SEAL_BYTES, SECRET, SealedFolder, cache_fo
 from tx8isa.tools.caches import PROGRAM_BYTES, PROGRAMS
 
 if TYPE_CHECKING:
-    from compiler.driver import AfterPass, Program
+    from compiler.driver import Program
     from compiler.graph import Array, Graph
-    from compiler.search import SearchProgress
     from tx8isa.machine.description import Machine
 
 log = logging.getLogger(__name__)
@@ -108,37 +107,34 @@ def compile_cached(
     graph: Graph,
     machine: Machine,
     options: Mapping[str, Any],
-    after_pass: AfterPass | None,
+    compiled: Callable[[], Program],
     say: Callable[[str], None],
     look: bool = True,
-    search_progress: SearchProgress | None = None,
 ) -> Program:
     """The program of ``compile_graph(graph, machine=machine, **options)``, from the cache if it is there.
 
-    Without ``look`` the graph is compiled in any case and the program stored. ``say`` is called with one
-    sentence about hit or miss. With operators from outside of the source tree nothing is looked for or kept:
-    what they depend on is not known.
+    ``compiled`` calls that function. Without ``look`` it is called in any case and the program stored.
+    ``say`` is called with one sentence about hit or miss. With operators from outside of the source tree
+    nothing is looked for or kept: what they depend on is not known.
     """
-    import compiler.lowering
-    import compiler.operators
-    from compiler.driver import compile_graph
-
-    if added := sorted({*compiler.operators.added(), *compiler.lowering.added()}):
+    if added := _added():
         say(f"program cache: not used with operators from outside: {', '.join(added)}")
-        return compile_graph(
-            graph, machine=machine, after_pass=after_pass, search_progress=search_progress, **options
-        )
+        return compiled()
     store, key = ProgramCache(), program_key(graph, machine, options)
     program = store.load(key, graph, machine) if look else None
     if program is not None:
         say(f"program cache: hit, {key[:16]} in {store.folder}")
         return program
-    program = compile_graph(
-        graph, machine=machine, after_pass=after_pass, search_progress=search_progress, **options
-    )
+    program = compiled()
     kept = "kept" if store.save(key, program) else "not kept"
     say(f"program cache: {'miss' if look else 'not asked'}, {kept} as {key[:16]} in {store.folder}")
     return program
+
+
+def _added() -> list[str]:
+    """The operators from outside; a registry that nobody has imported has none of them."""
+    registries = (sys.modules.get(name) for name in ("compiler.operators", "compiler.lowering"))
+    return sorted({name for registry in registries if registry is not None for name in registry.added()})
 
 
 def program_key(graph: Graph, machine: Machine, options: Mapping[str, Any]) -> str:
@@ -219,8 +215,8 @@ def _packed(program: Program) -> list[bytes]:
 def _unpacked(data: bytes, graph: Graph, machine: Machine) -> Program:
     """The program in the bytes of an entry."""
     from asm.image import read_image
+    from compiler.codegen.core_work import CoreWork
     from compiler.driver import Program
-    from compiler.passes.report import CoreWork
 
     view, parts, at = memoryview(data), [], _LENGTHS.size
     for length in _LENGTHS.unpack_from(data):

@@ -128,8 +128,8 @@ def _check_files(options: argparse.Namespace, path: Path, constants: Sequence[Pa
 
 
 def _check_names(named: Sequence[str]) -> None:
-    from compiler.driver import pass_names
     from compiler.graph import GraphError
+    from compiler.passes.compilation import pass_names
     from tx8isa.tools.suggestions import hint
 
     known = pass_names()
@@ -143,8 +143,8 @@ def _start(options: argparse.Namespace, path: Path, machine: Machine) -> tuple[C
     """The compilation that a file holds: context, module, and the names of the passes that were run."""
     from xdsl.dialects.builtin import ModuleOp
 
-    from compiler.driver import context_of
     from compiler.frontend import load
+    from compiler.passes.compilation import context_of
 
     from .opt_text import read_text_file
 
@@ -161,9 +161,9 @@ def _start(options: argparse.Namespace, path: Path, machine: Machine) -> tuple[C
 
 def _chosen(options: argparse.Namespace, named: Sequence[str], done: Sequence[str]) -> list[Pass]:
     """The passes to run. Those left are the ones after the last one of the pipeline that was run."""
-    from compiler.driver import pass_names
     from compiler.graph import GraphError
     from compiler.passes import PIPELINE
+    from compiler.passes.compilation import pass_names
 
     if options.passes:
         return [next(step for step in PIPELINE if step.name == name) for name in named]

@@ -24,9 +24,9 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from asm.syntax.source import checksum
 from compiler.dialect.attributes import decoded, encoded
 from compiler.dialect.ops import tx8be
-from compiler.driver import context_of
 from compiler.graph import DTYPES, Array, Graph, GraphError, Tensor
 from compiler.passes.base import Context
+from compiler.passes.compilation import context_of
 from compiler.passes.groups.group_mapping import GroupMappingPass
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine

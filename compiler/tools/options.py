@@ -211,7 +211,7 @@ def check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) ->
     if len(set(stems)) < len(stems) and (options.output or options.output_dir):
         parser.error("graphs of one name cannot share the folder of -o or --output-dir")
     if options.print_ir_after not in (None, "all"):
-        from compiler.driver import pass_names
+        from compiler.passes.compilation import pass_names
 
         names = pass_names()
         if options.print_ir_after not in names:

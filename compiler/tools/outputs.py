@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from compiler.codegen import CONSTANTS_FILE
 from tx8isa.tools.command_line import named_file
 from tx8isa.tools.overwrite import Role, check_outputs
 
@@ -47,9 +48,9 @@ def check_files_of(options: argparse.Namespace, path: Path, graph: Graph) -> Non
 def _arrays(
     options: argparse.Namespace, graph: Path, option: str, what: str, tensors: Iterable[Tensor]
 ) -> Iterator[Role]:
-    from .run import array_files
-
     if folder := getattr(options, option):
+        from .run import array_files
+
         files = array_files(chosen_folder(options, folder, graph), [tensor.name for tensor in tensors])
         for name, file in files.items():
             yield f"{what} '{name}' in --{option.replace('_', '-')}", file
@@ -62,8 +63,6 @@ def _views(options: argparse.Namespace) -> list[Role]:
 
 
 def _program_files(options: argparse.Namespace, graph: Path) -> Iterator[Role]:
-    from compiler.codegen.program import CONSTANTS_FILE  # here, for it imports NumPy
-
     folder = program_folder(options, graph)
     yield f"the constants of {graph}", folder / CONSTANTS_FILE
     yield f"the assembly of {graph}", folder / "prog.s"

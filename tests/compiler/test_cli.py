@@ -15,7 +15,7 @@ import pytest
 
 from asm.image import read_image
 from compiler.cli import main
-from compiler.driver import pass_names
+from compiler.passes.compilation import pass_names
 from paths import ROOT
 
 EXAMPLES = ROOT / "examples"

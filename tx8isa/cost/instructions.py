@@ -28,7 +28,7 @@ the core.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tx8isa.families.nest import element_stream
@@ -42,7 +42,7 @@ from tx8isa.records.record import Engine, Instruction, Work
 from . import terms
 from .terms import FUNCTIONS, UNITS
 
-__all__ = ["FUNCTIONS", "TICKS", "UNITS", "Argument", "Cost", "Term", "cost", "evaluate"]
+__all__ = ["FUNCTIONS", "TICKS", "UNITS", "Argument", "Cost", "Term", "cost", "evaluate", "evaluator"]
 
 TICKS = 1000
 """Ticks of a cycle."""
@@ -372,17 +372,14 @@ _FAMILIES: dict[type, Callable[[Instruction, Machine], _Terms]] = {
 }
 
 
-def arguments(term: Term, record: Instruction, values: tuple[int, ...] | list[int]) -> list[int]:
-    """The values of a term's arguments for these operand values."""
-    from tx8isa.table.encoding import argument_values
+def evaluator(term: Term, record: Instruction) -> Callable[[Sequence[int]], int]:
+    """A function that evaluates a term again and again, for operand values in the order of the record."""
+    from tx8isa.table.encoding import argument_readers
 
-    resolved: list[str | int] = [
-        argument[values[record.index("format")]] if isinstance(argument, tuple) else argument
-        for argument in term.arguments
-    ]
-    return argument_values(record, tuple(resolved), values)
+    function, readers = term.function, argument_readers(record, term.arguments)
+    return lambda values: int(function(*[read(values) for read in readers]))
 
 
-def evaluate(term: Term, record: Instruction, values: tuple[int, ...] | list[int]) -> int:
+def evaluate(term: Term, record: Instruction, values: Sequence[int]) -> int:
     """The value of a term for operand values in the order of the record."""
-    return int(term.function(*arguments(term, record, values)))
+    return evaluator(term, record)(values)

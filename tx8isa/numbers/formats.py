@@ -37,7 +37,7 @@ class Format(IntEnum):
     @property
     def token(self) -> str:
         """Spelling in assembly, images and graphs: ``fp16``."""
-        return self.name.lower()
+        return _TOKENS[self]
 
     @property
     def bits(self) -> int:
@@ -58,6 +58,7 @@ class Format(IntEnum):
             raise FormatError(f"unknown format '{token}': expected one of {allowed}") from None
 
 
+_TOKENS = {fmt: fmt.name.lower() for fmt in Format}
 _BITS = {
     Format.INT8: 8,
     Format.INT16: 16,

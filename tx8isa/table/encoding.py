@@ -12,8 +12,10 @@ more. A bit that no operand claims must be zero: anything else is an illegal ins
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import itemgetter
 
 from tx8isa.numbers.formats import STORAGE_BITS, Format
 from tx8isa.numbers.limits import LANE_BITS, LANE_MASK
@@ -189,17 +191,32 @@ def argument_values(
     instruction: Instruction, arguments: tuple[str | int, ...], values: tuple[int, ...] | list[int]
 ) -> list[int]:
     """The values of the arguments of an Extent or Rule for these operand values."""
-    return [_argument(instruction, a, values) for a in arguments]
+    return [read(values) for read in argument_readers(instruction, arguments)]
 
 
-def _argument(instruction: Instruction, argument: str | int, values: tuple[int, ...] | list[int]) -> int:
+ArgumentReader = Callable[[Sequence[int]], int]
+"""Gives the value of an argument for the values of the operands."""
+
+
+def argument_readers(
+    instruction: Instruction, arguments: Sequence[str | int | tuple[int, ...]]
+) -> list[ArgumentReader]:
+    """A reader for each argument of an Extent or Rule, or of a cost, whose tuples have a number by format."""
+    return [_reader(instruction, argument) for argument in arguments]
+
+
+def _reader(instruction: Instruction, argument: str | int | tuple[int, ...]) -> ArgumentReader:
     if isinstance(argument, int):
-        return argument
+        return lambda values: argument
+    if isinstance(argument, tuple):
+        by_format = instruction.index("format")
+        return lambda values: argument[values[by_format]]
     if argument.startswith("@"):
-        return STORAGE_BITS[values[instruction.index(argument[1:])]]
+        of_format = instruction.index(argument[1:])
+        return lambda values: STORAGE_BITS[values[of_format]]
     name, _, lane = argument.partition(".")
     index = instruction.index(name)
     if not lane:
-        return values[index]
-    operand = instruction.operands[index]
-    return values[index] >> operand.lane_shift(lane) & LANE_MASK
+        return itemgetter(index)
+    shift = instruction.operands[index].lane_shift(lane)
+    return lambda values: values[index] >> shift & LANE_MASK

@@ -154,8 +154,8 @@ def directives(
     found = LiveDirectives(defaultdict(list), defaultdict(list))
     lines = {issue.number: issue.lines for issue in issues(kernel.tree)}
     for buffer in kernel.spm.placed:
-        begin = lines[buffer.first].first if buffer.first in lines else len(kernel.out.lines)
-        end = lines[buffer.last].end if buffer.last in lines else len(kernel.out.lines)
+        begin = lines[buffer.first].first if buffer.first in lines else kernel.out.count
+        end = lines[buffer.last].end if buffer.last in lines else kernel.out.count
         if buffer not in early:
             if removed >= {*range(begin, end)}:
                 continue

@@ -78,7 +78,7 @@ class ScheduledPhase:
     def wait_line(self) -> int:
         """The line before which the phase waits for its head."""
         wait = self.head.wait
-        return len(self.kernel.out.lines) if wait is None else wait.line
+        return self.kernel.out.count if wait is None else wait.line
 
 
 def schedule(phases: Sequence[tuple[str, Kernel]], constants: Set[str]) -> list[ScheduledPhase]:
@@ -220,7 +220,7 @@ class _Guest:
             for buffer in dict.fromkeys(part.buffers):
                 if buffer not in self.begun:
                     self.begun.add(buffer)
-                    kernel.out.lines += begins_of(buffer, self.phase.uses, self.phase.name)
+                    kernel.out.lines.extend(begins_of(buffer, self.phase.uses, self.phase.name))
             _emit(kernel, part, part.conditions)
         kernel.out.directive(f".node {quote(self.host.name)}")
         return None if kernel.spills.shortages else kernel.out.lines
@@ -243,7 +243,7 @@ def _places(host: ScheduledPhase, worker: int) -> Iterator[_Place]:
             yield _Place(gap, complete)
         if item.mnemonic == "ncc.wait" and not item.worker:
             complete = item.number
-    yield _Place(Gap(len(kernel.tree), len(kernel.out.lines), kernel.count, kernel.registers.free), complete)
+    yield _Place(Gap(len(kernel.tree), kernel.out.count, kernel.count, kernel.registers.free), complete)
 
 
 def _bytes(early: EarlyInstruction) -> int:

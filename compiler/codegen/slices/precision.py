@@ -13,7 +13,7 @@ import numpy as np
 
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Argument, Kernel
-from compiler.evaluation.storage import within_range
+from compiler.evaluation.storage import all_finite, within_range
 from compiler.graph import Array
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.packing import storage_dtype
@@ -41,7 +41,10 @@ def stored(data: Array, fmt: Format) -> Array:
     """Constants rounded to a format (``within_range``), in the dtype whose elements hold its bits."""
     if not fmt.is_float:
         return np.asarray(data).astype(storage_dtype(fmt))
-    return rounded(within_range(np.asarray(data), fmt), fmt)
+    array = np.asarray(data)
+    if fmt is not Format.TF32 and array.dtype == storage_dtype(fmt) and all_finite(array, fmt):
+        return array  # which spares large weights the way over binary64
+    return rounded(within_range(array, fmt), fmt)
 
 
 def constant_parts(data: Array, compute: Format) -> list[Array]:

@@ -23,7 +23,7 @@ from compiler.codegen.expr import Value, highest
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.tensors import unravel
 
-CONTENTION = 2.25
+CONTENTION = 2.6
 """The time of all copies, if all tiles send to their teams at once, over that of one copy on a free link.
 
 Copies wait for each other because each occupies all links on its way: 2.0 in teams of 4 tiles, 2.5 in a team

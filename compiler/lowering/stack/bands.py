@@ -68,7 +68,7 @@ class HaloStep:
 def bands_of(stages: Stages, tiles: int) -> Bands | None:
     """How the rows are divided; None if a tile would need rows of others than its neighbours, or of none."""
     rows = stages.last.layer.geometry.rows
-    if stages.last.layer.batch > 1 or rows == 1 or tiles == 1:
+    if stages.last.layer.batch > 1 or rows == 1 or tiles < 2:
         return None
     size = ceil_div(rows, tiles)
     bands = Bands(ceil_div(rows, size), size, rows)

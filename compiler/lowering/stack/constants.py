@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from compiler.codegen.slices.tensors import BLOCK, DdrTensor, Stretch
 from compiler.graph import Array
 from compiler.lowering.conv.layer import Kind
 from compiler.lowering.conv.weights import PackedWeights, Volume, weights_of, windows_of
-from tx8isa.numbers.division import round_up
+from compiler.lowering.record import Work
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout
 from tx8isa.numbers.packing import pack
@@ -122,11 +123,11 @@ def biases_of(kernel: Kernel, order: Sequence[Stage], most: int) -> Biases:
             values = np.asarray(stage.work.input(2).value, np.float32).reshape(-1)
             here = stage.rows.most(most) * stage.layer.geometry.columns
             few = 4 * here * values.size < _MANY_BYTES or stage.epilogue.residual is not None
-            parts = None if few else tf32_parts(values)
-            places[stage.result.symbol] = sum(each.size for each in stored), parts is not None
-            data = values if parts is None else _right_operand(parts)
-            stored.append(np.pad(data, (0, round_up(data.size, BLOCK) - data.size)))
-            positions = max(positions, here if parts is not None else 0)
+            operand = None if few else _right_operand(stage.work)
+            places[stage.result.symbol] = sum(each.size for each in stored), operand is not None
+            data = values if operand is None else operand
+            stored += [data, np.zeros(-data.size % BLOCK, np.float32)]
+            positions = max(positions, here if operand is not None else 0)
     if not stored:
         return Biases({})
     data = np.concatenate(stored)
@@ -160,6 +161,14 @@ def tf32_parts(values: Array) -> list[Array] | None:
     return None if left.any() or not all(np.isfinite(part).all() for part in parts) else parts
 
 
-def _right_operand(parts: Sequence[Array]) -> Array:
-    """The parts as rows of an aligned matrix."""
-    return pack(np.stack(parts), Format.FP32, Layout.CX).view(np.float32)
+_OPERANDS: WeakKeyDictionary[Work, Array | None] = WeakKeyDictionary()
+"""The operands of works, for one work is a stage of many stacks."""
+
+
+def _right_operand(work: Work) -> Array | None:
+    """The parts of a bias as rows of an aligned matrix; None where there are none."""
+    if work not in _OPERANDS:
+        parts = tf32_parts(np.asarray(work.input(2).value, np.float32).reshape(-1))
+        packed = None if parts is None else pack(np.stack(parts), Format.FP32, Layout.CX).view(np.float32)
+        _OPERANDS[work] = packed
+    return _OPERANDS[work]

@@ -56,9 +56,10 @@ def stack_cuts(target: Target, work: Work) -> Iterator[Cut]:
     if target.tiles > 1 and can_gather(work, stages, target.tiles, target.spm_bytes):
         yield gathered_cut(target)
     weights = sum(_weight_bytes(stage.layer) for stage in stages.order)
-    bands = bands_of(stages, target.tiles)
-    if bands is not None and weights <= target.spm_bytes and all(_addressable(stages, bands.size)):
-        yield halo_cut(bands)
+    for tiles in (target.tiles, target.tiles // 2):
+        bands = bands_of(stages, tiles)
+        if bands is not None and weights <= target.spm_bytes and all(_addressable(stages, bands.size)):
+            yield halo_cut(bands)
     if len(stages.order) <= _MOST_STAGES_OF_ROWS:
         yield from (plan.cut() for plan in plans(target, stages))
 

@@ -144,7 +144,7 @@ class _Phase:
 
     def _stretches(self, stage: Stage) -> list[Stretch]:
         """The channels of a stage's image as its tiles divide them, before it is computed."""
-        results = {each.result.symbol: each for each in self.stages.order}
+        results = self.stages.by_result
         stretches, start = list[Stretch](), 0
         for symbol in self._symbols(stage):
             if symbol not in results:

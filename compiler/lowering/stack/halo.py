@@ -38,7 +38,8 @@ _BACKGROUND = 1
 
 def halo_stack(kernel: Kernel, work: Work, stages: Stages) -> None:
     """All stages by bands of rows; ValueError where ``bands_of`` gives none."""
-    bands = bands_of(stages, kernel.target.tiles)
+    assert work.cut is not None
+    bands = bands_of(stages, work.cut.parts("rows"))
     if bands is None:
         raise ValueError("the rows of a stack cannot be divided among neighbours")
     if work.cut != halo_cut(bands):

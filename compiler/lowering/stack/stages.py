@@ -8,8 +8,9 @@ that two blocks both need are computed for both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, replace
+from functools import cached_property
 from weakref import WeakKeyDictionary
 
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor
@@ -108,11 +109,16 @@ class Stages:
     places: dict[str, int]
     pieces: dict[str, Piece]
 
-    @property
-    def made(self) -> set[str]:
+    @cached_property
+    def made(self) -> Set[str]:
         """Symbols of what is computed here."""
         joined = {piece.whole.symbol for piece in self.pieces.values()}
-        return joined | {stage.result.symbol for stage in self.order}
+        return joined | self.by_result.keys()
+
+    @cached_property
+    def by_result(self) -> Mapping[str, Stage]:
+        """The stages by the symbols of their results."""
+        return {stage.result.symbol: stage for stage in self.order}
 
     @property
     def last(self) -> Stage:

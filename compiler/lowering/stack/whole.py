@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from compiler.codegen.expr import Value
 from compiler.codegen.slices.aligned import TAIL_WIDTHS, Aligned, Grid
@@ -30,6 +31,7 @@ class Share:
         return (self.channels, 1) if self.width % BLOCK == 0 else (self.width, self.tiles)
 
 
+@lru_cache(maxsize=1024)
 def share_of(channels: int, tiles: int) -> Share | None:
     """The narrowest equal shares of channels that engines can address; None if there are none.
 

@@ -10,18 +10,14 @@ from dataclasses import replace
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 
-from compiler.codegen.kernel import Kernel
 from compiler.dialect.ops import GroupOp
 from compiler.graph import GraphError
 from compiler.lowering.generate import DOES_NOT_FIT, generate
 from compiler.lowering.record import Cut
 from compiler.passes.base import Context, operations
 from compiler.passes.work import cut_attribute
-from compiler.search import Estimator, Plan, Search, SearchResult, Template, Trial
-from compiler.search.cost import estimate
-from compiler.search.cost.pricing import Pricing
-from tx8isa.machine.description import Machine
-from tx8isa.machine.ends import End, at_end
+from compiler.search import Plan, Search, SearchResult, Template, Trial
+from compiler.search.cost import Estimates
 
 
 class GroupCostPass:
@@ -42,24 +38,11 @@ class GroupCostPass:
                 write_decision(operation, context.results[operation.template.value.data].best)
 
 
-def _estimator(machine: Machine) -> Estimator:
-    """An estimator whose estimates share the prices of instructions."""
-    pricing = Pricing(machine)
-    return lambda kernel: estimate(kernel, machine, pricing).cycles
-
-
 def _search(context: Context) -> Search:
     """A search with the effort of a compilation, which ranks candidates over the ranges of the machine."""
-    machine = context.machine
-    least, most = (at_end(machine, end) for end in (End.LEAST, End.MOST))
-    if least == most:
-        return Search(_estimator(machine), context.effort)
-    estimators = _estimator(least), _estimator(most)
-    return Search(_estimator(machine), context.effort, at_ends=lambda kernel: _both(estimators, kernel))
-
-
-def _both(estimators: tuple[Estimator, Estimator], kernel: Kernel) -> tuple[int, int]:
-    return estimators[0](kernel), estimators[1](kernel)
+    estimates = Estimates(context.machine)
+    at_ends = estimates.at_ends if estimates.has_range else None
+    return Search(estimates.cycles, context.effort, at_ends=at_ends, ahead=estimates.ahead)
 
 
 def _planned(plan: Plan, template: Template) -> SearchResult:

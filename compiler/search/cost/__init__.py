@@ -3,7 +3,7 @@
 The coefficients are those of the emulator's simulated time (``tx8isa.cost``).
 """
 
-from .estimate import Estimate, estimate
+from .estimate import Estimate, Estimates, estimate
 from .timeline import barrier_cycles
 
-__all__ = ["Estimate", "barrier_cycles", "estimate"]
+__all__ = ["Estimate", "Estimates", "barrier_cycles", "estimate"]

@@ -1,27 +1,22 @@
-"""Estimates the time of a phase: walks its tree for one tile, and extrapolates long loops from some turns."""
+"""Estimates the time of a phase: prices its trace on a machine."""
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
+from functools import lru_cache
 
-from compiler.codegen.expr import Expr, Variable
 from compiler.codegen.kernel import Kernel
-from compiler.codegen.tree import Issue, Item, Let, Loop
 from tx8isa.cost.instructions import TICKS
 from tx8isa.machine.description import Machine
-from tx8isa.numbers.division import round_up
-from tx8isa.numbers.layouts import LINE_BYTES
-from tx8isa.records.meaning import Action, Control
-from tx8isa.records.record import Engine
+from tx8isa.machine.ends import End, at_end
 
-from .pricing import Pricing, scratchpad_operands
-from .timeline import ByteRange, Timeline
-from .values import Registers, value_of
+from .pricing import Pricing, pricing_of
+from .timeline import Timeline
+from .trace import Trace, trace_of
 
-_FIRST_TURNS = 3
-_WALKED = _FIRST_TURNS + 3
-"""Of a loop with more turns than this only the first ones and the last are walked. The turns between are
-taken to be as long as the last of the first ones."""
+_RECENT = 8
+"""Traces that are kept: those of the candidates for a stack are priced again after all have been compared."""
 
 
 @dataclass(frozen=True)
@@ -29,133 +24,72 @@ class Estimate:
     """Cycles of a phase, busy cycles of each engine of one tile, and DDR traffic of all tiles in bytes."""
 
     cycles: int
+    ahead: int
+    """Cycles of them before the tiles meet for the first time, if until then only constants are loaded."""
     engines: dict[str, int]
     ddr_bytes: int
     tiles: int
     """Tiles that have work."""
 
 
-def estimate(kernel: Kernel, machine: Machine, pricing: Pricing | None = None) -> Estimate:
-    """The time of a phase whose buffers have been placed. A ``pricing`` can be shared between estimates."""
-    tiles = _tiles_at_work(kernel)
-    walk = _PhaseWalk(kernel, Timeline(machine, _sharing(kernel, tiles)), pricing or Pricing(machine))
-    walk.run(kernel.busiest)
-    timeline = walk.timeline
+def estimate(kernel: Kernel, machine: Machine) -> Estimate:
+    """The time of a phase whose buffers have been placed."""
+    return _priced(trace_of(kernel), pricing_of(machine))
+
+
+def _priced(trace: Trace, pricing: Pricing) -> Estimate:
+    timeline = Timeline(pricing.machine, trace.sharing)
+    for event in trace.events:
+        event.happen(timeline, pricing)
     engines = {engine.name: ticks // TICKS for engine, ticks in sorted(timeline.busy.items())}
-    return Estimate(timeline.now // TICKS, engines, timeline.ddr_bytes * tiles, tiles)
+    moved = timeline.ddr_bytes * trace.tiles
+    return Estimate(timeline.now // TICKS, timeline.ahead // TICKS, engines, moved, trace.tiles)
 
 
-def _tiles_at_work(kernel: Kernel) -> int:
-    """How many tiles have work; they are those with the lowest numbers."""
-    low, high = 1, kernel.target.tiles
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _has_work(kernel.tree, {kernel.tile.register: middle - 1}):
-            low = middle
-        else:
-            high = middle - 1
-    return low
+@lru_cache(maxsize=8)
+def _at_ends(machine: Machine) -> tuple[Pricing, Pricing]:
+    """The prices at both ends of the ranges; the same where there are none."""
+    return pricing_of(at_end(machine, End.LEAST)), pricing_of(at_end(machine, End.MOST))
 
 
-def _sharing(kernel: Kernel, tiles: int) -> float:
-    """Tiles that use DDR at the same time on average: a tile with fewer turns than tile 0 ends earlier."""
-    turns = [_turns(kernel.tree, {kernel.tile.register: tile}) for tile in range(tiles)]
-    return min(sum(turns) / turns[0], tiles) if turns[0] else tiles
+class Estimates:
+    """Estimated cycles on one machine, and at both ends of the ranges of its figures.
 
+    The trace of a phase is made once for all of them.
+    """
 
-def _turns(items: list[Item], registers: Registers) -> int:
-    """Turns of the outermost loops; a conditional block counts with its loops if the tile executes it."""
-    turns = 0
-    for item in items:
-        if isinstance(item, Let):
-            registers[item.variable.register] = value_of(item.value, registers)
-        elif isinstance(item, Loop):
-            start, count = value_of(item.start, registers), value_of(item.count, registers)
-            if not item.condition:
-                turns += len(range(start, count, item.step))
-            elif start < count:
-                turns += _turns(item.body, registers)
-    return turns
+    def __init__(self, machine: Machine) -> None:
+        self._middle = pricing_of(machine)
+        self._least, self._most = _at_ends(machine)
+        self._recent: deque[tuple[Kernel, Trace]] = deque(maxlen=_RECENT)
+        self._last: tuple[Kernel, Estimate] | None = None
 
+    @property
+    def has_range(self) -> bool:
+        """Whether the ends differ."""
+        return self._least is not self._most
 
-def _has_work(items: list[Item], registers: Registers) -> bool:
-    for item in items:
-        if isinstance(item, Issue):
-            if item.record.engine in (Engine.RDMA, Engine.WDMA):
-                return True
-        elif isinstance(item, Let):
-            registers[item.variable.register] = value_of(item.value, registers)
-        else:
-            start, count = value_of(item.start, registers), value_of(item.count, registers)
-            registers[item.variable.register] = start
-            if start < count and _has_work(item.body, registers):
-                return True
-    return False
+    def cycles(self, kernel: Kernel) -> int:
+        """The cycles at the values of the figures."""
+        return self._estimate(kernel).cycles
 
+    def ahead(self, kernel: Kernel) -> int:
+        """The cycles of them that a phase before may hide."""
+        return self._estimate(kernel).ahead
 
-class _PhaseWalk:
-    def __init__(self, kernel: Kernel, timeline: Timeline, pricing: Pricing) -> None:
-        self.kernel, self.timeline, self.pricing = kernel, timeline, pricing
-        self.registers: Registers = {}
+    def _estimate(self, kernel: Kernel) -> Estimate:
+        if self._last is None or self._last[0] is not kernel:
+            self._last = kernel, _priced(self._trace(kernel), self._middle)
+        return self._last[1]
 
-    def run(self, tile: int) -> None:
-        self.registers[self.kernel.tile.register] = tile
-        self._items(self.kernel.tree)
+    def at_ends(self, kernel: Kernel) -> tuple[int, int]:
+        """The least and the most cycles."""
+        trace = self._trace(kernel)
+        return _priced(trace, self._least).cycles, _priced(trace, self._most).cycles
 
-    def _items(self, items: list[Item]) -> None:
-        for item in items:
-            if isinstance(item, Issue):
-                self._issue(item)
-            elif isinstance(item, Let):
-                self.registers[item.variable.register] = value_of(item.value, self.registers)
-            else:
-                self._loop(item)
-
-    def _issue(self, issue: Issue) -> None:
-        timeline = self.timeline
-        timeline.execute(issue.core)
-        kind = issue.record.meaning
-        if isinstance(kind, Control):
-            if kind.action is Action.WAIT:
-                timeline.join(issue.worker)
-            elif kind.action is Action.BARRIER:
-                timeline.barrier()
-            elif kind.action is Action.SEND_WAIT:
-                timeline.await_sent()
-            else:
-                timeline.send(self.pricing.price(issue, self.registers))
-            return
-        price = self.pricing.price(issue, self.registers)
-        reads: list[ByteRange] = []
-        writes: list[ByteRange] = []
-        for operand, length in zip(scratchpad_operands(issue.record), price.lengths, strict=True):
-            given = issue.arguments.get(operand.name)
-            if isinstance(given, Expr):
-                first = value_of(given, self.registers)
-                side, grain = (reads, 1) if operand.role == "read" else (writes, LINE_BYTES)
-                side.append((first, first + round_up(length, grain)))
-        self.timeline.issue(issue.record.engine, price, reads, writes, issue.worker)
-
-    def _loop(self, loop: Loop) -> None:
-        start, count = value_of(loop.start, self.registers), value_of(loop.count, self.registers)
-        turns = list(range(start, count, loop.step))
-        if len(turns) <= _WALKED:
-            for number, value in enumerate(turns):
-                self._turn(loop, number, value)
-            return
-        timeline = self.timeline
-        for number in range(_FIRST_TURNS):
-            before, busy, moved = timeline.now, timeline.snapshot(), timeline.ddr_bytes
-            self._turn(loop, number, turns[number])
-        timeline.skip(len(turns) - _FIRST_TURNS - 1, timeline.now - before, busy, moved)
-        self._turn(loop, len(turns) - 1, turns[-1])
-
-    def _turn(self, loop: Loop, number: int, value: int) -> None:
-        self._set(loop.variable, value)
-        if loop.parity is not None:
-            self._set(loop.parity, -(number % 2))
-        self._items(loop.body)
-        self.timeline.execute(loop.core)
-
-    def _set(self, variable: Variable, value: int) -> None:
-        self.registers[variable.register] = value
+    def _trace(self, kernel: Kernel) -> Trace:
+        known = next((trace for other, trace in self._recent if other is kernel), None)
+        if known is None:
+            known = trace_of(kernel)
+            self._recent.append((kernel, known))
+        return known

@@ -73,6 +73,10 @@ class Timeline:
     """When the instructions in each queue start, as many as the queue holds."""
     ddr_bytes: int = 0
     """Bytes that this tile has moved to and from DDR."""
+    ahead: int = 0
+    """When the tile meets others for the first time, if it only loads constants before."""
+    _marks: list[tuple[int, dict[Engine, int], int]] = field(default_factory=list)
+    """When the turns began that are repeated, with the busy times and the bytes of DDR until then."""
 
     def __post_init__(self) -> None:
         timing, clock = self.machine.timing, self.machine.engines.clock.value
@@ -121,12 +125,16 @@ class Timeline:
         self.accesses += [_Access(*byte_range, end, False) for byte_range in reads]
         self.accesses += [_Access(*byte_range, end, True) for byte_range in writes]
 
-    def send(self, price: Price) -> None:
+    def send(self, price: Price, senders: int | None = None) -> None:
         """Copy to other tiles: complete when the bytes have left by the link, and have been read from DDR if
-        they come from there."""
+        they come from there.
+
+        ``senders``: how many tiles send to each of the targets; None for as many as there are targets.
+        """
         self.core += self._send
         start = max(self.core, self.link)
-        self.link = start + round(CONTENTION * price.link_bytes * self._link_byte)
+        arriving = price.link_bytes if senders is None else senders * price.target_bytes
+        self.link = start + round(CONTENTION * (price.link_bytes + arriving) / 2 * self._link_byte)
         end = self.link + price.ticks
         if price.ddr_bytes:
             self.ddr = max(self.ddr, start) + round(price.ddr_ticks * self.sharing)
@@ -147,16 +155,14 @@ class Timeline:
         """Execute ncc.barrier; all tiles are assumed to arrive at the same time."""
         self.core += self._barrier
 
-    def snapshot(self) -> dict[Engine, int]:
-        """A copy of the busy times."""
-        return dict(self.busy)
+    def mark(self) -> None:
+        """Note where the turn of a loop begins that ``repeat`` ends."""
+        self._marks.append((self.now, dict(self.busy), self.ddr_bytes))
 
-    def skip(self, turns: int, period: int, before: dict[Engine, int], ddr_bytes: int) -> None:
-        """Move on as if ``turns`` more turns of a loop had been executed, each of ``period`` ticks.
-
-        ``before`` and ``ddr_bytes`` are the busy times and the bytes of DDR of one turn ago.
-        """
-        shift = turns * period
+    def repeat(self, turns: int) -> None:
+        """Move on as if ``turns`` more turns had been executed like the one since the last mark."""
+        begin, before, ddr_bytes = self._marks.pop()
+        shift = turns * (self.now - begin)
         self.core, self.ddr, self.link = self.core + shift, self.ddr + shift, self.link + shift
         self.sent = self.sent + shift if self.sent else 0
         self.free = {engine: end + shift for engine, end in self.free.items()}

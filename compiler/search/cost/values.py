@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from typing import Any
 
-from compiler.codegen.expr import Address, Operation, Slot, Value, Variable
+from compiler.codegen.expr import Address, Expr, Operation, Slot, SpilledVariable, Value, Variable
 
 Registers = dict[str, int]
 """The values of registers by name; registers of unknown value are missing."""
@@ -27,16 +28,38 @@ def value_of(value: Value, registers: Registers) -> int:
     """The value of an expression; an address in DDR is its offset, an unknown register its largest value."""
     if isinstance(value, int):
         return value
-    if isinstance(value, Variable):
-        known = registers.get(value.register)
-        return value.high if known is None else known
-    if isinstance(value, Operation):
-        return _APPLY[value.op](value_of(value.left, registers), value_of(value.right, registers))
-    if isinstance(value, Slot):
-        return value.buffer.distance if value_of(value.parity, registers) else 0
-    if isinstance(value, Address):
-        return value.offset + (value.buffer.address if value.buffer is not None else 0)
-    raise TypeError(f"{value!r} is no expression")
+    return _VALUES[type(value)](value, registers)
+
+
+def _of_variable(value: Variable, registers: Registers) -> int:
+    known = registers.get(value.register)
+    return value.high if known is None else known
+
+
+def _of_operation(value: Operation, registers: Registers) -> int:
+    left, right = value.left, value.right
+    return _APPLY[value.op](
+        left if isinstance(left, int) else _VALUES[type(left)](left, registers),
+        right if isinstance(right, int) else _VALUES[type(right)](right, registers),
+    )
+
+
+def _of_slot(value: Slot, registers: Registers) -> int:
+    return value.buffer.distance if value_of(value.parity, registers) else 0
+
+
+def _of_address(value: Address, registers: Registers) -> int:
+    return value.offset + (value.buffer.address if value.buffer is not None else 0)
+
+
+_VALUES: dict[type[Expr], Callable[[Any, Registers], int]] = {
+    Variable: _of_variable,
+    SpilledVariable: _of_variable,
+    Operation: _of_operation,
+    Slot: _of_slot,
+    Address: _of_address,
+}
+"""By the class of an expression, because this is called more often than anything else."""
 
 
 def in_scratchpad(value: object) -> bool:

@@ -218,3 +218,15 @@ def test_operations_print_in_the_order_they_run() -> None:
     out = Emitter()
     Registers(out, Spills()).compute(Operation("add", Variable("s0", 0, 9), 5, 5, 14))
     assert [line.split() for line in out.lines] == [["addi", "t0,", "s0,", "5"]]
+
+
+def test_lines_become_text_in_order_when_they_are_asked_for() -> None:
+    out = Emitter()
+    out.label("begin")
+    out.instruction("li", "t0", "1")
+    assert (out.count, out.instructions) == (2, 1)
+    out.lines.append("given")
+    out.instruction("ecall")
+    assert out.lines == ["begin:", "        li                      t0, 1", "given", "        ecall"]
+    assert (out.count, out.instructions) == (4, 2)
+    assert out.lines is out.lines

@@ -11,11 +11,11 @@ from compiler import operators
 from compiler.dialect.attributes import decoded, decoded_array, encoded, encoded_array
 from compiler.dialect.group import LoadVarOp, StoreVarOp
 from compiler.dialect.ops import GroupOp, LoadConstOp, NodeOperation
-from compiler.driver import context_of
 from compiler.graph import DTYPES, AttrValue
 from compiler.lowering.record import Cut
 from compiler.operators.record import Call
 from compiler.passes.base import operations
+from compiler.passes.compilation import context_of
 from compiler.passes.groups.group_load_store import GroupLoadStorePass
 from compiler.passes.groups.group_pattern import GroupPatternPass
 from compiler.passes.import_graph import ImportPass

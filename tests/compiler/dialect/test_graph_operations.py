@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.driver import context_of
 from compiler.graph import Array, Graph, GraphError
 from compiler.passes import PIPELINE
+from compiler.passes.compilation import context_of
 from compiler.passes.graph_operations import graph_of
 from compiler.passes.import_graph import ImportPass
 from compiler.passes.rewrite import RewritePass

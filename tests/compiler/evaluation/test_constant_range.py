@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
-from compiler.evaluation.storage import STORAGE, within_range
+from compiler.codegen.slices.precision import stored
+from compiler.evaluation.storage import STORAGE, all_finite, within_range
 from compiler.graph import Array
 from compiler_harness import NodeSpec, assert_right, draw, graph
 from tx8isa.numbers.formats import Format
@@ -31,6 +33,45 @@ def test_range(dtype: str, largest: float) -> None:
 def test_what_is_within_range_is_not_copied() -> None:
     data = draw(5)
     assert within_range(data, Format.FP16) is data
+
+
+EVERY = np.arange(1 << 16, dtype=np.uint16)
+"""The bits of every number of a 16-bit format."""
+NUMBERS_OF = {"fp16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
+
+
+def finite_in(every: Array) -> Array:
+    """Which numbers of a 16-bit format NumPy calls finite."""
+    with np.errstate(invalid="ignore"):
+        return np.isfinite(every.astype(np.float64))
+
+
+@pytest.mark.parametrize("dtype", NUMBERS_OF)
+def test_every_number_is_finite_or_not(dtype: str) -> None:
+    fmt, every = STORAGE[dtype], EVERY.view(NUMBERS_OF[dtype])
+    finite = finite_in(every)
+    assert [all_finite(one, fmt) for one in every.reshape(-1, 1)] == finite.tolist()
+    assert all_finite(every[finite], fmt) and not all_finite(every, fmt)
+    assert all_finite(every[:0], fmt)
+
+
+@pytest.mark.parametrize("wrong", [np.inf, -np.inf, np.nan])
+def test_one_number_that_is_not_finite_is_found_anywhere(wrong: float) -> None:
+    data = draw(6, 7)[:, ::2]
+    assert all_finite(data, Format.FP32)
+    data[5, 3] = wrong
+    assert not all_finite(data, Format.FP32)
+
+
+@pytest.mark.parametrize("dtype", NUMBERS_OF)
+def test_what_has_the_format_already_is_stored_as_it_is(dtype: str) -> None:
+    every = EVERY.view(NUMBERS_OF[dtype])
+    finite = every[finite_in(every)]
+    assert stored(finite, STORAGE[dtype]) is finite
+    infinite = finite.copy()
+    infinite[7] = np.inf
+    beyond = stored(infinite, STORAGE[dtype])
+    assert np.array_equal(beyond.view(np.uint16), infinite.view(np.uint16))
 
 
 @pytest.mark.parametrize("dtype", ["fp16", "bf16", "tf32", "fp32"])

@@ -118,7 +118,7 @@ def test_same_bits_and_no_hazards(
     made = NETS[name]()
     program = planned(made, dtype, tiles, tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr("compiler.driver.load_patterns", lambda name: apart())
+        patch.setattr("compiler.passes.compilation.load_patterns", lambda name: apart())
         other = compile_graph(made, dtype, tiles)
     inputs = random_inputs(made, {}, 3)
     loaded = emulator.Program(read_image(write_image(program.image), "prog.bin"), program.machine)

@@ -71,7 +71,7 @@ def both(
     """The program with a stack, once its outputs have the same bits as those of its groups apart."""
     program = compile_graph(made, dtype, tiles, machine)
     with monkeypatch.context() as patch:
-        patch.setattr("compiler.driver.load_patterns", lambda name: apart())
+        patch.setattr("compiler.passes.compilation.load_patterns", lambda name: apart())
         other = compile_graph(made, dtype, tiles, machine)
     assert [len(tags(found)) for found in (program, other)] == [1, 0]
     inputs = random_inputs(made, {}, 3)

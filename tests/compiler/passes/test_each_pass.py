@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 import pytest
 
-import compiler.driver as driver
 import emulator
 from compiler.driver import Program, compile_graph
 from compiler.graph import Graph, GraphError
-from compiler.passes import PIPELINE
+from compiler.passes import PIPELINE, compilation
 from compiler.passes.groups import group_stack
 from compiler.tools.run import check, random_inputs
 from compiler_harness import NodeSpec, draw, graph
@@ -163,7 +162,7 @@ NEEDED = {"import": StopIteration, "group_load_store": GraphError, "ddr_reorder"
 
 def without(monkeypatch: pytest.MonkeyPatch, name: str, made: Graph) -> Program:
     """The program of a compilation that leaves out a pass."""
-    monkeypatch.setattr(driver, "PIPELINE", tuple(step for step in PIPELINE if step.name != name))
+    monkeypatch.setattr(compilation, "PIPELINE", tuple(step for step in PIPELINE if step.name != name))
     return compile_graph(made, "fp16", 16)
 
 

@@ -9,7 +9,6 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.rewriter import Rewriter
 
-import compiler.driver as driver
 import emulator
 from asm.image import read_image, write_image
 from compiler.dialect.exchanges import ExchangeOperation
@@ -18,7 +17,7 @@ from compiler.dialect.homes import HomeAttr
 from compiler.dialect.ops import GroupOp, LoadConstOp, TensorOperation
 from compiler.driver import Program, compile_graph
 from compiler.graph import Graph, GraphError
-from compiler.passes import PIPELINE
+from compiler.passes import PIPELINE, compilation
 from compiler.passes.base import Context, operations
 from compiler.passes.groups import group_stack
 from compiler.tools.run import check, random_inputs
@@ -59,7 +58,7 @@ def edited(
 ) -> Program:
     """The program of a module whose exchanges were changed."""
     after = next(at for at, step in enumerate(PIPELINE) if step.name == "group_load_store") + 1
-    monkeypatch.setattr(driver, "PIPELINE", (*PIPELINE[:after], Edited(edit), *PIPELINE[after:]))
+    monkeypatch.setattr(compilation, "PIPELINE", (*PIPELINE[:after], Edited(edit), *PIPELINE[after:]))
     return compile_graph(made, "fp16", tiles, plan=plan)
 
 

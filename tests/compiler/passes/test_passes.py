@@ -15,12 +15,13 @@ import compiler
 from compiler.dialect.ops import NODE_OPERATIONS, CastOp, GroupOp, InputOp, TensorOperation, tx8be
 from compiler.dialect.orders import Order
 from compiler.dialect.types import format_of, order_of, tensor_type
-from compiler.driver import compile_graph, pass_names
+from compiler.driver import compile_graph
 from compiler.evaluation.infer import build_graph
 from compiler.graph import Description, Graph, GraphError, Node, Tensor
 from compiler.lowering import LOWERINGS
 from compiler.operators import OPERATORS
 from compiler.passes.base import operations
+from compiler.passes.compilation import pass_names
 from compiler_harness import assert_right, draw, graph, ints, one, small_machine
 from tx8isa.errors import Tx8Error
 from tx8isa.numbers.formats import Format

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +25,8 @@ from compiler.search import SearchResult, Template, Trial
 from compiler.search.plan import plan_text
 from compiler_harness import NodeSpec, assert_right, draw, graph, small_machine
 from ir_text import after, constant, context, node, outline, output, parsed, reparsed, source, zeros
+from paths import ROOT
+from stack_nets import bottleneck, fire
 
 S = "1x64x16x16"
 W = "64x64x3x3"
@@ -303,3 +309,22 @@ def test_a_member_that_fits_nowhere_is_refused() -> None:
     made = graph([wide, POOLED[1]], {"x": (1, 70, 40, 40)}, {"slope": draw(70, 1, 1)})
     with pytest.raises(GraphError, match=r"'n0' \(AveragePool\): .*do not fit"):
         compile_graph(made, "fp32", 4, small_machine())
+
+
+def test_a_program_does_not_depend_on_what_was_compiled_before() -> None:
+    """What one compilation remembers about works and prices gives another the same program."""
+    programs = [compile_graph(made, "fp16") for made in (fire(), bottleneck(), fire(), bottleneck())]
+    command = (
+        "import hashlib\nfrom compiler.driver import compile_graph\nfrom stack_nets import bottleneck\n"
+        "print(hashlib.sha256(compile_graph(bottleneck(), 'fp16').text.encode()).hexdigest())"
+    )
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "support" / "networks")])
+    alone = subprocess.run(
+        [sys.executable, "-c", command],
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert programs[0].text == programs[2].text and programs[1].text == programs[3].text
+    assert alone.stdout.strip() == hashlib.sha256(programs[1].text.encode()).hexdigest()

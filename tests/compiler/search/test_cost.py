@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,13 +13,14 @@ from hypothesis import strategies as st
 import asm
 from compiler.codegen.expr import Address, minimum
 from compiler.codegen.kernel import Kernel, Target
-from compiler.search.cost import estimate
+from compiler.search.cost import Estimates, estimate
 from compiler.search.cost.pricing import Price
 from compiler.search.cost.timeline import Timeline
 from emulator.engines import queues
 from emulator.program import Program
 from tx8isa.cost.instructions import TICKS, ddr_prices
 from tx8isa.machine.description import load_machine
+from tx8isa.machine.ends import End, at_end
 from tx8isa.numbers.formats import Format
 from tx8isa.records.record import Engine
 
@@ -236,3 +238,28 @@ def test_a_transfer_takes_its_share_of_ddr() -> None:
     assert alone.now == ISSUE + 3000 * TICKS
     run = MACHINE.timing.ddr.run.value
     assert among.now == pytest.approx(ISSUE + 16 * (90_000 / 150 + run) * TICKS, rel=1e-4)
+
+
+@pytest.mark.parametrize("write", [stream, products, short, shared], ids=lambda w: w.__name__)
+def test_one_walk_gives_the_estimates_of_three_machines(write: Callable[[Kernel], None]) -> None:
+    """In any order, and whatever was estimated before."""
+    k, other = made(write, 16), made(arithmetic, 16)
+    least, most = (estimate(k, at_end(MACHINE, end)).cycles for end in (End.LEAST, End.MOST))
+    middle = estimate(k, MACHINE).cycles
+    assert least < middle < most
+    estimates = Estimates(MACHINE)
+    assert estimates.has_range and not Estimates(at_end(MACHINE, End.MOST)).has_range
+    first = estimates.at_ends(k)
+    assert estimates.cycles(other) == estimate(other, MACHINE).cycles
+    assert (first, estimates.cycles(k), estimates.at_ends(k)) == ((least, most), middle, (least, most))
+
+
+def test_a_machine_that_was_changed_has_prices_of_its_own() -> None:
+    """Twice the time of an instruction of the core, in the same process."""
+    core = MACHINE.timing.core
+    slow = msgspec.structs.replace(core.issue, value=2 * core.issue.value)
+    timing = msgspec.structs.replace(MACHINE.timing, core=msgspec.structs.replace(core, issue=slow))
+    changed = msgspec.structs.replace(MACHINE, timing=timing)
+    k = made(short, 1)
+    before = estimate(k, MACHINE).cycles
+    assert estimate(k, changed).cycles > before == estimate(k, MACHINE).cycles

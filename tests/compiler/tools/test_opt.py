@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from compiler.driver import context_of, pass_names
 from compiler.evaluation.infer import build_graph
 from compiler.graph import DTYPES, Description, Graph, Node, Tensor
 from compiler.passes import PIPELINE, Context
+from compiler.passes.compilation import context_of, pass_names
 from compiler.passes.emit import program_text
 from compiler.tools import run
 from compiler.tools.opt import main

@@ -10,9 +10,9 @@ from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.parser import Parser
 
 from compiler.dialect.ops import GroupOp, tx8be
-from compiler.driver import context_of
 from compiler.graph import Array, Graph
 from compiler.passes.base import Context, Pass, operations
+from compiler.passes.compilation import context_of
 
 
 def parsed(body: str) -> ModuleOp:

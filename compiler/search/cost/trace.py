@@ -1,0 +1,359 @@
+"""What one tile does in a phase, in order, whatever the figures of the machine.
+
+The tree of a phase is walked once, for its busiest tile; the trace can then be priced on several machines.
+Of a long loop only some turns are walked, and the trace says how many are like the last of the first ones.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from compiler.codegen.expr import Expr, Value, Variable, lanes, symbols_of
+from compiler.codegen.kernel import Kernel
+from compiler.codegen.tree import Argument, Issue, Item, Let, Loop
+from tx8isa.numbers.division import round_up
+from tx8isa.numbers.layouts import LINE_BYTES
+from tx8isa.records.meaning import Action, Control
+from tx8isa.records.record import Engine, Operand
+
+from .demand import Demand, Form, choice, demand_of, form_of
+from .pricing import Pricing
+from .timeline import ByteRange, Timeline
+from .values import Registers, in_scratchpad, value_of
+
+_FIRST_TURNS = 3
+_WALKED = _FIRST_TURNS + 3
+"""Of a loop with more turns than this only the first ones and the last are walked. The turns between are
+taken to be as long as the last of the first ones."""
+
+
+_MOVING = (Engine.RDMA, Engine.WDMA)
+"""The engines that use DDR."""
+
+
+class Command(NamedTuple):
+    """An instruction for an engine, with the ranges of the scratchpad that it reads and writes."""
+
+    engine: Engine
+    demand: Demand
+    reads: list[ByteRange]
+    writes: list[ByteRange]
+    worker: int
+
+    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
+        timeline.issue(self.engine, pricing.price(self.demand), self.reads, self.writes, self.worker)
+
+
+class Copy(NamedTuple):
+    """A copy to other tiles; ``senders`` of them send to each of its targets, None: as many as it has."""
+
+    demand: Demand
+    senders: int | None
+
+    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
+        timeline.send(pricing.price(self.demand), self.senders)
+
+
+class CoreTime(NamedTuple):
+    """Instructions of the kernel core."""
+
+    instructions: int
+
+    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
+        timeline.execute(self.instructions)
+
+
+class Wait(NamedTuple):
+    """The core waits for what ``action`` says; ``worker`` is the one of a wait for engines."""
+
+    action: Action
+    worker: int
+
+    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
+        if self.action is Action.WAIT:
+            timeline.join(self.worker)
+        elif self.action is Action.BARRIER:
+            timeline.barrier()
+        else:
+            timeline.await_sent()
+
+
+class Sharing(NamedTuple):
+    """From here on so many tiles use DDR at the same time, on average."""
+
+    tiles: float
+
+    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
+        timeline.sharing = self.tiles
+
+
+class ConstantsLoaded(NamedTuple):
+    """All instructions so far only load constants, or work on them."""
+
+    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
+        timeline.ahead = timeline.now
+
+
+class TurnBegins(NamedTuple):
+    """The turn begins that stands for those that are not walked."""
+
+    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
+        timeline.mark()
+
+
+class MoreTurns(NamedTuple):
+    """So many turns follow that take as long as the one that ends here."""
+
+    turns: int
+
+    def happen(self, timeline: Timeline, pricing: Pricing) -> None:
+        timeline.repeat(self.turns)
+
+
+Event = Command | Copy | CoreTime | Wait | Sharing | ConstantsLoaded | TurnBegins | MoreTurns
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The events of the busiest tile, how many tiles have work, and how many of them share DDR on average."""
+
+    events: list[Event]
+    tiles: int
+    sharing: float
+
+
+def trace_of(kernel: Kernel) -> Trace:
+    """The trace of a phase whose buffers have been placed."""
+    tiles = _tiles_at_work(kernel)
+    entered = Counter[int]()
+    sharing = _sharing(kernel, tiles, entered)
+    walk = _PhaseWalk(kernel, sharing, entered)
+    walk.items(kernel.tree)
+    return Trace(walk.events, tiles, sharing)
+
+
+def _tiles_at_work(kernel: Kernel) -> int:
+    """How many tiles have work; they are those with the lowest numbers."""
+    low, high = 1, kernel.target.tiles
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _has_work(kernel.tree, {kernel.tile.register: middle - 1}):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+class _Block(NamedTuple):
+    """A conditional block, and what of it depends on the tile."""
+
+    loop: Loop
+    items: list[Let | Loop | _Block]
+
+
+def _sharing(kernel: Kernel, tiles: int, entered: Counter[int]) -> float:
+    """Tiles that use DDR at the same time on average: a tile with fewer turns than tile 0 ends earlier.
+
+    ``entered`` counts the tiles that execute a conditional block, by its identity.
+    """
+    items = _with_turns(kernel.tree)
+    turns = [_turns(items, {kernel.tile.register: tile}, entered) for tile in range(tiles)]
+    return min(sum(turns) / turns[0], tiles) if turns[0] else tiles
+
+
+def _with_turns(items: list[Item]) -> list[Let | Loop | _Block]:
+    """The items without instructions, and without conditional blocks that have no loop and use no DDR."""
+    found: list[Let | Loop | _Block] = []
+    for item in items:
+        if isinstance(item, Loop) and item.condition:
+            inner = _with_turns(item.body)
+            moves = any(isinstance(each, Issue) and each.record.engine in _MOVING for each in item.body)
+            if moves or any(not isinstance(each, Let) for each in inner):
+                found.append(_Block(item, inner))
+        elif not isinstance(item, Issue):
+            found.append(item)
+    return found
+
+
+def _turns(items: list[Let | Loop | _Block], registers: Registers, entered: Counter[int]) -> int:
+    """Turns of the outermost loops; a conditional block counts with its loops if the tile executes it."""
+    turns = 0
+    for item in items:
+        if isinstance(item, Let):
+            registers[item.variable.register] = value_of(item.value, registers)
+            continue
+        loop = item.loop if isinstance(item, _Block) else item
+        start, count = value_of(loop.start, registers), value_of(loop.count, registers)
+        if isinstance(item, Loop):
+            turns += len(range(start, count, item.step))
+        elif start < count:
+            entered[id(loop)] += 1
+            turns += _turns(item.items, registers, entered)
+    return turns
+
+
+def _has_work(items: list[Item], registers: Registers) -> bool:
+    for item in items:
+        if isinstance(item, Issue):
+            if item.record.engine in _MOVING:
+                return True
+        elif isinstance(item, Let):
+            registers[item.variable.register] = value_of(item.value, registers)
+        else:
+            start, count = value_of(item.start, registers), value_of(item.count, registers)
+            registers[item.variable.register] = start
+            if start < count and _has_work(item.body, registers):
+                return True
+    return False
+
+
+class _Access(NamedTuple):
+    """A range of the scratchpad whose first byte is ``address``; its number among those of the demand."""
+
+    number: int
+    address: Expr
+    writes: bool
+
+
+class _Operands:
+    """The operands of an instruction, as far as they are known before the values of registers are."""
+
+    def __init__(self, issue: Issue) -> None:
+        form = form_of(issue.mnemonic)
+        self.mnemonic = issue.mnemonic
+        self.from_ddr = issue.record.engine is Engine.DTE and _reads_ddr(issue)
+        self.values = list(form.defaults)
+        self.unknown: list[tuple[int, Expr]] = []
+        for name, given in issue.arguments.items():
+            index = form.needed.get(name)
+            if index is not None:
+                number = (
+                    given if isinstance(given, int) else _number(form.record.operands[index], given, form)
+                )
+                if isinstance(number, int):
+                    self.values[index] = number
+                else:
+                    self.unknown.append((index, number))
+        self.accesses = [
+            _Access(at, address, operand.role != "read")
+            for at, operand in enumerate(form.in_scratchpad)
+            if isinstance(address := issue.arguments.get(operand.name), Expr)
+        ]
+
+    def demand(self, registers: Registers) -> Demand:
+        """What the instruction needs for these values of the registers."""
+        values = self.values
+        for index, value in self.unknown:
+            values[index] = value_of(value, registers)
+        return demand_of(self.mnemonic, self.from_ddr, tuple(values))
+
+
+def _number(operand: Operand, given: Argument, form: Form) -> Value:
+    """The value of an operand."""
+    if isinstance(given, int):
+        return given
+    if isinstance(given, list):
+        return lanes(given)
+    if isinstance(given, str):
+        return choice(operand, given, form.format_code)
+    return 0 if isinstance(given, float) else given
+
+
+def _reads_ddr(issue: Issue) -> bool:
+    return "src" in issue.arguments and not in_scratchpad(issue.arguments["src"])
+
+
+class _PhaseWalk:
+    def __init__(self, kernel: Kernel, sharing: float, entered: Counter[int]) -> None:
+        self.tiles, self.sharing, self.entered = kernel.target.tiles, sharing, entered
+        self.constants = {constant.symbol for constant in kernel.constants}
+        self.registers: Registers = {kernel.tile.register: kernel.busiest}
+        self.events: list[Event] = []
+        self.began = False
+        """Whether the tiles have met, or something that is not constant has been loaded."""
+        self._operands: dict[int, _Operands] = {}
+        """By the identity of the instructions of the tree."""
+
+    def items(self, items: list[Item]) -> None:
+        for item in items:
+            if isinstance(item, Issue):
+                self._issue(item)
+            elif isinstance(item, Let):
+                self.registers[item.variable.register] = value_of(item.value, self.registers)
+            else:
+                self._loop(item)
+
+    def _issue(self, issue: Issue) -> None:
+        self._execute(issue.core)
+        kind = issue.record.meaning
+        if isinstance(kind, Control) and kind.action in (Action.WAIT, Action.BARRIER, Action.SEND_WAIT):
+            if kind.action is Action.BARRIER and not self.began:
+                self.events.append(ConstantsLoaded())
+                self.began = True
+            self.events.append(Wait(kind.action, issue.worker))
+            return
+        operands = self._operands.get(id(issue))
+        if operands is None:
+            operands = self._operands[id(issue)] = _Operands(issue)
+        demand = operands.demand(self.registers)
+        if isinstance(kind, Control):
+            # Where every tile names the same targets, each of these gets a copy from every tile.
+            everyone = self.tiles if isinstance(issue.arguments.get("tiles"), int) else None
+            self.events.append(Copy(demand, everyone))
+            return
+        self.began = self.began or (issue.record.engine is Engine.RDMA and not self._is_constant(issue))
+        reads: list[ByteRange] = []
+        writes: list[ByteRange] = []
+        for number, address, written in operands.accesses:
+            first, length = value_of(address, self.registers), demand.lengths[number]
+            if written:
+                writes.append((first, first + round_up(length, LINE_BYTES)))
+            else:
+                reads.append((first, first + length))
+        self.events.append(Command(issue.record.engine, demand, reads, writes, issue.worker))
+
+    def _is_constant(self, issue: Issue) -> bool:
+        """Whether what a load reads is constant."""
+        source = issue.arguments.get("src")
+        return isinstance(source, Expr) and self.constants.issuperset(symbols_of(source))
+
+    def _execute(self, instructions: int) -> None:
+        if instructions:
+            self.events.append(CoreTime(instructions))
+
+    def _loop(self, loop: Loop) -> None:
+        start, count = value_of(loop.start, self.registers), value_of(loop.count, self.registers)
+        turns = range(start, count, loop.step)
+        if loop.condition and id(loop) in self.entered and turns:
+            self._block(loop, start)
+            return
+        if len(turns) <= _WALKED:
+            for number, value in enumerate(turns):
+                self._turn(loop, number, value)
+            return
+        for number in range(_FIRST_TURNS):
+            if number == _FIRST_TURNS - 1:
+                self.events.append(TurnBegins())
+            self._turn(loop, number, turns[number])
+        self.events.append(MoreTurns(len(turns) - _FIRST_TURNS - 1))
+        self._turn(loop, len(turns) - 1, turns[-1])
+
+    def _block(self, loop: Loop, start: int) -> None:
+        """A conditional block that not all tiles execute that share DDR elsewhere."""
+        before, self.sharing = self.sharing, min(self.sharing, self.entered[id(loop)])
+        self.events.append(Sharing(self.sharing))
+        self._turn(loop, 0, start)
+        self.sharing = before
+        self.events.append(Sharing(before))
+
+    def _turn(self, loop: Loop, number: int, value: int) -> None:
+        self._set(loop.variable, value)
+        if loop.parity is not None:
+            self._set(loop.parity, -(number % 2))
+        self.items(loop.body)
+        self._execute(loop.core)
+
+    def _set(self, variable: Variable, value: int) -> None:
+        self.registers[variable.register] = value

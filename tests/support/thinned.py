@@ -1,0 +1,45 @@
+"""Which cases of parametrized tests the normal run leaves to ``make long``."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+
+THINNED = {
+    "tests/asm/test_growth.py": 3,
+    "tests/compiler/frontend": 2,
+    "tests/compiler/lowering": 8,
+    "tests/compiler/operators/test_operator_records.py": 2,
+    "tests/compiler/operators/test_operators_random.py": 3,
+    "tests/compiler/passes": 2,
+    "tests/emulator/chip/test_faults.py": 4,
+    "tests/emulator/cli": 2,
+    "tests/emulator/core": 4,
+    "tests/emulator/debug": 4,
+    "tests/emulator/kernels": 6,
+    "tests/emulator/native": 2,
+    "tests/emulator/watch": 4,
+    "tests/fuzz": 4,
+    "tests/project/test_full_disk.py": 4,
+    "tests/tx8isa/test_every_record.py": 2,
+    "tests/tx8isa/test_machine.py": 8,
+    "tests/tx8isa/test_rv_float.py": 2,
+}
+"""Folders and files whose cases take the most time together; of how many of them the normal run has one."""
+
+
+def left_to_long(tests: Iterable[str]) -> Iterator[bool]:
+    """Whether the normal run leaves out a case, for the names of all cases in the order in which they run.
+
+    It has the first case of each test. Which others it has follows from their names alone.
+    """
+    seen = set[str]()
+    for case in tests:
+        test = case.partition("[")[0]
+        yield test in seen and zlib.crc32(case.encode()) % share_of(case) > 0
+        seen.add(test)
+
+
+def share_of(test: str) -> int:
+    """Of how many cases of a test, by its path and name, the normal run has one."""
+    return next((share for place, share in THINNED.items() if test.startswith(place)), 1)
