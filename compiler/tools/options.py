@@ -44,6 +44,7 @@ def make_parser() -> argparse.ArgumentParser:
         "(docs/graph_json.md), a program of torch.export, a kernel of Triton (docs/triton.md), or several",
     )
     _add_target_options(parser)
+    _add_launch_options(parser)
     _add_run_options(parser)
     _add_search_options(parser)
     _add_message_options(parser)
@@ -84,6 +85,12 @@ def _add_target_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="compile nothing: print every operator, how it will run, and everything that is refused",
     )
+    add("-S", dest="text_only", action="store_true", help="write the assembly text and no image")
+
+
+def _add_launch_options(parser: argparse.ArgumentParser) -> None:
+    """The launch for which a kernel of Triton is compiled."""
+    add = parser.add_argument
     add(
         "--grid",
         metavar="4x2x1",
@@ -97,7 +104,6 @@ def _add_target_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="for a kernel of Triton: the number that an argument is, or the shape of its array, as in 64x32",
     )
-    add("-S", dest="text_only", action="store_true", help="write the assembly text and no image")
 
 
 def _add_run_options(parser: argparse.ArgumentParser) -> None:
