@@ -41,6 +41,9 @@ demo: $(VENV)/demo.stamp
 	$(BIN)/python $(NETWORKS)/compare.py $(BUILD)/squeezenet/squeezenet.onnx $(BUILD)/squeezenet/image.npy \
 		$(BUILD)/squeezenet/softmaxout_1.npy --dtype fp16
 
+# Tests start the tools hundreds of times, which takes half the time when Python keeps their byte code.
+export PYTHONDONTWRITEBYTECODE :=
+
 # Neighbouring tests need the same kernels: in one process each of them is compiled once.
 test: $(VENV)/test.stamp
 	$(BIN)/ruff check .

@@ -93,7 +93,7 @@ LIMIT_LOW, LIMIT_HIGH = -(1 << 63), 1 << 64
 
 _LONGEST_NUMBER = 1000
 """Far more digits than 64 bits have: zeros may stand before them."""
-_NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]*|[1-9]\d*")
+_NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|0[bB][01]+|0(?:[oO]?[0-7]+)?|[1-9]\d*")
 _FLOAT = re.compile(r"\d+\.\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|inf|nan")
 _LOCAL = re.compile(r"\d+[fb]")
 _ESCAPES = {"n": 10, "t": 9, "r": 13, "0": 0, "b": 8, "f": 12, "v": 11, "a": 7}

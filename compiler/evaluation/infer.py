@@ -292,6 +292,8 @@ def _type_problems(record: Operator, call: Call) -> Iterator[str]:
         if tensor.dtype not in item.types.allowed:
             yield f"input {label} is {tensor.dtype}; allowed are {', '.join(item.types.allowed)}"
             continue
+        if not item.types.name:
+            continue
         first, dtype = bound.setdefault(item.types.name, (label, tensor.dtype))
         if dtype != tensor.dtype:
             yield f"inputs {first} and {label} must have one dtype; found {dtype} and {tensor.dtype}"

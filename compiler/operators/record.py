@@ -19,7 +19,10 @@ Reference = Callable[..., tuple[Array, ...]]
 
 @dataclass(frozen=True)
 class Types:
-    """A type constraint. Operands of a record that share a constraint, by its name, have one dtype."""
+    """A type constraint. Operands of a record that share a constraint, by its name, have one dtype.
+
+    A constraint without a name is one for each operand.
+    """
 
     name: str
     allowed: tuple[str, ...]

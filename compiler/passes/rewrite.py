@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from compiler.dialect.attributes import encoded
 from compiler.graph import Graph, GraphError, Node, RefusedNode, joined
 from compiler.lowering import LOWERINGS
-from compiler.operators import call_of
+from compiler.operators import OPERATORS, call_of
 from compiler.operators.expansion.expander import expand_graph
 from compiler.rewrite import LAST, REWRITES, RewrittenGraph
 from compiler.rewrite.quantised import ALONE, FUSED, QUANTISED, between_bytes
@@ -21,7 +21,7 @@ from compiler.rewrite.quantised import ALONE, FUSED, QUANTISED, between_bytes
 from .base import Context
 from .graph_operations import graph_of, is_known, put_graph
 
-WRITTEN_OUT = ("Attention",)
+WRITTEN_OUT = ("Attention", *(name for name in OPERATORS if name.startswith("com.microsoft.")))
 """Operators of which rewrites know what they are made of: these are expanded before."""
 
 

@@ -213,7 +213,7 @@ def test_names_are_no_literals(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["08", "0x", "0b2", "1.5", "1e3", "12ab", "''", "'ab'", "'", str(2**64), "0o8"]
+    "text", ["08", "0x", "0o", "0O", "0b2", "1.5", "1e3", "12ab", "''", "'ab'", "'", str(2**64), "0o8"]
 )
 def test_malformed_literals_are_refused(text: str) -> None:
     with pytest.raises(Fault):

@@ -76,6 +76,17 @@ def test_what_ends_a_process_is_saved(
     assert (count.following, count.findings) == (10, 1)
 
 
+def test_examples_that_had_no_time_are_no_finding(
+    child: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child.write_text(CHILD.format("time.sleep(60 if count > 1 else 0)"))
+    monkeypatch.setattr(fuzz_campaign, "LONGEST_SECONDS", 3)
+    count = Count(following=5)
+    batch("gdb", count, 10, tmp_path)
+    assert (count.following, count.executed, count.findings) == (8, 9, 0)
+    assert not (tmp_path / "findings").exists()
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_campaign_goes_on_where_the_last_one_ended(child: Path, tmp_path: Path, jobs: int) -> None:
     page = tmp_path / "no_page.md"

@@ -9,6 +9,7 @@ THINNED = {
     "tests/asm/test_growth.py": 3,
     "tests/compiler/frontend": 2,
     "tests/compiler/lowering": 8,
+    "tests/compiler/operators/domains": 4,
     "tests/compiler/operators/test_operator_records.py": 2,
     "tests/compiler/operators/test_operators_random.py": 3,
     "tests/compiler/passes": 2,

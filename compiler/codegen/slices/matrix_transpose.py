@@ -170,7 +170,10 @@ class _SliceTransposer:
         if self.source.planes and self.block > BLOCK:
             fit = BLOCK  # planes of bytes side by side are no planes of the engine
         parts = ceil_div(kernel.target.tiles, matrices * ceil_div(rows, most))
-        return most, min(round_up(ceil_div(columns, parts), BLOCK), fit, LARGEST_EXTENT)
+        width = min(round_up(ceil_div(columns, parts), BLOCK), fit, LARGEST_EXTENT)
+        if self.block > BLOCK and any(part.size % self.block > BLOCK for part in stretches(columns, width)):
+            width = BLOCK  # the TDMA pads what is left of a line in planes of 64
+        return most, width
 
     @property
     def _line(self) -> int:

@@ -21,14 +21,18 @@ from .model import OLDEST_OPSET, ONNX_DOMAINS, attributes_of, first_line, other_
 from .partial import PartialGraph, Scope, Unsupported
 from .versions import adapted, is_adapted
 
-_TREES = "decision trees branch on every sample; run them on the host, or train a linear model or a network"
+_TREES = "write its trees as TreeEnsembleRegressor or TreeEnsembleClassifier (ai.onnx.ml before version 5)"
 _OUTSIDE = {
     "ai.onnx.ml.TreeEnsemble": _TREES,
-    "ai.onnx.ml.TreeEnsembleClassifier": _TREES,
-    "ai.onnx.ml.TreeEnsembleRegressor": _TREES,
     "ai.onnx.ml.ZipMap": "there are no dictionaries on the chip; convert with options={'zipmap': False}",
 }
 """Why operators of other domains are not supported, where there is more to say."""
+_OF_ONNXRUNTIME = ("SimplifiedLayerNormalization",)
+"""Operators that onnxruntime writes into models as if they were ONNX's own."""
+_SAME_AS = {f"com.microsoft.{name}": name for name in ("QuantizeLinear", "DequantizeLinear")}
+"""Operators of other domains that are operators of ONNX under another name."""
+_EARLIER = ("LayerNormalization",)
+"""Operators of ONNX that onnxruntime writes into models of operator sets that do not have them yet."""
 _DEEPEST = 20
 """Functions within functions are written out to this depth; ONNX's own nest three deep."""
 
@@ -198,7 +202,11 @@ def _lowering_problem(node: Node, call: Call, results: list[Tensor]) -> str | No
 
 def qualified(proto: NodeProto) -> str:
     """The operator of a node, with its domain unless that is ONNX's own."""
-    return proto.op_type if proto.domain in ONNX_DOMAINS else f"{proto.domain}.{proto.op_type}"
+    if proto.domain in ONNX_DOMAINS and proto.op_type not in _OF_ONNXRUNTIME:
+        return proto.op_type
+    domain = "com.microsoft" if proto.domain in ONNX_DOMAINS else proto.domain
+    name = f"{domain}.{proto.op_type}"
+    return _SAME_AS.get(name, name)
 
 
 def _is_known(op: str) -> bool:
@@ -220,10 +228,12 @@ def _is_older(op: str, opset: int) -> bool:
 
 def _stop_if_wrong(path: Path, proto: NodeProto, name: str, opset: int) -> None:
     """GraphError when the node is not valid ONNX; Unsupported when its operator set lacks the operator."""
-    if proto.domain not in ONNX_DOMAINS:
+    if proto.domain not in ONNX_DOMAINS or proto.op_type in _OF_ONNXRUNTIME:
         if not _is_known(qualified(proto)):
             raise Unsupported(_OUTSIDE.get(qualified(proto), ""))
         return  # its record says what is valid
+    if proto.op_type in _EARLIER and not defs.has(proto.op_type, opset, ""):
+        return
     if not defs.has(proto.op_type, opset, ""):
         later = [at for at in range(opset + 1, NEWEST_OPSET + 1) if defs.has(proto.op_type, at, "")]
         raise Unsupported(

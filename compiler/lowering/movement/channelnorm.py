@@ -8,11 +8,12 @@ positions] are transposed.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import Grid, Place, load_slice, slice_buffer, store_slice
 from compiler.codegen.slices.matrix_transpose import Side, transpose
-from compiler.codegen.slices.tensors import BLOCK, DdrTensor, stretches
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor, dma_format, stretches
 from compiler.codegen.slices.vector import convert
 from compiler.dialect.orders import Order
 from compiler.dialect.planes import image_bytes
@@ -27,7 +28,7 @@ def channel_norm(kernel: Kernel, work: Work) -> None:
     """A tensor from one order of axes to another."""
     assert work.orders is not None
     before, after = work.orders
-    source, target = work.input(0), work.output
+    source, target = (replace(each, fmt=dma_format(each.fmt)) for each in (work.input(0), work.output))
     if before is Order.PLAIN:
         batches, channels, *image = source.shape
         transpose(

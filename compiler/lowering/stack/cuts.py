@@ -51,17 +51,24 @@ def stack_plan(cut: Cut) -> StackPlan:
 
 
 def stack_cuts(target: Target, work: Work) -> Iterator[Cut]:
-    """Divided by channels, then by rows, large blocks first; nothing where neither is possible."""
+    """Divided by channels, then by rows, large blocks first; nothing where neither is possible.
+
+    On half of the tiles, the last of them, each tile sends to fewer.
+    """
     stages = stages_of(work)
     if target.tiles > 1 and can_gather(work, stages, target.tiles, target.spm_bytes):
         yield gathered_cut(target)
     weights = sum(_weight_bytes(stage.layer) for stage in stages.order)
-    for tiles in (target.tiles, target.tiles // 2):
-        bands = bands_of(stages, tiles)
-        if bands is not None and weights <= target.spm_bytes and all(_addressable(stages, bands.size)):
-            yield halo_cut(bands)
+    halves = [bands_of(stages, tiles) for tiles in (target.tiles, target.tiles // 2)]
+    cuts = [
+        halo_cut(bands)
+        for bands in halves
+        if bands is not None and weights <= target.spm_bytes and all(_addressable(stages, bands.size))
+    ]
+    yield from cuts[:1]
     if len(stages.order) <= _MOST_STAGES_OF_ROWS:
         yield from (plan.cut() for plan in plans(target, stages))
+    yield from cuts[1:]
 
 
 def gathered_cut(target: Target) -> Cut:

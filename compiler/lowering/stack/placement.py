@@ -58,7 +58,8 @@ def exchanges_of_halos(work: Work, owned: Stages) -> Iterator[StageExchange]:
 
 
 def _homes_by_channels(work: Work, stages: Stages, sent: set[str]) -> Iterator[tuple[str, Home]]:
-    own, whole = Home((WHOLE, CHANNELS, WHOLE, WHOLE)), Home((WHOLE,) * 4)
+    space = (WHOLE,) * (len(work.output.shape) - 2)
+    own, whole = Home((WHOLE, CHANNELS, *space)), Home((WHOLE, WHOLE, *space))
     for stage in stages.order:
         if stage.source.symbol not in stages.made:
             yield stage.source.symbol, own if is_channelwise(stage) else whole
@@ -73,10 +74,11 @@ def _homes_by_channels(work: Work, stages: Stages, sent: set[str]) -> Iterator[t
 def _homes_by_rows(work: Work, stages: Stages) -> Iterator[tuple[str, Home]]:
     assert work.cut is not None
     images, height = (axis if work.cut.parts(axis) > 1 else WHOLE for axis in (IMAGES, ROWS))
+    space = (WHOLE,) * (len(work.output.shape) - 3)
 
     def home(rows: NeededRows) -> Home:
         """A tile has rows of the shares beside its own where it needs them too."""
-        axes = (images, WHOLE, height, WHOLE)
+        axes = (images, WHOLE, height, *space)
         if height == WHOLE:
             return Home(axes)
         return Home(axes, max(-rows.low, 0), max(rows.high - rows.step + 1, 0))

@@ -60,12 +60,25 @@ class Builder:
 
         GraphError if the call violates a rule of the operator, or its result is too large.
         """
+        return self._added(op, inputs, attrs, 1, self.fold)[0]
+
+    def several(self, op: str, count: int, *inputs: str, **attrs: AttrValue) -> tuple[str, ...]:
+        """As a call, for the names of the first ``count`` results."""
+        return self._added(op, inputs, attrs, count, self.fold)
+
+    def kept(self, op: str, *inputs: str, **attrs: AttrValue) -> str:
+        """As a call, but a node even on constants: rewrites look for it."""
+        return self._added(op, inputs, attrs, 1, False)[0]
+
+    def _added(
+        self, op: str, inputs: tuple[str, ...], attrs: Mapping[str, AttrValue], count: int, fold: bool
+    ) -> tuple[str, ...]:
         record = OPERATORS[op]
         complete: dict[str, AttrValue] = {
             a.name: a.default for a in record.attributes if a.default is not None and a.until is None
         }
-        name = self._name()
-        node = Node(op, name, inputs, (name,), {**complete, **attrs})
+        names = tuple(self._name() for _ in range(count))
+        node = Node(op, names[0], inputs, names, {**complete, **attrs})
         call = resolve(node, self.opset, self.tensors, self.constants, len(record.inputs))
         for item in record.rules:
             found = item.check(call)
@@ -75,11 +88,11 @@ class Builder:
             if tensor.excess:
                 raise GraphError([f"is computed with {op}: its result {tensor.excess}"])
             self.tensors[tensor.name] = tensor
-        if self.fold and all(not operand or operand in self.constants for operand in inputs):
+        if fold and all(not operand or operand in self.constants for operand in inputs):
             self.constants |= computed(node, call, self.constants)
         else:
             self.nodes.append(node)
-        return name
+        return names
 
 
 def computed(node: Node, call: Call, constants: Mapping[str, Array]) -> dict[str, Array]:

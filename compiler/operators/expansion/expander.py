@@ -17,9 +17,10 @@ def expand_graph(graph: Graph, only: Container[str] | None = None) -> Graph:
     """The same function in operators that have lowerings; GraphError for calls that cannot be expanded.
 
     Nodes whose operands are all constants become constants. The nodes of the expansion of node ``n`` are
-    named ``n.1``, ``n.2`` and so on. With ``only``, nodes of other operators stay as they are.
+    named ``n.1``, ``n.2`` and so on. With ``only``, nodes of other operators stay as they are, in expansions
+    too.
     """
-    expander = Expander(graph)
+    expander = Expander(graph, only)
     refusals: list[GraphError] = []
     for node in graph.nodes:
         if only is not None and node.op not in only:
@@ -43,8 +44,9 @@ def expand_graph(graph: Graph, only: Container[str] | None = None) -> Graph:
 class Expander:
     """Expands nodes one after another: ``nodes``, ``tensors`` and ``constants`` grow."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, only: Container[str] | None = None) -> None:
         self.graph = graph
+        self.only = only
         self.nodes: list[Node] = []
         self.tensors = dict(graph.tensors)
         self.constants = dict(graph.constants)
@@ -86,7 +88,10 @@ class Expander:
             return
         precise = precise or record.precise or build.precise
         for part in build.nodes:
-            self._add(part, precise)
+            if self.only is None or part.op in self.only:
+                self._add(part, precise)
+            else:
+                self._keep(part, precise)
         for name, result in zip(node.outputs, results, strict=False):
             if name and result in self.constants:
                 self.constants[name] = self.constants[result]

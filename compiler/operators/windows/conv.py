@@ -12,6 +12,7 @@ from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.parts import permuted, reshaped, sliced
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, register, rule
 from compiler.operators.types import FLOAT, rank_within
+from tx8isa.numbers.limits import LARGEST_PAD
 
 from .geometry import (
     AUTO_PAD,
@@ -24,6 +25,7 @@ from .geometry import (
     window_fits,
     window_of,
 )
+from .large import conv_of_blocks, large_axis
 from .taps import padded, taps
 
 GROUP = Attribute("group", "int", 1, minimum=1)
@@ -102,15 +104,21 @@ def _conv(call: Call, x: Array, w: Array, b: Array | None = None) -> tuple[Array
 
 
 def _expand_conv(build: Builder, call: Call) -> tuple[str, ...] | None:
-    """Volumes, and windows that are all padding; the lowering computes the other calls."""
+    """Volumes, windows that are all padding, and those that are too large for the engines.
+
+    The lowering computes the other calls.
+    """
     window = conv_window(call)
+    axis = large_axis(window) if len(window.image) < 3 else None
+    if axis is not None:
+        return (conv_of_blocks(build, call, window, axis),)
     return (_conv_of_padded if len(window.image) < 3 else _conv_of_volume)(build, call, window)
 
 
 def _conv_of_padded(build: Builder, call: Call, window: Window) -> tuple[str, ...] | None:
-    """The padding is a Pad of its own where it is so wide that a whole window fits into it."""
+    """The padding is a Pad of its own where a whole window fits into it, or the engines cannot take it."""
     pads = zip(window.extents, window.pads_begin, window.pads_end, strict=True)
-    if all(max(before, after) < extent for extent, before, after in pads):
+    if all(max(before, after) < min(extent, LARGEST_PAD + 1) for extent, before, after in pads):
         return None
     x, rest = padded(build, call.name(0), window, 0.0), [call.name(at) for at in (1, 2) if call.has(at)]
     group = call.integer("group")

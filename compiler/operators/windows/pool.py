@@ -27,6 +27,7 @@ from .geometry import (
     window_of,
     windows_touch_image,
 )
+from .large import large_axis, pools_of_parts
 from .taps import padded, taps
 
 _POOLED = Types("T", (*FLOATS, "int8", "uint8"))
@@ -74,16 +75,22 @@ def _tap_indices(call: Call, window: Window) -> Iterator[Array]:
 
 
 def _expand_max_pool(build: Builder, call: Call) -> tuple[str, ...] | None:
-    """Indices, long integers, dilated and three-dimensional windows; the lowering computes other calls."""
+    """Indices, long integers, dilated, large and three-dimensional windows; the lowering computes others."""
     window, x = pool_window(call), call.name(0)
     plain = max(window.dilations) == 1 and len(window.image) < 3 and not call.wants(1)
-    if plain and (call.tensor(0).is_float or call.tensor(0).dtype == "int8"):
+    axis = large_axis(window) if plain else None
+    if axis is None and plain and (call.tensor(0).is_float or call.tensor(0).dtype == "int8"):
         return None
     if plain and call.tensor(0).dtype == "uint8":
         signed = build("MaxPool", build("OffsetBinary", x), **call.attrs)
         return (build("OffsetBinary", signed), "")
     lowest = -math.inf if call.tensor(0).is_float else float(np.iinfo(call.tensor(0).dtype).min)
     image = padded(build, x, window, lowest)
+    if axis is not None:
+        return (
+            build("Max", *(part for part, _ in pools_of_parts(build, "MaxPool", image, window, axis))),
+            "",
+        )
     if not call.wants(1):
         return (_largest(build, image, window), "")
     parts = taps(build, image, window)
@@ -166,12 +173,26 @@ def _average_pool(call: Call, x: Array) -> tuple[Array, ...]:
 
 
 def _expand_average_pool(build: Builder, call: Call) -> tuple[str, ...] | None:
-    """Dilated and three-dimensional windows; the lowering computes the other calls."""
+    """Dilated, large and three-dimensional windows; the lowering computes the other calls."""
     window = pool_window(call)
-    if max(window.dilations) == 1 and len(window.image) < 3:
+    plain = max(window.dilations) == 1 and len(window.image) < 3
+    axis = large_axis(window) if plain else None
+    if axis is not None:
+        return (_mean_of_parts(build, call, window, axis),)
+    if plain:
         return None
     total = build("Sum", *taps(build, padded(build, call.name(0), window, 0.0), window))
     return (build("Mul", total, build.constant(1 / _counts(call, window), call.tensor(0).dtype)),)
+
+
+def _mean_of_parts(build: Builder, call: Call, window: Window, axis: int) -> str:
+    """The means of parts of a window, each weighted by its size."""
+    image, parts = padded(build, call.name(0), window, 0.0), []
+    for part, length in pools_of_parts(build, "AveragePool", image, window, axis):
+        parts.append(build("Mul", part, build.like(part, length / window.kernel[axis])))
+    total = parts[0] if len(parts) == 1 else build("Sum", *parts)
+    share = math.prod(window.kernel) / _counts(call, window)
+    return total if (share == 1).all() else build("Mul", total, build.constant(share, build.dtype(total)))
 
 
 register(

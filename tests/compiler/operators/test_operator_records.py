@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from typing import Any
 
@@ -22,6 +23,7 @@ from onnx_oracle import Case, as_array, describe, node_tests, onnx, supported
 
 ONNX_NAMES = {"float": "float32"}
 PUBLIC = sorted(name for name, record in OPERATORS.items() if not record.internal and "." not in name)
+MICROSOFT = sorted(name for name in OPERATORS if name.startswith("com.microsoft."))
 LEARNING = sorted(name for name in OPERATORS if name.startswith("ai.onnx.ml."))
 
 
@@ -62,6 +64,43 @@ def test_record_of_another_domain_agrees_with_its_definition(name: str) -> None:
     assert [item.name for item in record.inputs] == [item.name for item in schema.inputs]
     assert [item.name for item in record.outputs] == [item.name for item in schema.outputs]
     assert attributes_of(record, NEWEST_OPSET) == onnx_attributes(schema)
+
+
+@functools.cache
+def of_onnxruntime() -> dict[str, Any]:
+    """The definitions that onnxruntime has registered, by names."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    found = {item.name: item for item in state.get_all_operator_schema() if item.domain == ""}
+    return found | {i.name: i for i in state.get_all_operator_schema() if i.domain == "com.microsoft"}
+
+
+@pytest.mark.parametrize("name", MICROSOFT)
+def test_record_agrees_with_the_definition_of_onnxruntime(name: str) -> None:
+    """Of an attribute without a default the description has one; QLinearConcat has its triples in a row."""
+    schema, record = of_onnxruntime()[name.rpartition(".")[2]], OPERATORS[name]
+    ours = [(item.name, item.optional, item.variadic) for item in record.inputs]
+    kinds = [(item.name, str(item.option).rpartition(".")[2]) for item in schema.inputs]
+    assert ours == [(i, kind == "Optional", kind == "Variadic") for i, kind in kinds]
+    assert [item.name for item in record.outputs] == [item.name for item in schema.outputs]
+    wanted = registered_attributes(schema)
+    found = attributes_of(record, NEWEST_OPSET)
+    assert found.keys() == wanted.keys()
+    for key, (kind, required, default) in wanted.items():
+        assert found[key][:2] == (kind, required), key
+        assert default is None or found[key][2] == default, key
+
+
+def registered_attributes(schema: Any) -> dict[str, tuple[str, bool, object]]:
+    """As :func:`onnx_attributes`, of a definition whose defaults are serialised."""
+    found = {}
+    for name, item in schema.attributes.items():
+        value = onnx.AttributeProto.FromString(item._default_value)
+        default = onnx.helper.get_attribute_value(value) if value.name else None
+        default = default.decode() if isinstance(default, bytes) else default
+        default = np.float32(default) if isinstance(default, float) else default
+        found[name] = (str(item.type).rpartition(".")[2], item.required, default)
+    return found
 
 
 def attributes_of(record: Operator, opset: int) -> dict[str, tuple[str, bool, object]]:

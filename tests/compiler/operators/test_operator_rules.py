@@ -8,6 +8,7 @@ import pytest
 
 from compiler.operators import OPERATORS
 from learning_refusals import LEARNING_REFUSALS
+from microsoft_refusals import MICROSOFT_REFUSALS
 from node_refusal import Refusal, W, X, check_refused, identity
 from operator_refusals import MORE_REFUSALS
 from paths import ROOT
@@ -17,6 +18,7 @@ DOCUMENT = ROOT / "docs" / "operators.md"
 REFUSALS = [
     *MORE_REFUSALS,
     *LEARNING_REFUSALS,
+    *MICROSOFT_REFUSALS,
     Refusal(
         "GlobalAveragePool", [(2, 3, 0)], {}, "The spatial axes must not be empty; found shape [2, 3, 0]"
     ),

@@ -98,9 +98,13 @@ def write_state(state: dict[str, Count], folder: Path = FOLDER) -> None:
 
 
 def batch(kind: str, count: Count, size: int, folder: Path = FOLDER) -> None:
-    """Run ``size`` examples in a process of its own and add them to the count."""
+    """Run ``size`` examples in a process of its own and add them to the count.
+
+    If they do not end, the last of them runs again alone: a busy machine may have had no time for all.
+    """
     command = [sys.executable, "-X", "faulthandler", str(CHILD), kind, str(count.following), str(size)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = True
     try:
         done = subprocess.run(
             command,
@@ -118,6 +122,7 @@ def batch(kind: str, count: Count, size: int, folder: Path = FOLDER) -> None:
     except subprocess.TimeoutExpired as expired:
         output = (expired.stdout or b"").decode(errors="replace")
         fault = f"no end after {LONGEST_SECONDS} s\n"
+        ended = False
     begun = re.findall(rf"^{kind} (\d+) ", output, re.MULTILINE)
     count.executed += sum(map(int, _EXECUTED.findall(output)))
     count.too_large += len(re.findall(rf"^{kind} \d+ too large: ", output, re.MULTILINE))
@@ -125,6 +130,10 @@ def batch(kind: str, count: Count, size: int, folder: Path = FOLDER) -> None:
         count.following += size
         return
     number = int(begun[-1]) if begun else count.following
+    if not ended and size > 1:
+        count.following = number
+        batch(kind, count, 1, folder)
+        return
     count.following, count.findings = number + 1, count.findings + 1
     _save_finding(kind, number, fault, folder)
 

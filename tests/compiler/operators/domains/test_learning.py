@@ -85,8 +85,7 @@ def test_a_label_that_nobody_wants_is_not_computed(tmp_path: Path) -> None:
     [
         ("Normalizer", {"norm": "MAX"}, "attribute norm must be one of L1, L2; found 'MAX'"),
         ("LinearRegressor", {**ONE, "post_transform": "PROBIT"}, "post_transform must be one of NONE"),
-        ("TreeEnsembleClassifier", {}, "TreeEnsembleClassifier (node 'n'): decision trees branch on every"),
-        ("TreeEnsembleRegressor", {}, "decision trees branch on every sample; run them on the host"),
+        ("TreeEnsembleClassifier", {}, "The lists nodes_* must describe trees"),
         ("ZipMap", {"classlabels_int64s": [0, 1]}, "no dictionaries on the chip; convert with options="),
         ("SVMClassifier", {}, "unsupported operator ai.onnx.ml.SVMClassifier (node 'n')"),
     ],
