@@ -12,7 +12,7 @@ DIGITS := examples/digits
 NETWORKS := examples/networks
 KERNEL_TESTS := tests/emulator/native tests/emulator/kernels
 
-.PHONY: help demo test long jax fuzz bench coverage site constraints clean
+.PHONY: help demo test long jax triton fuzz bench coverage site constraints clean
 .NOTPARALLEL:  # two installations into one .venv would disturb each other
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo 'make test      ruff, mypy, pytest; ten to twenty minutes'
 	@echo 'make long      the exhaustive tests, and the cases that make test leaves out'
 	@echo 'make jax       installs JAX and runs the tests of StableHLO with it'
+	@echo 'make triton    installs Triton and runs the tests of its kernels with it'
 	@echo 'make fuzz      random programs and damaged files for SECONDS=600, JOBS=1 side by side'
 	@echo 'make bench     the benchmarks, each beside its peers; fills docs/benchmarks.md and the table in README.md'
 	@echo 'make coverage  the kernel tests once as plain Python, with their coverage'
@@ -55,6 +56,9 @@ long: $(VENV)/test.stamp
 
 jax: $(VENV)/jax.stamp
 	$(BIN)/pytest -q tests/compiler/frontend/stablehlo
+
+triton: $(VENV)/triton.stamp
+	$(BIN)/pytest -q tests/compiler/kernels tests/compiler/frontend/triton tests/tx8/test_triton_kernel.py
 
 # Goes on where the last run ended; findings stay in $(BUILD)/fuzz/findings.
 SECONDS ?= 600
@@ -98,4 +102,8 @@ $(VENV)/test.stamp: pyproject.toml | $(BIN)/python
 
 $(VENV)/jax.stamp: $(VENV)/test.stamp
 	$(PIP) -e '.[jax]'
+	@touch $@
+
+$(VENV)/triton.stamp: $(VENV)/test.stamp
+	$(PIP) -e '.[triton]'
 	@touch $@

@@ -66,7 +66,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _one_graph(options: argparse.Namespace, graph: Path) -> int:
     """Compile one graph; a failure is an exit status, so that the other graphs are compiled as well."""
+    from .frontend.formats import is_ttir
+
     try:
+        if is_ttir(graph):
+            return _run_kernel(options, graph)
+        if options.grid is not None or options.arguments:
+            raise Tx8Error(f"{graph}: --grid and --arg are for kernels of Triton (.ttir); this is a graph")
         return _check(options, graph) if options.check else _run(options, graph)
     except Tx8Error as error:
         return _fail(*_mistakes(error))
@@ -130,6 +136,18 @@ def _run(options: argparse.Namespace, path: Path) -> int:
     if options.report == "-" and not options.run:
         print_out(report_text(program, None))
     return max(status, verify_nodes(options, program, inputs, folder)) if options.verify_nodes else status
+
+
+def _run_kernel(options: argparse.Namespace, path: Path) -> int:
+    """Compile a kernel of Triton for one launch."""
+    from compiler.kernels.command import compile_launch
+
+    program = compile_launch(path, options)
+    folder = program_folder(options, path)
+    program.write(folder, options.text_only)
+    if not options.quiet:
+        say(options, f"{program}; in {folder}")
+    return 0
 
 
 def _compiled(options: argparse.Namespace, graph: Graph, machine: Machine) -> Program:

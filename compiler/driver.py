@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asm.image import Image, image_parts
-from compiler.codegen import CONSTANTS_FILE
+from compiler.codegen import write_program
 from tx8isa.machine.description import Machine
-from tx8isa.tools.files import made_folder, write_together
 
 if TYPE_CHECKING:
     from compiler.codegen.core_work import CoreWork
@@ -60,14 +59,7 @@ class Program:
 
         Either all files are written or none.
         """
-        files: dict[Path, Sequence[bytes]] = {
-            folder / CONSTANTS_FILE: [self.constants],
-            folder / "prog.s": [self.text.encode()],
-        }
-        if not text_only:
-            files[folder / "prog.bin"] = self.image_file
-        with made_folder(folder):
-            write_together({**files, **(more or {})})
+        write_program(folder, self.text, self.constants, None if text_only else self.image_file, more)
 
 
 def compile_graph(

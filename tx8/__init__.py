@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .kernel import Kernel, Launch, c_kernel
     from .program import Program, assemble, assemble_file, compile, load
     from .run import Run
+    from .triton.kernel import TritonKernel, triton_kernel
 
 __all__ = [
     "Error",
@@ -30,12 +31,14 @@ __all__ = [
     "Launch",
     "Program",
     "Run",
+    "TritonKernel",
     "Value",
     "assemble",
     "assemble_file",
     "c_kernel",
     "compile",
     "load",
+    "triton_kernel",
 ]
 
 if (_reason := refusal()) is not None:
@@ -49,11 +52,13 @@ _HOMES = {
     "Launch": ("tx8.kernel", "Launch"),
     "Program": ("tx8.program", "Program"),
     "Run": ("tx8.run", "Run"),
+    "TritonKernel": ("tx8.triton.kernel", "TritonKernel"),
     "assemble": ("tx8.program", "assemble"),
     "assemble_file": ("tx8.program", "assemble_file"),
     "c_kernel": ("tx8.kernel", "c_kernel"),
     "compile": ("tx8.program", "compile"),
     "load": ("tx8.program", "load"),
+    "triton_kernel": ("tx8.triton.kernel", "triton_kernel"),
 }
 
 

@@ -22,7 +22,7 @@ class Expr:
     """A value known only when the program runs; ``low`` and ``high`` are the least and largest it can be.
 
     Expressions and integers are added, subtracted and multiplied as usual. ``//`` and ``%`` take a value of
-    0 and above and a constant of 1 and above; ValueError for others.
+    0 and above and a divisor of 1 and above; ValueError for others.
     """
 
     low: int
@@ -65,17 +65,17 @@ class Expr:
     def __rmul__(self, other: int) -> Value:
         return self * other
 
-    def __floordiv__(self, divisor: int) -> Value:
-        _check_division(self, divisor)
-        if divisor == 1:
-            return self
-        return _operation("div", self, divisor, self.low // divisor, self.high // divisor)
+    def __floordiv__(self, divisor: Value) -> Value:
+        return _quotient(self, divisor)
 
-    def __mod__(self, divisor: int) -> Value:
-        _check_division(self, divisor)
-        if self.high < divisor:
-            return self
-        return _operation("rem", self, divisor, 0, divisor - 1)
+    def __rfloordiv__(self, dividend: int) -> Value:
+        return _quotient(dividend, self)
+
+    def __mod__(self, divisor: Value) -> Value:
+        return _remainder(self, divisor)
+
+    def __rmod__(self, dividend: int) -> Value:
+        return _remainder(dividend, self)
 
 
 Value = int | Expr
@@ -178,9 +178,24 @@ def _operation(op: str, left: Value, right: Value, low: int, high: int) -> Value
     return Operation(op, left, right, low, high)
 
 
-def _check_division(left: Value, divisor: int) -> None:
-    if divisor < 1 or bounds(left)[0] < 0:
-        raise ValueError(f"division of {bounds(left)} by {divisor}: only 0 and above by 1 and above")
+def _quotient(left: Value, divisor: Value) -> Value:
+    _check_division(left, divisor)
+    if divisor == 1:
+        return left
+    (low, high), (least, largest) = bounds(left), bounds(divisor)
+    return _operation("div", left, divisor, low // largest, high // least)
+
+
+def _remainder(left: Value, divisor: Value) -> Value:
+    _check_division(left, divisor)
+    (_, high), (least, largest) = bounds(left), bounds(divisor)
+    return left if high < least else _operation("rem", left, divisor, 0, min(high, largest - 1))
+
+
+def _check_division(left: Value, divisor: Value) -> None:
+    if bounds(divisor)[0] < 1 or bounds(left)[0] < 0:
+        ranges = f"{bounds(left)} by {divisor if isinstance(divisor, int) else bounds(divisor)}"
+        raise ValueError(f"division of {ranges}: only 0 and above by 1 and above")
 
 
 def minimum(left: Value, right: Value) -> Value:

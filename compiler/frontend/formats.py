@@ -16,6 +16,8 @@ ONNX, TORCH, STABLEHLO, TENSORFLOW, JSON = "onnx", "torch", "stablehlo", "tensor
 """The formats that are read: ONNX models, programs of torch.export, modules of StableHLO, models of
 TensorFlow and TensorFlow Lite, graph.json."""
 
+_TTIR_SUFFIX = ".ttir"
+
 _HEAD = 4096
 """Bytes of the beginning that are looked at."""
 _READ = (
@@ -74,6 +76,17 @@ def format_of(path: Path) -> str:
     if path.suffix.lower() == ".json" or not head:
         return JSON  # whose reader says where it is wrong
     raise GraphError([f"{path}: not a model: it begins with {head[:8]!r}; {_READ}"])
+
+
+def is_ttir(path: Path) -> bool:
+    """Whether a file is a kernel of Triton, by its suffix or by what its beginning has."""
+    if path.suffix.lower() == _TTIR_SUFFIX:
+        return True
+    try:
+        with path.open("rb") as file:
+            return b"tt.func" in file.read(_HEAD)
+    except OSError:
+        return False
 
 
 def _by_suffix(path: Path) -> str:

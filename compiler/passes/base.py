@@ -24,7 +24,7 @@ from compiler.dialect.orders import Order
 from compiler.dialect.types import order_of, readable_as, storage_permutation
 from compiler.graph import Array, Graph
 from compiler.lowering import LOWERINGS
-from compiler.patterns import PatternTrie
+from compiler.passes.patterns import PatternTrie
 from compiler.search import EFFORTS, Effort, Plan, SearchProgress, SearchResult, Template
 from tx8isa.machine.description import Machine
 from tx8isa.numbers.formats import Format

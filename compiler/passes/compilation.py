@@ -17,7 +17,7 @@ from compiler.codegen import CONSTANTS_FILE
 from compiler.dialect.verifier import Verifier
 from compiler.evaluation.storage import STORAGE
 from compiler.graph import Graph, GraphError
-from compiler.patterns import load_patterns
+from compiler.passes.patterns import load_patterns
 from compiler.search import EFFORTS, read_plan
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.numbers.formats import Format

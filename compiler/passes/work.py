@@ -21,7 +21,7 @@ from compiler.lowering import LOWERINGS
 from compiler.lowering.record import ChainNode, Cut, Placement, StageExchange, Step, Work
 from compiler.operators import OPERATORS
 from compiler.operators.record import Call
-from compiler.patterns.sequences import SequenceKind, kind_of
+from compiler.passes.patterns.sequences import SequenceKind, kind_of
 from tx8isa.numbers.formats import Format
 
 from .base import Context, in_storage_order

@@ -16,6 +16,7 @@ _EXAMPLES = """examples:
   tx8cc graph.json --run --input x=x.npy --output-dir out
   tx8cc graph.json --print-ir-after align_opt -S
   tx8cc examples/batchnorm/*.json --run --dtype fp16
+  tx8cc kernel.ttir --grid 4 --arg x=4096 --arg y=4096 --arg out=4096 --arg n=4096
 
 exit status: 0 done, and every output within its tolerance; 1 the input is at fault; 2 usage;
 3 the program faulted, or an output is wrong
@@ -40,9 +41,10 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="graph",
         nargs="+",
         help="an ONNX model (docs/onnx.md), a module of StableHLO (docs/stablehlo.md), a graph "
-        "(docs/graph_json.md), a program of torch.export, or several",
+        "(docs/graph_json.md), a program of torch.export, a kernel of Triton (docs/triton.md), or several",
     )
     _add_target_options(parser)
+    _add_launch_options(parser)
     _add_run_options(parser)
     _add_search_options(parser)
     _add_message_options(parser)
@@ -84,6 +86,24 @@ def _add_target_options(parser: argparse.ArgumentParser) -> None:
         help="compile nothing: print every operator, how it will run, and everything that is refused",
     )
     add("-S", dest="text_only", action="store_true", help="write the assembly text and no image")
+
+
+def _add_launch_options(parser: argparse.ArgumentParser) -> None:
+    """The launch for which a kernel of Triton is compiled."""
+    add = parser.add_argument
+    add(
+        "--grid",
+        metavar="4x2x1",
+        help="for a kernel of Triton: how many programs along one to three axes (default: 1)",
+    )
+    add(
+        "--arg",
+        dest="arguments",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="for a kernel of Triton: the number that an argument is, or the shape of its array, as in 64x32",
+    )
 
 
 def _add_run_options(parser: argparse.ArgumentParser) -> None:

@@ -77,6 +77,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         np.save(path / f"{name}.npy", np.linspace(-4, 4, 24, dtype=np.float32).reshape(3, 8))
     subprocess.run([BIN / "tx8cc", "-q", "graph.json", "-o", "net"], cwd=path, check=True)
     shutil.copytree(ROOT / "examples" / "batchnorm", path / "examples" / "batchnorm")
+    shutil.copy(ROOT / "examples/triton/ttir/add_fp16.ttir", path / "kernel.ttir")
     return path
 
 

@@ -32,9 +32,9 @@ LAYERS = {
     ),
     "compiler": (
         *("graph", "operators", "evaluation", "dialect", "codegen", "lowering", "frontend"),
-        *("rewrite", "patterns", "search", "passes", "driver", "tools", "cli"),
+        *("kernels", "rewrite", "search", "passes", "driver", "tools", "cli"),
     ),
-    "tx8": ("__main__", "arrays", "builder", "models", "stats", "html", "run", "program", "kernel"),
+    "tx8": ("__main__", "arrays", "builder", "models", "stats", "html", "run", "program", "kernel", "triton"),
     "tx8_entry": ("surroundings", "commands"),
     "pytest_tx8": (),
 }

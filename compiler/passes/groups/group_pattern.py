@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from compiler.dialect.ops import TensorOperation
 from compiler.passes.base import Context, computes, operations
-from compiler.patterns import Pattern, PatternTrie
+from compiler.passes.patterns import Pattern, PatternTrie
 
 from .grouping import Fusion, Members, group, is_anchor, sole_user
 

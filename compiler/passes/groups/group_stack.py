@@ -21,8 +21,8 @@ from compiler.dialect.ops import GroupOp, TensorOperation
 from compiler.lowering.record import Work
 from compiler.lowering.stack.stages import JOIN
 from compiler.passes.base import Context, operations
+from compiler.passes.patterns import SequencePattern
 from compiler.passes.work import is_alias, target_of, together, unaliased, work_of
-from compiler.patterns import SequencePattern
 from compiler.search import SearchResult, Template, signature, template_key
 from compiler.search.cost import barrier_cycles
 

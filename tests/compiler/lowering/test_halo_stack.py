@@ -17,7 +17,7 @@ from compiler.lowering.stack import stack as stack_module
 from compiler.lowering.stack.bands import Bands, bands_of, halos_of, owned_stages, steps_of
 from compiler.lowering.stack.stages import Stages, after_pools, last_pieces, stages_of
 from compiler.passes.groups import group_stack
-from compiler.patterns import PatternTrie, load_patterns
+from compiler.passes.patterns import PatternTrie, load_patterns
 from compiler.tools.run import check, execute, random_inputs
 from planned_cuts import cut_into_bands, plan_with_cut
 from stack_nets import HALVED, PADDED, Net, bottleneck, fire, fires, stem

@@ -16,7 +16,7 @@ from compiler.driver import Program, compile_graph
 from compiler.graph import Array, Graph, GraphError
 from compiler.passes.base import operations
 from compiler.passes.groups import group_stack
-from compiler.patterns import PatternError, load_patterns
+from compiler.passes.patterns import PatternError, load_patterns
 from compiler.search.plan import plan_text
 from compiler.tools.run import check, execute, random_inputs
 from compiler_harness import NodeSpec, draw, graph, ints

@@ -17,7 +17,7 @@ from compiler.driver import Program, compile_graph
 from compiler.graph import Array, Graph
 from compiler.lowering.stack.stages import NeededRows
 from compiler.passes.groups import group_stack
-from compiler.patterns import PatternTrie, load_patterns
+from compiler.passes.patterns import PatternTrie, load_patterns
 from compiler.search.plan import plan_text
 from compiler.tools.run import execute, random_inputs
 from compiler_harness import small_machine

@@ -21,8 +21,8 @@ from compiler.passes.groups.group_mapping import GroupMappingPass
 from compiler.passes.groups.group_opt import GroupOptPass
 from compiler.passes.groups.group_order import GroupOrderPass
 from compiler.passes.groups.group_pattern import GroupPatternPass
+from compiler.passes.patterns import PatternError, PatternTrie, load_patterns
 from compiler.passes.work import work_of
-from compiler.patterns import PatternError, PatternTrie, load_patterns
 from compiler.tools.run import check, random_inputs
 from compiler_harness import draw, graph
 from ir_text import after, constant, context, node, outline, output, parsed, reparsed, source, zeros

@@ -20,7 +20,7 @@ from compiler.passes import PIPELINE
 from compiler.passes.base import Context, operations
 from compiler.passes.groups import group_stack
 from compiler.passes.groups.group_stack import GroupStackPass
-from compiler.patterns import PatternError, load_patterns
+from compiler.passes.patterns import PatternError, load_patterns
 from compiler.search import SearchResult, Template, Trial
 from compiler.search.plan import plan_text
 from compiler_harness import NodeSpec, assert_right, draw, graph, small_machine

@@ -1,0 +1,87 @@
+"""A launch of a kernel: its grid, its arrays and its numbers, as they are known when it is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from compiler.frontend.triton.operations import TtirError, TtirKernel, TtirType
+from tx8isa.machine.description import Machine
+from tx8isa.tools.suggestions import hint
+
+from .values import ELEMENT_FORMATS, FLOAT_FORMATS, INTEGERS, TRUTH, Shape
+
+DTYPES = {
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f32": "float32",
+    "i8": "int8",
+    "i16": "int16",
+    "i32": "int32",
+}
+"""Types of arrays by the elements to which a pointer points."""
+
+DEFAULT_TILES = 16
+_MOST_PROGRAMS = 1 << 31
+
+
+@dataclass(frozen=True)
+class KernelLaunch:
+    """What one launch is compiled for.
+
+    ``grid``: the extents of its three axes, of which the first counts fastest. ``arrays``: the shapes of the
+    arguments that are pointers. ``numbers``: the values of all others, floats for those of a float type.
+    ``tiles``: how many take part; by default 16, or as many as the machine has. ``kept``: arrays to which the
+    kernel stores are inputs as well, so that what it leaves alone stays.
+    """
+
+    grid: tuple[int, int, int] = (1, 1, 1)
+    arrays: Mapping[str, Shape] = field(default_factory=dict)
+    numbers: Mapping[str, int | float] = field(default_factory=dict)
+    tiles: int | None = None
+    kept: bool = False
+
+
+def check_launch(kernel: TtirKernel, launch: KernelLaunch, machine: Machine) -> int:
+    """The number of tiles; TtirError for a launch that does not fit the kernel's parameters."""
+    total = launch.grid[0] * launch.grid[1] * launch.grid[2]
+    if min(launch.grid) < 1 or total > _MOST_PROGRAMS:
+        found = "x".join(map(str, launch.grid))
+        raise TtirError(
+            f"{kernel.name}: grid {found}: expected extents of 1 and above, 2^31 programs at most"
+        )
+    names = [name for name, _ in kernel.parameters]
+    for name in (*launch.arrays, *launch.numbers):
+        if name not in names:
+            known = ", ".join(names) or "none"
+            raise TtirError(f"{kernel.name}: no argument '{name}'{hint(name, names)}; its arguments: {known}")
+    for name, kind in kernel.parameters:
+        _check_argument(kernel.name, name, kind, launch)
+    tiles = min(DEFAULT_TILES, machine.tiles) if launch.tiles is None else launch.tiles
+    if not 1 <= tiles <= machine.tiles:
+        raise TtirError(f"{kernel.name}: {tiles} tiles: expected 1 to {machine.tiles}")
+    return min(tiles, total)
+
+
+def _check_argument(kernel: str, name: str, kind: TtirType, launch: KernelLaunch) -> None:
+    if kind.pointer:
+        if name not in launch.arrays:
+            raise TtirError(
+                f"{kernel}: argument '{name}' is an array of {kind.element}: its shape is missing"
+            )
+        if kind.element not in ELEMENT_FORMATS:
+            allowed = ", ".join(ELEMENT_FORMATS)
+            raise TtirError(f"{kernel}: argument '{name}' points to {kind.element}; supported are {allowed}")
+        return
+    if kind.shape or kind.element not in (*INTEGERS, *FLOAT_FORMATS, TRUTH):
+        raise TtirError(f"{kernel}: argument '{name}' of type {kind}; supported are numbers and pointers")
+    if name not in launch.numbers:
+        raise TtirError(f"{kernel}: argument '{name}' is a number of {kind.element}: its value is missing")
+    number = launch.numbers[name]
+    if kind.element in FLOAT_FORMATS:
+        if not isinstance(number, float):
+            raise TtirError(f"{kernel}: argument '{name}' is {number}: expected a float of {kind.element}")
+        return
+    bits = 1 if kind.element == TRUTH else int(kind.element[1:])
+    if not isinstance(number, int) or not -(1 << (bits - 1)) <= number < 1 << bits:
+        raise TtirError(f"{kernel}: argument '{name}' is {number}: expected an integer of {kind.element}")

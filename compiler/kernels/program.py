@@ -1,0 +1,174 @@
+"""From a kernel and its launch to a program: assembly, constants and image."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import asm
+from asm.image import Image, image_parts
+from compiler.codegen import CONSTANTS_FILE, program, write_program
+from compiler.codegen.kernel import Kernel, Target
+from compiler.codegen.schedule.phases import schedule
+from compiler.codegen.spilling import OutOfRegisters, Spills, fitting
+from compiler.codegen.spm import SpmOverflow
+from compiler.frontend.triton.operations import TtirError, TtirKernel
+from tx8isa.machine.description import Machine, load_machine
+from tx8isa.numbers.formats import Format
+
+from .launch import DTYPES, KernelLaunch, check_launch
+from .memory import symbol_of
+from .operations import HANDLERS
+from .site import KernelSite
+from .values import ELEMENT_FORMATS, Indices, KernelValue, Pointers, Shape, Splat
+
+_PREFIX = "k"
+"""Begins the symbols of a kernel's code."""
+
+
+@dataclass(frozen=True, repr=False)
+class KernelProgram:
+    """A compiled launch of a kernel. The text includes ``constants`` as the file ``prog.const``.
+
+    ``addresses``: where the arrays are in DDR, as engines name it, by the names of the arguments.
+    """
+
+    name: str
+    text: str
+    constants: bytes
+    image: Image
+    machine: Machine
+    addresses: Mapping[str, int]
+    summary: str
+    """The kernel, its grid, its numbers and how many tiles take part."""
+
+    def __str__(self) -> str:
+        """What was compiled, in a line."""
+        lines = self.text.count("\n")
+        return f"{self.summary}: {lines:,} lines of assembly, {len(self.constants):,} bytes of constants"
+
+    @cached_property
+    def image_file(self) -> Sequence[bytes]:
+        """The bytes of prog.bin in pieces."""
+        return image_parts(self.image)
+
+    def write(self, folder: Path, text_only: bool = False) -> None:
+        """Write prog.s, prog.const, and prog.bin unless ``text_only``: all of them or none."""
+        write_program(folder, self.text, self.constants, None if text_only else self.image_file)
+
+
+def compile_kernel(kernel: TtirKernel, launch: KernelLaunch, machine: Machine | None = None) -> KernelProgram:
+    """Compile one launch of a kernel.
+
+    TtirError for arguments that do not fit the kernel's, for an operation that is not supported and for
+    blocks that do not fit the scratchpad.
+    """
+    machine = machine if machine is not None else load_machine(None)
+    tiles = check_launch(kernel, launch, machine)
+    spm = min(machine.spm.reserved, machine.spm.bytes)
+    target = Target(tiles, spm, Format.FP32, machine)
+    sites: list[KernelSite] = []
+
+    def make(spills: Spills) -> Kernel:
+        code = Kernel(_PREFIX, target, spm, spills=spills)
+        sites.append(_written(code, kernel, launch))
+        code.place_buffers()
+        return code
+
+    try:
+        code = fitting(make)
+    except (SpmOverflow, OutOfRegisters) as error:
+        raise TtirError(f"{kernel.location}: {kernel.name}: {error}; use smaller blocks") from None
+    return _Text(kernel, launch, sites[-1], code).made()
+
+
+def _written(code: Kernel, kernel: TtirKernel, launch: KernelLaunch) -> KernelSite:
+    """The code of all programs of the grid that a tile runs, one after the other."""
+    across, down, deep = launch.grid
+    with code.items(across * down * deep) as number:
+        place = (number % across, number // across % down, number // (across * down))
+        held = (code.let(place[0]), code.let(place[1]), code.let(place[2]))
+        site = KernelSite(code, HANDLERS, held, launch.grid)
+        for name, kind in kernel.parameters:
+            site.values[name] = _argument(name, kind.element, launch)
+        site.run(kernel.body.operations)
+    return site
+
+
+def _argument(name: str, element: str, launch: KernelLaunch) -> KernelValue:
+    if name in launch.arrays:
+        return Pointers(name, element, Indices(0))
+    number = launch.numbers[name]
+    return Splat(float(number), element) if isinstance(number, float) else Indices(number)
+
+
+class _Text:
+    """The assembly of a launch, and its image."""
+
+    def __init__(self, kernel: TtirKernel, launch: KernelLaunch, site: KernelSite, code: Kernel) -> None:
+        self.kernel, self.launch, self.site, self.code = kernel, launch, site, code
+        self.elements = {name: kind.element for name, kind in kernel.parameters if kind.pointer}
+
+    def made(self) -> KernelProgram:
+        """The program; the arrays' records need addresses, which the assembler gives."""
+        machine = self.code.target.machine
+        data = program.Data(bank=machine.ddr.bank_bytes)
+        for constant in self.code.constants:
+            data.constant(constant.symbol, constant.fmt, constant.data.shape, constant.data)
+        for name, shape in self.launch.arrays.items():
+            size = _bytes(shape, self.elements[name])
+            data.space(symbol_of(name), size)
+        constants = data.blob
+        text = self._text(data)
+        image = _assembled(text, constants, machine)
+        addresses = {name: image.symbols[symbol_of(name)].address for name in self.launch.arrays}
+        records = "".join(self._records(addresses))
+        recorded = _assembled(f"        ecall\n{records}", b"", machine).buffers
+        image = replace(image, buffers=(*image.buffers, *recorded))
+        summary = self._summary()
+        return KernelProgram(self.kernel.name, text + records, constants, image, machine, addresses, summary)
+
+    def _text(self, data: program.Data) -> str:
+        target, code = self.code.target, self.code
+        names = {constant.symbol for constant in code.constants}
+        (phase,) = schedule([(self.kernel.name, code)], names)
+        parts: list[Sequence[str]] = [
+            [f"# {self._summary()}; made by tx8cc", ""],
+            [*data.out.lines, ""],
+            program.prologue(target.tiles, target.machine.tiles),
+            [*program.phase(phase.name, phase.lines()), ""],
+            program.epilogue(),
+            program.checksums(data.blob),
+        ]
+        return "\n".join(line for part in parts for line in part) + "\n"
+
+    def _summary(self) -> str:
+        grid = " x ".join(map(str, self.launch.grid))
+        numbers = ", ".join(f"{name} = {number}" for name, number in self.launch.numbers.items())
+        tiles = f"{self.code.target.tiles} tiles"
+        return ", ".join(part for part in (self.kernel.name, f"grid {grid}", numbers, tiles) if part)
+
+    def _records(self, addresses: Mapping[str, int]) -> list[str]:
+        """The directives for arrays: what is loaded is an input, what is stored an output."""
+        memory, lines = self.site.memory, []
+        inputs = memory.loaded | (memory.stored if self.launch.kept else set())
+        for kind, names in (("input", inputs), ("output", memory.stored)):
+            for name, shape in self.launch.arrays.items():
+                if name in names:
+                    element = self.elements[name]
+                    fmt, dtype = ELEMENT_FORMATS[element], DTYPES[element]
+                    lines.append(program.buffer_record(kind, name, fmt, shape, dtype, addresses[name]) + "\n")
+        return lines
+
+
+def _bytes(shape: Shape, element: str) -> int:
+    size = ELEMENT_FORMATS[element].bits // 8
+    for extent in shape:
+        size *= extent
+    return size
+
+
+def _assembled(text: str, constants: bytes, machine: Machine) -> Image:
+    return asm.assemble(text, "prog.s", machine=machine, given={CONSTANTS_FILE: constants})

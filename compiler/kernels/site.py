@@ -1,0 +1,113 @@
+"""Where the code of a kernel is written: the values so far, and what writes operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from asm.instructions.text import quote
+from compiler.codegen.expr import Operation, Value
+from compiler.codegen.kernel import Kernel
+from compiler.frontend.triton.operations import Block, TtirOperation
+
+from .blocks import BlockCode
+from .elements import ElementCode
+from .memory import MemoryCode
+from .products import ProductCode
+from .reductions import ReductionCode
+from .shapes import ShapeCode
+from .values import FLOAT_FORMATS, Indices, KernelValue, SpmBlock, UnsupportedOperation
+
+TAKE_TURNED = ("tt.dot", "tt.trans")
+"""Operations that take a matrix whose columns follow each other."""
+
+Handler = Callable[["KernelSite", TtirOperation, list[KernelValue]], Sequence[KernelValue]]
+"""Writes one operation with these operands; its results."""
+
+
+@dataclass
+class KernelSite:
+    """The code of one program of the grid.
+
+    ``program`` is its place in the grid and ``grid`` the extents. ``homes``: blocks in which the results of
+    operations are wanted, by the names of the results.
+    """
+
+    kernel: Kernel
+    handlers: dict[str, Handler]
+    program: tuple[Value, Value, Value]
+    grid: tuple[int, int, int]
+    values: dict[str, KernelValue] = field(default_factory=dict)
+    homes: dict[str, SpmBlock] = field(default_factory=dict)
+    quiet: bool = False
+    """Whether operations are written without naming their lines."""
+
+    def __post_init__(self) -> None:
+        self.blocks = BlockCode(self.kernel)
+        self.elements = ElementCode(self.blocks)
+        self.memory = MemoryCode(self.blocks)
+        self.products = ProductCode(self.blocks)
+        self.reductions = ReductionCode(self.blocks)
+        self.shapes = ShapeCode(self.blocks)
+
+    def run(self, operations: Sequence[TtirOperation]) -> None:
+        """Write operations in their order; TtirError for one that cannot be written, with its place."""
+        for operation in operations:
+            self._name(operation)
+            self.blocks.home = self.homes.get(operation.results[0]) if operation.results else None
+            results = self.evaluate(operation)
+            self.blocks.home = None
+            for name, value in zip(operation.results, results, strict=True):
+                self.values[name] = self._kept(value)
+
+    def evaluate(self, operation: TtirOperation) -> Sequence[KernelValue]:
+        """The results of one operation, whose operands must be there; TtirError as for ``run``."""
+        handler = self.handlers.get(operation.name)
+        try:
+            if handler is None:
+                raise UnsupportedOperation("not supported; docs/triton.md lists the operations that are")
+            return handler(self, operation, [self._operand(operation, name) for name in operation.operands])
+        except UnsupportedOperation as error:
+            raise error.at(operation.location, operation.name) from None
+
+    def run_block(self, block: Block, arguments: Sequence[KernelValue]) -> list[KernelValue]:
+        """Write the operations of a region; what its last operation gives back."""
+        for (name, _), value in zip(block.parameters, arguments, strict=True):
+            self.values[name] = value
+        self.run(block.operations[:-1])
+        return [self.values[name] for name in block.operations[-1].operands]
+
+    @contextmanager
+    def within(self, operation: TtirOperation) -> Iterator[None]:
+        """The operations inside belong to the line of ``operation``."""
+        before, self.quiet = self.quiet, True
+        yield
+        self.quiet = before
+
+    def _operand(self, operation: TtirOperation, name: str) -> KernelValue:
+        """The value of a name; a matrix that is turned is transposed for all but those that take it so."""
+        value = self.values[name]
+        if not isinstance(value, SpmBlock) or not value.turned or operation.name in TAKE_TURNED:
+            return value
+        straight = self.values[name] = self.blocks.straight(value)
+        return straight
+
+    def _kept(self, value: KernelValue) -> KernelValue:
+        """An integer in a register of its own, if it takes instructions to compute it."""
+        if isinstance(value, Indices) and not value.shape and isinstance(value.offset, Operation):
+            return Indices(self.kernel.let(value.offset))
+        return value
+
+    def _name(self, operation: TtirOperation) -> None:
+        """From here on instructions, faults and statistics belong to the line of an operation."""
+        line = operation.location.short
+        if not self.quiet and _computes(operation) and line != self.kernel.node:
+            self.kernel.node = line
+            self.kernel.out.directive(f".node {quote(line)}")
+
+
+def _computes(operation: TtirOperation) -> bool:
+    """Whether an operation works on data."""
+    floats = any(not kind.pointer and kind.element in FLOAT_FORMATS for kind in operation.types)
+    return floats or operation.name in ("tt.load", "tt.store")

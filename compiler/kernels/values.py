@@ -1,0 +1,185 @@
+"""What the values of a kernel are while it is compiled.
+
+Integers, pointers and comparisons of positions are known as formulas of the core's registers and of the
+position in a block; only numbers of floats are data in the scratchpad.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from compiler.codegen.expr import Value, bounds
+from compiler.frontend.triton.operations import Location, TtirError
+from tx8isa.numbers.formats import Format
+
+Shape = tuple[int, ...]
+
+FLOAT_FORMATS = {"f16": Format.FP16, "bf16": Format.BF16, "f32": Format.FP32}
+"""Elements that the vector engine computes with."""
+ELEMENT_FORMATS = {**FLOAT_FORMATS, "i8": Format.INT8, "i16": Format.INT16, "i32": Format.INT32}
+"""Elements that the DMA moves."""
+TRUTH = "i1"
+INTEGERS = ("i8", "i16", "i32", "i64", "index")
+
+
+class UnsupportedOperation(TtirError):
+    """What an operation would need and is not there; the compiler adds which operation it is and where."""
+
+    def at(self, location: Location, operation: str) -> TtirError:
+        """The message with its place."""
+        return TtirError(f"{location}: {operation}: {self}")
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How a formula changes along one axis: by ``step`` for each index.
+
+    With ``modulus`` the index i counts as (start + i) mod modulus.
+    """
+
+    step: Value = 0
+    start: Value = 0
+    modulus: int = 0
+
+    @property
+    def constant(self) -> bool:
+        """Whether the axis does not matter."""
+        return self.step == 0
+
+
+STILL = Steps()
+
+
+@dataclass(frozen=True)
+class Indices:
+    """Integers: ``offset`` plus what the index of each axis adds. A scalar has no axes."""
+
+    offset: Value
+    axes: tuple[Steps, ...] = ()
+    shape: Shape = ()
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all elements are equal."""
+        return all(axis.constant for axis in self.axes)
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """The least and the largest number that an element can be."""
+        low, high = bounds(self.offset)
+        for axis, extent in zip(self.axes, self.shape, strict=True):
+            first, last = bounds(axis.step)
+            most = extent - 1 if not axis.modulus else axis.modulus - 1
+            ends = (0, first * most, last * most)
+            low, high = low + min(ends), high + max(ends)
+        return low, high
+
+
+@dataclass(frozen=True)
+class Pointers:
+    """Addresses: elements ``indices`` of the array that argument ``argument`` is."""
+
+    argument: str
+    element: str
+    indices: Indices
+
+    @property
+    def shape(self) -> Shape:
+        return self.indices.shape
+
+
+@dataclass(frozen=True)
+class Span:
+    """The indices of an axis from ``low`` to before ``high``, both within the axis; none if low >= high."""
+
+    low: Value
+    high: Value
+
+
+@dataclass(frozen=True)
+class Region:
+    """Truth values that hold in a box of indices, if each pair of ``conditions`` is (smaller, larger)."""
+
+    spans: tuple[Span, ...] = ()
+    conditions: tuple[tuple[Value, Value], ...] = ()
+    shape: Shape = ()
+
+    def whole(self, axis: int) -> bool:
+        """Whether the box has all of an axis for certain."""
+        span = self.spans[axis]
+        return bounds(span.low)[1] <= 0 and bounds(span.high)[0] >= self.shape[axis]
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether it holds for every index for certain."""
+        return not self.conditions and all(map(self.whole, range(len(self.shape))))
+
+
+def everywhere(shape: Shape) -> Region:
+    """The region that is a whole block."""
+    return Region(tuple(Span(0, extent) for extent in shape), (), shape)
+
+
+@dataclass(frozen=True)
+class Splat:
+    """The same number of floats for all indices, known when compiling."""
+
+    number: float
+    element: str
+    shape: Shape = ()
+
+
+@dataclass(frozen=True)
+class SpmBlock:
+    """A block in the scratchpad, at ``address``.
+
+    Axes that are not in ``stored`` are kept once and count as repeated. ``blocked``: a matrix in planes of 64
+    columns, as the matrix engine wants it, otherwise row-major. ``turned``: a matrix whose columns follow
+    each other; only products and transposes take it as it is. Truth values are 1 and 0 of ``fmt``.
+    """
+
+    address: Value
+    element: str
+    fmt: Format
+    shape: Shape = ()
+    stored: tuple[bool, ...] = ()
+    blocked: bool = False
+    turned: bool = False
+
+    @property
+    def kept(self) -> Shape:
+        """The extents of what is stored."""
+        return tuple(extent if kept else 1 for extent, kept in zip(self.shape, self.stored, strict=True))
+
+    @property
+    def count(self) -> int:
+        """Elements that are stored."""
+        return math.prod(self.kept)
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element."""
+        return self.fmt.bits // 8
+
+    def viewed(self, shape: Shape, stored: tuple[bool, ...]) -> SpmBlock:
+        """The same elements under another shape."""
+        return replace(self, shape=shape, stored=stored)
+
+
+KernelValue = Indices | Pointers | Region | Splat | SpmBlock
+
+
+def scalar(value: KernelValue) -> Value:
+    """An integer that all elements are; UnsupportedOperation for any other value."""
+    if isinstance(value, Indices) and value.uniform:
+        return value.offset
+    raise UnsupportedOperation("needs an integer that is the same for the whole block")
+
+
+def known(value: KernelValue) -> int:
+    """An integer that is known when compiling; UnsupportedOperation for any other value."""
+    number = scalar(value)
+    if not isinstance(number, int):
+        raise UnsupportedOperation("needs an integer that is known when compiling")
+    return number

@@ -1,0 +1,72 @@
+"""The examples of kernels against NumPy: sizes that do not divide, nothing touched beyond the masks."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import emulator
+from compiler.kernels.operations import HANDLERS
+from paths import ROOT
+from triton_launches import CASES, TEXTS, Case, case, run, travelling
+
+_BANK = 4096
+_POISON = 0xFF
+"""Bytes of NaN in every format of floats."""
+
+
+@pytest.mark.parametrize(("name", "fmt"), CASES)
+def test_an_example_gives_what_numpy_gives(name: str, fmt: str) -> None:
+    """Results are compared where the kernel stores; elsewhere the arrays keep their NaN, as expected."""
+    made = case(name, fmt)
+    results = run(made, made.program(), strict=True)
+    for key, got in results.items():
+        want = np.asarray(made.expected[key], np.float64)
+        stays = np.isnan(want)
+        assert np.array_equal(np.isnan(got), stays)
+        results[key] = np.where(stays, 0, got)
+    cleaned = {key: np.nan_to_num(np.asarray(want, np.float64)) for key, want in made.expected.items()}
+    Case(made.text, made.grid, made.arguments, cleaned, made.allowed).check(results)
+
+
+def test_every_text_has_a_case() -> None:
+    assert {case(name, fmt).text for name, fmt in CASES} == {path.stem for path in TEXTS.glob("*.ttir")}
+
+
+@pytest.mark.parametrize(("name", "fmt"), [(n, f) for n, f in CASES if f == "fp16" and n != "matmul_even"])
+def test_nothing_beyond_the_arrays_is_touched(name: str, fmt: str) -> None:
+    """The bytes between the arrays are NaN: they stay, and no result changes."""
+    made = case(name, fmt)
+    program = made.program()
+    plain = run(made, program)
+    loaded = emulator.Program(program.image, program.machine)
+    system = loaded.start(travelling(made.arrays, loaded))
+    gaps = []
+    for key, array in made.arrays.items():
+        end = program.addresses[key] + array.nbytes
+        gaps.append(system.ddr_range(end, -end % _BANK if key != list(made.arrays)[-1] else 0))
+        gaps[-1][:] = _POISON
+    system.run()
+    results = loaded.results(system)
+    assert all(np.array_equal(results[key], plain[key], equal_nan=True) for key in plain)
+    assert all((gap == _POISON).all() for gap in gaps)
+    assert sum(gap.size for gap in gaps) > 0
+
+
+@pytest.mark.parametrize("name", ["softmax_block", "matmul", "attention_causal"])
+def test_threads_and_tiles_change_no_bit(name: str) -> None:
+    made = case(name, "fp16")
+    program, single = made.program(), made.program(tiles=1)
+    results = [run(made, program, threads=1), run(made, program, threads=2), run(made, single)]
+    for other in results[1:]:
+        for key, want in results[0].items():
+            assert other[key].tobytes() == want.tobytes()
+
+
+def test_the_table_of_the_document_has_every_operation() -> None:
+    text = (ROOT / "docs/triton.md").read_text()
+    rows = [line for line in text.partition("| what | operations |")[2].splitlines() if line.startswith("| ")]
+    listed = re.findall(r"`([a-z]+\.[a-z_.0-9]+)`", " ".join(row.split("|")[2] for row in rows))
+    assert sorted(listed) == sorted(HANDLERS)

@@ -1,0 +1,175 @@
+"""What kernels, launches and the command line are refused for, in one line that says where."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from compiler.cli import main
+from compiler.frontend.triton.operations import TtirError
+from compiler.frontend.triton.reader import read_kernels
+from compiler.kernels.launch import KernelLaunch
+from compiler.kernels.program import compile_kernel
+from compiler_harness import small_machine
+from triton_launches import TEXTS, case, compiled, draw
+
+RANGE = "    %at = tt.make_range {end = 8 : i32, start = 0 : i32} : tensor<8xi32>\n"
+POINTERS = "tensor<8x!tt.ptr<f32>>"
+LOADED = (
+    f"{RANGE}    %x0 = tt.splat %x : !tt.ptr<f32> -> {POINTERS}\n"
+    f"    %xat = tt.addptr %x0, %at : {POINTERS}, tensor<8xi32>\n    %v = tt.load %xat : {POINTERS}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (
+            '    %s = "tt.scan"(%v) <{axis = 0 : i32}> ({\n    ^bb0(%a: f32, %b: f32):\n'
+            "      tt.scan.return %a : f32\n    }) : (tensor<8xf32>) -> tensor<8xf32>",
+            "kernel.ttir:7:5: tt.scan: not supported; docs/triton.md lists the operations that are",
+        ),
+        (
+            "    %s = arith.muli %at, %at : tensor<8xi32>",
+            "kernel.ttir:7:5: arith.muli: a product of two numbers that both depend on the position in the "
+            "block",
+        ),
+        (
+            "    %i = arith.fptosi %v : tensor<8xf32> to tensor<8xi32>\n"
+            f"    %p = tt.addptr %x0, %i : {POINTERS}, tensor<8xi32>",
+            "kernel.ttir:8:5: tt.addptr: offsets that are data; supported are those that grow evenly along "
+            "each axis",
+        ),
+        (
+            "    %z = arith.constant dense<0.000000e+00> : tensor<8xf32>\n"
+            "    %c = arith.cmpf ogt, %v, %z : tensor<8xf32>\n"
+            f"    %w = tt.load %xat, %c : {POINTERS}",
+            "kernel.ttir:9:5: tt.load: a mask must compare positions along one axis at a time; "
+            "this one is no box of indices",
+        ),
+        (
+            "    %two = arith.constant dense<-2> : tensor<8xi32>\n"
+            "    %back = arith.muli %at, %two : tensor<8xi32>\n"
+            f"    %p = tt.addptr %x0, %back : {POINTERS}, tensor<8xi32>\n    %w = tt.load %p : {POINTERS}",
+            "kernel.ttir:10:5: tt.load: a stride of -2 elements; allowed are 0..4294967295",
+        ),
+        (
+            "    %w = arith.extf %v : tensor<8xf32> to tensor<8xf64>",
+            "kernel.ttir:7:5: arith.extf: floats of type f64; supported are f16, bf16, f32",
+        ),
+        (
+            "    %c = arith.cmpf one, %v, %v : tensor<8xf32>",
+            "kernel.ttir:7:5: arith.cmpf: unknown predicate 'one'; allowed are oeq, ogt, oge, olt, ole, une, "
+            "ult, ule, ugt, uge, ord, uno",
+        ),
+        (
+            "    %c0 = arith.constant 0 : i32\n    %c1 = arith.constant 1 : i32\n"
+            "    %c9 = arith.constant 9 : i32\n"
+            "    %r = scf.for %i = %c0 to %c9 step %c1 iter_args(%a = %c1) -> (i32)  : i32 {\n"
+            "      %d = arith.addi %a, %a : i32\n      scf.yield %d : i32\n    }",
+            "kernel.ttir:10:5: scf.for: the carried value %a must move by the same distance in each turn",
+        ),
+        (
+            "    tt.store %xat, %at : tensor<8x!tt.ptr<i32>>",
+            "kernel.ttir:7:5: tt.store: integers that are computed from positions cannot be stored",
+        ),
+        (
+            "    %c = arith.constant dense<[1, 2, 3, 4, 5, 6, 7, 8]> : tensor<8xi32>",
+            "kernel.ttir:7:5: arith.constant: a constant '[1, 2, 3, 4, 5, 6, 7, 8]'; supported are blocks of "
+            "one number",
+        ),
+        (
+            "    %d = tt.dot %v, %v, %v, inputPrecision = tf32 : "
+            "tensor<8xf32> * tensor<8xf32> -> tensor<8xf32>",
+            "kernel.ttir:7:5: tt.dot: a product of 1 axes; supported are 2",
+        ),
+    ],
+)
+def test_operations(lines: str, message: str) -> None:
+    with pytest.raises(TtirError) as error:
+        compiled(f"{LOADED}{lines}", ("x: !tt.ptr<f32>",), x=draw("fp32", 8))
+    assert str(error.value) == message
+
+
+def test_a_message_names_the_line_of_python() -> None:
+    made = case("matmul", "fp16")
+    (kernel,) = read_kernels(TEXTS / f"{made.text}.ttir")
+    numbers = {name: value for name, value in made.arguments.items() if isinstance(value, int)}
+    shapes = {name: array.shape for name, array in made.arrays.items()}
+    launch = KernelLaunch(made.grid, shapes, {**numbers, "a_step": -203})
+    with pytest.raises(
+        TtirError, match=r"\.ttir:\d+:7 \(kernels\.py:\d+\): tt\.load: a stride of -203 elements"
+    ):
+        compile_kernel(kernel, launch)
+
+
+def test_blocks_that_do_not_fit_are_refused_with_their_size() -> None:
+    made = case("matmul", "fp16")
+    with pytest.raises(
+        TtirError, match=r"matmul: buffer k\.\w+ of \d+ bytes does not fit the 16384 bytes of SPM"
+    ):
+        made.program(machine=small_machine(16384))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"grid": (0, 1, 1)}, "add: grid 0x1x1: expected extents of 1 and above, 2^31 programs at most"),
+        ({"tiles": 17}, "add: 17 tiles: expected 1 to 16"),
+        ({"numbers": {}}, "add: argument 'n' is a number of i32: its value is missing"),
+        ({"numbers": {"n": 1.5}}, "add: argument 'n' is 1.5: expected an integer of i32"),
+        ({"numbers": {"n": 1 << 40}}, f"add: argument 'n' is {1 << 40}: expected an integer of i32"),
+        ({"numbers": {"m": 3}}, "add: no argument 'm'; its arguments: x, y, out, n"),
+        ({"arrays": {"x": (4,), "y": (4,)}}, "add: argument 'out' is an array of f16: its shape is missing"),
+    ],
+)
+def test_launches(changes: dict[str, object], message: str) -> None:
+    (kernel,) = read_kernels(TEXTS / "add_fp16.ttir")
+    launch = KernelLaunch((1, 1, 1), dict.fromkeys(("x", "y", "out"), (4,)), {"n": 4})
+    with pytest.raises(TtirError) as error:
+        compile_kernel(kernel, replace(launch, **changes))
+    assert str(error.value) == message
+
+
+ADD = str(TEXTS / "add_fp16.ttir")
+SHAPES = ("--arg", "x=3000", "--arg", "y=3000", "--arg", "out=30x100")
+
+
+def test_a_kernel_is_compiled_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([ADD, "--grid", "3", *SHAPES, "--arg", "n=3000", "-o", str(tmp_path / "out")]) == 0
+    assert "add, grid 3 x 1 x 1, n = 3000, 3 tiles: " in capsys.readouterr().out
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"prog.s", "prog.const", "prog.bin"}
+    assert '.buffer output, "out", fp16, 30x100,' in (tmp_path / "out/prog.s").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--grid", "3x0"), "--grid 3x0: expected one to three extents of 1 and above, as in 4x2"),
+        (("--grid", "1x1x1x1"), "--grid 1x1x1x1: expected one to three extents of 1 and above, as in 4x2"),
+        (("--arg", "x=big"), "--arg x=big: 'x' is an array; expected its shape, as in 64x32"),
+        (("--arg", "n=3.5"), "--arg n=3.5: expected an integer of i32"),
+        (("--arg", "n=3", "--arg", "n=3"), "--arg n=3: argument 'n' is given twice"),
+        (("--arg", "nn=3"), "--arg nn=3: no argument 'nn'; did you mean 'n'?; there are x, y, out, n"),
+        ((), "add: argument 'x' is an array of f16: its shape is missing"),
+        (
+            ("--run",),
+            f"{ADD}: --run is for graphs; this is a kernel of Triton; run the image: tx8emu prog.bin",
+        ),
+        (("--dtype", "fp16"), f"{ADD}: --dtype is for graphs; this is a kernel of Triton"),
+    ],
+)
+def test_command_lines(
+    arguments: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([ADD, *arguments, "-o", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == f"tx8cc: error: {message}\n"
+
+
+def test_a_graph_has_no_grid(capsys: pytest.CaptureFixture[str]) -> None:
+    graph = str(TEXTS.parents[1] / "mlp/mlp.json")
+    assert main([graph, "--grid", "3"]) == 1
+    wanted = f"{graph}: --grid and --arg are for kernels of Triton (.ttir); this is a graph"
+    assert capsys.readouterr().err == f"tx8cc: error: {wanted}\n"

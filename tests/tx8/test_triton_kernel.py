@@ -1,0 +1,124 @@
+"""Kernels of Triton from Python: launched from their text, and by Triton itself where it is installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tx8
+from triton_launches import CASES, TEXTS, case
+
+needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
+
+
+def test_a_launch_gives_arrays_and_cycles() -> None:
+    kernel = tx8.triton_kernel(TEXTS / "add_bf16.ttir")
+    x, y = (np.arange(2500).astype(ml_dtypes.bfloat16) for _ in range(2))
+    out = np.full(3000, -1, ml_dtypes.bfloat16)
+    run = kernel.launch(3, x, y, out, 2500, threads=2)
+    assert np.array_equal(out[:2500], x + y)
+    assert (out[2500:] == -1).all()
+    assert run.cycles > 0 and run.hazards == ()
+    assert repr(kernel).startswith("<tx8.TritonKernel add(x: !tt.ptr<bf16>")
+
+
+def test_a_kernel_is_compiled_once_for_each_launch() -> None:
+    kernel = tx8.triton_kernel((TEXTS / "add_fp32.ttir").read_text())
+    arrays = [np.zeros(64, np.float32) for _ in range(3)]
+    first = kernel.program(1, *arrays, 64)
+    assert kernel.program((1,), *arrays, 64) is first
+    assert kernel.program((1, 1), *arrays, 63) is not first
+    assert [buffer.name for buffer in first.inputs] == ["x", "y", "out"]
+    assert [buffer.name for buffer in first.outputs] == ["out"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({0: [1.0, 2.0]}, "argument 'x' is a list: expected an array of NumPy"),
+        ({1: np.zeros(64, np.float16)}, "argument 'y' is an array of float16: expected float32"),
+        ({2: np.zeros(128, np.float32)[::2]}, "argument 'out' has gaps or is read-only: give a copy"),
+        ({3: "64"}, "argument 'n' is a str: expected a number"),
+        ({3: 6.4}, "argument 'n' is 6.4: expected an integer of i32"),
+    ],
+)
+def test_arguments_that_do_not_fit(changes: dict[int, object], message: str) -> None:
+    kernel = tx8.triton_kernel(TEXTS / "add_fp32.ttir")
+    arguments: list[object] = [*(np.zeros(64, np.float32) for _ in range(3)), 64]
+    for place, value in changes.items():
+        arguments[place] = value
+    with pytest.raises(tx8.Error) as error:
+        kernel.launch(1, *arguments)
+    assert str(error.value) == f"add: {message}"
+
+
+def test_launches_and_texts_that_do_not_fit(tmp_path: Path) -> None:
+    kernel = tx8.triton_kernel(TEXTS / "add_fp32.ttir")
+    with pytest.raises(tx8.Error, match=r"^add: 1 arguments, expected 4: x, y, out, n$"):
+        kernel.launch(1, 5)
+    arrays = [np.zeros(64, np.float32) for _ in range(3)]
+    with pytest.raises(tx8.Error, match=r"^add: grid \(1, 1, 1, 1\): expected one to three extents$"):
+        kernel.launch((1, 1, 1, 1), *arrays, 64)
+    with pytest.raises(tx8.Error, match=r"nothing\.ttir: No such file or directory"):
+        tx8.triton_kernel(tmp_path / "nothing.ttir")
+    with pytest.raises(tx8.Error, match=r"^no kernel 'ad'; did you mean 'add'\?; there are add$"):
+        tx8.triton_kernel(TEXTS / "add_fp32.ttir", "ad")
+
+
+PLUGIN = """\
+import numpy as np
+import triton
+import triton.language as tl
+from tx8.triton.driver import last_run
+
+
+@triton.jit
+def scale(x, out, n, factor, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, mask=at < n) * factor, mask=at < n)
+
+
+@triton.jit
+def running(x, out, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out + at, tl.cumsum(tl.load(x + at), 0))
+
+
+x = np.arange(1000, dtype="float32")
+out = np.zeros_like(x)
+scale[lambda constants: (triton.cdiv(x.size, constants["BLOCK"]),)](x, out, x.size, 2.5, BLOCK=256)
+assert np.array_equal(out, x * np.float32(2.5))
+assert last_run().cycles > 0
+try:
+    running[(1,)](x, out, BLOCK=64)
+except Exception as error:
+    print(error)
+"""
+
+
+@needs_triton
+def test_a_function_of_triton_runs_with_arrays_of_numpy(tmp_path: Path) -> None:
+    script = tmp_path / "plugin.py"
+    script.write_text(PLUGIN)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "(plugin.py:16): tt.scan: not supported" in done.stdout
+
+
+@needs_triton
+def test_the_texts_are_those_of_triton(tmp_path: Path) -> None:
+    """The examples' texts are what Triton writes today of their functions."""
+    source = TEXTS.parent / "kernels.py"
+    copy = tmp_path / source.name
+    copy.write_text(source.read_text())
+    (tmp_path / "ttir").mkdir()
+    subprocess.run([sys.executable, copy], check=True, capture_output=True)
+    made = {path.name: path.read_text() for path in (tmp_path / "ttir").iterdir()}
+    assert made == {path.name: path.read_text() for path in TEXTS.iterdir()}
+    assert {f"{case(name, fmt).text}.ttir" for name, fmt in CASES} == set(made)

@@ -1,0 +1,104 @@
+"""What Triton loads to compile for the target ``tx8``: its own passes on TTIR, whose text is the result."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from triton._C.libtriton import ir, passes
+from triton.backends.compiler import BaseBackend, GPUTarget
+
+from tx8isa.tools.version import VERSION
+
+BACKEND = "tx8"
+"""The name of the target."""
+
+
+@dataclass(frozen=True)
+class Tx8Options:
+    """The options that Triton looks up for every target; those of warps and stages have no effect."""
+
+    num_warps: int = 1
+    warp_size: int = 1
+    num_ctas: int = 1
+    num_stages: int = 1
+    debug: bool = False
+    sanitize_overflow: bool = False
+    arch: str = "tx81"
+    supported_fp8_dtypes: tuple[str, ...] = ()
+    deprecated_fp8_dot_operand_dtypes: tuple[str, ...] = ()
+    default_dot_input_precision: str = "tf32"
+    allowed_dot_input_precisions: tuple[str, ...] = ("tf32", "tf32x3", "ieee")
+    max_num_imprecise_acc_default: int = 0
+    extern_libs: tuple[str, ...] = ()
+    backend_name: str = BACKEND
+    enable_fp_fusion: bool = False
+    launch_cooperative_grid: bool = False
+    launch_pdl: bool = False
+    instrumentation_mode: str = ""
+    ir_override: object = None
+    fpsan_homomorphic_casts: bool = False
+    enable_iisan: bool = False
+    cluster_dims: tuple[int, ...] = (1, 1, 1)
+
+    def hash(self) -> str:
+        """A digest of all options, for the cache of Triton."""
+        return hashlib.sha256(str(self).encode()).hexdigest()
+
+
+class Tx8Backend(BaseBackend):  # type: ignore[misc]
+    """Stages of a compilation: Triton's passes, then the text."""
+
+    binary_ext = "tx8"
+
+    @staticmethod
+    def supports_target(target: GPUTarget) -> bool:
+        """Whether a target is this one."""
+        return bool(target.backend == BACKEND)
+
+    def parse_options(self, options: dict[str, Any]) -> Tx8Options:
+        """The options that are known, of those of a launch."""
+        known = Tx8Options.__dataclass_fields__
+        return Tx8Options(**{name: value for name, value in options.items() if name in known})
+
+    def pack_metadata(self, metadata: Any) -> tuple[()]:
+        """Nothing is needed for a launch beside the text."""
+        return ()
+
+    def get_codegen_implementation(self, options: Tx8Options) -> dict[str, Any]:
+        """The least block of a product: any."""
+        return {"min_dot_size": lambda left, right: (1, 1, 1)}
+
+    def get_module_map(self) -> dict[str, Any]:
+        """No library of functions."""
+        return {}
+
+    def load_dialects(self, context: Any) -> None:
+        """No dialect beyond those of Triton."""
+
+    def hash(self) -> str:
+        """A name of this version, for the cache of Triton."""
+        return f"tx8-{VERSION}"
+
+    def add_stages(self, stages: dict[str, Any], options: Tx8Options, language: Any = None) -> None:
+        """The two stages: passes on TTIR, and its text."""
+        stages["ttir"] = _simplified
+        stages["tx8"] = _text
+
+
+def _simplified(module: Any, metadata: dict[str, Any]) -> Any:
+    manager = ir.pass_manager(module.context)
+    passes.common.add_inliner(manager)
+    passes.common.add_canonicalizer(manager)
+    passes.ttir.add_combine(manager)
+    passes.common.add_canonicalizer(manager)
+    passes.common.add_cse(manager)
+    passes.common.add_symbol_dce(manager)
+    manager.run(module, "make_ttir")
+    return module
+
+
+def _text(module: Any, metadata: dict[str, Any]) -> bytes:
+    metadata["name"], metadata["shared"] = module.get_entry_func_name(), 0
+    return str(module).encode()

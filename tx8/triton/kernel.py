@@ -1,0 +1,142 @@
+"""Kernels of Triton from their TTIR: compiled for each launch, run on the emulated chip."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from compiler.frontend.triton.operations import TtirError, TtirKernel
+from compiler.frontend.triton.reader import parse_kernels, read_kernels
+from compiler.kernels.launch import DTYPES, KernelLaunch
+from compiler.kernels.program import compile_kernel
+from tx8.program import Program
+from tx8.run import Run
+from tx8isa.machine.description import Machine
+from tx8isa.tools.suggestions import hint
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_AXES = 3
+
+
+class TritonKernel:
+    """A kernel that can be launched any number of times, each time from the reset state of the chip.
+
+    It is compiled once for each grid, each shape of its arrays and each value of its numbers.
+    """
+
+    def __init__(self, kernel: TtirKernel, machine: Machine | None = None) -> None:
+        self.kernel, self.machine = kernel, machine
+        self._programs: dict[tuple[object, ...], Program] = {}
+
+    @property
+    def name(self) -> str:
+        """What the text calls the kernel."""
+        return self.kernel.name
+
+    @property
+    def arguments(self) -> dict[str, str]:
+        """The names of its arguments and their types as TTIR has them."""
+        return {name: str(kind) for name, kind in self.kernel.parameters}
+
+    def program(self, grid: int | Sequence[int], *arguments: Any, tiles: int | None = None) -> Program:
+        """The program of a launch with these arguments; TtirError for what cannot be compiled.
+
+        Arrays count by their shape and type, numbers by their value. Its inputs are the arrays from which the
+        kernel loads or to which it stores, its outputs those to which it stores.
+        """
+        parameters = self.kernel.parameters
+        if len(arguments) != len(parameters):
+            expected = f"{len(parameters)}: {', '.join(self.arguments)}"
+            raise TtirError(f"{self.name}: {len(arguments)} arguments, expected {expected}")
+        arrays: dict[str, tuple[int, ...]] = {}
+        numbers: dict[str, int | float] = {}
+        for (name, kind), argument in zip(parameters, arguments, strict=True):
+            if kind.pointer:
+                arrays[name] = _checked(self.name, name, kind.element, argument).shape
+            else:
+                numbers[name] = _number(self.name, name, kind.element, argument)
+        launch = KernelLaunch(_grid(self.name, grid), arrays, numbers, tiles, kept=True)
+        key = (launch.grid, tuple(arrays.items()), tuple(numbers.items()), tiles)
+        if key not in self._programs:
+            made = compile_kernel(self.kernel, launch, self.machine)
+            self._programs[key] = Program(made.image, made.machine, self.name)
+        return self._programs[key]
+
+    def launch(
+        self, grid: int | Sequence[int], *arguments: Any, tiles: int | None = None, **options: Any
+    ) -> Run:
+        """Run one program of the kernel for each place of a grid of up to three axes.
+
+        Arrays get what it stored; what it did not store stays as it is. ``tiles``: how many take part, by
+        default 16. ``options`` are those of ``tx8.Program.run``, such as ``threads`` and ``timed``. TtirError
+        for arguments that do not fit, Fault when a program stops.
+        """
+        program = self.program(grid, *arguments, tiles=tiles)
+        named = dict(zip(self.arguments, arguments, strict=True))
+        run = program.run({buffer.name: named[buffer.name] for buffer in program.inputs}, **options)
+        for name, result in run.outputs.items():
+            np.copyto(named[name], result.astype(named[name].dtype))
+        return run
+
+    def __repr__(self) -> str:
+        listed = ", ".join(f"{name}: {kind}" for name, kind in self.arguments.items())
+        return f"<tx8.TritonKernel {self.name}({listed})>"
+
+
+def triton_kernel(
+    source: str | Path, name: str | None = None, machine: Machine | None = None
+) -> TritonKernel:
+    """A kernel of a text of TTIR: a file, or the text itself if it has more than one line.
+
+    ``name`` chooses one of several. TtirError for a text that is no TTIR and for a kernel that is not there.
+    """
+    text = str(source)
+    kernels = parse_kernels(text) if "\n" in text else _read(Path(source))
+    names = [kernel.name for kernel in kernels]
+    if name is None and len(kernels) > 1:
+        raise TtirError(f"several kernels: {', '.join(names)}; choose one by its name")
+    if name is not None and name not in names:
+        raise TtirError(f"no kernel '{name}'{hint(name, names)}; there are {', '.join(names)}")
+    return TritonKernel(kernels[0 if name is None else names.index(name)], machine)
+
+
+def _read(path: Path) -> tuple[TtirKernel, ...]:
+    try:
+        return read_kernels(path)
+    except OSError as error:
+        raise TtirError(f"{path}: {error.strerror or error}") from None
+
+
+def _checked(kernel: str, name: str, element: str, array: Any) -> Array:
+    """An array that the kernel can load from and store to."""
+    if not isinstance(array, np.ndarray):
+        raise TtirError(
+            f"{kernel}: argument '{name}' is a {type(array).__name__}: expected an array of NumPy"
+        )
+    expected = DTYPES.get(element, element)
+    if array.dtype.name != expected:
+        raise TtirError(f"{kernel}: argument '{name}' is an array of {array.dtype.name}: expected {expected}")
+    if not (array.flags.c_contiguous and array.flags.writeable):
+        raise TtirError(f"{kernel}: argument '{name}' has gaps or is read-only: give a copy")
+    return array
+
+
+def _number(kernel: str, name: str, element: str, value: Any) -> int | float:
+    """A number of the type of an argument."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if not isinstance(value, int | float):
+        raise TtirError(f"{kernel}: argument '{name}' is a {type(value).__name__}: expected a number")
+    return float(value) if element.startswith(("f", "b")) else value
+
+
+def _grid(kernel: str, grid: int | Sequence[int]) -> tuple[int, int, int]:
+    extents = (grid,) if isinstance(grid, int) else tuple(grid)
+    if not 1 <= len(extents) <= _AXES:
+        raise TtirError(f"{kernel}: grid {grid}: expected one to three extents")
+    across, down, deep = (*extents, *(1,) * (_AXES - len(extents)))
+    return across, down, deep
