@@ -29,10 +29,10 @@ CONTENTION = 2.25
 Copies wait for each other because each occupies all links on its way: 2.0 in teams of 4 tiles, 2.5 in a team
 of 16 (simulated).
 """
-CONTENTION_OF_ALL = 2.6
-"""The same where all tiles of a chip send to the same targets, over the mean of what one sends and one gets.
+CONTENTION_OF_FEW = 2.6
+"""The same where all tiles send to the same few, over the mean of what one tile sends and what one gets.
 
-Simulated: 16 tiles that send to the first 7, 13 or 16.
+Simulated: 16 tiles that send to the first 7 or 13.
 """
 
 

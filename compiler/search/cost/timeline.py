@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from compiler.codegen.teams.team import CONTENTION, CONTENTION_OF_ALL
+from compiler.codegen.teams.team import CONTENTION, CONTENTION_OF_FEW
 from tx8isa.cost.instructions import TICKS
 from tx8isa.machine.description import Machine
 from tx8isa.records.record import Engine
@@ -129,13 +129,13 @@ class Timeline:
         """Copy to other tiles: complete when the bytes have left by the link, and have been read from DDR if
         they come from there.
 
-        ``senders``: how many tiles of the chip send to the same targets; None if each team has its own.
+        ``senders``: how many tiles send to the same few targets; None if each team sends to itself.
         """
         self.core += self._send
         start = max(self.core, self.link)
         contended = CONTENTION * price.link_bytes
         if senders is not None:
-            contended = CONTENTION_OF_ALL * (price.link_bytes + senders * price.target_bytes) / 2
+            contended = CONTENTION_OF_FEW * (price.link_bytes + senders * price.target_bytes) / 2
         self.link = start + round(contended * self._link_byte)
         end = self.link + price.ticks
         if price.ddr_bytes:

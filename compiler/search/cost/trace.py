@@ -47,7 +47,7 @@ class Command(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """A copy to other tiles. ``senders`` of the chip's tiles send to the same ones; None if teams do."""
+    """A copy to other tiles. ``senders`` of them send to the same few; None if teams send to themselves."""
 
     demand: Demand
     senders: int | None
@@ -299,9 +299,7 @@ class _PhaseWalk:
             operands = self._operands[id(issue)] = _Operands(issue)
         demand = operands.demand(self.registers)
         if isinstance(kind, Control):
-            # Where every tile names the same targets, each of these gets a copy from every tile.
-            everyone = self.tiles if isinstance(issue.arguments.get("tiles"), int) else None
-            self.events.append(Copy(demand, everyone))
+            self.events.append(Copy(demand, self._senders(issue)))
             return
         self.began = self.began or (issue.record.engine is Engine.RDMA and not self._is_constant(issue))
         reads: list[ByteRange] = []
@@ -313,6 +311,11 @@ class _PhaseWalk:
             else:
                 reads.append((first, first + length))
         self.events.append(Command(issue.record.engine, demand, reads, writes, issue.worker))
+
+    def _senders(self, issue: Issue) -> int | None:
+        """All tiles, where each sends to the same few, so that these get more than a tile sends."""
+        targets = issue.arguments.get("tiles")
+        return self.tiles if isinstance(targets, int) and targets.bit_count() < self.tiles else None
 
     def _is_constant(self, issue: Issue) -> bool:
         """Whether what a load reads is constant."""
