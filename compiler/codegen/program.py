@@ -154,7 +154,6 @@ def first_copy(data: Data, tiles: int) -> list[str]:
     """
     data.space(_FIRST_COPY, (tiles + 1) * LINE_BYTES)
     out = Emitter()
-    out.directive('.node ""')
     out.instruction("la", "t0", _FIRST_COPY)
     out.instruction("addi", "t1", TILE, "1")
     out.instruction("slli", "t1", "t1", str(LINE_BYTES.bit_length() - 1))

@@ -52,9 +52,12 @@ def program_text(context: Context, module: ModuleOp) -> tuple[str, bytes]:
     if any(line.endswith("worker=1") for _, lines in context.phases for line in lines):
         start += program.background_workers(context.machine)
     if any(map(_copies, context.phases[1:])):
-        # The core has time for it while engines complete the first phase, if the copies come later still.
-        early = code[0] if len(code) > 2 and not any(map(_copies, context.phases[:2])) else start
-        early += program.first_copy(data, context.tiles)
+        copy = program.first_copy(data, context.tiles)
+        if len(code) > 2 and not any(map(_copies, context.phases[:2])):
+            # Behind the first phase the core has time for it, and the others come later still.
+            code.insert(1, program.phase("", copy))
+        else:
+            start += copy
     constants = data.blob
     parts = [head, data.out.lines, [""], start, *code, [""], program.epilogue(), program.checksums(constants)]
     return "\n".join(line for part in parts for line in part) + "\n", constants

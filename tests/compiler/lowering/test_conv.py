@@ -235,18 +235,32 @@ def test_a_residual_block_stays_in_one_order() -> None:
     assert_right(made, "fp16")
 
 
+@pytest.mark.parametrize("pools", [0, 1])
+def test_the_first_copy_of_a_tile_is_made_early(pools: int) -> None:
+    """Before the first phase, or behind it where neither it nor the next one sends anything."""
+    nodes = [
+        *[("MaxPool", ["x"], ["p"], {"kernel_shape": (2, 2)})][:pools],
+        ("Conv", ["p" if pools else "x", "w"], ["y"], {"pads": (1, 1, 1, 1)}),
+    ]
+    made = graph(nodes, {"x": (1, 256, 15, 15)}, {"w": draw(256, 256, 3, 3, scale=0.02)})
+    program = compiler.compile(made, "fp16", search="off", patterns="none")
+    start, first, *phases = program.text.split(".node ")
+    assert ("dte.unicast" in start) is (pools == 0)
+    assert (phases[0].startswith('""') and "dte.unicast" in phases[0]) is (pools == 1)
+    assert "dte." not in first and any("dte.broadcast" in phase for phase in phases)
+
+
 @pytest.mark.parametrize(("maps", "sends"), [(256, True), (3, False)])
-def test_the_first_copy_of_a_tile_is_made_at_the_start(maps: int, sends: bool) -> None:
-    """It takes long: so a program whose later phases send something sends something before the first."""
+def test_a_program_whose_later_phases_send_makes_a_first_copy(maps: int, sends: bool) -> None:
+    """It takes long, so it is made before it is needed."""
     nodes = [
         ("MaxPool", ["x"], ["p"], {"kernel_shape": (2, 2)}),
         ("Conv", ["p", "w"], ["y"], {"pads": (1, 1, 1, 1)}),
     ]
     made = graph(nodes, {"x": (1, 256, 15, 15)}, {"w": draw(maps, 256, 3, 3, scale=0.02)})
     program = compiler.compile(made, "fp16", search="off", patterns="none")
-    start, *phases = program.text.split(".node ")
-    assert ("dte.unicast" in start) is sends
-    assert any("dte.broadcast" in phase for phase in phases) is sends
+    before, sent, _ = program.text.partition("dte.broadcast")
+    assert bool(sent) is sends and ("dte.unicast" in before) is sends
     loaded = emulator.Program(program.image, program.machine)
     inputs = run.random_inputs(made, {}, 3)
     assert loaded.run(inputs, strict=True)["y"].shape == (1, maps, 14, 14)

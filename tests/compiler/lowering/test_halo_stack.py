@@ -99,9 +99,9 @@ def apart() -> PatternTrie:
     return replace(found, sequences=())
 
 
-def planned(made: Graph, dtype: str, tiles: int, folder: Path) -> Program:
-    """The program in which the only stack exchanges halos, as a plan says."""
-    plan = plan_with_cut(made, dtype, tiles, "stacked", cut_into_bands(made, tiles), folder)
+def planned(made: Graph, dtype: str, tiles: int, folder: Path, busy: int = 0) -> Program:
+    """The program in which the only stack exchanges halos, as a plan says; ``busy``: most tiles with rows."""
+    plan = plan_with_cut(made, dtype, tiles, "stacked", cut_into_bands(made, busy or tiles), folder)
     return compile_graph(made, dtype, tiles, plan=plan)
 
 
@@ -116,7 +116,26 @@ def test_same_bits_and_no_hazards(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, dtype: str, tiles: int
 ) -> None:
     made = NETS[name]()
-    program = planned(made, dtype, tiles, tmp_path)
+    assert_same_bits(made, planned(made, dtype, tiles, tmp_path), monkeypatch, dtype, tiles)
+
+
+@pytest.mark.parametrize(("name", "tiles"), [("fires", 16), ("residuals", 16), ("bottleneck", 7)])
+def test_same_bits_on_half_of_the_tiles(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, tiles: int
+) -> None:
+    """The others load weights and send them to those that have rows."""
+    made, half = NETS[name](), tiles // 2
+    program = planned(made, "fp16", tiles, tmp_path, half)
+    sent = [line for line in program.text.split("\n") if "dte.broadcast" in line]
+    count = cut_into_bands(made, half)["tiles"]["rows"]
+    assert count <= half and any(f"tiles={(1 << count) - 1}," in line for line in sent)
+    assert_same_bits(made, program, monkeypatch, "fp16", tiles)
+
+
+def assert_same_bits(
+    made: Graph, program: Program, monkeypatch: pytest.MonkeyPatch, dtype: str, tiles: int
+) -> None:
+    """Those of the program without stacks, and no hazards."""
     with monkeypatch.context() as patch:
         patch.setattr("compiler.passes.compilation.load_patterns", lambda name: apart())
         other = compile_graph(made, dtype, tiles)
