@@ -129,7 +129,12 @@ def memory(case: Case, operand: Operand) -> tuple[int, int, str]:
 
 
 def operand_error(operand: Operand, value: int) -> bool:
-    """Whether a register may not hold ``value``, from the fields of the record alone."""
+    """Whether a register may not hold ``value``, from the fields of the record alone.
+
+    The bits of a scalar may be extended by their sign.
+    """
+    if operand.scalar and not operand.lanes and -(1 << 31) <= value < 0:
+        value &= 0xFFFFFFFF
     if operand.choices:
         return value not in dict(operand.choices).values()
     if not operand.low <= value <= operand.high:
