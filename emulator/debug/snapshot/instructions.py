@@ -117,8 +117,11 @@ class Issued:
         """Whether a value is one that an operand can have."""
         row = get(self.table, number * tables.HEADER + tables.OPERAND_ROWS) * tables.ROW
         row += position * tables.ROW
-        if tables.records()[number].operands[position].words:
+        operand = tables.records()[number].operands[position]
+        if operand.words:
             return issue.legal(self.table, row, value)
+        if operand.choices:
+            return value in dict(operand.choices).values()
         return 0 <= value <= get(self.table, row + tables.O_MASK)
 
     def _wrong_value(self, record: Instruction, position: int, value: int) -> SnapshotError:

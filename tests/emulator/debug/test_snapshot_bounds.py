@@ -250,6 +250,8 @@ OPERANDS = [
     (0, "dst", -8, "td.memset in the queue of TDMA has dst = -0x8, which it cannot have"),
     (0, "n", 1 << 20, "td.memset in the queue of TDMA has operands that are refused"),
     (0, "n", 63, "td.memset in the queue of TDMA has byte ranges or a kernel"),
+    (0, "format", 13, "td.memset in the queue of TDMA has format = 0xd, which it cannot have"),
+    (2, "format", 15, "rdma in the queue of RDMA has format = 0xf, which it cannot have"),
     (2, "n", 1 << 18, "rdma in the queue of RDMA has operands that are refused"),
     (2, "src", 1 << 45, "rdma in the queue of RDMA has "),
     (2, "src", 0x80, "rdma in the queue of RDMA has "),
@@ -265,7 +267,11 @@ def test_operands_that_were_not_issued(
         restore(build(QUEUED), with_operand(queued, number, name, value))
 
 
-@given(number=st.integers(0, 2), at=st.integers(0, 30), value=st.integers(-(1 << 63), (1 << 63) - 1))
+@given(
+    number=st.integers(0, 2),
+    at=st.integers(0, 30),
+    value=st.integers(0, 16) | st.integers(-(1 << 63), (1 << 63) - 1),
+)
 @settings(max_examples=60, deadline=None)
 def test_any_operand_is_refused_or_can_be_executed(
     queued: Snapshot, number: int, at: int, value: int
