@@ -1,4 +1,4 @@
-"""What of a program the kernel core computes element by element, as a message for the user."""
+"""A message for the user: the nodes of a program that the kernel core computes element by element."""
 
 from __future__ import annotations
 

@@ -227,7 +227,7 @@ class Registers:
 
 
 class _Scope(AbstractContextManager[None]):
-    """What ``Registers.scope`` returns; a generator would take most of the time of a short scope."""
+    """The context manager of ``Registers.scope``: a generator would take most of a short scope's time."""
 
     __slots__ = ("_registers", "_state")
 

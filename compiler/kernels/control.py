@@ -172,7 +172,7 @@ class _Carried:
         return any(each.name == "tt.dot" and each.operands[2] == name for each in self.body.operations)
 
     def _ready(self, place: int) -> bool:
-        """Whether the new value may be written where the old one is, which nobody needs any more then."""
+        """Whether the new value of a carried block may overwrite the old one: no later operation reads it."""
         maker = self.makers.get(self.yielded[place])
         if maker is None or not (maker.name in BINARY or maker.name in UNARY or maker.name == "tt.dot"):
             return False

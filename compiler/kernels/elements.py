@@ -66,7 +66,7 @@ _NEGATED = {"ult": "ge", "ule": "gt", "ugt": "le", "uge": "lt"}
 _COMMUTATIVE = ("add", "mul", "max", "min", "eq", "ne", "and", "or", "xor")
 _MIRRORED = {"gt": "lt", "lt": "gt", "ge": "le", "le": "ge"}
 _FOLDED = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
-"""Of these the binary64 result, rounded once more, is the correctly rounded one."""
+"""Operations on constants: computed in binary64 and rounded again, they give the correctly rounded result."""
 _EXACT_INTEGERS = 1 << (MANTISSA_BITS[Format.FP32] + 1)
 """Integers up to here are exact in FP32."""
 

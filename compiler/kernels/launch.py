@@ -27,7 +27,7 @@ _MOST_PROGRAMS = 1 << 31
 
 @dataclass(frozen=True)
 class KernelLaunch:
-    """What one launch is compiled for.
+    """The grid, the numbers and the arrays for which a kernel is compiled.
 
     ``grid``: the extents of its three axes, of which the first counts fastest. ``arrays``: the shapes of the
     arguments that are pointers. ``numbers``: the values of all others, floats for those of a float type.

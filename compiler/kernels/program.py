@@ -45,7 +45,7 @@ class KernelProgram:
     """The kernel, its grid, its numbers and how many tiles take part."""
 
     def __str__(self) -> str:
-        """What was compiled, in a line."""
+        """One line: the kernel with its launch, and the size of its program."""
         lines = self.text.count("\n")
         return f"{self.summary}: {lines:,} lines of assembly, {len(self.constants):,} bytes of constants"
 

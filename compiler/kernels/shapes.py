@@ -74,7 +74,8 @@ def broadcast(value: KernelValue, shape: Shape) -> KernelValue:
 
 
 def _broadcast_region(value: Region, shape: Shape, repeated: Sequence[bool]) -> Region:
-    """Of an axis that is repeated, one index decides for all: it becomes a condition."""
+    """Broadcast a mask: the bounds of a repeated axis hold for all its indices or none, so they become
+    conditions."""
     spans, conditions = [], list(value.conditions)
     for axis, (span, extent) in enumerate(zip(value.spans, shape, strict=True)):
         if repeated[axis] and not value.whole(axis):

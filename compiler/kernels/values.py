@@ -1,4 +1,4 @@
-"""What the values of a kernel are while it is compiled.
+"""The values of a kernel during its compilation.
 
 Integers, pointers and comparisons of positions are known as formulas of the core's registers and of the
 position in a block; only numbers of floats are data in the scratchpad.

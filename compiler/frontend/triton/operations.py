@@ -1,4 +1,4 @@
-"""What a text of TTIR consists of: operations with operands, attributes, types and regions.
+"""The parts of a TTIR text: operations with operands, attributes, types and regions.
 
 Values are known by their names in the text, without the percent sign; result number 2 of ``%acc:3`` is
 ``acc#2``.

@@ -53,7 +53,7 @@ def stack_plan(cut: Cut) -> StackPlan:
 def stack_cuts(target: Target, work: Work) -> Iterator[Cut]:
     """Divided by channels, then by rows, large blocks first; nothing where neither is possible.
 
-    On half of the tiles, the last of them, each tile sends to fewer.
+    The last cut has bands on half of the tiles: higher bands, and every tile sends weights to fewer.
     """
     stages = stages_of(work)
     if target.tiles > 1 and can_gather(work, stages, target.tiles, target.spm_bytes):

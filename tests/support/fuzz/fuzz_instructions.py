@@ -16,7 +16,7 @@ import numpy as np
 from chip_bench import EBREAK, W, chip, words_image
 from emulator.chip.system import System
 from emulator.tile.fault import Fault
-from record_operands import SOLVERS, SPM_BYTES, Case, draw
+from record_operands import SOLVERS, SPM_BYTES, Case, draw, scalar_bits
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine
 from tx8isa.numbers.formats import Format
@@ -101,11 +101,6 @@ def legal(rng: Random, all_formats: bool = False, records: Sequence[Instruction]
     return case
 
 
-def scalar_bits(operand: Operand, value: int) -> int:
-    """What an operand takes from a register: of a scalar extended by its sign, the word before that."""
-    return value & 0xFFFFFFFF if operand.scalar and value >> 31 == (1 << 33) - 1 else value
-
-
 class Program:
     """Instructions and the registers they use; a register is given once."""
 
@@ -162,7 +157,7 @@ class Program:
             at += decoded.size
         return found
 
-    def for_the_core(self) -> bool:
+    def has_core_words(self) -> bool:
         """Whether a word that is no instruction of the engines begins as a compressed one of the core."""
         at = 0
         while at < len(self.code):
@@ -241,7 +236,7 @@ def example(rng: Random, all_formats: bool = False) -> str:
     except (Fault, Tx8Error) as error:
         verdict = str(error)
     cases = program.cases()
-    if all(case.record.engine is not Engine.SCALAR for case in cases) and not program.for_the_core():
+    if all(case.record.engine is not Engine.SCALAR for case in cases) and not program.has_core_words():
         allowed = written(cases, hostile)
         after = tile.spm.data, system.ddr[:COMPARED]
         for name, memory, old, free in zip(("SPM", "DDR"), after, before, allowed, strict=True):

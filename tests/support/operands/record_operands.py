@@ -82,6 +82,15 @@ class Case:
 # --- solvers ------------------------------------------------------------------------------
 
 
+def scalar_bits(operand: Operand, value: int) -> int:
+    """The bits that an operand takes from a register; a scalar that was extended by its sign is a word.
+
+    ``value`` may be the register's signed or its unsigned value.
+    """
+    extended = operand.scalar and not operand.lanes and value >> 31 in (-1, (1 << 33) - 1)
+    return value & 0xFFFFFFFF if extended else value
+
+
 def _vector(case: Case, size: int, rng: Random) -> None:
     form = getattr(case.record.meaning, "form", None)
     case.put(n=size, unit=rng.randint(1, 64), entries=rng.randint(1, 99))

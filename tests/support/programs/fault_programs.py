@@ -14,6 +14,7 @@ from emulator import native
 from emulator.chip.system import System
 from emulator.engines import tables
 from emulator.tile.fault import Fault
+from record_operands import scalar_bits
 from tx8isa.numbers.formats import STORAGE_BITS
 from tx8isa.records.record import Instruction, Operand
 from tx8isa.table.encoding import Decoded, argument_values, decode, encoder
@@ -129,12 +130,8 @@ def memory(case: Case, operand: Operand) -> tuple[int, int, str]:
 
 
 def operand_error(operand: Operand, value: int) -> bool:
-    """Whether a register may not hold ``value``, from the fields of the record alone.
-
-    The bits of a scalar may be extended by their sign.
-    """
-    if operand.scalar and not operand.lanes and -(1 << 31) <= value < 0:
-        value &= 0xFFFFFFFF
+    """Whether a register may not hold ``value``, from the fields of the record alone."""
+    value = scalar_bits(operand, value)
     if operand.choices:
         return value not in dict(operand.choices).values()
     if not operand.low <= value <= operand.high:
