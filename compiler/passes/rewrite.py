@@ -31,22 +31,27 @@ class RewritePass:
     name = "rewrite"
 
     def run(self, context: Context, module: ModuleOp) -> None:
-        graph = graph_of(context, module)
-        if any(node.op in WRITTEN_OUT for node in graph.nodes):
-            graph = expand_graph(graph, WRITTEN_OUT)
         applied: list[tuple[str, str]] = []
-        if any(node.op in QUANTISED for node in graph.nodes):
-            graph = _of_bytes(graph, applied)
-        for table in (REWRITES, LAST):
-            rewritten = RewrittenGraph(graph)
-            graph = rewritten.run(table)
-            applied += rewritten.applied
-        graph = context.graph = expand_graph(graph)
+        graph = context.graph = expand_graph(simplified(graph_of(context, module), applied))
         problems = [problem for node in graph.nodes if (problem := refusal_of(graph, node))]
         if problems:
             raise joined(problems)
         names = tuple(f"{name}: {node}" for name, node in applied)
         put_graph(context, module, {"rewrites": encoded(names)} if names else {})
+
+
+def simplified(graph: Graph, applied: list[tuple[str, str]] | None = None) -> Graph:
+    """The graph after the rewrites; ``applied`` gets their names and the nodes they were applied to."""
+    applied = [] if applied is None else applied
+    if any(node.op in WRITTEN_OUT for node in graph.nodes):
+        graph = expand_graph(graph, WRITTEN_OUT)
+    if any(node.op in QUANTISED for node in graph.nodes):
+        graph = _of_bytes(graph, applied)
+    for table in (REWRITES, LAST):
+        rewritten = RewrittenGraph(graph)
+        graph = rewritten.run(table)
+        applied += rewritten.applied
+    return graph
 
 
 def _of_bytes(graph: Graph, applied: list[tuple[str, str]]) -> Graph:
