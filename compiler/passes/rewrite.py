@@ -16,7 +16,7 @@ from compiler.lowering import LOWERINGS
 from compiler.operators import OPERATORS, call_of
 from compiler.operators.expansion.expander import expand_graph
 from compiler.rewrite import LAST, REWRITES, RewrittenGraph
-from compiler.rewrite.quantised import ALONE, FUSED, QUANTISED, between_bytes
+from compiler.rewrite.quantised import QUANTISED, TABLES, between_bytes
 
 from .base import Context
 from .graph_operations import graph_of, is_known, put_graph
@@ -56,7 +56,7 @@ def simplified(graph: Graph, applied: list[tuple[str, str]] | None = None) -> Gr
 
 def _of_bytes(graph: Graph, applied: list[tuple[str, str]]) -> Graph:
     """The graph with operators on bytes; what still is dequantised is so from then on, constants too."""
-    for table in (FUSED, ALONE):
+    for table in TABLES:
         rewritten = RewrittenGraph(graph)
         graph = rewritten.run(table)
         applied += rewritten.applied

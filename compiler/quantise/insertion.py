@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiler.graph import Graph, Node
+from compiler.graph import Array, Graph, Node
 from compiler.operators.expansion.builder import Builder
 
 from .calibration import ByteScale
@@ -30,6 +30,7 @@ class Insertion:
         self.constants = dict(places.graph.constants)
         self._nodes: list[Node] = []
         self._restored: dict[str, str] = {}
+        self._shifts: dict[str, Array] = {}
         self._bytes = places.are_bytes(scales, chosen)
 
     def graph(self, precise: Collection[str]) -> Graph:
@@ -80,24 +81,38 @@ class Insertion:
             for name in node.inputs
         ]
         if not chosen or self.places.weights(node) is None:
+            if node.name in self._shifts:
+                inputs = self._shifted(node)
             self._nodes.append(replace(node, inputs=tuple(inputs)))
             return
         self._product(replace(node, inputs=tuple(inputs)), self._weights(node))
 
     def _product(self, node: Node, known: ByteWeights) -> None:
-        """Add a product whose weights are bytes; one without an operand for its bias has it added behind."""
+        """Add a product whose weights are bytes, and what makes up for their mean error."""
         build = self._builder(node.name)
         scale = build.constant(known.scale, "float32")
         weights = build("DequantizeLinear", build.constant(known.values, "int8"), scale, axis=known.axis)
-        if known.bias is None:
-            self._nodes += [*build.nodes, replace(node, inputs=(node.inputs[0], weights, *node.inputs[2:]))]
-            return
-        bias = build.constant(known.bias, "float32")
-        if node.op != "MatMul":
-            self._nodes += [*build.nodes, replace(node, inputs=(node.inputs[0], weights, bias))]
-            return
-        (result,) = node.outputs
-        product = f"{build.prefix}.product"
-        self.tensors[product] = replace(self.tensors[result], name=product)
-        self._nodes += [*build.nodes, replace(node, inputs=(node.inputs[0], weights), outputs=(product,))]
-        self._nodes.append(Node("Add", f"{build.prefix}.corrected", (product, bias), (result,), {}))
+        operands, result = [node.inputs[0], weights, *node.inputs[2:]], node.outputs[0]
+        vector = self.places.vector(node)
+        if known.missing is not None and vector is not None:
+            self._shifts[vector.name] = known.missing
+        elif known.missing is not None and node.op == "MatMul":
+            result = f"{build.prefix}.product"
+            self.tensors[result] = replace(self.tensors[node.outputs[0]], name=result)
+        elif known.missing is not None:
+            operands[2:] = [self._corrected(build, (*operands, "")[2], known.missing)]
+        self._nodes += [*build.nodes, replace(node, inputs=tuple(operands), outputs=(result,))]
+        if result != node.outputs[0] and known.missing is not None:
+            bias = build.constant(known.missing, "float32")
+            self._nodes.append(Node("Add", f"{build.prefix}.corrected", (result, bias), node.outputs, {}))
+
+    def _shifted(self, node: Node) -> list[str]:
+        """The operands of a node that adds a vector to a product, with the correction of that product."""
+        build, missing = self._builder(node.name), self._shifts[node.name]
+        known = self.places.graph.constants
+        return [self._corrected(build, name, missing) if name in known else name for name in node.inputs]
+
+    def _corrected(self, build: Builder, name: str, missing: Array) -> str:
+        """A bias with what is missing; an empty name is none."""
+        given = self.constants[name].astype(np.float64) if name else 0.0
+        return build.constant(np.asarray(given + missing), "float32")

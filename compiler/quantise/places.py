@@ -152,6 +152,11 @@ class Places:
             value = user.outputs[0]
         return found
 
+    def vector(self, node: Node) -> Node | None:
+        """The node that adds a known vector to a matrix product at once."""
+        first = self.tail(node)[:1]
+        return first[0] if first and first[0].op == "Add" else None
+
     def result(self, node: Node) -> str:
         """The value that a candidate's result is after what is computed at once."""
         return (self.tail(node) or [node])[-1].outputs[0]

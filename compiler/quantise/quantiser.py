@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 from compiler.graph import Graph, GraphError, Node
 from compiler.operators import call_of
 from compiler.passes.rewrite import simplified
 from compiler.rewrite import RewrittenGraph
-from compiler.rewrite.quantised import ALONE, FUSED, QUANTISED
+from compiler.rewrite.quantised import QUANTISED, TABLES
 
 from .calibration import ByteScale, Settings, byte_scale, range_chooser
 from .insertion import Insertion
@@ -79,7 +80,7 @@ class Quantiser:
     def _refused(self, places: Places) -> set[str]:
         """Products that no operator on bytes takes: they are still products after the rewrites."""
         graph = self.graph(dict.fromkeys(places.candidates, "int8"))
-        for table in (FUSED, ALONE):
+        for table in TABLES:
             graph = RewrittenGraph(graph).run(table)
         return {node.name for node in graph.nodes if node.op in PRODUCTS and node.name in places.candidates}
 
@@ -100,11 +101,7 @@ class Quantiser:
             return made
         groups = call_of(self.source, node).integer("group") if node.op == "Conv" else 1
         missing = mean_error(known, made, self._seen.mean(*_channels(self.source, node)), groups)
-        given = self.source.constants.get(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] else None
-        if len(node.inputs) > 2 and node.inputs[2] and given is None:
-            return made  # a bias that is computed
-        bias = missing if given is None else given.astype(missing.dtype) + missing
-        return ByteWeights(made.values, made.scale, made.axis, bias)
+        return replace(made, missing=missing)
 
 
 def _channels(graph: Graph, node: Node) -> Channels:

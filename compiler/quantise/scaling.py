@@ -123,17 +123,13 @@ class Scaling:
 
     def _shift(self, node: Node) -> Iterator[Operand]:
         """The vector that is added to a matrix product."""
-        for behind in self._places.tail(node)[:1]:
-            if behind.op == "Add":
-                at = 0 if behind.inputs[0] in self.graph.constants else 1
-                yield Operand(behind.name, at, -1)
+        vector = self._places.vector(node)
+        if vector is not None:
+            yield Operand(vector.name, 0 if vector.inputs[0] in self.graph.constants else 1, -1)
 
     def _reached(self, node: Node) -> tuple[str, int]:
         """The value behind what commutes with factors, and the axis of its channels."""
-        shift = (
-            [item for item in self._places.tail(node)[:1] if item.op == "Add"] if node.op == "MatMul" else []
-        )
-        value = (shift or [node])[0].outputs[0]
+        value = (self._places.vector(node) or node).outputs[0]
         while value not in self._places.outputs:
             users = list(self._places.readers(value))
             if len(users) != 1 or users[0].op not in _HOMOGENEOUS:

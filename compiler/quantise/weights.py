@@ -16,12 +16,15 @@ LARGEST = 127
 
 @dataclass(frozen=True)
 class ByteWeights:
-    """Weights as int8; ``scale``: a binary32 number per index of ``axis``; ``bias``: None if unchanged."""
+    """Weights as int8; ``scale``: a binary32 number for each index of ``axis``.
+
+    ``missing``: what they take from the mean of each output channel, in binary64; None if that is to stay so.
+    """
 
     values: Array
     scale: Array
     axis: int
-    bias: Array | None
+    missing: Array | None
 
     def restored(self) -> Array:
         """What the bytes stand for, in binary64."""
