@@ -5,12 +5,12 @@ nodes that are to compute with bytes (docs/quantisation.md). The passes know not
 graph like one that came from a file.
 """
 
-from .calibration import METHODS, Settings
 from .cycles import compiled_cycles
 from .formats import FLOAT, FORMATS, DecisionTable
 from .metric import Metric
 from .quantise import Goal, Quantised, quantise
-from .samples import Samples, read_samples, samples_of
+from .ranges.calibration import METHODS, Settings
+from .ranges.samples import Samples, read_samples, samples_of
 
 __all__ = [
     "FLOAT",

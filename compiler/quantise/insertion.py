@@ -10,8 +10,8 @@ import numpy as np
 from compiler.graph import Array, Graph, Node
 from compiler.operators.expansion.builder import Builder
 
-from .calibration import ByteScale
 from .places import Places
+from .ranges.calibration import ByteScale
 from .weights import ByteWeights
 
 

@@ -41,7 +41,8 @@ class Metric:
             raise GraphError([f"metric {self.name} raised {type(error).__name__}: {error}"]) from None
         is_number = isinstance(result, int | float | np.integer | np.floating | np.bool_)
         if not is_number or not math.isfinite(result):
-            raise GraphError([f"metric {self.name} gave {result!r}; expected a finite number"])
+            found = str(result) if is_number else f"a {type(result).__name__}"
+            raise GraphError([f"metric {self.name} gave {found}; expected a finite number"])
         return float(result)
 
 

@@ -8,8 +8,8 @@ from compiler.evaluation.host_run import HostRun, behind
 from compiler.graph import Array, Graph
 
 from .metric import Metric, Outputs, distance, joined
-from .observation import Progress
 from .quantiser import Quantiser
+from .ranges.observation import Progress
 
 _SENSITIVITY_SAMPLES = 4
 """Samples from which sensitivities are found: they only say which nodes are tried first."""

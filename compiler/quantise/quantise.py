@@ -7,14 +7,14 @@ from pathlib import Path
 
 from compiler.graph import Graph, GraphError
 
-from .calibration import Settings
 from .cycles import CyclesOf, cycles_won
 from .formats import FLOAT, Decision, DecisionTable, read_formats
 from .metric import Metric
 from .mixed import Search
-from .observation import Progress
 from .quantiser import Quantiser
-from .samples import Samples
+from .ranges.calibration import Settings
+from .ranges.observation import Progress
+from .ranges.samples import Samples
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from compiler.passes.rewrite import simplified
 from compiler.rewrite import RewrittenGraph
 from compiler.rewrite.quantised import QUANTISED, TABLES
 
-from .calibration import ByteScale, Settings, byte_scale, range_chooser
 from .insertion import Insertion
-from .observation import Channels, Progress, observed
 from .places import PRODUCTS, Places
-from .samples import Samples
+from .ranges.calibration import ByteScale, Settings, byte_scale, range_chooser
+from .ranges.observation import Channels, Progress, observed
+from .ranges.samples import Samples
 from .scaling import Scaling
 from .weights import ByteWeights, byte_weights, mean_error
 
@@ -30,9 +30,7 @@ class Quantiser:
     def __init__(self, graph: Graph, samples: Samples, settings: Settings, progress: Progress) -> None:
         old = next((node for node in graph.nodes if node.op in QUANTISED), None)
         if old is not None:
-            raise GraphError(
-                [f"{graph.name} is quantised already: {old}; --calibrate is for networks of floats"]
-            )
+            raise GraphError([f"{graph.name} is quantised already: {old}; only floats can be quantised"])
         self.samples, self.settings = samples, settings
         self.source = _scaled(simplified(graph), samples, settings, progress)
         places = Places(self.source)
@@ -41,9 +39,8 @@ class Quantiser:
             raise GraphError([f"{graph.name} has nothing to quantise: no node is {wanted}"])
         products = [node for node in places.candidates.values() if node.op in PRODUCTS]
         values = places.values(places.candidates)
-        self._seen = observed(
-            self.source, samples, values, {_channels(self.source, node) for node in products}, progress
-        )
+        channels = {_channels(self.source, node) for node in products}
+        self._seen = observed(self.source, samples, values, channels, progress)
         choose = range_chooser(settings.method)
         self._ranges = {name: choose(histogram) for name, histogram in self._seen.histograms.items()}
         self._weights: dict[str, ByteWeights] = {}

@@ -14,8 +14,8 @@ import numpy as np
 from compiler.graph import Array, Graph, Node
 from compiler.operators import call_of
 
-from .observation import Channels
 from .places import Places
+from .ranges.observation import Channels
 
 _NORMS = ("LayerNormalization", "RMSNormalization")
 _HOMOGENEOUS = ("Relu", "LeakyRelu", "MaxPool", "AveragePool", "GlobalAveragePool", "Identity")

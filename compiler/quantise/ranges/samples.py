@@ -45,7 +45,8 @@ def read_samples(path: Path, graph: Graph) -> Samples:
     GraphError for a file that is none, and as :func:`samples_of`.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened:
+            file = np.load(opened, allow_pickle=False)
             if not isinstance(file, np.lib.npyio.NpzFile):
                 raise GraphError([f"{path}: calibration data is a .npz file with an array for each input"])
             arrays = {name: file[name] for name in file.files}
@@ -64,10 +65,8 @@ def samples_of(given: Mapping[str, Any], graph: Graph, origin: str = "calibratio
     known = {tensor.name: tensor for tensor in graph.inputs}
     for name in given:
         if name not in known:
-            names = ", ".join(known)
-            raise GraphError(
-                [f"{origin}: the graph has no input '{name}'; its inputs: {names}{hint(name, known)}"]
-            )
+            names = ", ".join(known) + hint(name, known)
+            raise GraphError([f"{origin}: the graph has no input '{name}'; its inputs: {names}"])
     arrays: dict[str, Array] = {}
     for name, tensor in known.items():
         if name not in given:
@@ -80,9 +79,8 @@ def samples_of(given: Mapping[str, Any], graph: Graph, origin: str = "calibratio
     count = next(iter(counts.values()), 0)
     rows = min((count * (tensor.shape[0] if tensor.rank else 1) for tensor in known.values()), default=0)
     if rows < LEAST_ROWS:
-        raise GraphError(
-            [f"{origin}: {rows} rows; calibration needs at least {LEAST_ROWS}, better 32 or more"]
-        )
+        wanted = f"calibration needs at least {LEAST_ROWS}, better 32 or more"
+        raise GraphError([f"{origin}: {rows} rows along the first axis; {wanted}"])
     return Samples(arrays, count, origin)
 
 
@@ -94,9 +92,7 @@ def _sampled(array: Array, tensor: Tensor, origin: str) -> Array:
         raise GraphError([f"{what} is {array.dtype.name}; the input is {tensor.dtype}"])
     shaped = _shaped(array, tensor.shape)
     if shaped is None:
-        raise GraphError(
-            [f"{what} is {list(array.shape)}; expected samples of {_described(tensor)}: {_forms(tensor)}"]
-        )
+        raise GraphError([f"{what} is {list(array.shape)}; samples of this input are {_forms(tensor)}"])
     if not tensor.is_float:
         return shaped
     single = np.asarray(shaped, np.float32)

@@ -56,11 +56,10 @@ class ByteScale:
 def byte_scale(bounds: Range) -> ByteScale:
     """Scale and zero point with which the bytes reach from one end of a range to the other."""
     low, high = min(bounds[0], 0.0), max(bounds[1], 0.0)
-    scale = np.float32((high - low) / (LEVELS - 1))
-    if scale < np.finfo(np.float32).tiny:
+    step = (high - low) / (LEVELS - 1)
+    if step < np.finfo(np.float32).tiny:
         return ByteScale(np.float32(1.0), 0)
-    zero = round(LOWEST - low / float(scale))
-    return ByteScale(scale, min(max(zero, LOWEST), LOWEST + LEVELS - 1))
+    return ByteScale(np.float32(step), round(LOWEST - low / step))
 
 
 def range_chooser(method: str) -> Callable[[Histogram], Range]:
@@ -76,9 +75,8 @@ def range_chooser(method: str) -> Callable[[Histogram], Range]:
         return METHODS[name]
     share = _number(argument) if argument else _PERCENTILE
     if not 50.0 < share <= 100.0:
-        raise GraphError(
-            [f"calibration '{method}': expected a percentile above 50, up to 100, as in percentile:99.9"]
-        )
+        wanted = "a share in percent above 50 and up to 100, as in percentile:99.9"
+        raise GraphError([f"calibration '{method}': expected {wanted}"])
     return lambda histogram: _percentile(histogram, share)
 
 
@@ -142,8 +140,8 @@ def _bytes_of(values: Array, how: ByteScale) -> Array:
 
 
 def _least_squares(histogram: Histogram) -> Range:
-    """The range whose bytes have the least mean square error: one end after the other is moved in."""
-    low, high = _all_values(histogram)
+    """The range whose bytes have the least mean square error: both ends are moved in, then each alone."""
+    lowest, highest = _all_values(histogram)
     seen = np.flatnonzero(histogram.counts)
     centres, counts = histogram.centres[seen], histogram.counts[seen].astype(np.float64)
 
@@ -152,14 +150,10 @@ def _least_squares(histogram: Histogram) -> Range:
         restored = (_bytes_of(centres, how) - how.zero) * float(how.scale)
         return float(np.sum(counts * (restored - centres) ** 2))
 
-    for _ in range(2):
-        high = min(
-            ((high * step / _STEPS) for step in range(_STEPS, 0, -1)), key=lambda end: error((low, end))
-        )
-        low = min(
-            ((low * step / _STEPS) for step in range(_STEPS, 0, -1)), key=lambda end: error((end, high))
-        )
-    return low, high
+    parts = [step / _STEPS for step in range(_STEPS, 0, -1)]
+    low, high = min(((lowest * part, highest * part) for part in parts), key=error)
+    low, high = min(((low, highest * part) for part in parts), key=error)
+    return min(((lowest * part, high) for part in parts), key=error)
 
 
 METHODS: dict[str, Callable[[Histogram], Range]] = {
