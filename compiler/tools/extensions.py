@@ -65,7 +65,7 @@ def _executed(file: Path, name: str, what: str) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except OSError as error:
-        if error.filename != str(file):
+        if error.filename is None or Path(error.filename).absolute() != file.absolute():
             raise OperatorFileError(_failure(file, error)) from None
         raise OperatorFileError(f"{file}: cannot be read: {error.strerror}") from None
     except Exception as error:

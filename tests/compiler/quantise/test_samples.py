@@ -97,7 +97,7 @@ def test_a_file_that_is_none_is_said(name: str, content: bytes | None, message: 
 
 def test_a_single_array_is_no_set_of_samples(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.ones((8, 3, 12, 12), np.float32))
-    with pytest.raises(GraphError, match="is a .npz file with an array for each input"):
+    with pytest.raises(GraphError, match=r"is a \.npz file with an array for each input"):
         read_samples(tmp_path / "x.npy", small_cnn())
 
 
