@@ -147,7 +147,7 @@ def _run(options: argparse.Namespace, path: Path) -> int:
 
 def _run_kernel(options: argparse.Namespace, path: Path) -> int:
     """Compile a kernel of Triton for one launch."""
-    from compiler.kernels.command import compile_launch
+    from compiler.frontend.triton.kernels.command import compile_launch
 
     program = compile_launch(path, options)
     folder = program_folder(options, path)

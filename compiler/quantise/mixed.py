@@ -17,7 +17,7 @@ _MOST_RETURNS = 8
 """Nodes in float that are tried with bytes again once the limit is kept."""
 
 
-class Search:
+class FormatSearch:
     """Compares choices of formats with the float network, on the samples."""
 
     def __init__(self, quantiser: Quantiser, metric: Metric, progress: Progress) -> None:

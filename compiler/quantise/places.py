@@ -22,7 +22,7 @@ _MATRIX_RANK = 2
 
 
 @dataclass(frozen=True)
-class Weights:
+class KnownFloats:
     """The known operand of a product: its values, and the axis of the output channels."""
 
     values: Array
@@ -64,7 +64,7 @@ class Places:
         """The node of a name."""
         return self._by_name[name]
 
-    def weights(self, node: Node) -> Weights | None:
+    def weights(self, node: Node) -> KnownFloats | None:
         """The known weights of a product that can compute with bytes; None for other nodes."""
         if node.op not in PRODUCTS or self.graph.tensors[node.outputs[0]].dtype != "float32":
             return None
@@ -72,18 +72,18 @@ class Places:
         if values is None or node.inputs[0] in self.graph.constants or node.name in self.excluded:
             return None
         if node.op == "Conv":
-            return Weights(values, 0) if values.ndim <= _CONV_RANK else None
+            return KnownFloats(values, 0) if values.ndim <= _CONV_RANK else None
         if values.ndim != _MATRIX_RANK or len(self.graph.tensors[node.inputs[0]].shape) < _MATRIX_RANK:
             return None
-        return Weights(values, 1) if node.op == "MatMul" else self._gemm_weights(node, values)
+        return KnownFloats(values, 1) if node.op == "MatMul" else self._gemm_weights(node, values)
 
-    def _gemm_weights(self, node: Node, values: Array) -> Weights | None:
+    def _gemm_weights(self, node: Node, values: Array) -> KnownFloats | None:
         """Those of a Gemm without factors, whose addend is a known vector."""
         call = call_of(self.graph, node)
         plain = call.number("alpha") == call.number("beta") == 1.0 and not call.integer("transA")
         axis = 0 if call.integer("transB") else 1
         known = not call.has(2) or (call.values[2] is not None and call.shape(2) == (values.shape[axis],))
-        return Weights(values, axis) if plain and known else None
+        return KnownFloats(values, axis) if plain and known else None
 
     def _joins(self, node: Node) -> bool:
         """Whether a sum is of float32 values that are all computed."""

@@ -10,7 +10,7 @@ from compiler.graph import Graph, GraphError
 from .cycles import CyclesOf, cycles_won
 from .formats import FLOAT, Decision, DecisionTable, read_formats
 from .metric import Metric
-from .mixed import Search
+from .mixed import FormatSearch
 from .quantiser import Quantiser
 from .ranges.calibration import Settings
 from .ranges.observation import Progress
@@ -74,7 +74,7 @@ def _chosen(
         chosen = read_formats(goal.formats, quantiser.places)
     if goal.max_loss is None and goal.metric is None:
         return chosen, {}, None
-    search = Search(quantiser, goal.metric or Metric(), progress)
+    search = FormatSearch(quantiser, goal.metric or Metric(), progress)
     if goal.max_loss is not None and goal.formats is None:
         chosen, sensitivities = search.within(goal.max_loss)
     loss = search.loss(chosen)

@@ -26,7 +26,7 @@ _MOST = 1024.0
 
 
 @dataclass(frozen=True)
-class Operand:
+class ScaledOperand:
     """A constant operand of a node; ``axis`` is that of the scaled channels."""
 
     node: str
@@ -35,13 +35,13 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Site:
+class ScaledValue:
     """A value whose channels can be scaled: the constants that make it, the first those of the products."""
 
     value: str
     axis: int
-    makers: tuple[Operand, ...]
-    readers: tuple[Operand, ...]
+    makers: tuple[ScaledOperand, ...]
+    readers: tuple[ScaledOperand, ...]
 
     @property
     def channels(self) -> Channels:
@@ -86,7 +86,7 @@ class Scaling:
 
     # --- where ------------------------------------------------------------------------------------------
 
-    def _sites(self) -> Iterator[Site]:
+    def _sites(self) -> Iterator[ScaledValue]:
         for node in self.graph.nodes:
             makers = self._makers(node)
             if not makers:
@@ -95,9 +95,9 @@ class Scaling:
             readers = [self._reader(user, value, axis) for user in self._places.readers(value)]
             known = tuple(reader for reader in readers if reader is not None)
             if known and len(known) == len(readers) and value not in self._places.outputs:
-                yield Site(value, axis, makers, known)
+                yield ScaledValue(value, axis, makers, known)
 
-    def _makers(self, node: Node) -> tuple[Operand, ...]:
+    def _makers(self, node: Node) -> tuple[ScaledOperand, ...]:
         """The constants that a factor per channel of a node's result can go into."""
         if node.op in _NORMS:
             known = [name in self.graph.constants for name in node.inputs[1:] if name]
@@ -107,25 +107,25 @@ class Scaling:
                 len(self.graph.tensors[node.inputs[0]].shape) - 1,
             )
             return (
-                tuple(Operand(node.name, at + 1, 0) for at in range(len(known)))
+                tuple(ScaledOperand(node.name, at + 1, 0) for at in range(len(known)))
                 if last and all(known)
                 else ()
             )
         weights = self._places.weights(node)
         if weights is None:
             return ()
-        found = [Operand(node.name, 1, weights.axis)]
+        found = [ScaledOperand(node.name, 1, weights.axis)]
         if len(node.inputs) > 2 and node.inputs[2]:
             if node.inputs[2] not in self.graph.constants:
                 return ()
-            found.append(Operand(node.name, 2, 0))
+            found.append(ScaledOperand(node.name, 2, 0))
         return (*found, *self._shift(node))
 
-    def _shift(self, node: Node) -> Iterator[Operand]:
+    def _shift(self, node: Node) -> Iterator[ScaledOperand]:
         """The vector that is added to a matrix product."""
         vector = self._places.vector(node)
         if vector is not None:
-            yield Operand(vector.name, 0 if vector.inputs[0] in self.graph.constants else 1, -1)
+            yield ScaledOperand(vector.name, 0 if vector.inputs[0] in self.graph.constants else 1, -1)
 
     def _reached(self, node: Node) -> tuple[str, int]:
         """The value behind what commutes with factors, and the axis of its channels."""
@@ -137,26 +137,26 @@ class Scaling:
             value = users[0].outputs[0]
         return value, 1 if node.op == "Conv" else len(self.graph.tensors[value].shape) - 1
 
-    def _reader(self, node: Node, value: str, axis: int) -> Operand | None:
+    def _reader(self, node: Node, value: str, axis: int) -> ScaledOperand | None:
         """The weights that take the channels of a value; None if a node takes them in another way."""
         weights = self._places.weights(node)
         if weights is None or node.inputs[0] != value or value in node.inputs[1:]:
             return None
         if node.op != "Conv":
             rank = len(self.graph.tensors[value].shape)
-            return Operand(node.name, 1, 1 - weights.axis) if axis == rank - 1 else None
+            return ScaledOperand(node.name, 1, 1 - weights.axis) if axis == rank - 1 else None
         channels, groups = self.graph.tensors[value].shape[1], call_of(self.graph, node).integer("group")
         if axis != 1 or groups not in (1, channels):
             return None
         own = groups == channels and weights.values.shape[0] == channels
-        return Operand(node.name, 1, 0 if own and groups > 1 else 1) if groups == 1 or own else None
+        return ScaledOperand(node.name, 1, 0 if own and groups > 1 else 1) if groups == 1 or own else None
 
     # --- factors ----------------------------------------------------------------------------------------
 
-    def _array(self, operand: Operand) -> Array:
+    def _array(self, operand: ScaledOperand) -> Array:
         return self._constants[self._inputs[operand.node][operand.position]]
 
-    def _range(self, operands: tuple[Operand, ...]) -> Array:
+    def _range(self, operands: tuple[ScaledOperand, ...]) -> Array:
         """The largest magnitude of the weights of each channel."""
         found = []
         for operand in operands:
@@ -166,14 +166,14 @@ class Scaling:
             )
         return np.asarray(np.max(found, axis=0))
 
-    def _scale(self, site: Site, factor: Array) -> None:
+    def _scale(self, site: ScaledValue, factor: Array) -> None:
         """Divide what makes the channels by a factor, and multiply what reads them."""
         for operand in site.makers:
             self._multiply(operand, 1.0 / factor)
         for operand in site.readers:
             self._multiply(operand, factor)
 
-    def _multiply(self, operand: Operand, factor: Array) -> None:
+    def _multiply(self, operand: ScaledOperand, factor: Array) -> None:
         array = self._array(operand)
         along = [1] * array.ndim
         if array.ndim:

@@ -1,4 +1,4 @@
-"""Weights as bytes with a scale for each output channel, and biases that make up for their mean error."""
+"""KnownFloats as bytes with a scale for each output channel, and biases that make up for their mean error."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from compiler.graph import Array
 
-from .places import Weights
+from .places import KnownFloats
 
 LARGEST = 127
 """Largest magnitude of a byte of weights: ranges are symmetric, so that zero points are 0."""
@@ -16,7 +16,7 @@ LARGEST = 127
 
 @dataclass(frozen=True)
 class ByteWeights:
-    """Weights as int8; ``scale``: a binary32 number for each index of ``axis``.
+    """KnownFloats as int8; ``scale``: a binary32 number for each index of ``axis``.
 
     ``missing``: what they take from the mean of each output channel, in binary64; None if that is to stay so.
     """
@@ -31,7 +31,7 @@ class ByteWeights:
         return self.values * _along(self.scale.astype(np.float64), self.axis, self.values.ndim)
 
 
-def byte_weights(known: Weights) -> ByteWeights:
+def byte_weights(known: KnownFloats) -> ByteWeights:
     """Each output channel in bytes that reach to its largest magnitude."""
     values = known.values.astype(np.float64)
     others = tuple(at for at in range(values.ndim) if at != known.axis)
@@ -42,10 +42,10 @@ def byte_weights(known: Weights) -> ByteWeights:
     return ByteWeights(np.clip(whole, -LARGEST, LARGEST).astype(np.int8), scale, known.axis, None)
 
 
-def mean_error(known: Weights, made: ByteWeights, mean: Array, groups: int = 1) -> Array:
+def mean_error(known: KnownFloats, made: ByteWeights, mean: Array, groups: int = 1) -> Array:
     """What the bytes of weights take from the mean of each output channel.
 
-    ``mean`` has the mean of each input channel. Weights are [M, C / groups, ...] of a convolution, or a
+    ``mean`` has the mean of each input channel. KnownFloats are [M, C / groups, ...] of a convolution, or a
     matrix. In binary64.
     """
     missing = known.values.astype(np.float64) - made.restored()

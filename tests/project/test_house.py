@@ -32,7 +32,7 @@ LAYERS = {
     ),
     "compiler": (
         *("graph", "operators", "evaluation", "dialect", "codegen", "lowering", "frontend"),
-        *("kernels", "rewrite", "search", "passes", "driver", "quantise", "tools", "cli"),
+        *("rewrite", "search", "passes", "driver", "quantise", "tools", "cli"),
     ),
     "tx8": (
         "__main__",

@@ -1,4 +1,4 @@
-"""Weights as bytes in exact arithmetic, the mean error that they leave, and factors per channel."""
+"""KnownFloats as bytes in exact arithmetic, the mean error that they leave, and factors per channel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from compiler.evaluation.host_run import HostRun
 from compiler.graph import Array, Graph
-from compiler.quantise.places import Weights
+from compiler.quantise.places import KnownFloats
 from compiler.quantise.scaling import Scaling
 from compiler.quantise.weights import byte_weights, mean_error
 from float_nets import float_graph, mlp, samples, small_cnn
@@ -23,7 +23,7 @@ def drawn(*shape: int, seed: int = 3) -> Array:
 @pytest.mark.parametrize(("shape", "axis"), [((6, 4, 3, 3), 0), ((5, 7), 1), ((5, 7), 0), ((3, 2, 5), 0)])
 def test_each_channel_reaches_to_127(shape: tuple[int, ...], axis: int) -> None:
     values = drawn(*shape)
-    made = byte_weights(Weights(values, axis))
+    made = byte_weights(KnownFloats(values, axis))
     assert made.values.dtype == np.int8
     rows, bytes_ = (np.moveaxis(array, axis, 0).reshape(shape[axis], -1) for array in (values, made.values))
     for row, whole, scale in zip(rows, bytes_, made.scale, strict=True):
@@ -38,7 +38,7 @@ def test_each_channel_reaches_to_127(shape: tuple[int, ...], axis: int) -> None:
 def test_a_channel_of_zeros_is_zero() -> None:
     values = drawn(3, 4)
     values[:, 1] = 0
-    made = byte_weights(Weights(values, 1))
+    made = byte_weights(KnownFloats(values, 1))
     assert (made.scale[1], made.values[:, 1].any()) == (1.0, False)
 
 
@@ -46,10 +46,10 @@ def test_a_channel_of_zeros_is_zero() -> None:
 def test_the_mean_error_of_a_convolution_is_that_of_its_results(groups: int) -> None:
     """Without padding the mean over an image of equal positions is the product with the means."""
     values, mean = drawn(12, 6 // groups, 3, 3), drawn(6, seed=5).astype(np.float64)
-    made = byte_weights(Weights(values, 0))
+    made = byte_weights(KnownFloats(values, 0))
     image = np.broadcast_to(mean[:, None, None], (6, 3, 3)).astype(np.float64)
     per_group, maps = 6 // groups, 12 // groups
-    for out, found in enumerate(mean_error(Weights(values, 0), made, mean, groups)):
+    for out, found in enumerate(mean_error(KnownFloats(values, 0), made, mean, groups)):
         first = out // maps * per_group
         part = image[first : first + per_group]
         want = (values[out] * part).sum() - (made.restored()[out] * part).sum()
@@ -59,10 +59,10 @@ def test_the_mean_error_of_a_convolution_is_that_of_its_results(groups: int) -> 
 @pytest.mark.parametrize("axis", [0, 1])
 def test_the_mean_error_of_a_matrix(axis: int) -> None:
     values = drawn(5, 5)
-    made, mean = byte_weights(Weights(values, axis)), drawn(5, seed=6).astype(np.float64)
+    made, mean = byte_weights(KnownFloats(values, axis)), drawn(5, seed=6).astype(np.float64)
     missing = values - made.restored()
     want = mean @ missing if axis else missing @ mean
-    np.testing.assert_allclose(mean_error(Weights(values, axis), made, mean), want, rtol=1e-9)
+    np.testing.assert_allclose(mean_error(KnownFloats(values, axis), made, mean), want, rtol=1e-9)
 
 
 # --- factors per channel --------------------------------------------------------------------------------
