@@ -16,7 +16,7 @@ from tx8isa.machine.description import Machine, load_machine
 from tx8isa.tools.files import made_folder, write_together
 
 from .arrays import bind
-from .models import Shapes, graph_of
+from .models import Constants, Shapes, graph_of
 from .run import Run, start
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ def compile(
     dtype: str | None = None,
     tiles: int | None = None,
     shapes: Shapes | None = None,
+    constants: Constants | None = None,
     machine: Machine | str | Path | None = None,
     patterns: str = "default",
     search: str = "fast",
@@ -104,13 +105,14 @@ def compile(
     """Compile a model: see ``tx8.models.graph_of`` for what it may be, and what ``examples`` are.
 
     ``dtype``: fp32, tf32, fp16 or bf16, by default the model's own; ``tiles``: how many take part;
-    ``shapes``: extents of inputs with free dimensions, by name; ``machine``: a description or the path of
-    one, by default the TX81; ``patterns``, ``search`` and ``residency`` as the options of tx8cc. GraphError
-    for what cannot be compiled.
+    ``shapes``: extents of inputs with free dimensions, by name; ``constants``: numbers or arrays that ONNX
+    inputs always are, by name; ``machine``: a description or the path of one, by default the TX81;
+    ``patterns``, ``search`` and ``residency`` as the options of tx8cc. GraphError for what cannot be
+    compiled.
     """
     from compiler.driver import compile_graph
 
-    graph = graph_of(model, examples, shapes)
+    graph = graph_of(model, examples, shapes, constants)
     target = _machine(machine)
     made = compile_graph(graph, dtype, tiles, target, patterns=patterns, search=search, residency=residency)
     return Program(made.image, made.machine, graph.name, made)

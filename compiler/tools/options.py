@@ -74,6 +74,14 @@ def _add_target_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--batch", type=int, metavar="N", help="extent of the first axis of every input where it is free")
     add(
+        "--constant",
+        action="append",
+        default=[],
+        type=constant,
+        metavar="NAME=VALUE",
+        help="what an ONNX input always is: a number, true or false, or FILE.npy; may be given for several",
+    )
+    add(
         "--operators",
         action="append",
         default=[],
@@ -206,6 +214,23 @@ def shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, found
 
 
+def constant(text: str) -> tuple[str, float | Path]:
+    """An input's name and value, from ``rate=16000``, ``flag=true`` or ``table=FILE.npy``."""
+    name, _, value = text.rpartition("=")
+    if not name:
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=VALUE")
+    if value in ("true", "false"):
+        return name, value == "true"
+    if value.endswith(".npy"):
+        return name, Path(value)
+    for kind in (int, float):
+        try:
+            return name, kind(value)
+        except ValueError:
+            continue
+    raise argparse.ArgumentTypeError(f"'{value}' in '{text}' is no number, true, false or FILE.npy")
+
+
 def report_target(text: str) -> str:
     """The value of ``--report``: a file whose name says what it is, or standard output for data."""
     return text if text == "-" else report_file(text)
@@ -246,6 +271,10 @@ def check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) ->
     if options.text_only and (options.run or options.verify_nodes):
         wanted = "--run" if options.run else "--verify-nodes"
         parser.error(f"-S makes no image that {wanted} could run")
+    names = [name for name, _ in options.constant]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        parser.error(f"argument --constant: '{twice}' is given twice")
     if options.quiet and options.verbose:
         parser.error("-q and -v exclude each other")
     for argument in options.input:
