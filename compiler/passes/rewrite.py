@@ -16,6 +16,7 @@ from compiler.lowering import LOWERINGS
 from compiler.operators import OPERATORS, call_of
 from compiler.operators.expansion.expander import expand_graph
 from compiler.rewrite import LAST, REWRITES, RewrittenGraph
+from compiler.rewrite.norms import statistics
 from compiler.rewrite.quantised import ALONE, FUSED, QUANTISED, between_bytes
 
 from .base import Context
@@ -41,7 +42,8 @@ class RewritePass:
             rewritten = RewrittenGraph(graph)
             graph = rewritten.run(table)
             applied += rewritten.applied
-        graph = context.graph = expand_graph(graph)
+        graph = expand_graph(graph)
+        graph = context.graph = replace(graph, precise=graph.precise | statistics(graph))
         problems = [problem for node in graph.nodes if (problem := refusal_of(graph, node))]
         if problems:
             raise joined(problems)

@@ -15,7 +15,7 @@ from . import (
     heads,
     logsumexp,
     movement,
-    normalizations,
+    norms,
     padding,
     pools,
     products,
@@ -26,7 +26,7 @@ from .engine import Rewrite, RewrittenGraph
 
 REWRITES: tuple[Rewrite, ...] = (
     *movement.REWRITES,
-    *normalizations.REWRITES,
+    *norms.REWRITES,
     *activations.REWRITES,
     *rotary.REWRITES,
     *rotary_pairs.REWRITES,
