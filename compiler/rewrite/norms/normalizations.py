@@ -102,7 +102,7 @@ def _scaled(graph: RewrittenGraph, node: Node) -> Replacement | None:
             continue
         if other is not None:
             axes = tuple(range(axis, len(graph.shape(x))))
-            product = np.asarray(given, np.float64) * along(other, graph.shape(x), axes)
+            product = np.asarray(given, np.float64) * np.asarray(along(other, graph.shape(x), axes))
             scale = build.constant(product, build.dtype(inner.inputs[1]))
         elif np.all(np.asarray(given, np.float64) == 1.0) and graph.shape(factor) == graph.shape(x)[axis:]:
             scale = factor
