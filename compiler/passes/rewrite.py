@@ -16,7 +16,7 @@ from compiler.lowering import LOWERINGS
 from compiler.operators import OPERATORS, call_of
 from compiler.operators.expansion.expander import expand_graph
 from compiler.rewrite import LAST, REWRITES, RewrittenGraph
-from compiler.rewrite.norms import statistics
+from compiler.rewrite.norms import small_numbers, statistics
 from compiler.rewrite.quantised import ALONE, FUSED, QUANTISED, between_bytes
 
 from .base import Context
@@ -43,7 +43,8 @@ class RewritePass:
             graph = rewritten.run(table)
             applied += rewritten.applied
         graph = expand_graph(graph)
-        graph = context.graph = replace(graph, precise=graph.precise | statistics(graph))
+        wide = statistics(graph) | small_numbers(graph, context.compute)
+        graph = context.graph = replace(graph, precise=graph.precise | wide)
         problems = [problem for node in graph.nodes if (problem := refusal_of(graph, node))]
         if problems:
             raise joined(problems)
