@@ -14,7 +14,7 @@ from . import (
     attention,
     heads,
     logsumexp,
-    movement,
+    moves,
     norms,
     padding,
     pools,
@@ -25,7 +25,7 @@ from . import (
 from .engine import Rewrite, RewrittenGraph
 
 REWRITES: tuple[Rewrite, ...] = (
-    *movement.REWRITES,
+    *moves.REWRITES,
     *norms.REWRITES,
     *activations.REWRITES,
     *rotary.REWRITES,
@@ -38,7 +38,7 @@ REWRITES: tuple[Rewrite, ...] = (
     *logsumexp.REWRITES,
 )
 
-LAST = pools.REWRITES
+LAST = (*pools.REWRITES, *moves.LATE)
 """Rewrites of what no other one needs as a part of its pattern."""
 
 __all__ = ["LAST", "REWRITES", "Rewrite", "RewrittenGraph", "rewrite_graph"]

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import load_file
+
 from task import Array, Outputs, Task, share_right
 
 HERE = Path(__file__).resolve().parent

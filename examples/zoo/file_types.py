@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from generated_files import generated
 from task import Array, Inputs, Outputs, Task, package_file, share_right
 

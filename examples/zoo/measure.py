@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import onnxruntime
-from task import Array, Outputs, Task, all_values, cosine
 
 import tx8
+from task import Array, Outputs, Task, all_values, cosine
 
 THREADS = 2
 """Threads of the host, for both sides."""

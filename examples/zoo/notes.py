@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+
 from task import Array, Inputs, Outputs, Task, f1, package_file
 
 PACKAGE = "basic-pitch==0.4.0"

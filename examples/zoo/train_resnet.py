@@ -16,11 +16,12 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "digits"))
 
-from digits import BLOCKS  # noqa: E402
 from layers import BatchNorm, Conv3x3, Layer, Linear, MaxPool2, Relu  # noqa: E402
 from network import Array  # noqa: E402
 from safetensors.numpy import save_file  # noqa: E402
 from train import BATCH, LEARNING_RATE, SEED, Adam, load_split, shifted, train_batch  # noqa: E402
+
+from digits import BLOCKS  # noqa: E402
 
 EPOCHS = 20
 

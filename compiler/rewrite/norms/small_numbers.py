@@ -11,11 +11,13 @@ from collections import defaultdict
 
 from compiler.graph import Graph, Node
 from compiler.lowering.pointwise.record import POINTWISE
+from compiler.rewrite.engine import RESHAPES
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.rounding import rounded
 
 _KEPT_FROM_ZERO = ("Add", "Sub", "Max", "Clip")
 _ORDINARY_AGAIN = ("Log", "Sqrt", "Reciprocal", "Pow", "Div")
+_PASSING = ("Identity", *RESHAPES)
 
 
 def small_numbers(graph: Graph, fmt: Format) -> frozenset[str]:
@@ -29,8 +31,7 @@ def small_numbers(graph: Graph, fmt: Format) -> frozenset[str]:
     for node in graph.nodes:
         if node.op in _KEPT_FROM_ZERO and any(_vanishes(graph, name, fmt) for name in node.inputs):
             found.add(node.name)
-            following = [user for name in node.outputs for user in users[name]]
-            found |= {user.name for user in following if user.op in _ORDINARY_AGAIN}
+            found |= _used_by(node, users)
             waiting = [node]
             while waiting:
                 before = [producers[name] for name in waiting.pop().inputs if name in producers]
@@ -38,6 +39,17 @@ def small_numbers(graph: Graph, fmt: Format) -> frozenset[str]:
                 found |= {made.name for made in inner}
                 waiting += inner
     return frozenset(found)
+
+
+def _used_by(node: Node, users: dict[str, list[Node]]) -> set[str]:
+    """The nodes that make ordinary numbers of a node's result, and those that only pass it on to them."""
+    found: set[str] = set()
+    waiting = [node]
+    while waiting:
+        following = [user for name in waiting.pop().outputs for user in users[name]]
+        found |= {user.name for user in following if user.op in (*_ORDINARY_AGAIN, *_PASSING)}
+        waiting += [user for user in following if user.op in _PASSING]
+    return found
 
 
 def _vanishes(graph: Graph, name: str, fmt: Format) -> bool:

@@ -10,8 +10,7 @@ from compiler.graph import Node
 from compiler.operators.elements.casting import cast_dtype
 from compiler.operators.expansion.parts import reshaped, sliced
 from compiler.operators.shapes.movement import permutation
-
-from .engine import RESHAPES, Replacement, Rewrite, RewrittenGraph, replacement
+from compiler.rewrite.engine import RESHAPES, Replacement, Rewrite, RewrittenGraph, replacement
 
 
 def _copy(graph: RewrittenGraph, node: Node) -> Replacement | None:
