@@ -8,7 +8,7 @@ its clock, because it may still do something before. Tiles that wait or have end
 from __future__ import annotations
 
 from emulator.engines import queues
-from emulator.native import compile_kernel
+from emulator.native import compile_once
 from emulator.native.primitives.memory import get, put
 
 from . import layout
@@ -148,4 +148,4 @@ def settle(chip: int, place: int) -> None:
 
 def simulate_kernel() -> int:
     """Address of the compiled simulation."""
-    return compile_kernel(simulate, "simulated time", 1, compact=True)
+    return compile_once(simulate, "simulated time", 1, compact=True)
