@@ -44,6 +44,7 @@ def make_parser() -> argparse.ArgumentParser:
         "(docs/graph_json.md), a program of torch.export, a kernel of Triton (docs/triton.md), or several",
     )
     _add_target_options(parser)
+    _add_binding_options(parser)
     _add_launch_options(parser)
     _add_run_options(parser)
     _add_search_options(parser)
@@ -65,6 +66,24 @@ def _add_target_options(parser: argparse.ArgumentParser) -> None:
     add("--tiles", type=int, metavar="N", help="tiles that take part (default: 16)")
     add("--machine", metavar="FILE.toml", help="machine description (default: TX81)")
     add(
+        "--operators",
+        action="append",
+        default=[],
+        metavar="FILE.py",
+        help="Python file with operators of your own (docs/custom_operators.md); may be given for several",
+    )
+    add(
+        "--check",
+        action="store_true",
+        help="compile nothing: print every operator, how it will run, and everything that is refused",
+    )
+    add("-S", dest="text_only", action="store_true", help="write the assembly text and no image")
+
+
+def _add_binding_options(parser: argparse.ArgumentParser) -> None:
+    """What an ONNX model leaves open of its inputs."""
+    add = parser.add_argument
+    add(
         "--shape",
         action="append",
         default=[],
@@ -81,19 +100,6 @@ def _add_target_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="what an ONNX input always is: a number, true or false, or FILE.npy; may be given for several",
     )
-    add(
-        "--operators",
-        action="append",
-        default=[],
-        metavar="FILE.py",
-        help="Python file with operators of your own (docs/custom_operators.md); may be given for several",
-    )
-    add(
-        "--check",
-        action="store_true",
-        help="compile nothing: print every operator, how it will run, and everything that is refused",
-    )
-    add("-S", dest="text_only", action="store_true", help="write the assembly text and no image")
 
 
 def _add_launch_options(parser: argparse.ArgumentParser) -> None:
@@ -257,8 +263,7 @@ def check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) ->
     if options.json and (options.stats == "json" or options.report == "-"):
         other = "--stats=json" if options.stats == "json" else "--report -"
         parser.error(f"--json and {other} would both write to standard output: use --report FILE.json")
-    if options.batch is not None and options.batch < 1:
-        parser.error(f"argument --batch: {options.batch} is less than 1")
+    _check_binding(parser, options)
     if not options.run:
         for name in _OF_A_RUN:
             if getattr(options, name) is not None and getattr(options, name) is not False:
@@ -271,15 +276,21 @@ def check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) ->
     if options.text_only and (options.run or options.verify_nodes):
         wanted = "--run" if options.run else "--verify-nodes"
         parser.error(f"-S makes no image that {wanted} could run")
-    names = [name for name, _ in options.constant]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        parser.error(f"argument --constant: '{twice}' is given twice")
     if options.quiet and options.verbose:
         parser.error("-q and -v exclude each other")
     for argument in options.input:
         if named_file(argument, ()) is None:
             parser.error(f"argument --input: '{argument}' is not NAME=FILE.npy")
+
+
+def _check_binding(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Extents that no axis can have, and inputs with two values."""
+    if options.batch is not None and options.batch < 1:
+        parser.error(f"argument --batch: {options.batch} is less than 1")
+    names = [name for name, _ in options.constant]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        parser.error(f"argument --constant: '{twice}' is given twice")
 
 
 def _check_report(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
