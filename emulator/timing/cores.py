@@ -146,10 +146,21 @@ def communicate(chip: int, place: int, row: int, kind: int) -> None:
             wait(chip, place, layout.FOR_COPIES, 0, get(row, layout.L_FIRST))
     else:
         stream, count = get(row, layout.L_FIRST), get(row, layout.L_SECOND)
-        if get(chip, place + layout.P_ARRIVED + stream) >= count:
+        there = get(chip, place + layout.P_ARRIVED + stream) >= count
+        if there and not has_polled(chip, place):
             next_row(chip, place, now + cost_of(chip, row))
         else:
             wait(chip, place, layout.FOR_ARRIVAL, stream, count)
+            if has_polled(chip, place):
+                put(chip, place + layout.P_SINCE, get(chip, place + layout.P_CLOCK))
+            if there:
+                look_again(chip, place)
+
+
+def has_polled(chip: int, place: int) -> bool:
+    """Whether a core has come to its row before now, and let time pass that other chips needed."""
+    clock = get(chip, place + layout.P_CLOCK)
+    return get(chip, layout.H_AWAY) != 0 and clock < get(chip, layout.H_NOW)
 
 
 def submit(chip: int, place: int, row: int) -> None:

@@ -212,7 +212,7 @@ class Sanitizer(Observer):
             if vector is not None:
                 self._see(core, vector)
 
-    def update_sent(self, tile: Tile, target: int, packet: Packet) -> None:
+    def update_sent(self, tile: Tile, target: int, packet: Packet, chip: int | None) -> None:
         core = self.agents.core(tile.number)
         self._on_the_way.append((core, self.vectors[core].copy(), ((target, packet.stream),)))
         self._step(core)
@@ -231,6 +231,15 @@ class Sanitizer(Observer):
 
     def copy_done(self, tile: Tile, copy: Copy, error: bool) -> None:
         self._states.clear()
+
+    def take_stamp(self, tile: Tile) -> object:
+        return None
+
+    def remote_copy_done(self, tile: Tile, block: int | None) -> None:
+        pass
+
+    def came_from_afar(self, stamp: object, message: object) -> None:
+        pass
 
     def repeats(self) -> bool:
         """Whether all tiles are in a state of an earlier round, with nothing between tiles since then.
