@@ -98,7 +98,7 @@ class Chip:
         from emulator.watch.strict.sanitizer import Sanitizer  # here: most runs do not need it
 
         waits_for, size = self.traffic.waits_for, self.ddr.size
-        sanitizer = Sanitizer(self.tiles, self.machine, self.image, self.codes, size, waits_for)
+        sanitizer = Sanitizer(self.tiles, self.machine, self.image, self.codes, size, waits_for, self.number)
         for segment in self.image.segments:
             sanitizer.loaded(self.memories.offset(segment.address), segment.size)
         self.observers.append(sanitizer)

@@ -107,7 +107,7 @@ class System(Chip):
         return self.sanitizer is not None and self.sanitizer.repeats()
 
     def _end_quanta(self, faults: list[tuple[int, str]]) -> bool:
-        """End a round; whether copies were carried out or barriers released. Fault, the first of ``faults``."""
+        """End a round; whether copies were carried out or barriers released. Fault: the first of those."""
         self.show_output()
         if faults:
             raise Fault(min(faults)[1])

@@ -1,8 +1,8 @@
 """The table of cards in the memory of every chip, which tells a program what chips there are.
 
-An entry has 64 bytes: chip, number of good tiles, their set, and coordinates of the chip, 32 bits each; then the
-coordinates of 16 tiles, 16 bits each. Coordinates are ``x << 8 | y``; entries without a chip, and tiles that are
-not good, hold all ones. What it holds and where: spec; the order and the widths are proposed.
+An entry has 64 bytes: chip, number of good tiles, their set, and coordinates of the chip, 32 bits each; then
+the coordinates of 16 tiles, 16 bits each. Coordinates are ``x << 8 | y``; entries without a chip, and tiles
+that are not good, hold all ones. What it holds and where: spec; the order and the widths are proposed.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from emulator.chip.copies import Channel, Dte
 from emulator.chip.stream import Update
@@ -11,10 +10,11 @@ from emulator.tile.events import Copy
 from emulator.tile.observer import Observer
 from emulator.tile.tile import Tile
 from emulator.watch.strict.sanitizer import Sanitizer
+from emulator.watch.strict.stamps import Stamp
 from tx8isa.machine.chips import Chips
 
 from .linked_time import Departure, LinkedSimulator
-from .messages import Message, Origin, Receipt, RemoteCopy, RemoteUpdate, Sent
+from .messages import Origin, Receipt, RemoteCopy, RemoteUpdate, Sent
 
 
 @dataclass
@@ -30,7 +30,7 @@ class _Copying:
 
 
 class Departures:
-    """A ``Port``: keeps what leaves until simulated time comes to its departure, and copies until they are done."""
+    """A ``Port``: keeps what leaves until its time has come, and copies until they are done."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Departures:
             self._dte.finish(copying.tile, copying.copy, copying.channel, copying.error)
             if self._sanitizer:
                 block = copying.channel.block if copying.channel else None
-                self._sanitizer.remote_copy_done(copying.tile, block)
+                self._sanitizer.copy_confirmed(copying.tile, block)
             for observer in self._observers:
                 observer.copy_done(copying.tile, copying.copy, copying.error)
 
@@ -103,5 +103,5 @@ class Departures:
         self._tickets[tile.number] += 1
         return Origin(self.number, tile.number, ticket)
 
-    def _stamp(self, tile: Tile) -> Any:
+    def _stamp(self, tile: Tile) -> Stamp | None:
         return self._sanitizer.take_stamp(tile) if self._sanitizer else None

@@ -1,10 +1,10 @@
 """One of several chips. What it does depends on nothing but its program and the messages that come to it.
 
-Simulated time orders everything between chips. A chip runs a round of its tiles, then lets time pass as far as
-no tile holds it back, and as far as no other chip may still send something (``bound``); what comes from others
-takes effect at its time, before the next round. A tile that has polled in vain, and to which nothing has come
-since, holds back no time: it goes on only when something comes. So rounds, messages and their times follow one
-another in the same way however far the other chips are, and wherever they are emulated.
+Simulated time orders everything between chips. A chip runs a round of its tiles, then lets time pass as far
+as no tile holds it back, and as far as no other chip may still send something (``bound``); what comes from
+others takes effect at its time, before the next round. A tile that polls in vain again and again
+holds back no time: it goes on only when something comes. So rounds, messages and their times
+follow one another in the same way however far the other chips are, and wherever they are emulated.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from typing import NamedTuple, Unpack
 import numpy as np
 
 from asm.image import Image
+from emulator.chip.memories import Memories
 from emulator.chip.options import RunOptions
 from emulator.chip.system import System
 from emulator.memory import state
 from emulator.memory.areas import GRANULE_SHIFT, Bytes
+from emulator.tile.events import Pieces, Side
 from emulator.tile.tile import Status
 from emulator.timing.layout import HUGE
 from emulator.timing.slices import Sink
@@ -31,8 +33,9 @@ from .card_table import card_table
 from .departures import Departures
 from .linked_time import LinkedSimulator
 from .links import Hop, Links, Passage, rates
-from .messages import Message, Receipt, RemoteCopy
+from .messages import Message, Receipt, RemoteCopy, RemoteUpdate, Sent
 
+_NOTHING = Pieces(0)
 _COPY, _UPDATE, _RECEIPT = range(3)
 """What takes effect first of what comes at the same time."""
 
@@ -48,13 +51,19 @@ class Outgoing(NamedTuple):
 
 
 class LinkedChip(System):
-    """A chip with links to others."""
+    """A chip with links to others. ``memories`` are its own."""
 
     def __init__(
-        self, image: Image, machine: Machine, chips: Chips, number: int, **options: Unpack[RunOptions]
+        self,
+        image: Image,
+        machine: Machine,
+        chips: Chips,
+        number: int,
+        memories: Memories,
+        **options: Unpack[RunOptions],
     ) -> None:
         timed: RunOptions = {**options, "timed": True}
-        super().__init__(image, machine, number=number, **timed)
+        super().__init__(image, machine, memories=memories, number=number, **timed)
         assert isinstance(self.simulator, LinkedSimulator)
         self.time = self.simulator
         self.chips = chips
@@ -117,9 +126,15 @@ class LinkedChip(System):
         return min(self._settled, self.links.next_time)
 
     @property
+    def next_leaving(self) -> int:
+        """Before this time the chip puts nothing on a link without another round."""
+        return min(self.time.next_departure, self.links.next_time)
+
+    @property
     def _settled(self) -> int:
         """Before this time nothing more of the chip itself comes to a link."""
-        return min(self.time.next_deed, self.time.next_departure, self._next_coming)
+        time = self.time
+        return min(time.next_deed, time.next_turn, time.next_departure, self._next_coming)
 
     @property
     def over(self) -> bool:
@@ -170,22 +185,25 @@ class LinkedChip(System):
             if sender.status is Status.SENDING and not self.departures.awaits(sender):
                 sender.status = Status.RUNNING
             return []
-        arrived = True
-        if isinstance(message, RemoteCopy):
-            target, packet = message.target, message.target.packet
-            tile, stream = target.tile, -1 if packet is None else packet.stream
-            arrived = self.traffic.dte.accept(target, message.pieces, message.data)
-        else:
-            message.update.arrive(self.traffic.dte.streams)
-            tile, stream = message.update.target, message.update.packet.stream
-        if self.sanitizer and arrived:
-            self.sanitizer.came_from_afar(message.stamp, message)
-        if stream >= 0 and arrived:
-            self.time.arrived_from_afar(tile, stream)
-        if not isinstance(message, RemoteCopy):
+        if isinstance(message, RemoteUpdate):
+            update = message.update
+            update.arrive(self.traffic.dte.streams)
+            self._note(message, update.target, update.packet.stream, _NOTHING, None)
             return []
+        target, packet = message.target, message.target.packet
+        arrived = self.traffic.dte.accept(target, message.pieces, message.data)
+        if arrived:
+            stream = -1 if packet is None else packet.stream
+            self._note(message, target.tile, stream, message.pieces, target.side)
         way = self.chips.distance(self.number, message.origin.chip) * self.links.rates.latency
         return [(Receipt(message.origin, not arrived), self.time.now + way)]
+
+    def _note(self, message: Sent, tile: int, stream: int, pieces: Pieces, side: Side | None) -> None:
+        """Tell those who watch that something has come, as ``Sanitizer.came_from_afar``."""
+        if self.sanitizer and message.stamp is not None:
+            self.sanitizer.came_from_afar(message.stamp, tile, stream, pieces, side)
+        if stream >= 0:
+            self.time.arrived_from_afar(tile, stream)
 
     # -- rounds ------------------------------------------------------------------------------------------
 
@@ -197,12 +215,12 @@ class LinkedChip(System):
         faults = self._run_quanta(pool, scratch, runnable, quanta, limit)
         moved = self._end_quanta(faults)
         self.rounds += 1
-        fullest = self.time.fullest()
+        fullest, repeats = self.time.fullest(), not moved and self._repeats()
         if fullest is not None:
-            self.time.let_pass(t.number for t in self.tiles if t.number != fullest)
-        elif not moved:
-            repeats = self._repeats()
-            self.time.let_pass(t.number for t in runnable if repeats or self.time.has_polled(t))
+            passing = [tile for tile in self.tiles if tile.number != fullest]
+        else:
+            passing = [tile for tile in runnable if not moved and (repeats or self.time.only_polls(tile))]
+        self.time.let_pass(tile.number for tile in passing)
 
     def _make_room(self) -> bool:
         """Tiles with full logs go on in another round: time passes between rounds only."""

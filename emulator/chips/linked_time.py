@@ -14,6 +14,8 @@ from emulator.timing.simulator import Simulator
 from emulator.timing.slices import Sink
 from tx8isa.machine.description import Machine
 
+_NEVER = -2
+
 
 class Departure(NamedTuple):
     """Something that comes to the first link of its way to another chip."""
@@ -35,17 +37,21 @@ class LinkedSimulator(Simulator):
         self._departures: list[Departure] = []
         self.departed = 0
         """Messages that have left for other chips."""
-        self._polled = np.full(len(tiles), -1, dtype=np.int64)
-        """By tile: instructions before its last poll in vain."""
+        self._polled = np.full(len(tiles), _NEVER, dtype=np.int64)
+        """By tile: instructions before its last poll, if that was in vain once more."""
         self.outstanding = np.zeros(len(tiles), dtype=np.int64)
         """By tile: copies to other chips that are not done."""
 
     def polled(self, tile: Tile) -> None:
+        again = self.polls[tile.number].again(tile.pc, self.logs[tile.number].written)
+        self._polled[tile.number] = tile.retired if again else _NEVER
         super().polled(tile)
-        self._polled[tile.number] = tile.retired
 
-    def has_polled(self, tile: Tile) -> bool:
-        """Whether the last that a tile has done is to poll in vain."""
+    def only_polls(self, tile: Tile) -> bool:
+        """Whether the last that a tile has done is to poll in vain once more, and nothing else in between.
+
+        After the first time it may still go on: a register says what is there, not what is looked for.
+        """
         return bool(self._polled[tile.number] == tile.retired - 1)
 
     # -- between rounds ----------------------------------------------------------------------------------
@@ -100,18 +106,23 @@ class LinkedSimulator(Simulator):
 
     @property
     def next_deed(self) -> int:
-        """The earliest time at which a tile whose log is worked off may do something."""
-        return int(self.chip[self._places + layout.P_HOLD].min())
+        """Before this time no tile whose log is worked off may do something."""
+        return max(int(self.chip[self._places + layout.P_HOLD].min()), self.now)
 
     @property
     def next_departure(self) -> int:
-        """Before this time nothing leaves for another chip because of what is in the logs."""
-        reading = any(tile.status is Status.TIMING for tile in self.tiles)
-        return self.next_event if reading or sum(self.tickets) > self.departed else layout.HUGE
+        """Before this time nothing of what is in the logs leaves for another chip."""
+        return self.next_event if sum(self.tickets) > self.departed else layout.HUGE
+
+    @property
+    def next_turn(self) -> int:
+        """Before this time no tile whose log is not worked off may do something after it."""
+        exited = np.array([tile.status is Status.EXITED for tile in self.tiles])
+        return layout.HUGE if (exited | (self._heads[:, layout.T_AT] == 0)).all() else self.next_event
 
     def let_pass(self, tiles: Iterable[int]) -> None:
-        """Let these tiles hold back nothing until they do something again."""
-        self.reach(1)  # what they have done last counts
+        """After a round: let these tiles hold back nothing until they do something again."""
+        self.reach(1)  # from what they have just done it follows when each holds back what
         self.chip[self._places[list(tiles)] + layout.P_HOLD] = layout.HUGE
 
     def fullest(self) -> int | None:

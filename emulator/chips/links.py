@@ -1,7 +1,7 @@
 """The links that leave a chip: each carries one message at a time, in the order in which they come to it.
 
-A message comes to the next chip after the latency, and its bytes follow at the rate of the link. Every chip on
-the way sends it on as soon as its first byte is there. Times are ticks.
+A message comes to the next chip after the latency, and its bytes follow at the rate of the link. Every chip
+on the way sends it on as soon as its first byte is there. Times are ticks.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from emulator.timing.layout import HUGE
 from tx8isa.cost.instructions import TICKS, chip_link_rate, ticks
-from tx8isa.machine.description import Machine
 from tx8isa.machine.chips import Chips
+from tx8isa.machine.description import Machine
 
 from .messages import Sent
 

@@ -1,6 +1,6 @@
 """A loaded program on several chips, all in this process.
 
-Each chip goes on as far as it can know what the others send: none sends anything that arrives before its promise
+Each chip goes on as far as it can know what the others send: nothing of theirs arrives before their promise
 and the latency of the links between. The chip with the earliest promise can always go on.
 """
 
@@ -11,16 +11,19 @@ from contextlib import contextmanager
 from typing import Unpack
 
 import numpy as np
+from msgspec import UNSET
 
 from asm.image import Image
+from emulator.chip.memories import Memories
 from emulator.chip.options import RunOptions
 from emulator.chip.pause import UNLIMITED
 from emulator.tile.fault import Fault
 from emulator.timing.layout import HUGE
 from emulator.timing.slices import Sink
+from emulator.watch.strict.hazards import Hazard
 from tx8isa.cost.instructions import ticks
 from tx8isa.machine.chips import Chips
-from tx8isa.machine.description import Machine
+from tx8isa.machine.description import Machine, MachineError
 
 from .linked_chip import LinkedChip, Outgoing
 from .links import Passage
@@ -41,16 +44,20 @@ class ChipMesh:
         self,
         image: Image,
         machine: Machine,
-        chips: Chips,
+        *,
         watch: Callable[[int], Sequence[Sink]] = no_sinks,
         passed: Callable[[Passage], None] | None = None,
         **options: Unpack[RunOptions],
     ) -> None:
+        if machine.chips is UNSET:
+            raise MachineError(f"machine {machine.name} has no table [chips]")
+        chips = machine.chips
         self.image, self.machine, self._passed = image, machine, passed
         self.chips: list[LinkedChip] = []
         for number in range(chips.count):
             own: RunOptions = {**options, "sinks": watch(number)}
-            self.chips.append(LinkedChip(image, machine, chips, number, **own))
+            memories = Memories(image, machine, self.chips[0].memories if number else None)
+            self.chips.append(LinkedChip(image, machine, chips, number, memories, **own))
         self._ways = _ways(chips)
         self._promises = np.array([chip.promise for chip in self.chips], dtype=np.int64)
         self._stood = _Standing()
@@ -59,6 +66,10 @@ class ChipMesh:
     def cycles(self) -> int:
         """Simulated cycles until the last tile of all chips was done, so far."""
         return max(chip.time.cycles for chip in self.chips)
+
+    def hazards(self) -> tuple[Hazard, ...]:
+        """What a strict run has found so far, by chip."""
+        return tuple(h for chip in self.chips if chip.sanitizer for h in chip.sanitizer.hazards())
 
     def run(self, max_instructions: int | None = None) -> None:
         """Run until every tile of every chip has exited; Fault as ``System.run``."""
@@ -77,13 +88,18 @@ class ChipMesh:
         """Let every chip do a step; whether one has done anything."""
         worked = False
         for chip in self.chips:
-            bound = int((self._promises + self._ways[:, chip.number]).min())
+            bound = self._bound(chip)
             with _naming(chip):
                 outgoing = chip.step(bound, limit)
             self._promises[chip.number] = chip.promise
             self._dispatch(chip, outgoing)
             worked |= outgoing.worked
         return worked
+
+    def _bound(self, chip: LinkedChip) -> int:
+        """Before this time nothing comes to a chip that is not on its way there."""
+        others = int((self._promises + self._ways[:, chip.number]).min())
+        return min(others, chip.next_leaving + 2 * chip.links.rates.latency)
 
     def _dispatch(self, chip: LinkedChip, outgoing: Outgoing) -> None:
         """Bring what leaves a chip to where it goes."""
@@ -117,7 +133,9 @@ class ChipMesh:
             if link.messages
         ]
         carried = _some(links) if links else "none has carried anything"
-        return Fault(f"the program can never go on: {_some(waits)}; no link has anything to carry ({carried})")
+        return Fault(
+            f"the program can never go on: {_some(waits)}; no link has anything to carry ({carried})"
+        )
 
 
 class _Standing:
@@ -128,7 +146,7 @@ class _Standing:
         self._memory: list[bytes] = []
 
     def again(self, chips: Sequence[LinkedChip]) -> bool:
-        """Whether the chips have been in their present state before; memory is compared if registers agree."""
+        """Whether the chips were in their present state before; memory is compared if registers agree."""
         registers = [chip.registers() for chip in chips]
         agrees, self._registers = registers == self._registers, registers
         memory = [chip.memory() for chip in chips] if agrees else []
@@ -137,10 +155,10 @@ class _Standing:
 
 
 def _ways(chips: Chips) -> np.ndarray:
-    """Least ticks from anything that one chip does to what another one sees of it; back and forth to itself."""
+    """Least ticks from what one chip sends to what another one sees of it; none to itself."""
     latency, numbers = ticks(chips.latency.value), range(chips.count)
     ways = np.array([[chips.distance(a, b) * latency for b in numbers] for a in numbers], dtype=np.int64)
-    np.fill_diagonal(ways, 2 * latency if chips.count > 1 else HUGE // 2)
+    np.fill_diagonal(ways, HUGE // 2)
     return ways
 
 

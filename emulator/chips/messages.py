@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from emulator.chip.stream import Update
 from emulator.memory.areas import Bytes
 from emulator.tile.events import Pieces, Target
+from emulator.watch.strict.stamps import Stamp
 
 
 class Origin(NamedTuple):
@@ -29,8 +30,8 @@ class RemoteCopy:
     pieces: Pieces
     data: Bytes
     """All pieces, one after another."""
-    stamp: Any
-    """What a strict run says of the copy."""
+    stamp: Stamp | None
+    """In a strict run."""
 
     @property
     def size(self) -> int:
@@ -45,7 +46,7 @@ class RemoteUpdate:
     origin: Origin
     chip: int
     update: Update
-    stamp: Any
+    stamp: Stamp | None
 
     @property
     def size(self) -> int:

@@ -33,7 +33,6 @@ from .saved import SimulationState, TimeState
 from .simulate import HELD, simulate_kernel
 from .slices import MOST_RANGES, SLICE, Batch, Sink
 
-
 _IN_DDR = (layout.SOURCE_IN_DDR, layout.TARGET_IN_DDR)
 
 

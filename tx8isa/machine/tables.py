@@ -1,4 +1,4 @@
-"""Machine descriptions as tables, before anything in them is checked: files, and descriptions like another one.
+"""Machine descriptions as tables, before anything in them is checked: from files, and like another one.
 
 ``like = "tx81"`` begins with the packaged description of that name, whose keys the others replace.
 """
