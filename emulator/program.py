@@ -13,8 +13,6 @@ from asm.image import Buffer, Image, ddr_offset, read_image
 from emulator.chip.memories import Memories, Pool
 from emulator.chip.options import RunOptions
 from emulator.chip.system import System
-from emulator.chips.links import Passage
-from emulator.chips.mesh import ChipMesh, no_sinks
 from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine, MachineError, load_machine
 from tx8isa.machine.identity import described, differences
@@ -23,6 +21,8 @@ from tx8isa.numbers.layouts import Layout, place
 from tx8isa.numbers.packing import pack, storage_dtype, unpack
 
 if TYPE_CHECKING:
+    from emulator.chips.links import Passage
+    from emulator.chips.mesh import ChipMesh
     from emulator.debug.snapshot.types import Snapshot
     from emulator.timing.slices import Sink
     from emulator.watch.strict.hazards import Hazard
@@ -85,7 +85,7 @@ class Program:
         self,
         inputs: Mapping[str, Array],
         *,
-        watch: Callable[[int], Sequence[Sink]] = no_sinks,
+        watch: Callable[[int], Sequence[Sink]] | None = None,
         passed: Callable[[Passage], None] | None = None,
         **options: Unpack[RunOptions],
     ) -> ChipMesh:
@@ -93,6 +93,8 @@ class Program:
 
         Input ``x`` is for every chip, ``chip1.x`` for chip 1. ``watch`` and ``passed`` as for ``ChipMesh``.
         """
+        from emulator.chips.mesh import ChipMesh  # here: most runs do not need it
+
         names = [buffer.name for buffer in self.inputs]
         self._check_names(inputs, [*names, *self.names_of_chips(names)])
         of_chip = [
@@ -295,8 +297,16 @@ def check_own_machine(image: Image, machine: Machine, name: str) -> None:
         several = f" (and {len(unlike) - 1} more)" if len(unlike) > 1 else ""
         raise MachineError(
             f"{name}: the program was made for machine {made.name}: {unlike[0]}{several}; "
-            f"run it without --machine, on its own, or make it anew for {machine.name}"
+            f"run it without --machine{' and --chips' if machine.chip_count > 1 else ''}, on its own, "
+            f"or make it anew for {machine.name}"
         )
+
+
+def on_chips(program: Program, x: int, y: int, name: str) -> Program:
+    """The program on x times y chips of its machine; MachineError when it was made for others."""
+    machine = program.machine.of_chips(x, y)
+    check_own_machine(program.image, machine, name)
+    return Program(program.image, machine)
 
 
 def own_machine(image: Image, name: str) -> Machine:

@@ -42,8 +42,8 @@ from .host_threads import rounds_kernel
 class Memories:
     """The memories of one chip with a program loaded, for one system at a time.
 
-    ``beside``: those of another chip with the same program, which runs at other times; they share the program's
-    text, what was compiled, host threads and working memory.
+    ``beside``: those of another chip with the same program, which runs at other times; they share the text of
+    the program, what was compiled, host threads and working memory.
     """
 
     def __init__(self, image: Image, machine: Machine, beside: Memories | None = None) -> None:

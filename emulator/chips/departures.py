@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from emulator.chip.copies import Channel, Dte
 from emulator.chip.stream import Update
 from emulator.tile.events import Copy
 from emulator.tile.observer import Observer
 from emulator.tile.tile import Tile
-from emulator.watch.strict.sanitizer import Sanitizer
-from emulator.watch.strict.stamps import Stamp
 from tx8isa.machine.chips import Chips
 
 from .linked_time import Departure, LinkedSimulator
 from .messages import Origin, Receipt, RemoteCopy, RemoteUpdate, Sent
+
+if TYPE_CHECKING:
+    from emulator.watch.strict.sanitizer import Sanitizer
+    from emulator.watch.strict.stamps import Stamp
 
 
 @dataclass

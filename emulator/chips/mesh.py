@@ -32,11 +32,6 @@ _MOST_SHOWN = 8
 """Tiles and links that the message about a deadlock names."""
 
 
-def no_sinks(_: int) -> Sequence[Sink]:
-    """Sinks of a chip that nobody watches."""
-    return ()
-
-
 class ChipMesh:
     """All chips of a machine. ``watch`` gives the sinks of a chip, ``passed`` receives what passes links."""
 
@@ -45,7 +40,7 @@ class ChipMesh:
         image: Image,
         machine: Machine,
         *,
-        watch: Callable[[int], Sequence[Sink]] = no_sinks,
+        watch: Callable[[int], Sequence[Sink]] | None = None,
         passed: Callable[[Passage], None] | None = None,
         **options: Unpack[RunOptions],
     ) -> None:
@@ -55,7 +50,7 @@ class ChipMesh:
         self.image, self.machine, self._passed = image, machine, passed
         self.chips: list[LinkedChip] = []
         for number in range(chips.count):
-            own: RunOptions = {**options, "sinks": watch(number)}
+            own: RunOptions = {**options, "sinks": watch(number) if watch else ()}
             memories = Memories(image, machine, self.chips[0].memories if number else None)
             self.chips.append(LinkedChip(image, machine, chips, number, memories, **own))
         self._ways = _ways(chips)

@@ -87,7 +87,7 @@ C_PAYLOAD = 14
 SOURCE_IN_DDR = 1
 TARGET_IN_DDR = 2
 AWAY = -2
-"""The tickets of a tile count what it sends to other chips; targets there are numbers above its own chip's."""
+"""The tickets of a tile count what it sends to other chips; targets there are numbers above those here."""
 
 # -- a departure: something that leaves for another chip
 D_TILE = 0  # number of the tile that sends it
