@@ -27,14 +27,14 @@ from tx8isa.errors import Tx8Error
 from tx8isa.tools.command_line import report_form
 from tx8isa.tools.files import write_whole
 
-_FOR_ONE_CHIP = ("gdb", "explore", "save_state", "load_state")
-"""Options that look at one chip."""
+_FOR_ONE_CHIP = {"gdb": None, "explore": 0, "save_state": None, "load_state": None}
+"""Options that look at one chip, and what they are without being given."""
 
 
 def check_options(options: argparse.Namespace, program: Program) -> None:
     """Tx8Error for what cannot be done with several chips, or for a chip that is not there."""
-    for name in _FOR_ONE_CHIP:
-        if getattr(options, name):
+    for name, default in _FOR_ONE_CHIP.items():
+        if getattr(options, name) != default:
             option = f"--{name.replace('_', '-')}"
             raise Tx8Error(f"{option} is for programs on one chip; this one runs on {program.chips}")
     if options.chip >= program.chips:
