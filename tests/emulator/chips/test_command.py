@@ -11,6 +11,7 @@ import pytest
 import asm
 from asm.image import write_image
 from chip_senders import copy, parts, ready, wait
+from compiler.cli import main as compile_main
 from emulator.cli import main
 from emulator.program import InputError, load, on_chips
 from paths import ROOT
@@ -175,6 +176,12 @@ def test_an_input_of_a_chip_that_is_not_there(program: str) -> None:
     assert set(loaded.run({"chip0.x": array, "chip1.x": array})) == {"chip0.y", "chip1.y"}
     with pytest.raises(Tx8Error, match="the program runs on 2 chips of machine tx81 x 2x1, not on one"):
         loaded.start({"x": array})
+
+
+def test_the_compiler_writes_programs_for_one_chip(capsys: pytest.CaptureFixture[str]) -> None:
+    graph = str(ROOT / "examples/mlp/mlp.json")
+    assert compile_main([graph, "--machine", "tx81-2x1", "-o", "nowhere"]) == 1
+    assert "machine tx81-2x1 has 2 chips; programs are for one" in capsys.readouterr().err
 
 
 def test_a_program_for_a_mesh_runs_on_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
