@@ -13,7 +13,7 @@ from emulator.tile.tile import Tile
 from tx8isa.machine.chips import Chips
 
 from .linked_time import Departure, LinkedSimulator
-from .messages import Origin, Receipt, RemoteCopy, RemoteUpdate, Sent
+from .messages import MessageOrigin, Receipt, RemoteCopy, RemoteUpdate, Sent
 
 if TYPE_CHECKING:
     from emulator.watch.strict.sanitizer import Sanitizer
@@ -101,10 +101,10 @@ class Departures:
             for observer in self._observers:
                 observer.copy_done(copying.tile, copying.copy, copying.error)
 
-    def _origin(self, tile: Tile) -> Origin:
+    def _origin(self, tile: Tile) -> MessageOrigin:
         ticket = self._tickets[tile.number]
         self._tickets[tile.number] += 1
-        return Origin(self.number, tile.number, ticket)
+        return MessageOrigin(self.number, tile.number, ticket)
 
     def _stamp(self, tile: Tile) -> Stamp | None:
         return self._sanitizer.take_stamp(tile) if self._sanitizer else None

@@ -32,7 +32,7 @@ from tx8isa.machine.description import Machine
 from .card_table import card_table
 from .departures import Departures
 from .linked_time import LinkedSimulator
-from .links import Hop, Links, Passage, rates
+from .links import ChipLinks, Hop, Passage, rates
 from .messages import Message, Receipt, RemoteCopy, RemoteUpdate, Sent
 
 _NOTHING = Pieces(0)
@@ -67,7 +67,7 @@ class LinkedChip(System):
         assert isinstance(self.simulator, LinkedSimulator)
         self.time = self.simulator
         self.chips = chips
-        self.links = Links(number, chips, rates(machine, chips))
+        self.links = ChipLinks(number, chips, rates(machine, chips))
         self.departures = Departures(
             number, chips, self.traffic.dte, self.time, self.observers, self.sanitizer
         )

@@ -49,7 +49,7 @@ class Passage(NamedTuple):
 
 
 @dataclass
-class Link:
+class ChipLink:
     """One direction between two chips, and what it has carried."""
 
     free: int = 0
@@ -79,12 +79,12 @@ def rates(machine: Machine, chips: Chips) -> Rates:
     return Rates(ticks(chips.latency.value), max(round(chip_link_rate(machine) * _KILO), 1))
 
 
-class Links:
+class ChipLinks:
     """The links of one chip, and the messages that wait for them."""
 
     def __init__(self, number: int, chips: Chips, link_rates: Rates) -> None:
         self.number, self.chips, self.rates = number, chips, link_rates
-        self.links = {neighbour: Link() for neighbour in chips.neighbours(number)}
+        self.links = {neighbour: ChipLink() for neighbour in chips.neighbours(number)}
         """By the chip that they lead to."""
         self._waiting: list[tuple[int, int, int, int, Sent]] = []
         """Time, entrance, and what decides between messages of one time and entrance."""

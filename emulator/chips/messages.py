@@ -11,7 +11,7 @@ from emulator.tile.events import Pieces, Target
 from emulator.watch.strict.stamps import Stamp
 
 
-class Origin(NamedTuple):
+class MessageOrigin(NamedTuple):
     """Who has sent a message: a tile of a chip, and how much that tile had sent to other chips before."""
 
     chip: int
@@ -23,7 +23,7 @@ class Origin(NamedTuple):
 class RemoteCopy:
     """The bytes of a copy for one target."""
 
-    origin: Origin
+    origin: MessageOrigin
     chip: int
     """Where it goes."""
     target: Target
@@ -43,7 +43,7 @@ class RemoteCopy:
 class RemoteUpdate:
     """A packet counter update. It takes a link no time (proposed), and overtakes nothing."""
 
-    origin: Origin
+    origin: MessageOrigin
     chip: int
     update: Update
     stamp: Stamp | None
@@ -61,7 +61,7 @@ class Receipt:
     It takes the latency of the links and waits for none of them (proposed).
     """
 
-    origin: Origin
+    origin: MessageOrigin
     """Of the copy."""
     error: bool
 

@@ -24,7 +24,7 @@ _EPILOG = """examples:
   tx8emu prog.bin --load-state half.state --output-dir out
   tx8emu prog.bin --on-exception drop --max-instructions 5000000
   tx8emu net/prog.bin --random 0 --strict --json
-  tx8emu prog.bin --chips 2x2 --input x=all.npy --input chip3.x=other.npy --output-dir out
+  tx8emu prog.bin --chips 2x2 --random 0 --stats
   tx8emu prog.bin --gdb 5555
   tx8emu --instructions ct.add.vv
 

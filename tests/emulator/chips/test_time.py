@@ -11,9 +11,9 @@ import pytest
 from chip_programs import Case, chips_of, machine
 from chip_senders import PAIR, copy, parts, ran, ready, register, wait
 from emulator.chip.stream import Update
-from emulator.chips.links import OWN, Hop, Links, rates
+from emulator.chips.links import OWN, ChipLinks, Hop, rates
 from emulator.chips.mesh import ChipMesh
-from emulator.chips.messages import Origin, RemoteUpdate
+from emulator.chips.messages import MessageOrigin, RemoteUpdate
 from emulator.tile.events import Packet
 from tx8isa.machine.chips import Chips
 from tx8isa.machine.description import Machine, load_machine
@@ -102,14 +102,14 @@ def message(ticket: int, size: int, target: int) -> RemoteUpdate:
         def size(self) -> int:
             return size
 
-    return Sized(Origin(0, 0, ticket), target, Update(0, Packet(32, 0), "", target), None)
+    return Sized(MessageOrigin(0, 0, ticket), target, Update(0, Packet(32, 0), "", target), None)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_link_is_a_queue(seed: int) -> None:
     """Against the recurrence begin = max(arrival, end of the one before), in the order of arrival."""
     rng, chips = random.Random(seed), chips_of(machine(2, 1))
-    links = Links(0, chips, rates(PAIR, chips))
+    links = ChipLinks(0, chips, rates(PAIR, chips))
     given = [(rng.randrange(50_000), rng.randrange(5000)) for _ in range(40)]
     for ticket, (time, size) in enumerate(given):
         links.leave(message(ticket, size, 1), time)
@@ -125,7 +125,7 @@ def test_a_link_is_a_queue(seed: int) -> None:
 def test_what_passes_through_waits_in_line() -> None:
     """A message from a neighbour and one of the chip itself want the same link; the own one goes first."""
     chips = chips_of(machine(3, 1))
-    links = Links(1, chips, rates(PAIR, chips))
+    links = ChipLinks(1, chips, rates(PAIR, chips))
     links.pass_on(Hop(500, 0, 0, 1, message(0, 100, 2)))
     links.leave(message(1, 200, 2), 500)
     links.leave(message(2, 200, 0), 500)
@@ -166,3 +166,18 @@ def test_the_time_of_a_machine_with_fewer_chips_is_that_of_one_chip() -> None:
     case = Case.random(5, machine(1, 1, tiles=2), 0)
     assert {end for chip in case.run().chips for end in chip.time.ends} == set(case.run().chips[0].time.ends)
     assert register(case.run(), 0, 8) == 0
+
+
+def test_a_program_measures_what_a_copy_takes() -> None:
+    """The counter of cycles goes on while the tile waits for the receipt; other tiles poll meanwhile."""
+    measured = " csrr s4, cycle\n" + copy() + " csrr s5, cycle\n"
+    mesh = ran(parts(h0=measured, h1=ready() + wait(), h3=ready() + wait() + reply()))
+    taken = register(mesh, 0, 21) - register(mesh, 0, 20)
+    dte = TIMING.dte
+    least = dte.issue.value + dte.fixed.value + dte.first.value + 64 / RATE + 2 * LATENCY
+    assert least < taken < least + 500
+
+
+def reply() -> str:
+    """A copy from hart 3 to hart 1, so that it can end."""
+    return copy(hart=1).replace("5:", "4:").replace("5b", "4b")
