@@ -178,7 +178,7 @@ def _copy(pieces: Pieces, target: int, to: Levels, source: int, of: Levels) -> N
 
 def copies_kernel() -> int:
     """Address of the compiled copy."""
-    return native.compile_kernel(copy_pieces, "DTE copy", 3)
+    return native.compile_once(copy_pieces, "DTE copy", 3)
 
 
 def copy_pieces(target: int, source: int, words: int) -> int:

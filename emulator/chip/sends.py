@@ -117,7 +117,7 @@ def make_note(first: int, words: tuple[int, ...]) -> Callable[[int, int, int, in
             words[kind + K_SOURCE],
         )
         put_places(at, source, target, group, length * words[kind + K_SCATTER])
-        take_in(log, at, members(group))
+        take_in(log, at)
         go_past(tile_state, words[kind], record, at, members(group))
         return True
 
@@ -164,12 +164,12 @@ def span(at: int, strides: int) -> int:
     return size
 
 
-def take_in(log: int, at: int, targets: int) -> None:
+def take_in(log: int, at: int) -> None:
     """Count the entry that was appended, and note what it reads."""
     if get(at, IN_DDR) == 0:
         source = get(at, SOURCE)
         put(log, LOW, min(get(log, LOW), source))
-        put(log, END, max(get(log, END), source + span(at, OF) + (targets - 1) * get(at, STEP)))
+        put(log, END, max(get(log, END), source + read_span(at)))
     put(log, COUNT, get(log, COUNT) + 1)
     put(log, ROOM, get(log, ROOM) - 1)
 
@@ -208,9 +208,25 @@ def independent(log: int, other: int, tile: int) -> bool:
             get(at, TILES) >> tile & 1 == 1
             and first < get(log, END)
             and get(log, LOW) < first + get(at, SPAN)
+            and reads(log, first, first + get(at, SPAN))
         ):
             return False
     return True
+
+
+def reads(log: int, first: int, end: int) -> bool:
+    """Whether a copy in ``log`` may read one of the bytes of SPM from ``first`` to before ``end``."""
+    for number in range(get(log, COUNT)):
+        at = log + 8 * (HEAD + ENTRY * number)
+        source = get(at, SOURCE)
+        if get(at, IN_DDR) == 0 and source < end and first < source + read_span(at):
+            return True
+    return False
+
+
+def read_span(at: int) -> int:
+    """Bytes from the first to the last that an entry reads, for all of its targets."""
+    return span(at, OF) + (members(get(at, TILES)) - 1) * get(at, STEP)
 
 
 def receive(log: int, sender: int, tile_state: int, tile: int) -> None:

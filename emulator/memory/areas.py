@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import gc
 import mmap
+from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
+from weakref import finalize
 
 import numpy as np
 import numpy.typing as npt
@@ -42,9 +44,18 @@ class HostMemoryError(Tx8Error):
 def anonymous(size: int, large_pages: bool = False) -> Bytes | None:
     """``size`` zero bytes that are backed by memory as they are touched; None when the host refuses.
 
+    ``large_pages`` is for memory that is written as a whole: the host then has hundreds of times fewer pages
+    to supply.
+    """
+    area = _mapping(size, large_pages)
+    return None if area is None else np.frombuffer(area, dtype=np.uint8)
+
+
+def _mapping(size: int, large_pages: bool) -> mmap.mmap | None:
+    """``anonymous`` before it is an array.
+
     A refusal is tried once more after a garbage collection: machines that are no longer in use may still
-    hold the address space. ``large_pages`` is for memory that is written as a whole: the host then has
-    hundreds of times fewer pages to supply.
+    hold the address space.
     """
     for last in (False, True):
         try:
@@ -56,15 +67,35 @@ def anonymous(size: int, large_pages: bool = False) -> Bytes | None:
         if large_pages:
             with suppress(OSError):  # a host without them
                 area.madvise(mmap.MADV_HUGEPAGE)
-        return np.frombuffer(area, dtype=np.uint8)
+        return area
     return None
 
 
+_unused: deque[mmap.mmap] = deque(maxlen=1)
+"""The mapping of scratchpads that are no longer in use, for the next ones of the same size: the host takes
+three times as long to supply pages as it takes to fill them, and thirty times where it has no large ones."""
+
+
 def adjacent(count: int, size: int) -> list[Bytes] | None:
-    """``count`` areas of ``size`` zero bytes, each at the beginning of a page; None when the host refuses."""
+    """``count`` areas of ``size`` bytes, each at the beginning of a page; None when the host refuses.
+
+    They may hold anything.
+    """
     stride = size + -size % mmap.PAGESIZE
-    area = anonymous(count * stride, large_pages=True)
-    return None if area is None else [area[i * stride : i * stride + size] for i in range(count)]
+    area = _used_before(count * stride) or _mapping(count * stride, large_pages=True)
+    if area is None:
+        return None
+    whole = np.frombuffer(area, dtype=np.uint8)  # lives as long as any view of it does
+    finalize(whole, _unused.append, area)
+    return [whole[i * stride : i * stride + size] for i in range(count)]
+
+
+def _used_before(size: int) -> mmap.mmap | None:
+    """A mapping of exactly this size that is no longer in use."""
+    with suppress(IndexError):
+        area = _unused.pop()
+        return area if len(area) == size else None
+    return None
 
 
 def map_ddr(machine: Machine, needed: int) -> Bytes:

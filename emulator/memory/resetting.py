@@ -75,7 +75,7 @@ def reset_share(c: int) -> int:
 
 def reset_kernel() -> int:
     """Address of the compiled ``reset_share``."""
-    return native.compile_kernel(reset_share, "reset of memories", 1)
+    return native.compile_once(reset_share, "reset of memories", 1)
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -59,6 +59,7 @@ __all__ = [
     "call",
     "compile_generated",
     "compile_kernel",
+    "compile_once",
     "jit_enabled",
     "on_compile",
 ]
@@ -74,7 +75,7 @@ class Missing(Exception):
 
 
 _cached_only = ContextVar("cached only", default=False)
-_loaded: dict[str, int] = {}
+_loaded: dict[Hashable, int] = {}
 _lock = threading.RLock()
 
 
@@ -111,6 +112,22 @@ def compile_kernel(
         if address is None:
             address = _loaded[key] = _obtain(lambda: function, name, arguments, key, directly, compact)
         return address
+
+
+def compile_once(
+    function: Callable[..., int], name: str, arguments: int, directly: bool = True, compact: bool = False
+) -> int:
+    """``compile_kernel`` for a function of a module, whose meaning this process describes but once.
+
+    To describe what a large function reaches takes milliseconds, which every run of a program would spend.
+    """
+    if not jit_enabled():
+        return interpreted.register(function)
+    use = (function, name, arguments, directly, compact)
+    address = _loaded.get(use)
+    if address is None:
+        address = _loaded[use] = compile_kernel(*use)
+    return address
 
 
 def compile_generated(

@@ -8,6 +8,7 @@ simulation can process it before the tile goes on.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from struct import pack_into
 
 import numpy as np
@@ -18,7 +19,7 @@ from emulator.engines.hooks import MOST_WORKERS
 from emulator.engines.issue import gather_arguments
 from emulator.memory import state
 from emulator.memory.areas import HostMemoryError, anonymous
-from emulator.native import compile_generated
+from emulator.native import FixedMeaning, compile_generated
 from emulator.native.primitives.memory import get, put
 from emulator.tile.tile import Tile
 from tx8isa.cost import instructions as cost
@@ -103,8 +104,9 @@ def generate_log() -> Callable[[int, int], int]:
     return log
 
 
-def log_kernel() -> int:
-    """Address of the compiled hook."""
+@cache
+def _meaning() -> FixedMeaning:
+    """What the text of the hook is made of."""
     functions = (*cost.FUNCTIONS, log_instruction, interrupt, gather, gather_arguments, get, put)
     words = tuple(value for name, value in sorted(vars(layout).items()) if name.isupper())
     numbers = (
@@ -133,7 +135,12 @@ def log_kernel() -> int:
         queues.E_FIELDS,
         queues.ARGUMENTS,
     )
-    return compile_generated(generate_log, (*functions, *words, *numbers), "log of simulated time", 2)
+    return FixedMeaning((*functions, *words, *numbers))
+
+
+def log_kernel() -> int:
+    """Address of the compiled hook."""
+    return compile_generated(generate_log, (_meaning(),), "log of simulated time", 2)
 
 
 class TileLog:

@@ -9,7 +9,7 @@ chips hold back what comes after the time at which they may next send something.
 from __future__ import annotations
 
 from emulator.engines import queues
-from emulator.native import compile_kernel
+from emulator.native import compile_once
 from emulator.native.primitives.memory import get, put
 
 from . import layout
@@ -153,4 +153,4 @@ def settle(chip: int, place: int) -> None:
 
 def simulate_kernel() -> int:
     """Address of the compiled simulation."""
-    return compile_kernel(simulate, "simulated time", 1, compact=True)
+    return compile_once(simulate, "simulated time", 1, compact=True)

@@ -18,7 +18,7 @@ from emulator import Program
 from emulator.chip.memories import Memories
 from emulator.chip.system import System
 from emulator.debug.snapshot.memory import save_ddr, save_spm
-from emulator.memory.areas import GRANULE_SHIFT
+from emulator.memory.areas import GRANULE_SHIFT, make_scratchpads
 from emulator.memory.resetting import Area, Resetting, reset_kernel
 from emulator.tile.fault import Fault
 from emulator.timing.slices import Batch
@@ -233,3 +233,31 @@ def test_runs_at_the_same_time_share_nothing() -> None:
     for thread in threads:
         thread.join()
     assert found == [20000] * 4
+
+
+def test_scratchpads_of_another_program_are_used_again_and_filled() -> None:
+    first = make_scratchpads(FOUR)
+    place = first[0].data.ctypes.data
+    for pad in first:
+        pad.data[:] = 0x77  # nothing is marked
+    del first, pad
+    second = make_scratchpads(FOUR)
+    assert second[0].data.ctypes.data == place
+    assert all((pad.data == FOUR.spm.reset_byte).all() and not pad.lines.any() for pad in second)
+
+
+def test_scratchpads_that_somebody_looks_at_are_not_used_again() -> None:
+    first = make_scratchpads(FOUR)
+    seen = first[3].data[5:7]
+    seen[:] = 0x77
+    del first
+    second = make_scratchpads(FOUR)
+    assert second[0].data.ctypes.data != seen.ctypes.data - 5 - 3 * FOUR.spm.bytes
+    assert seen.tolist() == [0x77, 0x77]
+
+
+def test_scratchpads_of_another_size_are_not_used_again() -> None:
+    del make_scratchpads(FOUR)[:]
+    larger = make_scratchpads(chip(4, 0x5000))
+    assert [pad.data.size for pad in larger] == [0x5000] * 4
+    assert (larger[3].data == FOUR.spm.reset_byte).all()

@@ -48,9 +48,9 @@ def run(kind: str, first: int, count: int, timeout: float, **environment: str) -
 @pytest.mark.parametrize(
     ("kind", "count"),
     [
-        *[("tiles", 60), ("registers", 150), ("images", 150), ("executables", 100), ("scalar", 200)],
-        *[("assembly", 100), ("graphs", 100), ("models", 100), ("states", 100), ("gdb", 150)],
-        *[("disassembly", 60), ("interrupted", 60)],
+        *[("tiles", 30), ("registers", 75), ("images", 75), ("executables", 50), ("scalar", 100)],
+        *[("assembly", 50), ("graphs", 50), ("models", 50), ("states", 50), ("gdb", 75)],
+        *[("disassembly", 30), ("interrupted", 30)],
     ],
 )
 def test_hostile_input(kind: str, count: int) -> None:
@@ -108,11 +108,11 @@ def test_the_largest_operands() -> None:
 
 def test_scalar_code_compiled_and_as_plain_python() -> None:
     """Registers, memory and the message are the same after any words."""
-    assert run("scalar", 0, 25, 300) == run("scalar", 0, 25, 300, TX8_JIT="0")
+    assert run("scalar", 0, 10, 300) == run("scalar", 0, 10, 300, TX8_JIT="0")
 
 
 def test_scalar_code_translated_and_not() -> None:
-    assert run("hot", 0, 40, 300) == run("hot", 0, 40, 300, TX8_TRANSLATE="0")
+    assert run("hot", 0, 20, 300) == run("hot", 0, 20, 300, TX8_TRANSLATE="0")
 
 
 @pytest.mark.parametrize("number", [83, 99, 367])

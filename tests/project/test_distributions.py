@@ -149,6 +149,7 @@ def test_the_wheel_has_documents_and_examples(built: Distributions) -> None:
 # --- installed ----------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tool", ["tx8as", "tx8dis", "tx8emu", "tx8cc", "tx8opt"])
 def test_documents_that_help_names_are_there(installed: Environment, tool: str) -> None:
     """Help says how to find the documents that it names."""
@@ -167,16 +168,19 @@ def home_of(installed: Environment) -> Path:
     return Path(readme).parent
 
 
+@pytest.mark.long
 def test_help_names_documents(installed: Environment) -> None:
     """So that the test above looks at something."""
     for tool in ("tx8cc", "tx8emu"):
         assert "docs/" in installed.run(tool, "--help").stdout
 
 
+@pytest.mark.long
 def test_the_documents_are_those_of_the_environment(installed: Environment) -> None:
     assert home_of(installed) == installed.bin.parent / "share/doc/tx8"
 
 
+@pytest.mark.long
 def test_an_installed_program_runs(installed: Environment) -> None:
     examples = home_of(installed) / "examples"
     for command in (
@@ -190,6 +194,7 @@ def test_an_installed_program_runs(installed: Environment) -> None:
     assert installed.run("tx8emu", "hello.bin").stdout.startswith("hello from tile 00")
 
 
+@pytest.mark.long
 def test_a_checkout_is_not_taken_for_the_package(built: Distributions, tmp_path: Path) -> None:
     """After ``pip install -e``, in the folder that holds the checkout: it is called like the package."""
     editable = environment(tmp_path, "-e", built.folder / "tx8")

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from paths import ROOT
 
 GATHER = ROOT / "docs" / "site" / "gather.py"
@@ -21,6 +23,7 @@ def gather(folder: Path) -> None:
     subprocess.run([sys.executable, str(GATHER), str(folder)], check=True)
 
 
+@pytest.mark.long
 def test_the_site_builds_without_a_broken_link(tmp_path: Path) -> None:
     pages, site = tmp_path / "pages", tmp_path / "site"
     gather(pages)

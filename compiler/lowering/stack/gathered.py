@@ -270,7 +270,7 @@ class _Phase:
                 self._send(stage, share, result)
         else:
             self.kept[symbol] = result
-        if not self.ahead.awaits_at(number):
+        if number > 0 and not self.ahead.awaits_at(number):  # the images' exchange has begun those of stage 0
             self._load_ahead(number)
         self._begin_sums(number + 1)
         if sent:

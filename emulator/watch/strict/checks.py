@@ -30,7 +30,7 @@ from emulator.memory.shadow_words import (
     T_SPM,
     T_TILE,
 )
-from emulator.native import compile_generated, compile_kernel
+from emulator.native import compile_generated, compile_once
 from emulator.native.inline import Names
 from emulator.native.primitives.memory import get, put
 from tx8isa.cost.instructions import FUNCTIONS, TICKS
@@ -282,4 +282,4 @@ def hook_kernel() -> int:
 
 def copy_kernel() -> int:
     """Address of the compiled check of copies."""
-    return compile_kernel(copy_side, "sanitizer of copies", 2)
+    return compile_once(copy_side, "sanitizer of copies", 2)

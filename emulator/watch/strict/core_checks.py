@@ -32,7 +32,7 @@ from emulator.memory.shadow_words import (
     T_SPM,
     T_TILE,
 )
-from emulator.native import compile_kernel
+from emulator.native import compile_once
 from emulator.native.primitives.memory import get, put
 from tx8isa.numbers.primitives import u64
 
@@ -99,4 +99,4 @@ def site_access(tile_state: int, context: int, site: int, index: int, kind: int)
 
 def check_kernel() -> int:
     """Address of the compiled check of the core."""
-    return compile_kernel(core_access, "sanitizer of the core", 2)
+    return compile_once(core_access, "sanitizer of the core", 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -120,6 +121,12 @@ def test_weights_of_several_stages_at_a_time(
     monkeypatch.setattr(ahead, "_FIRST", 1000)
     monkeypatch.setattr(ahead, "_OTHERS", 500)
     test_right_and_without_hazards(tmp_path, name, "fp16", 16)
+
+
+def test_weights_are_loaded_once(tmp_path: Path) -> None:
+    text = gathered(residuals(), "fp16", 16, tmp_path).text
+    convolutions = [node for node in residuals().nodes if node.op == "Conv"]
+    assert len(re.findall(r"rdma\.fp16 +dst=p\d+\.w", text)) == len(convolutions) == 6
 
 
 def test_groups_fill_parts_of_the_scratchpad() -> None:

@@ -145,11 +145,13 @@ def seen() -> dict[str, list[Seen]]:
     return found
 
 
+@pytest.mark.long
 def test_the_core_computes_what_is_said_to_be_on_it(seen: dict[str, list[Seen]]) -> None:
     wrong = {op for op, phases in seen.items() for phase in phases if phase.declared != phase.on_core}
     assert wrong == set()
 
 
+@pytest.mark.long
 def test_every_declaration_was_seen(seen: dict[str, list[Seen]]) -> None:
     """A lowering that runs on engines or on the core by the call was seen with both."""
     missing = []
@@ -162,12 +164,14 @@ def test_every_declaration_was_seen(seen: dict[str, list[Seen]]) -> None:
     assert missing == []
 
 
+@pytest.mark.long
 def test_the_engines_that_are_named_are_used(seen: dict[str, list[Seen]]) -> None:
     for op, phases in seen.items():
         for engine in LOWERINGS[op].engines:
             assert any(phase.uses(engine) for phase in phases), f"{op} never uses the {engine.value} engine"
 
 
+@pytest.mark.long
 def test_the_matrix_engine_multiplies_floats_only_where_it_is_named(seen: dict[str, list[Seen]]) -> None:
     """Its INT8 instructions move bytes: they transpose rows."""
     for op, phases in seen.items():
