@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import struct
 
 import msgspec
@@ -27,6 +28,7 @@ from chip_senders import (
     update,
     wait,
 )
+from emulator.chips.links import Passage
 from emulator.chips.mesh import ChipMesh
 from emulator.tile.fault import Fault
 from tx8isa.machine.description import MachineError
@@ -89,6 +91,17 @@ def test_what_a_stream_refuses_is_an_error_at_the_sender() -> None:
     assert spm(mesh, 3) == b"\xff" * BYTES
     mesh = ran(parts(h0=copy(), h3=ready(BYTES - 1)))
     assert register(mesh, 0, 18) == FINISHED | ERROR
+
+
+def test_messages_are_plain_data() -> None:
+    """Chips need not be in one process: what passes a link can be packed and unpacked."""
+    passed: list[Passage] = []
+    sender = copy() + update(1, 1, 1 | 60 << 12)
+    loaded(parts(h0=sender, h3=ready() + wait()), strict=True, passed=passed.append).run(1_000_000)
+    sent, word = (pickle.loads(pickle.dumps(passage.message)) for passage in passed)
+    assert (bytes(sent.data), sent.target, sent.chip) == (DATA, passed[0].message.target, 1)  # type: ignore
+    assert sent.origin == (0, 0, 0) and word.origin == (0, 0, 1)
+    assert (word.size, word.update) == (0, passed[1].message.update)  # type: ignore[union-attr]
 
 
 def test_the_table_of_cards() -> None:
