@@ -58,7 +58,7 @@ def leaves(node: Table, key: str = "") -> Iterator[tuple[str, Table]]:
 
 
 LEAVES = dict(leaves(SCHEMA))
-OPTIONAL = {key for key in LEAVES if key.endswith((".least", ".most"))}
+OPTIONAL = {key for key in LEAVES if key.endswith((".least", ".most", "chips.good"))}
 NUMBERS = {key: node for key, node in LEAVES.items() if node.get("type") in ("integer", "number")}
 
 

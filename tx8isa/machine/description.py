@@ -256,7 +256,8 @@ def load_machine(path: str | Path | None = None) -> Machine:
         path = TX81
     elif isinstance(path, str) and path in packaged_names():
         path = MACHINES / f"{path}.toml"
-    return _packaged(path) if Path(path).parent == MACHINES else _read(Path(path))
+    file = Path(path)
+    return _packaged(file) if file.parent == MACHINES else _read(file)
 
 
 def packaged_machine(name: str) -> Machine | None:
