@@ -58,7 +58,7 @@ jax: $(VENV)/jax.stamp
 	$(BIN)/pytest -q tests/compiler/frontend/stablehlo
 
 triton: $(VENV)/triton.stamp
-	$(BIN)/pytest -q tests/compiler/kernels tests/compiler/frontend/triton tests/tx8/test_triton_kernel.py
+	$(BIN)/pytest -q tests/compiler/frontend/triton tests/tx8/test_triton_kernel.py
 
 # Goes on where the last run ended; findings stay in $(BUILD)/fuzz/findings.
 SECONDS ?= 600

@@ -15,6 +15,7 @@ from compiler.tools.execution import (
     compile_options,
     execute,
     inputs_of,
+    quantised,
     report_text,
     say,
     say_random,
@@ -30,6 +31,7 @@ from tx8isa.tools.command_line import interrupts_held, one_line, print_out, with
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from compiler.quantise import DecisionTable
     from tx8isa.machine.description import Machine
 
     from .driver import Program
@@ -121,11 +123,16 @@ def _run(options: argparse.Namespace, path: Path) -> int:
     graph = read(path)
     check_files_of(options, path, graph)
     inputs = inputs_of(options, graph) if options.run or options.verify_nodes else {}
+    table = None
+    if options.calibrate:
+        graph, table = quantised(options, graph, machine)
     program = _compiled(options, graph, machine)
     folder = program_folder(options, path)
-    program.write(folder, options.text_only, _extra_files(options, program))
+    program.write(folder, options.text_only, _extra_files(options, program, table))
     if not options.quiet:
         say(options, _summary(program, folder))
+        if table is not None:
+            say(options, table.summary())
         if program.core_work is not None:
             say(options, str(program.core_work))
         if options.run or options.verify_nodes:
@@ -140,7 +147,7 @@ def _run(options: argparse.Namespace, path: Path) -> int:
 
 def _run_kernel(options: argparse.Namespace, path: Path) -> int:
     """Compile a kernel of Triton for one launch."""
-    from compiler.kernels.command import compile_launch
+    from compiler.frontend.triton.kernels.command import compile_launch
 
     program = compile_launch(path, options)
     folder = program_folder(options, path)
@@ -207,9 +214,13 @@ def _summary(program: Program, folder: Path) -> str:
     return one_line(f"{program.graph.name}: {what}; {made}")
 
 
-def _extra_files(options: argparse.Namespace, program: Program) -> dict[Path, list[bytes]]:
-    """The files that are written with the program: the plan, and the report if no run completes it."""
+def _extra_files(
+    options: argparse.Namespace, program: Program, table: DecisionTable | None
+) -> dict[Path, list[bytes]]:
+    """The files that are written with the program: formats, plan, and the report if no run completes it."""
     files: dict[Path, list[bytes]] = {}
+    if options.save_formats and table is not None:
+        files[Path(options.save_formats)] = [table.json().encode()]
     if options.save_plan:
         from compiler.search.plan import plan_text
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,17 +17,28 @@ from tx8isa.tools.files import made_folder, write_together
 
 from .arrays import bind
 from .models import Shapes, graph_of
+from .quantising import Quantisation, Samples
 from .run import Run, start
 
 if TYPE_CHECKING:
     from compiler.driver import Program as Compiled
+    from compiler.quantise import DecisionTable, Settings
 
 
 class Program:
     """A program image with named inputs and outputs; every run starts from the reset state of the chip."""
 
-    def __init__(self, image: Image, machine: Machine, name: str, compiled: Compiled | None = None) -> None:
+    def __init__(
+        self,
+        image: Image,
+        machine: Machine,
+        name: str,
+        compiled: Compiled | None = None,
+        formats: DecisionTable | None = None,
+    ) -> None:
         self.image, self.machine, self.name = image, machine, name
+        self.formats = formats
+        """Which node computes in which format; None for a program that was not quantised here."""
         self.compiled = compiled
         """What the compiler decided, with its text and graph; None for a program that it did not make."""
         self._emulated = emulator.Program(read_image(write_image(image), name), machine)
@@ -100,20 +111,32 @@ def compile(
     patterns: str = "default",
     search: str = "fast",
     residency: str = "on",
+    calibrate: Samples | None = None,
+    calibration: str | Settings = "mse",
+    max_loss: float | None = None,
+    metric: Callable[[dict[str, Any]], float] | None = None,
+    formats: str | Path | None = None,
 ) -> Program:
     """Compile a model: see ``tx8.models.graph_of`` for what it may be, and what ``examples`` are.
 
     ``dtype``: fp32, tf32, fp16 or bf16, by default the model's own; ``tiles``: how many take part;
     ``shapes``: extents of inputs with free dimensions, by name; ``machine``: a description or the path of
-    one, by default the TX81; ``patterns``, ``search`` and ``residency`` as the options of tx8cc. GraphError
-    for what cannot be compiled.
+    one, by default the TX81; ``patterns``, ``search`` and ``residency`` as the options of tx8cc.
+
+    With ``dtype="int8"`` nodes compute with bytes and the rest in fp16. ``calibrate``: samples of the inputs,
+    arrays by name or a .npz file; ``calibration``: a method or ``compiler.quantise.Settings``; ``max_loss``,
+    a share, ``metric`` and ``formats`` as the options of tx8cc. GraphError for what cannot be compiled.
     """
     from compiler.driver import compile_graph
 
     graph = graph_of(model, examples, shapes)
     target = _machine(machine)
-    made = compile_graph(graph, dtype, tiles, target, patterns=patterns, search=search, residency=residency)
-    return Program(made.image, made.machine, graph.name, made)
+    options: dict[str, Any] = {"tiles": tiles, "machine": target, "patterns": patterns, "search": search}
+    options["residency"] = residency
+    quantisation = Quantisation(calibrate, calibration, max_loss, metric, formats)
+    made, float_format, table = quantisation.applied(graph, dtype, options)
+    program = compile_graph(made, float_format, **options)
+    return Program(program.image, program.machine, graph.name, program, table)
 
 
 def assemble(

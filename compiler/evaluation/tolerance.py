@@ -100,7 +100,7 @@ def judge(kind: Kind, dtype: str, got: Array, expected: Array, *, declared: str 
 def _judge_finite(limit: Tolerance, a: Array, b: Array) -> Verdict:
     error = np.abs(a - b)
     largest = float(error.max(initial=0.0))
-    cosine = _cosine(a, b)
+    cosine = cosine_of(a, b)
     problems = []
     if limit.absolute is not None:
         allowed = limit.absolute + limit.relative * np.abs(b)
@@ -126,12 +126,12 @@ def _judge_integers(kind: Kind, got: Array, expected: Array) -> Verdict:
     wrong = int(np.count_nonzero(differ))
     pairs = zip(got[differ].tolist(), expected[differ].tolist(), strict=True)
     largest = max((abs(int(a) - int(b)) for a, b in pairs), default=0)
-    cosine = _cosine(got.astype(np.float64).ravel(), expected.astype(np.float64).ravel())
+    cosine = cosine_of(got.astype(np.float64).ravel(), expected.astype(np.float64).ravel())
     tolerated = kind == "quantising" and largest <= 1 and wrong * QUANTISING_ONE_IN <= got.size
     return Verdict(not wrong or tolerated, float(largest), cosine, f"{wrong} of {got.size} values differ")
 
 
-def _cosine(a: Array, b: Array) -> float:
+def cosine_of(a: Array, b: Array) -> float:
     """Cosine of the angle between two vectors; 1 if both are zero, 0 if one is."""
     scale_a, scale_b = np.abs(a).max(initial=0.0), np.abs(b).max(initial=0.0)
     if scale_a == 0.0 or scale_b == 0.0:

@@ -85,9 +85,8 @@ def default_dtype(graph: Graph) -> str:
 def compute_format(dtype: str) -> Format:
     """The format of a --dtype; GraphError for one that is not supported."""
     if dtype == "int8":
-        raise GraphError(
-            ["--dtype int8: no format of floats, bytes need none; allowed are " + ", ".join(STORAGE)]
-        )
+        wanted = "ranges of values, from samples of the inputs: --calibrate FILE.npz"
+        raise GraphError([f"--dtype int8: {wanted}; formats of floats are {', '.join(STORAGE)}"])
     if dtype not in STORAGE:
         raise GraphError([f"unknown dtype '{dtype}'; allowed are {', '.join(STORAGE)}{hint(dtype, STORAGE)}"])
     return Format.parse(dtype)

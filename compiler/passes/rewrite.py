@@ -16,7 +16,7 @@ from compiler.lowering import LOWERINGS
 from compiler.operators import OPERATORS, call_of
 from compiler.operators.expansion.expander import expand_graph
 from compiler.rewrite import LAST, REWRITES, RewrittenGraph
-from compiler.rewrite.quantised import ALONE, FUSED, QUANTISED, between_bytes
+from compiler.rewrite.quantised import QUANTISED, TABLES, between_bytes
 
 from .base import Context
 from .graph_operations import graph_of, is_known, put_graph
@@ -31,17 +31,8 @@ class RewritePass:
     name = "rewrite"
 
     def run(self, context: Context, module: ModuleOp) -> None:
-        graph = graph_of(context, module)
-        if any(node.op in WRITTEN_OUT for node in graph.nodes):
-            graph = expand_graph(graph, WRITTEN_OUT)
         applied: list[tuple[str, str]] = []
-        if any(node.op in QUANTISED for node in graph.nodes):
-            graph = _of_bytes(graph, applied)
-        for table in (REWRITES, LAST):
-            rewritten = RewrittenGraph(graph)
-            graph = rewritten.run(table)
-            applied += rewritten.applied
-        graph = context.graph = expand_graph(graph)
+        graph = context.graph = expand_graph(simplified(graph_of(context, module), applied))
         problems = [problem for node in graph.nodes if (problem := refusal_of(graph, node))]
         if problems:
             raise joined(problems)
@@ -49,9 +40,23 @@ class RewritePass:
         put_graph(context, module, {"rewrites": encoded(names)} if names else {})
 
 
+def simplified(graph: Graph, applied: list[tuple[str, str]] | None = None) -> Graph:
+    """The graph after the rewrites; ``applied`` gets their names and the nodes they were applied to."""
+    applied = [] if applied is None else applied
+    if any(node.op in WRITTEN_OUT for node in graph.nodes):
+        graph = expand_graph(graph, WRITTEN_OUT)
+    if any(node.op in QUANTISED for node in graph.nodes):
+        graph = _of_bytes(graph, applied)
+    for table in (REWRITES, LAST):
+        rewritten = RewrittenGraph(graph)
+        graph = rewritten.run(table)
+        applied += rewritten.applied
+    return graph
+
+
 def _of_bytes(graph: Graph, applied: list[tuple[str, str]]) -> Graph:
     """The graph with operators on bytes; what still is dequantised is so from then on, constants too."""
-    for table in (FUSED, ALONE):
+    for table in TABLES:
         rewritten = RewrittenGraph(graph)
         graph = rewritten.run(table)
         applied += rewritten.applied

@@ -1,7 +1,7 @@
-"""Operators from outside of the source tree: Python files whose records and lowerings register themselves.
+"""Python files of the user: operators from outside of the source tree, and metrics.
 
-docs/custom_operators.md explains how such a file is written. The registries take long to load, so they are
-imported when there is a file.
+docs/custom_operators.md explains how a file of operators is written. The registries take long to load, so
+they are imported when there is a file.
 """
 
 from __future__ import annotations
@@ -9,14 +9,17 @@ from __future__ import annotations
 import importlib.util
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from tx8isa.errors import Tx8Error
+from tx8isa.tools.suggestions import hint
 
 
 class OperatorFileError(Tx8Error):
-    """A file of operators that cannot be used."""
+    """A Python file of the user that cannot be used."""
 
 
 def load_all(files: Sequence[str]) -> None:
@@ -32,24 +35,42 @@ def load_operators(path: str | Path) -> list[str]:
     """
     file = Path(path)
     before = set(_names())
-    name = f"tx8_operators_{file.stem}"
+    _executed(file, f"tx8_operators_{file.stem}", "operators are")
+    found = sorted(set(_names()) - before)
+    if not found:
+        raise OperatorFileError(f"{file}: registers no operator and no lowering")
+    return found
+
+
+def load_function(text: str) -> Callable[..., Any]:
+    """The function that ``FILE.py:FUNCTION`` names.
+
+    OperatorFileError when the file cannot be read or fails, or has no such function.
+    """
+    path, _, function = text.rpartition(":")
+    module = _executed(Path(path), f"tx8_metric_{Path(path).stem}", "a metric is")
+    found = getattr(module, function, None)
+    if not callable(found):
+        raise OperatorFileError(f"{path}: has no function '{function}'{hint(function, vars(module))}")
+    return found  # type: ignore[no-any-return]
+
+
+def _executed(file: Path, name: str, what: str) -> ModuleType:
+    """The module of a file, executed under a name; OperatorFileError when that fails."""
     spec = importlib.util.spec_from_file_location(name, file)
     if file.suffix != ".py" or spec is None or spec.loader is None:
-        raise OperatorFileError(f"{file}: operators are read from Python files, whose names end in .py")
+        raise OperatorFileError(f"{file}: {what} read from Python files, whose names end in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except OSError as error:
-        if error.filename != str(file):
+        if error.filename is None or Path(error.filename).absolute() != file.absolute():
             raise OperatorFileError(_failure(file, error)) from None
         raise OperatorFileError(f"{file}: cannot be read: {error.strerror}") from None
     except Exception as error:
         raise OperatorFileError(_failure(file, error)) from None
-    found = sorted(set(_names()) - before)
-    if not found:
-        raise OperatorFileError(f"{file}: registers no operator and no lowering")
-    return found
+    return module
 
 
 def _names() -> list[str]:

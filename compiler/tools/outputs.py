@@ -58,7 +58,7 @@ def _arrays(
 
 def _views(options: argparse.Namespace) -> list[Role]:
     """The files about the compilation and the run."""
-    names = ("save_plan", "report", "html", "trace")
+    names = ("save_plan", "save_formats", "report", "html", "trace")
     return [(f"--{name.replace('_', '-')}", getattr(options, name)) for name in names]
 
 
@@ -80,4 +80,7 @@ def _inputs(options: argparse.Namespace) -> Iterator[Role]:
         yield "an array of --input", found and found[1]
     yield "the machine description", options.machine
     yield "the file of --plan", options.plan
+    yield "the samples of --calibrate", options.calibrate
+    yield "the file of --formats", options.formats
+    yield "the file of --metric", options.metric and options.metric.rpartition(":")[0]
     yield "the file of --patterns", options.patterns

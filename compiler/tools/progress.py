@@ -49,11 +49,15 @@ class ProgressLine:
 
     def searching(self, done: int, templates: int, tried: int) -> None:
         """Show how many of the ``templates`` are done, and how many candidates were tried."""
+        self.counting(f"search, {tried} candidates tried", done, templates)
+
+    def counting(self, what: str, done: int, total: int) -> None:
+        """Show how much of something is done, now and then."""
         now = self._now()
         if self._file is None or now - self._began < _SILENT_SECONDS or now < self._next_update:
             return
         self._next_update = now + _INTERVAL
-        self._show(done, templates, f"search, {tried} candidates tried")
+        self._show(done, total, what)
 
     def _show(self, done: int, total: int, what: str) -> None:
         if self._bar is None:

@@ -252,7 +252,10 @@ def test_a_wrong_graph_is_one_line_and_no_file(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--dtype", "int8"], "--dtype int8: no format of floats"),
+        (
+            ["--dtype", "int8"],
+            "--dtype int8: ranges of values, from samples of the inputs: --calibrate FILE.npz",
+        ),
         (["--dtype", "fp8"], "unknown dtype 'fp8'"),
         (["--tiles", "99"], "99 tiles: expected 1 to 16"),
         (["--machine", "nowhere.toml"], "nowhere.toml: cannot read the machine description"),

@@ -32,9 +32,21 @@ LAYERS = {
     ),
     "compiler": (
         *("graph", "operators", "evaluation", "dialect", "codegen", "lowering", "frontend"),
-        *("kernels", "rewrite", "search", "passes", "driver", "tools", "cli"),
+        *("rewrite", "search", "passes", "driver", "quantise", "tools", "cli"),
     ),
-    "tx8": ("__main__", "arrays", "builder", "models", "stats", "html", "run", "program", "kernel", "triton"),
+    "tx8": (
+        "__main__",
+        "arrays",
+        "builder",
+        "models",
+        "quantising",
+        "stats",
+        "html",
+        "run",
+        "program",
+        "kernel",
+        "triton",
+    ),
     "tx8_entry": ("surroundings", "commands"),
     "pytest_tx8": (),
 }

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from compiler.frontend.triton.kernels.launch import DTYPES, KernelLaunch
+from compiler.frontend.triton.kernels.program import compile_kernel
 from compiler.frontend.triton.operations import TtirError, TtirKernel
 from compiler.frontend.triton.reader import parse_kernels, read_kernels
-from compiler.kernels.launch import DTYPES, KernelLaunch
-from compiler.kernels.program import compile_kernel
 from tx8.program import Program
 from tx8.run import Run
 from tx8isa.machine.description import Machine

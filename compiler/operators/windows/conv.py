@@ -89,10 +89,11 @@ def conv_sums(call: Call, x: Array, w: Array, b: Array | None = None) -> Array:
     window, group = conv_window(call), call.integer("group")
     batch, maps, channels = x.shape[0], w.shape[0], w.shape[1]
     image = window.padded(x, 0.0)
-    weights = w.reshape(group, maps // group, channels, -1)
+    # Weights of a tap lie together: NumPy multiplies matrices with gaps without the library for products.
+    weights = np.ascontiguousarray(np.moveaxis(w.reshape(group, maps // group, channels, -1), -1, 0))
     total = np.zeros((batch, group, maps // group, math.prod(window.output)))
     for tap, places in enumerate(window.taps()):
-        total += weights[..., tap] @ image[places].reshape(batch, group, channels, total.shape[-1])
+        total += weights[tap] @ image[places].reshape(batch, group, channels, total.shape[-1])
     result = total.reshape(batch, maps, *window.output)
     if b is not None:
         result += b.reshape(-1, *(1,) * len(window.output))

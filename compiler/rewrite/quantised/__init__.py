@@ -1,8 +1,8 @@
 """Rewrites of quantised graphs: operators between DequantizeLinear and QuantizeLinear compute with bytes.
 
 They run before all others, because a DequantizeLinear of constants must still be seen: afterwards it is a
-constant of floats. ``FUSED`` look for a QuantizeLinear behind a product; ``ALONE`` take the products that
-then are left.
+constant of floats. The first table looks for a QuantizeLinear behind a product; the others take the products
+that then are left, first those to which something is added.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ from compiler.rewrite.engine import Rewrite
 from . import movement, products, signs
 from .precision import between_bytes
 
-FUSED: tuple[Rewrite, ...] = (*signs.REWRITES, *movement.REWRITES, *products.FUSED)
-ALONE: tuple[Rewrite, ...] = (*signs.REWRITES, *products.ALONE)
-"""Their tables, in the order in which they are tried at a node."""
+TABLES: tuple[tuple[Rewrite, ...], ...] = (
+    (*signs.REWRITES, *movement.REWRITES, *products.FUSED),
+    (*signs.REWRITES, *products.SHIFTED),
+    (*signs.REWRITES, *products.ALONE),
+)
+"""Their tables, which are applied one after the other, in the order in which they are tried at a node."""
 
 QUANTISED = (
     *("QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul"),
@@ -22,4 +25,4 @@ QUANTISED = (
 )
 """Operators in graphs for which these rewrites are tried."""
 
-__all__ = ["ALONE", "FUSED", "QUANTISED", "between_bytes"]
+__all__ = ["QUANTISED", "TABLES", "between_bytes"]

@@ -108,10 +108,7 @@ def _flat(given: list[Array]) -> bool:
     return given[0].ndim <= 1 and all(item.size in (1, given[0].size) for item in given[1:])
 
 
-def bias_of(graph: RewrittenGraph, name: str, scale: Array) -> Array | None:
-    """A known addend of the sums, in their unit ``scale``, as int32; None for one that is too large."""
-    values = known_floats(graph, name)
-    if values is None:
-        return None
-    whole = np.rint(values / scale.astype(np.float64))
+def whole_bias(values: Array, unit: Array) -> Array | None:
+    """Addends of sums in their ``unit``, as int32; None if one is too large."""
+    whole = np.rint(values / unit.astype(np.float64))
     return whole.astype(np.int32) if np.abs(whole).max(initial=0.0) < np.iinfo(np.int32).max else None

@@ -11,18 +11,20 @@ from compiler.graph import Array, AttrValue, Node
 from compiler.operators.elements.casting import CAST_NUMBERS
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.quantised.integers import OFFSET
+from compiler.rewrite.affine import per_channel
 from compiler.rewrite.engine import Replacement, Rewrite, RewrittenGraph, can_be_compiled, replacement
 
 from .operands import (
     INT8,
     KnownWeights,
     Quantisation,
-    bias_of,
     dequantised,
     dequantised_weights,
+    known_floats,
     known_weights,
     quantisation_of,
     scalar_quantisation,
+    whole_bias,
 )
 
 _CONV_ATTRIBUTES = ("auto_pad", "dilations", "group", "pads", "strides")
@@ -98,14 +100,30 @@ def _gemm(graph: RewrittenGraph, node: Node) -> ByteProduct | None:
 
 def _with_bias(graph: RewrittenGraph, product: ByteProduct, name: str) -> ByteProduct | None:
     """A product with an addend that is known and fits int32."""
-    bias = bias_of(graph, name, product.unit)
+    values = known_floats(graph, name)
+    bias = None if values is None else whole_bias(values, product.unit)
     return None if bias is None else replace(product, bias=bias)
+
+
+def _shifted(graph: RewrittenGraph, node: Node) -> ByteProduct | None:
+    """A matrix product of bytes to whose columns known numbers are added."""
+    shape = graph.shape(node.outputs[0])
+    for value, addend in (node.inputs, node.inputs[::-1]):
+        inner, known = graph.sole_producer(value, "MatMul"), known_floats(graph, addend)
+        if inner is None or known is None or graph.shape(value) != shape:
+            continue
+        columns, product = per_channel(known, len(shape), len(shape) - 1, shape[-1]), _matmul(graph, inner)
+        if columns is not None and product is not None:
+            bias = whole_bias(columns, product.unit)
+            return None if bias is None else replace(product, bias=bias)
+    return None
 
 
 _PRODUCTS: dict[str, Callable[[RewrittenGraph, Node], ByteProduct | None]] = {
     "Conv": _conv,
     "MatMul": _matmul,
     "Gemm": _gemm,
+    "Add": _shifted,
 }
 
 
@@ -218,4 +236,5 @@ FUSED = (
     Rewrite("quantised-operator", ("QLinearConv", "QLinearMatMul"), _qlinear),
     Rewrite("integer-operator", ("ConvInteger", "MatMulInteger"), _integer),
 )
-ALONE = (Rewrite("product-of-bytes", tuple(_PRODUCTS), _alone),)
+SHIFTED = (Rewrite("shifted-product-of-bytes", ("Add",), _alone),)
+ALONE = (Rewrite("product-of-bytes", ("Conv", "MatMul", "Gemm"), _alone),)

@@ -12,7 +12,7 @@ from onnx import helper, numpy_helper
 from compiler.graph import Array, Graph
 from compiler.operators.expansion.expander import expand_graph
 from compiler.rewrite import RewrittenGraph
-from compiler.rewrite.quantised import ALONE, FUSED, between_bytes
+from compiler.rewrite.quantised import TABLES, between_bytes
 from onnx_models import imported, value
 
 Nodes = list[tuple[str, list[str], list[str], dict[str, Any]]]
@@ -50,7 +50,7 @@ def rewritten(
     )
     model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     graph = imported(model, folder)
-    for table in (FUSED, ALONE):
+    for table in TABLES:
         graph = RewrittenGraph(graph).run(table)
     return graph
 

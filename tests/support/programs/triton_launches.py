@@ -10,9 +10,9 @@ import ml_dtypes
 import numpy as np
 
 import emulator
+from compiler.frontend.triton.kernels.launch import KernelLaunch
+from compiler.frontend.triton.kernels.program import KernelProgram, compile_kernel
 from compiler.frontend.triton.reader import parse_kernels, read_kernels
-from compiler.kernels.launch import KernelLaunch
-from compiler.kernels.program import KernelProgram, compile_kernel
 from paths import ROOT
 from tx8isa.machine.description import Machine
 

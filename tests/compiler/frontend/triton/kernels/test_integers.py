@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from compiler.codegen.expr import Variable
-from compiler.kernels.integers import add, compare, multiply, remainder, uniform
-from compiler.kernels.values import STILL, Indices, Region, Steps, UnsupportedOperation
+from compiler.frontend.triton.kernels.integers import add, compare, multiply, remainder, uniform
+from compiler.frontend.triton.kernels.values import STILL, Indices, Region, Steps, UnsupportedOperation
 
 ORDERS = {"slt": operator.lt, "sle": operator.le, "sgt": operator.gt, "sge": operator.ge, "eq": operator.eq}
 

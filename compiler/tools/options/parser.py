@@ -9,6 +9,8 @@ from tx8isa.tools.caches import add_cache_options
 from tx8isa.tools.command_line import html_file, named_file, port, report_file, report_form
 from tx8isa.tools.version import VERSION
 
+from .quantising import add_quantising_options, check_quantising
+
 _EXAMPLES = """examples:
   tx8cc graph.json                                  writes graph/prog.s and graph/prog.bin beside it
   tx8cc model.onnx --dtype fp16 -o build --run      runs it on random inputs, compares with the reference
@@ -25,7 +27,7 @@ documents: python -m tx8 prints where they are"""
 
 
 _OF_A_RUN = ("output_dir", "stats", "html", "trace", "strict", "gdb", "save_inputs")
-_OF_ONE_GRAPH = ("plan", "save_plan", "report", "html", "trace", "gdb")
+_OF_ONE_GRAPH = ("plan", "save_plan", "report", "html", "trace", "gdb", "calibrate")
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -47,6 +49,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_launch_options(parser)
     _add_run_options(parser)
     _add_search_options(parser)
+    add_quantising_options(parser)
     _add_message_options(parser)
     return parser
 
@@ -61,7 +64,11 @@ def _add_target_options(parser: argparse.ArgumentParser) -> None:
         help="folder of prog.s, prog.const and prog.bin (default: the graph's name without suffix, beside "
         "it); with several graphs, of a folder for each",
     )
-    add("--dtype", help="fp32, tf32, fp16 or bf16: how floats are stored and computed (default: the graph's)")
+    add(
+        "--dtype",
+        help="fp32, tf32, fp16 or bf16: how floats are stored and computed (default: the graph's); with "
+        "--calibrate int8: bytes where that can be, and fp16 for the rest",
+    )
     add("--tiles", type=int, metavar="N", help="tiles that take part (default: 16)")
     add("--machine", metavar="FILE.toml", help="machine description (default: TX81)")
     add(
@@ -234,6 +241,7 @@ def check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) ->
         parser.error(f"--json and {other} would both write to standard output: use --report FILE.json")
     if options.batch is not None and options.batch < 1:
         parser.error(f"argument --batch: {options.batch} is less than 1")
+    check_quantising(parser, options)
     if not options.run:
         for name in _OF_A_RUN:
             if getattr(options, name) is not None and getattr(options, name) is not False:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from compiler.cli import main
+from compiler.frontend.triton.kernels.launch import KernelLaunch
+from compiler.frontend.triton.kernels.program import compile_kernel
 from compiler.frontend.triton.operations import TtirError
 from compiler.frontend.triton.reader import read_kernels
-from compiler.kernels.launch import KernelLaunch
-from compiler.kernels.program import compile_kernel
 from compiler_harness import small_machine
 from triton_launches import TEXTS, case, compiled, draw
 

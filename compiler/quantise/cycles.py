@@ -1,0 +1,89 @@
+"""How many cycles bytes win at each node, as the compiler expects them of the phases."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from compiler.driver import compile_graph
+from compiler.graph import Graph
+
+from .quantiser import Quantiser
+
+
+@dataclass(frozen=True)
+class PhaseCycles:
+    """The expected cycles of one phase, and the names of the nodes that run in it."""
+
+    nodes: tuple[str, ...]
+    cycles: int
+
+
+CyclesOf = Callable[[Graph], Iterable[PhaseCycles]]
+"""Compiles a graph; the cycles of its phases."""
+
+
+def compiled_cycles(**options: Any) -> CyclesOf:
+    """What :func:`compiler.driver.compile_graph` expects with some options."""
+
+    def cycles(graph: Graph) -> list[PhaseCycles]:
+        report = compile_graph(graph, **options).report
+        assert report is not None
+        return [
+            PhaseCycles(tuple(member.node for member in phase.members), phase.estimate or 0)
+            for phase in report.phases
+        ]
+
+    return cycles
+
+
+def cycles_won(quantiser: Quantiser, cycles: CyclesOf) -> dict[str, int]:
+    """By candidate the cycles that it takes in the float network less those as bytes with all others.
+
+    The cycles of a phase are divided among its nodes by their work.
+    """
+    owners = _owners(quantiser)
+    candidates = quantiser.places.candidates
+    floats = _by_owner(quantiser, owners, cycles(quantiser.graph({})))
+    as_bytes = _by_owner(quantiser, owners, cycles(quantiser.graph(dict.fromkeys(candidates, "int8"))))
+    return {name: round(floats[name] - as_bytes[name]) for name in candidates}
+
+
+def _owners(quantiser: Quantiser) -> dict[str, str]:
+    """The candidate that a node of the float network belongs to."""
+    owners = {}
+    for name, node in quantiser.places.candidates.items():
+        owners[name] = name
+        owners |= {behind.name: name for behind in quantiser.places.tail(node)}
+    return owners
+
+
+def _by_owner(
+    quantiser: Quantiser, owners: Mapping[str, str], phases: Iterable[PhaseCycles]
+) -> dict[str, float]:
+    """The cycles of candidates."""
+    found: dict[str, float] = defaultdict(float)
+    for phase in phases:
+        inside = {owner for name in phase.nodes if (owner := _owner(owners, name)) is not None}
+        work = {name: _work(quantiser, name) for name in sorted(inside)}
+        for name, part in work.items():
+            found[name] += phase.cycles * part / sum(work.values())
+    return found
+
+
+def _owner(owners: Mapping[str, str], name: str) -> str | None:
+    """The owner of a node, or of the node that it was made of: names of parts go on behind a dot."""
+    while name not in owners:
+        name, dot, _ = name.rpartition(".")
+        if not dot:
+            return None
+    return owners[name]
+
+
+def _work(quantiser: Quantiser, name: str) -> int:
+    """Multiplications of a product, additions of a sum."""
+    node = quantiser.places.node(name)
+    known, result = quantiser.places.weights(node), quantiser.source.tensors[node.outputs[0]]
+    return result.size * (1 if known is None else known.values.size // known.values.shape[known.axis])

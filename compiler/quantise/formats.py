@@ -1,0 +1,138 @@
+"""The table of decisions: which node computes in which format, and what that costs and wins."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from compiler.graph import GraphError
+from tx8isa.tools.suggestions import hint
+
+from .places import Places
+
+FORMATS = ("int8", "fp16", "fp32")
+"""Formats that a node can compute in."""
+FLOAT = "fp16"
+"""The format of nodes that do not compute with bytes."""
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The format of one node.
+
+    ``sensitivity``: what the outputs lose in cosine when this node alone computes with bytes. ``cycles``: how
+    many the compiler expects bytes to win. None: not known.
+    """
+
+    node: str
+    operator: str
+    format: str
+    sensitivity: float | None = None
+    cycles: int | None = None
+
+
+class SavedDecision(msgspec.Struct, forbid_unknown_fields=True):
+    """A decision in a file."""
+
+    operator: str
+    format: str
+    sensitivity: float | None = None
+    cycles_won: int | None = None
+
+
+class SavedFormats(msgspec.Struct, forbid_unknown_fields=True):
+    """The file of ``--save-formats``: decisions by the names of the nodes."""
+
+    version: int
+    graph: str
+    nodes: dict[str, SavedDecision]
+
+
+@dataclass(frozen=True)
+class DecisionTable:
+    """The decisions for one graph, in the order of its nodes.
+
+    ``loss``: the share that was lost by ``metric``, on the calibration data; None if it was not asked for.
+    ``others``: what else stays in float, as text.
+    """
+
+    graph: str
+    decisions: tuple[Decision, ...]
+    others: str
+    metric: str = "cosine"
+    loss: float | None = None
+
+    def formats(self) -> dict[str, str]:
+        """The formats by node."""
+        return {decision.node: decision.format for decision in self.decisions}
+
+    def summary(self) -> str:
+        """How many nodes compute with bytes, and what stays in float."""
+        names = [decision.node for decision in self.decisions if decision.format != "int8"]
+        count = len(self.decisions) - len(names)
+        text = f"int8: {count} of {len(self.decisions)} products and sums"
+        if names:
+            text += f"; in float: {', '.join(names)}"
+        if self.others:
+            text += f"; in {FLOAT}: {self.others}"
+        return text if self.loss is None else f"{text}; {self.metric} lost {self.loss:.3%}"
+
+    def text(self) -> str:
+        """A line for each node."""
+        width = max(len("node"), *(len(decision.node) for decision in self.decisions))
+        lines = [f"{'node':<{width}}  {'operator':<8}  format  {'sensitivity':>11}  {'cycles won':>10}"]
+        for item in self.decisions:
+            loss = "-" if item.sensitivity is None else f"{item.sensitivity:.2e}"
+            won = "-" if item.cycles is None else f"{item.cycles:,}"
+            lines.append(f"{item.node:<{width}}  {item.operator:<8}  {item.format:<6}  {loss:>11}  {won:>10}")
+        return "\n".join(lines)
+
+    def json(self) -> str:
+        """The content of the file of ``--save-formats``: a line for each node, to be edited."""
+        nodes = {
+            item.node: SavedDecision(item.operator, item.format, item.sensitivity, item.cycles)
+            for item in self.decisions
+        }
+        rows = [f"  {_json(name)}: {_json(saved)}" for name, saved in nodes.items()]
+        head = f'{{"version": {_VERSION}, "graph": {_json(self.graph)}, "nodes": {{'
+        return head + "\n" + ",\n".join(rows) + "\n}}\n"
+
+
+def _json(value: object) -> str:
+    return json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
+
+
+def read_formats(path: Path, places: Places) -> dict[str, str]:
+    """The formats in a file, by node; GraphError for a file that is none, or one for another graph."""
+    try:
+        saved = msgspec.json.decode(path.read_bytes(), type=SavedFormats)
+    except msgspec.DecodeError as error:
+        raise GraphError([f"{path}: not a file of formats: {error}"]) from None
+    if saved.version != _VERSION:
+        raise GraphError([f"{path}: formats of version {saved.version}; known is {_VERSION}"])
+    formats = {name: decision.format for name, decision in saved.nodes.items()}
+    _check(path, saved.graph, formats, places)
+    return formats
+
+
+def _check(path: Path, graph: str, formats: Mapping[str, str], places: Places) -> None:
+    names = {node.name for node in places.graph.nodes}
+    for name, found in formats.items():
+        if name not in names:
+            made = f"it was made for graph '{graph}', this is '{places.graph.name}'"
+            raise GraphError([f"{path}: the graph has no node '{name}'; {made}{hint(name, names)}"])
+        if found not in FORMATS:
+            near = hint(found, FORMATS)
+            raise GraphError([f"{path}: node '{name}' in '{found}'; allowed are {', '.join(FORMATS)}{near}"])
+        if found == "int8" and name not in places.candidates:
+            reason = "only products with known weights and sums between them compute with bytes"
+            raise GraphError([f"{path}: node '{name}' cannot be int8: {reason}"])
+    missing = [name for name in places.candidates if name not in formats]
+    if missing:
+        made = f"it was made for graph '{graph}', this is '{places.graph.name}'"
+        raise GraphError([f"{path}: says nothing of node '{missing[0]}'; {made}"])

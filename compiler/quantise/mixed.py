@@ -1,0 +1,91 @@
+"""The search for the fewest nodes that stay in float for a loss within a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from compiler.evaluation.host_run import HostRun, behind
+from compiler.graph import Array, Graph
+
+from .metric import Metric, Outputs, distance, joined
+from .quantiser import Quantiser
+from .ranges.observation import Progress
+
+_SENSITIVITY_SAMPLES = 4
+"""Samples from which sensitivities are found: they only say which nodes are tried first."""
+_MOST_RETURNS = 8
+"""Nodes in float that are tried with bytes again once the limit is kept."""
+
+
+class FormatSearch:
+    """Compares choices of formats with the float network, on the samples."""
+
+    def __init__(self, quantiser: Quantiser, metric: Metric, progress: Progress) -> None:
+        self._quantiser, self._metric, self._progress = quantiser, metric, progress
+        self._expected = self._outputs(quantiser.source, "float network")
+        self._losses: dict[frozenset[str], float] = {}
+
+    def loss(self, formats: Mapping[str, str]) -> float:
+        """The loss with some formats, as the metric defines it."""
+        key = frozenset(f"{name} {found}" for name, found in formats.items())
+        if key not in self._losses:
+            found = self._outputs(self._quantiser.graph(formats), "loss of a choice")
+            self._losses[key] = self._metric.loss(self._expected, found)
+        return self._losses[key]
+
+    def within(self, limit: float) -> tuple[dict[str, str], dict[str, float]]:
+        """Formats whose loss is at most ``limit``, 0 or more, and the sensitivities of the nodes."""
+        losses = self.sensitivities()
+        order = sorted(losses, key=lambda name: (-losses[name], name))
+        low, high = 0, len(order)  # nodes in float, the most sensitive ones; none is tried first
+        middle = 0
+        while low < high:
+            if self._loss_of(order[:middle]) <= limit:
+                high = middle
+            else:
+                low = middle + 1
+            middle = (low + high) // 2
+        return self._formats(self._returned(order[:high], limit)), losses
+
+    def _returned(self, kept: list[str], limit: float) -> list[str]:
+        """The nodes that really have to stay in float: of the least sensitive ones some may go back."""
+        for name in kept[::-1][:_MOST_RETURNS]:
+            fewer = [other for other in kept if other != name]
+            if self._loss_of(fewer) <= limit:
+                kept = fewer
+        return kept
+
+    def _loss_of(self, kept: Collection[str]) -> float:
+        return self.loss(self._formats(kept))
+
+    def _formats(self, kept: Collection[str]) -> dict[str, str]:
+        """Bytes but for some nodes."""
+        return {name: "fp16" if name in kept else "int8" for name in self._quantiser.places.candidates}
+
+    def sensitivities(self) -> dict[str, float]:
+        """By node, what the outputs lose in cosine when it alone computes with bytes.
+
+        Values that do not depend on the node are those of the float network.
+        """
+        few = self._quantiser.samples.first(_SENSITIVITY_SAMPLES)
+        source, names = self._quantiser.source, list(self._quantiser.places.candidates)
+        runs = {name: HostRun(self._quantiser.graph({name: "int8"})) for name in names}
+        depending = {name: behind(source, self._quantiser.places.node(name).outputs) for name in names}
+        found: dict[str, list[dict[str, Array]]] = {name: [] for name in names}
+        plain = HostRun(source)
+        for at, inputs in enumerate(few):
+            values: dict[str, Array] = {}
+            plain.run(inputs, seen=values.__setitem__)
+            for place, name in enumerate(names):
+                self._progress("sensitivity of nodes", at * len(names) + place, few.count * len(names))
+                known = {key: array for key, array in values.items() if key not in depending[name]}
+                found[name].append(runs[name].run(inputs, known=known))
+        expected = {name: array[: few.count] for name, array in self._expected.items()}
+        return {name: distance(expected, joined(found[name])) for name in names}
+
+    def _outputs(self, graph: Graph, what: str) -> Outputs:
+        run, found, samples = HostRun(graph), [], self._quantiser.samples
+        for at, inputs in enumerate(samples):
+            self._progress(what, at, samples.count)
+            found.append(run.run(inputs))
+        return joined(found)

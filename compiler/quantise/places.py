@@ -1,0 +1,215 @@
+"""Where a float graph can compute with bytes: which nodes, and which of their values become bytes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from compiler.graph import Array, Graph, Node
+from compiler.operators import call_of
+from compiler.rewrite.affine import per_channel
+from compiler.rewrite.engine import RESHAPES
+
+PRODUCTS = ("Conv", "MatMul", "Gemm")
+JOINS = ("Add", "Sum")
+_LIMITS = ("Relu", "Clip")
+_MOVES = (*RESHAPES, "Transpose", "Slice", "Gather", "MaxPool")
+"""Operators whose results are elements of their first operand."""
+_CONV_RANK = 4
+_MATRIX_RANK = 2
+
+
+@dataclass(frozen=True)
+class KnownFloats:
+    """The known operand of a product: its values, and the axis of the output channels."""
+
+    values: Array
+    axis: int
+
+
+class Places:
+    """What of a graph can compute with bytes; ``excluded``: products that no engine takes."""
+
+    def __init__(self, graph: Graph, excluded: Collection[str] = ()) -> None:
+        self.graph, self.excluded = graph, frozenset(excluded)
+        self.outputs = {tensor.name for tensor in graph.outputs}
+        self._producers = {name: node for node in graph.nodes for name in node.outputs if name}
+        self._users: dict[str, list[Node]] = defaultdict(list)
+        for node in graph.nodes:
+            for name in dict.fromkeys(node.inputs):
+                self._users[name].append(node)
+
+    @cached_property
+    def candidates(self) -> dict[str, Node]:
+        """The nodes that can compute with bytes: products with known weights, and sums between them."""
+        products = {node.name for node in self.graph.nodes if self.weights(node) is not None}
+        joins = {node.name for node in self.graph.nodes if node.op in JOINS and self._joins(node)}
+        tails = {node.name for name in products for node in self.tail(self.node(name))}
+        joins -= tails
+        while True:
+            found = products | joins
+            wrong = {name for name in joins if not self._between(self.node(name), found)}
+            if not wrong:
+                break
+            joins -= wrong
+        return {node.name: node for node in self.graph.nodes if node.name in found}
+
+    @cached_property
+    def _by_name(self) -> dict[str, Node]:
+        return {node.name: node for node in self.graph.nodes}
+
+    def node(self, name: str) -> Node:
+        """The node of a name."""
+        return self._by_name[name]
+
+    def weights(self, node: Node) -> KnownFloats | None:
+        """The known weights of a product that can compute with bytes; None for other nodes."""
+        if node.op not in PRODUCTS or self.graph.tensors[node.outputs[0]].dtype != "float32":
+            return None
+        values = self.graph.constants.get(node.inputs[1])
+        if values is None or node.inputs[0] in self.graph.constants or node.name in self.excluded:
+            return None
+        if node.op == "Conv":
+            return KnownFloats(values, 0) if values.ndim <= _CONV_RANK else None
+        if values.ndim != _MATRIX_RANK or len(self.graph.tensors[node.inputs[0]].shape) < _MATRIX_RANK:
+            return None
+        return KnownFloats(values, 1) if node.op == "MatMul" else self._gemm_weights(node, values)
+
+    def _gemm_weights(self, node: Node, values: Array) -> KnownFloats | None:
+        """Those of a Gemm without factors, whose addend is a known vector."""
+        call = call_of(self.graph, node)
+        plain = call.number("alpha") == call.number("beta") == 1.0 and not call.integer("transA")
+        axis = 0 if call.integer("transB") else 1
+        known = not call.has(2) or (call.values[2] is not None and call.shape(2) == (values.shape[axis],))
+        return KnownFloats(values, axis) if plain and known else None
+
+    def _joins(self, node: Node) -> bool:
+        """Whether a sum is of float32 values that are all computed."""
+        computed = [name for name in node.inputs if name not in self.graph.constants]
+        shapes = {self.graph.tensors[name].shape for name in (*node.inputs, *node.outputs)}
+        is_single = self.graph.tensors[node.outputs[0]].dtype == "float32"
+        return is_single and len(computed) == len(node.inputs) > 1 and len(shapes) == 1
+
+    def _between(self, node: Node, found: Collection[str]) -> bool:
+        """Whether a sum has operands from some nodes and a result that one of them reads."""
+        sources = [self.source(name) for name in node.inputs]
+        from_bytes = all(source is not None and source.name in found for source in sources)
+        return from_bytes and self._is_read(self.result(node), found)
+
+    def _is_read(self, name: str, found: Collection[str]) -> bool:
+        """Whether one of some nodes reads a value, or elements of it."""
+        for user in self._users[name]:
+            if user.name in found and name in self.operands(user):
+                return True
+            moved = name in self.moved(user) or (user.op in _LIMITS and user.name not in found)
+            if moved and self._is_read(user.outputs[0], found):
+                return True
+        return False
+
+    def source(self, name: str) -> Node | None:
+        """The product or sum whose result a value is, perhaps limited or moved."""
+        node = self._producers.get(name)
+        while node is not None and node.op not in (*PRODUCTS, *JOINS):
+            is_limited = node.op in _LIMITS
+            if not is_limited and not self.moved(node):
+                return None
+            node = self._producers.get(node.inputs[0])
+        if node is not None and node.op in JOINS and (product := self._shifted_product(node)) is not None:
+            return product
+        return node
+
+    def _shifted_product(self, node: Node) -> Node | None:
+        """The matrix product to which a node adds a known vector."""
+        for name in node.inputs:
+            product = self._producers.get(name)
+            if product is not None and node in self.tail(product):
+                return product
+        return None
+
+    def operands(self, node: Node) -> tuple[str, ...]:
+        """The values of a candidate that are bytes when it computes with them."""
+        return (node.inputs[0],) if node.op in PRODUCTS else tuple(dict.fromkeys(node.inputs))
+
+    def moved(self, node: Node) -> tuple[str, ...]:
+        """The values whose elements a node moves; empty for one that computes."""
+        if len([name for name in node.outputs if name]) != 1 or node.inputs[0] in self.graph.constants:
+            return ()
+        if node.op == "Concat":
+            return () if any(name in self.graph.constants for name in node.inputs) else node.inputs
+        return node.inputs[:1] if node.op in _MOVES else ()
+
+    def tail(self, node: Node) -> list[Node]:
+        """What is computed with the result of a candidate at once: an added vector, then limits."""
+        found: list[Node] = []
+        value = node.outputs[0]
+        while (user := self._sole_user(value)) is not None:
+            is_vector = not found and node.op == "MatMul" and self._adds_vector(user, value)
+            if not is_vector and (user.op not in _LIMITS or user.inputs[0] != value or self._computed(user)):
+                break
+            found.append(user)
+            value = user.outputs[0]
+        return found
+
+    def vector(self, node: Node) -> Node | None:
+        """The node that adds a known vector to a matrix product at once."""
+        first = self.tail(node)[:1]
+        return first[0] if first and first[0].op == "Add" else None
+
+    def result(self, node: Node) -> str:
+        """The value that a candidate's result is after what is computed at once."""
+        return (self.tail(node) or [node])[-1].outputs[0]
+
+    def _sole_user(self, name: str) -> Node | None:
+        users = self._users[name]
+        return users[0] if len(users) == 1 and name not in self.outputs else None
+
+    def _computed(self, node: Node) -> bool:
+        return any(name and name not in self.graph.constants for name in node.inputs[1:])
+
+    def _adds_vector(self, node: Node, value: str) -> bool:
+        """Whether a node adds a known number per column to a value."""
+        if node.op != "Add" or set(node.inputs) == {value}:
+            return False
+        other = self.graph.constants.get(node.inputs[1 if node.inputs[0] == value else 0])
+        shape = self.graph.tensors[value].shape
+        if other is None or self.graph.tensors[node.outputs[0]].shape != shape:
+            return False
+        return per_channel(other, len(shape), len(shape) - 1, shape[-1]) is not None
+
+    # --- for a choice of nodes --------------------------------------------------------------------------
+
+    def values(self, chosen: Collection[str]) -> dict[str, str]:
+        """The values that become bytes when some candidates compute with them.
+
+        Each with the one that stands for all values of its scale: what is only moved keeps its scale.
+        """
+        found = {name for node in chosen for name in self.operands(self.candidates[node])}
+        homes = {name: name for name in found}
+        for node in reversed(self.graph.nodes):
+            if node.outputs[0] in found:
+                for name in self.moved(node):
+                    found.add(name)
+                    homes.setdefault(name, name)
+                    homes[_home(homes, name)] = _home(homes, node.outputs[0])
+        return {name: _home(homes, name) for name in found}
+
+    def are_bytes(self, values: Collection[str], chosen: Collection[str]) -> set[str]:
+        """Those of the values that come out of the nodes as bytes, so that all others read them too."""
+        found = {self.result(self.candidates[name]) for name in chosen}.intersection(values)
+        for node in self.graph.nodes:
+            moved = self.moved(node)
+            if moved and node.outputs[0] in values and found.issuperset(moved):
+                found.add(node.outputs[0])
+        return found
+
+    def readers(self, name: str) -> Iterator[Node]:
+        """The nodes that read a value."""
+        return iter(self._users[name])
+
+
+def _home(homes: dict[str, str], name: str) -> str:
+    while homes[name] != name:
+        name = homes[name]
+    return name

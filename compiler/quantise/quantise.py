@@ -1,0 +1,84 @@
+"""Quantising a float network: the decisions, and the graph that they make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from compiler.graph import Graph, GraphError
+
+from .cycles import CyclesOf, cycles_won
+from .formats import FLOAT, Decision, DecisionTable, read_formats
+from .metric import Metric
+from .mixed import FormatSearch
+from .quantiser import Quantiser
+from .ranges.calibration import Settings
+from .ranges.observation import Progress
+from .ranges.samples import Samples
+
+
+@dataclass(frozen=True)
+class Goal:
+    """How nodes get their formats.
+
+    ``max_loss``: the share of ``metric`` that may be lost, for which a search keeps the fewest nodes in
+    float. ``formats``: a file that says the format of each node in place of a search.
+    """
+
+    max_loss: float | None = None
+    metric: Metric | None = None
+    formats: Path | None = None
+
+
+@dataclass(frozen=True)
+class Quantised:
+    """A quantised graph, and the decisions that made it; floats in it are for the format ``dtype``."""
+
+    graph: Graph
+    table: DecisionTable
+    dtype: str = FLOAT
+
+
+def quantise(
+    graph: Graph,
+    samples: Samples,
+    settings: Settings,
+    goal: Goal,
+    progress: Progress = lambda what, done, total: None,
+    cycles: CyclesOf | None = None,
+) -> Quantised:
+    """Quantise a float graph; ``cycles`` gives the expected cycles of a graph by phase, for the table.
+
+    GraphError for a graph that cannot be quantised, for a file of formats that does not fit it or loses more
+    than is allowed, and for a metric that fails.
+    """
+    quantiser = Quantiser(graph, samples, settings, progress)
+    chosen, sensitivities, loss = _chosen(quantiser, goal, progress)
+    won = cycles_won(quantiser, cycles) if cycles is not None else {}
+    decisions = tuple(
+        Decision(name, quantiser.places.node(name).op, found, sensitivities.get(name), won.get(name))
+        for name, found in chosen.items()
+    )
+    metric = (goal.metric or Metric()).name
+    table = DecisionTable(graph.name, decisions, quantiser.others(chosen), metric, loss)
+    return Quantised(quantiser.graph(chosen), table)
+
+
+def _chosen(
+    quantiser: Quantiser, goal: Goal, progress: Progress
+) -> tuple[dict[str, str], dict[str, float], float | None]:
+    """Formats by node, sensitivities as far as they are known, and the loss if a goal asks for it."""
+    chosen = dict.fromkeys(quantiser.places.candidates, "int8")
+    sensitivities: dict[str, float] = {}
+    if goal.formats is not None:
+        chosen = read_formats(goal.formats, quantiser.places)
+    if goal.max_loss is None and goal.metric is None:
+        return chosen, {}, None
+    search = FormatSearch(quantiser, goal.metric or Metric(), progress)
+    if goal.max_loss is not None and goal.formats is None:
+        chosen, sensitivities = search.within(goal.max_loss)
+    loss = search.loss(chosen)
+    if goal.max_loss is not None and loss > goal.max_loss:
+        found = f"{loss:.3%} is lost with them; at most {goal.max_loss:.3%} is allowed"
+        raise GraphError([f"{goal.formats}: {found}: keep more nodes in fp16, or leave out --formats"])
+    return chosen, sensitivities, loss

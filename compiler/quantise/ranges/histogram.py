@@ -1,0 +1,81 @@
+"""How often values occur, in bins whose width is a power of two.
+
+Bins begin at whole multiples of their width. When they would become too many, each pair becomes one, which is
+exact. So the result depends neither on the order of the samples nor on where they are cut.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from compiler.graph import Array
+
+MOST_BINS = 4096
+_LEAST_EXPONENT = -148
+_DIGITS = 24
+"""Bits of binary32: narrower bins than the spacing of the largest value would be empty."""
+
+
+class Histogram:
+    """Counts of binary32 values; ``lowest`` and ``highest`` are exact and never on the far side of zero."""
+
+    def __init__(self) -> None:
+        self.lowest = self.highest = 0.0
+        self.counts: Array = np.zeros(1, np.int64)
+        self._exponent = _LEAST_EXPONENT
+        self._first = 0
+
+    @property
+    def centres(self) -> Array:
+        """The value in the middle of each bin, but the bounds of zero for the bin that begins with it.
+
+        Results of a Relu are zero, not half a bin beside it.
+        """
+        index = np.arange(self._first, self._first + len(self.counts))
+        return np.where(index == 0, 0.0, (index + 0.5) * self.width)
+
+    @property
+    def width(self) -> float:
+        """The width of a bin."""
+        return math.ldexp(1.0, self._exponent)
+
+    @property
+    def edges(self) -> Array:
+        """Where bins begin, and where the last one ends."""
+        return np.arange(self._first, self._first + len(self.counts) + 1) * self.width
+
+    def add(self, values: Array) -> None:
+        """Count the values of an array, which are finite."""
+        if not values.size:
+            return
+        self.lowest = min(self.lowest, float(values.min()))
+        self.highest = max(self.highest, float(values.max()))
+        self._widen()
+        index = np.floor(values * np.float32(1.0 / self.width)) if self._scales() else self._slow(values)
+        found = np.bincount((index.astype(np.int64) - self._first).reshape(-1), minlength=len(self.counts))
+        self.counts = self.counts + found
+
+    def _scales(self) -> bool:
+        """Whether the factor 1 / width is a normal number of binary32."""
+        return -126 <= -self._exponent <= 126
+
+    def _slow(self, values: Array) -> Array:
+        return np.floor(values.astype(np.float64) / self.width)
+
+    def _widen(self) -> None:
+        """Make room for values from ``lowest`` to ``highest``; what was counted goes to the new bins."""
+        largest = max(-self.lowest, self.highest)
+        exponent = max(self._exponent, math.frexp(largest)[1] - _DIGITS if largest else _LEAST_EXPONENT)
+        while True:
+            first, last = (math.floor(math.ldexp(end, -exponent)) for end in (self.lowest, self.highest))
+            if last - first < MOST_BINS:
+                break
+            exponent += 1
+        shift = exponent - self._exponent
+        old = np.flatnonzero(self.counts)
+        counts = np.zeros(last - first + 1, np.int64)
+        moved = [((self._first + int(at)) >> shift) - first for at in old]
+        np.add.at(counts, moved, self.counts[old])
+        self.counts, self._exponent, self._first = counts, exponent, first
