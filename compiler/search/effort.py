@@ -13,7 +13,8 @@ class Effort:
     A compilation tries about ``total`` candidates. A template gets ``least`` to ``most`` of them, but not
     more than one for every ``cycles_per_candidate`` that its groups take: there is little to gain where
     little time is spent. Of a stack, which the total does not count, up to ``stack`` candidates that fit are
-    tried.
+    tried. Possible stacks of together up to ``stacked`` groups are all tried; of more, those with some
+    boundaries, and then those near the best.
     """
 
     total: int
@@ -21,6 +22,7 @@ class Effort:
     most: int
     cycles_per_candidate: int = 1
     stack: int = 0
+    stacked: int = 0
 
     def shares(self, weights: Sequence[int]) -> list[int]:
         """Candidates per template; ``weights`` are the cycles of all groups of each template together."""
@@ -32,5 +34,9 @@ class Effort:
         ]
 
 
-EFFORTS = {"off": Effort(0, 0, 0), "fast": Effort(400, 4, 16, 500, 4), "full": Effort(4000, 24, 200, 1, 8)}
+EFFORTS = {
+    "off": Effort(0, 0, 0),
+    "fast": Effort(400, 4, 16, 500, 4, 5000),
+    "full": Effort(4000, 24, 200, 1, 8, 10**9),
+}
 """The efforts by the name that ``--search`` takes."""

@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
-from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
+import llvmlite
 import numpy as np
 
 from .bytecode import KernelError, References, global_value, references
@@ -87,9 +88,17 @@ def describe(function: Callable[..., Any], kernel: str) -> str:
 @cache
 def environment() -> str:
     """Versions, processor and primitives: what every kernel of this process depends on."""
-    parts = [platform.python_version(), version("numba"), version("llvmlite"), np.__version__, *target()]
+    parts = [platform.python_version(), _numba(), llvmlite.__version__, np.__version__, *target()]
     parts += [f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith("NUMBA_")]
     return "\n".join([*parts, _compiler()])
+
+
+def _numba() -> str:
+    """The file that says which Numba this is; to import it, or ``importlib.metadata``, takes long."""
+    found = find_spec("numba")
+    if found is None or found.origin is None:
+        raise ImportError("Numba is not installed: pip install numba", name="numba")
+    return Path(found.origin).with_name("_version.py").read_text(encoding="utf-8")
 
 
 def compiler_is_the_same() -> bool:

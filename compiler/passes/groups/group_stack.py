@@ -11,7 +11,7 @@ barriers between them. Among all possible stacks, those are made that together s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
@@ -26,6 +26,7 @@ from compiler.passes.work import is_alias, target_of, together, unaliased, work_
 from compiler.search import SearchResult, Template, signature, template_key
 from compiler.search.cost import barrier_cycles
 
+from .boundaries import Span, near, some
 from .group_cost import stack_decisions, with_ends, write_decision
 from .group_mapping import GroupMappingPass
 from .grouping import Members, dissolve, group
@@ -101,6 +102,8 @@ class _Stacker:
         self.context, self.pattern = context, pattern
         self.position = {operation: at for at, operation in enumerate(found)}
         self.groups = [operation for operation in found if isinstance(operation, GroupOp)]
+        self.number = {operation: at for at, operation in enumerate(self.groups)}
+        self.known: dict[Span, _Stack | None] = {}
         self.works: dict[GroupOp, Work] = {}
         self.names: dict[SSAValue, str] = {}
         self.by_key: dict[str, SearchResult | None] = {}
@@ -111,13 +114,33 @@ class _Stacker:
     def best_stacks(self) -> list[_Stack]:
         """The stacks without a common group that together save the most cycles.
 
+        Of more than the effort allows, some are tried, and those near the best ones until none is left.
+        """
+        spans = {self._span(groups) for last in self.groups for groups in self._sequences(last)}
+        whole = self.context.plan is not None or self.pattern.kind.longest
+        if whole or sum(span.length for span in spans) <= self.context.effort.stacked:
+            return self._best_of(spans)
+        tried = some(spans)
+        while True:
+            best = self._best_of(tried)
+            others = near(spans - tried, [self._span(stack.groups) for stack in best])
+            if not others:
+                return best
+            tried |= others
+
+    def _span(self, groups: Sequence[GroupOp]) -> Span:
+        return Span(self.number[groups[0]], self.number[groups[-1]], len(groups))
+
+    def _best_of(self, tried: Collection[Span]) -> list[_Stack]:
+        """The best stacks among these.
+
         Groups are visited from the last to the first. A state is the set of earlier groups that are in
         stacks already, with the best selection that leads to it.
         """
         states: _States = {frozenset(): _Selection(0, ())}
         inside: set[GroupOp] = set()
         for last in reversed(self.groups):
-            stacks = [] if last in inside else list(self._stacks(last))
+            stacks = [] if last in inside else list(self._stacks(last, tried))
             if self.pattern.kind.longest:
                 inside.update(group for stack in stacks if stack.gain > 0 for group in stack.groups)
             following: _States = {}
@@ -133,12 +156,16 @@ class _Stacker:
             states = dict(best[:_MOST_STATES])
         return list(states[frozenset()].stacks)
 
-    def _stacks(self, last: GroupOp) -> Iterator[_Stack]:
-        """The possible stacks that end with ``last``."""
+    def _stacks(self, last: GroupOp, tried: Collection[Span]) -> Iterator[_Stack]:
+        """The possible stacks that end with ``last``, of those to try."""
         for groups in self._sequences(last):
-            stack = self._stack(groups)
-            if stack is not None:
-                yield stack
+            span = self._span(groups)
+            if span in tried:
+                if span not in self.known:
+                    self.known[span] = self._stack(groups)
+                stack = self.known[span]
+                if stack is not None:
+                    yield stack
 
     def _sequences(self, last: GroupOp) -> Iterator[list[GroupOp]]:
         """Sequences of groups that end with ``last``: of two groups, of three, and so on; or the longest."""
