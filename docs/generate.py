@@ -25,6 +25,7 @@ import asm
 from compiler.passes import PIPELINE, Pass
 from compiler.tools.support import support_table
 from tx8isa.errors import Tx8Error
+from tx8isa.machine.chips import Chips
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.machine.ends import figures
 from tx8isa.machine.figures import Coefficient
@@ -240,7 +241,9 @@ def core_page() -> Iterator[str]:
 
 def coefficients(machine: Machine) -> Iterator[tuple[str, str, str, str, str, str]]:
     """Key, value, range, unit, how sure and source of every figure of the model of time."""
-    shared = [("ddr.nominal", machine.ddr.nominal)]
+    shared: list[tuple[str, Coefficient]] = [("ddr.nominal", machine.ddr.nominal)]
+    if isinstance(machine.chips, Chips):
+        shared.append(("chips.latency", machine.chips.latency))
     for key, figure in [*shared, *figures(machine.timing)]:
         yield f"`{key}`", f"{figure.value:g}", limits(figure), figure.unit, figure.evidence, figure.source
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -21,7 +21,10 @@ from tx8isa.numbers.layouts import Layout, place
 from tx8isa.numbers.packing import pack, storage_dtype, unpack
 
 if TYPE_CHECKING:
+    from emulator.chips.links import Passage
+    from emulator.chips.mesh import ChipMesh
     from emulator.debug.snapshot.types import Snapshot
+    from emulator.timing.slices import Sink
     from emulator.watch.strict.hazards import Hazard
 
 Array = np.ndarray[Any, Any]
@@ -48,6 +51,11 @@ class Program:
     def outputs(self) -> tuple[Buffer, ...]:
         return tuple(b for b in self.image.buffers if b.kind == "output")
 
+    @property
+    def chips(self) -> int:
+        """How many chips it runs on."""
+        return self.machine.chip_count
+
     def start(
         self,
         inputs: Mapping[str, Array],
@@ -61,14 +69,57 @@ class Program:
         With ``snapshot`` the system goes on from there: inputs and the rules of the machine are those of the
         saved run; SnapshotError when it was one of another program or machine. ``memories``: see ``System``.
         """
+        if self.chips > 1:
+            raise Tx8Error(
+                f"the program runs on {self.chips} chips of machine {self.machine.name}, not on one"
+            )
         if snapshot is not None:
             return self._resume(snapshot, options)
+        self._check_names(inputs, [buffer.name for buffer in self.inputs])
         packed = [(buffer, _packed(buffer, inputs)) for buffer in self.inputs]
-        unknown = sorted(set(inputs) - {b.name for b in self.inputs})
+        system = System(self.image, self.machine, memories=memories, **options)
+        self._place(packed, system)
+        return system
+
+    def start_chips(
+        self,
+        inputs: Mapping[str, Array],
+        *,
+        watch: Callable[[int], Sequence[Sink]] | None = None,
+        passed: Callable[[Passage], None] | None = None,
+        **options: Unpack[RunOptions],
+    ) -> ChipMesh:
+        """All chips with the program loaded and the inputs in place; InputError when they do not fit.
+
+        Input ``x`` is for every chip, ``chip1.x`` for chip 1. ``watch`` and ``passed`` as for ``ChipMesh``.
+        """
+        from emulator.chips.mesh import ChipMesh  # here: most runs do not need it
+
+        names = [buffer.name for buffer in self.inputs]
+        self._check_names(inputs, [*names, *self.names_of_chips(names)])
+        of_chip = [
+            {name: inputs[key] for name in names for key in (name, chip_name(n, name)) if key in inputs}
+            for n in range(self.chips)
+        ]
+        packed = [[(b, _packed(b, given)) for b in self.inputs] for given in of_chip]
+        mesh = ChipMesh(self.image, self.machine, watch=watch, passed=passed, **options)
+        for chip, pairs in zip(mesh.chips, packed, strict=True):
+            self._place(pairs, chip)
+        return mesh
+
+    def names_of_chips(self, names: Iterable[str]) -> list[str]:
+        """Names of inputs or outputs, those of chip 0 first."""
+        kept = list(names)
+        return [chip_name(number, name) for number in range(self.chips) for name in kept]
+
+    def _check_names(self, inputs: Mapping[str, Array], known: Sequence[str]) -> None:
+        unknown = sorted(set(inputs) - set(known))
         if unknown:
             names = ", ".join(b.name for b in self.inputs) or "none"
             raise InputError(f"the program has no input '{unknown[0]}'; its inputs: {names}")
-        system = System(self.image, self.machine, memories=memories, **options)
+
+    def _place(self, packed: Sequence[tuple[Buffer, Array]], system: System) -> None:
+        """Put inputs into memory; Tx8Error when a buffer is not all mapped."""
         for buffer in self.outputs:
             self._bytes(buffer, system)
         for buffer, data in packed:
@@ -76,7 +127,6 @@ class Program:
             system.memories.ddr_area.mark(self._offset(buffer), data.size)
             if system.sanitizer:
                 system.sanitizer.loaded(self._offset(buffer), data.size)
-        return system
 
     def _resume(self, snapshot: Snapshot, options: RunOptions) -> System:
         """A system in a saved state; the rules of the machine are those of the saved run."""
@@ -100,6 +150,14 @@ class Program:
         """The outputs of a finished system, by name."""
         return {buffer.name: self._unpacked(buffer, system) for buffer in self.outputs}
 
+    def results_of_chips(self, mesh: ChipMesh) -> dict[str, Array]:
+        """The outputs of finished chips: ``chip1.y`` is that of chip 1."""
+        return {
+            chip_name(chip.number, name): array
+            for chip in mesh.chips
+            for name, array in self.results(chip).items()
+        }
+
     def run(
         self,
         inputs: Mapping[str, Array] | None = None,
@@ -110,9 +168,11 @@ class Program:
         """Run to the end on the given inputs; outputs by name. InputError, or Fault from the program.
 
         ``max_instructions`` is for each tile. With ``strict``, ``hazards`` holds afterwards what was found,
-        after a Fault too.
+        after a Fault too. Names on several chips are those of ``start_chips`` and ``results_of_chips``.
         """
         self.hazards = ()
+        if self.chips > 1:
+            return self._run_chips(inputs or {}, max_instructions, options)
         watched = options.get("strict") or options.get("sinks")
         memories = None if watched else self._pool.take()
         system = self.start(inputs or {}, memories=memories, **options)
@@ -125,6 +185,16 @@ class Program:
         if memories:
             self._pool.give_back(memories, system.threads)
         return results
+
+    def _run_chips(
+        self, inputs: Mapping[str, Array], max_instructions: int | None, options: RunOptions
+    ) -> dict[str, Array]:
+        mesh = self.start_chips(inputs, **options)
+        try:
+            mesh.run(max_instructions)
+        finally:
+            self.hazards = mesh.hazards()
+        return self.results_of_chips(mesh)
 
     def _bytes(self, buffer: Buffer, system: System) -> Array:
         """The DDR bytes of a buffer; Tx8Error when they are not all mapped."""
@@ -141,6 +211,11 @@ class Program:
         fmt, layout = Format.parse(buffer.format), Layout.parse(buffer.layout)
         array = unpack(self._bytes(buffer, system), fmt, buffer.shape, layout)
         return array.astype(travel_dtype(buffer), copy=False)
+
+
+def chip_name(chip: int, name: str) -> str:
+    """The name of an input or output of one of several chips."""
+    return f"chip{chip}.{name}"
 
 
 @lru_cache
@@ -222,8 +297,16 @@ def check_own_machine(image: Image, machine: Machine, name: str) -> None:
         several = f" (and {len(unlike) - 1} more)" if len(unlike) > 1 else ""
         raise MachineError(
             f"{name}: the program was made for machine {made.name}: {unlike[0]}{several}; "
-            f"run it without --machine, on its own, or make it anew for {machine.name}"
+            f"run it without --machine{' and --chips' if machine.chip_count > 1 else ''}, on its own, "
+            f"or make it anew for {machine.name}"
         )
+
+
+def on_chips(program: Program, x: int, y: int, name: str) -> Program:
+    """The program on x times y chips of its machine; MachineError when it was made for others."""
+    machine = program.machine.of_chips(x, y)
+    check_own_machine(program.image, machine, name)
+    return Program(program.image, machine)
 
 
 def own_machine(image: Image, name: str) -> Machine:

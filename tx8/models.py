@@ -14,28 +14,34 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 Shapes = Mapping[str, Sequence[int]]
+Constants = Mapping[str, Any]
 
 
-def graph_of(model: Any, examples: Sequence[Any], shapes: Shapes | None) -> Graph:
+def graph_of(
+    model: Any, examples: Sequence[Any], shapes: Shapes | None, constants: Constants | None = None
+) -> Graph:
     """The graph of a path, an ONNX model (``ModelProto`` or its bytes), a program of ``torch.export``, a
     module of PyTorch with example inputs, a function of ``jax.jit`` with example arguments, one that JAX
     lowered or exported, a ``GraphBuilder`` or a ``Graph``. GraphError for anything else.
 
-    ``shapes`` binds free dimensions of ONNX inputs, by the input's name.
+    ``shapes`` binds free dimensions of ONNX inputs, ``constants`` the inputs that never change, by their
+    names.
     """
+    if isinstance(model, str | Path):
+        from compiler.frontend import reader
+
+        return reader(model, shapes, constants=constants)(model)
+    if isinstance(model, bytes | bytearray | memoryview):
+        return _onnx(bytes(model), shapes, constants)
+    kind = _kind(model)
+    if kind == "onnx":
+        return _onnx(_serialized(model), shapes, constants)
+    if constants:
+        raise GraphError([f"constants= is for inputs of ONNX models; this is a {type(model).__name__}"])
     if isinstance(model, Graph):
         return model
     if isinstance(model, GraphBuilder):
         return model.build()
-    if isinstance(model, str | Path):
-        from compiler.frontend import reader
-
-        return reader(model, shapes)(model)
-    if isinstance(model, bytes | bytearray | memoryview):
-        return _onnx(bytes(model), shapes)
-    kind = _kind(model)
-    if kind == "onnx":
-        return _onnx(_serialized(model), shapes)
     if kind == "torch":
         return _torch(model, examples)
     if kind == "jax":
@@ -55,11 +61,11 @@ def _kind(model: Any) -> str:
     return found.removesuffix("lib")
 
 
-def _onnx(data: bytes, shapes: Shapes | None) -> Graph:
+def _onnx(data: bytes, shapes: Shapes | None, constants: Constants | None) -> Graph:
     from compiler.frontend.onnx.binding import Binding
     from compiler.frontend.onnx.importer import graph_of_bytes
 
-    return graph_of_bytes(data, "<model>", Binding(shapes or {}))
+    return graph_of_bytes(data, "<model>", Binding(shapes or {}, None, constants or {}))
 
 
 def _serialized(model: ModelProto) -> bytes:

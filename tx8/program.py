@@ -16,7 +16,7 @@ from tx8isa.machine.description import Machine, load_machine
 from tx8isa.tools.files import made_folder, write_together
 
 from .arrays import bind
-from .models import Shapes, graph_of
+from .models import Constants, Shapes, graph_of
 from .quantising import Quantisation, Samples
 from .run import Run, start
 
@@ -107,6 +107,7 @@ def compile(
     dtype: str | None = None,
     tiles: int | None = None,
     shapes: Shapes | None = None,
+    constants: Constants | None = None,
     machine: Machine | str | Path | None = None,
     patterns: str = "default",
     search: str = "fast",
@@ -120,8 +121,9 @@ def compile(
     """Compile a model: see ``tx8.models.graph_of`` for what it may be, and what ``examples`` are.
 
     ``dtype``: fp32, tf32, fp16 or bf16, by default the model's own; ``tiles``: how many take part;
-    ``shapes``: extents of inputs with free dimensions, by name; ``machine``: a description or the path of
-    one, by default the TX81; ``patterns``, ``search`` and ``residency`` as the options of tx8cc.
+    ``shapes``: extents of inputs with free dimensions, by name; ``constants``: numbers or arrays that ONNX
+    inputs always are, by name; ``machine``: a description or the path of one, by default the TX81;
+    ``patterns``, ``search`` and ``residency`` as the options of tx8cc.
 
     With ``dtype="int8"`` nodes compute with bytes and the rest in fp16. ``calibrate``: samples of the inputs,
     arrays by name or a .npz file; ``calibration``: a method or ``compiler.quantise.Settings``; ``max_loss``,
@@ -129,7 +131,7 @@ def compile(
     """
     from compiler.driver import compile_graph
 
-    graph = graph_of(model, examples, shapes)
+    graph = graph_of(model, examples, shapes, constants)
     target = _machine(machine)
     options: dict[str, Any] = {"tiles": tiles, "machine": target, "patterns": patterns, "search": search}
     options["residency"] = residency

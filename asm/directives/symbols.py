@@ -135,13 +135,12 @@ def _assign(call: Call, variable: bool) -> None:
 
 @handler(".tile")
 def _tile(call: Call) -> None:
-    """Set the entry of a tile to the current address."""
+    """Set the entry of a tile to the current address; those of several chips are numbered through."""
     (tile,) = call.numbers(1, 1)
     assembly = call.assembly
-    if not 0 <= tile < assembly.machine.tiles:
-        raise Fault(
-            f"tile {tile} is outside 0..{assembly.machine.tiles - 1} of machine {assembly.machine.name}"
-        )
+    tiles = assembly.machine.tiles * assembly.machine.chip_count
+    if not 0 <= tile < tiles:
+        raise Fault(f"tile {tile} is outside 0..{tiles - 1} of machine {assembly.machine.name}")
     if tile in assembly.tile_entries:
         raise Fault(f"tile {tile} has an entry already")
     if assembly.section.flags != "rx":

@@ -112,7 +112,8 @@ class Symbol(NamedTuple):
 class Image:
     """A program and everything a loader, a debugger or a report needs to know about it.
 
-    ``entry`` is where every tile starts, except those of ``tile_entries`` (tile -> address).
+    ``entry`` is where every tile starts, except those of ``tile_entries`` (tile -> address; those of several
+    chips are numbered through).
     ``data_ranges`` are the [start, end) of code segments that no RISC-V disassembler should read as
     instructions: engine instructions and constants; ascending. ``lines`` maps the address of an
     instruction to (file, line), ``nodes`` to the name of the graph node it was made for. ``live`` says what

@@ -89,6 +89,8 @@ class Kernel:
     _synchronized_at: int = -1
     """Value of ``count`` when all tiles met last."""
     _symbols: set[str] = field(default_factory=set)
+    _kept: dict[Variable, Value] = field(default_factory=dict)
+    """What variables were given: an instruction that uses one uses the buffers whose addresses it has."""
 
     def __post_init__(self) -> None:
         self.registers = Registers(self.out, self.spills)
@@ -190,6 +192,8 @@ class Kernel:
         elif isinstance(value, Operation):
             self._record_uses(value.left)
             self._record_uses(value.right)
+        elif isinstance(value, Variable) and value in self._kept:
+            self._record_uses(self._kept[value])
 
     def keep_alive(self, value: Value) -> None:
         """Extend the live ranges of the buffers of an address to here.
@@ -211,6 +215,7 @@ class Kernel:
         kept = self.registers.keep(value)
         if isinstance(kept, Variable):
             self._body.append(Let(kept, value))
+            self._kept[kept] = value
         return kept
 
     @contextmanager

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from compiler.graph import Graph, GraphError
 
@@ -32,22 +32,28 @@ def load(path: Path | str) -> Graph:
 
 
 def reader(
-    path: Path | str, shapes: Mapping[str, Sequence[int]] | None = None, batch: int | None = None
+    path: Path | str,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    batch: int | None = None,
+    constants: Mapping[str, Any] | None = None,
 ) -> Reader:
     """The function that reads this file; its libraries are imported.
 
-    ``shapes`` and ``batch`` bind free dimensions of an ONNX model (``onnx.binding``). GraphError when they
-    are given for a file of another kind, and for a file of a format that is not read.
+    ``shapes`` and ``batch`` bind free dimensions of an ONNX model, ``constants`` its inputs
+    (``onnx.binding``). GraphError when they are given for a file of another kind, and for a file of a format
+    that is not read.
     """
     found = format_of(Path(path))
     if found == ONNX:
         from compiler.frontend.onnx.binding import Binding
         from compiler.frontend.onnx.importer import load_onnx
 
-        binding = Binding(shapes or {}, batch)
+        binding = Binding(shapes or {}, batch, constants or {})
         return lambda path, survey=None: load_onnx(path, binding, survey)
     if shapes or batch is not None:
         raise GraphError([f"{path}: shapes are bound in ONNX models; this file has none that are free"])
+    if constants:
+        raise GraphError([f"{path}: values of inputs are bound in ONNX models; this is another file"])
     if found == TORCH:
         from .torch import load_pt2
 

@@ -55,6 +55,8 @@ def context_of(
     most = min(machine.tiles, _BARRIER_TILES)
     if not 1 <= tiles <= most:
         raise GraphError([f"{tiles} tiles: expected 1 to {most} on machine {machine.name}"])
+    if machine.chip_count > 1:
+        raise GraphError([f"machine {machine.name} has {machine.chip_count} chips; programs are for one"])
     if search not in EFFORTS:
         near = hint(search, EFFORTS)
         raise GraphError([f"unknown search '{search}'; allowed are {', '.join(EFFORTS)}{near}"])

@@ -16,6 +16,7 @@ from compiler.lowering import LOWERINGS
 from compiler.operators import OPERATORS, call_of
 from compiler.operators.expansion.expander import expand_graph
 from compiler.rewrite import LAST, REWRITES, RewrittenGraph
+from compiler.rewrite.norms import small_numbers, statistics
 from compiler.rewrite.quantised import QUANTISED, TABLES, between_bytes
 
 from .base import Context
@@ -32,7 +33,9 @@ class RewritePass:
 
     def run(self, context: Context, module: ModuleOp) -> None:
         applied: list[tuple[str, str]] = []
-        graph = context.graph = expand_graph(simplified(graph_of(context, module), applied))
+        graph = expand_graph(simplified(graph_of(context, module), applied))
+        wide = statistics(graph) | small_numbers(graph, context.compute)
+        graph = context.graph = replace(graph, precise=graph.precise | wide)
         problems = [problem for node in graph.nodes if (problem := refusal_of(graph, node))]
         if problems:
             raise joined(problems)

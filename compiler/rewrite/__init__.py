@@ -14,8 +14,8 @@ from . import (
     attention,
     heads,
     logsumexp,
-    movement,
-    normalizations,
+    moves,
+    norms,
     padding,
     pools,
     products,
@@ -25,8 +25,8 @@ from . import (
 from .engine import Rewrite, RewrittenGraph
 
 REWRITES: tuple[Rewrite, ...] = (
-    *movement.REWRITES,
-    *normalizations.REWRITES,
+    *moves.REWRITES,
+    *norms.REWRITES,
     *activations.REWRITES,
     *rotary.REWRITES,
     *rotary_pairs.REWRITES,
@@ -38,7 +38,7 @@ REWRITES: tuple[Rewrite, ...] = (
     *logsumexp.REWRITES,
 )
 
-LAST = pools.REWRITES
+LAST = (*pools.REWRITES, *moves.LATE)
 """Rewrites of what no other one needs as a part of its pattern."""
 
 __all__ = ["LAST", "REWRITES", "Rewrite", "RewrittenGraph", "rewrite_graph"]

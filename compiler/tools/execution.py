@@ -85,6 +85,17 @@ def report_text(program: Program, cycles: Mapping[str, float] | None) -> str:
     return (program.report if cycles is None else program.report.with_cycles(cycles)).json()
 
 
+def constants_of(options: argparse.Namespace) -> dict[str, Any]:
+    """The values of --constant: numbers, and arrays of files. Tx8Error for a file that holds none."""
+    if not any(isinstance(value, Path) for _, value in options.constant):
+        return dict(options.constant)
+    from .run import array_of_file
+
+    return {
+        name: array_of_file(value) if isinstance(value, Path) else value for name, value in options.constant
+    }
+
+
 def inputs_of(options: argparse.Namespace, graph: Graph) -> dict[str, Array]:
     """The arrays of --input, and random ones for the other inputs.
 

@@ -16,16 +16,14 @@ import numpy as np
 
 from asm.image import read_image, write_image
 from compiler.driver import Program
-from compiler.evaluation.reference import quantises, run_reference
-from compiler.evaluation.tolerance import Kind, Verdict, judge
+from compiler.evaluation.judgement import Judgement, judged
+from compiler.evaluation.tolerance import Verdict
 from compiler.graph import DTYPES, Array, Graph, GraphError, Shape, Tensor
 from tx8isa.tools.files import made_folder, write_together
 from tx8isa.tools.suggestions import hint
 
 if TYPE_CHECKING:
     from emulator.chip.system import System
-
-_MOVEMENT = ("Reshape", "Flatten", "Transpose", "Concat", "Identity", "Slice", "Pad")
 
 
 class RunFault(Exception):
@@ -64,14 +62,15 @@ class Watch(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a run: outputs and expected values by name, and what ``Watch`` asked for.
+    """The result of a run: outputs and what is said of them by name, and what ``Watch`` asked for.
 
-    ``instructions`` counts those executed on all tiles; ``cycles`` is None if no time was simulated.
+    ``dtype`` is the compute type. ``instructions`` counts those executed on all tiles; ``cycles`` is None if
+    no time was simulated.
     """
 
+    dtype: str
     outputs: Mapping[str, Array]
-    expected: Mapping[str, Array]
-    verdicts: Mapping[str, Verdict]
+    judgements: Mapping[str, Judgement]
     instructions: int
     cycles: int | None = None
     cycles_range: tuple[int, int] | None = None
@@ -84,6 +83,11 @@ class Outcome:
     """Kind and text of each hazard; None if they were not looked for."""
     unwritten: tuple[str, ...] = ()
     """Messages about files of the run that could not be written."""
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """The verdict on each output."""
+        return {name: found.verdict for name, found in self.judgements.items()}
 
     @property
     def ok(self) -> bool:
@@ -172,23 +176,12 @@ def _hazards(system: System, watch: Watch) -> tuple[tuple[str, str], ...] | None
 
 
 def check(program: Program, inputs: Mapping[str, Array], watch: Watch | None = None) -> Outcome:
-    """Run a program and compare every output with the reference on inputs rounded to the compute format."""
+    """Run a program and compare every output with the reference."""
     done = _run(program, inputs, 1, watch or Watch())
-    expected = run_reference(program.graph, inputs, storage=program.dtype)
-    verdicts = {
-        tensor.name: judge(
-            _kind_of_output(program.graph, tensor),
-            program.dtype,
-            done.outputs[tensor.name],
-            expected[tensor.name],
-            declared=tensor.dtype,
-        )
-        for tensor in program.graph.outputs
-    }
     return Outcome(
+        program.dtype,
         done.outputs,
-        expected,
-        verdicts,
+        judged(program.graph, program.dtype, done.outputs, inputs),
         done.instructions,
         done.cycles,
         done.cycles_range,
@@ -197,18 +190,6 @@ def check(program: Program, inputs: Mapping[str, Array], watch: Watch | None = N
         done.hazards,
         done.unwritten,
     )
-
-
-def _kind_of_output(graph: Graph, tensor: Tensor) -> Kind:
-    """The kind of tolerances of an output: bytes of a quantised graph may be one step off."""
-    return "quantising" if tensor.dtype in ("int8", "uint8") and quantises(graph) else kind_of(graph)
-
-
-def kind_of(graph: Graph) -> Kind:
-    """The kind of tolerances that apply to a graph."""
-    if len(graph.nodes) > 1:
-        return "model"
-    return "movement" if all(node.op in _MOVEMENT for node in graph.nodes) else "operator"
 
 
 def random_inputs(graph: Graph, given: Mapping[str, Array], seed: int) -> dict[str, Array]:
@@ -237,6 +218,13 @@ def read_inputs(arguments: Iterable[tuple[str, str]], graph: Graph) -> dict[str,
             raise GraphError([f"the graph has no input '{name}'; its inputs: {names}{hint(name, known)}"])
         inputs[name] = _fitting(read_array(file), known[name])
     return inputs
+
+
+def array_of_file(file: Path) -> Array:
+    """The array of a .npy file; Tx8Error for a file that holds none."""
+    from emulator.cli.arrays import read_array
+
+    return read_array(str(file))
 
 
 def _fitting(array: Array, tensor: Tensor) -> Array:
@@ -288,19 +276,30 @@ def announce_compilation(program: str) -> None:
 
 
 def table(outcome: Outcome) -> str:
-    """A row per output, with cycles if time was simulated; instructions, and the range of the cycles."""
-    width = max(len("output"), *(len(name) for name in outcome.verdicts))
-    time = "" if outcome.cycles is None else f"{outcome.cycles:>14,}"
+    """A row per output, with cycles if time was simulated; instructions, and the range of the cycles.
+
+    Two columns say what rounding inputs and weights alone costs, in formats that round them.
+    """
+    width = max(len("output"), *(len(name) for name in outcome.judgements))
+    rounds, timed = outcome.dtype != "fp32", outcome.cycles is not None
     head = f"{'output':<{width}}  {'shape':<16} {'max abs error':>14} {'cosine':>11}"
+    head += f"{'rounding alone':>17} {'cosine':>11}" if rounds else ""
+    time = f"{outcome.cycles:>14,}" if timed else ""
     lines = [f"{head}{'cycles':>{len(time)}}  verdict" if time else f"{head}  verdict"]
-    for name, verdict in outcome.verdicts.items():
-        shape = _extents(outcome.outputs[name].shape)
-        error, cosine = f"{verdict.max_abs_error:.3g}", f"{verdict.cosine:.7f}"
-        text = "pass" if verdict.ok else f"FAIL: {verdict.text}"
-        lines.append(f"{name:<{width}}  {shape:<16} {error:>14} {cosine:>11}{time}  {text}")
+    for name, found in outcome.judgements.items():
+        columns = f"{name:<{width}}  {_extents(outcome.outputs[name].shape):<16} {_errors(found.verdict, 14)}"
+        columns += _errors(found.rounding, 17) if rounds else ""
+        text = "pass" if found.verdict.ok else f"FAIL: {found.verdict.text}"
+        lines.append(f"{columns}{time}  {text}")
     counted = f"{outcome.instructions:,} instructions executed on all tiles"
     if outcome.cycles_range is not None:
         least, most = outcome.cycles_range
         counted += f"; {least:,} to {most:,} cycles over the ranges of the model"
     lines.append(counted)
     return "\n".join(lines)
+
+
+def _errors(verdict: Verdict, width: int) -> str:
+    """The columns of an error and a cosine, the first of some width."""
+    error, cosine = f"{verdict.max_abs_error:.3g}", f"{verdict.cosine:.7f}"
+    return f"{error:>{width}} {cosine:>11}"

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from compiler.driver import Program
+from compiler.evaluation.judgement import Judgement
 from compiler.evaluation.tolerance import Verdict
 
 from .run import Outcome, RunFault
@@ -17,8 +18,8 @@ from .verify import NodeCheck, Verification
 def run_document(program: Program, outcome: Outcome) -> str:
     """A run with its outputs, cycles and hazards; docs/compiler_tools.md lists the keys."""
     outputs = [
-        {"name": name, "shape": list(outcome.outputs[name].shape), **_verdict(verdict)}
-        for name, verdict in outcome.verdicts.items()
+        {"name": name, "shape": list(outcome.outputs[name].shape), **_judgement(found)}
+        for name, found in outcome.judgements.items()
     ]
     hazards = None if outcome.hazards is None else [_hazard(found) for found in outcome.hazards]
     ends = (
@@ -38,7 +39,7 @@ def fault_document(program: Program, fault: RunFault) -> str:
 
 def nodes_document(program: Program, found: Verification) -> str:
     """The verdicts on every node, and the first one that is wrong."""
-    outputs = [{"name": name, **_verdict(verdict)} for name, verdict in found.outputs.items()]
+    outputs = [{"name": name, **_judgement(item)} for name, item in found.outputs.items()]
     wrong = None if found.at is None else found.at.name
     nodes = [_node(item) for item in found.checks]
     return _document(program, found.ok, {"wrong": wrong, "nodes": nodes, "outputs": outputs})
@@ -47,6 +48,11 @@ def nodes_document(program: Program, found: Verification) -> str:
 def _document(program: Program, passed: bool, rest: dict[str, Any]) -> str:
     head = {"graph": program.graph.name, "dtype": program.dtype, "tiles": program.tiles, "pass": passed}
     return msgspec.json.format(msgspec.json.encode({**head, **rest})).decode()
+
+
+def _judgement(found: Judgement) -> dict[str, Any]:
+    rounding = {"max_abs_error": found.rounding.max_abs_error, "cosine": found.rounding.cosine}
+    return {**_verdict(found.verdict), "rounding_alone": rounding, "at_fault": found.blame}
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:

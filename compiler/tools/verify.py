@@ -16,12 +16,13 @@ import numpy as np
 
 from compiler.driver import Program
 from compiler.evaluation.folding import needed
+from compiler.evaluation.judgement import Judgement, judged, kind_of
 from compiler.evaluation.reference import run_reference
 from compiler.evaluation.tolerance import Verdict, judge
 from compiler.graph import DTYPES, Array, Graph, Node, Tensor
 
 from .excerpt import excerpt, with_outputs
-from .run import check, execute, kind_of
+from .run import check, execute
 
 Compile = Callable[[Graph], Program]
 Values = Mapping[str, Array]
@@ -56,14 +57,14 @@ class FailingPart:
 
 @dataclass(frozen=True)
 class Verification:
-    """``checks`` are in the order of the nodes, ``outputs`` has the verdicts on the outputs of the program.
+    """``checks`` are in the order of the nodes, ``outputs`` says what is right of the outputs of the program.
 
     ``at`` is the first node whose result is wrong, by itself or when computed together with others; ``part``
     is the smallest graph found that shows it, None when every smaller graph that was tried is right.
     """
 
     checks: tuple[NodeCheck, ...]
-    outputs: Mapping[str, Verdict]
+    outputs: Mapping[str, Judgement]
     at: Node | None = None
     part: FailingPart | None = None
 
@@ -74,34 +75,29 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        return self.wrong is None and all(verdict.ok for verdict in self.outputs.values())
+        return self.wrong is None and all(found.verdict.ok for found in self.outputs.values())
+
+    @property
+    def format_alone(self) -> bool:
+        """Whether nothing is wrong but what the format costs."""
+        return self.wrong is None and all(found.as_the_format_allows for found in self.outputs.values())
 
 
 def verify(graph: Graph, inputs: Values, compile_: Compile) -> Verification:
     """Judge every node; ``compile_`` compiles a graph. RunFault when a program stops with a fault."""
     program = compile_(graph)
     outputs, _ = execute(program, inputs)
-    exact = run_reference(with_outputs(graph, _results(graph)), inputs, storage=program.dtype)
+    exact = run_reference(with_outputs(graph, _results(graph)), inputs)
     values, checks = dict(inputs), []
     for names in _batches(graph, program.machine.ddr.bytes // _SHARE_OF_DDR):
         shown = {**inputs, **execute(compile_(with_outputs(graph, _with_operands(graph, names))), inputs)[0]}
         values = {**shown, **values}
         checks += [_check(graph, node, name, shown, exact, program.dtype) for node, name in names]
-    verdicts = {
-        tensor.name: judge(
-            kind_of(graph),
-            program.dtype,
-            outputs[tensor.name],
-            _exact(graph, tensor, exact, program.dtype),
-            declared=tensor.dtype,
-        )
-        for tensor in graph.outputs
-    }
-    found = Verification(tuple(checks), verdicts)
+    found = Verification(tuple(checks), judged(graph, program.dtype, outputs, inputs))
     at = None
     if found.wrong is not None:
         at = found.wrong.node
-    elif not found.ok and _differs(outputs, values, program.dtype):
+    elif not found.format_alone and _differs(outputs, values, program.dtype):
         at = _first_wrong_together(graph, inputs, values, compile_)
     return found if at is None else replace(found, at=at, part=_smallest_part(graph, at, values, compile_))
 
@@ -110,13 +106,6 @@ def _results(graph: Graph) -> list[str]:
     """The results of all nodes except for tensors without elements."""
     made = [name for node in graph.nodes for name in node.outputs if name]
     return [name for name in made if graph.tensors[name].size]
-
-
-def _exact(graph: Graph, tensor: Tensor, exact: Values, dtype: str) -> Array:
-    """The expected value of a graph output, which may be a constant."""
-    if tensor.name in exact:
-        return exact[tensor.name]
-    return run_reference(with_outputs(graph, [tensor.name]), {}, storage=dtype)[tensor.name]
 
 
 def _batches(graph: Graph, most: int) -> Iterator[list[tuple[Node, str]]]:
@@ -201,7 +190,8 @@ def _smallest_part(graph: Graph, last: Node, values: Values, compile_: Compile) 
         nodes = before[-count:]
         cut = excerpt(graph, nodes)
         inputs = {tensor.name: values[cut.origin[tensor.name]] for tensor in cut.graph.inputs}
-        if not check(compile_(cut.graph), inputs).ok:
+        found = check(compile_(cut.graph), inputs).judgements.values()
+        if not all(item.as_the_format_allows for item in found):
             return FailingPart(cut.graph, inputs, nodes[0].name, last.name)
     return None
 
@@ -250,9 +240,11 @@ def _conclusion(found: Verification) -> Iterator[str]:
     elif found.ok:
         yield f"{count} nodes are right"
     else:
-        names = ", ".join(name for name, verdict in found.outputs.items() if not verdict.ok)
+        names = ", ".join(name for name, item in found.outputs.items() if not item.verdict.ok)
         yield f"{count} nodes are right by themselves, the program's outputs ({names}) are not"
-        if found.at is None:
+        if found.format_alone:
+            yield "they are what the format allows: inputs and weights rounded to it alone cost as much"
+        elif found.at is None:
             yield "their errors add up"
         else:
             yield f"computed together with others, {found.at} is wrong"

@@ -43,10 +43,15 @@ _SCALAR_BYTES = 4
 
 
 class Chip:
-    """Tiles, memories and devices of a chip; ``options`` has every option."""
+    """Tiles, memories and devices of a chip; ``options`` has every option.
 
-    def __init__(self, image: Image, machine: Machine, memories: Memories, options: RunOptions) -> None:
-        strict = options["strict"]
+    ``number`` is that of the chip among several.
+    """
+
+    def __init__(
+        self, image: Image, machine: Machine, memories: Memories, options: RunOptions, number: int = 0
+    ) -> None:
+        strict, self.number = options["strict"], number
         self.image, self.machine, self.memories = image, machine, memories
         self.on_exception, self.show = options["on_exception"], options["show"]
         self.code, self.ddr = memories.code, memories.ddr
@@ -72,7 +77,9 @@ class Chip:
         words[state.KERNELS], words[state.ISSUE] = self.slots.address, self.engines.issue
         hostile = options["write_span"] == "hostile"
         words[state.WRITE_SPAN] = queues.HOSTILE if hostile else queues.EXACT
-        tile.pc = self.image.tile_entries.get(number, self.image.entry)
+        hart = self.machine.hartid(self.number, number)
+        words[state.HART], words[state.RANDOM] = hart, hart + 1  # a seed of its own for each, never 0
+        tile.pc = self.image.tile_entries.get(hart, self.image.entry)
         return tile
 
     def _make_devices(self) -> list[Device]:
@@ -91,7 +98,7 @@ class Chip:
         from emulator.watch.strict.sanitizer import Sanitizer  # here: most runs do not need it
 
         waits_for, size = self.traffic.waits_for, self.ddr.size
-        sanitizer = Sanitizer(self.tiles, self.machine, self.image, self.codes, size, waits_for)
+        sanitizer = Sanitizer(self.tiles, self.machine, self.image, self.codes, size, waits_for, self.number)
         for segment in self.image.segments:
             sanitizer.loaded(self.memories.offset(segment.address), segment.size)
         self.observers.append(sanitizer)
@@ -197,7 +204,7 @@ class Chip:
         record, values = self._decode(tile)
         if values["csr"] in CLOCKS and not self._look_at_time(tile, register=False):
             return
-        hart = self.machine.hartid(0, tile.number)
+        hart = self.machine.hartid(self.number, tile.number)
         if not environment.csr_instruction(tile, record, values, hart):
             name = CSR_NAMES.get(values["csr"], "which does not exist")
             what = "read" if name not in CSRS else "write"

@@ -62,11 +62,35 @@ class Dte:
             self._move(tile, copy)
             for target in copy.targets:
                 self._arrived(target, copy)
+        self.finish(tile, copy, channel, error)
+        return not error
+
+    def collect(self, tile: Tile, copy: Copy) -> list[Bytes]:
+        """The bytes that each target of a copy gets, without gaps."""
+        pieces, found = copy.pieces, list[Bytes]()
+        for side in copy.sources:
+            data = np.empty(pieces.total, dtype=np.uint8)
+            host = int(data.ctypes.data)
+            _copy(pieces, host, pieces.consecutive, self._host(tile, side), side.strides)
+            found.append(data)
+        return [found[copy.source_of(number)] for number in range(len(copy.targets))]
+
+    def accept(self, target: Target, pieces: Pieces, data: Bytes) -> bool:
+        """Write what another chip has sent to a tile of this one; False: a transport error, as above."""
+        copy = Copy(pieces, (), (target,))
+        if self._refused(copy):
+            return False
+        host, side = self._host(self.tiles[target.tile], target.side), target.side
+        _copy(pieces, host, side.strides, int(data.ctypes.data), pieces.consecutive)
+        self._arrived(target, copy)
+        return True
+
+    def finish(self, tile: Tile, copy: Copy, channel: Channel | None, error: bool) -> None:
+        """Count a copy that is done, and let its registers say so."""
         self.counters[tile.number].note(channel.block if channel else None, copy.bytes_written, not error)
         if channel:
             channel.busy = False
             channel.status = FINISHED | (ERROR if error else 0)
-        return not error
 
     def _refused(self, copy: Copy) -> bool:
         """Whether a stream refuses what the copy sends it."""

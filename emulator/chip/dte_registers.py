@@ -13,6 +13,7 @@ from emulator.tile.tile import Tile
 from tx8isa.machine.description import Machine
 
 from .copies import FINISHED, Channel
+from .port import TILE_SHIFT, X_SHIFT, Y_SHIFT, has_tile, refused_tile
 from .traffic import Traffic
 
 SRC, DST, USER_ID, MODE, LENGTH, DEST_NUM = 0x000, 0x008, 0x010, 0x014, 0x018, 0x01C
@@ -29,9 +30,9 @@ UNICAST, SCATTER, BROADCAST, SHUFFLE = range(4)
 SG_FLAG, DIM_FLAG, OUT_SLICE = 1 << 8, 1 << 16, 1 << 24
 _BYPASS_MEMORY = 1 << 4
 _WORD = (1 << 32) - 1
-_HIGH, _HIGH_WITH_TILE = 0xFF, 0xFF_FFFF
-"""Address bits 39:32; a destination has the tile above them."""
-_LOCAL, _TILE_SHIFT, _OTHER_CARD = (1 << 40) - 1, 40, 1 << 39
+_HIGH, _HIGH_WITH_TILE, _HIGH_WITH_CHIP = 0xFF, 0xFF_FFFF, _WORD
+"""Address bits 39:32; a destination has the tile above them, and where chips are linked the chip."""
+_LOCAL, _OTHER_CHIP, _COORDINATE = (1 << 40) - 1, 1 << 39, 0xFF
 
 
 def _registers() -> dict[int, tuple[str, int]]:
@@ -111,6 +112,8 @@ class DteWindow:
         if register != CMD_VALID and register not in _REGISTERS:
             return False
         name, bits = _REGISTERS.get(register, ("cmd_valid", 1))
+        if self.traffic.port is not None and bits == _HIGH_WITH_TILE:
+            bits = _HIGH_WITH_CHIP
         if value & ~bits:
             text = f"register '{name}': found 0x{value:x}, expected no bits beyond 0x{bits:x}"
             raise self.traffic.fault(tile, f"DTE block {channel.block}: {text}")
@@ -161,6 +164,8 @@ class _Description:
         count = self._get(DEST_NUM) + 1
         sources = self._sources(pieces, of, count)
         targets = tuple(self._target(i, pieces, to) for i in range(count))
+        if len({target.chip is None for target in targets}) > 1:
+            raise self._fault("some targets are on this chip and some on others: start a copy for each kind")
         if pieces.total * count > MOST_BYTES:
             text = f"the copy has {pieces.total * count} bytes, expected at most 2**32"
             raise self._fault(f"{text}, the emulator's limit for one instruction")
@@ -193,14 +198,27 @@ class _Description:
         at, user_id = _destination(number)
         name, tiles = f"dst {number}", len(self.window.traffic.tiles)
         address = self._get(at) | self._get(at + 4) << 32
-        tile, local = address >> _TILE_SHIFT, address & _LOCAL
-        if local & _OTHER_CARD:
-            raise self._fault(f"{name}: 0x{address:x} is on another card (bit 39); one chip is emulated")
+        tile, local = address >> TILE_SHIFT, address & _LOCAL
+        if local & _OTHER_CHIP:
+            return self._target_away(name, address, strides, pieces.span(strides), self._get(user_id))
         if tile >= tiles:
             raise self._fault(f"{name}: tile {tile}, expected 0..{tiles - 1}")
         return Target(
             tile, self._side(name, "writes", local, strides, pieces.span(strides)), self._get(user_id)
         )
+
+    def _target_away(self, name: str, address: int, strides: Levels, span: int, user_id: int) -> Target:
+        """A target on another chip; Fault when there is no such tile."""
+        port, tiles = self.window.traffic.port, len(self.window.traffic.tiles)
+        if port is None:
+            raise self._fault(f"{name}: 0x{address:x} is on another card (bit 39); one chip is emulated")
+        tile, y, x = (address >> shift & _COORDINATE for shift in (TILE_SHIFT, Y_SHIFT, X_SHIFT))
+        chip = port.chips.number(x, y)
+        if chip is None or not has_tile(port, tiles, chip, tile):
+            why = refused_tile(port, tiles, f"chip ({x},{y})", chip, tile)
+            raise self._fault(f"{name}: 0x{address:x}: {why}")
+        side = self._side(name, "writes", address & _LOCAL & ~_OTHER_CHIP, strides, span)
+        return Target(tile, side, user_id, chip)
 
     def _side(self, name: str, verb: str, address: int, strides: Levels, span: int) -> Side:
         base = self.window.windows.ddr_engine

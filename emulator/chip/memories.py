@@ -15,7 +15,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from asm.image import Image, ddr_offset
-from emulator.core.code import check_machine, load_code
+from emulator.core.code import Code, check_machine, load_code
 from emulator.core.loop import run_kernel
 from emulator.engines.issue import issue_kernel
 from emulator.engines.slots import Slots
@@ -40,12 +40,16 @@ from .host_threads import rounds_kernel
 
 
 class Memories:
-    """The memories of one chip with a program loaded, for one system at a time."""
+    """The memories of one chip with a program loaded, for one system at a time.
 
-    def __init__(self, image: Image, machine: Machine) -> None:
+    ``beside``: those of another chip with the same program, which runs at other times; they share the text of
+    the program, what was compiled, host threads and working memory.
+    """
+
+    def __init__(self, image: Image, machine: Machine, beside: Memories | None = None) -> None:
         check_machine(image, machine)
         self.image, self.machine = image, machine
-        self.code = load_code(image, machine)
+        self.code: Code = beside.code if beside else load_code(image, machine)
         ends = [self.offset(segment.address) + segment.size for segment in image.segments]
         self.ddr = map_ddr(machine, max(ends, default=0))
         self.ddr_area = Area(self.ddr, _marks(self.ddr.size), GRANULE_SHIFT, 0)
@@ -55,11 +59,13 @@ class Memories:
             TileArrays(number, machine, spm, self.ddr, self.ddr_area.marks)
             for number, spm in enumerate(self.spm)
         ]
-        self.thread_pool = ThreadPoolExecutor(machine.tiles)
+        self.thread_pool: ThreadPoolExecutor = (
+            beside.thread_pool if beside else ThreadPoolExecutor(machine.tiles)
+        )
         """Host threads; they are kept for the next run."""
-        self._engines: dict[bool, Engines] = {}
-        self._loops: dict[bool, int] = {}
-        self._scratch: list[Bytes] = []
+        self._engines: dict[bool, Engines] = beside._engines if beside else {}
+        self._loops: dict[bool, int] = beside._loops if beside else {}
+        self._scratch: list[Bytes] = beside._scratch if beside else []
 
     def prepare(self, ne_post: bool, checked: bool, timed: bool) -> None:
         """Compile side by side what a run needs, as far as the text of the program says."""

@@ -27,6 +27,8 @@ class Update:
     target: int
     packet: Packet
     refusal: str
+    chip: int | None = None
+    """Another chip, of which the target is a tile."""
 
     def arrive(self, streams: Sequence[Fsm]) -> None:
         """Take effect; Fault when the target has no such packet (proposed)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from emulator.tile.events import Packet
 from emulator.tile.tile import Tile
 
+from .port import CHIP_SHIFT, OTHER_CHIP, Port, has_tile, refused_tile
 from .stream import COUNT_MASK, PACKETS, STREAMS, Fsm, Update
 from .traffic import Traffic
 
@@ -125,17 +126,28 @@ class PacketUpdates:
             number, register = offset // REMOTE_STRIDE, offset % REMOTE_STRIDE - UPDATE_BASE
         if size != 4 or register:
             return False
-        tiles = len(self.traffic.tiles)
-        if number >= tiles:
+        tiles, chip, port = len(self.traffic.tiles), None, self.traffic.port
+        if self.remote and number & OTHER_CHIP and port is not None:
+            chip, number = self._chip(tile, port, number & ~OTHER_CHIP)
+        elif number >= tiles:
             text = f"packet counter update of tile {number}, expected 0..{tiles - 1}"
             raise self.traffic.fault(tile, text)
         if not value & 1 or value & ~_UPDATE_BITS:
             found = f"packet counter update: found 0x{value:x}"
             raise self.traffic.fault(tile, f"{found}, expected 1 | packet << 4 | stream << 12")
         packet = Packet(value >> 12 & 63, value >> 4 & 31)
-        text = f"packet counter update: stream {packet.stream} of tile {number} has no packet {packet.number}"
-        refusal = str(self.traffic.fault(tile, text))
+        to = f"tile {number}" if chip is None else f"tile {number} of chip {chip}"
+        text = f"packet counter update: stream {packet.stream} of {to} has no packet {packet.number}"
+        update = Update(number, packet, str(self.traffic.fault(tile, text)), chip)
         for observer in self.traffic.observers:
-            observer.update_sent(tile, number, packet)
-        self.traffic.later(tile, Update(number, packet, refusal))
+            observer.update_sent(tile, number, packet, chip)
+        self.traffic.later(tile, update)
         return True
+
+    def _chip(self, tile: Tile, port: Port, number: int) -> tuple[int, int]:
+        """The chip and the tile of a number that names one of another chip; Fault when there is none."""
+        tiles, (chip, of_chip) = len(self.traffic.tiles), divmod(number, 1 << CHIP_SHIFT)
+        if not has_tile(port, tiles, chip, of_chip):
+            why = refused_tile(port, tiles, f"chip {chip}", chip, of_chip)
+            raise self.traffic.fault(tile, f"packet counter update: {why}")
+        return chip, of_chip

@@ -8,6 +8,7 @@ how many threads ran them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Unpack
 
@@ -42,10 +43,11 @@ class System(Chip):
         machine: Machine,
         *,
         memories: Memories | None = None,
+        number: int = 0,
         **options: Unpack[RunOptions],
     ) -> None:
         chosen: RunOptions = {**DEFAULTS, **options}
-        super().__init__(image, machine, memories or Memories(image, machine), chosen)
+        super().__init__(image, machine, memories or Memories(image, machine), chosen, number)
         self.threads = _thread_count(chosen, machine)
         """Host threads that run the tiles."""
         self._translates = chosen["translate"] and translation_enabled()
@@ -91,16 +93,11 @@ class System(Chip):
         runnable = [t for t in self.tiles if t.status is Status.RUNNING]
         quanta = self.quanta or {t.number: self.quantum_end(t, UNLIMITED) for t in runnable}
         runnable = [t for t in runnable if t.number in quanta]
-        for tile in runnable:
-            tile.words[state.LIMIT] = min(quanta[tile.number], limit, self._pause.instructions)
-        faults = self._run_quanta(pool, scratch, runnable, limit)
+        faults = self._run_quanta(pool, scratch, runnable, quanta, limit)
         self.quanta = {t.number: quanta[t.number] for t in runnable if self._held(t, quanta[t.number])}
         if self.quanta and not faults:
             return True
-        self.show_output()
-        if faults:
-            raise Fault(min(faults)[1])
-        moved = self.end_round()
+        moved = self._end_quanta(faults)
         if not moved and not self.serve_time() and (not runnable or self._repeats()):
             raise self.traffic.deadlock()
         return False
@@ -109,14 +106,28 @@ class System(Chip):
         """Whether a strict run is in a state it was in before: then it will repeat itself without end."""
         return self.sanitizer is not None and self.sanitizer.repeats()
 
+    def _end_quanta(self, faults: list[tuple[int, str]]) -> bool:
+        """End a round; whether copies were carried out or barriers released. Fault: the first of those."""
+        self.show_output()
+        if faults:
+            raise Fault(min(faults)[1])
+        return self.end_round()
+
     def _run_quanta(
-        self, pool: ThreadPoolExecutor, scratch: list[Bytes], tiles: list[Tile], limit: int
+        self,
+        pool: ThreadPoolExecutor,
+        scratch: list[Bytes],
+        tiles: list[Tile],
+        quanta: Mapping[int, int],
+        limit: int,
     ) -> list[tuple[int, str]]:
-        """Run the quanta of some tiles; faults as ``_run_tiles`` gives them.
+        """Run the quanta of some tiles, given by where they end; faults as ``_run_tiles`` gives them.
 
         A tile whose log of simulated time is full waits until all have stopped, and goes on when the logs
         have been processed: the simulation needs the logs of all tiles.
         """
+        for tile in tiles:
+            tile.words[state.LIMIT] = min(quanta[tile.number], limit, self._pause.instructions)
         faults: list[tuple[int, str]] = []
         alone = self.traffic.unwatched and self._pause == Pause()
         while tiles:
@@ -131,11 +142,16 @@ class System(Chip):
                 wait(jobs)
                 raise
             self._host_threads.end()
-            tiles = [tile for tile in tiles if tile.number in self._interrupted]
-            if self._interrupted and self.simulator:
-                self._interrupted.clear()
-                self.simulator.advance()
+            full = [tile for tile in tiles if tile.number in self._interrupted]
+            self._interrupted.clear()
+            tiles = full if full and self._make_room() else []
         return faults
+
+    def _make_room(self) -> bool:
+        """Process full logs of simulated time; whether their tiles go on in the same round."""
+        if self.simulator:
+            self.simulator.advance()
+        return True
 
     def _held(self, tile: Tile, end: int) -> bool:
         """Whether a tile could go on in this round: it has neither used up its quantum nor given it up."""

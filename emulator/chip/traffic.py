@@ -24,6 +24,7 @@ from tx8isa.records.record import Instruction
 from tx8isa.table.encoding import encoder
 
 from .copies import Channel, Dte, instruction_copy
+from .port import Port
 from .sends import Sends
 from .stream import Update
 
@@ -53,6 +54,9 @@ class Traffic:
     def __init__(self, image: Image, tiles: Sequence[Tile], ddr: Area) -> None:
         self.image, self.tiles, self.ddr = image, tiles, ddr.data
         self.everyone = (1 << len(tiles)) - 1
+        """The set of tiles that programs may name."""
+        self.port: Port | None = None
+        """Where what is for other chips leaves; None: there are none."""
         self.dte = Dte(tiles, ddr)
         self.started: list[list[Sent | Update]] = [[] for _ in tiles]
         """By tile: the copies and packet counter updates of this round."""
@@ -73,7 +77,7 @@ class Traffic:
             self._send(tile, record, values, meaning.action is Action.SCATTER)
         elif meaning.action is Action.SEND_WAIT:
             self.take_sends(tile)
-            if self.started[tile.number]:
+            if self.started[tile.number] or self._away(tile):
                 tile.status = Status.SENDING
             for observer in self.observers:
                 observer.copies_awaited(tile)
@@ -99,7 +103,13 @@ class Traffic:
 
     def _carry_out(self, tile: Tile, work: Sent | Update) -> None:
         if isinstance(work, Update):
-            work.arrive(self.dte.streams)
+            if self.port is None or work.chip is None:
+                work.arrive(self.dte.streams)
+            else:
+                self.port.post(tile, work)
+            return
+        if self.port is not None and work.copy.away:
+            self.port.send(tile, work.copy, work.channel)
             return
         moved = self.dte.carry_out(tile, work.copy, work.channel)
         for observer in self.observers:
@@ -178,10 +188,14 @@ class Traffic:
             for work in started:
                 self._carry_out(tile, work)
             started.clear()
-            if tile.status is Status.SENDING:
+            if tile.status is Status.SENDING and not self._away(tile):
                 tile.status = Status.RUNNING
         self.sends.begin()
         return done
+
+    def _away(self, tile: Tile) -> bool:
+        """Whether copies of a tile to other chips are not done."""
+        return self.port is not None and self.port.awaits(tile)
 
     def release_barriers(self) -> bool:
         """Release the tiles of complete barriers; whether there was one."""
@@ -199,10 +213,13 @@ class Traffic:
 
     def deadlock(self) -> Fault:
         """The fault of a program that can never go on: which tile waits where, and for what."""
-        texts = [self._waits(t) for t in self.tiles if t.status is not Status.EXITED]
+        return Fault("the program can never go on: " + "; ".join(self.standstill()))
+
+    def standstill(self) -> list[str]:
+        """Of each tile that can never go on, where it waits and for what."""
         for observer in self.observers:
             observer.never_goes_on(self.tiles)
-        return Fault("the program can never go on: " + "; ".join(texts))
+        return [self._waits(t) for t in self.tiles if t.status is not Status.EXITED]
 
     def _waits(self, tile: Tile) -> str:
         size = 0

@@ -14,7 +14,9 @@ from emulator.cli.options import make_parser, prints
 from tx8isa.tools.command_line import report_form
 
 if TYPE_CHECKING:
+    from emulator.chip.options import RunOptions
     from emulator.chip.system import System
+    from emulator.cli.dumps import Dumps
     from emulator.cli.watching import Views
     from emulator.debug.explore import Difference
     from emulator.debug.snapshot.commands import Saver
@@ -78,6 +80,10 @@ def _run(options: argparse.Namespace) -> int:
     if options.tile is not None and options.tile >= program.machine.tiles:
         make_parser().error(f"argument --tile: {options.tile} is outside 0..{program.machine.tiles - 1}")
     dumps = Dumps(options, program)
+    if program.chips > 1:
+        return _run_chips(options, program, dumps)
+    if options.chip:
+        make_parser().error(f"argument --chip: {options.chip} is outside 0..0, the program runs on one chip")
     files = output_files(options, [buffer.name for buffer in program.outputs])
     saver = snapshots.saver(options, program.image)
     with output_folder(options), Watching(_views(options), program.image, program.machine) as watching:
@@ -99,13 +105,43 @@ def _run(options: argparse.Namespace) -> int:
         for text in watching.finish(system, fault):
             status = max(status, _report_error(text))
     if options.json:
-        _print_verdict(options, system, status, fault, outputs, hazards, differences)
+        _print_verdict(options, [system], status, fault, outputs, hazards, differences)
+    return status
+
+
+def _run_chips(options: argparse.Namespace, program: Program, dumps: Dumps) -> int:
+    """Run a program on several chips."""
+    from emulator.cli.chips import ChipsWatching, check_options, page_files, show_hazards_of_chips
+    from emulator.cli.outputs import output_files, output_folder
+
+    check_options(options, program)
+    names = program.names_of_chips(buffer.name for buffer in program.outputs)
+    files = output_files(options, names, page_files(options, program.chips))
+    with output_folder(options), ChipsWatching(options, program) as watching:
+        inputs = _inputs(options, program, say=True)
+        mesh = program.start_chips(
+            inputs, watch=watching.sinks, passed=watching.passed, **_run_options(options)
+        )
+        dumps.check(mesh.chips[options.chip])
+        fault = _reported(options, partial(mesh.run, options.max_instructions))
+        outputs = program.results_of_chips(mesh) if not fault and (files or options.json) else {}
+        _write_outputs(files, outputs)
+        hazards = mesh.hazards() if options.strict else None
+        show_hazards_of_chips(mesh, options.program)
+        status = 3 if fault or hazards else 0
+        _print(dumps.lines(mesh.chips[options.chip]))
+        if options.stats:
+            _print(watching.lines(mesh, as_json=options.stats == "json"))
+        for text in watching.finish(mesh, fault):
+            status = max(status, _report_error(text))
+    if options.json:
+        _print_verdict(options, mesh.chips, status, fault, outputs, hazards, None)
     return status
 
 
 def _print_verdict(
     options: argparse.Namespace,
-    system: System,
+    systems: Sequence[System],
     status: int,
     fault: str,
     outputs: Mapping[str, Array],
@@ -114,19 +150,22 @@ def _print_verdict(
 ) -> None:
     from emulator.cli.verdict import verdict
 
-    checked = system.sanitizer
-    left_out = checked is not None and (checked.more or checked.gave_up)
+    checked = [system.sanitizer for system in systems if system.sanitizer]
+    left_out = any(one.more or one.gave_up for one in checked)
     orders = options.explore or 0
     print(verdict(options.program, status, fault, outputs, hazards, left_out, orders, differences))
 
 
 def _loaded(options: argparse.Namespace) -> Program:
     """The program, on its machine or the one given, whose figures have the values that ``--timing`` says."""
-    from emulator.program import Program, load
+    from emulator.program import Program, load, on_chips
     from tx8isa.machine.description import load_machine
     from tx8isa.machine.ends import End, at_end
 
     program = load(options.program, load_machine(options.machine) if options.machine else None)
+    if options.chips:
+        x, y = options.chips
+        program = on_chips(program, x, y, options.program)
     if options.timing == "middle":
         return program
     return Program(program.image, at_end(program.machine, End(options.timing)))
@@ -136,19 +175,23 @@ def _start(options: argparse.Namespace, program: Program, sinks: Sequence[Sink])
     """The machine with the program, at its beginning or in a saved state."""
     from emulator.debug.snapshot.commands import saved_state
 
-    return program.start(
-        _inputs(options, program, say=True),
-        serial=options.serial,
-        threads=options.threads,
-        on_exception=options.on_exception,
-        write_span=options.write_span,
-        show=_show_on_stderr if options.json else _show,
-        ne_post=options.ne_post,
-        timed=options.timed or None,
-        sinks=sinks,
-        strict=options.strict,
-        snapshot=saved_state(options, program.machine),
-    )
+    run: RunOptions = {**_run_options(options), "sinks": sinks}
+    inputs = _inputs(options, program, say=True)
+    return program.start(inputs, snapshot=saved_state(options, program.machine), **run)
+
+
+def _run_options(options: argparse.Namespace) -> RunOptions:
+    """How a program is run, except for who watches."""
+    return {
+        "serial": options.serial,
+        "threads": options.threads,
+        "on_exception": options.on_exception,
+        "write_span": options.write_span,
+        "show": _show_on_stderr if options.json else _show,
+        "ne_post": options.ne_post,
+        "timed": options.timed or None,
+        "strict": options.strict,
+    }
 
 
 def _hazards(options: argparse.Namespace, system: System) -> Sequence[Hazard] | None:
@@ -197,10 +240,15 @@ def _views(options: argparse.Namespace) -> Views:
 
 def _execute(system: System, options: argparse.Namespace, saver: Saver | None) -> str:
     """Run the program, or let a debugger run it; prints and returns the fault, if there is one."""
+    return _reported(options, partial(_run_or_debug, system, options, saver))
+
+
+def _reported(options: argparse.Namespace, run: Callable[[], None]) -> str:
+    """Run; prints and returns the fault, if there is one."""
     from emulator.tile.fault import Fault
 
     try:
-        _run_or_debug(system, options, saver)
+        run()
     except Fault as fault:
         print(f"{options.program}: fault: {fault}", file=sys.stderr)
         return str(fault)
@@ -249,15 +297,18 @@ def _show(file: int, data: bytes) -> None:
 def _inputs(options: argparse.Namespace, program: Program, say: bool = False) -> dict[str, Array]:
     """The arrays of --input, and with --random random ones for the other inputs."""
     from emulator.cli.arrays import random_arrays
-    from emulator.program import travel_dtype
+    from emulator.program import chip_name, travel_dtype
 
     given = _read_inputs(options.input, program)
-    missing = [buffer.name for buffer in program.inputs if buffer.name not in given]
+    wanted = [(buffer.name, buffer.shape, travel_dtype(buffer)) for buffer in program.inputs]
+    if program.chips > 1:  # each chip gets arrays of its own
+        kept = [(chip, one) for chip in range(program.chips) for one in wanted if one[0] not in given]
+        wanted = [(chip_name(chip, name), shape, dtype) for chip, (name, shape, dtype) in kept]
+    missing = [name for name, _, _ in wanted if name not in given]
     if options.random is None or not missing:
         return given
     if say and not options.quiet:
         print(f"tx8emu: random inputs (seed {options.random}): {', '.join(missing)}", file=sys.stderr)
-    wanted = [(buffer.name, buffer.shape, travel_dtype(buffer)) for buffer in program.inputs]
     return random_arrays(wanted, given, options.random)
 
 
@@ -272,6 +323,7 @@ def _read_inputs(arguments: Iterable[str], program: Program) -> dict[str, Array]
     from tx8isa.tools.command_line import named_file
 
     known = [buffer.name for buffer in program.inputs]
+    known += program.names_of_chips(known)
     inputs: dict[str, Array] = {}
     for argument in arguments:
         found = named_file(argument, known)

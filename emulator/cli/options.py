@@ -24,6 +24,7 @@ _EPILOG = """examples:
   tx8emu prog.bin --load-state half.state --output-dir out
   tx8emu prog.bin --on-exception drop --max-instructions 5000000
   tx8emu net/prog.bin --random 0 --strict --json
+  tx8emu prog.bin --chips 2x2 --random 0 --stats
   tx8emu prog.bin --gdb 5555
   tx8emu --instructions ct.add.vv
 
@@ -174,7 +175,21 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
     add("--explore", type=_number, default=0, metavar="N", help="run N other orders; exit 3 if one differs")
     add("--seed", type=_number, default=1, metavar="S", help="which orders --explore runs (1)")
     add("--strict", action="store_true", help="look for hazards (docs/strict.md); exit 3 when there are any")
-    add("--machine", metavar="FILE.toml", help="machine description (the image's own)")
+    add(
+        "--machine",
+        metavar="FILE.toml",
+        help="machine description, or the name of a packaged one (the image's)",
+    )
+    add("--chips", type=mesh, metavar="XxY", help="run it on X times Y linked chips, such as 2x2")
+    add("--chip", type=_number, default=0, metavar="N", help="the chip of which the dumps are (0)")
+
+
+def mesh(text: str) -> tuple[int, int]:
+    """How many chips ``--chips`` asks for, as columns and rows."""
+    x, times, y = text.partition("x")
+    if not (times and x.isdecimal() and y.isdecimal() and min(int(x), int(y)) > 0):
+        raise argparse.ArgumentTypeError(f"'{text}' is not columns x rows of chips, such as 2x2")
+    return int(x), int(y)
 
 
 def _number(text: str) -> int:

@@ -15,8 +15,10 @@ from .arrays import file_names
 from .options import tensor_file
 
 
-def output_files(options: argparse.Namespace, outputs: Collection[str]) -> dict[str, Path]:
-    """The file of each output; empty without --output-dir.
+def output_files(
+    options: argparse.Namespace, outputs: Collection[str], pages: Collection[str] = ()
+) -> dict[str, Path]:
+    """The file of each output; empty without --output-dir. ``pages``: other files that are written.
 
     Tx8Error when any file that the options ask for would replace another one of the run.
     """
@@ -27,6 +29,7 @@ def output_files(options: argparse.Namespace, outputs: Collection[str]) -> dict[
         written.append((f"--{option.replace('_', '-')}", getattr(options, option)))
     for text in options.dump_tensor:
         written.append(("--dump-tensor", tensor_file(text, outputs)[1]))
+    written += [("a page of --html or --report", page) for page in pages]
     check_outputs(written, _inputs(options))
     return files
 

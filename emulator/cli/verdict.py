@@ -34,6 +34,8 @@ class SiteData(msgspec.Struct, frozen=True):
     file: str | None
     line: int | None
     node: str | None
+    chip: int | None
+    """Null when there is one chip."""
 
 
 class HazardData(msgspec.Struct, frozen=True):
@@ -115,7 +117,7 @@ def verdict(
 
 
 def _site(site: Site) -> SiteData:
-    return SiteData(site.tile, site.pc, site.name, site.worker, site.file, site.line, site.node)
+    return SiteData(site.tile, site.pc, site.name, site.worker, site.file, site.line, site.node, site.chip)
 
 
 def _hazard(hazard: Hazard) -> HazardData:

@@ -142,10 +142,11 @@ def check_machine(image: Image, machine: Machine) -> None:
             f"the program was made for machine {name}, whose DDR windows are not those of {machine.name}: "
             "give the machine description it was made with"
         )
-    beyond = [tile for tile in image.tile_entries if tile >= machine.tiles]
+    harts = machine.tiles * machine.chip_count
+    beyond = [tile for tile in image.tile_entries if tile >= harts]
     if beyond:
         text = f"the program has an entry for tile {beyond[0]}"
-        raise Tx8Error(f"{text}, machine {machine.name} has {machine.tiles} tiles")
+        raise Tx8Error(f"{text}, machine {machine.name} has {harts} tiles")
 
 
 def load_code(image: Image, machine: Machine) -> Code:

@@ -67,6 +67,8 @@ class Target:
     tile: int
     side: Side
     user_id: int = 0
+    chip: int | None = None
+    """Another chip, of which it is a tile; None: it is one of this chip."""
 
     @property
     def packet(self) -> Packet | None:
@@ -91,6 +93,11 @@ class Copy:
     @property
     def bytes_written(self) -> int:
         return self.pieces.total * len(self.targets)
+
+    @property
+    def away(self) -> bool:
+        """Whether it goes to other chips; then all of its targets are there."""
+        return self.targets[0].chip is not None
 
     def source_of(self, target: int) -> int:
         """Number of the source that a target gets."""

@@ -32,8 +32,8 @@ class Observer:
     def copies_awaited(self, tile: Tile) -> None:
         """A tile waits until its copies are done (``dte.wait``), or has seen in dma_status that one is."""
 
-    def update_sent(self, tile: Tile, target: int, packet: Packet) -> None:
-        """A packet counter update was sent to a tile."""
+    def update_sent(self, tile: Tile, target: int, packet: Packet, chip: int | None) -> None:
+        """A packet counter update was sent to a tile, perhaps of another chip."""
 
     def arrival_seen(self, tile: Tile, stream: int) -> None:
         """A program has seen in a stream's registers that packets have arrived."""

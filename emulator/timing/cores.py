@@ -133,23 +133,39 @@ def leave(chip: int, place: int, row: int) -> None:
 
 def communicate(chip: int, place: int, row: int, kind: int) -> None:
     """A row about copies between tiles takes effect now."""
-    now = get(chip, layout.H_NOW)
     if kind == layout.COPY or kind == layout.UPDATE:
         if get(chip, place + layout.P_MESSAGES) < layout.MOST_MESSAGES:
             post(chip, place, row)
         else:
             wait(chip, place, layout.FOR_MESSAGE, 0, 0)
     elif kind == layout.AWAIT:
-        if get(chip, place + layout.P_SENT_DONE) >= get(row, layout.L_FIRST):
-            next_row(chip, place, now + cost_of(chip, row))
-        else:
-            wait(chip, place, layout.FOR_COPIES, 0, get(row, layout.L_FIRST))
+        count = get(row, layout.L_FIRST)
+        look_for(chip, place, layout.FOR_COPIES, 0, count, get(chip, place + layout.P_SENT_DONE))
     else:
         stream, count = get(row, layout.L_FIRST), get(row, layout.L_SECOND)
-        if get(chip, place + layout.P_ARRIVED + stream) >= count:
-            next_row(chip, place, now + cost_of(chip, row))
-        else:
-            wait(chip, place, layout.FOR_ARRIVAL, stream, count)
+        there = get(chip, place + layout.P_ARRIVED + stream)
+        look_for(chip, place, layout.FOR_ARRIVAL, stream, count, there)
+
+
+def look_for(chip: int, place: int, what: int, which: int, count: int, there: int) -> None:
+    """Go on if so many copies or arrivals are there as the row at the cursor needs, or let the core wait.
+
+    What has polled until now has waited since its clock.
+    """
+    if there >= count and not has_polled(chip, place):
+        next_row(chip, place, get(chip, layout.H_NOW) + cost_of(chip, row_at(chip, place)))
+        return
+    wait(chip, place, what, which, count)
+    if has_polled(chip, place):
+        put(chip, place + layout.P_SINCE, get(chip, place + layout.P_CLOCK))
+    if there >= count:
+        look_again(chip, place)
+
+
+def has_polled(chip: int, place: int) -> bool:
+    """Whether a core has come to its row before now, and let time pass that other chips needed."""
+    clock = get(chip, place + layout.P_CLOCK)
+    return get(chip, layout.H_AWAY) != 0 and clock < get(chip, layout.H_NOW)
 
 
 def submit(chip: int, place: int, row: int) -> None:

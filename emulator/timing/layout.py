@@ -75,7 +75,7 @@ L_SECOND = 6  # ARRIVAL: arrivals that must be there; UPDATE: stream
 
 # -- a row of COPY
 C_TARGET = 5
-C_STREAM = 6  # stream of the target, or -1
+C_STREAM = 6  # stream of the target, or -1; to another chip: AWAY - its ticket
 C_BYTES = 7
 C_DDR = 8  # SOURCE_IN_DDR | TARGET_IN_DDR
 C_LAST = 9  # whether it is the last target
@@ -86,6 +86,16 @@ C_FIELDS = 13
 C_PAYLOAD = 14
 SOURCE_IN_DDR = 1
 TARGET_IN_DDR = 2
+AWAY = -2
+"""The tickets of a tile count what it sends to other chips; targets there are numbers above those here."""
+
+# -- a departure: something that leaves for another chip
+D_TILE = 0  # number of the tile that sends it
+D_TICKET = 1
+D_BEGIN = 2  # when it comes to the first link
+D_MESSAGE = 3  # position of the message
+AWAY_WORDS = 4
+AWAY_ROWS = 1024
 
 # -- header of the chip's state
 H_TILES = 0
@@ -106,6 +116,10 @@ H_VIRTUAL = 13  # virtual time
 H_SINCE = 14  # the time to which the virtual time belongs
 H_DEMAND = 15  # what the flows could take
 H_DDR_NEXT = 16  # when the next flow ends
+# other chips
+H_BOUND = 17  # time of the first event that is not processed, because others may send something; 0: none
+H_AWAY = 18  # host address of the departures that were not taken yet; 0: there are no other chips
+H_AWAY_ROWS = 19  # how many there are
 # coefficients in ticks, unless it says otherwise: the words from here to ``HEADER``
 H_COEFFICIENTS = 20
 H_CPI = 20

@@ -265,6 +265,10 @@ class Polls:
             self._places.clear()
         self._places.setdefault(pc, retired)
 
+    def again(self, pc: int, written: int) -> bool:
+        """Whether the load at ``pc`` has found nothing before, and the tile has done nothing since."""
+        return written == self._written and pc in self._places
+
     def found(self, pc: int, retired: int, written: int) -> int:
         """How many instructions do not count, now that the load at ``pc`` has found something."""
         first = self._places.get(pc, retired) if written == self._written else retired

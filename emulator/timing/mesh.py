@@ -97,27 +97,72 @@ def send(chip: int, place: int, row: int) -> None:
     put(chip, message + layout.M_DDR, 0)
     put(chip, message + layout.M_PHASE, layout.AT_WORK)
     put(chip, place + layout.P_MESSAGES, get(chip, place + layout.P_MESSAGES) + 1)
-    way = hops(chip, tile, target) * get(chip, layout.H_HOP)
+    away = target >= get(chip, layout.H_TILES)
     if kind == layout.UPDATE:
-        put(chip, message + layout.M_EVENT, now + way)
+        way = 0 if away else hops(chip, tile, target)
+        put(chip, message + layout.M_EVENT, now + way * get(chip, layout.H_HOP))
+        if away:
+            depart(chip, tile, message, now)
         return
     describe(chip, message, row)
     ready = now + get(chip, layout.H_DTE_FIXED)
     if get(chip, place + layout.P_SENT) == 0:
         ready += get(chip, layout.H_DTE_FIRST)
     put(chip, place + layout.P_SENT, get(chip, place + layout.P_SENT) + 1)
+    if away:
+        send_away(chip, message, tile, ready)
+    else:
+        send_here(chip, message, tile, target, ready)
+
+
+def send_here(chip: int, message: int, tile: int, target: int, ready: int) -> None:
+    """Send a copy that is ready to another tile of this chip."""
+    way = hops(chip, tile, target) * get(chip, layout.H_HOP)
     begin = max(ready, route_free(chip, tile, target))
     if begin > ready:
         put(chip, message + layout.M_BLOCKED, begin - ready)
         put(chip, message + layout.M_CAUSE, _NOC)
-    bytes_end = begin + get(row, layout.C_BYTES) * (layout.KILO * layout.KILO) // get(chip, layout.H_LINK)
+    bytes_end = begin + link_ticks(chip, message)
     occupy_route(chip, tile, target, bytes_end)
     put(chip, message + layout.M_BEGIN, begin)
     put(chip, message + layout.M_END, bytes_end + way)
     put(chip, message + layout.M_EVENT, bytes_end + way)
-    if get(row, layout.C_DDR) != 0 and bytes_end > begin:
+    if get(chip, message + layout.M_DDR) != 0 and bytes_end > begin:
         put(chip, message + layout.M_PHASE, layout.BEFORE_FLOW)
         put(chip, message + layout.M_EVENT, begin)
+
+
+def send_away(chip: int, message: int, tile: int, ready: int) -> None:
+    """Send a copy that is ready out of its DTE to another chip, which will say when it has arrived."""
+    out = link_at(chip, tile, layout.OUT)
+    begin = max(ready, get(chip, out))
+    if begin > ready:
+        put(chip, message + layout.M_BLOCKED, begin - ready)
+        put(chip, message + layout.M_CAUSE, _NOC)
+    bytes_end = begin + link_ticks(chip, message)
+    put(chip, out, bytes_end)
+    depart(chip, tile, message, begin)
+    put(chip, message + layout.M_BEGIN, begin)
+    put(chip, message + layout.M_END, layout.HUGE)
+    put(chip, message + layout.M_EVENT, layout.HUGE)
+    if get(chip, message + layout.M_DDR) != 0 and bytes_end > begin:
+        put(chip, message + layout.M_PHASE, layout.BEFORE_FLOW)
+        put(chip, message + layout.M_EVENT, begin)
+
+
+def depart(chip: int, tile: int, message: int, begin: int) -> None:
+    """Note that something comes to the first link of its way to another chip."""
+    row = get(chip, layout.H_AWAY) + 8 * layout.AWAY_WORDS * get(chip, layout.H_AWAY_ROWS)
+    put(chip, layout.H_AWAY_ROWS, get(chip, layout.H_AWAY_ROWS) + 1)
+    put(row, layout.D_TILE, tile)
+    put(row, layout.D_TICKET, layout.AWAY - get(chip, message + layout.M_STREAM))
+    put(row, layout.D_BEGIN, begin)
+    put(row, layout.D_MESSAGE, message)
+
+
+def link_ticks(chip: int, message: int) -> int:
+    """Ticks in which the bytes of a copy pass a link."""
+    return get(chip, message + layout.M_BYTES) * (layout.KILO * layout.KILO) // get(chip, layout.H_LINK)
 
 
 def describe(chip: int, message: int, row: int) -> None:
@@ -142,9 +187,7 @@ def move(chip: int, place: int, number: int) -> bool:
         put(chip, message + layout.M_PHASE, layout.FLOWING)
         put(chip, message + layout.M_EVENT, layout.HUGE)
         sides = (get(chip, message + layout.M_DDR) & 1) + (get(chip, message + layout.M_DDR) >> 1)
-        ticks = max(
-            get(chip, message + layout.M_BYTES) * (layout.KILO * layout.KILO) // get(chip, layout.H_LINK), 1
-        )
+        ticks = max(link_ticks(chip, message), 1)
         size, runs = sides * get(chip, message + layout.M_BYTES), get(chip, message + layout.M_RUNS)
         begin_flow(chip, place, queues.ENGINES + number, size, runs, ticks)
     elif now < get(chip, message + layout.M_END):  # its flow has ended, its last link has not

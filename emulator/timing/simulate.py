@@ -2,7 +2,8 @@
 
 Events are processed in the order of time, and those of one time in the order of tiles, so that tiles share
 DDR and links as they do on the chip. A tile whose log has been processed holds back every event later than
-its clock, because it may still do something before. Tiles that wait or have ended hold back nothing.
+its clock, because it may still do something before. Tiles that wait or have ended hold back nothing. Other
+chips hold back what comes after the time at which they may next send something.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ HELD, OUT_FULL = 0, 1
 
 
 def simulate(chip: int) -> int:
-    """Process events until a tile whose log ends holds back all others, or there is no room for slices."""
+    """Process events until a tile whose log ends holds back all others, or there is no room for results."""
     most = (
         get(chip, layout.H_OUT_SIZE)
         - get(chip, layout.H_TILES)
@@ -34,9 +35,13 @@ def simulate(chip: int) -> int:
         get(chip, layout.H_TILE_AT),
         get(chip, layout.H_TILE_WORDS),
     )
+    most_away = layout.AWAY_ROWS - layout.MOST_MESSAGES
+    bound = get(chip, layout.H_BOUND)
+    if bound == 0:
+        bound = layout.HUGE
     feed(chip)
-    while get(chip, layout.H_OUT_ROWS) < most:
-        best, found, hold = layout.HUGE, -1, layout.HUGE
+    while get(chip, layout.H_OUT_ROWS) < most and get(chip, layout.H_AWAY_ROWS) < most_away:
+        best, found, hold = layout.HUGE, -1, bound
         place = first
         for _ in range(tiles):
             if get(chip, place + layout.P_NEXT) < best:

@@ -33,6 +33,8 @@ from .saved import SimulationState, TimeState
 from .simulate import HELD, simulate_kernel
 from .slices import MOST_RANGES, SLICE, Batch, Sink
 
+_IN_DDR = (layout.SOURCE_IN_DDR, layout.TARGET_IN_DDR)
+
 
 class StandstillError(Tx8Error):
     """Simulated time cannot pass for a tile, whatever the others still do: no run gets there by itself."""
@@ -69,6 +71,8 @@ class Simulator(Observer):
         """By tile and stream: copies and packet counter updates that have arrived."""
         self.seen = np.zeros((len(tiles), layout.STREAMS), dtype=np.int64)
         """By tile and stream: how many of these arrivals the tile's program has waited for."""
+        self.tickets = [0] * len(tiles)
+        """By tile: how much it has sent to other chips."""
         self._coming: list[list[tuple[int, int]]] = [[] for _ in tiles]
         self._moments: list[Moment | None] = [None] * len(tiles)
         self.ends: list[int] = []
@@ -104,26 +108,28 @@ class Simulator(Observer):
             fields = tile.fields(len(tables.records()[record].operands))
         for index, target in enumerate(copy.targets):
             packet = target.packet
-            stream = packet.stream if packet else -1
-            if packet:
-                self._coming[number].append((target.tile, stream))
+            to, stream = target.tile, packet.stream if packet else -1
             source = copy.sources[copy.source_of(index)]
-            ranges = [_range(copy, source, 0), _range(copy, target.side, 1)]
-            sides = layout.SOURCE_IN_DDR * source.in_ddr | layout.TARGET_IN_DDR * target.side.in_ddr
+            here = [(source, 0), (target.side, 1)]
+            if target.chip is not None:
+                to, stream = self._away(tile, target.chip, target.tile)
+                del here[1]
+            elif packet:
+                self._coming[number].append((target.tile, stream))
             last = int(index == len(copy.targets) - 1)
             self.logs[number].append(
                 layout.COPY,
                 layout.H_NOTHING if index else layout.H_SEND,
-                target.tile,
+                to,
                 stream,
                 copy.pieces.total,
-                sides,
+                sum(_IN_DDR[written] for side, written in here if side.in_ddr),
                 last,
                 record,
-                _runs(copy, source) + _runs(copy, target.side),
-                len(ranges),
+                sum(_runs(copy, side) for side, _ in here),
+                len(here),
                 len(fields),
-                *copy_payload(ranges, fields),
+                *copy_payload([_range(copy, *side) for side in here], fields),
             )
         self.sent[number] += len(copy.targets)
 
@@ -135,9 +141,18 @@ class Simulator(Observer):
             self._found(tile)
         self.logs[tile.number].append(layout.AWAIT, layout.H_POLL if polling else layout.H_CPI, int(count))
 
-    def update_sent(self, tile: Tile, target: int, packet: Packet) -> None:
-        self._coming[tile.number].append((target, packet.stream))
-        self.logs[tile.number].append(layout.UPDATE, 0, target, packet.stream)
+    def update_sent(self, tile: Tile, target: int, packet: Packet, chip: int | None) -> None:
+        to, stream = target, packet.stream
+        if chip is not None:
+            to, stream = self._away(tile, chip, target)
+        else:
+            self._coming[tile.number].append((target, packet.stream))
+        self.logs[tile.number].append(layout.UPDATE, 0, to, stream)
+
+    def _away(self, tile: Tile, chip: int, target: int) -> tuple[int, int]:
+        """Target and stream in the row of something that goes to a tile of another chip."""
+        self.tickets[tile.number] += 1
+        return away_number(len(self.tiles), chip, target), layout.AWAY - (self.tickets[tile.number] - 1)
 
     def arrival_seen(self, tile: Tile, stream: int) -> None:
         arrived = int(self.arrived[tile.number, stream])
@@ -181,14 +196,18 @@ class Simulator(Observer):
 
     def advance(self) -> None:
         """Simulate as far as the logs allow."""
-        self._heads[:, layout.T_FULL] = 0
-        for tile, log, polls in zip(self.tiles, self.logs, self.polls, strict=True):
-            if tile.status is Status.RUNNING and tile.retired > log.noted + 1:
-                log.append(layout.PROGRESS, retired=polls.since(log.written, tile.retired))
+        self._note_progress()
         self._process()
         while full := half_full(self._heads):
             self._make_room(full[0])
         self._hand_out_moments()
+
+    def _note_progress(self) -> None:
+        """Log how far the tiles have come."""
+        self._heads[:, layout.T_FULL] = 0
+        for tile, log, polls in zip(self.tiles, self.logs, self.polls, strict=True):
+            if tile.status is Status.RUNNING and tile.retired > log.noted + 1:
+                log.append(layout.PROGRESS, retired=polls.since(log.written, tile.retired))
 
     def serve_first(self) -> bool:
         """Let time pass for the first of the tiles that wait for it, whatever the others may still do.
@@ -319,6 +338,11 @@ class Simulator(Observer):
         """Give the simulation the host addresses that it needs."""
         self.chip[[layout.H_OUT, layout.H_OUT_SIZE]] = self._out.ctypes.data, layout.OUT_ROWS
         self.chip[self._places + layout.P_LOG] = [log.rows.ctypes.data for log in self.logs]
+
+
+def away_number(tiles: int, chip: int, tile: int) -> int:
+    """The number of a tile of another chip as a target: above those of this chip, which has ``tiles``."""
+    return tiles * (1 + chip) + tile
 
 
 def make_batch(rows: npt.NDArray[np.int64]) -> Batch:

@@ -23,7 +23,10 @@ class SpmAccesses(NamedTuple):
 
 
 def spm_accesses(slices: npt.NDArray[np.void], ranges: Ints) -> SpmAccesses:
-    """The accesses of slices, whose ranges are those of a ``Batch``; a copy writes to its target's bytes."""
+    """The accesses of slices, whose ranges are those of a ``Batch``; a copy writes to its target's bytes.
+
+    What is written on other chips is not among the ranges.
+    """
     there = np.arange(ranges.shape[1]) < slices["sources"][:, None]
     row, which = np.nonzero(there & (ranges[..., 0] < DDR) & (ranges[..., 1] > 0))
     first, size, written = ranges[row, which].T

@@ -81,8 +81,7 @@ def transformer(size: Size) -> onnx.ModelProto:
     write = Writer()
     value = "x"
     for layer in range(size.layers):
-        value = _attention(write, value, f"layer{layer}", size)
-        value = _mlp(write, value, f"layer{layer}", size.width)
+        value = block(write, value, f"layer{layer}", size)
     write.nodes[-1].output[0] = "y"
     shape = [1, size.tokens, size.width]
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("x", "y")]
@@ -90,6 +89,11 @@ def transformer(size: Size) -> onnx.ModelProto:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     onnx.checker.check_model(model)
     return model
+
+
+def block(write: Writer, x: str, name: str, size: Size) -> str:
+    """Attention and an MLP on ``x`` [1, tokens, width], each with its residual."""
+    return _mlp(write, _attention(write, x, name, size), name, size.width)
 
 
 def tokens(size: Size) -> Array:

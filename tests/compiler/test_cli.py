@@ -165,9 +165,18 @@ def test_run_prints_a_table(tiny: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert main([str(tiny), "--run", "--dtype", "fp16", "--tiles", "2"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "random inputs (seed 0): x"
-    assert lines[2].split() == ["output", "shape", "max", "abs", "error", "cosine", "cycles", "verdict"]
-    *numbers, cycles, verdict = lines[3].split()
-    assert (numbers, verdict) == (["y", "3x5", "0", "1.0000000"], "pass")
+    rounding = ["rounding", "alone", "cosine"]
+    assert lines[2].split() == [
+        "output",
+        "shape",
+        *["max", "abs", "error", "cosine"],
+        *rounding,
+        "cycles",
+        "verdict",
+    ]
+    name, shape, error, cosine, alone, _, cycles, verdict = lines[3].split()
+    assert (name, shape, cosine, verdict) == ("y", "3x5", "1.0000000", "pass")
+    assert 0 < float(error) == float(alone) < 2e-3  # nothing is rounded but the input
     assert int(cycles.replace(",", "")) > 0
     assert "instructions executed on all tiles; " in lines[4]
     assert lines[4].endswith("over the ranges of the model")
@@ -191,10 +200,12 @@ def test_run_on_given_inputs_writes_the_outputs(tiny: Path, tmp_path: Path) -> N
 def test_a_wrong_output_is_said_and_is_status_3(
     tiny: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from compiler.tools import run
+    from compiler.evaluation import judgement
 
-    real = run.run_reference
-    monkeypatch.setattr(run, "run_reference", lambda *a, **k: {n: v + 1 for n, v in real(*a, **k).items()})
+    real = judgement.run_reference
+    monkeypatch.setattr(
+        judgement, "run_reference", lambda *a, **k: {n: v + 1 for n, v in real(*a, **k).items()}
+    )
     assert main([str(tiny), "--run", "-q"]) == 3
     assert "FAIL: max error 1, cosine" in capsys.readouterr().out
 

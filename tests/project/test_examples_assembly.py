@@ -13,7 +13,8 @@ import pytest
 
 import asm
 from asm.image import write_image
-from emulator import InputError, Program, load
+from emulator import Fault, InputError, Program, load
+from emulator.program import on_chips
 from paths import ROOT
 
 FOLDER = ROOT / "examples/assembly"
@@ -37,7 +38,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def test_every_program_is_tested_and_described() -> None:
     names = {path.stem for path in FOLDER.glob("*.s")}
-    assert names == {"hello", "vuv_loop", "gemm_tiled", "allgather_ring"}
+    assert names == {"hello", "vuv_loop", "gemm_tiled", "allgather_ring", "ring"}
     text = (FOLDER / "README.md").read_text(encoding="utf-8")
     assert [name for name in names if f"({name}.s)" not in text] == []
 
@@ -160,3 +161,30 @@ def test_ring_goes_from_neighbour_to_neighbour(programs: Any) -> None:
 def test_ring_refuses_a_missing_input(programs: Any) -> None:
     with pytest.raises(InputError, match=r"input 'x' \(16x64 float32\) is missing"):
         programs("allgather_ring").run({})
+
+
+def test_ring_gives_every_chip_the_sum(programs: Any) -> None:
+    """In the order of the ring: chunk c is summed from chip c on, each sum rounded to binary32 once."""
+    program = on_chips(programs("ring"), 2, 2, "ring")
+    rng = np.random.default_rng(4)
+    x = [rng.standard_normal((16, 4, 256)).astype(np.float32) for _ in range(4)]
+    found = program.run({f"chip{n}.x": x[n].reshape(16, 1024) for n in range(4)}, strict=True)
+    assert program.hazards == ()
+    order = (0, 1, 3, 2)
+    expected = np.empty((16, 4, 256), np.float32)
+    for chunk in range(4):
+        total = x[order[chunk]][:, chunk]
+        for step in range(1, 4):
+            total = x[order[(chunk + step) % 4]][:, chunk] + total
+        expected[:, chunk] = total
+    for number in range(4):
+        assert np.array_equal(found[f"chip{number}.y"], expected.reshape(16, 1024))
+
+
+def test_ring_on_other_chips_faults(programs: Any) -> None:
+    program = on_chips(programs("ring"), 2, 1, "ring")
+    x = np.zeros((16, 1024), np.float32)
+    with pytest.raises(
+        Fault, match=r"dst 0: 0x[0-9a-f]+: chip \(0,1\) is not there, expected x < 2 and y < 1"
+    ):
+        program.run({"x": x})

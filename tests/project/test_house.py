@@ -28,7 +28,7 @@ LAYERS = {
     ),
     "emulator": (
         *("native", "memory", "kernels", "engines", "core", "tile"),
-        *("timing", "watch", "chip", "debug", "program", "cli"),
+        *("timing", "watch", "chip", "chips", "debug", "program", "cli"),
     ),
     "compiler": (
         *("graph", "operators", "evaluation", "dialect", "codegen", "lowering", "frontend"),

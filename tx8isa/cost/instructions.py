@@ -338,6 +338,12 @@ def link_rate(machine: Machine) -> float:
     return slower / machine.engines.clock.value
 
 
+def chip_link_rate(machine: Machine) -> float:
+    """Bytes a cycle of one direction of a link between chips."""
+    slower = min(machine.card.c2c_out.value, machine.card.c2c_in.value)
+    return slower / machine.engines.clock.value
+
+
 _FAMILIES: dict[type, Callable[[Instruction, Machine], _Terms]] = {
     **dict.fromkeys(
         (

@@ -14,18 +14,20 @@ from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
-from tx8isa.errors import Tx8Error
 from tx8isa.numbers.layouts import LINE_BYTES
 from tx8isa.tools.suggestions import did_you_mean
 
 from . import messages
+from .chips import Chips, contradictions
 from .ends import figures
 from .figures import Bandwidth, Coefficient, ElementRate, Frequency, OperationRate, PortWidth, Record
+from .tables import MACHINES, packaged_file, packaged_names, read_table
+from .tables import MachineError as MachineError
 from .timing import Timing
 
-TX81 = Path(__file__).parent / "machines" / "tx81.toml"
+TX81 = MACHINES / "tx81.toml"
 """The description that ``load_machine(None)`` reads."""
 
 ADDRESS_LIMIT = 1 << 39
@@ -34,10 +36,6 @@ ADDRESS_LIMIT = 1 << 39
 _Address = Annotated[int, Meta(ge=0, le=ADDRESS_LIMIT - LINE_BYTES, multiple_of=LINE_BYTES)]
 _SpmBytes = Annotated[int, Meta(ge=LINE_BYTES, le=1 << 32, multiple_of=LINE_BYTES)]  # operands have 32 bits
 _DdrBytes = Annotated[int, Meta(ge=4096, le=ADDRESS_LIMIT, multiple_of=4096)]
-
-
-class MachineError(Tx8Error):
-    """A machine description that cannot be read or contradicts itself, or a tile it does not have."""
 
 
 class Grid(Record, frozen=True):
@@ -189,6 +187,29 @@ class Machine(Record, frozen=True):
     noc: Noc
     card: Card
     timing: Timing
+    chips: Chips | UnsetType = UNSET
+    """Unset: one chip, of whose links nothing is known."""
+
+    @property
+    def chip_count(self) -> int:
+        """How many chips there are."""
+        return 1 if self.chips is UNSET else self.chips.count
+
+    def of_chips(self, x: int, y: int) -> Machine:
+        """This machine with another number of chips, all of whose tiles are good.
+
+        MachineError when the description knows no links, or the table of cards has no room for so many.
+        """
+        if self.chips is UNSET:
+            raise MachineError(
+                f"machine {self.name} has no links between chips: give its description a table [chips]"
+            )
+        chips = msgspec.structs.replace(self.chips, x=x, y=y, good=UNSET)
+        machine = msgspec.structs.replace(self, name=f"{self.name} x {x}x{y}", chips=chips)
+        wrong = "; ".join(_wrong_chips(machine))
+        if wrong:
+            raise MachineError(f"{x}x{y} chips of machine {self.name}: {wrong}")
+        return machine
 
     @property
     def tiles(self) -> int:
@@ -227,29 +248,32 @@ class Machine(Record, frozen=True):
 
 
 def load_machine(path: str | Path | None = None) -> Machine:
-    """The machine described by a TOML file; None is the packaged TX81, which is read once in a process.
+    """The machine described by a TOML file, or the packaged one of that name; None is the packaged TX81.
 
     MachineError is one line that names the file and every wrong key with the value found and what is allowed.
     """
-    return _packaged() if path is None else _read(Path(path))
+    if path is None:
+        path = TX81
+    elif isinstance(path, str) and path in packaged_names():
+        path = MACHINES / f"{path}.toml"
+    file = Path(path)
+    return _packaged(file) if file.parent == MACHINES else _read(file)
+
+
+def packaged_machine(name: str) -> Machine | None:
+    """The machine of a packaged description; None when there is none of that name."""
+    file = packaged_file(name)
+    return None if file is None else _packaged(file)
 
 
 @cache
-def _packaged() -> Machine:
-    return _read(TX81)
+def _packaged(path: Path) -> Machine:
+    """A packaged description, which is read once in a process."""
+    return _read(path)
 
 
 def _read(path: Path) -> Machine:
-    import tomllib  # imported here: importing this module must stay cheap for users that read no file
-
-    try:
-        table = tomllib.loads(path.read_bytes().decode())
-    except OSError as error:
-        raise MachineError(f"{path}: cannot read the machine description: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise MachineError(f"{path}: not a TOML file: byte {error.start} is not UTF-8 text") from None
-    except tomllib.TOMLDecodeError as error:
-        raise MachineError(f"{path}: not a TOML file: {error}") from None
+    table = read_table(path)
     try:
         machine = msgspec.convert(table, Machine)
     except msgspec.ValidationError:
@@ -306,6 +330,7 @@ def _contradictions(machine: Machine) -> Iterator[str]:
         yield f"key windows.dte_bytes: found {messages.number(windows.dte_bytes)}, expected {allowed}"
     yield from _outside(machine)
     yield from _too_fast(machine)
+    yield from _wrong_chips(machine)
     placed = machine.memory_map()
     for window in placed:
         if window.base + window.size > ADDRESS_LIMIT:
@@ -315,6 +340,13 @@ def _contradictions(machine: Machine) -> Iterator[str]:
         if low.base + low.size > high.base:
             found = f"key windows.{high.name}: found {_range(high)}"
             yield f"{found}, expected it apart from {low.name} at {_range(low)}"
+
+
+def _wrong_chips(machine: Machine) -> Iterator[str]:
+    """What the table of the chips contradicts."""
+    if machine.chips is not UNSET:
+        at, ddr = machine.windows, min(machine.windows.ddr_core_bytes, machine.ddr.bytes)
+        yield from contradictions(machine.chips, machine.tiles, at.ddr_cached, ddr)
 
 
 def _outside(machine: Machine) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from .description import Machine, MachineError, load_machine
+from .description import Machine, MachineError, packaged_machine
 
 _AGREE: Mapping[str, tuple[str, ...]] = {
     "grid": ("x", "y"),
@@ -25,7 +25,7 @@ _AGREE: Mapping[str, tuple[str, ...]] = {
 
 def identity(machine: Machine) -> str | dict[str, Any]:
     """What an image says about its machine: the name of a packaged description, or else all of it."""
-    return machine.name if machine == load_machine(None) else msgspec.to_builtins(machine)
+    return machine.name if machine == packaged_machine(machine.name) else msgspec.to_builtins(machine)
 
 
 def described(said: str | Mapping[str, Any], name: str) -> Machine | None:
@@ -34,8 +34,7 @@ def described(said: str | Mapping[str, Any], name: str) -> Machine | None:
     MachineError when its description is none; ``name`` is the image's.
     """
     if isinstance(said, str):
-        packaged = load_machine(None)
-        return packaged if said == packaged.name else None
+        return packaged_machine(said)
     try:
         return msgspec.convert(said, Machine)
     except msgspec.ValidationError as error:
@@ -52,6 +51,9 @@ def differences(made: Machine, given: Machine) -> list[str]:
 
 
 def _compared(made: Machine, given: Machine) -> Iterator[tuple[str, int, int]]:
+    if made.chip_count > 1:  # a program for one chip says nothing of others
+        for key in ("x", "y"):
+            yield f"chips.{key}", getattr(made.chips, key), getattr(given.chips, key, 1)
     for table, keys in _AGREE.items():
         there, here = getattr(made, table), getattr(given, table)
         for key in keys or there.__struct_fields__:

@@ -18,6 +18,8 @@ def allowed(annotation: Any) -> str:
     """The values a key may have, in words: the range of its Meta, or the literals."""
     annotation = needed(annotation)
     found_kind = kind(annotation)
+    if get_origin(found_kind) is tuple:
+        return "an array of integers"
     if found_kind not in (int, float, str):
         return " or ".join(repr(choice) for choice in get_args(found_kind))
     if found_kind is str:

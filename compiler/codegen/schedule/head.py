@@ -7,15 +7,15 @@ worker 0 executes the phase before; the phase waits for that worker before it us
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
 from compiler.codegen.expr import Address, Operation, Slot, Value, Variable, buffers_of, highest, symbols_of
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.registers import TILE
 from compiler.codegen.spm import SpmBuffer
-from compiler.codegen.tree import Argument, Gap, Issue, Item, Let, Loop, issues
-from tx8isa.records.record import Engine
+from compiler.codegen.tree import Argument, Gap, Issue, Item, Let, Loop
+from tx8isa.records.record import Engine, Instruction
 
 _ENGINES = (Engine.RDMA, Engine.TDMA, Engine.CT, Engine.NE)
 """The engines of the instructions of a head."""
@@ -35,7 +35,7 @@ class EarlyInstruction:
     @property
     def buffers(self) -> Iterator[SpmBuffer]:
         """The buffers that it uses."""
-        return _buffers(self.issue)
+        return _buffers(self.arguments.values())
 
 
 @dataclass
@@ -72,9 +72,12 @@ class _Search:
     values: dict[int, Value] = field(default_factory=dict)
     """What a variable is, by its identity: an expression of the tile's number; variables of loops are not
     in it."""
+    held: dict[int, frozenset[SpmBuffer]] = field(default_factory=dict)
+    """The buffers whose addresses are in a variable, by its identity."""
 
     def item(self, item: Item, conditions: tuple[Condition, ...]) -> None:
         if isinstance(item, Let):
+            self._hold(item)
             value = self._of_tile(item.value)
             if value is not None:
                 self.values[id(item.variable)] = value
@@ -92,30 +95,42 @@ class _Search:
             for item in loop.body:
                 self.item(item, (*conditions, (start, count)))
             return
-        for issue in issues(loop.body):
-            self._touch(issue)
+        self._touch_all(loop.body)
+
+    def _touch_all(self, items: Iterable[Item]) -> None:
+        for item in items:
+            if isinstance(item, Let):
+                self._hold(item)
+            elif isinstance(item, Issue):
+                self._touch(item)
+            else:
+                self._touch_all(item.body)
+
+    def _hold(self, item: Let) -> None:
+        """Note the addresses that a variable is computed of."""
+        self.held[id(item.variable)] = frozenset(_buffers([item.value], self.held))
 
     def _issue(self, issue: Issue, conditions: tuple[Condition, ...]) -> None:
         arguments = self._arguments(issue)
-        if arguments is None or not self._belongs(issue):
+        if arguments is None or not self._belongs(issue.record, arguments):
             self._touch(issue)
             return
-        self.head.instructions.append(EarlyInstruction(issue, arguments, conditions))
-        self.head.buffers |= set(_buffers(issue))
+        early = EarlyInstruction(issue, arguments, conditions)
+        self.head.instructions.append(early)
+        self.head.buffers |= set(early.buffers)
 
     def _touch(self, issue: Issue) -> None:
-        buffers = set(_buffers(issue))
+        buffers = set(_buffers(issue.arguments.values(), self.held))
         self.used = self.used or bool(buffers & self.head.buffers)
         self.touched |= buffers
 
-    def _belongs(self, issue: Issue) -> bool:
-        record = issue.record
+    def _belongs(self, record: Instruction, arguments: Mapping[str, Argument]) -> bool:
         if len(self.head.instructions) >= self.most or record.engine not in _ENGINES:
             return False
-        if self.touched.intersection(_buffers(issue)):
+        if self.touched.intersection(_buffers(arguments.values())):
             return False
         for operand in record.operands:
-            value = issue.arguments.get(operand.name)
+            value = arguments.get(operand.name)
             if not operand.is_address or not isinstance(value, Value):
                 continue
             if operand.memory == "spm":
@@ -155,10 +170,22 @@ def _lowest(value: Value) -> int:
     return value if isinstance(value, int) else value.low
 
 
-def _buffers(issue: Issue) -> Iterator[SpmBuffer]:
-    """The buffers that an instruction uses."""
-    for given in issue.arguments.values():
+def _buffers(
+    arguments: Iterable[Argument], held: Mapping[int, frozenset[SpmBuffer]] | None = None
+) -> Iterator[SpmBuffer]:
+    """The buffers whose addresses are in operands; ``held`` are those in variables, by their identity."""
+    for given in arguments:
         parts: list[Value | float | str] = [*given] if isinstance(given, list) else [given]
         for part in parts:
             if not isinstance(part, str | float):
                 yield from buffers_of(part)
+                yield from _held(part, held or {})
+
+
+def _held(value: Value, held: Mapping[int, frozenset[SpmBuffer]]) -> Iterator[SpmBuffer]:
+    """The buffers whose addresses are in the variables of an expression."""
+    if isinstance(value, Operation):
+        yield from _held(value.left, held)
+        yield from _held(value.right, held)
+    elif isinstance(value, Variable):
+        yield from held.get(id(value), ())

@@ -1,36 +1,49 @@
-"""Extents for the dimensions that an ONNX model leaves free."""
+"""What a user says of the inputs of an ONNX model: extents of free dimensions, and values that stay."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from onnx import ValueInfoProto
+import numpy as np
+from onnx import TensorProto, ValueInfoProto, numpy_helper
 
-from compiler.graph import GraphError
+from compiler.graph import DTYPES, Array, GraphError, Tensor
 from tx8isa.tools.suggestions import hint
+
+from .model import input_of
 
 
 @dataclass(frozen=True)
 class Binding:
-    """``shapes``: of inputs, by name. ``batch``: of the first axis of every input, where that is free."""
+    """``shapes``: of inputs, by name. ``batch``: of the first axis of every input, where that is free.
+
+    ``constants``: arrays or numbers that inputs always are, by name; a single number fills its input.
+    """
 
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     batch: int | None = None
+    constants: Mapping[str, Any] = field(default_factory=dict)
 
     def extents(self, infos: Iterable[ValueInfoProto], source: Path) -> None:
         """Write the extents into the inputs of a model. GraphError for a shape that fits no input.
 
-        A symbol that is bound in one input is bound in all of them.
+        A symbol that is bound in one input is bound in all of them. An array has a shape too.
         """
         inputs = {info.name: info for info in infos}
         symbols: dict[str, int] = {}
+        for what, given in (("a shape", self.shapes), ("a value", self.constants)):
+            for name in given:
+                if name not in inputs:
+                    near = hint(name, inputs)
+                    raise GraphError([f"{source}: {what} is given for '{name}', which is no input{near}"])
         for name, shape in self.shapes.items():
-            if name not in inputs:
-                near = hint(name, inputs)
-                raise GraphError([f"{source}: a shape is given for '{name}', which is no input{near}"])
             _bind(inputs[name], shape, symbols, source)
+        for name, array in self._arrays().items():
+            if array.ndim:
+                _bind(inputs[name], array.shape, symbols, source)
         for info in inputs.values():
             dims = info.type.tensor_type.shape.dim
             if self.batch is not None and dims and not dims[0].HasField("dim_value"):
@@ -41,6 +54,36 @@ class Binding:
             for dim in info.type.tensor_type.shape.dim:
                 if dim.dim_param and dim.dim_param in symbols:
                     dim.dim_value = symbols[dim.dim_param]
+
+    def initializers(self, infos: Iterable[ValueInfoProto], source: Path) -> dict[str, TensorProto]:
+        """The inputs that are constants, as initializers; ``extents`` were written before.
+
+        GraphError for a value that its input cannot be.
+        """
+        inputs = {info.name: info for info in infos}
+        return {
+            name: numpy_helper.from_array(_value(input_of(inputs[name], source), array, source), name)
+            for name, array in self._arrays().items()
+        }
+
+    def _arrays(self) -> dict[str, Array]:
+        return {name: np.asarray(value) for name, value in self.constants.items()}
+
+
+def _value(tensor: Tensor, array: Array, source: Path) -> Array:
+    """A value in the type and the shape of its input; GraphError if integers would change."""
+    head = f"{source}: input '{tensor.name}' is {tensor.dtype}"
+    dtype = DTYPES[tensor.dtype]
+    if array.dtype.kind not in "biuf" and array.dtype != dtype:
+        raise GraphError([f"{head}; the value given is no number or array of numbers: {array.dtype}"])
+    with np.errstate(all="ignore"):
+        converted = array.astype(dtype)
+    if not tensor.is_float and not np.array_equal(converted, array):
+        wrong = array[converted != array].reshape(-1)[0] if array.ndim else array
+        raise GraphError([f"{head}; the value given has {wrong}, which that cannot be"])
+    if tensor.is_float and np.any(np.isfinite(array) & ~np.isfinite(converted.astype(np.float64))):
+        raise GraphError([f"{head}; the value given has numbers beyond its range"])
+    return np.full(tensor.shape, converted) if not array.ndim else converted
 
 
 def _bind(info: ValueInfoProto, shape: Sequence[int], symbols: dict[str, int], source: Path) -> None:

@@ -11,6 +11,8 @@ from onnx import GraphProto, NodeProto
 from .model import array_of, attribute, onnx_node, plain
 from .partial import PartialGraph, Scope, Unsupported
 
+_BIND = "if it follows from an input, bind that: --constant NAME=VALUE (in Python: constants=)"
+
 _MOST_STEPS = 1000
 """Steps that are written out at most: the body is repeated for each."""
 
@@ -99,7 +101,7 @@ def _known(flow: _ControlFlow, name: str, what: str) -> Any:
     """The number that a value has; Unsupported when it is not known, or not one number."""
     value = flow.graph.value(name)
     if value is None:
-        raise Unsupported(f"its {what} is not known when compiling")
+        raise Unsupported(f"its {what} is not known when compiling; {_BIND}")
     if value.size != 1:
         raise Unsupported(f"its {what} must be one value; found {value.size}")
     return value.reshape(-1)[0]

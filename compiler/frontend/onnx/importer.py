@@ -49,6 +49,8 @@ def describe(model: ModelProto, path: Path, binding: Binding, survey: Survey | N
     initializers = {item.name: item for item in graph.initializer}
     infos = [info for info in graph.input if info.name not in initializers]
     binding.extents(infos, path)
+    initializers |= binding.initializers(infos, path)
+    infos = [info for info in infos if info.name not in initializers]
     inputs = _inputs(infos, path, survey)
     outputs = tuple(info.name for info in graph.output)
     protos, reads = _reachable(path, graph, [info.name for info in infos], initializers, outputs)

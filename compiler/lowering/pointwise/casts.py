@@ -16,17 +16,17 @@ from compiler.operators.elements.casting import cast_dtype
 from compiler.operators.record import Call
 from tx8isa.numbers.formats import Format
 
-from .chain import LOADED_INTEGERS
+from .chain import casts_in_chain
 from .integers import compute_elements
 from .single import lower_single
 
 
 def _between_integers(call: Call) -> bool:
-    """from int64, to integers, and from truth values to anything else"""
+    """from int64, to integers, and from truth values to integers"""
     before, after = call.tensor(0).dtype, cast_dtype(call)
     if before in FLOATS:
         return after not in (*FLOATS, "bool")
-    return after != before and not (before in LOADED_INTEGERS and after in FLOATS)
+    return after != before and not casts_in_chain(call)
 
 
 @lowering("Cast", order=Order.FOLLOW, types=EVERY_TYPE, engines=(Engine.VECTOR,), on_core=_between_integers)
@@ -44,7 +44,7 @@ def cast(kernel: Kernel, work: Work) -> None:
             convert_tensor(kernel, source, single)
             kernel.synchronize()
         compute_elements(kernel, [single], target, _to_integer)
-    elif before in LOADED_INTEGERS and target.fmt.is_float:
+    elif casts_in_chain(work.spec):
         lower_single(kernel, work)
     elif target.fmt.is_float:
         single = target if target.fmt is Format.FP32 else fp32_scratch(kernel, target)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.slices.vector import WIDE
 from compiler.graph import FLOATS
@@ -22,6 +24,12 @@ FLOATS_AND_BOOL = (*FLOATS, "bool")
 
 LOADED_INTEGERS = ("int8", "uint8", "int32")
 """Integer types that the vector engine converts to FP32."""
+
+COMPARISONS = {"Equal": "eq", "Greater": "gt", "GreaterOrEqual": "ge", "Less": "lt", "LessOrEqual": "le"}
+"""Instructions of the vector engine by operator."""
+
+_CONSECUTIVE = 1 << 24
+"""Integers of a smaller magnitude are FP32 numbers; a larger one is rounded to none of them."""
 
 CASTS = ("Cast", "tx8be.cast")
 """Operations that change the format; to BOOL the result is 1 for every number but 0."""
@@ -57,7 +65,7 @@ def chainable(op: str, call: Call | None) -> bool:
         return True
     if op == "Cast":
         return casts_in_chain(call)
-    if POINTWISE[op].of_bytes:
+    if POINTWISE[op].of_bytes or (op in COMPARISONS and compared_as_floats(call)):
         return True
     return all(t is None or t.dtype in FLOATS_AND_BOOL for t in call.inputs)
 
@@ -68,6 +76,17 @@ def casts_in_chain(call: Call) -> bool:
     if before in LOADED_INTEGERS:
         return after in FLOATS
     return before in FLOATS_AND_BOOL and after in FLOATS_AND_BOOL
+
+
+def compared_as_floats(call: Call) -> bool:
+    """Whether integers can be compared in FP32: bytes, and others with known numbers that FP32 has."""
+    dtypes = [tensor.dtype for tensor in call.inputs if tensor is not None]
+    if any(dtype not in LOADED_INTEGERS for dtype in dtypes):
+        return False
+    return "int32" not in dtypes or any(
+        value is not None and bool(np.all(np.abs(value.astype(np.int64)) < _CONSECUTIVE))
+        for value in call.values
+    )
 
 
 def bytes_each(chain: Chain) -> int:

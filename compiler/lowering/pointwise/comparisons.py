@@ -1,4 +1,4 @@
-"""Comparisons, logic and choice: integers on the kernel core, all else on the vector engine."""
+"""Comparisons, logic and choice: on the vector engine, but for integers that FP32 does not hold."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from compiler.graph import FLOATS
 from compiler.lowering.record import EVERY_TYPE, Engine, Work, lowering, of_integers
 from compiler.operators.record import Call
 
-from .chain import FLOATS_AND_BOOL
+from .chain import COMPARISONS, FLOATS_AND_BOOL, compared_as_floats
 from .integers import ElementCode, compute_elements
 from .record import Operand, Pointwise, SliceVector, define
 from .single import lower_single, unary_operator
@@ -22,7 +22,6 @@ def _not(vector: SliceVector, x: Value, call: Call) -> Value:
     return x
 
 
-_COMPARISONS = {"Equal": "eq", "Greater": "gt", "GreaterOrEqual": "ge", "Less": "lt", "LessOrEqual": "le"}
 _LOGIC = {"And": "and", "Or": "or", "Xor": "xor"}
 
 
@@ -38,7 +37,7 @@ def _define_comparison(op: str, instruction: str) -> None:
     define(Pointwise(op, body, wide=True))
 
 
-for _op, _instruction in (_COMPARISONS | _LOGIC).items():
+for _op, _instruction in (COMPARISONS | _LOGIC).items():
     _define_comparison(_op, _instruction)
 
 
@@ -58,10 +57,17 @@ def _integer_comparison(op: str) -> ElementCode:
     return code
 
 
-@lowering(*_COMPARISONS, order=Order.FOLLOW, types=EVERY_TYPE, engines=(Engine.VECTOR,), on_core=of_integers)
+def _of_wide_integers(call: Call) -> bool:
+    """for integers that are compared with others than known ones below 2²⁴"""
+    return of_integers(call) and not compared_as_floats(call)
+
+
+@lowering(
+    *COMPARISONS, order=Order.FOLLOW, types=EVERY_TYPE, engines=(Engine.VECTOR,), on_core=_of_wide_integers
+)
 def comparison(kernel: Kernel, work: Work) -> None:
-    """Integers on the kernel core, everything else on the vector engine."""
-    if of_integers(work.spec):
+    """Integers that FP32 does not hold on the kernel core, everything else on the vector engine."""
+    if _of_wide_integers(work.spec):
         compute_elements(kernel, [work.input(0), work.input(1)], work.output, _integer_comparison(work.op))
     else:
         lower_single(kernel, work)

@@ -38,13 +38,27 @@ def sliced(build: Builder, value: str, axis: int, start: int, end: int, step: in
 
 
 def gathered(build: Builder, value: str, axis: int, indices: Array) -> str:
-    """Elements of one axis by known indices; runs of neighbours are moved together."""
+    """Elements of one axis by known indices; runs of neighbours are moved together.
+
+    Of many runs, as where an image is continued by its mirror image, a very long one is moved by itself.
+    """
     breaks = np.flatnonzero(np.diff(indices) != 1) + 1
-    if len(breaks) >= _MOST_RUNS:
-        return build("Gather", value, build.constant(indices, "int64"), axis=axis)
     runs = np.split(indices, breaks)
+    if len(breaks) >= _MOST_RUNS:
+        return _around_the_longest(build, value, axis, runs)
     pieces = [sliced(build, value, axis, int(run[0]), int(run[-1]) + 1) for run in runs]
     return pieces[0] if len(pieces) == 1 else build("Concat", *pieces, axis=axis)
+
+
+def _around_the_longest(build: Builder, value: str, axis: int, runs: list[Array]) -> str:
+    """Elements in many runs: those of the longest together if they are more than half, the others apart."""
+    longest = int(np.argmax([len(run) for run in runs]))
+    total = sum(len(run) for run in runs)
+    if 2 * len(runs[longest]) <= total:
+        return build("Gather", value, build.constant(np.concatenate(runs), "int64"), axis=axis)
+    groups = (runs[:longest], [runs[longest]], runs[longest + 1 :])
+    pieces = [gathered(build, value, axis, np.concatenate(group)) for group in groups if group]
+    return build("Concat", *pieces, axis=axis)
 
 
 def broadcast(build: Builder, value: str, shape: Shape) -> str:

@@ -18,7 +18,7 @@ _NEAR = 3
 
 
 @dataclass(frozen=True)
-class Span:
+class StackSpan:
     """The groups of a stack, by the numbers of the first and of the last one; and how many they are."""
 
     first: int
@@ -31,7 +31,7 @@ class Span:
         return self.first, self.last + 1
 
 
-def some(spans: Collection[Span]) -> set[Span]:
+def some(spans: Collection[StackSpan]) -> set[StackSpan]:
     """Those to try at first: short ones, and those with every so many boundaries or an end of the network."""
     ends = {min(span.first for span in spans), max(span.last for span in spans) + 1}
     return {
@@ -41,7 +41,7 @@ def some(spans: Collection[Span]) -> set[Span]:
     }
 
 
-def near(spans: Iterable[Span], best: Collection[Span]) -> set[Span]:
+def near(spans: Iterable[StackSpan], best: Collection[StackSpan]) -> set[StackSpan]:
     """Those whose boundaries are near those of the best stacks."""
     places = {place for span in best for place in span.boundaries}
     around = {place + by for place in places for by in range(-_NEAR, _NEAR + 1)}

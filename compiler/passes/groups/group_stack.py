@@ -26,7 +26,7 @@ from compiler.passes.work import is_alias, target_of, together, unaliased, work_
 from compiler.search import SearchResult, Template, signature, template_key
 from compiler.search.cost import barrier_cycles
 
-from .boundaries import Span, near, some
+from .boundaries import StackSpan, near, some
 from .group_cost import stack_decisions, with_ends, write_decision
 from .group_mapping import GroupMappingPass
 from .grouping import Members, dissolve, group
@@ -103,7 +103,7 @@ class _Stacker:
         self.position = {operation: at for at, operation in enumerate(found)}
         self.groups = [operation for operation in found if isinstance(operation, GroupOp)]
         self.number = {operation: at for at, operation in enumerate(self.groups)}
-        self.known: dict[Span, _Stack | None] = {}
+        self.known: dict[StackSpan, _Stack | None] = {}
         self.works: dict[GroupOp, Work] = {}
         self.names: dict[SSAValue, str] = {}
         self.by_key: dict[str, SearchResult | None] = {}
@@ -128,10 +128,10 @@ class _Stacker:
                 return best
             tried |= others
 
-    def _span(self, groups: Sequence[GroupOp]) -> Span:
-        return Span(self.number[groups[0]], self.number[groups[-1]], len(groups))
+    def _span(self, groups: Sequence[GroupOp]) -> StackSpan:
+        return StackSpan(self.number[groups[0]], self.number[groups[-1]], len(groups))
 
-    def _best_of(self, tried: Collection[Span]) -> list[_Stack]:
+    def _best_of(self, tried: Collection[StackSpan]) -> list[_Stack]:
         """The best stacks among these.
 
         Groups are visited from the last to the first. A state is the set of earlier groups that are in
@@ -156,7 +156,7 @@ class _Stacker:
             states = dict(best[:_MOST_STATES])
         return list(states[frozenset()].stacks)
 
-    def _stacks(self, last: GroupOp, tried: Collection[Span]) -> Iterator[_Stack]:
+    def _stacks(self, last: GroupOp, tried: Collection[StackSpan]) -> Iterator[_Stack]:
         """The possible stacks that end with ``last``, of those to try."""
         for groups in self._sequences(last):
             span = self._span(groups)

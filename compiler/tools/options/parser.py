@@ -46,6 +46,7 @@ def make_parser() -> argparse.ArgumentParser:
         "(docs/graph_json.md), a program of torch.export, a kernel of Triton (docs/triton.md), or several",
     )
     _add_target_options(parser)
+    _add_binding_options(parser)
     _add_launch_options(parser)
     _add_run_options(parser)
     _add_search_options(parser)
@@ -72,15 +73,6 @@ def _add_target_options(parser: argparse.ArgumentParser) -> None:
     add("--tiles", type=int, metavar="N", help="tiles that take part (default: 16)")
     add("--machine", metavar="FILE.toml", help="machine description (default: TX81)")
     add(
-        "--shape",
-        action="append",
-        default=[],
-        type=shape,
-        metavar="NAME=1x3x224x224",
-        help="shape of an ONNX input whose dimensions the model leaves free; may be given for several inputs",
-    )
-    add("--batch", type=int, metavar="N", help="extent of the first axis of every input where it is free")
-    add(
         "--operators",
         action="append",
         default=[],
@@ -93,6 +85,28 @@ def _add_target_options(parser: argparse.ArgumentParser) -> None:
         help="compile nothing: print every operator, how it will run, and everything that is refused",
     )
     add("-S", dest="text_only", action="store_true", help="write the assembly text and no image")
+
+
+def _add_binding_options(parser: argparse.ArgumentParser) -> None:
+    """What an ONNX model leaves open of its inputs."""
+    add = parser.add_argument
+    add(
+        "--shape",
+        action="append",
+        default=[],
+        type=shape,
+        metavar="NAME=1x3x224x224",
+        help="shape of an ONNX input whose dimensions the model leaves free; may be given for several inputs",
+    )
+    add("--batch", type=int, metavar="N", help="extent of the first axis of every input where it is free")
+    add(
+        "--constant",
+        action="append",
+        default=[],
+        type=constant,
+        metavar="NAME=VALUE",
+        help="what an ONNX input always is: a number, true or false, or FILE.npy; may be given for several",
+    )
 
 
 def _add_launch_options(parser: argparse.ArgumentParser) -> None:
@@ -213,6 +227,23 @@ def shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, found
 
 
+def constant(text: str) -> tuple[str, float | Path]:
+    """An input's name and value, from ``rate=16000``, ``flag=true`` or ``table=FILE.npy``."""
+    name, _, value = text.rpartition("=")
+    if not name:
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=VALUE")
+    if value in ("true", "false"):
+        return name, value == "true"
+    if value.endswith(".npy"):
+        return name, Path(value)
+    for kind in (int, float):
+        try:
+            return name, kind(value)
+        except ValueError:
+            continue
+    raise argparse.ArgumentTypeError(f"'{value}' in '{text}' is no number, true, false or FILE.npy")
+
+
 def report_target(text: str) -> str:
     """The value of ``--report``: a file whose name says what it is, or standard output for data."""
     return text if text == "-" else report_file(text)
@@ -239,8 +270,7 @@ def check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) ->
     if options.json and (options.stats == "json" or options.report == "-"):
         other = "--stats=json" if options.stats == "json" else "--report -"
         parser.error(f"--json and {other} would both write to standard output: use --report FILE.json")
-    if options.batch is not None and options.batch < 1:
-        parser.error(f"argument --batch: {options.batch} is less than 1")
+    _check_binding(parser, options)
     check_quantising(parser, options)
     if not options.run:
         for name in _OF_A_RUN:
@@ -259,6 +289,16 @@ def check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) ->
     for argument in options.input:
         if named_file(argument, ()) is None:
             parser.error(f"argument --input: '{argument}' is not NAME=FILE.npy")
+
+
+def _check_binding(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Extents that no axis can have, and inputs with two values."""
+    if options.batch is not None and options.batch < 1:
+        parser.error(f"argument --batch: {options.batch} is less than 1")
+    names = [name for name, _ in options.constant]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        parser.error(f"argument --constant: '{twice}' is given twice")
 
 
 def _check_report(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:

@@ -65,7 +65,9 @@ class PathTraffic:
         for way, field in enumerate(("ddr_read", "ddr_written")):
             rows = slices[slices[field] > 0]
             self._spread(self.ddr, rows["tile"].astype(np.int64) * 2 + way, rows, rows[field])
-        rows = slices[(slices["track"] == Track.DTE) & (slices["target"] >= 0)]
+        target = slices["target"]
+        here = (target >= 0) & (target < len(self.ddr))  # the others are on other chips
+        rows = slices[(slices["track"] == Track.DTE) & here]
         line, row = self._links.ways(rows["tile"], rows["target"])
         moved = rows["spm_written"] + rows["ddr_written"]
         self._spread(self.link, line, rows[row], moved[row])

@@ -175,7 +175,8 @@ class Statistics:
         np.add.at(self.operations.reshape(-1), cell, rows.operations[some])
 
     def _count_sent(self, rows: _Rows, node: Ints, copies: Ints) -> None:
-        some = copies[rows.target[copies] >= 0]
+        target = rows.target[copies]
+        some = copies[(target >= 0) & (target < len(self.ends))]  # the others are on other chips
         moved = rows.spm_written[some] + rows.ddr_written[some]
         np.add.at(self.sent, (node[some], rows.tile[some], rows.target[some]), moved)
 

@@ -1,4 +1,7 @@
-"""The numbers of a chip's agents (``shadow_words``): who accesses memory in an order of its own."""
+"""The numbers of agents (``shadow_words``): who accesses memory in an order of its own.
+
+Agents of several chips are numbered through, those of chip 0 first.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,28 @@ _INSTRUCTIONS = 0
 
 
 class Agents:
-    """The agents of each tile are its core, its workers and the register blocks of its DTE, in this order."""
+    """The agents of each tile are its core, its workers and the register blocks of its DTE, in this order.
 
-    def __init__(self, machine: Machine) -> None:
+    Tiles are those of the chip with this number.
+    """
+
+    def __init__(self, machine: Machine, chip: int = 0) -> None:
         self.workers, self.blocks = machine.tile.workers, machine.tile.dte_blocks
         self.per_tile = 1 + self.workers + self.blocks
-        self.count = self.per_tile * machine.tiles
+        self.tiles, self.chip = machine.tiles, chip
+        self.count = self.per_tile * machine.tiles * machine.chip_count
+        """Agents of all chips."""
         self.first_copy = 1 + self.workers
         """Distance of the first DTE block of a tile from its core."""
 
     def core(self, tile: int) -> int:
         """The kernel core of a tile."""
-        return tile * self.per_tile
+        return (self.chip * self.tiles + tile) * self.per_tile
+
+    @property
+    def own(self) -> range:
+        """The agents of the chip."""
+        return range(self.core(0), self.core(self.tiles))
 
     def worker(self, tile: int, worker: int) -> int:
         """A worker of a tile."""
@@ -30,7 +43,7 @@ class Agents:
         """A register block of a tile's DTE; None: the copies that instructions start."""
         return self.core(tile) + self.first_copy + (_INSTRUCTIONS if block is None else block)
 
-    def owner(self, agent: int) -> tuple[int, int | None]:
-        """The tile and the worker of an agent; the worker is None for the core and the DTE."""
-        tile, inside = divmod(agent, self.per_tile)
-        return tile, inside - 1 if 1 <= inside <= self.workers else None
+    def owner(self, agent: int) -> tuple[int, int, int | None]:
+        """The chip, the tile and the worker of an agent; the worker is None for the core and the DTE."""
+        hart, inside = divmod(agent, self.per_tile)
+        return *divmod(hart, self.tiles), inside - 1 if 1 <= inside <= self.workers else None

@@ -22,6 +22,7 @@ from .hazards import RACE, SPAN, UNFINISHED, UNINITIALISED, WATCHDOG, Hazard, Si
 
 EXIT_NAME = "exit"
 """What the end of a tile's program is called."""
+_COPY_NAME = "DTE copy"
 Words = npt.NDArray[np.int64]
 
 
@@ -32,9 +33,12 @@ class Findings:
     while it runs.
     """
 
-    def __init__(self, context: Words, machine: Machine, image: Image, codes: Sequence[Code]) -> None:
+    def __init__(
+        self, context: Words, machine: Machine, image: Image, codes: Sequence[Code], agents: Agents
+    ) -> None:
         self.context, self.machine, self.image, self.codes = context, machine, image, codes
-        self.agents = Agents(machine)
+        self.agents = agents
+        self.several = machine.chip_count > 1
         self.pairs = np.zeros((layout.MOST_PAIRS, layout.PAIR_WORDS), np.int64)
         self._index = np.zeros(layout.INDEX_WORDS, np.int64)
         context[layout.PAIRS] = self.pairs.ctypes.data
@@ -48,7 +52,8 @@ class Findings:
     def _hazard(self, row: list[int]) -> Hazard:
         kind, space = row[layout.P_KIND], row[layout.P_SPACE]
         base = self.machine.windows.ddr_engine if space == layout.IN_DDR else 0
-        memory = "DDR" if space == layout.IN_DDR else f"SPM of tile {space}"
+        of_chip = f" of chip {self.agents.chip}" if self.several else ""
+        memory = f"DDR{of_chip}" if space == layout.IN_DDR else f"SPM of tile {space}{of_chip}"
         first, last = base + row[layout.P_FIRST], base + row[layout.P_LAST]
         at = self._site(row[layout.P_ACCESS])
         other = self._site(row[layout.P_OTHER]) if row[layout.P_OTHER] else None
@@ -57,7 +62,7 @@ class Findings:
             what = f"takes about {cycles} cycles, and the watchdog ends it after {limit}"
             fix = "split it into several commands"
             return Hazard(WATCHDOG, at, None, "", 0, -1, what, fix, row[layout.P_COUNT])
-        where = f"0x{first:x}..0x{last:x} of {'DDR' if base else f'the SPM of tile {space}'}"
+        where = f"0x{first:x}..0x{last:x} of {'' if base else 'the '}{memory}"
         if at.name == EXIT_NAME:
             where = f"output '{output_at(self.image, row[layout.P_FIRST])}', {where}"
         name, what, fix = _words(kind, at, other, where)
@@ -67,16 +72,16 @@ class Findings:
         """The instruction of an access."""
         at = access.access_at(int(self.context.ctypes.data), number)
         agent, pc, what = (get(at, word) for word in (layout.A_AGENT, layout.A_PC, layout.A_WHAT))
-        tile, worker = self.agents.owner(agent)
+        chip, tile, worker = self.agents.owner(agent)
         if what >= 0:
             name = tables.records()[what].mnemonic
         elif what == layout.COPY:
-            name = "DTE copy"
+            name = _COPY_NAME
         elif what == layout.EXIT:
             name = EXIT_NAME
         else:
             name = self.codes[tile].scalar(pc)[0].mnemonic
-        return make_site(self.image, tile, pc, name, worker)
+        return make_site(self.image, tile, pc, name, worker, chip if self.several else None)
 
 
 def _words(kind: int, at: Site, other: Site | None, where: str) -> tuple[str, str, str]:
@@ -96,11 +101,16 @@ def _words(kind: int, at: Site, other: Site | None, where: str) -> tuple[str, st
 
 def _of_one_tile(at: Site, other: Site) -> bool:
     """Whether the core or the DTE of a tile meets its engines or its DTE: no race of workers or tiles."""
-    return at.tile == other.tile and (at.worker is None or other.worker is None)
+    here = (at.chip, at.tile) == (other.chip, other.tile)
+    return here and (at.worker is None or other.worker is None)
 
 
 def _order(at: Site, other: Site) -> str:
     """What would order two instructions."""
+    if at.chip != other.chip and other.name == _COPY_NAME:
+        return f"wait before {at.place} until its packet has come"
+    if at.chip != other.chip:
+        return f"let {at.place} wait for a packet that tile {other.tile} sends after {other.place}"
     wait = "dte.wait"
     if other.worker is not None:
         wait = f"ncc.wait worker={other.worker}" if other.worker else "ncc.wait"

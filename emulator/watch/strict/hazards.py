@@ -24,6 +24,8 @@ class Site:
     file: str | None = None
     line: int | None = None
     node: str | None = None
+    chip: int | None = None
+    """None when there is one chip."""
 
     @property
     def place(self) -> str:
@@ -34,7 +36,8 @@ class Site:
     def text(self) -> str:
         worker = f" worker={self.worker}" if self.worker else ""
         node = f", node '{self.node}'" if self.node else ""
-        return f"{self.name}{worker} of tile {self.tile} ({self.place}{node})"
+        chip = "" if self.chip is None else f" of chip {self.chip}"
+        return f"{self.name}{worker} of tile {self.tile}{chip} ({self.place}{node})"
 
 
 @dataclass(frozen=True)
@@ -62,10 +65,12 @@ class Hazard:
         return f"{self.kind}: {self.at.text}: {self.what}{again}; {self.fix}"
 
 
-def make_site(image: Image, tile: int, pc: int, name: str, worker: int | None = None) -> Site:
+def make_site(
+    image: Image, tile: int, pc: int, name: str, worker: int | None = None, chip: int | None = None
+) -> Site:
     """An instruction with its source line and graph node, if the image has them."""
     file, line = image.lines.get(pc, (None, None))
-    return Site(tile, pc, name, worker, file, line, image.nodes.get(pc))
+    return Site(tile, pc, name, worker, file, line, image.nodes.get(pc), chip)
 
 
 def grouped(found: Sequence[Hazard]) -> list[tuple[Hazard, list[int]]]:
@@ -73,7 +78,8 @@ def grouped(found: Sequence[Hazard]) -> list[tuple[Hazard, list[int]]]:
     groups: dict[tuple[object, ...], tuple[Hazard, list[int]]] = {}
     for hazard in found:
         other = hazard.other
-        both = other and (other.pc, other.name, other.worker, other.tile == hazard.at.tile)
+        own = other and (other.chip, other.tile) == (hazard.at.chip, hazard.at.tile)
+        both = other and (other.pc, other.name, other.worker, own)
         memory = hazard.memory.partition(" of ")[0]
         key = (hazard.kind, hazard.at.pc, hazard.at.name, hazard.at.worker, both, memory, hazard.fix)
         if key in groups:

@@ -11,6 +11,7 @@ conflicts.
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -23,7 +24,7 @@ from emulator.engines import queues, tables
 from emulator.memory import shadow_words as layout
 from emulator.memory import state
 from emulator.memory.areas import Bytes, HostMemoryError, anonymous
-from emulator.tile.events import Copy, Packet, Side
+from emulator.tile.events import Copy, Packet, Pieces, Side
 from emulator.tile.observer import Observer
 from emulator.tile.pmu import LSU_TIMEOUT_RESET
 from emulator.tile.tile import Status, Tile
@@ -36,6 +37,7 @@ from .ends import hidden_ends
 from .exits import outputs
 from .findings import Findings
 from .hazards import ENDLESS, Hazard, make_site
+from .stamps import Stamp
 
 Words = npt.NDArray[np.int64]
 
@@ -55,16 +57,19 @@ class Sanitizer(Observer):
         codes: Sequence[Code],
         ddr_bytes: int,
         waits_for: Callable[[Tile], str],
+        chip: int = 0,
     ) -> None:
         self.tiles, self.machine, self.image = tiles, machine, image
         self._waits_for = waits_for
         self._memories: list[Bytes] = []
         self.context = np.zeros(layout.CONTEXT_WORDS, np.int64)
-        self._findings = Findings(self.context, machine, image, codes)
-        self.agents = Agents(machine)
+        self.agents = Agents(machine, chip)
+        self._findings = Findings(self.context, machine, image, codes, self.agents)
         self.vectors = np.zeros((self.agents.count, self.agents.count), np.int64)
-        np.fill_diagonal(self.vectors, 1)
-        self._released = np.zeros((len(tiles), self.agents.count), np.int64)
+        self.vectors[self.agents.own, self.agents.own] = (
+            1  # those of other chips are not touched before they send
+        )
+        self._released = np.zeros((len(tiles) * machine.chip_count, self.agents.count), np.int64)
         self._make_context(ddr_bytes)
         self._in_place = checks.in_place_operands()
         self.blocks = [self._watch(tile) for tile in tiles]
@@ -73,6 +78,8 @@ class Sanitizer(Observer):
         """By tile and stream: the vector of a core that has seen what came through the stream."""
         self._on_the_way: list[tuple[int, Words, tuple[tuple[int, int], ...]]] = []
         """Copies and updates of this round: agent, its vector, the streams that will count it."""
+        self._stamps: list[deque[Stamp]] = [deque() for _ in tiles]
+        """By tile: of what goes to other chips and has not left."""
         self._done: dict[int, Words] = {}
         """Vectors of register blocks whose copies were carried out."""
         self._other: list[tuple[int, Hazard]] = []
@@ -178,9 +185,11 @@ class Sanitizer(Observer):
         self._see(self.agents.core(tile.number), worked)
 
     def copy_started(self, tile: Tile, copy: Copy, block: int | None) -> None:
-        if self.context[layout.FULL]:
-            return
         core, agent = self.agents.core(tile.number), self.agents.dte(tile.number, block)
+        if self.context[layout.FULL]:
+            if copy.away:
+                self._leave(tile, agent)
+            return
         self._see(agent, self.vectors[core])
         self._step(core)
         self._step(agent)
@@ -189,15 +198,17 @@ class Sanitizer(Observer):
         number = access.new_access(self._c, agent, clock, pc, record)
         if number:
             for source in copy.sources:
-                self._side(agent, number, False, tile.number, source, copy)
-            for target in copy.targets:
-                self._side(agent, number, True, target.tile, target.side, copy)
+                self._side(agent, number, False, tile.number, source, copy.pieces)
+            for target in () if copy.away else copy.targets:
+                self._side(agent, number, True, target.tile, target.side, copy.pieces)
+        if copy.away:
+            self._leave(tile, agent)
+            return
         packets = [(target.tile, target.packet) for target in copy.targets]
         streams = tuple((to, packet.stream) for to, packet in packets if packet is not None)
         self._on_the_way.append((agent, self.vectors[agent].copy(), streams))
 
-    def _side(self, agent: int, number: int, write: bool, tile: int, side: Side, copy: Copy) -> None:
-        pieces = copy.pieces
+    def _side(self, agent: int, number: int, write: bool, tile: int, side: Side, pieces: Pieces) -> None:
         loops = [pieces.size]
         for stride, trips in zip(side.strides, pieces.trips, strict=True):
             loops += [stride, trips]
@@ -212,9 +223,12 @@ class Sanitizer(Observer):
             if vector is not None:
                 self._see(core, vector)
 
-    def update_sent(self, tile: Tile, target: int, packet: Packet) -> None:
+    def update_sent(self, tile: Tile, target: int, packet: Packet, chip: int | None) -> None:
         core = self.agents.core(tile.number)
-        self._on_the_way.append((core, self.vectors[core].copy(), ((target, packet.stream),)))
+        if chip is None:
+            self._on_the_way.append((core, self.vectors[core].copy(), ((target, packet.stream),)))
+        else:
+            self._leave(tile, core)
         self._step(core)
 
     def arrival_seen(self, tile: Tile, stream: int) -> None:
@@ -228,6 +242,41 @@ class Sanitizer(Observer):
         self.vectors[cores] = self.vectors[cores].max(axis=0)
         for core in cores:
             self._step(core)
+
+    # -- other chips -----------------------------------------------------------------------------------
+
+    def _leave(self, tile: Tile, agent: int) -> None:
+        """Something of an agent goes to another chip."""
+        self._stamps[tile.number].append(Stamp(agent, tile.pc, self.vectors[agent].copy()))
+
+    def take_stamp(self, tile: Tile) -> Stamp:
+        """Take that of what a tile has sent first of what has not left yet."""
+        return self._stamps[tile.number].popleft()
+
+    def copy_confirmed(self, tile: Tile, block: int | None) -> None:
+        """Other chips have all that a copy has sent them."""
+        agent = self.agents.dte(tile.number, block)
+        self._done[agent] = self.vectors[agent].copy()
+
+    def came_from_afar(self, stamp: Stamp, tile: int, stream: int, pieces: Pieces, side: Side | None) -> None:
+        """Between rounds: something has come from another chip, for a stream if that is not negative.
+
+        ``side``: what it has written, if it was a copy.
+        """
+        self._states.clear()
+        if self.context[layout.FULL]:
+            return
+        agent = stamp.agent
+        self._see(agent, stamp.vector)
+        if side is not None:
+            number = access.new_access(self._c, agent, int(stamp.vector[agent]), stamp.pc, layout.COPY)
+            if number:
+                self._side(agent, number, True, tile, side, pieces)
+        if stream >= 0:
+            before = self._arrivals.get((tile, stream), stamp.vector)
+            self._arrivals[tile, stream] = np.maximum(before, stamp.vector)
+
+    # -- what happens between tiles ----------------------------------------------------------------------
 
     def copy_done(self, tile: Tile, copy: Copy, error: bool) -> None:
         self._states.clear()

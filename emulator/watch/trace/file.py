@@ -9,6 +9,7 @@ import contextlib
 import gzip
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -19,6 +20,11 @@ SEPARATOR = ",\n"
 """What is between two events."""
 _LEVEL = 3
 """Compression level: a trace shrinks to a twentieth; higher levels take longer than all other work."""
+
+
+_MOST_PROCESSES = 1000
+"""More than a chip has tiles that a trace of several chips shows."""
+_NUMBERED = re.compile('"(pid|id)":([0-9]+)')
 
 
 class TraceFile:
@@ -101,3 +107,35 @@ class TraceFile:
                     self._stream.close()
             finally:
                 self._raw.close()
+
+
+class PartOfTrace:
+    """The part of one of several chips in a trace: its processes and arrows have numbers of their own."""
+
+    def __init__(self, whole: TraceFile, chip: int, chips: int) -> None:
+        self._whole, self._chip, self._chips = whole, chip, chips
+        self.summary: Mapping[str, Any] = {}
+
+    @property
+    def error(self) -> str | None:
+        """As that of the whole file."""
+        return self._whole.error
+
+    def add(self, events: Iterable[str]) -> None:
+        """Append events, as to the whole file."""
+        text = SEPARATOR.join(events)
+        if text:
+            self._whole.add((_NUMBERED.sub(self._renumbered, text),))
+
+    def finish(self, summary: Mapping[str, Any]) -> None:
+        """Keep the summary of this part; the whole file is completed by who has made it."""
+        self.summary = summary
+
+    def abandon(self) -> None:
+        """Does nothing: who has made the whole file drops it."""
+
+    def _renumbered(self, found: re.Match[str]) -> str:
+        kind, number = found[1], int(found[2])
+        if kind == "pid":
+            return f'"pid":{self._chip * _MOST_PROCESSES + number}'
+        return f'"id":{number * self._chips + self._chip}'

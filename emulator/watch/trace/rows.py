@@ -29,7 +29,7 @@ _AMOUNTS = {
     "operations": "operations",
 }
 """Columns and the names of their arguments; all are bytes except the last."""
-_TARGET, _HELD, _BLOCKER, _CORE = (1 << 8 + i for i in range(4))
+_TARGET, _HELD, _BLOCKER, _CORE, _AWAY = (1 << 8 + i for i in range(5))
 
 
 class Rows:
@@ -37,14 +37,14 @@ class Rows:
 
     def __init__(self, texts: Texts, machine: Machine, microseconds: float) -> None:
         self._texts, self._microseconds = texts, microseconds
-        self._ddr = machine.windows.ddr_engine
+        self._ddr, self._tiles = machine.windows.ddr_engine, machine.tiles
         self._known: dict[int, Middle] = {}
 
     def lines(self, batch: Batch, threads: Ints) -> list[str]:
         """The event of each slice, in the order of the slices."""
         slices = batch.slices
         middles = self._middles(slices, given_operands(batch, self._ddr))
-        kinds = _kinds(slices)
+        kinds = _kinds(slices, self._tiles)
         lines = np.empty(len(slices), dtype=object)
         for kind in np.unique(kinds).tolist():
             rows = np.flatnonzero(kinds == kind)
@@ -105,7 +105,9 @@ class Rows:
             if kind >> bit & 1:
                 part(f'"{name}":%d', slices[column])
         if kind & _TARGET:
-            part('"to tile":%d', slices["target"])
+            part('"to tile":%d', slices["target"] % self._tiles)
+        if kind & _AWAY:
+            part('"of chip":%d', slices["target"] // self._tiles - 1)
         if kind & _HELD:
             cause = CAUSES[kind >> 16] or Cause(kind >> 16).name
             part(f'"held by":"{cause}","held for (cycles)":%.3f', slices["blocked"] / TICKS)
@@ -132,20 +134,22 @@ class Rows:
         ]
 
 
-def _kinds(slices: np.ndarray) -> Ints:
-    """A number for each slice that says which arguments it has."""
+def _kinds(slices: np.ndarray, tiles: int) -> Ints:
+    """A number for each slice that says which arguments it has; targets above ``tiles`` are elsewhere."""
     kind: Ints = slices["cause"].astype(np.int64) << 16
     for bit, column in enumerate(_AMOUNTS):
         kind |= (slices[column] != 0) << bit
     is_core = slices["track"] == Track.CORE
     kind |= np.where(slices["target"] >= 0, _TARGET, 0) | np.where(is_core, _CORE, 0)
+    kind |= np.where(slices["target"] >= tiles, _AWAY, 0)
     kind |= np.where((slices["blocked"] > 0) & ~is_core, _HELD, 0)
     return kind | np.where(slices["blocker"] >= 0, _BLOCKER, 0)
 
 
-def is_sent(slices: np.ndarray) -> Ints:
-    """Rows of copies to the scratchpad of a tile."""
-    return np.flatnonzero((slices["target"] >= 0) & (slices["ddr_written"] == 0))
+def is_sent(slices: np.ndarray, tiles: int) -> Ints:
+    """Rows of copies to the scratchpad of one of the chip's tiles."""
+    here = (slices["target"] >= 0) & (slices["target"] < tiles)
+    return np.flatnonzero(here & (slices["ddr_written"] == 0))
 
 
 def given_operands(batch: Batch, ddr: int) -> Ints:

@@ -16,7 +16,7 @@ from tx8isa.machine.description import Machine
 
 from .arrows import Arrows
 from .counters import CounterTracks
-from .file import TraceFile
+from .file import PartOfTrace, TraceFile
 from .nodes import NodeTrack
 from .rows import Rows, is_sent
 from .texts import Texts
@@ -29,18 +29,26 @@ CHUNK = 8192
 class Trace:
     """A ``Sink`` that writes a trace; at any time it keeps a bounded part of it.
 
-    ``program`` is what the trace calls the program. Tx8Error when ``path`` cannot be written. The file is
+    ``program`` is what the trace calls the program, ``chip`` the chip that it is about, if there are several,
+    each of which writes its part. Tx8Error when ``path`` cannot be written. The file is
     there after ``close``; a failure to write it shows in ``error``, and ``finish`` raises it, so that the
     run's results are not lost. The end of a ``with`` block drops a trace that was not closed.
     """
 
-    def __init__(self, path: str | Path, image: Image, machine: Machine, program: str = "") -> None:
-        self._file = TraceFile(path)
+    def __init__(
+        self,
+        path: str | Path | PartOfTrace,
+        image: Image,
+        machine: Machine,
+        program: str = "",
+        chip: int | None = None,
+    ) -> None:
+        self._file = path if isinstance(path, PartOfTrace) else TraceFile(path)
         self._program, self._machine = program, machine
         microseconds = 1e6 / (TICKS * machine.engines.clock.value)
         texts = Texts(image)
         self._rows = Rows(texts, machine, microseconds)
-        self._tracks = Tracks(machine)
+        self._tracks = Tracks(machine, chip)
         self._arrows = Arrows(machine.tiles, microseconds)
         self._nodes = NodeTrack(texts, machine.tiles, microseconds) if image.nodes else None
         self._counters = CounterTracks(machine, microseconds)
@@ -111,7 +119,7 @@ class Trace:
 
     def _add_copies(self, slices: np.ndarray, threads: Ints) -> None:
         """Show copies at their targets, with an arrow from the sender."""
-        rows = is_sent(slices)
+        rows = is_sent(slices, self._machine.tiles)
         rows = rows[np.argsort(slices["ended"][rows], kind="stable")]  # needs fewer lanes
         sent = slices[rows]
         if not len(sent):

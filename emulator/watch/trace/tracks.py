@@ -42,8 +42,9 @@ def thread(track: int, worker: int = 0, lane: int = 0) -> int:
 class Tracks:
     """Gives every slice its thread; ``announce`` names the threads that are new."""
 
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
+    def __init__(self, machine: Machine, chip: int | None = None) -> None:
+        """``chip``: which one it is, if there are several."""
+        self._machine, self._number = machine, chip
         self._ends: dict[int, list[int]] = {}
         self._said: set[int] = set()
 
@@ -79,10 +80,12 @@ class Tracks:
 
     def processes(self) -> list[str]:
         """Metadata: names and order of the chip and its tiles."""
-        names = {self.chip: f"chip ({self._machine.name})"}
+        own = "chip" if self._number is None else f"chip {self._number}"
+        names = {self.chip: f"{own} ({self._machine.name})"}
         for tile in range(self._machine.tiles):
             x, y = self._machine.tile_xy(tile)
-            names[tile + 1] = f"tile {tile} ({x},{y})"
+            of = "" if self._number is None else f"{own} "
+            names[tile + 1] = f"{of}tile {tile} ({x},{y})"
         return [
             event
             for pid, name in names.items()

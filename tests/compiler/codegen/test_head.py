@@ -93,6 +93,37 @@ def test_values_of_registers_are_computed_again() -> None:
     assert mnemonics(k) == ["rdma.fp32"]
 
 
+def test_addresses_in_registers_are_looked_through() -> None:
+    """Data of an input whose address is in a register, and arithmetic on a buffer that such a load fills."""
+    k = kernel()
+    x = k.buffer("x", 256)
+    first = k.let(k.tile * 64 + INPUT.at(0))
+    k.emit("rdma.fp32", dst=x, src=first, n=64)
+    address = k.let(k.tile * 4 + x)
+    k.emit("ct.square.v.fp32", dst=address, src0=address, n=4)
+    with k.loop(4) as turn:
+        inner = k.let(turn * 64 + k.buffer("y", 1024))
+        k.emit("rdma.fp32", dst=inner, src=TABLE.at(turn * 64), n=16)
+    assert mnemonics(k) == []
+    table = k.let(k.tile * 64 + TABLE.at(0))
+    z = k.let(k.tile * 4 + k.buffer("z", 1024))
+    k.emit("rdma.fp32", dst=z, src=table, n=64)
+    k.emit("ct.square.v.fp32", dst=z, src0=z, n=64)
+    assert mnemonics(k) == ["rdma.fp32", "ct.square.v.fp32"]
+
+
+def test_a_buffer_is_alive_as_long_as_a_register_has_its_address() -> None:
+    k = kernel()
+    a, b = k.buffer("a", 256), k.buffer("b", 256)
+    k.emit("rdma.fp32", dst=a, src=TABLE.at(0), n=64)
+    address = k.let(k.tile * 4 + a)
+    k.emit("rdma.fp32", dst=b, src=TABLE.at(64), n=64)
+    k.emit("ct.add.vv.fp32", dst=b, src0=b, src1=address, n=4)
+    k.spm.place(512)
+    first, second = k.spm.buffers
+    assert abs(first.address - second.address) >= 256
+
+
 def test_a_prefix_of_a_head() -> None:
     k = kernel()
     for name in "abc":

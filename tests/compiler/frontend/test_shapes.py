@@ -1,4 +1,5 @@
-"""Free dimensions of ONNX models: bound by ``--shape``, ``--batch`` and ``shapes=``; what is refused."""
+"""Free dimensions of ONNX models, bound by ``--shape``, ``--batch`` and ``shapes=``; inputs that are
+constants, by ``--constant`` and ``constants=``; what is refused."""
 
 from __future__ import annotations
 
@@ -7,10 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
+import tx8
 from compiler.cli import main
+from compiler.evaluation.reference import run_reference
 from compiler.frontend import reader
 from compiler.graph import GraphError
 
@@ -102,3 +106,143 @@ def test_shapes_are_for_onnx_models(tmp_path: Path, capsys: pytest.CaptureFixtur
     graph.write_text("{}")
     assert main([str(graph), "--batch", "2"]) == 1
     assert "shapes are bound in ONNX models" in capsys.readouterr().err
+
+
+# --- inputs that are constants -----------------------------------------------------------------------------
+
+
+def chosen(path: Path, kind: int = TensorProto.INT64, shape: Axes | None = None) -> Path:
+    """A model whose input ``rate`` decides which branch computes y of x: its double, or its negative."""
+    branches = [
+        helper.make_graph(
+            [helper.make_node(op, ["x", *more], ["z"])], op, [], [helper.make_tensor_value_info("z", 1, None)]
+        )
+        for op, more in (("Add", ["x"]), ("Neg", []))
+    ]
+    sixteen = helper.make_tensor("sixteen", kind, [], [1 if kind == TensorProto.BOOL else 16])
+    nodes = [
+        helper.make_node("Constant", [], ["k"], value=sixteen),
+        helper.make_node("Equal", ["rate", "k"], ["is"]),
+        helper.make_node("If", ["is"], ["y"], then_branch=branches[0], else_branch=branches[1]),
+    ]
+    inputs = [
+        helper.make_tensor_value_info("x", 1, ["N", 3]),
+        helper.make_tensor_value_info("rate", kind, [] if shape is None else shape),
+    ]
+    graph = helper.make_graph(nodes, "chosen", inputs, [helper.make_tensor_value_info("y", 1, None)])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "value"),
+    [
+        (TensorProto.INT64, None, 16),
+        (TensorProto.INT64, None, 8),
+        (TensorProto.INT32, [1], 16),
+        (TensorProto.INT32, [1], [8]),
+        (TensorProto.INT64, ["K"], [16]),
+        (TensorProto.FLOAT, None, 16.0),
+        (TensorProto.FLOAT, None, 16),
+        (TensorProto.BOOL, None, True),
+        (TensorProto.BOOL, None, False),
+        (TensorProto.INT64, None, np.array(16, np.int32)),
+    ],
+)
+def test_an_input_that_is_a_constant_decides_a_branch(
+    kind: int, shape: Axes | None, value: object, tmp_path: Path
+) -> None:
+    path = chosen(tmp_path / "m.onnx", kind, shape)
+    graph = reader(path, {"x": (2, 3)}, None, {"rate": value})(path)
+    assert [tensor.name for tensor in graph.inputs] == ["x"]
+    x = np.float32([[1, -2, 3], [4, 5, -6]])
+    session = onnxruntime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
+    wanted_type = {TensorProto.INT64: np.int64, TensorProto.INT32: np.int32, TensorProto.BOOL: np.bool_}
+    rate = np.asarray(value, wanted_type.get(kind, np.float32)).reshape([] if shape is None else [1])
+    np.testing.assert_array_equal(
+        run_reference(graph, {"x": x})["y"], session.run(None, {"x": x, "rate": rate})[0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "text"),
+    [
+        (TensorProto.INT64, {}, "its condition is not known when compiling; if it follows from an input"),
+        (
+            TensorProto.INT64,
+            {"rat": 1},
+            "a value is given for 'rat', which is no input; did you mean 'rate'?",
+        ),
+        (
+            TensorProto.INT64,
+            {"rate": 0.5},
+            "input 'rate' is int64; the value given has 0.5, which that cannot be",
+        ),
+        (TensorProto.INT32, {"rate": 1 << 40}, "is int32; the value given has 1099511627776, which"),
+        (TensorProto.BOOL, {"rate": 2}, "input 'rate' is bool; the value given has 2, which"),
+        (TensorProto.FLOAT, {"rate": 1e300}, "is float32; the value given has numbers beyond its range"),
+        (TensorProto.INT64, {"rate": "16"}, "the value given is no number or array of numbers: <U2"),
+        (TensorProto.INT64, {"rate": [16]}, "input 'rate' has 0 axes; the shape given has 1: [1]"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_one_line(
+    kind: int, values: dict[str, object], text: str, tmp_path: Path
+) -> None:
+    path = chosen(tmp_path / "m.onnx", kind)
+    with pytest.raises(GraphError, match=re.escape(text)):
+        reader(path, {"x": (1, 3)}, None, values)(path)
+
+
+def test_a_number_for_an_input_of_a_free_shape_needs_the_shape(tmp_path: Path) -> None:
+    path = chosen(tmp_path / "m.onnx", TensorProto.INT64, ["K"])
+    with pytest.raises(GraphError, match="input 'rate': axis 0 is 'K'; shapes must be static"):
+        reader(path, {"x": (1, 3)}, None, {"rate": 16})(path)
+
+
+def test_the_command_takes_constants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(chosen(tmp_path / "m.onnx"))
+    np.save(tmp_path / "r.npy", np.array(8, np.int64))
+    np.save(tmp_path / "x.npy", np.float32([[1, 2, 3]]))
+    for value, factor in (("16", 2), (str(tmp_path / "r.npy"), -1)):
+        given = ["--input", f"x={tmp_path / 'x.npy'}", "--output-dir", str(tmp_path / "out")]
+        shapes = ["--batch", "1", "--constant", f"rate={value}"]
+        assert main([path, *shapes, "--run", "--tiles", "1", *given]) == 0
+        np.testing.assert_array_equal(np.load(tmp_path / "out" / "y.npy"), factor * np.float32([[1, 2, 3]]))
+    assert main([path, "--batch", "1", "--constant", "rate=16", "--check"]) == 0
+    capsys.readouterr()
+    assert main([path, "--batch", "1", "--constant", f"rate={tmp_path / 'none.npy'}"]) == 1
+    assert "none.npy" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        (["--constant", "16"], "'16' is not NAME=VALUE"),
+        (["--constant", "rate=many"], "'many' in 'rate=many' is no number, true, false or FILE.npy"),
+        (["--constant", "rate=1", "--constant", "rate=2"], "argument --constant: 'rate' is given twice"),
+    ],
+)
+def test_a_wrong_constant_is_a_usage_error(
+    option: list[str], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([str(chosen(tmp_path / "m.onnx")), *option])
+    assert caught.value.code == 2
+    assert text in capsys.readouterr().err
+
+
+def test_constants_are_for_onnx_models(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "g.json").write_text("{}")
+    assert main([str(tmp_path / "g.json"), "--constant", "x=2"]) == 1
+    assert "values of inputs are bound in ONNX models" in capsys.readouterr().err
+    builder = tx8.GraphBuilder("g")
+    builder.output(builder.Relu(builder.input("x", "float32", (4,))), "y")
+    with pytest.raises(GraphError, match="constants= is for inputs of ONNX models; this is a GraphBuilder"):
+        tx8.compile(builder, constants={"x": 1})
+
+
+def test_constants_from_python(tmp_path: Path) -> None:
+    path = chosen(tmp_path / "m.onnx")
+    for model in (path, onnx.load(path), path.read_bytes()):
+        program = tx8.compile(model, shapes={"x": (1, 3)}, constants={"rate": 8}, tiles=1)
+        np.testing.assert_array_equal(program.run([[1, 2, 3]])["y"], [[-1, -2, -3]])

@@ -126,3 +126,37 @@ def test_independent_operators_need_no_barrier() -> None:
     nodes = [("Exp", ["x"], ["y"], {}), ("Tanh", ["x"], ["z"], {})]
     program = assert_right(graph(nodes, {"x": (3, 5)}, outputs=("y", "z")), "fp32")
     assert "ncc.barrier" not in program.text
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp16"])
+@pytest.mark.parametrize("op", ["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"])
+def test_integers_against_known_ones_are_compared_on_the_vector_engine(op: str, dtype: str) -> None:
+    """Exactly, up to the last integers of 24 bits, also where FP32 rounds the computed ones."""
+    edge = (1 << 24) - 1
+    known = {"k": np.array([0, -1, 255, 2049, edge, -edge], np.int32)}
+    near = [
+        0,
+        1,
+        -1,
+        255,
+        256,
+        2048,
+        2049,
+        edge,
+        edge + 1,
+        edge + 2,
+        edge + 3,
+        -edge,
+        -edge - 2,
+        2**31 - 1,
+        -(2**31),
+    ]
+    made = graph(
+        [(op, ["x", "k"], ["c"], {}), ("Cast", ["c"], ["y"], {"to": 1})],
+        {"x": (len(near), 1)},
+        known,
+        dtype="int32",
+    )
+    program = assert_right(made, dtype, inputs={"x": np.array(near, np.int32)[:, None]})
+    assert program.core_work is None
+    assert len([line for line in program.text.splitlines() if line.lstrip().startswith("ct.")]) > 0

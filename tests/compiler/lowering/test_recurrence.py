@@ -104,6 +104,24 @@ def test_states_to_begin_with(op: str, tmp_path: Path) -> None:
     assert_steps(layer(op, (4, 3, 7, 20), "bidirectional", operands=states), tmp_path)
 
 
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("op", GATES)
+def test_a_single_step_with_known_and_computed_states(op: str, dtype: str, tmp_path: Path) -> None:
+    """A network that is called step by step; there is no loop, whose buffers would live to its end."""
+    assert_steps(layer(op, (1, 1, 128, 128)), tmp_path, dtype)
+    made = layer(op, (1, 1, 128, 128))
+    states = ["h", "c"] if op == "LSTM" else ["h"]
+    made.graph.node[0].input.extend(["", *states])
+    for name in states:
+        made.graph.input.append(helper.make_tensor_value_info(name, 1, [1, 1, 128]))
+    graph = imported(made, tmp_path)
+    given = {tensor.name: draw(*tensor.shape, seed=at) for at, tensor in enumerate(graph.inputs)}
+    session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    outputs, _ = run.execute(compiler.compile(graph, dtype), given)
+    for item, wanted in zip(made.graph.output, session.run(None, given), strict=True):
+        np.testing.assert_allclose(outputs[item.name], wanted, atol=TOLERANCES[dtype], rtol=0)
+
+
 def test_more_steps_than_are_written_out(tmp_path: Path) -> None:
     assert_steps(layer("GRU", (1100, 1, 3, 16)), tmp_path)
 

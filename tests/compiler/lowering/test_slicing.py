@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import compiler
 from compiler.codegen.slices.tensors import DdrTensor, View, collapse, plan_slabs, stretches, whole
+from compiler.operators.expansion.expander import expand_graph
 from compiler.tools import run
 from compiler_harness import assert_right, draw, graph, ints, one, small_machine
 from tx8isa.numbers.formats import Format
@@ -146,3 +147,21 @@ def weights_before_loop(batch: int, tiles: int) -> bool:
 
 def test_weights_are_loaded_once_per_tile_when_every_tile_has_work() -> None:
     assert weights_before_loop(batch=4, tiles=2)
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_a_long_row_is_padded_without_moving_it_element_by_element(mode: str) -> None:
+    """Only what is added is gathered; the row itself is copied."""
+    made = graph([("Pad", ["x", "p"], ["y"], {"mode": mode})], {"x": (2, 400)}, {"p": ints(0, 60, 0, 50)})
+    expanded = expand_graph(made)
+    assert "Slice" in [node.op for node in expanded.nodes]
+    gathered = [expanded.constants[node.inputs[1]].size for node in expanded.nodes if node.op == "Gather"]
+    assert sum(gathered) <= 110
+    assert_right(made, "fp16")
+
+
+def test_many_short_runs_are_gathered_at_once() -> None:
+    """A mirror image of a row that is shorter than what is added."""
+    made = graph([("Pad", ["x", "p"], ["y"], {"mode": "reflect"})], {"x": (2, 9)}, {"p": ints(0, 8, 0, 8)})
+    assert [node.op for node in expand_graph(made).nodes].count("Gather") == 1
+    assert_right(made, "fp16")

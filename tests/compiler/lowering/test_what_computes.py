@@ -49,6 +49,11 @@ def integer_graphs() -> Iterator[Graph]:
     arithmetic = ("Add", "Sub", "Mul", "Div", "Max", "Min", "Mod")
     for op in (*arithmetic, *compared, "BitwiseAnd", "BitwiseOr", "BitwiseXor"):
         yield graph([(op, ["a", "b"], ["y"], {})], {"a": (8, 9), "b": (8, 9)}, dtype="int32")
+    for op in compared:
+        for most in (99, 1 << 24):
+            known = {"b": np.array([-most, 3, most], np.int32)}
+            yield graph([(op, ["a", "b"], ["y"], {})], {"a": (8, 3)}, known, dtype="int32")
+        yield graph([(op, ["a", "b"], ["y"], {})], {"a": (8, 9), "b": (8, 9)}, dtype="uint8")
     yield graph([("BitwiseNot", ["a"], ["y"], {})], {"a": (8, 9)}, dtype="int32")
     yield graph(
         [("BitShift", ["a", "b"], ["y"], {"direction": "LEFT"})], {"a": (8,), "b": (8,)}, dtype="uint8"

@@ -9,37 +9,41 @@ import pytest
 from compiler.dialect.ops import GroupOp
 from compiler.driver import compile_graph
 from compiler.graph import Graph
-from compiler.passes.groups.boundaries import Span, near, some
+from compiler.passes.groups.boundaries import StackSpan, near, some
 from compiler.passes.groups.group_stack import _Stacker
 from compiler.search.effort import EFFORTS
 from stack_nets import Net
 
-ROW = {Span(first, last, last - first + 1) for last in range(1, 30) for first in range(last)}
+ROW = {StackSpan(first, last, last - first + 1) for last in range(1, 30) for first in range(last)}
 """The stacks of thirty groups in a row."""
 
 
 def test_few_of_a_long_row_are_tried_at_first() -> None:
     first = some(ROW)
     assert {span for span in ROW if span.length <= 3} <= first
-    assert Span(0, 29, 30) in first
-    assert Span(8, 19, 12) in first  # ends before group 20
-    assert Span(8, 20, 13) not in first
-    assert Span(9, 19, 11) not in first
+    assert StackSpan(0, 29, 30) in first
+    assert StackSpan(8, 19, 12) in first  # ends before group 20
+    assert StackSpan(8, 20, 13) not in first
+    assert StackSpan(9, 19, 11) not in first
     assert len(first) < len(ROW) / 3
 
 
 def test_the_ends_of_a_row_need_not_be_a_boundary_of_others() -> None:
-    assert some({Span(2, 6, 5), Span(2, 8, 7), Span(3, 7, 5), Span(4, 7, 4)}) == {
-        Span(2, 8, 7),
-        Span(4, 7, 4),
+    assert some({StackSpan(2, 6, 5), StackSpan(2, 8, 7), StackSpan(3, 7, 5), StackSpan(4, 7, 4)}) == {
+        StackSpan(2, 8, 7),
+        StackSpan(4, 7, 4),
     }
 
 
 def test_what_is_near_the_best_has_both_boundaries_near_theirs() -> None:
-    found = near(ROW, [Span(8, 19, 12)])
+    found = near(ROW, [StackSpan(8, 19, 12)])
     assert {span.first for span in found} == {*range(5, 12), *range(17, 24)} - {22, 23}
-    assert Span(11, 16, 6) in found and Span(5, 22, 18) in found and Span(5, 9, 5) in found
-    assert Span(4, 19, 16) not in found and Span(8, 23, 16) not in found and Span(8, 14, 7) not in found
+    assert StackSpan(11, 16, 6) in found and StackSpan(5, 22, 18) in found and StackSpan(5, 9, 5) in found
+    assert (
+        StackSpan(4, 19, 16) not in found
+        and StackSpan(8, 23, 16) not in found
+        and StackSpan(8, 14, 7) not in found
+    )
     assert near(ROW, []) == set()
 
 

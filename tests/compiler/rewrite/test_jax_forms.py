@@ -62,8 +62,16 @@ def test_a_sum_over_its_count_is_a_mean(count: float, axes: tuple[int, ...]) -> 
     becomes(nodes, X, constants, ["ReduceMean"])
 
 
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_a_sum_times_one_over_its_count_is_a_mean(keepdims: int) -> None:
+    nodes, constants = mean(1 / 8, (1,), keepdims)
+    nodes[1] = ("Mul", ["count", "s"], ["y"], {})
+    after = becomes(nodes, X, constants, ["ReduceMean"])
+    assert after.nodes[0].attrs["keepdims"] == keepdims
+
+
 def test_other_quotients_of_sums_stay() -> None:
-    for nodes, constants in (mean(7, (1,)), mean(3, (1,)), mean(8, (1,), keepdims=0)):
+    for nodes, constants in (mean(7, (1,)), mean(3, (1,)), mean(7, (1,), keepdims=0)):
         stays(nodes, X, constants)
     nodes, constants = mean(8, (1,))
     stays(nodes, X, constants, outputs=("y", "s"))

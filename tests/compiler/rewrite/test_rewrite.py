@@ -227,7 +227,7 @@ def test_a_vector_added_to_a_product_of_matrices() -> None:
 
 
 def test_every_rewrite_has_a_name_of_its_own() -> None:
-    names = [entry.name for entry in (*REWRITES, *LAST)]
+    names = [entry.name for entry in dict.fromkeys((*REWRITES, *LAST))]
     assert len(set(names)) == len(names)
 
 

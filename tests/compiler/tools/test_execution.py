@@ -11,6 +11,7 @@ import pytest
 
 from compiler.cli import main
 from compiler.driver import Program
+from compiler.evaluation import judgement
 from compiler.tools import run
 from emulator.cli import main as tx8emu
 from report_page import embedded
@@ -243,12 +244,15 @@ def test_verdicts_of_a_run(tiny: Path, capsys: pytest.CaptureFixture[str]) -> No
 def test_a_wrong_output_is_said_with_status_3(
     tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "run_reference", lambda *_, **__: {"y": np.full((3, 5), 9.0)})
+    monkeypatch.setattr(judgement, "run_reference", lambda *_, **__: {"y": np.full((3, 5), 9.0)})
     assert tx8cc("--run", "--json") == 3
     found = document(capsys)
     assert not found["pass"]
-    assert not found["outputs"][0]["pass"]
-    assert found["outputs"][0]["problem"]
+    (output,) = found["outputs"]
+    assert not output["pass"]
+    assert output["problem"].endswith("the program is at fault: nothing is rounded before it")
+    assert output["at_fault"] == "program"
+    assert output["rounding_alone"] == {"max_abs_error": 0.0, "cosine": 1.0}
 
 
 def test_a_fault_is_said_with_status_3(

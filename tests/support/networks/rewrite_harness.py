@@ -40,7 +40,7 @@ def becomes(
     before = graph(nodes, inputs, constants, **more)
     after = rewrite_graph(before)
     assert_same(before, after)
-    assert ops(after) == wanted
+    assert ops(after) == wanted, ops(after)
     return after
 
 

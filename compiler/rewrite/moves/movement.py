@@ -10,8 +10,7 @@ from compiler.graph import Node
 from compiler.operators.elements.casting import cast_dtype
 from compiler.operators.expansion.parts import reshaped, sliced
 from compiler.operators.shapes.movement import permutation
-
-from .engine import RESHAPES, Replacement, Rewrite, RewrittenGraph, replacement
+from compiler.rewrite.engine import RESHAPES, Replacement, Rewrite, RewrittenGraph, replacement
 
 
 def _copy(graph: RewrittenGraph, node: Node) -> Replacement | None:
@@ -32,6 +31,26 @@ def _neutral(graph: RewrittenGraph, node: Node) -> Replacement | None:
     if graph.number(other) != neutral or graph.shape(x) != graph.shape(node.outputs[0]):
         return None
     return Replacement((), x)
+
+
+def _whole(graph: RewrittenGraph, node: Node) -> Replacement | None:
+    """An Expand to the shape that is there, and a Slice that takes everything in order, are their operand."""
+    x = node.inputs[0]
+    if graph.shape(x) != graph.shape(node.outputs[0]):
+        return None
+    if node.op == "Slice" and len(node.inputs) > 4 and node.inputs[4]:
+        steps = graph.array(node.inputs[4])
+        if steps is None or np.any(steps < 0):
+            return None
+    return Replacement((), x)
+
+
+def _limit(graph: RewrittenGraph, node: Node) -> Replacement | None:
+    """The larger of a value and minus infinity, or the smaller of it and infinity, is the value."""
+    found = graph.with_number(node) if len(node.inputs) == 2 else None
+    if found is None or found[1] != (-math.inf if node.op == "Max" else math.inf):
+        return None
+    return Replacement((), found[0])
 
 
 def _shape(graph: RewrittenGraph, node: Node) -> Replacement | None:
@@ -60,6 +79,27 @@ def _transpose(graph: RewrittenGraph, node: Node) -> Replacement | None:
     if moved == sorted(moved):
         return replacement(build, reshaped(build, x, *graph.shape(node.outputs[0])))
     return replacement(build, build("Transpose", x, perm=perm)) if inner is not None else None
+
+
+def _transpose_of_ones(graph: RewrittenGraph, node: Node) -> Replacement | None:
+    """Two transposes with nothing between but axes of size 1, which come or go, are one transpose."""
+    shaped = graph.sole_producer(node.inputs[0], *RESHAPES)
+    inner = graph.sole_producer(shaped.inputs[0], "Transpose") if shaped is not None else None
+    if shaped is None or inner is None:
+        return None
+    before, after = graph.shape(shaped.inputs[0]), graph.shape(node.inputs[0])
+    if [size for size in before if size != 1] != [size for size in after if size != 1]:
+        return None
+    x = inner.inputs[0]
+    first, second = permutation(graph.call(inner)), permutation(graph.call(node))
+    moved = [first[axis] for axis, size in enumerate(before) if size != 1]
+    at = [axis for axis, size in enumerate(after) if size != 1]
+    sources = [moved[at.index(axis)] for axis in second if after[axis] != 1]
+    build, kept = graph.builder(node), sorted(sources)
+    value = reshaped(build, x, *(graph.shape(x)[axis] for axis in kept))
+    if sources != kept:
+        value = build("Transpose", value, perm=tuple(kept.index(axis) for axis in sources))
+    return replacement(build, reshaped(build, value, *graph.shape(node.outputs[0])))
 
 
 def _shape_before_transpose(graph: RewrittenGraph, node: Node) -> Replacement | None:
@@ -121,9 +161,12 @@ def _taken_by_rows(graph: RewrittenGraph, node: Node) -> Replacement | None:
 REWRITES = (
     Rewrite("copy", ("Identity", "Dropout", "Cast"), _copy),
     Rewrite("neutral", ("Mul", "Div", "Add", "Sub"), _neutral),
+    Rewrite("whole", ("Expand", "Slice"), _whole),
+    Rewrite("limit", ("Max", "Min"), _limit),
     Rewrite("shape", RESHAPES, _shape),
     Rewrite("shape-behind-transpose", RESHAPES, _shape_before_transpose),
     Rewrite("gather", ("Gather",), _taken),
     Rewrite("gather-rows", ("GatherND",), _taken_by_rows),
     Rewrite("transpose", ("Transpose",), _transpose),
+    Rewrite("transpose-of-ones", ("Transpose",), _transpose_of_ones),
 )

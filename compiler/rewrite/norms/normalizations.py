@@ -10,9 +10,10 @@ from compiler.graph import Array, AttrValue, Node
 from compiler.operators.norms.groups import MOST_CHANNELS
 from compiler.operators.reductions.axes import reduced_axes
 from compiler.operators.types import broadcast_shapes
+from compiler.rewrite.affine import per_channel
+from compiler.rewrite.engine import Replacement, Rewrite, RewrittenGraph, replacement
 
-from .affine import per_channel
-from .engine import Replacement, Rewrite, RewrittenGraph, replacement
+from .parts import along, broadcasts, inverse_root, root, shown, square
 
 
 def _reduction(graph: RewrittenGraph, name: str, *ops: str) -> tuple[str, tuple[int, ...]] | None:
@@ -28,44 +29,13 @@ def _last_axes(graph: RewrittenGraph, name: str, axes: tuple[int, ...]) -> bool:
     return bool(axes) and axes == tuple(range(axes[0], rank))
 
 
-def _square(graph: RewrittenGraph, name: str) -> str | None:
-    """x, if the value is x * x or x**2."""
-    node = graph.producer(name, "Pow", "Mul")
-    if node is None:
-        return None
-    squared = (
-        node.inputs[0] == node.inputs[1] if node.op == "Mul" else graph.is_number(node.inputs[1], 2.0, 0.0)
-    )
-    return node.inputs[0] if squared else None
-
-
-def _root(graph: RewrittenGraph, name: str) -> str | None:
-    """v, if the value is the square root of v."""
-    node = graph.producer(name, "Sqrt", "Pow")
-    if node is None:
-        return None
-    return node.inputs[0] if node.op == "Sqrt" or graph.is_number(node.inputs[1], 0.5, 0.0) else None
-
-
-def _inverse_root(graph: RewrittenGraph, name: str) -> str | None:
-    """v, if the value is 1 / sqrt(v)."""
-    node = graph.producer(name, "Reciprocal", "Pow", "Div")
-    if node is None:
-        return None
-    if node.op == "Pow":
-        return node.inputs[0] if graph.is_number(node.inputs[1], -0.5, 0.0) else None
-    if node.op == "Reciprocal":
-        return _root(graph, node.inputs[0])
-    return _root(graph, node.inputs[1]) if graph.is_number(node.inputs[0], 1.0, 0.0) else None
-
-
 def _over_root(graph: RewrittenGraph, node: Node) -> tuple[str, str] | None:
     """(x, v), if a node is x / sqrt(v)."""
     if node.op == "Div":
-        under = _root(graph, node.inputs[1])
+        under = root(graph, node.inputs[1])
         return (node.inputs[0], under) if under is not None else None
     for x, other in (node.inputs, node.inputs[::-1]):
-        under = _inverse_root(graph, other)
+        under = inverse_root(graph, other)
         if under is not None:
             return x, under
     return None
@@ -76,7 +46,7 @@ def _mean_square(graph: RewrittenGraph, name: str) -> tuple[str, tuple[int, ...]
     node = graph.producer(name, "Add")
     found = graph.with_number(node) if node is not None else None
     mean = _reduction(graph, found[0], "ReduceMean") if found is not None else None
-    x = _square(graph, mean[0]) if mean is not None else None
+    x = square(graph, mean[0]) if mean is not None else None
     if found is None or mean is None or x is None or found[1] < 0:
         return None
     return x, mean[1], found[1]
@@ -114,6 +84,8 @@ def _within(graph: RewrittenGraph, name: str, node: Node) -> bool:
     """Whether a parameter varies only along the normalized axes of a normalization."""
     shape = graph.shape(node.outputs[0])
     axis = graph.call(node).integer("axis") % len(shape)
+    if (array := graph.array(name)) is not None:
+        return along(array, shape, tuple(range(axis, len(shape)))) is not None
     return broadcast_shapes(graph.shape(name), shape[axis:]) == shape[axis:]
 
 
@@ -129,7 +101,8 @@ def _scaled(graph: RewrittenGraph, node: Node) -> Replacement | None:
         if given is None:
             continue
         if other is not None:
-            product = np.asarray(given, np.float64) * np.asarray(other, np.float64)
+            axes = tuple(range(axis, len(graph.shape(x))))
+            product = np.asarray(given, np.float64) * np.asarray(along(other, graph.shape(x), axes))
             scale = build.constant(product, build.dtype(inner.inputs[1]))
         elif np.all(np.asarray(given, np.float64) == 1.0) and graph.shape(factor) == graph.shape(x)[axis:]:
             scale = factor
@@ -150,7 +123,8 @@ def _shifted(graph: RewrittenGraph, node: Node) -> Replacement | None:
         axis = graph.call(inner).integer("axis") % len(graph.shape(x))
         shape = graph.shape(x)[axis:]
         if given is not None:
-            addend = build.constant(np.broadcast_to(given, shape), build.dtype(x))
+            axes = tuple(range(axis, len(graph.shape(x))))
+            addend = build.constant(np.asarray(along(given, graph.shape(x), axes)), build.dtype(x))
         elif graph.shape(addend) != shape:
             continue
         return replacement(build, build("LayerNormalization", *inner.inputs, addend, **dict(inner.attrs)))
@@ -158,34 +132,42 @@ def _shifted(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _mean(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """A sum over axes, divided by the number of elements that were added, as JAX writes a mean."""
-    found = _reduction(graph, node.inputs[0], "ReduceSum")
-    if found is None or graph.uses(node.inputs[0]) != 1:
+    """A sum over axes, divided by the number of elements that were added, as JAX writes a mean.
+
+    TensorFlow multiplies by one over that number.
+    """
+    given = graph.with_number(node) if node.op == "Mul" else (node.inputs[0], graph.number(node.inputs[1]))
+    total = graph.sole_producer(given[0], "ReduceSum") if given is not None else None
+    if given is None or total is None or given[1] is None:
         return None
-    x, axes = found
+    x, axes = total.inputs[0], reduced_axes(graph.call(total))
     count = math.prod(graph.shape(x)[axis] for axis in axes)
-    if graph.number(node.inputs[1]) != count or graph.shape(node.inputs[0]) != graph.shape(node.outputs[0]):
+    exact = given[1] == (np.float32(1 / count) if node.op == "Mul" else count)
+    if not exact or count == 1 or graph.shape(given[0]) != graph.shape(node.outputs[0]):
         return None
     build = graph.builder(node)
-    return replacement(build, build("ReduceMean", x, build.ints(*axes), keepdims=1))
+    keepdims = graph.call(total).integer("keepdims")
+    return replacement(build, build("ReduceMean", x, build.ints(*axes), keepdims=keepdims))
 
 
 def _softmax(graph: RewrittenGraph, node: Node) -> Replacement | None:
     """exp(x) / sum(exp(x)) along one axis, with or without the largest element subtracted from x."""
     exponential = graph.sole_producer(node.inputs[0], "Exp", uses=2)
-    total = graph.sole_producer(node.inputs[1], "ReduceSum")
+    total = graph.sole_producer(shown(graph, node.inputs[1]), "ReduceSum")
     if exponential is None or total is None or total.inputs[0] != node.inputs[0]:
         return None
-    found = _reduction(graph, node.inputs[1], "ReduceSum")
-    if found is None or len(found[1]) != 1:
+    axes = reduced_axes(graph.call(total))
+    if len(axes) != 1 or not broadcasts(graph, node.inputs[1], (total.inputs[0], axes)):
         return None
     x = exponential.inputs[0]
     less = graph.sole_producer(x, "Sub")
-    largest = _reduction(graph, less.inputs[1], "ReduceMax") if less is not None else None
-    if less is not None and largest == (less.inputs[0], found[1]):
-        x = less.inputs[0]
+    largest = graph.producer(shown(graph, less.inputs[1]), "ReduceMax") if less is not None else None
+    if less is not None and largest is not None and largest.inputs[0] == less.inputs[0]:
+        reduced = less.inputs[0], reduced_axes(graph.call(largest))
+        if reduced[1] == axes and broadcasts(graph, less.inputs[1], reduced):
+            x = less.inputs[0]
     build = graph.builder(node)
-    return replacement(build, build("Softmax", x, axis=found[1][0]))
+    return replacement(build, build("Softmax", x, axis=axes[0]))
 
 
 def _grouped(graph: RewrittenGraph, node: Node) -> Replacement | None:
@@ -294,7 +276,7 @@ def _guarded(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 REWRITES = (
-    Rewrite("mean", ("Div",), _mean),
+    Rewrite("mean", ("Div", "Mul"), _mean),
     Rewrite("softmax", ("Div",), _softmax),
     Rewrite("guarded-softmax", ("Where",), _guarded),
     Rewrite("normalization-of-groups", ("Reshape",), _grouped),

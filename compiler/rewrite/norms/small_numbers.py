@@ -1,0 +1,65 @@
+"""Which nodes around very small numbers compute in FP32: a format that makes 0 of a number loses its purpose.
+
+Networks add such numbers to keep the operand of a logarithm, or a divisor, from being 0. Data of that size
+are mostly squares of larger ones, so what computes the data belongs to it, and what makes ordinary numbers of
+it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from compiler.graph import Graph, Node
+from compiler.lowering.pointwise.record import POINTWISE
+from compiler.rewrite.engine import RESHAPES
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.rounding import rounded
+
+_KEPT_FROM_ZERO = ("Add", "Sub", "Max", "Clip")
+_ORDINARY_AGAIN = ("Log", "Sqrt", "Reciprocal", "Pow", "Div")
+_PASSING = ("Identity", *RESHAPES)
+
+
+def small_numbers(graph: Graph, fmt: Format) -> frozenset[str]:
+    """The nodes, by name, that have a known number which the compute format rounds to 0, and around them."""
+    producers = {name: node for node in graph.nodes for name in node.outputs if name}
+    users: dict[str, list[Node]] = defaultdict(list)
+    for node in graph.nodes:
+        for name in node.inputs:
+            users[name].append(node)
+    found: set[str] = set()
+    for node in graph.nodes:
+        if node.op in _KEPT_FROM_ZERO and any(_vanishes(graph, name, fmt) for name in node.inputs):
+            found.add(node.name)
+            found |= _used_by(node, users)
+            waiting = [node]
+            while waiting:
+                before = [producers[name] for name in waiting.pop().inputs if name in producers]
+                inner = [made for made in before if made.op in POINTWISE and _used_within(made, users, found)]
+                found |= {made.name for made in inner}
+                waiting += inner
+    return frozenset(found)
+
+
+def _used_by(node: Node, users: dict[str, list[Node]]) -> set[str]:
+    """The nodes that make ordinary numbers of a node's result, and those that only pass it on to them."""
+    found: set[str] = set()
+    waiting = [node]
+    while waiting:
+        following = [user for name in waiting.pop().outputs for user in users[name]]
+        found |= {user.name for user in following if user.op in (*_ORDINARY_AGAIN, *_PASSING)}
+        waiting += [user for user in following if user.op in _PASSING]
+    return found
+
+
+def _vanishes(graph: Graph, name: str, fmt: Format) -> bool:
+    """Whether a value is a known number that a format rounds to 0."""
+    value = graph.constants.get(name)
+    if value is None or value.size != 1 or not graph.tensors[name].is_float:
+        return False
+    return float(value.reshape(())) != 0.0 == float(rounded(value, fmt).reshape(()))
+
+
+def _used_within(node: Node, users: dict[str, list[Node]], found: set[str]) -> bool:
+    """Whether nothing else uses the results of a node."""
+    return all(user.name in found for name in node.outputs for user in users[name])

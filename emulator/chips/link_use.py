@@ -1,0 +1,117 @@
+"""What the links between chips have carried: totals, as ``--stats`` prints them, and events of a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from emulator.timing.slices import TICKS
+from emulator.watch.stats.types import Report
+from emulator.watch.trace.file import TraceFile
+from tx8isa.machine.chips import MOST_CHIPS
+
+from .links import Passage
+from .mesh import ChipMesh
+from .messages import RemoteCopy
+
+_MOST_SHOWN = 16
+_LINKS_PROCESS = 1_000_000
+"""Process of the links in a trace, above those of chips."""
+
+Count = Annotated[int, Meta(ge=0)]
+
+
+class LinkUse(msgspec.Struct, frozen=True):
+    """One direction between two chips; times are cycles."""
+
+    source: Count
+    target: Count
+    messages: Count
+    bytes: Count
+    busy: Annotated[float, Meta(ge=0, description="Carried something.")]
+    waited: Annotated[float, Meta(ge=0, description="Of all messages, because it carried another one.")]
+
+
+class ChipsReport(msgspec.Struct, frozen=True):
+    """Statistics of a run on several chips."""
+
+    cycles: float
+    milliseconds: float
+    last_chip: Count
+    chips: list[Report]
+    links: list[LinkUse]
+    version: int = 1
+
+
+def link_uses(mesh: ChipMesh) -> list[LinkUse]:
+    """The links that have carried anything, the busiest first."""
+    found = [
+        LinkUse(chip.number, to, link.messages, link.bytes, link.busy / TICKS, link.waited / TICKS)
+        for chip in mesh.chips
+        for to, link in chip.links.links.items()
+        if link.messages
+    ]
+    return sorted(found, key=lambda use: (-use.busy, use.source, use.target))
+
+
+def chips_report(mesh: ChipMesh, reports: Sequence[Report]) -> ChipsReport:
+    """The statistics of a run that is over; ``reports`` by chip."""
+    last = max(range(len(reports)), key=lambda number: reports[number].cycles)
+    return ChipsReport(reports[last].cycles, reports[last].milliseconds, last, list(reports), link_uses(mesh))
+
+
+def describe_chips(report: ChipsReport) -> Iterator[str]:
+    """The lines of ``--stats`` about all chips."""
+    clock = report.chips[report.last_chip].clock
+    time = f"{report.milliseconds * 1e3:,.3f} us at {clock / 1e9:g} GHz"
+    yield f"time      {int(report.cycles):,} cycles = {time}; chip {report.last_chip} ends last"
+    yield ""
+    yield f"{'chip':<28}{'cycles':>14}{'instructions':>16}{'bound':>8}{'reached':>9}"
+    for number, chip in enumerate(report.chips):
+        cells = (
+            f"{int(chip.cycles):>14,}{chip.instructions:>16,}{chip.bound or 'none':>8}{chip.reached:>9.1%}"
+        )
+        yield f"{number:<28}{cells}"
+    if not report.links:
+        return
+    yield ""
+    yield f"{'link':<28}{'messages':>14}{'bytes':>16}{'busy':>8}{'waited, cycles':>17}"
+    for link in report.links[:_MOST_SHOWN]:
+        share = link.busy / report.cycles if report.cycles else 0.0
+        cells = f"{link.messages:>14,}{link.bytes:>16,}{share:>8.1%}{int(link.waited):>17,}"
+        yield f"{f'{link.source} -> {link.target}':<28}{cells}"
+    if len(report.links) > _MOST_SHOWN:
+        yield f"{len(report.links) - _MOST_SHOWN} more links have carried less"
+
+
+class LinkTracks:
+    """Writes what passes links into a trace, with a track for each direction between two chips."""
+
+    def __init__(self, file: TraceFile, microseconds: float) -> None:
+        self._file, self._microseconds = file, microseconds
+        self._named: set[int] = set()
+
+    def add(self, passage: Passage) -> None:
+        """Write a passage."""
+        message, track = passage.message, passage.source * MOST_CHIPS + passage.chip
+        if track not in self._named:
+            self._file.add(self._names(track, passage))
+            self._named.add(track)
+        kind = "copy" if isinstance(message, RemoteCopy) else "update"
+        sender = f"tile {message.origin.tile} of chip {message.origin.chip}"
+        begin, length = (t * self._microseconds for t in (passage.begin, passage.end - passage.begin))
+        arguments = (
+            f'"bytes":{message.size},"to chip":{message.chip},"waited (cycles)":{passage.waited / TICKS:.3f}'
+        )
+        head = f'"ph":"X","pid":{_LINKS_PROCESS},"tid":{track},"ts":{begin:.6f},"dur":{length:.6f}'
+        self._file.add([f'{{{head},"cat":"link","name":"{kind} from {sender}","args":{{{arguments}}}}}'])
+
+    def _names(self, track: int, passage: Passage) -> Iterator[str]:
+        head = f'"ph":"M","pid":{_LINKS_PROCESS},"tid":{track}'
+        name = f"chip {passage.source} to chip {passage.chip}"
+        if not self._named:
+            yield f'{{{head},"name":"process_name","args":{{"name":"links between chips"}}}}'
+        yield f'{{{head},"name":"thread_name","args":{{"name":"{name}"}}}}'

@@ -1,0 +1,253 @@
+"""One of several chips. What it does depends on nothing but its program and the messages that come to it.
+
+Simulated time orders everything between chips. A chip runs a round of its tiles, then lets time pass as far
+as no tile holds it back, and as far as no other chip may still send something (``bound``); what comes from
+others takes effect at its time, before the next round. A tile that polls in vain again and again
+holds back no time: it goes on only when something comes. So rounds, messages and their times
+follow one another in the same way however far the other chips are, and wherever they are emulated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
+from typing import NamedTuple, Unpack
+
+import numpy as np
+
+from asm.image import Image
+from emulator.chip.memories import Memories
+from emulator.chip.options import RunOptions
+from emulator.chip.system import System
+from emulator.memory import state
+from emulator.memory.areas import GRANULE_SHIFT, Bytes
+from emulator.tile.events import Pieces, Side
+from emulator.tile.tile import Status
+from emulator.timing.layout import HUGE
+from emulator.timing.slices import Sink
+from tx8isa.machine.chips import CARD_TABLE, Chips
+from tx8isa.machine.description import Machine
+
+from .card_table import card_table
+from .departures import Departures
+from .linked_time import LinkedSimulator
+from .links import ChipLinks, Hop, Passage, rates
+from .messages import Message, Receipt, RemoteCopy, RemoteUpdate, Sent
+
+_NOTHING = Pieces(0)
+_COPY, _UPDATE, _RECEIPT = range(3)
+"""What takes effect first of what comes at the same time."""
+
+
+class Outgoing(NamedTuple):
+    """What a step has given."""
+
+    hops: list[tuple[Hop, Passage]]
+    receipts: list[tuple[Receipt, int]]
+    """With the times at which they come."""
+    worked: bool
+    """Whether anything has happened."""
+
+
+class LinkedChip(System):
+    """A chip with links to others. ``memories`` are its own."""
+
+    def __init__(
+        self,
+        image: Image,
+        machine: Machine,
+        chips: Chips,
+        number: int,
+        memories: Memories,
+        **options: Unpack[RunOptions],
+    ) -> None:
+        timed: RunOptions = {**options, "timed": True}
+        super().__init__(image, machine, memories=memories, number=number, **timed)
+        assert isinstance(self.simulator, LinkedSimulator)
+        self.time = self.simulator
+        self.chips = chips
+        self.links = ChipLinks(number, chips, rates(machine, chips))
+        self.departures = Departures(
+            number, chips, self.traffic.dte, self.time, self.observers, self.sanitizer
+        )
+        self.traffic.port = self.departures
+        self.rounds = 0
+        self._coming: list[tuple[int, int, int, int, int, Message]] = []
+        """Time, kind and origin of what takes effect here, and the message."""
+        self._load_table()
+        self._disable_bad_tiles()
+
+    def _make_simulator(self, sinks: Sequence[Sink]) -> LinkedSimulator:
+        simulator = LinkedSimulator(self.tiles, self.machine, sinks)
+        self.observers.append(simulator)
+        return simulator
+
+    def _load_table(self) -> None:
+        table = card_table(self.machine, self.chips)
+        at = CARD_TABLE - self.machine.windows.ddr_cached
+        self.memories.ddr[at : at + len(table)] = np.frombuffer(table, dtype=np.uint8)
+        self.memories.ddr_area.mark(at, len(table))
+        if self.sanitizer:
+            self.sanitizer.loaded(at, len(table))
+
+    def _disable_bad_tiles(self) -> None:
+        good = self.chips.good_tiles(self.number, self.machine.tiles)
+        self.traffic.everyone = good
+        bad = [tile for tile in self.tiles if not good >> tile.number & 1]
+        for tile in bad:
+            tile.status = Status.EXITED
+        self.time.let_pass(tile.number for tile in bad)
+
+    # -- what comes --------------------------------------------------------------------------------------
+
+    def receive(self, hop: Hop) -> None:
+        """A message has passed a link to this chip."""
+        if hop.message.chip != self.number:
+            self.links.pass_on(hop)
+            return
+        kind = _COPY if isinstance(hop.message, RemoteCopy) else _UPDATE
+        time = hop.time + self.links.rates.ticks(hop.message.size)
+        heappush(self._coming, (time, kind, *hop.message.origin, hop.message))
+
+    def confirm(self, receipt: Receipt, time: int) -> None:
+        """A receipt comes at a time."""
+        heappush(self._coming, (time, _RECEIPT, *receipt.origin, receipt))
+
+    @property
+    def _next_coming(self) -> int:
+        return self._coming[0][0] if self._coming else HUGE
+
+    # -- going on ----------------------------------------------------------------------------------------
+
+    @property
+    def promise(self) -> int:
+        """Before this time the chip puts nothing on a link, unless others send it something."""
+        return min(self._settled, self.links.next_time)
+
+    @property
+    def next_leaving(self) -> int:
+        """Before this time the chip puts nothing on a link without another round."""
+        return min(self.time.next_departure, self.links.next_time)
+
+    @property
+    def _settled(self) -> int:
+        """Before this time nothing more of the chip itself comes to a link."""
+        time = self.time
+        return min(time.next_deed, time.next_turn, time.next_departure, self._next_coming)
+
+    @property
+    def over(self) -> bool:
+        """Whether all tiles have exited and nothing is under way here."""
+        exited = all(tile.status is Status.EXITED for tile in self.tiles)
+        return exited and min(self.promise, self.time.next_event) == HUGE
+
+    @property
+    def polls(self) -> bool:
+        """Whether there is a tile that looks for something again and again."""
+        return any(tile.status is Status.RUNNING for tile in self.tiles)
+
+    def step(self, bound: int, limit: int) -> Outgoing:
+        """Go on as far as nothing changes that from ``bound`` on may still come, by one round at most."""
+        before = self.rounds, self.time.now, self.time.next_event, self.promise
+        self.time.reach(min(bound, self._next_coming))
+        for departure in self.time.departures():
+            self.links.leave(self.departures.depart(departure), departure.time)
+        hops = list(self.links.forward(min(bound, self._settled)))
+        receipts = self._take_what_is_due(bound)
+        if receipts is not None:
+            self.run_round(limit)
+        elif self.time.next_deed <= bound and self.time.next_deed < HUGE:
+            self.time.now = self.time.next_deed
+            self.run_round(limit)
+        after = self.rounds, self.time.now, self.time.next_event, self.promise
+        return Outgoing(hops, receipts or [], bool(hops) or before != after)
+
+    def _take_what_is_due(self, bound: int) -> list[tuple[Receipt, int]] | None:
+        """Let take effect what comes next, all of one time; the receipts for it and when they come.
+
+        None: nothing comes before others may send something, or before a tile may do something.
+        """
+        due = self._next_coming
+        if due >= min(bound, self.time.next_deed):
+            return None
+        self.time.now = due
+        receipts = []
+        while self._next_coming == due:
+            receipts += self._take(heappop(self._coming)[-1])
+        return receipts
+
+    def _take(self, message: Message) -> list[tuple[Receipt, int]]:
+        """Let a message take effect now; the receipt for a copy, and when it comes."""
+        if isinstance(message, Receipt):
+            self.departures.confirm(message)
+            sender = self.tiles[message.origin.tile]
+            if sender.status is Status.SENDING and not self.departures.awaits(sender):
+                sender.status = Status.RUNNING
+            return []
+        if isinstance(message, RemoteUpdate):
+            update = message.update
+            update.arrive(self.traffic.dte.streams)
+            self._note(message, update.target, update.packet.stream, _NOTHING, None)
+            return []
+        target, packet = message.target, message.target.packet
+        arrived = self.traffic.dte.accept(target, message.pieces, message.data)
+        if arrived:
+            stream = -1 if packet is None else packet.stream
+            self._note(message, target.tile, stream, message.pieces, target.side)
+        way = self.chips.distance(self.number, message.origin.chip) * self.links.rates.latency
+        return [(Receipt(message.origin, not arrived), self.time.now + way)]
+
+    def _note(self, message: Sent, tile: int, stream: int, pieces: Pieces, side: Side | None) -> None:
+        """Tell those who watch that something has come, as ``Sanitizer.came_from_afar``."""
+        if self.sanitizer and message.stamp is not None:
+            self.sanitizer.came_from_afar(message.stamp, tile, stream, pieces, side)
+        if stream >= 0:
+            self.time.arrived_from_afar(tile, stream)
+
+    # -- rounds ------------------------------------------------------------------------------------------
+
+    def run_round(self, limit: int) -> None:
+        """Run a round of the tiles that can go on; Fault as ``System.run``, with the chip."""
+        runnable = [t for t in self.tiles if t.status is Status.RUNNING and not self.time.is_full(t)]
+        quanta = {tile.number: self.quantum_end(tile, limit) for tile in runnable}
+        pool, scratch = self.memories.thread_pool, self.memories.scratch(self.threads)
+        faults = self._run_quanta(pool, scratch, runnable, quanta, limit)
+        moved = self._end_quanta(faults)
+        self.rounds += 1
+        fullest, repeats = self.time.fullest(), not moved and self._repeats()
+        if fullest is not None:
+            passing = [tile for tile in self.tiles if tile.number != fullest]
+        else:
+            passing = [tile for tile in runnable if not moved and (repeats or self.time.only_polls(tile))]
+        self.time.let_pass(tile.number for tile in passing)
+
+    def _make_room(self) -> bool:
+        """Tiles with full logs go on in another round: time passes between rounds only."""
+        return False
+
+    # -- standing still ----------------------------------------------------------------------------------
+
+    def registers(self) -> bytes:
+        """A digest of what the tiles hold besides memory, without counts of instructions."""
+        digest = hashlib.sha256()
+        for tile in self.tiles:
+            words = tile.words
+            digest.update(words[state.X : state.X + 32].tobytes() + words[state.F : state.FCSR + 1].tobytes())
+            digest.update(words[[state.PC, state.RANDOM]].tobytes() + tile.window.tobytes())
+            digest.update(repr((tile.status, sorted(tile.csrs.items()), sorted(tile.pmu.items()))).encode())
+        return digest.digest()
+
+    def memory(self) -> bytes:
+        """A digest of all memory that was ever written."""
+        digest = hashlib.sha256()
+        for area in self._written():
+            digest.update(area.data)
+        return digest.digest()
+
+    def _written(self) -> Iterator[Bytes]:
+        for tile in self.tiles:
+            for first, end in tile.spm.written():
+                yield tile.spm.data[first:end]
+        for granule in np.flatnonzero(self.memories.ddr_area.marks).tolist():
+            yield self.ddr[granule << GRANULE_SHIFT : granule + 1 << GRANULE_SHIFT]

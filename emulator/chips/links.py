@@ -1,0 +1,119 @@
+"""The links that leave a chip: each carries one message at a time, in the order in which they come to it.
+
+A message comes to the next chip after the latency, and its bytes follow at the rate of the link. Every chip
+on the way sends it on as soon as its first byte is there. Times are ticks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from emulator.timing.layout import HUGE
+from tx8isa.cost.instructions import TICKS, chip_link_rate, ticks
+from tx8isa.machine.chips import Chips
+from tx8isa.machine.description import Machine
+
+from .messages import Sent
+
+OWN = -1
+"""The entrance of what comes from the chip itself."""
+_KILO = 1000
+
+
+class Hop(NamedTuple):
+    """A message that has passed a link."""
+
+    time: int
+    """When its first byte comes to the chip."""
+    source: int
+    """The neighbour that it comes from."""
+    number: int
+    """How many have passed that link before it."""
+    chip: int
+    """The chip that it comes to."""
+    message: Sent
+
+
+class Passage(NamedTuple):
+    """A message on a link: when its first byte left, when its last one did, and how long it had waited."""
+
+    source: int
+    chip: int
+    begin: int
+    end: int
+    waited: int
+    message: Sent
+
+
+@dataclass
+class ChipLink:
+    """One direction between two chips, and what it has carried."""
+
+    free: int = 0
+    """When it can take the next message."""
+    messages: int = 0
+    bytes: int = 0
+    busy: int = 0
+    """Ticks during which it carried something."""
+    waited: int = 0
+    """Ticks that messages have waited for it."""
+
+
+class Rates(NamedTuple):
+    """What a message takes on a link."""
+
+    latency: int
+    kilocycle: int
+    """Bytes in 1000 cycles."""
+
+    def ticks(self, size: int) -> int:
+        """Ticks in which so many bytes pass."""
+        return size * _KILO * TICKS // self.kilocycle
+
+
+def rates(machine: Machine, chips: Chips) -> Rates:
+    """Those of a machine's links."""
+    return Rates(ticks(chips.latency.value), max(round(chip_link_rate(machine) * _KILO), 1))
+
+
+class ChipLinks:
+    """The links of one chip, and the messages that wait for them."""
+
+    def __init__(self, number: int, chips: Chips, link_rates: Rates) -> None:
+        self.number, self.chips, self.rates = number, chips, link_rates
+        self.links = {neighbour: ChipLink() for neighbour in chips.neighbours(number)}
+        """By the chip that they lead to."""
+        self._waiting: list[tuple[int, int, int, int, Sent]] = []
+        """Time, entrance, and what decides between messages of one time and entrance."""
+
+    @property
+    def next_time(self) -> int:
+        """When the next message comes to a link; ``HUGE`` when none waits."""
+        return self._waiting[0][0] if self._waiting else HUGE
+
+    def leave(self, message: Sent, time: int) -> None:
+        """A message of the chip itself comes to its link."""
+        _, tile, ticket = message.origin
+        heappush(self._waiting, (time, OWN, tile, ticket, message))
+
+    def pass_on(self, hop: Hop) -> None:
+        """A message for another chip has come from a neighbour."""
+        heappush(self._waiting, (hop.time, hop.source, hop.number, 0, hop.message))
+
+    def forward(self, before: int) -> Iterator[tuple[Hop, Passage]]:
+        """Send everything that comes to a link before a time; nothing else can come before it."""
+        while self.next_time < before:
+            time, _, _, _, message = heappop(self._waiting)
+            neighbour = self.chips.next_hop(self.number, message.chip)
+            link, length = self.links[neighbour], self.rates.ticks(message.size)
+            begin = max(time, link.free)
+            hop = Hop(begin + self.rates.latency, self.number, link.messages, neighbour, message)
+            link.free = begin + length
+            link.messages += 1
+            link.bytes += message.size
+            link.busy += length
+            link.waited += begin - time
+            yield hop, Passage(self.number, neighbour, begin, link.free, begin - time, message)

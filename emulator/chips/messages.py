@@ -1,0 +1,70 @@
+"""What chips send each other. A message is plain data, so that chips need not be in one process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from emulator.chip.stream import Update
+from emulator.memory.areas import Bytes
+from emulator.tile.events import Pieces, Target
+from emulator.watch.strict.stamps import Stamp
+
+
+class MessageOrigin(NamedTuple):
+    """Who has sent a message: a tile of a chip, and how much that tile had sent to other chips before."""
+
+    chip: int
+    tile: int
+    ticket: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteCopy:
+    """The bytes of a copy for one target."""
+
+    origin: MessageOrigin
+    chip: int
+    """Where it goes."""
+    target: Target
+    pieces: Pieces
+    data: Bytes
+    """All pieces, one after another."""
+    stamp: Stamp | None
+    """In a strict run."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes on a link."""
+        return self.pieces.total
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteUpdate:
+    """A packet counter update. It takes a link no time (proposed), and overtakes nothing."""
+
+    origin: MessageOrigin
+    chip: int
+    update: Update
+    stamp: Stamp | None
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes on a link."""
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Says to a sender that its copy is in the target's memory, or was refused there.
+
+    It takes the latency of the links and waits for none of them (proposed).
+    """
+
+    origin: MessageOrigin
+    """Of the copy."""
+    error: bool
+
+
+Sent = RemoteCopy | RemoteUpdate
+Message = Sent | Receipt

@@ -1,0 +1,18 @@
+"""What a message to another chip says of its sender, so that order is known across chips."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Stamp(NamedTuple):
+    """Who has sent a message, and how far it had seen all agents of all chips."""
+
+    agent: int
+    """A register block of a DTE, or the core that has sent an update."""
+    pc: int
+    """Of the instruction that has sent it."""
+    vector: npt.NDArray[np.int64]
