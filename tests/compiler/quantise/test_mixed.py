@@ -75,16 +75,15 @@ def test_a_loss_that_is_not_reached_keeps_nothing() -> None:
     assert set(made.table.formats().values()) == {"int8"}
 
 
-def test_sensitivities_are_those_of_nodes_alone() -> None:
+def test_sensitivities_are_those_of_nodes_alone(tmp_path: Path) -> None:
     """Each is the loss of the graph in which only that node has bytes, made from a file of formats."""
     graph = fragile()
     made = chosen(graph, Goal(0.005))
     few = {"x": samples(graph)["x"][:4]}
     for decision in made.table.decisions:
         alone = {item.node: "int8" if item is decision else "fp16" for item in made.table.decisions}
-        path = _saved(made, alone, Path("/tmp") / f"alone-{decision.node}.json")
+        path = _saved(made, alone, tmp_path / f"{decision.node}.json")
         one = chosen(graph, Goal(formats=path)).graph
-        path.unlink()
         found = [
             cosine(by_onnxruntime(one, {"x": x})["y"], by_onnxruntime(graph, {"x": x})["y"]) for x in few["x"]
         ]
