@@ -75,8 +75,8 @@ class Program:
             )
         if snapshot is not None:
             return self._resume(snapshot, options)
-        self._check_names(inputs, [buffer.name for buffer in self.inputs])
         packed = [(buffer, _packed(buffer, inputs)) for buffer in self.inputs]
+        self._check_names(inputs, [buffer.name for buffer in self.inputs])
         system = System(self.image, self.machine, memories=memories, **options)
         self._place(packed, system)
         return system

@@ -14,7 +14,6 @@ from .precision import between_bytes
 
 TABLES: tuple[tuple[Rewrite, ...], ...] = (
     (*signs.REWRITES, *movement.REWRITES, *products.FUSED),
-    (*signs.REWRITES, *products.SHIFTED),
     (*signs.REWRITES, *products.ALONE),
 )
 """Their tables, which are applied one after the other, in the order in which they are tried at a node."""

@@ -236,5 +236,4 @@ FUSED = (
     Rewrite("quantised-operator", ("QLinearConv", "QLinearMatMul"), _qlinear),
     Rewrite("integer-operator", ("ConvInteger", "MatMulInteger"), _integer),
 )
-SHIFTED = (Rewrite("shifted-product-of-bytes", ("Add",), _alone),)
 ALONE = (Rewrite("product-of-bytes", ("Conv", "MatMul", "Gemm"), _alone),)

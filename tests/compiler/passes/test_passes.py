@@ -256,7 +256,8 @@ def test_what_cannot_be_lowered_is_one_line(made: Graph, message: str) -> None:
         (
             "int8",
             16,
-            "--dtype int8: no format of floats, bytes need none; allowed are fp32, tf32, fp16, bf16",
+            "--dtype int8: ranges of values, from samples of the inputs: --calibrate FILE.npz; formats of "
+            "floats are fp32, tf32, fp16, bf16",
         ),
         ("fp61", 16, "unknown dtype 'fp61'; allowed are fp32, tf32, fp16, bf16; did you mean 'fp16'?"),
         ("fp16", 0, "0 tiles: expected 1 to 16 on machine tx81"),

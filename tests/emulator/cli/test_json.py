@@ -98,6 +98,7 @@ def test_hazards(tmp_path: Path, capsys: Capture) -> None:
         "file": "p.s",
         "line": 17,
         "node": None,
+        "chip": None,
     }
     assert (hazard["other"]["instruction"], hazard["other"]["worker"]) == ("wdma", 0)
     assert "unfinished: exit of tile 0" in err

@@ -21,6 +21,8 @@ from tx8isa.machine.description import load_machine
 
 FOLDER = ROOT / "examples"
 GRAPHS = ["digits/digits.json", "batchnorm/bn30.json", "attention/attention.json"]
+OF_SEVERAL_CHIPS = {"ring"}
+"""Their time has tests of its own (``tests/emulator/chips``)."""
 C_PROGRAMS = sorted(path.stem for path in EXAMPLES.glob("*.c") if path.stem != "runtime")
 
 
@@ -53,7 +55,9 @@ def check(program: Program, threads_of_runs: tuple[int, ...] = (1, 2, 4)) -> Non
     assert all(slices == kept[0] for slices in kept)
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in (FOLDER / "assembly").glob("*.s")))
+@pytest.mark.parametrize(
+    "name", sorted({path.stem for path in (FOLDER / "assembly").glob("*.s")} - OF_SEVERAL_CHIPS)
+)
 def test_assembly(name: str) -> None:
     check(Program(asm.assemble_file(FOLDER / "assembly" / f"{name}.s"), load_machine(None)))
 
