@@ -90,7 +90,7 @@ class Kernel:
     """Value of ``count`` when all tiles met last."""
     _symbols: set[str] = field(default_factory=set)
     _kept: dict[Variable, Value] = field(default_factory=dict)
-    """What variables were given: an instruction that uses one uses the buffers whose addresses it has."""
+    """The value of each variable. An instruction that reads the variable uses the buffers in that value."""
 
     def __post_init__(self) -> None:
         self.registers = Registers(self.out, self.spills)

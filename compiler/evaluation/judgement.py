@@ -1,7 +1,7 @@
-"""What a run gave beside what the model says, and whether the program or the format is to blame.
+"""Compares the outputs of a run with the reference, and says whether the program or the format is at fault.
 
-The model says its own numbers: the reference in binary64 of inputs and weights that nobody rounded. A format
-rounds them before anything is computed; what that alone costs is measured with the same reference.
+The reference evaluates the model in binary64 with inputs and weights that are not rounded. A format rounds
+them before anything is computed; the error of that rounding alone is measured with the same reference.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ CyclesOf = Callable[[Graph], Iterable[PhaseCycles]]
 
 
 def compiled_cycles(**options: Any) -> CyclesOf:
-    """What :func:`compiler.driver.compile_graph` expects with some options."""
+    """The function that compiles a graph with some options and returns the estimates of its phases."""
 
     def cycles(graph: Graph) -> list[PhaseCycles]:
         report = compile_graph(graph, **options).report
@@ -40,7 +40,7 @@ def compiled_cycles(**options: Any) -> CyclesOf:
 
 
 def cycles_won(quantiser: Quantiser, cycles: CyclesOf) -> dict[str, int]:
-    """By candidate the cycles that it takes in the float network less those as bytes with all others.
+    """By candidate, its cycles in the float network less its cycles when all candidates are bytes.
 
     The cycles of a phase are divided among its nodes by their work.
     """

@@ -63,7 +63,7 @@ class FormatSearch:
         return {name: "fp16" if name in kept else "int8" for name in self._quantiser.places.candidates}
 
     def sensitivities(self) -> dict[str, float]:
-        """By node, what the outputs lose in cosine when it alone computes with bytes.
+        """By node, the cosine that the outputs lose when only that node computes with bytes.
 
         Values that do not depend on the node are those of the float network.
         """

@@ -30,7 +30,7 @@ class KnownFloats:
 
 
 class Places:
-    """What of a graph can compute with bytes; ``excluded``: products that no engine takes."""
+    """The nodes and values of a graph that can be bytes; ``excluded``: products that no engine takes."""
 
     def __init__(self, graph: Graph, excluded: Collection[str] = ()) -> None:
         self.graph, self.excluded = graph, frozenset(excluded)
@@ -141,7 +141,7 @@ class Places:
         return node.inputs[:1] if node.op in _MOVES else ()
 
     def tail(self, node: Node) -> list[Node]:
-        """What is computed with the result of a candidate at once: an added vector, then limits."""
+        """The nodes that one phase computes with a candidate: an added vector, then limits."""
         found: list[Node] = []
         value = node.outputs[0]
         while (user := self._sole_user(value)) is not None:

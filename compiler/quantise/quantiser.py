@@ -63,7 +63,7 @@ class Quantiser:
         return self._weights[node.name]
 
     def others(self, formats: Mapping[str, str]) -> str:
-        """What computes in float beside the candidates: how often each operator does."""
+        """The operators besides the candidates that compute in float, each with its count."""
         chosen = {name for name, found in formats.items() if found == "int8"}
         values = self.places.values([name for name in self.places.candidates if name in chosen])
         with_bytes = {node.name for name in chosen for node in self.places.tail(self.places.node(name))}

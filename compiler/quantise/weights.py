@@ -1,4 +1,4 @@
-"""KnownFloats as bytes with a scale for each output channel, and biases that make up for their mean error."""
+"""Weights as bytes with a scale for each output channel, and biases that make up for their mean error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LARGEST = 127
 
 @dataclass(frozen=True)
 class ByteWeights:
-    """KnownFloats as int8; ``scale``: a binary32 number for each index of ``axis``.
+    """Weights as int8; ``scale``: a binary32 number for each index of ``axis``.
 
     ``missing``: what they take from the mean of each output channel, in binary64; None if that is to stay so.
     """
@@ -45,7 +45,7 @@ def byte_weights(known: KnownFloats) -> ByteWeights:
 def mean_error(known: KnownFloats, made: ByteWeights, mean: Array, groups: int = 1) -> Array:
     """What the bytes of weights take from the mean of each output channel.
 
-    ``mean`` has the mean of each input channel. KnownFloats are [M, C / groups, ...] of a convolution, or a
+    ``mean`` has the mean of each input channel. The weights are [M, C / groups, ...] of a convolution, or a
     matrix. In binary64.
     """
     missing = known.values.astype(np.float64) - made.restored()

@@ -9,6 +9,7 @@ Needs NumPy, scikit-learn and safetensors; about ten seconds on one core. Every 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -104,18 +105,23 @@ def train_batch(layers: dict[str, Layer], images: Array, labels: Labels) -> floa
     return float(loss)
 
 
-def train(images: Array, labels: Labels) -> dict[str, Array]:
-    """The trained constants by name, running statistics included."""
+def train(
+    images: Array,
+    labels: Labels,
+    build: Callable[[np.random.Generator], dict[str, Layer]] = build,
+    epochs: int = EPOCHS,
+) -> dict[str, Array]:
+    """The trained constants by name, running statistics included; ``build`` makes the layers."""
     random = np.random.default_rng(SEED)
     layers = build(random)
     adam = Adam(layers)
-    for epoch in range(EPOCHS):
-        rate = LEARNING_RATE * 0.5 * (1 + np.cos(np.pi * epoch / EPOCHS))
+    for epoch in range(epochs):
+        rate = LEARNING_RATE * 0.5 * (1 + np.cos(np.pi * epoch / epochs))
         losses = []
         for batch in np.array_split(random.permutation(len(images)), len(images) // BATCH):
             losses.append(train_batch(layers, shifted(random, images[batch]), labels[batch]))
             adam.step(rate)
-        print(f"epoch {epoch + 1:2}/{EPOCHS}  mean loss {np.mean(losses):.4f}", flush=True)
+        print(f"epoch {epoch + 1:2}/{epochs}  mean loss {np.mean(losses):.4f}", flush=True)
     return {
         f"{name}.{key}": np.ascontiguousarray(value, np.float32)
         for name, layer in layers.items()

@@ -19,7 +19,7 @@ sys.path.insert(0, str(HERE.parent / "digits"))
 from layers import BatchNorm, Conv3x3, Layer, Linear, MaxPool2, Relu  # noqa: E402
 from network import Array  # noqa: E402
 from safetensors.numpy import save_file  # noqa: E402
-from train import BATCH, LEARNING_RATE, SEED, Adam, load_split, shifted, train_batch  # noqa: E402
+from train import load_split, train  # noqa: E402
 
 from digits import BLOCKS  # noqa: E402
 
@@ -101,22 +101,7 @@ def main() -> None:
     """Trains and writes the constants."""
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "resnet.safetensors"
     images, _, labels, _ = load_split()
-    random = np.random.default_rng(SEED)
-    layers = build(random)
-    adam = Adam(layers)
-    for epoch in range(EPOCHS):
-        rate = LEARNING_RATE * 0.5 * (1 + np.cos(np.pi * epoch / EPOCHS))
-        losses = []
-        for batch in np.array_split(random.permutation(len(images)), len(images) // BATCH):
-            losses.append(train_batch(layers, shifted(random, images[batch]), labels[batch]))
-            adam.step(rate)
-        print(f"epoch {epoch + 1:2}/{EPOCHS}  mean loss {np.mean(losses):.4f}", flush=True)
-    weights = {
-        f"{name}.{key}": np.ascontiguousarray(value, np.float32)
-        for name, layer in layers.items()
-        for key, value in (layer.parameters | layer.state).items()
-    }
-    save_file(weights, target)
+    save_file(train(images, labels, build, EPOCHS), target)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a user says of the inputs of an ONNX model: extents of free dimensions, and values that stay."""
+"""Binds the inputs of an ONNX model: extents for free dimensions, and constants in place of inputs."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 _STEP = 4
-"""Of how many boundaries one is tried at first."""
+"""The distance, in groups, of the boundaries that are tried at first."""
 _SHORT = 3
 """Stacks of up to so many groups are all tried."""
 _NEAR = 3

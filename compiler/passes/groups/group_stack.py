@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
@@ -116,7 +117,7 @@ class _Stacker:
 
         Of more than the effort allows, some are tried, and those near the best ones until none is left.
         """
-        spans = {self._span(groups) for last in self.groups for groups in self._sequences(last)}
+        spans = {self._span(groups) for found in self.sequences.values() for groups in found}
         whole = self.context.plan is not None or self.pattern.kind.longest
         if whole or sum(span.length for span in spans) <= self.context.effort.stacked:
             return self._best_of(spans)
@@ -127,6 +128,11 @@ class _Stacker:
             if not others:
                 return best
             tried |= others
+
+    @cached_property
+    def sequences(self) -> dict[GroupOp, list[list[GroupOp]]]:
+        """By their last groups."""
+        return {last: list(self._sequences(last)) for last in self.groups}
 
     def _span(self, groups: Sequence[GroupOp]) -> StackSpan:
         return StackSpan(self.number[groups[0]], self.number[groups[-1]], len(groups))
@@ -158,7 +164,7 @@ class _Stacker:
 
     def _stacks(self, last: GroupOp, tried: Collection[StackSpan]) -> Iterator[_Stack]:
         """The possible stacks that end with ``last``, of those to try."""
-        for groups in self._sequences(last):
+        for groups in self.sequences[last]:
             span = self._span(groups)
             if span in tried:
                 if span not in self.known:

@@ -1,4 +1,4 @@
-"""What samples of the inputs say: how often values occur, and the ranges that bytes shall stand for.
+"""Finds, from samples of the inputs, how often values occur, and the ranges that bytes stand for.
 
 ``samples`` reads them, ``observation`` runs the network over them, ``calibration`` chooses.
 """

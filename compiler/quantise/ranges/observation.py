@@ -1,4 +1,4 @@
-"""What runs over the samples say of the values of a graph: how often they occur, and means of channels."""
+"""Runs a graph over the samples and collects histograms of its values and means of their channels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Channels = tuple[str, int]
 
 
 class Observations:
-    """What was seen: histograms by value; sums and largest magnitudes of channels."""
+    """Histograms of values, and sums and largest magnitudes of their channels."""
 
     def __init__(self, values: Iterable[str], channels: Collection[Channels]) -> None:
         self.histograms = {name: Histogram() for name in values}
@@ -65,7 +65,7 @@ def observed(
     channels: Collection[Channels],
     progress: Progress,
 ) -> Observations:
-    """What is seen of some values of a graph in runs over all samples."""
+    """Observes some values of a graph in runs over all samples."""
     found, run = Observations(values, channels), HostRun(graph)
     for at, inputs in enumerate(samples):
         progress("calibration", at, samples.count)

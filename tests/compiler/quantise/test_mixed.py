@@ -18,6 +18,7 @@ from compiler.tools import run
 from float_nets import by_onnxruntime, cosine, float_graph, samples, small_cnn
 
 PRODUCTS = ("MatMul", "Add")
+"""Ends of the names of products and of what adds a vector to them."""
 
 
 def fragile(seed: int = 5) -> Graph:
