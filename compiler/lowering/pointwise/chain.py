@@ -59,7 +59,7 @@ def spm_format(fmt: Format) -> Format:
 
 def chainable(op: str, call: Call | None) -> bool:
     """Whether an operator can be a node of a chain, as far as its shapes allow it."""
-    if op not in POINTWISE and op not in CASTS:
+    if (op not in POINTWISE and op not in CASTS) or (op in POINTWISE and POINTWISE[op].alone):
         return False
     if call is None:
         return True

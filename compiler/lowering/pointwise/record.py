@@ -124,6 +124,8 @@ class Pointwise:
     of_bytes: bool = False
     """Whether its operands or its result are integers of 8 bits. The body has them in FP32, and may leave
     whole numbers beyond their range: these are cut off when they are stored, or for the next operator."""
+    alone: bool = False
+    """Whether it is in no chain with others: a stack may have it as a stage."""
 
     @property
     def commutative(self) -> bool:

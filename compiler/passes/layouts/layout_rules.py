@@ -29,7 +29,7 @@ ORDERS = (Order.BLOCKED, Order.CHANNELS_LAST, Order.PLAIN)
 PARTS = ("Concat", "Slice")
 """Operators that follow their operands although these have other shapes than the result."""
 
-OF_INTEGERS = ("QuantiseInt8", "Int8Conv")
+OF_INTEGERS = ("QuantiseInt8", "Int8Conv", "Int8Sum")
 """Operators whose results are integers that can be in planes of channels."""
 
 MOVE_INTEGERS = ("Concat", "Slice", "MaxPool", "tx8be.channel_norm")

@@ -11,9 +11,10 @@ from compiler.rewrite.engine import Rewrite
 
 from . import movement, products, signs
 from .precision import between_bytes
+from .sums import SUMS
 
 TABLES: tuple[tuple[Rewrite, ...], ...] = (
-    (*signs.REWRITES, *movement.REWRITES, *products.FUSED),
+    (*signs.REWRITES, *movement.REWRITES, *products.FUSED, *SUMS),
     (*signs.REWRITES, *products.ALONE),
 )
 """Their tables, which are applied one after the other, in the order in which they are tried at a node."""

@@ -14,8 +14,8 @@ from compiler.operators.quantised.integers import OFFSET
 from compiler.rewrite.affine import per_channel
 from compiler.rewrite.engine import Replacement, Rewrite, RewrittenGraph, can_be_compiled, replacement
 
+from .limits import limited
 from .operands import (
-    INT8,
     KnownWeights,
     Quantisation,
     dequantised,
@@ -28,7 +28,6 @@ from .operands import (
 )
 
 _CONV_ATTRIBUTES = ("auto_pad", "dilations", "group", "pads", "strides")
-_ACTIVATIONS = ("Relu", "Clip")
 
 
 @dataclass(frozen=True)
@@ -132,38 +131,14 @@ def _quantised(graph: RewrittenGraph, node: Node) -> Replacement | None:
     how = quantisation_of(graph, node)
     if how is None:
         return None
-    low, high, value = int(INT8.min), int(INT8.max), node.inputs[0]
-    while (activation := graph.sole_producer(value, *_ACTIVATIONS)) is not None:
-        limits = _limits(graph, activation, how)
-        if limits is None:
-            return None
-        low, high = (min(max(limit, limits[0]), limits[1]) for limit in (low, high))
-        value = activation.inputs[0]
-    inner = graph.sole_producer(value, *_PRODUCTS)
+    value = limited(graph, node.inputs[0], how)
+    inner = None if value is None else graph.sole_producer(value.name, *_PRODUCTS)
     product = None if inner is None else _PRODUCTS[inner.op](graph, inner)
-    if product is None:
+    if value is None or product is None:
         return None
-    build = graph.builder(node)
-    result = product.built(
-        build, "int8", np.asarray(product.unit / how.scale), y_zero=how.zero, low=low, high=high
-    )
+    build, scale = graph.builder(node), np.asarray(product.unit / how.scale)
+    result = product.built(build, "int8", scale, y_zero=how.zero, low=value.low, high=value.high)
     return replacement(build, result) if can_be_compiled(build) else None
-
-
-def _limits(graph: RewrittenGraph, node: Node, how: Quantisation) -> tuple[int, int] | None:
-    """The bytes that an activation limits its result to; None if they are computed."""
-    given: list[Array | None] = [np.zeros((), np.float32), None]
-    if node.op == "Clip":
-        names = (*node.inputs[1:], "", "")[:2]
-        given = [graph.array(name) if name else None for name in names]
-        if any(name and array is None for name, array in zip(names, given, strict=True)):
-            return None
-    ends = (int(INT8.min), int(INT8.max))
-    found = []
-    for end, array in zip(ends, given, strict=True):
-        whole = end if array is None else float(np.rint(np.float32(array.reshape(())) / how.scale)) + how.zero
-        found.append(int(min(max(whole, ends[0]), ends[1])))
-    return found[0], found[1]
 
 
 def _alone(graph: RewrittenGraph, node: Node) -> Replacement | None:
