@@ -23,7 +23,7 @@ from compiler.codegen.slices.aligned import (
     per_channel,
 )
 from compiler.codegen.slices.precision import split
-from compiler.codegen.slices.tensors import BLOCK
+from compiler.codegen.slices.tensors import BLOCK, Stretch
 from compiler.codegen.slices.vector import Vector, convert
 from compiler.lowering.pointwise.quantisation import round_and_shift
 from compiler.lowering.pointwise.record import known_number
@@ -61,9 +61,20 @@ class Requantisation:
             return None
         return load_vector(kernel, "scales", self.scale, first, channels)
 
-    def finished(self, kernel: Kernel, sums: Aligned, scales: Value | None, fmt: Format) -> Aligned:
-        """A slice of the result in its format from the sums, which are overwritten."""
-        if self.scale is None:
+    def finished(
+        self,
+        kernel: Kernel,
+        sums: Aligned,
+        scales: Value | None,
+        fmt: Format,
+        into: Aligned | None = None,
+    ) -> Aligned:
+        """A slice of the result in its format from the sums, which are overwritten.
+
+        ``scales``: the address of those of its channels, where they are no number. ``into``: the place of a
+        result that is no float; None for a new buffer.
+        """
+        if self.scale is None and scales is None:
             return sums
         convert(kernel, sums.base, sums.base, sums.elements, Format.INT32, Format.FP32)
         data = sums.at(sums.base, Format.FP32)
@@ -74,7 +85,10 @@ class Requantisation:
             vector.vs("mul", data.base, data.base, self.scale)
         if not fmt.is_float:
             self._round(vector, data.base)
-        return narrowed_slice(kernel, data, fmt)
+        if into is None:
+            return narrowed_slice(kernel, data, fmt)
+        convert(kernel, into.base, data.base, data.elements, data.fmt, into.fmt)
+        return into
 
     def _round(self, vector: Vector, data: Value) -> None:
         """To whole numbers, unless the conversion to bytes does that and there is nothing to add."""
@@ -90,15 +104,43 @@ def requantisation_of(kernel: Kernel, work: Work) -> Requantisation | None:
     """That of a product of bytes; None for products of floats."""
     if work.input(0).fmt is not Format.INT8:
         return None
+    number = scale_number(work)
+    vector = work.has(3) and number is None
+    return requantisation(work, channel_vector(kernel, "scale_data", work.input(3)) if vector else number)
+
+
+def requantisation(work: Work, scale: float | ChannelVector | None) -> Requantisation:
+    """That of a product of bytes with a scale."""
     x_zero, y_zero, low, high = (work.spec.integer(name) for name in ("x_zero", "y_zero", "low", "high"))
-    return Requantisation(x_zero, y_zero, low, high, _scale(kernel, work))
+    return Requantisation(x_zero, y_zero, low, high, scale)
 
 
-def _scale(kernel: Kernel, work: Work) -> float | ChannelVector | None:
-    if not work.has(3):
-        return None
-    number = known_number(work.input(3))
-    return number if number is not None else channel_vector(kernel, "scale_data", work.input(3))
+def scale_number(work: Work) -> float | None:
+    """The scale of a product of bytes if it is one number."""
+    return known_number(work.input(3)) if work.has(3) else None
+
+
+def engine_stretches(stretch: Stretch, fmt: Format) -> list[Stretch]:
+    """Slices of channels as parts that the matrix engine takes as they are: of bytes single planes.
+
+    A stretch of slices that are no whole planes but larger than one must have one slice.
+    """
+    whole, rest = divmod(stretch.size, BLOCK)
+    if fmt is not Format.INT8 or stretch.size <= BLOCK:
+        return [stretch]
+    planes = [Stretch(stretch.start, BLOCK, whole * stretch.count)]
+    return planes + [Stretch(stretch.start + whole * BLOCK, rest, 1)] * bool(rest)
+
+
+def engine_slices(source: Aligned) -> list[Aligned]:
+    """The parts of a slice, as :func:`engine_stretches` divides its channels."""
+    if source.fmt is not Format.INT8 or source.channels <= BLOCK:
+        return [source]
+    firsts = range(0, source.channels, BLOCK)
+    return [
+        Aligned(source.plane(at), source.fmt, source.grid, min(source.channels - first, BLOCK))
+        for at, first in enumerate(firsts)
+    ]
 
 
 def engine_parts(kernel: Kernel, source: Aligned) -> list[Aligned]:

@@ -91,6 +91,13 @@ class Kind(Enum):
     """For depthwise convolutions: each channel of the result needs only its own channel of the image."""
     POOL = "ct.pool"
     """For pools: each channel of the result needs only its own channel of the image."""
+    SUM = "ct.add"
+    """For sums of bytes: each element of the result needs only its own elements of two images."""
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the instruction has weights."""
+        return self not in (Kind.POOL, Kind.SUM)
 
 
 @dataclass(frozen=True)
@@ -123,7 +130,7 @@ class ConvLayer:
     @property
     def channelwise(self) -> bool:
         """Whether channels and maps are the same, so that slices of maps are slices of channels too."""
-        return self.kind in (Kind.DEPTHWISE, Kind.POOL)
+        return self.kind in (Kind.DEPTHWISE, Kind.POOL, Kind.SUM)
 
     @property
     def sum_fmt(self) -> Format:

@@ -123,16 +123,21 @@ def max_pool(kernel: Kernel, work: Work) -> None:
     layer = _alone(work, _is_wide(work))
 
     def pool(block: RowBlock, data: Aligned) -> Aligned:
-        if data.fmt is not Format.INT8:
-            return pool_slice(kernel, "max", layer.geometry, block, data)
-        image = slice_buffer(kernel, "image", Format.FP16, data.grid, data.channels)
-        convert(kernel, image.base, data.base, data.elements, data.fmt, image.fmt)
-        largest = pool_slice(kernel, "max", layer.geometry, block, image)
-        result = slice_buffer(kernel, "bytes", data.fmt, largest.grid, data.channels)
-        convert(kernel, result.base, largest.base, largest.elements, largest.fmt, data.fmt)
-        return result
+        if data.fmt is Format.INT8:
+            return largest_bytes(kernel, layer.geometry, block, data)
+        return pool_slice(kernel, "max", layer.geometry, block, data)
 
     _pooled(kernel, work, layer, pool)
+
+
+def largest_bytes(kernel: Kernel, geometry: Geometry, block: RowBlock, data: Aligned) -> Aligned:
+    """The maxima of a slice of bytes, which are exact in FP16."""
+    image = slice_buffer(kernel, "image", Format.FP16, data.grid, data.channels)
+    convert(kernel, image.base, data.base, data.elements, data.fmt, image.fmt)
+    largest = pool_slice(kernel, "max", geometry, block, image)
+    result = slice_buffer(kernel, "bytes", data.fmt, largest.grid, data.channels)
+    convert(kernel, result.base, largest.base, largest.elements, largest.fmt, data.fmt)
+    return result
 
 
 @lowering(

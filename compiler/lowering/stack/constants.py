@@ -13,14 +13,16 @@ from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import aligned_bytes
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor, Stretch
 from compiler.graph import Array
+from compiler.lowering.conv.int8 import engine_stretches
 from compiler.lowering.conv.layer import Kind
-from compiler.lowering.conv.weights import PackedWeights, Volume, weights_of, windows_of
+from compiler.lowering.conv.weights import PackedWeights, Volume, packed_weights, weights_of, windows_of
 from compiler.lowering.record import Work
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout
 from tx8isa.numbers.packing import pack
 from tx8isa.numbers.rounding import rounded
 
+from .byte_products import of_bytes
 from .stages import Stage
 
 
@@ -44,7 +46,7 @@ class StackWeights:
 def weights_run(kernel: Kernel, order: Sequence[Stage]) -> StackWeights | None:
     """Room for the weights of these stages; None if there are none."""
     others = len(kernel.constants)
-    parts = {stage.result.symbol: _packed(kernel, stage) for stage in order if stage.work.op == "Conv"}
+    parts = {stage.result.symbol: _packed(kernel, stage) for stage in order if stage.layer.kind.weighted}
     made = kernel.constants[others:]
     if not made:
         return None
@@ -71,6 +73,10 @@ def _packed(kernel: Kernel, stage: Stage) -> list[DdrTensor]:
     maps = Stretch(0, layer.groups.maps, 1)
     if layer.kind is Kind.DEPTHWISE:
         found = windows_of(kernel, stage.work, maps)
+    elif of_bytes(stage):
+        parts = engine_stretches(Stretch(0, channels, 1), layer.fmt)
+        found = packed_weights(kernel, stage.work, layer.groups, maps, parts)
+        return [tensor for part in parts for tensor in found.packed[part.start] * part.count]
     else:
         packed = weights_of(kernel, stage.work, layer.groups, maps, channels)
         assert isinstance(packed, PackedWeights)
@@ -119,7 +125,7 @@ def biases_of(kernel: Kernel, order: Sequence[Stage], most: int) -> Biases:
     places: dict[str, tuple[int, bool]] = {}
     positions = 0
     for stage in order:
-        if stage.layer.bias:
+        if stage.layer.bias and not of_bytes(stage):
             values = np.asarray(stage.work.input(2).value, np.float32).reshape(-1)
             here = stage.rows.most(most) * stage.layer.geometry.columns
             few = 4 * here * values.size < _MANY_BYTES or stage.epilogue.residual is not None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from compiler.codegen.kernel import Target
 from compiler.codegen.teams.team import CONTENTION
-from compiler.lowering.conv.layer import ConvLayer, Kind
+from compiler.lowering.conv.layer import ConvLayer
 from compiler.lowering.conv.plan import OWN, TEAM_LOADS, WEIGHTS
 from compiler.lowering.record import Cut, Work
 from tx8isa.cost.instructions import link_rate
@@ -111,7 +111,7 @@ def _ways(target: Target, weights: int) -> tuple[str, ...]:
 
 def _weight_bytes(layer: ConvLayer) -> int:
     """Scratchpad bytes of the weights, padding left out."""
-    if layer.kind is Kind.POOL:
+    if not layer.kind.weighted:
         return 0
     inputs = 1 if layer.channelwise else layer.groups.channels
     return layer.taps * inputs * layer.groups.maps * layer.fmt.bits // 8

@@ -50,11 +50,13 @@ def _stage_fits(stage: Stage, stages: Stages, shares: dict[str, Share]) -> bool:
 
 def is_channelwise(stage: Stage) -> bool:
     """Whether a channel of the result depends on the same channel of the image alone."""
-    return stage.layer.channelwise or stage.layer.kind is Kind.POOL
+    return stage.layer.channelwise
 
 
 def added_values(stage: Stage) -> Iterator[DdrTensor]:
     """Tensors of the shape of the result that a stage adds to it or combines with it."""
+    if stage.layer.kind is Kind.SUM:
+        yield stage.work.input(1)
     if stage.epilogue.residual is not None:
         yield stage.epilogue.residual
     for step in stage.epilogue.steps:

@@ -37,17 +37,20 @@ from compiler.codegen.slices.windows import RowBlock, row_block
 from compiler.codegen.teams.gather import Gather, enter, meet_all
 from compiler.codegen.teams.team import TileGrid
 from compiler.graph import Array
+from compiler.lowering.conv.int8 import engine_stretches
 from compiler.lowering.conv.layer import Kind
-from compiler.lowering.conv.pooling import pool_slice
+from compiler.lowering.conv.pooling import largest_bytes, pool_slice
 from compiler.lowering.conv.product import multiply_slice
 from compiler.lowering.conv.weights import PackedWeights, Volume, packed_weights, windows_of
 from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps
+from compiler.lowering.pointwise.sums import summed_slice
 from compiler.lowering.record import Work, exchanges_in
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
 
 from .ahead import Ahead, load_groups
-from .divisible import can_gather, is_channelwise
+from .byte_products import MapVectors, map_vectors, multiply_bytes, of_bytes
+from .divisible import added_values, can_gather, is_channelwise
 from .placement import exchanges_of_channels
 from .stages import Stage, Stages
 from .values import move
@@ -81,6 +84,7 @@ class _Phase:
         """Where the sums of a stage begin."""
         self.being_read: list[Value] = []
         """What is read to make them; the engines may do that until the next wait."""
+        self.vectors: dict[str, MapVectors] = {}
         self.targets: dict[str, Value] = {}
         """Where the shares of all tiles of a value arrive."""
         exchanges = exchanges_in(work, [*exchanges_of_channels(work, stages)])
@@ -148,28 +152,28 @@ class _Phase:
         stretches, start = list[Stretch](), 0
         for symbol in self._symbols(stage):
             if symbol not in results:
-                return [Stretch(0, stage.source.shape[-1], 1)]
+                return engine_stretches(Stretch(0, stage.source.shape[-1], 1), stage.layer.fmt)
             share = self._share(results[symbol])
             width, count = share.slices
-            stretches.append(Stretch(start, width, count))
+            stretches += engine_stretches(Stretch(start, width, count), stage.layer.fmt)
             start += share.channels
         return stretches
 
     def _weight_bytes(self, stage: Stage) -> int:
         """Bytes of the weights of a tile."""
         layer = stage.layer
-        inputs = 0 if layer.kind is Kind.POOL else 1 if layer.channelwise else layer.groups.channels
+        inputs = 0 if not layer.kind.weighted else 1 if layer.channelwise else layer.groups.channels
         return layer.taps * inputs * self._share(stage).width * layer.fmt.bits // 8
 
     def _load_weights(self, number: int) -> None:
         """Load the weights of a stage for this tile's channels."""
         kernel, stage = self.kernel, self.stages.order[number]
         share, layer = self._share(stage), stage.layer
-        if layer.kind is Kind.POOL:
+        if not layer.kind.weighted:
             return
         maps = Stretch(0, share.width, share.tiles)
-        stretches = [Stretch(0, layer.groups.channels, 1)]
         if layer.channelwise:
+            stretches = [Stretch(0, layer.groups.channels, 1)]
             load: PackedWeights = windows_of(kernel, stage.work, maps)
         else:
             stretches = self._stretches(stage)
@@ -194,11 +198,12 @@ class _Phase:
                 self._load_weights(other)
 
     def _load_biases(self) -> None:
-        """The biases of all stages for this tile's channels, in FP32."""
+        """The biases of all stages for this tile's channels, in FP32, and what products of bytes have."""
         kernel, parts = self.kernel, list[Array]()
         offset = 0
+        self.vectors = map_vectors(kernel, self.stages.order, self._share)
         for stage in self.stages.order:
-            if stage.layer.bias:
+            if stage.layer.bias and not of_bytes(stage):
                 share, values = self._share(stage), np.asarray(stage.work.input(2).value, np.float32)
                 part = np.zeros((kernel.target.tiles, round_up(share.width, BLOCK)), np.float32)
                 part[: share.tiles, : share.width] = values.reshape(share.tiles, share.width)
@@ -296,17 +301,30 @@ class _Phase:
         """This tile's channels in the format of the result, all steps applied."""
         kernel, geometry = self.kernel, stage.layer.geometry
         window = row_block(kernel, geometry, 0, geometry.rows, geometry.rows)
-        if stage.layer.kind is Kind.POOL:
+        if stage.layer.kind is Kind.SUM:
+            result = self._summed(stage, share)
+        elif stage.layer.kind is Kind.POOL:
             result = self._pooled(stage, share, window)
+        elif of_bytes(stage):
+            images, weights = self._source(stage).slices(), self.weights[stage.result.symbol]
+            vectors = self.vectors[stage.result.symbol]
+            result = multiply_bytes(kernel, stage, window, images, weights, share.width, vectors)
         else:
             result = self._products(stage, share, window)
         at = Place(0, 0, kernel.tile * share.width)
         apply_steps(_Region(kernel, result, at, self, share), result.base, stage.epilogue.steps)
         return result if result.fmt is stage.result.fmt else narrowed_slice(kernel, result, stage.result.fmt)
 
+    def _summed(self, stage: Stage, share: Share) -> Aligned:
+        rows, columns = stage.layer.geometry.rows, stage.layer.geometry.columns
+        a, b = (self.own(tensor, share, rows, columns) for tensor in (stage.source, *added_values(stage)))
+        return summed_slice(self.kernel, stage.work.spec, a, b)
+
     def _pooled(self, stage: Stage, share: Share, window: RowBlock) -> Aligned:
         name = {"MaxPool": "max", "AveragePool": "avg"}[stage.work.op]
         data = self.own(stage.source, share, stage.layer.geometry.height, stage.layer.geometry.width)
+        if data.fmt is Format.INT8:
+            return largest_bytes(self.kernel, stage.layer.geometry, window, data)
         if not stage.layer.engine_rounds:
             data = widened_slice(self.kernel, data)
         return pool_slice(self.kernel, name, stage.layer.geometry, window, data)

@@ -20,7 +20,6 @@ from compiler.codegen.slices.shards import within
 from compiler.codegen.slices.tensors import BLOCK
 from compiler.codegen.teams.gather import Gather, enter, meet_all
 from compiler.codegen.teams.team import TileGrid, sending_to
-from compiler.lowering.conv.layer import Kind
 from compiler.lowering.record import Work, exchanges_in
 from tx8isa.numbers.layouts import LINE_BYTES, aligned_channels
 
@@ -123,7 +122,7 @@ class _Phase:
     def _load_weights(self, number: int) -> None:
         """Load this tile's part of the weights of a step."""
         if number < len(self.steps):
-            convolutions = [stage for stage in self.steps[number].stages if stage.layer.kind is not Kind.POOL]
+            convolutions = [stage for stage in self.steps[number].stages if stage.layer.kind.weighted]
             weights = weights_run(self.kernel, convolutions)
             if weights is not None:
                 self.phase.weights |= weights.addresses
@@ -330,7 +329,7 @@ class _Phase:
 
 def _is_one_plane(stage: Stage) -> bool:
     """Whether the rows of a result follow one another, where the engine that computes it can put them."""
-    return stage.result.shape[-1] <= BLOCK and stage.layer.kind is not Kind.POOL
+    return stage.result.shape[-1] <= BLOCK and stage.layer.kind.weighted
 
 
 @dataclass(frozen=True)

@@ -25,16 +25,18 @@ from compiler.codegen.slices.precision import engine_format, split
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor
 from compiler.codegen.slices.windows import RowBlock, row_block
 from compiler.lowering.conv.layer import Kind
-from compiler.lowering.conv.pooling import pool_slice
+from compiler.lowering.conv.pooling import largest_bytes, pool_slice
 from compiler.lowering.conv.product import multiply_slice
 from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps
+from compiler.lowering.pointwise.sums import summed_slice
 from compiler.lowering.record import Step, Work
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import tail_width
 
+from .byte_products import map_vectors, multiply_bytes, of_bytes
 from .constants import BIAS_PARTS, Bias, Biases
-from .stages import NeededRows, Stage, Stages, after_pools, last_pieces
+from .stages import NeededRows, Stage, Stages, added_early, after_pools, last_pieces
 from .values import Held, StackBlock, move
 
 _TOGETHER = 64
@@ -72,6 +74,7 @@ class RowPhase:
         self.held: dict[str, list[Held]] = {}
         self.starts: dict[str, _Start] = {}
         self.targets: dict[str, Value] = {}
+        self.vectors = map_vectors(kernel, stages.order)
         self.last_pieces, self.after_pools = last_pieces(stages), after_pools(stages)
 
     def load(self, block: StackBlock) -> None:
@@ -86,15 +89,11 @@ class RowPhase:
             if same and self.find(stage.source, stage.image, same=True) is None:
                 self._load(stage.source, stage.image, stage.layer.geometry.width, block)
         for stage in self.stages.order:
-            residual = stage.epilogue.residual
-            if residual is None and stage.result.symbol in self.biases and not self.starts:
+            addend = added_early(stage)
+            if addend is None and stage.result.symbol in self.biases and not self.starts:
                 self._spread(stage, block)
-            if (
-                residual is not None
-                and residual.symbol not in made
-                and self.find(residual, stage.rows) is None
-            ):
-                self._load(residual, stage.rows, stage.layer.geometry.columns, block)
+            if addend is not None and addend.symbol not in made and self.find(addend, stage.rows) is None:
+                self._load(addend, stage.rows, stage.layer.geometry.columns, block)
 
     def _spread(self, stage: Stage, block: StackBlock) -> None:
         """The bias at every position of a stage's rows, where its sums begin.
@@ -247,6 +246,11 @@ class RowPhase:
         """What the operator gives, before its steps; at its place if it has the format for that."""
         kernel, layer = self.kernel, stage.layer
         data = self._image(stage, block, window)
+        if layer.kind is Kind.SUM:
+            other = self._like(stage.work.input(1), stage, block, window.output)
+            return summed_slice(kernel, stage.work.spec, data, other)
+        if layer.kind is Kind.POOL and data.fmt is Format.INT8:
+            return largest_bytes(kernel, layer.geometry, window, data)
         if layer.kind is Kind.POOL:
             name = {"MaxPool": "max", "AveragePool": "avg"}[stage.work.op]
             return pool_slice(
@@ -256,6 +260,9 @@ class RowPhase:
                 window,
                 data if layer.engine_rounds else widened_slice(kernel, data),
             )
+        if of_bytes(stage):
+            weights, vectors = self.weights[stage.result.symbol], self.vectors[stage.result.symbol]
+            return multiply_bytes(kernel, stage, window, [data], weights, layer.groups.maps, vectors, target)
         start = self._start(stage, block, window.output)
         fmt = engine_format(layer.fmt) if layer.engine_rounds else Format.FP32
         if target is not None and target.fmt is fmt:
@@ -281,9 +288,11 @@ class RowPhase:
         if symbol in self.biases:
             self.begin_sums(stage, block)
             return Aligned(self.starts[symbol].at(grid), Format.FP32, grid, stage.layer.groups.maps)
-        if residual is None:
-            return None
-        held = self.find(residual, stage.rows)
+        return None if residual is None else self._like(residual, stage, block, grid)
+
+    def _like(self, tensor: DdrTensor, stage: Stage, block: StackBlock, grid: Grid) -> Aligned:
+        """The rows of a stage's result of a tensor in the scratchpad."""
+        held = self.find(tensor, stage.rows)
         assert held is not None
         view = held.view(self.kernel, block, stage.rows, grid)
         return view or held.copy(self.kernel, block, stage.rows, grid, held.fmt)

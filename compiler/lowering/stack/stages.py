@@ -8,6 +8,7 @@ that two blocks both need are computed for both.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,14 +27,17 @@ from compiler.lowering.conv.layer import (
     layer_of,
 )
 from compiler.lowering.conv.pooling import counts_differ, pool_layer
+from compiler.lowering.conv.weights import Groups
 from compiler.lowering.pointwise.record import known_number
 from compiler.lowering.record import Work
+from tx8isa.numbers.formats import Format
 from tx8isa.numbers.limits import LARGEST_EXTENT
 
 JOIN = "Concat"
 """The operator that puts the results of some stages side by side."""
 _WINDOWS = ("Conv", "MaxPool", "AveragePool")
-STACKED = (*_WINDOWS, JOIN)
+_OF_BYTES = ("Int8Conv", "MaxPool", "Int8Sum")
+STACKED = (*_WINDOWS, "Int8Conv", "Int8Sum", JOIN)
 """Operators at which a stage of a stack begins."""
 
 
@@ -183,7 +187,7 @@ def last_pieces(stages: Stages) -> dict[str, str]:
     found: dict[str, str] = {}
     for makers in joins.values():
         symbols = [stage.result.symbol for stage in makers]
-        direct = all(stage.layer.kind is not Kind.POOL and stage.layer.engine_rounds for stage in makers)
+        direct = all(stage.layer.kind.weighted and stage.layer.engine_rounds for stage in makers)
         if direct and len({_changes(stage) for stage in makers}) == 1:
             found |= dict.fromkeys(symbols, symbols[-1])
     return found
@@ -228,7 +232,7 @@ def _read(stage: Stage) -> Iterator[str]:
 def _commutes(stage: Stage) -> bool:
     """Whether the steps of a convolution, and no others, can follow a maximum of its results."""
     steps, layer = stage.epilogue.steps, stage.layer
-    rounded = layer.kind is not Kind.POOL and layer.engine_rounds
+    rounded = layer.kind.weighted and layer.engine_rounds
     return bool(steps) and rounded and all(step.op in _MONOTONE for step in steps)
 
 
@@ -260,8 +264,11 @@ def _numbers(work: Work) -> tuple[ConvLayer, ConvEpilogue]:
 
 
 def _computed_numbers(work: Work) -> tuple[ConvLayer, ConvEpilogue]:
-    if work.op != "Conv":
-        return pool_layer(work, False), ConvEpilogue(None, work.steps, is_exact(work.steps))
+    if work.op == "Int8Sum":
+        return _sum_layer(work), ConvEpilogue(None, (), True)
+    if work.op not in ("Conv", "Int8Conv"):
+        wide = work.output.fmt is Format.INT8
+        return pool_layer(work, wide), ConvEpilogue(None, work.steps, is_exact(work.steps))
     geometry, layer = geometry_of(work), layer_of(work)
     kind = Kind.DEPTHWISE if is_depthwise(work) else Kind.CONV
     if kind is Kind.CONV and geometry.kernel == geometry.strides == (1, 1):
@@ -271,10 +278,41 @@ def _computed_numbers(work: Work) -> tuple[ConvLayer, ConvEpilogue]:
     ), epilogue_of(work)
 
 
+def _sum_layer(work: Work) -> ConvLayer:
+    """A sum as windows of one position."""
+    batch, *image, channels = work.output.shape
+    height, width = image if len(image) == 2 else (math.prod(image), 1)
+    ones = (1, 1)
+    geometry = Geometry(height, width, ones, ones, ones, (0, 0), height, width)
+    return ConvLayer(
+        geometry,
+        batch,
+        Groups(1, channels, channels, 1),
+        Format.INT8,
+        Format.INT8,
+        Kind.SUM,
+        blocked=True,
+        bias=False,
+        residual=False,
+        engine_rounds=False,
+        extra_bytes=8,
+        passes=1,
+        packed=False,
+        every_row=geometry,
+    )
+
+
 def added(work: Work) -> Iterator[DdrTensor]:
-    """Tensors of the shape of the result that its steps need."""
+    """Tensors of the shape of the result that it is the sum with, or that its steps need."""
+    if work.op == "Int8Sum":
+        yield work.input(1)
     for step in work.steps:
         yield from (t for t in step.operands if t is not None and t.value is None)
+
+
+def added_early(stage: Stage) -> DdrTensor | None:
+    """The tensor of the shape of the result that a stage has from the beginning of its computation."""
+    return stage.work.input(1) if stage.layer.kind is Kind.SUM else stage.epilogue.residual
 
 
 def _pieces(work: Work) -> list[tuple[DdrTensor, int]]:
@@ -295,17 +333,24 @@ def can_be_stage(work: Work) -> bool:
     tensors = [tensor for tensor in work.inputs if tensor is not None and tensor.value is None]
     if not work.output.blocked or not all(tensor.blocked for tensor in tensors):
         return False
-    if not work.output.fmt.is_float:
+    if not work.output.fmt.is_float and work.output.fmt is not Format.INT8:
         return False
     if work.op == JOIN:
         return len(tensors) == len(work.inputs) > 1 and work.spec.integer("axis") in (
             1,
             1 - len(work.output.shape),
         )
-    if work.op not in _WINDOWS or len(tensors) != 1 or work.input(0).fmt is not work.output.fmt:
+    of_bytes = work.output.fmt is Format.INT8
+    if work.op not in (_OF_BYTES if of_bytes else _WINDOWS) or work.input(0).fmt is not work.output.fmt:
+        return False
+    if work.op == "Int8Sum":
+        return len(work.output.shape) in (3, 4)
+    if len(tensors) != 1 or (of_bytes and work.steps):
         return False
     if any(tensor.shape != work.output.shape or not tensor.blocked for tensor in added(work)):
         return False
-    if work.op != "Conv":
+    if work.op not in ("Conv", "Int8Conv"):
         return work.op == "MaxPool" or not counts_differ(work.spec)
+    if of_bytes and is_depthwise(work):
+        return False
     return work.output.shape[-1] <= LARGEST_EXTENT and layer_of(work).groups.count == 1

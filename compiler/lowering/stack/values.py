@@ -93,7 +93,9 @@ def move(kernel: Kernel, source: Aligned, target: Aligned) -> None:
 
 def _move(kernel: Kernel, dst: Value, target: Format, src: Value, source: Format, count: Value) -> None:
     """dst = src in the format of the target; adding -0 changes nothing."""
-    if target is source or (target in WIDE and source in WIDE):
+    if target is source is Format.INT8:
+        kernel.emit("td.gatherscatter", dst=dst, src0=src, n=count)
+    elif target is source or (target in WIDE and source in WIDE):
         Vector(kernel, target, count).vs("add", dst, src, -0.0)
     else:
         convert(kernel, dst, src, count, source, target)
