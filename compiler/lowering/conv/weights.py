@@ -124,6 +124,26 @@ def packed_weights(
     return PackedWeights(kernel, maps, packed)
 
 
+def row_weights(
+    kernel: Kernel, work: Work, groups: Groups, window: tuple[int, int], maps: Stretch, channels: Stretch
+) -> DdrTensor:
+    """Constant weights for slices of channels that are rows of a window: [ky, slices, kx, maps, channels].
+
+    One volume for each block of maps, behind each other; ``window``: its rows and columns.
+    """
+    values, (rows, columns) = np.asarray(work.input(1).value), window
+    shape = (maps.count, rows * channels.count * columns * maps.size, channels.size)
+
+    def volumes() -> Array:
+        (dense,) = _dense(values, groups)
+        blocks = _stretch(dense, maps)[:, :, channels.start :][:, :, : channels.count * channels.size]
+        parts = blocks.reshape(maps.count, maps.size, channels.count, channels.size, rows, columns)
+        return parts.transpose(0, 4, 2, 5, 1, 3).reshape(shape)
+
+    (tensor,) = _packed(kernel, work.input(0).fmt, shape, volumes)
+    return tensor
+
+
 def windows_of(kernel: Kernel, work: Work, maps: Stretch) -> PackedWeights:
     """How the windows of a depthwise convolution get there: constants [C, 1, (Ky,) Kx], maps are channels."""
     windows = _filled(np.asarray(work.input(1).value), conv_window(work.spec))

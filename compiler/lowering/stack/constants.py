@@ -15,14 +15,14 @@ from compiler.codegen.slices.tensors import BLOCK, DdrTensor, Stretch
 from compiler.graph import Array
 from compiler.lowering.conv.int8 import engine_stretches
 from compiler.lowering.conv.layer import Kind
-from compiler.lowering.conv.weights import PackedWeights, Volume, packed_weights, weights_of, windows_of
+from compiler.lowering.conv.weights import PackedWeights, Volume, weights_of, windows_of
 from compiler.lowering.record import Work
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout
 from tx8isa.numbers.packing import pack
 from tx8isa.numbers.rounding import rounded
 
-from .byte_products import of_bytes
+from .byte_products import byte_weights, of_bytes, row_taps
 from .stages import Stage
 
 
@@ -74,9 +74,12 @@ def _packed(kernel: Kernel, stage: Stage) -> list[DdrTensor]:
     if layer.kind is Kind.DEPTHWISE:
         found = windows_of(kernel, stage.work, maps)
     elif of_bytes(stage):
-        parts = engine_stretches(Stretch(0, channels, 1), layer.fmt)
-        found = packed_weights(kernel, stage.work, layer.groups, maps, parts)
-        return [tensor for part in parts for tensor in found.packed[part.start] * part.count]
+        volumes = list[DdrTensor]()
+        for part in engine_stretches(Stretch(0, channels, 1), layer.fmt):
+            taps = row_taps(layer.geometry, part, layer.groups.maps, 1)
+            tensor, count = byte_weights(kernel, stage, maps, part, taps)
+            volumes += [tensor] * count
+        return volumes
     else:
         packed = weights_of(kernel, stage.work, layer.groups, maps, channels)
         assert isinstance(packed, PackedWeights)

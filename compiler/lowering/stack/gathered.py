@@ -11,6 +11,7 @@ before is computed (``ahead``).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
@@ -37,7 +38,7 @@ from compiler.codegen.slices.windows import RowBlock, row_block
 from compiler.codegen.teams.gather import Gather, enter, meet_all
 from compiler.codegen.teams.team import TileGrid
 from compiler.graph import Array
-from compiler.lowering.conv.int8 import engine_stretches
+from compiler.lowering.conv.int8 import engine_slices, engine_stretches
 from compiler.lowering.conv.layer import Kind
 from compiler.lowering.conv.pooling import largest_bytes, pool_slice
 from compiler.lowering.conv.product import multiply_slice
@@ -49,7 +50,16 @@ from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
 
 from .ahead import Ahead, load_groups
-from .byte_products import MapVectors, map_vectors, multiply_bytes, of_bytes
+from .byte_products import (
+    ByteImage,
+    MapVectors,
+    byte_product,
+    byte_weights,
+    map_vectors,
+    multiply_bytes,
+    of_bytes,
+    row_taps,
+)
 from .divisible import added_values, can_gather, is_channelwise
 from .placement import exchanges_of_channels
 from .stages import Stage, Stages
@@ -171,14 +181,7 @@ class _Phase:
         share, layer = self._share(stage), stage.layer
         if not layer.kind.weighted:
             return
-        maps = Stretch(0, share.width, share.tiles)
-        if layer.channelwise:
-            stretches = [Stretch(0, layer.groups.channels, 1)]
-            load: PackedWeights = windows_of(kernel, stage.work, maps)
-        else:
-            stretches = self._stretches(stage)
-            load = packed_weights(kernel, stage.work, layer.groups, maps, stretches)
-        runs = [(load.runs(Volume(0, kernel.tile, stretch, 0))[0], stretch.count) for stretch in stretches]
+        runs = [*self._weight_runs(stage, Stretch(0, share.width, share.tiles))]
         with kernel.computing(stage.work.name):
             bases = [kernel.buffer("w", t.size * t.bytes_each * count) for (t, _), count in runs]
         with kernel.registers.scope(), self._taking_part(share):
@@ -190,6 +193,24 @@ class _Phase:
             for base, ((tensor, _), count) in zip(bases, runs, strict=True)
             for at in range(count)
         ]
+
+    def _weight_runs(self, stage: Stage, maps: Stretch) -> Iterator[tuple[tuple[DdrTensor, Value], int]]:
+        """A tensor of the size of a volume of weights, this tile's first element, and how many it has."""
+        kernel, layer = self.kernel, stage.layer
+        if of_bytes(stage):
+            for part in self._stretches(stage):
+                taps = row_taps(layer.geometry, part, maps.size, None)
+                tensor, count = byte_weights(kernel, stage, maps, part, taps)
+                yield (tensor, kernel.tile * (count * tensor.size)), count
+            return
+        if layer.channelwise:
+            stretches = [Stretch(0, layer.groups.channels, 1)]
+            load: PackedWeights = windows_of(kernel, stage.work, maps)
+        else:
+            stretches = self._stretches(stage)
+            load = packed_weights(kernel, stage.work, layer.groups, maps, stretches)
+        for part in stretches:
+            yield load.runs(Volume(0, kernel.tile, part, 0))[0], part.count
 
     def _load_ahead(self, number: int) -> None:
         """Begin to load the weights for which it is time when a stage has been computed."""
@@ -306,9 +327,7 @@ class _Phase:
         elif stage.layer.kind is Kind.POOL:
             result = self._pooled(stage, share, window)
         elif of_bytes(stage):
-            images, weights = self._source(stage).slices(), self.weights[stage.result.symbol]
-            vectors = self.vectors[stage.result.symbol]
-            result = multiply_bytes(kernel, stage, window, images, weights, share.width, vectors)
+            result = self._bytes(stage, share, window)
         else:
             result = self._products(stage, share, window)
         at = Place(0, 0, kernel.tile * share.width)
@@ -328,6 +347,13 @@ class _Phase:
         if not stage.layer.engine_rounds:
             data = widened_slice(self.kernel, data)
         return pool_slice(self.kernel, name, stage.layer.geometry, window, data)
+
+    def _bytes(self, stage: Stage, share: Share, window: RowBlock) -> Aligned:
+        weights, vectors = self.weights[stage.result.symbol], self.vectors[stage.result.symbol]
+        product = byte_product(self.kernel, stage, window, share.width, vectors)
+        slices = [part for each in self._source(stage).slices() for part in engine_slices(each)]
+        image = ByteImage(slices, self._stretches(stage))
+        return multiply_bytes(product, image, weights, vectors.scales, None)
 
     def _products(self, stage: Stage, share: Share, window: RowBlock) -> Aligned:
         kernel, layer = self.kernel, stage.layer

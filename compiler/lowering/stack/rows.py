@@ -22,8 +22,9 @@ from compiler.codegen.slices.aligned import (
     widened_slice,
 )
 from compiler.codegen.slices.precision import engine_format, split
-from compiler.codegen.slices.tensors import BLOCK, DdrTensor
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor, Stretch
 from compiler.codegen.slices.windows import RowBlock, row_block
+from compiler.lowering.conv.int8 import engine_slices, engine_stretches
 from compiler.lowering.conv.layer import Kind
 from compiler.lowering.conv.pooling import largest_bytes, pool_slice
 from compiler.lowering.conv.product import multiply_slice
@@ -34,7 +35,7 @@ from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import tail_width
 
-from .byte_products import map_vectors, multiply_bytes, of_bytes
+from .byte_products import ByteImage, byte_product, map_vectors, multiply_bytes, of_bytes
 from .constants import BIAS_PARTS, Bias, Biases
 from .stages import NeededRows, Stage, Stages, added_early, after_pools, last_pieces
 from .values import Held, StackBlock, move
@@ -261,8 +262,7 @@ class RowPhase:
                 data if layer.engine_rounds else widened_slice(kernel, data),
             )
         if of_bytes(stage):
-            weights, vectors = self.weights[stage.result.symbol], self.vectors[stage.result.symbol]
-            return multiply_bytes(kernel, stage, window, [data], weights, layer.groups.maps, vectors, target)
+            return self._bytes(stage, window, data, target)
         start = self._start(stage, block, window.output)
         fmt = engine_format(layer.fmt) if layer.engine_rounds else Format.FP32
         if target is not None and target.fmt is fmt:
@@ -273,6 +273,14 @@ class RowPhase:
             kernel, layer, window.pad, split(kernel, data), self.weights[stage.result.symbol], result, start
         )
         return result
+
+    def _bytes(self, stage: Stage, window: RowBlock, data: Aligned, target: Aligned | None) -> Aligned:
+        """The result of a convolution of bytes from the rows of its image."""
+        maps, vectors = stage.layer.groups.maps, self.vectors[stage.result.symbol]
+        product = byte_product(self.kernel, stage, window, maps, vectors)
+        stretches = engine_stretches(Stretch(0, data.channels, 1), data.fmt)
+        image = ByteImage(engine_slices(data), stretches, window.output.height)
+        return multiply_bytes(product, image, self.weights[stage.result.symbol], vectors.scales, target)
 
     def _image(self, stage: Stage, block: StackBlock, window: RowBlock) -> Aligned:
         """The rows of the image that the windows touch, and no others."""

@@ -169,3 +169,18 @@ def residual(seed: int) -> tuple[Any, tuple[int, ...]]:
     x = net.joined(net.conv(x, 64, 1, relu=True), net.conv(x, 32, relu=True))
     made = net.op("GlobalAveragePool", x.name)
     return net.model(shape, net.quantised(made, (1, 96, 1, 1), 0.02), floats=True), shape
+
+
+def bottlenecks(
+    seed: int, channels: int, inner: int, height: int, width: int, stride: int = 1
+) -> tuple[Any, tuple[int, ...]]:
+    """Two blocks with sums, the first with a shortcut, between two convolutions; and the input's shape."""
+    net = QuantisedNet(seed, ("int8", "uint8")[seed % 2])
+    shape = (1, 2 * inner, height, width)
+    x = net.conv(net.quantised("x", shape, 0.03), inner, 1, relu=True)
+    for number in range(2):
+        step = [stride, stride] if number == 0 else [1, 1]
+        way = net.conv(net.conv(x, inner, 1, relu=True), inner, 3, relu=bool(net.rng.integers(2)), strides=step)
+        shortcut = net.conv(x, channels, 1, strides=step) if number == 0 else x
+        x = net.added(net.conv(way, channels, 1), shortcut)
+    return net.model(shape, net.conv(x, inner, 3, relu=True)), shape
