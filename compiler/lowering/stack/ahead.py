@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tx8isa.machine.description import Machine
+
 _FIRST, _OTHERS = 6, 3
 """Parts of the scratchpad that the weights of the first group and of others may fill."""
 
@@ -26,6 +28,29 @@ def load_groups(sizes: Sequence[int], capacity: int) -> list[list[int]]:
     for number, size in enumerate(sizes):
         most = capacity // (_FIRST if len(groups) == 1 else _OTHERS)
         if groups[-1] and filled + size > most:
+            groups.append([])
+            filled = 0
+        groups[-1].append(number)
+        filled += size
+    return groups
+
+
+_STAGE_CYCLES = 4000
+"""What a stage of bytes takes at least, mostly in instructions of the core and in exchanges."""
+
+
+def growing_groups(sizes: Sequence[int], machine: Machine, tiles: int) -> list[list[int]]:
+    """The stages in groups of as many bytes of weights as all tiles load while the group before is computed.
+
+    The first group is one stage, so that the first stage begins soon; groups then become larger and larger.
+    """
+    each = _STAGE_CYCLES * machine.ddr.nominal.value / machine.engines.clock.value / tiles
+    most = min(machine.spm.reserved, machine.spm.bytes) // _OTHERS
+    groups: list[list[int]] = [[0]]
+    filled, room = 0, 0.0
+    for number, size in enumerate(sizes[1:], 1):
+        if len(groups) == 1 or filled + size > room:
+            room = min(len(groups[-1]) * each, most)
             groups.append([])
             filled = 0
         groups[-1].append(number)

@@ -49,7 +49,7 @@ from compiler.lowering.record import Work, exchanges_in
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
 
-from .ahead import Ahead, load_groups
+from .ahead import Ahead, growing_groups, load_groups
 from .byte_products import (
     ByteImage,
     MapVectors,
@@ -100,7 +100,10 @@ class _Phase:
         exchanges = exchanges_in(work, [*exchanges_of_channels(work, stages)])
         self.exchanged = {each.symbol for each in exchanges}
         sizes = [self._weight_bytes(stage) for stage in stages.order]
-        self.ahead = Ahead(load_groups(sizes, kernel.target.spm_bytes))
+        if any(map(of_bytes, stages.order)):
+            self.ahead = Ahead(growing_groups(sizes, kernel.target.machine, kernel.target.tiles))
+        else:
+            self.ahead = Ahead(load_groups(sizes, kernel.target.spm_bytes))
 
     def load_images(self) -> None:
         """Let all tiles have the images of the first stages; the first weights are loaded with them."""
