@@ -16,15 +16,12 @@ from itertools import product
 import numpy as np
 
 from compiler.codegen.expr import Value
-from compiler.codegen.kernel import Kernel
-from compiler.codegen.slices.aligned import Aligned, narrowed_slice, widened_slice
 from compiler.codegen.slices.vector import Vector
 from compiler.dialect.orders import Order
 from compiler.graph import Array
 from compiler.lowering.record import Engine, lowering
 from compiler.operators.quantised.sums import SumQuantisation, sum_quantisation, summed_bytes
 from compiler.operators.record import Call
-from tx8isa.numbers.formats import Format
 
 from .quantisation import round_and_shift
 from .record import Operand, Pointwise, SliceVector, define
@@ -98,14 +95,6 @@ def _add_exactly(vector: Vector, how: SumQuantisation, a: Value, b: Value) -> No
     vector.vv("add", a, a, b)
     vector.vs("div", a, a, how.y_scale)
     round_and_shift(vector, a, how.y_zero)
-
-
-def summed_slice(kernel: Kernel, call: Call, a: Aligned, b: Aligned) -> Aligned:
-    """The result of an Int8Sum for slices of its operands, in a buffer of its own."""
-    wide = [widened_slice(kernel, each) for each in (a, b)]
-    vector = Vector(kernel, Format.FP32, wide[0].elements)
-    add_bytes(vector, sum_quantisation(call), wide[0].base, wide[1].base)
-    return narrowed_slice(kernel, wide[0], Format.INT8)
 
 
 def _sum(vector: SliceVector, operands: list[Operand], call: Call) -> Value:

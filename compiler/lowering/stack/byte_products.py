@@ -18,8 +18,11 @@ from compiler.codegen.slices.tensors import BLOCK, DdrTensor, Stretch
 from compiler.codegen.slices.windows import Geometry, RowBlock
 from compiler.graph import Array
 from compiler.lowering.conv.int8 import requantisation, scale_number
+from compiler.lowering.conv.layer import Kind
 from compiler.lowering.conv.product import multiply_slice
+from compiler.lowering.conv.sums import OPERAND_ELEMENTS, sum_parts
 from compiler.lowering.conv.weights import packed_weights, row_weights
+from compiler.operators.quantised.sums import sum_quantisation
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels
@@ -73,6 +76,21 @@ def map_vectors(
         symbol: MapVectors(found.get((symbol, 2)), found.get((symbol, 3)))
         for symbol in (stage.result.symbol for stage in filter(of_bytes, order))
     }
+
+
+def sum_matrices(kernel: Kernel, order: Sequence[Stage]) -> dict[str, Value]:
+    """Load what the matrix engine multiplies the operands of sums of bytes by, by the symbols of results."""
+    sums = [stage for stage in order if stage.layer.kind is Kind.SUM]
+    found = [sum_parts(sum_quantisation(stage.work.spec)) for stage in sums]
+    parts = [np.zeros(OPERAND_ELEMENTS, np.float16) if each is None else each.matrices for each in found]
+    if not parts:
+        return {}
+    data = np.concatenate(parts)
+    base = kernel.buffer("matrices", data.nbytes)
+    source = DdrTensor(kernel.constant("sum_data", Format.FP16, data).symbol, Format.FP16, data.shape)
+    kernel.emit("rdma.fp16", dst=base, src=source.at(0), n=data.size)
+    size = data.itemsize * OPERAND_ELEMENTS
+    return {stage.result.symbol: base + at * size for at, stage in enumerate(sums)}
 
 
 def _vector(stage: Stage, operand: int) -> Array | None:

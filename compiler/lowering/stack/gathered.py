@@ -42,10 +42,11 @@ from compiler.lowering.conv.int8 import engine_slices, engine_stretches
 from compiler.lowering.conv.layer import Kind
 from compiler.lowering.conv.pooling import largest_bytes, pool_slice
 from compiler.lowering.conv.product import multiply_slice
+from compiler.lowering.conv.sums import summed_slice
 from compiler.lowering.conv.weights import PackedWeights, Volume, packed_weights, windows_of
 from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps
-from compiler.lowering.pointwise.sums import summed_slice
 from compiler.lowering.record import Work, exchanges_in
+from compiler.operators.quantised.sums import sum_quantisation
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
 
@@ -59,6 +60,7 @@ from .byte_products import (
     multiply_bytes,
     of_bytes,
     row_taps,
+    sum_matrices,
 )
 from .divisible import added_values, can_gather, is_channelwise
 from .placement import exchanges_of_channels
@@ -95,6 +97,7 @@ class _Phase:
         self.being_read: list[Value] = []
         """What is read to make them; the engines may do that until the next wait."""
         self.vectors: dict[str, MapVectors] = {}
+        self.matrices: dict[str, Value] = {}
         self.targets: dict[str, Value] = {}
         """Where the shares of all tiles of a value arrive."""
         exchanges = exchanges_in(work, [*exchanges_of_channels(work, stages)])
@@ -226,6 +229,7 @@ class _Phase:
         kernel, parts = self.kernel, list[Array]()
         offset = 0
         self.vectors = map_vectors(kernel, self.stages.order, self._share)
+        self.matrices = sum_matrices(kernel, self.stages.order)
         for stage in self.stages.order:
             if stage.layer.bias and not of_bytes(stage):
                 share, values = self._share(stage), np.asarray(stage.work.input(2).value, np.float32)
@@ -340,7 +344,8 @@ class _Phase:
     def _summed(self, stage: Stage, share: Share) -> Aligned:
         rows, columns = stage.layer.geometry.rows, stage.layer.geometry.columns
         a, b = (self.own(tensor, share, rows, columns) for tensor in (stage.source, *added_values(stage)))
-        return summed_slice(self.kernel, stage.work.spec, a, b)
+        matrices = self.matrices[stage.result.symbol]
+        return summed_slice(self.kernel, sum_quantisation(stage.work.spec), a, b, matrices)
 
     def _pooled(self, stage: Stage, share: Share, window: RowBlock) -> Aligned:
         name = {"MaxPool": "max", "AveragePool": "avg"}[stage.work.op]

@@ -28,14 +28,15 @@ from compiler.lowering.conv.int8 import engine_slices, engine_stretches
 from compiler.lowering.conv.layer import Kind
 from compiler.lowering.conv.pooling import largest_bytes, pool_slice
 from compiler.lowering.conv.product import multiply_slice
+from compiler.lowering.conv.sums import summed_slice
 from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps
-from compiler.lowering.pointwise.sums import summed_slice
 from compiler.lowering.record import Step, Work
+from compiler.operators.quantised.sums import sum_quantisation
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import tail_width
 
-from .byte_products import ByteImage, byte_product, map_vectors, multiply_bytes, of_bytes
+from .byte_products import ByteImage, byte_product, map_vectors, multiply_bytes, of_bytes, sum_matrices
 from .constants import BIAS_PARTS, Bias, Biases
 from .stages import NeededRows, Stage, Stages, added_early, after_pools, last_pieces
 from .values import Held, StackBlock, move
@@ -75,7 +76,7 @@ class RowPhase:
         self.held: dict[str, list[Held]] = {}
         self.starts: dict[str, _Start] = {}
         self.targets: dict[str, Value] = {}
-        self.vectors = map_vectors(kernel, stages.order)
+        self.vectors, self.matrices = map_vectors(kernel, stages.order), sum_matrices(kernel, stages.order)
         self.last_pieces, self.after_pools = last_pieces(stages), after_pools(stages)
 
     def load(self, block: StackBlock) -> None:
@@ -249,7 +250,8 @@ class RowPhase:
         data = self._image(stage, block, window)
         if layer.kind is Kind.SUM:
             other = self._like(stage.work.input(1), stage, block, window.output)
-            return summed_slice(kernel, stage.work.spec, data, other)
+            matrices = self.matrices[stage.result.symbol]
+            return summed_slice(kernel, sum_quantisation(stage.work.spec), data, other, matrices)
         if layer.kind is Kind.POOL and data.fmt is Format.INT8:
             return largest_bytes(kernel, layer.geometry, window, data)
         if layer.kind is Kind.POOL:
