@@ -62,12 +62,7 @@ class Requantisation:
         return load_vector(kernel, "scales", self.scale, first, channels)
 
     def finished(
-        self,
-        kernel: Kernel,
-        sums: Aligned,
-        scales: Value | None,
-        fmt: Format,
-        into: Aligned | None = None,
+        self, kernel: Kernel, sums: Aligned, scales: Value | None, fmt: Format, into: Aligned | None = None
     ) -> Aligned:
         """A slice of the result in its format from the sums, which are overwritten.
 

@@ -50,7 +50,7 @@ class SumParts:
         A sum of an FP32 number and a product of these is exact in binary64.
         """
         total = np.zeros(np.broadcast_shapes(a.shape, b.shape), np.float32)
-        terms = [(1.0, part) for part in self.last]
+        terms: list[tuple[Array | float, float]] = [(1.0, part) for part in self.last]
         terms += [(data, part) for data, parts in ((a, self.left), (b, self.right)) for part in parts]
         for data, part in terms:
             total = (total.astype(np.float64) + np.asarray(data, np.float64) * part).astype(np.float32)

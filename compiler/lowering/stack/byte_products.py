@@ -136,12 +136,12 @@ def row_taps(geometry: Geometry, slices: Stretch, maps: int, rows: Value | None)
         last = min(geometry.rows - 1, (geometry.height - 1 - skipped) // stride)
         if first <= last:
             taps.append(RowTap(number, first, last - first + 1, first * stride + skipped))
-    ends = [tap.first + tap.count < geometry.rows for tap in taps]
     taps.sort(key=lambda tap: (tap.first + tap.count == geometry.rows, tap.first))
+    ends = [tap for tap in taps if tap.first + tap.count < geometry.rows]
     one_plane = all(tap.count == geometry.rows for tap in taps) or maps <= BLOCK
     whole = any(tap.count == geometry.rows for tap in taps)
-    possible = rows is None and whole and one_plane and sum(ends) <= (slices.start == 0)
-    return taps if possible else []
+    before = not ends or (len(ends) == 1 and ends[0].first == 0 == slices.start)
+    return taps if rows is None and whole and one_plane and before else []
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,9 @@ class ByteProduct:
         """Operands of the first instruction."""
         return self.zeros if self.bias is None else self.zeros | {"bias": self.bias}
 
-    def by_rows(self, taps: Sequence[RowTap], image: Aligned, count: int, weights: Value, first: bool) -> None:
+    def by_rows(
+        self, taps: Sequence[RowTap], image: Aligned, count: int, weights: Value, first: bool
+    ) -> None:
         """All slices, the first of which is ``image``, with a row of the window at a time."""
         geometry, grid, out = self.stage.layer.geometry, image.grid, self.window.output
         stride, width = geometry.strides[0], aligned_channels(image.channels, BLOCK)
@@ -227,7 +229,11 @@ class ByteImage:
 
 
 def multiply_bytes(
-    product: ByteProduct, image: ByteImage, weights: Sequence[Value], scales: Value | None, into: Aligned | None
+    product: ByteProduct,
+    image: ByteImage,
+    weights: Sequence[Value],
+    scales: Value | None,
+    into: Aligned | None,
 ) -> Aligned:
     """The bytes of a stage; ``weights``: the volumes of ``byte_weights``, of all stretches.
 

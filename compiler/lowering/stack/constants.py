@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -15,7 +15,7 @@ from compiler.codegen.slices.tensors import BLOCK, DdrTensor, Stretch
 from compiler.graph import Array
 from compiler.lowering.conv.int8 import engine_stretches
 from compiler.lowering.conv.layer import Kind
-from compiler.lowering.conv.weights import PackedWeights, Volume, weights_of, windows_of
+from compiler.lowering.conv.weights import PackedWeights, Volume, packed_weights, weights_of, windows_of
 from compiler.lowering.record import Work
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import Layout
@@ -85,6 +85,30 @@ def _packed(kernel: Kernel, stage: Stage) -> list[DdrTensor]:
         assert isinstance(packed, PackedWeights)
         found = packed
     return [tensor for tensor, _ in found.runs(Volume(0, 0, Stretch(0, channels, 1), 0))]
+
+
+def weight_runs(
+    kernel: Kernel, stage: Stage, maps: Stretch, stretches: Sequence[Stretch]
+) -> Iterator[tuple[tuple[DdrTensor, Value], int]]:
+    """What a tile loads of the weights of a stage whose maps are divided into one block for each tile.
+
+    For each run: a tensor of the size of a volume, this tile's first element, and how many volumes.
+    ``stretches``: the channels of the image as the engine takes them.
+    """
+    groups = stage.layer.groups
+    if of_bytes(stage):
+        for part in stretches:
+            taps = row_taps(stage.layer.geometry, part, maps.size, None)
+            tensor, count = byte_weights(kernel, stage, maps, part, taps)
+            yield (tensor, kernel.tile * (count * tensor.size)), count
+        return
+    if stage.layer.channelwise:
+        stretches = [Stretch(0, groups.channels, 1)]
+        load: PackedWeights = windows_of(kernel, stage.work, maps)
+    else:
+        load = packed_weights(kernel, stage.work, groups, maps, stretches)
+    for part in stretches:
+        yield load.runs(Volume(0, kernel.tile, part, 0))[0], part.count
 
 
 BIAS_PARTS = 3

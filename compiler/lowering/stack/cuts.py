@@ -111,10 +111,13 @@ def _ways(target: Target, weights: int) -> tuple[str, ...]:
 
 def _weight_bytes(layer: ConvLayer) -> int:
     """Scratchpad bytes of the weights, padding left out."""
-    if not layer.kind.weighted:
-        return 0
-    inputs = 1 if layer.channelwise else layer.groups.channels
-    return layer.taps * inputs * layer.groups.maps * layer.fmt.bits // 8
+    return bytes_of_maps(layer, layer.groups.maps)
+
+
+def bytes_of_maps(layer: ConvLayer, maps: int) -> int:
+    """The same of ``maps`` of its maps."""
+    inputs = 0 if not layer.kind.weighted else 1 if layer.channelwise else layer.groups.channels
+    return layer.taps * inputs * maps * layer.fmt.bits // 8
 
 
 def _addressable(stages: Stages, size: int) -> Iterator[bool]:

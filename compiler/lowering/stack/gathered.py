@@ -11,7 +11,6 @@ before is computed (``ahead``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
@@ -43,7 +42,6 @@ from compiler.lowering.conv.layer import Kind
 from compiler.lowering.conv.pooling import largest_bytes, pool_slice
 from compiler.lowering.conv.product import multiply_slice
 from compiler.lowering.conv.sums import summed_slice
-from compiler.lowering.conv.weights import PackedWeights, Volume, packed_weights, windows_of
 from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps
 from compiler.lowering.record import Work, exchanges_in
 from compiler.operators.quantised.sums import sum_quantisation
@@ -55,13 +53,13 @@ from .byte_products import (
     ByteImage,
     MapVectors,
     byte_product,
-    byte_weights,
     map_vectors,
     multiply_bytes,
     of_bytes,
-    row_taps,
     sum_matrices,
 )
+from .constants import weight_runs
+from .cuts import bytes_of_maps
 from .divisible import added_values, can_gather, is_channelwise
 from .placement import exchanges_of_channels
 from .stages import Stage, Stages
@@ -102,7 +100,7 @@ class _Phase:
         """Where the shares of all tiles of a value arrive."""
         exchanges = exchanges_in(work, [*exchanges_of_channels(work, stages)])
         self.exchanged = {each.symbol for each in exchanges}
-        sizes = [self._weight_bytes(stage) for stage in stages.order]
+        sizes = [bytes_of_maps(stage.layer, self._share(stage).width) for stage in stages.order]
         if any(map(of_bytes, stages.order)):
             self.ahead = Ahead(growing_groups(sizes, kernel.target.machine, kernel.target.tiles))
         else:
@@ -175,19 +173,14 @@ class _Phase:
             start += share.channels
         return stretches
 
-    def _weight_bytes(self, stage: Stage) -> int:
-        """Bytes of the weights of a tile."""
-        layer = stage.layer
-        inputs = 0 if not layer.kind.weighted else 1 if layer.channelwise else layer.groups.channels
-        return layer.taps * inputs * self._share(stage).width * layer.fmt.bits // 8
-
     def _load_weights(self, number: int) -> None:
         """Load the weights of a stage for this tile's channels."""
         kernel, stage = self.kernel, self.stages.order[number]
         share, layer = self._share(stage), stage.layer
         if not layer.kind.weighted:
             return
-        runs = [*self._weight_runs(stage, Stretch(0, share.width, share.tiles))]
+        stretches = [] if layer.channelwise else self._stretches(stage)
+        runs = [*weight_runs(kernel, stage, Stretch(0, share.width, share.tiles), stretches)]
         with kernel.computing(stage.work.name):
             bases = [kernel.buffer("w", t.size * t.bytes_each * count) for (t, _), count in runs]
         with kernel.registers.scope(), self._taking_part(share):
@@ -199,24 +192,6 @@ class _Phase:
             for base, ((tensor, _), count) in zip(bases, runs, strict=True)
             for at in range(count)
         ]
-
-    def _weight_runs(self, stage: Stage, maps: Stretch) -> Iterator[tuple[tuple[DdrTensor, Value], int]]:
-        """A tensor of the size of a volume of weights, this tile's first element, and how many it has."""
-        kernel, layer = self.kernel, stage.layer
-        if of_bytes(stage):
-            for part in self._stretches(stage):
-                taps = row_taps(layer.geometry, part, maps.size, None)
-                tensor, count = byte_weights(kernel, stage, maps, part, taps)
-                yield (tensor, kernel.tile * (count * tensor.size)), count
-            return
-        if layer.channelwise:
-            stretches = [Stretch(0, layer.groups.channels, 1)]
-            load: PackedWeights = windows_of(kernel, stage.work, maps)
-        else:
-            stretches = self._stretches(stage)
-            load = packed_weights(kernel, stage.work, layer.groups, maps, stretches)
-        for part in stretches:
-            yield load.runs(Volume(0, kernel.tile, part, 0))[0], part.count
 
     def _load_ahead(self, number: int) -> None:
         """Begin to load the weights for which it is time when a stage has been computed."""

@@ -1,4 +1,4 @@
-"""The sum of two quantised tensors, quantised: what is between DequantizeLinear and QuantizeLinear of a sum."""
+"""The sum of two quantised tensors, quantised: what ONNX writes with DequantizeLinear and QuantizeLinear."""
 
 from __future__ import annotations
 

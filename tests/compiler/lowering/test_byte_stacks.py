@@ -1,4 +1,4 @@
-"""Stacks of convolutions, pools and sums of bytes: the integers that separate phases give, without hazards."""
+"""Stacks of convolutions, pools and sums of bytes: the integers of separate phases, without hazards."""
 
 from __future__ import annotations
 

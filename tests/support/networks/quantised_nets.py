@@ -180,7 +180,9 @@ def bottlenecks(
     x = net.conv(net.quantised("x", shape, 0.03), inner, 1, relu=True)
     for number in range(2):
         step = [stride, stride] if number == 0 else [1, 1]
-        way = net.conv(net.conv(x, inner, 1, relu=True), inner, 3, relu=bool(net.rng.integers(2)), strides=step)
+        way = net.conv(
+            net.conv(x, inner, 1, relu=True), inner, 3, relu=bool(net.rng.integers(2)), strides=step
+        )
         shortcut = net.conv(x, channels, 1, strides=step) if number == 0 else x
         x = net.added(net.conv(way, channels, 1), shortcut)
     return net.model(shape, net.conv(x, inner, 3, relu=True)), shape
