@@ -42,9 +42,9 @@ def summed_bytes(how: SumQuantisation, a: Array, b: Array) -> Array:
     """
     left = (a.astype(np.float32) - np.float32(how.a_zero)) * np.float32(how.a_scale)
     right = (b.astype(np.float32) - np.float32(how.b_zero)) * np.float32(how.b_scale)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+    with np.errstate(over="ignore"):
         whole = np.rint((left + right) / np.float32(how.y_scale)).astype(np.float64) + how.y_zero
-    return np.clip(np.nan_to_num(whole, nan=0.0), how.low, how.high).astype(np.int8)
+    return np.clip(whole, how.low, how.high).astype(np.int8)
 
 
 @rule

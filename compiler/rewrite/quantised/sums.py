@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from compiler.graph import Node
 from compiler.rewrite.engine import Replacement, Rewrite, RewrittenGraph, can_be_compiled, replacement
 
@@ -18,6 +20,8 @@ def _summed(graph: RewrittenGraph, node: Node) -> Replacement | None:
         return None
     a, b = (dequantised(graph, name) for name in inner.inputs)
     if a is None or b is None or graph.shape(a[0]) != graph.shape(b[0]):
+        return None
+    if not all(np.isfinite(scale) and scale > 0 for scale in (a[1].scale, b[1].scale, how.scale)):
         return None
     build = graph.builder(node)
     made = build(

@@ -7,16 +7,26 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper, numpy_helper
 
 import emulator
 from asm.image import read_image, write_image
+from compiler.codegen.slices.tensors import Stretch
+from compiler.codegen.slices.windows import Geometry
 from compiler.driver import Program, compile_graph
 from compiler.graph import Array, Graph
+from compiler.lowering.conv.sums import sum_parts
+from compiler.lowering.pointwise.sums import sum_factors
+from compiler.lowering.stack.ahead import growing_groups
+from compiler.lowering.stack.byte_products import row_taps
+from compiler.operators.quantised.sums import SumQuantisation
 from compiler.passes.groups import group_stack
 from compiler.tools import run
-from onnx_models import imported
+from onnx_models import imported, value
+from onnx_oracle import onnxruntime
 from planned_cuts import plan_with_cut
 from quantised_nets import bottlenecks
+from tx8isa.machine.description import load_machine
 
 GATHER = {"tiles": {"channels": 16}, "choices": {"between": "gather"}}
 
@@ -72,3 +82,76 @@ def test_blocks_with_sums(cut: dict[str, Any], sizes: tuple[int, ...], tmp_path:
     found = outputs_of(stacked(made, cut, tmp_path), feeds)
     for name, values in want.items():
         np.testing.assert_array_equal(found[name], values)
+
+
+def summed_on_host(how: SumQuantisation, a: Array, b: Array) -> Array:
+    """The sum of bytes by onnxruntime, each node as it is."""
+    nodes, known = [], dict[str, Array]()
+    for name, scale, zero in (("a", how.a_scale, how.a_zero), ("b", how.b_scale, how.b_zero)):
+        known |= {f"{name}s": np.float32(scale), f"{name}z": np.int8(zero)}
+        nodes.append(helper.make_node("DequantizeLinear", [name, f"{name}s", f"{name}z"], [f"{name}f"]))
+    known |= {"ys": np.float32(how.y_scale), "yz": np.int8(how.y_zero)}
+    nodes.append(helper.make_node("Add", ["af", "bf"], ["c"]))
+    nodes.append(helper.make_node("QuantizeLinear", ["c", "ys", "yz"], ["y"]))
+    inputs, outputs = (
+        [value("a", a.shape, np.int8), value("b", b.shape, np.int8)],
+        [value("y", a.shape, np.int8)],
+    )
+    constants = [numpy_helper.from_array(np.asarray(array), name) for name, array in known.items()]
+    graph = helper.make_graph(nodes, "sum", inputs, outputs, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+    found: Array = session.run(None, {"a": a, "b": b})[0]
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_numbers_of_sums_are_right_for_all_pairs_of_bytes(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    scales = [float(np.float32(each)) for each in rng.uniform(0.01, 0.1, 3)]
+    zeros = [int(each) for each in rng.integers(-128, 128, 3)]
+    how = SumQuantisation(scales[0], zeros[0], scales[1], zeros[1], scales[2], zeros[2], -128, 127)
+    a, b = (each.astype(np.int8) for each in np.meshgrid(np.arange(-128, 128), np.arange(-128, 128)))
+    want = summed_on_host(how, a, b)
+    for found in (sum_factors(how), sum_parts(how)):
+        assert found is not None
+        np.testing.assert_array_equal(found.bytes_of(how, a, b), want)
+
+
+@pytest.mark.parametrize("scales", [(1e-30, 1e-30, 1e30), (1e30, 1e30, 1e-3)])
+def test_sums_without_such_numbers(scales: tuple[float, float, float]) -> None:
+    """Their steps are those of ONNX."""
+    how = SumQuantisation(scales[0], 0, scales[1], 0, scales[2], 0, -128, 127)
+    assert sum_factors(how) is None or sum_parts(how) is None
+
+
+def test_rows_of_a_window_for_many_slices() -> None:
+    """A 3x3 window over 6 rows: the row that leaves out the last row of the result comes first."""
+    geometry = Geometry(6, 5, (3, 3), (1, 1), (1, 1), (1, 1), 6, 5)
+    taps = row_taps(geometry, Stretch(0, 16, 8), 16, None)
+    assert [(tap.number, tap.first, tap.count, tap.image) for tap in taps] == [
+        (2, 0, 5, 1),
+        (1, 0, 6, 0),
+        (0, 1, 5, 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("slices", "maps", "rows"),
+    [(Stretch(0, 16, 3), 16, None), (Stretch(0, 64, 8), 128, None), (Stretch(64, 16, 8), 16, None)],
+    ids=["few slices", "two planes of maps", "sums that have begun"],
+)
+def test_where_slices_are_taken_one_by_one(slices: Stretch, maps: int, rows: int | None) -> None:
+    geometry = Geometry(6, 5, (3, 3), (1, 1), (1, 1), (1, 1), 6, 5)
+    assert row_taps(geometry, slices, maps, rows) == []
+
+
+def test_groups_of_weights_grow() -> None:
+    """A stage hides 37,500 bytes of a tile's loads; large weights are a group of their own."""
+    machine = load_machine(None)
+    assert growing_groups([100] * 4, machine, 16) == [[0], [1, 2, 3]]
+    assert growing_groups([20000] * 6, machine, 16) == [[0], [1], [2], [3], [4], [5]]
+    assert growing_groups([18000] * 8, machine, 16) == [[0], [1, 2], [3, 4, 5, 6], [7]]
+    assert growing_groups([10, 500000, 10, 10], machine, 16) == [[0], [1], [2, 3]]

@@ -169,3 +169,49 @@ def test_constants_become_floats_where_nobody_wants_their_bytes(tmp_path: Path) 
     graph = rewritten(nodes, tmp_path)
     assert ops(graph) == ["DequantizeLinear", "Conv"]
     assert ops(expand_graph(graph, ("DequantizeLinear",))) == ["Conv"]
+
+
+SECOND: Nodes = [
+    ("Neg", ["x"], ["n"], {}),
+    ("QuantizeLinear", ["n", "t", "u"], ["nq"], {}),
+    ("DequantizeLinear", ["nq", "t", "u"], ["nd"], {}),
+]
+
+
+def test_a_sum_with_limits_is_one_operator(tmp_path: Path) -> None:
+    """A Clip becomes limits: 0.35 is 7 steps of 0.05 above the zero point, -1 is beyond the lowest byte."""
+    nodes: Nodes = [
+        *BEFORE[:2],
+        *SECOND,
+        ("Add", ["nd", "xd"], ["c"], {}),
+        ("Clip", ["c", "low", "high"], ["r"], {}),
+        ("QuantizeLinear", ["r", "t", "u"], ["y"], {}),
+    ]
+    graph = rewritten(nodes, tmp_path, {"low": np.float32(-1), "high": np.float32(0.35)})
+    assert ops(graph) == ["QuantizeLinear", "Neg", "QuantizeLinear", "Int8Sum"]
+    attrs = graph.nodes[-1].attrs
+    assert (attrs["a_scale"], attrs["b_scale"]) == (float(np.float32(0.05)), float(np.float32(0.02)))
+    assert [attrs[name] for name in ("a_zero", "b_zero", "y_zero", "low", "high")] == [
+        -128,
+        3,
+        -128,
+        -128,
+        -121,
+    ]
+
+
+@pytest.mark.parametrize("case", ["broadcast", "per axis", "no scale", "used twice", "three"])
+def test_sums_that_are_left(case: str, tmp_path: Path) -> None:
+    """An operand is repeated, has scales of channels or of 0; the sum is an output; there are three."""
+    first, known = list(BEFORE[:2]), dict[str, Any]()
+    if case == "per axis":
+        known = {"s": np.full(2, 0.02, np.float32), "z": np.zeros(2, np.int8)}
+    if case == "no scale":
+        known = {"s": np.float32(0)}
+    if case == "broadcast":
+        first[0:0] = [("ReduceMax", ["x"], ["m"], {"keepdims": 1})]
+        first[1] = ("QuantizeLinear", ["m", "s", "z"], ["xq"], {})
+    terms = ["nd", "xd", "xd"] if case == "three" else ["nd", "xd"]
+    nodes: Nodes = [*first, *SECOND, ("Sum", terms, ["c"], {}), *LAST]
+    graph = rewritten(nodes, tmp_path, known, ("y", "c") if case == "used twice" else ("y",))
+    assert "Int8Sum" not in ops(graph)
