@@ -145,7 +145,7 @@ def row_taps(geometry: Geometry, slices: Stretch, maps: int, rows: Value | None)
 
 
 @dataclass(frozen=True)
-class ByteProduct:
+class SumsOfBytes:
     """Emits the sums of a stage for ``maps`` maps; the first instruction begins with the bias."""
 
     kernel: Kernel
@@ -229,7 +229,7 @@ class ByteImage:
 
 
 def multiply_bytes(
-    product: ByteProduct,
+    product: SumsOfBytes,
     image: ByteImage,
     weights: Sequence[Value],
     scales: Value | None,
@@ -252,10 +252,10 @@ def multiply_bytes(
     return how.finished(product.kernel, product.sums, scales, product.stage.result.fmt, into)
 
 
-def byte_product(
+def sums_of_bytes(
     kernel: Kernel, stage: Stage, window: RowBlock, maps: int, vectors: MapVectors
-) -> ByteProduct:
+) -> SumsOfBytes:
     """The product of a stage for ``maps`` maps at the positions of a window, with a buffer for its sums."""
     sums = slice_buffer(kernel, "sums", stage.layer.sum_fmt, window.output, maps)
     how = requantisation(stage.work, scale_number(stage.work))
-    return ByteProduct(kernel, stage, window, maps, sums, how.operands, vectors.bias)
+    return SumsOfBytes(kernel, stage, window, maps, sums, how.operands, vectors.bias)

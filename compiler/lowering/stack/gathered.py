@@ -52,11 +52,11 @@ from .ahead import Ahead, growing_groups, load_groups
 from .byte_products import (
     ByteImage,
     MapVectors,
-    byte_product,
     map_vectors,
     multiply_bytes,
     of_bytes,
     sum_matrices,
+    sums_of_bytes,
 )
 from .constants import weight_runs
 from .cuts import bytes_of_maps
@@ -333,7 +333,7 @@ class _Phase:
 
     def _bytes(self, stage: Stage, share: Share, window: RowBlock) -> Aligned:
         weights, vectors = self.weights[stage.result.symbol], self.vectors[stage.result.symbol]
-        product = byte_product(self.kernel, stage, window, share.width, vectors)
+        product = sums_of_bytes(self.kernel, stage, window, share.width, vectors)
         slices = [part for each in self._source(stage).slices() for part in engine_slices(each)]
         image = ByteImage(slices, self._stretches(stage))
         return multiply_bytes(product, image, weights, vectors.scales, None)

@@ -36,7 +36,7 @@ from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import tail_width
 
-from .byte_products import ByteImage, byte_product, map_vectors, multiply_bytes, of_bytes, sum_matrices
+from .byte_products import ByteImage, map_vectors, multiply_bytes, of_bytes, sum_matrices, sums_of_bytes
 from .constants import BIAS_PARTS, Bias, Biases
 from .stages import NeededRows, Stage, Stages, added_early, after_pools, last_pieces
 from .values import Held, StackBlock, move
@@ -279,7 +279,7 @@ class RowPhase:
     def _bytes(self, stage: Stage, window: RowBlock, data: Aligned, target: Aligned | None) -> Aligned:
         """The result of a convolution of bytes from the rows of its image."""
         maps, vectors = stage.layer.groups.maps, self.vectors[stage.result.symbol]
-        product = byte_product(self.kernel, stage, window, maps, vectors)
+        product = sums_of_bytes(self.kernel, stage, window, maps, vectors)
         stretches = engine_stretches(Stretch(0, data.channels, 1), data.fmt)
         image = ByteImage(engine_slices(data), stretches, window.output.height)
         return multiply_bytes(product, image, self.weights[stage.result.symbol], vectors.scales, target)
