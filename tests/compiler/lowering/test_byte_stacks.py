@@ -25,7 +25,7 @@ from compiler.tools import run
 from onnx_models import imported, value
 from onnx_oracle import onnxruntime
 from planned_cuts import plan_with_cut
-from quantised_nets import bottlenecks
+from quantised_nets import bottlenecks, fires
 from tx8isa.machine.description import load_machine
 
 GATHER = {"tiles": {"channels": 16}, "choices": {"between": "gather"}}
@@ -74,12 +74,25 @@ def outputs_of(program: Program, feeds: dict[str, Array]) -> dict[str, Array]:
     ],
 )
 def test_blocks_with_sums(cut: dict[str, Any], sizes: tuple[int, ...], tmp_path: Path) -> None:
-    seed = sum(sizes)
-    model, shape = bottlenecks(seed, *sizes)
-    made = imported(model, tmp_path)
-    feeds = {"x": np.random.default_rng(seed).standard_normal(shape).astype(np.float32)}
+    assert_like_separate_phases(*bottlenecks(sum(sizes), *sizes), cut, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("cut", "sizes"),
+    [(GATHER, (64, 12, 9, False)), (halo(7, 1), (24, 14, 7, True)), (bands(6, 1), (16, 13, 11, True))],
+)
+def test_joins_and_pools(cut: dict[str, Any], sizes: tuple[int, int, int, bool], tmp_path: Path) -> None:
+    assert_like_separate_phases(*fires(sum(sizes), *sizes), cut, tmp_path)
+
+
+def assert_like_separate_phases(
+    model: Any, shape: tuple[int, ...], cut: dict[str, Any], folder: Path
+) -> None:
+    """A stack with a cut gives the integers of the same network whose values are all in DDR."""
+    made = imported(model, folder)
+    feeds = {"x": np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)}
     want = run.execute(compile_graph(made, "fp16", 16, residency="off"), feeds)[0]
-    found = outputs_of(stacked(made, cut, tmp_path), feeds)
+    found = outputs_of(stacked(made, cut, folder), feeds)
     for name, values in want.items():
         np.testing.assert_array_equal(found[name], values)
 

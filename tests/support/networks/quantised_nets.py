@@ -121,6 +121,21 @@ class QuantisedNet:
         made = self.op("Concat", a.name, other.name, axis=1)
         return self.quantised(made, (a.shape[0], channels, *a.shape[2:]), 0.05)
 
+    def expansions(self, x: Bytes, maps: int) -> Bytes:
+        """A 1x1 and a 3x3 convolution of an image beside each other, both in one scale."""
+        factor = np.float32(0.04)
+        operands = self.constant(factor), self.constant(self.zero_point(True))
+        parts = []
+        for kernel in (1, 3):
+            weights, scale = self.weights((maps, x.shape[1], kernel, kernel), 0, True)
+            made = self.op("Conv", x.name, weights, self.bias(x, scale, maps), pads=[kernel // 2] * 4)
+            made = self.op("QuantizeLinear", self.op("Relu", made), *operands)
+            parts.append(self.op("DequantizeLinear", made, *operands))
+        made = self.op("QuantizeLinear", self.op("Concat", *parts, axis=1), *operands)
+        return Bytes(
+            self.op("DequantizeLinear", made, *operands), (x.shape[0], 2 * maps, *x.shape[2:]), factor
+        )
+
     # --- the whole --------------------------------------------------------------------------------------
 
     def model(self, x: tuple[int, ...], result: Bytes, floats: bool = False) -> Any:
@@ -186,3 +201,11 @@ def bottlenecks(
         shortcut = net.conv(x, channels, 1, strides=step) if number == 0 else x
         x = net.added(net.conv(way, channels, 1), shortcut)
     return net.model(shape, net.conv(x, inner, 3, relu=True)), shape
+
+
+def fires(seed: int, squeezed: int, height: int, width: int, pool: bool) -> tuple[Any, tuple[int, ...]]:
+    """Two squeezes with expansions behind them, perhaps with a pool between; and the shape of the input."""
+    net, shape = QuantisedNet(seed, ("int8", "uint8")[seed % 2]), (1, 96, height, width)
+    x = net.expansions(net.conv(net.quantised("x", shape, 0.03), squeezed, 1, relu=True), 64)
+    x = net.expansions(net.conv(net.max_pool(x) if pool else x, squeezed, 1, relu=True), 64)
+    return net.model(shape, x), shape
