@@ -148,7 +148,7 @@ def test_tiles_load_parts_of_the_later_biases_for_all(
     first, later = bias_bytes(program)
     assert first < all_bytes == first + later
     assert re.findall(r"rdma.fp32 +dst=\S+, src=(\S+bias_data\S*),", program.text) == ["p1.bias_data"]
-    assert re.search(r"li +(\w+), p1.bias2\n(?:.*\n){1,8} +dte.broadcast +dst=\1,", program.text)
+    assert re.search(r"li +(\w+), p1.bias2\n(?:.*\n){1,12} +dte.broadcast +dst=\1,", program.text)
     assert_same_bits(made, program, monkeypatch, dtype, tiles)
 
 
