@@ -108,6 +108,7 @@ def compile(
     tiles: int | None = None,
     shapes: Shapes | None = None,
     constants: Constants | None = None,
+    state: Mapping[str, str] | None = None,
     machine: Machine | str | Path | None = None,
     patterns: str = "default",
     search: str = "fast",
@@ -122,7 +123,8 @@ def compile(
 
     ``dtype``: fp32, tf32, fp16 or bf16, by default the model's own; ``tiles``: how many take part;
     ``shapes``: extents of inputs with free dimensions, by name; ``constants``: numbers or arrays that ONNX
-    inputs always are, by name; ``machine``: a description or the path of one, by default the TX81;
+    inputs always are, by name; ``state``: inputs that are the same memory as outputs (docs/sessions.md), as in
+    ``{"past": "present"}``; ``machine``: a description or the path of one, by default the TX81;
     ``patterns``, ``search`` and ``residency`` as the options of tx8cc.
 
     With ``dtype="int8"`` nodes compute with bytes and the rest in fp16. ``calibrate``: samples of the inputs,
@@ -130,8 +132,9 @@ def compile(
     a share, ``metric`` and ``formats`` as the options of tx8cc. GraphError for what cannot be compiled.
     """
     from compiler.driver import compile_graph
+    from compiler.evaluation.states import with_states
 
-    graph = graph_of(model, examples, shapes, constants)
+    graph = with_states(graph_of(model, examples, shapes, constants), state or {})
     target = _machine(machine)
     options: dict[str, Any] = {"tiles": tiles, "machine": target, "patterns": patterns, "search": search}
     options["residency"] = residency

@@ -30,6 +30,25 @@ from tx8isa.machine.description import Machine
 from tx8isa.numbers.formats import Format
 
 
+@dataclass(frozen=True)
+class StateUpdate:
+    """How the memory of a state gets its new value; names of the input, the output and a node.
+
+    ``node`` writes it, all of it or with ``parts`` what is new of it; unless ``copied`` says why it is computed
+    elsewhere and copied.
+    """
+
+    past: str
+    present: str
+    node: str
+    parts: bool = False
+    copied: str = ""
+
+    def __str__(self) -> str:
+        how = f"node '{self.node}' {'writes what is new' if self.parts else 'writes it'}"
+        return f"state {self.past}={self.present}: {f'copied, {self.copied}' if self.copied else how}"
+
+
 @dataclass
 class Context:
     """One compilation: what is compiled for what, and what passes leave for later ones and for the driver.
@@ -64,6 +83,8 @@ class Context:
     """The templates of the module's groups, by the number that is an attribute of the groups."""
     results: list[SearchResult] = field(default_factory=list)
     """The decision for each template; empty without search and plan."""
+    updates: list[StateUpdate] = field(default_factory=list)
+    """How the states of the graph get their new values."""
     other_results: list[tuple[Template, SearchResult]] = field(default_factory=list)
     """Stacks that were not made, and templates whose groups all went into stacks."""
 

@@ -68,9 +68,12 @@ class _Writer:
                 self.values[tensor.name] = self._source(InputOp, tensor)
         for node in self.graph.nodes:
             self._node(node)
+        states = {present: past for past, present in self.graph.states}
         for tensor in self.graph.outputs:
             if tensor.size:
                 attributes: dict[str, Attribute] = {"node": StringAttr(tensor.name)}
+                if tensor.name in states:
+                    attributes["state"] = StringAttr(states[tensor.name])
                 made = OutputOp.create(operands=[self._value(tensor.name)], attributes=attributes)
                 self.block.add_op(made)
 

@@ -96,6 +96,15 @@ def constants_of(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def stateful(options: argparse.Namespace, graph: Graph) -> Graph:
+    """The graph with the states of --state; GraphError for pairs that cannot be the same memory."""
+    if not options.state:
+        return graph
+    from compiler.evaluation.states import with_states
+
+    return with_states(graph, dict(options.state))
+
+
 def inputs_of(options: argparse.Namespace, graph: Graph) -> dict[str, Array]:
     """The arrays of --input, and random ones for the other inputs.
 
