@@ -1,0 +1,11 @@
+"""Sessions: a program whose inputs, outputs and state are bound once and that runs many times.
+
+``session.py`` is the entry; ``restart.py`` begins a program again, ``kept.py`` has what a run leaves to the next.
+"""
+
+from __future__ import annotations
+
+from .file import StateFileError
+from .session import Session, SessionError
+
+__all__ = ["Session", "SessionError", "StateFileError"]
